@@ -1,0 +1,82 @@
+// What the directives say, as plain structs in the configuration's pool. Defaults stand in merge.cpp and, for the
+// redis block, in redis_block.cpp, because nginx's setters want to see "unset" until then.
+#pragma once
+
+#include <cstdint>
+
+#include "ngx.hpp"
+
+namespace sliding_log {
+
+enum class Clock : ngx_uint_t { Redis, Nginx };
+
+/// One sliding_log_redis block.
+struct RedisSettings {
+    ngx_str_t name;
+    ngx_str_t server;            // as configured, for messages
+    const ngx_addr_t* addresses;  // what it resolved to
+    ngx_uint_t addressCount;
+    ngx_str_t username;
+    ngx_str_t password;  // of `password` or `password_file`; never logged
+    ngx_int_t database;
+    ngx_str_t prefix;
+    ngx_msec_t connectTimeout;
+    ngx_msec_t timeout;
+    ngx_msec_t reconnectMin;
+    ngx_msec_t reconnectMax;
+    ngx_uint_t clock;  // a Clock
+    ngx_uint_t mode;   // read by the setter only: standalone is the one mode
+    ngx_uint_t index;  // in MainSettings::stores
+    ngx_flag_t used;   // by a limit: workers connect to no other
+};
+
+/// One named log: what all sliding_log_limit directives of this NAME agree on.
+struct LogSettings {
+    ngx_str_t name;
+    std::int64_t windowMs;
+    std::int64_t slackMs;
+    std::int64_t cap;  // entries, 0: off
+    ngx_str_t id;      // as configured
+    RedisSettings* redis;
+
+    std::int64_t largestLimit;  // of the constant ones
+    ngx_flag_t variableLimit;   // one of them is a variable
+
+    std::int64_t ttlMs() const { return windowMs + slackMs; }
+};
+
+/// One sliding_log_limit directive.
+struct LimitSettings {
+    LogSettings* log;
+    ngx_http_complex_value_t* key;
+    std::int64_t limit;                       // when limitVariable is nullptr
+    ngx_http_complex_value_t* limitVariable;
+    ngx_http_complex_value_t* id;  // nullptr: the module's own
+
+    // settled for the whole log once the configuration is read
+    bool capGiven;
+    std::int64_t cap;  // 0: off
+    ngx_str_t store;   // empty: the default one
+    ngx_str_t file;    // where the directive stands
+    ngx_uint_t line;
+};
+
+enum class OnError : ngx_uint_t { Allow, Deny, Local };
+enum class Fields : ngx_uint_t { Off = 0, Ietf = 1, Legacy = 2, All = 3 };  // a bit each
+
+struct LocationSettings {
+    ngx_array_t* limits;  // of LimitSettings*; empty: `off`; nullptr until merged: none at this level
+    ngx_uint_t status;
+    ngx_uint_t onError;
+    ngx_uint_t dryRun;  // 0 or 1
+    ngx_uint_t fields;
+    ngx_uint_t logLevel;
+};
+
+struct MainSettings {
+    ngx_array_t stores;  // of RedisSettings*
+    ngx_array_t logs;    // of LogSettings*
+    ngx_array_t limits;  // of LimitSettings*, all of them
+};
+
+}  // namespace sliding_log

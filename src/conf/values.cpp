@@ -1,0 +1,35 @@
+#include "conf/values.hpp"
+
+#include <string>
+
+#include "conf/refuse.hpp"
+
+namespace sliding_log {
+
+std::optional<std::int64_t> parseTime(const ngx_str_t& text, std::int64_t leastMs) {
+    ngx_str_t copy = text;
+    const std::int64_t ms = text.len == 0 ? NGX_ERROR : ngx_parse_time(&copy, 0);
+    if (ms < leastMs || ms > kLongestTimeMs) {
+        return std::nullopt;
+    }
+    return ms;
+}
+
+char* setChoice(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
+    auto& field = *reinterpret_cast<ngx_uint_t*>(static_cast<char*>(conf) + cmd->offset);
+    if (field != NGX_CONF_UNSET_UINT) {
+        return refuseDuplicate(cf, view(cmd->name), "value");
+    }
+    const std::string_view word = view(static_cast<ngx_str_t*>(cf->args->elts)[1]);
+    std::string expected;
+    for (const auto* choice = static_cast<const ngx_conf_enum_t*>(cmd->post); choice->name.len > 0; choice++) {
+        if (view(choice->name) == word) {
+            field = choice->value;
+            return kConfOk;
+        }
+        expected.append(expected.empty() ? "" : " or ").append(view(choice->name));
+    }
+    return refuse(cf, view(cmd->name), "value", word, expected);
+}
+
+}  // namespace sliding_log

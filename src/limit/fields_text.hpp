@@ -1,0 +1,21 @@
+// The text of the response fields, after draft-ietf-httpapi-ratelimit-headers (syntax of -10 and -11): a List of
+// String Items (RFC 9651) with one member per limit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace sliding_log {
+
+/// The most bytes one member takes, its leading comma included.
+constexpr std::size_t fieldMemberCapacity(std::string_view name) { return name.size() + 64; }
+
+/// Appends `"api";q=1000;w=60` (after a `, ` unless out is the field's begin) and returns the new end. The draft's
+/// w is whole seconds, so a window that is none is left out.
+char* appendPolicyMember(char* begin, char* out, std::string_view name, std::int64_t limit, std::int64_t windowMs);
+
+/// Appends `"api";r=994;t=12`, t in seconds, rounded up.
+char* appendLimitMember(char* begin, char* out, std::string_view name, std::int64_t remaining, std::int64_t resetMs);
+
+}  // namespace sliding_log

@@ -1,0 +1,56 @@
+#include "limit/key.hpp"
+
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace sliding_log {
+
+namespace {
+
+constexpr std::array<bool, 256> kPlain = [] {
+    std::array<bool, 256> plain{};
+    for (char c : std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@-")) {
+        plain[static_cast<unsigned char>(c)] = true;
+    }
+    return plain;
+}();
+
+char* append(char* out, std::string_view text) {
+    std::memcpy(out, text.data(), text.size());
+    return out + text.size();
+}
+
+}  // namespace
+
+bool isPlainValue(std::string_view value) {
+    return value.size() <= kLongestPlainValue &&
+           std::all_of(value.begin(), value.end(), [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
+}
+
+std::size_t writeLogKey(char* out, std::string_view prefix, std::string_view name, std::string_view value) {
+    char* end = append(append(append(out, prefix), name), ":{");
+    if (isPlainValue(value)) {
+        end = append(end, value);
+    } else {
+        writeHashed(end, value);
+        end += kHashedLength;
+    }
+    *end++ = '}';
+    return static_cast<std::size_t>(end - out);
+}
+
+void writeHashed(char* out, std::string_view value) { writeSha1Hex(append(out, "sha1-"), value); }
+
+void writeSha1Hex(char* out, std::string_view text) {
+    std::array<unsigned char, SHA_DIGEST_LENGTH> digest;
+    SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+    for (unsigned char byte : digest) {
+        *out++ = "0123456789abcdef"[byte >> 4];
+        *out++ = "0123456789abcdef"[byte & 15];
+    }
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,41 @@
+// Whole numbers as text: what a `limit=` may say, and how numbers are written without allocating.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace sliding_log {
+
+/// The largest limit and cap: exact in a Lua number and in a structured field's integer (RFC 9651, 15 digits).
+inline constexpr std::int64_t kLargestCount = 1'000'000'000'000;
+
+/// A whole number from 0 to kLargestCount, digits only; nothing else is one (no sign, blank, point or unit).
+inline std::optional<std::int64_t> parseCount(std::string_view text) {
+    if (text.empty() || text.front() < '0' || text.front() > '9') {
+        return std::nullopt;
+    }
+    std::int64_t value = 0;
+    const char* end = text.data() + text.size();
+    const std::from_chars_result result = std::from_chars(text.data(), end, value);
+    if (result.ec != std::errc() || result.ptr != end || value > kLargestCount) {
+        return std::nullopt;
+    }
+    return value;
+}
+
+/// Decimal digits of one number, on the stack: `DecimalText(42).view()`.
+class DecimalText {
+  public:
+    explicit DecimalText(std::int64_t value) {
+        end_ = std::to_chars(digits_, digits_ + sizeof digits_, value).ptr;
+    }
+    std::string_view view() const { return {digits_, static_cast<std::size_t>(end_ - digits_)}; }
+
+  private:
+    char digits_[20];
+    char* end_;
+};
+
+}  // namespace sliding_log

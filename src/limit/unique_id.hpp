@@ -1,0 +1,42 @@
+// Short names that no other request has, on any worker or node.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace sliding_log {
+
+/// Eight characters of randomness drawn once per worker, then a count in base 64: 9 to 14 bytes, which Redis keeps
+/// in its 16-byte size class. Two workers that draw the same 48 bits are one in 10^9 for a thousand worker starts
+/// inside a window; a clash loses nothing then either, since the script notices an id that exists.
+class UniqueIds {
+  public:
+    /// `random`: 48 or more bits from a cryptographic source, so that a client cannot forge an id.
+    explicit UniqueIds(std::uint64_t random) {
+        for (std::size_t i = 0; i < kRandomLength; i++) {
+            text_[i] = kAlphabet[random >> (6 * i) & 63];
+        }
+    }
+
+    /// The next name; the view is good until the next call.
+    std::string_view next() {
+        std::size_t length = kRandomLength;
+        std::uint64_t rest = count_++;
+        do {
+            text_[length++] = kAlphabet[rest & 63];
+            rest >>= 6;
+        } while (rest != 0);
+        return {text_.data(), length};
+    }
+
+  private:
+    static constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    static constexpr std::size_t kRandomLength = 8;
+    static constexpr std::size_t kLongest = kRandomLength + 11;  // 64 bits in base 64
+
+    std::array<char, kLongest> text_;
+    std::uint64_t count_ = 0;
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,47 @@
+// The only place that includes nginx's headers, and the few words of translation between nginx's C and our C++.
+#pragma once
+
+extern "C" {
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_http.h>
+}
+
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <type_traits>
+
+extern "C" ngx_module_t ngx_http_sliding_log_module;
+
+namespace sliding_log {
+
+inline std::string_view view(const ngx_str_t& text) {
+    return {reinterpret_cast<const char*>(text.data), text.len};
+}
+
+/// A view as nginx's string; it does not own, and must not be written through.
+inline ngx_str_t toNgx(std::string_view text) {
+    return {text.size(), const_cast<u_char*>(reinterpret_cast<const u_char*>(text.data()))};
+}
+
+/// A value-initialised array in a pool; nullptr when memory is short. Pools run no destructors, hence the assert.
+template <typename T>
+T* poolNew(ngx_pool_t* pool, std::size_t count = 1) {
+    static_assert(std::is_trivially_destructible_v<T>);
+    void* memory = ngx_palloc(pool, sizeof(T) * count);
+    return memory == nullptr ? nullptr : new (memory) T[count]();
+}
+
+/// A copy of the text in a pool; data() is nullptr when memory is short.
+inline std::string_view poolCopy(ngx_pool_t* pool, std::string_view text) {
+    auto* memory = static_cast<char*>(ngx_pnalloc(pool, text.size()));
+    if (memory == nullptr) {
+        return {};
+    }
+    std::memcpy(memory, text.data(), text.size());
+    return {memory, text.size()};
+}
+
+}  // namespace sliding_log

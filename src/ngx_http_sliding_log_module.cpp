@@ -1,0 +1,121 @@
+// The map of the module: its directives, variables, phases and processes. Everything it names lives elsewhere.
+
+#include <exception>
+
+#include "conf/limit_directive.hpp"
+#include "conf/merge.hpp"
+#include "conf/redis_block.hpp"
+#include "conf/settings.hpp"
+#include "conf/values.hpp"
+#include "ngx.hpp"
+#include "request/access.hpp"
+#include "request/fields.hpp"
+#include "request/variables.hpp"
+#include "worker.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+ngx_conf_enum_t gOnErrors[] = {
+    {ngx_string("allow"), static_cast<ngx_uint_t>(OnError::Allow)},
+    {ngx_string("deny"), static_cast<ngx_uint_t>(OnError::Deny)},
+    {ngx_string("local"), static_cast<ngx_uint_t>(OnError::Local)},
+    {ngx_null_string, 0},
+};
+
+ngx_conf_enum_t gSwitch[] = {
+    {ngx_string("off"), 0},
+    {ngx_string("on"), 1},
+    {ngx_null_string, 0},
+};
+
+ngx_conf_enum_t gFields[] = {
+    {ngx_string("off"), static_cast<ngx_uint_t>(Fields::Off)},
+    {ngx_string("ietf"), static_cast<ngx_uint_t>(Fields::Ietf)},
+    {ngx_string("legacy"), static_cast<ngx_uint_t>(Fields::Legacy)},
+    {ngx_string("all"), static_cast<ngx_uint_t>(Fields::All)},
+    {ngx_null_string, 0},
+};
+
+ngx_conf_enum_t gLogLevels[] = {
+    {ngx_string("info"), NGX_LOG_INFO},   {ngx_string("notice"), NGX_LOG_NOTICE}, {ngx_string("warn"), NGX_LOG_WARN},
+    {ngx_string("error"), NGX_LOG_ERR},   {ngx_null_string, 0},
+};
+
+constexpr ngx_uint_t kAnyLevel = NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF;
+
+ngx_command_t gCommands[] = {
+    {ngx_string("sliding_log_limit"), kAnyLevel | NGX_CONF_1MORE, setLimit, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("sliding_log_redis"), NGX_HTTP_MAIN_CONF | NGX_CONF_BLOCK | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
+     setRedisBlock, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
+    {ngx_string("sliding_log_status"), kAnyLevel | NGX_CONF_TAKE1, setStatus, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("sliding_log_on_error"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, onError), gOnErrors},
+    {ngx_string("sliding_log_dry_run"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, dryRun), gSwitch},
+    {ngx_string("sliding_log_headers"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, fields), gFields},
+    {ngx_string("sliding_log_log_level"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, logLevel), gLogLevels},
+    ngx_null_command,
+};
+
+/// Access handlers run in reverse order of registration, so ours runs before allow, deny and auth_basic: it shields
+/// them, and nothing under `satisfy any` can skip a limit.
+ngx_int_t installHandlers(ngx_conf_t* cf) {
+    auto* core = static_cast<ngx_http_core_main_conf_t*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
+    auto* handler =
+        static_cast<ngx_http_handler_pt*>(ngx_array_push(&core->phases[NGX_HTTP_ACCESS_PHASE].handlers));
+    if (handler == nullptr) {
+        return NGX_ERROR;
+    }
+    *handler = onAccess;
+    installFieldsFilter();
+    return NGX_OK;
+}
+
+ngx_int_t startWorker(ngx_cycle_t* cycle) noexcept try {
+    if (ngx_process == NGX_PROCESS_HELPER || cycle->conf_ctx[ngx_http_module.index] == nullptr) {
+        return NGX_OK;  // a cache manager, or no http block
+    }
+    const auto* main =
+        static_cast<const MainSettings*>(ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sliding_log_module));
+    gWorker = std::make_unique<Worker>(*main, cycle->log);
+    return NGX_OK;
+} catch (const std::exception& e) {
+    ngx_log_error(NGX_LOG_EMERG, cycle->log, 0, "sliding_log: %s", e.what());
+    return NGX_ERROR;
+}
+
+void stopWorker(ngx_cycle_t*) { gWorker.reset(); }
+
+ngx_http_module_t gContext = {
+    addVariables,           // preconfiguration
+    installHandlers,        // postconfiguration
+    createMainSettings,     // create main configuration
+    finishLimits,           // init main configuration
+    nullptr,                // create server configuration
+    nullptr,                // merge server configuration
+    createLocationSettings,  // create location configuration
+    mergeLocationSettings,   // merge location configuration
+};
+
+}  // namespace
+
+}  // namespace sliding_log
+
+ngx_module_t ngx_http_sliding_log_module = {
+    NGX_MODULE_V1,
+    &sliding_log::gContext,
+    sliding_log::gCommands,
+    NGX_HTTP_MODULE,
+    nullptr,                  // init master
+    nullptr,                  // init module
+    sliding_log::startWorker,  // init process
+    nullptr,                  // init thread
+    nullptr,                  // exit thread
+    sliding_log::stopWorker,   // exit process
+    nullptr,                  // exit master
+    NGX_MODULE_V1_PADDING,
+};

@@ -1,0 +1,29 @@
+// When to try again: exponential back-off with jitter, so that many workers do not come back in step.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sliding_log {
+
+/// Delays in ms: a random point in the upper half of min, 2 min, 4 min, ... max. Never longer than max.
+class Backoff {
+  public:
+    Backoff(std::uint64_t minMs, std::uint64_t maxMs) : min_(minMs), max_(maxMs), ceiling_(minMs) {}
+
+    /// `random` is any random number.
+    std::uint64_t next(std::uint64_t random) {
+        const std::uint64_t ceiling = std::min(ceiling_, max_);
+        ceiling_ = std::min(ceiling * 2, max_);
+        return ceiling - random % (ceiling / 2 + 1);
+    }
+
+    void reset() { ceiling_ = min_; }
+
+  private:
+    std::uint64_t min_;
+    std::uint64_t max_;
+    std::uint64_t ceiling_;
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,181 @@
+#include "redis/connection.hpp"
+
+#include <fcntl.h>
+
+namespace sliding_log {
+
+/// What hiredis and nginx call back; each only finds its Connection.
+struct Connection::Hooks {
+    static Connection& of(const void* data) { return *static_cast<Connection*>(const_cast<void*>(data)); }
+
+    static void addRead(void* data) {
+        ngx_event_t* event = of(data).socket_->read;
+        // level-triggered: hiredis reads 16 KiB once per event and leaves the rest
+        if (!event->active && ngx_add_event(event, NGX_READ_EVENT, NGX_LEVEL_EVENT) != NGX_OK) {
+            ngx_log_error(NGX_LOG_ALERT, event->log, 0, "sliding_log: cannot watch a Redis connection");
+        }
+    }
+
+    static void delRead(void* data) {
+        ngx_event_t* event = of(data).socket_->read;
+        if (event->active) {
+            ngx_del_event(event, NGX_READ_EVENT, 0);
+        }
+    }
+
+    static void addWrite(void* data) { of(data).armWrite(); }
+    static void delWrite(void* data) { of(data).disarmWrite(); }
+    static void cleanup(void* data) { of(data).released(); }
+
+    static void onConnect(const redisAsyncContext* context, int status) {
+        if (status == REDIS_OK) {
+            of(context->data).owner_.connected();
+        }
+    }
+
+    static void onReply(redisAsyncContext* context, void* reply, void* target) {
+        of(context->data).arena_.replyDelivered();
+        static_cast<ReplyTarget*>(target)->replied(static_cast<const redisReply*>(reply));
+    }
+
+    static void readable(ngx_event_t* event) {
+        of(static_cast<ngx_connection_t*>(event->data)->data).onReadable();
+    }
+    static void writable(ngx_event_t* event) {
+        of(static_cast<ngx_connection_t*>(event->data)->data).onWritable();
+    }
+};
+
+Connection::~Connection() {
+    dying_ = true;
+    if (context_ != nullptr) {
+        redisAsyncFree(context_);
+    }
+}
+
+bool Connection::open(const Endpoint& endpoint) {
+    redisAsyncContext* context = endpoint.host.empty() ? redisAsyncConnectUnix(endpoint.path.c_str())
+                                                       : redisAsyncConnect(endpoint.host.c_str(), endpoint.port);
+    if (context == nullptr) {
+        reason_ = "out of memory";
+        return false;
+    }
+    context_ = context;
+    arena_.reset();
+    reason_.clear();
+    if (context->err != 0) {
+        reason_ = context->errstr;
+    } else if (attach()) {
+        if (!endpoint.host.empty()) {
+            redisEnableKeepAlive(&context->c);  // so that a host that vanished is noticed between requests
+        }
+        return true;
+    }
+    context_ = nullptr;
+    redisAsyncFree(context);
+    return false;
+}
+
+bool Connection::attach() {
+    const int fd = context_->c.fd;
+    socket_ = ngx_get_connection(fd, log_);
+    if (socket_ == nullptr) {
+        reason_ = "worker_connections are not enough";
+        return false;
+    }
+    fcntl(fd, F_SETFD, FD_CLOEXEC);  // hiredis does not; a binary upgrade must not inherit it
+    socket_->data = this;
+    socket_->read->handler = Hooks::readable;
+    socket_->write->handler = Hooks::writable;
+    socket_->read->log = log_;
+    socket_->write->log = log_;
+    socket_->log = log_;
+    socket_->idle = 1;  // a worker that quits tells us through the read handler
+
+    context_->data = this;
+    context_->ev = {};
+    context_->ev.data = this;
+    context_->ev.addRead = Hooks::addRead;
+    context_->ev.delRead = Hooks::delRead;
+    context_->ev.addWrite = Hooks::addWrite;
+    context_->ev.delWrite = Hooks::delWrite;
+    context_->ev.cleanup = Hooks::cleanup;
+    arena_.attach(*context_->c.reader);
+    // also asks for the write event that tells of the connect's end
+    redisAsyncSetConnectCallback(context_, Hooks::onConnect);
+    return true;
+}
+
+bool Connection::send(std::string_view command, ReplyTarget& target) {
+    if (context_ == nullptr ||
+        redisAsyncFormattedCommand(context_, Hooks::onReply, &target, command.data(), command.size()) != REDIS_OK) {
+        return false;
+    }
+    arena_.expectReply();
+    return true;
+}
+
+void Connection::close(std::string_view reason) {
+    if (context_ != nullptr) {
+        reason_ = reason;
+        redisAsyncFree(context_);
+        notifyIfGone();
+    }
+}
+
+void Connection::onReadable() {
+    if (socket_->error) {
+        close("worker_shutdown_timeout");
+    } else if (socket_->close) {
+        socket_->close = 0;
+        owner_.workerQuits();
+    } else {
+        redisAsyncHandleRead(context_);
+        notifyIfGone();
+    }
+}
+
+void Connection::onWritable() {
+    writing_ = true;
+    redisAsyncHandleWrite(context_);
+    writing_ = false;
+    notifyIfGone();
+}
+
+/// Only the end of a connect and the rest of a partial write wait for the socket; everything else leaves at the end
+/// of this turn of the event loop, without a system call to ask for it.
+void Connection::armWrite() {
+    ngx_event_t* event = socket_->write;
+    if ((context_->c.flags & REDIS_CONNECTED) != 0 && !writing_) {
+        ngx_post_event(event, &ngx_posted_events);
+    } else if (!event->active && ngx_add_event(event, NGX_WRITE_EVENT, NGX_LEVEL_EVENT) != NGX_OK) {
+        ngx_log_error(NGX_LOG_ALERT, event->log, 0, "sliding_log: cannot watch a Redis connection");
+    }
+}
+
+void Connection::disarmWrite() {
+    if (socket_->write->active) {
+        ngx_del_event(socket_->write, NGX_WRITE_EVENT, 0);
+    }
+}
+
+/// hiredis frees the context, of itself or for us. 0.14 has told the pending targets before, 1.x will after this.
+void Connection::released() {
+    if (arena_.hasRefused()) {
+        reason_ = "a reply that nobody asked for, or far too long";
+    } else if (reason_.empty()) {
+        reason_ = context_->err != 0 ? context_->errstr : "closed";
+    }
+    ngx_close_connection(socket_);
+    context_->c.fd = -1;  // closed just now: the number may already be somebody else's
+    socket_ = nullptr;
+    context_ = nullptr;
+}
+
+void Connection::notifyIfGone() {
+    if (context_ == nullptr && !dying_) {
+        owner_.disconnected(reason_);
+    }
+}
+
+}  // namespace sliding_log

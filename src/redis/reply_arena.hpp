@@ -1,0 +1,52 @@
+// Builds hiredis's reply trees in memory that is used again for the next reply, instead of a malloc per element,
+// and refuses what hiredis would abort the worker on: a reply that nobody asked for (its async API asserts).
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <array>
+#include <cstddef>
+#include <memory_resource>
+
+namespace sliding_log {
+
+/// One per connection, set as the reader's privdata. A reply lives until the next one is begun: hiredis's async API
+/// hands each to its callback before it parses on.
+class ReplyArena {
+  public:
+    ReplyArena() = default;
+    ReplyArena(const ReplyArena&) = delete;
+    ReplyArena& operator=(const ReplyArena&) = delete;
+
+    /// From here on the reader builds its replies in this arena, which must outlive it.
+    void attach(redisReader& reader);
+
+    /// How many replies are owed to us; without one only an error reply is let through, which hiredis takes as the
+    /// server's reason to close ("max number of clients reached").
+    void expectReply() { expected_++; }
+    void replyDelivered() { expected_--; }
+    std::size_t expected() const { return expected_; }
+
+    /// True when a reply was refused: the connection is about to be closed for it.
+    bool hasRefused() const { return refused_; }
+
+    /// For a new connection.
+    void reset() {
+        expected_ = 0;
+        refused_ = false;
+    }
+
+  private:
+    struct Functions;
+
+    redisReply* create(const redisReadTask& task, int type);
+    redisReply* createText(const redisReadTask& task, const char* text, std::size_t length);
+    redisReply* createArray(const redisReadTask& task, std::size_t elements);
+
+    std::array<std::byte, 4096> first_;
+    std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
+    std::size_t expected_ = 0;
+    bool refused_ = false;
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,40 @@
+// Commands on the wire: RESP arrays of bulk strings, appended to a buffer that is used again and again.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "limit/number.hpp"
+
+namespace sliding_log {
+
+/// Starts a command of `count` arguments, its name among them.
+inline void beginCommand(std::string& out, std::size_t count) {
+    out.push_back('*');
+    out.append(DecimalText(static_cast<std::int64_t>(count)).view());
+    out.append("\r\n");
+}
+
+inline void appendArgument(std::string& out, std::string_view argument) {
+    out.push_back('$');
+    out.append(DecimalText(static_cast<std::int64_t>(argument.size())).view());
+    out.append("\r\n");
+    out.append(argument);
+    out.append("\r\n");
+}
+
+inline void appendArgument(std::string& out, std::int64_t number) { appendArgument(out, DecimalText(number).view()); }
+
+/// A whole command at once.
+inline std::string command(std::initializer_list<std::string_view> arguments) {
+    std::string out;
+    beginCommand(out, arguments.size());
+    for (std::string_view argument : arguments) {
+        appendArgument(out, argument);
+    }
+    return out;
+}
+
+}  // namespace sliding_log

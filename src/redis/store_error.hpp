@@ -1,0 +1,30 @@
+// What can go wrong between us and a Redis, as values: who gets one decides what it means.
+#pragma once
+
+#include <string_view>
+
+namespace sliding_log {
+
+enum class StoreError {
+    None,
+    Down,        // no connection, or it was lost with the call on it
+    Timeout,     // no answer inside `timeout`
+    NoScript,    // the server does not know the script
+    TryAgain,    // LOADING, BUSY, TRYAGAIN: the same call may work in a moment
+    Refused,     // any other error the server answered: OOM, WRONGTYPE, NOAUTH, NOPERM, READONLY, ...
+    Unexpected,  // a reply of a shape that the script never gives
+};
+
+/// The kind of an error reply, from its first word.
+inline StoreError classifyError(std::string_view message) {
+    const std::string_view word = message.substr(0, message.find(' '));
+    if (word == "NOSCRIPT") {
+        return StoreError::NoScript;
+    }
+    if (word == "LOADING" || word == "BUSY" || word == "TRYAGAIN") {
+        return StoreError::TryAgain;
+    }
+    return StoreError::Refused;
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,12 @@
+// The access phase: limits are asked, the request is suspended meanwhile, then admitted or denied.
+#pragma once
+
+#include "ngx.hpp"
+
+namespace sliding_log {
+
+/// NGX_DECLINED: admitted (never NGX_OK, which would skip authentication under `satisfy any`). NGX_AGAIN: suspended.
+/// NGX_DONE: denied and finalized (never returned as a status, which `satisfy any` could overrule).
+ngx_int_t onAccess(ngx_http_request_t* request) noexcept;
+
+}  // namespace sliding_log

@@ -1,0 +1,52 @@
+#include "request/context.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// Runs when the request's pool goes. Its address also marks our entry among the pool's cleanups.
+void forgetRequest(void* data) { static_cast<Context*>(data)->forget(); }
+
+}  // namespace
+
+Context* Context::of(ngx_http_request_t* request) {
+    auto* context = static_cast<Context*>(ngx_http_get_module_ctx(request, ngx_http_sliding_log_module));
+    if (context != nullptr || !(request->internal || request->filter_finalize)) {
+        return context;
+    }
+    // an internal redirect has cleared the module contexts; see ngx_http_realip_get_module_ctx
+    for (ngx_pool_cleanup_t* cleanup = request->pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
+        if (cleanup->handler == forgetRequest) {
+            context = static_cast<Context*>(cleanup->data);
+            ngx_http_set_ctx(request, context, ngx_http_sliding_log_module);
+            return context;
+        }
+    }
+    return nullptr;
+}
+
+Context* Context::create(ngx_http_request_t* request) {
+    static_assert(std::is_trivially_destructible_v<Context>);
+    ngx_pool_cleanup_t* cleanup = ngx_pool_cleanup_add(request->pool, sizeof(Context));
+    if (cleanup == nullptr) {
+        return nullptr;
+    }
+    auto* context = new (cleanup->data) Context();
+    context->request = request;
+    cleanup->handler = forgetRequest;
+    ngx_http_set_ctx(request, context, ngx_http_sliding_log_module);
+    return context;
+}
+
+bool Context::hasAsked(const LogSettings& log) const {
+    for (const Round* each = round; each != nullptr; each = each->previous) {
+        for (const Decision& decision : each->all()) {
+            if (decision.settings->log == &log) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+}  // namespace sliding_log

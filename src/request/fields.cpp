@@ -1,0 +1,118 @@
+#include "request/fields.hpp"
+
+#include "limit/fields_text.hpp"
+#include "limit/number.hpp"
+#include "request/context.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+ngx_http_output_header_filter_pt gNextFilter;
+
+/// Sets a field, ours being the only one of that name: one that a proxied server sent is dropped.
+bool setField(ngx_http_request_t* request, std::string_view name, std::string_view value) {
+    if (request->upstream != nullptr) {
+        for (ngx_list_part_t* part = &request->headers_out.headers.part; part != nullptr; part = part->next) {
+            auto* fields = static_cast<ngx_table_elt_t*>(part->elts);
+            for (ngx_uint_t i = 0; i < part->nelts; i++) {
+                if (fields[i].key.len == name.size() &&
+                    ngx_strncasecmp(fields[i].key.data, toNgx(name).data, name.size()) == 0) {
+                    fields[i].hash = 0;
+                }
+            }
+        }
+    }
+    auto* field = static_cast<ngx_table_elt_t*>(ngx_list_push(&request->headers_out.headers));
+    if (field == nullptr) {
+        return false;
+    }
+    *field = {};
+    field->hash = 1;
+    field->key = toNgx(name);
+    field->value = toNgx(value);
+    return true;
+}
+
+bool setNumber(ngx_http_request_t* request, std::string_view name, std::int64_t number) {
+    const std::string_view value = poolCopy(request->pool, DecimalText(number).view());
+    return value.data() != nullptr && setField(request, name, value);
+}
+
+/// Calls visit(decision) for each limit the request met, in the order they were asked.
+template <typename Visit>
+void forEachDecision(const Round* round, Visit visit) {
+    if (round != nullptr) {
+        forEachDecision(round->previous, visit);
+        for (const Decision& decision : round->all()) {
+            visit(decision);
+        }
+    }
+}
+
+/// RateLimit-Policy tells what is allowed, RateLimit what the store knows is left: after a store error only the first.
+bool setIetfFields(ngx_http_request_t* request, const Context& context) {
+    std::size_t capacity = 0;
+    forEachDecision(context.round, [&](const Decision& decision) {
+        capacity += fieldMemberCapacity(view(decision.settings->log->name));
+    });
+    auto* policy = static_cast<char*>(ngx_pnalloc(request->pool, 2 * capacity));
+    if (policy == nullptr) {
+        return false;
+    }
+    char* limit = policy + capacity;
+    char* policyEnd = policy;
+    char* limitEnd = limit;
+    forEachDecision(context.round, [&](const Decision& decision) {
+        const LogSettings& log = *decision.settings->log;
+        if (decision.limit != Decision::kUnknownLimit) {
+            policyEnd = appendPolicyMember(policy, policyEnd, view(log.name), decision.limit, log.windowMs);
+        }
+        if (decision.verdict != nullptr) {
+            limitEnd = appendLimitMember(limit, limitEnd, view(log.name), decision.verdict->remaining,
+                                         decision.verdict->resetMs);
+        }
+    });
+    const std::string_view policyText(policy, static_cast<std::size_t>(policyEnd - policy));
+    const std::string_view limitText(limit, static_cast<std::size_t>(limitEnd - limit));
+    return (policyText.empty() || setField(request, "RateLimit-Policy", policyText)) &&
+           (limitText.empty() || setField(request, "RateLimit", limitText));
+}
+
+bool setLegacyFields(ngx_http_request_t* request, const Context& context) {
+    const Verdict* verdict = context.decider == nullptr ? nullptr : context.decider->verdict;
+    return verdict == nullptr || (setNumber(request, "X-RateLimit-Limit", context.decider->limit) &&
+                                  setNumber(request, "X-RateLimit-Remaining", verdict->remaining) &&
+                                  setNumber(request, "X-RateLimit-Reset", secondsUp(verdict->resetMs)));
+}
+
+bool setFields(ngx_http_request_t* request, const Context& context, ngx_uint_t fields) {
+    const auto wants = [fields](Fields which) { return (fields & static_cast<ngx_uint_t>(which)) != 0; };
+    return (!wants(Fields::Ietf) || setIetfFields(request, context)) &&
+           (!wants(Fields::Legacy) || setLegacyFields(request, context)) &&
+           (fields == static_cast<ngx_uint_t>(Fields::Off) || !context.denied || context.retryAfter == 0 ||
+            setNumber(request, "Retry-After", context.retryAfter));
+}
+
+/// nginx calls this once per answer sent, except that a filter's error page comes by again after the first header
+/// was cleared: the context is then found through the pool.
+ngx_int_t onHeader(ngx_http_request_t* request) {
+    const auto* location =
+        static_cast<const LocationSettings*>(ngx_http_get_module_loc_conf(request, ngx_http_sliding_log_module));
+    if (request == request->main && location->fields != static_cast<ngx_uint_t>(Fields::Off)) {
+        const Context* context = Context::of(request);
+        if (context != nullptr && context->round != nullptr && !setFields(request, *context, location->fields)) {
+            return NGX_ERROR;
+        }
+    }
+    return gNextFilter(request);
+}
+
+}  // namespace
+
+void installFieldsFilter() {
+    gNextFilter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = onHeader;
+}
+
+}  // namespace sliding_log

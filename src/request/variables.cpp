@@ -1,0 +1,116 @@
+#include "request/variables.hpp"
+
+#include "limit/number.hpp"
+#include "request/context.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+using Value = ngx_http_variable_value_t;
+
+ngx_int_t setText(Value* value, std::string_view text) {
+    value->valid = 1;
+    value->no_cacheable = 0;
+    value->not_found = text.empty();
+    value->len = static_cast<unsigned>(text.size());
+    value->data = toNgx(text).data;
+    return NGX_OK;
+}
+
+ngx_int_t setNumber(ngx_http_request_t* request, Value* value, std::int64_t number) {
+    const std::string_view text = poolCopy(request->pool, DecimalText(number).view());
+    return text.data() == nullptr ? NGX_ERROR : setText(value, text);
+}
+
+std::string_view statusText(const Context& context) {
+    switch (context.status) {
+        case Status::None:
+            return "";
+        case Status::Passed:
+            return "PASSED";
+        case Status::Rejected:
+            return "REJECTED";
+        case Status::RejectedDryRun:
+            return "REJECTED_DRY_RUN";
+    }
+    return "";
+}
+
+std::string_view sourceText(Source source) { return source == Source::Redis ? "redis" : "error"; }
+
+/// Seconds with three decimals, as nginx's own times.
+ngx_int_t setSeconds(ngx_http_request_t* request, Value* value, ngx_msec_t ms) {
+    auto* text = static_cast<u_char*>(ngx_pnalloc(request->pool, NGX_TIME_T_LEN + 4));
+    if (text == nullptr) {
+        return NGX_ERROR;
+    }
+    const u_char* end = ngx_sprintf(text, "%T.%03M", static_cast<time_t>(ms / 1000), ms % 1000);
+    return setText(value, {reinterpret_cast<const char*>(text), static_cast<std::size_t>(end - text)});
+}
+
+enum class Variable : uintptr_t { Status, Source, Name, Limit, Remaining, Reset, RetryAfter, Latency };
+
+/// Empty until the request was decided, and where the store could not tell.
+ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data) {
+    const Context* context = Context::of(request->main);
+    if (context == nullptr || context->decider == nullptr) {
+        return setText(value, "");
+    }
+    const Decision& decider = *context->decider;
+    const Verdict* verdict = decider.verdict;
+    switch (static_cast<Variable>(data)) {
+        case Variable::Status:
+            return setText(value, statusText(*context));
+        case Variable::Source:
+            return setText(value, sourceText(decider.source));
+        case Variable::Name:
+            return setText(value, view(decider.settings->log->name));
+        case Variable::Limit:
+            return decider.limit == Decision::kUnknownLimit ? setText(value, "")
+                                                            : setNumber(request, value, decider.limit);
+        case Variable::Remaining:
+            return verdict == nullptr ? setText(value, "") : setNumber(request, value, verdict->remaining);
+        case Variable::Reset:
+            return verdict == nullptr ? setText(value, "") : setNumber(request, value, secondsUp(verdict->resetMs));
+        case Variable::RetryAfter:
+            return context->retryAfter == 0 ? setText(value, "") : setNumber(request, value, context->retryAfter);
+        case Variable::Latency:
+            return setSeconds(request, value, context->waited);
+    }
+    return NGX_ERROR;
+}
+
+struct Definition {
+    std::string_view name;
+    Variable variable;
+};
+
+constexpr Definition kDefinitions[] = {
+    {"sliding_log_status", Variable::Status},
+    {"sliding_log_source", Variable::Source},
+    {"sliding_log_name", Variable::Name},
+    {"sliding_log_limit", Variable::Limit},
+    {"sliding_log_remaining", Variable::Remaining},
+    {"sliding_log_reset", Variable::Reset},
+    {"sliding_log_retry_after", Variable::RetryAfter},
+    {"sliding_log_latency", Variable::Latency},
+};
+
+}  // namespace
+
+ngx_int_t addVariables(ngx_conf_t* cf) {
+    for (const Definition& definition : kDefinitions) {
+        ngx_str_t name = toNgx(definition.name);
+        // not cacheable: asked before the decision they are empty, after it they are not
+        ngx_http_variable_t* variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_NOCACHEABLE);
+        if (variable == nullptr) {
+            return NGX_ERROR;
+        }
+        variable->get_handler = getVariable;
+        variable->data = static_cast<uintptr_t>(definition.variable);
+    }
+    return NGX_OK;
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,61 @@
+// A doubly linked list through its elements: no allocation, and an element leaves it in constant time.
+#pragma once
+
+namespace sliding_log {
+
+/// What an element inherits, once per kind of list it can be in; Tag tells the kinds apart. An element must have
+/// left its lists before it dies.
+template <typename Tag>
+class ListHook {
+  public:
+    ListHook() = default;
+    ListHook(const ListHook&) = delete;
+    ListHook& operator=(const ListHook&) = delete;
+
+    bool isLinked() const { return next_ != this; }
+
+    /// Leaves the list it is in, if any.
+    void unlink() {
+        previous_->next_ = next_;
+        next_->previous_ = previous_;
+        previous_ = next_ = this;
+    }
+
+  private:
+    template <typename, typename>
+    friend class List;
+
+    ListHook* previous_ = this;
+    ListHook* next_ = this;
+};
+
+template <typename Element, typename Tag>
+class List {
+  public:
+    bool isEmpty() const { return !head_.isLinked(); }
+
+    Element& front() { return static_cast<Element&>(*head_.next_); }
+
+    void pushBack(Element& element) {
+        ListHook<Tag>& hook = element;
+        hook.previous_ = head_.previous_;
+        hook.next_ = &head_;
+        head_.previous_->next_ = &hook;
+        head_.previous_ = &hook;
+    }
+
+    /// Takes the first element out; nullptr when there is none.
+    Element* popFront() {
+        if (isEmpty()) {
+            return nullptr;
+        }
+        Element& first = front();
+        static_cast<ListHook<Tag>&>(first).unlink();
+        return &first;
+    }
+
+  private:
+    ListHook<Tag> head_;
+};
+
+}  // namespace sliding_log

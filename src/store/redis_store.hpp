@@ -1,0 +1,107 @@
+// The logs of one sliding_log_redis block, seen from one worker: questions in, verdicts out, inside a deadline.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/settings.hpp"
+#include "limit/verdict.hpp"
+#include "redis/backoff.hpp"
+#include "redis/connection.hpp"
+#include "redis/greeting.hpp"
+#include "redis/timer.hpp"
+#include "store/call.hpp"
+#include "store/log_throttle.hpp"
+
+namespace sliding_log {
+
+/// Life: Idle -> Connecting -> Ready; Down after a failure, until the back-off timer connects again. While the
+/// server is taken to be well (at start, and when it closed a connection that had worked) questions wait for the
+/// connection inside their deadline; after a failure they are refused at once until a connect succeeds.
+class RedisStore final : ConnectionOwner, GreetingOwner {
+  public:
+    RedisStore(const RedisSettings& settings, ngx_log_t* log);
+    ~RedisStore();
+    RedisStore(const RedisStore&) = delete;
+    RedisStore& operator=(const RedisStore&) = delete;
+
+    /// Connects ahead of the first question.
+    void start();
+
+    /// Asks all the limits of one request, all or nothing, and answers through the waiter, never before the return
+    /// and at most `timeout` later. False: the store cannot be asked now; the waiter is not used.
+    /// `unique` is a name no other request has. The questions may go when this returns.
+    bool ask(std::span<const Question> questions, std::string_view unique, Waiter& waiter);
+
+    /// Takes back what an ask() with this unique name logged. Nobody waits for it.
+    void takeBack(std::span<const Question> questions, std::string_view unique);
+
+  private:
+    friend struct Call;
+    enum class State { Idle, Connecting, Ready, Down };
+
+    /// Takes the replies to SCRIPT LOAD after a NOSCRIPT.
+    struct ScriptsReloaded final : ReplyTarget {
+        explicit ScriptsReloaded(RedisStore& owner) : store(owner) {}
+        void replied(const redisReply* reply) override;
+        RedisStore& store;
+    };
+
+    void connected() override;
+    void disconnected(std::string_view reason) override;
+    void workerQuits() override;
+    void greeted() override;
+    void greetingRefused(std::string_view reason) override;
+    void evictionUnsafe(std::string_view policy) override;
+
+    bool canBeAsked();
+    void connect();
+    void becomeDown(std::string_view reason);
+
+    Call& begin(Script script, Waiter* waiter);
+    void dispatch(Call& call);
+    void replied(Call& call, const redisReply* reply);
+    void repeatWithScript(Call& call);
+    void repeatSoon(Call& call);
+    void repeatQueued();
+    void settle(Call& call, StoreError error);
+    void recycle(Call& call);
+    void expire();
+    void closeWhenUnused();
+    void report(ngx_uint_t level, const char* what, std::string_view cause);
+
+    const RedisSettings& settings_;
+    ngx_log_t* log_;
+    std::vector<Endpoint> endpoints_;
+    std::size_t endpoint_ = 0;
+    Greeting greeting_;
+    ScriptsReloaded scriptsReloaded_{*this};
+    Backoff backoff_;
+    State state_ = State::Idle;
+    bool trusted_ = true;    // the server was well when last seen
+    bool quitting_ = false;  // the worker finishes what it holds
+    ngx_msec_t readySince_ = 0;
+
+    std::vector<std::unique_ptr<Call>> calls_;  // all there are
+    std::vector<Call*> free_;
+    List<Call, WithDeadline> deadlines_;  // unsettled calls; all wait equally long, so the first expires first
+    List<Call, Queued> queued_;           // to be sent when there is a connection, or again in a moment
+    std::uint64_t sent_ = 0;
+    std::uint64_t scriptsSent_ = 0;  // value of sent_ when the scripts were last loaded
+    unsigned timeouts_ = 0;          // in a row, no answer between them
+    ngx_msec_t silentSince_ = 0;     // when the first of them was asked
+
+    Timer deadline_;
+    Timer connectDeadline_;
+    Timer reconnect_;
+    Timer repeat_;
+    LogThrottle throttle_;
+
+    Connection connection_;  // last, so that it dies first: it tells the calls
+};
+
+}  // namespace sliding_log
