@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Builds, shows, tests and measures the module. Usage: ./build.sh [build|demo|test|bench]
+# Builds, shows, tests and measures the module.
+# Usage: ./build.sh [build|demo|test|sanitize|bench]   (build is the default; test includes sanitize)
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD
 out=$root/build
+module=ngx_http_sliding_log_module
 
-# Installs what is missing where that is possible, else says what is.
+# need PACKAGE...: installs what is missing where that is possible, else says what is.
 need() {
-    local missing=()
+    local missing=() package
     for package in "$@"; do
         dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
     done
@@ -17,38 +19,103 @@ need() {
         exit 1
     fi
     echo "build.sh: installing ${missing[*]}" >&2
-    # a package must not start its server: the system's own ports are none of our business
     apt-get update -qq
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+    # RUNLEVEL=1: a package must not start its server, the system's own ports are none of our business
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$out/apt.log" 2>&1 ||
+        { tail -n 20 "$out/apt.log" >&2; exit 1; }
+}
+
+# configured TREE CONFIGURE_ARGUMENT...: configures nginx's sources in TREE, once per state of what it depends on.
+configured() {
+    local tree=$1 state
+    shift
+    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev; cat config config.make; find src lua -type f | LC_ALL=C sort)
+    [ "$state" = "$(cat "$tree/state" 2>/dev/null)" ] && return
+    (cd "$tree" && ./configure "$@" >configure.log 2>&1 || { tail -n 20 configure.log >&2; exit 1; })
+    printf '%s' "$state" >"$tree/state"
 }
 
 build() {
     need g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev
-    local tree=$out/nginx source
-    source=$(dirname "$(dpkg -L nginx-dev | grep -m1 '/configure$')")
-    mkdir -p "$tree"
-    # configured anew only when nginx-dev or the list of sources is another
-    local state
-    state=$(dpkg-query -W nginx-dev && cat config config.make && find src lua -type f | LC_ALL=C sort)
-    if [ "$state" != "$(cat "$tree/state" 2>/dev/null)" ]; then
-        rm -rf "$tree"
-        cp -a "$source" "$tree"
-        (
-            cd "$tree"
-            NGX_CONF_FLAGS=()
-            # shellcheck disable=SC1091
-            . ./conf_flags
-            ./configure "${NGX_CONF_FLAGS[@]}" --with-cc-opt="-g -O2" --add-dynamic-module="$root" >configure.log 2>&1 ||
-                { tail -n 20 configure.log >&2; exit 1; }
-        )
-        printf '%s' "$state" >"$tree/state"
-    fi
+    local tree=$out/nginx sources NGX_CONF_FLAGS=()
+    sources=$(dirname "$(dpkg -L nginx-dev | grep -m1 '/configure$')")
+    [ -d "$tree" ] || cp -a "$sources" "$tree"
+    # shellcheck disable=SC1091
+    . "$sources/conf_flags" # of Debian's own nginx: a dynamic module must be built with the same
+    configured "$tree" "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2' --add-dynamic-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" modules
-    cp "$tree/objs/ngx_http_sliding_log_module.so" "$out/"
-    echo "built build/ngx_http_sliding_log_module.so" >&2
+    cp "$tree/objs/$module.so" "$out/"
+    echo "built build/$module.so" >&2
+}
+
+unit_tests() {
+    need libgtest-dev
+    make -s -C t/unit -j"$(nproc)"
+    "$out/unit/unit" --gtest_brief=1
+}
+
+behaviour_tests() {
+    need perl redis-server redis-tools curl nghttp2-client
+    prove -It/lib t
+}
+
+# The same suite over an nginx with the module linked in, both under AddressSanitizer and UBSan, and with one malloc
+# per pool allocation (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static
+# build. nginx-dev has no .c files, hence Debian's source package.
+sanitize() {
+    need dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
+    local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
+    # nginx itself leans on these three everywhere; UBSan still checks the rest
+    flags+=' -fno-sanitize=alignment,function,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
+    [ -d "$tree" ] || fetch_nginx_sources "$tree"
+    configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
+        --with-http_stub_status_module --with-http_realip_module --with-http_auth_request_module \
+        --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
+        --add-module="$root"
+    make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
+    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 TEST_SLOW=4 \
+        TEST_NGINX_BINARY=$tree/objs/nginx TEST_NGINX_MODULE='' prove -It/lib t
+}
+
+# fetch_nginx_sources TREE: through lists of its own, so that the system's apt configuration stays as it is.
+fetch_nginx_sources() {
+    local tree=$1 apt=$out/apt
+    rm -rf "$apt"
+    mkdir -p "$apt/sources.list.d" "$apt/lists/partial" "$apt/work"
+    local list
+    for list in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+        [ -f "$list" ] && sed -E 's/^Types:.*/Types: deb-src/; s/^deb /deb-src /' "$list" \
+            >"$apt/sources.list.d/source.${list##*.}"
+    done
+    local options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$apt/sources.list.d"
+        -o Dir::State::Lists="$apt/lists" -o APT::Sandbox::User=)
+    apt-get update -qq "${options[@]}"
+    (cd "$apt/work" && apt-get source -qq "${options[@]}" nginx >/dev/null)
+    mv "$apt"/work/nginx-*/ "$tree"
 }
 
 case ${1:-build} in
+    build | demo | test | sanitize | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|demo|test|sanitize|bench]" >&2; exit 2 ;;
+esac
+case ${1:-build} in
     build) build ;;
-    *) echo "usage: ./build.sh [build|demo|test|bench]" >&2; exit 2 ;;
+    demo)
+        need redis-server redis-tools curl
+        build
+        ./demo.sh
+        ;;
+    test)
+        build
+        unit_tests
+        behaviour_tests
+        sanitize
+        ;;
+    sanitize) need perl redis-server redis-tools curl nghttp2-client; sanitize ;;
+    bench)
+        need redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis
+        build
+        bench/run
+        ;;
 esac

@@ -1,0 +1,51 @@
+#include "limit/key.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace sliding_log {
+namespace {
+
+std::string logKey(std::string_view prefix, std::string_view name, std::string_view value) {
+    std::string out(logKeyCapacity(prefix, name), '?');
+    out.resize(writeLogKey(out.data(), prefix, name, value));
+    return out;
+}
+
+TEST(LogKey, IsPrefixNameAndTheValueAsHashTag) {
+    EXPECT_EQ(logKey("rl:sliding:", "api", "acct_42"), "rl:sliding:api:{acct_42}");
+    EXPECT_EQ(logKey("", "a", "2001:db8::1"), "a:{2001:db8::1}");
+}
+
+TEST(LogKey, KeepsEveryPlainByteAndNoOther) {
+    const std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@-";
+    EXPECT_TRUE(isPlainValue(plain));
+    for (int byte = 0; byte < 256; byte++) {
+        const char c = static_cast<char>(byte);
+        EXPECT_EQ(isPlainValue(std::string_view(&c, 1)), plain.find(c) != plain.npos) << byte;
+    }
+}
+
+TEST(LogKey, HashesWhatIsNotPlain) {
+    // sha1("a b"), checked with sha1sum
+    EXPECT_EQ(logKey("p:", "n", "a b"), "p:n:{sha1-7dbde93504122a707f849f2c12bdd9de71b41929}");
+    EXPECT_EQ(logKey("p:", "n", "}{").size(), std::string_view("p:n:{}").size() + kHashedLength);
+    EXPECT_NE(logKey("p:", "n", std::string_view("a\0b", 3)), logKey("p:", "n", std::string_view("a\0c", 3)));
+}
+
+TEST(LogKey, HashesFrom129BytesOn) {
+    const std::string longest(128, 'x');
+    EXPECT_EQ(logKey("p:", "n", longest), "p:n:{" + longest + "}");
+    EXPECT_EQ(logKey("p:", "n", longest + "x").substr(0, 10), "p:n:{sha1-");
+    EXPECT_EQ(logKey("p:", "n", std::string(30000, 'x')).size(), 6 + kHashedLength);
+}
+
+TEST(Sha1Hex, IsTheKnownDigest) {
+    std::string digest(40, '?');
+    writeSha1Hex(digest.data(), "abc");  // FIPS 180-2, A.1
+    EXPECT_EQ(digest, "a9993e364706816aba3e25717850c26c9cd0d89d");
+}
+
+}  // namespace
+}  // namespace sliding_log

@@ -1,0 +1,39 @@
+#include "store/list.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sliding_log {
+namespace {
+
+struct First;
+struct Second;
+
+struct Element : ListHook<First>, ListHook<Second> {};
+
+TEST(List, KeepsOrderAndLetsElementsLeaveFromTheMiddle) {
+    Element a, b, c;
+    List<Element, First> list;
+    list.pushBack(a);
+    list.pushBack(b);
+    list.pushBack(c);
+    static_cast<ListHook<First>&>(b).unlink();
+    EXPECT_EQ(list.popFront(), &a);
+    EXPECT_EQ(list.popFront(), &c);
+    EXPECT_EQ(list.popFront(), nullptr);
+    EXPECT_TRUE(list.isEmpty());
+}
+
+TEST(List, HooksOfTwoKindsAreApart) {
+    Element a;
+    List<Element, First> one;
+    List<Element, Second> two;
+    one.pushBack(a);
+    two.pushBack(a);
+    static_cast<ListHook<First>&>(a).unlink();
+    static_cast<ListHook<First>&>(a).unlink();  // leaving twice is leaving once
+    EXPECT_TRUE(one.isEmpty());
+    EXPECT_EQ(two.popFront(), &a);
+}
+
+}  // namespace
+}  // namespace sliding_log
