@@ -67,7 +67,7 @@ sanitize() {
     need dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
     local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
     # nginx itself leans on these three everywhere; UBSan still checks the rest
-    flags+=' -fno-sanitize=alignment,function,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
+    flags+=' -fno-sanitize=alignment,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
     [ -d "$tree" ] || fetch_nginx_sources "$tree"
     configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
         --with-http_stub_status_module --with-http_realip_module --with-http_auth_request_module \
