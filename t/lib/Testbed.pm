@@ -1,0 +1,111 @@
+package Testbed;
+
+# One test's world: real nginx and real Redis on free loopback ports, in a directory of its own, gone at the end.
+# Every test ends with done(): nginx is told to quit gracefully, must do so in time, and its error log must be free
+# of alerts, crashes and sanitizer reports.
+
+use strict;
+use warnings;
+use Exporter 'import';
+use File::Temp ();
+use IO::Socket::INET;
+use POSIX ();
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Testbed::Nginx;
+use Testbed::Redis;
+
+our @EXPORT_OK = qw(free_port wait_until slow);
+
+# Runs under sanitizers or valgrind are slower by this factor: deadlines stretch with it.
+sub slow { return $ENV{TEST_SLOW} || 1 }
+
+my %handed_out;
+my @beds;
+
+sub free_port {
+    for (1 .. 100) {
+        my $socket = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die "no free port: $!";
+        my $port = $socket->sockport;
+        return $port unless $handed_out{$port}++;
+    }
+    die "no free port\n";
+}
+
+# Polls until the code returns true; its value, or undef after the deadline (seconds).
+sub wait_until {
+    my ($what, $deadline, $code) = @_;
+    my $end = time + $deadline * slow();
+    while (1) {
+        my $value = $code->();
+        return $value if $value;
+        if (time > $end) {
+            diag("waited in vain for $what");
+            return undef;
+        }
+        sleep 0.01;
+    }
+}
+
+sub new {
+    my ($class) = @_;
+    my $self = bless { dir => File::Temp->newdir('sliding-log-XXXXXX', TMPDIR => 1), processes => [], owner => $$ },
+        $class;
+    push @beds, $self;
+    $SIG{INT} = $SIG{TERM} = sub { die "interrupted\n" };
+    return $self;
+}
+
+sub dir { return "$_[0]{dir}" }
+
+sub redis {
+    my ($self, @options) = @_;
+    my $redis = Testbed::Redis->new($self, @options);
+    push @{ $self->{processes} }, $redis;
+    return $redis;
+}
+
+# The configuration may use %%GLOBALS%% (main context), %%HTTP%% (http context), %%DIR%%, %%PORT%%, %%PORT2%% ... and
+# every name given as an option.
+sub nginx {
+    my ($self, $conf, %options) = @_;
+    my $nginx = Testbed::Nginx->new($self, $conf, %options);
+    push @{ $self->{processes} }, $nginx;
+    return $nginx->start;
+}
+
+sub configuration {
+    my ($self, $conf, %options) = @_;
+    return Testbed::Nginx->new($self, $conf, %options);
+}
+
+sub write_file {
+    my ($self, $name, $content) = @_;
+    open my $file, '>:raw', "$self->{dir}/$name" or die "$name: $!";
+    print $file $content;
+    close $file;
+    return "$self->{dir}/$name";
+}
+
+sub done {
+    my ($self) = @_;
+    for my $process (reverse @{ $self->{processes} }) {
+        $process->finish;
+    }
+    $self->{finished} = 1;
+    done_testing();
+}
+
+# Whatever way the test ended, no process is left behind.
+END {
+    local ($?, $@);
+    for my $bed (grep { $$ == $_->{owner} } splice @beds) {
+        for my $process (@{ $bed->{processes} }) {
+            diag($process->log_tail) if !$bed->{finished} || !Test::More->builder->is_passing;
+            $process->kill;
+        }
+    }
+}
+
+1;

@@ -1,0 +1,103 @@
+package Testbed::Http;
+
+# A small HTTP client that shows what is on the wire: duplicate fields, half-closed and pipelined connections, and
+# thousands of requests at once from one process.
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IO::Select;
+use IO::Socket::INET;
+use Time::HiRes qw(time);
+
+our @EXPORT_OK = qw(get request raw parse many connect_to field fields);
+
+sub connect_to {
+    my ($port) = @_;
+    return IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, Timeout => 5) // die "connect: $!\n";
+}
+
+# Sends the bytes, reads until the server closes (or the deadline); half => 1 closes our side after sending.
+sub raw {
+    my ($port, $bytes, %options) = @_;
+    my $socket = connect_to($port);
+    $socket->syswrite($bytes);
+    $socket->shutdown(1) if $options{half};
+    return read_all($socket, $options{deadline} // 10);
+}
+
+sub read_all {
+    my ($socket, $deadline) = @_;
+    my ($text, $end) = ('', time + $deadline * Testbed::slow());
+    my $select = IO::Select->new($socket);
+    while ((my $left = $end - time) > 0) {
+        next unless $select->can_read($left);
+        my $got = sysread $socket, $text, 65536, length $text;
+        last unless $got;
+    }
+    return $text;
+}
+
+# { status, fields => [[name, value], ...], body, time } of one answer that ends with the connection.
+sub parse {
+    my ($text) = @_;
+    my ($head, $body) = split /\r\n\r\n/, $text, 2;
+    my ($line, @lines) = split /\r\n/, $head // '';
+    my ($status) = ($line // '') =~ m{^HTTP/\S+ (\d+)};
+    return { status => $status // 0, fields => [map { [split /:\s*/, $_, 2] } @lines], body => $body // '', text => $text };
+}
+
+# One request on a connection of its own: request($port, '/path', method => , headers => { }, body => )
+sub request {
+    my ($port, $path, %options) = @_;
+    my $method  = $options{method} // 'GET';
+    my $headers = join '', map { "$_: $options{headers}{$_}\r\n" } sort keys %{ $options{headers} // {} };
+    my $body    = $options{body} // '';
+    $headers .= 'Content-Length: ' . length($body) . "\r\n" if length $body;
+    my $start  = time;
+    my $answer = parse(raw($port, "$method $path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n$headers\r\n$body",
+        deadline => $options{deadline}));
+    $answer->{time} = time - $start;
+    return $answer;
+}
+
+sub get { my ($port, $path, %options) = @_; return request($port, $path, %options) }
+
+# All values of one field, and the only one (undef when it is missing or there twice).
+sub fields { my ($answer, $name) = @_; return map { $_->[1] } grep { lc $_->[0] eq lc $name } @{ $answer->{fields} } }
+sub field  { my @values = fields(@_); return @values == 1 ? $values[0] : undef }
+
+# Many GETs at once: many([port, path, headers], ...), each on its own connection, `at_once` open at a time.
+# Returns the answers in order.
+sub many {
+    my ($requests, %options) = @_;
+    my $at_once = $options{at_once} // 500;
+    my $end     = time + ($options{deadline} // 30) * Testbed::slow();
+    my (@answers, %open);
+    my $select = IO::Select->new;
+    my $next   = 0;
+    while (($next < @$requests || %open) && time < $end) {
+        while ($next < @$requests && keys %open < $at_once) {
+            my ($port, $path, $headers) = @{ $requests->[$next] };
+            my $socket = connect_to($port);
+            my $start  = time;
+            $socket->syswrite("GET $path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" . ($headers // '') . "\r\n");
+            $open{$socket} = { index => $next++, text => '', start => $start };
+            $select->add($socket);
+        }
+        for my $socket ($select->can_read(0.1)) {
+            my $one = $open{$socket};
+            next if sysread $socket, $one->{text}, 65536, length $one->{text};
+            my $answer = parse($one->{text});
+            $answer->{time} = time - $one->{start};
+            $answers[$one->{index}] = $answer;
+            $select->remove($socket);
+            delete $open{$socket};
+            close $socket;
+        }
+    }
+    $_ //= { status => 0, fields => [], body => '', time => 1e9 } for @answers[0 .. $#$requests];
+    return @answers;
+}
+
+1;

@@ -1,0 +1,142 @@
+package Testbed::Nginx;
+
+# An nginx of the test's own, with the module loaded, and what its error log says.
+
+use strict;
+use warnings;
+use parent -norequire, 'Testbed::Process';
+use Cwd ();
+use File::Basename ();
+use IO::Socket::INET;
+use Test::More;
+use Testbed::Process;
+
+my $count = 0;
+my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../..');
+
+sub binary { return $ENV{TEST_NGINX_BINARY} // 'nginx' }
+
+sub load_module {
+    my $module = $ENV{TEST_NGINX_MODULE} // "$root/build/ngx_http_sliding_log_module.so";
+    return $module eq '' ? '' : "load_module $module;";    # '': linked in
+}
+
+sub new {
+    my ($class, $bed, $conf, %options) = @_;
+    my $dir = $bed->dir . '/nginx' . ++$count;
+    mkdir $dir or die "$dir: $!";
+    my $self = bless { bed => $bed, dir => $dir, log => "$dir/error.log", values => \%options, expected => [] }, $class;
+    $self->configure($conf);
+    return $self;
+}
+
+# Writes the configuration, also a new one for reload().
+sub configure {
+    my ($self, $conf) = @_;
+    my $dir  = $self->{dir};
+    my $user = $> == 0 ? 'user root;' : '';
+    my %fill = (
+        GLOBALS => load_module() . "\n$user\ndaemon off;\npid $dir/nginx.pid;\nerror_log $dir/error.log info;\n",
+        HTTP    => join("\n", map { "${_}_temp_path $dir;" } qw(client_body proxy fastcgi uwsgi scgi))
+            . "\nlarge_client_header_buffers 4 64k;",
+        DIR => $dir,
+        %{ $self->{values} },
+    );
+    $conf =~ s/%%(\w+)%%/$self->fill($1, \%fill)/ge;
+    open my $file, '>:raw', "$dir/nginx.conf" or die $!;
+    print $file $conf;
+    close $file;
+    return $self;
+}
+
+sub fill {
+    my ($self, $name, $fill) = @_;
+    return $self->port($name) if $name =~ /^PORT\d*$/;
+    return $fill->{$name} // die "no value for %%$name%%\n";
+}
+
+sub port {
+    my ($self, $name) = @_;
+    return $self->{ports}{ $name // 'PORT' } //= Testbed::free_port();
+}
+
+sub dir { return $_[0]{dir} }
+
+sub command { my ($self, @more) = @_; return (binary(), '-p', $self->{dir}, '-e', $self->{log}, '-c', "$self->{dir}/nginx.conf", @more) }
+
+# `nginx -t`: (accepted, what it printed)
+sub check {
+    my ($self) = @_;
+    my @command = $self->command('-t');
+    my $pid = open my $out, '-|';
+    defined $pid or die "fork: $!";
+    if ($pid == 0) {
+        open STDERR, '>&', \*STDOUT;
+        exec @command or POSIX::_exit(127);
+    }
+    local $/;
+    my $text = <$out> // '';
+    close $out;
+    return ($? == 0, $text . Testbed::Process::slurp($self->{log}));
+}
+
+sub start {
+    my ($self) = @_;
+    $self->spawn("$self->{dir}/output", $self->command);
+    my @ports = values %{ $self->{ports} };
+    Testbed::wait_until('nginx to listen', 15, sub {
+        return 'died' unless $self->is_running;
+        return !grep { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $_) } @ports;
+    });
+    $self->is_running or die "nginx did not start\n" . Testbed::Process::slurp("$self->{dir}/output") . $self->log_tail;
+    return $self;
+}
+
+# The worker processes' ids, old generations included.
+sub workers {
+    my ($self) = @_;
+    my @pids;
+    for my $stat (glob '/proc/[0-9]*/stat') {
+        push @pids, $1 if Testbed::Process::slurp($stat) =~ /^(\d+) \(nginx\) (?!Z)\S+ $self->{pid} /;
+    }
+    return @pids;
+}
+
+# New workers serve when this returns; with gone => 1 the old ones have ended too.
+sub reload {
+    my ($self, %options) = @_;
+    my %old = map { $_ => 1 } $self->workers;
+    $self->signal('HUP');
+    Testbed::wait_until('new workers', 15, sub { grep { !$old{$_} } $self->workers }) or die "no reload\n";
+    if ($options{gone}) {
+        Testbed::wait_until('old workers to end', 20, sub { !grep { $old{$_} } $self->workers }) or fail('old workers end');
+    }
+    return $self;
+}
+
+sub error_log { return Testbed::Process::slurp($_[0]{log}) }
+
+# How many lines of the error log match.
+sub logged { my ($self, $regex) = @_; return scalar grep { /$regex/ } split /\n/, $self->error_log }
+
+# An [alert] or [crit] that this test provokes.
+sub expect_in_log { my ($self, $regex) = @_; push @{ $self->{expected} }, $regex; return $self }
+
+sub finish {
+    my ($self) = @_;
+    if ($self->is_running) {
+        $self->signal('QUIT');
+        ok($self->wait_end(15 * Testbed::slow()), 'nginx quits gracefully in time');
+    }
+    my @bad = grep { /\[(alert|crit|emerg)\]|open socket|exited on signal/ } split /\n/, $self->error_log;
+    for my $expected (@{ $self->{expected} }) {
+        @bad = grep { !/$expected/ } @bad;
+    }
+    push @bad, grep { /Sanitizer|runtime error:|AddressSanitizer/ } split /\n/,
+        $self->error_log . Testbed::Process::slurp("$self->{dir}/output");
+    is(join("\n", @bad), '', 'no alert, crash or sanitizer report in the error log');
+    $self->kill;
+    return;
+}
+
+1;

@@ -1,0 +1,76 @@
+package Testbed::Redis;
+
+# A redis-server of the test's own, without persistence.
+
+use strict;
+use warnings;
+use parent -norequire, 'Testbed::Process';
+use IO::Socket::INET;
+use IO::Socket::UNIX;
+use Testbed::Process;
+
+my $count = 0;
+
+# Options: unix => 1 (a socket only), args => [more of redis-server's], auth => [redis-cli's], host => address
+sub new {
+    my ($class, $bed, %options) = @_;
+    my $dir  = $bed->dir . '/redis' . ++$count;
+    mkdir $dir or die "$dir: $!";
+    my $self = bless {
+        bed  => $bed,
+        dir  => $dir,
+        log  => "$dir/redis.log",
+        host => $options{host} // '127.0.0.1',
+        port => $options{unix} ? 0 : Testbed::free_port(),
+        path => "$dir/redis.sock",
+        args => $options{args} // [],
+        auth => $options{auth} // [],
+    }, $class;
+    return $options{stopped} ? $self : $self->start;
+}
+
+sub start {
+    my ($self) = @_;
+    $self->spawn($self->{log}, 'redis-server', '--port', $self->{port}, '--bind', $self->{host}, '--unixsocket',
+        $self->{path}, '--unixsocketperm', 777, '--save', '', '--dir', $self->{dir}, @{ $self->{args} });
+    Testbed::wait_until('Redis to answer', 10, sub { $self->cli('PING') =~ /PONG|LOADING/ }) or die "no Redis\n";
+    return $self;
+}
+
+sub port    { return $_[0]{port} }
+sub path    { return $_[0]{path} }
+sub address { my ($self) = @_; return $self->{port} ? "$self->{host}:$self->{port}" : "unix:$self->{path}" }
+
+# redis-cli's raw output, without the last newline.
+sub cli {
+    my ($self, @words) = @_;
+    my $pid = open my $out, '-|';
+    defined $pid or die "fork: $!";
+    if ($pid == 0) {
+        open STDERR, '>&', \*STDOUT;
+        exec 'redis-cli', '--no-auth-warning', '-s', $self->{path}, @{ $self->{auth} }, '--raw', @words
+            or POSIX::_exit(127);
+    }
+    local $/;
+    my $text = <$out> // '';
+    close $out;
+    return $text =~ s/\n\z//r;
+}
+
+# The number behind a field of INFO.
+sub info {
+    my ($self, $field) = @_;
+    return $self->cli('INFO', 'everything') =~ /^\Q$field\E:([^\r\n]*)/m ? $1 : undef;
+}
+
+# How often a command was called, as INFO commandstats counts.
+sub calls {
+    my ($self, $command) = @_;
+    return $self->cli('INFO', 'commandstats') =~ /^cmdstat_\Q$command\E:calls=(\d+)/m ? $1 : 0;
+}
+
+sub pause  { $_[0]->signal('STOP') }
+sub resume { $_[0]->signal('CONT') }
+sub finish { $_[0]->kill }
+
+1;
