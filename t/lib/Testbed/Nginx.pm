@@ -24,7 +24,7 @@ sub load_module {
 sub new {
     my ($class, $bed, $conf, %options) = @_;
     my $dir = $bed->dir . '/nginx' . ++$count;
-    mkdir $dir or die "$dir: $!";
+    mkdir $_ or die "$_: $!" for $dir, "$dir/logs";    # the latter for an access_log left at its default
     my $self = bless { bed => $bed, dir => $dir, log => "$dir/error.log", values => \%options, expected => [] }, $class;
     $self->configure($conf);
     return $self;
@@ -128,7 +128,7 @@ sub finish {
         $self->signal('QUIT');
         ok($self->wait_end(15 * Testbed::slow()), 'nginx quits gracefully in time');
     }
-    my @bad = grep { /\[(alert|crit|emerg)\]|open socket|exited on signal/ } split /\n/, $self->error_log;
+    my @bad = grep { /\[(alert|crit|emerg)\]|open socket|exited on signal|exited with code [1-9]/ } split /\n/, $self->error_log;
     for my $expected (@{ $self->{expected} }) {
         @bad = grep { !/$expected/ } @bad;
     }

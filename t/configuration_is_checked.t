@@ -1,0 +1,153 @@
+# What `nginx -t` refuses, and that it says which directive, which text, and what was expected.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+
+my $bed = Testbed->new;
+
+my $frame = <<'END';
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    %%BLOCK%%
+    map $http_x_tenant $tenant { default 10; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        %%SERVER%%
+    }
+}
+END
+
+sub check {
+    my ($block, $server) = @_;
+    return $bed->configuration($frame, BLOCK => $block, SERVER => $server)->check;
+}
+
+my $redis = 'sliding_log_redis { server 127.0.0.1:6379; }';
+my $good  = 'sliding_log_limit api key=$remote_addr limit=10 window=1m';
+
+# [limit directive in the server, what the message must hold]
+my @wrong_limits = (
+    ['sliding_log_limit;',                                       qr/invalid number of arguments in "sliding_log_limit"/],
+    ['sliding_log_limit api;',                                   qr/"sliding_log_limit" has no "key".*expected key=/],
+    ['sliding_log_limit api limit=1 window=1s;',                 qr/"sliding_log_limit" has no "key".*expected key=/],
+    ['sliding_log_limit api key=a window=1s;',                   qr/"sliding_log_limit" has no "limit".*expected limit=/],
+    ['sliding_log_limit api key=a limit=1;',                     qr/"sliding_log_limit" has no "window".*expected window=/],
+    ['sliding_log_limit a/b key=a limit=1 window=1s;',           qr/"sliding_log_limit" has invalid NAME "a\/b", expected 1 to 64/],
+    ['sliding_log_limit "" key=a limit=1 window=1s;',            qr/"sliding_log_limit" has invalid NAME "", expected/],
+    ['sliding_log_limit ' . 'n' x 65 . ' key=a limit=1 window=1s;', qr/"sliding_log_limit" has invalid NAME "n{65}", expected/],
+    ['sliding_log_limit api key= limit=1 window=1s;',            qr/"sliding_log_limit" has invalid key "", expected/],
+    ['sliding_log_limit api key=$nonesuch limit=1 window=1s;',   qr/unknown "nonesuch" variable/],
+    ['sliding_log_limit api key=a limit=ten window=1s;',         qr/invalid limit "ten", expected a whole number/],
+    ['sliding_log_limit api key=a limit=-1 window=1s;',          qr/invalid limit "-1", expected a whole number/],
+    ['sliding_log_limit api key=a limit=1.5 window=1s;',         qr/invalid limit "1.5", expected a whole number/],
+    ['sliding_log_limit api key=a limit=10r/s window=1s;',       qr/invalid limit "10r\/s", expected a whole number/],
+    ['sliding_log_limit api key=a limit= window=1s;',            qr/invalid limit "", expected a whole number/],
+    ['sliding_log_limit api key=a limit=9999999999999 window=1s;', qr/invalid limit "9999999999999", expected/],
+    ['sliding_log_limit api key=a limit=1 window=10x;',          qr/invalid window "10x", expected an nginx time/],
+    ['sliding_log_limit api key=a limit=1 window=0;',            qr/invalid window "0", expected an nginx time from 1ms/],
+    ['sliding_log_limit api key=a limit=1 window=;',             qr/invalid window "", expected/],
+    ['sliding_log_limit api key=a limit=1 window=367d;',         qr/invalid window "367d", expected.*366d/],
+    ['sliding_log_limit api key=a limit=1 window=-1s;',          qr/invalid window "-1s", expected/],
+    ['sliding_log_limit api key=a limit=10 window=1s cap=9;',    qr/"sliding_log_limit" api has invalid cap "9", expected a whole number not below.*nginx\.conf:\d+/],
+    ['sliding_log_limit api key=a limit=10 window=1s cap=0;',    qr/invalid cap "0", expected/],
+    ['sliding_log_limit api key=a limit=10 window=1s cap=none;', qr/invalid cap "none", expected a whole number/],
+    ['sliding_log_limit api key=a limit=1 window=1s slack=x;',   qr/invalid slack "x", expected/],
+    ['sliding_log_limit api key=a limit=1 window=1s id=;',       qr/invalid id "", expected/],
+    ['sliding_log_limit api key=a limit=1 window=1s id=same;',   qr/invalid id "same", expected a text with a variable/],
+    ['sliding_log_limit api key=a limit=1 window=1s store=other;', qr/invalid store "other", expected/],
+    ['sliding_log_limit api key=a limit=1 window=1s color=red;', qr/invalid parameter "color=red", expected key=/],
+    ['sliding_log_limit api key=a limit=1 window=1s nodelay;',   qr/invalid parameter "nodelay", expected key=/],
+    ['sliding_log_limit api key=a limit=1 limit=2 window=1s;',   qr/"sliding_log_limit" has duplicate limit/],
+    ["$good; $good;",                                            qr/"sliding_log_limit" has duplicate api/],
+    ['sliding_log_limit off; ' . $good . ';',                    qr/"sliding_log_limit" has invalid value "api", expected off alone/],
+    ["$good; sliding_log_limit off;",                            qr/"sliding_log_limit" has invalid value "off", expected off alone/],
+    ['sliding_log_limit off key=a;',                             qr/invalid parameter "key=a", expected off alone/],
+    ["$good; location / { sliding_log_limit api key=b limit=10 window=2m; }",   qr/api has another window \("120000"\).*expected the same/],
+    ["$good; location / { $good slack=1s; }",                    qr/api has another slack \("1000"\).*expected the same/],
+    ["$good; location / { $good id=\$request_id; }",             qr/api has another id \("\$request_id"\).*expected the same/],
+    ["$good; location / { $good cap=100; }",                     qr/api has invalid cap "100", expected the same/],
+    ["$good cap=20; location / { sliding_log_limit api key=a limit=30 window=1m cap=20; }", qr/api has invalid cap "20", expected.*not below the largest limit/],
+    ['sliding_log_status 399;',                                  qr/"sliding_log_status" has invalid code "399", expected a status from 400 to 599/],
+    ['sliding_log_status 600;',                                  qr/"sliding_log_status" has invalid code "600", expected/],
+    ['sliding_log_status teapot;',                               qr/"sliding_log_status" has invalid code "teapot", expected/],
+    ['sliding_log_status 429; sliding_log_status 503;',          qr/"sliding_log_status" has duplicate value/],
+    ['sliding_log_on_error open;',                               qr/"sliding_log_on_error" has invalid value "open", expected allow or deny or local/],
+    ['sliding_log_dry_run yes;',                                 qr/"sliding_log_dry_run" has invalid value "yes", expected off or on/],
+    ['sliding_log_headers draft;',                               qr/"sliding_log_headers" has invalid value "draft", expected off or ietf or legacy or all/],
+    ['sliding_log_log_level debug;',                             qr/"sliding_log_log_level" has invalid value "debug", expected info or notice/],
+    ['location / { sliding_log_redis { server 127.0.0.1; } }',   qr/"sliding_log_redis" directive is not allowed here/],
+);
+for my $row (@wrong_limits) {
+    my ($directive, $message) = @$row;
+    my ($accepted, $printed) = check($redis, $directive);
+    ok(!$accepted, "refused: $directive");
+    like($printed, qr/\[emerg\].*$message/, '  and says why');
+}
+
+# [redis block, what the message must hold]
+my @wrong_blocks = (
+    ['',                                                              qr/api has invalid store "local", expected the name of a sliding_log_redis block/],
+    ['sliding_log_redis { }',                                         qr/"sliding_log_redis" has invalid block "default", expected a server/],
+    ['sliding_log_redis { server 127.0.0.1:70000; }',                 qr/"server" has invalid address "127.0.0.1:70000", expected/],
+    ['sliding_log_redis { server 127.0.0.1:x; }',                     qr/"server" has invalid address "127.0.0.1:x", expected/],
+    ['sliding_log_redis { server [::1; }',                            qr/"server" has invalid address "\[::1", expected/],
+    ['sliding_log_redis { server unix:; }',                           qr/"server" has invalid address "unix:", expected/],
+    ['sliding_log_redis { server 127.0.0.1; server 127.0.0.2; }',     qr/"server" has invalid second address "127.0.0.2", expected one server/],
+    ['sliding_log_redis { server 127.0.0.1 6379; }',                  qr/"server" has invalid number of arguments 2, expected 1/],
+    ['sliding_log_redis { server 127.0.0.1; mode replicated; }',      qr/"mode" has invalid value "replicated", expected standalone/],
+    ['sliding_log_redis { server 127.0.0.1; database -1; }',          qr/"database" has invalid number "-1", expected/],
+    ['sliding_log_redis { server 127.0.0.1; database 1; database 2; }', qr/"database" has duplicate value/],
+    ['sliding_log_redis { server 127.0.0.1; timeout 0; }',            qr/"timeout" has invalid time "0", expected an nginx time/],
+    ['sliding_log_redis { server 127.0.0.1; connect_timeout fast; }', qr/"connect_timeout" has invalid time "fast", expected/],
+    ['sliding_log_redis { server 127.0.0.1; reconnect 50ms; }',       qr/"reconnect" has invalid number of arguments 1, expected 2/],
+    ['sliding_log_redis { server 127.0.0.1; reconnect 5s 50ms; }',    qr/"reconnect" has invalid MAX "50ms", expected a time not below MIN/],
+    ['sliding_log_redis { server 127.0.0.1; reconnect 1q 5s; }',      qr/"reconnect" has invalid time "1q", expected/],
+    ['sliding_log_redis { server 127.0.0.1; clock wall; }',           qr/"clock" has invalid value "wall", expected redis or nginx/],
+    ['sliding_log_redis { server 127.0.0.1; prefix "a{b}:"; }',       qr/"prefix" has invalid value "a\{b\}:", expected/],
+    ['sliding_log_redis { server 127.0.0.1; username bob; }',         qr/"username" has invalid use "bob", expected a password/],
+    ['sliding_log_redis { server 127.0.0.1; password ""; }',          qr/"password" has invalid value "", expected/],
+    ['sliding_log_redis { server 127.0.0.1; password_file none; }',   qr/"password_file" cannot open ".*none", expected a readable file/],
+    ['sliding_log_redis { server 127.0.0.1; password a; password_file b; }', qr/"password_file" has duplicate password/],
+    ['sliding_log_redis { server 127.0.0.1; pool 5; }',               qr/"sliding_log_redis" has invalid directive "pool", expected server/],
+    ['sliding_log_redis local { server 127.0.0.1; }',                 qr/"sliding_log_redis" has invalid NAME "local", expected/],
+    ["$redis $redis",                                                 qr/"sliding_log_redis" has duplicate default/],
+    ['sliding_log_redis a b { server 127.0.0.1; }',                   qr/invalid number of arguments in "sliding_log_redis"/],
+);
+for my $row (@wrong_blocks) {
+    my ($block, $message) = @$row;
+    my ($accepted, $printed) = check($block, "$good;");
+    ok(!$accepted, 'refused: ' . ($block || 'no redis block'));
+    like($printed, qr/\[emerg\].*$message/, '  and says why');
+}
+
+my ($accepted, $printed) = check('sliding_log_redis { server 127.0.0.1; password s3cret s4cret; }', "$good;");
+ok(!$accepted, 'a password of two words is refused');
+unlike($printed, qr/s[34]cret/, '  without a secret in the message');
+
+# what must be accepted: [redis block, server]
+my @right = (
+    [$redis, "$good;"],
+    [$redis, "$good; location / { $good; }"],
+    [$redis, "$good; location / { sliding_log_limit off; }"],
+    [$redis, "$good; location / { sliding_log_limit api key=b limit=5 window=60s slack=6s; }"],
+    [$redis, "$good cap=12;"],
+    [$redis, "$good cap=off id=\$request_id;"],
+    [$redis, 'sliding_log_limit api key=$remote_addr$uri limit=$tenant window=1ms;'],
+    [$redis, 'sliding_log_limit api key=a limit=0 window=366d;'],
+    [$redis, 'sliding_log_limit A-b_c.9 key=a limit=1 window=1m30s;'],
+    ['sliding_log_redis one { server localhost:6379; } sliding_log_redis two { server unix:/tmp/x.sock; }', "$good store=two;"],
+    ['sliding_log_redis { server [::1]; mode standalone; username u; password p; database 15; prefix ""; connect_timeout 1s; timeout 50ms; reconnect 1ms 1m; clock nginx; }', "$good;"],
+    [$redis, 'sliding_log_status 503; sliding_log_on_error allow; sliding_log_dry_run on; sliding_log_headers all; sliding_log_log_level info;'],
+);
+for my $row (@right) {
+    my ($block, $server) = @$row;
+    my ($accepted, $printed) = check($block, $server);
+    ok($accepted, "accepted: $server") or diag($printed);
+}
+
+$bed->done;

@@ -1,0 +1,74 @@
+# Keys made by an attacker: whatever bytes they hold, their log is their own, on their own cluster slot, and short.
+
+use strict;
+use warnings;
+use Digest::SHA qw(sha1_hex);
+use Test::More;
+use Testbed;
+use Testbed::Http qw(request get);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    ignore_invalid_headers off;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { sliding_log_limit k key=$http_x_key limit=2 window=1h id=$http_x_id; empty_gif; }
+        location ~ "(?s)^/path/(?<rest>.*)" { sliding_log_limit k key=$rest limit=2 window=1h id=$http_x_id; empty_gif; }
+    }
+}
+END
+my $port = $nginx->port;
+
+sub name_of { my ($value) = @_; return $value =~ m{\A[A-Za-z0-9_.:/@-]{1,128}\z} ? $value : 'sha1-' . sha1_hex($value) }
+sub zcard { return $redis->cli('ZCARD', "rl:sliding:k:{$_[0]}") }
+
+my %values = (
+    'a plain one'          => 'acct_42',
+    'an address'           => '2001:db8::1',
+    'every plain sign'     => 'aZ9_.:/@-',
+    'closing braces'       => '}',
+    'a hash tag inside'    => '{other}x',
+    'another key'          => 'x}:rl:sliding:k:{acct_42',
+    'blanks'               => 'a b',
+    'quotes'               => q('"`\\),
+    'a glob'               => '*?[a-z]',
+    'Lua'                  => "']] redis.call('FLUSHALL') --",
+    'bytes that are no UTF-8' => "\xff\xfe\x80",
+    'a tabulator'          => "a\tb",
+    'UTF-8'                => "caf\xc3\xa9",
+    '128 bytes'            => 'x' x 128,
+    '129 bytes'            => 'x' x 129,
+    '30,000 bytes'         => 'y' x 30000,
+    'a hash already'       => 'sha1-' . 'a' x 40,
+);
+for my $what (sort keys %values) {
+    my $value = $values{$what};
+    my @status = map { request($port, '/', headers => { 'X-Key' => $value })->{status} } 1 .. 3;
+    is("@status", '200 200 429', "$what: its own limit");
+    is(zcard(name_of($value)), 2, '  under its own name');
+}
+for my $case (['%0d%0aFLUSHALL%0d%0a', "\r\nFLUSHALL\r\n"], ['*3%0d%0a$3%0d%0aSET', "*3\r\n\$3\r\nSET"], ['a%7fb', "a\x7fb"]) {
+    my ($path, $value) = @$case;
+    is(get($port, "/path/$path")->{status}, 200, "$path is admitted");
+    is(zcard(name_of($value)), 1, '  under its own name');
+}
+is($redis->cli('DBSIZE'), keys(%values) + 3, 'and there is no other key');
+is(scalar(grep { length > 200 } split /\n/, $redis->cli('KEYS', '*')), 0, 'none is long');
+
+# ids made by a client
+for (1 .. 2) {
+    request($port, '/', headers => { 'X-Key' => 'ids', 'X-Id' => 'same' });
+}
+like($redis->cli(qw(ZRANGE rl:sliding:k:{ids} 0 -1)), qr/^same\nsame~[A-Za-z0-9_-]{9,12}$/, 'the same id twice: two entries');
+request($port, '/', headers => { 'X-Key' => 'longid', 'X-Id' => 'i' x 20000 });
+is($redis->cli(qw(ZRANGE rl:sliding:k:{longid} 0 -1)), 'sha1-' . sha1_hex('i' x 20000), 'a long id is hashed');
+
+$bed->done;

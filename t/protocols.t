@@ -1,0 +1,84 @@
+# Every way in which a request can reach nginx: HTTP/0.9, 1.0, 1.1 kept alive and pipelined, HTTP/2, with bodies.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(slow);
+use Testbed::Http qw(get request raw parse field connect_to);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    client_max_body_size 20m;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        listen 127.0.0.1:%%PORT3%% http2;
+        location /limited { sliding_log_limit any key=$arg_k limit=10 window=1h; empty_gif; }
+        location /upload {
+            sliding_log_limit upload key=$arg_k limit=1 window=1h;
+            proxy_pass http://127.0.0.1:%%PORT2%%;
+            proxy_request_buffering off;
+        }
+    }
+    server {
+        listen 127.0.0.1:%%PORT2%%;
+        location / { client_body_in_single_buffer on; client_body_buffer_size 20m; proxy_pass http://127.0.0.1:%%PORT4%%; }
+    }
+    server {
+        listen 127.0.0.1:%%PORT4%%;
+        location / { return 200 "$request_method $http_content_length"; }
+    }
+}
+END
+my $port = $nginx->port;
+
+sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }
+
+# 1.0 and 0.9
+like(raw($port, "GET /limited?k=old HTTP/1.0\r\n\r\n"), qr{^HTTP/1\.1 200 .*RateLimit: "any";r=9}s, 'HTTP/1.0');
+like(raw($port, "GET /limited?k=old\r\n"), qr/^GIF89a/, 'HTTP/0.9 has no fields');
+is(zcard('any:{old}'), 2, '  and is counted');
+raw($port, "GET /limited?k=old\r\n") for 1 .. 8;
+unlike(raw($port, "GET /limited?k=old\r\n"), qr/GIF/, '  and denied');
+
+# a client that closes its side after sending still gets its answer
+like(raw($port, "GET /limited?k=half HTTP/1.0\r\n\r\n", half => 1), qr/ 200 .*GIF89a/s, 'half-closed');
+
+# 1.1, 20 requests in one write
+my $answers = raw($port, join '', map { "GET /limited?k=pipe HTTP/1.1\r\nHost: x\r\n" . ($_ == 20 ? "Connection: close\r\n" : '') . "\r\n" } 1 .. 20);
+is(scalar(() = $answers =~ m{HTTP/1\.1 200}g), 10, 'pipelined: the limit passes');
+is(scalar(() = $answers =~ m{HTTP/1\.1 429}g), 10, 'pipelined: the rest is denied, the connection kept');
+is(join(',', $answers =~ /r=(\d+);/g), '9,8,7,6,5,4,3,2,1,0' . ',0' x 10, 'in order');
+
+# HTTP/2: streams share a connection and are suspended each
+{
+    my $h2 = "http://127.0.0.1:" . $nginx->port('PORT3');
+    my $output = `h2load -n 200 -c 4 -m 50 '$h2/limited?k=h2' 2>&1`;
+    like($output, qr/200 total, 200 started, 200 done/, 'HTTP/2: every stream is answered');
+    like($output, qr/status codes: 10 2xx, 0 3xx, 190 4xx, 0 5xx/, '  the limit passes');
+    is(zcard('any:{h2}'), 10, '  and is logged');
+    my $one = `curl -s -o /dev/null -D - --http2-prior-knowledge '$h2/limited?k=h2b'`;
+    like($one, qr{^HTTP/2 200.*ratelimit-policy: "any";q=10;w=3600\r\n.*ratelimit: "any";r=9;t=3600\r\n}s, '  with fields');
+}
+
+# bodies
+my $body = 'x' x 3_000_000;
+my $answer = request($port, '/upload?k=a', method => 'POST', body => $body);
+is("$answer->{status} $answer->{body}", '200 POST 3000000', 'a large body passes whole');
+$answer = request($port, '/upload?k=a', method => 'POST', body => 'y' x 100_000);
+is($answer->{status}, 429, 'a denied upload is answered');
+my $text = raw($port, "POST /upload?k=a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET /limited?k=after HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+is(join(' ', $text =~ m{HTTP/1\.1 (\d+)}g), '429 200', 'its body is skipped, the connection goes on');
+like(raw($port, "POST /upload?k=a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\nConnection: close\r\n\r\n", half => 1),
+    qr{^HTTP/1\.1 429}, 'and never asked for with 100-continue');
+$answer = parse(raw($port, "POST /upload?k=b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n"));
+is($answer->{status}, 200, 'a chunked body');
+
+$bed->done;

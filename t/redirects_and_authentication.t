@@ -1,0 +1,94 @@
+# A request is counted once, however nginx redirects it inside, and limits and authentication never switch each other
+# off, whatever `satisfy` says.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Http qw(get field);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    sliding_log_limit everywhere key=$arg_k limit=5 window=1h;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        root %%DIR%%/html;
+        add_header X-Where $uri always;
+
+        location = /try     { try_files /none /none/ /index.html; }
+        location = /tryname { try_files /none @named; }
+        location @named     { sliding_log_limit extra key=$arg_k limit=5 window=1h; empty_gif; }
+        location = /accel   { proxy_pass http://127.0.0.1:%%PORT2%%; }
+        location = /missing { error_page 404 /index.html; }
+        location = /rewritten { rewrite ^ /index.html last; }
+        location = /return  { return 200 "no access phase"; }
+        location = /ssi     { ssi on; ssi_types *; try_files /page.shtml =404; }
+        location = /mirrored { mirror /mirror; empty_gif; }
+        location = /mirror  { internal; proxy_pass http://127.0.0.1:%%PORT2%%; }
+
+        location /denied    { sliding_log_limit denied key=$arg_k limit=1 window=1h; error_page 429 /page429; empty_gif; }
+        location = /page429 { sliding_log_limit page key=$arg_k limit=5 window=1h; try_files /index.html =404; }
+
+        location /any_open  { satisfy any; allow all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit open key=$arg_k limit=1 window=1h; sliding_log_status 403; empty_gif; }
+        location /any_shut  { satisfy any; deny all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit shut key=$arg_k limit=100 window=1h; empty_gif; }
+        location /any_401   { satisfy any; allow all; sliding_log_limit code401 key=$arg_k limit=0 window=1h; sliding_log_status 401; empty_gif; }
+        location /all_shut  { deny all; sliding_log_limit all_shut key=$arg_k limit=1 window=1h; empty_gif; }
+        location /auth      { auth_request /check; sliding_log_limit auth key=$arg_k limit=2 window=1h; empty_gif; }
+        location = /check   { internal; proxy_pass http://127.0.0.1:%%PORT2%%/check; }
+        location /posted    { post_action /after; sliding_log_limit posted key=$arg_k limit=5 window=1h; empty_gif; }
+        location = /after   { internal; sliding_log_limit after key=$arg_k limit=5 window=1h; empty_gif; }
+    }
+    server {
+        listen 127.0.0.1:%%PORT2%%;
+        sliding_log_limit off;
+        location / { add_header X-Accel-Redirect /index.html; return 200 ""; }
+        location = /check { return 204; }
+    }
+}
+END
+my $html = $nginx->dir . '/html';
+mkdir $html;
+$bed->write_file('nginx1/html/index.html', "index\n");
+$bed->write_file('nginx1/html/page.shtml', '<!--# include virtual="/index.html" --><!--# include virtual="/index.html" -->');
+$bed->write_file('nginx1/users', "u:{PLAIN}p\n");
+my $port = $nginx->port;
+
+sub count { my ($name, $key) = @_; return $redis->cli('ZCARD', "rl:sliding:$name:{$key}") }
+
+for my $path (qw(/ /try /tryname /accel /missing /rewritten /ssi /mirrored)) {
+    my $key = 'k' . $path =~ s{/}{}gr;
+    my $answer = get($port, "$path?k=$key");
+    cmp_ok($answer->{status}, '<', 500, "$path is answered");
+    is(count('everywhere', $key), 1, '  and counted once');
+    like(field($answer, 'RateLimit') // '', qr/^"everywhere";r=4;t=3600/, '  and told so once');
+}
+is(count('extra', 'ktryname'), 1, 'a location reached inside asks the limits that were not asked yet');
+is(field(get($port, '/tryname?k=both'), 'RateLimit-Policy'), '"everywhere";q=5;w=3600, "extra";q=5;w=3600', '  and both are told');
+get($port, '/return?k=ret');
+is(count('everywhere', 'ret'), 0, 'return answers before the access phase');
+
+get($port, '/denied?k=d') for 1 .. 2;
+is(count('denied', 'd'), 1, 'a denied request is not logged');
+is(count('page', 'd'), 0, 'nor is its error page asked for');
+
+is(get($port, '/any_open?k=a')->{status}, 200, 'satisfy any: admitted');
+is(get($port, '/any_open?k=a')->{status}, 403, 'a denial of status 403 is not overruled by allow');
+is(get($port, '/any_401?k=a')->{status},  401, 'nor one of 401');
+is(get($port, '/any_shut?k=a')->{status}, 401, 'an admitted request is not past authentication');
+is(get($port, '/any_shut?k=a', headers => { Authorization => 'Basic dTpw' })->{status}, 200, 'until it satisfies it');
+is(get($port, '/all_shut?k=a')->{status}, 403, 'access denies what the limit admits');
+is(get($port, '/all_shut?k=a')->{status}, 429, 'and the limit comes first');
+is(join(' ', map { get($port, '/auth?k=a')->{status} } 1 .. 3), '200 200 429', 'auth_request after the limit');
+is(count('auth', 'a'), 2, 'its subrequest is not counted');
+get($port, '/posted?k=a');
+is(count('posted', 'a') . count('after', 'a'), '10', 'post_action is not counted');
+
+$bed->done;

@@ -1,0 +1,136 @@
+# Redis down, dying, restarting, hanging, refusing: on_error decides, nobody waits past the timeout, the log stays short.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get many field);
+use Time::HiRes qw(sleep time);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis(stopped => 1, args => ['--maxmemory-policy', 'noeviction']);
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    log_format waits '$uri $status $sliding_log_source $sliding_log_latency';
+    access_log %%DIR%%/access.log waits;
+    sliding_log_redis { server %%REDIS%%; timeout 200ms; connect_timeout 200ms; reconnect 20ms 300ms; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /allow { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error allow; empty_gif; }
+        location /deny  { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error deny; empty_gif; }
+        location /local { sliding_log_limit a key=$arg_k limit=1000 window=1h; empty_gif; }
+        location /dry   { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
+        location /zero  { sliding_log_limit z key=$arg_k limit=0 window=1h; sliding_log_on_error allow; empty_gif; }
+    }
+}
+END
+my $port = $nginx->port;
+my $late = 0.2 + 0.15 * slow();    # the timeout, and what a busy machine adds
+
+sub slowest { return (sort { $b <=> $a } map { $_->{time} } @_)[0] }
+sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n{$_}" } sort keys %n }
+sub answers_again {
+    my ($what) = @_;
+    my $start = time;
+    ok(wait_until("$what to be over", 10, sub { get($port, '/deny?k=again')->{status} == 200 }), "$what: back again");
+    cmp_ok(time - $start, '<', 0.3 + 0.5 * slow(), '  within the longest back-off');
+}
+
+# down at start
+my @answers = many([map { [$port, '/deny?k=x'] } 1 .. 50]);
+is(statuses(@answers), '503:50', 'down at start, deny: 503');
+is(field($answers[-1], 'Retry-After'), 1, '  with Retry-After');
+is(field($answers[-1], 'RateLimit-Policy'), '"a";q=1000;w=3600', '  and the policy, all that is known');
+is(field($answers[-1], 'RateLimit'), undef, '  nothing more');
+is(get($port, '/allow?k=x')->{status}, 200, 'allow: admitted');
+is(get($port, '/local?k=x')->{status}, 503, 'local: the safe side');
+is(get($port, '/dry?k=x')->{status},   200, 'dry run: admitted all the same');
+is(get($port, '/zero?k=x')->{status},  429, 'a limit of 0 denies all even so');
+cmp_ok(slowest(many([map { [$port, '/deny?k=x'] } 1 .. 50])), '<', 0.1 * slow(), 'at once, not after a timeout');
+cmp_ok($nginx->logged(qr/is down: .*refused/), '>=', 1, 'the log names the cause');
+
+$redis->start;
+answers_again('down at start');
+
+# dies and comes back
+$redis->kill;
+wait_until('the loss to be seen', 5, sub { get($port, '/deny?k=x')->{status} == 503 });
+@answers = many([map { [$port, '/allow?k=x'] } 1 .. 100]);
+is(statuses(@answers), '200:100', 'killed: all admitted under allow');
+cmp_ok(slowest(@answers), '<', 0.15 * slow(), '  without waiting');
+$redis->start;
+answers_again('killed');
+
+# hangs: the first ones wait for the timeout, then a probe decides
+$redis->pause;
+@answers = many([map { [$port, "/deny?k=$_"] } 1 .. 30]);
+is(statuses(@answers), '503:30', 'stopped: on_error decides');
+cmp_ok(slowest(@answers), '<', $late, '  no later than the timeout');
+wait_until('the connection to be given up', 5, sub { get($port, '/deny?k=x')->{time} < 0.1 * slow() && get($port, '/deny?k=x')->{time} < 0.1 * slow() });
+@answers = many([map { [$port, "/deny?k=$_"] } 1 .. 30]);
+cmp_ok(slowest(@answers), '<', 0.1 * slow(), '  and soon at once');
+$redis->resume;
+answers_again('stopped');
+
+# clients that leave while Redis hangs
+$redis->pause;
+for (1 .. 300) {
+    my $socket = Testbed::Http::connect_to($port);
+    $socket->syswrite("GET /deny?k=gone HTTP/1.1\r\nHost: x\r\n\r\n");
+    close $socket;
+}
+$redis->resume;
+answers_again('clients that left');
+is(scalar $nginx->workers, 1, 'the worker lives');
+
+# a slow script in Redis, then errors it answers
+$redis->cli('CONFIG', 'SET', 'busy-reply-threshold', '1');
+@answers = ();
+if (my $pid = fork) {
+    sleep 0.1;
+    @answers = map { get($port, '/deny?k=busy') } 1 .. 10;
+    waitpid $pid, 0;
+}
+else {
+    $redis->cli('EVAL', "local t=redis.call('TIME') local e=t[1]*1000000+t[2]+1000000 repeat t=redis.call('TIME') until t[1]*1000000+t[2]>e", 0);
+    POSIX::_exit(0);
+}
+cmp_ok(slowest(@answers), '<', $late, 'BUSY: no later than the timeout');
+answers_again('BUSY');
+
+$redis->cli('SET', 'rl:sliding:a:{text}', 'x');
+is(get($port, '/deny?k=text')->{status}, 503, 'WRONGTYPE: on_error');
+ok(wait_until('the cause', 3, sub { get($port, '/deny?k=text'); $nginx->logged(qr/answered: WRONGTYPE/) }), '  with its cause in the log');
+get($port, '/deny?k=text') for 1 .. 200;
+cmp_ok($nginx->logged(qr/answered: WRONGTYPE/), '<', 5 * slow(), '  one line a second at most');
+
+$redis->cli('CONFIG', 'SET', 'maxmemory', '1');
+is(get($port, '/deny?k=oom')->{status}, 503, 'OOM: on_error');
+$redis->cli('CONFIG', 'SET', 'maxmemory', '0');
+is(get($port, '/deny?k=oom')->{status}, 200, '  and back');
+
+$redis->cli('CONFIG', 'SET', 'requirepass', 'hidden');
+$redis->cli('-a', 'hidden', 'CLIENT', 'KILL', 'TYPE', 'normal');
+ok(wait_until('NOAUTH', 5, sub { get($port, '/deny?k=x')->{status} == 503 }), 'NOAUTH: on_error');
+ok(wait_until('the cause', 5, sub { $nginx->logged(qr/NOAUTH/) }), '  with its cause in the log');
+$redis->cli('-a', 'hidden', 'CONFIG', 'SET', 'requirepass', '');
+answers_again('NOAUTH');
+
+# a policy that may evict live logs
+$redis->cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
+$redis->cli('CLIENT', 'KILL', 'TYPE', 'normal');
+ok(wait_until('the warning', 5, sub { get($port, '/deny?k=x'); $nginx->logged(qr/\[warn\].*maxmemory-policy "allkeys-lru" can evict live logs/) }), 'an unsafe policy is warned of');
+
+my @lines = grep { /\[error\].*sliding_log_redis/ } split /\n/, $nginx->error_log;
+my %per_second;
+$per_second{ substr $_, 0, 19 }++ for @lines;
+cmp_ok((sort { $b <=> $a } values %per_second)[0], '<=', 2, 'the store writes about one line a second');
+
+my @waits = map { /(\d+\.\d+)$/ ? $1 : () } split /\n/, Testbed::Process::slurp($nginx->dir . '/access.log');
+cmp_ok((sort { $b <=> $a } @waits)[0], '<=', $late, '$sliding_log_latency never exceeds the timeout');
+
+$bed->done;

@@ -1,0 +1,92 @@
+# Five reloads, SCRIPT FLUSH and lost connections under load: no failed request, no connection left, no alert; and a
+# graceful quit answers those who wait.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get many connect_to parse);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 512; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=4096;
+        location / { sliding_log_limit load key=$arg_k limit=1000000 window=1h; empty_gif; }
+    }
+}
+END
+my $port = $nginx->port;
+
+# The load: a child that asks until it is told to stop, and reports statuses and its number of requests.
+sub load_while {
+    my ($code) = @_;
+    pipe(my $result, my $report);
+    pipe(my $stopped, my $stop);
+    my $pid = fork // die;
+    if ($pid == 0) {
+        close $stop;
+        my %seen;
+        my $ready = IO::Select->new($stopped);
+        until ($ready->can_read(0)) {
+            $seen{ $_->{status} }++ for many([map { [$port, '/?k=' . $_ % 10] } 1 .. 100], at_once => 20);
+        }
+        syswrite $report, join ' ', map { "$_:$seen{$_}" } sort keys %seen;
+        POSIX::_exit(0);
+    }
+    close $report;
+    $code->();
+    close $stop;
+    my $text = <$result>;
+    waitpid $pid, 0;
+    return $text;
+}
+
+sub logged { my $sum = 0; $sum += $redis->cli('ZCARD', "rl:sliding:load:{$_}") for 0 .. 9; return $sum }
+sub connections { my @lines = grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)); return scalar @lines }
+
+my $seen = load_while(sub { $nginx->reload(gone => 1) for 1 .. 5 });
+like($seen, qr/^200:(\d+)$/, 'five reloads: every request is admitted');
+is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'and logged once');
+is(connections(), 2, 'one connection per worker is left');
+
+$redis->cli('FLUSHALL');
+$seen = load_while(sub { for (1 .. 20) { $redis->cli('SCRIPT', 'FLUSH'); select undef, undef, undef, 0.02 } });
+like($seen, qr/^200:(\d+)$/, 'SCRIPT FLUSH, twenty times: every request is admitted');
+is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'and logged once');
+
+# a lost connection costs at most what was on it
+$seen = load_while(sub { for (1 .. 5) { $redis->cli(qw(CLIENT KILL TYPE normal SKIPME yes)); select undef, undef, undef, 0.1 } });
+my %seen = map { split /:/ } split / /, $seen;
+cmp_ok($seen{503} // 0, '<=', 5 * 20, 'connections killed: only requests in flight are given to on_error');
+is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'nothing else happens');
+wait_until('both workers to be connected', 5, sub { get($port, '/?k=1'); connections() == 2 });
+is(connections(), 2, 'and the workers connect again, once');
+
+# a request that waits when the worker is told to quit is answered
+$redis->pause;
+my $waiting = connect_to($port);
+$waiting->syswrite("GET /?k=quit HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+select undef, undef, undef, 0.1;
+$nginx->reload;
+$redis->resume;
+is(parse(Testbed::Http::read_all($waiting, 10))->{status}, 200, 'a request that waited through a reload');
+ok(wait_until('the old generation to end', 10, sub { $nginx->workers == 2 }), 'old workers end');
+
+$redis->pause;
+$waiting = connect_to($port);
+$waiting->syswrite("GET /?k=quit HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+select undef, undef, undef, 0.1;
+$nginx->signal('QUIT');
+$redis->resume;
+is(parse(Testbed::Http::read_all($waiting, 10))->{status}, 200, 'a request that waited through a quit');
+
+$bed->done;

@@ -1,0 +1,94 @@
+# Whatever a server answers, and whenever, on_error decides and the worker lives: hiredis would abort on a reply that
+# nobody asked for.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::FakeRedis;
+use Testbed::Http qw(get many);
+
+my $bed = Testbed->new;
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    %%BLOCKS%%
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        sliding_log_on_error deny;
+        sliding_log_status 418;
+        %%LOCATIONS%%
+    }
+}
+END
+
+my $good = "*4\r\n:1\r\n:9\r\n:1000\r\n:0\r\n";
+my $long = "*5000\r\n" . "\$4\r\nlong\r\n" x 5000;
+
+# [what, expected status, options of the fake]
+my @cases = (
+    ['the reply, byte by byte',      200, answer => $good, byte_by_byte => 1],
+    ['a denial',                     418, answer => "*4\r\n:0\r\n:0\r\n:1000\r\n:1000\r\n"],
+    ['two replies for one',          undef, answer => $good . ":1\r\n"],
+    ['three replies for one',        undef, answer => $good x 3],
+    ['a reply before the greeting',  503, answer => $good, on_connect => ":1\r\n"],
+    ['the reason of a full server',  503, answer => $good, on_connect => "-ERR max number of clients reached\r\n"],
+    ['garbage at connect',           503, answer => $good, on_connect => "HTTP/1.1 400 Bad Request\r\n\r\n"],
+    ['a greeting that is refused',   503, answer => $good, greeting => "-NOPERM no\r\n"],
+    ['a greeting of garbage',        503, answer => $good, greeting => "?\r\n"],
+    ['an empty array',               503, answer => "*0\r\n"],
+    ['a nil array',                  503, answer => "*-1\r\n"],
+    ['a nil string',                 503, answer => "\$-1\r\n"],
+    ['a status',                     503, answer => "+OK\r\n"],
+    ['an integer',                   503, answer => ":1\r\n"],
+    ['a string',                     503, answer => "\$5\r\nhello\r\n"],
+    ['too few elements',             503, answer => "*3\r\n:1\r\n:1\r\n:1\r\n"],
+    ['too many elements',            503, answer => "*7\r\n" . ":1\r\n" x 7],
+    ['nested arrays',                503, answer => "*4\r\n:1\r\n*1\r\n*1\r\n:1\r\n:1\r\n:0\r\n"],
+    ['nine levels deep',             503, answer => "*1\r\n" x 9 . ":1\r\n"],
+    ['a huge integer',               503, answer => "*4\r\n:1\r\n:99999999999999999999999\r\n:1\r\n:0\r\n"],
+    ['a negative remainder',         503, answer => "*4\r\n:1\r\n:-5\r\n:1\r\n:0\r\n"],
+    ['an enormous array',            503, answer => "*2147483647\r\n"],
+    ['an enormous string',           503, answer => "\$536870912\r\nx"],
+    ['a long reply of 50 KiB',       503, answer => $long],
+    ['half a reply',                 503, answer => "*4\r\n:1\r\n"],
+    ['half a reply, then the end',   503, answer => "*4\r\n:1\r\n", then_close => 1],
+    ['nothing, then the end',        503, answer => '', then_close => 1],
+    ['nothing at all',               503, answer => ''],
+    ['NUL bytes',                    503, answer => "\0\0\0\0"],
+    ['RESP3',                        503, answer => ",1.5\r\n"],
+    ['RESP3, a map',                 503, answer => "%1\r\n+a\r\n:1\r\n"],
+    ['NOSCRIPT for ever',            503, answer => "-NOSCRIPT No matching script.\r\n"],
+    ['LOADING for ever',             503, answer => "-LOADING Redis is loading the dataset in memory\r\n"],
+    ['an error without a word',      503, answer => "-\r\n"],
+    ['an error of 20 KiB',           503, answer => '-ERR ' . 'e' x 20000 . "\r\n"],
+);
+
+my ($blocks, $locations) = ('', '');
+for my $i (0 .. $#cases) {
+    my (undef, undef, %options) = @{ $cases[$i] };
+    my $fake = Testbed::FakeRedis->new($bed, %options);
+    $blocks    .= "sliding_log_redis r$i { server 127.0.0.1:" . $fake->port . "; timeout 300ms; connect_timeout 300ms; reconnect 10ms 50ms; }\n";
+    $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=10 window=1m store=r$i; empty_gif; }\n";
+}
+my $nginx = $bed->nginx($conf, BLOCKS => $blocks, LOCATIONS => $locations);
+my ($worker) = $nginx->workers;
+
+for my $i (0 .. $#cases) {
+    my ($what, $expected) = @{ $cases[$i] };
+    my @answers = (get($nginx->port, "/$i/?k=1"), many([map { [$nginx->port, "/$i/?k=$_"] } 1 .. 5]));
+    if (defined $expected) {
+        is($answers[0]{status}, $expected, "$what: $expected");
+    }
+    is(scalar(grep { $_->{status} !~ /^(200|418|503)$/ } @answers), 0, "$what: everybody is answered");
+    cmp_ok((sort { $b <=> $a } map { $_->{time} } @answers)[0], '<', 0.3 + 0.3 * slow(), '  in time');
+}
+is(join(' ', $nginx->workers), $worker, 'it is still the same worker');
+cmp_ok($nginx->logged(qr/a reply that nobody asked for/), '>=', 1, 'an unasked reply is named as such');
+cmp_ok($nginx->logged(qr/unexpected reply/),              '>=', 1, 'an unexpected one too');
+
+$bed->done;

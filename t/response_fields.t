@@ -1,0 +1,129 @@
+# The response fields: exact text, once, on every kind of final answer.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Http qw(get request field fields);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        root %%DIR%%;
+
+        location /ietf    { sliding_log_limit ietf key=$arg_k limit=3 window=1m; empty_gif; }
+        location /legacy  { sliding_log_limit legacy key=$arg_k limit=3 window=1m; sliding_log_headers legacy; empty_gif; }
+        location /all     { sliding_log_limit all key=$arg_k limit=3 window=1m; sliding_log_headers all; empty_gif; }
+        location /off     { sliding_log_limit off1 key=$arg_k limit=1 window=1m; sliding_log_headers off; empty_gif; }
+        location /short   { sliding_log_limit short key=$arg_k limit=3 window=500ms; empty_gif; }
+        location /zero    { sliding_log_limit zero key=$arg_k limit=0 window=1m; empty_gif; }
+        location /two {
+            sliding_log_limit burst key=$arg_k limit=2 window=10s;
+            sliding_log_limit daily key=$arg_k limit=5 window=1d;
+            sliding_log_headers all;
+            empty_gif;
+        }
+        location /missing { sliding_log_limit missing key=$arg_k limit=9 window=1m; }
+        location /file    { sliding_log_limit file key=$arg_k limit=9 window=1m; }
+
+        location /page    { sliding_log_limit page key=$arg_k limit=1 window=1m; error_page 429 /denied.html; empty_gif; }
+        location /named   { sliding_log_limit named key=$arg_k limit=1 window=1m; error_page 429 @denied; empty_gif; }
+        location /fine    { sliding_log_limit fine key=$arg_k limit=1 window=1m; error_page 429 =200 /denied.html; empty_gif; }
+        location /denied.html { internal; }
+        location @denied  { return 418 "denied"; }
+
+        location /proxied { sliding_log_limit proxied key=$arg_k limit=9 window=1m; sliding_log_headers all; proxy_pass http://127.0.0.1:%%PORT2%%; }
+        location /down    { sliding_log_limit down key=$arg_k limit=9 window=1m; proxy_pass http://127.0.0.1:1; }
+    }
+    server {
+        listen 127.0.0.1:%%PORT2%%;
+        location / {
+            add_header X-RateLimit-Limit 77;
+            add_header ratelimit '"inner";r=1;t=1';
+            add_header Retry-After 99;
+            add_header X-Backend yes;
+            return 200 "from the backend";
+        }
+    }
+}
+END
+$bed->write_file('nginx1/denied.html', "come back later\n");
+$bed->write_file('nginx1/file', "content\n");
+my $port = $nginx->port;
+
+sub both { my ($answer) = @_; return join ' | ', map { field($answer, $_) // 'none' } 'RateLimit-Policy', 'RateLimit' }
+sub legacy { my ($answer) = @_; return join ' ', map { field($answer, "X-RateLimit-$_") // 'none' } qw(Limit Remaining Reset) }
+
+my $answer = get($port, '/ietf?k=a');
+is(both($answer), '"ietf";q=3;w=60 | "ietf";r=2;t=60', 'ietf: t is the window on an empty log');
+is(legacy($answer), 'none none none', 'and nothing of the other family');
+is(field($answer, 'Retry-After'), undef, 'nor Retry-After on an admitted request');
+get($port, '/ietf?k=a') for 1 .. 2;
+$answer = get($port, '/ietf?k=a');
+is($answer->{status}, 429, 'denied');
+is(both($answer), '"ietf";q=3;w=60 | "ietf";r=0;t=60', 'ietf on a denial, t rounded up');
+is(field($answer, 'Retry-After'), 60, 'Retry-After on a denial, rounded up');
+
+$answer = get($port, '/legacy?k=a');
+is(both($answer) . ' ' . legacy($answer), 'none | none 3 2 60', 'legacy alone');
+$answer = get($port, '/all?k=a');
+is(both($answer) . ' ' . legacy($answer), '"all";q=3;w=60 | "all";r=2;t=60 3 2 60', 'all');
+$answer = get($port, '/off?k=a');
+is(both($answer) . ' ' . legacy($answer), 'none | none none none none', 'off');
+$answer = get($port, '/off?k=a');
+is($answer->{status}, 429, 'off and denied');
+is(both($answer), 'none | none', 'off: nothing on a denial');
+is(field($answer, 'Retry-After'), undef, 'off: no Retry-After either');
+
+is(both(get($port, '/short?k=a')), '"short";q=3 | "short";r=2;t=1', 'w is left out for half a second');
+$answer = get($port, '/zero?k=a');
+is("$answer->{status} " . both($answer), '429 "zero";q=0;w=60 | "zero";r=0;t=60', 'limit 0 denies all');
+is(field($answer, 'Retry-After'), undef, 'and promises nothing');
+
+$answer = get($port, '/two?k=a');
+is(both($answer), '"burst";q=2;w=10, "daily";q=5;w=86400 | "burst";r=1;t=10, "daily";r=4;t=86400', 'one member per limit');
+is(legacy($answer), '2 1 10', 'legacy is of the limit with the least remaining');
+get($port, '/two?k=a');
+$answer = get($port, '/two?k=a');
+is(legacy($answer), '2 0 10', 'or of the one that denied');
+is(field($answer, 'RateLimit'), '"burst";r=0;t=10, "daily";r=3;t=86400', 'the other keeps what it has left');
+
+is(both(get($port, '/ietf')), 'none | none', 'no limit applied, no field');
+$answer = get($port, '/missing?k=a');
+is("$answer->{status} " . both($answer), '404 "missing";q=9;w=60 | "missing";r=8;t=60', 'on a 404');
+$answer = get($port, '/file?k=a');
+is("$answer->{status} " . both($answer), '200 "file";q=9;w=60 | "file";r=8;t=60', 'on a file');
+my $modified = field($answer, 'Last-Modified');
+$answer = get($port, '/file?k=a', headers => { 'If-Modified-Since' => $modified });
+is("$answer->{status} " . both($answer), '304 "file";q=9;w=60 | "file";r=7;t=60', 'on a 304');
+
+for my $case (['/page', 429, 'come back later'], ['/named', 429, 'denied'], ['/fine', 200, 'come back later']) {
+    my ($path, $status, $body) = @$case;
+    my $name = substr $path, 1;
+    get($port, "$path?k=a");
+    $answer = get($port, "$path?k=a");
+    is($answer->{status}, $status, "error_page of $path: status");
+    like($answer->{body}, qr/$body/, '  body');
+    is(both($answer), qq("$name";q=1;w=60 | "$name";r=0;t=60), '  fields, once');
+    is(field($answer, 'Retry-After'), 60, '  Retry-After');
+}
+
+$answer = get($port, '/proxied?k=a');
+is($answer->{body}, 'from the backend', 'proxied');
+is(both($answer) . ' ' . legacy($answer), '"proxied";q=9;w=60 | "proxied";r=8;t=60 9 8 60', 'ours replace the backend\'s');
+is(field($answer, 'X-Backend'), 'yes', 'other fields pass');
+is(field($answer, 'Retry-After'), 99, "and the backend's Retry-After, since we have none");
+$answer = get($port, '/down?k=a');
+is("$answer->{status} " . both($answer), '502 "down";q=9;w=60 | "down";r=8;t=60', 'on a 502');
+is(join(',', fields(request($port, '/ietf?k=b', method => 'HEAD'), 'RateLimit')), '"ietf";r=2;t=60', 'on HEAD');
+
+$bed->done;

@@ -1,0 +1,106 @@
+# lua/sliding_log.lua on its own, with a clock given: what it replies and what it leaves in Redis.
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use Test::More;
+use Testbed;
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $lua   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../lua');
+my %sha   = map { $_ => load($_) } qw(sliding_log sliding_log_undo);
+
+sub load { return $redis->cli('SCRIPT', 'LOAD', Testbed::Process::slurp("$lua/$_[0].lua")) }
+
+my $unique = 0;
+my $T      = 1_800_000_000_000;
+
+# ask(now, [key, limit, window, cap, ttl, id], ...): the reply's numbers
+sub ask {
+    my ($now, @logs) = @_;
+    return join ' ', split /\n/, $redis->cli('EVALSHA', $sha{sliding_log}, scalar @logs, (map { $_->[0] } @logs), $now,
+        'u' . ++$unique, map { my ($key, $limit, $window, $cap, $ttl, $id) = @$_; ($limit, $window, $cap // 0, $ttl // 11000, $id // '') } @logs);
+}
+
+sub members { return join ' ', split /\n/, $redis->cli('ZRANGE', $_[0], 0, -1) }
+sub scores  { my @words = split /\n/, $redis->cli('ZRANGE', $_[0], 0, -1, 'WITHSCORES'); return join ' ', @words[grep { $_ % 2 } 0 .. $#words] }
+
+# admitted remaining reset retry
+is(ask($T, ['a', 2, 10000]),        '1 1 10000 0',    'an empty log: reset is the window');
+is(ask($T + 4000, ['a', 2, 10000]), '1 0 6000 0',     'reset is when the oldest leaves');
+is(ask($T + 5000, ['a', 2, 10000]), '0 0 5000 5000',  'full: retry when the oldest leaves');
+is(ask($T + 9999, ['a', 2, 10000]), '0 0 1 1',        'one ms before the window is over it still counts');
+is(ask($T + 10000, ['a', 2, 10000]), '1 0 4000 0',    'one window old, it is out');
+is(scores('a'), join(' ', $T + 4000, $T + 10000),     'and pruned');
+
+is($redis->cli('PTTL', 'a') > 10000 && $redis->cli('PTTL', 'a') <= 11000, 1, 'time to live is what was given');
+ask($T + 10000, ['a', 2, 10000]);
+$redis->cli('PEXPIRE', 'a', 5000);
+ask($T + 11000, ['a', 2, 10000]);
+cmp_ok($redis->cli('PTTL', 'a'), '<=', 5000, 'a denial does not prolong it');
+
+# a lowered limit applies at once, and the wait is until enough have left
+ask($T + $_ * 1000, ['low', 5, 10000]) for 0 .. 4;
+is(ask($T + 5000, ['low', 2, 10000]), '0 0 5000 8000', 'limit lowered from 5 to 2: the fourth oldest must leave');
+is(ask($T + 5000, ['low', 6, 10000]), '1 0 5000 0',    'raised to 6: one more fits');
+is(ask($T + 5000, ['low', 0, 10000]), '0 0 5000 -1',   'limit 0: never');
+is(ask($T, ['none', 0, 10000]),       '0 0 10000 -1',  'limit 0 on an empty log');
+is($redis->cli('EXISTS', 'none'), 0, 'a denial makes no key');
+
+# cap
+ask($T + $_, ['cap', 10, 10000]) for 0 .. 9;
+is(ask($T + 20, ['cap', 3, 10000, 4]), '0 0 9986 9987', 'beyond cap the oldest are dropped');
+is($redis->cli('ZCARD', 'cap'), 4, 'and the log is cut to it');
+
+# the same id twice
+ask($T, ['id', 5, 10000, 0, 11000, 'req']);
+ask($T, ['id', 5, 10000, 0, 11000, 'req']);
+is($redis->cli('ZCARD', 'id'), 2, 'an id that exists already loses nobody');
+like(members('id'), qr/^req req~u\d+$/, 'the second entry carries both names');
+is(join(' ', split /\n/, $redis->cli('EVALSHA', $sha{sliding_log_undo}, 1, 'id', "u$unique", 'req')), '1', 'taken back');
+is(members('id'), 'req', 'exactly its own entry left');
+is($redis->cli('EVALSHA', $sha{sliding_log_undo}, 1, 'id', "u$unique", ''), 0, 'a stranger takes nothing back');
+
+# the clock steps back by an hour
+ask($T, ['step', 3, 10000]) for 1 .. 2;
+my $B = $T - 3_600_000;
+is(ask($B, ['step', 3, 10000]), '1 0 10000 0', 'clock back by an hour: the entries still count');
+is(scores('step'), "$B $B $B", 'as entries of now');
+is(ask($B + 1, ['step', 3, 10000]), '0 0 9999 9999', 'nobody gets through');
+is(ask($B + 10000, ['step', 3, 10000]), '1 2 10000 0', 'and nobody is locked out for longer than a window');
+ask($T, ['part', 2, 10000]);
+ask($T + 8000, ['part', 2, 10000]);
+is(ask($T + 3000, ['part', 2, 10000]), '0 0 7000 7000', 'a step of five seconds: the older entry keeps its time');
+is(scores('part'), join(' ', $T, $T + 3000), 'the one ahead becomes one of now');
+
+# the server's own clock steps back: entries ahead, time to live beyond what PEXPIRE GT would set
+my ($s, $us) = split /\n/, $redis->cli('TIME');
+my $own = $s * 1000 + int($us / 1000);
+$redis->cli('ZADD', 'own', $own + 3_600_000, 'ahead');
+$redis->cli('PEXPIRE', 'own', 3_611_000);
+like(ask('', ['own', 5, 10000]), qr/^1 3 10000 0$/, "the server's clock stepped back: an entry ahead counts");
+cmp_ok((sort split / /, scores('own'))[-1], '<', $own + 60_000, 'and is pulled back to now');
+cmp_ok($redis->cli('PTTL', 'own'), '<=', 11000, 'with its time to live');
+like(ask('', ['own', 5, 10000]), qr/^1 2 /, 'the next one in the same log');
+cmp_ok($redis->cli('PTTL', 'own'), '>', 9000, 'and the time to live moves on');
+
+# several keys: all or nothing
+ask($T, ['m2', 1, 10000]);
+is(ask($T + 1000, ['m1', 5, 20000], ['m2', 1, 10000]), '0 5 20000 0 0 9000 9000', 'one denies: the other tells what is left');
+is($redis->cli('EXISTS', 'm1'), 0, 'and logs nothing');
+is(ask($T + 10000, ['m1', 5, 20000], ['m2', 1, 10000]), '1 4 20000 0 0 10000 0', 'both admit');
+is($redis->cli('ZCARD', 'm1') + $redis->cli('ZCARD', 'm2'), 2, 'both log');
+$redis->cli('SET', 'text', 'x');
+like(ask($T, ['m3', 5, 10000], ['text', 5, 10000]), qr/WRONGTYPE/, 'a key of another type is an error');
+is($redis->cli('EXISTS', 'm3'), 0, 'that leaves the other log untouched');
+
+# milliseconds are exact at the extremes
+is(ask($T, ['ms', 1, 1]), '1 0 1 0', 'a window of 1 ms');
+is(ask($T, ['ms', 1, 1]), '0 0 1 1', 'holds in its millisecond');
+is(ask($T + 1, ['ms', 1, 1]), '1 0 1 0', 'and is over in the next');
+is(ask($T, ['year', 1, 31622400000]), '1 0 31622400000 0', 'a window of 366 days');
+is(ask($T + 31622399999, ['year', 1, 31622400000]), '0 0 1 1', 'to the millisecond');
+
+$bed->done;

@@ -1,0 +1,96 @@
+# Several limits of one request are all-or-nothing, in one store and across two; inheritance, `off`, changed limits.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get field many);
+
+my $bed   = Testbed->new;
+my $one   = $bed->redis;
+my $two   = $bed->redis;
+my $conf  = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis one { server %%ONE%%; timeout 5s; connect_timeout 5s; }
+    sliding_log_redis two { server %%TWO%%; timeout 5s; connect_timeout 5s; reconnect 10ms 50ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /same {
+            sliding_log_limit small key=$arg_k limit=%%SMALL%% window=1h;
+            sliding_log_limit large key=$arg_k limit=10 window=1d;
+            empty_gif;
+        }
+        location /apart {
+            sliding_log_limit there key=$arg_k limit=3 window=1h store=two;
+            sliding_log_limit here key=$arg_k limit=10 window=1d store=one id=$request_id;
+            empty_gif;
+        }
+        location /allow {
+            sliding_log_limit here key=$arg_k limit=10 window=1d store=one id=$request_id;
+            sliding_log_limit there key=$arg_k limit=3 window=1h store=two;
+            sliding_log_on_error allow;
+            empty_gif;
+        }
+    }
+    server {
+        listen 127.0.0.1:%%PORT2%%;
+        sliding_log_limit server key=$arg_k limit=100 window=1h;
+        location /inherited { empty_gif; }
+        location /own { sliding_log_limit own key=$arg_k limit=100 window=1h; empty_gif; }
+        location /off { sliding_log_limit off; empty_gif; location /off/on { sliding_log_limit deep key=$arg_k limit=9 window=1h; empty_gif; } }
+    }
+}
+END
+my $nginx = $bed->nginx($conf, ONE => $one->address, TWO => $two->address, SMALL => 4);
+my $port  = $nginx->port;
+
+sub counts { my ($key, %in) = @_; return join ' ', map { $in{$_}->cli('ZCARD', "rl:sliding:$_:{$key}") } sort keys %in }
+
+my @answers = many([map { [$port, '/same?k=a'] } 1 .. 200]);
+is(scalar(grep { $_->{status} == 200 } @answers), 4, 'one store: the smaller limit decides');
+is(counts('a', small => $one, large => $one), '4 4', 'and what it denied is in neither log');
+
+@answers = many([map { [$port, '/apart?k=a'] } 1 .. 200]);
+is(scalar(grep { $_->{status} == 200 } @answers), 3, 'two stores: the smaller limit decides');
+wait_until('entries to be taken back', 5, sub { counts('a', here => $one, there => $two) eq '3 3' });
+is(counts('a', here => $one, there => $two), '3 3', 'and what the other had logged is taken back');
+is(field(get($port, '/apart?k=a'), 'RateLimit'), '"here";r=7;t=86400, "there";r=0;t=3600', 'the fields list each');
+
+$two->kill;
+wait_until('the second store to be missed', 5, sub { get($port, '/apart?k=b')->{status} == 503 });
+my $answer = get($port, '/apart?k=c');
+is($answer->{status}, 503, 'one store down, on_error deny');
+is(field($answer, 'RateLimit'), '"here";r=10;t=86400', 'what is known is told, nothing was taken');
+wait_until('the entry to be taken back', 5, sub { $one->cli(qw(ZCARD rl:sliding:here:{c})) == 0 });
+is($one->cli(qw(ZCARD rl:sliding:here:{c})), 0, 'the other store keeps nothing of a denied request');
+is(get($port, '/allow?k=d')->{status}, 200, 'one store down, on_error allow');
+is($one->cli(qw(ZCARD rl:sliding:here:{d})), 1, 'the other one counts on');
+is(scalar(grep { get($port, '/allow?k=d')->{status} == 429 } 1 .. 12), 3, 'and denies on');
+$two->start;
+ok(wait_until('the second store', 5, sub { get($port, '/apart?k=e')->{status} == 200 }), 'back again');
+
+# inheritance
+my $port2 = $nginx->port('PORT2');
+get($port2, "/$_?k=i") for qw(inherited own off off/on);
+is($one->cli(qw(ZCARD rl:sliding:server:{i})), 1, 'a level without limits inherits');
+is($one->cli(qw(ZCARD rl:sliding:own:{i})),    1, 'a level with limits has its own alone');
+is($one->cli(qw(ZCARD rl:sliding:deep:{i})),   1, 'off ends at the next level with limits');
+is(field(get($port2, '/off?k=i'), 'RateLimit'), undef, 'off is a list of none');
+
+# the limit is no part of the log
+is(get($port, '/same?k=a')->{status}, 429, 'full at 4');
+$nginx->{values}{SMALL} = 6;
+$nginx->configure($conf)->reload(gone => 1);
+is(join(' ', map { get($port, '/same?k=a')->{status} } 1 .. 3), '200 200 429', 'raised to 6: two more');
+$nginx->{values}{SMALL} = 2;
+$nginx->configure($conf)->reload(gone => 1);
+is(get($port, '/same?k=a')->{status}, 429, 'lowered to 2: none');
+is($one->cli(qw(ZCARD rl:sliding:large:{a})), 6, 'the other log is untouched');
+
+$bed->done;
