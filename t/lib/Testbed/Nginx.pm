@@ -97,7 +97,7 @@ sub workers {
     my ($self) = @_;
     my @pids;
     for my $stat (glob '/proc/[0-9]*/stat') {
-        push @pids, $1 if Testbed::Process::slurp($stat) =~ /^(\d+) \(nginx\) (?!Z)\S+ $self->{pid} /;
+        push @pids, $1 if Testbed::Process::slurp($stat) =~ /^(\d+) \(.*\) (?!Z)\S+ $self->{pid} /;
     }
     return @pids;
 }
