@@ -1,14 +1,16 @@
 # 3,000 requests at once over two nginx nodes of four workers each: exactly the limit passes, and all of it is logged.
+# The same with one worker, over connections kept alive, and for several keys.
 
 use strict;
 use warnings;
 use Test::More;
 use Testbed;
-use Testbed::Http qw(many);
+use Testbed::Http qw(flood many);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
+# on_error allow: a request that the store could not decide would pass, and show as one too many.
 my $conf = <<'END';
 %%GLOBALS%%
 worker_processes %%WORKERS%%;
@@ -16,7 +18,7 @@ events { worker_connections 1024; }
 http {
     %%HTTP%%
     access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 10s; connect_timeout 5s; }
+    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 5s; }
     server {
         listen 127.0.0.1:%%PORT%% reuseport;
         location / {
@@ -29,14 +31,27 @@ http {
 END
 
 my @nodes = map { $bed->nginx($conf, REDIS => $redis->address, WORKERS => 4) } 1 .. 2;
+my $single = $bed->nginx($conf, REDIS => $redis->address, WORKERS => 1);
 
-my @answers = many([map { [$nodes[$_ % 2]->port, '/?k=flood'] } 1 .. 3000]);
-is(scalar(grep { $_->{status} == 200 } @answers), 500,  'exactly the limit passes');
-is(scalar(grep { $_->{status} == 429 } @answers), 2500, 'all others are denied');
-is($redis->cli('ZCARD', 'rl:sliding:exact:{flood}'), 500, 'every admitted request is in the log');
+sub statuses { my %seen = @_; return join ' ', map { "$_:$seen{$_}" } sort keys %seen }
+sub zcard { my ($key) = @_; return $redis->cli('ZCARD', "rl:sliding:exact:{$key}") }
 
-@answers = many([map { [$nodes[0]->port, "/?k=key" . $_ % 4] } 1 .. 2400]);
+# Redis is stopped until every request is on its way, so that all of them really wait at the same time.
+$redis->pause;
+my $seen = flood([map { [$nodes[$_ % 2]->port, '/?k=flood'] } 1 .. 3000], sub { $redis->resume });
+is(statuses(%$seen), '200:500 429:2500', '3,000 at once over two nodes of four workers: exactly the limit passes');
+is(zcard('flood'), 500, 'every admitted request is in the log');
+
+my @answers = many([map { [$nodes[0]->port, "/?k=key" . $_ % 4] } 1 .. 2400]);
 is(scalar(grep { $_->{status} == 200 } @answers), 2000, 'four keys have a limit each');
-is($redis->cli('ZCARD', "rl:sliding:exact:{key$_}"), 500, "the log of key $_ is full") for 0 .. 3;
+is(zcard("key$_"), 500, "the log of key $_ is full") for 0 .. 3;
+
+for my $case (['--h1 -c 30', 'kept alive'], ['--h1 -c 10 -m 20', 'kept alive and pipelined']) {
+    my ($how, $what) = @$case;
+    my $key    = $what =~ s/\W//gr;
+    my $output = `h2load $how -n 1500 'http://127.0.0.1:${\$single->port}/?k=$key' 2>&1`;
+    like($output, qr/status codes: 500 2xx, 0 3xx, 1000 4xx, 0 5xx/, "one worker, $what: exactly the limit passes");
+    is(zcard($key), 500, '  and is logged');
+}
 
 $bed->done;

@@ -17,11 +17,26 @@ sub load { return $redis->cli('SCRIPT', 'LOAD', Testbed::Process::slurp("$lua/$_
 my $unique = 0;
 my $T      = 1_800_000_000_000;
 
-# ask(now, [key, limit, window, cap, ttl, id], ...): the reply's numbers
-sub ask {
-    my ($now, @logs) = @_;
-    return join ' ', split /\n/, $redis->cli('EVALSHA', $sha{sliding_log}, scalar @logs, (map { $_->[0] } @logs), $now,
-        'u' . ++$unique, map { my ($key, $limit, $window, $cap, $ttl, $id) = @$_; ($limit, $window, $cap // 0, $ttl // 11000, $id // '') } @logs);
+# ask(now, [key, limit, window, cap, ttl, id], ...): one request of these logs; the reply's numbers
+sub ask { my ($now, @logs) = @_; return ask_groups($now, [1, @logs]) }
+
+# ask_groups(now, [requests, log, ...], ...): many requests of each group's logs. Groups are told apart by " | ".
+sub ask_groups {
+    my ($now, @groups) = @_;
+    my (@keys, @arguments, @lengths);
+    for my $group (@groups) {
+        my ($requests, @logs) = @$group;
+        push @keys, map { $_->[0] } @logs;
+        push @arguments, scalar @logs, $requests, map { 'u' . ++$unique } 1 .. $requests;
+        for my $log (@logs) {
+            my (undef, $limit, $window, $cap, $ttl, @ids) = @$log;
+            push @arguments, $limit, $window, $cap // 0, $ttl // 11000, @ids ? (1, @ids) : 0;
+        }
+        push @lengths, 1 + 3 * @logs;
+    }
+    my @numbers = split /\n/, $redis->cli('EVALSHA', $sha{sliding_log}, scalar @keys, @keys, $now, @arguments);
+    return join ' ', @numbers if grep { /[A-Z]/ } @numbers;
+    return join ' | ', map { join ' ', splice @numbers, 0, $_ } @lengths;
 }
 
 sub members { return join ' ', split /\n/, $redis->cli('ZRANGE', $_[0], 0, -1) }
@@ -95,6 +110,29 @@ is($redis->cli('ZCARD', 'm1') + $redis->cli('ZCARD', 'm2'), 2, 'both log');
 $redis->cli('SET', 'text', 'x');
 like(ask($T, ['m3', 5, 10000], ['text', 5, 10000]), qr/WRONGTYPE/, 'a key of another type is an error');
 is($redis->cli('EXISTS', 'm3'), 0, 'that leaves the other log untouched');
+
+# many requests of one log: the first that fit
+is(ask_groups($T, [3, ['n', 5, 10000]]), '3 2 10000 0', 'three of three: what is left after the last');
+is(ask_groups($T + 1, [4, ['n', 5, 10000]]), '2 0 9999 9999', 'two of four');
+is($redis->cli('ZCARD', 'n'), 5, 'and exactly those are logged');
+is(ask_groups($T, [4, ['fill', 3, 10000]]), '3 0 10000 10000', 'filling an empty log: the others wait a window');
+is(ask_groups($T, [3, ['p1', 2, 10000], ['p2', 5, 20000]]), '2 0 10000 10000 3 20000 0', 'of two logs: the smaller one decides');
+is($redis->cli('ZCARD', 'p1') . $redis->cli('ZCARD', 'p2'), '22', 'for both');
+is(ask_groups($T, [3, ['ids', 9, 10000, 0, 11000, 'same', 'same', 'other']]), '3 6 10000 0', 'with an id each');
+is($redis->cli('ZCARD', 'ids'), 3, 'none lost');
+is(ask_groups($T, [2, ['zero', 0, 10000]]), '0 0 10000 -1', 'limit 0');
+
+# many groups in one call
+is(ask_groups($T, [1, ['g1', 1, 10000]], [2, ['g2', 1, 10000], ['g3', 5, 10000]], [1, ['g1', 1, 10000]]),
+    '1 0 10000 0 | 1 0 10000 10000 4 10000 0 | 0 0 10000 10000', 'groups are decided one after the other');
+my $mixed = $redis->cli('EVALSHA', $sha{sliding_log}, 3, 'g4', 'text', 'g5', $T,
+    map { (1, 1, "w$_", 5, 10000, 0, 11000, 0) } 1 .. 3);
+like($mixed, qr/^1\n4\n10000\n0\nWRONGTYPE.*\n1\n4\n10000\n0$/s, 'an error in one group is its own');
+$redis->cli('CONFIG', 'SET', 'maxmemory', 1);
+like(ask($T, ['oom', 5, 10000]), qr/OOM/, 'no memory: an error');
+is(ask($T, ['none', 0, 10000]), '0 0 10000 -1', 'but a denial needs none');
+$redis->cli('CONFIG', 'SET', 'maxmemory', 0);
+is($redis->cli('EXISTS', 'oom'), 0, 'and nothing was logged');
 
 # milliseconds are exact at the extremes
 is(ask($T, ['ms', 1, 1]), '1 0 1 0', 'a window of 1 ms');

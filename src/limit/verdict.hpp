@@ -10,6 +10,7 @@ namespace sliding_log {
 struct Question {
     std::string_view key;  // the log's name in Redis
     std::string_view id;   // the entry's name, "" for the request's unique one
+    bool named = false;    // entries of this log have ids of their own, where they are not empty
     std::int64_t limit = 0;
     std::int64_t windowMs = 0;
     std::int64_t cap = 0;  // entries, 0: none

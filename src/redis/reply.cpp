@@ -1,7 +1,5 @@
 #include "redis/reply.hpp"
 
-#include <algorithm>
-
 namespace sliding_log {
 
 namespace {
@@ -12,29 +10,35 @@ bool isInteger(const redisReply* element, std::int64_t least) {
 
 }  // namespace
 
-StoreError decodeVerdicts(const redisReply& reply, std::span<Verdict> verdicts) {
-    if (reply.type == REDIS_REPLY_ERROR) {
-        return classifyError(replyText(reply));
+StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs) {
+    if (group.type == REDIS_REPLY_ERROR) {
+        return classifyError(replyText(group));
     }
-    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != 1 + 3 * verdicts.size()) {
+    if (group.type != REDIS_REPLY_ARRAY || group.elements != 1 + 3 * logs || !isInteger(group.element[0], 0)) {
         return StoreError::Unexpected;
     }
-    const std::span<redisReply*> elements(reply.element, reply.elements);
     bool everyoneHasRoom = true;
-    for (std::size_t i = 1; i < elements.size(); i += 3) {
-        if (!isInteger(elements[i], 0) || !isInteger(elements[i + 1], 0) ||
-            !isInteger(elements[i + 2], Verdict::kNever)) {
+    for (std::size_t i = 1; i < group.elements; i += 3) {
+        if (!isInteger(group.element[i], 0) || !isInteger(group.element[i + 1], 0) ||
+            !isInteger(group.element[i + 2], Verdict::kNever)) {
             return StoreError::Unexpected;
         }
-        everyoneHasRoom = everyoneHasRoom && elements[i + 2]->integer == 0;
+        everyoneHasRoom = everyoneHasRoom && group.element[i + 2]->integer == 0;
     }
-    if (!isInteger(elements[0], 0) || elements[0]->integer != (everyoneHasRoom ? 1 : 0)) {
-        return StoreError::Unexpected;
-    }
+    const auto admitted = static_cast<std::size_t>(group.element[0]->integer);
+    const bool follows = everyoneHasRoom ? admitted == requests : admitted < requests;
+    return follows ? StoreError::None : StoreError::Unexpected;
+}
+
+void readVerdicts(const redisReply& group, std::size_t place, std::span<Verdict> verdicts) {
+    const std::int64_t admitted = group.element[0]->integer;
+    const std::int64_t after = admitted - 1 - static_cast<std::int64_t>(place);  // admitted after this one
     for (std::size_t i = 0; i < verdicts.size(); i++) {
-        verdicts[i] = {elements[3 * i + 1]->integer, elements[3 * i + 2]->integer, elements[3 * i + 3]->integer};
+        redisReply* const* log = group.element + 1 + 3 * i;
+        verdicts[i].remaining = log[0]->integer + (after > 0 ? after : 0);
+        verdicts[i].resetMs = log[1]->integer;
+        verdicts[i].retryMs = after >= 0 ? 0 : log[2]->integer;
     }
-    return StoreError::None;
 }
 
 }  // namespace sliding_log

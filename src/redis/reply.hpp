@@ -15,8 +15,11 @@ inline std::string_view replyText(const redisReply& reply) {
     return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
 }
 
-/// Decodes lua/sliding_log.lua's reply for verdicts.size() keys. Verdicts are written only on None; a reply whose
-/// admission does not follow from its verdicts is Unexpected.
-StoreError decodeVerdicts(const redisReply& reply, std::span<Verdict> verdicts);
+/// What lua/sliding_log.lua says of one group of `requests` requests that ask `logs` logs: None when the reply is one
+/// of its shapes, and its admissions follow from its verdicts.
+StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs);
+
+/// The verdicts for the request in that place (0: the first) of a group that checkGroup() found to be None.
+void readVerdicts(const redisReply& group, std::size_t place, std::span<Verdict> verdicts);
 
 }  // namespace sliding_log

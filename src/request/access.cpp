@@ -68,6 +68,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         if (ngx_http_complex_value(request, settings.id, &id) != NGX_OK) {
             return Applies::NoMemory;
         }
+        question.named = true;
         question.id = view(id);
         if (id.len > kLongestPlainValue) {  // a client must not fill Redis with long names here either
             auto* hashed = static_cast<char*>(ngx_pnalloc(request->pool, kHashedLength));

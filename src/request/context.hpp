@@ -2,8 +2,8 @@
 //
 // Ownership: a Context lives in r->pool, from the first limit that applies until the pool goes, after the log phase,
 // so that variables serve the access log. It is found through the module context and, after an internal redirect
-// has cleared that, through its pool cleanup. While it waits, its store's call points at it; the cleanup (client
-// gone, request terminated) ends that, and the call's reply then finds nobody. It points at settings only.
+// has cleared that, through its pool cleanup. While it waits it is in a group of its store; the cleanup (client gone,
+// request terminated) takes it out, and the group's answer then finds nobody. It points at settings only.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 #include "limit/verdict.hpp"
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
-#include "store/call.hpp"
+#include "store/group.hpp"
 
 namespace sliding_log {
 

@@ -44,6 +44,14 @@ class List {
         head_.previous_ = &hook;
     }
 
+    /// Calls visit(element) from first to last; it must not change the list.
+    template <typename Visit>
+    void forEach(Visit visit) {
+        for (ListHook<Tag>* hook = head_.next_; hook != &head_; hook = hook->next_) {
+            visit(static_cast<Element&>(*hook));
+        }
+    }
+
     /// Takes the first element out; nullptr when there is none.
     Element* popFront() {
         if (isEmpty()) {

@@ -1,6 +1,7 @@
 #include "store/redis_store.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
@@ -15,6 +16,12 @@ constexpr unsigned kSilentTimeoutsToGiveUp = 2;
 
 /// How often one call is sent again on NOSCRIPT: more means that the server does not keep scripts at all.
 constexpr unsigned kMostRepetitions = 3;
+
+/// One call's size: a script of 64 logs takes about a millisecond, in which Redis serves nobody else.
+constexpr std::size_t kMostLogsPerCall = 64;
+
+/// Far inside what Lua can unpack() (8000), and more than a round trip gathers.
+constexpr std::size_t kMostRequestsPerGroup = 512;
 
 /// LOADING, BUSY, TRYAGAIN: asked again after so many ms, inside the timeout.
 constexpr ngx_msec_t kRepeatAfterMs = 10;
@@ -59,6 +66,7 @@ RedisStore::RedisStore(const RedisSettings& settings, ngx_log_t* log)
       endpoints_(endpointsOf(settings)),
       greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
+      flush_(this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
       deadline_(this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
       connectDeadline_(
           this, [](void* self) { static_cast<RedisStore*>(self)->connection_.close("connect timed out"); },
@@ -69,15 +77,11 @@ RedisStore::RedisStore(const RedisSettings& settings, ngx_log_t* log)
 
 /// A dying worker resumes nothing: whoever still waits is forgotten before hiredis tells the calls.
 RedisStore::~RedisStore() {
-    for (const std::unique_ptr<Call>& call : calls_) {
-        if (call->waiter != nullptr) {
-            call->waiter->forget();
-        }
-        static_cast<ListHook<WithDeadline>&>(*call).unlink();
-        static_cast<ListHook<Queued>&>(*call).unlink();
-        call->settled = true;
+    while (Waiter* waiter = deadlines_.popFront()) {
+        waiter->forget();
     }
     quitting_ = false;
+    state_ = State::Down;
 }
 
 void RedisStore::start() { connect(); }
@@ -86,30 +90,138 @@ bool RedisStore::ask(std::span<const Question> questions, std::string_view uniqu
     if (!canBeAsked()) {
         return false;
     }
-    Call& call = begin(Script::SlidingLog, &waiter);
+    Group& group = groupFor(questions);
+    group.requests++;
+    group.waiters.pushBack(waiter);
+    waiter.group = &group;
+    waiter.questions = questions;
+    waiter.unique = unique;
+    waiter.deadline = ngx_current_msec + settings_.timeout;
+    deadlines_.pushBack(waiter);
+    if (!deadline_.isSet()) {
+        deadline_.set(settings_.timeout);
+    }
+    return true;
+}
+
+/// The group that the request joins: the one of the same questions that is not sent yet, or its follower.
+Group& RedisStore::groupFor(std::span<const Question> questions) {
+    signature_.clear();
+    for (const Question& question : questions) {
+        signature_.append(question.key);
+        signature_.append(reinterpret_cast<const char*>(&question.limit), sizeof question.limit);
+    }
+    const std::size_t hash = std::hash<std::string_view>()(signature_);
+    Group* group = groups_.find(signature_, hash);
+    if (group == nullptr) {
+        group = &newGroup(hash, questions.size());
+        group->joinable = true;
+        groups_.insert(*group);
+        open(*group);
+        return *group;
+    }
+    if (group->sent) {
+        if (group->follower == nullptr) {
+            group->follower = &newGroup(hash, questions.size());
+            group->follower->joinable = true;
+        }
+        group = group->follower;
+    }
+    if (group->requests >= kMostRequestsPerGroup) {
+        group = &newGroup(hash, questions.size());
+        open(*group);
+    }
+    return *group;
+}
+
+Group& RedisStore::newGroup(std::size_t hash, std::size_t logs) {
+    Group& group = groupObjects_.take();
+    group.signature = signature_;
+    group.hash = hash;
+    group.requests = 0;
+    group.logs = logs;
+    group.sent = group.joinable = false;
+    group.follower = nullptr;
+    return group;
+}
+
+void RedisStore::open(Group& group) {
+    opened_.pushBack(group);
+    flush_.post();
+}
+
+/// The end of a turn of the event loop: what it asked leaves in as few calls as may be.
+void RedisStore::flush() {
+    while (state_ == State::Ready && !opened_.isEmpty()) {
+        Call& call = calls_.take(*this);
+        fill(call);
+        if (call.groups.empty()) {
+            calls_.giveBack(call);
+        } else {
+            dispatch(call);
+        }
+    }
+    closeWhenUnused();
+}
+
+void RedisStore::fill(Call& call) {
+    call.script = Script::SlidingLog;
+    call.repetitions = 0;
+    call.groups.clear();
+    keys_.clear();
+    arguments_.clear();
+    keyCount_ = argumentCount_ = 0;
+    while (!opened_.isEmpty() &&
+           (keyCount_ == 0 || keyCount_ + opened_.front().logs <= kMostLogsPerCall)) {
+        Group& group = *opened_.popFront();
+        if (group.requests == 0) {  // everybody left
+            retire(group);
+            continue;
+        }
+        group.sent = true;
+        call.groups.push_back(&group);
+        appendGroup(group);
+    }
     std::string& out = call.command;
-    beginCommand(out, 3 + questions.size() + 2 + 5 * questions.size());
+    out.clear();
+    beginCommand(out, 4 + keyCount_ + argumentCount_);
     appendArgument(out, "EVALSHA");
     appendArgument(out, scriptSha(call.script));
-    appendArgument(out, static_cast<std::int64_t>(questions.size()));
-    for (const Question& question : questions) {
-        appendArgument(out, question.key);
-    }
+    appendArgument(out, static_cast<std::int64_t>(keyCount_));
+    out.append(keys_);
     if (settings_.clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
         appendArgument(out, wallClockMs());
     } else {
         appendArgument(out, "");
     }
-    appendArgument(out, unique);
-    for (const Question& question : questions) {
-        appendArgument(out, question.limit);
-        appendArgument(out, question.windowMs);
-        appendArgument(out, question.cap);
-        appendArgument(out, question.ttlMs);
-        appendArgument(out, question.id);
+    out.append(arguments_);
+}
+
+/// Adds what lua/sliding_log.lua wants to know of one group to keys_ and arguments_.
+void RedisStore::appendGroup(Group& group) {
+    const std::span<const Question> logs = group.waiters.front().questions;
+    appendArgument(arguments_, static_cast<std::int64_t>(logs.size()));
+    appendArgument(arguments_, static_cast<std::int64_t>(group.requests));
+    std::size_t place = 0;
+    group.waiters.forEach([&](Waiter& waiter) {
+        waiter.place = place++;
+        appendArgument(arguments_, waiter.unique);
+    });
+    argumentCount_ += 2 + group.requests;
+    for (std::size_t i = 0; i < logs.size(); i++) {
+        appendArgument(keys_, logs[i].key);
+        appendArgument(arguments_, logs[i].limit);
+        appendArgument(arguments_, logs[i].windowMs);
+        appendArgument(arguments_, logs[i].cap);
+        appendArgument(arguments_, logs[i].ttlMs);
+        appendArgument(arguments_, logs[i].named ? "1" : "0");
+        argumentCount_ += 5;
+        if (logs[i].named) {
+            group.waiters.forEach([&](Waiter& waiter) { appendArgument(arguments_, waiter.questions[i].id); });
+            argumentCount_ += group.requests;
+        }
     }
-    dispatch(call);
-    return true;
+    keyCount_ += logs.size();
 }
 
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique) {
@@ -117,9 +229,13 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
         report(NGX_LOG_ERR, "an admission could not be taken back", "no connection");
         return;
     }
-    Call& call = begin(Script::SlidingLogUndo, nullptr);
+    Call& call = calls_.take(*this);
+    call.script = Script::SlidingLogUndo;
+    call.repetitions = 0;
+    call.groups.clear();
     std::string& out = call.command;
-    beginCommand(out, 3 + questions.size() + 1 + questions.size());
+    out.clear();
+    beginCommand(out, 4 + 2 * questions.size());
     appendArgument(out, "EVALSHA");
     appendArgument(out, scriptSha(call.script));
     appendArgument(out, static_cast<std::int64_t>(questions.size()));
@@ -140,30 +256,6 @@ bool RedisStore::canBeAsked() {
     return state_ == State::Ready || (state_ == State::Connecting && trusted_);
 }
 
-Call& RedisStore::begin(Script script, Waiter* waiter) {
-    if (free_.empty()) {
-        calls_.push_back(std::make_unique<Call>(*this));
-        free_.push_back(calls_.back().get());
-        free_.reserve(calls_.size());  // so that recycle() never allocates
-    }
-    Call& call = *free_.back();
-    free_.pop_back();
-    call.script = script;
-    call.command.clear();
-    call.repetitions = 0;
-    call.settled = false;
-    call.deadline = ngx_current_msec + settings_.timeout;
-    call.waiter = waiter;
-    if (waiter != nullptr) {
-        waiter->call = &call;
-    }
-    deadlines_.pushBack(call);
-    if (!deadline_.isSet()) {
-        deadline_.set(settings_.timeout);
-    }
-    return call;
-}
-
 void RedisStore::dispatch(Call& call) {
     if (state_ == State::Ready && connection_.send(call.command, call)) {
         call.sequence = ++sent_;
@@ -173,33 +265,55 @@ void RedisStore::dispatch(Call& call) {
 }
 
 void RedisStore::replied(Call& call, const redisReply* reply) {
-    if (call.settled) {
-        timeouts_ = reply != nullptr ? 0 : timeouts_;
-        recycle(call);
+    if (reply == nullptr) {
+        settle(call, StoreError::Down);
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        const StoreError error = classifyError(replyText(*reply));
+        if (error == StoreError::TryAgain) {
+            repeatSoon(call);
+            return;
+        }
+        timeouts_ = 0;
+        if (error == StoreError::NoScript && call.repetitions < kMostRepetitions) {
+            repeatWithScript(call);
+            return;
+        }
+        report(NGX_LOG_ERR, "answered", replyText(*reply));
+        settle(call, error);
+    } else {
+        timeouts_ = 0;
+        answer(call, *reply);
+    }
+}
+
+void RedisStore::answer(Call& call, const redisReply& reply) {
+    if (call.script == Script::SlidingLog &&
+        (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.groups.size())) {
+        report(NGX_LOG_ERR, "unexpected reply", "");
+        settle(call, StoreError::Unexpected);
         return;
     }
-    StoreError error = StoreError::Down;
-    if (reply != nullptr && call.script == Script::SlidingLog && call.waiter != nullptr) {
-        error = decodeVerdicts(*reply, call.waiter->verdicts);
-    } else if (reply != nullptr) {
-        error = reply->type == REDIS_REPLY_ERROR ? classifyError(replyText(*reply)) : StoreError::None;
+    for (std::size_t i = 0; i < call.groups.size(); i++) {
+        answer(*call.groups[i], *reply.element[i]);
     }
-    if (error == StoreError::TryAgain) {
-        repeatSoon(call);
-        return;
-    }
-    timeouts_ = 0;
-    if (error == StoreError::NoScript && call.repetitions < kMostRepetitions) {
-        repeatWithScript(call);
-        return;
-    }
+    calls_.giveBack(call);
+    closeWhenUnused();
+}
+
+void RedisStore::answer(Group& group, const redisReply& reply) {
+    const StoreError error = checkGroup(reply, group.requests, group.logs);
     if (error == StoreError::Unexpected) {
         report(NGX_LOG_ERR, "unexpected reply", "");
-    } else if (reply != nullptr && error != StoreError::None) {
-        report(NGX_LOG_ERR, "answered", replyText(*reply));
+    } else if (error != StoreError::None) {
+        report(NGX_LOG_ERR, "answered", replyText(reply));
+    } else {
+        group.waiters.forEach([&](Waiter& waiter) { readVerdicts(reply, waiter.place, waiter.verdicts); });
     }
-    settle(call, error);
-    recycle(call);
+    settle(group, error);
+}
+
+bool RedisStore::isWaitedFor(const Call& call) const {
+    return std::ranges::any_of(call.groups, [](const Group* group) { return !group->waiters.isEmpty(); });
 }
 
 /// NOSCRIPT: of all the calls in flight the first one has the scripts loaded; the others, sent before that, only
@@ -215,7 +329,15 @@ void RedisStore::repeatWithScript(Call& call) {
     dispatch(call);
 }
 
+/// An undo has no deadline of its own: it is given as long as a decision would have.
 void RedisStore::repeatSoon(Call& call) {
+    const bool mayRepeat = call.script == Script::SlidingLog
+                               ? isWaitedFor(call)
+                               : call.repetitions++ * kRepeatAfterMs < settings_.timeout;
+    if (!mayRepeat) {
+        settle(call, StoreError::TryAgain);
+        return;
+    }
     queued_.pushBack(call);
     if (!repeat_.isSet()) {
         repeat_.set(kRepeatAfterMs);
@@ -233,34 +355,44 @@ void RedisStore::repeatQueued() {
 }
 
 void RedisStore::settle(Call& call, StoreError error) {
-    static_cast<ListHook<WithDeadline>&>(call).unlink();
-    call.settled = true;
-    if (Waiter* waiter = call.waiter) {
-        waiter->forget();
-        waiter->wake(*waiter, error);
+    for (Group* group : call.groups) {
+        settle(*group, error);
     }
-}
-
-void RedisStore::recycle(Call& call) {
-    free_.push_back(&call);
+    calls_.giveBack(call);
     closeWhenUnused();
 }
 
-/// All calls wait equally long, so they expire in the order of deadlines_. A call on the wire keeps its place there
-/// until its reply comes, or the connection is given up.
+void RedisStore::settle(Group& group, StoreError error) {
+    while (!group.waiters.isEmpty()) {
+        Waiter& waiter = group.waiters.front();
+        waiter.forget();
+        waiter.wake(waiter, error);
+    }
+    retire(group);
+}
+
+/// The group is done: its follower's turn has come.
+void RedisStore::retire(Group& group) {
+    if (group.joinable) {
+        groups_.erase(group);
+        if (group.follower != nullptr) {
+            groups_.insert(*group.follower);
+            open(*group.follower);
+        }
+    }
+    groupObjects_.giveBack(group);
+}
+
+/// A group on the wire keeps its place there until its reply comes, or the connection is given up.
 void RedisStore::expire() {
     while (!deadlines_.isEmpty() && hasPassed(deadlines_.front().deadline)) {
-        Call& call = deadlines_.front();
+        Waiter& waiter = deadlines_.front();
         if (timeouts_++ == 0) {
-            silentSince_ = call.deadline - settings_.timeout;
+            silentSince_ = waiter.deadline - settings_.timeout;
         }
         report(NGX_LOG_ERR, "timed out", "no answer inside \"timeout\"");
-        settle(call, StoreError::Timeout);
-        ListHook<Queued>& inQueue = call;
-        if (inQueue.isLinked()) {
-            inQueue.unlink();
-            recycle(call);
-        }
+        waiter.forget();
+        waiter.wake(waiter, StoreError::Timeout);
     }
     if (state_ == State::Ready && timeouts_ >= kTimeoutsToGiveUp &&
         ngx_current_msec - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
@@ -270,6 +402,7 @@ void RedisStore::expire() {
     if (!deadlines_.isEmpty()) {
         deadline_.set(deadlines_.front().deadline - ngx_current_msec);
     }
+    closeWhenUnused();
 }
 
 void RedisStore::connect() {
@@ -296,6 +429,7 @@ void RedisStore::greeted() {
     readySince_ = ngx_current_msec;
     state_ = State::Ready;
     repeatQueued();
+    flush();
 }
 
 void RedisStore::greetingRefused(std::string_view reason) { connection_.close(reason); }
@@ -314,7 +448,7 @@ void RedisStore::disconnected(std::string_view reason) {
     connectDeadline_.cancel();
     const bool worked = state_ == State::Ready && trusted_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
     state_ = State::Idle;
-    if (quitting_ && queued_.isEmpty()) {
+    if (quitting_ && deadlines_.isEmpty()) {
         return;
     }
     if (worked) {
@@ -333,7 +467,9 @@ void RedisStore::becomeDown(std::string_view reason) {
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     while (Call* call = queued_.popFront()) {
         settle(*call, StoreError::Down);
-        recycle(*call);
+    }
+    while (Group* group = opened_.popFront()) {
+        settle(*group, StoreError::Down);
     }
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,9 +12,12 @@
 #include "redis/backoff.hpp"
 #include "redis/connection.hpp"
 #include "redis/greeting.hpp"
+#include "redis/posted.hpp"
 #include "redis/timer.hpp"
 #include "store/call.hpp"
+#include "store/group.hpp"
 #include "store/log_throttle.hpp"
+#include "store/recycler.hpp"
 
 namespace sliding_log {
 
@@ -34,7 +36,7 @@ class RedisStore final : ConnectionOwner, GreetingOwner {
 
     /// Asks all the limits of one request, all or nothing, and answers through the waiter, never before the return
     /// and at most `timeout` later. False: the store cannot be asked now; the waiter is not used.
-    /// `unique` is a name no other request has. The questions may go when this returns.
+    /// `unique` is a name no other request has. All three live until the waiter is woken or forgets.
     bool ask(std::span<const Question> questions, std::string_view unique, Waiter& waiter);
 
     /// Takes back what an ask() with this unique name logged. Nobody waits for it.
@@ -62,14 +64,23 @@ class RedisStore final : ConnectionOwner, GreetingOwner {
     void connect();
     void becomeDown(std::string_view reason);
 
-    Call& begin(Script script, Waiter* waiter);
+    Group& groupFor(std::span<const Question> questions);
+    Group& newGroup(std::size_t hash, std::size_t logs);
+    void open(Group& group);
+    void flush();
+    void fill(Call& call);
+    void appendGroup(Group& group);
     void dispatch(Call& call);
     void replied(Call& call, const redisReply* reply);
+    void answer(Call& call, const redisReply& reply);
+    void answer(Group& group, const redisReply& reply);
+    bool isWaitedFor(const Call& call) const;
     void repeatWithScript(Call& call);
     void repeatSoon(Call& call);
     void repeatQueued();
     void settle(Call& call, StoreError error);
-    void recycle(Call& call);
+    void settle(Group& group, StoreError error);
+    void retire(Group& group);
     void expire();
     void closeWhenUnused();
     void report(ngx_uint_t level, const char* what, std::string_view cause);
@@ -86,15 +97,23 @@ class RedisStore final : ConnectionOwner, GreetingOwner {
     bool quitting_ = false;  // the worker finishes what it holds
     ngx_msec_t readySince_ = 0;
 
-    std::vector<std::unique_ptr<Call>> calls_;  // all there are
-    std::vector<Call*> free_;
-    List<Call, WithDeadline> deadlines_;  // unsettled calls; all wait equally long, so the first expires first
-    List<Call, Queued> queued_;           // to be sent when there is a connection, or again in a moment
+    Recycler<Call> calls_;
+    Recycler<Group> groupObjects_;
+    Groups groups_;                         // under way
+    List<Group, Opened> opened_;            // to be sent at the end of this turn, or when there is a connection
+    List<Waiter, WithDeadline> deadlines_;  // all wait equally long, so the first expires first
+    List<Call, Queued> queued_;             // to be sent again in a moment
+    std::string signature_;                 // of the questions at hand; these three keep their memory
+    std::string keys_;                      // of the call that is being built
+    std::string arguments_;
+    std::size_t keyCount_ = 0;
+    std::size_t argumentCount_ = 0;
     std::uint64_t sent_ = 0;
     std::uint64_t scriptsSent_ = 0;  // value of sent_ when the scripts were last loaded
     unsigned timeouts_ = 0;          // in a row, no answer between them
     ngx_msec_t silentSince_ = 0;     // when the first of them was asked
 
+    Posted flush_;
     Timer deadline_;
     Timer connectDeadline_;
     Timer reconnect_;

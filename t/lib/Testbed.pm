@@ -53,7 +53,8 @@ sub new {
     my $self = bless { dir => File::Temp->newdir('sliding-log-XXXXXX', TMPDIR => 1), processes => [], owner => $$ },
         $class;
     push @beds, $self;
-    $SIG{INT} = $SIG{TERM} = sub { die "interrupted\n" };
+    $SIG{INT} = $SIG{TERM} = $SIG{HUP} = sub { die "interrupted\n" };
+    $SIG{PIPE} = 'IGNORE';    # a server that closes early must not kill the test, and with it the clean-up
     return $self;
 }
 

@@ -16,6 +16,9 @@ TEST(List, KeepsOrderAndLetsElementsLeaveFromTheMiddle) {
     list.pushBack(a);
     list.pushBack(b);
     list.pushBack(c);
+    int visited = 0;
+    list.forEach([&](Element&) { visited++; });
+    EXPECT_EQ(visited, 3);
     static_cast<ListHook<First>&>(b).unlink();
     EXPECT_EQ(list.popFront(), &a);
     EXPECT_EQ(list.popFront(), &c);

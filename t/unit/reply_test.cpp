@@ -38,52 +38,70 @@ class Wire {
     std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader_;
 };
 
-StoreError decode(std::string_view bytes, std::span<Verdict> verdicts) {
+StoreError check(std::string_view bytes, std::size_t requests, std::size_t logs) {
     Wire wire;
     const redisReply* reply = wire.read(bytes);
-    return reply == nullptr ? StoreError::Down : decodeVerdicts(*reply, verdicts);
+    return reply == nullptr ? StoreError::Down : checkGroup(*reply, requests, logs);
 }
 
-TEST(DecodeVerdicts, TakesAnAdmission) {
-    std::array<Verdict, 1> verdicts;
-    EXPECT_EQ(decode("*4\r\n:1\r\n:994\r\n:12000\r\n:0\r\n", verdicts), StoreError::None);
-    EXPECT_EQ(verdicts[0].remaining, 994);
-    EXPECT_EQ(verdicts[0].resetMs, 12000);
-    EXPECT_TRUE(verdicts[0].hasRoom());
-}
-
-TEST(DecodeVerdicts, TakesADenialByOneOfTwo) {
+Verdict verdict(std::string_view bytes, std::size_t place, std::size_t log) {
+    Wire wire;
     std::array<Verdict, 2> verdicts;
-    EXPECT_EQ(decode("*7\r\n:0\r\n:3\r\n:1\r\n:0\r\n:0\r\n:500\r\n:-1\r\n", verdicts), StoreError::None);
-    EXPECT_TRUE(verdicts[0].hasRoom());
-    EXPECT_FALSE(verdicts[1].hasRoom());
-    EXPECT_EQ(verdicts[1].retryMs, Verdict::kNever);
+    readVerdicts(*wire.read(bytes), place, std::span(verdicts).first(log + 1));
+    return verdicts[log];
 }
 
-TEST(DecodeVerdicts, RefusesEveryOtherShape) {
+TEST(CheckGroup, TakesAdmissionsAndDenials) {
+    EXPECT_EQ(check("*4\r\n:1\r\n:994\r\n:12000\r\n:0\r\n", 1, 1), StoreError::None);
+    EXPECT_EQ(check("*4\r\n:0\r\n:0\r\n:12000\r\n:12000\r\n", 1, 1), StoreError::None);
+    EXPECT_EQ(check("*4\r\n:3\r\n:0\r\n:12000\r\n:12000\r\n", 5, 1), StoreError::None);
+    EXPECT_EQ(check("*7\r\n:0\r\n:3\r\n:1\r\n:0\r\n:0\r\n:500\r\n:-1\r\n", 1, 2), StoreError::None);
+}
+
+TEST(CheckGroup, RefusesEveryOtherShape) {
     for (const char* bytes : {
              "*0\r\n", "*-1\r\n", "$-1\r\n", "+OK\r\n", ":1\r\n", "$5\r\nhello\r\n", "*1\r\n:1\r\n",
              "*3\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n",  // too short, too long
              "*4\r\n:1\r\n$1\r\n1\r\n:1\r\n:0\r\n", "*4\r\n:1\r\n*0\r\n:1\r\n:0\r\n", "*4\r\n:1\r\n$-1\r\n:1\r\n:0\r\n",
-             "*4\r\n:2\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:-1\r\n:1\r\n:1\r\n:0\r\n",  // admitted is 0 or 1
+             "*4\r\n:2\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:-1\r\n:1\r\n:1\r\n:0\r\n",  // more than asked, fewer than none
              "*4\r\n:1\r\n:-1\r\n:1\r\n:0\r\n", "*4\r\n:1\r\n:1\r\n:-1\r\n:0\r\n", "*4\r\n:0\r\n:1\r\n:1\r\n:-2\r\n",
              "*4\r\n:1\r\n:1\r\n:1\r\n:5\r\n", "*4\r\n:0\r\n:1\r\n:1\r\n:0\r\n",  // verdict and retry disagree
              "*4\r\n*4\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n",
          }) {
-        std::array<Verdict, 1> verdicts = {Verdict{77, 77, 77}};
-        EXPECT_EQ(decode(bytes, verdicts), StoreError::Unexpected) << bytes;
-        EXPECT_EQ(verdicts[0].remaining, 77) << bytes;
+        EXPECT_EQ(check(bytes, 1, 1), StoreError::Unexpected) << bytes;
     }
 }
 
-TEST(DecodeVerdicts, TellsErrorsApart) {
-    std::array<Verdict, 1> verdicts;
-    EXPECT_EQ(decode("-NOSCRIPT No matching script.\r\n", verdicts), StoreError::NoScript);
-    EXPECT_EQ(decode("-LOADING Redis is loading\r\n", verdicts), StoreError::TryAgain);
-    EXPECT_EQ(decode("-BUSY Redis is busy\r\n", verdicts), StoreError::TryAgain);
-    EXPECT_EQ(decode("-TRYAGAIN\r\n", verdicts), StoreError::TryAgain);
-    EXPECT_EQ(decode("-OOM command not allowed\r\n", verdicts), StoreError::Refused);
-    EXPECT_EQ(decode("-\r\n", verdicts), StoreError::Refused);
+TEST(CheckGroup, TellsErrorsApart) {
+    EXPECT_EQ(check("-NOSCRIPT No matching script.\r\n", 1, 1), StoreError::NoScript);
+    EXPECT_EQ(check("-LOADING Redis is loading\r\n", 1, 1), StoreError::TryAgain);
+    EXPECT_EQ(check("-BUSY Redis is busy\r\n", 1, 1), StoreError::TryAgain);
+    EXPECT_EQ(check("-TRYAGAIN\r\n", 1, 1), StoreError::TryAgain);
+    EXPECT_EQ(check("-OOM command not allowed\r\n", 1, 1), StoreError::Refused);
+    EXPECT_EQ(check("-\r\n", 1, 1), StoreError::Refused);
+}
+
+TEST(ReadVerdicts, CountsDownInTheOrderOfArrival) {
+    const char* three_of_five = "*4\r\n:3\r\n:0\r\n:9000\r\n:7000\r\n";
+    for (std::size_t place = 0; place < 3; place++) {
+        const Verdict admitted = verdict(three_of_five, place, 0);
+        EXPECT_TRUE(admitted.hasRoom());
+        EXPECT_EQ(admitted.remaining, static_cast<std::int64_t>(2 - place));
+        EXPECT_EQ(admitted.resetMs, 9000);
+    }
+    for (std::size_t place = 3; place < 5; place++) {
+        const Verdict denied = verdict(three_of_five, place, 0);
+        EXPECT_EQ(denied.retryMs, 7000);
+        EXPECT_EQ(denied.remaining, 0);
+    }
+}
+
+TEST(ReadVerdicts, KeepsWhatTheOtherLogHasLeft) {
+    const char* one_of_two = "*7\r\n:1\r\n:8\r\n:100\r\n:0\r\n:0\r\n:200\r\n:200\r\n";
+    EXPECT_EQ(verdict(one_of_two, 0, 0).remaining, 8);
+    EXPECT_EQ(verdict(one_of_two, 1, 0).remaining, 8);
+    EXPECT_TRUE(verdict(one_of_two, 1, 0).hasRoom());
+    EXPECT_FALSE(verdict(one_of_two, 1, 1).hasRoom());
 }
 
 TEST(ReplyArena, RefusesAReplyNobodyAskedFor) {

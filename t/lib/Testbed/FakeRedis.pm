@@ -8,7 +8,6 @@ use warnings;
 use parent -norequire, 'Testbed::Process';
 use IO::Select;
 use IO::Socket::INET;
-use POSIX ();
 use Testbed::Process;
 
 # answer: bytes for each EVALSHA; greeting: for each other command (+OK); on_connect: said before anything is asked;
@@ -18,12 +17,7 @@ sub new {
     my $listen = IO::Socket::INET->new(Listen => 50, LocalAddr => '127.0.0.1', LocalPort => $options{port} // 0, ReuseAddr => 1)
         or die "fake Redis: $!";
     my $self = bless { port => $listen->sockport, log => '/dev/null' }, $class;
-    my $pid = fork // die "fork: $!";
-    if ($pid == 0) {
-        eval { serve($listen, %options) };
-        POSIX::_exit(0);
-    }
-    $self->{pid} = $pid;
+    $self->spawn_code(sub { serve($listen, %options) });
     push @{ $bed->{processes} }, $self;
     return $self;
 }
@@ -33,11 +27,11 @@ sub finish { $_[0]->kill }
 
 sub serve {
     my ($listen, %options) = @_;
-    local $SIG{PIPE} = 'IGNORE';
+    my $parent = getppid;
     my $select = IO::Select->new($listen);
     my %buffer;
-    while (1) {
-        for my $socket ($select->can_read) {
+    while (getppid == $parent) {    # nobody else would end it
+        for my $socket ($select->can_read(1)) {
             if ($socket == $listen) {
                 my $client = $listen->accept or next;
                 $select->add($client);

@@ -62,6 +62,9 @@ sub port {
 
 sub dir { return $_[0]{dir} }
 
+# A master that is told to end tells its workers.
+sub death_signal { return 'TERM' }
+
 sub command { my ($self, @more) = @_; return (binary(), '-p', $self->{dir}, '-e', $self->{log}, '-c', "$self->{dir}/nginx.conf", @more) }
 
 # `nginx -t`: (accepted, what it printed)
@@ -128,6 +131,7 @@ sub finish {
         $self->signal('QUIT');
         ok($self->wait_end(15 * Testbed::slow()), 'nginx quits gracefully in time');
     }
+    is($self->{status}, 0, 'nginx ended well');
     my @bad = grep { /\[(alert|crit|emerg)\]|open socket|exited on signal|exited with code [1-9]/ } split /\n/, $self->error_log;
     for my $expected (@{ $self->{expected} }) {
         @bad = grep { !/$expected/ } @bad;

@@ -1,24 +1,41 @@
 package Testbed::Process;
 
-# A child process: started, watched, signalled, and reaped.
+# A child process: started, watched, signalled, and reaped, with whatever it started itself.
 
 use strict;
 use warnings;
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
+# setpriv ends the child should this process be killed outright, which no END block sees.
+my ($setpriv) = grep { -x } '/usr/bin/setpriv', '/bin/setpriv';
+
 sub spawn {
     my ($self, $output, @command) = @_;
-    my $pid = fork // die "fork: $!";
-    if ($pid == 0) {
+    unshift @command, $setpriv, '--pdeathsig', $self->death_signal if $setpriv;
+    return $self->spawn_code(sub {
         open STDIN,  '<',  '/dev/null';
         open STDOUT, '>>', $output or POSIX::_exit(127);
         open STDERR, '>&', \*STDOUT;
-        exec @command or POSIX::_exit(127);
+        exec @command;
+    });
+}
+
+# Runs the code in a child that leads a process group of its own.
+sub spawn_code {
+    my ($self, $code) = @_;
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        POSIX::setpgid(0, 0);
+        eval { $code->() };
+        POSIX::_exit(127);
     }
-    $self->{pid} = $pid;
+    POSIX::setpgid($pid, $pid);    # here too: either of the two may come first
+    $self->{pid} = $self->{group} = $pid;
     return $self;
 }
+
+sub death_signal { return 'KILL' }
 
 sub pid { return $_[0]{pid} }
 
@@ -46,11 +63,11 @@ sub wait_end {
     return 1;
 }
 
+# Ends it at once, stopped or not, and its children with it: nginx's workers outlive a master that is killed.
 sub kill {
     my ($self) = @_;
-    return unless $self->is_running;
-    $self->signal('CONT');
-    $self->signal('KILL');
+    my $group = delete $self->{group} or return;
+    CORE::kill('KILL', -$group);
     $self->wait_end(5);
     return;
 }

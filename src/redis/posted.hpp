@@ -1,0 +1,36 @@
+// Something to do at the end of this turn of the event loop, once, however often it is asked for.
+#pragma once
+
+#include "ngx.hpp"
+
+namespace sliding_log {
+
+class Posted {
+  public:
+    Posted(void* owner, void (*run)(void*), ngx_log_t* log) : owner_(owner), run_(run) {
+        event_.data = this;
+        event_.log = log;
+        event_.handler = [](ngx_event_t* event) {
+            Posted& self = *static_cast<Posted*>(event->data);
+            self.run_(self.owner_);
+        };
+    }
+    ~Posted() {
+        if (event_.posted) {
+            ngx_delete_posted_event(&event_);
+        }
+    }
+    Posted(const Posted&) = delete;
+    Posted& operator=(const Posted&) = delete;
+
+    void post() {
+        ngx_post_event(&event_, &ngx_posted_events);
+    }
+
+  private:
+    void* owner_;
+    void (*run_)(void*);
+    ngx_event_t event_{};
+};
+
+}  // namespace sliding_log

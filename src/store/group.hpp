@@ -1,0 +1,98 @@
+// Requests of one worker that ask the same logs: they go to Redis together, and the first that fit are admitted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "limit/verdict.hpp"
+#include "ngx.hpp"
+#include "redis/store_error.hpp"
+#include "store/list.hpp"
+
+namespace sliding_log {
+
+struct Group;
+struct WithDeadline;
+struct InGroup;
+struct Opened;
+
+/// A request's side of a question. It lives in the request; while the answer is out it is in its group's list, from
+/// which the answer, the deadline or forget() takes it.
+struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
+    /// The request goes: the answer will find nobody. Its place on the wire, where it has one, stays taken.
+    void forget();
+
+    void (*wake)(Waiter& waiter, StoreError error) = nullptr;  // called at most once per ask(); must not run the request
+    std::span<Verdict> verdicts;  // written before wake(None)
+
+    // the store's own
+    Group* group = nullptr;
+    std::span<const Question> questions;
+    std::string_view unique;
+    ngx_msec_t deadline = 0;
+    std::size_t place = 0;  // among the requests of its group, once that is sent
+};
+
+/// Not sent yet, requests join; sent, they join its follower, which is sent when the reply is here. So a log that many
+/// requests ask costs one group per round trip, and each request is still decided in the order of arrival.
+struct Group : ListHook<Opened> {
+    std::string signature;  // of the logs and limits asked
+    std::size_t hash = 0;   // of the signature
+    std::size_t requests = 0;
+    std::size_t logs = 0;
+    bool sent = false;
+    bool joinable = false;      // found by its signature; false for one beyond a full group
+    List<Waiter, InGroup> waiters;
+    Group* follower = nullptr;  // sent after this one
+    Group* nextInBucket = nullptr;
+};
+
+inline void Waiter::forget() {
+    if (group != nullptr) {
+        if (!group->sent) {
+            group->requests--;
+        }
+        group = nullptr;
+        static_cast<ListHook<WithDeadline>&>(*this).unlink();
+        static_cast<ListHook<InGroup>&>(*this).unlink();
+    }
+}
+
+/// The groups under way, by signature. A hash table through its elements, so that none is allocated per request; the
+/// number of buckets is fixed, since groups under way are no more than requests held at once.
+class Groups {
+  public:
+    Group* find(std::string_view signature, std::size_t hash) const {
+        Group* group = bucketOf(hash);
+        while (group != nullptr && (group->hash != hash || group->signature != signature)) {
+            group = group->nextInBucket;
+        }
+        return group;
+    }
+
+    void insert(Group& group) {
+        Group*& bucket = bucketOf(group.hash);
+        group.nextInBucket = bucket;
+        bucket = &group;
+    }
+
+    void erase(Group& group) {
+        Group** link = &bucketOf(group.hash);
+        while (*link != &group) {
+            link = &(*link)->nextInBucket;
+        }
+        *link = group.nextInBucket;
+    }
+
+  private:
+    static constexpr std::size_t kBuckets = 1024;
+
+    Group* bucketOf(std::size_t hash) const { return buckets_[hash % kBuckets]; }
+    Group*& bucketOf(std::size_t hash) { return buckets_[hash % kBuckets]; }
+
+    Group* buckets_[kBuckets] = {};
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,58 @@
+# A denial is answered with any status from 400 to 599 that is configured, and none of them can be turned into an
+# admission by `satisfy any`, into authentication, or into a broken connection.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Http qw(get raw field);
+
+# Statuses that mean something to nginx itself: it closes the connection without an answer, or answers 400.
+my %closed  = map { $_ => 1 } 408, 444, 499;
+my %as_400  = map { $_ => 1 } 494 .. 497;
+# nginx never keeps the connection after these
+my %hang_up = map { $_ => 1 } 400, 413, 414, 494 .. 497, 500, 501;
+my @statuses = (400 .. 431, 444, 451, 494 .. 499, 500 .. 511, 599);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, LOCATIONS => join "\n", map { <<"LOCATION" } @statuses);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    log_format status '$uri $status $sliding_log_status';
+    access_log %%DIR%%/access.log status;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        satisfy any;
+        allow all;
+        location /free { empty_gif; }
+        %%LOCATIONS%%
+    }
+}
+END
+        location /$_ { sliding_log_limit s$_ key=\$arg_k limit=1 window=1h; sliding_log_status $_; empty_gif; }
+LOCATION
+my $port = $nginx->port;
+
+for my $status (@statuses) {
+    is(get($port, "/$status?k=a")->{status}, 200, "$status: the first request is admitted");
+    my $text = raw($port, join '', map { "GET $_ HTTP/1.1\r\nHost: x\r\n" . ($_ eq '/free' ? "Connection: close\r\n" : '') . "\r\n" }
+            "/$status?k=a", '/free');
+    my @answered = $text =~ m{^HTTP/1\.1 (\d+)}mg;
+    my @expected = $closed{$status} ? () : ($as_400{$status} ? 400 : $status, $hang_up{$status} ? () : 200);
+    is("@answered", "@expected", '  the second one is denied' . (@expected == 2 ? ', and the connection goes on' : ''));
+    is(scalar(() = $text =~ /^Retry-After: 3600\r$/mg), @expected ? 1 : 0, '  with Retry-After') ;
+    unlike($text, qr/^WWW-Authenticate/m, '  and no challenge') if $status == 401;
+}
+
+is(join(' ', map { $redis->cli('ZCARD', "rl:sliding:s$_:{a}") } @statuses), join(' ', (1) x @statuses), 'every denial added nothing');
+for my $status (@statuses) {
+    my $logged = $as_400{$status} ? "(?:400|$status)" : $status;
+    is(scalar(() = Testbed::Process::slurp($nginx->dir . '/access.log') =~ m{^/$status $logged REJECTED$}mg), 1, "$status is in the access log");
+}
+
+$bed->done;
