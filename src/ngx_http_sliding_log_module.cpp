@@ -17,13 +17,6 @@ namespace sliding_log {
 
 namespace {
 
-ngx_conf_enum_t gOnErrors[] = {
-    {ngx_string("allow"), static_cast<ngx_uint_t>(OnError::Allow)},
-    {ngx_string("deny"), static_cast<ngx_uint_t>(OnError::Deny)},
-    {ngx_string("local"), static_cast<ngx_uint_t>(OnError::Local)},
-    {ngx_null_string, 0},
-};
-
 ngx_conf_enum_t gSwitch[] = {
     {ngx_string("off"), 0},
     {ngx_string("on"), 1},
@@ -39,8 +32,11 @@ ngx_conf_enum_t gFields[] = {
 };
 
 ngx_conf_enum_t gLogLevels[] = {
-    {ngx_string("info"), NGX_LOG_INFO},   {ngx_string("notice"), NGX_LOG_NOTICE}, {ngx_string("warn"), NGX_LOG_WARN},
-    {ngx_string("error"), NGX_LOG_ERR},   {ngx_null_string, 0},
+    {ngx_string("info"), NGX_LOG_INFO},
+    {ngx_string("notice"), NGX_LOG_NOTICE},
+    {ngx_string("warn"), NGX_LOG_WARN},
+    {ngx_string("error"), NGX_LOG_ERR},
+    {ngx_null_string, 0},
 };
 
 constexpr ngx_uint_t kAnyLevel = NGX_HTTP_MAIN_CONF | NGX_HTTP_SRV_CONF | NGX_HTTP_LOC_CONF;
@@ -50,8 +46,9 @@ ngx_command_t gCommands[] = {
     {ngx_string("sliding_log_redis"), NGX_HTTP_MAIN_CONF | NGX_CONF_BLOCK | NGX_CONF_NOARGS | NGX_CONF_TAKE1,
      setRedisBlock, NGX_HTTP_MAIN_CONF_OFFSET, 0, nullptr},
     {ngx_string("sliding_log_status"), kAnyLevel | NGX_CONF_TAKE1, setStatus, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
-    {ngx_string("sliding_log_on_error"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
-     offsetof(LocationSettings, onError), gOnErrors},
+    {ngx_string("sliding_log_on_error"), kAnyLevel | NGX_CONF_TAKE12, setOnError, NGX_HTTP_LOC_CONF_OFFSET, 0, nullptr},
+    {ngx_string("sliding_log_zone"), NGX_HTTP_MAIN_CONF | NGX_CONF_TAKE1, setZone, NGX_HTTP_MAIN_CONF_OFFSET, 0,
+     nullptr},
     {ngx_string("sliding_log_dry_run"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, dryRun), gSwitch},
     {ngx_string("sliding_log_headers"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
@@ -65,8 +62,7 @@ ngx_command_t gCommands[] = {
 /// them, and nothing under `satisfy any` can skip a limit.
 ngx_int_t installHandlers(ngx_conf_t* cf) {
     auto* core = static_cast<ngx_http_core_main_conf_t*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
-    auto* handler =
-        static_cast<ngx_http_handler_pt*>(ngx_array_push(&core->phases[NGX_HTTP_ACCESS_PHASE].handlers));
+    auto* handler = static_cast<ngx_http_handler_pt*>(ngx_array_push(&core->phases[NGX_HTTP_ACCESS_PHASE].handlers));
     if (handler == nullptr) {
         return NGX_ERROR;
     }
@@ -76,11 +72,11 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
 }
 
 ngx_int_t startWorker(ngx_cycle_t* cycle) noexcept try {
-    if (ngx_process == NGX_PROCESS_HELPER || cycle->conf_ctx[ngx_http_module.index] == nullptr) {
-        return NGX_OK;  // a cache manager, or no http block
-    }
     const auto* main =
         static_cast<const MainSettings*>(ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sliding_log_module));
+    if (ngx_process == NGX_PROCESS_HELPER || main == nullptr || main->zone == nullptr) {
+        return NGX_OK;  // a cache manager, no http block, or no limit in it
+    }
     gWorker = std::make_unique<Worker>(*main, cycle->log);
     return NGX_OK;
 } catch (const std::exception& e) {
@@ -88,15 +84,17 @@ ngx_int_t startWorker(ngx_cycle_t* cycle) noexcept try {
     return NGX_ERROR;
 }
 
-void stopWorker(ngx_cycle_t*) { gWorker.reset(); }
+void stopWorker(ngx_cycle_t*) {
+    gWorker.reset();
+}
 
 ngx_http_module_t gContext = {
-    addVariables,           // preconfiguration
-    installHandlers,        // postconfiguration
-    createMainSettings,     // create main configuration
-    finishLimits,           // init main configuration
-    nullptr,                // create server configuration
-    nullptr,                // merge server configuration
+    addVariables,            // preconfiguration
+    installHandlers,         // postconfiguration
+    createMainSettings,      // create main configuration
+    finishLimits,            // init main configuration
+    nullptr,                 // create server configuration
+    nullptr,                 // merge server configuration
     createLocationSettings,  // create location configuration
     mergeLocationSettings,   // merge location configuration
 };
@@ -110,12 +108,12 @@ ngx_module_t ngx_http_sliding_log_module = {
     &sliding_log::gContext,
     sliding_log::gCommands,
     NGX_HTTP_MODULE,
-    nullptr,                  // init master
-    nullptr,                  // init module
+    nullptr,                   // init master
+    nullptr,                   // init module
     sliding_log::startWorker,  // init process
-    nullptr,                  // init thread
-    nullptr,                  // exit thread
+    nullptr,                   // init thread
+    nullptr,                   // exit thread
     sliding_log::stopWorker,   // exit process
-    nullptr,                  // exit master
+    nullptr,                   // exit master
     NGX_MODULE_V1_PADDING,
 };

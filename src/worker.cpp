@@ -20,7 +20,7 @@ std::uint64_t secureRandom() {
 
 }  // namespace
 
-Worker::Worker(const MainSettings& settings, ngx_log_t* log) : uniqueIds_(secureRandom()) {
+Worker::Worker(const MainSettings& settings, ngx_log_t* log) : uniqueIds_(secureRandom()), local_(*settings.zone) {
     const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
     for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
         stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], log) : nullptr);

@@ -76,6 +76,12 @@ my @wrong_limits = (
     ['sliding_log_status 600;',                                  qr/"sliding_log_status" has invalid code "600", expected/],
     ['sliding_log_status teapot;',                               qr/"sliding_log_status" has invalid code "teapot", expected/],
     ['sliding_log_status 429; sliding_log_status 503;',          qr/"sliding_log_status" has duplicate value/],
+    ['sliding_log_on_error deny nodes=3;',                       qr/"sliding_log_on_error" has invalid parameter "nodes=3", expected nodes=NUMBER after local/],
+    ['sliding_log_on_error local nodes=0;',                      qr/"sliding_log_on_error" has invalid parameter "nodes=0", expected/],
+    ['sliding_log_on_error local 3;',                            qr/"sliding_log_on_error" has invalid parameter "3", expected/],
+    ['sliding_log_zone 1m;',                                     qr/"sliding_log_zone" directive is not allowed here/],
+    [(join ' ', map { "sliding_log_limit n$_ key=a limit=1 window=1s;" } 1 .. 33), qr/number of limits at one level, with "n33", expected at most 32/],
+    ["$good; location / { $good store=local; }",                 qr/api has invalid store "local", expected the one of the other limits/],
     ['sliding_log_on_error open;',                               qr/"sliding_log_on_error" has invalid value "open", expected allow or deny or local/],
     ['sliding_log_dry_run yes;',                                 qr/"sliding_log_dry_run" has invalid value "yes", expected off or on/],
     ['sliding_log_headers draft;',                               qr/"sliding_log_headers" has invalid value "draft", expected off or ietf or legacy or all/],
@@ -91,7 +97,6 @@ for my $row (@wrong_limits) {
 
 # [redis block, what the message must hold]
 my @wrong_blocks = (
-    ['',                                                              qr/api has invalid store "local", expected the name of a sliding_log_redis block/],
     ['sliding_log_redis { }',                                         qr/"sliding_log_redis" has invalid block "default", expected a server/],
     ['sliding_log_redis { server 127.0.0.1:70000; }',                 qr/"server" has invalid address "127.0.0.1:70000", expected/],
     ['sliding_log_redis { server 127.0.0.1:x; }',                     qr/"server" has invalid address "127.0.0.1:x", expected/],
@@ -115,6 +120,9 @@ my @wrong_blocks = (
     ['sliding_log_redis { server 127.0.0.1; password a; password_file b; }', qr/"password_file" has duplicate password/],
     ['sliding_log_redis { server 127.0.0.1; pool 5; }',               qr/"sliding_log_redis" has invalid directive "pool", expected server/],
     ['sliding_log_redis local { server 127.0.0.1; }',                 qr/"sliding_log_redis" has invalid NAME "local", expected/],
+    ['sliding_log_zone 16k;',                                         qr/"sliding_log_zone" has invalid size "16k", expected a size of at least 32k/],
+    ['sliding_log_zone big;',                                         qr/"sliding_log_zone" has invalid size "big", expected/],
+    ['sliding_log_zone 1m; sliding_log_zone 2m;',                     qr/"sliding_log_zone" has duplicate value/],
     ["$redis $redis",                                                 qr/"sliding_log_redis" has duplicate default/],
     ['sliding_log_redis a b { server 127.0.0.1; }',                   qr/invalid number of arguments in "sliding_log_redis"/],
 );
@@ -135,6 +143,9 @@ my @right = (
     [$redis, "$good; location / { $good; }"],
     [$redis, "$good; location / { sliding_log_limit off; }"],
     [$redis, "$good; location / { sliding_log_limit api key=b limit=5 window=60s slack=6s; }"],
+    ['', "$good;"],
+    ['sliding_log_zone 1m;', "$good store=local;"],
+    [$redis, "$good store=local; sliding_log_on_error local nodes=3;"],
     [$redis, "$good cap=12;"],
     [$redis, "$good cap=off id=\$request_id;"],
     [$redis, 'sliding_log_limit api key=$remote_addr$uri limit=$tenant window=1ms;'],

@@ -11,7 +11,7 @@ use Testbed::Http qw(get raw field);
 my %closed  = map { $_ => 1 } 408, 444, 499;
 my %as_400  = map { $_ => 1 } 494 .. 497;
 # nginx never keeps the connection after these
-my %hang_up = map { $_ => 1 } 400, 413, 414, 494 .. 497, 500, 501;
+my %hang_up = map { $_ => 1 } 400, 413, 414, 495 .. 497, 500, 501;
 my @statuses = (400 .. 431, 444, 451, 494 .. 499, 500 .. 511, 599);
 
 my $bed   = Testbed->new;

@@ -31,6 +31,12 @@ http {
             sliding_log_limit here key=$arg_k limit=10 window=1d store=one id=$request_id;
             empty_gif;
         }
+        location /mixed {
+            sliding_log_limit far key=$arg_k limit=2 window=1d store=one;
+            sliding_log_limit near key=$arg_k limit=5 window=1h store=local;
+            empty_gif;
+        }
+        location /near { sliding_log_limit near key=$arg_k limit=5 window=1h store=local; empty_gif; }
         location /allow {
             sliding_log_limit here key=$arg_k limit=10 window=1d store=one id=$request_id;
             sliding_log_limit there key=$arg_k limit=3 window=1h store=two;
@@ -61,6 +67,12 @@ is(scalar(grep { $_->{status} == 200 } @answers), 3, 'two stores: the smaller li
 wait_until('entries to be taken back', 5, sub { counts('a', here => $one, there => $two) eq '3 3' });
 is(counts('a', here => $one, there => $two), '3 3', 'and what the other had logged is taken back');
 is(field(get($port, '/apart?k=a'), 'RateLimit'), '"here";r=7;t=86400, "there";r=0;t=3600', 'the fields list each');
+
+@answers = many([map { [$port, '/mixed?k=a'] } 1 .. 100]);
+is(scalar(grep { $_->{status} == 200 } @answers), 2, 'a Redis and the local store: the smaller limit decides');
+is(field(get($port, '/near?k=a'), 'RateLimit'), '"near";r=2;t=3600', 'and what it denied left the local log');
+get($port, '/near?k=a') for 1 .. 2;
+is(get($port, '/mixed?k=b')->{status} . get($port, '/mixed?k=a')->{status}, '200429', 'each key has its own');
 
 $two->kill;
 wait_until('the second store to be missed', 5, sub { get($port, '/apart?k=b')->{status} == 503 });

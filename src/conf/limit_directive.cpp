@@ -8,6 +8,7 @@
 #include "conf/settings.hpp"
 #include "conf/values.hpp"
 #include "limit/number.hpp"
+#include "store/local_store.hpp"
 
 namespace sliding_log {
 
@@ -23,11 +24,13 @@ struct Draft {
     bool slackGiven = false;
 };
 
-char* outOfMemory() { return kConfError; }  // nginx has logged it
+char* outOfMemory() {
+    return kConfError;
+}  // nginx has logged it
 
 bool isName(std::string_view text) {
     constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-";
-    return !text.empty() && text.size() <= kLongestName && text.find_first_not_of(kAllowed) == text.npos;
+    return !text.empty() && text.size() <= kLongestName && text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
 /// A text with variables; nullptr when nginx refused it, and has said why.
@@ -43,7 +46,9 @@ ngx_http_complex_value_t* compile(ngx_conf_t* cf, ngx_str_t& text) {
     return ngx_http_compile_complex_value(&job) == NGX_OK ? compiled : nullptr;
 }
 
-bool hasVariables(const ngx_http_complex_value_t& value) { return value.lengths != nullptr; }
+bool hasVariables(const ngx_http_complex_value_t& value) {
+    return value.lengths != nullptr;
+}
 
 // ---- one function per parameter
 
@@ -118,7 +123,7 @@ char* setId(ngx_conf_t* cf, Draft& draft, ngx_str_t& value) {
 
 char* setStore(ngx_conf_t* cf, Draft& draft, ngx_str_t& value) {
     if (value.len == 0) {
-        return refuse(cf, kDirective, "store", "", "the name of a sliding_log_redis block");
+        return refuse(cf, kDirective, "store", "", "the name of a sliding_log_redis block, or local");
     }
     draft.limit.store = value;
     return kConfOk;
@@ -147,7 +152,7 @@ char* readParameters(ngx_conf_t* cf, Draft& draft) {
         const std::string_view word = view(words[i]);
         const std::size_t equals = word.find('=');
         const auto* parameter = std::ranges::find(kParameters, word.substr(0, equals), &Parameter::name);
-        if (equals == word.npos || parameter == std::end(kParameters)) {
+        if (equals == std::string_view::npos || parameter == std::end(kParameters)) {
             return refuse(cf, kDirective, "parameter", word, "key=, limit=, window=, cap=, slack=, id= or store=");
         }
         const auto index = static_cast<std::size_t>(parameter - kParameters);
@@ -164,8 +169,8 @@ char* readParameters(ngx_conf_t* cf, Draft& draft) {
         if (!parameter.required.empty() && !given[static_cast<std::size_t>(&parameter - kParameters)]) {
             const ngx_str_t name = toNgx(parameter.name);
             const ngx_str_t expected = toNgx(parameter.required);
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"sliding_log_limit\" has no \"%V\" parameter, expected %V", &name,
-                               &expected);
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"sliding_log_limit\" has no \"%V\" parameter, expected %V",
+                               &name, &expected);
             return kConfError;
         }
     }
@@ -237,8 +242,7 @@ char* setOff(ngx_conf_t* cf, LocationSettings& location) {
 
 char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     auto& location = *static_cast<LocationSettings*>(conf);
-    auto& main =
-        *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
+    auto& main = *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
     const ngx_str_t& name = static_cast<ngx_str_t*>(cf->args->elts)[1];
     if (view(name) == "off") {
         return setOff(cf, location);
@@ -279,6 +283,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
         }
     }
 
+    if (location.limits->nelts == LocalStore::kMostLogs) {
+        return refuse(cf, kDirective, "number of limits at one level, with", view(name), "at most 32");
+    }
     if (draft.limit.limitVariable != nullptr) {
         log->variableLimit = 1;
     } else {

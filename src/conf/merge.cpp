@@ -1,11 +1,16 @@
 #include "conf/merge.hpp"
 
 #include "conf/refuse.hpp"
+#include "conf/values.hpp"
 #include "limit/number.hpp"
+#include "store/zone.hpp"
 
 namespace sliding_log {
 
 namespace {
+
+constexpr size_t kDefaultZoneSize = 10 * 1024 * 1024;
+constexpr std::int64_t kMostNodes = 1'000'000;
 
 /// As refuse(), for a directive that was read before: its place is named from its own memory.
 char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, std::string_view what, std::string_view text,
@@ -27,16 +32,20 @@ RedisSettings* findStore(const MainSettings& main, std::string_view name) {
 }
 
 char* settleStore(ngx_conf_t* cf, const MainSettings& main, const LimitSettings& limit) {
-    RedisSettings* store = findStore(main, view(limit.store));
-    if (store == nullptr) {
-        return refuseLater(cf, limit, "store", limit.store.len == 0 ? "local" : view(limit.store),
-                           "the name of a sliding_log_redis block");
+    LogSettings& log = *limit.log;
+    RedisSettings* store = view(limit.store) == "local" ? nullptr : findStore(main, view(limit.store));
+    if (store == nullptr && limit.store.len > 0 && view(limit.store) != "local") {
+        return refuseLater(cf, limit, "store", view(limit.store), "the name of a sliding_log_redis block, or local");
     }
-    if (limit.log->redis != nullptr && limit.log->redis != store) {
-        return refuseLater(cf, limit, "store", view(store->name), "the one of the other limits of that name");
+    if (log.storeSettled && log.redis != store) {
+        return refuseLater(cf, limit, "store", store == nullptr ? "local" : view(store->name),
+                           "the one of the other limits of that name");
     }
-    limit.log->redis = store;
-    store->used = 1;
+    log.storeSettled = true;
+    log.redis = store;
+    if (store != nullptr) {
+        store->used = 1;
+    }
     return kConfOk;
 }
 
@@ -62,6 +71,13 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
     return kConfOk;
 }
 
+ngx_conf_enum_t gOnErrors[] = {
+    {ngx_string("allow"), static_cast<ngx_uint_t>(OnError::Allow)},
+    {ngx_string("deny"), static_cast<ngx_uint_t>(OnError::Deny)},
+    {ngx_string("local"), static_cast<ngx_uint_t>(OnError::Local)},
+    {ngx_null_string, 0},
+};
+
 }  // namespace
 
 void* createMainSettings(ngx_conf_t* cf) {
@@ -71,15 +87,23 @@ void* createMainSettings(ngx_conf_t* cf) {
         ngx_array_init(&main->limits, cf->pool, 8, sizeof(LimitSettings*)) != NGX_OK) {
         return nullptr;
     }
+    main->zoneSize = NGX_CONF_UNSET_SIZE;
     return main;
 }
 
 char* finishLimits(ngx_conf_t* cf, void* conf) {
-    const auto& main = *static_cast<const MainSettings*>(conf);
+    auto& main = *static_cast<MainSettings*>(conf);
     auto** limits = static_cast<LimitSettings**>(main.limits.elts);
     for (ngx_uint_t i = 0; i < main.limits.nelts; i++) {
-        const bool isFirst = limits[i]->log->redis == nullptr;
+        const bool isFirst = !limits[i]->log->storeSettled;
         if (settleStore(cf, main, *limits[i]) != kConfOk || settleCap(cf, *limits[i], isFirst) != kConfOk) {
+            return kConfError;
+        }
+    }
+    ngx_conf_init_size_value(main.zoneSize, kDefaultZoneSize);
+    if (main.limits.nelts > 0) {
+        main.zone = declareZone(cf, main.zoneSize);
+        if (main.zone == nullptr) {
             return kConfError;
         }
     }
@@ -93,6 +117,7 @@ void* createLocationSettings(ngx_conf_t* cf) {
     }
     location->status = NGX_CONF_UNSET_UINT;
     location->onError = NGX_CONF_UNSET_UINT;
+    location->nodes = NGX_CONF_UNSET_UINT;
     location->dryRun = NGX_CONF_UNSET_UINT;
     location->fields = NGX_CONF_UNSET_UINT;
     location->logLevel = NGX_CONF_UNSET_UINT;
@@ -113,6 +138,7 @@ char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
     }
     ngx_conf_merge_uint_value(to.status, from.status, NGX_HTTP_TOO_MANY_REQUESTS);
     ngx_conf_merge_uint_value(to.onError, from.onError, static_cast<ngx_uint_t>(OnError::Local));
+    ngx_conf_merge_uint_value(to.nodes, from.nodes, 1);
     ngx_conf_merge_uint_value(to.dryRun, from.dryRun, 0);
     ngx_conf_merge_uint_value(to.fields, from.fields, static_cast<ngx_uint_t>(Fields::Ietf));
     ngx_conf_merge_uint_value(to.logLevel, from.logLevel, NGX_LOG_ERR);
@@ -130,6 +156,42 @@ char* setStatus(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
         return refuse(cf, view(cmd->name), "code", text, "a status from 400 to 599");
     }
     location.status = static_cast<ngx_uint_t>(*code);
+    return kConfOk;
+}
+
+char* setOnError(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
+    auto& location = *static_cast<LocationSettings*>(conf);
+    ngx_command_t choice = *cmd;
+    choice.offset = offsetof(LocationSettings, onError);
+    choice.post = gOnErrors;
+    if (char* rv = setChoice(cf, &choice, conf); rv != kConfOk) {
+        return rv;
+    }
+    location.nodes = 1;  // a level that says what decides says for how many nodes, too
+    if (cf->args->nelts < 3) {
+        return kConfOk;
+    }
+    const std::string_view word = view(static_cast<ngx_str_t*>(cf->args->elts)[2]);
+    const bool isNodes = word.starts_with("nodes=") && location.onError == static_cast<ngx_uint_t>(OnError::Local);
+    const std::optional<std::int64_t> nodes = isNodes ? parseCount(word.substr(sizeof("nodes=") - 1)) : std::nullopt;
+    if (!nodes || *nodes < 1 || *nodes > kMostNodes) {
+        return refuse(cf, view(cmd->name), "parameter", word, "nodes=NUMBER after local, as local nodes=3");
+    }
+    location.nodes = static_cast<ngx_uint_t>(*nodes);
+    return kConfOk;
+}
+
+char* setZone(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
+    auto& main = *static_cast<MainSettings*>(conf);
+    if (main.zoneSize != NGX_CONF_UNSET_SIZE) {
+        return refuseDuplicate(cf, view(cmd->name), "value");
+    }
+    ngx_str_t text = static_cast<ngx_str_t*>(cf->args->elts)[1];
+    const ssize_t size = ngx_parse_size(&text);
+    if (size < static_cast<ssize_t>(8 * ngx_pagesize)) {
+        return refuse(cf, view(cmd->name), "size", view(text), "a size of at least 32k, as 10m");
+    }
+    main.zoneSize = static_cast<size_t>(size);
     return kConfOk;
 }
 

@@ -15,7 +15,9 @@ constexpr in_port_t kDefaultPort = 6379;
 constexpr std::int64_t kLargestDatabase = 1'000'000;  // far above any `databases` setting
 constexpr std::size_t kLargestPasswordFile = 4096;    // bytes
 
-ngx_str_t& argument(ngx_conf_t* cf, ngx_uint_t index) { return static_cast<ngx_str_t*>(cf->args->elts)[index]; }
+ngx_str_t& argument(ngx_conf_t* cf, ngx_uint_t index) {
+    return static_cast<ngx_str_t*>(cf->args->elts)[index];
+}
 
 template <typename T>
 T& fieldOf(const ngx_command_t* cmd, void* conf) {

@@ -8,12 +8,14 @@
 
 namespace sliding_log {
 
+struct Zone;
+
 enum class Clock : ngx_uint_t { Redis, Nginx };
 
 /// One sliding_log_redis block.
 struct RedisSettings {
     ngx_str_t name;
-    ngx_str_t server;            // as configured, for messages
+    ngx_str_t server;             // as configured, for messages
     const ngx_addr_t* addresses;  // what it resolved to
     ngx_uint_t addressCount;
     ngx_str_t username;
@@ -35,9 +37,10 @@ struct LogSettings {
     ngx_str_t name;
     std::int64_t windowMs;
     std::int64_t slackMs;
-    std::int64_t cap;  // entries, 0: off
-    ngx_str_t id;      // as configured
-    RedisSettings* redis;
+    std::int64_t cap;      // entries, 0: off
+    ngx_str_t id;          // as configured
+    RedisSettings* redis;  // nullptr: this node's local store
+    bool storeSettled;
 
     std::int64_t largestLimit;  // of the constant ones
     ngx_flag_t variableLimit;   // one of them is a variable
@@ -49,14 +52,14 @@ struct LogSettings {
 struct LimitSettings {
     LogSettings* log;
     ngx_http_complex_value_t* key;
-    std::int64_t limit;                       // when limitVariable is nullptr
+    std::int64_t limit;  // when limitVariable is nullptr
     ngx_http_complex_value_t* limitVariable;
     ngx_http_complex_value_t* id;  // nullptr: the module's own
 
     // settled for the whole log once the configuration is read
     bool capGiven;
     std::int64_t cap;  // 0: off
-    ngx_str_t store;   // empty: the default one
+    ngx_str_t store;   // empty: the first redis block, or local where there is none
     ngx_str_t file;    // where the directive stands
     ngx_uint_t line;
 };
@@ -68,6 +71,7 @@ struct LocationSettings {
     ngx_array_t* limits;  // of LimitSettings*; empty: `off`; nullptr until merged: none at this level
     ngx_uint_t status;
     ngx_uint_t onError;
+    ngx_uint_t nodes;   // of `sliding_log_on_error local nodes=N`: how many share a limit meanwhile
     ngx_uint_t dryRun;  // 0 or 1
     ngx_uint_t fields;
     ngx_uint_t logLevel;
@@ -77,6 +81,8 @@ struct MainSettings {
     ngx_array_t stores;  // of RedisSettings*
     ngx_array_t logs;    // of LogSettings*
     ngx_array_t limits;  // of LimitSettings*, all of them
+    size_t zoneSize;     // bytes
+    Zone* zone;          // nullptr: no limit, no zone
 };
 
 }  // namespace sliding_log

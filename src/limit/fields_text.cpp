@@ -19,18 +19,20 @@ char* appendNumber(char* out, std::string_view parameter, std::int64_t value) {
 }
 
 /// NAME is [A-Za-z0-9_.-], so the quoted string needs no escapes.
-char* appendName(char* begin, char* out, std::string_view name) {
+char* appendName(const char* begin, char* out, std::string_view name) {
     return append(append(append(out, out == begin ? "\"" : ", \""), name), "\"");
 }
 
 }  // namespace
 
-char* appendPolicyMember(char* begin, char* out, std::string_view name, std::int64_t limit, std::int64_t windowMs) {
+char* appendPolicyMember(const char* begin, char* out, std::string_view name, std::int64_t limit,
+                         std::int64_t windowMs) {
     out = appendNumber(appendName(begin, out, name), ";q=", limit);
     return windowMs % 1000 == 0 ? appendNumber(out, ";w=", windowMs / 1000) : out;
 }
 
-char* appendLimitMember(char* begin, char* out, std::string_view name, std::int64_t remaining, std::int64_t resetMs) {
+char* appendLimitMember(const char* begin, char* out, std::string_view name, std::int64_t remaining,
+                        std::int64_t resetMs) {
     out = appendNumber(appendName(begin, out, name), ";r=", remaining);
     return appendNumber(out, ";t=", secondsUp(resetMs));
 }

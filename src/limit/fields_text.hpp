@@ -9,13 +9,17 @@
 namespace sliding_log {
 
 /// The most bytes one member takes, its leading comma included.
-constexpr std::size_t fieldMemberCapacity(std::string_view name) { return name.size() + 64; }
+constexpr std::size_t fieldMemberCapacity(std::string_view name) {
+    return name.size() + 64;
+}
 
 /// Appends `"api";q=1000;w=60` (after a `, ` unless out is the field's begin) and returns the new end. The draft's
 /// w is whole seconds, so a window that is none is left out.
-char* appendPolicyMember(char* begin, char* out, std::string_view name, std::int64_t limit, std::int64_t windowMs);
+char* appendPolicyMember(const char* begin, char* out, std::string_view name, std::int64_t limit,
+                         std::int64_t windowMs);
 
 /// Appends `"api";r=994;t=12`, t in seconds, rounded up.
-char* appendLimitMember(char* begin, char* out, std::string_view name, std::int64_t remaining, std::int64_t resetMs);
+char* appendLimitMember(const char* begin, char* out, std::string_view name, std::int64_t remaining,
+                        std::int64_t resetMs);
 
 }  // namespace sliding_log

@@ -42,7 +42,9 @@ std::size_t writeLogKey(char* out, std::string_view prefix, std::string_view nam
     return static_cast<std::size_t>(end - out);
 }
 
-void writeHashed(char* out, std::string_view value) { writeSha1Hex(append(out, "sha1-"), value); }
+void writeHashed(char* out, std::string_view value) {
+    writeSha1Hex(append(out, "sha1-"), value);
+}
 
 void writeSha1Hex(char* out, std::string_view text) {
     std::array<unsigned char, SHA_DIGEST_LENGTH> digest;

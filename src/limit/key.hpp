@@ -6,8 +6,8 @@
 
 namespace sliding_log {
 
-inline constexpr std::size_t kLongestPlainValue = 128;           // bytes
-inline constexpr std::size_t kHashedLength = 5 + 40;             // "sha1-" and the digits
+inline constexpr std::size_t kLongestPlainValue = 128;            // bytes
+inline constexpr std::size_t kHashedLength = 5 + 40;              // "sha1-" and the digits
 inline constexpr std::size_t kLongestValue = kLongestPlainValue;  // of what writeValue() writes
 
 static_assert(kHashedLength <= kLongestValue);

@@ -28,9 +28,7 @@ inline std::optional<std::int64_t> parseCount(std::string_view text) {
 /// Decimal digits of one number, on the stack: `DecimalText(42).view()`.
 class DecimalText {
   public:
-    explicit DecimalText(std::int64_t value) {
-        end_ = std::to_chars(digits_, digits_ + sizeof digits_, value).ptr;
-    }
+    explicit DecimalText(std::int64_t value) { end_ = std::to_chars(digits_, digits_ + sizeof digits_, value).ptr; }
     std::string_view view() const { return {digits_, static_cast<std::size_t>(end_ - digits_)}; }
 
   private:

@@ -29,9 +29,13 @@ struct Verdict {
 };
 
 /// Whole seconds, rounded up: the unit of every response field and variable.
-constexpr std::int64_t secondsUp(std::int64_t ms) { return (ms + 999) / 1000; }
+constexpr std::int64_t secondsUp(std::int64_t ms) {
+    return (ms + 999) / 1000;
+}
 
 /// Retry-After in seconds: at least 1, since 0 would ask for the same denial again.
-constexpr std::int64_t retryAfterSeconds(std::int64_t retryMs) { return retryMs <= 1000 ? 1 : secondsUp(retryMs); }
+constexpr std::int64_t retryAfterSeconds(std::int64_t retryMs) {
+    return retryMs <= 1000 ? 1 : secondsUp(retryMs);
+}
 
 }  // namespace sliding_log

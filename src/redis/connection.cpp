@@ -38,12 +38,8 @@ struct Connection::Hooks {
         static_cast<ReplyTarget*>(target)->replied(static_cast<const redisReply*>(reply));
     }
 
-    static void readable(ngx_event_t* event) {
-        of(static_cast<ngx_connection_t*>(event->data)->data).onReadable();
-    }
-    static void writable(ngx_event_t* event) {
-        of(static_cast<ngx_connection_t*>(event->data)->data).onWritable();
-    }
+    static void readable(ngx_event_t* event) { of(static_cast<ngx_connection_t*>(event->data)->data).onReadable(); }
+    static void writable(ngx_event_t* event) { of(static_cast<ngx_connection_t*>(event->data)->data).onWritable(); }
 };
 
 Connection::~Connection() {

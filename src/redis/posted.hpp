@@ -23,9 +23,7 @@ class Posted {
     Posted(const Posted&) = delete;
     Posted& operator=(const Posted&) = delete;
 
-    void post() {
-        ngx_post_event(&event_, &ngx_posted_events);
-    }
+    void post() { ngx_post_event(&event_, &ngx_posted_events); }
 
   private:
     void* owner_;

@@ -39,8 +39,12 @@ struct ReplyArena::Functions {
 
 #if HIREDIS_MAJOR >= 1
     // RESP3 only, which we never ask for; hiredis would make an invalid pointer of a missing function.
-    static void* number(const redisReadTask*, double, char*, std::size_t) { return nullptr; }
-    static void* boolean(const redisReadTask*, int) { return nullptr; }
+    static void* number(const redisReadTask*, double, char*, std::size_t) {
+        return nullptr;
+    }
+    static void* boolean(const redisReadTask*, int) {
+        return nullptr;
+    }
 #endif
 
     static void free(void*) {}  // the next reply takes the memory

@@ -25,7 +25,9 @@ inline void appendArgument(std::string& out, std::string_view argument) {
     out.append("\r\n");
 }
 
-inline void appendArgument(std::string& out, std::int64_t number) { appendArgument(out, DecimalText(number).view()); }
+inline void appendArgument(std::string& out, std::int64_t number) {
+    appendArgument(out, DecimalText(number).view());
+}
 
 /// A whole command at once.
 inline std::string command(std::initializer_list<std::string_view> arguments) {

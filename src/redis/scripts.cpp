@@ -3,23 +3,23 @@
 #include "limit/key.hpp"
 
 // config.make puts lua/ on the assembler's include path.
-#define EMBED(symbol, file)                               \
-    __asm__(                                              \
-        ".pushsection .rodata\n"                          \
-        ".global sliding_log_" symbol                     \
-        "_begin\n"                                        \
-        ".hidden sliding_log_" symbol                     \
-        "_begin\n"                                        \
-        "sliding_log_" symbol                             \
-        "_begin:\n"                                       \
-        ".incbin \"" file                                 \
-        "\"\n"                                            \
-        ".global sliding_log_" symbol                     \
-        "_end\n"                                          \
-        ".hidden sliding_log_" symbol                     \
-        "_end\n"                                          \
-        "sliding_log_" symbol                             \
-        "_end:\n"                                         \
+#define EMBED(symbol, file)           \
+    __asm__(                          \
+        ".pushsection .rodata\n"      \
+        ".global sliding_log_" symbol \
+        "_begin\n"                    \
+        ".hidden sliding_log_" symbol \
+        "_begin\n"                    \
+        "sliding_log_" symbol         \
+        "_begin:\n"                   \
+        ".incbin \"" file             \
+        "\"\n"                        \
+        ".global sliding_log_" symbol \
+        "_end\n"                      \
+        ".hidden sliding_log_" symbol \
+        "_end\n"                      \
+        "sliding_log_" symbol         \
+        "_end:\n"                     \
         ".popsection\n")
 
 EMBED("log", "sliding_log.lua");

@@ -13,8 +13,7 @@ namespace sliding_log {
 namespace {
 
 const LocationSettings& settingsOf(ngx_http_request_t* request) {
-    return *static_cast<const LocationSettings*>(
-        ngx_http_get_module_loc_conf(request, ngx_http_sliding_log_module));
+    return *static_cast<const LocationSettings*>(ngx_http_get_module_loc_conf(request, ngx_http_sliding_log_module));
 }
 
 // ---- which limits apply
@@ -31,7 +30,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         return Applies::No;
     }
     const LogSettings& log = *settings.log;
-    decision = {&settings, settings.limit, Source::Redis, nullptr};
+    decision = {&settings, settings.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0};
     if (settings.limitVariable != nullptr) {
         ngx_str_t text;
         if (ngx_http_complex_value(request, settings.limitVariable, &text) != NGX_OK) {
@@ -51,7 +50,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         decision.limit = log.cap > 0 ? std::min(*number, log.cap) : *number;
     }
 
-    const std::string_view prefix = view(log.redis->prefix);
+    const std::string_view prefix = log.redis == nullptr ? std::string_view() : view(log.redis->prefix);
     const std::string_view name = view(log.name);
     auto* key = static_cast<char*>(ngx_pnalloc(request->pool, logKeyCapacity(prefix, name)));
     if (key == nullptr) {
@@ -82,15 +81,19 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     return Applies::Yes;
 }
 
+/// The order of stores: the local one first, since what it denies costs no round trip.
+std::size_t storeOrder(const Decision& decision) {
+    const RedisSettings* redis = decision.settings->log->redis;
+    return redis == nullptr ? 0 : redis->index + 1;
+}
+
 /// Moves the limits of one store next to each other, so that one call asks them all; their order stays otherwise.
 void groupByStore(Round& round) {
     for (std::size_t i = 1; i < round.count; i++) {
-        const RedisSettings* store = round.decisions[i].settings->log->redis;
-        std::size_t to = i;
-        while (to > 0 && round.decisions[to - 1].settings->log->redis->index > store->index) {
+        for (std::size_t to = i; to > 0 && storeOrder(round.decisions[to - 1]) > storeOrder(round.decisions[to]);
+             to--) {
             std::swap(round.decisions[to - 1], round.decisions[to]);
             std::swap(round.questions[to - 1], round.questions[to]);
-            to--;
         }
     }
 }
@@ -119,7 +122,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
             case Applies::No:
                 break;
             case Applies::Invalid:
-                round.decisions[round.count] = {limits[i], Decision::kUnknownLimit, Source::Error, nullptr};
+                round.decisions[round.count] = {limits[i], Decision::kUnknownLimit, Source::Error, nullptr, 0};
                 round.count++;
                 break;
             case Applies::Yes:
@@ -168,49 +171,94 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
            std::ranges::any_of(round.all(), [](const Decision& each) { return each.source == Source::Error; });
 }
 
-/// True when a stage was asked, and the request waits. False when there is nothing more to ask; a stage that cannot
-/// be asked has become Source::Error.
-bool askNextStage(const LocationSettings& location, Context& context) {
+/// Asks this node's own logs for [stageBegin, stageEnd); true when one denies. `nodes` share each limit.
+bool askLocally(Context& context, ngx_uint_t nodes) {
     Round& round = *context.round;
-    while (context.stageEnd < round.count && !isDeniedUnknown(location, round)) {
-        context.stageBegin = context.stageEnd;
-        const Decision& first = round.decisions[context.stageBegin];
-        if (first.source == Source::Error) {
-            context.stageEnd++;
-            continue;
-        }
-        const RedisSettings& redis = *first.settings->log->redis;
-        while (context.stageEnd < round.count && round.decisions[context.stageEnd].source != Source::Error &&
-               round.decisions[context.stageEnd].settings->log->redis == &redis) {
-            context.stageEnd++;
-        }
-        const std::size_t count = context.stageEnd - context.stageBegin;
-        context.wake = noteAnswer;
-        context.verdicts = {round.verdicts + context.stageBegin, count};
-        if (gWorker->store(redis).ask({round.questions + context.stageBegin, count}, context.uniqueId(), context)) {
-            context.state = Context::State::Waiting;
-            context.askedAt = ngx_current_msec;
-            return true;
-        }
-        for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
-            round.decisions[i].source = Source::Error;
-        }
+    const std::size_t count = context.stageEnd - context.stageBegin;
+    const std::span<Question> questions(round.questions + context.stageBegin, count);
+    const std::span<Verdict> verdicts(round.verdicts + context.stageBegin, count);
+    const std::span<Decision> decisions(round.decisions + context.stageBegin, count);
+    const auto share = static_cast<std::int64_t>(nodes);
+    for (std::size_t i = 0; i < count; i++) {
+        decisions[i].limit = questions[i].limit = (questions[i].limit + share - 1) / share;
+    }
+    std::uint64_t entry = 0;
+    const bool answered = gWorker->local().ask(questions, verdicts, entry);
+    bool denied = false;
+    for (std::size_t i = 0; i < count; i++) {
+        decisions[i].source = answered ? Source::Local : Source::Error;
+        decisions[i].verdict = answered ? &verdicts[i] : nullptr;
+        decisions[i].localEntry = entry;
+        denied = denied || decisions[i].isDenied();
+    }
+    return denied;
+}
+
+/// What decides where a Redis cannot; true when it denies.
+bool decideInstead(const LocationSettings& location, Context& context) {
+    if (location.onError == static_cast<ngx_uint_t>(OnError::Local)) {
+        return askLocally(context, location.nodes);
+    }
+    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
+        context.round->decisions[i].source = Source::Error;
     }
     return false;
 }
 
-/// Takes the stage's answer over into its decisions; true when one of them denies.
-bool takeAnswer(Context& context) {
+/// Sets [stageBegin, stageEnd) to the next limits that one call asks; false when there are none.
+bool nextStage(Context& context) {
+    const Round& round = *context.round;
+    context.stageBegin = context.stageEnd;
+    while (context.stageBegin < round.count && round.decisions[context.stageBegin].source == Source::Error) {
+        context.stageBegin++;
+    }
+    context.stageEnd = context.stageBegin;
+    while (context.stageEnd < round.count && round.decisions[context.stageEnd].source != Source::Error &&
+           storeOrder(round.decisions[context.stageEnd]) == storeOrder(round.decisions[context.stageBegin])) {
+        context.stageEnd++;
+    }
+    return context.stageEnd > context.stageBegin;
+}
+
+enum class Asked { Admitted, Denied, Waiting };
+
+/// Asks stage after stage until one denies or has to be waited for. Admitted: nothing is left to ask.
+Asked askFurther(const LocationSettings& location, Context& context) {
+    const Round& round = *context.round;
+    while (!isDeniedUnknown(location, round) && nextStage(context)) {
+        const std::size_t count = context.stageEnd - context.stageBegin;
+        const RedisSettings* redis = round.decisions[context.stageBegin].settings->log->redis;
+        if (redis == nullptr) {
+            if (askLocally(context, 1)) {
+                return Asked::Denied;
+            }
+            continue;
+        }
+        context.wake = noteAnswer;
+        context.verdicts = {round.verdicts + context.stageBegin, count};
+        if (gWorker->store(*redis).ask({round.questions + context.stageBegin, count}, context.uniqueId(), context)) {
+            context.state = Context::State::Waiting;
+            context.askedAt = ngx_current_msec;
+            return Asked::Waiting;
+        }
+        if (decideInstead(location, context)) {
+            return Asked::Denied;
+        }
+    }
+    return Asked::Admitted;
+}
+
+/// Takes the answer over into the stage's decisions; true when one of them denies.
+bool takeAnswer(const LocationSettings& location, Context& context) {
     context.state = Context::State::Idle;
+    if (context.error != StoreError::None) {
+        return decideInstead(location, context);
+    }
     bool denied = false;
     for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
         Decision& decision = context.round->decisions[i];
-        if (context.error == StoreError::None) {
-            decision.verdict = &context.round->verdicts[i];
-            denied = denied || decision.isDenied();
-        } else {
-            decision.source = Source::Error;
-        }
+        decision.verdict = &context.round->verdicts[i];
+        denied = denied || decision.isDenied();
     }
     return denied;
 }
@@ -220,14 +268,21 @@ bool takeAnswer(Context& context) {
 void takeBackBefore(Context& context, std::size_t end) {
     Round& round = *context.round;
     for (std::size_t begin = 0, next = 0; begin < end; begin = std::max(next, begin + 1)) {
-        const RedisSettings* redis = round.decisions[begin].settings->log->redis;
-        for (next = begin; next < end && round.decisions[next].verdict != nullptr &&
-                           round.decisions[next].settings->log->redis == redis;
+        const Decision& first = round.decisions[begin];
+        for (next = begin;
+             next < end && round.decisions[next].verdict != nullptr && round.decisions[next].source == first.source &&
+             storeOrder(round.decisions[next]) == storeOrder(first);
              next++) {
             round.verdicts[next].remaining++;
         }
-        if (next > begin) {
-            gWorker->store(*redis).takeBack({round.questions + begin, next - begin}, context.uniqueId());
+        const std::span<const Question> questions(round.questions + begin, next - begin);
+        if (questions.empty()) {
+            continue;
+        }
+        if (first.source == Source::Local) {
+            gWorker->local().takeBack(questions, first.localEntry);
+        } else {
+            gWorker->store(*first.settings->log->redis).takeBack(questions, context.uniqueId());
         }
     }
 }
@@ -249,11 +304,13 @@ bool remainsLess(const Decision& left, const Decision& right) {
     return left.verdict->remaining < right.verdict->remaining;
 }
 
-const char* logPrefixOf(bool dryRun) { return dryRun ? ", dry run" : ""; }
+const char* logPrefixOf(bool dryRun) {
+    return dryRun ? ", dry run" : "";
+}
 
 struct Outcome {
     const Decision* decider;
-    ngx_uint_t status;         // 0: admitted
+    ngx_uint_t status;        // 0: admitted
     std::int64_t retryAfter;  // seconds; 0: not to be promised
 };
 
@@ -262,7 +319,7 @@ struct Outcome {
 Outcome judge(const LocationSettings& location, const Round& round) {
     const Decision* denier = nullptr;
     const Decision* unknown = nullptr;
-    const Decision* least = nullptr;
+    const Decision* least = round.decisions;  // a round has at least one
     for (const Decision& decision : round.all()) {
         if (decision.isDenied() && (denier == nullptr || deniesLonger(decision, *denier))) {
             denier = &decision;
@@ -270,7 +327,7 @@ Outcome judge(const LocationSettings& location, const Round& round) {
         if (decision.source == Source::Error && (unknown == nullptr || decision.limit == 0)) {
             unknown = &decision;
         }
-        if (least == nullptr || remainsLess(decision, *least)) {
+        if (remainsLess(decision, *least)) {
             least = &decision;
         }
     }
@@ -292,11 +349,12 @@ void logDenial(ngx_http_request_t* request, const LocationSettings& location, co
     const LogSettings& log = *decision.settings->log;
     if (decision.source == Source::Error) {
         ngx_log_error(location.logLevel, request->connection->log, 0,
-                      "limiting requests%s, by limit \"%V\": its store cannot tell",
-                      logPrefixOf(location.dryRun), &log.name);
+                      "limiting requests%s, by limit \"%V\": its store cannot tell", logPrefixOf(location.dryRun),
+                      &log.name);
     } else if (decision.verdict->retryMs == Verdict::kNever) {
-        ngx_log_error(location.logLevel, request->connection->log, 0, "limiting requests%s, by limit \"%V\": %L in %Lms",
-                      logPrefixOf(location.dryRun), &log.name, decision.limit, log.windowMs);
+        ngx_log_error(location.logLevel, request->connection->log, 0,
+                      "limiting requests%s, by limit \"%V\": %L in %Lms", logPrefixOf(location.dryRun), &log.name,
+                      decision.limit, log.windowMs);
     } else {
         ngx_log_error(location.logLevel, request->connection->log, 0,
                       "limiting requests%s, by limit \"%V\": %L in %Lms, next in %Lms", logPrefixOf(location.dryRun),
@@ -342,11 +400,11 @@ ngx_int_t handle(ngx_http_request_t* request) {
     }
     bool denied = false;
     if (context != nullptr && context->state == Context::State::Answered) {
-        denied = takeAnswer(*context);
+        denied = takeAnswer(location, *context);
     } else if (const ngx_int_t begun = beginRound(request, location, context); begun != NGX_OK) {
         return begun;
     }
-    if (!denied && askNextStage(location, *context)) {
+    if (!denied && askFurther(location, *context) == Asked::Waiting) {
         return NGX_AGAIN;
     }
     return conclude(request, location, *context);

@@ -5,7 +5,9 @@ namespace sliding_log {
 namespace {
 
 /// Runs when the request's pool goes. Its address also marks our entry among the pool's cleanups.
-void forgetRequest(void* data) { static_cast<Context*>(data)->forget(); }
+void forgetRequest(void* data) {
+    static_cast<Context*>(data)->forget();
+}
 
 }  // namespace
 

@@ -18,7 +18,7 @@
 
 namespace sliding_log {
 
-enum class Source { Redis, Error };
+enum class Source { Redis, Local, Error };
 enum class Status { None, Passed, Rejected, RejectedDryRun };
 
 /// One limit as this request met it.
@@ -28,7 +28,8 @@ struct Decision {
     const LimitSettings* settings;
     std::int64_t limit;
     Source source;
-    const Verdict* verdict;  // nullptr: the store could not tell
+    const Verdict* verdict;    // nullptr: the store could not tell
+    std::uint64_t localEntry;  // of Source::Local: what its taking back wants
 
     bool isDenied() const { return verdict != nullptr && !verdict->hasRoom(); }
 };

@@ -37,7 +37,17 @@ std::string_view statusText(const Context& context) {
     return "";
 }
 
-std::string_view sourceText(Source source) { return source == Source::Redis ? "redis" : "error"; }
+std::string_view sourceText(Source source) {
+    switch (source) {
+        case Source::Redis:
+            return "redis";
+        case Source::Local:
+            return "local";
+        case Source::Error:
+            return "error";
+    }
+    return "";
+}
 
 /// Seconds with three decimals, as nginx's own times.
 ngx_int_t setSeconds(ngx_http_request_t* request, Value* value, ngx_msec_t ms) {

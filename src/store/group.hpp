@@ -24,8 +24,9 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
     /// The request goes: the answer will find nobody. Its place on the wire, where it has one, stays taken.
     void forget();
 
-    void (*wake)(Waiter& waiter, StoreError error) = nullptr;  // called at most once per ask(); must not run the request
-    std::span<Verdict> verdicts;  // written before wake(None)
+    void (*wake)(Waiter& waiter,
+                 StoreError error) = nullptr;  // called at most once per ask(); must not run the request
+    std::span<Verdict> verdicts;               // written before wake(None)
 
     // the store's own
     Group* group = nullptr;
@@ -43,7 +44,7 @@ struct Group : ListHook<Opened> {
     std::size_t requests = 0;
     std::size_t logs = 0;
     bool sent = false;
-    bool joinable = false;      // found by its signature; false for one beyond a full group
+    bool joinable = false;  // found by its signature; false for one beyond a full group
     List<Waiter, InGroup> waiters;
     Group* follower = nullptr;  // sent after this one
     Group* nextInBucket = nullptr;

@@ -43,7 +43,9 @@ std::vector<Endpoint> endpointsOf(const RedisSettings& settings) {
     return endpoints;
 }
 
-bool hasPassed(ngx_msec_t moment) { return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) <= 0; }
+bool hasPassed(ngx_msec_t moment) {
+    return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) <= 0;
+}
 
 std::int64_t wallClockMs() {
     const ngx_time_t* now = ngx_timeofday();
@@ -52,7 +54,9 @@ std::int64_t wallClockMs() {
 
 }  // namespace
 
-void Call::replied(const redisReply* reply) { store.replied(*this, reply); }
+void Call::replied(const redisReply* reply) {
+    store.replied(*this, reply);
+}
 
 void RedisStore::ScriptsReloaded::replied(const redisReply* reply) {
     if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
@@ -66,13 +70,17 @@ RedisStore::RedisStore(const RedisSettings& settings, ngx_log_t* log)
       endpoints_(endpointsOf(settings)),
       greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
-      flush_(this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
-      deadline_(this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
+      flush_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
+      deadline_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
       connectDeadline_(
           this, [](void* self) { static_cast<RedisStore*>(self)->connection_.close("connect timed out"); },
           Timer::Kind::Chore, log),
-      reconnect_(this, [](void* self) { static_cast<RedisStore*>(self)->connect(); }, Timer::Kind::Chore, log),
-      repeat_(this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Chore, log),
+      reconnect_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->connect(); }, Timer::Kind::Chore, log),
+      repeat_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Chore, log),
       connection_(*this, log) {}
 
 /// A dying worker resumes nothing: whoever still waits is forgotten before hiredis tells the calls.
@@ -84,7 +92,9 @@ RedisStore::~RedisStore() {
     state_ = State::Down;
 }
 
-void RedisStore::start() { connect(); }
+void RedisStore::start() {
+    connect();
+}
 
 bool RedisStore::ask(std::span<const Question> questions, std::string_view unique, Waiter& waiter) {
     if (!canBeAsked()) {
@@ -171,8 +181,7 @@ void RedisStore::fill(Call& call) {
     keys_.clear();
     arguments_.clear();
     keyCount_ = argumentCount_ = 0;
-    while (!opened_.isEmpty() &&
-           (keyCount_ == 0 || keyCount_ + opened_.front().logs <= kMostLogsPerCall)) {
+    while (!opened_.isEmpty() && (keyCount_ == 0 || keyCount_ + opened_.front().logs <= kMostLogsPerCall)) {
         Group& group = *opened_.popFront();
         if (group.requests == 0) {  // everybody left
             retire(group);
@@ -331,9 +340,8 @@ void RedisStore::repeatWithScript(Call& call) {
 
 /// An undo has no deadline of its own: it is given as long as a decision would have.
 void RedisStore::repeatSoon(Call& call) {
-    const bool mayRepeat = call.script == Script::SlidingLog
-                               ? isWaitedFor(call)
-                               : call.repetitions++ * kRepeatAfterMs < settings_.timeout;
+    const bool mayRepeat =
+        call.script == Script::SlidingLog ? isWaitedFor(call) : call.repetitions++ * kRepeatAfterMs < settings_.timeout;
     if (!mayRepeat) {
         settle(call, StoreError::TryAgain);
         return;
@@ -416,7 +424,9 @@ void RedisStore::connect() {
     }
 }
 
-void RedisStore::connected() { greeting_.begin(connection_); }
+void RedisStore::connected() {
+    greeting_.begin(connection_);
+}
 
 void RedisStore::greeted() {
     connectDeadline_.cancel();
@@ -432,7 +442,9 @@ void RedisStore::greeted() {
     flush();
 }
 
-void RedisStore::greetingRefused(std::string_view reason) { connection_.close(reason); }
+void RedisStore::greetingRefused(std::string_view reason) {
+    connection_.close(reason);
+}
 
 void RedisStore::evictionUnsafe(std::string_view policy) {
     if (ngx_worker == 0) {

@@ -12,20 +12,20 @@ namespace sliding_log {
 namespace {
 
 TEST(Policy, ListsEachLimitOnce) {
-    std::array<char, 256> out;
+    std::array<char, 256> out{};
     char* end = appendPolicyMember(out.data(), out.data(), "burst", 100, 60000);
     end = appendPolicyMember(out.data(), end, "daily", 1000, 86400000);
     EXPECT_EQ(std::string(out.data(), end), R"("burst";q=100;w=60, "daily";q=1000;w=86400)");
 }
 
 TEST(Policy, LeavesOutAWindowThatIsNoWholeNumberOfSeconds) {
-    std::array<char, 256> out;
+    std::array<char, 256> out{};
     EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", 5, 500)), R"("a";q=5)");
     EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", 5, 1500)), R"("a";q=5)");
 }
 
 TEST(Limit, RoundsTheTimeUp) {
-    std::array<char, 256> out;
+    std::array<char, 256> out{};
     const auto text = [&](std::int64_t resetMs) {
         return std::string(out.data(), appendLimitMember(out.data(), out.data(), "api", 994, resetMs));
     };
@@ -36,7 +36,7 @@ TEST(Limit, RoundsTheTimeUp) {
 
 TEST(Members, FitTheirCapacityAtTheLargest) {
     const std::string name(64, 'n');
-    std::array<char, 512> out;
+    std::array<char, 512> out{};
     const auto capacity = static_cast<std::ptrdiff_t>(fieldMemberCapacity(name));
     char* begin = out.data();
     char* second = begin + 1;  // as if something stood before it, so that the comma is written

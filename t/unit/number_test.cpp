@@ -12,8 +12,8 @@ TEST(ParseCount, TakesWholeNumbers) {
 }
 
 TEST(ParseCount, RefusesEverythingElse) {
-    for (const char* text : {"", " 1", "1 ", "-1", "+1", "1.5", "1e3", "0x10", "ten", "1000000000001",
-                             "99999999999999999999999", "１"}) {
+    for (const char* text :
+         {"", " 1", "1 ", "-1", "+1", "1.5", "1e3", "0x10", "ten", "1000000000001", "99999999999999999999999", "１"}) {
         EXPECT_EQ(parseCount(text), std::nullopt) << text;
     }
 }

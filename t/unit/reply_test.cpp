@@ -60,12 +60,25 @@ TEST(CheckGroup, TakesAdmissionsAndDenials) {
 
 TEST(CheckGroup, RefusesEveryOtherShape) {
     for (const char* bytes : {
-             "*0\r\n", "*-1\r\n", "$-1\r\n", "+OK\r\n", ":1\r\n", "$5\r\nhello\r\n", "*1\r\n:1\r\n",
-             "*3\r\n:1\r\n:1\r\n:1\r\n", "*5\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n",  // too short, too long
-             "*4\r\n:1\r\n$1\r\n1\r\n:1\r\n:0\r\n", "*4\r\n:1\r\n*0\r\n:1\r\n:0\r\n", "*4\r\n:1\r\n$-1\r\n:1\r\n:0\r\n",
-             "*4\r\n:2\r\n:1\r\n:1\r\n:0\r\n", "*4\r\n:-1\r\n:1\r\n:1\r\n:0\r\n",  // more than asked, fewer than none
-             "*4\r\n:1\r\n:-1\r\n:1\r\n:0\r\n", "*4\r\n:1\r\n:1\r\n:-1\r\n:0\r\n", "*4\r\n:0\r\n:1\r\n:1\r\n:-2\r\n",
-             "*4\r\n:1\r\n:1\r\n:1\r\n:5\r\n", "*4\r\n:0\r\n:1\r\n:1\r\n:0\r\n",  // verdict and retry disagree
+             "*0\r\n",
+             "*-1\r\n",
+             "$-1\r\n",
+             "+OK\r\n",
+             ":1\r\n",
+             "$5\r\nhello\r\n",
+             "*1\r\n:1\r\n",
+             "*3\r\n:1\r\n:1\r\n:1\r\n",
+             "*5\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n",  // too short, too long
+             "*4\r\n:1\r\n$1\r\n1\r\n:1\r\n:0\r\n",
+             "*4\r\n:1\r\n*0\r\n:1\r\n:0\r\n",
+             "*4\r\n:1\r\n$-1\r\n:1\r\n:0\r\n",
+             "*4\r\n:2\r\n:1\r\n:1\r\n:0\r\n",
+             "*4\r\n:-1\r\n:1\r\n:1\r\n:0\r\n",  // more than asked, fewer than none
+             "*4\r\n:1\r\n:-1\r\n:1\r\n:0\r\n",
+             "*4\r\n:1\r\n:1\r\n:-1\r\n:0\r\n",
+             "*4\r\n:0\r\n:1\r\n:1\r\n:-2\r\n",
+             "*4\r\n:1\r\n:1\r\n:1\r\n:5\r\n",
+             "*4\r\n:0\r\n:1\r\n:1\r\n:0\r\n",  // verdict and retry disagree
              "*4\r\n*4\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n",
          }) {
         EXPECT_EQ(check(bytes, 1, 1), StoreError::Unexpected) << bytes;

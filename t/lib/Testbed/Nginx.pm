@@ -105,6 +105,9 @@ sub workers {
     return @pids;
 }
 
+# How many sockets the workers have open, all together.
+sub sockets { my ($self) = @_; return scalar grep { (readlink // '') =~ /^socket/ } map { glob "/proc/$_/fd/*" } $self->workers }
+
 # New workers serve when this returns; with gone => 1 the old ones have ended too.
 sub reload {
     my ($self, %options) = @_;

@@ -1,0 +1,107 @@
+package Bench::Machine;
+
+# The machine: what it is, which process runs on which core, and how much CPU time each has used.
+
+use strict;
+use warnings;
+use Testbed::Nginx;
+use Testbed::Process;
+
+*slurp = \&Testbed::Process::slurp;
+
+# Where each part runs. Wandering processes cost a tenth and more from round to round, so all are pinned. The load
+# generator always has a core that nobody else uses: it is not what is measured, and must neither wait for nginx nor
+# push it out. With two cores nginx and Redis share the other one, which costs both the same switches in every
+# variant, and throughput is then that of one core: CPU time per request is the figure to read, not requests/s.
+my %core = do {
+    my @cores = allowed_cores();
+    my ($nginx, $redis, $load) = @cores >= 3 ? @cores[0, 1, 2] : @cores == 2 ? @cores[0, 0, 1] : @cores[0, 0, 0];
+    (nginx => $nginx, redis => $redis, load => $load);
+};
+
+# The cores this process may use, which in a container may be fewer than the machine has.
+sub allowed_cores {
+    my ($list) = slurp('/proc/self/status') =~ /^Cpus_allowed_list:\s*(\S+)/m or die "no list of cores in /proc\n";
+    return map { /^(\d+)-(\d+)$/ ? ($1 .. $2) : $_ } split /,/, $list;
+}
+
+# Pins all threads of a process.
+sub pin {
+    my ($pid, $part) = @_;
+    system("taskset -apc $core{$part} $pid >/dev/null") == 0 or die "taskset failed for $part\n";
+    return;
+}
+
+# The words that start a command pinned.
+sub pinned { my ($part) = @_; return ('taskset', '-c', $core{$part}) }
+
+# CPU time of a process in nanoseconds, user and system, all its threads (Redis has some).
+sub cpu_ns {
+    my ($pid) = @_;
+    my $sum = 0;
+    for my $file (glob "/proc/$pid/task/*/schedstat") {
+        $sum += (split ' ', slurp($file))[0] // 0;
+    }
+    $sum or die "process $pid is gone, or this kernel has no /proc/PID/schedstat\n";
+    return $sum;
+}
+
+# Starts to count. The code it returns stops, and gives the seconds of CPU time that each named process used, and:
+#   machine    what all processes of the machine used, and what its hypervisor took away
+#   available  what there was
+sub stopwatch {
+    my (%pid) = @_;
+    my %before = (ticks(), map { $_ => cpu_ns($pid{$_}) / 1e9 } keys %pid);
+    return sub {
+        my %after = (ticks(), map { $_ => cpu_ns($pid{$_}) / 1e9 } keys %pid);
+        return map { $_ => $after{$_} - $before{$_} } keys %after;
+    };
+}
+
+sub ticks {
+    my (undef, $user, $nice, $system, $idle, $iowait, $irq, $softirq, $steal) = split ' ', slurp('/proc/stat');
+    my $busy = $user + $nice + $system + $irq + $softirq + $steal;
+    return (machine => $busy / 100, available => ($busy + $idle + $iowait) / 100);    # USER_HZ is 100 everywhere
+}
+
+# The file of one of nginx's own or Debian's dynamic modules.
+sub nginx_module {
+    my ($name) = @_;
+    my ($dir) = output(Testbed::Nginx::binary() . ' -V') =~ /--modules-path=(\S+)/;
+    my $file = ($dir // '/usr/lib/nginx/modules') . "/$name.so";
+    -e $file or die "bench: $file is missing (packages: libnginx-mod-http-lua lua-nginx-redis)\n";
+    return $file;
+}
+
+sub description {
+    my ($cpu)    = slurp('/proc/cpuinfo') =~ /^model name\s*:\s*(.*)/m;
+    my ($system) = slurp('/etc/os-release') =~ /^PRETTY_NAME="?([^"\n]*)/m;
+    my ($kernel) = slurp('/proc/sys/kernel/osrelease') =~ /^(\S+)/;
+    my @cores    = allowed_cores();
+    my @lines    = (
+        'machine  ' . @cores . ' cores (' . ($cpu // 'unknown') . '), ' . ($system // 'unknown') . ", Linux $kernel",
+        'versions ' . join(', ', versions()),
+        "cores    nginx $core{nginx}, Redis $core{redis}, load $core{load}"
+            . (@cores < 2 ? ' (one core: the load generator is in the way of what it measures)' : ''),
+    );
+    return join("\n", @lines) . "\n";
+}
+
+sub versions {
+    my $nginx = Testbed::Nginx::binary();
+    my @found = (
+        [nginx => output("$nginx -v") =~ m{nginx/(\S+)}],
+        [Redis => output('redis-server --version') =~ /v=(\S+)/],
+        [wrk   => output('wrk -v') =~ m{^wrk \D*([\d.]+)}],
+        map { [$_ => output("dpkg-query -W -f '\${Version}' $_") =~ /^(\d\S*)/] }
+            qw(libnginx-mod-http-lua lua-nginx-redis libhiredis-dev),
+    );
+    for (@found[0 .. 2]) {
+        $_->[1] or die "bench: $_->[0] is missing (packages: nginx redis-server wrk)\n";
+    }
+    return map { "$_->[0] " . ($_->[1] // 'not installed') } @found;
+}
+
+sub output { my ($command) = @_; return scalar(`$command 2>&1`) // '' }
+
+1;

@@ -1,0 +1,87 @@
+package Bench::Variants;
+
+# What is compared. A new row of the table is one entry here.
+
+use strict;
+use warnings;
+use FindBin;
+
+use constant KEYS => 10_000;
+
+# Nobody reaches it in a run.
+use constant PLENTY => 10_000_000;
+
+# A variant:
+#   name      the first column
+#   kind      keys (KEYS keys, admitted), hot (one key, admitted) or denied (one key, denied)
+#   family    '', limit_req, lua or module (which loads ours): rows of the first two are others' units
+#   load      other modules it needs
+#   http      lines of the http block; %%REDIS%% is host:port, %%REDISPORT%% the port, %%SCRIPT%% the peer's script
+#   location  lines of the location, the same
+# Its answers shall be 2xx always; or, when denied, 429 but for one in a hundred.
+sub all {
+    my ($window) = @_;
+    my ($keys, $plenty) = (KEYS, PLENTY);
+    return (
+        { name => 'no limit', kind => 'keys', family => '' },
+        limit_req('limit_req',         'keys',   '1000000r/s', "burst=$plenty nodelay"),
+        limit_req('limit_req, denied', 'denied', '1r/m',       ''),
+        lua_peer("Lua peer, $keys keys", 'keys',   $plenty, $window),
+        lua_peer('Lua peer, hot key',    'hot',    $plenty, $window),
+        lua_peer('Lua peer, denied',     'denied', 1,       '1h'),
+        module("log, $keys keys", 'keys',   "limit=$plenty window=$window"),
+        module('log, hot key',    'hot',    "limit=$plenty window=$window"),
+        module('log, denied',     'denied', 'limit=1 window=1h'),
+    );
+}
+
+sub keys_of { my ($variant) = @_; return $variant->{kind} eq 'keys' ? KEYS : 1 }
+
+sub limit_req {
+    my ($name, $kind, $rate, $parameters) = @_;
+    return {
+        name     => $name,
+        kind     => $kind,
+        family   => 'limit_req',
+        http     => "limit_req_zone \$arg_k zone=bench:10m rate=$rate;",
+        location => "limit_req zone=bench $parameters; limit_req_status 429;",
+    };
+}
+
+sub lua_peer {
+    my ($name, $kind, $limit, $window) = @_;
+    my $milliseconds = milliseconds($window);
+    my $cap          = int(1.2 * $limit + 0.9);
+    return {
+        name   => $name,
+        kind   => $kind,
+        family => 'lua',
+        load   => [qw(ndk_http_module ngx_http_lua_module)],
+        http   => <<"END",
+lua_package_path "$FindBin::RealBin/peer/?.lua;;";
+init_by_lua_block {
+    limiter  = require "limiter"
+    settings = { port = %%REDISPORT%%, script = "%%SCRIPT%%", window = $milliseconds, limit = $limit, cap = $cap }
+}
+END
+        location => 'access_by_lua_block { limiter.check(settings, ngx.var.arg_k) }',
+    };
+}
+
+sub module {
+    my ($name, $kind, $parameters) = @_;
+    return {
+        name     => $name,
+        kind     => $kind,
+        family   => 'module',
+        http     => 'sliding_log_redis { server %%REDIS%%; }',
+        location => "sliding_log_limit bench key=\$arg_k $parameters;",
+    };
+}
+
+sub milliseconds {
+    my ($number, $unit) = $_[0] =~ /^(\d+)(ms|s|m|h|d)$/;
+    return $number * { ms => 1, s => 1000, m => 60_000, h => 3_600_000, d => 86_400_000 }->{$unit};
+}
+
+1;

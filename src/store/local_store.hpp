@@ -1,0 +1,42 @@
+// This node's own store: exact logs in memory that all workers share. It answers at once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "limit/verdict.hpp"
+#include "store/local_log.hpp"
+#include "store/zone.hpp"
+
+namespace sliding_log {
+
+class LocalStore {
+  public:
+    /// The most limits that one request may ask; refused by the configuration beyond.
+    static constexpr std::size_t kMostLogs = 32;
+
+    explicit LocalStore(const Zone& zone) : zone_(zone) {}
+
+    /// Asks all the limits, all or nothing; questions and verdicts are as many, and at most kMostLogs. False: the zone
+    /// is too small for these logs even when nothing else is in it. `entryMs` is set to what takeBack() wants.
+    bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::uint64_t& entryMs);
+
+    /// Takes back what an ask() that admitted logged.
+    void takeBack(std::span<const Question> questions, std::uint64_t entryMs);
+
+  private:
+    class Lock;
+
+    LocalLog* find(std::string_view name);
+    LocalLog* create(std::string_view name);
+    LocalLog* findOrCreate(std::string_view name);
+    bool makeRoom(LocalLog& log);
+    void* allocate(std::size_t size);
+    bool evictOne(bool evenLive);
+    void erase(LocalLog& log);
+    void warnOfEviction();
+
+    Zone zone_;
+};
+
+}  // namespace sliding_log

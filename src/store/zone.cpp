@@ -1,0 +1,47 @@
+#include "store/zone.hpp"
+
+#include "store/local_log.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
+    auto& zone = *static_cast<Zone*>(memory->data);
+    if (before != nullptr) {
+        zone = *static_cast<const Zone*>(before);
+        return NGX_OK;
+    }
+    zone.pool = reinterpret_cast<ngx_slab_pool_t*>(memory->shm.addr);
+    if (memory->shm.exists) {
+        zone.header = static_cast<ZoneHeader*>(zone.pool->data);
+        return NGX_OK;
+    }
+    void* place = ngx_slab_calloc(zone.pool, sizeof(ZoneHeader));
+    if (place == nullptr) {
+        return NGX_ERROR;
+    }
+    zone.header = new (place) ZoneHeader();
+    zone.pool->data = zone.header;
+    ngx_rbtree_init(&zone.header->logs, &zone.header->sentinel, insertLocalLog);
+    ngx_queue_init(&zone.header->used);
+    zone.pool->log_nomem = 0;  // a full zone evicts, and says so in its own words
+    return NGX_OK;
+}
+
+}  // namespace
+
+Zone* declareZone(ngx_conf_t* cf, size_t size) {
+    ngx_str_t name = ngx_string("sliding_log");
+    auto* zone = poolNew<Zone>(cf->pool);
+    ngx_shm_zone_t* memory =
+        zone == nullptr ? nullptr : ngx_shared_memory_add(cf, &name, size, &ngx_http_sliding_log_module);
+    if (memory == nullptr) {
+        return nullptr;
+    }
+    memory->init = initializeZone;
+    memory->data = zone;
+    return zone;
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,27 @@
+// The shared memory of all workers: what survives a reload, and what they know together.
+#pragma once
+
+#include "ngx.hpp"
+
+namespace sliding_log {
+
+/// What stands at the begin of the zone. Plain data: two generations of workers share it during a reload.
+struct ZoneHeader {
+    ngx_rbtree_t logs;  // local logs, by hash and then by name
+    ngx_rbtree_node_t sentinel;
+    ngx_queue_t used;           // local logs, the one asked last first
+    ngx_uint_t transaction;     // of the request that is being decided: its logs are not evicted meanwhile
+    ngx_msec_t evictionWarned;  // when a live log was last reported evicted
+    ngx_flag_t everWarned;
+};
+
+struct Zone {
+    ngx_slab_pool_t* pool;
+    ZoneHeader* header;
+};
+
+/// Declares the zone of the configuration that is being read; its Zone is filled when nginx has made the memory,
+/// taken over as it is from the configuration before where the size is the same. nullptr: nginx has said why.
+Zone* declareZone(ngx_conf_t* cf, size_t size);
+
+}  // namespace sliding_log

@@ -1,0 +1,88 @@
+# The connection to Redis is lost after any number of bytes, hangs while it is set up, or says what nobody asked for:
+# on_error decides in time, the worker lives, it connects again with growing patience, and the log stays short.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get many);
+use Testbed::Relay;
+use Time::HiRes qw(sleep time);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+
+# [what, statuses that may come, faults of the relay]
+my @cases = (
+    ['nothing wrong',                      qr/^200$/],
+    ['byte by byte',                       qr/^200$/, slow => 1],
+    ['hangs up at once',                   qr/^503$/, cut_after => 0],
+    (map { ["cut after $_ bytes",          qr/^503$/, cut_after => $_] } 1, 2, 30, 46, 47, 48, 93, 94, 95, 110),
+    (map { ["cut after $_ bytes",          qr/^(?:200|503)$/, cut_after => $_] } 125 .. 150, 160, 200, 300),
+    ['answers nothing',                    qr/^503$/, mute => 1],
+    ['never accepts',                      qr/^503$/, deaf => 1],
+    ['a number, unasked',                  qr/^(?:200|503)$/, idle => ":1\r\n"],
+    ['a text, unasked',                    qr/^(?:200|503)$/, idle => "+PONG\r\n"],
+    ['a whole answer, unasked',            qr/^(?:200|503)$/, idle => "*1\r\n*4\r\n:1\r\n:9\r\n:1\r\n:0\r\n"],
+    ['half an answer, unasked',            qr/^(?:200|503)$/, idle => "*4\r\n:1\r\n"],
+    ['an error, unasked',                  qr/^(?:200|503)$/, idle => "-ERR max idle time reached\r\n"],
+    ['garbage, unasked',                   qr/^(?:200|503)$/, idle => "\0\xff?!\r\n"],
+    ['a RESP3 push, unasked',              qr/^(?:200|503)$/, idle => ">2\r\n+invalidate\r\n*0\r\n"],
+);
+
+my ($blocks, $locations) = ('', '');
+for my $i (0 .. $#cases) {
+    my (undef, undef, %faults) = @{ $cases[$i] };
+    my $relay = Testbed::Relay->new($bed, to => $redis->port, %faults);
+    push @{ $cases[$i] }, relay => $relay;
+    $blocks    .= "sliding_log_redis r$i { server 127.0.0.1:" . $relay->port . "; timeout 300ms; connect_timeout 300ms; reconnect 100ms 400ms; }\n";
+    $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=10000 window=1h store=r$i; empty_gif; }\n";
+}
+my $nginx = $bed->nginx(<<'END', BLOCKS => $blocks, LOCATIONS => $locations);
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_on_error deny;
+    sliding_log_log_level info;
+    %%BLOCKS%%
+    server { listen 127.0.0.1:%%PORT%%; %%LOCATIONS%% }
+}
+END
+my $port = $nginx->port;
+my ($worker) = $nginx->workers;
+
+# A second and a half of requests to all of them: several connections are lost each.
+my ($begin, %seen, %slowest) = time;
+my %before = map { $_ => $cases[$_][-1]->connections } 0 .. $#cases;
+while (time < $begin + 1.5) {
+    my @answers = many([map { [$port, "/$_/?k=a"] } 0 .. $#cases]);
+    for my $i (0 .. $#cases) {
+        $seen{$i}{ $answers[$i]{status} }++;
+        $slowest{$i} = $answers[$i]{time} if $answers[$i]{time} > ($slowest{$i} // 0);
+    }
+    sleep 0.02;
+}
+my $lasted = time - $begin;
+for my $i (0 .. $#cases) {
+    my ($what, $expected) = @{ $cases[$i] };
+    is(join(' ', grep { !/$expected/ } keys %{ $seen{$i} }), '', "$what: " . join(' or ', sort keys %{ $seen{$i} }));
+    cmp_ok($slowest{$i}, '<', 0.3 + 0.3 * slow(), '  in time');
+}
+
+# Delays of 50 to 100 ms, 100 to 200, then 200 to 400: two in the first 0.3 s, and then 2.5 to 5 a second.
+my $most = 4 + 5 * $lasted;
+my ($refused) = grep { $cases[$_][0] eq 'hangs up at once' } 0 .. $#cases;
+my $connects = $cases[$refused][-1]->connections - $before{$refused};
+ok($connects >= 3 && $connects <= $most, 'it connects again, with growing patience') or diag("$connects times in $lasted s");
+
+# One line a second at most for each store, however often it fails.
+my %lines;
+$lines{$1}{ substr $_, 0, 19 }++ for grep { /\[(?:warn|error)\].*sliding_log_redis "r(\d+)"/ } split /\n/, $nginx->error_log;
+my @noisy = grep { grep { $_ > 2 } values %{ $lines{$_} } } keys %lines;
+is(join(', ', map { $cases[$_][0] } @noisy), '', 'each store writes about one line a second');
+
+is(join(' ', $nginx->workers), $worker, 'it is still the same worker');
+$bed->done;
