@@ -63,7 +63,7 @@ while (time < $begin + 1.5) {
         $seen{$i}{ $answers[$i]{status} }++;
         $slowest{$i} = $answers[$i]{time} if $answers[$i]{time} > ($slowest{$i} // 0);
     }
-    sleep 0.02;
+    sleep 0.04;    # so that there are idle moments
 }
 my $lasted = time - $begin;
 for my $i (0 .. $#cases) {

@@ -42,7 +42,7 @@ is(admitted('/hour?k=a', 2000), 500, 'four workers, one log: exactly the limit p
 is(admitted('/two?k=a', 50), 2, 'of two limits the smaller decides');
 is(admitted('/large?k=a', 50), 3, 'and what it denied is not in the other log');
 is(field(get($port, '/name?k=a'), 'X-Log'), 'PASSED local 0.000', 'the variables tell who decided');
-is(field(get($port, '/name?k=a'), 'RateLimit'), '"name";r=3;t=3600', 'the fields are those of any store');
+like(field(get($port, '/name?k=a'), 'RateLimit'), qr/^"name";r=3;t=\d+$/, 'the fields are those of any store');
 is(get($port, '/name')->{status}, 200, 'an empty key is not limited');
 
 # it slides
@@ -77,8 +77,8 @@ for my $round (1 .. 20) {
     last if $round == 20;
     get($port, '/many?k=kept') for 1 .. 2;
 }
-is(field(get($port, '/many?k=kept'), 'RateLimit'), '"many";r=11;t=3600', 'a key that is used keeps its log');
-is(field(get($port, '/many?k=first'), 'RateLimit'), '"many";r=49;t=3600', 'the one used longest ago was forgotten');
+like(field(get($port, '/many?k=kept'), 'RateLimit'), qr/^"many";r=11;t=\d+$/, 'a key that is used keeps its log');
+like(field(get($port, '/many?k=first'), 'RateLimit'), qr/^"many";r=49;t=\d+$/, 'the one used longest ago was forgotten');
 is($small->logged(qr/\[warn\].*"sliding_log_zone" is full/), 1, 'and the log says so, once a minute at most');
 is(get($port, '/hour?k=huge')->{status}, 200, 'a log that fits');
 my %status;

@@ -66,11 +66,11 @@ is(counts('a', small => $one, large => $one), '4 4', 'and what it denied is in n
 is(scalar(grep { $_->{status} == 200 } @answers), 3, 'two stores: the smaller limit decides');
 wait_until('entries to be taken back', 5, sub { counts('a', here => $one, there => $two) eq '3 3' });
 is(counts('a', here => $one, there => $two), '3 3', 'and what the other had logged is taken back');
-is(field(get($port, '/apart?k=a'), 'RateLimit'), '"here";r=7;t=86400, "there";r=0;t=3600', 'the fields list each');
+like(field(get($port, '/apart?k=a'), 'RateLimit'), qr/^"here";r=7;t=\d+, "there";r=0;t=\d+$/, 'the fields list each');
 
 @answers = many([map { [$port, '/mixed?k=a'] } 1 .. 100]);
 is(scalar(grep { $_->{status} == 200 } @answers), 2, 'a Redis and the local store: the smaller limit decides');
-is(field(get($port, '/near?k=a'), 'RateLimit'), '"near";r=2;t=3600', 'and what it denied left the local log');
+like(field(get($port, '/near?k=a'), 'RateLimit'), qr/^"near";r=2;t=\d+$/, 'and what it denied left the local log');
 get($port, '/near?k=a') for 1 .. 2;
 is(get($port, '/mixed?k=b')->{status} . get($port, '/mixed?k=a')->{status}, '200429', 'each key has its own');
 

@@ -13,7 +13,7 @@ use Testbed::Process;
 # cut_after  closes after so many bytes of replies; 0: as soon as it is accepted
 # mute       passes no reply on
 # slow       passes replies on byte by byte
-# idle       bytes that it says of its own once nothing has come for 50 ms
+# idle       bytes that it says of its own once nothing has come for 10 ms
 # deaf       accepts nothing, and its queue is full: connecting hangs
 sub new {
     my ($class, $bed, %options) = @_;
@@ -45,13 +45,13 @@ sub serve {
     my (%peer, %client, %passed, %said);
     my $hang_up = sub {
         for my $socket (grep { defined } $_[0], delete $peer{ $_[0] }) {
-            delete $peer{$socket};
+            delete $_->{$socket} for \%peer, \%client, \%passed, \%said;
             $select->remove($socket);
             close $socket;
         }
     };
     while (getppid == $parent) {
-        my @ready = $select->can_read(0.05);
+        my @ready = $select->can_read(0.01);
         for my $socket (@ready) {
             if ($socket == $listen) {
                 my $client = $listen->accept or next;
