@@ -1,5 +1,8 @@
 #include "conf/merge.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
 #include "limit/number.hpp"
@@ -71,6 +74,16 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
     return kConfOk;
 }
 
+/// All-or-nothing over several stores takes entries back where a later store denies.
+void noteTakingBack(const ngx_array_t& limits) {
+    const std::span<LimitSettings* const> all(static_cast<LimitSettings* const*>(limits.elts), limits.nelts);
+    if (std::ranges::any_of(all, [&](const LimitSettings* each) { return each->log->redis != all[0]->log->redis; })) {
+        for (LimitSettings* limit : all) {
+            limit->log->takenBack = true;
+        }
+    }
+}
+
 ngx_conf_enum_t gOnErrors[] = {
     {ngx_string("allow"), static_cast<ngx_uint_t>(OnError::Allow)},
     {ngx_string("deny"), static_cast<ngx_uint_t>(OnError::Deny)},
@@ -136,6 +149,7 @@ char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
         }
         to.limits = from.limits;
     }
+    noteTakingBack(*to.limits);
     ngx_conf_merge_uint_value(to.status, from.status, NGX_HTTP_TOO_MANY_REQUESTS);
     ngx_conf_merge_uint_value(to.onError, from.onError, static_cast<ngx_uint_t>(OnError::Local));
     ngx_conf_merge_uint_value(to.nodes, from.nodes, 1);

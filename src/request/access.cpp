@@ -58,6 +58,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     }
     question.key = {key, writeLogKey(key, prefix, name, view(value))};
     question.limit = decision.limit;
+    question.keepsDenials = !log.takenBack;
     question.windowMs = log.windowMs;
     question.cap = log.cap;
     question.ttlMs = log.ttlMs();
@@ -171,6 +172,18 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
            std::ranges::any_of(round.all(), [](const Decision& each) { return each.source == Source::Error; });
 }
 
+/// Takes the stage's verdicts over into its decisions; true when one of them denies.
+bool takeVerdicts(Context& context, Source source) {
+    bool denied = false;
+    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
+        Decision& decision = context.round->decisions[i];
+        decision.source = source;
+        decision.verdict = &context.round->verdicts[i];
+        denied = denied || decision.isDenied();
+    }
+    return denied;
+}
+
 /// Asks this node's own logs for [stageBegin, stageEnd); true when one denies. `nodes` share each limit.
 bool askLocally(Context& context, ngx_uint_t nodes) {
     Round& round = *context.round;
@@ -236,13 +249,20 @@ Asked askFurther(const LocationSettings& location, Context& context) {
         }
         context.wake = noteAnswer;
         context.verdicts = {round.verdicts + context.stageBegin, count};
-        if (gWorker->store(*redis).ask({round.questions + context.stageBegin, count}, context.uniqueId(), context)) {
-            context.state = Context::State::Waiting;
-            context.askedAt = ngx_current_msec;
-            return Asked::Waiting;
-        }
-        if (decideInstead(location, context)) {
-            return Asked::Denied;
+        switch (gWorker->store(*redis).ask({round.questions + context.stageBegin, count}, context.uniqueId(),
+                                           context.waited, context)) {
+            case RedisStore::Reception::Pending:
+                context.state = Context::State::Waiting;
+                context.askedAt = ngx_current_msec;
+                return Asked::Waiting;
+            case RedisStore::Reception::KnownDenied:
+                takeVerdicts(context, Source::Cache);
+                return Asked::Denied;
+            case RedisStore::Reception::Unavailable:
+                if (decideInstead(location, context)) {
+                    return Asked::Denied;
+                }
+                break;
         }
     }
     return Asked::Admitted;
@@ -251,16 +271,7 @@ Asked askFurther(const LocationSettings& location, Context& context) {
 /// Takes the answer over into the stage's decisions; true when one of them denies.
 bool takeAnswer(const LocationSettings& location, Context& context) {
     context.state = Context::State::Idle;
-    if (context.error != StoreError::None) {
-        return decideInstead(location, context);
-    }
-    bool denied = false;
-    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
-        Decision& decision = context.round->decisions[i];
-        decision.verdict = &context.round->verdicts[i];
-        denied = denied || decision.isDenied();
-    }
-    return denied;
+    return context.error == StoreError::None ? takeVerdicts(context, Source::Redis) : decideInstead(location, context);
 }
 
 /// All or nothing: the entries of the stages that admitted a request which another stage denies leave their logs.

@@ -18,7 +18,7 @@
 
 namespace sliding_log {
 
-enum class Source { Redis, Local, Error };
+enum class Source { Redis, Cache, Local, Error };
 enum class Status { None, Passed, Rejected, RejectedDryRun };
 
 /// One limit as this request met it.

@@ -41,6 +41,8 @@ std::string_view sourceText(Source source) {
     switch (source) {
         case Source::Redis:
             return "redis";
+        case Source::Cache:
+            return "cache";
         case Source::Local:
             return "local";
         case Source::Error:

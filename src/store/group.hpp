@@ -44,6 +44,7 @@ struct Group : ListHook<Opened> {
     std::size_t requests = 0;
     std::size_t logs = 0;
     bool sent = false;
+    ngx_msec_t sentAt = 0;
     bool joinable = false;  // found by its signature; false for one beyond a full group
     List<Waiter, InGroup> waiters;
     Group* follower = nullptr;  // sent after this one

@@ -34,6 +34,7 @@ class List {
   public:
     bool isEmpty() const { return !head_.isLinked(); }
 
+    Element& back() { return static_cast<Element&>(*head_.previous_); }
     Element& front() { return static_cast<Element&>(*head_.next_); }
 
     void pushBack(Element& element) {
@@ -42,6 +43,21 @@ class List {
         hook.next_ = &head_;
         head_.previous_->next_ = &hook;
         head_.previous_ = &hook;
+    }
+
+    /// Puts the element behind all those that `less` does not place after it; for lists that are sorted so, and where
+    /// it usually goes last.
+    template <typename Less>
+    void insertSorted(Element& element, Less less) {
+        ListHook<Tag>* before = head_.previous_;
+        while (before != &head_ && less(element, static_cast<Element&>(*before))) {
+            before = before->previous_;
+        }
+        ListHook<Tag>& hook = element;
+        hook.previous_ = before;
+        hook.next_ = before->next_;
+        before->next_->previous_ = &hook;
+        before->next_ = &hook;
     }
 
     /// Calls visit(element) from first to last; it must not change the list.

@@ -64,12 +64,13 @@ void RedisStore::ScriptsReloaded::replied(const redisReply* reply) {
     }
 }
 
-RedisStore::RedisStore(const RedisSettings& settings, ngx_log_t* log)
+RedisStore::RedisStore(const RedisSettings& settings, Denials denials, ngx_log_t* log)
     : settings_(settings),
       log_(log),
       endpoints_(endpointsOf(settings)),
       greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
+      denials_(denials),
       flush_(
           this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
       deadline_(
@@ -96,35 +97,46 @@ void RedisStore::start() {
     connect();
 }
 
-bool RedisStore::ask(std::span<const Question> questions, std::string_view unique, Waiter& waiter) {
-    if (!canBeAsked()) {
-        return false;
+RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs,
+                                      Waiter& waiter) {
+    sign(questions);
+    if (denials_.find(signature_, hash_, ngx_current_msec, waiter.verdicts)) {
+        return Reception::KnownDenied;
     }
-    Group& group = groupFor(questions);
+    if (waitedMs >= settings_.timeout || !canBeAsked()) {
+        return Reception::Unavailable;
+    }
+    Group& group = groupFor(questions.size());
     group.requests++;
     group.waiters.pushBack(waiter);
     waiter.group = &group;
     waiter.questions = questions;
     waiter.unique = unique;
-    waiter.deadline = ngx_current_msec + settings_.timeout;
-    deadlines_.pushBack(waiter);
-    if (!deadline_.isSet()) {
-        deadline_.set(settings_.timeout);
+    waiter.deadline = ngx_current_msec + settings_.timeout - waitedMs;
+    deadlines_.insertSorted(waiter, [](const Waiter& left, const Waiter& right) {
+        return static_cast<ngx_msec_int_t>(left.deadline - right.deadline) < 0;
+    });
+    if (!deadline_.isSet() || (waitedMs > 0 && &deadlines_.front() == &waiter)) {
+        deadline_.set(waiter.deadline - ngx_current_msec);
     }
-    return true;
+    return Reception::Pending;
 }
 
-/// The group that the request joins: the one of the same questions that is not sent yet, or its follower.
-Group& RedisStore::groupFor(std::span<const Question> questions) {
+/// Sets signature_: the same for the same logs and limits, and for no others.
+void RedisStore::sign(std::span<const Question> questions) {
     signature_.clear();
     for (const Question& question : questions) {
         signature_.append(question.key);
         signature_.append(reinterpret_cast<const char*>(&question.limit), sizeof question.limit);
     }
-    const std::size_t hash = std::hash<std::string_view>()(signature_);
-    Group* group = groups_.find(signature_, hash);
+    hash_ = std::hash<std::string_view>()(signature_);
+}
+
+/// The group that the request joins: the one of the same questions that is not sent yet, or its follower.
+Group& RedisStore::groupFor(std::size_t logs) {
+    Group* group = groups_.find(signature_, hash_);
     if (group == nullptr) {
-        group = &newGroup(hash, questions.size());
+        group = &newGroup(logs);
         group->joinable = true;
         groups_.insert(*group);
         open(*group);
@@ -132,22 +144,22 @@ Group& RedisStore::groupFor(std::span<const Question> questions) {
     }
     if (group->sent) {
         if (group->follower == nullptr) {
-            group->follower = &newGroup(hash, questions.size());
+            group->follower = &newGroup(logs);
             group->follower->joinable = true;
         }
         group = group->follower;
     }
     if (group->requests >= kMostRequestsPerGroup) {
-        group = &newGroup(hash, questions.size());
+        group = &newGroup(logs);
         open(*group);
     }
     return *group;
 }
 
-Group& RedisStore::newGroup(std::size_t hash, std::size_t logs) {
+Group& RedisStore::newGroup(std::size_t logs) {
     Group& group = groupObjects_.take();
     group.signature = signature_;
-    group.hash = hash;
+    group.hash = hash_;
     group.requests = 0;
     group.logs = logs;
     group.sent = group.joinable = false;
@@ -188,6 +200,7 @@ void RedisStore::fill(Call& call) {
             continue;
         }
         group.sent = true;
+        group.sentAt = ngx_current_msec;
         call.groups.push_back(&group);
         appendGroup(group);
     }
@@ -317,8 +330,21 @@ void RedisStore::answer(Group& group, const redisReply& reply) {
         report(NGX_LOG_ERR, "answered", replyText(reply));
     } else {
         group.waiters.forEach([&](Waiter& waiter) { readVerdicts(reply, waiter.place, waiter.verdicts); });
+        keepDenial(group);
     }
     settle(group, error);
+}
+
+/// The last request of a group is the one that is denied if any is.
+void RedisStore::keepDenial(Group& group) {
+    if (group.waiters.isEmpty()) {
+        return;
+    }
+    const Waiter& last = group.waiters.back();
+    const bool isDenied = !std::ranges::all_of(last.verdicts, &Verdict::hasRoom);
+    if (isDenied && std::ranges::all_of(last.questions, &Question::keepsDenials)) {
+        denials_.publish(group.signature, group.hash, group.sentAt, last.verdicts);
+    }
 }
 
 bool RedisStore::isWaitedFor(const Call& call) const {

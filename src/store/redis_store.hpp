@@ -15,6 +15,7 @@
 #include "redis/posted.hpp"
 #include "redis/timer.hpp"
 #include "store/call.hpp"
+#include "store/denials.hpp"
 #include "store/group.hpp"
 #include "store/log_throttle.hpp"
 #include "store/recycler.hpp"
@@ -26,7 +27,7 @@ namespace sliding_log {
 /// connection inside their deadline; after a failure they are refused at once until a connect succeeds.
 class RedisStore final : ConnectionOwner, GreetingOwner {
   public:
-    RedisStore(const RedisSettings& settings, ngx_log_t* log);
+    RedisStore(const RedisSettings& settings, Denials denials, ngx_log_t* log);
     ~RedisStore();
     RedisStore(const RedisStore&) = delete;
     RedisStore& operator=(const RedisStore&) = delete;
@@ -34,10 +35,16 @@ class RedisStore final : ConnectionOwner, GreetingOwner {
     /// Connects ahead of the first question.
     void start();
 
-    /// Asks all the limits of one request, all or nothing, and answers through the waiter, never before the return
-    /// and at most `timeout` later. False: the store cannot be asked now; the waiter is not used.
-    /// `unique` is a name no other request has. All three live until the waiter is woken or forgets.
-    bool ask(std::span<const Question> questions, std::string_view unique, Waiter& waiter);
+    enum class Reception {
+        Pending,      // the answer comes through the waiter, at most `timeout` later
+        KnownDenied,  // the verdicts are there: the node knows of a denial that lasts
+        Unavailable   // the store cannot be asked now
+    };
+
+    /// Asks all the limits of one request, all or nothing. The waiter is woken only when the answer is Pending, never
+    /// before the return. `unique` is a name no other request has; `waitedMs`: what the request has spent of its
+    /// `timeout` on other stores. Questions, name and waiter live until the waiter is woken or forgets.
+    Reception ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs, Waiter& waiter);
 
     /// Takes back what an ask() with this unique name logged. Nobody waits for it.
     void takeBack(std::span<const Question> questions, std::string_view unique);
@@ -64,8 +71,9 @@ class RedisStore final : ConnectionOwner, GreetingOwner {
     void connect();
     void becomeDown(std::string_view reason);
 
-    Group& groupFor(std::span<const Question> questions);
-    Group& newGroup(std::size_t hash, std::size_t logs);
+    void sign(std::span<const Question> questions);
+    Group& groupFor(std::size_t logs);
+    Group& newGroup(std::size_t logs);
     void open(Group& group);
     void flush();
     void fill(Call& call);
@@ -74,6 +82,7 @@ class RedisStore final : ConnectionOwner, GreetingOwner {
     void replied(Call& call, const redisReply* reply);
     void answer(Call& call, const redisReply& reply);
     void answer(Group& group, const redisReply& reply);
+    void keepDenial(Group& group);
     bool isWaitedFor(const Call& call) const;
     void repeatWithScript(Call& call);
     void repeatSoon(Call& call);
@@ -101,10 +110,12 @@ class RedisStore final : ConnectionOwner, GreetingOwner {
     Recycler<Group> groupObjects_;
     Groups groups_;                         // under way
     List<Group, Opened> opened_;            // to be sent at the end of this turn, or when there is a connection
-    List<Waiter, WithDeadline> deadlines_;  // all wait equally long, so the first expires first
+    List<Waiter, WithDeadline> deadlines_;  // the first expires first
     List<Call, Queued> queued_;             // to be sent again in a moment
-    std::string signature_;                 // of the questions at hand; these three keep their memory
-    std::string keys_;                      // of the call that is being built
+    Denials denials_;
+    std::string signature_;  // of the questions at hand; these three strings keep their memory
+    std::size_t hash_ = 0;   // of signature_
+    std::string keys_;       // of the call that is being built
     std::string arguments_;
     std::size_t keyCount_ = 0;
     std::size_t argumentCount_ = 0;

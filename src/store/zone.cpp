@@ -6,6 +6,8 @@ namespace sliding_log {
 
 namespace {
 
+constexpr size_t kShareOfDenials = 4;  // of the zone
+
 ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     auto& zone = *static_cast<Zone*>(memory->data);
     if (before != nullptr) {
@@ -25,6 +27,11 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     zone.pool->data = zone.header;
     ngx_rbtree_init(&zone.header->logs, &zone.header->sentinel, insertLocalLog);
     ngx_queue_init(&zone.header->used);
+    zone.header->denialsBytes = memory->shm.size / kShareOfDenials;
+    zone.header->denials = ngx_slab_calloc(zone.pool, zone.header->denialsBytes);
+    if (zone.header->denials == nullptr) {
+        return NGX_ERROR;
+    }
     zone.pool->log_nomem = 0;  // a full zone evicts, and says so in its own words
     return NGX_OK;
 }

@@ -13,6 +13,8 @@ struct ZoneHeader {
     ngx_uint_t transaction;     // of the request that is being decided: its logs are not evicted meanwhile
     ngx_msec_t evictionWarned;  // when a live log was last reported evicted
     ngx_flag_t everWarned;
+    void* denials;        // the table of known denials
+    size_t denialsBytes;  // its size
 };
 
 struct Zone {

@@ -26,6 +26,25 @@ TEST(List, KeepsOrderAndLetsElementsLeaveFromTheMiddle) {
     EXPECT_TRUE(list.isEmpty());
 }
 
+struct Number : ListHook<First> {
+    explicit Number(int n) : value(n) {}
+    int value;
+};
+
+TEST(List, InsertsInOrderAndBehindEquals) {
+    Number numbers[] = {Number(2), Number(5), Number(1), Number(5), Number(3)};
+    List<Number, First> list;
+    for (Number& number : numbers) {
+        list.insertSorted(number, [](const Number& a, const Number& b) { return a.value < b.value; });
+    }
+    EXPECT_EQ(list.popFront(), &numbers[2]);
+    EXPECT_EQ(list.popFront(), &numbers[0]);
+    EXPECT_EQ(list.popFront(), &numbers[4]);
+    EXPECT_EQ(list.popFront(), &numbers[1]);
+    EXPECT_EQ(list.popFront(), &numbers[3]);
+    EXPECT_TRUE(list.isEmpty());
+}
+
 TEST(List, HooksOfTwoKindsAreApart) {
     Element a;
     List<Element, First> one;
