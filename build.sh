@@ -74,7 +74,7 @@ sanitize() {
         --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
-    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 TEST_SLOW=4 \
+    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 TEST_SLOW=6 \
         TEST_NGINX_BINARY=$tree/objs/nginx TEST_NGINX_MODULE='' prove -It/lib t
 }
 

@@ -86,6 +86,22 @@ my @wrong_limits = (
     ['sliding_log_dry_run yes;',                                 qr/"sliding_log_dry_run" has invalid value "yes", expected off or on/],
     ['sliding_log_headers draft;',                               qr/"sliding_log_headers" has invalid value "draft", expected off or ietf or legacy or all/],
     ['sliding_log_log_level debug;',                             qr/"sliding_log_log_level" has invalid value "debug", expected info or notice/],
+    ['sliding_log_limit api key=a limit=0x10 window=1s;',        qr/invalid limit "0x10", expected a whole number/],
+    ['sliding_log_limit api key=a limit=+1 window=1s;',          qr/invalid limit "\+1", expected a whole number/],
+    ['sliding_log_limit api key=a "limit=1 " window=1s;',        qr/invalid limit "1 ", expected a whole number/],
+    ['sliding_log_limit api KEY=a limit=1 window=1s;',           qr/invalid parameter "KEY=a", expected/],
+    ['sliding_log_limit api key=a limit=1 window=1s slack=-1;',  qr/invalid slack "-1", expected/],
+    ['sliding_log_limit api key=a limit=1 window=1s cap=1.5;',   qr/invalid cap "1.5", expected/],
+    ['sliding_log_limit $name key=a limit=1 window=1s;',         qr/invalid NAME "\$name", expected/],
+    ["sliding_log_limit caf\xc3\xa9 key=a limit=1 window=1s;",   qr/invalid NAME "caf\xc3\xa9", expected/],
+    ['if ($uri) { sliding_log_limit api key=a limit=1 window=1s; }', qr/"sliding_log_limit" directive is not allowed here/],
+    ["$good; location / { sliding_log_limit api key=a limit=10 window=1m store=other; }", qr/invalid store "other", expected/],
+    ["sliding_log_limit api key=a limit=10 window=1m cap=off; location / { $good; }", qr/api has invalid cap "12", expected the same/],
+    ['sliding_log_status;',                                      qr/invalid number of arguments in "sliding_log_status"/],
+    ['sliding_log_status 429 503;',                              qr/invalid number of arguments in "sliding_log_status"/],
+    ['sliding_log_status 429.0;',                                qr/"sliding_log_status" has invalid code "429.0", expected/],
+    ['sliding_log_dry_run on; sliding_log_dry_run off;',         qr/"sliding_log_dry_run" has duplicate value/],
+    ['sliding_log_headers ietf legacy;',                         qr/invalid number of arguments in "sliding_log_headers"/],
     ['location / { sliding_log_redis { server 127.0.0.1; } }',   qr/"sliding_log_redis" directive is not allowed here/],
 );
 for my $row (@wrong_limits) {
@@ -124,6 +140,16 @@ my @wrong_blocks = (
     ['sliding_log_zone big;',                                         qr/"sliding_log_zone" has invalid size "big", expected/],
     ['sliding_log_zone 1m; sliding_log_zone 2m;',                     qr/"sliding_log_zone" has duplicate value/],
     ["$redis $redis",                                                 qr/"sliding_log_redis" has duplicate default/],
+    ["$redis sliding_log_redis default { server 127.0.0.2; }",        qr/"sliding_log_redis" has duplicate default/],
+    ['sliding_log_redis { server; }',                                 qr/"server" has invalid number of arguments 0, expected 1/],
+    ['sliding_log_redis { server ""; }',                              qr/"server" has invalid address "", expected/],
+    ['sliding_log_redis { server 127.0.0.1:0; }',                     qr/"server" has invalid address "127.0.0.1:0", expected/],
+    ['sliding_log_redis { server a..b; }',            qr/"server" has invalid address "a..b", expected/],
+    ['sliding_log_redis { server 127.0.0.1; server { } }',            qr/unexpected "\{"/],
+    ['sliding_log_redis { server 127.0.0.1; timeout 367d; }',         qr/"timeout" has invalid time "367d", expected/],
+    ['sliding_log_redis { server 127.0.0.1; database 0.5; }',         qr/"database" has invalid number "0.5", expected/],
+    ['sliding_log_redis { server 127.0.0.1; prefix a; prefix b; }',   qr/"prefix" has duplicate value/],
+    ['sliding_log_redis { server 127.0.0.1; clock redis nginx; }',    qr/"clock" has invalid number of arguments 2, expected 1/],
     ['sliding_log_redis a b { server 127.0.0.1; }',                   qr/invalid number of arguments in "sliding_log_redis"/],
 );
 for my $row (@wrong_blocks) {
@@ -133,9 +159,15 @@ for my $row (@wrong_blocks) {
     like($printed, qr/\[emerg\].*$message/, '  and says why');
 }
 
-my ($accepted, $printed) = check('sliding_log_redis { server 127.0.0.1; password s3cret s4cret; }', "$good;");
-ok(!$accepted, 'a password of two words is refused');
-unlike($printed, qr/s[34]cret/, '  without a secret in the message');
+# however a password is misplaced, it is not told
+for my $inside ('password s3cret s4cret;', 'password s3cret; password s4cret;', 'password_file p; password s3cret;', 'password s3cret; timeout 0;',
+    'password s3cret; username a b;', 'password s3cret')
+{
+    $bed->write_file('p', "s4cret\n");
+    my ($accepted, $printed) = check("sliding_log_redis { server 127.0.0.1; $inside }", "$good;");
+    ok(!$accepted, "refused: $inside");
+    unlike($printed, qr/s[34]cret/, '  without a secret in the message');
+}
 
 # what must be accepted: [redis block, server]
 my @right = (
@@ -155,6 +187,11 @@ my @right = (
     ['sliding_log_redis { server [::1]; mode standalone; username u; password p; database 15; prefix ""; connect_timeout 1s; timeout 50ms; reconnect 1ms 1m; clock nginx; }', "$good;"],
     [$redis, 'sliding_log_status 503; sliding_log_on_error allow; sliding_log_dry_run on; sliding_log_headers all; sliding_log_log_level info;'],
 );
+push @right, map { ["sliding_log_redis { server $_; }", "$good;"] } qw(127.0.0.1 127.0.0.1:1 [::1]:65535 localhost unix:/tmp/s);
+push @right, ['', "$good; } $redis server { listen 127.0.0.1:" . Testbed::free_port() . ';'];    # the block may come last
+push @right, ["$redis $good; sliding_log_status 400; sliding_log_on_error deny;", 'sliding_log_status 599;'];
+push @right, [$redis, 'sliding_log_limit api "key=$remote_addr $http_user_agent" limit=1 window=1m;'];
+push @right, [$redis, 'sliding_log_limit ' . 'n' x 64 . ' key=a limit=1000000000000 window=1m slack=0;'];
 for my $row (@right) {
     my ($block, $server) = @$row;
     my ($accepted, $printed) = check($block, $server);

@@ -9,7 +9,7 @@ use Testbed::Http qw(request get);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, NUL => "a\0");
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -21,6 +21,8 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location / { sliding_log_limit k key=$http_x_key limit=2 window=1h id=$http_x_id; empty_gif; }
+        location /addr { sliding_log_limit k key=$binary_remote_addr limit=2 window=1h id=$http_x_id; empty_gif; }
+        location /nul  { set $nul "%%NUL%%"; sliding_log_limit k key=$nul$arg_k limit=2 window=1h id=$http_x_id; empty_gif; }
         location ~ "(?s)^/path/(?<rest>.*)" { sliding_log_limit k key=$rest limit=2 window=1h id=$http_x_id; empty_gif; }
     }
 }
@@ -47,6 +49,10 @@ my %values = (
     '128 bytes'            => 'x' x 128,
     '129 bytes'            => 'x' x 129,
     '30,000 bytes'         => 'y' x 30000,
+    'letters beyond ASCII' => "\xc0\xda",
+    'a comma'              => 'a,b',
+    'a plus'               => 'a+b',
+    'a tilde'              => 'a~b',
     'a hash already'       => 'sha1-' . 'a' x 40,
 );
 for my $what (sort keys %values) {
@@ -60,7 +66,16 @@ for my $case (['%0d%0aFLUSHALL%0d%0a', "\r\nFLUSHALL\r\n"], ['*3%0d%0a$3%0d%0aSE
     is(get($port, "/path/$path")->{status}, 200, "$path is admitted");
     is(zcard(name_of($value)), 1, '  under its own name');
 }
-is($redis->cli('DBSIZE'), keys(%values) + 3, 'and there is no other key');
+
+# NUL: nginx lets none in by path or header, but an address has them, and so may a text of the configuration
+is(get($port, '/path/a%00b')->{status}, 400, 'nginx itself refuses NUL in a path');
+is(request($port, '/', headers => { 'X-Key' => "a\0b" })->{status}, 400, '  and in a header');
+is(get($port, '/addr')->{status}, 200, 'an address in binary');
+is(zcard(name_of("\x7f\0\0\1")), 1, '  counts to its last byte');
+is(join(' ', map { get($port, "/nul?k=$_")->{status} } qw(b b b c)), '200 200 429 200', 'what follows a NUL counts');
+is(zcard(name_of("a\0b")) . zcard(name_of("a\0c")), '21', '  under names of its own');
+
+is($redis->cli('DBSIZE'), keys(%values) + 6, 'and there is no other key');
 is(scalar(grep { length > 200 } split /\n/, $redis->cli('KEYS', '*')), 0, 'none is long');
 
 # ids made by a client

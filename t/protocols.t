@@ -2,6 +2,7 @@
 
 use strict;
 use warnings;
+use Digest::SHA qw(sha1_hex);
 use Test::More;
 use Testbed qw(slow);
 use Testbed::Http qw(get request raw parse field connect_to);
@@ -20,20 +21,22 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         listen 127.0.0.1:%%PORT3%% http2;
+        location /free { empty_gif; }
         location /limited { sliding_log_limit any key=$arg_k limit=10 window=1h; empty_gif; }
         location /upload {
             sliding_log_limit upload key=$arg_k limit=1 window=1h;
             proxy_pass http://127.0.0.1:%%PORT2%%;
             proxy_request_buffering off;
         }
+        location /buffered { sliding_log_limit buffered key=$arg_k limit=1 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
     }
     server {
         listen 127.0.0.1:%%PORT2%%;
-        location / { client_body_in_single_buffer on; client_body_buffer_size 20m; proxy_pass http://127.0.0.1:%%PORT4%%; }
+        location / { client_body_in_file_only on; proxy_set_header X-Body $request_body_file; proxy_pass http://127.0.0.1:%%PORT4%%; }
     }
     server {
         listen 127.0.0.1:%%PORT4%%;
-        location / { return 200 "$request_method $http_content_length"; }
+        location / { return 200 "$request_method $http_content_length $http_x_body"; }
     }
 }
 END
@@ -69,15 +72,39 @@ is(join(',', $answers =~ /r=(\d+);/g), '9,8,7,6,5,4,3,2,1,0' . ',0' x 10, 'in or
 }
 
 # bodies
-my $body = 'x' x 3_000_000;
+# The backend keeps each body in a file and answers its name: what came, as method, length and digest.
+sub came {
+    my ($answer) = @_;
+    my ($method, $length, $file) = split ' ', $answer->{body};
+    return join ' ', $answer->{status}, $method // '', $length // '', sha1_hex(Testbed::Process::slurp($file // ''));
+}
+my $body = join '', map { pack 'N', $_ * 2654435761 % 2**32 } 1 .. 750_000;
+my $whole = "200 POST 3000000 " . sha1_hex($body);
 my $answer = request($port, '/upload?k=a', method => 'POST', body => $body);
-is("$answer->{status} $answer->{body}", '200 POST 3000000', 'a large body passes whole');
+is(came($answer), $whole, 'a large body passes whole');
+is(came(request($port, '/buffered?k=a', method => 'POST', body => $body)), $whole, '  also where nginx reads it first');
+
+# the body comes while the request waits for Redis
+for my $path (qw(/upload?k=slow /buffered?k=slow)) {
+    $redis->pause;
+    my $socket = connect_to($port);
+    $socket->syswrite("POST $path HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\nConnection: close\r\n\r\n" . substr $body, 0, 10_000);
+    get($port, '/free');    # when this is answered, that has been read
+    $socket->syswrite(substr $body, 10_000, 10_000);
+    get($port, '/free');
+    $redis->resume;
+    $socket->syswrite(substr $body, 20_000);
+    is(came(parse(Testbed::Http::read_all($socket, 10))), $whole, "$path: a body that comes while its request waits");
+}
 $answer = request($port, '/upload?k=a', method => 'POST', body => 'y' x 100_000);
 is($answer->{status}, 429, 'a denied upload is answered');
 my $text = raw($port, "POST /upload?k=a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhelloGET /limited?k=after HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
 is(join(' ', $text =~ m{HTTP/1\.1 (\d+)}g), '429 200', 'its body is skipped, the connection goes on');
 like(raw($port, "POST /upload?k=a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1000000\r\nConnection: close\r\n\r\n", half => 1),
     qr{^HTTP/1\.1 429}, 'and never asked for with 100-continue');
+$text = raw($port, "POST /buffered?k=expect HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello");
+like($text, qr{^HTTP/1\.1 100 Continue\r\n\r\nHTTP/1\.1 200 .*^RateLimit: "buffered";r=0;t=3600\r$}ms, 'an admitted one is asked for it, and the fields are on the final answer');
+is(scalar(() = $text =~ /^RateLimit:/mg), 1, '  alone');
 $answer = parse(raw($port, "POST /upload?k=b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n"));
 is($answer->{status}, 200, 'a chunked body');
 

@@ -26,6 +26,9 @@ http {
         location = /try     { try_files /none /none/ /index.html; }
         location = /tryname { try_files /none @named; }
         location @named     { sliding_log_limit extra key=$arg_k limit=5 window=1h; empty_gif; }
+        location = /later   { sliding_log_limit early key=$arg_k limit=5 window=1h; try_files /none @later; }
+        location @later     { sliding_log_limit late key=$arg_k limit=1 window=1h; empty_gif; }
+        location = /fallback { sliding_log_limit early key=$arg_k limit=5 window=1h; error_page 502 = @later; proxy_pass http://127.0.0.1:1; }
         location = /accel   { proxy_pass http://127.0.0.1:%%PORT2%%; }
         location = /missing { error_page 404 /index.html; }
         location = /rewritten { rewrite ^ /index.html last; }
@@ -40,6 +43,10 @@ http {
         location /any_open  { satisfy any; allow all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit open key=$arg_k limit=1 window=1h; sliding_log_status 403; empty_gif; }
         location /any_shut  { satisfy any; deny all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit shut key=$arg_k limit=100 window=1h; empty_gif; }
         location /any_401   { satisfy any; allow all; sliding_log_limit code401 key=$arg_k limit=0 window=1h; sliding_log_status 401; empty_gif; }
+        location /any_user  { satisfy any; deny all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit user key=$arg_k limit=2 window=1h; empty_gif; }
+        location /any_check { satisfy any; deny all; auth_request /check; sliding_log_limit check key=$arg_k limit=2 window=1h; empty_gif; }
+        location /any_403   { satisfy any; deny all; auth_request /refuse; sliding_log_limit refuse key=$arg_k limit=100 window=1h; empty_gif; }
+        location = /refuse  { internal; proxy_pass http://127.0.0.1:%%PORT2%%/refuse; }
         location /all_shut  { deny all; sliding_log_limit all_shut key=$arg_k limit=1 window=1h; empty_gif; }
         location /auth      { auth_request /check; sliding_log_limit auth key=$arg_k limit=2 window=1h; empty_gif; }
         location = /check   { internal; proxy_pass http://127.0.0.1:%%PORT2%%/check; }
@@ -51,6 +58,7 @@ http {
         sliding_log_limit off;
         location / { add_header X-Accel-Redirect /index.html; return 200 ""; }
         location = /check { return 204; }
+        location = /refuse { return 403; }
     }
 }
 END
@@ -72,6 +80,14 @@ for my $path (qw(/ /try /tryname /accel /missing /rewritten /ssi /mirrored)) {
 }
 is(count('extra', 'ktryname'), 1, 'a location reached inside asks the limits that were not asked yet');
 is(field(get($port, '/tryname?k=both'), 'RateLimit-Policy'), '"everywhere";q=5;w=3600, "extra";q=5;w=3600', '  and both are told');
+
+# all or nothing: what a location before the redirect had logged is taken back when a later one denies
+for my $path (qw(/later /fallback)) {
+    my $key = 'k' . substr $path, 1;
+    is(join(' ', map { get($port, "$path?k=$key")->{status} } 1 .. 3), '200 429 429', "$path: the limit behind the redirect denies");
+    is(count('early', $key) . ' ' . count('late', $key), '1 1', '  and what it denied is in no log');
+}
+
 get($port, '/return?k=ret');
 is(count('everywhere', 'ret'), 0, 'return answers before the access phase');
 
@@ -84,6 +100,11 @@ is(get($port, '/any_open?k=a')->{status}, 403, 'a denial of status 403 is not ov
 is(get($port, '/any_401?k=a')->{status},  401, 'nor one of 401');
 is(get($port, '/any_shut?k=a')->{status}, 401, 'an admitted request is not past authentication');
 is(get($port, '/any_shut?k=a', headers => { Authorization => 'Basic dTpw' })->{status}, 200, 'until it satisfies it');
+my @login = (headers => { Authorization => 'Basic dTpw' });
+is(join(' ', map { get($port, '/any_user?k=a', @login)->{status} } 1 .. 3), '200 200 429', 'satisfy any: the right password is limited');
+is(join(' ', map { get($port, '/any_user?k=b')->{status} } 1 .. 3), '401 401 429', 'as is the lack of one');
+is(join(' ', map { get($port, '/any_check?k=a')->{status} } 1 .. 3), '200 200 429', 'and what auth_request lets through');
+is(get($port, '/any_403?k=a')->{status}, 403, 'which an admission is not past');
 is(get($port, '/all_shut?k=a')->{status}, 403, 'access denies what the limit admits');
 is(get($port, '/all_shut?k=a')->{status}, 429, 'and the limit comes first');
 is(join(' ', map { get($port, '/auth?k=a')->{status} } 1 .. 3), '200 200 429', 'auth_request after the limit');

@@ -16,6 +16,7 @@ http {
     %%HTTP%%
     access_log off;
     sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    sliding_log_redis dead { server 127.0.0.1:1; reconnect 1m 1m; }
     server {
         listen 127.0.0.1:%%PORT%%;
         root %%DIR%%;
@@ -39,7 +40,14 @@ http {
         location /named   { sliding_log_limit named key=$arg_k limit=1 window=1m; error_page 429 @denied; empty_gif; }
         location /fine    { sliding_log_limit fine key=$arg_k limit=1 window=1m; error_page 429 =200 /denied.html; empty_gif; }
         location /denied.html { internal; }
-        location @denied  { return 418 "denied"; }
+        location @denied  { return 418 "denied by $sliding_log_name, wait $sliding_log_retry_after"; }
+        location /asis    { sliding_log_limit asis key=$arg_k limit=1 window=1m; error_page 429 = @denied; empty_gif; }
+        location /away    { sliding_log_limit away key=$arg_k limit=1 window=1m; error_page 429 http://example.org/; empty_gif; }
+        location /behind  { sliding_log_limit behind key=$arg_k limit=1 window=1m; error_page 429 @behind; empty_gif; }
+        location @behind  { proxy_pass http://127.0.0.1:%%PORT2%%; }
+        location /ownall  { sliding_log_limit ownall key=$arg_k limit=1 window=1m; sliding_log_headers all; error_page 429 @denied; empty_gif; }
+        location /ownoff  { sliding_log_limit ownoff key=$arg_k limit=1 window=1m; sliding_log_headers off; error_page 429 @denied; empty_gif; }
+        location /dead    { sliding_log_limit dead key=$arg_k limit=9 window=1m store=dead; sliding_log_on_error deny; sliding_log_headers all; error_page 503 @denied; empty_gif; }
 
         location /proxied { sliding_log_limit proxied key=$arg_k limit=9 window=1m; sliding_log_headers all; proxy_pass http://127.0.0.1:%%PORT2%%; }
         location /down    { sliding_log_limit down key=$arg_k limit=9 window=1m; proxy_pass http://127.0.0.1:1; }
@@ -85,6 +93,10 @@ is(both($answer), 'none | none', 'off: nothing on a denial');
 is(field($answer, 'Retry-After'), undef, 'off: no Retry-After either');
 
 is(both(get($port, '/short?k=a')), '"short";q=3 | "short";r=2;t=1', 'w is left out for half a second');
+get($port, '/short?k=a') for 1 .. 2;
+$answer = get($port, '/short?k=a');
+is("$answer->{status} " . both($answer), '429 "short";q=3 | "short";r=0;t=1', '  nor on its denial');
+is(field($answer, 'Retry-After'), 1, '  and Retry-After is a second at least');
 $answer = get($port, '/zero?k=a');
 is("$answer->{status} " . both($answer), '429 "zero";q=0;w=60 | "zero";r=0;t=60', 'limit 0 denies all');
 is(field($answer, 'Retry-After'), undef, 'and promises nothing');
@@ -106,7 +118,15 @@ my $modified = field($answer, 'Last-Modified');
 $answer = get($port, '/file?k=a', headers => { 'If-Modified-Since' => $modified });
 is("$answer->{status} " . both($answer), '304 "file";q=9;w=60 | "file";r=7;t=60', 'on a 304');
 
-for my $case (['/page', 429, 'come back later'], ['/named', 429, 'denied'], ['/fine', 200, 'come back later']) {
+my @pages = (
+    ['/page',   429, 'come back later'],
+    ['/named',  429, 'denied by named, wait 60'],
+    ['/fine',   200, 'come back later'],
+    ['/asis',   418, 'denied by asis, wait 60'],
+    ['/away',   302, 'Found'],
+    ['/behind', 429, 'from the backend'],
+);
+for my $case (@pages) {
     my ($path, $status, $body) = @$case;
     my $name = substr $path, 1;
     get($port, "$path?k=a");
@@ -116,6 +136,21 @@ for my $case (['/page', 429, 'come back later'], ['/named', 429, 'denied'], ['/f
     is(both($answer), qq("$name";q=1;w=60 | "$name";r=0;t=60), '  fields, once');
     is(field($answer, 'Retry-After'), 60, '  Retry-After');
 }
+
+
+# what sliding_log_headers says where the limit stands holds for the error page of its denial too
+get($port, "/$_?k=a") for qw(ownall ownoff);
+$answer = get($port, '/ownall?k=a');
+is(both($answer) . ' ' . legacy($answer), '"ownall";q=1;w=60 | "ownall";r=0;t=60 1 0 60', 'all, with an error page');
+$answer = get($port, '/ownoff?k=a');
+is(both($answer) . ' ' . (field($answer, 'Retry-After') // 'none'), 'none | none none', 'off, with an error page');
+
+# the store cannot tell
+$answer = get($port, '/dead?k=a');
+is($answer->{status}, 503, 'on_error deny');
+is($answer->{body}, 'denied by dead, wait 1', '  with an error page');
+is(both($answer) . ' ' . legacy($answer), '"dead";q=9;w=60 | none none none none', '  tells the policy, which is all that is known');
+is(field($answer, 'Retry-After'), 1, '  and Retry-After');
 
 $answer = get($port, '/proxied?k=a');
 is($answer->{body}, 'from the backend', 'proxied');

@@ -35,6 +35,7 @@ http {
         }
         location /quiet { sliding_log_limit quiet key=$arg_k limit=0 window=10s; sliding_log_log_level info; empty_gif; }
         location /bad   { sliding_log_limit bad key=$arg_k limit=$arg_l window=10s; sliding_log_on_error deny; empty_gif; }
+        location /open  { sliding_log_limit open key=$arg_k limit=$arg_l window=10s; sliding_log_on_error allow; empty_gif; }
         location /free  { empty_gif; }
     }
 }
@@ -85,6 +86,9 @@ for my $text (qw(-1 1.5 1e3 many 99999999999999999999), '%202') {
     is(get($port, "/bad?k=a&l=$text")->{status}, 503, "limit $text: a store error, which on_error denies");
 }
 like(logged('/bad', 4), qr/status=REJECTED source=error name=bad limit=- left=- reset=- retry=1 /, 'as the log tells');
+is(get($port, '/open?k=a&l=many')->{status}, 200, 'on_error allow admits it');
+like(logged('/open', 1), qr/status=PASSED source=error name=open limit=- left=- reset=- retry=- /, '  as the log tells');
+is($redis->cli(qw(EXISTS rl:sliding:open:{a})), 0, '  and no log knows of it');
 cmp_ok($nginx->logged(qr/limit "bad": invalid "limit" value "many", expected a whole number/), '==', 1, 'with its cause');
 
 $bed->done;

@@ -151,6 +151,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     kept->previous = context->round;
     context->round = kept;
     context->stageBegin = context->stageEnd = 0;
+    context->fields = location.fields;
     return NGX_OK;
 }
 
@@ -274,10 +275,8 @@ bool takeAnswer(const LocationSettings& location, Context& context) {
     return context.error == StoreError::None ? takeVerdicts(context, Source::Redis) : decideInstead(location, context);
 }
 
-/// All or nothing: the entries of the stages that admitted a request which another stage denies leave their logs.
-/// `end`: where the stage that denied begins, or the round's count.
-void takeBackBefore(Context& context, std::size_t end) {
-    Round& round = *context.round;
+/// The entries of the round's stages before `end` leave their logs.
+void takeBackBefore(Round& round, std::size_t end, std::string_view unique) {
     for (std::size_t begin = 0, next = 0; begin < end; begin = std::max(next, begin + 1)) {
         const Decision& first = round.decisions[begin];
         for (next = begin;
@@ -293,9 +292,22 @@ void takeBackBefore(Context& context, std::size_t end) {
         if (first.source == Source::Local) {
             gWorker->local().takeBack(questions, first.localEntry);
         } else {
-            gWorker->store(*first.settings->log->redis).takeBack(questions, context.uniqueId());
+            gWorker->store(*first.settings->log->redis).takeBack(questions, unique);
         }
     }
+}
+
+/// All or nothing: a request that is denied leaves every log that had admitted it, also those of a location before an
+/// internal redirect. `end`: where the stage that denied begins in the latest round, or that round's count.
+void takeBack(Context& context, std::size_t end) {
+    takeBackBefore(*context.round, end, context.uniqueId());
+    for (Round* round = context.round->previous; round != nullptr; round = round->previous) {
+        if (!round->denied) {
+            takeBackBefore(*round, round->count, context.uniqueId());
+            round->denied = true;
+        }
+    }
+    context.round->denied = true;
 }
 
 // ---- deciding
@@ -384,7 +396,7 @@ ngx_int_t conclude(ngx_http_request_t* request, const LocationSettings& location
         return NGX_DECLINED;
     }
     const bool deniedByLog = outcome.decider->verdict != nullptr;
-    takeBackBefore(context, deniedByLog ? context.stageBegin : context.round->count);
+    takeBack(context, deniedByLog ? context.stageBegin : context.round->count);
     logDenial(request, location, outcome);
     if (location.dryRun) {
         context.status = Status::RejectedDryRun;

@@ -41,6 +41,7 @@ struct Round {
     Decision* decisions;
     Question* questions;
     Verdict* verdicts;
+    bool denied;  // its logs hold nothing of the request
 
     std::span<Decision> all() const { return {decisions, count}; }
 };
@@ -74,6 +75,7 @@ struct Context final : Waiter {
     Status status;
     const Decision* decider;  // what the variables tell of
     bool denied;              // answered with an error: nothing more is asked, and Retry-After is due
+    ngx_uint_t fields;        // a Fields, of the location that asked last: an error page may lie in another
     std::int64_t retryAfter;  // seconds; 0: not to be promised
     ngx_msec_t askedAt;
     ngx_msec_t waited;  // ms, for all stores together

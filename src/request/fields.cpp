@@ -86,22 +86,20 @@ bool setLegacyFields(ngx_http_request_t* request, const Context& context) {
                                   setNumber(request, "X-RateLimit-Reset", secondsUp(verdict->resetMs)));
 }
 
-bool setFields(ngx_http_request_t* request, const Context& context, ngx_uint_t fields) {
-    const auto wants = [fields](Fields which) { return (fields & static_cast<ngx_uint_t>(which)) != 0; };
+bool setFields(ngx_http_request_t* request, const Context& context) {
+    const auto wants = [&](Fields which) { return (context.fields & static_cast<ngx_uint_t>(which)) != 0; };
     return (!wants(Fields::Ietf) || setIetfFields(request, context)) &&
            (!wants(Fields::Legacy) || setLegacyFields(request, context)) &&
-           (fields == static_cast<ngx_uint_t>(Fields::Off) || !context.denied || context.retryAfter == 0 ||
+           (context.fields == static_cast<ngx_uint_t>(Fields::Off) || !context.denied || context.retryAfter == 0 ||
             setNumber(request, "Retry-After", context.retryAfter));
 }
 
 /// nginx calls this once per answer sent, except that a filter's error page comes by again after the first header
 /// was cleared: the context is then found through the pool.
 ngx_int_t onHeader(ngx_http_request_t* request) {
-    const auto* location =
-        static_cast<const LocationSettings*>(ngx_http_get_module_loc_conf(request, ngx_http_sliding_log_module));
-    if (request == request->main && location->fields != static_cast<ngx_uint_t>(Fields::Off)) {
+    if (request == request->main) {
         const Context* context = Context::of(request);
-        if (context != nullptr && context->round != nullptr && !setFields(request, *context, location->fields)) {
+        if (context != nullptr && context->round != nullptr && !setFields(request, *context)) {
             return NGX_ERROR;
         }
     }

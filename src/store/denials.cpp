@@ -53,18 +53,11 @@ void Denials::publish(std::string_view signature, std::size_t hash, std::uint64_
         until = std::max(until, askedMs + static_cast<std::uint64_t>(ms > 0 ? ms - 1 : 0));
     }
     const std::span<Slot> set = setOf(hash);
-    auto taken = std::ranges::find_if(set, [&](const Slot& slot) {
-        return slot.hash == hash && std::string_view(slot.signature, slot.length) == signature;
-    });
-    if (taken == set.end()) {
-        taken = std::ranges::min_element(set, {}, &Slot::until);
-    }
-    Slot& slot = *taken;
-    std::uint32_t before = slot.sequence.load(std::memory_order_relaxed);
-    if ((before & 1) != 0 || !slot.sequence.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
+    Slot* taken = slotOf(signature, hash);
+    Slot& slot = taken != nullptr ? *taken : *std::ranges::min_element(set, {}, &Slot::until);
+    if (!beginWriting(slot)) {
         return;
     }
-    std::atomic_thread_fence(std::memory_order_release);
     slot.length = static_cast<std::uint16_t>(signature.size());
     slot.logs = static_cast<std::uint16_t>(verdicts.size());
     slot.hash = hash;
@@ -78,7 +71,37 @@ void Denials::publish(std::string_view signature, std::size_t hash, std::uint64_
                                                               : at(verdict.retryMs)};
     }
     std::memcpy(slot.signature, signature.data(), signature.size());
-    slot.sequence.store(before + 2, std::memory_order_release);
+    endWriting(slot);
+}
+
+void Denials::forget(std::string_view signature, std::size_t hash) {
+    if (Slot* slot = slotOf(signature, hash); slot != nullptr && beginWriting(*slot)) {
+        slot->until = 0;
+        endWriting(*slot);
+    }
+}
+
+Denials::Slot* Denials::slotOf(std::string_view signature, std::size_t hash) const {
+    const std::span<Slot> set = setOf(hash);
+    const auto found = std::ranges::find_if(set, [&](const Slot& slot) {
+        return slot.hash == hash &&
+               std::string_view(slot.signature, std::min<std::size_t>(slot.length, sizeof slot.signature)) == signature;
+    });
+    return found == set.end() ? nullptr : &*found;
+}
+
+/// False when another worker is writing: it is as well informed.
+bool Denials::beginWriting(Slot& slot) {
+    std::uint32_t before = slot.sequence.load(std::memory_order_relaxed);
+    if ((before & 1) != 0 || !slot.sequence.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
+        return false;
+    }
+    std::atomic_thread_fence(std::memory_order_release);
+    return true;
+}
+
+void Denials::endWriting(Slot& slot) {
+    slot.sequence.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace sliding_log

@@ -37,6 +37,9 @@ class Denials {
     void publish(std::string_view signature, std::size_t hash, std::uint64_t askedMs,
                  std::span<const Verdict> verdicts);
 
+    /// Forgets the denial of that signature: an entry was taken back, there may be room.
+    void forget(std::string_view signature, std::size_t hash);
+
   private:
     static constexpr std::size_t kWays = 4;
 
@@ -58,6 +61,9 @@ class Denials {
     static_assert(sizeof(Slot) == kSlotBytes);
     static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
+    Slot* slotOf(std::string_view signature, std::size_t hash) const;
+    static bool beginWriting(Slot& slot);
+    static void endWriting(Slot& slot);
     std::span<Slot> setOf(std::size_t hash) const { return {slots_ + hash % sets_ * kWays, kWays}; }
 
     Slot* slots_ = nullptr;

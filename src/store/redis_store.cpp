@@ -247,6 +247,8 @@ void RedisStore::appendGroup(Group& group) {
 }
 
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique) {
+    sign(questions);
+    denials_.forget(signature_, hash_);
     if (!canBeAsked()) {
         report(NGX_LOG_ERR, "an admission could not be taken back", "no connection");
         return;
@@ -457,7 +459,7 @@ void RedisStore::connected() {
 void RedisStore::greeted() {
     connectDeadline_.cancel();
     backoff_.reset();
-    if (!trusted_) {
+    if (!trusted_ && recoveries_.allows()) {
         ngx_log_error(NGX_LOG_NOTICE, log_, 0, "sliding_log_redis \"%V\" (%V): connected again", &settings_.name,
                       &settings_.server);
     }

@@ -129,7 +129,8 @@ class RedisStore final : ConnectionOwner, GreetingOwner {
     Timer connectDeadline_;
     Timer reconnect_;
     Timer repeat_;
-    LogThrottle throttle_;
+    LogThrottle throttle_;    // of troubles
+    LogThrottle recoveries_;  // of the lines that tell of their end
 
     Connection connection_;  // last, so that it dies first: it tells the calls
 };

@@ -67,6 +67,17 @@ TEST_F(DenialsTest, StayInTheirMemory) {
     denials.publish("many", 1, 1000, many);
 }
 
+TEST_F(DenialsTest, AreForgotten) {
+    publish("a", 1000, 500);
+    publish("b", 1000, 500);
+    denials.forget("a", std::hash<std::string_view>()("a"));
+    denials.forget("c", std::hash<std::string_view>()("c"));
+    EXPECT_FALSE(isKnown("a", 1000));
+    EXPECT_TRUE(isKnown("b", 1000));
+    publish("a", 1000, 500);
+    EXPECT_TRUE(isKnown("a", 1000));
+}
+
 TEST_F(DenialsTest, OfALimitOfZeroAreTold) {
     const std::array<Verdict, 1> never = {Verdict{0, 1000, Verdict::kNever}};
     denials.publish("zero", 3, 1000, never);

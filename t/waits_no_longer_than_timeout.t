@@ -1,0 +1,79 @@
+# However many stores a request asks, and whatever state they are in, it waits no longer than `timeout` for its
+# decision.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get field many);
+
+my $bed = Testbed->new;
+my %redis = map { $_ => $bed->redis } qw(one two three);
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis one   { server %%ONE%%;   timeout 600ms; connect_timeout 10s; reconnect 50ms 100ms; }
+    sliding_log_redis two   { server %%TWO%%;   timeout 600ms; connect_timeout 10s; reconnect 50ms 100ms; }
+    sliding_log_redis three { server %%THREE%%; timeout 600ms; connect_timeout 10s; reconnect 50ms 100ms; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        add_header X-Latency $sliding_log_latency always;
+        location /one {
+            sliding_log_on_error allow;
+            sliding_log_limit a key=$arg_k limit=5 window=1h store=one;
+            empty_gif;
+        }
+        location /all {
+            sliding_log_limit a key=$arg_k limit=5 window=1h store=one;
+            sliding_log_limit b key=$arg_k limit=5 window=1h store=two;
+            sliding_log_limit c key=$arg_k limit=5 window=1h store=three;
+            location /all/deny  { sliding_log_on_error deny;  empty_gif; }
+            location /all/allow { sliding_log_on_error allow; empty_gif; }
+            location /all/dry   { sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
+        }
+    }
+}
+END
+my @addresses = map { (uc $_ => $redis{$_}->address) } keys %redis;
+
+# Longest of these requests in turn, and their statuses.
+sub ask {
+    my ($nginx, @paths) = @_;
+    my @answers = map { get($nginx->port, "$_?k=$_") } @paths;
+    my ($slowest) = sort { $b <=> $a } map { $_->{time} } @answers;
+    return (join(' ', map { $_->{status} } @answers), $slowest, @answers);
+}
+my $late = 0.6 + 0.5 * slow();    # two timeouts would be 1.2
+
+my $nginx = $bed->nginx($conf, @addresses);
+my ($statuses) = ask($nginx, qw(/all/deny /all/allow /all/dry));
+is($statuses, '200 200 200', 'all well');
+for my $hang ([qw(two)], [qw(one two three)]) {
+    $redis{$_}->pause for @$hang;
+    for my $case (['/all/deny', 503], ['/all/allow', 200], ['/all/dry', 200]) {
+        my ($path, $expected) = @$case;
+        my ($status, $slowest, $answer) = ask($nginx, $path);
+        is($status, $expected, "@$hang: $path");
+        cmp_ok($slowest, '<', $late, '  inside the timeout');
+        cmp_ok(field($answer, 'X-Latency'), '<', $late, '  which $sliding_log_latency tells too');
+    }
+    $redis{$_}->resume for @$hang;
+    ok(wait_until('the stores to answer', 10, sub { (ask($nginx, '/all/deny'))[0] =~ /200|429/ }), '  and back');
+}
+
+# a connection that is being set up, at the start and much longer than the timeout
+$_->pause for values %redis;
+my $new = $bed->nginx($conf, @addresses);
+my ($status, $slowest) = ask($new, '/one');
+is($status, 200, 'at the start: on_error');
+cmp_ok($slowest, '<', $late, '  inside the timeout');
+my @answers = many([map { [$new->port, '/one?k=x'] } 1 .. 20]);
+cmp_ok((sort { $b <=> $a } map { $_->{time} } @answers)[0], '<', $late, '  for many as well');
+$_->resume for values %redis;
+ok(wait_until('the connection', 10, sub { field(get($new->port, '/one?k=y'), 'RateLimit') }), '  and then it is asked');
+
+$bed->done;

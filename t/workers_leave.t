@@ -1,0 +1,88 @@
+# However a worker is told to leave, while requests wait and whatever state Redis is in: it leaves in time, without an
+# alert, and with it its connection to Redis.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get connect_to parse);
+use Time::HiRes qw(time);
+
+my $bed  = Testbed->new;
+my @redis = map { $bed->redis } 1 .. 2;
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+worker_shutdown_timeout %%SHUTDOWN%%;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 20s; reconnect 50ms 200ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { sliding_log_limit leave key=$arg_k limit=1000 window=1h; empty_gif; }
+    }
+}
+END
+sub nginx { return $bed->nginx($conf, REDIS => $redis[0]->address, SHUTDOWN => '1m', @_) }
+sub connections { my ($redis) = @_; return scalar grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)) }
+sub waiting {
+    my ($nginx) = @_;
+    my $socket = connect_to($nginx->port);
+    $socket->syswrite("GET /?k=wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    return $socket;
+}
+sub status { return parse(Testbed::Http::read_all($_[0], 10))->{status} }
+
+# worker_shutdown_timeout ends requests that wait, be it for an answer or for the connection
+my $nginx = nginx(SHUTDOWN => '300ms');
+is(get($nginx->port, '/?k=a')->{status}, 200, 'answered');
+$redis[0]->pause;
+my @waiting = map { waiting($nginx) } 1 .. 20;
+my $begin = time;
+$nginx->reload(gone => 1);
+cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: the old workers leave in time, though requests wait for Redis');
+is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), '  which are dropped');
+@waiting = map { waiting($nginx) } 1 .. 20;    # for the connection: Redis has not answered the new workers' greeting
+$nginx->reload(gone => 1);
+is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), '  as are those that wait for its connection');
+$redis[0]->resume;
+is(get($nginx->port, '/?k=a')->{status}, 200, '  and the new ones are served');
+ok(wait_until('the old connections to be gone', 5, sub { connections($redis[0]) == 2 }), '  no connection is left');
+
+# a reload that names another Redis
+$nginx = nginx();
+my $port = $nginx->port;
+get($port, '/?k=b');
+$nginx->{values}{REDIS} = $redis[1]->address;
+$nginx->configure($conf)->reload(gone => 1);
+is(get($port, '/?k=b')->{status}, 200, 'another Redis after a reload: answered');
+is($redis[1]->cli(qw(ZCARD rl:sliding:leave:{b})), 1, '  by the new one');
+is(connections($redis[0]), 2, '  and the old one is left, but for the other nginx');
+
+# a reload while Redis is down, and one that is refused
+$redis[1]->kill;
+wait_until('the loss to be seen', 5, sub { get($port, '/?k=b')->{status} == 503 });
+$nginx->reload(gone => 1);
+is(get($port, '/?k=b')->{status}, 503, 'reload while Redis is down: on_error decides');
+$redis[1]->start;
+ok(wait_until('Redis to be found', 5, sub { get($port, '/?k=b')->{status} == 200 }), '  until Redis is back');
+my ($worker) = $nginx->workers;
+$nginx->expect_in_log(qr/\[emerg\].*invalid window "never"/);
+$nginx->configure($conf =~ s/window=1h/window=never/r);
+$nginx->signal('HUP');
+ok(wait_until('the refusal', 5, sub { $nginx->logged(qr/invalid window "never"/) }), 'a wrong configuration is refused on reload');
+is(get($port, '/?k=b')->{status}, 200, '  and the old one goes on');
+is(($nginx->workers)[0], $worker, '  in the same workers');
+
+# a fast stop
+$redis[1]->pause;
+@waiting = map { waiting($nginx) } 1 .. 5;
+$nginx->signal('TERM');
+ok($nginx->wait_end(5 * slow()), 'a fast stop while requests wait');
+$redis[1]->resume;
+ok(wait_until('its connections to be gone', 5, sub { connections($redis[1]) == 0 }), '  leaves no connection');
+
+$bed->done;
