@@ -5,10 +5,6 @@ local redis = require 'nginx.redis'
 
 local limiter = {}
 
--- The random part of a member comes from here, since in a script Redis seeds math.random alike at each call, and
--- two requests of one millisecond would be one entry.
-math.randomseed(ngx.now() * 1000 + ngx.worker.pid())
-
 local function fail(what, err)
   ngx.log(ngx.CRIT, what, ': ', err)
   return ngx.exit(500)
@@ -23,8 +19,8 @@ function limiter.check(settings, key)
   end
 
   local reply
-  reply, err = client:evalsha(settings.script, 1, 'rl:peer:{' .. key .. '}', math.floor(ngx.now() * 1000),
-    settings.window, settings.limit, settings.cap, math.random(1000000000))
+  reply, err = client:evalsha(settings.script, 1, settings.prefix .. key .. '}',
+    math.floor(ngx.now() * 1000), settings.window, settings.limit, settings.cap)
   if not reply then
     return fail('evalsha', err)
   end

@@ -1,7 +1,7 @@
 -- The sliding log as it is usually published: the script that the Lua peer runs. Not what this module runs.
 --
 -- KEYS   [1] the log: a ZSET, score = arrival in milliseconds
--- ARGV   now (ms, the caller's clock), window (ms), limit, cap, a random text
+-- ARGV   now (ms, the caller's clock), window (ms), limit, cap
 -- Reply  { admitted (1 or 0), entries }
 
 local key = KEYS[1]
@@ -16,6 +16,6 @@ count = redis.call('ZCARD', key)
 if count >= limit then
   return { 0, count }
 end
-redis.call('ZADD', key, now, now .. ':' .. ARGV[5])
+redis.call('ZADD', key, now, now .. ':' .. math.random(1000000000))
 redis.call('PEXPIRE', key, window + 1000)
 return { 1, count + 1 }

@@ -489,6 +489,7 @@ void RedisStore::disconnected(std::string_view reason) {
     const bool worked = state_ == State::Ready && trusted_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
     state_ = State::Idle;
     if (quitting_ && deadlines_.isEmpty()) {
+        closeWhenUnused();
         return;
     }
     if (worked) {
@@ -511,6 +512,7 @@ void RedisStore::becomeDown(std::string_view reason) {
     while (Group* group = opened_.popFront()) {
         settle(*group, StoreError::Down);
     }
+    closeWhenUnused();
 }
 
 void RedisStore::workerQuits() {

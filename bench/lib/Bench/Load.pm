@@ -1,6 +1,6 @@
 package Bench::Load;
 
-# One pass of wrk: 1 thread, 50 connections. What it does and prints is in load.lua.
+# One wrk of one thread. What it does and prints is in load.lua.
 
 use strict;
 use warnings;
@@ -9,30 +9,46 @@ use FindBin;
 use Testbed;
 use Bench::Machine;
 
-my $passes = 0;
+use constant CONNECTIONS => 50;
 
-# pass(world, port => , path => , keys => , seconds => , kind => load, count or paced): the names and values of
-# load.lua's line, and cpu: the seconds that wrk itself used.
-sub pass {
-    my ($world, %options) = @_;
-    my $output = $world->dir . '/wrk' . ++$passes;
-    my $self   = bless {}, __PACKAGE__;
-    my $before = cpu_of_children();
-    $self->spawn($output, Bench::Machine::pinned('load'), 'wrk', '-t', 1, '-c', 50, '-d', "$options{seconds}s",
-        '--timeout', '2s', '-s', "$FindBin::RealBin/load.lua", "http://127.0.0.1:$options{port}/",
-        '--', $options{path}, $options{keys}, $options{kind});
-    # an interrupted run must not leave it behind
-    my $in_time = eval { $self->wait_end($options{seconds} + 10) };
-    my $error = $@;
-    $self->kill;
-    die $error if $error;
-    my $text = Testbed::Process::slurp($output);
-    unlink $output;
-    my ($line) = $text =~ /^(requests=.*)/m;
-    $in_time && defined $line or die "wrk failed:\n$text";
-    return { $line =~ /(\w+)=(-?\d+)/g, cpu => cpu_of_children() - $before };
+my $count = 0;
+
+# start(world, port => , path => , keys => , seconds => , kind => load, count or paced)
+sub start {
+    my ($class, $world, %options) = @_;
+    my $self = bless { output => $world->dir . '/wrk' . ++$count, seconds => $options{seconds} }, $class;
+    # A time-out that no answer reaches: those to a paused generator take a few seconds, and all shall be seen.
+    my @limits = ('-t', 1, '-c', CONNECTIONS, '-d', "$options{seconds}s", '--timeout', '10s');
+    $self->spawn($self->{output}, Bench::Machine::pinned('load'), 'wrk', @limits, '-s', "$FindBin::RealBin/load.lua",
+        "http://127.0.0.1:$options{port}/", '--', $options{path}, $options{keys}, $options{kind});
+    $world->own($self);
+    return $self;
 }
 
-sub cpu_of_children { my (undef, undef, $user, $system) = times; return $user + $system }
+sub pause  { $_[0]->signal('STOP') }
+sub resume { $_[0]->signal('CONT') }
+
+# Ends it early. INT works only when it meets wrk's main thread, which just after a pause may take more than one.
+sub end {
+    my ($self) = @_;
+    $self->resume;
+    for (1 .. 50) {
+        last if !$self->is_running;
+        $self->signal('INT');
+        $self->wait_end(0.2);
+    }
+    $self->{seconds} = 0;
+    return $self;
+}
+
+# The names and values of load.lua's line, when its time is over.
+sub result {
+    my ($self) = @_;
+    my $in_time = $self->wait_end($self->{seconds} + 10);
+    my $text    = Testbed::Process::slurp($self->{output});
+    my ($line)  = $text =~ /^(requests=.*)/m;
+    $in_time && defined $line or die 'wrk ', ($in_time ? 'failed' : 'did not end'), ":\n$text";
+    return { $line =~ /(\w+)=(-?\d+)/g };
+}
 
 1;

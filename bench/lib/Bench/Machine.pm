@@ -4,20 +4,30 @@ package Bench::Machine;
 
 use strict;
 use warnings;
+use List::Util qw(sum);
 use Testbed::Nginx;
 use Testbed::Process;
 
 *slurp = \&Testbed::Process::slurp;
 
-# Where each part runs. Wandering processes cost a tenth and more from round to round, so all are pinned. The load
-# generator always has a core that nobody else uses: it is not what is measured, and must neither wait for nginx nor
-# push it out. With two cores nginx and Redis share the other one, which costs both the same switches in every
-# variant, and throughput is then that of one core: CPU time per request is the figure to read, not requests/s.
-my %core = do {
+# Where each part runs. A process that wanders from core to core costs more at random, so all are pinned. The load
+# generator has a core to itself: it is not what is measured, and must neither wait for nginx nor push it aside. So on
+# two cores nginx and Redis share the other one. That makes requests/s those of one core, hence CPU time per request is
+# the figure to read; it was the same for the Lua peer when Redis shared with the load generator instead, and a tenth
+# more for this module, which then sends fewer calls at once.
+my %core;
+
+# layout() chooses; layout('0,1,1') sets the cores of nginx, Redis and the load generator.
+sub layout {
+    my ($wish) = @_;
     my @cores = allowed_cores();
-    my ($nginx, $redis, $load) = @cores >= 3 ? @cores[0, 1, 2] : @cores == 2 ? @cores[0, 0, 1] : @cores[0, 0, 0];
-    (nginx => $nginx, redis => $redis, load => $load);
-};
+    @core{qw(nginx redis load)} =
+          $wish       ? split(/,/, $wish)
+        : @cores >= 3 ? @cores[0, 1, 2]
+        : @cores == 2 ? @cores[0, 0, 1]
+        :               @cores[0, 0, 0];
+    return;
+}
 
 # The cores this process may use, which in a container may be fewer than the machine has.
 sub allowed_cores {
@@ -38,22 +48,20 @@ sub pinned { my ($part) = @_; return ('taskset', '-c', $core{$part}) }
 # CPU time of a process in nanoseconds, user and system, all its threads (Redis has some).
 sub cpu_ns {
     my ($pid) = @_;
-    my $sum = 0;
-    for my $file (glob "/proc/$pid/task/*/schedstat") {
-        $sum += (split ' ', slurp($file))[0] // 0;
-    }
-    $sum or die "process $pid is gone, or this kernel has no /proc/PID/schedstat\n";
-    return $sum;
+    my @files = glob "/proc/$pid/task/*/schedstat" or die "process $pid is gone, or /proc has no schedstat\n";
+    return sum(map { (split ' ', slurp($_))[0] // 0 } @files);
 }
 
-# Starts to count. The code it returns stops, and gives the seconds of CPU time that each named process used, and:
+# Starts to count. The code it returns stops, and gives the seconds of CPU time that each named group of processes
+# used, and:
 #   machine    what all processes of the machine used, and what its hypervisor took away
 #   available  what there was
 sub stopwatch {
-    my (%pid) = @_;
-    my %before = (ticks(), map { $_ => cpu_ns($pid{$_}) / 1e9 } keys %pid);
+    my (%pids) = @_;
+    my $now = sub { (ticks(), map { $_ => sum(map { cpu_ns($_) / 1e9 } @{ $pids{$_} }) } keys %pids) };
+    my %before = $now->();
     return sub {
-        my %after = (ticks(), map { $_ => cpu_ns($pid{$_}) / 1e9 } keys %pid);
+        my %after = $now->();
         return map { $_ => $after{$_} - $before{$_} } keys %after;
     };
 }

@@ -1,16 +1,17 @@
 package Bench::Requests;
 
-# The first table: what one request costs, by variant. All variants take turns in every round, so that a machine
-# that gets slower or faster meanwhile does so for all; what is printed are medians of the rounds.
+# The first table: what one request costs, by variant.
 
 use strict;
 use warnings;
 use FindBin;
-use List::Util qw(max min);
+use List::Util qw(max min sum);
+use Time::HiRes qw(sleep);
 
+use Testbed::Http;
 use Bench::Load;
 use Bench::Machine;
-use Bench::Table qw(median);
+use Bench::Table qw(median quantile);
 use Bench::Variants;
 
 # error_log crit: no limiter may spend its time on a line per denial.
@@ -24,6 +25,7 @@ http {
     access_log off;
     error_log %%DIR%%/error.log crit;
     keepalive_requests 1000000000;
+    keepalive_timeout 1h;
     %%VARIANT_HTTP%%
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -31,6 +33,7 @@ http {
             %%VARIANT_LOCATION%%
             empty_gif;
         }
+        location = /served { stub_status; }
     }
 }
 END
@@ -40,74 +43,139 @@ sub table {
     my @chosen = grep { $_->{name} =~ /$options{only}/ } Bench::Variants::all($options{window});
     @chosen or die "no variant matches $options{only}\n";
     my $script = $world->redis->cli('SCRIPT', 'LOAD', Testbed::Process::slurp("$FindBin::RealBin/peer/original.lua"));
-    my @running = map { start($world, $_, $script) } @chosen;
+    my $number   = 0;
+    my @variants = map { start($world, $_, NAME => 'bench' . ++$number, SCRIPT => $script) } @chosen;
 
-    print 'load     1 thread, 50 connections, ', Bench::Variants::KEYS, " keys or one, window $options{window}; ",
-        "$options{rounds} rounds of $options{seconds} s, in turn\n";
-    for my $round (1 .. $options{rounds}) {
-        for my $variant (@running) {
-            print STDERR sprintf "\rround %d of %d: %-40s", $round, $options{rounds}, $variant->{name} if -t STDERR;
-            push @{ $variant->{rounds} }, measure($world, $variant, $options{seconds});
-        }
-    }
-    print STDERR "\r", ' ' x 60, "\r" if -t STDERR;
-    show(@running);
+    printf "load     %d connections, %d keys or one, window %s\n", Bench::Load::CONNECTIONS, Bench::Variants::KEYS,
+        $options{window};
+    count_answers($world, @variants);
+    measure_cpu($world, $options{turns}, @variants);
+    measure_latency($world, $options{rounds}, @variants);
+    progress('');
+    show(@variants);
     return;
 }
 
 # Each variant has an nginx of its own, with only the modules it needs.
 sub start {
-    my ($world, $variant, $script) = @_;
+    my ($world, $variant, %fill) = @_;
     my $redis = $world->redis;
-    my %fill  = (REDIS => $redis->address, REDISPORT => $redis->port, SCRIPT => $script);
+    %fill = (%fill, REDIS => $redis->address, REDISPORT => $redis->port);
     my %lines = map { $_ => ($variant->{$_} // '') =~ s/%%(\w+)%%/$fill{$1}/gr } qw(http location);
+    my @load  = map { 'load_module ' . Bench::Machine::nginx_module($_) . ';' } @{ $variant->{load} // [] };
     my $nginx = $world->nginx(
         $conf,
         MODULE           => $variant->{family} eq 'module',
-        LOAD             => join("\n", map { 'load_module ' . Bench::Machine::nginx_module($_) . ';' } @{ $variant->{load} // [] }),
+        LOAD             => join("\n", @load),
         VARIANT_HTTP     => $lines{http},
         VARIANT_LOCATION => $lines{location},
     );
     my @workers = $nginx->workers;
     @workers == 1 or die "$variant->{name}: " . @workers . " workers\n";
-    return { %$variant, nginx => $nginx, worker => $workers[0], rounds => [] };
+    return { %$variant, nginx => $nginx, worker => $workers[0], rounds => [], turns => [] };
 }
 
-# One turn of one variant, from an empty Redis: a second to warm up, in which every status is counted; the measured
-# pass, at full load; and a second at about the same modest rate for all, since at full load a slower variant's
+sub load {
+    my ($world, $variant, $kind, $seconds) = @_;
+    return Bench::Load->start($world, port => $variant->{nginx}->port, path => '/bench',
+        keys => Bench::Variants::keys_of($variant), kind => $kind, seconds => $seconds);
+}
+
+# Warms up, and counts every status, which is too much work for the load generator while something is measured.
+sub count_answers {
+    my ($world, @variants) = @_;
+    for my $variant (@variants) {
+        progress("answers: $variant->{name}");
+        my $result = load($world, $variant, 'count', 1)->result;
+        check($variant, $result);
+        $variant->{$_} = 100 * $result->{$_} / $result->{requests} for qw(passed denied);
+    }
+    return;
+}
+
+# CPU time. Virtual machines share cores, and their speed may halve and double from one second to the next, unseen.
+# So the variants take turns of a tenth of a second, by pausing the load generators of all others, and only what lies
+# side by side is compared. A turn's requests are nginx's own count.
+use constant TURN => 0.1;
+
+sub measure_cpu {
+    my ($world, $turns, @variants) = @_;
+    for my $variant (@variants) {
+        $variant->{load} = load($world, $variant, 'load', 24 * 3600);
+        Testbed::wait_until('wrk to connect', 10, sub { (status($variant))[0] > Bench::Load::CONNECTIONS })
+            or die "$variant->{name}: no load\n";
+        $variant->{load}->pause;
+    }
+    my @ours  = ($$, $world->redis->pid, map { ($_->{worker}, $_->{load}->pid) } @variants);
+    my $whole = Bench::Machine::stopwatch(ours => \@ours);
+    for my $turn (1 .. $turns) {
+        progress("CPU: turn $turn of $turns");
+        for my $variant (@variants) {
+            push @{ $variant->{turns} }, turn($world, $variant);
+        }
+    }
+    my %used = $whole->();
+    $variants[0]{others} = 100 * ($used{machine} - $used{ours}) / $used{available};
+    for my $variant (@variants) {
+        check($variant, $variant->{load}->end->result);
+    }
+    return;
+}
+
+sub turn {
+    my ($world, $variant) = @_;
+    # a machine with other things to do may not let the load generator run in its turn
+    for (1 .. 20) {
+        my (undef, $before) = status($variant);
+        my $watch  = Bench::Machine::stopwatch(nginx => [$variant->{worker}], redis => [$world->redis->pid]);
+        $variant->{load}->resume;
+        sleep TURN;
+        $variant->{load}->pause;
+        sleep 0.005;    # what is under way comes to its end
+        my %used = $watch->();
+        my (undef, $after) = status($variant);
+        my $requests = $after - $before - 1;
+        next if $requests < 100;
+        my ($nginx, $redis) = map { $_ / $requests * 1e6 } @used{qw(nginx redis)};
+        return { nginx => $nginx, redis => $redis, sum => $nginx + $redis };
+    }
+    die "$variant->{name}: hardly any request is answered\n", $variant->{nginx}->log_tail, "\n";
+}
+
+# (open connections, requests begun), those of this question included.
+sub status {
+    my ($variant) = @_;
+    my $body = Testbed::Http::get($variant->{nginx}->port, '/served')->{body};
+    $body =~ /connections: (\d+).*?(\d+)\s+Reading/s or die "$variant->{name}: no stub_status\n";
+    return ($1, $2);
+}
+
+# Throughput and latency, at full load and at about the same modest rate for all: at full load a slower variant's
 # latency says no more than its throughput.
-sub measure {
-    my ($world, $variant, $seconds) = @_;
+sub measure_latency {
+    my ($world, $rounds, @variants) = @_;
     my $redis = $world->redis;
-    my @to = (port => $variant->{nginx}->port, path => '/bench', keys => Bench::Variants::keys_of($variant));
-    $redis->cli('FLUSHALL', 'SYNC');
-    my $count = Bench::Load::pass($world, @to, seconds => 1, kind => 'count');
-
-    $redis->cli('CONFIG', 'RESETSTAT');
-    my $cpu  = Bench::Machine::stopwatch(nginx => $variant->{worker}, redis => $redis->pid);
-    my $load = Bench::Load::pass($world, @to, seconds => $seconds, kind => 'load');
-    my %used = $cpu->();
-    my ($calls, $commands) = redis_commands($redis);
-
-    my $paced = Bench::Load::pass($world, @to, seconds => 1, kind => 'paced');
-    check($variant, $count, $load, $paced);
-    my $requests = $load->{requests};
-    return {
-        rate     => $requests / $load->{microseconds} * 1e6,
-        p50      => $load->{p50} / 1000,
-        p99      => $load->{p99} / 1000,
-        pace     => $paced->{requests} / $paced->{microseconds} * 1e6,
-        paced50  => $paced->{p50} / 1000,
-        paced99  => $paced->{p99} / 1000,
-        nginx    => $used{nginx} / $requests * 1e6,
-        redis    => $used{redis} / $requests * 1e6,
-        sum      => ($used{nginx} + $used{redis}) / $requests * 1e6,
-        calls    => $calls / $requests,
-        commands => $commands / $requests,
-        passed   => 100 * $count->{passed} / $count->{requests},
-        denied   => 100 * $count->{denied} / $count->{requests},
-        others   => 100 * ($used{machine} - $used{nginx} - $used{redis} - $load->{cpu}) / $used{available},
-    };
+    for my $round (1 .. $rounds) {
+        for my $variant (@variants) {
+            progress("latency: round $round of $rounds, $variant->{name}");
+            $redis->cli('CONFIG', 'RESETSTAT');
+            my $load = load($world, $variant, 'load', 1)->result;
+            my ($calls, $commands) = redis_commands($redis);
+            my $paced = load($world, $variant, 'paced', 1)->result;
+            check($variant, $_) for $load, $paced;
+            push @{ $variant->{rounds} }, {
+                rate     => $load->{requests} / $load->{microseconds} * 1e6,
+                p50      => $load->{p50} / 1000,
+                p99      => $load->{p99} / 1000,
+                calls    => $calls / $load->{requests},
+                commands => $commands / $load->{requests},
+                pace     => $paced->{requests} / $paced->{microseconds} * 1e6,
+                paced50  => $paced->{p50} / 1000,
+                paced99  => $paced->{p99} / 1000,
+            };
+        }
+    }
+    return;
 }
 
 # (calls of scripts, all commands) since RESETSTAT; all includes those that scripts call.
@@ -125,18 +193,16 @@ sub redis_commands {
 
 # A fast answer that is the wrong one must not end up in a table.
 sub check {
-    my ($variant, @passes) = @_;
-    my $denied = $variant->{kind} eq 'denied';
-    for my $pass (@passes) {
-        my $admitted = $pass->{requests} - $pass->{refused};
-        next if $pass->{requests}
-            && !$pass->{broken}
-            && !$pass->{other}
-            && ($denied ? $admitted <= 0.01 * $pass->{requests} : $pass->{refused} == 0);
-        die "\n$variant->{name}: expected ", ($denied ? '429' : '2xx'), ' only, saw ',
-            join(' ', map { "$_=$pass->{$_}" } sort keys %$pass), "\n", $variant->{nginx}->log_tail, "\n";
-    }
-    return;
+    my ($variant, $result) = @_;
+    my $denied   = $variant->{kind} eq 'denied';
+    my $admitted = $result->{requests} - $result->{refused};
+    return
+        if $result->{requests}
+        && !$result->{broken}
+        && !$result->{other}
+        && ($denied ? $admitted <= 0.01 * $result->{requests} : $result->{refused} == 0);
+    die "\n$variant->{name}: expected ", ($denied ? '429' : '2xx'), ' only, saw ',
+        join(' ', map { "$_=$result->{$_}" } sort keys %$result), "\n", $variant->{nginx}->log_tail, "\n";
 }
 
 my @columns = (
@@ -148,7 +214,7 @@ my @columns = (
     ['CPU us per request',  'nginx',     sub { sprintf '%.1f', $_{nginx} }],
     ['',                    'Redis',     sub { $_{commands} ? sprintf '%.1f', $_{redis} : '' }],
     ['',                    'sum',       sub { sprintf '%.1f', $_{sum} }],
-    ['',                    'min-max',   sub { sprintf '%.1f-%.1f', $_{least}, $_{most} }],
+    ['',                    'quartiles', sub { sprintf '%.1f-%.1f', $_{lower}, $_{upper} }],
     ['Redis per request',   'calls',     sub { $_{commands} ? sprintf '%.3f', $_{calls} : '' }],
     ['',                    'commands',  sub { $_{commands} ? sprintf '%.2f', $_{commands} : '' }],
     ['answers %',           '2xx',       sub { sprintf '%.1f', $_{passed} }],
@@ -159,34 +225,51 @@ my @columns = (
 
 sub show {
     my (@variants) = @_;
-    my (@rows, @others, @pace);
+    my (@rows, @pace);
     for my $variant (@variants) {
-        my @rounds = @{ $variant->{rounds} };
-        local %_ = map { my $what = $_; $what => median(map { $_->{$what} } @rounds) } keys %{ $rounds[0] };
-        $_{least}     = min(map { $_->{sum} } @rounds);
-        $_{most}      = max(map { $_->{sum} } @rounds);
-        $_{lua}       = ratio($variant, 'lua',       @variants);
-        $_{limit_req} = ratio($variant, 'limit_req', @variants);
+        my @sums = map { $_->{sum} } @{ $variant->{turns} };
+        local %_ = (
+            medians(@{ $variant->{turns} }),
+            medians(@{ $variant->{rounds} }),
+            lower     => quantile(0.25, @sums),
+            upper     => quantile(0.75, @sums),
+            passed    => $variant->{passed},
+            denied    => $variant->{denied},
+            lua       => ratio($variant, 'lua',       @variants),
+            limit_req => ratio($variant, 'limit_req', @variants),
+        );
         push @rows, [$variant->{name}, map { $_->[2]->() } @columns];
-        push @others, $_{others};
-        push @pace,   $_{pace};
+        push @pace, $_{pace};
     }
-    print "\n", Bench::Table::text([['', ''], @columns], @rows);
-    print "\nEach row: medians of the rounds; min-max: of the sum. calls: EVALSHA; commands: also those inside scripts.\n";
-    printf "paced: all variants at %.0f to %.0f req/s. Ratios: to the row of the same kind.\n", min(@pace), max(@pace);
-    printf "While this was measured, others used up to %.0f %% of the machine%s\n", max(0, @others),
-        max(@others) > 5 ? ': the figures are disturbed, run it again when the machine is idle.' : '.';
+    my $others = max(0, $variants[0]{others});
+    printf "\n%s\n", Bench::Table::text([['', ''], @columns], @rows);
+    printf "CPU: user and system, medians of %d turns of %g s, ratios turn by turn, to the row of the same kind.\n",
+        scalar @{ $variants[0]{turns} }, TURN;
+    printf "calls: EVALSHA; commands: also those inside scripts. Paced: all variants at %.0f to %.0f req/s.\n",
+        min(@pace), max(@pace);
+    printf "Meanwhile others used %.0f %% of the machine%s\n", $others,
+        $others > 5 ? ': the figures are disturbed, run it again when the machine is idle.' : '.';
     return;
 }
 
-# The CPU of a variant in units of the family's variant of the same kind (limit_req knows no hot keys): the median of
-# the rounds' ratios, since what disturbs a round disturbs both.
+sub medians {
+    my (@samples) = @_;
+    return map { my $what = $_; $what => median(map { $_->{$what} } @samples) } keys %{ $samples[0] };
+}
+
+# The CPU of a variant in units of the family's variant of the same kind (limit_req knows no hot keys).
 sub ratio {
     my ($variant, $family, @variants) = @_;
     my $kind = $family eq 'limit_req' && $variant->{kind} eq 'hot' ? 'keys' : $variant->{kind};
     my ($unit) = grep { $_->{family} eq $family && $_->{kind} eq $kind } @variants or return '';
-    my @ratios = map { $variant->{rounds}[$_]{sum} / $unit->{rounds}[$_]{sum} } 0 .. $#{ $unit->{rounds} };
+    my @ratios = map { $variant->{turns}[$_]{sum} / $unit->{turns}[$_]{sum} } 0 .. $#{ $unit->{turns} };
     return sprintf '%.2f', median(@ratios);
+}
+
+sub progress {
+    my ($text) = @_;
+    printf STDERR "\r%-60s%s", $text, $text eq '' ? "\r" : '' if -t STDERR;
+    return;
 }
 
 1;

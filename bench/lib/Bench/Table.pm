@@ -7,12 +7,17 @@ use warnings;
 use Exporter 'import';
 use List::Util qw(max);
 
-our @EXPORT_OK = qw(median);
+our @EXPORT_OK = qw(median quantile);
 
-sub median {
-    my @sorted = sort { $a <=> $b } @_;
-    my $middle = int(@sorted / 2);
-    return @sorted % 2 ? $sorted[$middle] : ($sorted[$middle - 1] + $sorted[$middle]) / 2;
+sub median { return quantile(0.5, @_) }
+
+sub quantile {
+    my ($share, @values) = @_;
+    my @sorted = sort { $a <=> $b } @values;
+    my $place  = $share * $#sorted;
+    my $below  = int $place;
+    return $sorted[$below] if $below == $#sorted;
+    return $sorted[$below] + ($place - $below) * ($sorted[$below + 1] - $sorted[$below]);
 }
 
 # text([[group, name, ...], ...], [cell, ...], ...): columns as wide as they need be, the first one to the left, all
@@ -31,7 +36,8 @@ sub text {
     }
     my $line = sub {
         my ($first, @others) = @_;
-        my $text = join '  ', sprintf('%-*s', $width[0], $first), map { sprintf '%*s', $width[$_ + 1], $others[$_] } 0 .. $#others;
+        my @right = map { sprintf '%*s', $width[$_ + 1], $others[$_] } 0 .. $#others;
+        my $text  = join '  ', sprintf('%-*s', $width[0], $first), @right;
         return $text =~ s/ +\z//r . "\n";
     };
     return join '', "$groups\n", $line->(map { $_->[1] } @$columns), map { $line->(@$_) } @rows;

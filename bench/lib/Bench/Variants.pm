@@ -16,7 +16,8 @@ use constant PLENTY => 10_000_000;
 #   kind      keys (KEYS keys, admitted), hot (one key, admitted) or denied (one key, denied)
 #   family    '', limit_req, lua or module (which loads ours): rows of the first two are others' units
 #   load      other modules it needs
-#   http      lines of the http block; %%REDIS%% is host:port, %%REDISPORT%% the port, %%SCRIPT%% the peer's script
+#   http      lines of the http block; %%REDIS%% is host:port, %%REDISPORT%% the port, %%SCRIPT%% the peer's script,
+#             %%NAME%% the variant's own name for its limit
 #   location  lines of the location, the same
 # Its answers shall be 2xx always; or, when denied, 429 but for one in a hundred.
 sub all {
@@ -32,6 +33,8 @@ sub all {
         module("log, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('log, hot key',    'hot',    "limit=$plenty window=$window"),
         module('log, denied',     'denied', 'limit=1 window=1h'),
+        module("local, $keys keys", 'keys',   "store=local limit=$plenty window=$window"),
+        module('local, denied',     'denied', 'store=local limit=1 window=1h'),
     );
 }
 
@@ -61,7 +64,10 @@ sub lua_peer {
 lua_package_path "$FindBin::RealBin/peer/?.lua;;";
 init_by_lua_block {
     limiter  = require "limiter"
-    settings = { port = %%REDISPORT%%, script = "%%SCRIPT%%", window = $milliseconds, limit = $limit, cap = $cap }
+    settings = {
+        port = %%REDISPORT%%, script = "%%SCRIPT%%", prefix = "rl:%%NAME%%:{",
+        window = $milliseconds, limit = $limit, cap = $cap,
+    }
 }
 END
         location => 'access_by_lua_block { limiter.check(settings, ngx.var.arg_k) }',
@@ -75,7 +81,7 @@ sub module {
         kind     => $kind,
         family   => 'module',
         http     => 'sliding_log_redis { server %%REDIS%%; }',
-        location => "sliding_log_limit bench key=\$arg_k $parameters;",
+        location => "sliding_log_limit %%NAME%% key=\$arg_k $parameters;",
     };
 }
 

@@ -4,20 +4,22 @@ package Bench::World;
 
 use strict;
 use warnings;
+use File::Copy qw(copy);
+use FindBin;
 use Testbed;
 use Bench::Machine;
 
 sub new {
     my ($class) = @_;
-    my $self = bless { bed => Testbed->new, nginx => [] }, $class;
-    # the harness turns INT and TERM into an exception, which run catches and then comes to end()
+    my $self = bless { bed => Testbed->new, nginx => [], others => [] }, $class;
+    # the harness turns INT and TERM into an exception, which run catches, and then comes to end()
     $SIG{HUP} = $SIG{INT};
     return $self;
 }
 
 sub dir { return $_[0]{bed}->dir }
 
-# The one Redis of the run, without persistence, on its core.
+# The one Redis of the run, without persistence.
 sub redis {
     my ($self) = @_;
     return $self->{redis} if $self->{redis};
@@ -26,21 +28,32 @@ sub redis {
     return $self->{redis} = $redis;
 }
 
-# An nginx of one worker, listening on %%PORT%%, with the module only where it is asked for: a loaded module is in
-# every request's way, even unused.
+# An nginx, with this module only where MODULE is true: a loaded module is in every request's way, even unused.
 sub nginx {
     my ($self, $conf, %options) = @_;
-    my $with_module = delete $options{MODULE};
-    local $ENV{TEST_NGINX_MODULE} = '' unless $with_module;
+    local $ENV{TEST_NGINX_MODULE} = delete $options{MODULE} ? $self->module : '';
     my $nginx = $self->{bed}->nginx($conf, %options);
     push @{ $self->{nginx} }, $nginx;
     Bench::Machine::pin($_, 'nginx') for $nginx->pid, $nginx->workers;
     return $nginx;
 }
 
-# Ends nginx by its master, for a killed master would leave its worker behind.
+# A copy of the module: a build meanwhile must not pull it from under nginx.
+sub module {
+    my ($self) = @_;
+    my $file = "$FindBin::RealBin/../build/ngx_http_sliding_log_module.so";
+    my $copy = $self->dir . '/module.so';
+    -e $copy or copy($file, $copy) or die "bench: $file: $!; run ./build.sh first\n";
+    return $copy;
+}
+
+# A process that must not outlive the run.
+sub own { my ($self, $process) = @_; push @{ $self->{others} }, $process; return }
+
 sub end {
     my ($self) = @_;
+    $_->kill for @{ $self->{others} };
+    # by its master, for a killed master would leave its workers behind
     $_->signal('TERM') for grep { $_->is_running } @{ $self->{nginx} };
     $_->wait_end(5) for @{ $self->{nginx} };
     $self->{redis}->kill if $self->{redis};
