@@ -82,7 +82,7 @@ sanitize() {
 fetch_nginx_sources() {
     local tree=$1 apt=$out/apt
     rm -rf "$apt"
-    mkdir -p "$apt/sources.list.d" "$apt/lists/partial" "$apt/work"
+    mkdir -p "$apt/sources.list.d" "$apt/lists/partial" "$apt/unpacked"
     local list
     for list in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
         [ -f "$list" ] && sed -E 's/^Types:.*/Types: deb-src/; s/^deb /deb-src /' "$list" \
@@ -91,8 +91,8 @@ fetch_nginx_sources() {
     local options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$apt/sources.list.d"
         -o Dir::State::Lists="$apt/lists" -o APT::Sandbox::User=)
     apt-get update -qq "${options[@]}"
-    (cd "$apt/work" && apt-get source -qq "${options[@]}" nginx >/dev/null)
-    mv "$apt"/work/nginx-*/ "$tree"
+    (cd "$apt/unpacked" && apt-get source -qq "${options[@]}" nginx >/dev/null)
+    mv "$apt"/unpacked/nginx-*/ "$tree"
 }
 
 case ${1:-build} in
