@@ -91,7 +91,12 @@ fetch_nginx_sources() {
     local options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$apt/sources.list.d"
         -o Dir::State::Lists="$apt/lists" -o APT::Sandbox::User=)
     apt-get update -qq "${options[@]}"
-    (cd "$apt/unpacked" && apt-get source -qq "${options[@]}" nginx >/dev/null)
+    # an archive's list may name a version that its pool has no more, or not yet: any of the release's will do
+    local version
+    for version in $(apt-cache "${options[@]}" showsrc nginx | sed -n 's/^Version: //p' | sort -rV); do
+        (cd "$apt/unpacked" && apt-get source -qq "${options[@]}" nginx="$version" >/dev/null) && break
+        rm -rf "$apt/unpacked" && mkdir "$apt/unpacked"
+    done
     mv "$apt"/unpacked/nginx-*/ "$tree"
 }
 
