@@ -89,7 +89,8 @@ sub start {
     my @ports = values %{ $self->{ports} };
     Testbed::wait_until('nginx to listen', 15, sub {
         return 'died' unless $self->is_running;
-        return !grep { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $_) } @ports;
+        # the master listens before it has workers
+        return $self->workers && !grep { !IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $_) } @ports;
     });
     $self->is_running or die "nginx did not start\n" . Testbed::Process::slurp("$self->{dir}/output") . $self->log_tail;
     return $self;
