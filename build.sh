@@ -45,7 +45,7 @@ build() {
     . "$sources/conf_flags" # of Debian's own nginx: a dynamic module must be built with the same
     configured "$tree" "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2' --add-dynamic-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" modules
-    cp "$tree/objs/$module.so" "$out/"
+    install -m 644 "$tree/objs/$module.so" "$out/" # a new file: an nginx may have the old one loaded
     echo "built build/$module.so" >&2
 }
 

@@ -512,7 +512,9 @@ void RedisStore::becomeDown(std::string_view reason) {
     while (Group* group = opened_.popFront()) {
         settle(*group, StoreError::Down);
     }
-    closeWhenUnused();
+    if (deadlines_.isEmpty()) {
+        deadline_.cancel();  // without a socket nobody tells of a quit, which the timer would hold up
+    }
 }
 
 void RedisStore::workerQuits() {
