@@ -1,10 +1,13 @@
-// One EVALSHA on its way.
+// One EVALSHA on its way, and how it is written.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "limit/verdict.hpp"
 #include "redis/connection.hpp"
 #include "redis/scripts.hpp"
 #include "store/group.hpp"
@@ -12,21 +15,46 @@
 
 namespace sliding_log {
 
-class RedisStore;
+class Node;
 struct Queued;
 
 /// A call knows groups, never a request. It lives in its store and is used again when its reply has come.
 struct Call final : ReplyTarget, ListHook<Queued> {
-    explicit Call(RedisStore& owner) : store(owner) {}
-
     void replied(const redisReply* reply) override;
 
-    RedisStore& store;
+    /// True when somebody waits for what it says.
+    bool isWaitedFor() const;
+    bool isUndo() const { return groups.empty(); }
+
+    Node* node = nullptr;  // it was last sent to
     Script script = Script::SlidingLog;
     std::string command;         // as sent, kept for a repetition
     std::vector<Group*> groups;  // in the order of the reply; none for an undo
     std::uint64_t sequence = 0;  // of its latest sending on the connection
     unsigned repetitions = 0;
+};
+
+/// Writes the commands of calls, one call at a time: begin(), add() what hasRoomFor() takes, finish().
+class CallWriter {
+  public:
+    void begin(Call& call, Script script);
+    bool hasRoomFor(const Group& group) const;
+
+    /// The group has a request that waits.
+    void add(Group& group);
+
+    /// `now` stamps the requests: milliseconds, or "" for the server's clock.
+    void finish(std::string_view now);
+
+    /// A whole call: takes back what these questions logged under that unique name.
+    static void writeUndo(Call& call, std::span<const Question> questions, std::string_view unique);
+
+  private:
+    Call* call_ = nullptr;
+    std::string keys_;  // both keep their memory
+    std::string arguments_;
+    std::size_t keyCount_ = 0;
+    std::size_t argumentCount_ = 0;
 };
 
 }  // namespace sliding_log

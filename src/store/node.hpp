@@ -1,0 +1,133 @@
+// One Redis server, seen from one worker: its connection, how well it is, and the calls on their way to it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "conf/settings.hpp"
+#include "redis/backoff.hpp"
+#include "redis/connection.hpp"
+#include "redis/greeting.hpp"
+#include "redis/store_error.hpp"
+#include "redis/timer.hpp"
+#include "store/call.hpp"
+#include "store/store_log.hpp"
+
+namespace sliding_log {
+
+class Node;
+
+class NodeOwner {
+  public:
+    /// The call's reply, maybe an error reply, but none that a repetition may mend. The call is the owner's again.
+    virtual void answered(Call& call, const redisReply& reply) = 0;
+
+    /// The call comes to nothing, and is the owner's again.
+    virtual void failed(Call& call, StoreError error) = 0;
+
+    /// Calls leave at once from now on.
+    virtual void nodeReady(Node& node) = 0;
+
+    /// No call can be sent for a while, and those that waited for the connection have failed.
+    virtual void nodeDown(Node& node) = 0;
+
+    /// The worker was told to quit; said again when a connection is gone while it does.
+    virtual void workerQuits() = 0;
+
+    /// True when the worker quits and nobody waits for an answer: a lost connection is not made again.
+    virtual bool isLeaving() const = 0;
+
+  protected:
+    ~NodeOwner() = default;
+};
+
+/// Life: Idle -> Connecting -> Ready; Down after a failure, until the back-off timer connects again. While the
+/// server is taken to be well (at start, and when it closed a connection that had worked) calls wait for the
+/// connection inside their deadline; after a failure they are refused at once until a connect succeeds.
+class Node final : ConnectionOwner, GreetingOwner {
+  public:
+    /// `name`: for messages.
+    Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
+         std::vector<Endpoint> endpoints);
+    ~Node();
+    Node(const Node&) = delete;
+    Node& operator=(const Node&) = delete;
+
+    void connect();
+
+    /// True when a call given now is sent now, or as soon as the server is connected, which it is expected to be.
+    bool canBeAsked();
+    bool isReady() const { return state_ == State::Ready; }
+
+    /// Sends the call, or keeps it until there is a connection; the owner is told of its end. Its memory is the
+    /// owner's, who leaves it alone until then.
+    void send(Call& call);
+
+    /// A request that was asked at `askedAt` got no answer in time.
+    void timedOut(ngx_msec_t askedAt);
+
+    /// Gives the connection up after several timeouts in a row; until a connect succeeds nothing waits for it.
+    void giveUpIfSilent();
+
+    /// Closes the connection when no reply is owed.
+    void closeIfUnused();
+
+    /// Groups to be sent in its next calls: the owner's.
+    List<Group, Opened>& groups() { return groups_; }
+
+    std::string_view name() const { return name_; }
+
+  private:
+    friend struct Call;
+    enum class State { Idle, Connecting, Ready, Down };
+
+    /// Takes the replies to SCRIPT LOAD after a NOSCRIPT.
+    struct ScriptsReloaded final : ReplyTarget {
+        explicit ScriptsReloaded(Node& owner) : node(owner) {}
+        void replied(const redisReply* reply) override;
+        Node& node;
+    };
+
+    void connected() override;
+    void disconnected(std::string_view reason) override;
+    void workerQuits() override { owner_.workerQuits(); }
+    void greeted() override;
+    void greetingRefused(std::string_view reason) override { connection_.close(reason); }
+    void evictionUnsafe(std::string_view policy) override { log_.evictionUnsafe(name_, policy); }
+
+    void replied(Call& call, const redisReply* reply);
+    void becomeDown(std::string_view reason);
+    void repeatWithScript(Call& call);
+    void repeatSoon(Call& call);
+    void repeatQueued();
+
+    NodeOwner& owner_;
+    StoreLog& log_;
+    const RedisSettings& settings_;
+    std::string name_;
+    std::vector<Endpoint> endpoints_;
+    std::size_t endpoint_ = 0;
+    Greeting greeting_;
+    ScriptsReloaded scriptsReloaded_{*this};
+    Backoff backoff_;
+    State state_ = State::Idle;
+    bool trusted_ = true;  // the server was well when last seen
+    ngx_msec_t readySince_ = 0;
+
+    List<Group, Opened> groups_;
+    List<Call, Queued> queued_;  // to be sent when there is a connection, or again in a moment
+    std::uint64_t sent_ = 0;
+    std::uint64_t scriptsSent_ = 0;  // value of sent_ when the scripts were last loaded
+    unsigned timeouts_ = 0;          // in a row, no answer between them
+    ngx_msec_t silentSince_ = 0;     // when the first of them was asked
+
+    Timer connectDeadline_;
+    Timer reconnect_;
+    Timer repeat_;
+
+    Connection connection_;  // last, so that it dies first: it tells the calls
+};
+
+}  // namespace sliding_log
