@@ -119,8 +119,18 @@ my @wrong_blocks = (
     ['sliding_log_redis { server [::1; }',                            qr/"server" has invalid address "\[::1", expected/],
     ['sliding_log_redis { server unix:; }',                           qr/"server" has invalid address "unix:", expected/],
     ['sliding_log_redis { server 127.0.0.1; server 127.0.0.2; }',     qr/"server" has invalid second address "127.0.0.2", expected one server/],
-    ['sliding_log_redis { server 127.0.0.1 6379; }',                  qr/"server" has invalid number of arguments 2, expected 1/],
-    ['sliding_log_redis { server 127.0.0.1; mode replicated; }',      qr/"mode" has invalid value "replicated", expected standalone/],
+    ['sliding_log_redis { server 127.0.0.1 127.0.0.2; }',             qr/"server" has invalid second address "127.0.0.2", expected one server/],
+    ['sliding_log_redis { server 127.0.0.1; mode replicated; }',      qr/"mode" has invalid value "replicated", expected standalone or sentinel or cluster/],
+    ['sliding_log_redis { server 127.0.0.1; mode sentinel; }',        qr/"mode" has invalid value "sentinel", expected the master's name after sentinel/],
+    ['sliding_log_redis { server 127.0.0.1; mode sentinel a b; }',    qr/"mode" has invalid number of arguments 3, expected 1 or 2/],
+    ['sliding_log_redis { server 127.0.0.1; mode sentinel "a b"; }',  qr/"mode" has invalid master "a b", expected a name without spaces/],
+    ['sliding_log_redis { server 127.0.0.1; mode cluster main; }',    qr/"mode" has invalid value "main", expected nothing after standalone and cluster/],
+    ['sliding_log_redis { server 127.0.0.1; mode cluster; mode cluster; }', qr/"mode" has duplicate value/],
+    ['sliding_log_redis { server 127.0.0.1; mode cluster; database 1; }', qr/"database" has invalid use "1", expected none in mode cluster/],
+    ['sliding_log_redis { server unix:/tmp/s 127.0.0.1; mode cluster; }', qr/"server" has invalid address "unix:\/tmp\/s", expected host, IPv4 or \[IPv6\] in mode cluster/],
+    ['sliding_log_redis { server 127.0.0.1; sentinel_password p; }',  qr/"sentinel_password" has invalid use "", expected mode sentinel MASTER with it/],
+    ['sliding_log_redis { server 127.0.0.1; mode cluster; sentinel_username u; sentinel_password p; }', qr/"sentinel_username" has invalid use "u", expected mode sentinel MASTER with it/],
+    ['sliding_log_redis { server 127.0.0.1; mode sentinel m; sentinel_username u; }', qr/"sentinel_username" has invalid use "u", expected a sentinel_password with it/],
     ['sliding_log_redis { server 127.0.0.1; database -1; }',          qr/"database" has invalid number "-1", expected/],
     ['sliding_log_redis { server 127.0.0.1; database 1; database 2; }', qr/"database" has duplicate value/],
     ['sliding_log_redis { server 127.0.0.1; timeout 0; }',            qr/"timeout" has invalid time "0", expected an nginx time/],
@@ -141,7 +151,7 @@ my @wrong_blocks = (
     ['sliding_log_zone 1m; sliding_log_zone 2m;',                     qr/"sliding_log_zone" has duplicate value/],
     ["$redis $redis",                                                 qr/"sliding_log_redis" has duplicate default/],
     ["$redis sliding_log_redis default { server 127.0.0.2; }",        qr/"sliding_log_redis" has duplicate default/],
-    ['sliding_log_redis { server; }',                                 qr/"server" has invalid number of arguments 0, expected 1/],
+    ['sliding_log_redis { server; }',                                 qr/"server" has invalid number of arguments 0, expected 1 or more/],
     ['sliding_log_redis { server ""; }',                              qr/"server" has invalid address "", expected/],
     ['sliding_log_redis { server 127.0.0.1:0; }',                     qr/"server" has invalid address "127.0.0.1:0", expected/],
     ['sliding_log_redis { server a..b; }',            qr/"server" has invalid address "a..b", expected/],
@@ -161,7 +171,7 @@ for my $row (@wrong_blocks) {
 
 # however a password is misplaced, it is not told
 for my $inside ('password s3cret s4cret;', 'password s3cret; password s4cret;', 'password_file p; password s3cret;', 'password s3cret; timeout 0;',
-    'password s3cret; username a b;', 'password s3cret')
+    'password s3cret; username a b;', 'password s3cret', 'sentinel_password s3cret;', 'sentinel_password s3cret s4cret;')
 {
     $bed->write_file('p', "s4cret\n");
     my ($accepted, $printed) = check("sliding_log_redis { server 127.0.0.1; $inside }", "$good;");
@@ -188,6 +198,9 @@ my @right = (
     [$redis, 'sliding_log_status 503; sliding_log_on_error allow; sliding_log_dry_run on; sliding_log_headers all; sliding_log_log_level info;'],
 );
 push @right, map { ["sliding_log_redis { server $_; }", "$good;"] } qw(127.0.0.1 127.0.0.1:1 [::1]:65535 localhost unix:/tmp/s);
+push @right, map { ["sliding_log_redis { $_ }", "$good;"] } 'server 127.0.0.1; mode sentinel m;', 'mode sentinel m; server [::1]:5 localhost unix:/tmp/s;',
+    'server 127.0.0.1:7000 127.0.0.1:7001; server [::1]:7002; mode cluster; username u; password p;',
+    'server 127.0.0.1; mode sentinel m; sentinel_username u; sentinel_password p; database 3;';
 push @right, ['', "$good; } $redis server { listen 127.0.0.1:" . Testbed::free_port() . ';'];    # the block may come last
 push @right, ["$redis $good; sliding_log_status 400; sliding_log_on_error deny;", 'sliding_log_status 599;'];
 push @right, [$redis, 'sliding_log_limit api "key=$remote_addr $http_user_agent" limit=1 window=1m;'];

@@ -11,7 +11,8 @@ namespace sliding_log {
 
 namespace {
 
-constexpr in_port_t kDefaultPort = 6379;
+constexpr in_port_t kRedisPort = 6379;
+constexpr in_port_t kSentinelPort = 26379;
 constexpr std::int64_t kLargestDatabase = 1'000'000;  // far above any `databases` setting
 constexpr std::size_t kLargestPasswordFile = 4096;    // bytes
 
@@ -28,22 +29,47 @@ T& fieldOf(const ngx_command_t* cmd, void* conf) {
 
 char* setServer(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& redis = *static_cast<RedisSettings*>(conf);
-    const ngx_str_t& server = argument(cf, 1);
-    if (redis.addresses != nullptr) {
-        return refuse(cf, view(cmd->name), "second address", view(server), "one server in mode standalone");
+    for (ngx_uint_t i = 1; i < cf->args->nelts; i++) {
+        const ngx_str_t& text = argument(cf, i);
+        ngx_url_t url{};
+        url.url = text;
+        url.default_port = kRedisPort;
+        if (ngx_parse_url(cf->pool, &url) != NGX_OK || url.naddrs == 0) {
+            const ngx_str_t reason = toNgx(url.err == nullptr ? "" : url.err);
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%V", &reason);
+            return refuse(cf, view(cmd->name), "address", view(text),
+                          "host, IPv4, [IPv6] or unix:/path, and a port from 1 to 65535");
+        }
+        auto* server = static_cast<ServerSettings*>(ngx_array_push(&redis.servers));
+        if (server == nullptr) {
+            return kConfError;
+        }
+        std::string_view host = url.family == AF_UNIX ? std::string_view() : view(url.host);
+        if (host.starts_with('[')) {
+            host = host.substr(1, host.size() - 2);
+        }
+        *server = {text, toNgx(host), url.port, url.no_port == 0, url.addrs, url.naddrs};
     }
-    ngx_url_t url{};
-    url.url = server;
-    url.default_port = kDefaultPort;
-    if (ngx_parse_url(cf->pool, &url) != NGX_OK || url.naddrs == 0) {
-        const ngx_str_t reason = toNgx(url.err == nullptr ? "" : url.err);
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%V", &reason);
-        return refuse(cf, view(cmd->name), "address", view(server),
-                      "host, IPv4, [IPv6] or unix:/path, and a port from 1 to 65535");
+    return kConfOk;
+}
+
+char* setMode(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
+    auto& redis = *static_cast<RedisSettings*>(conf);
+    if (char* rv = setChoice(cf, cmd, conf); rv != kConfOk) {
+        return rv;
     }
-    redis.server = server;
-    redis.addresses = url.addrs;
-    redis.addressCount = url.naddrs;
+    const bool isSentinel = redis.mode == static_cast<ngx_uint_t>(Mode::Sentinel);
+    if (isSentinel != (cf->args->nelts == 3)) {
+        return refuse(cf, view(cmd->name), "value", view(argument(cf, cf->args->nelts - 1)),
+                      isSentinel ? "the master's name after sentinel, as mode sentinel mymaster"
+                                 : "nothing after standalone and cluster");
+    }
+    if (isSentinel) {
+        redis.master = argument(cf, 2);
+        if (redis.master.len == 0 || view(redis.master).find_first_of(" \t\r\n") != std::string_view::npos) {
+            return refuse(cf, view(cmd->name), "master", view(redis.master), "a name without spaces");
+        }
+    }
     return kConfOk;
 }
 
@@ -158,12 +184,19 @@ ngx_conf_enum_t gClocks[] = {
     {ngx_null_string, 0},
 };
 
-ngx_conf_enum_t gModes[] = {{ngx_string("standalone"), 0}, {ngx_null_string, 0}};
+ngx_conf_enum_t gModes[] = {
+    {ngx_string("standalone"), static_cast<ngx_uint_t>(Mode::Standalone)},
+    {ngx_string("sentinel"), static_cast<ngx_uint_t>(Mode::Sentinel)},
+    {ngx_string("cluster"), static_cast<ngx_uint_t>(Mode::Cluster)},
+    {ngx_null_string, 0},
+};
 
 // the type is only a number of arguments here: the block has its own reader
 ngx_command_t gBlockCommands[] = {
-    {ngx_string("server"), NGX_CONF_TAKE1, setServer, 0, 0, nullptr},
-    {ngx_string("mode"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, mode), gModes},
+    {ngx_string("server"), NGX_CONF_1MORE, setServer, 0, 0, nullptr},
+    {ngx_string("mode"), NGX_CONF_TAKE12, setMode, 0, offsetof(RedisSettings, mode), gModes},
+    {ngx_string("sentinel_username"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, sentinelUsername), nullptr},
+    {ngx_string("sentinel_password"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, sentinelPassword), nullptr},
     {ngx_string("username"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, username), nullptr},
     {ngx_string("password"), NGX_CONF_TAKE1, setPassword, 0, offsetof(RedisSettings, password), nullptr},
     {ngx_string("password_file"), NGX_CONF_TAKE1, setPasswordFile, 0, 0, nullptr},
@@ -175,22 +208,61 @@ ngx_command_t gBlockCommands[] = {
     {ngx_string("clock"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, clock), gClocks},
 };
 
+struct Arguments {
+    ngx_uint_t least;
+    ngx_uint_t most;
+    const char* text;
+};
+
+const Arguments& argumentsOf(const ngx_command_t& command) {
+    static constexpr Arguments one = {1, 1, "1"};
+    static constexpr Arguments two = {2, 2, "2"};
+    static constexpr Arguments oneOrTwo = {1, 2, "1 or 2"};
+    static constexpr Arguments some = {1, NGX_MAX_UINT32_VALUE, "1 or more"};
+    switch (command.type) {
+        case NGX_CONF_TAKE2:
+            return two;
+        case NGX_CONF_TAKE12:
+            return oneOrTwo;
+        case NGX_CONF_1MORE:
+            return some;
+        default:
+            return one;
+    }
+}
+
 /// Called by nginx for each directive inside the block.
 char* readInside(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     const std::string_view name = view(argument(cf, 0));
     auto* command = std::ranges::find(gBlockCommands, name, [](const ngx_command_t& each) { return view(each.name); });
     if (command == std::end(gBlockCommands)) {
-        return refuse(cf, "sliding_log_redis", "directive", name,
-                      "server, mode, username, password, password_file, database, prefix, connect_timeout, timeout, "
-                      "reconnect or clock");
+        return refuse(
+            cf, "sliding_log_redis", "directive", name,
+            "server, mode, sentinel_username, sentinel_password, username, password, password_file, database, "
+            "prefix, connect_timeout, timeout, reconnect or clock");
     }
-    const ngx_uint_t arguments = command->type == NGX_CONF_TAKE2 ? 2 : 1;
-    if (cf->args->nelts != arguments + 1) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" has invalid number of arguments %ui, expected %ui",
-                           &command->name, cf->args->nelts - 1, arguments);
+    const Arguments& allowed = argumentsOf(*command);
+    const ngx_uint_t given = cf->args->nelts - 1;
+    if (given < allowed.least || given > allowed.most) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" has invalid number of arguments %ui, expected %s",
+                           &command->name, given, allowed.text);
         return kConfError;
     }
     return command->set(cf, command, conf);
+}
+
+/// A port that was left out is Sentinel's own in that mode, which may stand after the server.
+void settlePorts(RedisSettings& redis) {
+    auto* servers = static_cast<ServerSettings*>(redis.servers.elts);
+    for (ngx_uint_t i = 0; i < redis.servers.nelts; i++) {
+        if (servers[i].portGiven || servers[i].host.len == 0) {
+            continue;
+        }
+        servers[i].port = kSentinelPort;
+        for (ngx_uint_t j = 0; j < servers[i].addressCount; j++) {
+            ngx_inet_set_port(servers[i].addresses[j].sockaddr, kSentinelPort);
+        }
+    }
 }
 
 void setDefaults(RedisSettings& redis) {
@@ -203,14 +275,49 @@ void setDefaults(RedisSettings& redis) {
     if (redis.prefix.data == nullptr) {
         ngx_str_set(&redis.prefix, "rl:sliding:");
     }
+    if (redis.mode == static_cast<ngx_uint_t>(Mode::Sentinel)) {
+        settlePorts(redis);
+    }
 }
 
-char* checkWhole(ngx_conf_t* cf, const RedisSettings& redis) {
-    if (redis.addresses == nullptr) {
+char* checkServers(ngx_conf_t* cf, const RedisSettings& redis) {
+    const auto* servers = static_cast<const ServerSettings*>(redis.servers.elts);
+    if (redis.servers.nelts == 0) {
         return refuse(cf, "sliding_log_redis", "block", view(redis.name), "a server in it, as server 127.0.0.1:6379");
+    }
+    if (redis.mode == static_cast<ngx_uint_t>(Mode::Standalone) && redis.servers.nelts > 1) {
+        return refuse(cf, "server", "second address", view(servers[1].text), "one server in mode standalone");
+    }
+    if (redis.mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
+        const auto* unixSocket = std::find_if(servers, servers + redis.servers.nelts,
+                                              [](const ServerSettings& each) { return each.host.len == 0; });
+        if (unixSocket != servers + redis.servers.nelts) {
+            return refuse(cf, "server", "address", view(unixSocket->text),
+                          "host, IPv4 or [IPv6] in mode cluster, whose nodes name each other so");
+        }
+    }
+    return kConfOk;
+}
+
+/// Called before the defaults are set: what was given can still be told.
+char* checkWhole(ngx_conf_t* cf, const RedisSettings& redis) {
+    if (char* rv = checkServers(cf, redis); rv != kConfOk) {
+        return rv;
     }
     if (redis.username.data != nullptr && redis.password.data == nullptr) {
         return refuse(cf, "username", "use", view(redis.username), "a password or password_file with it");
+    }
+    if (redis.mode == static_cast<ngx_uint_t>(Mode::Cluster) && redis.database != NGX_CONF_UNSET) {
+        return refuse(cf, "database", "use", DecimalText(redis.database).view(),
+                      "none in mode cluster, which has the database 0 only");
+    }
+    const bool isSentinel = redis.mode == static_cast<ngx_uint_t>(Mode::Sentinel);
+    if (!isSentinel && (redis.sentinelUsername.data != nullptr || redis.sentinelPassword.data != nullptr)) {
+        return refuse(cf, redis.sentinelUsername.data != nullptr ? "sentinel_username" : "sentinel_password", "use",
+                      view(redis.sentinelUsername), "mode sentinel MASTER with it");
+    }
+    if (redis.sentinelUsername.data != nullptr && redis.sentinelPassword.data == nullptr) {
+        return refuse(cf, "sentinel_username", "use", view(redis.sentinelUsername), "a sentinel_password with it");
     }
     return kConfOk;
 }
@@ -231,7 +338,8 @@ char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     }
     auto* redis = poolNew<RedisSettings>(cf->pool);
     auto** slot = static_cast<RedisSettings**>(ngx_array_push(&main.stores));
-    if (redis == nullptr || slot == nullptr) {
+    if (redis == nullptr || slot == nullptr ||
+        ngx_array_init(&redis->servers, cf->pool, 3, sizeof(ServerSettings)) != NGX_OK) {
         return kConfError;
     }
     *slot = redis;
@@ -250,8 +358,10 @@ char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     if (rv != kConfOk) {
         return rv;
     }
+    ngx_conf_init_uint_value(redis->mode, static_cast<ngx_uint_t>(Mode::Standalone));
+    rv = checkWhole(cf, *redis);
     setDefaults(*redis);
-    return checkWhole(cf, *redis);
+    return rv;
 }
 
 }  // namespace sliding_log

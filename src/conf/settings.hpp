@@ -11,13 +11,27 @@ namespace sliding_log {
 struct Zone;
 
 enum class Clock : ngx_uint_t { Redis, Nginx };
+enum class Mode : ngx_uint_t { Standalone, Sentinel, Cluster };
+
+/// One server of a redis block: the Redis, a Sentinel, or a node that knows its cluster.
+struct ServerSettings {
+    ngx_str_t text;  // as configured, for messages
+    ngx_str_t host;  // a name or an address literal; empty: a unix socket
+    in_port_t port;
+    bool portGiven;
+    const ngx_addr_t* addresses;  // what it resolved to when the configuration was read
+    ngx_uint_t addressCount;
+};
 
 /// One sliding_log_redis block.
 struct RedisSettings {
     ngx_str_t name;
-    ngx_str_t server;             // as configured, for messages
-    const ngx_addr_t* addresses;  // what it resolved to
-    ngx_uint_t addressCount;
+    ngx_array_t servers;       // of ServerSettings, at least one
+    ngx_uint_t mode;           // a Mode
+    ngx_str_t master;          // of `mode sentinel`: its name there
+    ngx_resolver_t* resolver;  // of the http block; nullptr: names keep the addresses of the configuration
+    ngx_str_t sentinelUsername;
+    ngx_str_t sentinelPassword;
     ngx_str_t username;
     ngx_str_t password;  // of `password` or `password_file`; never logged
     ngx_int_t database;
@@ -27,7 +41,6 @@ struct RedisSettings {
     ngx_msec_t reconnectMin;
     ngx_msec_t reconnectMax;
     ngx_uint_t clock;  // a Clock
-    ngx_uint_t mode;   // read by the setter only: standalone is the one mode
     ngx_uint_t index;  // in MainSettings::stores
     ngx_flag_t used;   // by a limit: workers connect to no other
 };

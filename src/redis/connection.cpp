@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include "redis/resp.hpp"
+
 namespace sliding_log {
 
 /// What hiredis and nginx call back; each only finds its Connection.
@@ -36,6 +38,10 @@ struct Connection::Hooks {
     static void onReply(redisAsyncContext* context, void* reply, void* target) {
         of(context->data).arena_.replyDelivered();
         static_cast<ReplyTarget*>(target)->replied(static_cast<const redisReply*>(reply));
+    }
+
+    static void onMessage(redisAsyncContext*, void* message, void* target) {
+        static_cast<ReplyTarget*>(target)->replied(static_cast<const redisReply*>(message));
     }
 
     static void readable(ngx_event_t* event) { of(static_cast<ngx_connection_t*>(event->data)->data).onReadable(); }
@@ -108,6 +114,16 @@ bool Connection::send(std::string_view command, ReplyTarget& target) {
         return false;
     }
     arena_.expectReply();
+    return true;
+}
+
+bool Connection::subscribe(std::string_view channel, ReplyTarget& target) {
+    const std::string text = command({"SUBSCRIBE", channel});
+    if (context_ == nullptr ||
+        redisAsyncFormattedCommand(context_, Hooks::onMessage, &target, text.data(), text.size()) != REDIS_OK) {
+        return false;
+    }
+    arena_.expectMessages();
     return true;
 }
 

@@ -8,17 +8,10 @@
 #include <string_view>
 
 #include "ngx.hpp"
+#include "redis/endpoint.hpp"
 #include "redis/reply_arena.hpp"
 
 namespace sliding_log {
-
-/// Where a server listens: an address literal, never a name, since hiredis resolves names blockingly.
-struct Endpoint {
-    std::string host;  // IPv4 or IPv6 literal; empty: a unix socket
-    int port = 0;
-    std::string path;  // of the unix socket
-    std::string text;  // for messages
-};
 
 /// Whoever waits for the reply to one command.
 class ReplyTarget {
@@ -62,6 +55,10 @@ class Connection {
     /// Queues one command in RESP; what is queued in one turn of the event loop leaves in one write. False: the
     /// connection is closing, and the target will not be called.
     bool send(std::string_view command, ReplyTarget& target);
+
+    /// Sends SUBSCRIBE: from then on only messages come, each to the target, and nullptr once at the end. Only when
+    /// no reply is owed.
+    bool subscribe(std::string_view channel, ReplyTarget& target);
 
     /// How many replies are owed.
     std::size_t pending() const { return arena_.expected(); }

@@ -1,5 +1,7 @@
 #include "redis/greeting.hpp"
 
+#include <utility>
+
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
 #include "redis/scripts.hpp"
@@ -9,18 +11,37 @@ namespace sliding_log {
 namespace {
 
 constexpr std::string_view kAuth = "AUTH";
+constexpr std::string_view kRole = "ROLE";
 constexpr std::string_view kPolicy = "CONFIG GET";
+
+/// Empty for a reply that is none of ROLE's.
+std::string_view roleIn(const redisReply& reply) {
+    const bool isRole = reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 && reply.element[0] != nullptr;
+    return isRole ? replyText(*reply.element[0]) : std::string_view();
+}
 
 }  // namespace
 
+std::string authentication(std::string_view username, std::string_view password) {
+    if (password.empty()) {
+        return {};
+    }
+    return username.empty() ? command({kAuth, password}) : command({kAuth, username, password});
+}
+
+std::string_view authenticationRefusal(std::string_view message) {
+    return message.substr(0, message.find(' '));
+}
+
 Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings) : owner_(owner) {
-    if (!settings.username.empty()) {
-        steps_.push_back({"AUTH", command({kAuth, settings.username, settings.password})});
-    } else if (!settings.password.empty()) {
-        steps_.push_back({"AUTH", command({kAuth, settings.password})});
+    if (std::string text = authentication(settings.username, settings.password); !text.empty()) {
+        steps_.push_back({kAuth.data(), std::move(text)});
     }
     if (settings.database != 0) {
         steps_.push_back({"SELECT", command({"SELECT", DecimalText(settings.database).view()})});
+    }
+    if (settings.master) {
+        steps_.push_back({kRole.data(), command({kRole})});
     }
     for (Script script : kScripts) {
         steps_.push_back({"SCRIPT LOAD", command({"SCRIPT", "LOAD", scriptSource(script)})});
@@ -44,18 +65,21 @@ void Greeting::replied(const redisReply* reply) {
     if (step.name == kPolicy) {
         inspectPolicy(*reply);
     } else if (reply->type == REDIS_REPLY_ERROR) {
-        refused_ = true;
-        std::string_view message = replyText(*reply);
-        if (step.name == kAuth) {
-            // the rest could quote the command, and with it the password
-            message = message.substr(0, message.find(' '));
-        }
-        owner_.greetingRefused(std::string(step.name).append(" answered: ").append(message));
+        const std::string_view message = replyText(*reply);
+        refuse(step.name, step.name == kAuth ? authenticationRefusal(message) : message);
+        return;
+    } else if (step.name == kRole && roleIn(*reply) != "master") {
+        refuse(step.name, roleIn(*reply));
         return;
     }
     if (answered_ == steps_.size()) {
         owner_.greeted();
     }
+}
+
+void Greeting::refuse(std::string_view step, std::string_view answer) {
+    refused_ = true;
+    owner_.greetingRefused(std::string(step).append(" answered: ").append(answer));
 }
 
 /// A server that does not tell (managed, ACL) is not asked again: this step never refuses.

@@ -1,4 +1,5 @@
-// What is said on a new connection before the first question: AUTH, SELECT, SCRIPT LOAD, and a look at the policy.
+// What is said on a new connection before the first question: AUTH, SELECT, ROLE, SCRIPT LOAD, and a look at the
+// policy.
 #pragma once
 
 #include <string>
@@ -13,7 +14,14 @@ struct GreetingSettings {
     std::string username;
     std::string password;
     std::int64_t database = 0;
+    bool master = false;  // no other server will do
 };
+
+/// AUTH as a command; empty where there is no password.
+std::string authentication(std::string_view username, std::string_view password);
+
+/// What may be told of a refused AUTH: the rest could quote the command, and with it the password.
+std::string_view authenticationRefusal(std::string_view message);
 
 class GreetingOwner {
   public:
@@ -45,6 +53,7 @@ class Greeting final : ReplyTarget {
 
     void replied(const redisReply* reply) override;
     void inspectPolicy(const redisReply& reply);
+    void refuse(std::string_view step, std::string_view answer);
 
     GreetingOwner& owner_;
     std::vector<Step> steps_;

@@ -10,6 +10,20 @@ bool isInteger(const redisReply* element, std::int64_t least) {
 
 }  // namespace
 
+StoreError checkCall(const redisReply& reply) {
+    if (reply.type == REDIS_REPLY_ERROR) {
+        return classifyError(replyText(reply));
+    }
+    for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
+        const redisReply* group = reply.element[i];
+        if (group != nullptr && group->type == REDIS_REPLY_ERROR &&
+            classifyError(replyText(*group)) == StoreError::NotMaster) {
+            return StoreError::NotMaster;
+        }
+    }
+    return StoreError::None;
+}
+
 StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs) {
     if (group.type == REDIS_REPLY_ERROR) {
         return classifyError(replyText(group));

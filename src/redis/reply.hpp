@@ -15,6 +15,10 @@ inline std::string_view replyText(const redisReply& reply) {
     return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
 }
 
+/// What keeps the whole call from being decided: its error reply, or NotMaster where a group met a server that takes no
+/// writes, so that nothing was logged. None: each group has an answer of its own.
+StoreError checkCall(const redisReply& reply);
+
 /// What lua/sliding_log.lua says of one group of `requests` requests that ask `logs` logs: None when the reply is one
 /// of its shapes, and its admissions follow from its verdicts.
 StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs);

@@ -68,12 +68,26 @@ void ReplyArena::attach(redisReader& reader) {
     reader.privdata = this;
 }
 
-redisReply* ReplyArena::create(const redisReadTask& task, int type) try {
+/// False for what hiredis would abort the worker on.
+bool ReplyArena::isWelcome(const redisReadTask& task, int type, std::string_view text, std::size_t elements) const {
+    if (expected_ > 0) {
+        return true;
+    }
     if (task.parent == nullptr) {
-        if (expected_ == 0 && type != REDIS_REPLY_ERROR) {
-            refused_ = true;
-            return nullptr;
-        }
+        return type == REDIS_REPLY_ERROR || (messages_ && type == REDIS_REPLY_ARRAY && elements == 3);
+    }
+    if (task.parent->parent != nullptr || task.idx > 1) {
+        return true;
+    }
+    return type == REDIS_REPLY_STRING && (task.idx == 1 || text == "message" || text == "subscribe");
+}
+
+redisReply* ReplyArena::create(const redisReadTask& task, int type, std::string_view text, std::size_t elements) try {
+    if (!isWelcome(task, type, text, elements)) {
+        refused_ = true;
+        return nullptr;
+    }
+    if (task.parent == nullptr) {
         memory_.release();
     }
     redisReply* reply = new (memory_.allocate(sizeof(redisReply), alignof(redisReply))) redisReply{};
@@ -87,7 +101,7 @@ redisReply* ReplyArena::create(const redisReadTask& task, int type) try {
 }
 
 redisReply* ReplyArena::createText(const redisReadTask& task, const char* text, std::size_t length) try {
-    redisReply* reply = create(task, task.type);
+    redisReply* reply = create(task, task.type, {text, length});
     if (reply != nullptr) {
         reply->str = static_cast<char*>(memory_.allocate(length + 1, 1));
         std::memcpy(reply->str, text, length);
@@ -104,7 +118,7 @@ redisReply* ReplyArena::createArray(const redisReadTask& task, std::size_t eleme
         refused_ = true;
         return nullptr;
     }
-    redisReply* reply = create(task, task.type);
+    redisReply* reply = create(task, task.type, {}, elements);
     if (reply != nullptr && elements > 0) {
         void* memory = memory_.allocate(elements * sizeof(redisReply*), alignof(redisReply*));
         reply->element = new (memory) redisReply* [elements] {};

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <memory_resource>
+#include <string_view>
 
 namespace sliding_log {
 
@@ -27,25 +28,31 @@ class ReplyArena {
     void replyDelivered() { expected_--; }
     std::size_t expected() const { return expected_; }
 
+    /// From here on messages of a subscription come unasked. Only such as hiredis takes without an assert: arrays of
+    /// three, of which the first two are texts, and the first says what it is.
+    void expectMessages() { messages_ = true; }
+
     /// True when a reply was refused: the connection is about to be closed for it.
     bool hasRefused() const { return refused_; }
 
     /// For a new connection.
     void reset() {
         expected_ = 0;
-        refused_ = false;
+        refused_ = messages_ = false;
     }
 
   private:
     struct Functions;
 
-    redisReply* create(const redisReadTask& task, int type);
+    bool isWelcome(const redisReadTask& task, int type, std::string_view text, std::size_t elements) const;
+    redisReply* create(const redisReadTask& task, int type, std::string_view text = {}, std::size_t elements = 0);
     redisReply* createText(const redisReadTask& task, const char* text, std::size_t length);
     redisReply* createArray(const redisReadTask& task, std::size_t elements);
 
     std::array<std::byte, 4096> first_;
     std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
     std::size_t expected_ = 0;
+    bool messages_ = false;
     bool refused_ = false;
 };
 

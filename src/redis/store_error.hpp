@@ -11,7 +11,8 @@ enum class StoreError {
     Timeout,     // no answer inside `timeout`
     NoScript,    // the server does not know the script
     TryAgain,    // LOADING, BUSY, TRYAGAIN: the same call may work in a moment
-    Refused,     // any other error the server answered: OOM, WRONGTYPE, NOAUTH, NOPERM, READONLY, ...
+    NotMaster,   // READONLY, MASTERDOWN: another server is the one to ask
+    Refused,     // any other error the server answered: OOM, WRONGTYPE, NOAUTH, NOPERM, ...
     Unexpected,  // a reply of a shape that the script never gives
 };
 
@@ -23,6 +24,9 @@ inline StoreError classifyError(std::string_view message) {
     }
     if (word == "LOADING" || word == "BUSY" || word == "TRYAGAIN") {
         return StoreError::TryAgain;
+    }
+    if (word == "READONLY" || word == "MASTERDOWN") {
+        return StoreError::NotMaster;
     }
     return StoreError::Refused;
 }

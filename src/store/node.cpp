@@ -25,16 +25,18 @@ void Node::ScriptsReloaded::replied(const redisReply* reply) {
     if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
         node.log_.trouble(NGX_LOG_ERR, node.name_, "SCRIPT LOAD answered", replyText(*reply));
     }
+    node.closeIfLeft();
 }
 
 Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
-           std::vector<Endpoint> endpoints)
+           std::unique_ptr<Locator> locator)
     : owner_(owner),
       log_(log),
       settings_(settings),
       name_(name),
-      endpoints_(std::move(endpoints)),
-      greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database}),
+      locator_(std::move(locator)),
+      greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database,
+                        settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
       connectDeadline_(
           this, [](void* self) { static_cast<Node*>(self)->connection_.close("connect timed out"); },
@@ -54,10 +56,33 @@ void Node::connect() {
     state_ = State::Connecting;
     timeouts_ = 0;
     scriptsSent_ = sent_;
-    if (connection_.open(endpoints_[endpoint_])) {
+    locator_->locate(*this);
+}
+
+void Node::located(const Endpoint& endpoint) {
+    if (connection_.open(endpoint)) {
         connectDeadline_.set(settings_.connectTimeout);
     } else {
         becomeDown(connection_.error());
+    }
+}
+
+/// Calls on the wire are still answered, be it with READONLY; then the server that is right now is asked.
+void Node::hasMoved(std::string_view reason) {
+    if (state_ == State::Ready) {
+        log_.trouble(NGX_LOG_WARN, name_, "is left", reason);
+        state_ = State::Leaving;
+        connectDeadline_.set(settings_.connectTimeout);
+        closeIfLeft();
+    } else if (state_ == State::Down) {
+        reconnect_.cancel();
+        connect();
+    }
+}
+
+void Node::closeIfLeft() {
+    if (state_ == State::Leaving && connection_.pending() == 0) {
+        connection_.close("another server is asked");
     }
 }
 
@@ -65,7 +90,7 @@ bool Node::canBeAsked() {
     if (state_ == State::Idle) {
         connect();
     }
-    return state_ == State::Ready || (state_ == State::Connecting && trusted_);
+    return state_ == State::Ready || ((state_ == State::Connecting || state_ == State::Leaving) && trusted_);
 }
 
 void Node::send(Call& call) {
@@ -82,17 +107,22 @@ void Node::replied(Call& call, const redisReply* reply) {
         owner_.failed(call, StoreError::Down);
         return;
     }
-    const StoreError error = reply->type == REDIS_REPLY_ERROR ? classifyError(replyText(*reply)) : StoreError::None;
-    if (error == StoreError::TryAgain) {
-        repeatSoon(call);
-        return;
+    switch (const StoreError error = checkCall(*reply)) {
+        case StoreError::TryAgain:
+            repeatSoon(call);
+            break;
+        case StoreError::NotMaster:
+            repeatElsewhere(call, *reply);
+            break;
+        default:
+            timeouts_ = 0;
+            if (error == StoreError::NoScript && call.repetitions < kMostRepetitions) {
+                repeatWithScript(call);
+            } else {
+                owner_.answered(call, *reply);
+            }
     }
-    timeouts_ = 0;
-    if (error == StoreError::NoScript && call.repetitions < kMostRepetitions) {
-        repeatWithScript(call);
-        return;
-    }
-    owner_.answered(call, *reply);
+    closeIfLeft();
 }
 
 /// NOSCRIPT: of all the calls in flight the first one has the scripts loaded; the others, sent before that, only
@@ -109,9 +139,12 @@ void Node::repeatWithScript(Call& call) {
 }
 
 /// An undo has no deadline of its own: it is given as long as a decision would have.
+bool Node::mayRepeat(Call& call) const {
+    return call.isUndo() ? call.repetitions++ * kRepeatAfterMs < settings_.timeout : call.isWaitedFor();
+}
+
 void Node::repeatSoon(Call& call) {
-    const bool mayRepeat = call.isUndo() ? call.repetitions++ * kRepeatAfterMs < settings_.timeout : call.isWaitedFor();
-    if (!mayRepeat) {
+    if (!mayRepeat(call)) {
         owner_.failed(call, StoreError::TryAgain);
         return;
     }
@@ -119,6 +152,18 @@ void Node::repeatSoon(Call& call) {
     if (!repeat_.isSet()) {
         repeat_.set(kRepeatAfterMs);
     }
+}
+
+/// A server that takes no writes has logged nothing.
+void Node::repeatElsewhere(Call& call, const redisReply& reply) {
+    if (!mayRepeat(call)) {
+        owner_.answered(call, reply);
+        return;
+    }
+    const std::string_view answer = reply.type == REDIS_REPLY_ERROR ? replyText(reply) : "READONLY";
+    log_.trouble(NGX_LOG_ERR, name_, "answered", answer);
+    queued_.pushBack(call);
+    hasMoved(answer);
 }
 
 void Node::repeatQueued() {
@@ -146,8 +191,14 @@ void Node::giveUpIfSilent() {
 }
 
 void Node::closeIfUnused() {
-    if (connection_.pending() == 0) {
+    if (connection_.pending() > 0) {
+        return;
+    }
+    locator_->stop();
+    if (connection_.isOpen()) {
         connection_.close("the worker quits");
+    } else if (state_ == State::Connecting) {
+        state_ = State::Idle;
     }
 }
 
@@ -170,7 +221,8 @@ void Node::greeted() {
 
 void Node::disconnected(std::string_view reason) {
     connectDeadline_.cancel();
-    const bool worked = state_ == State::Ready && trusted_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
+    const bool wasReady = state_ == State::Ready || state_ == State::Leaving;
+    const bool worked = wasReady && trusted_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
     state_ = State::Idle;
     if (owner_.isLeaving()) {
         owner_.workerQuits();
@@ -187,7 +239,7 @@ void Node::disconnected(std::string_view reason) {
 void Node::becomeDown(std::string_view reason) {
     state_ = State::Down;
     trusted_ = false;
-    endpoint_ = (endpoint_ + 1) % endpoints_.size();
+    locator_->didNotServe();
     log_.trouble(NGX_LOG_ERR, name_, "is down", reason);
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     while (Call* call = queued_.popFront()) {

@@ -2,14 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "conf/settings.hpp"
 #include "redis/backoff.hpp"
 #include "redis/connection.hpp"
 #include "redis/greeting.hpp"
+#include "redis/locator.hpp"
 #include "redis/store_error.hpp"
 #include "redis/timer.hpp"
 #include "store/call.hpp"
@@ -45,12 +46,13 @@ class NodeOwner {
 
 /// Life: Idle -> Connecting -> Ready; Down after a failure, until the back-off timer connects again. While the
 /// server is taken to be well (at start, and when it closed a connection that had worked) calls wait for the
-/// connection inside their deadline; after a failure they are refused at once until a connect succeeds.
-class Node final : ConnectionOwner, GreetingOwner {
+/// connection inside their deadline; after a failure they are refused at once until a connect succeeds. When another
+/// server has taken its place it is Leaving until the calls on the wire are answered, and then connects to that one.
+class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
   public:
-    /// `name`: for messages.
+    /// `name`: for messages. The locator says where to connect to.
     Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
-         std::vector<Endpoint> endpoints);
+         std::unique_ptr<Locator> locator);
     ~Node();
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
@@ -81,7 +83,7 @@ class Node final : ConnectionOwner, GreetingOwner {
 
   private:
     friend struct Call;
-    enum class State { Idle, Connecting, Ready, Down };
+    enum class State { Idle, Connecting, Ready, Leaving, Down };
 
     /// Takes the replies to SCRIPT LOAD after a NOSCRIPT.
     struct ScriptsReloaded final : ReplyTarget {
@@ -90,6 +92,9 @@ class Node final : ConnectionOwner, GreetingOwner {
         Node& node;
     };
 
+    void located(const Endpoint& endpoint) override;
+    void notLocated(std::string_view reason) override { becomeDown(reason); }
+    void hasMoved(std::string_view reason) override;
     void connected() override;
     void disconnected(std::string_view reason) override;
     void workerQuits() override { owner_.workerQuits(); }
@@ -99,16 +104,18 @@ class Node final : ConnectionOwner, GreetingOwner {
 
     void replied(Call& call, const redisReply* reply);
     void becomeDown(std::string_view reason);
+    void closeIfLeft();
     void repeatWithScript(Call& call);
+    bool mayRepeat(Call& call) const;
     void repeatSoon(Call& call);
+    void repeatElsewhere(Call& call, const redisReply& reply);
     void repeatQueued();
 
     NodeOwner& owner_;
     StoreLog& log_;
     const RedisSettings& settings_;
     std::string name_;
-    std::vector<Endpoint> endpoints_;
-    std::size_t endpoint_ = 0;
+    std::unique_ptr<Locator> locator_;
     Greeting greeting_;
     ScriptsReloaded scriptsReloaded_{*this};
     Backoff backoff_;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
-#include <vector>
+#include <memory>
 
 #include "limit/number.hpp"
+#include "redis/addresses.hpp"
 #include "redis/reply.hpp"
+#include "redis/sentinel.hpp"
 
 namespace sliding_log {
 
@@ -14,23 +16,6 @@ namespace {
 /// Far inside what Lua can unpack() (8000), and more than a round trip gathers.
 constexpr std::size_t kMostRequestsPerGroup = 512;
 
-std::vector<Endpoint> endpointsOf(const RedisSettings& settings) {
-    std::vector<Endpoint> endpoints;
-    for (ngx_uint_t i = 0; i < settings.addressCount; i++) {
-        const ngx_addr_t& address = settings.addresses[i];
-        const std::string_view text = view(address.name);
-        if (address.sockaddr->sa_family == AF_UNIX) {
-            endpoints.push_back({"", 0, std::string(text.substr(sizeof("unix:") - 1)), std::string(text)});
-            continue;
-        }
-        u_char host[NGX_SOCKADDR_STRLEN];
-        const size_t length = ngx_sock_ntop(address.sockaddr, address.socklen, host, sizeof host, 0);
-        endpoints.push_back({std::string(reinterpret_cast<const char*>(host), length),
-                             ngx_inet_get_port(address.sockaddr), "", std::string(text)});
-    }
-    return endpoints;
-}
-
 bool hasPassed(ngx_msec_t moment) {
     return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) <= 0;
 }
@@ -38,6 +23,20 @@ bool hasPassed(ngx_msec_t moment) {
 std::int64_t wallClockMs() {
     const ngx_time_t* now = ngx_timeofday();
     return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
+}
+
+std::unique_ptr<Locator> locatorOf(const RedisSettings& settings, ngx_log_t* log) {
+    if (settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)) {
+        return std::make_unique<SentinelLocator>(settings, log);
+    }
+    return std::make_unique<Addresses>(settings, *static_cast<const ServerSettings*>(settings.servers.elts));
+}
+
+/// What messages call the server.
+std::string_view nameOf(const RedisSettings& settings) {
+    return view(settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)
+                    ? settings.master
+                    : static_cast<const ServerSettings*>(settings.servers.elts)->text);
 }
 
 }  // namespace
@@ -50,7 +49,7 @@ RedisStore::RedisStore(const RedisSettings& settings, Denials denials, ngx_log_t
           this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
       deadline_(
           this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
-      node_(*this, log_, settings, view(settings.server), endpointsOf(settings)) {}
+      node_(*this, log_, settings, nameOf(settings), locatorOf(settings, log)) {}
 
 /// A dying worker resumes nothing: whoever still waits is forgotten before hiredis tells the calls.
 RedisStore::~RedisStore() {

@@ -15,6 +15,7 @@ use Time::HiRes qw(sleep time);
 
 use Testbed::Nginx;
 use Testbed::Redis;
+use Testbed::Sentinel;
 
 our @EXPORT_OK = qw(free_port wait_until slow);
 
@@ -66,6 +67,13 @@ sub redis {
     my $redis = Testbed::Redis->new($self, @options);
     push @{ $self->{processes} }, $redis;
     return $redis;
+}
+
+sub sentinel {
+    my ($self, @options) = @_;
+    my $sentinel = Testbed::Sentinel->new($self, @options);
+    push @{ $self->{processes} }, $sentinel;
+    return $sentinel;
 }
 
 # The configuration may use %%GLOBALS%% (main context), %%HTTP%% (http context), %%DIR%%, %%PORT%%, %%PORT2%% ... and

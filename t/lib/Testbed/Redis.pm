@@ -41,14 +41,16 @@ sub port    { return $_[0]{port} }
 sub path    { return $_[0]{path} }
 sub address { my ($self) = @_; return $self->{port} ? "$self->{host}:$self->{port}" : "unix:$self->{path}" }
 
+sub cli { my ($self, @words) = @_; return run_cli(['-s', $self->{path}, @{ $self->{auth} }], @words) }
+
 # redis-cli's raw output, without the last newline.
-sub cli {
-    my ($self, @words) = @_;
+sub run_cli {
+    my ($where, @words) = @_;
     my $pid = open my $out, '-|';
     defined $pid or die "fork: $!";
     if ($pid == 0) {
         open STDERR, '>&', \*STDOUT;
-        exec 'redis-cli', '--no-auth-warning', '-s', $self->{path}, @{ $self->{auth} }, '--raw', @words
+        exec 'redis-cli', '--no-auth-warning', @$where, '--raw', @words
             or POSIX::_exit(127);
     }
     local $/;

@@ -1,0 +1,32 @@
+// Where a server listens: an address literal, never a name, since hiredis resolves names blockingly.
+#pragma once
+
+#include <arpa/inet.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace sliding_log {
+
+struct Endpoint {
+    std::string host;  // IPv4 or IPv6 literal; empty: a unix socket
+    int port = 0;
+    std::string path;  // of the unix socket
+
+    bool operator==(const Endpoint&) const = default;
+};
+
+/// `host:port`, `[host]:port` for IPv6: how messages and the nodes of a cluster call a server.
+inline std::string hostAndPort(std::string_view host, int port) {
+    const bool bare = host.find(':') == std::string_view::npos;
+    std::string text(bare ? "" : "[");
+    return text.append(host).append(bare ? ":" : "]:").append(std::to_string(port));
+}
+
+inline bool isAddressLiteral(const std::string& host) {
+    unsigned char address[sizeof(in6_addr)];
+    return inet_pton(AF_INET, host.c_str(), address) == 1 || inet_pton(AF_INET6, host.c_str(), address) == 1;
+}
+
+}  // namespace sliding_log

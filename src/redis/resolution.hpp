@@ -1,0 +1,45 @@
+// One host name on its way through nginx's resolver, which never blocks.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ngx.hpp"
+#include "redis/endpoint.hpp"
+
+namespace sliding_log {
+
+class ResolutionOwner {
+  public:
+    /// The name's addresses, at least one.
+    virtual void resolved(std::vector<Endpoint> endpoints) = 0;
+    virtual void unresolved(std::string_view reason) = 0;
+
+  protected:
+    ~ResolutionOwner() = default;
+};
+
+class Resolution {
+  public:
+    explicit Resolution(ResolutionOwner& owner) : owner_(owner) {}
+    ~Resolution() { cancel(); }
+    Resolution(const Resolution&) = delete;
+    Resolution& operator=(const Resolution&) = delete;
+
+    /// Resolves the name inside the timeout (ms); the owner hears of it once, maybe before the return.
+    void begin(ngx_resolver_t& resolver, const std::string& name, int port, ngx_msec_t timeout);
+
+    /// The owner hears nothing more.
+    void cancel();
+
+  private:
+    void finished();
+
+    ResolutionOwner& owner_;
+    ngx_resolver_ctx_t* context_ = nullptr;
+    std::string name_;
+    int port_ = 0;
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,208 @@
+#include "redis/sentinel.hpp"
+
+#include <charconv>
+#include <utility>
+
+#include "redis/greeting.hpp"
+#include "redis/reply.hpp"
+#include "redis/resp.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+constexpr std::string_view kSwitched = "+switch-master";
+
+bool isText(const redisReply* reply) {
+    return reply != nullptr && reply->type == REDIS_REPLY_STRING;
+}
+
+/// 0 for a text that is no port.
+int portIn(std::string_view text) {
+    int port = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+    return error == std::errc() && end == text.data() + text.size() && port > 0 && port < 65536 ? port : 0;
+}
+
+}  // namespace
+
+SentinelLocator::SentinelLocator(const RedisSettings& settings, ngx_log_t* log)
+    : settings_(settings),
+      authenticate_(authentication(view(settings.sentinelUsername), view(settings.sentinelPassword))),
+      where_(command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", view(settings.master)})),
+      backoff_(settings.reconnectMin, settings.reconnectMax),
+      deadline_(
+          this, [](void* self) { static_cast<SentinelLocator*>(self)->connection_.close("timed out"); },
+          Timer::Kind::Chore, log),
+      again_(
+          this, [](void* self) { static_cast<SentinelLocator*>(self)->begin(); }, Timer::Kind::Chore, log),
+      connection_(*this, log) {
+    const auto* servers = static_cast<const ServerSettings*>(settings.servers.elts);
+    for (ngx_uint_t i = 0; i < settings.servers.nelts; i++) {
+        sentinels_.push_back(std::make_unique<Addresses>(settings, servers[i]));
+    }
+    current_ = static_cast<std::size_t>(ngx_random()) % sentinels_.size();  // workers spread over the Sentinels
+}
+
+void SentinelLocator::locate(LocatorTarget& target) {
+    target_ = waiting_ = &target;
+    begin();
+}
+
+/// Another Sentinel may know better.
+void SentinelLocator::didNotServe() {
+    current_++;
+}
+
+void SentinelLocator::stop() {
+    quitting_ = true;
+    waiting_ = target_ = nullptr;
+    again_.cancel();
+    sentinels_[current_ % sentinels_.size()]->stop();
+    named_.reset();
+    connection_.close("the worker quits");
+}
+
+/// Starts a search, with a connection of its own: the former one may only hear.
+void SentinelLocator::begin() {
+    again_.cancel();
+    tried_ = 0;
+    if (connection_.isOpen()) {
+        restarts_ = true;
+        connection_.close("the master is looked for again");
+    } else if (state_ == State::Idle || state_ == State::Watching) {
+        ask();
+    }
+}
+
+void SentinelLocator::ask() {
+    state_ = State::Looking;
+    sentinels_[current_ % sentinels_.size()]->locate(*this);
+}
+
+void SentinelLocator::located(const Endpoint& endpoint) {
+    if (state_ == State::Naming) {
+        found(endpoint);
+    } else if (connection_.open(endpoint)) {
+        deadline_.set(settings_.connectTimeout);
+    } else {
+        tryNext(connection_.error());
+    }
+}
+
+void SentinelLocator::notLocated(std::string_view reason) {
+    if (state_ == State::Naming) {
+        connection_.close(reason);
+    } else {
+        tryNext(reason);
+    }
+}
+
+void SentinelLocator::connected() {
+    state_ = State::Asking;
+    authenticated_ = authenticate_.empty();
+    if (!authenticated_) {
+        connection_.send(authenticate_, *this);
+    }
+    connection_.send(where_, *this);
+}
+
+void SentinelLocator::replied(const redisReply* reply) {
+    if (reply == nullptr) {
+        return;  // disconnected() follows
+    }
+    if (state_ == State::Watching) {
+        heard(*reply);
+    } else if (reply->type == REDIS_REPLY_ERROR) {
+        const std::string_view message = replyText(*reply);
+        connection_.close(authenticated_ ? message : authenticationRefusal(message));
+    } else if (!std::exchange(authenticated_, true)) {
+        return;
+    } else {
+        answeredWhere(*reply);
+    }
+}
+
+void SentinelLocator::answeredWhere(const redisReply& reply) {
+    const bool isAddress =
+        reply.type == REDIS_REPLY_ARRAY && reply.elements == 2 && isText(reply.element[0]) && isText(reply.element[1]);
+    const int port = isAddress ? portIn(replyText(*reply.element[1])) : 0;
+    if (port == 0) {
+        connection_.close("it does not know the master");
+        return;
+    }
+    state_ = State::Naming;
+    named_ = std::make_unique<Addresses>(settings_, replyText(*reply.element[0]), port);
+    named_->locate(*this);
+}
+
+void SentinelLocator::found(const Endpoint& master) {
+    const bool isAnother = master_ != master;
+    LocatorTarget* waiting = std::exchange(waiting_, nullptr);
+    master_ = master;
+    deadline_.cancel();
+    backoff_.reset();
+    state_ = State::Watching;
+    if (quitting_) {
+        connection_.close("the worker quits");
+    } else {
+        connection_.subscribe(kSwitched, *this);
+    }
+    if (waiting != nullptr) {
+        waiting->located(master);
+    } else if (isAnother && target_ != nullptr) {
+        target_->hasMoved("a Sentinel names another master");
+    }
+}
+
+/// `+switch-master`: name, old address and port, new address and port.
+void SentinelLocator::heard(const redisReply& message) {
+    if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || !isText(message.element[2])) {
+        return;  // the subscription's own confirmation
+    }
+    const std::string_view text = replyText(*message.element[2]);
+    if (text.substr(0, text.find(' ')) == view(settings_.master) && target_ != nullptr) {
+        target_->hasMoved(kSwitched);
+    }
+}
+
+void SentinelLocator::disconnected(std::string_view reason) {
+    deadline_.cancel();
+    if (quitting_ && waiting_ == nullptr) {
+        state_ = State::Idle;
+    } else if (std::exchange(restarts_, false)) {
+        ask();
+    } else {
+        tryNext(reason);
+    }
+}
+
+/// The current Sentinel is of no use. When none is, whoever waits is told; a watch begins anew after a while.
+void SentinelLocator::tryNext(std::string_view reason) {
+    const bool wasWatching = state_ == State::Watching;
+    named_.reset();
+    state_ = State::Idle;
+    sentinels_[current_ % sentinels_.size()]->didNotServe();
+    current_++;
+    if (wasWatching) {
+        tried_ = 0;
+    }
+    if (++tried_ < sentinels_.size() && !wasWatching) {
+        ask();
+        return;
+    }
+    if (waiting_ != nullptr) {
+        std::exchange(waiting_, nullptr)->notLocated(std::string("no Sentinel knows the master: ").append(reason));
+    } else {
+        again_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
+    }
+}
+
+void SentinelLocator::workerQuits() {
+    quitting_ = true;
+    if (waiting_ == nullptr) {
+        stop();
+    }
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,131 @@
+package Testbed::Guarded;
+
+# A master, its replica and three Sentinels that guard them, everything behind passwords, and an nginx that limits by
+# them: /deny and /local by the on_error of that name.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed::Http qw(get field);
+use Testbed::Load;
+use Time::HiRes qw(time);
+
+my $redis_password    = 'redis-pass';
+my $sentinel_password = 'watch-pass';
+
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis {
+        server             127.0.0.1:%%NOBODY%%;
+        server             %%STRANGER%% %%SENTINELS%%;
+        mode               sentinel limits;
+        sentinel_password  %%SENTINEL_PASSWORD%%;
+        password           %%REDIS_PASSWORD%%;
+        timeout            300ms;
+        connect_timeout    300ms;
+        reconnect          20ms 200ms;
+    }
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=4096;
+        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+        location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
+        location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+
+sub new {
+    my ($class, $bed) = @_;
+    my @redis = (args => ['--requirepass', $redis_password, '--masterauth', $redis_password, '--repl-diskless-sync-delay', 0],
+        auth => ['-a', $redis_password]);
+    my $master  = $bed->redis(@redis);
+    my $replica = $bed->redis(@redis);
+    $replica->cli('REPLICAOF', '127.0.0.1', $master->port);
+    my @lines = ("requirepass $sentinel_password", "sentinel sentinel-pass $sentinel_password");
+    my @auth  = (auth => ['-a', $sentinel_password]);
+    my $self  = bless {
+        redis     => [$master, $replica],
+        stranger  => $bed->sentinel(conf => \@lines, @auth),
+        sentinels => [map { $bed->sentinel(master => $master, quorum => 2, conf => \@lines, @auth) } 1 .. 3],
+    }, $class;
+    $_->cli('SENTINEL', 'SET', 'limits', 'auth-pass', $redis_password) for $self->sentinels;
+    Testbed::wait_until('Sentinels to know each other and the replica', 20, sub {
+        !grep { ($_->field('num-other-sentinels') // 0) != 2 || ($_->field('num-slaves') // 0) != 1 } $self->sentinels;
+    }) or die "no Sentinels\n";
+    $self->wait_settled($master);
+    $self->{bed}   = $bed;
+    $self->{nginx} = $bed->nginx(
+        $conf,
+        NOBODY            => Testbed::free_port(),
+        STRANGER          => $self->{stranger}->address,
+        SENTINELS         => join(' ', map { $_->address } $self->sentinels),
+        SENTINEL_PASSWORD => $sentinel_password,
+        REDIS_PASSWORD    => $redis_password,
+    );
+    return $self;
+}
+
+sub nginx { return $_[0]{nginx} }
+sub conf  { return $conf }
+
+# How one request was decided: (status, source, worker).
+sub ask {
+    my ($self, $path) = @_;
+    my $answer = get($self->nginx->port, $path);
+    return ($answer->{status}, split / /, field($answer, 'X-How') // '');
+}
+
+# Tests that both workers are served by Redis.
+sub both_serve {
+    my ($self, $what) = @_;
+    my %seen;
+    return ok(Testbed::wait_until($what, 15, sub {
+        my ($status, $source, $worker) = $self->ask('/deny?k=both');
+        $seen{ $worker // '' } = $status;
+        return 2 == grep { ($seen{$_} // 0) == 200 } $self->nginx->workers;
+    }), $what);
+}
+
+# Tests that the other server takes over under load, and what the load sees of it.
+sub fails_over {
+    my ($self, $what, $begin, $to) = @_;
+    my $load = Testbed::Load->start($self->{bed}, $self->nginx->port, paths => ['/local?k=%d', '/deny?k=%d'], rate => 200);
+    $begin->();
+
+    # a replica holds the same logs: only the scripts it runs itself tell that it is asked
+    ok(Testbed::wait_until("$what to be over", 20, sub { $to->cli('ROLE') =~ /^master/ && $to->calls('evalsha') > 100 }),
+        "$what: the other server is asked");
+    my $over = time + 0.5;
+    Testbed::wait_until('some requests more', 5, sub { time > $over });
+    my $record = $load->stop;
+    my $local  = $record->that(path => qr/local/);
+    is($local->statuses, '200:' . $local->count, '  not a request failed under on_error local');
+    cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * Testbed::slow(), '  none waited past the timeout');
+    cmp_ok($record->that(source => 'redis', from => $over - 0.5)->count, '>', 0, '  and Redis decides again');
+    like($record->statuses, qr/^200:\d+(?: 503:\d+)?$/, '  nothing but 200 and 503');
+    return;
+}
+
+sub redis     { return @{ $_[0]{redis} } }
+sub sentinels { return @{ $_[0]{sentinels} } }
+
+# A Sentinel that was never told of the master.
+sub stranger { return $_[0]{stranger} }
+
+# Returns when that server is the master for all Sentinels, and the other one its replica in step.
+sub wait_settled {
+    my ($self, $master) = @_;
+    my ($other) = grep { $_ != $master } $self->redis;
+    return Testbed::wait_until('master, replica and Sentinels to agree', 20, sub {
+        $other->cli('ROLE') =~ /^slave/
+            && ($other->info('master_link_status') // '') eq 'up'
+            && !grep { $_->master_port != $master->port || ($_->field('flags') // '') ne 'master' } $self->sentinels;
+    });
+}
+
+1;

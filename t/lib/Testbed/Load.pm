@@ -1,0 +1,90 @@
+package Testbed::Load;
+
+# A steady stream of requests out of a process of its own, each on its own connection, which notes when each was sent,
+# what came back and how long that took. The stream does not slow down when answers do. Time in which the process itself
+# stood still, on a busy machine, is noted too: it says nothing about nginx.
+
+use strict;
+use warnings;
+use parent -norequire, 'Testbed::Process';
+use IO::Select;
+use POSIX ();
+use Socket;
+use Testbed::Load::Record;
+use Testbed::Process;
+use Time::HiRes qw(time);
+
+# paths: asked in turn; each %d in one becomes the request's number; rate: per second
+sub start {
+    my ($class, $bed, $port, %options) = @_;
+    my $self = bless { log => '/dev/null' }, $class;
+    pipe my $stopped, my $stop;
+    pipe my $result,  my $report;
+    $self->spawn_code(sub {
+        close $stop;
+        my $records = stream($port, $stopped, rate => 300, %options);
+        binmode $report;
+        print {$report} Testbed::Load::Record::to_line($_) for @$records;
+        close $report;
+        POSIX::_exit(0);
+    });
+    @$self{qw(stop result)} = ($stop, $result);
+    push @{ $bed->{processes} }, $self;
+    return $self;
+}
+
+# Ends the stream once every request is answered, or has waited in vain; a Testbed::Load::Record.
+sub stop {
+    my ($self) = @_;
+    close delete $self->{stop};
+    my $result = delete $self->{result};
+    my $record = Testbed::Load::Record->new(map { Testbed::Load::Record::from_line($_) } <$result>);
+    $self->kill;
+    return $record;
+}
+
+sub finish { $_[0]->kill }
+
+sub stream {
+    my ($port, $stopped, %options) = @_;
+    my $address = pack_sockaddr_in($port, inet_aton('127.0.0.1'));
+    my $select  = IO::Select->new($stopped);
+    my (@records, %open);
+    my ($begin, $sent, $end) = (time, 0, undef);
+    my ($stalled, $latest)   = (0, time);
+    while (!$end || (%open && time < $end)) {
+        my $turn = time - $latest;
+        $stalled += $turn if $turn > 0.02;
+        $latest = time;
+        while (!$end && $sent < (time - $begin) * $options{rate}) {
+            my $path = $options{paths}[$sent % @{ $options{paths} }] =~ s/%d/$sent/r;
+            $sent++;
+            my $one = { at => time, path => $path, text => '', stalled => $stalled };
+            push @records, $one;
+            socket my $socket, PF_INET, SOCK_STREAM, 0 or die "socket: $!";
+            if (!connect $socket, $address) {
+                @$one{qw(took stalled)} = (time - $one->{at}, 0);
+                next;
+            }
+            syswrite $socket, "GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+            $open{$socket} = $one;
+            $select->add($socket);
+        }
+        for my $socket ($select->can_read(1 / $options{rate})) {
+            if ($socket == $stopped) {
+                $select->remove($stopped);
+                $end = time + 10 * Testbed::slow();
+                next;
+            }
+            my $one = $open{$socket};
+            next if sysread $socket, $one->{text}, 65536, length $one->{text};
+            $one->{took}    = time - $one->{at};
+            $one->{stalled} = $stalled - $one->{stalled};
+            $select->remove($socket);
+            delete $open{$socket};
+        }
+    }
+    return \@records;
+}
+
+1;

@@ -1,0 +1,61 @@
+package Testbed::Load::Record;
+
+# What became of a stream of requests. Each has: at (when it was sent), took (seconds; 1e9 when never answered), stalled
+# (how long of that the asking process stood still), status (0: none), path, and what nginx says of itself in `X-How "$sliding_log_source $pid $sliding_log_latency"`: source,
+# worker, waited.
+
+use strict;
+use warnings;
+
+sub new { my ($class, @requests) = @_; return bless { requests => \@requests }, $class }
+
+sub to_line {
+    my ($one)    = @_;
+    my ($status) = $one->{text} =~ m{\AHTTP/1\.\d (\d{3}).*\r\n\r\n}s;
+    my ($how)    = $one->{text} =~ /^X-How: (.*?)\r$/m;
+    return sprintf "%.4f %.4f %.4f %d %s %s\n", $one->{at}, $one->{took} // 1e9, $one->{stalled}, $status // 0, $one->{path}, $how // '';
+}
+
+sub from_line {
+    my ($line) = @_;
+    my %one;
+    @one{qw(at took stalled status path source worker waited)} = split / /, $line =~ s/\n//r;
+    $_ //= '' for @one{qw(source worker waited)};
+    return \%one;
+}
+
+# Those of them that match: path => regex, status =>, source =>, worker =>, from => and to => of when they were sent.
+sub that {
+    my ($self, %which) = @_;
+    my ($path, $from, $to) = delete @which{qw(path from to)};
+    my @chosen = grep {
+        my $one = $_;
+        (!defined $path || $one->{path} =~ $path)
+            && (!defined $from || $one->{at} >= $from)
+            && (!defined $to || $one->{at} < $to)
+            && !grep { $one->{$_} ne $which{$_} } keys %which
+    } @{ $self->{requests} };
+    return Testbed::Load::Record->new(@chosen);
+}
+
+sub requests { return @{ $_[0]{requests} } }
+sub count    { return scalar @{ $_[0]{requests} } }
+sub statuses { my %n; $n{ $_->{status} }++ for $_[0]->requests; return join ' ', map { "$_:$n{$_}" } sort keys %n }
+
+# The share (0.9: nine of ten) that took no longer than this, in seconds.
+sub percentile {
+    my ($self, $share) = @_;
+    my @took = sort { $a <=> $b } map { $_->{took} } $self->requests;
+    return @took ? $took[$share * @took - 1e-6] : 0;
+}
+
+sub greatest { return (sort { $b <=> $a } @_)[0] // 0 }
+
+# The slowest request, and the longest that one waited for its store as nginx has it, both without stalls.
+sub slowest      { return greatest(map { $_->{took} - $_->{stalled} } $_[0]->requests) }
+sub longest_wait { return greatest(map { ($_->{waited} || 0) - $_->{stalled} } $_[0]->requests) }
+
+# The workers that answered.
+sub workers { my %seen = map { $_->{worker} => 1 } grep { $_->{worker} } $_[0]->requests; return sort keys %seen }
+
+1;

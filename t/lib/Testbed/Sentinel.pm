@@ -1,0 +1,66 @@
+package Testbed::Sentinel;
+
+# A Redis Sentinel of the test's own.
+
+use strict;
+use warnings;
+use parent -norequire, 'Testbed::Process';
+use Testbed::Process;
+
+my $count = 0;
+
+# Options: master => Testbed::Redis, name => of the master, quorum => number, conf => [more lines], auth => [redis-cli's]
+sub new {
+    my ($class, $bed, %options) = @_;
+    my $dir = $bed->dir . '/sentinel' . ++$count;
+    mkdir $dir or die "$dir: $!";
+    my $self = bless {
+        bed  => $bed,
+        dir  => $dir,
+        log  => "$dir/sentinel.log",
+        port => Testbed::free_port(),
+        name => $options{name} // 'limits',
+        auth => $options{auth} // [],
+    }, $class;
+    my $host    = $options{host} // '127.0.0.1';
+    my $monitor = $options{master}
+        ? "sentinel monitor $self->{name} $host " . $options{master}->port . ' ' . ($options{quorum} // 1) . "\n"
+        . "sentinel down-after-milliseconds $self->{name} " . 250 * Testbed::slow() . "\n"
+        . "sentinel failover-timeout $self->{name} 2000\n"
+        : '';
+    open my $file, '>', "$dir/sentinel.conf" or die $!;
+    print $file "port $self->{port}\nbind 127.0.0.1\ndir $dir\n", map({"$_\n"} @{ $options{conf} // [] }), $monitor;
+    close $file;
+    return $self->start;
+}
+
+sub start {
+    my ($self) = @_;
+    $self->spawn($self->{log}, 'redis-server', "$self->{dir}/sentinel.conf", '--sentinel');
+    Testbed::wait_until('a Sentinel to answer', 10, sub { $self->cli('PING') =~ /PONG/ }) or die "no Sentinel\n";
+    return $self;
+}
+
+sub port    { return $_[0]{port} }
+sub address { return "127.0.0.1:$_[0]{port}" }
+
+# The port of the server it takes for the master; 0 when it knows none.
+sub master_port {
+    my ($self) = @_;
+    return (split /\n/, $self->cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $self->{name}))[1] // 0;
+}
+
+# One of the fields that SENTINEL MASTER tells.
+sub field {
+    my ($self, $name) = @_;
+    my %fields = split /\n/, $self->cli('SENTINEL', 'MASTER', $self->{name}) . "\n";
+    return $fields{$name};
+}
+
+sub cli { my ($self, @words) = @_; return Testbed::Redis::run_cli(['-p', $self->{port}, @{ $self->{auth} }], @words) }
+
+sub pause  { $_[0]->signal('STOP') }
+sub resume { $_[0]->signal('CONT') }
+sub finish { $_[0]->kill }
+
+1;
