@@ -74,10 +74,17 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
     return kConfOk;
 }
 
-/// All-or-nothing over several stores takes entries back where a later store denies.
+/// True when the two are always asked in one call. In a cluster the same key means the same slot.
+bool isOnePlace(const LimitSettings& left, const LimitSettings& right) {
+    const RedisSettings* redis = left.log->redis;
+    const bool isCluster = redis != nullptr && redis->mode == static_cast<ngx_uint_t>(Mode::Cluster);
+    return redis == right.log->redis && (!isCluster || view(left.key->value) == view(right.key->value));
+}
+
+/// All-or-nothing over several places takes entries back where a later one denies.
 void noteTakingBack(const ngx_array_t& limits) {
     const std::span<LimitSettings* const> all(static_cast<LimitSettings* const*>(limits.elts), limits.nelts);
-    if (std::ranges::any_of(all, [&](const LimitSettings* each) { return each->log->redis != all[0]->log->redis; })) {
+    if (!std::ranges::all_of(all, [&](const LimitSettings* each) { return isOnePlace(*each, *all[0]); })) {
         for (LimitSettings* limit : all) {
             limit->log->takenBack = true;
         }

@@ -54,7 +54,7 @@ struct LogSettings {
     ngx_str_t id;          // as configured
     RedisSettings* redis;  // nullptr: this node's local store
     bool storeSettled;
-    bool takenBack;  // some requests ask another store as well: entries of this log may be taken back
+    bool takenBack;  // some requests ask another place as well: entries of this log may be taken back
 
     std::int64_t largestLimit;  // of the constant ones
     ngx_flag_t variableLimit;   // one of them is a variable

@@ -31,11 +31,14 @@ Addresses::Addresses(const RedisSettings& settings, const ServerSettings& server
     }
 }
 
-Addresses::Addresses(const RedisSettings& settings, std::string_view host, int port)
+Addresses::Addresses(const RedisSettings& settings, std::string_view host, int port, std::string_view address)
     : settings_(settings), name_(host), port_(port) {
     if (isAddressLiteral(name_)) {
         endpoints_.push_back({std::exchange(name_, {}), port, ""});
         return;
+    }
+    if (isAddressLiteral(std::string(address))) {
+        endpoints_.push_back({std::string(address), port, ""});
     }
     const auto* servers = static_cast<const ServerSettings*>(settings.servers.elts);
     const auto* end = servers + settings.servers.nelts;

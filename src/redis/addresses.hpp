@@ -16,8 +16,9 @@ class Addresses final : public Locator, ResolutionOwner {
     /// A server of the configuration, which has resolved it.
     Addresses(const RedisSettings& settings, const ServerSettings& server);
 
-    /// A server that another one named. Without a resolver a name is known only where the configuration has it too.
-    Addresses(const RedisSettings& settings, std::string_view host, int port);
+    /// A server that another one named. Without a resolver a name's address is the one it was told with, if any, or
+    /// the one that the configuration has for the same name.
+    Addresses(const RedisSettings& settings, std::string_view host, int port, std::string_view address = {});
 
     void locate(LocatorTarget& target) override;
     void didNotServe() override { next_++; }

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -27,6 +28,14 @@ inline std::string hostAndPort(std::string_view host, int port) {
 inline bool isAddressLiteral(const std::string& host) {
     unsigned char address[sizeof(in6_addr)];
     return inet_pton(AF_INET, host.c_str(), address) == 1 || inet_pton(AF_INET6, host.c_str(), address) == 1;
+}
+
+/// 1 to 65535; nullopt for any other text.
+inline std::optional<int> parsePort(std::string_view text) {
+    int port = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+    const bool isPort = error == std::errc() && end == text.data() + text.size() && port > 0 && port < 65536;
+    return isPort ? std::optional(port) : std::nullopt;
 }
 
 }  // namespace sliding_log

@@ -1,6 +1,5 @@
 #include "redis/sentinel.hpp"
 
-#include <charconv>
 #include <utility>
 
 #include "redis/greeting.hpp"
@@ -15,13 +14,6 @@ constexpr std::string_view kSwitched = "+switch-master";
 
 bool isText(const redisReply* reply) {
     return reply != nullptr && reply->type == REDIS_REPLY_STRING;
-}
-
-/// 0 for a text that is no port.
-int portIn(std::string_view text) {
-    int port = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-    return error == std::errc() && end == text.data() + text.size() && port > 0 && port < 65536 ? port : 0;
 }
 
 }  // namespace
@@ -126,13 +118,13 @@ void SentinelLocator::replied(const redisReply* reply) {
 void SentinelLocator::answeredWhere(const redisReply& reply) {
     const bool isAddress =
         reply.type == REDIS_REPLY_ARRAY && reply.elements == 2 && isText(reply.element[0]) && isText(reply.element[1]);
-    const int port = isAddress ? portIn(replyText(*reply.element[1])) : 0;
-    if (port == 0) {
+    const std::optional<int> port = isAddress ? parsePort(replyText(*reply.element[1])) : std::nullopt;
+    if (!port) {
         connection_.close("it does not know the master");
         return;
     }
     state_ = State::Naming;
-    named_ = std::make_unique<Addresses>(settings_, replyText(*reply.element[0]), port);
+    named_ = std::make_unique<Addresses>(settings_, replyText(*reply.element[0]), *port);
     named_->locate(*this);
 }
 

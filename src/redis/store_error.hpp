@@ -10,7 +10,9 @@ enum class StoreError {
     Down,        // no connection, or it was lost with the call on it
     Timeout,     // no answer inside `timeout`
     NoScript,    // the server does not know the script
-    TryAgain,    // LOADING, BUSY, TRYAGAIN: the same call may work in a moment
+    TryAgain,    // LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: the same call may work in a moment
+    Moved,       // another node of the cluster serves the slot
+    Ask,         // another one serves this call, which the slot is on its way to
     NotMaster,   // READONLY, MASTERDOWN: another server is the one to ask
     Refused,     // any other error the server answered: OOM, WRONGTYPE, NOAUTH, NOPERM, ...
     Unexpected,  // a reply of a shape that the script never gives
@@ -22,8 +24,14 @@ inline StoreError classifyError(std::string_view message) {
     if (word == "NOSCRIPT") {
         return StoreError::NoScript;
     }
-    if (word == "LOADING" || word == "BUSY" || word == "TRYAGAIN") {
+    if (word == "LOADING" || word == "BUSY" || word == "TRYAGAIN" || word == "CLUSTERDOWN") {
         return StoreError::TryAgain;
+    }
+    if (word == "MOVED") {
+        return StoreError::Moved;
+    }
+    if (word == "ASK") {
+        return StoreError::Ask;
     }
     if (word == "READONLY" || word == "MASTERDOWN") {
         return StoreError::NotMaster;

@@ -5,6 +5,7 @@
 
 #include "limit/key.hpp"
 #include "limit/number.hpp"
+#include "redis/slots.hpp"
 #include "request/context.hpp"
 #include "worker.hpp"
 
@@ -57,6 +58,9 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         return Applies::NoMemory;
     }
     question.key = {key, writeLogKey(key, prefix, name, view(value))};
+    if (log.redis != nullptr && log.redis->mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
+        question.slot = slotOf(question.key);
+    }
     question.limit = decision.limit;
     question.keepsDenials = !log.takenBack;
     question.windowMs = log.windowMs;
@@ -82,17 +86,17 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     return Applies::Yes;
 }
 
-/// The order of stores: the local one first, since what it denies costs no round trip.
-std::size_t storeOrder(const Decision& decision) {
-    const RedisSettings* redis = decision.settings->log->redis;
-    return redis == nullptr ? 0 : redis->index + 1;
+/// Where a limit is asked: limits of one place are asked in one call. A store, and in a cluster a slot. The local store
+/// comes first, since what it denies costs no round trip.
+std::size_t placeOf(const Round& round, std::size_t limit) {
+    const RedisSettings* redis = round.decisions[limit].settings->log->redis;
+    return redis == nullptr ? 0 : (redis->index + 1) * kSlots + round.questions[limit].slot;
 }
 
-/// Moves the limits of one store next to each other, so that one call asks them all; their order stays otherwise.
-void groupByStore(Round& round) {
+/// Moves the limits of one place next to each other; their order stays otherwise.
+void groupByPlace(Round& round) {
     for (std::size_t i = 1; i < round.count; i++) {
-        for (std::size_t to = i; to > 0 && storeOrder(round.decisions[to - 1]) > storeOrder(round.decisions[to]);
-             to--) {
+        for (std::size_t to = i; to > 0 && placeOf(round, to - 1) > placeOf(round, to); to--) {
             std::swap(round.decisions[to - 1], round.decisions[to]);
             std::swap(round.questions[to - 1], round.questions[to]);
         }
@@ -134,7 +138,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     if (round.count == 0) {
         return NGX_DECLINED;
     }
-    groupByStore(round);
+    groupByPlace(round);
     if (context == nullptr) {
         context = Context::create(request);
         if (context == nullptr) {
@@ -228,7 +232,7 @@ bool nextStage(Context& context) {
     }
     context.stageEnd = context.stageBegin;
     while (context.stageEnd < round.count && round.decisions[context.stageEnd].source != Source::Error &&
-           storeOrder(round.decisions[context.stageEnd]) == storeOrder(round.decisions[context.stageBegin])) {
+           placeOf(round, context.stageEnd) == placeOf(round, context.stageBegin)) {
         context.stageEnd++;
     }
     return context.stageEnd > context.stageBegin;
@@ -281,7 +285,7 @@ void takeBackBefore(Round& round, std::size_t end, std::string_view unique) {
         const Decision& first = round.decisions[begin];
         for (next = begin;
              next < end && round.decisions[next].verdict != nullptr && round.decisions[next].source == first.source &&
-             storeOrder(round.decisions[next]) == storeOrder(first);
+             placeOf(round, next) == placeOf(round, begin);
              next++) {
             round.verdicts[next].remaining++;
         }

@@ -34,7 +34,7 @@ struct Decision {
     bool isDenied() const { return verdict != nullptr && !verdict->hasRoom(); }
 };
 
-/// The limits that one location asks of one request, in the order they are asked: those of one store together.
+/// The limits that one location asks of one request, in the order they are asked: those of one place together.
 struct Round {
     Round* previous;  // of the location before an internal redirect
     std::size_t count;

@@ -12,9 +12,11 @@ namespace {
 /// One call's size: a script of 64 logs takes about a millisecond, in which Redis serves nobody else.
 constexpr std::size_t kMostLogsPerCall = 64;
 
-void reset(Call& call, Script script) {
+void reset(Call& call, Script script, std::uint16_t slot) {
     call.script = script;
-    call.repetitions = 0;
+    call.slot = slot;
+    call.asking = false;
+    call.scriptMisses = call.repetitions = 0;
     call.groups.clear();
     call.command.clear();
 }
@@ -37,8 +39,8 @@ bool Call::isWaitedFor() const {
     return std::ranges::any_of(groups, [](const Group* group) { return !group->waiters.isEmpty(); });
 }
 
-void CallWriter::begin(Call& call, Script script) {
-    reset(call, script);
+void CallWriter::begin(Call& call, Script script, std::uint16_t slot) {
+    reset(call, script, slot);
     call_ = &call;
     keys_.clear();
     arguments_.clear();
@@ -46,7 +48,7 @@ void CallWriter::begin(Call& call, Script script) {
 }
 
 bool CallWriter::hasRoomFor(const Group& group) const {
-    return keyCount_ == 0 || keyCount_ + group.logs <= kMostLogsPerCall;
+    return keyCount_ == 0 || (keyCount_ + group.logs <= kMostLogsPerCall && group.slot == call_->slot);
 }
 
 /// What lua/sliding_log.lua wants to know of one group.
@@ -85,7 +87,7 @@ void CallWriter::finish(std::string_view now) {
 }
 
 void CallWriter::writeUndo(Call& call, std::span<const Question> questions, std::string_view unique) {
-    reset(call, Script::SlidingLogUndo);
+    reset(call, Script::SlidingLogUndo, questions.front().slot);
     beginEval(call, questions.size(), 1 + questions.size());
     for (const Question& question : questions) {
         appendArgument(call.command, question.key);

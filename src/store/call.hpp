@@ -16,7 +16,7 @@
 namespace sliding_log {
 
 class Node;
-struct Queued;
+struct Queued;  // to be sent when there is a connection, or again in a moment
 
 /// A call knows groups, never a request. It lives in its store and is used again when its reply has come.
 struct Call final : ReplyTarget, ListHook<Queued> {
@@ -30,14 +30,17 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     Script script = Script::SlidingLog;
     std::string command;         // as sent, kept for a repetition
     std::vector<Group*> groups;  // in the order of the reply; none for an undo
+    std::uint16_t slot = 0;      // of all its keys, in a cluster
+    bool asking = false;         // sent where the slot is on its way to
     std::uint64_t sequence = 0;  // of its latest sending on the connection
-    unsigned repetitions = 0;
+    unsigned scriptMisses = 0;
+    unsigned repetitions = 0;  // for any other reason
 };
 
 /// Writes the commands of calls, one call at a time: begin(), add() what hasRoomFor() takes, finish().
 class CallWriter {
   public:
-    void begin(Call& call, Script script);
+    void begin(Call& call, Script script, std::uint16_t slot);
     bool hasRoomFor(const Group& group) const;
 
     /// The group has a request that waits.

@@ -43,6 +43,7 @@ struct Group : ListHook<Opened> {
     std::size_t hash = 0;   // of the signature
     std::size_t requests = 0;
     std::size_t logs = 0;
+    std::uint16_t slot = 0;  // of all the logs, in a cluster
     bool sent = false;
     ngx_msec_t sentAt = 0;
     bool joinable = false;  // found by its signature; false for one beyond a full group

@@ -78,6 +78,13 @@ class List {
         return &first;
     }
 
+    /// Appends all of it to the other list.
+    void moveTo(List& other) {
+        while (Element* element = popFront()) {
+            other.pushBack(*element);
+        }
+    }
+
   private:
     ListHook<Tag> head_;
 };

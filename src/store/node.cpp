@@ -14,16 +14,16 @@ constexpr unsigned kTimeoutsToGiveUp = 3;
 constexpr unsigned kSilentTimeoutsToGiveUp = 2;
 
 /// How often one call is sent again on NOSCRIPT: more means that the server does not keep scripts at all.
-constexpr unsigned kMostRepetitions = 3;
+constexpr unsigned kMostScriptMisses = 3;
 
-/// LOADING, BUSY, TRYAGAIN: asked again after so many ms, inside the timeout.
-constexpr ngx_msec_t kRepeatAfterMs = 10;
+/// Lets the command that follows at once through to a slot that is still on its way.
+constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 
 }  // namespace
 
-void Node::ScriptsReloaded::replied(const redisReply* reply) {
+void Node::Prepared::replied(const redisReply* reply) {
     if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
-        node.log_.trouble(NGX_LOG_ERR, node.name_, "SCRIPT LOAD answered", replyText(*reply));
+        node.log_.trouble(NGX_LOG_ERR, node.name_, "SCRIPT LOAD or ASKING answered", replyText(*reply));
     }
     node.closeIfLeft();
 }
@@ -43,8 +43,6 @@ Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::
           Timer::Kind::Chore, log.nginxLog()),
       reconnect_(
           this, [](void* self) { static_cast<Node*>(self)->connect(); }, Timer::Kind::Chore, log.nginxLog()),
-      repeat_(
-          this, [](void* self) { static_cast<Node*>(self)->repeatQueued(); }, Timer::Kind::Chore, log.nginxLog()),
       connection_(*this, log.nginxLog()) {}
 
 /// Calls that its connection takes along fail, and are not sent again.
@@ -55,6 +53,7 @@ Node::~Node() {
 void Node::connect() {
     state_ = State::Connecting;
     timeouts_ = 0;
+    notYet_.clear();
     scriptsSent_ = sent_;
     locator_->locate(*this);
 }
@@ -86,41 +85,47 @@ void Node::closeIfLeft() {
     }
 }
 
-bool Node::canBeAsked() {
+void Node::connectIfIdle() {
     if (state_ == State::Idle) {
         connect();
     }
+}
+
+bool Node::canBeAsked() {
+    connectIfIdle();
     return state_ == State::Ready || ((state_ == State::Connecting || state_ == State::Leaving) && trusted_);
 }
 
 void Node::send(Call& call) {
     call.node = this;
-    if (state_ == State::Ready && connection_.send(call.command, call)) {
-        call.sequence = ++sent_;
-    } else {
+    if (state_ != State::Ready || (call.asking && !connection_.send(kAsking, prepared_)) ||
+        !connection_.send(call.command, call)) {
         queued_.pushBack(call);
+        return;
     }
+    call.sequence = ++sent_;
+}
+
+bool Node::send(std::string_view command, ReplyTarget& target) {
+    return state_ == State::Ready && connection_.send(command, target);
 }
 
 void Node::replied(Call& call, const redisReply* reply) {
     if (reply == nullptr) {
-        owner_.failed(call, StoreError::Down);
+        owner_.lost(call);
         return;
     }
-    switch (const StoreError error = checkCall(*reply)) {
-        case StoreError::TryAgain:
-            repeatSoon(call);
-            break;
-        case StoreError::NotMaster:
-            repeatElsewhere(call, *reply);
-            break;
-        default:
-            timeouts_ = 0;
-            if (error == StoreError::NoScript && call.repetitions < kMostRepetitions) {
-                repeatWithScript(call);
-            } else {
-                owner_.answered(call, *reply);
-            }
+    const StoreError error = checkCall(*reply);
+    if (error == StoreError::TryAgain) {
+        notYet_ = replyText(*reply);
+    } else if (error != StoreError::NotMaster) {
+        timeouts_ = 0;
+        notYet_.clear();
+    }
+    if (error == StoreError::NoScript && call.scriptMisses < kMostScriptMisses) {
+        repeatWithScript(call);
+    } else {
+        owner_.answered(call, *reply, error);
     }
     closeIfLeft();
 }
@@ -128,65 +133,32 @@ void Node::replied(Call& call, const redisReply* reply) {
 /// NOSCRIPT: of all the calls in flight the first one has the scripts loaded; the others, sent before that, only
 /// follow them on the wire.
 void Node::repeatWithScript(Call& call) {
-    call.repetitions++;
+    call.scriptMisses++;
     if (call.sequence > scriptsSent_) {
         scriptsSent_ = sent_;
         for (Script script : kScripts) {
-            connection_.send(command({"SCRIPT", "LOAD", scriptSource(script)}), scriptsReloaded_);
+            connection_.send(command({"SCRIPT", "LOAD", scriptSource(script)}), prepared_);
         }
     }
     send(call);
-}
-
-/// An undo has no deadline of its own: it is given as long as a decision would have.
-bool Node::mayRepeat(Call& call) const {
-    return call.isUndo() ? call.repetitions++ * kRepeatAfterMs < settings_.timeout : call.isWaitedFor();
-}
-
-void Node::repeatSoon(Call& call) {
-    if (!mayRepeat(call)) {
-        owner_.failed(call, StoreError::TryAgain);
-        return;
-    }
-    queued_.pushBack(call);
-    if (!repeat_.isSet()) {
-        repeat_.set(kRepeatAfterMs);
-    }
-}
-
-/// A server that takes no writes has logged nothing.
-void Node::repeatElsewhere(Call& call, const redisReply& reply) {
-    if (!mayRepeat(call)) {
-        owner_.answered(call, reply);
-        return;
-    }
-    const std::string_view answer = reply.type == REDIS_REPLY_ERROR ? replyText(reply) : "READONLY";
-    log_.trouble(NGX_LOG_ERR, name_, "answered", answer);
-    queued_.pushBack(call);
-    hasMoved(answer);
-}
-
-void Node::repeatQueued() {
-    List<Call, Queued> again;
-    while (Call* call = queued_.popFront()) {
-        again.pushBack(*call);
-    }
-    while (Call* call = again.popFront()) {
-        send(*call);
-    }
 }
 
 void Node::timedOut(ngx_msec_t askedAt) {
     if (timeouts_++ == 0) {
         silentSince_ = askedAt;
     }
+    log_.trouble(NGX_LOG_ERR, name_, "timed out", whyNoAnswer());
+}
+
+std::string_view Node::whyNoAnswer() const {
+    return notYet_.empty() ? "no answer inside \"timeout\"" : std::string_view(notYet_);
 }
 
 void Node::giveUpIfSilent() {
     if (state_ == State::Ready && timeouts_ >= kTimeoutsToGiveUp &&
         ngx_current_msec - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
         trusted_ = false;
-        connection_.close("no answer to several calls in a row");
+        connection_.close(std::string(whyNoAnswer()));
     }
 }
 
@@ -215,7 +187,11 @@ void Node::greeted() {
     trusted_ = true;
     readySince_ = ngx_current_msec;
     state_ = State::Ready;
-    repeatQueued();
+    List<Call, Queued> waiting;
+    queued_.moveTo(waiting);
+    while (Call* call = waiting.popFront()) {
+        send(*call);
+    }
     owner_.nodeReady(*this);
 }
 
@@ -243,7 +219,7 @@ void Node::becomeDown(std::string_view reason) {
     log_.trouble(NGX_LOG_ERR, name_, "is down", reason);
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     while (Call* call = queued_.popFront()) {
-        owner_.failed(*call, StoreError::Down);
+        owner_.lost(*call);
     }
     owner_.nodeDown(*this);
 }

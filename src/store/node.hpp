@@ -22,16 +22,16 @@ class Node;
 
 class NodeOwner {
   public:
-    /// The call's reply, maybe an error reply, but none that a repetition may mend. The call is the owner's again.
-    virtual void answered(Call& call, const redisReply& reply) = 0;
+    /// The call's reply, and what keeps it from being decided (None: nothing). The call is the owner's again.
+    virtual void answered(Call& call, const redisReply& reply, StoreError error) = 0;
 
-    /// The call comes to nothing, and is the owner's again.
-    virtual void failed(Call& call, StoreError error) = 0;
+    /// No reply will come. The call is the owner's again.
+    virtual void lost(Call& call) = 0;
 
     /// Calls leave at once from now on.
     virtual void nodeReady(Node& node) = 0;
 
-    /// No call can be sent for a while, and those that waited for the connection have failed.
+    /// No call can be sent for a while, and those that waited for the connection are lost.
     virtual void nodeDown(Node& node) = 0;
 
     /// The worker was told to quit; said again when a connection is gone while it does.
@@ -58,14 +58,22 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     Node& operator=(const Node&) = delete;
 
     void connect();
+    void connectIfIdle();
 
     /// True when a call given now is sent now, or as soon as the server is connected, which it is expected to be.
     bool canBeAsked();
     bool isReady() const { return state_ == State::Ready; }
+    bool isDown() const { return state_ == State::Down; }
 
     /// Sends the call, or keeps it until there is a connection; the owner is told of its end. Its memory is the
     /// owner's, who leaves it alone until then.
     void send(Call& call);
+
+    /// Sends a command that is no call; false when there is no connection. The target is called once.
+    bool send(std::string_view command, ReplyTarget& target);
+
+    /// Another server has taken its place: that one is found, and gets the calls from now on.
+    void leave(std::string_view reason) { hasMoved(reason); }
 
     /// A request that was asked at `askedAt` got no answer in time.
     void timedOut(ngx_msec_t askedAt);
@@ -76,6 +84,9 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     /// Closes the connection when no reply is owed.
     void closeIfUnused();
 
+    /// A call that waits for the connection, taken back; nullptr when there is none.
+    Call* takeQueued() { return queued_.popFront(); }
+
     /// Groups to be sent in its next calls: the owner's.
     List<Group, Opened>& groups() { return groups_; }
 
@@ -85,9 +96,9 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     friend struct Call;
     enum class State { Idle, Connecting, Ready, Leaving, Down };
 
-    /// Takes the replies to SCRIPT LOAD after a NOSCRIPT.
-    struct ScriptsReloaded final : ReplyTarget {
-        explicit ScriptsReloaded(Node& owner) : node(owner) {}
+    /// Takes the replies to SCRIPT LOAD after a NOSCRIPT, and to ASKING.
+    struct Prepared final : ReplyTarget {
+        explicit Prepared(Node& owner) : node(owner) {}
         void replied(const redisReply* reply) override;
         Node& node;
     };
@@ -105,11 +116,8 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void replied(Call& call, const redisReply* reply);
     void becomeDown(std::string_view reason);
     void closeIfLeft();
+    std::string_view whyNoAnswer() const;
     void repeatWithScript(Call& call);
-    bool mayRepeat(Call& call) const;
-    void repeatSoon(Call& call);
-    void repeatElsewhere(Call& call, const redisReply& reply);
-    void repeatQueued();
 
     NodeOwner& owner_;
     StoreLog& log_;
@@ -117,22 +125,22 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     std::string name_;
     std::unique_ptr<Locator> locator_;
     Greeting greeting_;
-    ScriptsReloaded scriptsReloaded_{*this};
+    Prepared prepared_{*this};
     Backoff backoff_;
     State state_ = State::Idle;
     bool trusted_ = true;  // the server was well when last seen
     ngx_msec_t readySince_ = 0;
 
     List<Group, Opened> groups_;
-    List<Call, Queued> queued_;  // to be sent when there is a connection, or again in a moment
+    List<Call, Queued> queued_;  // to be sent when there is a connection
     std::uint64_t sent_ = 0;
     std::uint64_t scriptsSent_ = 0;  // value of sent_ when the scripts were last loaded
     unsigned timeouts_ = 0;          // in a row, no answer between them
     ngx_msec_t silentSince_ = 0;     // when the first of them was asked
+    std::string notYet_;             // the latest answer where that was one to ask again after, else empty
 
     Timer connectDeadline_;
     Timer reconnect_;
-    Timer repeat_;
 
     Connection connection_;  // last, so that it dies first: it tells the calls
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "limit/number.hpp"
 #include "redis/addresses.hpp"
@@ -12,6 +13,15 @@
 namespace sliding_log {
 
 namespace {
+
+/// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: asked again after so many ms, inside the timeout.
+constexpr ngx_msec_t kRepeatAfterMs = 10;
+
+/// An undo has no deadline: it is given a second, and more where it waits for a connection.
+constexpr unsigned kMostUndoRepetitions = 100;
+
+/// A call that is sent on more often than this in a row waits a moment each time: the nodes disagree.
+constexpr unsigned kMostRedirects = 5;
 
 /// Far inside what Lua can unpack() (8000), and more than a round trip gathers.
 constexpr std::size_t kMostRequestsPerGroup = 512;
@@ -25,18 +35,25 @@ std::int64_t wallClockMs() {
     return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
 }
 
-std::unique_ptr<Locator> locatorOf(const RedisSettings& settings, ngx_log_t* log) {
-    if (settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)) {
-        return std::make_unique<SentinelLocator>(settings, log);
-    }
-    return std::make_unique<Addresses>(settings, *static_cast<const ServerSettings*>(settings.servers.elts));
-}
-
-/// What messages call the server.
+/// What messages call the store where they speak of none of its nodes.
 std::string_view nameOf(const RedisSettings& settings) {
     return view(settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)
                     ? settings.master
                     : static_cast<const ServerSettings*>(settings.servers.elts)->text);
+}
+
+std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner& owner, StoreLog& log) {
+    const auto& server = *static_cast<const ServerSettings*>(settings.servers.elts);
+    switch (static_cast<Mode>(settings.mode)) {
+        case Mode::Cluster:
+            return std::make_unique<Cluster>(owner, log, settings);
+        case Mode::Sentinel:
+            return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
+                                                std::make_unique<SentinelLocator>(settings, log.nginxLog()));
+        default:
+            return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
+                                                std::make_unique<Addresses>(settings, server));
+    }
 }
 
 }  // namespace
@@ -49,18 +66,20 @@ RedisStore::RedisStore(const RedisSettings& settings, Denials denials, ngx_log_t
           this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
       deadline_(
           this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
-      node_(*this, log_, settings, nameOf(settings), locatorOf(settings, log)) {}
+      repeat_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Chore, log),
+      topology_(topologyOf(settings, *this, log_)) {}
 
 /// A dying worker resumes nothing: whoever still waits is forgotten before hiredis tells the calls.
 RedisStore::~RedisStore() {
     while (Waiter* waiter = deadlines_.popFront()) {
         waiter->forget();
     }
-    quitting_ = false;
+    dying_ = true;
 }
 
 void RedisStore::start() {
-    node_.connect();
+    topology_->start();
 }
 
 RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs,
@@ -69,10 +88,10 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     if (denials_.find(signature_, hash_, ngx_current_msec, waiter.verdicts)) {
         return Reception::KnownDenied;
     }
-    if (waitedMs >= settings_.timeout || !node_.canBeAsked()) {
+    if (waitedMs >= settings_.timeout || !topology_->canBeAsked(questions.front().slot)) {
         return Reception::Unavailable;
     }
-    Group& group = groupFor(questions.size());
+    Group& group = groupFor(questions);
     group.requests++;
     group.waiters.pushBack(waiter);
     waiter.group = &group;
@@ -88,6 +107,16 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     return Reception::Pending;
 }
 
+void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique) {
+    sign(questions);
+    denials_.forget(signature_, hash_);
+    Call& call = calls_.take();
+    CallWriter::writeUndo(call, questions, unique);
+    route(call);
+}
+
+// ---- groups
+
 /// Sets signature_: the same for the same logs and limits, and for no others.
 void RedisStore::sign(std::span<const Question> questions) {
     signature_.clear();
@@ -99,10 +128,10 @@ void RedisStore::sign(std::span<const Question> questions) {
 }
 
 /// The group that the request joins: the one of the same questions that is not sent yet, or its follower.
-Group& RedisStore::groupFor(std::size_t logs) {
+Group& RedisStore::groupFor(std::span<const Question> questions) {
     Group* group = groups_.find(signature_, hash_);
     if (group == nullptr) {
-        group = &newGroup(logs);
+        group = &newGroup(questions);
         group->joinable = true;
         groups_.insert(*group);
         open(*group);
@@ -110,42 +139,58 @@ Group& RedisStore::groupFor(std::size_t logs) {
     }
     if (group->sent) {
         if (group->follower == nullptr) {
-            group->follower = &newGroup(logs);
+            group->follower = &newGroup(questions);
             group->follower->joinable = true;
         }
         group = group->follower;
     }
     if (group->requests >= kMostRequestsPerGroup) {
-        group = &newGroup(logs);
+        group = &newGroup(questions);
         open(*group);
     }
     return *group;
 }
 
-Group& RedisStore::newGroup(std::size_t logs) {
+Group& RedisStore::newGroup(std::span<const Question> questions) {
     Group& group = groupObjects_.take();
     group.signature = signature_;
     group.hash = hash_;
     group.requests = 0;
-    group.logs = logs;
+    group.logs = questions.size();
+    group.slot = questions.front().slot;
     group.sent = group.joinable = false;
     group.follower = nullptr;
     return group;
 }
 
+/// The group waits to be sent, by the node that serves it or until that is known.
 void RedisStore::open(Group& group) {
-    node_.groups().pushBack(group);
+    Node* node = dying_ ? nullptr : topology_->nodeOf(group.slot);
+    (node == nullptr ? unplaced_ : node->groups()).pushBack(group);
     flush_.post();
 }
 
+/// As open(), for a group that has waited already: where nobody can be asked it waits no longer.
+void RedisStore::openAgain(List<Group, Opened>& groups) {
+    List<Group, Opened> again;
+    groups.moveTo(again);
+    while (Group* group = again.popFront()) {
+        if (topology_->canBeAsked(group->slot)) {
+            open(*group);
+        } else {
+            settle(*group, StoreError::Down);
+        }
+    }
+}
+
 /// The first group that waits to be sent, nullptr when there is none. Groups that everybody left are retired.
-Group* RedisStore::nextToSend() {
-    while (!node_.groups().isEmpty()) {
-        Group& group = node_.groups().front();
+Group* RedisStore::nextToSend(Node& node) {
+    while (!node.groups().isEmpty()) {
+        Group& group = node.groups().front();
         if (group.requests > 0) {
             return &group;
         }
-        node_.groups().popFront();
+        node.groups().popFront();
         retire(group);
     }
     return nullptr;
@@ -153,61 +198,152 @@ Group* RedisStore::nextToSend() {
 
 /// The end of a turn of the event loop: what it asked leaves in as few calls as may be.
 void RedisStore::flush() {
-    while (node_.isReady() && nextToSend() != nullptr) {
+    topology_->forEachNode([this](Node& node) { flush(node); });
+    closeWhenUnused();
+}
+
+void RedisStore::flush(Node& node) {
+    while (node.isReady() && nextToSend(node) != nullptr) {
         Call& call = calls_.take();
-        writer_.begin(call, Script::SlidingLog);
-        for (Group* group = nextToSend(); group != nullptr && writer_.hasRoomFor(*group); group = nextToSend()) {
-            node_.groups().popFront();
+        writer_.begin(call, Script::SlidingLog, node.groups().front().slot);
+        for (Group* group = nextToSend(node); group != nullptr && writer_.hasRoomFor(*group);
+             group = nextToSend(node)) {
+            node.groups().popFront();
             group->sent = true;
             group->sentAt = ngx_current_msec;
             writer_.add(*group);
         }
-        if (settings_.clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
-            writer_.finish(DecimalText(wallClockMs()).view());
+        finish();
+        node.send(call);
+    }
+}
+
+void RedisStore::finish() {
+    if (settings_.clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
+        writer_.finish(DecimalText(wallClockMs()).view());
+    } else {
+        writer_.finish("");
+    }
+}
+
+// ---- calls
+
+/// Sends the call to the node that serves its slot.
+void RedisStore::route(Call& call) {
+    call.asking = false;
+    if (!topology_->canBeAsked(call.slot)) {
+        failed(call, StoreError::Down);
+    } else if (Node* node = topology_->nodeOf(call.slot)) {
+        node->send(call);
+    } else {
+        repeatSoon(call);
+    }
+}
+
+void RedisStore::answered(Call& call, const redisReply& reply, StoreError error) {
+    switch (error) {
+        case StoreError::None:
+            answer(call, reply);
+            return;
+        case StoreError::TryAgain:
+        case StoreError::NotMaster:
+        case StoreError::Moved:
+        case StoreError::Ask:
+            if (call.isUndo() ? call.repetitions < kMostUndoRepetitions : call.isWaitedFor()) {
+                call.repetitions++;
+                repeat(call, reply, error);
+                return;
+            }
+            break;
+        default:
+            log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", replyText(reply));
+    }
+    failed(call, error);
+}
+
+/// Nothing was done for such a call: the same, or another node may do it.
+void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
+    Node& node = *call.node;
+    if (error == StoreError::NotMaster) {
+        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply).empty() ? "READONLY" : replyText(reply));
+        node.leave("it takes no writes");
+        node.send(call);
+        return;
+    }
+    if (error == StoreError::TryAgain) {
+        topology_->suspect();
+        if (call.groups.size() > 1 && replyText(reply).starts_with("TRYAGAIN")) {
+            askApart(call);
         } else {
-            writer_.finish("");
+            repeatSoon(call);
         }
-        node_.send(call);
-    }
-    closeWhenUnused();
-}
-
-void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique) {
-    sign(questions);
-    denials_.forget(signature_, hash_);
-    if (!node_.canBeAsked()) {
-        log_.trouble(NGX_LOG_ERR, node_.name(), "an admission could not be taken back", "no connection");
         return;
     }
-    Call& call = calls_.take();
-    CallWriter::writeUndo(call, questions, unique);
-    node_.send(call);
+    const std::optional<Redirect> redirect = readRedirect(replyText(reply));
+    Node* target = redirect ? topology_->follow(*redirect, node, error == StoreError::Moved) : nullptr;
+    if (target == nullptr || !target->canBeAsked()) {
+        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
+        failed(call, StoreError::Refused);
+    } else if (call.repetitions > kMostRedirects) {
+        repeatSoon(call);
+    } else {
+        call.asking = error == StoreError::Ask;
+        target->send(call);
+    }
 }
 
-void RedisStore::answered(Call& call, const redisReply& reply) {
-    if (reply.type == REDIS_REPLY_ERROR) {
-        log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", replyText(reply));
-        failed(call, classifyError(replyText(reply)));
-        return;
+void RedisStore::repeatSoon(Call& call) {
+    queued_.pushBack(call);
+    if (!repeat_.isSet()) {
+        repeat_.set(kRepeatAfterMs);
     }
+}
+
+void RedisStore::repeatQueued() {
+    List<Call, Queued> again;
+    queued_.moveTo(again);
+    while (Call* call = again.popFront()) {
+        route(*call);
+    }
+}
+
+/// A slot on its way: the keys of one group may be on one side, those of another on the other.
+void RedisStore::askApart(Call& call) {
+    for (Group* group : call.groups) {
+        group->requests = 0;
+        group->waiters.forEach([&](Waiter&) { group->requests++; });
+        if (group->requests == 0) {
+            retire(*group);
+            continue;
+        }
+        Call& own = calls_.take();
+        writer_.begin(own, call.script, call.slot);
+        writer_.add(*group);
+        finish();
+        repeatSoon(own);
+    }
+    calls_.giveBack(call);
+}
+
+void RedisStore::answer(Call& call, const redisReply& reply) {
     if (!call.isUndo() && (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.groups.size())) {
         log_.trouble(NGX_LOG_ERR, call.node->name(), "unexpected reply", "");
         failed(call, StoreError::Unexpected);
         return;
     }
     for (std::size_t i = 0; i < call.groups.size(); i++) {
-        answer(*call.groups[i], *reply.element[i]);
+        answer(*call.node, *call.groups[i], *reply.element[i]);
     }
     calls_.giveBack(call);
     closeWhenUnused();
 }
 
-void RedisStore::answer(Group& group, const redisReply& reply) {
+void RedisStore::answer(const Node& node, Group& group, const redisReply& reply) {
     const StoreError error = checkGroup(reply, group.requests, group.logs);
     if (error == StoreError::Unexpected) {
-        log_.trouble(NGX_LOG_ERR, node_.name(), "unexpected reply", "");
+        log_.trouble(NGX_LOG_ERR, node.name(), "unexpected reply", "");
     } else if (error != StoreError::None) {
-        log_.trouble(NGX_LOG_ERR, node_.name(), "answered", replyText(reply));
+        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
     } else {
         group.waiters.forEach([&](Waiter& waiter) { readVerdicts(reply, waiter.place, waiter.verdicts); });
         keepDenial(group);
@@ -228,6 +364,9 @@ void RedisStore::keepDenial(Group& group) {
 }
 
 void RedisStore::failed(Call& call, StoreError error) {
+    if (call.isUndo() && !dying_) {
+        log_.trouble(NGX_LOG_ERR, nameOf(settings_), "an admission could not be taken back", "");
+    }
     for (Group* group : call.groups) {
         settle(*group, error);
     }
@@ -260,29 +399,46 @@ void RedisStore::retire(Group& group) {
 void RedisStore::expire() {
     while (!deadlines_.isEmpty() && hasPassed(deadlines_.front().deadline)) {
         Waiter& waiter = deadlines_.front();
-        node_.timedOut(waiter.deadline - settings_.timeout);
-        log_.trouble(NGX_LOG_ERR, node_.name(), "timed out", "no answer inside \"timeout\"");
+        if (Node* node = topology_->nodeOf(waiter.group->slot)) {
+            node->timedOut(waiter.deadline - settings_.timeout);
+        } else {
+            log_.trouble(NGX_LOG_ERR, nameOf(settings_), "timed out", "no server to ask inside \"timeout\"");
+        }
         waiter.forget();
         waiter.wake(waiter, StoreError::Timeout);
     }
-    node_.giveUpIfSilent();
+    topology_->forEachNode([](Node& node) { node.giveUpIfSilent(); });
     if (!deadlines_.isEmpty()) {
         deadline_.set(deadlines_.front().deadline - ngx_current_msec);
     }
     closeWhenUnused();
 }
 
-void RedisStore::nodeReady(Node&) {
+// ---- what the nodes tell
+
+void RedisStore::nodeReady(Node& node) {
+    topology_->nodeReady(node);
     flush();
 }
 
 void RedisStore::nodeDown(Node& node) {
-    while (Group* group = node.groups().popFront()) {
-        settle(*group, StoreError::Down);
-    }
+    topology_->nodeDown(node);
+    openAgain(node.groups());
+    openAgain(unplaced_);
     if (deadlines_.isEmpty()) {
         deadline_.cancel();  // without a socket nobody tells of a quit, which the timer would hold up
     }
+}
+
+void RedisStore::nodeLeaves(Node& node) {
+    openAgain(node.groups());
+    while (Call* call = node.takeQueued()) {
+        route(*call);
+    }
+}
+
+void RedisStore::mapChanged() {
+    openAgain(unplaced_);
 }
 
 void RedisStore::workerQuits() {
@@ -293,7 +449,7 @@ void RedisStore::workerQuits() {
 void RedisStore::closeWhenUnused() {
     if (isLeaving()) {
         deadline_.cancel();
-        node_.closeIfUnused();
+        topology_->forEachNode([](Node& node) { node.closeIfUnused(); });
     }
 }
 

@@ -1,6 +1,7 @@
 // The logs of one sliding_log_redis block, seen from one worker: questions in, verdicts out, inside a deadline.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,15 +11,17 @@
 #include "redis/posted.hpp"
 #include "redis/timer.hpp"
 #include "store/call.hpp"
+#include "store/cluster.hpp"
 #include "store/denials.hpp"
 #include "store/group.hpp"
 #include "store/node.hpp"
 #include "store/recycler.hpp"
 #include "store/store_log.hpp"
+#include "store/topology.hpp"
 
 namespace sliding_log {
 
-class RedisStore final : NodeOwner {
+class RedisStore final : ClusterOwner {
   public:
     RedisStore(const RedisSettings& settings, Denials denials, ngx_log_t* log);
     ~RedisStore();
@@ -34,30 +37,45 @@ class RedisStore final : NodeOwner {
         Unavailable   // the store cannot be asked now
     };
 
-    /// Asks all the limits of one request, all or nothing. The waiter is woken only when the answer is Pending, never
-    /// before the return. `unique` is a name no other request has; `waitedMs`: what the request has spent of its
-    /// `timeout` on other stores. Questions, name and waiter live until the waiter is woken or forgets.
+    /// Asks all the limits of one request, all or nothing; in a cluster their keys lie in one slot. The waiter is woken
+    /// only when the answer is Pending, never before the return. `unique` is a name no other request has; `waitedMs`:
+    /// what the request has spent of its `timeout` on other stores. Questions, name and waiter live until the waiter is
+    /// woken or forgets.
     Reception ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs, Waiter& waiter);
 
     /// Takes back what an ask() with this unique name logged. Nobody waits for it.
     void takeBack(std::span<const Question> questions, std::string_view unique);
 
   private:
-    void answered(Call& call, const redisReply& reply) override;
-    void failed(Call& call, StoreError error) override;
+    void answered(Call& call, const redisReply& reply, StoreError error) override;
+    void lost(Call& call) override { failed(call, StoreError::Down); }
     void nodeReady(Node& node) override;
     void nodeDown(Node& node) override;
+    void nodeLeaves(Node& node) override;
+    void mapChanged() override;
     void workerQuits() override;
-    bool isLeaving() const override { return quitting_ && deadlines_.isEmpty(); }
+    bool isLeaving() const override { return quitting_ && deadlines_.isEmpty() && !dying_; }
 
     void sign(std::span<const Question> questions);
-    Group& groupFor(std::size_t logs);
-    Group& newGroup(std::size_t logs);
+    Group& groupFor(std::span<const Question> questions);
+    Group& newGroup(std::span<const Question> questions);
     void open(Group& group);
-    Group* nextToSend();
+    void openAgain(List<Group, Opened>& groups);
+    Group* nextToSend(Node& node);
     void flush();
-    void answer(Group& group, const redisReply& reply);
+    void flush(Node& node);
+    void finish();
+
+    void route(Call& call);
+    void repeat(Call& call, const redisReply& reply, StoreError error);
+    void repeatSoon(Call& call);
+    void askApart(Call& call);
+    void repeatQueued();
+
+    void answer(Call& call, const redisReply& reply);
+    void answer(const Node& node, Group& group, const redisReply& reply);
     void keepDenial(Group& group);
+    void failed(Call& call, StoreError error);
     void settle(Group& group, StoreError error);
     void retire(Group& group);
     void expire();
@@ -66,10 +84,13 @@ class RedisStore final : NodeOwner {
     const RedisSettings& settings_;
     StoreLog log_;
     bool quitting_ = false;  // the worker finishes what it holds
+    bool dying_ = false;     // only the nodes' last words come
 
     Recycler<Call> calls_;
     Recycler<Group> groupObjects_;
     Groups groups_;                         // under way
+    List<Group, Opened> unplaced_;          // until it is known which node serves them
+    List<Call, Queued> queued_;             // to be sent again in a moment
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
     Denials denials_;
@@ -78,8 +99,9 @@ class RedisStore final : NodeOwner {
 
     Posted flush_;
     Timer deadline_;
+    Timer repeat_;
 
-    Node node_;  // last, so that it dies first: it tells the calls
+    std::unique_ptr<Topology> topology_;  // last, so that it dies first: its nodes tell the calls
 };
 
 }  // namespace sliding_log

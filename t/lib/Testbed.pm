@@ -13,6 +13,7 @@ use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep time);
 
+use Testbed::Cluster;
 use Testbed::Nginx;
 use Testbed::Redis;
 use Testbed::Sentinel;
@@ -75,6 +76,8 @@ sub sentinel {
     push @{ $self->{processes} }, $sentinel;
     return $sentinel;
 }
+
+sub cluster { my ($self, @options) = @_; return Testbed::Cluster->new($self, @options) }
 
 # The configuration may use %%GLOBALS%% (main context), %%HTTP%% (http context), %%DIR%%, %%PORT%%, %%PORT2%% ... and
 # every name given as an option.

@@ -37,6 +37,7 @@ sub start {
     return $self;
 }
 
+sub host    { return $_[0]{host} }
 sub port    { return $_[0]{port} }
 sub path    { return $_[0]{path} }
 sub address { my ($self) = @_; return $self->{port} ? "$self->{host}:$self->{port}" : "unix:$self->{path}" }

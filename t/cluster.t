@@ -1,0 +1,81 @@
+# A cluster of three masters, two nginx: exactly the limit passes, whichever node keeps the log; several limits are
+# all-or-nothing, in one slot and over several.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get field flood many);
+
+my $bed     = Testbed->new;
+my $cluster = $bed->cluster;
+my @masters = $cluster->nodes;
+
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 2048; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%SEED%%; mode cluster; timeout 20s; connect_timeout 5s; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
+        location /one { sliding_log_limit exact key=$arg_k limit=100 window=1h; empty_gif; }
+        location /same {
+            sliding_log_limit small key=$arg_k limit=5 window=1h;
+            sliding_log_limit large key=$arg_k limit=10 window=1d;
+            empty_gif;
+        }
+        location /apart {
+            sliding_log_limit first key=$arg_a limit=%%FIRST%% window=1h;
+            sliding_log_limit second key=$arg_b limit=%%SECOND%% window=1h id=$request_id;
+            sliding_log_limit third key=$arg_c limit=%%THIRD%% window=1d;
+            empty_gif;
+        }
+    }
+}
+END
+my %limits = (FIRST => 10, SECOND => 10, THIRD => 10);
+my @nginx  = map { $bed->nginx($conf, SEED => $masters[0]->address, %limits) } 1 .. 2;
+my $port   = $nginx[0]->port;
+
+# exact, over nodes and nginx
+my @tags = map { $cluster->tag_on($_) } @masters, @masters;
+my $seen = flood([map { [$nginx[$_ % 2]->port, '/one?k=' . $tags[$_ / 2 % 6]] } 1 .. 2400], sub { });
+is(join(' ', map { "$_:$seen->{$_}" } sort keys %$seen), '200:600 429:1800', 'six keys on three masters, two nginx: exactly the limits pass');
+is($cluster->zcard('exact', $_), 100, "the log of $_ is full") for @tags;
+is(scalar(grep { $_->calls('evalsha') == 0 } @masters), 0, 'every master was asked');
+
+# several limits in one slot go in one call
+my @answers = many([map { [$port, "/same?k=$tags[$_ % 3]s"] } 1 .. 60]);
+is(scalar(grep { $_->{status} == 200 } @answers), 15, 'two limits of one key: the smaller decides');
+is($cluster->zcard($_->[0], "$_->[1]s"), 5, "  $_->[0] of $_->[1] holds what was admitted") for map { my $tag = $_; map { [$_, $tag] } qw(small large) } @tags[0 .. 2];
+is($cluster->errors('CROSSSLOT'), 0, '  no key was sent with one of another slot');
+
+# limits in different slots: whichever denies, the others hold nothing of what it denied
+for my $tight (qw(FIRST SECOND THIRD)) {
+    $_->{values} = { SEED => $masters[0]->address, %limits, $tight => 4 } for @nginx;
+    $_->configure($conf)->reload(gone => 1) for @nginx;
+    my %tag = (first => "$tags[0]-$tight", second => "$tags[1]-$tight", third => "$tags[2]-$tight");
+    my $seen = flood([map { [$nginx[$_ % 2]->port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}"] } 1 .. 400], sub { });
+    cmp_ok($seen->{200}, '<=', 4, "three slots, \L$tight\E denies: never more than its limit");
+    is($seen->{200} + $seen->{429}, 400, '  everything is decided');
+    # what is taken back may have kept others out meanwhile
+    many([map { [$port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}"] } 1 .. 4], at_once => 1);
+    my $settled = sub { return join ' ', map { $cluster->zcard($_, $tag{$_}) } sort keys %tag };
+    ok(wait_until('entries to be taken back', 5, sub { $settled->() eq '4 4 4' }), '  all three logs hold the same') or diag($settled->());
+    my $answer = get($port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}");
+    is($answer->{status}, 429, '  and it is full');
+}
+like(field(get($port, "/apart?a=x&b=y&c=z"), 'RateLimit'), qr/^(?:"(?:first|second|third)";r=(?:9|3);t=\d+(?:, |$)){3}/, 'the fields list each');
+is($cluster->errors('CROSSSLOT'), 0, 'no key was ever sent with one of another slot');
+is($cluster->errors('MOVED'), 0, 'nor to another than its node: the map was known');
+
+# one connection a worker and node
+my $mine = sub { return scalar grep { /cmd=(?:evalsha|config|cluster)/ } split /\n/, $_[0]->cli(qw(CLIENT LIST TYPE normal)) };
+cmp_ok($mine->($_), '<=', 4, 'at most one connection a worker') for @masters;
+is(join(' ', map { $_->logged(qr/\[error\].*sliding_log_redis/) } @nginx), '0 0', 'the store had no trouble');
+
+$bed->done;

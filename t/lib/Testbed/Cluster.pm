@@ -1,0 +1,145 @@
+package Testbed::Cluster;
+
+# A Redis Cluster of the test's own: masters that share the slots evenly, each with so many replicas.
+
+use strict;
+use warnings;
+use Testbed::Redis;
+
+# Options: masters => 3, replicas => of each, node_timeout => ms, args => [more of redis-server's], host => address
+sub new {
+    my ($class, $bed, %options) = @_;
+    my $self = bless { bed => $bed, options => \%options, nodes => [] }, $class;
+    my $masters = $options{masters} // 3;
+    my @masters = map { $self->start_node } 1 .. $masters;
+    my $share   = 16384 / $masters;
+    $masters[$_]->cli('CLUSTER', 'ADDSLOTSRANGE', int($_ * $share), int(($_ + 1) * $share) - 1) for 0 .. $#masters;
+    $masters[$_]->cli('CLUSTER', 'SET-CONFIG-EPOCH', $_ + 1) for 0 .. $#masters;
+    my @replicas = map { [$_, $self->start_node] } map { ($_) x ($options{replicas} // 0) } @masters;
+    $self->meet($_) for $self->nodes;
+    $self->wait_agreed;
+    for (@replicas) {
+        my ($master, $replica) = @$_;
+        $replica->cli('CLUSTER', 'REPLICATE', $self->id($master));
+        Testbed::wait_until('a replica to be in step', 15, sub { ($replica->info('master_link_status') // '') eq 'up' }) or die "no replica\n";
+    }
+    return $self;
+}
+
+# A node that belongs to no cluster yet.
+sub start_node {
+    my ($self) = @_;
+    my %options = %{ $self->{options} };
+    my $node    = $self->{bed}->redis(
+        host => $options{host},
+        args => ['--cluster-enabled', 'yes', '--cluster-port', Testbed::free_port(), '--cluster-node-timeout', $options{node_timeout} // 15000,
+            '--repl-diskless-sync-delay', 0, @{ $options{args} // [] }]
+    );
+    push @{ $self->{nodes} }, $node;
+    return $node;
+}
+
+sub meet {
+    my ($self, $node) = @_;
+    my $known = $self->{nodes}[0];
+    $known->cli('CLUSTER', 'MEET', $node->host, $node->port, $node->cli('CONFIG', 'GET', 'cluster-port') =~ /(\d+)\z/) if $node != $known;
+    return;
+}
+
+sub nodes   { return @{ $_[0]{nodes} } }
+sub running { return grep { $_->is_running } $_[0]->nodes }
+sub id      { my ($self, $node) = @_; return $node->cli('CLUSTER', 'MYID') }
+
+# Returns when all running nodes know each other and serve all slots.
+sub wait_agreed {
+    my ($self) = @_;
+    my @running = $self->running;
+    return Testbed::wait_until('the cluster to agree', 30, sub {
+        !grep {
+            my $info = $_->cli('CLUSTER', 'INFO');
+            $info !~ /^cluster_state:ok/m || $info !~ /^cluster_slots_ok:16384/m || $info !~ /^cluster_known_nodes:(\d+)/m || $1 < @running
+        } @running;
+    }) || die "no cluster\n";
+}
+
+# The slot of a client's keys: their hash tag.
+sub slot_of { my ($self, $tag) = @_; return ($self->running)[0]->cli('CLUSTER', 'KEYSLOT', "{$tag}") }
+
+# The master of a slot as that node sees it; undef when it sees none.
+sub owner_of {
+    my ($self, $slot, $seen_by) = @_;
+    $seen_by //= ($self->running)[0];
+    for my $line (split /\n/, $seen_by->cli('CLUSTER', 'NODES')) {
+        my (undef, $address, $flags, undef, undef, undef, undef, undef, @ranges) = split / /, $line;
+        next if $flags !~ /master/ || $flags =~ /fail(?!\?)/;
+        for my $range (grep { /^\d/ } @ranges) {
+            my ($first, $last) = split /-/, $range;
+            next if $slot < $first || $slot > ($last // $first);
+            my ($port) = $address =~ /:(\d+)@/;
+            return (grep { $_->port == $port } $self->nodes)[0];
+        }
+    }
+    return undef;
+}
+
+# A tag whose slot that node serves.
+sub tag_on {
+    my ($self, $node) = @_;
+    my ($lines) = grep { /myself/ } split /\n/, $node->cli('CLUSTER', 'NODES');
+    my ($first, $last) = $lines =~ / (\d+)-(\d+)/ or die "it serves no range\n";
+    $self->{tags} //= 0;
+    while (1) {
+        my $tag  = 'tag' . ++$self->{tags};
+        my $slot = $self->slot_of($tag);
+        return $tag if $slot >= $first && $slot <= $last;
+    }
+}
+
+# The commands that move a slot, step by step: begin_move, move_keys, end_move.
+sub begin_move {
+    my ($self, $slot, $from, $to) = @_;
+    $to->cli('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', $self->id($from));
+    $from->cli('CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $self->id($to));
+    return;
+}
+
+sub move_keys {
+    my ($self, $slot, $from, $to, @keys) = @_;
+    @keys = split /\n/, $from->cli('CLUSTER', 'GETKEYSINSLOT', $slot, 1000) if !@keys;
+    return if !@keys;
+    return $from->cli('MIGRATE', $to->host, $to->port, '', 0, 5000, 'REPLACE', 'KEYS', @keys);
+}
+
+sub end_move {
+    my ($self, $slot, $from, $to) = @_;
+    $_->cli('CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to)) for $to, $from, grep { $_ != $to && $_ != $from && $_->cli('ROLE') =~ /^master/ } $self->running;
+    return;
+}
+
+# All of it; keys that come meanwhile are moved too.
+sub move {
+    my ($self, $slot, $from, $to) = @_;
+    $self->begin_move($slot, $from, $to);
+    1 while $self->move_keys($slot, $from, $to);
+    $self->end_move($slot, $from, $to);
+    return;
+}
+
+# ZCARD of a log, asked of the node that has it.
+sub zcard {
+    my ($self, $name, $tag) = @_;
+    my $owner = $self->owner_of($self->slot_of($tag));
+    return $owner ? $owner->cli('ZCARD', "rl:sliding:$name:{$tag}") : undef;
+}
+
+# How often an error was answered by any node, by its first word.
+sub errors {
+    my ($self, $word) = @_;
+    my $sum = 0;
+    for my $node ($self->running) {
+        $sum += $1 if $node->cli('INFO', 'errorstats') =~ /^errorstat_\Q$word\E:count=(\d+)/m;
+    }
+    return $sum;
+}
+
+1;
