@@ -40,7 +40,7 @@ sub start {
 sub host    { return $_[0]{host} }
 sub port    { return $_[0]{port} }
 sub path    { return $_[0]{path} }
-sub address { my ($self) = @_; return $self->{port} ? "$self->{host}:$self->{port}" : "unix:$self->{path}" }
+sub address { my ($self) = @_; return $self->{port} ? ($self->{host} =~ /:/ ? "[$self->{host}]" : $self->{host}) . ":$self->{port}" : "unix:$self->{path}" }
 
 sub cli { my ($self, @words) = @_; return run_cli(['-s', $self->{path}, @{ $self->{auth} }], @words) }
 

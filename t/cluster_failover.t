@@ -1,0 +1,82 @@
+# A master of a cluster is killed under load: its slots go to on_error until a replica takes its place, the others are
+# served on; the old master comes back as a replica and is left alone. The same by command, without a lost request.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Load;
+use Time::HiRes qw(time);
+
+my $bed     = Testbed->new;
+my $cluster = $bed->cluster(masters => 3, replicas => 1, node_timeout => 600 * slow());
+my ($first, $second, $third, $replica) = $cluster->nodes;
+my $nginx = $bed->nginx(<<'END', SEEDS => join ' ', map { $_->address } $cluster->nodes);
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms; }
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=4096;
+        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+        location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
+        location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+my $port = $nginx->port;
+my $lost = $cluster->tag_on($first);
+my $kept = $cluster->tag_on($second);
+
+sub load { return Testbed::Load->start($bed, $port, paths => ["/deny?k=$lost", "/deny?k=$kept", "/local?k=$lost"], rate => 250) }
+sub a_moment { my $over = time + 0.5; wait_until('some requests more', 5, sub { time > $over }); return }
+
+# killed
+my $load = load();
+a_moment();
+$first->kill;
+ok(wait_until('the replica to be promoted', 20, sub { $replica->cli('ROLE') =~ /^master/ && $replica->calls('evalsha') > 50 }), 'a master killed: its replica is asked');
+my $over = time;
+a_moment();
+my $record = $load->stop;
+my $local  = $record->that(path => qr/local/);
+is($local->statuses, '200:' . $local->count, '  not a request failed under on_error local');
+is($record->that(path => qr/deny\?k=$lost$/)->statuses =~ s/:\d+//gr, '200 503', '  the slot was without a master for a while');
+is($record->that(path => qr/deny\?k=$lost$/, from => $over)->statuses =~ s/:\d+//r, '200', '  and no longer');
+cmp_ok($record->that(path => qr/deny\?k=$kept$/, status => 200)->count, '>', 0.5 * $record->that(path => qr/deny\?k=$kept$/)->count, '  the others were served on, but for the vote');
+cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), '  none waited past the timeout');
+cmp_ok($record->percentile(0.5), '<', 0.05 * slow(), '  and most of them not at all');
+
+# back again
+$first->start;
+ok(wait_until('the old master to be a replica', 20, sub { $first->cli('ROLE') =~ /^slave/ && ($first->info('master_link_status') // '') eq 'up' }), 'the old master comes back as a replica');
+$load = load();
+a_moment();
+is($load->stop->statuses =~ s/:\d+//r, '200', '  everything is served');
+is($first->calls('evalsha'), 0, '  by others');
+
+# by command: CLUSTER FAILOVER hands over with nothing lost
+$load = load();
+a_moment();
+is($first->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command');
+ok(wait_until('the fail-over', 20, sub { $first->cli('ROLE') =~ /^master/ && $first->calls('evalsha') > 50 }), '  another master is asked');
+a_moment();
+$record = $load->stop;
+is($record->statuses, '200:' . $record->count, '  not a request failed, under deny either');
+is($record->that(source => 'redis')->count, $record->count, '  Redis decided every one');
+
+# a reload in the middle
+my $reloading = load();
+a_moment();
+$second->kill;
+$nginx->reload;
+ok(wait_until('the replica to be promoted', 20, sub { my $owner = $cluster->owner_of($cluster->slot_of($kept)); $owner && $owner != $second && $owner->calls('evalsha') > 50 }), 'a reload while a master is lost: its replica is asked');
+$record = $reloading->stop;
+is($record->that(path => qr/local/)->statuses =~ s/:\d+//gr, '200', '  not a request failed under on_error local');
+like($record->statuses, qr/^200:\d+(?: 503:\d+)?$/, '  nothing but 200 and 503');
+cmp_ok($nginx->logged(qr/\[(?:error|warn)\].*sliding_log_redis/), '<', 150, 'about one line a second and worker');
+
+$bed->done;

@@ -1,0 +1,125 @@
+# Slots move to another node and back under load: MOVED, ASK and TRYAGAIN are met, no request fails, and the limits stay
+# exact.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get many);
+use Testbed::Load;
+use Time::HiRes qw(time sleep);
+
+my $bed     = Testbed->new;
+my $cluster = $bed->cluster(masters => 2);
+my ($left, $right) = $cluster->nodes;
+my $nginx = $bed->nginx(<<'END', SEEDS => join ' ', map { $_->address } $cluster->nodes);
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 2s; connect_timeout 2s; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=4096;
+        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+        location /one { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
+        location /few { sliding_log_limit few key=$arg_k limit=50 window=1h; empty_gif; }
+        location /two {
+            sliding_log_limit two_a key=$arg_k limit=100000 window=1h;
+            sliding_log_limit two_b key=$arg_k limit=100000 window=1d;
+            empty_gif;
+        }
+        location /apart {
+            sliding_log_limit apart_a key=$arg_k limit=100000 window=1h;
+            sliding_log_limit apart_b key=$arg_l limit=30 window=1h;
+            empty_gif;
+        }
+    }
+}
+END
+my $port = $nginx->port;
+
+my @tags  = map { $cluster->tag_on($left) } 1 .. 4;
+my @slots = map { $cluster->slot_of($_) } @tags;
+my $fixed = $cluster->tag_on($right);
+
+# all four slots to the other side and back, again and again, while requests come
+my @paths = map { ("/one?k=$_", "/two?k=$_") } @tags;
+my $load  = Testbed::Load->start($bed, $port, paths => \@paths, rate => 250);
+my ($rounds, $end) = (0, time + 4);
+while (time < $end || $rounds < 2) {
+    for my $i (0 .. 3) {
+        my @way = $rounds % 2 ? ($right, $left) : ($left, $right);
+        $cluster->begin_move($slots[$i], @way);
+        sleep 0.02;
+        1 while $cluster->move_keys($slots[$i], @way);
+        $cluster->end_move($slots[$i], @way);
+    }
+    $rounds++;
+}
+my $record = $load->stop;
+is($record->statuses, '200:' . $record->count, "4 slots moved $rounds times under load: not a request failed");
+is($record->that(source => 'redis')->count, $record->count, '  and Redis decided every one');
+my %sent;
+$sent{ $_->{path} }++ for $record->requests;
+for my $tag (@tags) {
+    is($cluster->zcard('load', $tag), $sent{"/one?k=$tag"}, '  each is logged once');
+    is($cluster->zcard('two_a', $tag) . ' ' . $cluster->zcard('two_b', $tag), join(' ', ($sent{"/two?k=$tag"}) x 2), '  in both logs of two');
+}
+cmp_ok($cluster->errors('MOVED'), '>', 0, '  MOVED was met');
+cmp_ok($cluster->errors('ASK'),   '>', 0, '  ASK was met');
+is($cluster->errors('CROSSSLOT'), 0, '  CROSSSLOT was not');
+cmp_ok($_->calls('cluster|slots'), '<', 200, '  the map is asked for now and then, not once a redirect') for $left, $right;
+
+# a half-moved slot: of two keys one is here, one there
+my $tag  = "half$tags[0]";
+my $slot = $cluster->slot_of($tag);
+my $from = $cluster->owner_of($slot);
+my ($to) = grep { $_ != $from } $left, $right;
+get($port, "/two?k=$tag");
+$cluster->begin_move($slot, $from, $to);
+$cluster->move_keys($slot, $from, $to, "rl:sliding:two_a:{$tag}");
+$load = Testbed::Load->start($bed, $port, paths => ["/two?k=$tag"], rate => 50);
+wait_until('TRYAGAIN to be met', 5, sub { $cluster->errors('TRYAGAIN') > 3 });
+cmp_ok($cluster->errors('TRYAGAIN'), '>', 3, 'a half-moved slot: TRYAGAIN is met');
+1 while $cluster->move_keys($slot, $from, $to);
+$cluster->end_move($slot, $from, $to);
+$record = $load->stop;
+is($record->statuses, '200:' . $record->count, '  requests wait for the move, inside the timeout');
+is($cluster->zcard('two_a', $tag), 1 + $record->count, '  and are logged');
+
+# the limit holds while its slot moves; an importing node that has lost its scripts loads them
+$tag  = 'few' . $tags[0];
+$slot = $cluster->slot_of($tag);
+$from = $cluster->owner_of($slot);
+($to) = grep { $_ != $from } $left, $right;
+my @first = many([map { [$port, "/few?k=$tag"] } 1 .. 30]);
+$cluster->begin_move($slot, $from, $to);
+$cluster->move_keys($slot, $from, $to);
+$to->cli('SCRIPT', 'FLUSH');
+my @asking = many([map { [$port, "/few?k=$tag"] } 1 .. 30]);
+$cluster->end_move($slot, $from, $to);
+my @after = many([map { [$port, "/few?k=$tag"] } 1 .. 30]);
+is(scalar(grep { $_->{status} == 200 } @first, @asking, @after), 50, 'a limit stays exact before, in and after a move');
+is($cluster->zcard('few', $tag), 50, '  all are in the log');
+
+# what is taken back is taken back where the log is by then
+$tag  = "apart$tags[0]";
+$slot = $cluster->slot_of($tag);
+$from = $cluster->owner_of($slot);
+($to) = grep { $_ != $from } $left, $right;
+my $denied = sub { scalar grep { $_->{status} == 429 } many([map { [$port, "/apart?k=$tag&l=$fixed"] } 1 .. $_[0]], at_once => $_[1]) };
+is($denied->(40, 1), 10, 'limits of two slots: the smaller denies');
+is($cluster->zcard('apart_a', $tag), 30, '  and the other log holds what was admitted');
+$cluster->begin_move($slot, $from, $to);
+$cluster->move_keys($slot, $from, $to);
+is($denied->(40, 40), 40, '  it denies while the other slot moves');
+$cluster->end_move($slot, $from, $to);
+is($denied->(40, 40), 40, '  and afterwards');
+my $count = sub { $to->cli('ZCARD', "rl:sliding:apart_a:{$tag}") };
+ok(wait_until('entries to be taken back', 5, sub { $count->() == 30 }), '  all is taken back, on the other node') or diag($count->());
+is($nginx->logged(qr/could not be taken back/), 0, '  none was given up');
+
+$bed->done;

@@ -1,0 +1,110 @@
+# Nodes that join and leave a cluster, one and all of them; the ways in which nodes name each other; seeds of no use.
+
+use strict;
+use warnings;
+use Test::More;
+use IO::Socket::IP;
+use Testbed qw(wait_until slow free_port);
+use Testbed::Http qw(get);
+use Time::HiRes qw(time);
+
+my $bed     = Testbed->new;
+my $cluster = $bed->cluster(masters => 2, node_timeout => 2000);
+my ($first, $second) = $cluster->nodes;
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms; }
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=4096;
+        location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
+        location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+
+# the first seed is nobody
+my $nginx = $bed->nginx($conf, SEEDS => '127.0.0.1:' . free_port() . ' ' . $first->address);
+my $port  = $nginx->port;
+sub serves { my ($tag) = @_; return get($port, "/deny?k=$tag")->{status} == 200 }
+sub connections { my ($node) = @_; return scalar grep { /cmd=(?:evalsha|config|cluster)/ } split /\n/, $node->cli(qw(CLIENT LIST TYPE normal)) }
+
+my ($one, $two) = map { $cluster->tag_on($_) } $first, $second;
+ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), 'one seed of two is nobody: the other one tells of the rest');
+is($_->calls('evalsha') > 0, 1, '  and each node is asked for its own') for $first, $second;
+
+# a third one joins, and takes a slot over
+my $third = $cluster->start_node;
+$cluster->meet($third);
+$cluster->wait_agreed;
+is(connections($third), 0, 'a node joins: nobody connects to it for nothing');
+my $slot = $cluster->slot_of($one);
+$cluster->move($slot, $first, $third);
+is(serves($one), 1, '  it takes a slot over, and is asked at once');
+is($cluster->zcard('load', $one), $third->cli('ZCARD', "rl:sliding:load:{$one}"), '  the log is there');
+cmp_ok($third->calls('evalsha'), '>', 0, '  by the new node');
+
+# and leaves: the connection to it, too
+$cluster->move($slot, $third, $first);
+is(serves($one), 1, 'it gives the slot back: the former node is asked');
+my $id = $cluster->id($third);
+$_->cli('CLUSTER', 'FORGET', $id) for $first, $second;
+$third->cli('CLUSTER', 'RESET', 'HARD');
+ok(wait_until('the connection to be closed', 15, sub { serves($one) && connections($third) == 0 }), '  and leaves: no connection to it stays');
+is(serves($two), 1, '  the others go on');
+$third->kill;
+
+# how nodes name each other
+for my $case (['unknown-endpoint', 'no host: the one that answered'], ['hostname', 'host names, of which the map tells the address'], ['ip', 'addresses']) {
+    my ($type, $what) = @$case;
+    for my $node ($first, $second) {
+        $node->cli(qw(CONFIG SET cluster-announce-hostname localhost)) if $type eq 'hostname';
+        $node->cli('CONFIG', 'SET', 'cluster-preferred-endpoint-type', $type);
+    }
+    wait_until('names to be known', 10, sub { $type ne 'hostname' || !grep { $_->cli(qw(CLUSTER SLOTS)) =~ /\?/ } $first, $second });
+    $nginx->reload(gone => 1);
+    ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), "$type: $what");
+    $slot = $cluster->slot_of($two);
+    $cluster->move($slot, $second, $first);
+    is(serves($two), 1, '  MOVED is followed');
+    $cluster->move($slot, $first, $second);
+    is(serves($two), 1, '  and back');
+}
+
+# nobody is left, and all come back
+$_->kill for $first, $second;
+ok(wait_until('the loss', 10, sub { !serves($one) && !serves($two) }), 'all nodes gone: on_error decides');
+my $start = time;
+is(scalar(grep { get($port, '/local?k=x')->{status} == 200 } 1 .. 20), 20, '  the local log, too');
+cmp_ok(time - $start, '<', 1 * slow(), '  at once');
+$_->start for $first, $second;
+my $well = 0;
+ok(wait_until('the cluster', 20, sub { $well = serves($one) && serves($two) ? $well + 1 : 0; $well > 20 }), '  until they are back');
+
+# a server that is no node
+my $plain = $bed->redis;
+my $wrong = $bed->nginx($conf, SEEDS => $plain->address);
+$port = $wrong->port;
+ok(wait_until('the cause', 10, sub { get($port, '/deny?k=x')->{status} == 503 && $wrong->logged(qr/CLUSTER SLOTS answered: ERR This instance has cluster support disabled/) }), 'a server without cluster support: on_error, and the log says so');
+$start = time;
+is(scalar(grep { get($port, '/deny?k=x')->{status} == 503 } 1 .. 20), 20, '  on and on');
+cmp_ok(time - $start, '<', 1 * slow(), '  at once');
+
+SKIP: {
+    my $probe = IO::Socket::IP->new(Listen => 1, LocalHost => '::1') or skip 'no IPv6 here', 3;
+    close $probe;
+    my $six = $bed->cluster(masters => 2, host => '::1');
+    my $way = $bed->nginx($conf, SEEDS => ($six->nodes)[0]->address);
+    $port = $way->port;
+    my @tags = map { $six->tag_on($_) } $six->nodes;
+    ok(wait_until('the map', 10, sub { serves($tags[0]) && serves($tags[1]) }), 'nodes with IPv6 addresses');
+    $six->move($six->slot_of($tags[0]), $six->nodes);
+    is(serves($tags[0]), 1, '  MOVED is followed');
+    is($six->errors('CROSSSLOT'), 0, '  and no key sent astray');
+}
+
+$bed->done;
