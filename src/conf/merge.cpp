@@ -120,11 +120,13 @@ char* finishLimits(ngx_conf_t* cf, void* conf) {
             return kConfError;
         }
     }
+    // without a resolver directive nginx puts one without name servers there
+    const auto* core =
+        static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    const bool resolves = core->resolver != nullptr && core->resolver->connections.nelts > 0;
     auto** stores = static_cast<RedisSettings**>(main.stores.elts);
     for (ngx_uint_t i = 0; i < main.stores.nelts; i++) {
-        const auto* core =
-            static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-        stores[i]->resolver = core->resolver;
+        stores[i]->resolver = resolves ? core->resolver : nullptr;
     }
     ngx_conf_init_size_value(main.zoneSize, kDefaultZoneSize);
     if (main.limits.nelts > 0) {

@@ -11,7 +11,7 @@ use Testbed::Process;
 
 my $count = 0;
 
-# Options: unix => 1 (a socket only), args => [more of redis-server's], auth => [redis-cli's], host => address
+# Options: unix => 1 (a socket only), port, args => [more of redis-server's], auth => [redis-cli's], host => address
 sub new {
     my ($class, $bed, %options) = @_;
     my $dir  = $bed->dir . '/redis' . ++$count;
@@ -21,7 +21,7 @@ sub new {
         dir  => $dir,
         log  => "$dir/redis.log",
         host => $options{host} // '127.0.0.1',
-        port => $options{unix} ? 0 : Testbed::free_port(),
+        port => $options{unix} ? 0 : $options{port} // Testbed::free_port(),
         path => "$dir/redis.sock",
         args => $options{args} // [],
         auth => $options{auth} // [],
