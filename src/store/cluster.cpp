@@ -15,7 +15,8 @@ namespace {
 constexpr std::uint64_t kRefreshMin = 100;
 constexpr std::uint64_t kRefreshMax = 1000;
 
-/// A node outside the map is kept for so many ms after something pointed to it: slots may be on their way to it.
+/// A node outside the map is kept for so many ms at least after something pointed to it: slots may be on their way to
+/// it.
 constexpr ngx_msec_t kKeepUnmapped = 2000;
 
 }  // namespace
@@ -30,6 +31,7 @@ Cluster::Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settin
     : owner_(owner),
       log_(log),
       settings_(settings),
+      keepUnmapped_(std::max(kKeepUnmapped, settings.timeout)),
       nextSeed_(static_cast<std::size_t>(ngx_random())),  // workers spread over the nodes
       backoff_(kRefreshMin, kRefreshMax),
       refresh_(
@@ -104,7 +106,7 @@ Cluster::Member& Cluster::memberAt(const std::string& host, int port, std::strin
     members_.push_back(
         std::make_unique<Member>(*this, name, host, std::make_unique<Addresses>(settings_, host, port, address)));
     if (!sweep_.isSet()) {
-        sweep_.set(kKeepUnmapped);
+        sweep_.set(keepUnmapped_);
     }
     return *members_.back();
 }
@@ -210,7 +212,7 @@ bool Cluster::takeOver(const Member& from, const redisReply& reply) {
         backoff_.reset();
     }
     if (!sweep_.isSet()) {
-        sweep_.set(kKeepUnmapped);
+        sweep_.set(keepUnmapped_);
     }
     owner_.mapChanged();
     return true;
@@ -233,7 +235,7 @@ void Cluster::sweep() {
     for (std::size_t i = 0; i < members_.size();) {
         Member& member = *members_[i];
         const bool isWatched = member.inMap || slots_.empty();
-        if (isWatched || ngx_current_msec - member.usedAt < kKeepUnmapped) {
+        if (isWatched || ngx_current_msec - member.usedAt < keepUnmapped_) {
             remain = remain || !isWatched;
             i++;
             continue;
@@ -243,7 +245,7 @@ void Cluster::sweep() {
         members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(i));
     }
     if (remain) {
-        sweep_.set(kKeepUnmapped);
+        sweep_.set(keepUnmapped_);
     }
 }
 

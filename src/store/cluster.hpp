@@ -76,6 +76,7 @@ class Cluster final : public Topology {
     ClusterOwner& owner_;
     StoreLog& log_;
     const RedisSettings& settings_;
+    const ngx_msec_t keepUnmapped_;
     std::vector<std::unique_ptr<Member>> members_;
     std::vector<Member*> slots_;  // by slot; empty: no map yet
     std::size_t nextSeed_ = 0;

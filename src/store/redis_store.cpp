@@ -67,7 +67,7 @@ RedisStore::RedisStore(const RedisSettings& settings, Denials denials, ngx_log_t
       deadline_(
           this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
       repeat_(
-          this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Chore, log),
+          this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Work, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
 /// A dying worker resumes nothing: whoever still waits is forgotten before hiredis tells the calls.
