@@ -30,7 +30,7 @@ need() {
 configured() {
     local tree=$1 state
     shift
-    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev; cat config config.make; find src lua -type f | LC_ALL=C sort)
+    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; cat config config.make; find src lua -type f | LC_ALL=C sort)
     [ "$state" = "$(cat "$tree/state" 2>/dev/null)" ] && return
     (cd "$tree" && ./configure "$@" >configure.log 2>&1 || { tail -n 20 configure.log >&2; exit 1; })
     printf '%s' "$state" >"$tree/state"
@@ -56,7 +56,7 @@ unit_tests() {
 }
 
 behaviour_tests() {
-    need perl redis-server redis-tools curl nghttp2-client
+    need perl redis-server redis-tools curl nghttp2-client openssl
     prove -It/lib t
 }
 
@@ -117,7 +117,7 @@ case ${1:-build} in
         behaviour_tests
         sanitize
         ;;
-    sanitize) need perl redis-server redis-tools curl nghttp2-client; sanitize ;;
+    sanitize) need perl redis-server redis-tools curl nghttp2-client openssl; sanitize ;;
     bench)
         need redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis
         build

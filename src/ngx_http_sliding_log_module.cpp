@@ -17,12 +17,6 @@ namespace sliding_log {
 
 namespace {
 
-ngx_conf_enum_t gSwitch[] = {
-    {ngx_string("off"), 0},
-    {ngx_string("on"), 1},
-    {ngx_null_string, 0},
-};
-
 ngx_conf_enum_t gFields[] = {
     {ngx_string("off"), static_cast<ngx_uint_t>(Fields::Off)},
     {ngx_string("ietf"), static_cast<ngx_uint_t>(Fields::Ietf)},

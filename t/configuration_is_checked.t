@@ -144,7 +144,7 @@ my @wrong_blocks = (
     ['sliding_log_redis { server 127.0.0.1; password ""; }',          qr/"password" has invalid value "", expected/],
     ['sliding_log_redis { server 127.0.0.1; password_file none; }',   qr/"password_file" cannot open ".*none", expected a readable file/],
     ['sliding_log_redis { server 127.0.0.1; password a; password_file b; }', qr/"password_file" has duplicate password/],
-    ['sliding_log_redis { server 127.0.0.1; pool 5; }',               qr/"sliding_log_redis" has invalid directive "pool", expected server/],
+    ['sliding_log_redis { server 127.0.0.1; pool 5; }',               qr/"sliding_log_redis" has invalid directive "pool", expected one of server, /],
     ['sliding_log_redis local { server 127.0.0.1; }',                 qr/"sliding_log_redis" has invalid NAME "local", expected/],
     ['sliding_log_zone 16k;',                                         qr/"sliding_log_zone" has invalid size "16k", expected a size of at least 32k/],
     ['sliding_log_zone big;',                                         qr/"sliding_log_zone" has invalid size "big", expected/],

@@ -1,7 +1,9 @@
 #include "conf/redis_block.hpp"
 
 #include <algorithm>
+#include <string>
 
+#include "conf/redis_tls.hpp"
 #include "conf/refuse.hpp"
 #include "conf/settings.hpp"
 #include "conf/values.hpp"
@@ -206,6 +208,14 @@ ngx_command_t gBlockCommands[] = {
     {ngx_string("timeout"), NGX_CONF_TAKE1, setTime, 0, offsetof(RedisSettings, timeout), nullptr},
     {ngx_string("reconnect"), NGX_CONF_TAKE2, setReconnect, 0, 0, nullptr},
     {ngx_string("clock"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, clock), gClocks},
+    {ngx_string("tls"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, tls.on), gSwitch},
+    {ngx_string("tls_verify"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, tls.verify), gSwitch},
+    {ngx_string("tls_trusted_certificate"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, tls.trustedCertificate),
+     nullptr},
+    {ngx_string("tls_certificate"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, tls.certificate), nullptr},
+    {ngx_string("tls_certificate_key"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, tls.certificateKey),
+     nullptr},
+    {ngx_string("tls_server_name"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, tls.serverName), nullptr},
 };
 
 struct Arguments {
@@ -236,10 +246,11 @@ char* readInside(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     const std::string_view name = view(argument(cf, 0));
     auto* command = std::ranges::find(gBlockCommands, name, [](const ngx_command_t& each) { return view(each.name); });
     if (command == std::end(gBlockCommands)) {
-        return refuse(
-            cf, "sliding_log_redis", "directive", name,
-            "server, mode, sentinel_username, sentinel_password, username, password, password_file, database, "
-            "prefix, connect_timeout, timeout, reconnect or clock");
+        std::string known;
+        for (const ngx_command_t& each : gBlockCommands) {
+            known.append(known.empty() ? "" : ", ").append(view(each.name));
+        }
+        return refuse(cf, "sliding_log_redis", "directive", name, "one of " + known);
     }
     const Arguments& allowed = argumentsOf(*command);
     const ngx_uint_t given = cf->args->nelts - 1;
@@ -348,7 +359,7 @@ char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     redis->database = NGX_CONF_UNSET;
     redis->connectTimeout = redis->timeout = NGX_CONF_UNSET_MSEC;
     redis->reconnectMin = redis->reconnectMax = NGX_CONF_UNSET_MSEC;
-    redis->clock = redis->mode = NGX_CONF_UNSET_UINT;
+    redis->clock = redis->mode = redis->tls.on = redis->tls.verify = NGX_CONF_UNSET_UINT;
 
     const ngx_conf_t outside = *cf;
     cf->handler = readInside;
@@ -361,7 +372,7 @@ char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     ngx_conf_init_uint_value(redis->mode, static_cast<ngx_uint_t>(Mode::Standalone));
     rv = checkWhole(cf, *redis);
     setDefaults(*redis);
-    return rv;
+    return rv == kConfOk ? prepareTls(cf, *redis) : rv;
 }
 
 }  // namespace sliding_log

@@ -8,6 +8,7 @@
 
 namespace sliding_log {
 
+class Tls;
 struct Zone;
 
 enum class Clock : ngx_uint_t { Redis, Nginx };
@@ -23,6 +24,16 @@ struct ServerSettings {
     ngx_uint_t addressCount;
 };
 
+/// The tls directives of a block, as configured.
+struct TlsSettings {
+    ngx_uint_t on;      // 0 or 1
+    ngx_uint_t verify;  // 0 or 1
+    ngx_str_t trustedCertificate;
+    ngx_str_t certificate;
+    ngx_str_t certificateKey;
+    ngx_str_t serverName;
+};
+
 /// One sliding_log_redis block.
 struct RedisSettings {
     ngx_str_t name;
@@ -34,6 +45,8 @@ struct RedisSettings {
     ngx_str_t sentinelPassword;
     ngx_str_t username;
     ngx_str_t password;  // of `password` or `password_file`; never logged
+    TlsSettings tls;
+    const Tls* tlsContext;  // what they come to; nullptr: off
     ngx_int_t database;
     ngx_str_t prefix;
     ngx_msec_t connectTimeout;

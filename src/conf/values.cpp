@@ -6,6 +6,12 @@
 
 namespace sliding_log {
 
+ngx_conf_enum_t gSwitch[] = {
+    {ngx_string("off"), 0},
+    {ngx_string("on"), 1},
+    {ngx_null_string, 0},
+};
+
 std::optional<std::int64_t> parseTime(const ngx_str_t& text, std::int64_t leastMs) {
     ngx_str_t copy = text;
     const std::int64_t ms = text.len == 0 ? NGX_ERROR : ngx_parse_time(&copy, 0);

@@ -16,6 +16,9 @@ inline constexpr std::string_view kExpectedTime = "an nginx time from 1ms to 366
 /// [leastMs, kLongestTimeMs].
 std::optional<std::int64_t> parseTime(const ngx_str_t& text, std::int64_t leastMs);
 
+/// `off` or `on` for setChoice.
+extern ngx_conf_enum_t gSwitch[];
+
 /// A word out of a list: cmd->post is an ngx_conf_enum_t[] ended by an empty name; the field an ngx_uint_t that is
 /// NGX_CONF_UNSET_UINT before.
 char* setChoice(ngx_conf_t* cf, ngx_command_t* cmd, void* conf);

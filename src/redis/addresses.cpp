@@ -12,12 +12,12 @@ void append(std::vector<Endpoint>& endpoints, const ServerSettings& server, int 
     for (ngx_uint_t i = 0; i < server.addressCount; i++) {
         const ngx_addr_t& address = server.addresses[i];
         if (address.sockaddr->sa_family == AF_UNIX) {
-            endpoints.push_back({"", 0, std::string(view(address.name).substr(sizeof("unix:") - 1))});
+            endpoints.push_back({"", 0, std::string(view(address.name).substr(sizeof("unix:") - 1)), ""});
             continue;
         }
         u_char host[NGX_SOCKADDR_STRLEN];
         const size_t length = ngx_sock_ntop(address.sockaddr, address.socklen, host, sizeof host, 0);
-        endpoints.push_back({std::string(reinterpret_cast<const char*>(host), length), port, ""});
+        endpoints.push_back({std::string(reinterpret_cast<const char*>(host), length), port, "", ""});
     }
 }
 
@@ -34,11 +34,11 @@ Addresses::Addresses(const RedisSettings& settings, const ServerSettings& server
 Addresses::Addresses(const RedisSettings& settings, std::string_view host, int port, std::string_view address)
     : settings_(settings), name_(host), port_(port) {
     if (isAddressLiteral(name_)) {
-        endpoints_.push_back({std::exchange(name_, {}), port, ""});
+        endpoints_.push_back({std::exchange(name_, {}), port, "", ""});
         return;
     }
     if (isAddressLiteral(std::string(address))) {
-        endpoints_.push_back({std::string(address), port, ""});
+        endpoints_.push_back({std::string(address), port, "", ""});
     }
     const auto* servers = static_cast<const ServerSettings*>(settings.servers.elts);
     const auto* end = servers + settings.servers.nelts;
@@ -77,7 +77,9 @@ void Addresses::tell(std::string_view reason) {
     if (endpoints_.empty()) {
         target.notLocated(reason);
     } else {
-        target.located(endpoints_[next_ % endpoints_.size()]);
+        Endpoint endpoint = endpoints_[next_ % endpoints_.size()];
+        endpoint.name = name_.empty() ? endpoint.host : name_;
+        target.located(endpoint);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "redis/connection.hpp"
 
 #include <fcntl.h>
+#include <openssl/err.h>
 
 #include "redis/resp.hpp"
 
@@ -67,15 +68,23 @@ bool Connection::open(const Endpoint& endpoint) {
     reason_.clear();
     if (context->err != 0) {
         reason_ = context->errstr;
-    } else if (attach()) {
+    } else if (startTls(endpoint) && attach()) {
         if (!endpoint.host.empty()) {
             redisEnableKeepAlive(&context->c);  // so that a host that vanished is noticed between requests
         }
         return true;
     }
     context_ = nullptr;
+    session_ = nullptr;
     redisAsyncFree(context);
     return false;
+}
+
+bool Connection::startTls(const Endpoint& endpoint) {
+    if (tls_ != nullptr) {
+        session_ = tls_->start(context_->c, endpoint.name, reason_);
+    }
+    return tls_ == nullptr || session_ != nullptr;
 }
 
 bool Connection::attach() {
@@ -135,6 +144,13 @@ void Connection::close(std::string_view reason) {
     }
 }
 
+/// OpenSSL would take an error that anybody left in its queue for one of the call that follows.
+void Connection::forgetTlsErrors() const {
+    if (session_ != nullptr) {
+        ERR_clear_error();
+    }
+}
+
 void Connection::onReadable() {
     if (socket_->error) {
         close("worker_shutdown_timeout");
@@ -142,6 +158,7 @@ void Connection::onReadable() {
         socket_->close = 0;
         owner_.workerQuits();
     } else {
+        forgetTlsErrors();
         redisAsyncHandleRead(context_);
         notifyIfGone();
     }
@@ -149,6 +166,7 @@ void Connection::onReadable() {
 
 void Connection::onWritable() {
     writing_ = true;
+    forgetTlsErrors();
     redisAsyncHandleWrite(context_);
     writing_ = false;
     notifyIfGone();
@@ -160,13 +178,24 @@ void Connection::armWrite() {
     ngx_event_t* event = socket_->write;
     if ((context_->c.flags & REDIS_CONNECTED) != 0 && !writing_) {
         ngx_post_event(event, &ngx_posted_events);
-    } else if (!event->active && ngx_add_event(event, NGX_WRITE_EVENT, NGX_LEVEL_EVENT) != NGX_OK) {
+    } else {
+        awaitWritable();
+    }
+}
+
+void Connection::awaitWritable() {
+    ngx_event_t* event = socket_->write;
+    if (!event->active && ngx_add_event(event, NGX_WRITE_EVENT, NGX_LEVEL_EVENT) != NGX_OK) {
         ngx_log_error(NGX_LOG_ALERT, event->log, 0, "sliding_log: cannot watch a Redis connection");
     }
 }
 
+/// hiredis_ssl asks for this even while the rest of a write waits for room in the socket, when a read before has
+/// waited for more as well: then it would write on at the next reply only, and that may never come.
 void Connection::disarmWrite() {
-    if (socket_->write->active) {
+    if (session_ != nullptr && SSL_want_write(session_)) {
+        awaitWritable();
+    } else if (socket_->write->active) {
         ngx_del_event(socket_->write, NGX_WRITE_EVENT, 0);
     }
 }
@@ -176,8 +205,11 @@ void Connection::released() {
     if (arena_.hasRefused()) {
         reason_ = "a reply that nobody asked for, or far too long";
     } else if (reason_.empty()) {
-        reason_ = context_->err != 0 ? context_->errstr : "closed";
+        reason_ = context_->err == 0    ? "closed"
+                  : session_ == nullptr ? context_->errstr
+                                        : tlsFailure(session_, context_->errstr);
     }
+    session_ = nullptr;
     ngx_close_connection(socket_);
     context_->c.fd = -1;  // closed just now: the number may already be somebody else's
     socket_ = nullptr;

@@ -10,6 +10,7 @@
 #include "ngx.hpp"
 #include "redis/endpoint.hpp"
 #include "redis/reply_arena.hpp"
+#include "redis/tls.hpp"
 
 namespace sliding_log {
 
@@ -42,7 +43,8 @@ class ConnectionOwner {
 
 class Connection {
   public:
-    Connection(ConnectionOwner& owner, ngx_log_t* log) : owner_(owner), log_(log) {}
+    /// `tls`: nullptr for a plain connection; else it outlives this.
+    Connection(ConnectionOwner& owner, const Tls* tls, ngx_log_t* log) : owner_(owner), tls_(tls), log_(log) {}
     ~Connection();
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
@@ -70,17 +72,22 @@ class Connection {
   private:
     struct Hooks;
 
+    bool startTls(const Endpoint& endpoint);
     bool attach();
+    void forgetTlsErrors() const;
     void onReadable();
     void onWritable();
     void armWrite();
+    void awaitWritable();
     void disarmWrite();
     void released();
     void notifyIfGone();
 
     ConnectionOwner& owner_;
+    const Tls* tls_;
     ngx_log_t* log_;
     redisAsyncContext* context_ = nullptr;
+    SSL* session_ = nullptr;  // the context's; nullptr: plain
     ngx_connection_t* socket_ = nullptr;
     ReplyArena arena_;
     std::string reason_;

@@ -14,6 +14,7 @@ struct Endpoint {
     std::string host;  // IPv4 or IPv6 literal; empty: a unix socket
     int port = 0;
     std::string path;  // of the unix socket
+    std::string name;  // whom TLS expects there: a host name or an address literal
 
     bool operator==(const Endpoint&) const = default;
 };

@@ -37,7 +37,7 @@ void Resolution::finished() {
         u_char host[NGX_SOCKADDR_STRLEN];
         const ngx_resolver_addr_t& address = context_->addrs[i];
         const size_t length = ngx_sock_ntop(address.sockaddr, address.socklen, host, sizeof host, 0);
-        endpoints.push_back({std::string(reinterpret_cast<const char*>(host), length), port_, ""});
+        endpoints.push_back({std::string(reinterpret_cast<const char*>(host), length), port_, "", ""});
     }
     const std::string reason = name_ + " could not be resolved: " + ngx_resolver_strerror(context_->state);
     cancel();

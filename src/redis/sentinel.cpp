@@ -28,7 +28,7 @@ SentinelLocator::SentinelLocator(const RedisSettings& settings, ngx_log_t* log)
           Timer::Kind::Chore, log),
       again_(
           this, [](void* self) { static_cast<SentinelLocator*>(self)->begin(); }, Timer::Kind::Chore, log),
-      connection_(*this, log) {
+      connection_(*this, settings.tlsContext, log) {
     const auto* servers = static_cast<const ServerSettings*>(settings.servers.elts);
     for (ngx_uint_t i = 0; i < settings.servers.nelts; i++) {
         sentinels_.push_back(std::make_unique<Addresses>(settings, servers[i]));

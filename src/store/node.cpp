@@ -43,7 +43,7 @@ Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::
           Timer::Kind::Chore, log.nginxLog()),
       reconnect_(
           this, [](void* self) { static_cast<Node*>(self)->connect(); }, Timer::Kind::Chore, log.nginxLog()),
-      connection_(*this, log.nginxLog()) {}
+      connection_(*this, settings.tlsContext, log.nginxLog()) {}
 
 /// Calls that its connection takes along fail, and are not sent again.
 Node::~Node() {

@@ -1,6 +1,6 @@
 package Testbed::Redis;
 
-# A redis-server of the test's own, without persistence.
+# A redis-server of the test's own, or what TEST_REDIS_BINARY names instead (valkey-server), without persistence.
 
 use strict;
 use warnings;
@@ -11,7 +11,10 @@ use Testbed::Process;
 
 my $count = 0;
 
-# Options: unix => 1 (a socket only), port, args => [more of redis-server's], auth => [redis-cli's], host => address
+sub binary { return $ENV{TEST_REDIS_BINARY} // 'redis-server' }
+
+# Options: unix => 1 (a socket only), port, args => [more of redis-server's], auth => [redis-cli's], host => address,
+# tls => [certificate, key, CA that clients must have a certificate of (none: they need not)]
 sub new {
     my ($class, $bed, %options) = @_;
     my $dir  = $bed->dir . '/redis' . ++$count;
@@ -25,16 +28,25 @@ sub new {
         path => "$dir/redis.sock",
         args => $options{args} // [],
         auth => $options{auth} // [],
+        tls  => $options{tls},
     }, $class;
     return $options{stopped} ? $self : $self->start;
 }
 
 sub start {
     my ($self) = @_;
-    $self->spawn($self->{log}, 'redis-server', '--port', $self->{port}, '--bind', $self->{host}, '--unixsocket',
-        $self->{path}, '--unixsocketperm', 777, '--save', '', '--dir', $self->{dir}, @{ $self->{args} });
+    $self->spawn($self->{log}, binary(), $self->listening, '--bind', $self->{host}, '--unixsocket', $self->{path},
+        '--unixsocketperm', 777, '--save', '', '--dir', $self->{dir}, @{ $self->{args} });
     Testbed::wait_until('Redis to answer', 10, sub { $self->cli('PING') =~ /PONG|LOADING/ }) or die "no Redis\n";
     return $self;
+}
+
+sub listening {
+    my ($self) = @_;
+    my $tls = $self->{tls} or return ('--port', $self->{port});
+    my ($certificate, $key, $clients) = @$tls;
+    return ('--port', 0, '--tls-port', $self->{port}, '--tls-cert-file', $certificate, '--tls-key-file', $key,
+        '--tls-auth-clients', $clients ? 'yes' : 'no', '--tls-ca-cert-file', $clients // $certificate);
 }
 
 sub host    { return $_[0]{host} }

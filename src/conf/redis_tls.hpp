@@ -1,0 +1,13 @@
+// The tls directives of a sliding_log_redis block.
+#pragma once
+
+#include "conf/settings.hpp"
+#include "ngx.hpp"
+
+namespace sliding_log {
+
+/// Checks what the block says of TLS and reads all certificates, so that no worker ever does. Sets the defaults and
+/// `tlsContext`, which lives as long as the configuration.
+char* prepareTls(ngx_conf_t* cf, RedisSettings& redis);
+
+}  // namespace sliding_log

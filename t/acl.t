@@ -1,0 +1,96 @@
+# The ACL rule of docs/operations.md is enough for all that the module does, and holds nothing that it does not need.
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get many);
+
+my $bed  = Testbed->new;
+my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+
+my ($rule) = Testbed::Process::slurp("$root/docs/operations.md") =~ /^```redis-acl\nACL SETUSER limiter (.*)\n```/m;
+$rule =~ s/PASSWORD/us3rpass/;
+my @granted = $rule =~ /\+(\S+)/g;
+cmp_ok(scalar @granted, '>', 5, 'the documented rule: ' . join ' ', @granted);
+
+my @redis = map { $bed->redis } 1 .. 2;
+for my $redis (@redis) {
+    is($redis->cli('ACL', 'SETUSER', 'limiter', split ' ', $rule), 'OK', 'Redis takes it');
+}
+my $nginx = $bed->nginx(<<'END', REDIS => $redis[0]->address, OTHER => $redis[1]->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis one   { server %%REDIS%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
+    sliding_log_redis two   { server %%OTHER%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
+    sliding_log_redis wrong { server %%REDIS%%; username limiter; password wr0ngpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /log   { sliding_log_limit log key=$arg_k limit=5 window=1h cap=6; empty_gif; }
+        location /brief { sliding_log_limit brief key=$arg_k limit=5 window=1ms slack=1h; empty_gif; }
+        location /back  {
+            sliding_log_limit back key=$arg_k limit=10 window=1h store=one;
+            sliding_log_limit none key=$arg_k limit=1 window=1h store=two;
+            empty_gif;
+        }
+        location /wrong { sliding_log_limit wrong key=$arg_k limit=5 window=1h store=wrong; empty_gif; }
+    }
+}
+END
+sub statuses { my ($path, $times) = @_; return join ' ', map { get($nginx->port, $path)->{status} } 1 .. $times }
+
+is(statuses('/log?k=a', 6), '200 200 200 200 200 429', 'admitted and denied');
+is(statuses('/brief?k=a', 3), '200 200 200', 'entries leave the window');
+is(statuses('/back?k=a', 3), '200 429 429', 'taken back');
+is($redis[0]->cli(qw(ZCARD rl:sliding:back:{a})), 1, '  exactly');
+
+my $now = time * 1000;
+$redis[0]->cli('ZADD', 'rl:sliding:log:{full}', map { ($now, "old$_") } 1 .. 9);
+is(statuses('/log?k=full', 1), '429', 'trimmed to the cap');
+is($redis[0]->cli('ZCARD', 'rl:sliding:log:{full}'), 6, '  exactly');
+$redis[0]->cli('ZADD', 'rl:sliding:log:{ahead}', map { ($now + 1e6, "ahead$_") } 1 .. 5);
+is(statuses('/log?k=ahead', 1), '429', 'entries ahead of the clock');
+$redis[0]->cli('SCRIPT', 'FLUSH');
+is(statuses('/log?k=b', 1), '200', 'the scripts are loaded again');
+is(statuses('/wrong?k=a', 1), '503', 'a wrong password');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/AUTH answered: WRONGPASS/) }), '  is told in the log');
+
+# ---- enough, and no more
+
+my @refused = grep { /^(?:command|key)$/ } split /\n/, $redis[0]->cli('ACL', 'LOG');
+is("@refused", '', 'nothing was refused but the wrong password');
+my $other = $redis[1]->cli('ACL', 'LOG');
+is($other, '', '  nowhere');
+my $stats = $redis[0]->cli('INFO', 'commandstats');
+is(join(' ', grep { $stats !~ /^cmdstat_\Q$_\E:calls=[1-9]/m } @granted), '', 'every command that the rule grants is used');
+is($redis[0]->cli(qw(ACL SETUSER limiter -config|get)), 'OK', 'without the optional right to CONFIG GET');
+$redis[0]->cli(qw(CLIENT KILL TYPE normal SKIPME yes));
+ok(wait_until('a new connection', 5, sub { statuses('/log?k=c', 1) =~ /^(?:200|429)$/ }), '  all is well');
+
+# ---- a right that lacks, and the secrets
+
+$redis[0]->cli(qw(ACL SETUSER limiter -zadd));
+is(statuses('/log?k=lacks', 1), '503', 'a right that lacks: on_error decides');
+my $key = 0;
+ok(wait_until('its cause', 5, sub { statuses('/log?k=lacks' . $key++, 1); $nginx->logged(qr/sliding_log_redis "one".*answered: .*(?:NOPERM|can't run this command)/) }),
+    '  and the log says why');
+like($redis[0]->cli('ACL', 'LOG'), qr/^zadd$/m, '  and ACL LOG names the command');
+is($nginx->logged(qr/us3rpass|wr0ngpass/), 0, 'no password is in the error log');
+
+my $refused = $bed->configuration(<<'END');
+%%GLOBALS%%
+events { }
+http { %%HTTP%% sliding_log_redis { server 127.0.0.1; username limiter; password us3rpass; timeout never; } }
+END
+my ($accepted, $printed) = $refused->check;
+ok(!$accepted, 'a configuration that is refused');
+unlike($printed, qr/us3rpass/, '  tells no password either');
+
+$bed->done;
