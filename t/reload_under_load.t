@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Http qw(get many connect_to parse);
+use Testbed::Http qw(get load_while connect_to parse);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
@@ -26,45 +26,23 @@ http {
 END
 my $port = $nginx->port;
 
-# The load: a child that asks until it is told to stop, and reports statuses and its number of requests.
-sub load_while {
-    my ($code) = @_;
-    pipe(my $result, my $report);
-    pipe(my $stopped, my $stop);
-    my $pid = fork // die;
-    if ($pid == 0) {
-        close $stop;
-        my %seen;
-        my $ready = IO::Select->new($stopped);
-        until ($ready->can_read(0)) {
-            $seen{ $_->{status} }++ for many([map { [$port, '/?k=' . $_ % 10] } 1 .. 100], at_once => 20);
-        }
-        syswrite $report, join ' ', map { "$_:$seen{$_}" } sort keys %seen;
-        POSIX::_exit(0);
-    }
-    close $report;
-    $code->();
-    close $stop;
-    my $text = <$result>;
-    waitpid $pid, 0;
-    return $text;
-}
+my @load = map { [$port, "/?k=$_"] } (0 .. 9) x 10;
 
 sub logged { my $sum = 0; $sum += $redis->cli('ZCARD', "rl:sliding:load:{$_}") for 0 .. 9; return $sum }
 sub connections { my @lines = grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)); return scalar @lines }
 
-my $seen = load_while(sub { $nginx->reload(gone => 1) for 1 .. 5 });
+my ($seen) = load_while(\@load, sub { $nginx->reload(gone => 1) for 1 .. 5 });
 like($seen, qr/^200:(\d+)$/, 'five reloads: every request is admitted');
 is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'and logged once');
 is(connections(), 2, 'one connection per worker is left');
 
 $redis->cli('FLUSHALL');
-$seen = load_while(sub { for (1 .. 20) { $redis->cli('SCRIPT', 'FLUSH'); select undef, undef, undef, 0.02 } });
+($seen) = load_while(\@load, sub { for (1 .. 20) { $redis->cli('SCRIPT', 'FLUSH'); select undef, undef, undef, 0.02 } });
 like($seen, qr/^200:(\d+)$/, 'SCRIPT FLUSH, twenty times: every request is admitted');
 is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'and logged once');
 
 # a lost connection costs at most what was on it
-$seen = load_while(sub { for (1 .. 5) { $redis->cli(qw(CLIENT KILL TYPE normal SKIPME yes)); select undef, undef, undef, 0.1 } });
+($seen) = load_while(\@load, sub { for (1 .. 5) { $redis->cli(qw(CLIENT KILL TYPE normal SKIPME yes)); select undef, undef, undef, 0.1 } });
 my %seen = map { split /:/ } split / /, $seen;
 cmp_ok($seen{503} // 0, '<=', 5 * 20, 'connections killed: only requests in flight are given to on_error');
 is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'nothing else happens');

@@ -1,6 +1,7 @@
 #include "redis/connection.hpp"
 
 #include <fcntl.h>
+#include <hiredis/sds.h>
 #include <openssl/err.h>
 
 #include "redis/resp.hpp"
@@ -190,10 +191,10 @@ void Connection::awaitWritable() {
     }
 }
 
-/// hiredis_ssl asks for this even while the rest of a write waits for room in the socket, when a read before has
-/// waited for more as well: then it would write on at the next reply only, and that may never come.
+/// hiredis_ssl asks for this with commands still to be written, when the read before it wanted more of a record: it
+/// would go on at the next reply only, which may never come. But a handshake does wait for the peer.
 void Connection::disarmWrite() {
-    if (session_ != nullptr && SSL_want_write(session_)) {
+    if (session_ != nullptr && sdslen(context_->c.obuf) > 0 && !SSL_want_read(session_)) {
         awaitWritable();
     } else if (socket_->write->active) {
         ngx_del_event(socket_->write, NGX_WRITE_EVENT, 0);

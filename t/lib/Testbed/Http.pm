@@ -11,7 +11,7 @@ use IO::Socket::INET;
 use POSIX ();
 use Time::HiRes qw(time);
 
-our @EXPORT_OK = qw(get request raw parse many flood connect_to field fields);
+our @EXPORT_OK = qw(get request raw parse many flood load_while connect_to field fields);
 
 sub connect_to {
     my ($port) = @_;
@@ -131,6 +131,33 @@ sub flood {
     }
     waitpid $_, 0 for @children;
     return \%seen;
+}
+
+# Repeats the requests, 20 at a time, for as long as the code runs: ('200:1234 503:5', how long the slowest took).
+sub load_while {
+    my ($requests, $code) = @_;
+    pipe(my $result,  my $tell_result);
+    pipe(my $stopped, my $stop);
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        close $stop;
+        my ($slowest, %seen) = 0;
+        my $ready = IO::Select->new($stopped);
+        until ($ready->can_read(0)) {
+            for my $answer (many($requests, at_once => 20)) {
+                $seen{ $answer->{status} }++;
+                $slowest = $answer->{time} if $answer->{time} > $slowest;
+            }
+        }
+        syswrite $tell_result, join(' ', map { "$_:$seen{$_}" } sort keys %seen) . "\n$slowest\n";
+        POSIX::_exit(0);
+    }
+    close $tell_result;
+    $code->();
+    close $stop;
+    chomp(my @lines = <$result>);
+    waitpid $pid, 0;
+    return @lines;
 }
 
 1;

@@ -7,6 +7,7 @@ use warnings;
 use parent -norequire, 'Testbed::Process';
 use IO::Select;
 use IO::Socket::INET;
+use Socket qw(SO_RCVBUF);
 use Testbed::Process;
 
 # to: Redis's port. The faults, each per connection:
@@ -14,11 +15,14 @@ use Testbed::Process;
 # mute       passes no reply on
 # slow       passes replies on byte by byte
 # idle       bytes that it says of its own once nothing has come for 10 ms
+# hold       file: once it is there half of what Redis says next is passed on, and nothing is read of what the client
+#            says, until the file holds a number: the rest is passed on when the client has said so many bytes more
 # deaf       accepts nothing, and its queue is full: connecting hangs
 sub new {
     my ($class, $bed, %options) = @_;
     my $listen = IO::Socket::INET->new(Listen => $options{deaf} ? 0 : 50, LocalAddr => '127.0.0.1', ReuseAddr => 1)
         or die "relay: $!";
+    $listen->sockopt(SO_RCVBUF, 65536) if $options{hold};
     my $self = bless { port => $listen->sockport, log => '/dev/null' }, $class;
     my $count = $self->{count} = $bed->write_file("relay$self->{port}", '');
     if ($options{deaf}) {
@@ -43,6 +47,7 @@ sub serve {
     open my $counter, '>>', $count;
     my $select = IO::Select->new($listen);
     my (%peer, %client, %passed, %said);
+    my ($held, $wanted);    # what is held back, until the client has said so many bytes
     my $hang_up = sub {
         for my $socket (grep { defined } $_[0], delete $peer{ $_[0] }) {
             delete $_->{$socket} for \%peer, \%client, \%passed, \%said;
@@ -69,7 +74,21 @@ sub serve {
                 $hang_up->($socket);
             }
             elsif ($client{$socket}) {
-                syswrite $peer, $bytes;
+                write_all($peer, $bytes);
+                next unless defined $held;
+                $wanted -= length $bytes;
+                next if $wanted > 0;
+                write_all($socket, $held);
+                undef $held;
+            }
+            elsif (defined $held) {
+                $held .= $bytes;
+            }
+            elsif ($options{hold} && -e $options{hold}) {
+                $held   = substr $bytes, length($bytes) / 2, length $bytes, '';
+                write_all($peer, $bytes);
+                select undef, undef, undef, 0.01 until $wanted = Testbed::Process::slurp($options{hold});
+                unlink $options{hold};
             }
             elsif (!$options{mute}) {
                 pass_on($peer, $bytes, \$passed{$peer}, %options) or $hang_up->($socket);
@@ -77,6 +96,15 @@ sub serve {
         }
         next if @ready || !defined $options{idle};
         syswrite $peer{$_}, $options{idle} for grep { $peer{$_} && !$client{$_} && !$said{$_}++ } $select->handles;
+    }
+    return;
+}
+
+sub write_all {
+    my ($to, $bytes) = @_;
+    while (length $bytes) {
+        my $written = syswrite($to, $bytes) or return;
+        substr($bytes, 0, $written) = '';
     }
     return;
 }
