@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
 # Builds, shows, tests and measures the module.
-# Usage: ./build.sh [build|demo|test|sanitize|bench]   (build is the default; test includes sanitize)
+# Usage: ./build.sh [build|demo|check|sanitize|test|debian13|bench]
+#   build is the default; check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
+#   test: check and sanitize; debian13: check in a Debian 13, as root
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD
 out=$root/build
 module=ngx_http_sliding_log_module
+
+build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
+behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl)
+check_packages=("${build_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
 
 # need PACKAGE...: installs what is missing where that is possible, else says what is.
 need() {
@@ -37,7 +43,7 @@ configured() {
 }
 
 build() {
-    need g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev
+    need "${build_packages[@]}"
     local tree=$out/nginx sources NGX_CONF_FLAGS=()
     sources=$(dirname "$(dpkg -L nginx-dev | grep -m1 '/configure$')")
     [ -d "$tree" ] || cp -a "$sources" "$tree"
@@ -49,22 +55,19 @@ build() {
     echo "built build/$module.so" >&2
 }
 
-unit_tests() {
-    need libgtest-dev
+check() {
+    need "${check_packages[@]}"
+    build
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
-}
-
-behaviour_tests() {
-    need perl redis-server redis-tools curl nghttp2-client openssl
     prove -It/lib t
 }
 
-# The same suite over an nginx with the module linked in, both under AddressSanitizer and UBSan, and with one malloc
-# per pool allocation (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static
-# build. nginx-dev has no .c files, hence Debian's source package.
+# sanitize [TEST...]: the same suite, or these of it, over an nginx with the module linked in, both under
+# AddressSanitizer and UBSan, and with one malloc per pool allocation (NGX_DEBUG_PALLOC), so that a use after free of
+# pool memory shows. This also proves the static build. nginx-dev has no .c files, hence Debian's source package.
 sanitize() {
-    need dpkg-dev libpcre2-dev zlib1g-dev libssl-dev
+    need "${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}"
     local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
     # nginx itself leans on these three everywhere; UBSan still checks the rest
     flags+=' -fno-sanitize=alignment,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
@@ -75,7 +78,7 @@ sanitize() {
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
     ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 TEST_SLOW=6 \
-        TEST_NGINX_BINARY=$tree/objs/nginx TEST_NGINX_MODULE='' prove -It/lib t
+        TEST_NGINX_BINARY=$tree/objs/nginx TEST_NGINX_MODULE='' prove -It/lib "${@:-t}"
 }
 
 # fetch_nginx_sources TREE: through lists of its own, so that the system's apt configuration stays as it is.
@@ -101,8 +104,8 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | demo | test | sanitize | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|demo|test|sanitize|bench]" >&2; exit 2 ;;
+    build | demo | check | sanitize | test | debian13 | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|demo|check|sanitize|test|debian13|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -111,13 +114,16 @@ case ${1:-build} in
         build
         ./demo.sh
         ;;
+    check) check ;;
+    sanitize) sanitize "${@:2}" ;;
     test)
-        build
-        unit_tests
-        behaviour_tests
+        check
         sanitize
         ;;
-    sanitize) need perl redis-server redis-tools curl nghttp2-client openssl; sanitize ;;
+    debian13)
+        need debootstrap
+        t/debian13 "${check_packages[@]}"
+        ;;
     bench)
         need redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis
         build

@@ -6,7 +6,8 @@ use Cwd ();
 use File::Basename ();
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Http qw(get many);
+use Testbed::FakeRedis;
+use Testbed::Http qw(get);
 
 my $bed  = Testbed->new;
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
@@ -20,7 +21,9 @@ my @redis = map { $bed->redis } 1 .. 2;
 for my $redis (@redis) {
     is($redis->cli('ACL', 'SETUSER', 'limiter', split ' ', $rule), 'OK', 'Redis takes it');
 }
-my $nginx = $bed->nginx(<<'END', REDIS => $redis[0]->address, OTHER => $redis[1]->address);
+# what some servers and proxies answer
+my $talker = Testbed::FakeRedis->new($bed, greeting => "-ERR unknown command 'AUTH', with args beginning with: 'limiter' 'us3rpass'\r\n");
+my $nginx  = $bed->nginx(<<'END', REDIS => $redis[0]->address, OTHER => $redis[1]->address, TALKER => $talker->port);
 %%GLOBALS%%
 worker_processes 1;
 events { }
@@ -30,6 +33,7 @@ http {
     sliding_log_redis one   { server %%REDIS%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
     sliding_log_redis two   { server %%OTHER%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
     sliding_log_redis wrong { server %%REDIS%%; username limiter; password wr0ngpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
+    sliding_log_redis talker { server 127.0.0.1:%%TALKER%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
     sliding_log_on_error deny;
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -40,7 +44,8 @@ http {
             sliding_log_limit none key=$arg_k limit=1 window=1h store=two;
             empty_gif;
         }
-        location /wrong { sliding_log_limit wrong key=$arg_k limit=5 window=1h store=wrong; empty_gif; }
+        location /wrong  { sliding_log_limit wrong key=$arg_k limit=5 window=1h store=wrong; empty_gif; }
+        location /talker { sliding_log_limit talker key=$arg_k limit=5 window=1h store=talker; empty_gif; }
     }
 }
 END
@@ -60,7 +65,9 @@ is(statuses('/log?k=ahead', 1), '429', 'entries ahead of the clock');
 $redis[0]->cli('SCRIPT', 'FLUSH');
 is(statuses('/log?k=b', 1), '200', 'the scripts are loaded again');
 is(statuses('/wrong?k=a', 1), '503', 'a wrong password');
-ok(wait_until('its cause', 5, sub { $nginx->logged(qr/AUTH answered: WRONGPASS/) }), '  is told in the log');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"wrong".*AUTH answered: WRONGPASS$/) }), '  is told in the log');
+is(statuses('/talker?k=a', 1), '503', 'a server that repeats what it is told');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: ERR$/) }), '  is not repeated in the log');
 
 # ---- enough, and no more
 
@@ -79,7 +86,7 @@ ok(wait_until('a new connection', 5, sub { statuses('/log?k=c', 1) =~ /^(?:200|4
 $redis[0]->cli(qw(ACL SETUSER limiter -zadd));
 is(statuses('/log?k=lacks', 1), '503', 'a right that lacks: on_error decides');
 my $key = 0;
-ok(wait_until('its cause', 5, sub { statuses('/log?k=lacks' . $key++, 1); $nginx->logged(qr/sliding_log_redis "one".*answered: .*(?:NOPERM|can't run this command)/) }),
+ok(wait_until('its cause', 5, sub { statuses('/log?k=lacks' . $key++, 1); $nginx->logged(qr/sliding_log_redis "one".*answered: .*(?:permission|can't run this command)/) }),
     '  and the log says why');
 like($redis[0]->cli('ACL', 'LOG'), qr/^zadd$/m, '  and ACL LOG names the command');
 is($nginx->logged(qr/us3rpass|wr0ngpass/), 0, 'no password is in the error log');

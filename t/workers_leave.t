@@ -72,7 +72,7 @@ $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 2 * slow(), 'reload while Redis is down: nobody waits, so the old workers leave at once');
 is(get($port, '/?k=b')->{status}, 503, '  on_error decides');
 $redis[1]->start;
-ok(wait_until('Redis to be found', 5, sub { get($port, '/?k=b')->{status} == 200 }), '  until Redis is back');
+ok(wait_until('both workers to find Redis', 5, sub { connections($redis[1]) == 2 && get($port, '/?k=b')->{status} == 200 }), '  until Redis is back');
 my ($worker) = $nginx->workers;
 $nginx->expect_in_log(qr/\[emerg\].*invalid window "never"/);
 $nginx->configure($conf =~ s/window=1h/window=never/r);
