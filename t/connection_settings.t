@@ -10,7 +10,8 @@ use Testbed::Http qw(get);
 my $bed    = Testbed->new;
 my $plain  = $bed->redis;
 my $socket = $bed->redis(unix => 1);
-my $secret = $bed->redis(args => ['--requirepass', 'p4ss word"'], auth => ['-a', 'p4ss word"']);
+my $secret = $bed->redis(auth => ['-a', 'p4ss word"']);
+$secret->cli('CONFIG', 'SET', 'requirepass', 'p4ss word"');    # Valkey 8.1 takes no quote from its command line
 my $acl    = $bed->redis;
 $acl->cli(qw(ACL SETUSER limiter on >us3rpass ~rl:sliding:* resetchannels -@all +evalsha +script|load +config|get),
     qw(+time +zrange +zrangebyscore +zremrangebyscore +zremrangebyrank +zcard +zadd +zrem +pexpire));
