@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds, shows, tests and measures the module.
-# Usage: ./build.sh [build|demo|check|sanitize|test|debian13|bench]
+# Usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz|bench]
 #   build is the default; check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
-#   test: check and sanitize; debian13: check in a Debian 13, as root
+#   test: check and sanitize; debian13: check in a Debian 13, as root; fuzz [SECONDS]: 600 for each target
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD
@@ -55,11 +55,40 @@ build() {
     echo "built build/$module.so" >&2
 }
 
+# The inputs that fuzzing has found worth keeping, without a fuzzer.
+replay_corpus() {
+    make -s -C t/fuzz -j"$(nproc)"
+    local inputs
+    for inputs in t/fuzz/corpus/*; do
+        "$out/fuzz/${inputs##*/}" "$inputs"/*
+    done
+}
+
+# fuzz SECONDS: a finding ends it, with the input in build/fuzzers. An input that reaches code which the corpus does not
+# is added to the corpus.
+fuzz() {
+    need clang libclang-rt-dev libhiredis-dev libssl-dev
+    make -s -C t/fuzz -j"$(nproc)" CXX=clang++ FUZZER=1 OUT="$out/fuzzers"
+    local corpus target found
+    for corpus in t/fuzz/corpus/*; do
+        target=${corpus##*/}
+        found=$out/fuzzers/found/$target
+        mkdir -p "$found"
+        echo "fuzzing $target" >&2
+        "$out/fuzzers/$target" -max_total_time="$1" -max_len=4096 -timeout=10 -dict=t/fuzz/resp.dict -print_final_stats=1 \
+            -artifact_prefix="$out/fuzzers/$target-" "$found" "$corpus" >"$found.log" 2>&1 ||
+            { tail -n 40 "$found.log" >&2; exit 1; }
+        grep -E 'DONE|new_units_added' "$found.log" >&2
+        "$out/fuzzers/$target" -merge=1 -use_counters=0 "$corpus" "$found" >"$found.merge.log" 2>&1
+    done
+}
+
 check() {
     need "${check_packages[@]}"
     build
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
+    replay_corpus
     prove -It/lib t
 }
 
@@ -104,8 +133,8 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | demo | check | sanitize | test | debian13 | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|demo|check|sanitize|test|debian13|bench]" >&2; exit 2 ;;
+    build | demo | check | sanitize | test | debian13 | fuzz | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz [SECONDS]|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -124,6 +153,7 @@ case ${1:-build} in
         need debootstrap
         t/debian13 "${check_packages[@]}"
         ;;
+    fuzz) fuzz "${2:-600}" ;;
     bench)
         need redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis
         build

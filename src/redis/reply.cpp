@@ -4,8 +4,12 @@ namespace sliding_log {
 
 namespace {
 
+/// The most that a response field can say (RFC 9651); no count or time of ours comes near it.
+constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
+
 bool isInteger(const redisReply* element, std::int64_t least) {
-    return element != nullptr && element->type == REDIS_REPLY_INTEGER && element->integer >= least;
+    return element != nullptr && element->type == REDIS_REPLY_INTEGER && element->integer >= least &&
+           element->integer <= kLargestInteger;
 }
 
 }  // namespace

@@ -77,6 +77,9 @@ TEST(CheckGroup, RefusesEveryOtherShape) {
              "*4\r\n:1\r\n:-1\r\n:1\r\n:0\r\n",
              "*4\r\n:1\r\n:1\r\n:-1\r\n:0\r\n",
              "*4\r\n:0\r\n:1\r\n:1\r\n:-2\r\n",
+             "*4\r\n:1\r\n:9223372036854775807\r\n:1\r\n:0\r\n",
+             "*4\r\n:1\r\n:1\r\n:9223372036854775807\r\n:0\r\n",  // more than a field can say
+             "*4\r\n:0\r\n:1\r\n:1\r\n:9223372036854775807\r\n",
              "*4\r\n:1\r\n:1\r\n:1\r\n:5\r\n",
              "*4\r\n:0\r\n:1\r\n:1\r\n:0\r\n",  // verdict and retry disagree
              "*4\r\n*4\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n",

@@ -1,0 +1,103 @@
+// Whatever a server says, and when: hiredis's async API over a real socket, with the arena that keeps it from aborting
+// on what nobody asked for. Input: pieces of one byte (how many commands are sent first), one byte (length), and
+// that many bytes which the server says.
+
+#include <hiredis/async.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "fuzz.hpp"
+#include "redis/reply.hpp"
+#include "redis/reply_arena.hpp"
+
+namespace sliding_log::fuzz {
+
+namespace {
+
+/// A socket that listens under an abstract name, for the life of the process.
+class Listener {
+  public:
+    Listener() {
+        std::snprintf(path_, sizeof path_, "/tmp/sliding-log-fuzz-%d", static_cast<int>(getpid()));
+        unlink(path_);
+        fd_ = socket(AF_UNIX, SOCK_STREAM, 0);
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        std::strcpy(address.sun_path, path_);
+        require(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && listen(fd_, 1) == 0,
+                "a socket to listen on");
+    }
+    ~Listener() {
+        close(fd_);
+        unlink(path_);
+    }
+
+    const char* path() const { return path_; }
+    int accepted() const { return accept(fd_, nullptr, nullptr); }
+
+  private:
+    char path_[64];
+    int fd_;
+};
+
+struct Client {
+    explicit Client(redisAsyncContext* connected) : context(connected) {
+        context->data = this;
+        context->ev.data = this;
+        context->ev.cleanup = [](void* self) { static_cast<Client*>(self)->context = nullptr; };
+        arena.attach(*context->c.reader);
+    }
+    ~Client() {
+        if (context != nullptr) {
+            redisAsyncFree(context);
+        }
+        require(sent == answered, "every command is answered once");
+        require(arena.expected() == 0, "no reply is owed in the end");
+    }
+
+    void ask() {
+        if (context != nullptr && redisAsyncCommand(context, replied, this, "PING") == REDIS_OK) {
+            arena.expectReply();
+            sent++;
+        }
+    }
+
+    static void replied(redisAsyncContext*, void* reply, void* data) {
+        Client& self = *static_cast<Client*>(data);
+        self.arena.replyDelivered();
+        self.answered++;
+        if (reply != nullptr) {
+            checkGroup(*static_cast<const redisReply*>(reply), 1, 1);
+        }
+    }
+
+    redisAsyncContext* context;
+    ReplyArena arena;
+    unsigned sent = 0;
+    unsigned answered = 0;
+};
+
+}  // namespace
+
+}  // namespace sliding_log::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace sliding_log::fuzz;
+    static const Listener listener;
+    Client client(redisAsyncConnectUnix(listener.path()));
+    const int server = listener.accepted();
+    Input input(data, size);
+    redisAsyncHandleWrite(client.context);
+    while (client.context != nullptr && !input.isEmpty()) {
+        for (unsigned commands = input.number<std::uint8_t>() % 4; commands > 0; commands--) {
+            client.ask();
+        }
+        const std::string_view bytes = input.text(input.number<std::uint8_t>());
+        if (!bytes.empty() && write(server, bytes.data(), bytes.size()) > 0) {
+            redisAsyncHandleRead(client.context);
+        }
+    }
+    close(server);
+    return 0;
+}
