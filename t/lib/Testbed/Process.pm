@@ -72,6 +72,8 @@ sub kill {
     return;
 }
 
+sub finish { $_[0]->kill }
+
 sub slurp {
     my ($path) = @_;
     open my $file, '<:raw', $path or return '';

@@ -56,6 +56,11 @@ sub address { my ($self) = @_; return $self->{port} ? ($self->{host} =~ /:/ ? "[
 
 sub cli { my ($self, @words) = @_; return run_cli(['-s', $self->{path}, @{ $self->{auth} }], @words) }
 
+sub cli_command {
+    my ($self, @words) = @_;
+    return ('redis-cli', '--no-auth-warning', '-s', $self->{path}, @{ $self->{auth} }, '--raw', @words);
+}
+
 # redis-cli's raw output, without the last newline.
 sub run_cli {
     my ($where, @words) = @_;
@@ -72,6 +77,15 @@ sub run_cli {
     return $text =~ s/\n\z//r;
 }
 
+# A command that nobody waits for; its client ends with Redis's answer.
+sub in_background {
+    my ($self, @words) = @_;
+    my $client = bless { log => '/dev/null' }, 'Testbed::Process';
+    $client->spawn('/dev/null', $self->cli_command(@words));
+    push @{ $self->{bed}{processes} }, $client;
+    return;
+}
+
 # The number behind a field of INFO.
 sub info {
     my ($self, $field) = @_;
@@ -82,6 +96,13 @@ sub info {
 sub calls {
     my ($self, $command) = @_;
     return $self->cli('INFO', 'commandstats') =~ /^cmdstat_\Q$command\E:calls=(\d+)/m ? $1 : 0;
+}
+
+# Clients that are connected, but for redis-cli; of those with cmd => the last command.
+sub connections {
+    my ($self, %which) = @_;
+    my @clients = grep { !/ cmd=client/ } split /\n/, $self->cli(qw(CLIENT LIST TYPE normal));
+    return scalar grep { !$which{cmd} || / cmd=\Q$which{cmd}\E / } @clients;
 }
 
 sub pause  { $_[0]->signal('STOP') }

@@ -1,0 +1,179 @@
+package Testbed::Trial;
+
+# A fault in Redis while requests stream in, and what must hold whatever the fault: no crash, nobody waits past the
+# timeout, no 5xx but where on_error denies, totals as promised, Redis decides again in time, a short error log, and
+# connections and memory as they were. Each fault is tried twice, the second time with a reload in the middle.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed::Load;
+use Testbed::Redis;
+use Time::HiRes qw(sleep time);
+
+use constant {
+    LONGEST => 0.3,    # between two attempts to connect
+    LIMIT   => 40,     # of /few
+    WORKERS => 2,
+};
+
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 2048; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout %%TIMEOUT%%ms; connect_timeout %%TIMEOUT%%ms; reconnect 20ms 300ms; %%MORE%% }
+    sliding_log_log_level info;
+    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location /many { sliding_log_limit many key=$arg_k limit=1000000 window=1h; empty_gif; }
+        location /few  { sliding_log_limit few key=$arg_k limit=40 window=1h; empty_gif; }
+        location /deny { sliding_log_limit many key=$arg_k limit=1000000 window=1h; sliding_log_on_error deny; empty_gif; }
+    }
+}
+END
+
+# redis => options of Testbed::Redis; more => in the sliding_log_redis block; timeout => seconds
+sub new {
+    my ($class, $bed, %options) = @_;
+    my $redis = $bed->redis(%{ $options{redis} // {} });
+    my $timeout = $options{timeout} // 0.1;
+    my $nginx = $bed->nginx($conf, REDIS => $redis->address, TIMEOUT => 1000 * $timeout, MORE => $options{more} // '');
+    return bless { bed => $bed, redis => $redis, nginx => $nginx, timeout => $timeout, tried => 0 }, $class;
+}
+
+sub redis { return $_[0]{redis} }
+sub nginx { return $_[0]{nginx} }
+
+# fault => code; lasts => seconds, or [without, with the reload]; mend => code. Expected:
+# keeps_answering => 1: the fault leaves nothing undecided by Redis
+# logged          => regex of a line that names the cause
+# forgets         => 1: Redis's logs are lost with the fault
+# check           => code that is given the Testbed::Load::Record of the time until it was mended; without the reload
+sub try {
+    my ($self, $what, %fault) = @_;
+    for my $reload (0, 1) {
+        subtest $reload ? "$what, with a reload in the middle" : $what => sub { $self->try_once($reload, %fault) };
+    }
+    return;
+}
+
+sub try_once {
+    my ($self, $reload, %fault) = @_;
+    my ($redis, $nginx) = @$self{qw(redis nginx)};
+    my $lasts = ref $fault{lasts} ? $fault{lasts}[$reload] : $fault{lasts};
+    my $key = 'key' . ++$self->{tried};
+    my $load = Testbed::Load->start($self->{bed}, $nginx->port,
+        paths => [(map { "/many?k=$_" } 1 .. 5), "/few?k=$key", '/deny?k=1', '/many?k=new%d'], rate => 320);
+    Testbed::wait_until('the stream', 5, sub { $redis->cli('ZCARD', "rl:sliding:few:{$key}") >= 3 });
+    my $log_before = length $nginx->error_log;
+    my @workers    = $nginx->workers;
+    my ($sockets, $memory) = ($self->idle_sockets, $self->memory);
+
+    my %starved = map { $_ => starved($_) } @workers;
+    my %at = (begin => time);
+    $fault{fault}->($self);
+    sleep $lasts / 2;
+    $nginx->reload if $reload;
+    sleep $lasts / 2;
+    $fault{mend}->($self) if $fault{mend};
+    $at{mended} = time;
+    my $back = Testbed::wait_until('Redis to decide again', 10, sub { $self->all_ask_redis });
+    $at{back} = time;
+    sleep LONGEST;
+    my $record = $load->stop;
+    ok($back, 'Redis decides again');
+    $self->{slack} = 0.05 * Testbed::slow() + Testbed::Load::Record::greatest(map { starved($_) - ($starved{$_} // 0) } $nginx->workers);
+
+    $self->check_answers($record, $key, \%at, $reload, %fault);
+    $self->check_log(substr($nginx->error_log, $log_before), time - $at{begin}, $fault{logged});
+    is(join(' ', sort $nginx->workers), join(' ', sort @workers), 'the same workers') unless $reload;
+    $self->check_remains($sockets, $memory, $reload);
+    return $record;
+}
+
+# Seconds that a process had work to do but no CPU to do it on: what a busy machine adds to every wait.
+sub starved { my ($pid) = @_; return (split ' ', Testbed::Process::slurp("/proc/$pid/schedstat") || '0 0')[1] / 1e9 }
+
+sub check_answers {
+    my ($self, $record, $key, $at, $reload, %fault) = @_;
+    is($record->that(status => 0)->count, 0, 'every request is answered');
+    cmp_ok($record->slowest,      '<=', $self->{timeout} + $self->{slack}, 'none later than the timeout');
+    cmp_ok($record->longest_wait, '<=', $self->{timeout} + $self->{slack}, 'none waited for its store longer');
+    like($record->that(path => qr/many/)->statuses, qr/^200:\d+$/, 'all admitted that have room');
+    like($record->that(path => qr/deny/)->statuses, qr/^200:\d+(?: 503:\d+)?$/, '503 only where on_error denies');
+
+    my %admitted = map { $_ => $record->that(path => qr/few/, status => 200, source => $_)->count } qw(redis local);
+    like($record->that(path => qr/few/)->statuses, qr/^200:\d+(?: 429:\d+)?$/, 'over the limit: admitted or denied');
+    cmp_ok($admitted{redis}, '<=', LIMIT * ($fault{forgets} ? 2 : 1), 'Redis admits no more than the limit');
+    cmp_ok($admitted{local}, '<=', LIMIT, 'nor does the local log');
+    cmp_ok($self->redis->cli('ZCARD', "rl:sliding:few:{$key}"), '>=', $admitted{redis}, 'what Redis admitted is in its log')
+        unless $fault{forgets};
+
+    my $undecided = $record->that(path => qr/many|deny/, from => $at->{begin})->count
+        - $record->that(path => qr/many|deny/, from => $at->{begin}, source => 'redis')->count;
+    is($undecided, 0, 'Redis decides all') if $fault{keeps_answering};
+    my ($slowest_back) = sort { $b <=> $a } map {
+        my @decided = $record->that(from => $at->{mended}, source => 'redis', worker => $_)->requests;
+        @decided ? $decided[0]{at} + $decided[0]{took} - $at->{mended} : ();
+    } $record->that(from => $at->{back})->workers;
+    cmp_ok($slowest_back // 1e9, '<=', LONGEST + 0.2 * Testbed::slow(), 'within the longest back-off');
+
+    my $over = $record->that(from => $at->{begin}, to => $at->{mended});
+    note(sprintf '%d requests during the fault: p50 %.1f ms, p90 %.1f ms, slowest %.1f ms; %d not decided by Redis; '
+            . 'longest wait for the store %d ms; back after %.0f ms; '
+            . 'allowed beside the timeout %.0f ms', $over->count,
+        (map { 1000 * $_ } $over->percentile(0.5), $over->percentile(0.9), $over->slowest), $undecided, 1000 * $record->longest_wait, 1000 * ($slowest_back // 0), 1000 * $self->{slack});
+    $fault{check}->($over) if $fault{check} && !$reload;
+    return;
+}
+
+# About a line a second of each worker, of either generation.
+sub check_log {
+    my ($self, $text, $seconds, $cause) = @_;
+    my @troubles = grep { /\[(?:warn|error)\].*sliding_log/ } split /\n/, $text;
+    cmp_ok(scalar @troubles, '<=', 2 * WORKERS * ($seconds + 2), 'a short error log') or diag(join "\n", @troubles);
+    ok(scalar(grep { /$cause/ } @troubles), '  with the cause in it') or diag(join "\n", @troubles) if $cause;
+    return;
+}
+
+sub check_remains {
+    my ($self, $sockets, $memory, $reloaded) = @_;
+    my $nginx = $self->nginx;
+    ok(Testbed::wait_until('the old workers to end', 10, sub { $nginx->workers == WORKERS }), 'old workers end');
+    ok(Testbed::wait_until('one connection per worker', 5, sub { $self->redis->connections == WORKERS }), 'one connection per worker')
+        or diag($self->redis->cli(qw(CLIENT LIST)));
+    ok(Testbed::wait_until('sockets to be closed', 5, sub { $self->idle_sockets <= $sockets }), 'no socket is left');
+    return if $ENV{TEST_NGINX_BINARY} || $reloaded;    # sanitizers keep what is freed
+    cmp_ok($self->memory, '<=', $memory + 1024 * WORKERS, 'memory is as it was, within 1 MiB a worker');
+    return;
+}
+
+# Sockets of the workers but those of clients, which come and go.
+sub idle_sockets {
+    my ($self) = @_;
+    my $port = sprintf ':%04X', $self->nginx->port;
+    my %client = map { (split)[9] => 1 } grep { (split)[1] =~ /\Q$port\E$/ } map { split /\n/ } Testbed::Process::slurp('/proc/net/tcp');
+    return scalar grep { /^socket:\[(\d+)\]/ && !$client{$1} } map { readlink // '' } map { glob "/proc/$_/fd/*" } $self->nginx->workers;
+}
+
+# KiB of the workers' own memory.
+sub memory {
+    my ($self) = @_;
+    my $sum = 0;
+    for ($self->nginx->workers) {
+        $sum += $1 if Testbed::Process::slurp("/proc/$_/status") =~ /^RssAnon:\s+(\d+)/m;
+    }
+    return $sum;
+}
+
+# True when each worker has a connection on which Redis decided something.
+sub all_ask_redis {
+    my ($self) = @_;
+    return $self->redis->connections(cmd => 'evalsha') >= $self->nginx->workers;
+}
+
+1;

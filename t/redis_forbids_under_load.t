@@ -1,0 +1,44 @@
+# Passwords and rights change in Redis while requests stream in: on_error decides at once, with the cause in the error
+# log, and Redis decides again as soon as it may.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Trial;
+
+my $bed   = Testbed->new;
+my $trial = Testbed::Trial->new($bed, more => 'password secret;',
+    redis => { args => ['--requirepass', 'secret'], auth => ['-a', 'secret'] });
+my $redis = $trial->redis;
+
+# another password: the connection that is open goes on, a new one cannot log in
+$trial->try('another password',
+    fault => sub {
+        $redis->cli(qw(CONFIG SET requirepass other));
+        $redis->{auth} = ['-a', 'other'];
+        $redis->cli(qw(CLIENT KILL TYPE normal));
+    },
+    lasts => 1.5,    # the lost connection takes the first second's line
+    mend  => sub {
+        $redis->cli(qw(CONFIG SET requirepass secret));
+        $redis->{auth} = ['-a', 'secret'];
+    },
+    logged => qr/is down: AUTH answered: WRONGPASS/,
+);
+
+$trial->try('a command forbidden',
+    fault  => sub { $redis->cli(qw(ACL SETUSER default -evalsha)) },
+    lasts  => 0.5,
+    mend   => sub { $redis->cli(qw(ACL SETUSER default +@all)) },
+    logged => qr/answered: NOPERM /,
+);
+
+$trial->try('keys forbidden',
+    fault  => sub { $redis->cli(qw(ACL SETUSER default resetkeys ~other:*)) },
+    lasts  => 0.5,
+    mend   => sub { $redis->cli(qw(ACL SETUSER default ~*)) },
+    logged => qr/answered: NOPERM /,
+);
+
+$bed->done;

@@ -1,0 +1,42 @@
+# Redis answers, but with errors, while requests stream in: on_error decides at once, with the cause in the error log,
+# and Redis decides again as soon as it can.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Trial;
+
+my $bed   = Testbed->new;
+my $trial = Testbed::Trial->new($bed, redis => { args => ['--maxmemory-policy', 'noeviction'] });
+my $redis = $trial->redis;
+
+$trial->try('no memory under noeviction',
+    fault  => sub { $redis->cli(qw(CONFIG SET maxmemory 1)) },
+    lasts  => 0.5,
+    mend   => sub { $redis->cli(qw(CONFIG SET maxmemory 0)) },
+    logged => qr/answered: OOM /,
+);
+
+$trial->try('made a replica',
+    fault  => sub { $redis->cli(qw(REPLICAOF 127.0.0.1 1)) },
+    lasts  => 0.5,
+    mend   => sub { $redis->cli(qw(REPLICAOF NO ONE)) },
+    logged => qr/answered: READONLY /,
+);
+
+# of one key of many: the others go on
+my @others = map { "rl:sliding:many:{$_}" } 1 .. 5;
+$trial->try('a key of another type',
+    fault => sub { $redis->cli('RENAME', $_, "kept:$_"), $redis->cli('SET', $_, 'text') for @others[0, 1] },
+    lasts => 0.5,
+    mend  => sub { $redis->cli('RENAME', "kept:$_", $_) for @others[0, 1] },
+    check => sub {
+        my ($during) = @_;
+        my $third = $during->that(path => qr/k=3$/);
+        is($third->that(source => 'redis')->count, $third->count, 'Redis decides for the other keys');
+    },
+    logged => qr/answered: WRONGTYPE /,
+);
+
+$bed->done;

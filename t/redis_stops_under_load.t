@@ -1,0 +1,22 @@
+# Redis hangs under load: the first requests wait for the timeout, then the connection is given up and nobody waits.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Trial;
+
+my $bed   = Testbed->new;
+my $trial = Testbed::Trial->new($bed);
+
+$trial->try('stopped and continued',
+    fault => sub { $trial->redis->pause },
+    lasts => [4, 1],
+    mend  => sub { $trial->redis->resume },
+    check => sub {
+        my ($outage) = @_;
+        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests do not notice');
+    },
+);
+
+$bed->done;
