@@ -10,7 +10,7 @@ out=$root/build
 module=ngx_http_sliding_log_module
 
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
-behaviour_packages=(perl redis-server redis-tools curl nghttp2-client libfaketime openssl)
+behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl)
 check_packages=("${build_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
 
 # need PACKAGE...: installs what is missing where that is possible, else says what is.

@@ -5,6 +5,7 @@ package Testbed::Redis;
 use strict;
 use warnings;
 use parent -norequire, 'Testbed::Process';
+use File::Basename ();
 use IO::Socket::INET;
 use IO::Socket::UNIX;
 use Testbed::Process;
@@ -14,7 +15,8 @@ my $count = 0;
 sub binary { return $ENV{TEST_REDIS_BINARY} // 'redis-server' }
 
 # Options: unix => 1 (a socket only), port, args => [more of redis-server's], auth => [redis-cli's], host => address,
-# tls => [certificate, key, CA that clients must have a certificate of (none: they need not)]
+# tls => [certificate, key, CA that clients must have a certificate of (none: they need not)],
+# clock => 1 (one that set_clock() sets)
 sub new {
     my ($class, $bed, %options) = @_;
     my $dir  = $bed->dir . '/redis' . ++$count;
@@ -29,13 +31,15 @@ sub new {
         args => $options{args} // [],
         auth => $options{auth} // [],
         tls  => $options{tls},
+        under => [],
     }, $class;
+    $self->fake_clock if $options{clock};
     return $options{stopped} ? $self : $self->start;
 }
 
 sub start {
     my ($self) = @_;
-    $self->spawn($self->{log}, binary(), $self->listening, '--bind', $self->{host}, '--unixsocket', $self->{path},
+    $self->spawn($self->{log}, @{ $self->{under} }, binary(), $self->listening, '--bind', $self->{host}, '--unixsocket', $self->{path},
         '--unixsocketperm', 777, '--save', '', '--dir', $self->{dir}, @{ $self->{args} });
     Testbed::wait_until('Redis to answer', 10, sub { $self->cli('PING') =~ /PONG|LOADING/ }) or die "no Redis\n";
     return $self;
@@ -47,6 +51,26 @@ sub listening {
     my ($certificate, $key, $clients) = @$tls;
     return ('--port', 0, '--tls-port', $self->{port}, '--tls-cert-file', $certificate, '--tls-key-file', $key,
         '--tls-auth-clients', $clients ? 'yes' : 'no', '--tls-ca-cert-file', $clients // $certificate);
+}
+
+# Gives the process a clock of its own, which set_clock() shifts by seconds from the true one.
+sub fake_clock {
+    my ($self) = @_;
+    my $source  = File::Basename::dirname(__FILE__) . '/../shifted_clock.c';
+    my $library = "$self->{dir}/shifted_clock.so";
+    system('cc', '-O1', '-shared', '-fPIC', '-o', $library, $source) == 0 or die "no shifted clock\n";
+    $self->{clock} = "$self->{dir}/clock";
+    $self->set_clock(0);
+    $self->{under} = ['env', "LD_PRELOAD=$library", "SHIFTED_CLOCK=$self->{clock}"];
+    return;
+}
+
+sub set_clock {
+    my ($self, $seconds) = @_;
+    open my $file, -e $self->{clock} ? '+<:raw' : '>:raw', $self->{clock} or die $!;    # in place: it is mapped
+    syswrite $file, pack 'q', $seconds;
+    close $file;
+    return;
 }
 
 sub host    { return $_[0]{host} }

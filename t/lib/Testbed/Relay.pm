@@ -7,7 +7,7 @@ use warnings;
 use parent -norequire, 'Testbed::Process';
 use IO::Select;
 use IO::Socket::INET;
-use Socket qw(SO_RCVBUF);
+use Socket qw(SOL_SOCKET SO_LINGER SO_RCVBUF);
 use Testbed::Process;
 
 # to: Redis's port. The faults, each per connection:
@@ -18,6 +18,9 @@ use Testbed::Process;
 # hold       file: once it is there half of what Redis says next is passed on, and nothing is read of what the client
 #            says, until the file holds a number: the rest is passed on when the client has said so many bytes more
 # deaf       accepts nothing, and its queue is full: connecting hangs
+# each_byte  [what, first, step]: the n-th connection (from 0) suffers at byte first + n * step of its replies; what:
+#            close, reset, hold (nothing more comes), flip (the byte is another one), delay (the rest comes later).
+#            One that was not cut by that is closed some bytes further on.
 sub new {
     my ($class, $bed, %options) = @_;
     my $listen = IO::Socket::INET->new(Listen => $options{deaf} ? 0 : 50, LocalAddr => '127.0.0.1', ReuseAddr => 1)
@@ -46,12 +49,15 @@ sub serve {
     my $parent = getppid;
     open my $counter, '>>', $count;
     my $select = IO::Select->new($listen);
-    my (%peer, %client, %passed, %said);
+    my (%peer, %client, %passed, %said, %suffers);
     my ($held, $wanted);    # what is held back, until the client has said so many bytes
+    my $number = 0;
     my $hang_up = sub {
-        for my $socket (grep { defined } $_[0], delete $peer{ $_[0] }) {
-            delete $_->{$socket} for \%peer, \%client, \%passed, \%said;
+        my ($one, $reset) = @_;
+        for my $socket (grep { defined } $one, delete $peer{$one}) {
+            delete $_->{$socket} for \%peer, \%client, \%passed, \%said, \%suffers;
             $select->remove($socket);
+            setsockopt $socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if $reset;
             close $socket;
         }
     };
@@ -65,8 +71,9 @@ sub serve {
                 my $redis = IO::Socket::INET->new(PeerAddr => "127.0.0.1:$options{to}") or next;
                 $select->add($client, $redis);
                 ($peer{$client}, $peer{$redis}) = ($redis, $client);
-                $client{$client} = 1;
-                $passed{$client} = 0;
+                $client{$client}  = 1;
+                $passed{$client}  = 0;
+                $suffers{$client} = fault($number++, %options);
                 next;
             }
             my $peer = $peer{$socket} or next;
@@ -91,7 +98,8 @@ sub serve {
                 unlink $options{hold};
             }
             elsif (!$options{mute}) {
-                pass_on($peer, $bytes, \$passed{$peer}, %options) or $hang_up->($socket);
+                my $ends = pass_on($peer, $bytes, \$passed{$peer}, $suffers{$peer}, $options{slow});
+                $hang_up->($socket, $ends eq 'reset') if $ends;
             }
         }
         next if @ready || !defined $options{idle};
@@ -109,17 +117,43 @@ sub write_all {
     return;
 }
 
-# False when the connection is to be cut.
+# What happens to the connection of that number, and at which byte: [what, at].
+sub fault {
+    my ($number, %options) = @_;
+    return ['close', $options{cut_after}] if defined $options{cut_after};
+    return undef unless $options{each_byte};
+    my ($what, $first, $step) = @{ $options{each_byte} };
+    return [$what, $first + $number * $step];
+}
+
+# Passes replies on, up to what the fault leaves of them; true ('close' or 'reset') when the connection is to end.
 sub pass_on {
-    my ($to, $bytes, $passed, %options) = @_;
-    my $end = defined $options{cut_after} && $options{cut_after} <= $$passed + length $bytes;
-    $bytes = substr $bytes, 0, $options{cut_after} - $$passed if $end;
+    my ($to, $bytes, $passed, $fault, $slow) = @_;
+    my ($what, $at) = @{ $fault // ['none', 1e12] };
+    my $left = $at - $$passed;    # bytes before the fault
     $$passed += length $bytes;
-    for my $part ($options{slow} ? split //, $bytes : $bytes) {
-        syswrite $to, $part;
-        select undef, undef, undef, 0.0002 if $options{slow};
+    my $ends = '';
+    if ($what =~ /close|reset|hold/ && $left <= length $bytes) {
+        $bytes = $left > 0 ? substr $bytes, 0, $left : '';
+        $ends  = $what eq 'hold' ? '' : $what;
     }
-    return !$end;
+    elsif ($what =~ /flip|delay/ && $left < length $bytes) {
+        if ($left >= 0) {
+            if ($what eq 'flip') {
+                substr($bytes, $left, 1) ^= chr(1 << $at % 8);
+            }
+            else {
+                syswrite $to, substr $bytes, 0, $left, '';
+                select undef, undef, undef, 0.01;
+            }
+        }
+        $ends = 'close' if $$passed > $at + 100;
+    }
+    for my $part ($slow ? split //, $bytes : $bytes) {
+        syswrite $to, $part;
+        select undef, undef, undef, 0.0002 if $slow;
+    }
+    return $ends;
 }
 
 1;

@@ -101,8 +101,10 @@ sub starved { my ($pid) = @_; return (split ' ', Testbed::Process::slurp("/proc/
 sub check_answers {
     my ($self, $record, $key, $at, $reload, %fault) = @_;
     is($record->that(status => 0)->count, 0, 'every request is answered');
-    cmp_ok($record->slowest,      '<=', $self->{timeout} + $self->{slack}, 'none later than the timeout');
-    cmp_ok($record->longest_wait, '<=', $self->{timeout} + $self->{slack}, 'none waited for its store longer');
+    my $longest = $self->{timeout} + $self->{slack};
+    cmp_ok($record->slowest, '<=', $longest, 'none later than the timeout')
+        or diag($record->describe(sub { $_->{took} > $longest }, $at->{begin}));
+    cmp_ok($record->longest_wait, '<=', $longest, 'none waited for its store longer');
     like($record->that(path => qr/many/)->statuses, qr/^200:\d+$/, 'all admitted that have room');
     like($record->that(path => qr/deny/)->statuses, qr/^200:\d+(?: 503:\d+)?$/, '503 only where on_error denies');
 

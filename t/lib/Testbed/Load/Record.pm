@@ -55,6 +55,15 @@ sub greatest { return (sort { $b <=> $a } @_)[0] // 0 }
 sub slowest      { return greatest(map { $_->{took} - $_->{stalled} } $_[0]->requests) }
 sub longest_wait { return greatest(map { ($_->{waited} || 0) - $_->{stalled} } $_[0]->requests) }
 
+# A line for each of those that the code chooses, with times in relation to a moment.
+sub describe {
+    my ($self, $choose, $moment) = @_;
+    return join "\n", map {
+        my $one = $_;
+        sprintf('%+.3f s ', $one->{at} - $moment) . join ' ', map { "$_=$one->{$_}" } qw(took stalled status path source worker waited);
+    } grep { $choose->() } $self->requests;
+}
+
 # The workers that answered.
 sub workers { my %seen = map { $_->{worker} => 1 } grep { $_->{worker} } $_[0]->requests; return sort keys %seen }
 

@@ -1,0 +1,67 @@
+# Under load, each connection to Redis fails one byte later than the one before, through the whole greeting and the
+# first answers: closed, reset, held, delayed, corrupted. Every request is decided in time all the same.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Load;
+use Testbed::Relay;
+use Time::HiRes qw(time);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis(args => ['--requirepass', 'secret'], auth => ['-a', 'secret']);
+
+use constant BYTES => 260;    # the greeting's replies are some 150, an answer some 40
+
+# Those that take long share the bytes.
+my @faults = (
+    ['close', 0, 1], ['reset', 0, 1], (map { ['flip', $_, 2] } 0, 1), (map { ['delay', $_, 2] } 0, 1),
+    (map { ['hold', $_, 5] } 0 .. 4),
+);
+my ($blocks, $locations, @relays) = ('', '');
+for my $i (0 .. $#faults) {
+    push @relays, Testbed::Relay->new($bed, to => $redis->port, each_byte => $faults[$i]);
+    $blocks .= "sliding_log_redis r$i { server 127.0.0.1:" . $relays[$i]->port
+        . "; password secret; database 1; timeout 30ms; connect_timeout 30ms; reconnect 1ms 4ms; }\n";
+    $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=1000000 window=1h store=r$i; empty_gif; }\n";
+}
+my $nginx = $bed->nginx(<<'END', BLOCKS => $blocks, LOCATIONS => $locations);
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 2048; }
+http {
+    %%HTTP%%
+    access_log off;
+    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+    %%BLOCKS%%
+    server { listen 127.0.0.1:%%PORT%%; %%LOCATIONS%% }
+}
+END
+my ($worker) = $nginx->workers;
+
+my $begin = time;
+my $load  = Testbed::Load->start($bed, $nginx->port, paths => [map { "/$_/?k=1" } 0 .. $#faults], rate => 900);
+sub behind { return grep { $relays[$_]->connections * $faults[$_][2] <= BYTES } 0 .. $#faults }
+ok(wait_until('each byte to have its turn', 30, sub { !behind() }), 'a connection failed at each byte')
+    or diag(join ', ', map { "$faults[$_][0] " . $relays[$_]->connections } behind());
+my $lasted = time - $begin;
+my $record = $load->stop;
+
+for my $i (0 .. $#faults) {
+    my $mine = $record->that(path => qr{^/$i/});
+    my $what = join ' ', @{ $faults[$i] };
+    like($mine->statuses, $faults[$i][0] eq 'flip' ? qr/^200:\d+(?: 429:\d+)?$/ : qr/^200:\d+$/, "$what: every request is decided");
+    cmp_ok($mine->that(source => 'redis')->count, '>', 0, '  some by Redis') if $faults[$i][0] ne 'hold';
+    cmp_ok($mine->that(source => 'local')->count, '>', 0, '  some without it') if $faults[$i][0] ne 'delay';
+    cmp_ok($mine->longest_wait, '<=', 0.03 + 0.1 * slow(), '  in time');
+}
+note(sprintf '%d requests in %.1f s, p90 %.1f ms, slowest %.1f ms', $record->count, $lasted,
+    map { 1000 * $_ } $record->percentile(0.9), $record->slowest);
+is(join(' ', $nginx->workers), $worker, 'it is still the same worker');
+# the listening one, the master's, and one for each store
+ok(wait_until('sockets to be closed', 5, sub { $nginx->sockets <= 2 + @faults }), 'no socket is left');
+my @troubles = grep { /\[(?:warn|error)\].*sliding_log_redis/ } split /\n/, $nginx->error_log;
+cmp_ok(scalar @troubles, '<=', @faults * ($lasted + 2), 'about a line a second for each store');
+
+$bed->done;
