@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds, shows, tests and measures the module.
-# Usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz|bench]
+# Usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz|soak|bench]
 #   build is the default; check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
-#   test: check and sanitize; debian13: check in a Debian 13, as root; fuzz [SECONDS]: 600 for each target
+#   test: check and sanitize; debian13: check in a Debian 13, as root; fuzz [SECONDS]: 600 for each target;
+#   soak [MINUTES [SEED]]: ten minutes of mixed load with random faults
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD
@@ -92,10 +93,10 @@ check() {
     prove -It/lib t
 }
 
-# sanitize [TEST...]: the same suite, or these of it, over an nginx with the module linked in, both under
-# AddressSanitizer and UBSan, and with one malloc per pool allocation (NGX_DEBUG_PALLOC), so that a use after free of
-# pool memory shows. This also proves the static build. nginx-dev has no .c files, hence Debian's source package.
-sanitize() {
+# An nginx with the module linked in, both under AddressSanitizer and UBSan, and with one malloc per pool allocation
+# (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build. nginx-dev has
+# no .c files, hence Debian's source package.
+build_sanitized() {
     need "${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}"
     local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
     # nginx itself leans on these three everywhere; UBSan still checks the rest
@@ -106,8 +107,25 @@ sanitize() {
         --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
-    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 TEST_SLOW=6 \
-        TEST_NGINX_BINARY=$tree/objs/nginx TEST_NGINX_MODULE='' prove -It/lib "${@:-t}"
+}
+
+# sanitized COMMAND...: runs tests over that nginx.
+sanitized() {
+    # a small quarantine, so that memory that grows shows
+    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1 \
+        TEST_SLOW=${TEST_SLOW:-6} TEST_NGINX_BINARY=$out/nginx-sanitized/objs/nginx TEST_NGINX_MODULE='' "$@"
+}
+
+# sanitize [TEST...]: the same suite, or these of it, over that nginx.
+sanitize() {
+    build_sanitized
+    sanitized prove -It/lib "${@:-t}"
+}
+
+# soak MINUTES [SEED]
+soak() {
+    build_sanitized
+    sanitized perl -It/lib t/soak/soak.pl "$@"
 }
 
 # fetch_nginx_sources TREE: through lists of its own, so that the system's apt configuration stays as it is.
@@ -133,8 +151,8 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | demo | check | sanitize | test | debian13 | fuzz | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz [SECONDS]|bench]" >&2; exit 2 ;;
+    build | demo | check | sanitize | test | debian13 | fuzz | soak | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz|soak|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -154,6 +172,7 @@ case ${1:-build} in
         t/debian13 "${check_packages[@]}"
         ;;
     fuzz) fuzz "${2:-600}" ;;
+    soak) shift; soak "${@:-10}" ;;
     bench)
         need redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis
         build

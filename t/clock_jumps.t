@@ -8,7 +8,7 @@ use Testbed qw(slow wait_until);
 use Testbed::Load;
 use Time::HiRes qw(sleep time);
 
-use constant { WINDOW => 1, LIMIT => 20, HOUR => 3600 };
+use constant { WINDOW => 0.5, LIMIT => 20, HOUR => 3600 };
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(clock => 1);
@@ -25,30 +25,18 @@ http {
     add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
     server {
         listen 127.0.0.1:%%PORT%% reuseport;
-        location /short { sliding_log_limit short key=$arg_k limit=20 window=1s; empty_gif; }
+        location /short { sliding_log_limit short key=$arg_k limit=20 window=500ms; empty_gif; }
         location /long  { sliding_log_limit long key=$arg_k limit=200 window=3h; empty_gif; }
         location /free  { sliding_log_limit free key=$arg_k limit=1000000 window=1m; empty_gif; }
     }
 }
 END
 
-# The most admitted requests that were surely made and answered within one window.
-sub most_in_a_window {
-    my @admitted = sort { $a->{at} <=> $b->{at} } @_;
-    my $most = 0;
-    for my $i (0 .. $#admitted) {
-        my $end   = $admitted[$i]{at} + WINDOW - 0.002;    # Redis counts whole milliseconds
-        my $count = grep { $_->{at} + $_->{took} <= $end } grep { $_->{at} <= $end } @admitted[$i .. $#admitted];
-        $most = $count if $count > $most;
-    }
-    return $most;
-}
-
 # The longest time in which none of these was admitted, from the moment on.
 sub longest_gap {
-    my ($from, @admitted) = @_;
+    my ($from, $record) = @_;
     my ($latest, $gap) = ($from, 0);
-    for my $at (sort { $a <=> $b } grep { $_ >= $from } map { $_->{at} + $_->{took} } @admitted) {
+    for my $at (sort { $a <=> $b } grep { $_ >= $from } map { $_->{at} + $_->{took} } $record->requests) {
         $gap    = $at - $latest if $at - $latest > $gap;
         $latest = $at;
     }
@@ -62,20 +50,20 @@ for my $case (['back', -1 * HOUR, 1], ['ahead, to the true time', 0, 2], ['ahead
     sleep 1.2 * WINDOW;
     $redis->set_clock($clock);
     my $jumped = time;
-    sleep 0.5 * WINDOW;
+    sleep 0.6 * WINDOW;
     $nginx->reload;
-    sleep 2.1 * WINDOW;
+    sleep 2.2 * WINDOW;
     my $record = $load->stop;
     is($record->that(status => 0)->count + $record->that(status => 503)->count, 0, "an hour $what: Redis decides all");
 
-    my @short = $record->that(path => qr/short/, status => 200)->requests;
-    cmp_ok(most_in_a_window(grep { $_->{at} < $jumped } @short), '<=', LIMIT, '  no window before has more than the limit');
-    cmp_ok(most_in_a_window(@short), '<=', $limits * LIMIT, $limits == 1 ? '  nor any other' : '  the one it is in has twice that at most');
-    cmp_ok(most_in_a_window(grep { $_->{at} > $jumped } @short), '<=', LIMIT, '  nor any after it');
-    cmp_ok(longest_gap($jumped, @short), '<=', 2 * WINDOW + 0.1 * slow(), '  nobody is locked out for longer than two windows');
+    my $short = $record->that(path => qr/short/, status => 200);
+    cmp_ok($short->that(to => $jumped)->most_within(WINDOW), '<=', LIMIT, '  no window before has more than the limit');
+    cmp_ok($short->most_within(WINDOW), '<=', $limits * LIMIT, $limits == 1 ? '  nor any other' : '  the one it is in has twice that at most');
+    cmp_ok($short->that(from => $jumped)->most_within(WINDOW), '<=', LIMIT, '  nor any after it');
+    cmp_ok(longest_gap($jumped, $short), '<=', 2 * WINDOW + 0.1 * slow(), '  nobody is locked out for longer than two windows');
     $total += $record->that(path => qr/long/, status => 200)->count;
     is($record->that(path => qr/free/)->statuses =~ /^200:\d+$/, 1, '  who has room is admitted');
-    note(sprintf 'at most %d in a window, longest gap %.0f ms, long log %d', most_in_a_window(@short), 1000 * longest_gap($jumped, @short), $total);
+    note(sprintf 'at most %d in a window, longest gap %.0f ms, long log %d', $short->most_within(WINDOW), 1000 * longest_gap($jumped, $short), $total);
 }
 is($total, 200, 'a window of three hours holds the limit through it all');
 is($redis->cli(qw(ZCARD rl:sliding:long:{1})), 200, '  and the log has each');

@@ -22,9 +22,7 @@ sub start {
     pipe my $result,  my $report;
     $self->spawn_code(sub {
         close $stop;
-        my $records = stream($port, $stopped, rate => 300, %options);
-        binmode $report;
-        print {$report} Testbed::Load::Record::to_line($_) for @$records;
+        print {$report} stream($port, $stopped, rate => 300, %options);
         close $report;
         POSIX::_exit(0);
     });
@@ -36,7 +34,7 @@ sub start {
 # Ends the stream once every request is answered, or has waited in vain; a Testbed::Load::Record.
 sub stop {
     my ($self) = @_;
-    close delete $self->{stop};
+    syswrite delete $self->{stop}, '.';    # its end would be seen only once every later child has closed it, too
     my $result = delete $self->{result};
     my $record = Testbed::Load::Record->new(map { Testbed::Load::Record::from_line($_) } <$result>);
     $self->kill;
@@ -45,11 +43,12 @@ sub stop {
 
 sub finish { $_[0]->kill }
 
+# The lines of the record.
 sub stream {
     my ($port, $stopped, %options) = @_;
     my $address = pack_sockaddr_in($port, inet_aton('127.0.0.1'));
     my $select  = IO::Select->new($stopped);
-    my (@records, %open);
+    my (@lines, %open);
     my ($begin, $sent, $end) = (time, 0, undef);
     my ($stalled, $latest)   = (0, time);
     while (!$end || (%open && time < $end)) {
@@ -60,10 +59,10 @@ sub stream {
             my $path = $options{paths}[$sent % @{ $options{paths} }] =~ s/%d/$sent/r;
             $sent++;
             my $one = { at => time, path => $path, text => '', stalled => $stalled };
-            push @records, $one;
             socket my $socket, PF_INET, SOCK_STREAM, 0 or die "socket: $!";
             if (!connect $socket, $address) {
-                @$one{qw(took stalled)} = (time - $one->{at}, 0);
+                $one->{stalled} = 0;
+                push @lines, Testbed::Load::Record::to_line($one);
                 next;
             }
             syswrite $socket, "GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
@@ -80,11 +79,11 @@ sub stream {
             next if sysread $socket, $one->{text}, 65536, length $one->{text};
             $one->{took}    = time - $one->{at};
             $one->{stalled} = $stalled - $one->{stalled};
+            push @lines, Testbed::Load::Record::to_line(delete $open{$socket});
             $select->remove($socket);
-            delete $open{$socket};
         }
     }
-    return \@records;
+    return @lines, map { Testbed::Load::Record::to_line($_) } values %open;
 }
 
 1;

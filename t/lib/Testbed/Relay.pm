@@ -10,7 +10,7 @@ use IO::Socket::INET;
 use Socket qw(SOL_SOCKET SO_LINGER SO_RCVBUF);
 use Testbed::Process;
 
-# to: Redis's port. The faults, each per connection:
+# to: Redis's port; port: its own, else a free one. The faults, each per connection:
 # cut_after  closes after so many bytes of replies; 0: as soon as it is accepted
 # mute       passes no reply on
 # slow       passes replies on byte by byte
@@ -23,7 +23,8 @@ use Testbed::Process;
 #            One that was not cut by that is closed some bytes further on.
 sub new {
     my ($class, $bed, %options) = @_;
-    my $listen = IO::Socket::INET->new(Listen => $options{deaf} ? 0 : 50, LocalAddr => '127.0.0.1', ReuseAddr => 1)
+    my $listen = IO::Socket::INET->new(Listen => $options{deaf} ? 0 : 50, LocalAddr => '127.0.0.1', ReuseAddr => 1,
+        LocalPort => $options{port} // 0)
         or die "relay: $!";
     $listen->sockopt(SO_RCVBUF, 65536) if $options{hold};
     my $self = bless { port => $listen->sockport, log => '/dev/null' }, $class;

@@ -7,7 +7,10 @@ package Testbed::Load::Record;
 use strict;
 use warnings;
 
-sub new { my ($class, @requests) = @_; return bless { requests => \@requests }, $class }
+sub new {
+    my ($class, @requests) = @_;
+    return bless { requests => [sort { $a->{at} <=> $b->{at} } @requests] }, $class;
+}
 
 sub to_line {
     my ($one)    = @_;
@@ -62,6 +65,22 @@ sub describe {
         my $one = $_;
         sprintf('%+.3f s ', $one->{at} - $moment) . join ' ', map { "$_=$one->{$_}" } qw(took stalled status path source worker waited);
     } grep { $choose->() } $self->requests;
+}
+
+# The most of them that were surely made and answered within so many seconds.
+sub most_within {
+    my ($self, $window) = @_;
+    my @by_begin = $self->requests;
+    my $most = 0;
+    for my $i (0 .. $#by_begin) {
+        my $end   = $by_begin[$i]{at} + $window - 0.002;    # stores count whole milliseconds
+        my $count = 0;
+        for (my $j = $i; $j <= $#by_begin && $by_begin[$j]{at} <= $end; $j++) {
+            $count++ if $by_begin[$j]{at} + $by_begin[$j]{took} <= $end;
+        }
+        $most = $count if $count > $most;
+    }
+    return $most;
 }
 
 # The workers that answered.

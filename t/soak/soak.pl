@@ -1,0 +1,164 @@
+#!/usr/bin/env perl
+# A soak: two nginx nodes under a mixed crowd of clients, while Redis, the network and nginx itself suffer one random
+# fault after another. t/soak/soak.pl MINUTES [SEED]; the seed that is printed makes the same choices again.
+#
+# One node is reloaded all the time. The other lives through it all: its memory must stay flat, its local log exact,
+# and a stream of requests to it must be answered in time.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Chaos;
+use Testbed::Crowd;
+use Testbed::Load;
+use Time::HiRes qw(sleep time);
+
+my $minutes = shift // 10;
+my $seed    = shift // int(time) % 1_000_000;
+srand $seed;
+diag("seed $seed");
+
+use constant { TIMEOUT => 0.15, WINDOW => 1, LIMIT => 20 };
+
+my $bed = Testbed->new;
+my $far = $bed->redis(clock => 1, args => [qw(--busy-reply-threshold 20 --maxmemory-policy noeviction)]);
+my $near = $bed->redis;
+my $chaos = Testbed::Chaos->new($bed, redis => $far, conf => \&configuration);
+
+my $header = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 2048; }
+http {
+    %%HTTP%%
+    error_log %%DIR%%/error.log notice;
+    log_format waits '$status $sliding_log_status $sliding_log_source $sliding_log_latency';
+    access_log %%DIR%%/access.log waits;
+    sliding_log_redis far  { server 127.0.0.1:%%FAR%%; timeout 150ms; connect_timeout 150ms; reconnect 20ms 300ms; }
+    sliding_log_redis near { server %%NEAR%%; timeout 150ms; connect_timeout 150ms; reconnect 20ms 300ms; }
+    sliding_log_log_level info;
+    sliding_log_zone 1m;    # small: logs are evicted all the time
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        listen 127.0.0.1:%%PORT2%% http2 reuseport;
+        location /watch {
+            add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+            location /watch/local { sliding_log_limit watch key=$arg_k limit=20 window=1s store=local; empty_gif; }
+            location /watch/many  { sliding_log_limit many key=$arg_k limit=1000000 window=1h; empty_gif; }
+        }
+END
+
+# What nginx -t accepts of the algorithms is soaked.
+my @algorithms = grep { accepted("sliding_log_limit x key=\$arg_k limit=1 window=1s algorithm=$_;") } qw(log compact counter bucket sampled);
+diag("algorithms: @algorithms");
+
+sub accepted {
+    my ($directive) = @_;
+    my $try = $bed->configuration("%%GLOBALS%%\nevents { }\nhttp { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; $directive } }");
+    return ($try->check)[0];
+}
+
+my %locations = (
+    hot     => 'sliding_log_limit hot key=hot limit=%d window=10s',
+    keys    => 'sliding_log_limit keys key=$arg_k limit=%d window=3s',
+    few     => 'sliding_log_limit few key=$arg_k limit=2 window=5s',
+    near    => 'sliding_log_limit near key=$arg_k limit=%d window=1s store=near',
+    local   => 'sliding_log_limit local key=$arg_k limit=%d window=2s store=local',
+    named   => 'sliding_log_limit named key=$arg_k limit=%d window=10s id=$arg_id',
+    vary    => 'sliding_log_limit vary key=$arg_k limit=$arg_l window=10s',
+    zero    => 'sliding_log_limit zero key=$arg_k limit=0 window=1s',
+    several => 'sliding_log_limit s1 key=$arg_k limit=%d window=1s; sliding_log_limit s2 key=$uri limit=500 window=10s',
+    apart   => 'sliding_log_limit a1 key=$arg_k limit=%d window=2s; sliding_log_limit a2 key=$arg_k limit=3 window=2s store=near; '
+        . 'sliding_log_limit a3 key=$arg_k limit=5 window=2s store=local',
+    deny    => 'sliding_log_limit keys key=$arg_k limit=%d window=3s; sliding_log_on_error deny',
+    allow   => 'sliding_log_limit keys key=$arg_k limit=%d window=3s; sliding_log_on_error allow; sliding_log_headers all',
+    nodes   => 'sliding_log_limit nodes key=$arg_k limit=%d window=3s; sliding_log_on_error local nodes=2',
+    dry     => 'sliding_log_limit keys key=$arg_k limit=%d window=3s; sliding_log_dry_run on',
+    forward => 'sliding_log_limit forward key=$arg_k limit=%d window=3s; try_files /none /hot',
+    page    => 'sliding_log_limit few key=$arg_k limit=2 window=5s; error_page 429 /hot',
+    map { ("with_$_" => "sliding_log_limit with_$_ key=\$arg_k limit=%d window=2s algorithm=$_") } @algorithms,
+);
+
+# The limits differ from one configuration to the next.
+sub configuration {
+    my $text = $header;
+    for my $name (sort keys %locations) {
+        $text .= "location /$name { " . $locations{$name} =~ s/%d/5 + int rand 60/gre . "; empty_gif; }\n";
+    }
+    return "$text}\n}\n";
+}
+
+my @paths = map {
+    my $name = (sort keys %locations)[rand keys %locations];
+    "/$name?k=" . (rand() < 0.05 ? '%7B' . 'long' x rand 40 : int rand 60) . '&id=' . int(rand 30) . '&l=' . ('', 3, 50, 'x')[rand 4];
+} 1 .. 400;
+
+my @nodes = map { $bed->nginx(configuration(), FAR => $chaos->relay_port, NEAR => $near->address) } 1 .. 2;
+my ($reloaded, $steady) = @nodes;
+$chaos->{nginx} = $reloaded;
+wait_until('the workers', 10, sub { $steady->workers == 2 }) or die "no workers\n";
+my @workers = $steady->workers;
+
+my $begin = time;
+my $load  = Testbed::Load->start($bed, $steady->port, paths => ['/watch/local?k=1', '/watch/many?k=%d'], rate => 100);
+my @crowd = Testbed::Crowd->start($bed, seed => $seed, paths => \@paths,
+    plain => [map { $_->port('PORT') } @nodes], http2 => [map { $_->port('PORT2') } @nodes]);
+
+sub own_memory {
+    my ($most) = sort { $b <=> $a } map { Testbed::Process::slurp("/proc/$_/status") =~ /^RssAnon:\s+(\d+)/m ? $1 : 0 } $steady->workers;
+    return $most // 0;
+}
+
+# KiB of the larger worker, each second; what is said of them every half minute
+my (@memory, $told);
+while ((my $passed = time - $begin) < 60 * $minutes) {
+    my $fault = $chaos->step;
+    push @memory, [$passed, own_memory()];
+    note(sprintf '%6.1f s %s', $passed, $fault);
+    if ($passed - ($told // -30) >= 30) {
+        $told = $passed;
+        diag(sprintf '%4d s: %d KiB, %d sockets, %d requests', $passed, own_memory(), $steady->sockets,
+            map { $_ // 0 } (split ' ', `wc -l @{[map { $_->dir . '/access.log' } @nodes]} | tail -n 1`)[0]);
+    }
+    last if grep { !$_->is_running } @nodes;
+    sleep rand 0.7;
+}
+
+my $record = $load->stop;
+$_->kill for @crowd;
+is(join(' ', sort $steady->workers), join(' ', sort @workers), 'the workers of the node that is not reloaded live on');
+ok(wait_until('Redis to decide again', 10, sub {
+    my @answers = map { Testbed::Http::get($_->port, '/watch/many?k=end') } map { ($_) x 4 } @nodes;
+    return !grep { ($_->{text} =~ /^X-How: (\w+)/m ? $1 : '') ne 'redis' } @answers;
+}), 'Redis decides again, everywhere');
+ok(wait_until('old workers to end', 20, sub { $reloaded->workers == 2 }), 'old workers end');
+ok(wait_until('the connections', 10, sub { $near->connections <= 4 && $far->connections <= 4 }), 'one connection per worker and store')
+    or diag($near->connections . ' and ' . $far->connections);
+
+# Sanitizers keep some of what is freed: memory has a while to fill up, and then it is flat.
+sub typical { my @sorted = sort { $a <=> $b } @_; return $sorted[@sorted / 2] // 0 }
+my $length = 60 * $minutes;
+my $early  = typical(map { $_->[1] } grep { $_->[0] > 0.3 * $length && $_->[0] < 0.5 * $length } @memory);
+my $late   = typical(map { $_->[1] } grep { $_->[0] > 0.8 * $length } @memory);
+cmp_ok($late, '<', 1.05 * $early + 1024, 'memory is flat');
+
+is($record->that(status => 0)->count, 0, 'every request of the stream is answered');
+like($record->that(path => qr/many/)->statuses, qr/^200:\d+$/, '  and admitted that has room');
+cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.2 * slow(), '  none waits for its store past the timeout');
+cmp_ok($record->that(path => qr/local/, status => 200)->most_within(WINDOW), '<=', LIMIT, '  and the local log is exact throughout');
+is($record->that(path => qr/local/)->count, $record->that(path => qr/local/, source => 'local')->count, '  and needs no Redis');
+
+my %statuses;
+for my $log (map { $_->dir . '/access.log' } @nodes) {
+    open my $file, '<', $log or next;
+    /^(\d+) .*?(\w+) [\d.]*$/ && $statuses{"$1 $2"}++ while <$file>;
+}
+my %happened = %{ $chaos->happened };
+diag("seed $seed: " . join ', ', map { "$_ $happened{$_}" } sort keys %happened);
+diag(join ', ', map { "$_: $statuses{$_}" } sort keys %statuses);
+diag(sprintf 'stream: %d requests, p50 %.1f ms, p90 %.1f ms, p99 %.1f ms, slowest %.1f ms, longest wait for a store %.0f ms; memory %d KiB, later %d KiB',
+    $record->count, (map { 1000 * $record->percentile($_) } 0.5, 0.9, 0.99), 1000 * $record->slowest, 1000 * $record->longest_wait, $early, $late);
+is(join(', ', grep { /^5/ && !/^503 (?:error|local)/ } keys %statuses), '', 'no 5xx but where on_error denies');
+
+$bed->done;
