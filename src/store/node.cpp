@@ -118,7 +118,7 @@ void Node::replied(Call& call, const redisReply* reply) {
     const StoreError error = checkCall(*reply);
     if (error == StoreError::TryAgain) {
         notYet_ = replyText(*reply);
-    } else if (error != StoreError::NotMaster) {
+    } else if (error != StoreError::NotMaster && call.isWaitedFor()) {  // too late for everybody is as good as none
         timeouts_ = 0;
         notYet_.clear();
     }
@@ -162,6 +162,11 @@ void Node::giveUpIfSilent() {
     }
 }
 
+void Node::distrust() {
+    trusted_ = false;
+    connection_.close("unexpected reply");
+}
+
 void Node::closeIfUnused() {
     if (connection_.pending() > 0) {
         return;
@@ -178,7 +183,32 @@ void Node::connected() {
     greeting_.begin(connection_);
 }
 
+/// A server that was in trouble first shows that it decides inside the timeout.
 void Node::greeted() {
+    if (trusted_) {
+        becomeReady();
+        return;
+    }
+    probedAt_ = ngx_current_msec;
+    connection_.send(command({"EVALSHA", scriptSha(Script::SlidingLogUndo), "0", ""}), probe_);
+}
+
+void Node::Probe::replied(const redisReply* reply) {
+    if (reply == nullptr) {
+        return;  // disconnected() tells
+    }
+    if (reply->type == REDIS_REPLY_ERROR) {
+        node.connection_.close(replyText(*reply));
+    } else if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 0) {
+        node.connection_.close("unexpected reply");
+    } else if (ngx_current_msec - node.probedAt_ > node.settings_.timeout) {
+        node.connection_.close("answers later than \"timeout\"");
+    } else {
+        node.becomeReady();
+    }
+}
+
+void Node::becomeReady() {
     connectDeadline_.cancel();
     backoff_.reset();
     if (!trusted_) {

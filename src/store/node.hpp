@@ -46,8 +46,9 @@ class NodeOwner {
 
 /// Life: Idle -> Connecting -> Ready; Down after a failure, until the back-off timer connects again. While the
 /// server is taken to be well (at start, and when it closed a connection that had worked) calls wait for the
-/// connection inside their deadline; after a failure they are refused at once until a connect succeeds. When another
-/// server has taken its place it is Leaving until the calls on the wire are answered, and then connects to that one.
+/// connection inside their deadline; after a failure they are refused at once until a probe is answered in time. When
+/// another server has taken its place it is Leaving until the calls on the wire are answered, and then connects to
+/// that one.
 class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
   public:
     /// `name`: for messages. The locator says where to connect to.
@@ -81,6 +82,10 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     /// Gives the connection up after several timeouts in a row; until a connect succeeds nothing waits for it.
     void giveUpIfSilent();
 
+    /// It said what the scripts never say: replies may be out of step with calls, so no other one of this connection is
+    /// believed.
+    void distrust();
+
     /// Closes the connection when no reply is owed.
     void closeIfUnused();
 
@@ -103,6 +108,13 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
         Node& node;
     };
 
+    /// Takes the answer to a call for no log, the first on a connection to a server that was in trouble.
+    struct Probe final : ReplyTarget {
+        explicit Probe(Node& owner) : node(owner) {}
+        void replied(const redisReply* reply) override;
+        Node& node;
+    };
+
     void located(const Endpoint& endpoint) override;
     void notLocated(std::string_view reason) override { becomeDown(reason); }
     void hasMoved(std::string_view reason) override;
@@ -114,6 +126,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void evictionUnsafe(std::string_view policy) override { log_.evictionUnsafe(name_, policy); }
 
     void replied(Call& call, const redisReply* reply);
+    void becomeReady();
     void becomeDown(std::string_view reason);
     void closeIfLeft();
     std::string_view whyNoAnswer() const;
@@ -126,6 +139,8 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     std::unique_ptr<Locator> locator_;
     Greeting greeting_;
     Prepared prepared_{*this};
+    Probe probe_{*this};
+    ngx_msec_t probedAt_ = 0;
     Backoff backoff_;
     State state_ = State::Idle;
     bool trusted_ = true;  // the server was well when last seen

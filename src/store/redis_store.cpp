@@ -327,7 +327,7 @@ void RedisStore::askApart(Call& call) {
 
 void RedisStore::answer(Call& call, const redisReply& reply) {
     if (!call.isUndo() && (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.groups.size())) {
-        log_.trouble(NGX_LOG_ERR, call.node->name(), "unexpected reply", "");
+        call.node->distrust();
         failed(call, StoreError::Unexpected);
         return;
     }
@@ -338,10 +338,10 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
     closeWhenUnused();
 }
 
-void RedisStore::answer(const Node& node, Group& group, const redisReply& reply) {
+void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
     const StoreError error = checkGroup(reply, group.requests, group.logs);
     if (error == StoreError::Unexpected) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "unexpected reply", "");
+        node.distrust();
     } else if (error != StoreError::None) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
     } else {

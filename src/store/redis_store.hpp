@@ -73,7 +73,7 @@ class RedisStore final : ClusterOwner {
     void repeatQueued();
 
     void answer(Call& call, const redisReply& reply);
-    void answer(const Node& node, Group& group, const redisReply& reply);
+    void answer(Node& node, Group& group, const redisReply& reply);
     void keepDenial(Group& group);
     void failed(Call& call, StoreError error);
     void settle(Group& group, StoreError error);

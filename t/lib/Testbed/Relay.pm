@@ -9,11 +9,13 @@ use IO::Select;
 use IO::Socket::INET;
 use Socket qw(SOL_SOCKET SO_LINGER SO_RCVBUF);
 use Testbed::Process;
+use Time::HiRes qw(time);
 
 # to: Redis's port; port: its own, else a free one. The faults, each per connection:
 # cut_after  closes after so many bytes of replies; 0: as soon as it is accepted
 # mute       passes no reply on
 # slow       passes replies on byte by byte
+# late       passes each reply on so many seconds after it came, from turn_late() on and until the next one
 # idle       bytes that it says of its own once nothing has come for 10 ms
 # hold       file: once it is there half of what Redis says next is passed on, and nothing is read of what the client
 #            says, until the file holds a number: the rest is passed on when the client has said so many bytes more
@@ -42,6 +44,8 @@ sub new {
 sub port   { return $_[0]{port} }
 sub finish { $_[0]->kill }
 
+sub turn_late { return $_[0]->signal('USR1') }
+
 # How often it was connected to.
 sub connections { return -s $_[0]{count} }
 
@@ -52,6 +56,9 @@ sub serve {
     my $select = IO::Select->new($listen);
     my (%peer, %client, %passed, %said, %suffers);
     my ($held, $wanted);    # what is held back, until the client has said so many bytes
+    my @late;    # [when it is due, to whom, bytes]
+    my $is_late = 0;
+    local $SIG{USR1} = sub { $is_late = !$is_late };
     my $number = 0;
     my $hang_up = sub {
         my ($one, $reset) = @_;
@@ -63,7 +70,11 @@ sub serve {
         }
     };
     while (getppid == $parent) {
-        my @ready = $select->can_read(0.01);
+        my @ready = $select->can_read(@late ? 0.001 : 0.01);
+        while (@late && $late[0][0] <= time) {
+            my (undef, $to, $bytes) = @{ shift @late };
+            syswrite $to, $bytes if $peer{$to};
+        }
         for my $socket (@ready) {
             if ($socket == $listen) {
                 my $client = $listen->accept or next;
@@ -97,6 +108,9 @@ sub serve {
                 write_all($peer, $bytes);
                 select undef, undef, undef, 0.01 until $wanted = Testbed::Process::slurp($options{hold});
                 unlink $options{hold};
+            }
+            elsif ($is_late || @late) {
+                push @late, [time + ($is_late ? $options{late} : 0), $peer, $bytes];
             }
             elsif (!$options{mute}) {
                 my $ends = pass_on($peer, $bytes, \$passed{$peer}, $suffers{$peer}, $options{slow});

@@ -9,6 +9,7 @@ use warnings;
 use Test::More;
 use Testbed::Load;
 use Testbed::Redis;
+use Testbed::Relay;
 use Time::HiRes qw(sleep time);
 
 use constant {
@@ -24,7 +25,7 @@ events { worker_connections 2048; }
 http {
     %%HTTP%%
     access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout %%TIMEOUT%%ms; connect_timeout %%TIMEOUT%%ms; reconnect 20ms 300ms; %%MORE%% }
+    sliding_log_redis { server %%REDIS%%; timeout %%TIMEOUT%%ms; connect_timeout 1s; reconnect 20ms 300ms; %%MORE%% }
     sliding_log_log_level info;
     add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
     server {
@@ -36,17 +37,24 @@ http {
 }
 END
 
-# redis => options of Testbed::Redis; more => in the sliding_log_redis block; timeout => seconds
+# redis => options of Testbed::Redis; more => in the sliding_log_redis block; timeout => seconds; relay => its
+# options: Redis is reached through one
 sub new {
     my ($class, $bed, %options) = @_;
     my $redis = $bed->redis(%{ $options{redis} // {} });
-    my $timeout = $options{timeout} // 0.1;
-    my $nginx = $bed->nginx($conf, REDIS => $redis->address, TIMEOUT => 1000 * $timeout, MORE => $options{more} // '');
-    return bless { bed => $bed, redis => $redis, nginx => $nginx, timeout => $timeout, tried => 0 }, $class;
+    my $self  = bless { bed => $bed, redis => $redis, timeout => $options{timeout} // 0.1, tried => 0 }, $class;
+    my $address = $redis->address;
+    if ($options{relay}) {
+        $self->{relay} = Testbed::Relay->new($bed, to => $redis->port, %{ $options{relay} });
+        $address = '127.0.0.1:' . $self->{relay}->port;
+    }
+    $self->{nginx} = $bed->nginx($conf, REDIS => $address, TIMEOUT => 1000 * $self->{timeout}, MORE => $options{more} // '');
+    return $self;
 }
 
 sub redis { return $_[0]{redis} }
 sub nginx { return $_[0]{nginx} }
+sub relay { return $_[0]{relay} }
 
 # fault => code; lasts => seconds, or [without, with the reload]; mend => code. Expected:
 # keeps_answering => 1: the fault leaves nothing undecided by Redis

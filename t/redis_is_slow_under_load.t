@@ -1,0 +1,23 @@
+# Redis answers, but later than the timeout, while requests stream in: that is as good as no answer, so the connection
+# is given up and nobody waits, until Redis answers in time again.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Trial;
+
+my $bed   = Testbed->new;
+my $trial = Testbed::Trial->new($bed, relay => { late => 0.16 });
+
+$trial->try('answers late',
+    fault => sub { $trial->relay->turn_late },
+    lasts => [4, 1],
+    mend  => sub { $trial->relay->turn_late },
+    check => sub {
+        my ($outage) = @_;
+        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests do not notice');
+    },
+);
+
+$bed->done;
