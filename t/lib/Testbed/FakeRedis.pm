@@ -10,7 +10,7 @@ use IO::Select;
 use IO::Socket::INET;
 use Testbed::Process;
 
-# answer: bytes for each EVALSHA; greeting: for each other command (+OK); on_connect: said before anything is asked;
+# answer: bytes for each EVALSHA that has keys (a probe has none); greeting: for each other command (+OK); on_connect: said before anything is asked;
 # byte_by_byte: 1; then_close: 1
 sub new {
     my ($class, $bed, %options) = @_;
@@ -44,9 +44,11 @@ sub serve {
                 close $socket;
                 next;
             }
-            while (defined(my $command = next_command(\$buffer{$socket}))) {
-                say_to($socket, $command eq 'EVALSHA' ? $options{answer} : $options{greeting} // "+OK\r\n", %options);
-                if ($options{then_close} && $command eq 'EVALSHA') {
+            while (my ($command, undef, $keys) = next_command(\$buffer{$socket})) {
+                my $asks   = $command eq 'EVALSHA' && $keys > 0;
+                my $answer = $asks ? $options{answer} : $command eq 'EVALSHA' ? ":0\r\n" : $options{greeting} // "+OK\r\n";
+                say_to($socket, $answer, %options);
+                if ($options{then_close} && $asks) {
                     $select->remove($socket);
                     close $socket;
                     last;
@@ -57,20 +59,20 @@ sub serve {
     return;
 }
 
-# Takes one whole command off the buffer; its name, or undef.
+# Takes one whole command off the buffer; its words, or none.
 sub next_command {
     my ($buffer) = @_;
-    $$buffer =~ /\G\*(\d+)\r\n/gc or return undef;
-    my $name;
+    $$buffer =~ /\G\*(\d+)\r\n/gc or return;
+    my @words;
     for (1 .. $1) {
-        $$buffer =~ /\G\$(\d+)\r\n/gc or return undef;
+        $$buffer =~ /\G\$(\d+)\r\n/gc or return;
         my $end = pos($$buffer) + $1;
-        return undef if length $$buffer < $end + 2;
-        $name //= substr $$buffer, pos $$buffer, $1;
+        return if length $$buffer < $end + 2;
+        push @words, substr $$buffer, pos $$buffer, $1;
         pos($$buffer) = $end + 2;
     }
     substr($$buffer, 0, pos $$buffer) = '';
-    return $name;
+    return @words;
 }
 
 sub say_to {
