@@ -45,10 +45,10 @@ sub requests { return @{ $_[0]{requests} } }
 sub count    { return scalar @{ $_[0]{requests} } }
 sub statuses { my %n; $n{ $_->{status} }++ for $_[0]->requests; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 
-# The share (0.9: nine of ten) that took no longer than this, in seconds.
+# What the share (0.9: nine of ten) took at most, in seconds; without stalls.
 sub percentile {
     my ($self, $share) = @_;
-    my @took = sort { $a <=> $b } map { $_->{took} } $self->requests;
+    my @took = sort { $a <=> $b } map { $_->{took} - $_->{stalled} } $self->requests;
     return @took ? $took[$share * @took - 1e-6] : 0;
 }
 
