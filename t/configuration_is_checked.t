@@ -57,6 +57,8 @@ my @wrong_limits = (
     ['sliding_log_limit api key=a limit=10 window=1s cap=0;',    qr/invalid cap "0", expected/],
     ['sliding_log_limit api key=a limit=10 window=1s cap=none;', qr/invalid cap "none", expected a whole number/],
     ['sliding_log_limit api key=a limit=1 window=1s slack=x;',   qr/invalid slack "x", expected/],
+    ['sliding_log_limit api key=a limit=1 window=1s algorithm=zset;', qr/invalid algorithm "zset", expected log or compact/],
+    ['sliding_log_limit api key=a limit=1 window=1s id=$request_id algorithm=compact;', qr/invalid id "\$request_id", expected algorithm=log with it/],
     ['sliding_log_limit api key=a limit=1 window=1s id=;',       qr/invalid id "", expected/],
     ['sliding_log_limit api key=a limit=1 window=1s id=same;',   qr/invalid id "same", expected a text with a variable/],
     ['sliding_log_limit api key=a limit=1 window=1s store=other;', qr/invalid store "other", expected/],

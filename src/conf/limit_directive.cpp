@@ -106,6 +106,29 @@ char* setSlack(ngx_conf_t* cf, Draft& draft, ngx_str_t& value) {
     return kConfOk;
 }
 
+struct AlgorithmName {
+    std::string_view name;
+    Algorithm algorithm;
+};
+
+constexpr AlgorithmName kAlgorithms[] = {
+    {"log", Algorithm::Log},
+    {"compact", Algorithm::Compact},
+};
+
+char* setAlgorithm(ngx_conf_t* cf, Draft& draft, ngx_str_t& value) {
+    const auto* known = std::ranges::find(kAlgorithms, view(value), &AlgorithmName::name);
+    if (known == std::end(kAlgorithms)) {
+        return refuse(cf, kDirective, "algorithm", view(value), "log or compact");
+    }
+    draft.log.algorithm = known->algorithm;
+    return kConfOk;
+}
+
+std::string_view nameOf(Algorithm algorithm) {
+    return std::ranges::find(kAlgorithms, algorithm, &AlgorithmName::algorithm)->name;
+}
+
 char* setId(ngx_conf_t* cf, Draft& draft, ngx_str_t& value) {
     if (value.len == 0) {
         return refuse(cf, kDirective, "id", "", "a text with a variable, as id=$request_id");
@@ -141,6 +164,7 @@ constexpr Parameter kParameters[] = {
     {"window", setWindow, "window=TIME, as window=1m"},
     {"cap", setCap, ""},
     {"slack", setSlack, ""},
+    {"algorithm", setAlgorithm, ""},
     {"id", setId, ""},
     {"store", setStore, ""},
 };
@@ -153,7 +177,8 @@ char* readParameters(ngx_conf_t* cf, Draft& draft) {
         const std::size_t equals = word.find('=');
         const auto* parameter = std::ranges::find(kParameters, word.substr(0, equals), &Parameter::name);
         if (equals == std::string_view::npos || parameter == std::end(kParameters)) {
-            return refuse(cf, kDirective, "parameter", word, "key=, limit=, window=, cap=, slack=, id= or store=");
+            return refuse(cf, kDirective, "parameter", word,
+                          "key=, limit=, window=, cap=, slack=, algorithm=, id= or store=");
         }
         const auto index = static_cast<std::size_t>(parameter - kParameters);
         if (given[index]) {
@@ -173,6 +198,9 @@ char* readParameters(ngx_conf_t* cf, Draft& draft) {
                                &name, &expected);
             return kConfError;
         }
+    }
+    if (draft.limit.id != nullptr && draft.log.algorithm != Algorithm::Log) {
+        return refuse(cf, kDirective, "id", view(draft.log.id), "algorithm=log with it: the others keep no ids");
     }
     if (!draft.slackGiven) {
         draft.log.slackMs = std::max<std::int64_t>(draft.log.windowMs / 10, 1);
@@ -220,6 +248,9 @@ char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& 
     }
     if (log.slackMs != draft.slackMs) {
         return refuseDisagreement(cf, log, "slack", DecimalText(draft.slackMs).view());
+    }
+    if (log.algorithm != draft.algorithm) {
+        return refuseDisagreement(cf, log, "algorithm", nameOf(draft.algorithm));
     }
     if (view(log.id) != view(draft.id)) {
         return refuseDisagreement(cf, log, "id", view(draft.id));

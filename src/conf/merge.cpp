@@ -78,7 +78,8 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
 bool isOnePlace(const LimitSettings& left, const LimitSettings& right) {
     const RedisSettings* redis = left.log->redis;
     const bool isCluster = redis != nullptr && redis->mode == static_cast<ngx_uint_t>(Mode::Cluster);
-    return redis == right.log->redis && (!isCluster || view(left.key->value) == view(right.key->value));
+    const bool isOneScript = redis == nullptr || left.log->algorithm == right.log->algorithm;
+    return redis == right.log->redis && isOneScript && (!isCluster || view(left.key->value) == view(right.key->value));
 }
 
 /// All-or-nothing over several places takes entries back where a later one denies.

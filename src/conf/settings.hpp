@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "limit/algorithm.hpp"
 #include "ngx.hpp"
 
 namespace sliding_log {
@@ -61,6 +62,7 @@ struct RedisSettings {
 /// One named log: what all sliding_log_limit directives of this NAME agree on.
 struct LogSettings {
     ngx_str_t name;
+    Algorithm algorithm;
     std::int64_t windowMs;
     std::int64_t slackMs;
     std::int64_t cap;      // entries, 0: off

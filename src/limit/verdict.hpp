@@ -4,15 +4,18 @@
 #include <cstdint>
 #include <string_view>
 
+#include "limit/algorithm.hpp"
+
 namespace sliding_log {
 
 /// One limit of one request, ready to be asked. The texts belong to the asker and live as long as its request.
 struct Question {
-    std::string_view key;      // the log's name in Redis
-    std::string_view id;       // the entry's name, "" for the request's unique one
-    std::uint16_t slot = 0;    // of the key in its cluster; questions asked in one call have the same
-    bool keepsDenials = true;  // nothing but time can make room in this log
-    bool named = false;        // entries of this log have ids of their own, where they are not empty
+    std::string_view key;                  // the log's name in Redis
+    std::string_view id;                   // the entry's name, "" for the request's unique one
+    std::uint16_t slot = 0;                // of the key in its cluster; questions asked in one call have the same
+    Algorithm algorithm = Algorithm::Log;  // questions asked in one call have the same
+    bool keepsDenials = true;              // nothing but time can make room in this log
+    bool named = false;                    // entries of this log have ids of their own, where they are not empty
     std::int64_t limit = 0;
     std::int64_t windowMs = 0;
     std::int64_t cap = 0;  // entries, 0: none

@@ -12,6 +12,11 @@ bool isInteger(const redisReply* element, std::int64_t least) {
            element->integer <= kLargestInteger;
 }
 
+/// Entries without names are taken back by their time: such a group ends with it.
+bool tellsTime(Algorithm algorithm) {
+    return algorithm == Algorithm::Compact;
+}
+
 }  // namespace
 
 StoreError checkCall(const redisReply& reply) {
@@ -28,15 +33,17 @@ StoreError checkCall(const redisReply& reply) {
     return StoreError::None;
 }
 
-StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs) {
+StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs, Algorithm algorithm) {
     if (group.type == REDIS_REPLY_ERROR) {
         return classifyError(replyText(group));
     }
-    if (group.type != REDIS_REPLY_ARRAY || group.elements != 1 + 3 * logs || !isInteger(group.element[0], 0)) {
+    const std::size_t elements = 1 + 3 * logs + (tellsTime(algorithm) ? 1 : 0);
+    if (group.type != REDIS_REPLY_ARRAY || group.elements != elements || !isInteger(group.element[0], 0) ||
+        (tellsTime(algorithm) && !isInteger(group.element[elements - 1], 0))) {
         return StoreError::Unexpected;
     }
     bool everyoneHasRoom = true;
-    for (std::size_t i = 1; i < group.elements; i += 3) {
+    for (std::size_t i = 1; i < 1 + 3 * logs; i += 3) {
         if (!isInteger(group.element[i], 0) || !isInteger(group.element[i + 1], 0) ||
             !isInteger(group.element[i + 2], Verdict::kNever)) {
             return StoreError::Unexpected;
@@ -46,6 +53,10 @@ StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t
     const auto admitted = static_cast<std::size_t>(group.element[0]->integer);
     const bool follows = everyoneHasRoom ? admitted == requests : admitted < requests;
     return follows ? StoreError::None : StoreError::Unexpected;
+}
+
+std::uint64_t readLoggedMs(const redisReply& group, Algorithm algorithm) {
+    return tellsTime(algorithm) ? static_cast<std::uint64_t>(group.element[group.elements - 1]->integer) : 0;
 }
 
 void readVerdicts(const redisReply& group, std::size_t place, std::span<Verdict> verdicts) {

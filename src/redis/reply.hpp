@@ -19,9 +19,12 @@ inline std::string_view replyText(const redisReply& reply) {
 /// writes, so that nothing was logged. None: each group has an answer of its own.
 StoreError checkCall(const redisReply& reply);
 
-/// What lua/sliding_log.lua says of one group of `requests` requests that ask `logs` logs: None when the reply is one
+/// What an algorithm's script says of one group of `requests` requests that ask `logs` logs: None when the reply is one
 /// of its shapes, and its admissions follow from its verdicts.
-StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs);
+StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs, Algorithm algorithm);
+
+/// When the admitted requests of such a group were logged, by Redis's clock; 0 where the algorithm does not tell.
+std::uint64_t readLoggedMs(const redisReply& group, Algorithm algorithm);
 
 /// The verdicts for the request in that place (0: the first) of a group that checkGroup() found to be None.
 void readVerdicts(const redisReply& group, std::size_t place, std::span<Verdict> verdicts);

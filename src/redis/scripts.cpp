@@ -24,12 +24,15 @@
 
 EMBED("log", "sliding_log.lua");
 EMBED("log_undo", "sliding_log_undo.lua");
+EMBED("compact", "compact_log.lua");
 
 extern "C" {
 extern const char sliding_log_log_begin[];
 extern const char sliding_log_log_end[];
 extern const char sliding_log_log_undo_begin[];
 extern const char sliding_log_log_undo_end[];
+extern const char sliding_log_compact_begin[];
+extern const char sliding_log_compact_end[];
 }
 
 namespace sliding_log {
@@ -44,6 +47,7 @@ struct Embedded {
 constexpr std::array<Embedded, kScripts.size()> kEmbedded = {{
     {sliding_log_log_begin, sliding_log_log_end},
     {sliding_log_log_undo_begin, sliding_log_log_undo_end},
+    {sliding_log_compact_begin, sliding_log_compact_end},
 }};
 
 }  // namespace

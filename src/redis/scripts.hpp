@@ -6,11 +6,18 @@
 #include <string>
 #include <string_view>
 
+#include "limit/algorithm.hpp"
+
 namespace sliding_log {
 
-enum class Script : std::uint8_t { SlidingLog, SlidingLogUndo };
+enum class Script : std::uint8_t { SlidingLog, SlidingLogUndo, CompactLog };
 
-inline constexpr std::array kScripts = {Script::SlidingLog, Script::SlidingLogUndo};
+inline constexpr std::array kScripts = {Script::SlidingLog, Script::SlidingLogUndo, Script::CompactLog};
+
+/// The script that decides by that algorithm.
+constexpr Script scriptOf(Algorithm algorithm) {
+    return algorithm == Algorithm::Compact ? Script::CompactLog : Script::SlidingLog;
+}
 
 /// The script's source, as its file in lua/ has it.
 std::string_view scriptSource(Script script);

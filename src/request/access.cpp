@@ -62,6 +62,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         question.slot = slotOf(question.key);
     }
     question.limit = decision.limit;
+    question.algorithm = log.algorithm;
     question.keepsDenials = !log.takenBack;
     question.windowMs = log.windowMs;
     question.cap = log.cap;
@@ -86,11 +87,15 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     return Applies::Yes;
 }
 
-/// Where a limit is asked: limits of one place are asked in one call. A store, and in a cluster a slot. The local store
-/// comes first, since what it denies costs no round trip.
+/// Where a limit is asked: limits of one place are asked in one call. A store, in a cluster a slot, and a script. The
+/// local store comes first, since what it denies costs no round trip.
 std::size_t placeOf(const Round& round, std::size_t limit) {
     const RedisSettings* redis = round.decisions[limit].settings->log->redis;
-    return redis == nullptr ? 0 : (redis->index + 1) * kSlots + round.questions[limit].slot;
+    if (redis == nullptr) {
+        return 0;
+    }
+    const Question& question = round.questions[limit];
+    return ((redis->index + 1) * kSlots + question.slot) << 8 | static_cast<std::size_t>(question.algorithm);
 }
 
 /// Moves the limits of one place next to each other; their order stays otherwise.
@@ -184,6 +189,7 @@ bool takeVerdicts(Context& context, Source source) {
         Decision& decision = context.round->decisions[i];
         decision.source = source;
         decision.verdict = &context.round->verdicts[i];
+        decision.loggedMs = context.loggedMs;
         denied = denied || decision.isDenied();
     }
     return denied;
@@ -200,13 +206,13 @@ bool askLocally(Context& context, ngx_uint_t nodes) {
     for (std::size_t i = 0; i < count; i++) {
         decisions[i].limit = questions[i].limit = (questions[i].limit + share - 1) / share;
     }
-    std::uint64_t entry = 0;
-    const bool answered = gWorker->local().ask(questions, verdicts, entry);
+    std::uint64_t loggedMs = 0;
+    const bool answered = gWorker->local().ask(questions, verdicts, loggedMs);
     bool denied = false;
     for (std::size_t i = 0; i < count; i++) {
         decisions[i].source = answered ? Source::Local : Source::Error;
         decisions[i].verdict = answered ? &verdicts[i] : nullptr;
-        decisions[i].localEntry = entry;
+        decisions[i].loggedMs = loggedMs;
         denied = denied || decisions[i].isDenied();
     }
     return denied;
@@ -294,9 +300,9 @@ void takeBackBefore(Round& round, std::size_t end, std::string_view unique) {
             continue;
         }
         if (first.source == Source::Local) {
-            gWorker->local().takeBack(questions, first.localEntry);
+            gWorker->local().takeBack(questions, first.loggedMs);
         } else {
-            gWorker->store(*first.settings->log->redis).takeBack(questions, unique);
+            gWorker->store(*first.settings->log->redis).takeBack(questions, unique, first.loggedMs);
         }
     }
 }

@@ -28,8 +28,8 @@ struct Decision {
     const LimitSettings* settings;
     std::int64_t limit;
     Source source;
-    const Verdict* verdict;    // nullptr: the store could not tell
-    std::uint64_t localEntry;  // of Source::Local: what its taking back wants
+    const Verdict* verdict;  // nullptr: the store could not tell
+    std::uint64_t loggedMs;  // by the store's clock, where it tells: for taking it back
 
     bool isDenied() const { return verdict != nullptr && !verdict->hasRoom(); }
 };

@@ -39,8 +39,8 @@ bool Call::isWaitedFor() const {
     return std::ranges::any_of(groups, [](const Group* group) { return !group->waiters.isEmpty(); });
 }
 
-void CallWriter::begin(Call& call, Script script, std::uint16_t slot) {
-    reset(call, script, slot);
+void CallWriter::begin(Call& call, const Group& first) {
+    reset(call, scriptOf(first.algorithm), first.slot);
     call_ = &call;
     keys_.clear();
     arguments_.clear();
@@ -48,10 +48,11 @@ void CallWriter::begin(Call& call, Script script, std::uint16_t slot) {
 }
 
 bool CallWriter::hasRoomFor(const Group& group) const {
-    return keyCount_ == 0 || (keyCount_ + group.logs <= kMostLogsPerCall && group.slot == call_->slot);
+    return keyCount_ == 0 || (keyCount_ + group.logs <= kMostLogsPerCall && group.slot == call_->slot &&
+                              scriptOf(group.algorithm) == call_->script);
 }
 
-/// What lua/sliding_log.lua wants to know of one group.
+/// What the scripts want to know of one group: see lua/sliding_log.lua.
 void CallWriter::add(Group& group) {
     call_->groups.push_back(&group);
     const std::span<const Question> logs = group.waiters.front().questions;
@@ -86,11 +87,18 @@ void CallWriter::finish(std::string_view now) {
     call_->command.append(arguments_);
 }
 
-void CallWriter::writeUndo(Call& call, std::span<const Question> questions, std::string_view unique) {
-    reset(call, Script::SlidingLogUndo, questions.front().slot);
-    beginEval(call, questions.size(), 1 + questions.size());
+void CallWriter::writeUndo(Call& call, std::span<const Question> questions, std::string_view unique,
+                           std::uint64_t loggedMs) {
+    const bool named = questions.front().algorithm == Algorithm::Log;
+    reset(call, named ? Script::SlidingLogUndo : Script::CompactLog, questions.front().slot);
+    beginEval(call, questions.size(), named ? 1 + questions.size() : 2);
     for (const Question& question : questions) {
         appendArgument(call.command, question.key);
+    }
+    if (!named) {
+        appendArgument(call.command, "take back");
+        appendArgument(call.command, static_cast<std::int64_t>(loggedMs));
+        return;
     }
     appendArgument(call.command, unique);
     for (const Question& question : questions) {

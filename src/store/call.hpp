@@ -40,7 +40,8 @@ struct Call final : ReplyTarget, ListHook<Queued> {
 /// Writes the commands of calls, one call at a time: begin(), add() what hasRoomFor() takes, finish().
 class CallWriter {
   public:
-    void begin(Call& call, Script script, std::uint16_t slot);
+    /// A call to which `first` can be added, and what hasRoomFor() lets in beside it.
+    void begin(Call& call, const Group& first);
     bool hasRoomFor(const Group& group) const;
 
     /// The group has a request that waits.
@@ -49,8 +50,9 @@ class CallWriter {
     /// `now` stamps the requests: milliseconds, or "" for the server's clock.
     void finish(std::string_view now);
 
-    /// A whole call: takes back what these questions logged under that unique name.
-    static void writeUndo(Call& call, std::span<const Question> questions, std::string_view unique);
+    /// A whole call: takes back what these questions logged under that unique name, at that time.
+    static void writeUndo(Call& call, std::span<const Question> questions, std::string_view unique,
+                          std::uint64_t loggedMs);
 
   private:
     Call* call_ = nullptr;

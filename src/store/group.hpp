@@ -27,6 +27,7 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
     void (*wake)(Waiter& waiter,
                  StoreError error) = nullptr;  // called at most once per ask(); must not run the request
     std::span<Verdict> verdicts;               // written before wake(None)
+    std::uint64_t loggedMs = 0;                // the same, by Redis's clock; 0 where the script does not tell
 
     // the store's own
     Group* group = nullptr;
@@ -43,7 +44,8 @@ struct Group : ListHook<Opened> {
     std::size_t hash = 0;   // of the signature
     std::size_t requests = 0;
     std::size_t logs = 0;
-    std::uint16_t slot = 0;  // of all the logs, in a cluster
+    Algorithm algorithm = Algorithm::Log;  // of all the logs
+    std::uint16_t slot = 0;                // the same, in a cluster
     bool sent = false;
     ngx_msec_t sentAt = 0;
     bool joinable = false;  // found by its signature; false for one beyond a full group

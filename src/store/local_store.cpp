@@ -46,17 +46,17 @@ class LocalStore::Lock {
     ngx_slab_pool_t& pool_;
 };
 
-bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::uint64_t& entryMs) {
+bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::uint64_t& loggedMs) {
     const Lock lock(zone_);
     LocalLog* logs[kMostLogs];
-    entryMs = ngx_current_msec;  // monotonic, and the same for all workers of the machine
+    loggedMs = ngx_current_msec;  // monotonic, and the same for all workers of the machine
     for (std::size_t i = 0; i < questions.size(); i++) {
         logs[i] = findOrCreate(questions[i].key);
         if (logs[i] == nullptr) {
             return false;
         }
         // a worker looks at the time once a turn: another one's may be some ms ahead
-        entryMs = std::max(entryMs, logs[i]->newest);
+        loggedMs = std::max(loggedMs, logs[i]->newest);
     }
 
     bool admitted = true;
@@ -65,14 +65,14 @@ bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> ver
         ExactLog& log = logs[i]->log;
         const auto window = static_cast<std::uint64_t>(question.windowMs);
         logs[i]->windowMs = window;
-        log.prune(entryMs, window);
+        log.prune(loggedMs, window);
         if (question.cap > 0) {
             log.trim(static_cast<std::size_t>(question.cap));
         }
         const auto count = static_cast<std::int64_t>(log.count());
         const std::int64_t over = count - question.limit;  // how many must leave, and one more, to make room
         const auto msUntilLeaves = [&](std::size_t place) {
-            return static_cast<std::int64_t>(log.at(place) + window - entryMs);
+            return static_cast<std::int64_t>(log.at(place) + window - loggedMs);
         };
         verdicts[i].remaining = std::max<std::int64_t>(-over, 0);
         verdicts[i].resetMs = count > 0 ? msUntilLeaves(0) : question.windowMs;
@@ -90,18 +90,18 @@ bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> ver
         }
     }
     for (std::size_t i = 0; i < questions.size(); i++) {
-        logs[i]->log.add(entryMs);
-        logs[i]->newest = entryMs;
+        logs[i]->log.add(loggedMs);
+        logs[i]->newest = loggedMs;
         verdicts[i].remaining--;
     }
     return true;
 }
 
-void LocalStore::takeBack(std::span<const Question> questions, std::uint64_t entryMs) {
+void LocalStore::takeBack(std::span<const Question> questions, std::uint64_t loggedMs) {
     const Lock lock(zone_);
     for (const Question& question : questions) {
         if (LocalLog* log = find(question.key)) {
-            log->log.remove(entryMs);
+            log->log.remove(loggedMs);
         }
     }
 }

@@ -18,11 +18,11 @@ class LocalStore {
     explicit LocalStore(const Zone& zone) : zone_(zone) {}
 
     /// Asks all the limits, all or nothing; questions and verdicts are as many, and at most kMostLogs. False: the zone
-    /// is too small for these logs even when nothing else is in it. `entryMs` is set to what takeBack() wants.
-    bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::uint64_t& entryMs);
+    /// is too small for these logs even when nothing else is in it. `loggedMs` is set to what takeBack() wants.
+    bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::uint64_t& loggedMs);
 
     /// Takes back what an ask() that admitted logged.
-    void takeBack(std::span<const Question> questions, std::uint64_t entryMs);
+    void takeBack(std::span<const Question> questions, std::uint64_t loggedMs);
 
   private:
     class Lock;

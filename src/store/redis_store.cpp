@@ -107,11 +107,11 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     return Reception::Pending;
 }
 
-void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique) {
+void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs) {
     sign(questions);
     denials_.forget(signature_, hash_);
     Call& call = calls_.take();
-    CallWriter::writeUndo(call, questions, unique);
+    CallWriter::writeUndo(call, questions, unique, loggedMs);
     route(call);
 }
 
@@ -157,6 +157,7 @@ Group& RedisStore::newGroup(std::span<const Question> questions) {
     group.hash = hash_;
     group.requests = 0;
     group.logs = questions.size();
+    group.algorithm = questions.front().algorithm;
     group.slot = questions.front().slot;
     group.sent = group.joinable = false;
     group.follower = nullptr;
@@ -205,7 +206,7 @@ void RedisStore::flush() {
 void RedisStore::flush(Node& node) {
     while (node.isReady() && nextToSend(node) != nullptr) {
         Call& call = calls_.take();
-        writer_.begin(call, Script::SlidingLog, node.groups().front().slot);
+        writer_.begin(call, node.groups().front());
         for (Group* group = nextToSend(node); group != nullptr && writer_.hasRoomFor(*group);
              group = nextToSend(node)) {
             node.groups().popFront();
@@ -317,7 +318,7 @@ void RedisStore::askApart(Call& call) {
             continue;
         }
         Call& own = calls_.take();
-        writer_.begin(own, call.script, call.slot);
+        writer_.begin(own, *group);
         writer_.add(*group);
         finish();
         repeatSoon(own);
@@ -339,13 +340,17 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
 }
 
 void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
-    const StoreError error = checkGroup(reply, group.requests, group.logs);
+    const StoreError error = checkGroup(reply, group.requests, group.logs, group.algorithm);
     if (error == StoreError::Unexpected) {
         node.distrust();
     } else if (error != StoreError::None) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
     } else {
-        group.waiters.forEach([&](Waiter& waiter) { readVerdicts(reply, waiter.place, waiter.verdicts); });
+        const std::uint64_t loggedMs = readLoggedMs(reply, group.algorithm);
+        group.waiters.forEach([&](Waiter& waiter) {
+            readVerdicts(reply, waiter.place, waiter.verdicts);
+            waiter.loggedMs = loggedMs;
+        });
         keepDenial(group);
     }
     settle(group, error);

@@ -37,14 +37,14 @@ class RedisStore final : ClusterOwner {
         Unavailable   // the store cannot be asked now
     };
 
-    /// Asks all the limits of one request, all or nothing; in a cluster their keys lie in one slot. The waiter is woken
-    /// only when the answer is Pending, never before the return. `unique` is a name no other request has; `waitedMs`:
-    /// what the request has spent of its `timeout` on other stores. Questions, name and waiter live until the waiter is
-    /// woken or forgets.
+    /// Asks all the limits of one request, all or nothing; all of
+    /// one algorithm, and in a cluster of one slot. The waiter is woken only when the answer is Pending, never before
+    /// the return. `unique` is a name no other request has; `waitedMs`: what the request has spent of its `timeout` on
+    /// other stores. Questions, name and waiter live until the waiter is woken or forgets.
     Reception ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs, Waiter& waiter);
 
-    /// Takes back what an ask() with this unique name logged. Nobody waits for it.
-    void takeBack(std::span<const Question> questions, std::string_view unique);
+    /// Takes back what an ask() with this unique name logged, at the time its waiter was told. Nobody waits for it.
+    void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
 
   private:
     void answered(Call& call, const redisReply& reply, StoreError error) override;

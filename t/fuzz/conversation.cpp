@@ -68,7 +68,7 @@ struct Client {
         self.arena.replyDelivered();
         self.answered++;
         if (reply != nullptr) {
-            checkGroup(*static_cast<const redisReply*>(reply), 1, 1);
+            checkGroup(*static_cast<const redisReply*>(reply), 1, 1, Algorithm::Log);
         }
     }
 

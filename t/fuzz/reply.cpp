@@ -40,19 +40,19 @@ void use(std::span<const Verdict> verdicts, bool admitted) {
     }
 }
 
-void decode(const redisReply& reply, std::size_t requests, std::size_t logs) {
+void decode(const redisReply& reply, std::size_t requests, std::size_t logs, Algorithm algorithm) {
     if (reply.type == REDIS_REPLY_ERROR) {
-        require(checkGroup(reply, requests, logs) != StoreError::None, "an error is no answer");
+        require(checkGroup(reply, requests, logs, algorithm) != StoreError::None, "an error is no answer");
         return;
     }
     if (reply.type != REDIS_REPLY_ARRAY) {
-        require(checkGroup(reply, requests, logs) == StoreError::Unexpected, "only arrays and errors are answers");
+        require(checkGroup(reply, requests, logs, algorithm) == StoreError::Unexpected, "only arrays and errors are answers");
         return;
     }
     std::vector<Verdict> verdicts(logs);
     for (std::size_t i = 0; i < reply.elements; i++) {
         const redisReply& group = *reply.element[i];
-        if (checkGroup(group, requests, logs) != StoreError::None) {
+        if (checkGroup(group, requests, logs, algorithm) != StoreError::None) {
             continue;
         }
         const auto admitted = static_cast<std::size_t>(group.element[0]->integer);
@@ -71,7 +71,9 @@ void decode(const redisReply& reply, std::size_t requests, std::size_t logs) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace sliding_log;
     fuzz::Input input(data, size);
-    const std::size_t requests = 1 + input.number<std::uint8_t>() % 8;
+    const auto first = input.number<std::uint8_t>();
+    const std::size_t requests = 1 + first % 8;
+    const Algorithm algorithm = first < 128 ? Algorithm::Log : Algorithm::Compact;
     const std::size_t logs = 1 + input.number<std::uint8_t>() % 4;
     const std::size_t piece = 1 + input.number<std::uint8_t>();
 
@@ -90,7 +92,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 return 0;
             }
             if (reply != nullptr) {
-                fuzz::decode(*static_cast<const redisReply*>(reply), requests, logs);
+                fuzz::decode(*static_cast<const redisReply*>(reply), requests, logs, algorithm);
             }
         } while (reply != nullptr);
     }

@@ -41,7 +41,7 @@ class Wire {
 StoreError check(std::string_view bytes, std::size_t requests, std::size_t logs) {
     Wire wire;
     const redisReply* reply = wire.read(bytes);
-    return reply == nullptr ? StoreError::Down : checkGroup(*reply, requests, logs);
+    return reply == nullptr ? StoreError::Down : checkGroup(*reply, requests, logs, Algorithm::Log);
 }
 
 Verdict verdict(std::string_view bytes, std::size_t place, std::size_t log) {
