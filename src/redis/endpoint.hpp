@@ -3,7 +3,9 @@
 
 #include <arpa/inet.h>
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +31,15 @@ inline std::string hostAndPort(std::string_view host, int port) {
 inline bool isAddressLiteral(const std::string& host) {
     unsigned char address[sizeof(in6_addr)];
     return inet_pton(AF_INET, host.c_str(), address) == 1 || inet_pton(AF_INET6, host.c_str(), address) == 1;
+}
+
+/// True for what can be an address literal or a host name: nothing else that a server tells is looked up, or logged.
+inline bool isHost(std::string_view text) {
+    constexpr std::size_t longest = 253;
+    return !text.empty() && text.size() <= longest && std::ranges::all_of(text, [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
+               c == '_' || c == ':';
+    });
 }
 
 /// 1 to 65535; nullopt for any other text.

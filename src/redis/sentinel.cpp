@@ -119,7 +119,7 @@ void SentinelLocator::answeredWhere(const redisReply& reply) {
     const bool isAddress =
         reply.type == REDIS_REPLY_ARRAY && reply.elements == 2 && isText(reply.element[0]) && isText(reply.element[1]);
     const std::optional<int> port = isAddress ? parsePort(replyText(*reply.element[1])) : std::nullopt;
-    if (!port) {
+    if (!port || !isHost(replyText(*reply.element[0]))) {
         connection_.close("it does not know the master");
         return;
     }

@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "redis/endpoint.hpp"
 #include "redis/reply.hpp"
 #include "redis/slots.hpp"
 
@@ -44,7 +45,7 @@ std::vector<SlotRange> readSlotMap(const redisReply& reply) {
         }
         const redisReply& master = *range->element[2];
         const std::string_view host = textOf(master.element[0]);
-        if (!isNumber(master.element[1], 1, 65535) || host == "?") {  // no host name was announced
+        if (!isNumber(master.element[1], 1, 65535) || !(host.empty() || isHost(host))) {  // "?": no name was announced
             continue;
         }
         ranges.push_back({static_cast<std::uint16_t>(range->element[0]->integer),

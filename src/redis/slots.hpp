@@ -81,6 +81,9 @@ inline std::optional<Redirect> readRedirect(std::string_view message) {
     if (host.starts_with('[') && host.ends_with(']')) {
         host = host.substr(1, host.size() - 2);
     }
+    if (!host.empty() && !isHost(host)) {
+        return std::nullopt;
+    }
     return Redirect{static_cast<std::uint16_t>(slot), std::string(host), *port};
 }
 

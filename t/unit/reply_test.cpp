@@ -33,6 +33,8 @@ class Wire {
 
     bool hasRefused() const { return arena_.hasRefused(); }
 
+    void expectMessages() { arena_.expectMessages(); }
+
   private:
     ReplyArena arena_;
     std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader_;
@@ -131,6 +133,27 @@ TEST(ReplyArena, LetsTheServersReasonToCloseThrough) {
     const redisReply* reply = wire.read("-ERR max number of clients reached\r\n", false);
     ASSERT_NE(reply, nullptr);
     EXPECT_EQ(replyText(*reply), "ERR max number of clients reached");
+}
+
+TEST(ReplyArena, OnceSubscribedTakesMessagesAndNothingElse) {
+    for (const char* bytes : {"*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n",
+                              "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$2\r\nhi\r\n",
+                              "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n*1\r\n:1\r\n"}) {
+        Wire wire;
+        wire.expectMessages();
+        EXPECT_NE(wire.read(bytes, false), nullptr) << bytes;
+    }
+    for (const char* bytes :
+         {":1\r\n", "+OK\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n$7\r\nmessage\r\n",
+          "*2\r\n$7\r\nmessage\r\n$1\r\nx\r\n", "*3\r\n:1\r\n$1\r\nx\r\n:1\r\n", "*3\r\n$-1\r\n$1\r\nx\r\n:1\r\n",
+          "*3\r\n+message\r\n$1\r\nx\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n:1\r\n:1\r\n",
+          "*3\r\n$7\r\nmessage\r\n*1\r\n$1\r\nx\r\n:1\r\n", "*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n$1\r\nx\r\n",
+          "*4\r\n$8\r\npmessage\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n"}) {
+        Wire wire;
+        wire.expectMessages();
+        EXPECT_EQ(wire.read(bytes, false), nullptr) << bytes;
+        EXPECT_TRUE(wire.hasRefused()) << bytes;
+    }
 }
 
 TEST(ReplyArena, RefusesALengthMadeOfGarbage) {

@@ -42,9 +42,9 @@ TEST(Redirects, OfEveryForm) {
 }
 
 TEST(Redirects, NothingElse) {
-    for (const char* text :
-         {"", "MOVED", "MOVED 1", "MOVED 1 ", "MOVED 1 host", "MOVED x host:1", "MOVED 16384 h:1", "MOVED -1 h:1",
-          "MOVED 1 h:0", "MOVED 1 h:65536", "MOVED 1 h:", "MOVED 1 h:1x", "MOVED:1"}) {
+    for (const char* text : {"", "MOVED", "MOVED 1", "MOVED 1 ", "MOVED 1 host", "MOVED x host:1", "MOVED 16384 h:1",
+                             "MOVED -1 h:1", "MOVED 1 h:0", "MOVED 1 h:65536", "MOVED 1 h:", "MOVED 1 h:1x", "MOVED:1",
+                             "MOVED 1 a b:1", "MOVED 1 a\nb:1", "MOVED 1 a/b:1"}) {
         EXPECT_FALSE(readRedirect(text)) << text;
     }
 }

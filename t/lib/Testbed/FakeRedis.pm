@@ -10,7 +10,8 @@ use IO::Select;
 use IO::Socket::INET;
 use Testbed::Process;
 
-# answer: bytes for each EVALSHA that has keys (a probe has none); greeting: for each other command (+OK); on_connect: said before anything is asked;
+# answer: bytes for each EVALSHA that has keys (a probe has none); answers: { COMMAND => bytes }, which may hold %PORT%, its
+# own; greeting: for each other command (+OK); on_connect: said before anything is asked;
 # byte_by_byte: 1; then_close: 1
 sub new {
     my ($class, $bed, %options) = @_;
@@ -46,8 +47,9 @@ sub serve {
             }
             while (my ($command, undef, $keys) = next_command(\$buffer{$socket})) {
                 my $asks   = $command eq 'EVALSHA' && $keys > 0;
-                my $answer = $asks ? $options{answer} : $command eq 'EVALSHA' ? ":0\r\n" : $options{greeting} // "+OK\r\n";
-                say_to($socket, $answer, %options);
+                my $answer = $asks ? $options{answers}{EVALSHA} // $options{answer} : $command eq 'EVALSHA' ? ":0\r\n"
+                    : $options{answers}{$command} // $options{greeting} // "+OK\r\n";
+                say_to($socket, $answer =~ s/%PORT%/$listen->sockport/er, %options);
                 if ($options{then_close} && $asks) {
                     $select->remove($socket);
                     close $socket;
