@@ -1,0 +1,26 @@
+# The master dies under load, with a reload in the middle; it comes back and takes itself for the master until the
+# Sentinels make it a replica: it is never asked.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Guarded;
+
+my $bed   = Testbed->new;
+my $world = Testbed::Guarded->new($bed);
+my ($first, $second) = $world->redis;
+
+$world->both_serve('both workers are served');
+$world->fails_over('a fail-over by death', sub { $first->kill; $world->nginx->reload }, $second);
+$first->start;
+like($first->cli('ROLE'), qr/^master/, 'the old master comes back, and takes itself for the master');
+$world->both_serve('  both workers are served');
+$world->nginx->reload(gone => 1);
+$world->both_serve('  new ones, too');
+ok($world->wait_settled($second), '  it is made a replica');
+$world->both_serve('  both workers are served');
+is($first->calls('evalsha'), 0, '  and never asked it');
+cmp_ok($world->nginx->logged(qr/\[error\].*sliding_log_redis/), '<', 60, 'about one line a second and worker');
+
+$bed->done;
