@@ -9,8 +9,8 @@ void Resolution::begin(ngx_resolver_t& resolver, const std::string& name, int po
     name_ = name;
     port_ = port;
     ngx_resolver_ctx_t* context = ngx_resolve_start(&resolver, nullptr);
-    if (context == nullptr || context == NGX_NO_RESOLVER) {
-        owner_.unresolved("the resolver has no name server, or no memory");
+    if (context == nullptr) {
+        owner_.unresolved("out of memory");
         return;
     }
     context->name = toNgx(name_);

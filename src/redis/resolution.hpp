@@ -27,7 +27,8 @@ class Resolution {
     Resolution(const Resolution&) = delete;
     Resolution& operator=(const Resolution&) = delete;
 
-    /// Resolves the name inside the timeout (ms); the owner hears of it once, maybe before the return.
+    /// Resolves the name inside the timeout (ms); the owner hears of it once, maybe before the return. The resolver has
+    /// name servers.
     void begin(ngx_resolver_t& resolver, const std::string& name, int port, ngx_msec_t timeout);
 
     /// The owner hears nothing more.

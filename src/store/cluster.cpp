@@ -21,7 +21,7 @@ constexpr ngx_msec_t kKeepUnmapped = 2000;
 
 }  // namespace
 
-Cluster::Member::Member(Cluster& owner, std::string name, std::string hostName, std::unique_ptr<Locator> locator)
+Cluster::Member::Member(Cluster& owner, const std::string& name, std::string hostName, std::unique_ptr<Locator> locator)
     : cluster(owner),
       host(std::move(hostName)),
       usedAt(ngx_current_msec),
@@ -44,8 +44,8 @@ void Cluster::start() {
 }
 
 void Cluster::forEachNode(const std::function<void(Node&)>& visit) {
-    for (std::size_t i = 0; i < members_.size(); i++) {  // by index: a node that is lost may bring in another
-        visit(members_[i]->node);
+    for (Member& member : members_) {
+        visit(member.node);
     }
 }
 
@@ -67,22 +67,15 @@ bool Cluster::canBeAsked(std::uint16_t slot) {
     return !failing_ && someNodeCanBeAsked();
 }
 
-/// Connects to one where none is connected. By index, since a node that is lost at once brings in another.
+/// Connects to one where none is connected.
 bool Cluster::someNodeCanBeAsked() {
-    for (std::size_t i = 0; i < members_.size(); i++) {
-        if (members_[i]->node.canBeAsked()) {
-            return true;
-        }
-    }
-    return false;
+    return std::ranges::any_of(members_, [](Member& each) { return each.node.canBeAsked(); });
 }
 
 Node* Cluster::follow(const Redirect& redirect, const Node& from, bool forGood) {
     std::string host = redirect.host;
     if (host.empty()) {  // the server that answered, by another port
-        const auto member =
-            std::ranges::find_if(members_, [&](const std::unique_ptr<Member>& each) { return &each->node == &from; });
-        host = (*member)->host;
+        host = std::ranges::find_if(members_, [&](const Member& each) { return &each.node == &from; })->host;
     }
     Member& target = memberAt(host, redirect.port);
     if (forGood) {
@@ -97,18 +90,16 @@ Node* Cluster::follow(const Redirect& redirect, const Node& from, bool forGood) 
 
 Cluster::Member& Cluster::memberAt(const std::string& host, int port, std::string_view address) {
     const std::string name = hostAndPort(host, port);
-    const auto known =
-        std::ranges::find_if(members_, [&](const std::unique_ptr<Member>& each) { return each->node.name() == name; });
+    const auto known = std::ranges::find_if(members_, [&](const Member& each) { return each.node.name() == name; });
     if (known != members_.end()) {
-        (*known)->usedAt = ngx_current_msec;
-        return **known;
+        known->usedAt = ngx_current_msec;
+        return *known;
     }
-    members_.push_back(
-        std::make_unique<Member>(*this, name, host, std::make_unique<Addresses>(settings_, host, port, address)));
+    members_.emplace_back(*this, name, host, std::make_unique<Addresses>(settings_, host, port, address));
     if (!sweep_.isSet()) {
         sweep_.set(keepUnmapped_);
     }
-    return *members_.back();
+    return members_.back();
 }
 
 /// The next node of the configuration.
@@ -131,8 +122,14 @@ void Cluster::refresh() {
         refresh_.set(kRefreshMin - since);
         return;
     }
-    if (Member* member = memberToAsk()) {
-        ask(*member);
+    const auto member = memberToAsk();
+    if (member != members_.end()) {
+        static const std::string question = command({"CLUSTER", "SLOTS"});
+        member->asked = member->node.send(question, *member);
+        members_.splice(members_.end(), members_, member);
+        askedAt_ = ngx_current_msec;
+        wanted_ = false;
+        refresh_.set(settings_.connectTimeout + kRefreshMin);  // then another one is asked
         return;
     }
     if (!someNodeCanBeAsked()) {
@@ -143,26 +140,11 @@ void Cluster::refresh() {
 
 /// A node that is connected, first one that the map has: another may have left the cluster. They take turns, since one
 /// of them may be cut off from the others.
-Cluster::Member* Cluster::memberToAsk() {
-    Member* found = nullptr;
-    for (std::size_t i = 0; i < members_.size(); i++) {
-        Member& member = *members_[(turn_ + i) % members_.size()];
-        if (member.node.isReady() && !member.asked && (found == nullptr || (member.inMap && !found->inMap))) {
-            found = &member;
-        }
-    }
-    turn_++;
-    return found;
-}
-
-void Cluster::ask(Member& member) {
-    static const std::string question = command({"CLUSTER", "SLOTS"});
-    askedAt_ = ngx_current_msec;
-    if (member.node.send(question, member)) {
-        member.asked = true;
-        wanted_ = false;
-        refresh_.set(settings_.connectTimeout + kRefreshMin);  // then another one is asked
-    }
+std::list<Cluster::Member>::iterator Cluster::memberToAsk() {
+    const auto mayBeAsked = [](const Member& each) { return each.node.isReady() && !each.asked; };
+    const auto found =
+        std::ranges::find_if(members_, [&](const Member& each) { return each.inMap && mayBeAsked(each); });
+    return found != members_.end() ? found : std::ranges::find_if(members_, mayBeAsked);
 }
 
 void Cluster::answered(Member& member, const redisReply* reply) {
@@ -194,8 +176,8 @@ bool Cluster::takeOver(const Member& from, const redisReply& reply) {
     if (ranges.empty()) {
         return false;
     }
-    for (const std::unique_ptr<Member>& each : members_) {
-        each->inMap = false;
+    for (Member& each : members_) {
+        each.inMap = false;
     }
     slots_.assign(kSlots, nullptr);
     const std::string fromHost = from.host;
@@ -205,7 +187,7 @@ bool Cluster::takeOver(const Member& from, const redisReply& reply) {
         std::fill(slots_.begin() + range.first, slots_.begin() + range.last + 1, &member);
     }
     failing_ = false;
-    const auto isLost = [](const std::unique_ptr<Member>& each) { return each->inMap && each->node.isDown(); };
+    const auto isLost = [](const Member& each) { return each.inMap && each.node.isDown(); };
     if (wanted_ || std::ranges::any_of(members_, isLost)) {
         refresh_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     } else {
@@ -219,7 +201,7 @@ bool Cluster::takeOver(const Member& from, const redisReply& reply) {
 }
 
 void Cluster::nodeReady(Node&) {
-    if (wanted_ && memberToAsk() != nullptr) {
+    if (wanted_ && memberToAsk() != members_.end()) {
         refresh_.cancel();
         refresh();
     }
@@ -232,17 +214,16 @@ void Cluster::nodeDown(Node&) {
 /// Lets go of nodes that the map does not have. Called from a timer: none of them is inside a callback.
 void Cluster::sweep() {
     bool remain = false;
-    for (std::size_t i = 0; i < members_.size();) {
-        Member& member = *members_[i];
-        const bool isWatched = member.inMap || slots_.empty();
-        if (isWatched || ngx_current_msec - member.usedAt < keepUnmapped_) {
+    for (auto member = members_.begin(); member != members_.end();) {
+        const bool isWatched = member->inMap || slots_.empty();
+        if (isWatched || ngx_current_msec - member->usedAt < keepUnmapped_) {
             remain = remain || !isWatched;
-            i++;
+            member++;
             continue;
         }
-        owner_.nodeLeaves(member.node);
-        const std::unique_ptr<Member> gone = std::move(members_[i]);
-        members_.erase(members_.begin() + static_cast<std::ptrdiff_t>(i));
+        owner_.nodeLeaves(member->node);
+        std::list<Member> gone;  // dies when the others are a list again: it tells of its calls
+        gone.splice(gone.end(), members_, member++);
     }
     if (remain) {
         sweep_.set(keepUnmapped_);

@@ -1,10 +1,10 @@
 // The nodes of a Redis Cluster, and the map of its slots.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -51,7 +51,7 @@ class Cluster final : public Topology {
   private:
     /// A node, and who takes its answer to CLUSTER SLOTS.
     struct Member final : ReplyTarget {
-        Member(Cluster& owner, std::string name, std::string host, std::unique_ptr<Locator> locator);
+        Member(Cluster& owner, const std::string& name, std::string hostName, std::unique_ptr<Locator> locator);
         void replied(const redisReply* reply) override { cluster.answered(*this, reply); }
 
         Cluster& cluster;
@@ -64,9 +64,8 @@ class Cluster final : public Topology {
 
     Member& memberAt(const std::string& host, int port, std::string_view address = {});
     Member& seed();
-    Member* memberToAsk();
+    std::list<Member>::iterator memberToAsk();
     void refresh();
-    void ask(Member& member);
     void answered(Member& member, const redisReply* reply);
     bool takeOver(const Member& from, const redisReply& reply);
     void noMap(const Member& member, const char* what, std::string_view cause);
@@ -77,10 +76,9 @@ class Cluster final : public Topology {
     StoreLog& log_;
     const RedisSettings& settings_;
     const ngx_msec_t keepUnmapped_;
-    std::vector<std::unique_ptr<Member>> members_;
+    std::list<Member> members_;   // the one asked for the map last is the last
     std::vector<Member*> slots_;  // by slot; empty: no map yet
     std::size_t nextSeed_ = 0;
-    std::size_t turn_ = 0;  // of the members to be asked for the map
     bool wanted_ = true;    // the map is to be asked for
     bool failing_ = false;  // no map could be had, and there is none
     ngx_msec_t askedAt_ = 0;
