@@ -36,7 +36,7 @@ sub new {
 
 sub start {
     my ($self) = @_;
-    $self->spawn($self->{log}, 'redis-server', "$self->{dir}/sentinel.conf", '--sentinel');
+    $self->spawn($self->{log}, Testbed::Redis::binary(), "$self->{dir}/sentinel.conf", '--sentinel');
     Testbed::wait_until('a Sentinel to answer', 10, sub { $self->cli('PING') =~ /PONG/ }) or die "no Sentinel\n";
     return $self;
 }
