@@ -13,6 +13,7 @@ module=ngx_http_sliding_log_module
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
 behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl)
 check_packages=("${build_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
+sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
 # need PACKAGE...: installs what is missing where that is possible, else says what is.
 need() {
@@ -97,7 +98,7 @@ check() {
 # (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build. nginx-dev has
 # no .c files, hence Debian's source package.
 build_sanitized() {
-    need "${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}"
+    need "${sanitize_packages[@]}"
     local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
     # nginx itself leans on these three everywhere; UBSan still checks the rest
     flags+=' -fno-sanitize=alignment,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
@@ -169,7 +170,7 @@ case ${1:-build} in
         ;;
     debian13)
         need debootstrap
-        t/debian13 "${check_packages[@]}"
+        t/debian13 "${check_packages[@]}" "${sanitize_packages[@]}"
         ;;
     fuzz) fuzz "${2:-600}" ;;
     soak) shift; soak "${@:-10}" ;;
