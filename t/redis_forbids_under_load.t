@@ -19,7 +19,7 @@ $trial->try('another password',
         $redis->{auth} = ['-a', 'other'];
         $redis->cli(qw(CLIENT KILL TYPE normal));
     },
-    lasts => 1.5,    # the lost connection takes the first second's line
+    lasts => 0.5,
     mend  => sub {
         $redis->cli(qw(CONFIG SET requirepass secret));
         $redis->{auth} = ['-a', 'secret'];

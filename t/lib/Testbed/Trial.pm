@@ -58,7 +58,7 @@ sub relay { return $_[0]{relay} }
 
 # fault => code; lasts => seconds, or [without, with the reload]; mend => code. Expected:
 # keeps_answering => 1: the fault leaves nothing undecided by Redis
-# logged          => regex of a line that names the cause
+# logged          => regex of a line that names the cause; the fault lasts until it is there
 # forgets         => 1: Redis's logs are lost with the fault
 # check           => code that is given the Testbed::Load::Record of the time until it was mended; without the reload
 sub try {
@@ -87,6 +87,8 @@ sub try_once {
     sleep $lasts / 2;
     $nginx->reload if $reload;
     sleep $lasts / 2;
+    my $logged = sub { substr $nginx->error_log, $log_before };
+    Testbed::wait_until('its cause to be logged', 5, sub { $logged->() =~ /$fault{logged}/ }) if $fault{logged};
     $fault{mend}->($self) if $fault{mend};
     $at{mended} = time;
     my $back = Testbed::wait_until('Redis to decide again', 10, sub { $self->all_ask_redis });
@@ -97,7 +99,7 @@ sub try_once {
     $self->{slack} = 0.05 * Testbed::slow() + Testbed::Load::Record::greatest(map { starved($_) - ($starved{$_} // 0) } $nginx->workers);
 
     $self->check_answers($record, $key, \%at, $reload, %fault);
-    $self->check_log(substr($nginx->error_log, $log_before), time - $at{begin}, $fault{logged});
+    $self->check_log($logged->(), time - $at{begin}, $fault{logged});
     is(join(' ', sort $nginx->workers), join(' ', sort @workers), 'the same workers') unless $reload;
     $self->check_remains($sockets, $memory, $reload);
     return $record;
