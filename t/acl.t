@@ -44,6 +44,12 @@ http {
             sliding_log_limit none key=$arg_k limit=1 window=1h store=two;
             empty_gif;
         }
+        location /compact { sliding_log_limit compact key=$arg_k limit=1000 window=1h algorithm=compact; empty_gif; }
+        location /short  {
+            sliding_log_limit short key=$arg_k limit=10 window=1h algorithm=compact store=one;
+            sliding_log_limit once key=$arg_k limit=1 window=1h store=two;
+            empty_gif;
+        }
         location /wrong  { sliding_log_limit wrong key=$arg_k limit=5 window=1h store=wrong; empty_gif; }
         location /talker { sliding_log_limit talker key=$arg_k limit=5 window=1h store=talker; empty_gif; }
     }
@@ -52,7 +58,12 @@ END
 sub statuses { my ($path, $times) = @_; return join ' ', map { get($nginx->port, $path)->{status} } 1 .. $times }
 
 is(statuses('/log?k=a', 6), '200 200 200 200 200 429', 'admitted and denied');
-is(statuses('/brief?k=a', 3), '200 200 200', 'entries leave the window');
+ok(wait_until('entries to leave the window', 5, sub { statuses('/brief?k=a', 1); $redis[0]->calls('zremrangebyscore') }), 'entries leave the window');
+ok(wait_until('a log beyond its front', 10, sub { statuses('/compact?k=a', 20); $redis[0]->calls('setrange') }), 'a compact log grows');
+is(statuses('/short?k=a', 2), '200 429', 'taken back from a compact log');
+$redis[0]->cli(qw(DEL rl:sliding:short:{a}));
+is(statuses('/short?k=a', 1), '429', '  which is empty then');
+ok(wait_until('it to be gone', 5, sub { !$redis[0]->cli(qw(EXISTS rl:sliding:short:{a})) }), '  and goes');
 is(statuses('/back?k=a', 3), '200 429 429', 'taken back');
 is($redis[0]->cli(qw(ZCARD rl:sliding:back:{a})), 1, '  exactly');
 
