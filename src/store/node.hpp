@@ -79,7 +79,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     /// A request that was asked at `askedAt` got no answer in time.
     void timedOut(ngx_msec_t askedAt);
 
-    /// Gives the connection up after several timeouts in a row; until a connect succeeds nothing waits for it.
+    /// Gives the connection up after several timeouts in a row; until a probe is answered nothing waits for it.
     void giveUpIfSilent();
 
     /// It said what the scripts never say: replies may be out of step with calls, so no other one of this connection is
@@ -150,7 +150,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     List<Call, Queued> queued_;  // to be sent when there is a connection
     std::uint64_t sent_ = 0;
     std::uint64_t scriptsSent_ = 0;  // value of sent_ when the scripts were last loaded
-    unsigned timeouts_ = 0;          // in a row, no answer between them
+    unsigned timeouts_ = 0;          // in a row, no answer in time between them
     ngx_msec_t silentSince_ = 0;     // when the first of them was asked
     std::string notYet_;             // the latest answer where that was one to ask again after, else empty
 

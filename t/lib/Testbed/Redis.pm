@@ -78,12 +78,12 @@ sub port    { return $_[0]{port} }
 sub path    { return $_[0]{path} }
 sub address { my ($self) = @_; return $self->{port} ? ($self->{host} =~ /:/ ? "[$self->{host}]" : $self->{host}) . ":$self->{port}" : "unix:$self->{path}" }
 
-sub cli { my ($self, @words) = @_; return run_cli(['-s', $self->{path}, @{ $self->{auth} }], @words) }
+sub cli { my ($self, @words) = @_; return run_cli($self->where, @words) }
 
-sub cli_command {
-    my ($self, @words) = @_;
-    return ('redis-cli', '--no-auth-warning', '-s', $self->{path}, @{ $self->{auth} }, '--raw', @words);
-}
+# What tells redis-cli where to go, and with which password.
+sub where { my ($self) = @_; return ['-s', $self->{path}, @{ $self->{auth} }] }
+
+sub cli_command { my ($where, @words) = @_; return ('redis-cli', '--no-auth-warning', @$where, '--raw', @words) }
 
 # redis-cli's raw output, without the last newline.
 sub run_cli {
@@ -92,8 +92,7 @@ sub run_cli {
     defined $pid or die "fork: $!";
     if ($pid == 0) {
         open STDERR, '>&', \*STDOUT;
-        exec 'redis-cli', '--no-auth-warning', @$where, '--raw', @words
-            or POSIX::_exit(127);
+        exec cli_command($where, @words) or POSIX::_exit(127);
     }
     local $/;
     my $text = <$out> // '';
@@ -105,7 +104,7 @@ sub run_cli {
 sub in_background {
     my ($self, @words) = @_;
     my $client = bless { log => '/dev/null' }, 'Testbed::Process';
-    $client->spawn('/dev/null', $self->cli_command(@words));
+    $client->spawn('/dev/null', cli_command($self->where, @words));
     push @{ $self->{bed}{processes} }, $client;
     return;
 }
