@@ -5,13 +5,11 @@
 #include "redis/reply.hpp"
 
 #include <array>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "fuzz.hpp"
 #include "limit/fields_text.hpp"
-#include "redis/reply_arena.hpp"
+#include "replies.hpp"
 #include "store/denials.hpp"
 
 namespace sliding_log::fuzz {
@@ -41,12 +39,16 @@ void use(std::span<const Verdict> verdicts, bool admitted) {
 }
 
 void decode(const redisReply& reply, std::size_t requests, std::size_t logs, Algorithm algorithm) {
+    const StoreError whole = checkCall(reply);
+    require((whole == StoreError::None) == (reply.type != REDIS_REPLY_ERROR) || whole == StoreError::NotMaster,
+            "an error is no answer");
     if (reply.type == REDIS_REPLY_ERROR) {
         require(checkGroup(reply, requests, logs, algorithm) != StoreError::None, "an error is no answer");
         return;
     }
     if (reply.type != REDIS_REPLY_ARRAY) {
-        require(checkGroup(reply, requests, logs, algorithm) == StoreError::Unexpected, "only arrays and errors are answers");
+        require(checkGroup(reply, requests, logs, algorithm) == StoreError::Unexpected,
+                "only arrays and errors are answers");
         return;
     }
     std::vector<Verdict> verdicts(logs);
@@ -77,24 +79,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t logs = 1 + input.number<std::uint8_t>() % 4;
     const std::size_t piece = 1 + input.number<std::uint8_t>();
 
-    ReplyArena arena;
-    const std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader(redisReaderCreateWithFunctions(nullptr),
-                                                                          redisReaderFree);
-    arena.attach(*reader);
-    arena.expectReply();
-    while (!input.isEmpty()) {
-        const std::string_view bytes = input.text(piece);
-        redisReaderFeed(reader.get(), bytes.data(), bytes.size());
-        void* reply = nullptr;
-        do {
-            reply = nullptr;
-            if (redisReaderGetReply(reader.get(), &reply) != REDIS_OK) {
-                return 0;
-            }
-            if (reply != nullptr) {
-                fuzz::decode(*static_cast<const redisReply*>(reply), requests, logs, algorithm);
-            }
-        } while (reply != nullptr);
-    }
+    fuzz::forEachReply(input, piece, [&](const redisReply& reply) { fuzz::decode(reply, requests, logs, algorithm); });
     return 0;
 }

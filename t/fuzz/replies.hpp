@@ -1,0 +1,37 @@
+// What a server says, read by hiredis into the arena as a connection does.
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <memory>
+
+#include "fuzz.hpp"
+#include "redis/reply_arena.hpp"
+
+namespace sliding_log::fuzz {
+
+/// Calls visit(reply) for each whole reply in the rest of the input, which comes in pieces of so many bytes.
+template <typename Visit>
+void forEachReply(Input& input, std::size_t piece, Visit visit) {
+    ReplyArena arena;
+    const std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader(redisReaderCreateWithFunctions(nullptr),
+                                                                          redisReaderFree);
+    arena.attach(*reader);
+    arena.expectReply();
+    while (!input.isEmpty()) {
+        const std::string_view bytes = input.text(piece);
+        redisReaderFeed(reader.get(), bytes.data(), bytes.size());
+        void* reply = nullptr;
+        do {
+            reply = nullptr;
+            if (redisReaderGetReply(reader.get(), &reply) != REDIS_OK) {
+                return;
+            }
+            if (reply != nullptr) {
+                visit(*static_cast<const redisReply*>(reply));
+            }
+        } while (reply != nullptr);
+    }
+}
+
+}  // namespace sliding_log::fuzz

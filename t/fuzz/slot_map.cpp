@@ -1,0 +1,20 @@
+// Whatever a node answers to CLUSTER SLOTS. Input: how the bytes come in pieces, the bytes.
+
+#include "redis/slot_map.hpp"
+
+#include "redis/slots.hpp"
+#include "replies.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace sliding_log;
+    using namespace sliding_log::fuzz;
+    Input input(data, size);
+    const std::size_t piece = 1 + input.number<std::uint8_t>();
+    forEachReply(input, piece, [](const redisReply& reply) {
+        for (const SlotRange& range : readSlotMap(reply)) {
+            require(range.first <= range.last && range.last < kSlots, "a range lies among the slots");
+            require(range.port >= 1 && range.port <= 65535, "a port is a port");
+        }
+    });
+    return 0;
+}
