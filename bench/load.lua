@@ -1,6 +1,6 @@
 -- What wrk does: wrk [options] -s load.lua URL -- PATH KEYS PASS
 --   PATH   of the request, which gets ?k=KEY
---   KEYS   how many keys, asked for one after the other; 1 is one hot key
+--   KEYS   how many keys, picked at random; 1 is one hot key
 --   PASS   load    as fast as the server can
 --          count   the same, and every status is counted, which makes the load generator slower
 --          paced   each connection pauses PAUSE milliseconds on average between its requests
@@ -26,17 +26,12 @@ function init(args)
   for i = 1, keys do
     requests[i] = wrk.format('GET', path .. '?k=acct_' .. i)
   end
-  -- in a random order, which is the same in every run
+  -- Picked at random, as by clients who know nothing of each other: when they took turns, exactly one entry would
+  -- leave a log between two requests of its key. The same sequence in every run.
   math.randomseed(1)
-  for i = keys, 2, -1 do
-    local j = math.random(i)
-    requests[i], requests[j] = requests[j], requests[i]
-  end
-
-  local next = 0
+  local random = math.random
   function request()
-    next = next % keys + 1
-    return requests[next]
+    return requests[random(keys)]
   end
 
   if pass == 'count' then

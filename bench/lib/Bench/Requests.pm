@@ -5,10 +5,11 @@ package Bench::Requests;
 use strict;
 use warnings;
 use FindBin;
-use List::Util qw(max min sum);
-use Time::HiRes qw(sleep);
+use List::Util qw(max min);
+use Time::HiRes qw(sleep time);
 
 use Testbed::Http;
+use Bench::Commands;
 use Bench::Load;
 use Bench::Machine;
 use Bench::Table qw(median quantile);
@@ -49,7 +50,7 @@ sub table {
     printf "load     %d connections, %d keys or one, window %s\n", Bench::Load::CONNECTIONS, Bench::Variants::KEYS,
         $options{window};
     count_answers($world, @variants);
-    measure_cpu($world, $options{turns}, @variants);
+    measure_cpu($world, $options{turns}, Bench::Variants::milliseconds($options{window}), @variants);
     measure_latency($world, $options{rounds}, @variants);
     progress('');
     show(@variants);
@@ -95,49 +96,61 @@ sub count_answers {
 
 # CPU time. Virtual machines share cores, and their speed may halve and double from one second to the next, unseen.
 # So the variants take turns of a tenth of a second, by pausing the load generators of all others, and only what lies
-# side by side is compared. A turn's requests are nginx's own count.
-use constant TURN => 0.1;
+# side by side is compared. The first turns, of a whole window, are for nothing but the logs: from then on entries
+# leave them as fast as others come, as in any life longer than a window. A turn's requests are nginx's own count.
+use constant { TURN => 0.1, LONGEST_WARM_UP => 120 };
 
 sub measure_cpu {
-    my ($world, $turns, @variants) = @_;
+    my ($world, $turns, $window, @variants) = @_;
+    my $commands = Bench::Commands->new($world->redis);
     for my $variant (@variants) {
         $variant->{load} = load($world, $variant, 'load', 24 * 3600);
         Testbed::wait_until('wrk to connect', 10, sub { (status($variant))[0] > Bench::Load::CONNECTIONS })
             or die "$variant->{name}: no load\n";
         $variant->{load}->pause;
     }
+    my $warm = time + min($window / 1000, LONGEST_WARM_UP);
+    while (time < $warm) {
+        progress(sprintf 'a window to fill the logs: %.0f s', $warm - time);
+        turn($world, $commands, $_) for @variants;
+    }
     my @ours  = ($$, $world->redis->pid, map { ($_->{worker}, $_->{load}->pid) } @variants);
     my $whole = Bench::Machine::stopwatch(ours => \@ours);
     for my $turn (1 .. $turns) {
         progress("CPU: turn $turn of $turns");
-        for my $variant (@variants) {
-            push @{ $variant->{turns} }, turn($world, $variant);
-        }
+        push @{ $_->{turns} }, turn($world, $commands, $_) for @variants;
     }
     my %used = $whole->();
     $variants[0]{others} = 100 * ($used{machine} - $used{ours}) / $used{available};
-    for my $variant (@variants) {
-        check($variant, $variant->{load}->end->result);
-    }
+    check($_, $_->{load}->end->result) for @variants;
     return;
 }
 
 sub turn {
-    my ($world, $variant) = @_;
+    my ($world, $commands, $variant) = @_;
     # a machine with other things to do may not let the load generator run in its turn
     for (1 .. 20) {
-        my (undef, $before) = status($variant);
+        my @before = ((status($variant))[1], $commands->so_far);
         my $watch  = Bench::Machine::stopwatch(nginx => [$variant->{worker}], redis => [$world->redis->pid]);
         $variant->{load}->resume;
         sleep TURN;
         $variant->{load}->pause;
         sleep 0.005;    # what is under way comes to its end
-        my %used = $watch->();
-        my (undef, $after) = status($variant);
-        my $requests = $after - $before - 1;
+        my %used  = $watch->();
+        my @after = ((status($variant))[1], $commands->so_far);
+        my ($requests, $calls, $all) = map { $after[$_] - $before[$_] } 0 .. 2;
+        $requests--;    # the question for the status
         next if $requests < 100;
-        my ($nginx, $redis) = map { $_ / $requests * 1e6 } @used{qw(nginx redis)};
-        return { nginx => $nginx, redis => $redis, sum => $nginx + $redis };
+        my $nginx = $used{nginx} / $requests * 1e6;
+        # Redis has things to do of its own, which those who do not ask it must not pay for
+        my $redis = $variant->{redis} ? $used{redis} / $requests * 1e6 : 0;
+        return {
+            nginx    => $nginx,
+            redis    => $redis,
+            sum      => $nginx + $redis,
+            calls    => $calls / $requests,
+            commands => $all / $requests,
+        };
     }
     die "$variant->{name}: hardly any request is answered\n", $variant->{nginx}->log_tail, "\n";
 }
@@ -154,41 +167,23 @@ sub status {
 # latency says no more than its throughput.
 sub measure_latency {
     my ($world, $rounds, @variants) = @_;
-    my $redis = $world->redis;
     for my $round (1 .. $rounds) {
         for my $variant (@variants) {
             progress("latency: round $round of $rounds, $variant->{name}");
-            $redis->cli('CONFIG', 'RESETSTAT');
             my $load = load($world, $variant, 'load', 1)->result;
-            my ($calls, $commands) = redis_commands($redis);
             my $paced = load($world, $variant, 'paced', 1)->result;
             check($variant, $_) for $load, $paced;
             push @{ $variant->{rounds} }, {
-                rate     => $load->{requests} / $load->{microseconds} * 1e6,
-                p50      => $load->{p50} / 1000,
-                p99      => $load->{p99} / 1000,
-                calls    => $calls / $load->{requests},
-                commands => $commands / $load->{requests},
-                pace     => $paced->{requests} / $paced->{microseconds} * 1e6,
-                paced50  => $paced->{p50} / 1000,
-                paced99  => $paced->{p99} / 1000,
+                rate    => $load->{requests} / $load->{microseconds} * 1e6,
+                p50     => $load->{p50} / 1000,
+                p99     => $load->{p99} / 1000,
+                pace    => $paced->{requests} / $paced->{microseconds} * 1e6,
+                paced50 => $paced->{p50} / 1000,
+                paced99 => $paced->{p99} / 1000,
             };
         }
     }
     return;
-}
-
-# (calls of scripts, all commands) since RESETSTAT; all includes those that scripts call.
-sub redis_commands {
-    my ($redis) = @_;
-    my ($calls, $commands) = (0, 0);
-    for (split /\r?\n/, $redis->cli('INFO', 'commandstats')) {
-        my ($command, $n) = /^cmdstat_([^:]+):calls=(\d+)/ or next;
-        next if $command =~ /^(?:info|config\|resetstat)$/;    # ours
-        $commands += $n;
-        $calls += $n if $command =~ /^(?:evalsha|eval)(?:_ro)?$/;
-    }
-    return ($calls, $commands);
 }
 
 # A fast answer that is the wrong one must not end up in a table.
@@ -212,11 +207,11 @@ my @columns = (
     ['paced',               'p50 ms',    sub { sprintf '%.2f', $_{paced50} }],
     ['',                    'p99 ms',    sub { sprintf '%.2f', $_{paced99} }],
     ['CPU us per request',  'nginx',     sub { sprintf '%.1f', $_{nginx} }],
-    ['',                    'Redis',     sub { $_{commands} ? sprintf '%.1f', $_{redis} : '' }],
+    ['',                    'Redis',     sub { $_{talks} ? sprintf '%.1f', $_{redis} : '' }],
     ['',                    'sum',       sub { sprintf '%.1f', $_{sum} }],
     ['',                    'quartiles', sub { sprintf '%.1f-%.1f', $_{lower}, $_{upper} }],
-    ['Redis per request',   'calls',     sub { $_{commands} ? sprintf '%.3f', $_{calls} : '' }],
-    ['',                    'commands',  sub { $_{commands} ? sprintf '%.2f', $_{commands} : '' }],
+    ['Redis per request',   'calls',     sub { $_{talks} ? sprintf '%.3f', $_{calls} : '' }],
+    ['',                    'commands',  sub { $_{talks} ? sprintf '%.2f', $_{commands} : '' }],
     ['answers %',           '2xx',       sub { sprintf '%.1f', $_{passed} }],
     ['',                    '429',       sub { sprintf '%.1f', $_{denied} }],
     ['CPU sum in units of', 'limit_req', sub { $_{limit_req} }],
@@ -233,6 +228,7 @@ sub show {
             medians(@{ $variant->{rounds} }),
             lower     => quantile(0.25, @sums),
             upper     => quantile(0.75, @sums),
+            talks     => $variant->{redis},
             passed    => $variant->{passed},
             denied    => $variant->{denied},
             lua       => ratio($variant, 'lua',       @variants),

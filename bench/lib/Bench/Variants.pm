@@ -16,6 +16,7 @@ use constant PLENTY => 10_000_000;
 #   kind      keys (KEYS keys, admitted), hot (one key, admitted) or denied (one key, denied)
 #   family    '', limit_req, lua or module (which loads ours): rows of the first two are others' units
 #   load      other modules it needs
+#   redis     true when it asks Redis
 #   http      lines of the http block; %%REDIS%% is host:port, %%REDISPORT%% the port, %%SCRIPT%% the peer's script,
 #             %%NAME%% the variant's own name for its limit
 #   location  lines of the location, the same
@@ -30,11 +31,11 @@ sub all {
         lua_peer("Lua peer, $keys keys", 'keys',   $plenty, $window),
         lua_peer('Lua peer, hot key',    'hot',    $plenty, $window),
         lua_peer('Lua peer, denied',     'denied', 1,       '1h'),
-        module("log, $keys keys", 'keys',   "limit=$plenty window=$window"),
-        module('log, hot key',    'hot',    "limit=$plenty window=$window"),
-        module('log, denied',     'denied', 'limit=1 window=1h'),
-        module("local, $keys keys", 'keys',   "store=local limit=$plenty window=$window"),
-        module('local, denied',     'denied', 'store=local limit=1 window=1h'),
+        module("log, $keys keys", 'keys',   "limit=$plenty window=$window", redis => 1),
+        module('log, hot key',    'hot',    "limit=$plenty window=$window", redis => 1),
+        module('log, denied',     'denied', 'limit=1 window=1h',            redis => 1),
+        module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
+        module('local, denied',     'denied', 'limit=1 window=1h'),
     );
 }
 
@@ -59,6 +60,7 @@ sub lua_peer {
         name   => $name,
         kind   => $kind,
         family => 'lua',
+        redis  => 1,
         load   => [qw(ndk_http_module ngx_http_lua_module)],
         http   => <<"END",
 lua_package_path "$FindBin::RealBin/peer/?.lua;;";
@@ -75,12 +77,13 @@ END
 }
 
 sub module {
-    my ($name, $kind, $parameters) = @_;
+    my ($name, $kind, $parameters, %store) = @_;
     return {
         name     => $name,
         kind     => $kind,
         family   => 'module',
-        http     => 'sliding_log_redis { server %%REDIS%%; }',
+        redis    => $store{redis},
+        http     => $store{redis} ? 'sliding_log_redis { server %%REDIS%%; }' : '',
         location => "sliding_log_limit %%NAME%% key=\$arg_k $parameters;",
     };
 }
