@@ -3,7 +3,7 @@
 # Usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz|soak|bench]
 #   build is the default; check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: check and sanitize; debian13: check in a Debian 13, as root; fuzz [SECONDS]: 600 for each target;
-#   soak [MINUTES [SEED]]: ten minutes of mixed load with random faults
+#   soak [MINUTES [SEED]]: ten minutes of mixed load with random faults; bench [OPTION...]: see bench/run
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD
@@ -177,6 +177,6 @@ case ${1:-build} in
     bench)
         need redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis
         build
-        bench/run
+        bench/run "${@:2}"
         ;;
 esac

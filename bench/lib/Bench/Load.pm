@@ -9,16 +9,14 @@ use FindBin;
 use Testbed;
 use Bench::Machine;
 
-use constant CONNECTIONS => 50;
-
 my $count = 0;
 
-# start(world, port => , path => , keys => , seconds => , kind => load, count or paced)
+# start(world, port => , path => , keys => , connections => , seconds => , kind => load, count or paced)
 sub start {
     my ($class, $world, %options) = @_;
     my $self = bless { output => $world->dir . '/wrk' . ++$count, seconds => $options{seconds} }, $class;
     # A time-out that no answer reaches: those to a paused generator take a few seconds, and all shall be seen.
-    my @limits = ('-t', 1, '-c', CONNECTIONS, '-d', "$options{seconds}s", '--timeout', '10s');
+    my @limits = ('-t', 1, '-c', $options{connections}, '-d', "$options{seconds}s", '--timeout', '10s');
     $self->spawn($self->{output}, Bench::Machine::pinned('load'), 'wrk', @limits, '-s', "$FindBin::RealBin/load.lua",
         "http://127.0.0.1:$options{port}/", '--', $options{path}, $options{keys}, $options{kind});
     $world->own($self);

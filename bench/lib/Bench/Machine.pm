@@ -15,17 +15,19 @@ use Testbed::Process;
 # two cores nginx and Redis share the other one. That makes requests/s those of one core, hence CPU time per request is
 # the figure to read; it was the same for the Lua peer when Redis shared with the load generator instead, and a tenth
 # more for this module, which then sends fewer calls at once.
-my %core;
+my (@cores, %core);
 
-# layout() chooses; layout('0,1,1') sets the cores of nginx, Redis and the load generator.
+# layout() chooses; layout('0,1,1') sets the cores of nginx, Redis and the load generator. This process is part of the
+# load.
 sub layout {
     my ($wish) = @_;
-    my @cores = allowed_cores();
+    @cores = allowed_cores();
     @core{qw(nginx redis load)} =
           $wish       ? split(/,/, $wish)
         : @cores >= 3 ? @cores[0, 1, 2]
         : @cores == 2 ? @cores[0, 0, 1]
         :               @cores[0, 0, 0];
+    pin($$, 'load');
     return;
 }
 
@@ -85,7 +87,6 @@ sub description {
     my ($cpu)    = slurp('/proc/cpuinfo') =~ /^model name\s*:\s*(.*)/m;
     my ($system) = slurp('/etc/os-release') =~ /^PRETTY_NAME="?([^"\n]*)/m;
     my ($kernel) = slurp('/proc/sys/kernel/osrelease') =~ /^(\S+)/;
-    my @cores    = allowed_cores();
     my @lines    = (
         'machine  ' . @cores . ' cores (' . ($cpu // 'unknown') . '), ' . ($system // 'unknown') . ", Linux $kernel",
         'versions ' . join(', ', versions()),

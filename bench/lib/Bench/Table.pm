@@ -7,7 +7,7 @@ use warnings;
 use Exporter 'import';
 use List::Util qw(max);
 
-our @EXPORT_OK = qw(median quantile);
+our @EXPORT_OK = qw(median quantile ratio);
 
 sub median { return quantile(0.5, @_) }
 
@@ -20,17 +20,30 @@ sub quantile {
     return $sorted[$below] + ($place - $below) * ($sorted[$below + 1] - $sorted[$below]);
 }
 
-# text([[group, name, ...], ...], [cell, ...], ...): columns as wide as they need be, the first one to the left, all
-# others to the right. A group stands over its column and those after it that name none.
+# The median of what one series is in units of another, turn by turn: what lies side by side met the same machine.
+sub ratio {
+    my ($series, $unit) = @_;
+    return median(map { $series->[$_] / $unit->[$_] } 0 .. $#$unit);
+}
+
+# title    a line
+# columns  [[group, name], ...]: a group stands over its column and those after it that name none
+# rows     [[cell, ...], ...]
+# notes    [line, ...]
+sub new { my ($class, %table) = @_; return bless {%table}, $class }
+
+# Columns as wide as they need be, the first one to the left, all others to the right.
 sub text {
-    my ($columns, @rows) = @_;
-    my @width = map { my $i = $_; max(map { length } $columns->[$i][1], map { $_->[$i] } @rows) } 0 .. $#$columns;
-    my $groups = '';
-    my $left   = 0;
-    for my $i (0 .. $#$columns) {
-        if ($columns->[$i][0] ne '') {
+    my ($self)  = @_;
+    my @columns = @{ $self->{columns} };
+    my @rows    = @{ $self->{rows} };
+    my @width   = map { my $i = $_; max(map { length } $columns[$i][1], map { $_->[$i] } @rows) } 0 .. $#columns;
+    my $groups  = '';
+    my $left    = 0;
+    for my $i (0 .. $#columns) {
+        if ($columns[$i][0] ne '') {
             $groups .= ' ' x ($left - length $groups) if $left > length $groups;
-            $groups .= " $columns->[$i][0]";
+            $groups .= " $columns[$i][0]";
         }
         $left += $width[$i] + 2;
     }
@@ -40,7 +53,20 @@ sub text {
         my $text  = join '  ', sprintf('%-*s', $width[0], $first), @right;
         return $text =~ s/ +\z//r . "\n";
     };
-    return join '', "$groups\n", $line->(map { $_->[1] } @$columns), map { $line->(@$_) } @rows;
+    return join '', "\n$self->{title}\n", "$groups\n", $line->(map { $_->[1] } @columns),
+        map({ $line->(@$_) } @rows), map { "$_\n" } @{ $self->{notes} };
+}
+
+sub markdown {
+    my ($self) = @_;
+    my $group  = '';
+    my @names  = map {
+        $group = $_->[0] if $_->[0] ne '';
+        $group eq '' ? $_->[1] : "$group<br>$_->[1]";
+    } @{ $self->{columns} };
+    my $line = sub { return '| ' . join(' | ', @_) . " |\n" };
+    return join '', "### $self->{title}\n\n", $line->(@names), '|---|', '---:|' x $#names, "\n",
+        map({ $line->(@$_) } @{ $self->{rows} }), "\n", join(' ', @{ $self->{notes} }), "\n";
 }
 
 1;

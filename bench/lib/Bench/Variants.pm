@@ -6,14 +6,15 @@ use strict;
 use warnings;
 use FindBin;
 
-use constant KEYS => 10_000;
+use constant { KEYS => 10_000, CONNECTIONS => 50 };
 
 # Nobody reaches it in a run.
 use constant PLENTY => 10_000_000;
 
 # A variant:
 #   name      the first column
-#   kind      keys (KEYS keys, admitted), hot (one key, admitted) or denied (one key, denied)
+#   kind      keys (many, admitted), hot (one key, admitted) or denied (one key, denied)
+#   keys, connections  of the load
 #   family    '', limit_req, lua or module (which loads ours): rows of the first two are others' units
 #   load      other modules it needs
 #   redis     true when it asks Redis
@@ -24,7 +25,7 @@ use constant PLENTY => 10_000_000;
 sub all {
     my ($window) = @_;
     my ($keys, $plenty) = (KEYS, PLENTY);
-    return (
+    my @all = (
         { name => 'no limit', kind => 'keys', family => '' },
         limit_req('limit_req',         'keys',   '1000000r/s', "burst=$plenty nodelay"),
         limit_req('limit_req, denied', 'denied', '1r/m',       ''),
@@ -37,9 +38,8 @@ sub all {
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),
     );
+    return map { { connections => CONNECTIONS, keys => $_->{kind} eq 'keys' ? $keys : 1, %$_ } } @all;
 }
-
-sub keys_of { my ($variant) = @_; return $variant->{kind} eq 'keys' ? KEYS : 1 }
 
 sub limit_req {
     my ($name, $kind, $rate, $parameters) = @_;
@@ -77,14 +77,14 @@ END
 }
 
 sub module {
-    my ($name, $kind, $parameters, %store) = @_;
+    my ($name, $kind, $parameters, %more) = @_;
     return {
         name     => $name,
         kind     => $kind,
         family   => 'module',
-        redis    => $store{redis},
-        http     => $store{redis} ? 'sliding_log_redis { server %%REDIS%%; }' : '',
+        http     => $more{redis} ? 'sliding_log_redis { server %%REDIS%%; }' : '',
         location => "sliding_log_limit %%NAME%% key=\$arg_k $parameters;",
+        %more,
     };
 }
 

@@ -19,13 +19,13 @@ sub new {
 
 sub dir { return $_[0]{bed}->dir }
 
-# The one Redis of the run, without persistence.
+# A Redis without persistence. Each table has one of its own, which it may kill when it is done.
 sub redis {
     my ($self) = @_;
-    return $self->{redis} if $self->{redis};
     my $redis = $self->{bed}->redis;
+    $self->own($redis);
     Bench::Machine::pin($redis->pid, 'redis');
-    return $self->{redis} = $redis;
+    return $redis;
 }
 
 # An nginx, with this module only where MODULE is true: a loaded module is in every request's way, even unused.
@@ -50,13 +50,18 @@ sub module {
 # A process that must not outlive the run.
 sub own { my ($self, $process) = @_; push @{ $self->{others} }, $process; return }
 
+# By its master, for a killed master would leave its workers behind.
+sub stop {
+    my ($self, @nginx) = @_;
+    $_->signal('TERM') for grep { $_->is_running } @nginx;
+    $_->wait_end(5) for @nginx;
+    return;
+}
+
 sub end {
     my ($self) = @_;
     $_->kill for @{ $self->{others} };
-    # by its master, for a killed master would leave its workers behind
-    $_->signal('TERM') for grep { $_->is_running } @{ $self->{nginx} };
-    $_->wait_end(5) for @{ $self->{nginx} };
-    $self->{redis}->kill if $self->{redis};
+    $self->stop(@{ $self->{nginx} });
     $self->{bed}{finished} = 1;    # else the harness shows every log; what went wrong has been said
     return;
 }

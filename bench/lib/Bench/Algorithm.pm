@@ -1,0 +1,65 @@
+package Bench::Algorithm;
+
+# The scripts of the exact algorithms, called without nginx: this module's as the module calls them, and the ZSET
+# script as it is usually published. The caller's clock stamps the requests, so that all meet the same arrivals.
+
+use strict;
+use warnings;
+use FindBin;
+
+use Testbed::Process;
+use Bench::Client qw(command);
+
+# The published one comes first: it is the unit.
+sub all {
+    my ($client) = @_;
+    my $root = "$FindBin::RealBin/..";
+    my @all = (
+        { name => 'ZSET script', file => "$root/bench/peer/original.lua", group => 0 },
+        { name => 'log',         file => "$root/lua/sliding_log.lua",     group => 1 },
+        { name => 'compact',     file => "$root/lua/compact_log.lua",     group => 1 },
+    );
+    return map {
+        my $source = Testbed::Process::slurp($_->{file}) or die "bench: no $_->{file}\n";
+        bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $source) }, __PACKAGE__;
+    } @all;
+}
+
+sub name { return $_[0]{name} }
+
+# The key of a log, named as the module would.
+sub key { my ($self, $number) = @_; return "rl:sliding:$self->{name}:{acct_$number}" =~ tr/ /_/r }
+
+# (bytes, lines of the reply) of one request to each of the keys: one call for all where the script takes several.
+# limit: limit and window (ms); now: ms, or '' for the server's own clock, which the published script does not know.
+sub calls {
+    my ($self, $limit, $now, @keys) = @_;
+    my $cap = int(1.2 * $limit->{limit} + 0.9);
+    if (!$self->{group}) {
+        my @settings = ($now, @$limit{qw(window limit)}, $cap);
+        return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), 3 * @keys);
+    }
+    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, 0);
+    my @groups   = map { (1, 1, unique_id(), @settings) } @keys;
+    return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + 5 * @keys);
+}
+
+# As the module's: eight characters that a worker draws, and a count.
+my $count = 'aaaa';
+
+sub unique_id { return 'q7ZkT-0x' . ++$count }
+
+# From the text of replies, for each request: [admitted, entries in the log after it].
+sub verdicts {
+    my ($self, $limit, $text) = @_;
+    my @verdicts;
+    if ($self->{group}) {
+        push @verdicts, [$1, $limit->{limit} - $2] while $text =~ /^\*4\r\n:(\d+)\r\n:(\d+)\r\n/mg;
+    }
+    else {
+        push @verdicts, [$1, $2] while $text =~ /^\*2\r\n:(\d+)\r\n:(\d+)\r\n/mg;
+    }
+    return @verdicts;
+}
+
+1;

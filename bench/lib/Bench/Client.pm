@@ -1,0 +1,84 @@
+package Bench::Client;
+
+# A connection to Redis of the bench's own: a redis-cli for each look would disturb what is measured, and cannot
+# pipeline. An error reply is an exception, since a figure of failing calls must not end up in a table.
+
+use strict;
+use warnings;
+use Exporter 'import';
+use IO::Socket::UNIX;
+
+our @EXPORT_OK = qw(command);
+
+sub new {
+    my ($class, $redis) = @_;
+    my $socket = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!\n";
+    return bless { socket => $socket }, $class;
+}
+
+# The bytes of a command.
+sub command { return join '', '*', scalar @_, "\r\n", map { ('$', length, "\r\n", $_, "\r\n") } @_ }
+
+# The reply to one command; a list as a reference.
+sub ask {
+    my ($self, @words) = @_;
+    return ($self->ask_all([@words]))[0];
+}
+
+# The replies to pipelined commands, which shall be few enough for the sockets' buffers.
+sub ask_all {
+    my ($self, @commands) = @_;
+    $self->{socket}->print(map { command(@$_) } @commands);
+    $self->{socket}->flush;
+    return map { $self->reply } @commands;
+}
+
+sub reply {
+    my ($self) = @_;
+    my $socket = $self->{socket};
+    my ($kind, $value) = (<$socket> // '') =~ /^([-+:\$*])(.*)\r\n/ or die "Redis hung up\n";
+    die "Redis: $value\n" if $kind eq '-';
+    return [map { $self->reply } 1 .. $value] if $kind eq '*';
+    return $value if $kind ne '$';
+    return undef  if $value < 0;
+    read($socket, my $text, $value + 2) == $value + 2 or die "Redis hung up\n";
+    return substr $text, 0, $value;
+}
+
+# Pipelined commands whose replies are `lines` lines together: the text of the replies.
+sub exchange {
+    my ($self, $commands, $lines) = @_;
+    my ($sent, $text, $seen) = (0, '', 0);
+    while ($sent < length $commands) {
+        $sent += syswrite($self->{socket}, $commands, length($commands) - $sent, $sent) // die "Redis: $!\n";
+    }
+    while ($seen < $lines) {
+        sysread($self->{socket}, my $part, 65536) or die "Redis hung up\n";
+        $seen += $part =~ tr/\n//;
+        $text .= $part;
+        die "Redis: $1\n" if $part =~ /^-(.*)/m;
+    }
+    return $text;
+}
+
+# INFO's numbers of one section.
+sub info {
+    my ($self, $section) = @_;
+    return { $self->ask('INFO', $section) =~ /^(\w+):(\d+)\r$/mg };
+}
+
+# (calls of scripts, all commands) so far; all includes those that scripts call, and not this one.
+sub commands_so_far {
+    my ($self) = @_;
+    my $text = $self->ask('INFO', 'commandstats');
+    my ($calls, $commands) = (0, 0);
+    while ($text =~ /^cmdstat_([^:]+):calls=(\d+)/mg) {
+        my ($command, $n) = ($1, $2);
+        next if $command eq 'info';
+        $commands += $n;
+        $calls += $n if $command =~ /^(?:evalsha|eval)(?:_ro)?$/;
+    }
+    return ($calls, $commands);
+}
+
+1;

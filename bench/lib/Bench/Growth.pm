@@ -1,0 +1,97 @@
+package Bench::Growth;
+
+# How the cost of a request grows with the number of keys and of connections.
+
+use strict;
+use warnings;
+use Time::HiRes qw(time);
+
+use Bench::Algorithm;
+use Bench::Client;
+use Bench::Logs qw(copies fill);
+use Bench::Node;
+use Bench::Progress qw(progress);
+use Bench::Table;
+use Bench::Turns;
+use Bench::Variants;
+
+use constant {
+    KEYS        => [1, 100, 10_000, 1_000_000],
+    CONNECTIONS => [1, 10, 50, 200, 500],
+    WINDOW      => 3_600_000,    # ms: nothing leaves or expires meanwhile
+    ENTRIES     => 4,            # in each log at the start, about
+};
+
+# Options: growth_turns
+sub table {
+    my ($world, %options) = @_;
+    my $redis  = $world->redis;
+    my $client = Bench::Client->new($redis);
+    my %algorithm = map { $_->name => $_ } Bench::Algorithm::all($client);
+    my (@rows, @nodes);
+    for my $shape (shapes()) {
+        my @pair = map { node($world, $redis, $client, $algorithm{$_}, @$shape) } qw(log compact);
+        push @rows, [@$shape, @pair];
+        push @nodes, @pair;
+    }
+    my $others = Bench::Turns::measure($redis, \@nodes, turns => $options{growth_turns}, warm_up => 1);
+    $_->stop for @nodes;
+    $redis->kill;
+    progress('');
+    return report($options{growth_turns}, $others, @rows);
+}
+
+# [keys, connections]: as many of either, at the other's usual number
+sub shapes {
+    my ($keys, $connections) = (Bench::Variants::KEYS, Bench::Variants::CONNECTIONS);
+    return (
+        map({ [$_, $connections] } @{ +KEYS }),
+        map { [$keys, $_] } grep { $_ != $connections } @{ +CONNECTIONS },
+    );
+}
+
+# With every key's log there already.
+sub node {
+    my ($world, $redis, $client, $algorithm, $keys, $connections) = @_;
+    my $name    = sprintf '%s_%d_%d', $algorithm->name, $keys, $connections;
+    my $variant = Bench::Variants::module($name, 'keys', 'limit=10000000 window=1h algorithm=' . $algorithm->name,
+        redis => 1, keys => $keys, connections => $connections);
+    my $logs = fill($client, $algorithm, keys => 100, entries => ENTRIES, window => WINDOW / 2,
+        start => int(time * 1000) - 0.6 * WINDOW);
+    copies($client, $logs->{keys}, "rl:sliding:$name:{acct_", '}', $keys);
+    $client->ask('DEL', @{ $logs->{keys} });
+    return Bench::Node->new($world, $redis, $variant, NAME => $name);
+}
+
+sub report {
+    my ($turns, $others, @rows) = @_;
+    my @cells;
+    for my $row (@rows) {
+        my ($keys, $connections, @pair) = @$row;
+        push @cells, [
+            $keys,
+            $connections,
+            map {
+                my %median = Bench::Turns::medians(@{ $_->{turns} });
+                (map({ sprintf '%.1f', $median{$_} } qw(nginx redis sum)), sprintf '%.3f', $median{calls});
+            } @pair,
+        ];
+    }
+    return Bench::Table->new(
+        title   => 'Growth: CPU time of one request by the number of keys and of connections',
+        columns => [
+            ['', 'keys'],
+            ['', 'connections'],
+            map { (["$_, CPU us", 'nginx'], ['', 'Redis'], ['', 'sum'], ['Redis', 'calls']) } qw(log compact),
+        ],
+        rows  => \@cells,
+        notes => [
+            'CPU of a request that is admitted, and EVALSHA calls per request; the log of every key is there before, a window',
+            sprintf('of an hour, which nothing leaves meanwhile. Medians of %d turns of %g s, in which all take turns.', $turns,
+                Bench::Turns::LENGTH),
+            Bench::Turns::others_note($others),
+        ],
+    );
+}
+
+1;

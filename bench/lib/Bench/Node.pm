@@ -1,0 +1,133 @@
+package Bench::Node;
+
+# An nginx that runs one variant, with only the modules that it needs, and the load on it.
+
+use strict;
+use warnings;
+use FindBin;
+use Time::HiRes qw(sleep);
+
+use Testbed::Http;
+use Bench::Load;
+use Bench::Machine;
+use Bench::Variants;
+
+# error_log crit: no limiter may spend its time on a line per denial.
+my $conf = <<'END';
+%%LOAD%%
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    error_log %%DIR%%/error.log crit;
+    keepalive_requests 1000000000;
+    keepalive_timeout 1h;
+    %%VARIANT_HTTP%%
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /bench {
+            %%VARIANT_LOCATION%%
+            empty_gif;
+        }
+        location = /served { stub_status; }
+    }
+}
+END
+
+# variant: of Bench::Variants; fill: for what its lines leave open
+sub new {
+    my ($class, $world, $redis, $variant, %fill) = @_;
+    %fill = (%fill, REDIS => $redis->address, REDISPORT => $redis->port);
+    my %lines = map { $_ => ($variant->{$_} // '') =~ s/%%(\w+)%%/$fill{$1}/gr } qw(http location);
+    my @load  = map { 'load_module ' . Bench::Machine::nginx_module($_) . ';' } @{ $variant->{load} // [] };
+    my $nginx = $world->nginx(
+        $conf,
+        MODULE           => $variant->{family} eq 'module',
+        LOAD             => join("\n", @load),
+        VARIANT_HTTP     => $lines{http},
+        VARIANT_LOCATION => $lines{location},
+    );
+    my @workers = $nginx->workers;
+    @workers == 1 or die "$variant->{name}: " . @workers . " workers\n";
+    return bless { %$variant, world => $world, nginx => $nginx, worker => $workers[0] }, $class;
+}
+
+sub load {
+    my ($self, $kind, $seconds) = @_;
+    return Bench::Load->start($self->{world}, port => $self->{nginx}->port, path => '/bench', keys => $self->{keys},
+        connections => $self->{connections}, kind => $kind, seconds => $seconds);
+}
+
+# (open connections, requests begun), those of this question included.
+sub status {
+    my ($self) = @_;
+    my $body = Testbed::Http::get($self->{nginx}->port, '/served')->{body};
+    $body =~ /connections: (\d+).*?(\d+)\s+Reading/s or die "$self->{name}: no stub_status\n";
+    return ($1, $2);
+}
+
+# The load that turn() lets run, and that pauses until then.
+sub connect_load {
+    my ($self) = @_;
+    my $load = $self->{load} = $self->load('load', 24 * 3600);
+    Testbed::wait_until('wrk to connect', 10, sub { ($self->status)[0] > $self->{connections} })
+        or die "$self->{name}: no load\n";
+    $load->pause;
+    return;
+}
+
+sub stop { my ($self) = @_; return $self->{world}->stop($self->{nginx}) }
+
+sub end_load { my ($self) = @_; return $self->check($self->{load}->end->result) }
+
+# Lets the load run for so many seconds; what one request took, in microseconds of CPU time, calls of scripts and
+# commands of Redis. A turn's requests are nginx's own count.
+sub turn {
+    my ($self, $redis, $client, $seconds) = @_;
+    # a machine with other things to do may not let the load generator run in its turn
+    for (1 .. 20) {
+        my @commands = $client->commands_so_far;
+        my (undef, $begun) = $self->status;
+        my $watch = Bench::Machine::stopwatch(nginx => [$self->{worker}], redis => [$redis->pid]);
+        $self->{load}->resume;
+        sleep $seconds;
+        $self->{load}->pause;
+        sleep 0.005;
+        # what is under way comes to its end: where cores are short, nginx may come to it only before this answer
+        my (undef, $requests) = $self->status;
+        my %used = $watch->();
+        $requests -= $begun + 1;    # this question
+        next if $requests < 50 || $used{nginx} <= 0;
+        my ($calls, $all) = $client->commands_so_far;
+        my $nginx = $used{nginx} / $requests * 1e6;
+        # Redis has things to do of its own, which those who do not ask it must not pay for
+        my $of_redis = $self->{redis} ? $used{redis} / $requests * 1e6 : 0;
+        return {
+            requests => $requests,
+            nginx    => $nginx,
+            redis    => $of_redis,
+            sum      => $nginx + $of_redis,
+            calls    => ($calls - $commands[0]) / $requests,
+            commands => ($all - $commands[1]) / $requests,
+        };
+    }
+    die "$self->{name}: hardly any request is answered\n", $self->{nginx}->log_tail, "\n";
+}
+
+# A fast answer that is the wrong one must not end up in a table.
+sub check {
+    my ($self, $result) = @_;
+    my $denied   = $self->{kind} eq 'denied';
+    my $admitted = $result->{requests} - $result->{refused};
+    return
+        if $result->{requests}
+        && !$result->{broken}
+        && !$result->{other}
+        && ($denied ? $admitted <= 0.01 * $result->{requests} : $result->{refused} == 0);
+    die "\n$self->{name}: expected ", ($denied ? '429' : '2xx'), ' only, saw ',
+        join(' ', map { "$_=$result->{$_}" } sort keys %$result), "\n", $self->{nginx}->log_tail, "\n";
+}
+
+1;

@@ -1,0 +1,58 @@
+package Bench::Turns;
+
+# CPU time. Virtual machines share cores, and their speed may halve and double from one second to the next, unseen.
+# So the nodes take turns of a tenth of a second, by pausing the load generators of all others, and only what lies
+# side by side is compared.
+
+use strict;
+use warnings;
+use List::Util qw(max);
+use Time::HiRes qw(time);
+
+use Bench::Client;
+use Bench::Machine;
+use Bench::Progress qw(progress);
+use Bench::Table qw(median);
+
+use constant LENGTH => 0.1;    # seconds
+
+# Leaves in each node `turns`, what Node::turn returns. Options:
+#   turns    how many
+#   warm_up  seconds of turns before, that count for nothing
+# Returns the share of the machine, in per cent, that others used meanwhile.
+sub measure {
+    my ($redis, $nodes, %options) = @_;
+    my $client = Bench::Client->new($redis);
+    $_->connect_load for @$nodes;
+    my $warm = time + $options{warm_up};
+    do {
+        progress(sprintf 'warming up: %.0f s', max(0, $warm - time));
+        $_->turn($redis, $client, LENGTH) for @$nodes;
+    } while (time < $warm);
+    my @ours  = ($$, $redis->pid, map { ($_->{worker}, $_->{load}->pid) } @$nodes);
+    my $whole = Bench::Machine::stopwatch(ours => \@ours);
+    for my $turn (1 .. $options{turns}) {
+        progress("CPU: turn $turn of $options{turns}");
+        push @{ $_->{turns} }, $_->turn($redis, $client, LENGTH) for @$nodes;
+    }
+    my %used = $whole->();
+    $_->end_load for @$nodes;
+    return max(0, 100 * ($used{machine} - $used{ours}) / $used{available});
+}
+
+# One figure of all turns of a node.
+sub series { my ($node, $what) = @_; return [map { $_->{$what} } @{ $node->{turns} }] }
+
+sub others_note {
+    my ($others) = @_;
+    return sprintf('Meanwhile others used %.0f %% of the machine%s', $others,
+        $others > 5 ? ': the figures are disturbed, run it again when the machine is idle.' : '.');
+}
+
+# The medians of what some hashes of the same names hold.
+sub medians {
+    my (@samples) = @_;
+    return map { my $what = $_; $what => median(map { $_->{$what} } @samples) } keys %{ $samples[0] };
+}
+
+1;
