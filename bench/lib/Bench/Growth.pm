@@ -19,7 +19,7 @@ use constant {
     KEYS        => [1, 100, 10_000, 1_000_000],
     CONNECTIONS => [1, 10, 50, 200, 500],
     WINDOW      => 3_600_000,    # ms: nothing leaves or expires meanwhile
-    ENTRIES     => 4,            # in each log at the start, about
+    ENTRIES     => 8,            # in each log at the start, about
 };
 
 # Options: growth_turns
@@ -56,7 +56,7 @@ sub node {
     my $name    = sprintf '%s_%d_%d', $algorithm->name, $keys, $connections;
     my $variant = Bench::Variants::module($name, 'keys', 'limit=10000000 window=1h algorithm=' . $algorithm->name,
         redis => 1, keys => $keys, connections => $connections);
-    my $logs = fill($client, $algorithm, keys => 100, entries => ENTRIES, window => WINDOW / 2,
+    my $logs = fill($client, $algorithm, keys => 50, entries => ENTRIES, window => WINDOW / 2,
         start => int(time * 1000) - 0.6 * WINDOW);
     copies($client, $logs->{keys}, "rl:sliding:$name:{acct_", '}', $keys);
     $client->ask('DEL', @{ $logs->{keys} });

@@ -39,6 +39,7 @@ sub table {
             'algorithm\'s own script, arrivals at random in a window of one minute.',
             many_note($many, map { [$_, $bytes{$_}{ MANY_LONG() }] } @names),
         ],
+        names   => \@names,
         figures => \%bytes,
     );
 }

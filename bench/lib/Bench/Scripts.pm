@@ -20,7 +20,7 @@ use constant {
 sub table {
     my ($logs, %options) = @_;
     my @rows = map { rows($logs, $_) } @{ +Bench::Logs::LENGTHS };
-    push @rows, row_of_own_clock($logs);
+    push @rows, rows_of_own_clock($logs);
     # warms up; then all take turns, and only what lies side by side is compared
     for my $turn (0 .. $options{script_turns}) {
         progress("scripts: turn $turn of $options{script_turns}");
@@ -40,46 +40,51 @@ sub table {
 #   cells    for each algorithm: its logs, and the microseconds per request of each turn
 sub rows {
     my ($logs, $length) = @_;
-    my $client = $logs->{client};
     my @filled = @{ $logs->{of_length}{$length} };
-    my @cells;
-    for my $i (0 .. $#filled) {
-        my $algorithm = $logs->{algorithms}[$i];
-        my ($before, $after) = $algorithm->key("${length}_copy_#") =~ /^(.*)#(.*)$/;
-        copies($client, [$filled[$i]{keys}[0]], $before, $after, BATCH + 2);
-        my @keys = map { "$before$_$after" } 1 .. BATCH + 2;
-        $client->ask_all(map { ['PERSIST', $_] } @keys);    # the clock is not Redis's
-        push @cells, { algorithm => $algorithm, keys => \@keys };
-    }
-    my $with = sub {
-        my (@which) = @_;
-        return map { { %$_, keys => [@{ $_->{keys} }[@which]] } } @cells;
-    };
+    my @cells  = cells($logs, $length, @filled);
+    $logs->{client}->ask_all(map { ['PERSIST', $_] } map { @{ $_->{keys} } } @cells);    # the clock is not Redis's
     my ($entries, $clock) = ($filled[0]{entries}[0], $filled[0]{clock});
     my %sliding = (length => $length, clock => $clock, step => Bench::Logs::WINDOW / $length, admits => 1,
         limit => { limit => Bench::Logs::PLENTY, window => Bench::Logs::WINDOW });
     my %full = (length => $length, clock => $clock, step => 0, admits => 0,
         limit => { limit => $entries, window => 10 * Bench::Logs::WINDOW });
     return (
-        row(%sliding, title => 'admitted',              cells => [$with->(0)]),
-        row(%full,    title => 'denied',                cells => [$with->(1)]),
-        row(%sliding, title => BATCH . ' logs a call', cells => [$with->(2 .. BATCH + 1)]),
+        row(\@cells, [0],          %sliding, title => 'admitted'),
+        row(\@cells, [1],          %full,    title => 'denied'),
+        row(\@cells, [2 .. BATCH + 1], %sliding, title => 'admitted, ' . BATCH . ' logs a call'),
     );
 }
 
 # The scripts' usual clock, Redis's own, cannot be made to fit a length: here nothing leaves.
-sub row_of_own_clock {
+sub rows_of_own_clock {
     my ($logs) = @_;
     my $window = 3_600_000;
     my %shape  = (keys => 1, entries => 1001, window => $window / 2, start => int(time * 1000) - $window / 1.5);
-    my @cells  = map { { algorithm => $_, keys => fill($logs->{client}, $_, %shape)->{keys} } } @{ $logs->{algorithms} };
-    return row(title => 'admitted, own clock', length => '1000+', own => 1, admits => 1, cells => \@cells,
-        limit => { limit => Bench::Logs::PLENTY, window => $window });
+    my @cells  = cells($logs, 'own', map { fill($logs->{client}, $_, %shape) } @{ $logs->{algorithms} });
+    my %row = (length => '1000+', own => 1, admits => 1, limit => { limit => Bench::Logs::PLENTY, window => $window });
+    return (
+        row(\@cells, [0],          %row, title => 'admitted, own clock'),
+        row(\@cells, [2 .. BATCH + 1], %row, title => 'admitted, ' . BATCH . ' logs a call, own clock'),
+    );
 }
 
+# For each algorithm, copies of the log that was filled.
+sub cells {
+    my ($logs, $label, @filled) = @_;
+    my @cells;
+    for my $i (0 .. $#filled) {
+        my $algorithm = $logs->{algorithms}[$i];
+        my ($before, $after) = $algorithm->key("${label}_copy_#") =~ /^(.*)#(.*)$/;
+        copies($logs->{client}, [$filled[$i]{keys}[0]], $before, $after, BATCH + 2);
+        push @cells, { algorithm => $algorithm, keys => [map { "$before$_$after" } 1 .. BATCH + 2] };
+    }
+    return @cells;
+}
+
+# With those keys of the cells.
 sub row {
-    my (%row) = @_;
-    $_->{used} = [] for @{ $row{cells} };
+    my ($cells, $which, %row) = @_;
+    $row{cells} = [map { { algorithm => $_->{algorithm}, keys => [@{ $_->{keys} }[@$which]], used => [] } } @$cells];
     return \%row;
 }
 
@@ -124,8 +129,9 @@ sub time_for {
 sub report {
     my ($logs, $turns, @rows) = @_;
     my ($unit, @ours) = map { $_->name } @{ $logs->{algorithms} };
-    my @cells;
-    for my $row (sort { $a->{title} cmp $b->{title} } @rows) {
+    my (@cells, %place);
+    $place{ $_->{title} } //= keys %place for @rows;
+    for my $row (sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows) {
         my ($first, @others) = map { $_->{used} } @{ $row->{cells} };
         push @cells, [
             $row->{title},

@@ -1,0 +1,142 @@
+package Bench::Chart;
+
+# Charts as SVG, drawn in the reader's light or dark colours.
+
+use strict;
+use warnings;
+use List::Util qw(max min sum);
+use POSIX qw(ceil floor);
+
+use constant { WIDTH => 760, BAR => 18, ROW => 26, TOP => 74, PLOT_HEIGHT => 340 };
+
+my $style = <<'END';
+<style>
+  svg { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
+  .paper { fill: #ffffff; } text { fill: #1f2328; } .dim { fill: #59636e; } .title { font-size: 16px; font-weight: 600; }
+  .grid { stroke: #d1d9e0; stroke-width: 1; } .line { fill: none; stroke-width: 2.5; }
+  .fill0 { fill: #2f73c9; } .fill1 { fill: #d9722e; } .fill2 { fill: #1f8f63; }
+  .line0 { stroke: #2f73c9; } .line1 { stroke: #d9722e; } .line2 { stroke: #1f8f63; }
+  @media (prefers-color-scheme: dark) {
+    .paper { fill: #0d1117; } text { fill: #e6edf3; } .dim { fill: #9198a1; } .grid { stroke: #3d444d; }
+    .fill0 { fill: #5c9ded; } .fill1 { fill: #ec965a; } .fill2 { fill: #4fbf90; }
+    .line0 { stroke: #5c9ded; } .line1 { stroke: #ec965a; } .line2 { stroke: #4fbf90; }
+  }
+</style>
+END
+
+# Horizontal bars. Options:
+#   title, axis  texts; axis names what is along x, and its unit
+#   parts        [name, ...]: what a bar is put together from
+#   rows         [[name, value of the first part, ...], ...]
+sub bars {
+    my (%chart) = @_;
+    my @rows   = @{ $chart{rows} };
+    my $left   = 168;
+    my $right  = WIDTH - 60;
+    my $bottom = TOP + ROW * @rows;
+    my $most   = max(map { sum(@$_[1 .. $#$_]) } @rows);
+    my $step   = step_of($most);
+    my $scale  = ($right - $left) / ($step * ceil($most / $step));
+    my @svg    = legend($left, @{ $chart{parts} });
+    for (my $value = 0; $left + $value * $scale <= $right + 0.5; $value += $step) {
+        my $x = $left + $value * $scale;
+        push @svg, line($x, TOP - 4, $x, $bottom), text($x, $bottom + 18, $value, anchor => 'middle', class => 'dim');
+    }
+    for my $i (0 .. $#rows) {
+        my ($name, @values) = @{ $rows[$i] };
+        my ($x, $y) = ($left, TOP + ROW * $i + (ROW - BAR) / 2);
+        push @svg, text($left - 10, $y + 14, $name, anchor => 'end');
+        for my $part (0 .. $#values) {
+            next unless $values[$part];
+            push @svg, sprintf '<rect class="fill%d" x="%.1f" y="%.1f" width="%.1f" height="%d"/>', $part, $x, $y,
+                $values[$part] * $scale, BAR;
+            $x += $values[$part] * $scale;
+        }
+        push @svg, text($x + 6, $y + 14, sprintf '%.1f', sum(@values));
+    }
+    push @svg, text(($left + $right) / 2, $bottom + 40, $chart{axis}, anchor => 'middle', class => 'dim');
+    return svg($chart{title}, $bottom + 54, @svg);
+}
+
+# Lines over two logarithmic axes. Options:
+#   title, x_axis, y_axis  texts, with units
+#   series                 [[name, { x => y, ... }], ...]
+sub lines {
+    my (%chart) = @_;
+    my ($left, $right, $top, $bottom) = (70, WIDTH - 120, 60, 60 + PLOT_HEIGHT);
+    my @points = map { %{ $_->[1] } } @{ $chart{series} };
+    my @x      = map { log10($points[2 * $_]) } 0 .. $#points / 2;
+    my @y      = map { log10($points[2 * $_ + 1]) } 0 .. $#points / 2;
+    my ($x_low, $x_high, $y_low, $y_high) = (floor(min(@x)), ceil(max(@x)), floor(min(@y)), ceil(max(@y)));
+    my $x_of = sub { $left + (log10($_[0]) - $x_low) / ($x_high - $x_low) * ($right - $left) };
+    my $y_of = sub { $bottom - (log10($_[0]) - $y_low) / ($y_high - $y_low) * ($bottom - $top) };
+    my (@svg, @names);
+    for my $x (map { 10**$_ } $x_low .. $x_high) {
+        push @svg, line($x_of->($x), $top, $x_of->($x), $bottom),
+            text($x_of->($x), $bottom + 20, thousands($x), anchor => 'middle', class => 'dim');
+    }
+    for my $y (map { 10**$_ } $y_low .. $y_high) {
+        push @svg, line($left, $y_of->($y), $right, $y_of->($y)),
+            text($left - 8, $y_of->($y) + 4, thousands($y), anchor => 'end', class => 'dim');
+    }
+    for my $i (0 .. $#{ $chart{series} }) {
+        my ($name, $of) = @{ $chart{series}[$i] };
+        my @at = map { [$x_of->($_), $y_of->($of->{$_})] } sort { $a <=> $b } keys %$of;
+        push @svg, sprintf('<polyline class="line line%d" points="%s"/>', $i,
+            join ' ', map { sprintf '%.1f,%.1f', @$_ } @at);
+        push @svg, map { sprintf '<circle class="fill%d" cx="%.1f" cy="%.1f" r="3.5"/>', $i, @$_ } @at;
+        push @names, [$at[-1][0] + 10, $at[-1][1] + 4, $name];
+    }
+    # names stand at the ends of their lines, one below the other where these are close
+    my $free = 0;
+    for my $name (sort { $a->[1] <=> $b->[1] } @names) {
+        my ($x, $y, $text) = @$name;
+        $y    = max($y, $free);
+        $free = $y + 17;
+        push @svg, text($x, $y, $text);
+    }
+    push @svg, text(($left + $right) / 2, $bottom + 44, $chart{x_axis}, anchor => 'middle', class => 'dim'),
+        text(20, $top - 12, $chart{y_axis}, class => 'dim');
+    return svg($chart{title}, $bottom + 58, @svg);
+}
+
+sub log10 { my ($value) = @_; return log($value) / log(10) }
+
+sub thousands { my ($number) = @_; return scalar reverse(reverse($number) =~ s/(\d{3})(?=\d)/$1,/gr) }
+
+# A round step that makes four to ten of the range.
+sub step_of {
+    my ($range) = @_;
+    my $power = 10**floor(log10($range));
+    return $power / ($range / $power < 2 ? 5 : $range / $power < 5 ? 2 : 1);
+}
+
+sub legend {
+    my ($left, @names) = @_;
+    my @svg;
+    for my $i (0 .. $#names) {
+        my $x = $left + 90 * $i;
+        push @svg, sprintf('<rect class="fill%d" x="%d" y="44" width="12" height="12"/>', $i, $x),
+            text($x + 18, 55, $names[$i]);
+    }
+    return @svg;
+}
+
+sub line { return sprintf '<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>', @_ }
+
+sub text {
+    my ($x, $y, $text, %look) = @_;
+    my %escape = ('&' => '&amp;', '<' => '&lt;', '>' => '&gt;');
+    return sprintf '<text x="%.1f" y="%.1f"%s%s>%s</text>', $x, $y,
+        $look{anchor} ? qq( text-anchor="$look{anchor}") : '', $look{class} ? qq( class="$look{class}") : '',
+        $text =~ s/([&<>])/$escape{$1}/gr;
+}
+
+sub svg {
+    my ($title, $height, @lines) = @_;
+    my $size = sprintf 'width="%d" height="%d" viewBox="0 0 %1$d %2$d"', WIDTH, $height;
+    return join "\n", qq(<svg xmlns="http://www.w3.org/2000/svg" $size role="img">), "<title>$title</title>", $style =~ s/\n\z//r,
+        '<rect class="paper" width="100%" height="100%"/>', text(20, 28, $title, class => 'title'), @lines, "</svg>\n";
+}
+
+1;
