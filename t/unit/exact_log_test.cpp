@@ -17,8 +17,8 @@ class Owned {
 
     void add(std::uint64_t now) {
         if (log.isFull()) {
-            auto larger = std::make_unique<std::uint64_t[]>(log.capacity() == 0 ? 8 : log.capacity() * 2);
-            log.moveTo(larger.get(), log.capacity() == 0 ? 8 : log.capacity() * 2);
+            auto larger = std::make_unique<std::uint8_t[]>(log.capacity() == 0 ? 16 : log.capacity() * 2);
+            log.moveTo(larger.get(), log.capacity() == 0 ? 16 : log.capacity() * 2);
             memory_ = std::move(larger);
         }
         log.add(now);
@@ -33,7 +33,7 @@ class Owned {
     }
 
   private:
-    std::unique_ptr<std::uint64_t[]> memory_;
+    std::unique_ptr<std::uint8_t[]> memory_;
 };
 
 TEST(ExactLog, KeepsAnEntryForExactlyOneWindow) {
@@ -43,6 +43,15 @@ TEST(ExactLog, KeepsAnEntryForExactlyOneWindow) {
     EXPECT_EQ(owned.log.count(), 1u);
     owned.log.prune(2000, 1000);
     EXPECT_EQ(owned.log.count(), 0u);
+}
+
+TEST(ExactLog, TakesOneToTwoBytesAnEntry) {
+    Owned owned;
+    for (std::uint64_t now = 0; now < 60'000; now += 60) {
+        owned.add(now);
+    }
+    EXPECT_EQ(owned.log.count(), 1000u);
+    EXPECT_LE(owned.log.capacity(), 1024u);
 }
 
 TEST(ExactLog, TrimsTheOldest) {
@@ -73,8 +82,10 @@ TEST(ExactLog, IsANaiveLog) {
     std::deque<std::uint64_t> naive;
     std::uint64_t now = 1'000'000;
     for (int step = 0; step < 200'000; step++) {
-        now += random() % 4 == 0 ? random() % 50 : 0;
-        const std::uint64_t window = 1 + random() % 300;
+        // numbers of one, two and more bytes
+        const std::uint64_t scale = step % 1000 < 500 ? 1 : step % 1000 < 900 ? 300 : 3'000'000'000;
+        now += random() % 4 == 0 ? random() % 50 * scale : 0;
+        const std::uint64_t window = 1 + random() % 300 * scale;
         owned.log.prune(now, window);
         while (!naive.empty() && naive.front() + window <= now) {
             naive.pop_front();
@@ -86,7 +97,8 @@ TEST(ExactLog, IsANaiveLog) {
                 naive.pop_front();
             }
         } else if (random() % 10 == 0) {
-            const std::uint64_t time = now - random() % 60;
+            const std::uint64_t time =
+                random() % 2 == 0 || naive.empty() ? now - random() % 60 : naive[random() % naive.size()];
             owned.log.remove(time);
             if (const auto found = std::find(naive.begin(), naive.end(), time); found != naive.end()) {
                 naive.erase(found);
