@@ -11,7 +11,7 @@ use Time::HiRes qw(time);
 
 my $bed   = Testbed->new;
 my $dns   = Testbed::Dns->new($bed, '127.0.0.1');
-my $first = $bed->redis;
+my $first = $bed->redis(args => ['--bind', '127.0.0.1', '-::1']);    # localhost may be either
 my $moved = $bed->redis(host => '127.0.0.2', port => $first->port);
 my $conf  = <<'END';
 %%GLOBALS%%

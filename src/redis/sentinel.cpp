@@ -41,9 +41,12 @@ void SentinelLocator::locate(LocatorTarget& target) {
     begin();
 }
 
-/// Another Sentinel may know better.
+/// Another Sentinel may know better, and the master's name may have another address.
 void SentinelLocator::didNotServe() {
     current_++;
+    if (named_ != nullptr) {
+        named_->didNotServe();
+    }
 }
 
 void SentinelLocator::stop() {
@@ -51,7 +54,7 @@ void SentinelLocator::stop() {
     waiting_ = target_ = nullptr;
     again_.cancel();
     sentinels_[current_ % sentinels_.size()]->stop();
-    named_.reset();
+    stopNaming();
     connection_.close("the worker quits");
 }
 
@@ -124,8 +127,18 @@ void SentinelLocator::answeredWhere(const redisReply& reply) {
         return;
     }
     state_ = State::Naming;
-    named_ = std::make_unique<Addresses>(settings_, replyText(*reply.element[0]), *port);
+    const std::string_view host = replyText(*reply.element[0]);
+    if (std::string name = hostAndPort(host, *port); name != name_) {
+        named_ = std::make_unique<Addresses>(settings_, host, *port);
+        name_ = std::move(name);
+    }
     named_->locate(*this);
+}
+
+void SentinelLocator::stopNaming() {
+    if (named_ != nullptr) {
+        named_->stop();
+    }
 }
 
 void SentinelLocator::found(const Endpoint& master) {
@@ -172,7 +185,7 @@ void SentinelLocator::disconnected(std::string_view reason) {
 /// The current Sentinel is of no use. When none is, whoever waits is told; a watch begins anew after a while.
 void SentinelLocator::tryNext(std::string_view reason) {
     const bool wasWatching = state_ == State::Watching;
-    named_.reset();
+    stopNaming();
     state_ = State::Idle;
     sentinels_[current_ % sentinels_.size()]->didNotServe();
     current_++;

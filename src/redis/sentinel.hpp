@@ -51,6 +51,7 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
     void ask();
     void tryNext(std::string_view reason);
     void answeredWhere(const redisReply& reply);
+    void stopNaming();
     void found(const Endpoint& master);
     void heard(const redisReply& message);
 
@@ -60,7 +61,8 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
     std::vector<std::unique_ptr<Addresses>> sentinels_;
     std::size_t current_ = 0;
     std::size_t tried_ = 0;             // in this search
-    std::unique_ptr<Addresses> named_;  // the master's, while Naming
+    std::string name_;                  // of the master, as told last
+    std::unique_ptr<Addresses> named_;  // what that comes to
     State state_ = State::Idle;
     bool restarts_ = false;  // a search begins when the connection is gone
     bool quitting_ = false;

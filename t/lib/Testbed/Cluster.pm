@@ -6,7 +6,8 @@ use strict;
 use warnings;
 use Testbed::Redis;
 
-# Options: masters => 3, replicas => of each, node_timeout => ms, args => [more of redis-server's], host => address
+# Options: masters => 3, replicas => of each, node_timeout => ms, args => [more of redis-server's], host => address,
+# tls => [certificate, key, CA], as Testbed::Redis has it
 sub new {
     my ($class, $bed, %options) = @_;
     my $self = bless { bed => $bed, options => \%options, nodes => [] }, $class;
@@ -32,8 +33,9 @@ sub start_node {
     my %options = %{ $self->{options} };
     my $node    = $self->{bed}->redis(
         host => $options{host},
+        tls  => $options{tls},
         args => ['--cluster-enabled', 'yes', '--cluster-port', Testbed::free_port(), '--cluster-node-timeout', $options{node_timeout} // 15000,
-            '--repl-diskless-sync-delay', 0, @{ $options{args} // [] }]
+            '--repl-diskless-sync-delay', 0, $options{tls} ? ('--tls-cluster', 'yes') : (), @{ $options{args} // [] }]
     );
     push @{ $self->{nodes} }, $node;
     return $node;
@@ -70,13 +72,12 @@ sub owner_of {
     my ($self, $slot, $seen_by) = @_;
     $seen_by //= ($self->running)[0];
     for my $line (split /\n/, $seen_by->cli('CLUSTER', 'NODES')) {
-        my (undef, $address, $flags, undef, undef, undef, undef, undef, @ranges) = split / /, $line;
+        my ($id, undef, $flags, undef, undef, undef, undef, undef, @ranges) = split / /, $line;
         next if $flags !~ /master/ || $flags =~ /fail(?!\?)/;
         for my $range (grep { /^\d/ } @ranges) {
             my ($first, $last) = split /-/, $range;
             next if $slot < $first || $slot > ($last // $first);
-            my ($port) = $address =~ /:(\d+)@/;
-            return (grep { $_->port == $port } $self->nodes)[0];
+            return (grep { $self->id($_) eq $id } $self->running)[0];
         }
     }
     return undef;

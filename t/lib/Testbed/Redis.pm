@@ -39,17 +39,18 @@ sub new {
 
 sub start {
     my ($self) = @_;
-    $self->spawn($self->{log}, @{ $self->{under} }, binary(), $self->listening, '--bind', $self->{host}, '--unixsocket', $self->{path},
+    $self->spawn($self->{log}, @{ $self->{under} }, binary(), listening($self->{port}, $self->{tls}), '--bind', $self->{host}, '--unixsocket', $self->{path},
         '--unixsocketperm', 777, '--save', '', '--dir', $self->{dir}, @{ $self->{args} });
     Testbed::wait_until('Redis to answer', 10, sub { $self->cli('PING') =~ /PONG|LOADING/ }) or die "no Redis\n";
     return $self;
 }
 
+# Where it listens, also to a Sentinel or another node. They speak to each other as they do to us.
 sub listening {
-    my ($self) = @_;
-    my $tls = $self->{tls} or return ('--port', $self->{port});
+    my ($port, $tls) = @_;
+    return ('--port', $port) if !$tls;
     my ($certificate, $key, $clients) = @$tls;
-    return ('--port', 0, '--tls-port', $self->{port}, '--tls-cert-file', $certificate, '--tls-key-file', $key,
+    return ('--port', 0, '--tls-port', $port, '--tls-replication', 'yes', '--tls-cert-file', $certificate, '--tls-key-file', $key,
         '--tls-auth-clients', $clients ? 'yes' : 'no', '--tls-ca-cert-file', $clients // $certificate);
 }
 

@@ -9,7 +9,8 @@ use Testbed::Process;
 
 my $count = 0;
 
-# Options: master => Testbed::Redis, name => of the master, quorum => number, conf => [more lines], auth => [redis-cli's]
+# Options: master => Testbed::Redis, name => of the master, quorum => number, conf => [more lines], auth => [redis-cli's],
+# tls => [certificate, key, CA], as Testbed::Redis has it
 sub new {
     my ($class, $bed, %options) = @_;
     my $dir = $bed->dir . '/sentinel' . ++$count;
@@ -21,6 +22,7 @@ sub new {
         port => Testbed::free_port(),
         name => $options{name} // 'limits',
         auth => $options{auth} // [],
+        tls  => $options{tls},
     }, $class;
     my $host    = $options{host} // '127.0.0.1';
     my $monitor = $options{master}
@@ -29,14 +31,15 @@ sub new {
         . "sentinel failover-timeout $self->{name} 2000\n"
         : '';
     open my $file, '>', "$dir/sentinel.conf" or die $!;
-    print $file "port $self->{port}\nbind 127.0.0.1\ndir $dir\n", map({"$_\n"} @{ $options{conf} // [] }), $monitor;
+    print $file "bind 127.0.0.1\ndir $dir\n", map({"$_\n"} @{ $options{conf} // [] }), $monitor;
     close $file;
     return $self->start;
 }
 
 sub start {
     my ($self) = @_;
-    $self->spawn($self->{log}, Testbed::Redis::binary(), "$self->{dir}/sentinel.conf", '--sentinel');
+    $self->spawn($self->{log}, Testbed::Redis::binary(), "$self->{dir}/sentinel.conf", '--sentinel',
+        Testbed::Redis::listening($self->{port}, $self->{tls}));
     Testbed::wait_until('a Sentinel to answer', 10, sub { $self->cli('PING') =~ /PONG/ }) or die "no Sentinel\n";
     return $self;
 }
@@ -57,7 +60,11 @@ sub field {
     return $fields{$name};
 }
 
-sub cli { my ($self, @words) = @_; return Testbed::Redis::run_cli(['-p', $self->{port}, @{ $self->{auth} }], @words) }
+sub cli {
+    my ($self, @words) = @_;
+    my @tls = $self->{tls} ? ('--tls', '--cert', $self->{tls}[0], '--key', $self->{tls}[1], '--cacert', $self->{tls}[2]) : ();
+    return Testbed::Redis::run_cli(['-p', $self->{port}, @tls, @{ $self->{auth} }], @words);
+}
 
 sub pause  { $_[0]->signal('STOP') }
 sub resume { $_[0]->signal('CONT') }
