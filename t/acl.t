@@ -2,18 +2,14 @@
 
 use strict;
 use warnings;
-use Cwd ();
-use File::Basename ();
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Acl qw(documented_rule);
 use Testbed::FakeRedis;
 use Testbed::Http qw(get);
 
-my $bed  = Testbed->new;
-my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
-
-my ($rule) = Testbed::Process::slurp("$root/docs/operations.md") =~ /^```redis-acl\nACL SETUSER limiter (.*)\n```/m;
-$rule =~ s/PASSWORD/us3rpass/;
+my $bed     = Testbed->new;
+my $rule    = documented_rule('limiter', 'us3rpass');
 my @granted = $rule =~ /\+(\S+)/g;
 cmp_ok(scalar @granted, '>', 5, 'the documented rule: ' . join ' ', @granted);
 
