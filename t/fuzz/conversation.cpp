@@ -3,43 +3,15 @@
 // that many bytes which the server says.
 
 #include <hiredis/async.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "fuzz.hpp"
+#include "listener.hpp"
 #include "redis/reply.hpp"
 #include "redis/reply_arena.hpp"
 
 namespace sliding_log::fuzz {
 
 namespace {
-
-/// A socket that listens under an abstract name, for the life of the process.
-class Listener {
-  public:
-    Listener() {
-        std::snprintf(path_, sizeof path_, "/tmp/sliding-log-fuzz-%d", static_cast<int>(getpid()));
-        unlink(path_);
-        fd_ = socket(AF_UNIX, SOCK_STREAM, 0);
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        std::strcpy(address.sun_path, path_);
-        require(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && listen(fd_, 1) == 0,
-                "a socket to listen on");
-    }
-    ~Listener() {
-        close(fd_);
-        unlink(path_);
-    }
-
-    const char* path() const { return path_; }
-    int accepted() const { return accept(fd_, nullptr, nullptr); }
-
-  private:
-    char path_[64];
-    int fd_;
-};
 
 struct Client {
     explicit Client(redisAsyncContext* connected) : context(connected) {

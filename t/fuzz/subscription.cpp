@@ -1,0 +1,65 @@
+// Whatever a Sentinel says to a subscriber: hiredis's async API asserts on most of it, unless the arena refuses first.
+// Input: what the server says, first one byte: how often it is read meanwhile.
+
+#include <hiredis/async.h>
+
+#include "fuzz.hpp"
+#include "listener.hpp"
+#include "redis/reply_arena.hpp"
+#include "redis/resp.hpp"
+
+namespace sliding_log::fuzz {
+
+namespace {
+
+struct Subscriber {
+    explicit Subscriber(redisAsyncContext* connected) : context(connected) {
+        context->data = this;
+        context->ev.data = this;
+        context->ev.cleanup = [](void* self) { static_cast<Subscriber*>(self)->context = nullptr; };
+        arena.attach(*context->c.reader);
+        const std::string subscribe = command({"SUBSCRIBE", "+switch-master"});
+        require(redisAsyncFormattedCommand(context, heard, this, subscribe.data(), subscribe.size()) == REDIS_OK,
+                "it may subscribe");
+        arena.expectMessages();
+    }
+    ~Subscriber() {
+        if (context != nullptr) {
+            redisAsyncFree(context);
+        }
+    }
+
+    static void heard(redisAsyncContext*, void* message, void*) {
+        const auto* reply = static_cast<const redisReply*>(message);
+        if (reply != nullptr) {
+            require(reply->type == REDIS_REPLY_ARRAY && reply->elements == 3, "only messages come");
+            require(reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING,
+                    "which say what they are, and of which channel");
+        }
+    }
+
+    redisAsyncContext* context;
+    ReplyArena arena;
+};
+
+}  // namespace
+
+}  // namespace sliding_log::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    using namespace sliding_log::fuzz;
+    static const Listener listener;
+    Subscriber subscriber(redisAsyncConnectUnix(listener.path()));
+    const int server = listener.accepted();
+    redisAsyncHandleWrite(subscriber.context);
+    Input input(data, size);
+    const std::size_t piece = 1 + input.number<std::uint8_t>();
+    while (subscriber.context != nullptr && !input.isEmpty()) {
+        const std::string_view bytes = input.text(piece);
+        if (write(server, bytes.data(), bytes.size()) > 0) {
+            redisAsyncHandleRead(subscriber.context);
+        }
+    }
+    close(server);
+    return 0;
+}
