@@ -23,6 +23,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
         location /one { sliding_log_limit exact key=$arg_k limit=100 window=1h; empty_gif; }
+        location /compact { sliding_log_limit compact key=$arg_k limit=100 window=1h algorithm=compact; empty_gif; }
         location /same {
             sliding_log_limit small key=$arg_k limit=5 window=1h;
             sliding_log_limit large key=$arg_k limit=10 window=1d;
@@ -43,8 +44,10 @@ my $port   = $nginx[0]->port;
 
 # exact, over nodes and nginx
 my @tags = map { $cluster->tag_on($_) } @masters, @masters;
-my $seen = flood([map { [$nginx[$_ % 2]->port, '/one?k=' . $tags[$_ / 2 % 6]] } 1 .. 2400], sub { });
-is(join(' ', map { "$_:$seen->{$_}" } sort keys %$seen), '200:600 429:1800', 'six keys on three masters, two nginx: exactly the limits pass');
+for my $path (qw(one compact)) {
+    my $seen = flood([map { [$nginx[$_ % 2]->port, "/$path?k=" . $tags[$_ / 2 % 6]] } 1 .. 2400], sub { });
+    is(join(' ', map { "$_:$seen->{$_}" } sort keys %$seen), '200:600 429:1800', "$path: six keys on three masters, two nginx: exactly the limits pass");
+}
 is($cluster->zcard('exact', $_), 100, "the log of $_ is full") for @tags;
 is(scalar(grep { $_->calls('evalsha') == 0 } @masters), 0, 'every master was asked');
 

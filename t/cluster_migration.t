@@ -5,14 +5,25 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Http qw(get many);
+use Testbed::Http qw(get field many);
 use Testbed::Load;
 use Time::HiRes qw(time sleep);
 
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 2);
 my ($left, $right) = $cluster->nodes;
-my $nginx = $bed->nginx(<<'END', SEEDS => join ' ', map { $_->address } $cluster->nodes);
+
+# /few: one limit; /apart: two, whose keys may lie in different slots; /count: the first of them alone
+my $algorithms = join "\n", map { my $of = "algorithm=$_"; <<"END" } qw(log compact);
+location /few/$_   { sliding_log_limit few_$_ key=\$arg_k limit=50 window=1h $of; empty_gif; }
+location /count/$_ { sliding_log_limit apart_$_ key=\$arg_k limit=100000 window=1h $of; empty_gif; }
+location /apart/$_ {
+    sliding_log_limit apart_$_ key=\$arg_k limit=100000 window=1h $of;
+    sliding_log_limit tight_$_ key=\$arg_l limit=30 window=1h $of;
+    empty_gif;
+}
+END
+my $nginx = $bed->nginx(<<'END', SEEDS => join(' ', map { $_->address } $cluster->nodes), ALGORITHMS => $algorithms);
 %%GLOBALS%%
 worker_processes 2;
 events { worker_connections 1024; }
@@ -25,15 +36,10 @@ http {
         listen 127.0.0.1:%%PORT%% backlog=4096;
         add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
         location /one { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
-        location /few { sliding_log_limit few key=$arg_k limit=50 window=1h; empty_gif; }
+        %%ALGORITHMS%%
         location /two {
             sliding_log_limit two_a key=$arg_k limit=100000 window=1h;
             sliding_log_limit two_b key=$arg_k limit=100000 window=1d;
-            empty_gif;
-        }
-        location /apart {
-            sliding_log_limit apart_a key=$arg_k limit=100000 window=1h;
-            sliding_log_limit apart_b key=$arg_l limit=30 window=1h;
             empty_gif;
         }
     }
@@ -90,36 +96,43 @@ $record = $load->stop;
 is($record->statuses, '200:' . $record->count, '  requests wait for the move, inside the timeout');
 is($cluster->zcard('two_a', $tag), 1 + $record->count, '  and are logged');
 
-# the limit holds while its slot moves; an importing node that has lost its scripts loads them
-$tag  = 'few' . $tags[0];
-$slot = $cluster->slot_of($tag);
-$from = $cluster->owner_of($slot);
-($to) = grep { $_ != $from } $left, $right;
-my @first = many([map { [$port, "/few?k=$tag"] } 1 .. 30]);
-$cluster->begin_move($slot, $from, $to);
-$cluster->move_keys($slot, $from, $to);
-$to->cli('SCRIPT', 'FLUSH');
-my @asking = many([map { [$port, "/few?k=$tag"] } 1 .. 30]);
-$cluster->end_move($slot, $from, $to);
-my @after = many([map { [$port, "/few?k=$tag"] } 1 .. 30]);
-is(scalar(grep { $_->{status} == 200 } @first, @asking, @after), 50, 'a limit stays exact before, in and after a move');
-is($cluster->zcard('few', $tag), 50, '  all are in the log');
+for my $algorithm (qw(log compact)) {
 
-# what is taken back is taken back where the log is by then
-$tag  = "apart$tags[0]";
-$slot = $cluster->slot_of($tag);
-$from = $cluster->owner_of($slot);
-($to) = grep { $_ != $from } $left, $right;
-my $denied = sub { scalar grep { $_->{status} == 429 } many([map { [$port, "/apart?k=$tag&l=$fixed"] } 1 .. $_[0]], at_once => $_[1]) };
-is($denied->(40, 1), 10, 'limits of two slots: the smaller denies');
-is($cluster->zcard('apart_a', $tag), 30, '  and the other log holds what was admitted');
-$cluster->begin_move($slot, $from, $to);
-$cluster->move_keys($slot, $from, $to);
-is($denied->(40, 40), 40, '  it denies while the other slot moves');
-$cluster->end_move($slot, $from, $to);
-is($denied->(40, 40), 40, '  and afterwards');
-my $count = sub { $to->cli('ZCARD', "rl:sliding:apart_a:{$tag}") };
-ok(wait_until('entries to be taken back', 5, sub { $count->() == 30 }), '  all is taken back, on the other node') or diag($count->());
-is($nginx->logged(qr/could not be taken back/), 0, '  none was given up');
+    # the limit holds while its slot moves; an importing node that has lost its scripts loads them
+    $tag  = "few$tags[0]";
+    $slot = $cluster->slot_of($tag);
+    $from = $cluster->owner_of($slot);
+    ($to) = grep { $_ != $from } $left, $right;
+    my $ask = sub { scalar grep { $_->{status} == 200 } many([map { [$port, "/few/$algorithm?k=$tag"] } 1 .. 30]) };
+    is($ask->(), 30, "$algorithm: before a move");
+    $cluster->begin_move($slot, $from, $to);
+    $cluster->move_keys($slot, $from, $to);
+    $to->cli('SCRIPT', 'FLUSH');
+    is($ask->(), 20, '  in a move a limit stays exact');
+    $cluster->end_move($slot, $from, $to);
+    is($ask->(), 0, '  and afterwards');
+
+    # what is taken back is taken back where the log is by then
+    $tag  = "apart$tags[0]";
+    $slot = $cluster->slot_of($tag);
+    $from = $cluster->owner_of($slot);
+    ($to) = grep { $_ != $from } $left, $right;
+    my $denied = sub { scalar grep { $_->{status} == 429 } many([map { [$port, "/apart/$algorithm?k=$tag&l=$fixed"] } 1 .. $_[0]], at_once => $_[1]) };
+    is($denied->(40, 1), 10, "$algorithm: limits of two slots: the smaller denies");
+    $cluster->begin_move($slot, $from, $to);
+    $cluster->move_keys($slot, $from, $to);
+    is($denied->(40, 40), 40, '  it denies while the other slot moves');
+    $cluster->end_move($slot, $from, $to);
+    is($denied->(40, 40), 40, '  and afterwards');
+
+    # a request that looks is counted itself
+    my ($counted, $looked) = (0, 0);
+    ok(wait_until('entries to be taken back', 5, sub {
+        my ($left) = field(get($port, "/count/$algorithm?k=$tag"), 'RateLimit') =~ /r=(\d+)/;
+        $counted = 100000 - $left - ++$looked;
+        return $counted == 30;
+    }), '  all is taken back, on the other node') or diag($counted);
+}
+is($nginx->logged(qr/could not be taken back/), 0, 'nothing was given up');
 
 $bed->done;
