@@ -11,13 +11,15 @@ use Testbed::Process;
 use Bench::Client qw(command);
 
 # The published one comes first: it is the unit.
+#   groups  true when a call takes several logs, each a group of its own
+#   tells   how many numbers the reply has for a log
 sub all {
     my ($client) = @_;
     my $root = "$FindBin::RealBin/..";
     my @all = (
-        { name => 'ZSET script', file => "$root/bench/peer/original.lua", group => 0 },
-        { name => 'log',         file => "$root/lua/sliding_log.lua",     group => 1 },
-        { name => 'compact',     file => "$root/lua/compact_log.lua",     group => 1 },
+        { name => 'ZSET script', file => "$root/bench/peer/original.lua", tells => 2 },
+        { name => 'log',         file => "$root/lua/sliding_log.lua",     tells => 4, groups => 1 },
+        { name => 'compact',     file => "$root/lua/compact_log.lua",     tells => 5, groups => 1 },
     );
     return map {
         my $source = Testbed::Process::slurp($_->{file}) or die "bench: no $_->{file}\n";
@@ -35,13 +37,13 @@ sub key { my ($self, $number) = @_; return "rl:sliding:$self->{name}:{acct_$numb
 sub calls {
     my ($self, $limit, $now, @keys) = @_;
     my $cap = int(1.2 * $limit->{limit} + 0.9);
-    if (!$self->{group}) {
+    if (!$self->{groups}) {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
-        return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), 3 * @keys);
+        return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
     }
     my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, 0);
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;
-    return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + 5 * @keys);
+    return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
 }
 
 # As the module's: eight characters that a worker draws, and a count.
@@ -53,11 +55,8 @@ sub unique_id { return 'q7ZkT-0x' . ++$count }
 sub verdicts {
     my ($self, $limit, $text) = @_;
     my @verdicts;
-    if ($self->{group}) {
-        push @verdicts, [$1, $limit->{limit} - $2] while $text =~ /^\*4\r\n:(\d+)\r\n:(\d+)\r\n/mg;
-    }
-    else {
-        push @verdicts, [$1, $2] while $text =~ /^\*2\r\n:(\d+)\r\n:(\d+)\r\n/mg;
+    while ($text =~ /^\*$self->{tells}\r\n:(\d+)\r\n:(\d+)\r\n/mg) {
+        push @verdicts, [$1, $self->{groups} ? $limit->{limit} - $2 : $2];
     }
     return @verdicts;
 }

@@ -42,15 +42,14 @@ sub rows {
     my ($logs, $length) = @_;
     my @filled = @{ $logs->{of_length}{$length} };
     my @cells  = cells($logs, $length, @filled);
-    $logs->{client}->ask_all(map { ['PERSIST', $_] } map { @{ $_->{keys} } } @cells);    # the clock is not Redis's
     my ($entries, $clock) = ($filled[0]{entries}[0], $filled[0]{clock});
     my %sliding = (length => $length, clock => $clock, step => Bench::Logs::WINDOW / $length, admits => 1,
         limit => { limit => Bench::Logs::PLENTY, window => Bench::Logs::WINDOW });
     my %full = (length => $length, clock => $clock, step => 0, admits => 0,
         limit => { limit => $entries, window => 10 * Bench::Logs::WINDOW });
     return (
-        row(\@cells, [0],          %sliding, title => 'admitted'),
-        row(\@cells, [1],          %full,    title => 'denied'),
+        row(\@cells, [0],              %sliding, title => 'admitted'),
+        row(\@cells, [1],              %full,    title => 'denied'),
         row(\@cells, [2 .. BATCH + 1], %sliding, title => 'admitted, ' . BATCH . ' logs a call'),
     );
 }
@@ -63,7 +62,7 @@ sub rows_of_own_clock {
     my @cells  = cells($logs, 'own', map { fill($logs->{client}, $_, %shape) } @{ $logs->{algorithms} });
     my %row = (length => '1000+', own => 1, admits => 1, limit => { limit => Bench::Logs::PLENTY, window => $window });
     return (
-        row(\@cells, [0],          %row, title => 'admitted, own clock'),
+        row(\@cells, [0],              %row, title => 'admitted, own clock'),
         row(\@cells, [2 .. BATCH + 1], %row, title => 'admitted, ' . BATCH . ' logs a call, own clock'),
     );
 }
@@ -94,6 +93,8 @@ sub turn {
     my %decided;
     for my $cell (@{ $row->{cells} }) {
         my $algorithm = $cell->{algorithm};
+        # the clock of the arrivals is not the one by which Redis lets keys expire
+        $client->ask_all(map { ['PERSIST', $_] } @{ $cell->{keys} }) if !$row->{own};
         my ($bytes, $lines) = ('', 0);
         for my $now (@times) {
             my @call = $algorithm->calls($row->{limit}, $now // time_for($algorithm), @{ $cell->{keys} });
@@ -123,7 +124,7 @@ sub times_of {
 
 sub time_for {
     my ($algorithm) = @_;
-    return $algorithm->{group} ? '' : int(time * 1000);
+    return $algorithm->{groups} ? '' : int(time * 1000);
 }
 
 sub report {

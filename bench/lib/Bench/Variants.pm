@@ -35,6 +35,9 @@ sub all {
         module("log, $keys keys", 'keys',   "limit=$plenty window=$window", redis => 1),
         module('log, hot key',    'hot',    "limit=$plenty window=$window", redis => 1),
         module('log, denied',     'denied', 'limit=1 window=1h',            redis => 1),
+        module("compact, $keys keys", 'keys',   "algorithm=compact limit=$plenty window=$window", redis => 1),
+        module('compact, hot key',    'hot',    "algorithm=compact limit=$plenty window=$window", redis => 1),
+        module('compact, denied',     'denied', 'algorithm=compact limit=1 window=1h',            redis => 1),
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),
     );
