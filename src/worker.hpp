@@ -13,7 +13,8 @@ namespace sliding_log {
 
 class Worker {
   public:
-    /// Opens the stores that a limit uses; the configuration has a zone. Throws std::bad_alloc, and std::runtime_error without randomness.
+    /// Opens the stores that a limit uses; the configuration has a zone. Throws std::bad_alloc, and std::runtime_error
+    /// without randomness.
     Worker(const MainSettings& settings, ngx_log_t* log);
 
     RedisStore& store(const RedisSettings& settings) { return *stores_[settings.index]; }
