@@ -3,7 +3,6 @@
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <new>
@@ -38,14 +37,18 @@ std::string takeError() {
 }
 
 std::string complaint(int isWell) {
-    return isWell == 1 ? std::string() : takeError();
+    if (isWell == 1) {
+        return {};
+    }
+    std::string error = takeError();
+    return error.empty() ? "OpenSSL cannot read it" : error;
 }
 
 /// As OpenSSL names certificates in a directory: eight hex digits of the subject's hash, and a number.
 bool isHashedName(const std::filesystem::path& path) {
     const std::string name = path.filename();
-    return name.size() > 9 && name[8] == '.' && std::all_of(name.begin(), name.begin() + 8, ::isxdigit) &&
-           std::all_of(name.begin() + 9, name.end(), ::isdigit);
+    return name.find_first_not_of("0123456789abcdef") == 8 && name[8] == '.' && name.size() > 9 &&
+           name.find_first_not_of("0123456789", 9) == std::string::npos;
 }
 
 std::string environmentOr(const char* variable, const char* otherwise) {
