@@ -15,7 +15,7 @@ my $redis = $bed->redis;
 # [what, statuses that may come, faults of the relay]
 my @cases = (
     ['nothing wrong',                      qr/^200$/],
-    ['byte by byte',                       qr/^200$/, slow => 1],
+    ['byte by byte',                       qr/^(?:200|503)$/, slow => 1],    # on a busy machine later than the timeout
     ['hangs up at once',                   qr/^503$/, cut_after => 0],
     (map { ["cut after $_ bytes",          qr/^503$/, cut_after => $_] } 1, 2, 30, 46, 47, 48, 93, 94, 95, 110),
     (map { ["cut after $_ bytes",          qr/^(?:200|503)$/, cut_after => $_] } 125 .. 150, 160, 200, 300),
@@ -66,6 +66,7 @@ while (time < $begin + 1.5) {
     sleep 0.04;    # so that there are idle moments
 }
 my $lasted = time - $begin;
+ok($seen{$_}{200}, "$cases[$_][0]: answered by Redis") for 0, 1;
 for my $i (0 .. $#cases) {
     my ($what, $expected) = @{ $cases[$i] };
     is(join(' ', grep { !/$expected/ } keys %{ $seen{$i} }), '', "$what: " . join(' or ', sort keys %{ $seen{$i} }));
