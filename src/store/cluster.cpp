@@ -11,7 +11,8 @@ namespace sliding_log {
 
 namespace {
 
-/// The map is not asked for more often than this, in ms, nor much less often while a node of it is lost.
+/// The map is not asked for more often than this, in ms; while a node of it is lost, not less often than that, nor than
+/// the longest `reconnect` delay.
 constexpr std::uint64_t kRefreshMin = 100;
 constexpr std::uint64_t kRefreshMax = 1000;
 
@@ -33,7 +34,7 @@ Cluster::Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settin
       settings_(settings),
       keepUnmapped_(std::max(kKeepUnmapped, settings.timeout)),
       nextSeed_(static_cast<std::size_t>(ngx_random())),  // workers spread over the nodes
-      backoff_(kRefreshMin, kRefreshMax),
+      backoff_(kRefreshMin, std::clamp<std::uint64_t>(settings.reconnectMax, kRefreshMin, kRefreshMax)),
       refresh_(
           this, [](void* self) { static_cast<Cluster*>(self)->refresh(); }, Timer::Kind::Chore, log.nginxLog()),
       sweep_(
