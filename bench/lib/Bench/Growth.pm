@@ -25,18 +25,17 @@ use constant {
 # Options: growth_turns
 sub table {
     my ($world, %options) = @_;
-    my $redis  = $world->redis;
-    my $client = Bench::Client->new($redis);
-    my %algorithm = map { $_->name => $_ } Bench::Algorithm::all($client);
-    my (@rows, @nodes);
+    my (@rows, @nodes, %redis);
     for my $shape (shapes()) {
-        my @pair = map { node($world, $redis, $client, $algorithm{$_}, @$shape) } qw(log compact);
+        # a Redis for each number of keys: the others' keys must not be in the way of the processor's caches
+        my $redis = $redis{ $shape->[0] } //= $world->redis;
+        my @pair  = pair($world, $redis, @$shape);
         push @rows, [@$shape, @pair];
         push @nodes, @pair;
     }
-    my $others = Bench::Turns::measure($redis, \@nodes, turns => $options{growth_turns}, warm_up => 1);
+    my $others = Bench::Turns::measure(\@nodes, turns => $options{growth_turns}, warm_up => 1);
     $_->stop for @nodes;
-    $redis->kill;
+    $_->kill for values %redis;
     progress('');
     return report($options{growth_turns}, $others, @rows);
 }
@@ -48,6 +47,14 @@ sub shapes {
         map({ [$_, $connections] } @{ +KEYS }),
         map { [$keys, $_] } grep { $_ != $connections } @{ +CONNECTIONS },
     );
+}
+
+# The nodes of both algorithms.
+sub pair {
+    my ($world, $redis, $keys, $connections) = @_;
+    my $client = Bench::Client->new($redis);
+    my (undef, @ours) = Bench::Algorithm::all($client);
+    return map { node($world, $redis, $client, $_, $keys, $connections) } @ours;
 }
 
 # With every key's log there already.

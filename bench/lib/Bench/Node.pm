@@ -8,9 +8,9 @@ use FindBin;
 use Time::HiRes qw(sleep);
 
 use Testbed::Http;
+use Bench::Client;
 use Bench::Load;
 use Bench::Machine;
-use Bench::Variants;
 
 # error_log crit: no limiter may spend its time on a line per denial.
 my $conf = <<'END';
@@ -36,7 +36,7 @@ http {
 }
 END
 
-# variant: of Bench::Variants; fill: for what its lines leave open
+# redis: the one it may ask; variant: of Bench::Variants; fill: for what its lines leave open
 sub new {
     my ($class, $world, $redis, $variant, %fill) = @_;
     %fill = (%fill, REDIS => $redis->address, REDISPORT => $redis->port);
@@ -51,7 +51,14 @@ sub new {
     );
     my @workers = $nginx->workers;
     @workers == 1 or die "$variant->{name}: " . @workers . " workers\n";
-    return bless { %$variant, world => $world, nginx => $nginx, worker => $workers[0] }, $class;
+    return bless {
+        %$variant,
+        world  => $world,
+        nginx  => $nginx,
+        worker => $workers[0],
+        server => $redis,
+        client => Bench::Client->new($redis),
+    }, $class;
 }
 
 sub load {
@@ -85,12 +92,12 @@ sub end_load { my ($self) = @_; return $self->check($self->{load}->end->result) 
 # Lets the load run for so many seconds; what one request took, in microseconds of CPU time, calls of scripts and
 # commands of Redis. A turn's requests are nginx's own count.
 sub turn {
-    my ($self, $redis, $client, $seconds) = @_;
+    my ($self, $seconds) = @_;
     # a machine with other things to do may not let the load generator run in its turn
     for (1 .. 20) {
-        my @commands = $client->commands_so_far;
+        my @commands = $self->{client}->commands_so_far;
         my (undef, $begun) = $self->status;
-        my $watch = Bench::Machine::stopwatch(nginx => [$self->{worker}], redis => [$redis->pid]);
+        my $watch = Bench::Machine::stopwatch(nginx => [$self->{worker}], redis => [$self->{server}->pid]);
         $self->{load}->resume;
         sleep $seconds;
         $self->{load}->pause;
@@ -100,7 +107,7 @@ sub turn {
         my %used = $watch->();
         $requests -= $begun + 1;    # this question
         next if $requests < 50 || $used{nginx} <= 0;
-        my ($calls, $all) = $client->commands_so_far;
+        my ($calls, $all) = $self->{client}->commands_so_far;
         my $nginx = $used{nginx} / $requests * 1e6;
         # Redis has things to do of its own, which those who do not ask it must not pay for
         my $of_redis = $self->{redis} ? $used{redis} / $requests * 1e6 : 0;

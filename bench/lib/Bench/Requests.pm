@@ -27,7 +27,7 @@ sub table {
     count_answers(@nodes);
     my $window = Bench::Variants::milliseconds($options{window}) / 1000;
     # a whole window: from then on entries leave the logs as fast as others come, as in any life longer than that
-    my $others = Bench::Turns::measure($redis, \@nodes, turns => $options{turns}, warm_up => $window);
+    my $others = Bench::Turns::measure(\@nodes, turns => $options{turns}, warm_up => $window);
     measure_latency($options{rounds}, @nodes);
     $_->stop for @nodes;
     $redis->kill;

@@ -6,10 +6,9 @@ package Bench::Turns;
 
 use strict;
 use warnings;
-use List::Util qw(max);
+use List::Util qw(max uniq);
 use Time::HiRes qw(time);
 
-use Bench::Client;
 use Bench::Machine;
 use Bench::Progress qw(progress);
 use Bench::Table qw(median);
@@ -21,19 +20,18 @@ use constant LENGTH => 0.1;    # seconds
 #   warm_up  seconds of turns before, that count for nothing
 # Returns the share of the machine, in per cent, that others used meanwhile.
 sub measure {
-    my ($redis, $nodes, %options) = @_;
-    my $client = Bench::Client->new($redis);
+    my ($nodes, %options) = @_;
     $_->connect_load for @$nodes;
     my $warm = time + $options{warm_up};
     do {
         progress(sprintf 'warming up: %.0f s', max(0, $warm - time));
-        $_->turn($redis, $client, LENGTH) for @$nodes;
+        $_->turn(LENGTH) for @$nodes;
     } while (time < $warm);
-    my @ours  = ($$, $redis->pid, map { ($_->{worker}, $_->{load}->pid) } @$nodes);
+    my @ours  = ($$, uniq(map { ($_->{server}->pid, $_->{worker}, $_->{load}->pid) } @$nodes));
     my $whole = Bench::Machine::stopwatch(ours => \@ours);
     for my $turn (1 .. $options{turns}) {
         progress("CPU: turn $turn of $options{turns}");
-        push @{ $_->{turns} }, $_->turn($redis, $client, LENGTH) for @$nodes;
+        push @{ $_->{turns} }, $_->turn(LENGTH) for @$nodes;
     }
     my %used = $whole->();
     $_->end_load for @$nodes;
