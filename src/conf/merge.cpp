@@ -12,7 +12,7 @@ namespace sliding_log {
 
 namespace {
 
-constexpr size_t kDefaultZoneSize = 10 * 1024 * 1024;
+constexpr size_t kDefaultZoneSize = size_t{10} * 1024 * 1024;
 constexpr std::int64_t kMostNodes = 1'000'000;
 
 /// As refuse(), for a directive that was read before: its place is named from its own memory.

@@ -152,7 +152,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         const std::string_view unique = gWorker->uniqueIds().next();
         context->uniqueLength = unique.copy(context->unique.data(), context->unique.size());
     }
-    Round* kept = poolNew<Round>(request->pool);
+    auto* kept = poolNew<Round>(request->pool);
     if (kept == nullptr) {
         return NGX_ERROR;
     }
@@ -169,7 +169,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
 /// The store's answer: noted here, acted on when the phases run again. Called from Redis's callbacks, where no
 /// request may run.
 void noteAnswer(Waiter& waiter, StoreError error) {
-    Context& context = static_cast<Context&>(waiter);
+    auto& context = static_cast<Context&>(waiter);
     context.error = error;
     context.state = Context::State::Answered;
     context.waited += ngx_current_msec - context.askedAt;
