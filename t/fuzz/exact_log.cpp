@@ -3,6 +3,7 @@
 
 #include "limit/exact_log.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 
