@@ -133,7 +133,7 @@ bool Connection::subscribe(std::string_view channel, ReplyTarget& target) {
         redisAsyncFormattedCommand(context_, Hooks::onMessage, &target, text.data(), text.size()) != REDIS_OK) {
         return false;
     }
-    arena_.expectMessages();
+    arena_.expectMessages(channel);
     return true;
 }
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <memory_resource>
+#include <string>
 #include <string_view>
 
 namespace sliding_log {
@@ -28,9 +29,10 @@ class ReplyArena {
     void replyDelivered() { expected_--; }
     std::size_t expected() const { return expected_; }
 
-    /// From here on messages of a subscription come unasked. Only such as hiredis takes without an assert: arrays of
-    /// three, of which the first two are texts, and the first says what it is.
-    void expectMessages() { messages_ = true; }
+    /// From here on messages of this channel come unasked. Only such as hiredis takes without an assert: arrays of
+    /// three, of which the first two are texts, what it is and which channel. hiredis 1.2 asserts on the confirmation
+    /// of a channel that it did not subscribe to.
+    void expectMessages(std::string_view channel) { channel_ = channel; }
 
     /// True when a reply was refused: the connection is about to be closed for it.
     bool hasRefused() const { return refused_; }
@@ -38,7 +40,8 @@ class ReplyArena {
     /// For a new connection.
     void reset() {
         expected_ = 0;
-        refused_ = messages_ = false;
+        refused_ = false;
+        channel_.clear();
     }
 
   private:
@@ -52,7 +55,7 @@ class ReplyArena {
     std::array<std::byte, 4096> first_;
     std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
     std::size_t expected_ = 0;
-    bool messages_ = false;
+    std::string channel_;  // empty: not subscribed
     bool refused_ = false;
 };
 

@@ -21,7 +21,7 @@ struct Subscriber {
         const std::string subscribe = command({"SUBSCRIBE", "+switch-master"});
         require(redisAsyncFormattedCommand(context, heard, this, subscribe.data(), subscribe.size()) == REDIS_OK,
                 "it may subscribe");
-        arena.expectMessages();
+        arena.expectMessages("+switch-master");
     }
     ~Subscriber() {
         if (context != nullptr) {

@@ -33,7 +33,7 @@ class Wire {
 
     bool hasRefused() const { return arena_.hasRefused(); }
 
-    void expectMessages() { arena_.expectMessages(); }
+    void expectMessages() { arena_.expectMessages("news"); }
 
   private:
     ReplyArena arena_;
@@ -135,20 +135,22 @@ TEST(ReplyArena, LetsTheServersReasonToCloseThrough) {
     EXPECT_EQ(replyText(*reply), "ERR max number of clients reached");
 }
 
-TEST(ReplyArena, OnceSubscribedTakesMessagesAndNothingElse) {
-    for (const char* bytes : {"*3\r\n$9\r\nsubscribe\r\n$14\r\n+switch-master\r\n:1\r\n",
-                              "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$2\r\nhi\r\n",
-                              "*3\r\n$7\r\nmessage\r\n$1\r\nx\r\n*1\r\n:1\r\n"}) {
+TEST(ReplyArena, OnceSubscribedTakesMessagesOfThatChannelAndNothingElse) {
+    for (const char* bytes :
+         {"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n",
+          "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n*1\r\n:1\r\n"}) {
         Wire wire;
         wire.expectMessages();
         EXPECT_NE(wire.read(bytes, false), nullptr) << bytes;
     }
     for (const char* bytes :
          {":1\r\n", "+OK\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "*1\r\n$7\r\nmessage\r\n",
-          "*2\r\n$7\r\nmessage\r\n$1\r\nx\r\n", "*3\r\n:1\r\n$1\r\nx\r\n:1\r\n", "*3\r\n$-1\r\n$1\r\nx\r\n:1\r\n",
-          "*3\r\n+message\r\n$1\r\nx\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n:1\r\n:1\r\n",
-          "*3\r\n$7\r\nmessage\r\n*1\r\n$1\r\nx\r\n:1\r\n", "*3\r\n$11\r\nunsubscribe\r\n$1\r\nx\r\n$1\r\nx\r\n",
-          "*4\r\n$8\r\npmessage\r\n$1\r\nx\r\n$1\r\nx\r\n$1\r\nx\r\n"}) {
+          "*2\r\n$7\r\nmessage\r\n$4\r\nnews\r\n", "*3\r\n:1\r\n$4\r\nnews\r\n:1\r\n",
+          "*3\r\n$-1\r\n$4\r\nnews\r\n:1\r\n", "*3\r\n+message\r\n$4\r\nnews\r\n:1\r\n",
+          "*3\r\n$7\r\nmessage\r\n:1\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n*1\r\n$4\r\nnews\r\n:1\r\n",
+          "*3\r\n$9\r\nsubscribe\r\n$3\r\nold\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n$3\r\nold\r\n$2\r\nhi\r\n",
+          "*3\r\n$11\r\nunsubscribe\r\n$4\r\nnews\r\n$1\r\nx\r\n",
+          "*4\r\n$8\r\npmessage\r\n$4\r\nnews\r\n$4\r\nnews\r\n$1\r\nx\r\n"}) {
         Wire wire;
         wire.expectMessages();
         EXPECT_EQ(wire.read(bytes, false), nullptr) << bytes;
