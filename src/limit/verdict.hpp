@@ -20,6 +20,14 @@ struct Question {
     std::int64_t windowMs = 0;
     std::int64_t cap = 0;  // entries, 0: none
     std::int64_t ttlMs = 0;
+
+    std::int64_t cost = 1;     // entries the request takes; 0: it only looks
+    bool countsAll = false;    // a denied request is logged, too, as far as the cap allows
+    std::int64_t delayMs = 0;  // a request over the limit may reserve a slot that frees so soon
+    std::int64_t aheadMs = 0;  // how far ahead of now an entry of this log may be: a reservation of any request
+    std::int64_t blockMs = 0;  // a denial lasts so long at least
+    std::int64_t burst = 0;    // Bucket: its size
+    std::int64_t sample = 0;   // Sampled: one in so many is logged
 };
 
 /// The answer to one Question.
@@ -29,6 +37,7 @@ struct Verdict {
     std::int64_t remaining = 0;  // after this request
     std::int64_t resetMs = 0;    // until the oldest entry leaves; the window when the log is empty
     std::int64_t retryMs = 0;    // until there is room: 0 there is, kNever there never will be
+    std::int64_t delayMs = 0;    // until the slot that was reserved; the request is admitted then
 
     bool hasRoom() const { return retryMs == 0; }
 };
