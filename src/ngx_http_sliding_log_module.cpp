@@ -10,6 +10,7 @@
 #include "ngx.hpp"
 #include "request/access.hpp"
 #include "request/fields.hpp"
+#include "request/refund.hpp"
 #include "request/variables.hpp"
 #include "worker.hpp"
 
@@ -56,11 +57,13 @@ ngx_command_t gCommands[] = {
 /// them, and nothing under `satisfy any` can skip a limit.
 ngx_int_t installHandlers(ngx_conf_t* cf) {
     auto* core = static_cast<ngx_http_core_main_conf_t*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
-    auto* handler = static_cast<ngx_http_handler_pt*>(ngx_array_push(&core->phases[NGX_HTTP_ACCESS_PHASE].handlers));
-    if (handler == nullptr) {
+    auto* access = static_cast<ngx_http_handler_pt*>(ngx_array_push(&core->phases[NGX_HTTP_ACCESS_PHASE].handlers));
+    auto* log = static_cast<ngx_http_handler_pt*>(ngx_array_push(&core->phases[NGX_HTTP_LOG_PHASE].handlers));
+    if (access == nullptr || log == nullptr) {
         return NGX_ERROR;
     }
-    *handler = onAccess;
+    *access = onAccess;
+    *log = onLog;
     installFieldsFilter();
     return NGX_OK;
 }

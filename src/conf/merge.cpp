@@ -57,6 +57,13 @@ std::int64_t defaultCap(const LogSettings& log) {
     return log.variableLimit ? 0 : std::max<std::int64_t>((log.largestLimit * 12 + 9) / 10, 1);
 }
 
+/// What reservations may add to a log that is `cap` long: a limit for each window that the delay reaches into.
+std::int64_t withReservations(const LogSettings& log, std::int64_t cap) {
+    const std::int64_t limit = log.variableLimit ? cap : log.largestLimit;
+    const std::int64_t windows = (log.largestDelay + log.windowMs - 1) / log.windowMs;
+    return windows > (kLargestCount - cap) / std::max<std::int64_t>(limit, 1) ? kLargestCount : cap + limit * windows;
+}
+
 char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
     LogSettings& log = *limit.log;
     const std::int64_t cap = limit.capGiven ? limit.cap : defaultCap(log);
@@ -70,7 +77,11 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
     if (!isFirst && log.cap != cap) {
         return refuseLater(cf, limit, "cap", text, "the same as the other limits of that name, which share its log");
     }
+    if (cap == 0 && limit.countsAll) {
+        return refuseLater(cf, limit, "count", "all", "a cap with it, which bounds what denied attempts add");
+    }
     log.cap = cap;
+    log.longest = cap == 0 ? 0 : withReservations(log, cap);
     return kConfOk;
 }
 
@@ -82,13 +93,23 @@ bool isOnePlace(const LimitSettings& left, const LimitSettings& right) {
     return redis == right.log->redis && isOneScript && (!isCluster || view(left.key->value) == view(right.key->value));
 }
 
-/// All-or-nothing over several places takes entries back where a later one denies.
-void noteTakingBack(const ngx_array_t& limits) {
+/// True when entries of the limit's log can go before their time, or come without an admission.
+bool movesEntries(const LimitSettings& limit) {
+    return limit.refund.any() || limit.delayMs > 0 || limit.countsAll;
+}
+
+/// What it means for the logs that these limits are asked together: all-or-nothing over several places takes entries
+/// back where a later one denies, and what one log reserves stands in all of them.
+void noteTogether(const ngx_array_t& limits, std::int64_t largestDelay) {
     const std::span<LimitSettings* const> all(static_cast<LimitSettings* const*>(limits.elts), limits.nelts);
-    if (!std::ranges::all_of(all, [&](const LimitSettings* each) { return isOnePlace(*each, *all[0]); })) {
-        for (LimitSettings* limit : all) {
-            limit->log->takenBack = true;
-        }
+    const bool areOnePlace =
+        std::ranges::all_of(all, [&](const LimitSettings* each) { return isOnePlace(*each, *all[0]); });
+    const bool areMoved = std::ranges::any_of(all, [](const LimitSettings* each) { return movesEntries(*each); });
+    const bool areDelayed = std::ranges::any_of(all, [](const LimitSettings* each) { return each->delayMs > 0; });
+    for (LimitSettings* limit : all) {
+        LogSettings& log = *limit->log;
+        log.losesEntries = log.losesEntries || !areOnePlace || areMoved;
+        log.aheadMs = areDelayed ? largestDelay : log.aheadMs;
     }
 }
 
@@ -165,7 +186,9 @@ char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
         }
         to.limits = from.limits;
     }
-    noteTakingBack(*to.limits);
+    const auto& main =
+        *static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
+    noteTogether(*to.limits, main.largestDelay);
     ngx_conf_merge_uint_value(to.status, from.status, NGX_HTTP_TOO_MANY_REQUESTS);
     ngx_conf_merge_uint_value(to.onError, from.onError, static_cast<ngx_uint_t>(OnError::Local));
     ngx_conf_merge_uint_value(to.nodes, from.nodes, 1);

@@ -2,6 +2,7 @@
 // redis block, in redis_block.cpp, because nginx's setters want to see "unset" until then.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 
 #include "limit/algorithm.hpp"
@@ -66,24 +67,40 @@ struct LogSettings {
     std::int64_t windowMs;
     std::int64_t slackMs;
     std::int64_t cap;      // entries, 0: off
+    std::int64_t longest;  // what the log is trimmed to: cap, and what delay= may reserve beyond it; 0: off
     ngx_str_t id;          // as configured
     RedisSettings* redis;  // nullptr: this node's local store
     bool storeSettled;
-    bool takenBack;  // some requests ask another place as well: entries of this log may be taken back
+    std::int64_t sample;   // algorithm=sampled: one request in so many is logged
+    bool losesEntries;     // not by time alone, or a denial adds some: what is known of one may not last
+    std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
 
-    std::int64_t largestLimit;  // of the constant ones
+    std::int64_t largestLimit;  // of the constant ones, and of burst=
+    std::int64_t largestDelay;  // ms
     ngx_flag_t variableLimit;   // one of them is a variable
 
-    std::int64_t ttlMs() const { return windowMs + slackMs; }
+    std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
 };
+
+enum class Excess : std::uint8_t { Reject, Drop };
 
 /// One sliding_log_limit directive.
 struct LimitSettings {
+    using Statuses = std::bitset<600>;
+
     LogSettings* log;
     ngx_http_complex_value_t* key;
     std::int64_t limit;  // when limitVariable is nullptr
     ngx_http_complex_value_t* limitVariable;
     ngx_http_complex_value_t* id;  // nullptr: the module's own
+    std::int64_t cost;             // when costVariable is nullptr
+    ngx_http_complex_value_t* costVariable;
+    bool countsAll;
+    Statuses refund;  // of the final answer that give the entries back
+    std::int64_t delayMs;
+    std::int64_t blockMs;
+    std::int64_t burst;  // algorithm=bucket; 0: as large as the limit
+    Excess excess;
 
     // settled for the whole log once the configuration is read
     bool capGiven;
@@ -107,11 +124,12 @@ struct LocationSettings {
 };
 
 struct MainSettings {
-    ngx_array_t stores;  // of RedisSettings*
-    ngx_array_t logs;    // of LogSettings*
-    ngx_array_t limits;  // of LimitSettings*, all of them
-    size_t zoneSize;     // bytes
-    Zone* zone;          // nullptr: no limit, no zone
+    ngx_array_t stores;         // of RedisSettings*
+    ngx_array_t logs;           // of LogSettings*
+    ngx_array_t limits;         // of LimitSettings*, all of them
+    size_t zoneSize;            // bytes
+    Zone* zone;                 // nullptr: no limit, no zone
+    std::int64_t largestDelay;  // ms, of all limits
 };
 
 }  // namespace sliding_log

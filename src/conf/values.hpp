@@ -10,6 +10,7 @@
 namespace sliding_log {
 
 inline constexpr std::int64_t kLongestTimeMs = 366LL * 24 * 3600 * 1000;  // 366 d
+inline constexpr std::string_view kExpectedDuration = "an nginx time up to 366d, as 500ms, 10s or 1m";
 inline constexpr std::string_view kExpectedTime = "an nginx time from 1ms to 366d, as 500ms, 10s or 1m";
 
 /// nginx's time (`500ms`, `10s`, `1m30s`; a bare number is seconds) in ms; nullopt when it is none or not in

@@ -1,12 +1,16 @@
 #include "request/context.hpp"
 
+#include "request/hold.hpp"
+
 namespace sliding_log {
 
 namespace {
 
 /// Runs when the request's pool goes. Its address also marks our entry among the pool's cleanups.
 void forgetRequest(void* data) {
-    static_cast<Context*>(data)->forget();
+    auto& context = *static_cast<Context*>(data);
+    context.forget();
+    stopHolding(context);
 }
 
 }  // namespace

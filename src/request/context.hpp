@@ -3,7 +3,8 @@
 // Ownership: a Context lives in r->pool, from the first limit that applies until the pool goes, after the log phase,
 // so that variables serve the access log. It is found through the module context and, after an internal redirect
 // has cleared that, through its pool cleanup. While it waits it is in a group of its store; the cleanup (client gone,
-// request terminated) takes it out, and the group's answer then finds nobody. It points at settings only.
+// request terminated) takes it out, and the group's answer then finds nobody. While it is held its timer runs; the
+// cleanup stops it and gives the slot back. It points at settings only.
 #pragma once
 
 #include <array>
@@ -19,7 +20,7 @@
 namespace sliding_log {
 
 enum class Source { Redis, Cache, Local, Error };
-enum class Status { None, Passed, Rejected, RejectedDryRun };
+enum class Status { None, Passed, Delayed, DelayedDryRun, Rejected, RejectedDryRun };
 
 /// One limit as this request met it.
 struct Decision {
@@ -29,9 +30,11 @@ struct Decision {
     std::int64_t limit;
     Source source;
     const Verdict* verdict;  // nullptr: the store could not tell
-    std::uint64_t loggedMs;  // by the store's clock, where it tells: for taking it back
+    std::uint64_t loggedMs;  // by the store's clock: for taking it back
+    bool logged;             // its log holds the request
 
     bool isDenied() const { return verdict != nullptr && !verdict->hasRoom(); }
+    std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
 };
 
 /// The limits that one location asks of one request, in the order they are asked: those of one place together.
@@ -41,16 +44,17 @@ struct Round {
     Decision* decisions;
     Question* questions;
     Verdict* verdicts;
-    bool denied;  // its logs hold nothing of the request
 
     std::span<Decision> all() const { return {decisions, count}; }
 };
 
 struct Context final : Waiter {
     enum class State {
-        Idle,     // nothing is out
-        Waiting,  // a store was asked; the request is suspended
-        Answered  // the answer is here; the phases run again soon
+        Idle,      // nothing is out
+        Waiting,   // a store was asked; the request is suspended
+        Answered,  // the answer is here; the phases run again soon
+        Held,      // every limit has admitted the request, for a later moment
+        Due        // which has come; the phases run again soon
     };
 
     /// The request's Context, also after an internal redirect; nullptr when no limit applied so far.
@@ -69,6 +73,7 @@ struct Context final : Waiter {
     Round* round;            // the latest; nullptr: none yet
     std::size_t stageBegin;  // of the round's limits: [stageBegin, stageEnd) were asked last, in one call
     std::size_t stageEnd;
+    bool refused;                 // a limit of the latest round has denied; only those that count it are asked still
     std::array<char, 24> unique;  // the request's own name in every log
     std::size_t uniqueLength;
 
@@ -79,6 +84,8 @@ struct Context final : Waiter {
     std::int64_t retryAfter;  // seconds; 0: not to be promised
     ngx_msec_t askedAt;
     ngx_msec_t waited;  // ms, for all stores together
+    ngx_msec_t dueAt;   // when the last slot that the round has reserved comes; where one has
+    ngx_event_t timer;  // while Held
 
     std::string_view uniqueId() const { return {unique.data(), uniqueLength}; }
 };

@@ -1,6 +1,7 @@
 #include "request/variables.hpp"
 
 #include "limit/number.hpp"
+#include "request/client.hpp"
 #include "request/context.hpp"
 
 namespace sliding_log {
@@ -29,6 +30,10 @@ std::string_view statusText(const Context& context) {
             return "";
         case Status::Passed:
             return "PASSED";
+        case Status::Delayed:
+            return "DELAYED";
+        case Status::DelayedDryRun:
+            return "DELAYED_DRY_RUN";
         case Status::Rejected:
             return "REJECTED";
         case Status::RejectedDryRun:
@@ -122,6 +127,12 @@ ngx_int_t addVariables(ngx_conf_t* cf) {
         variable->get_handler = getVariable;
         variable->data = static_cast<uintptr_t>(definition.variable);
     }
+    ngx_str_t name = ngx_string("sliding_log_client");
+    ngx_http_variable_t* variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_NOCACHEABLE);  // realip may change it
+    if (variable == nullptr) {
+        return NGX_ERROR;
+    }
+    variable->get_handler = getClient;
     return NGX_OK;
 }
 

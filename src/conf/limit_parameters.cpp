@@ -1,0 +1,312 @@
+#include "conf/limit_parameters.hpp"
+
+#include <algorithm>
+#include <bitset>
+#include <optional>
+#include <string>
+
+#include "conf/refuse.hpp"
+#include "conf/values.hpp"
+#include "limit/number.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+constexpr std::int64_t kUsualSample = 10;
+constexpr std::int64_t kLargestSample = 1'000'000;
+
+/// A text with variables; nullptr when nginx refused it, and has said why.
+ngx_http_complex_value_t* compile(ngx_conf_t* cf, ngx_str_t& text) {
+    auto* compiled = poolNew<ngx_http_complex_value_t>(cf->pool);
+    if (compiled == nullptr) {
+        return nullptr;
+    }
+    ngx_http_compile_complex_value_t job{};
+    job.cf = cf;
+    job.value = &text;
+    job.complex_value = compiled;
+    return ngx_http_compile_complex_value(&job) == NGX_OK ? compiled : nullptr;
+}
+
+bool hasVariables(const ngx_http_complex_value_t& value) {
+    return value.lengths != nullptr;
+}
+
+// ---- one function per parameter
+
+char* setKey(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    if (value.len == 0) {
+        return refuse(cf, kLimitDirective, "key", "", "a text, as key=$binary_remote_addr");
+    }
+    draft.limit.key = compile(cf, value);
+    return draft.limit.key == nullptr ? kConfError : kConfOk;
+}
+
+/// A whole number, or a text with variables that shall give one.
+char* setCount(ngx_conf_t* cf, std::string_view parameter, ngx_str_t& value, std::int64_t& count,
+               ngx_http_complex_value_t*& variable) {
+    ngx_http_complex_value_t* compiled = compile(cf, value);
+    if (compiled == nullptr) {
+        return kConfError;
+    }
+    if (hasVariables(*compiled)) {
+        variable = compiled;
+        return kConfOk;
+    }
+    const std::optional<std::int64_t> number = parseCount(view(value));
+    if (!number) {
+        return refuse(cf, kLimitDirective, parameter, view(value),
+                      "a whole number from 0 to 1000000000000, or a variable");
+    }
+    count = *number;
+    return kConfOk;
+}
+
+char* setLimitNumber(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    return setCount(cf, "limit", value, draft.limit.limit, draft.limit.limitVariable);
+}
+
+char* setCost(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    return setCount(cf, "cost", value, draft.limit.cost, draft.limit.costVariable);
+}
+
+char* setWindow(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    const std::optional<std::int64_t> window = parseTime(value, 1);
+    if (!window) {
+        return refuse(cf, kLimitDirective, "window", view(value), kExpectedTime);
+    }
+    draft.log.windowMs = *window;
+    return kConfOk;
+}
+
+char* setCap(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    const std::optional<std::int64_t> cap = view(value) == "off" ? 0 : parseCount(view(value));
+    if (!cap || (*cap == 0 && view(value) != "off")) {
+        return refuse(cf, kLimitDirective, "cap", view(value), "a whole number from 1 to 1000000000000, or off");
+    }
+    draft.limit.capGiven = true;
+    draft.limit.cap = *cap;
+    return kConfOk;
+}
+
+struct AlgorithmName {
+    std::string_view name;
+    Algorithm algorithm;
+};
+
+constexpr AlgorithmName kAlgorithms[] = {
+    {"log", Algorithm::Log},       {"compact", Algorithm::Compact}, {"counter", Algorithm::Counter},
+    {"bucket", Algorithm::Bucket}, {"sampled", Algorithm::Sampled},
+};
+
+char* setAlgorithm(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    const auto* known = std::ranges::find(kAlgorithms, view(value), &AlgorithmName::name);
+    if (known == std::end(kAlgorithms)) {
+        return refuse(cf, kLimitDirective, "algorithm", view(value), "log, compact, counter, bucket or sampled");
+    }
+    draft.log.algorithm = known->algorithm;
+    return kConfOk;
+}
+
+char* setId(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    if (value.len == 0) {
+        return refuse(cf, kLimitDirective, "id", "", "a text with a variable, as id=$request_id");
+    }
+    draft.limit.id = compile(cf, value);
+    if (draft.limit.id == nullptr) {
+        return kConfError;
+    }
+    if (!hasVariables(*draft.limit.id)) {
+        return refuse(cf, kLimitDirective, "id", view(value), "a text with a variable, as id=$request_id");
+    }
+    draft.log.id = value;
+    return kConfOk;
+}
+
+/// A whole number from 1 to `most`.
+char* setPositive(ngx_conf_t* cf, std::string_view parameter, ngx_str_t& value, std::int64_t most,
+                  std::int64_t& number) {
+    const std::optional<std::int64_t> given = parseCount(view(value));
+    if (!given || *given < 1 || *given > most) {
+        return refuse(cf, kLimitDirective, parameter, view(value),
+                      std::string("a whole number from 1 to ").append(DecimalText(most).view()));
+    }
+    number = *given;
+    return kConfOk;
+}
+
+char* setBurst(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    return setPositive(cf, "burst", value, kLargestCount, draft.limit.burst);
+}
+
+char* setSample(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    draft.sampleGiven = true;
+    return setPositive(cf, "sample", value, kLargestSample, draft.log.sample);
+}
+
+char* setDuration(ngx_conf_t* cf, std::string_view parameter, ngx_str_t& value, std::int64_t& ms) {
+    const std::optional<std::int64_t> given = parseTime(value, 0);
+    if (!given) {
+        return refuse(cf, kLimitDirective, parameter, view(value), kExpectedDuration);
+    }
+    ms = *given;
+    return kConfOk;
+}
+
+char* setSlack(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    draft.slackGiven = true;
+    return setDuration(cf, "slack", value, draft.log.slackMs);
+}
+
+char* setDelay(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    return setDuration(cf, "delay", value, draft.limit.delayMs);
+}
+
+char* setBlock(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    return setDuration(cf, "block", value, draft.limit.blockMs);
+}
+
+char* setCounted(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    draft.limit.countsAll = view(value) == "all";
+    return draft.limit.countsAll || view(value) == "allowed"
+               ? kConfOk
+               : refuse(cf, kLimitDirective, "count", view(value), "allowed or all");
+}
+
+char* setExcess(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    draft.limit.excess = view(value) == "drop" ? Excess::Drop : Excess::Reject;
+    return draft.limit.excess == Excess::Drop || view(value) == "reject"
+               ? kConfOk
+               : refuse(cf, kLimitDirective, "excess", view(value), "reject or drop");
+}
+
+/// `404`, or `2xx` for a hundred; false when it is neither.
+bool addStatuses(LimitSettings::Statuses& statuses, std::string_view word) {
+    if (word.size() != 3 || word[0] < '1' || word[0] > '5') {
+        return false;
+    }
+    const bool isClass = word.substr(1) == "xx";
+    const std::optional<std::int64_t> first = isClass ? (word[0] - '0') * 100 : parseCount(word);
+    for (std::int64_t status = first.value_or(0); first && status < *first + (isClass ? 100 : 1); status++) {
+        statuses.set(static_cast<std::size_t>(status));
+    }
+    return first.has_value();
+}
+
+char* setRefund(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    std::string_view rest = view(value);
+    for (bool isLast = false; !isLast;) {
+        const std::size_t comma = rest.find(',');
+        isLast = comma == std::string_view::npos;
+        if (!addStatuses(draft.limit.refund, rest.substr(0, comma))) {
+            return refuse(cf, kLimitDirective, "refund", view(value),
+                          "statuses from 100 to 599 or their classes, as refund=2xx,404");
+        }
+        rest.remove_prefix(isLast ? rest.size() : comma + 1);
+    }
+    return kConfOk;
+}
+
+char* setStore(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    if (value.len == 0) {
+        return refuse(cf, kLimitDirective, "store", "", "the name of a sliding_log_redis block, or local");
+    }
+    draft.limit.store = value;
+    return kConfOk;
+}
+
+struct Parameter {
+    std::string_view name;
+    char* (*set)(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value);
+    std::string_view required;  // what to say when it is missing; empty: it need not be there
+};
+
+constexpr Parameter kParameters[] = {
+    {"key", setKey, "key=TEXT, as key=$binary_remote_addr"},
+    {"limit", setLimitNumber, "limit=NUMBER, as limit=1000"},
+    {"window", setWindow, "window=TIME, as window=1m"},
+    {"cap", setCap, ""},
+    {"slack", setSlack, ""},
+    {"algorithm", setAlgorithm, ""},
+    {"id", setId, ""},
+    {"count", setCounted, ""},
+    {"cost", setCost, ""},
+    {"refund", setRefund, ""},
+    {"delay", setDelay, ""},
+    {"block", setBlock, ""},
+    {"burst", setBurst, ""},
+    {"sample", setSample, ""},
+    {"store", setStore, ""},
+    {"excess", setExcess, ""},
+};
+
+char* refuseWithout(ngx_conf_t* cf, std::string_view parameter, std::string_view text, std::string_view needed) {
+    return refuse(cf, kLimitDirective, parameter, text, std::string(needed) + " with it");
+}
+
+/// What parameters say of each other.
+char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
+    const Algorithm algorithm = draft.log.algorithm;
+    if (draft.limit.id != nullptr && algorithm != Algorithm::Log) {
+        return refuseWithout(cf, "id", view(draft.log.id), "algorithm=log");
+    }
+    if (draft.limit.burst > 0 && algorithm != Algorithm::Bucket) {
+        return refuseWithout(cf, "burst", DecimalText(draft.limit.burst).view(), "algorithm=bucket");
+    }
+    if (draft.sampleGiven && algorithm != Algorithm::Sampled) {
+        return refuseWithout(cf, "sample", DecimalText(draft.log.sample).view(), "algorithm=sampled");
+    }
+    if (algorithm == Algorithm::Sampled && !draft.sampleGiven) {
+        draft.log.sample = kUsualSample;
+    }
+    if (!draft.slackGiven) {
+        draft.log.slackMs = std::max<std::int64_t>(draft.log.windowMs / 10, 1);
+    }
+    return kConfOk;
+}
+
+}  // namespace
+
+std::string_view algorithmName(Algorithm algorithm) {
+    return std::ranges::find(kAlgorithms, algorithm, &AlgorithmName::algorithm)->name;
+}
+
+char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
+    auto* words = static_cast<ngx_str_t*>(cf->args->elts);
+    std::bitset<std::size(kParameters)> given;
+    draft.limit.cost = 1;
+    for (ngx_uint_t i = 2; i < cf->args->nelts; i++) {
+        const std::string_view word = view(words[i]);
+        const std::size_t equals = word.find('=');
+        const auto* parameter = std::ranges::find(kParameters, word.substr(0, equals), &Parameter::name);
+        if (equals == std::string_view::npos || parameter == std::end(kParameters)) {
+            std::string known;
+            for (const Parameter& each : kParameters) {
+                known.append(known.empty() ? "" : "=, ").append(each.name);
+            }
+            return refuse(cf, kLimitDirective, "parameter", word, "one of " + known + "=");
+        }
+        const auto index = static_cast<std::size_t>(parameter - kParameters);
+        if (given[index]) {
+            return refuseDuplicate(cf, kLimitDirective, parameter->name);
+        }
+        given[index] = true;
+        ngx_str_t value = toNgx(word.substr(equals + 1));
+        if (char* rv = parameter->set(cf, draft, value); rv != kConfOk) {
+            return rv;
+        }
+    }
+    for (const Parameter& parameter : kParameters) {
+        if (!parameter.required.empty() && !given[static_cast<std::size_t>(&parameter - kParameters)]) {
+            const ngx_str_t name = toNgx(parameter.name);
+            const ngx_str_t expected = toNgx(parameter.required);
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"sliding_log_limit\" has no \"%V\" parameter, expected %V",
+                               &name, &expected);
+            return kConfError;
+        }
+    }
+    return settleParameters(cf, draft);
+}
+
+}  // namespace sliding_log

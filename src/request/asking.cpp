@@ -1,0 +1,176 @@
+#include "request/asking.hpp"
+
+#include <algorithm>
+#include <span>
+
+#include "request/round.hpp"
+#include "worker.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// The store's answer: noted here, acted on when the phases run again. Called from Redis's callbacks, where no
+/// request may run.
+void noteAnswer(Waiter& waiter, StoreError error) {
+    auto& context = static_cast<Context&>(waiter);
+    context.error = error;
+    context.state = Context::State::Answered;
+    context.waited += ngx_current_msec - context.askedAt;
+    ngx_post_event(context.request->connection->write, &ngx_posted_events);
+}
+
+/// A slot that was reserved is not used before its time: both clocks cut milliseconds off, and this loop's is behind.
+void noteSlot(Context& context, const Verdict& verdict) {
+    if (verdict.delayMs == 0) {
+        return;
+    }
+    ngx_time_update();
+    const ngx_msec_t dueAt = ngx_current_msec + static_cast<ngx_msec_t>(verdict.delayMs) + 1;
+    const bool isLater = context.dueAt == 0 || static_cast<ngx_msec_int_t>(dueAt - context.dueAt) > 0;
+    context.dueAt = isLater ? dueAt : context.dueAt;
+}
+
+/// Takes the stage's verdicts over into its decisions.
+void takeVerdicts(Context& context, Source source) {
+    const Round& round = *context.round;
+    bool denied = false;
+    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
+        Decision& decision = round.decisions[i];
+        decision.source = source;
+        decision.verdict = &round.verdicts[i];
+        decision.loggedMs = context.loggedMs;
+        denied = denied || decision.isDenied();
+    }
+    context.refused = context.refused || denied;
+    for (std::size_t i = context.stageBegin; !denied && i < context.stageEnd; i++) {
+        round.decisions[i].logged = true;
+        noteSlot(context, round.verdicts[i]);
+    }
+}
+
+/// Asks this node's own logs for the stage. `nodes` share each limit.
+void askLocally(Context& context, ngx_uint_t nodes) {
+    const Round& round = *context.round;
+    const std::size_t count = context.stageEnd - context.stageBegin;
+    const std::span<Question> questions(round.questions + context.stageBegin, count);
+    const auto share = static_cast<std::int64_t>(nodes);
+    for (std::size_t i = 0; i < count; i++) {
+        Question& question = questions[i];
+        question.limit = (question.limit + share - 1) / share;
+        round.decisions[context.stageBegin + i].limit = question.limit;
+    }
+    if (gWorker->local().ask(questions, {round.verdicts + context.stageBegin, count}, context.loggedMs)) {
+        takeVerdicts(context, Source::Local);
+        return;
+    }
+    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
+        round.decisions[i].source = Source::Error;
+    }
+}
+
+/// What decides where a Redis cannot.
+void decideInstead(const LocationSettings& location, Context& context) {
+    if (location.onError == static_cast<ngx_uint_t>(OnError::Local)) {
+        askLocally(context, location.nodes);
+        return;
+    }
+    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
+        context.round->decisions[i].source = Source::Error;
+    }
+}
+
+/// True when a limit that no store could tell of denies the request, whatever the others say.
+bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
+    return location.onError != static_cast<ngx_uint_t>(OnError::Allow) &&
+           std::ranges::any_of(round.all(), [](const Decision& each) { return each.source == Source::Error; });
+}
+
+/// Sets [stageBegin, stageEnd) to the next limits that one call asks; false when there are none.
+bool nextStage(Context& context) {
+    const Round& round = *context.round;
+    context.stageBegin = context.stageEnd;
+    while (context.stageBegin < round.count && round.decisions[context.stageBegin].source == Source::Error) {
+        context.stageBegin++;
+    }
+    context.stageEnd = context.stageBegin;
+    while (context.stageEnd < round.count && round.decisions[context.stageEnd].source != Source::Error &&
+           placeOf(round, context.stageEnd) == placeOf(round, context.stageBegin)) {
+        context.stageEnd++;
+    }
+    return context.stageEnd > context.stageBegin;
+}
+
+std::span<Question> questionsOf(const Context& context) {
+    return {context.round->questions + context.stageBegin, context.stageEnd - context.stageBegin};
+}
+
+}  // namespace
+
+bool askAll(const LocationSettings& location, Context& context) {
+    const Round& round = *context.round;
+    while (nextStage(context)) {
+        const std::span<const Question> questions = questionsOf(context);
+        if ((context.refused || isDeniedUnknown(location, round)) &&
+            std::ranges::none_of(questions, &Question::countsAll)) {
+            continue;
+        }
+        const RedisSettings* redis = round.decisions[context.stageBegin].settings->log->redis;
+        if (redis == nullptr) {
+            askLocally(context, 1);
+            continue;
+        }
+        context.wake = noteAnswer;
+        context.verdicts = {round.verdicts + context.stageBegin, questions.size()};
+        switch (gWorker->store(*redis).ask(questions, context.uniqueId(), context.waited, context)) {
+            case RedisStore::Reception::Pending:
+                context.state = Context::State::Waiting;
+                context.askedAt = ngx_current_msec;
+                return false;
+            case RedisStore::Reception::KnownDenied:
+                takeVerdicts(context, Source::Cache);
+                break;
+            case RedisStore::Reception::Unavailable:
+                decideInstead(location, context);
+                break;
+        }
+    }
+    return true;
+}
+
+void takeAnswer(const LocationSettings& location, Context& context) {
+    context.state = Context::State::Idle;
+    if (context.error == StoreError::None) {
+        takeVerdicts(context, Source::Redis);
+    } else {
+        decideInstead(location, context);
+    }
+}
+
+void takeBack(Context& context, bool (*leaves)(const Decision& decision, ngx_uint_t status), ngx_uint_t status) {
+    for (Round* round = context.round; round != nullptr; round = round->previous) {
+        const auto isLeaving = [&](std::size_t i) {
+            return round->decisions[i].logged && leaves(round->decisions[i], status);
+        };
+        for (std::size_t begin = 0, end = 0; begin < round->count; begin = std::max(end, begin + 1)) {
+            const Decision& first = round->decisions[begin];
+            for (end = begin; end < round->count && isLeaving(end) && round->decisions[end].source == first.source &&
+                              placeOf(*round, end) == placeOf(*round, begin);
+                 end++) {
+                round->decisions[end].logged = false;
+                round->verdicts[end].remaining += round->questions[end].cost;
+            }
+            const std::span<const Question> questions(round->questions + begin, end - begin);
+            if (questions.empty()) {
+                continue;
+            }
+            if (first.source == Source::Local) {
+                gWorker->local().takeBack(questions, first.loggedMs);
+            } else {
+                gWorker->store(*first.settings->log->redis).takeBack(questions, context.uniqueId(), first.loggedMs);
+            }
+        }
+    }
+}
+
+}  // namespace sliding_log

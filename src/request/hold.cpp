@@ -1,0 +1,61 @@
+#include "request/hold.hpp"
+
+#include <exception>
+
+#include "request/asking.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+void onDue(ngx_event_t* timer) {
+    auto& context = *static_cast<Context*>(timer->data);
+    ngx_http_request_t* request = context.request;
+    context.state = Context::State::Due;
+    request->read_event_handler = ngx_http_block_reading;
+    request->write_event_handler = ngx_http_core_run_phases;
+    ngx_post_event(request->connection->write, &ngx_posted_events);
+}
+
+/// Something can be written; the request has nothing to say yet. See ngx_http_limit_req_delay.
+void onWrite(ngx_http_request_t* request) {
+    ngx_event_t* write = request->connection->write;
+    if (ngx_handle_write_event(write, 0) != NGX_OK) {
+        ngx_http_finalize_request(request, NGX_HTTP_INTERNAL_SERVER_ERROR);
+    }
+}
+
+}  // namespace
+
+ngx_int_t hold(Context& context) {
+    ngx_http_request_t* request = context.request;
+    ngx_event_t* read = request->connection->read;
+    if (read->ready) {  // a client that has left already is noticed
+        ngx_post_event(read, &ngx_posted_events);
+    } else if (ngx_handle_read_event(read, 0) != NGX_OK) {
+        return NGX_ERROR;
+    }
+    request->read_event_handler = ngx_http_test_reading;
+    request->write_event_handler = onWrite;
+    context.timer.handler = onDue;
+    context.timer.data = &context;
+    context.timer.log = request->connection->log;
+    context.state = Context::State::Held;
+    ngx_add_timer(&context.timer, context.dueAt - ngx_current_msec);
+    return NGX_AGAIN;
+}
+
+void stopHolding(Context& context) noexcept try {
+    if (context.state != Context::State::Held && context.state != Context::State::Due) {
+        return;
+    }
+    if (context.timer.timer_set) {
+        ngx_del_timer(&context.timer);
+    }
+    context.state = Context::State::Idle;
+    takeBack(context, [](const Decision&, ngx_uint_t) { return true; });
+} catch (const std::exception& e) {
+    ngx_log_error(NGX_LOG_ALERT, context.request->connection->log, 0, "sliding_log: %s", e.what());
+}
+
+}  // namespace sliding_log

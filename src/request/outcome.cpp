@@ -1,0 +1,79 @@
+#include "request/outcome.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// The limit that denies longest: after its Retry-After all the others have room too.
+bool deniesLonger(const Decision& left, const Decision& right) {
+    if (left.verdict->retryMs == Verdict::kNever || right.verdict->retryMs == Verdict::kNever) {
+        return right.verdict->retryMs != Verdict::kNever;
+    }
+    return left.verdict->retryMs > right.verdict->retryMs;
+}
+
+}  // namespace
+
+bool remainsLess(const Decision& left, const Decision& right) {
+    if (left.verdict == nullptr || right.verdict == nullptr) {
+        return left.verdict == nullptr && right.verdict != nullptr;
+    }
+    return left.verdict->remaining < right.verdict->remaining;
+}
+
+Outcome judge(const LocationSettings& location, const Round& round) {
+    const Decision* denier = nullptr;
+    const Decision* unknown = nullptr;
+    const Decision* holder = nullptr;
+    const Decision* least = round.decisions;  // a round has at least one
+    for (const Decision& decision : round.all()) {
+        if (decision.isDenied() && (denier == nullptr || deniesLonger(decision, *denier))) {
+            denier = &decision;
+        }
+        if (decision.source == Source::Error && (unknown == nullptr || decision.limit == 0)) {
+            unknown = &decision;
+        }
+        if (decision.delayMs() > (holder == nullptr ? 0 : holder->delayMs())) {
+            holder = &decision;
+        }
+        if (remainsLess(decision, *least)) {
+            least = &decision;
+        }
+    }
+    if (denier != nullptr) {
+        const std::int64_t retryMs = denier->verdict->retryMs;
+        const bool isDropped = denier->settings->excess == Excess::Drop;
+        return {denier, isDropped ? NGX_HTTP_CLOSE : location.status,
+                retryMs == Verdict::kNever ? 0 : retryAfterSeconds(retryMs)};
+    }
+    if (unknown != nullptr && unknown->limit == 0) {
+        return {unknown, location.status, 0};
+    }
+    if (unknown != nullptr && location.onError != static_cast<ngx_uint_t>(OnError::Allow)) {
+        return {unknown, NGX_HTTP_SERVICE_UNAVAILABLE, 1};
+    }
+    return {holder == nullptr ? least : holder, 0, 0};
+}
+
+void logOutcome(ngx_http_request_t* request, const LocationSettings& location, const Outcome& outcome) {
+    const Decision& decision = *outcome.decider;
+    const LogSettings& log = *decision.settings->log;
+    ngx_log_t* out = request->connection->log;
+    const char* dryRun = location.dryRun != 0 ? ", dry run" : "";
+    if (outcome.status == 0) {
+        const ngx_uint_t level = location.logLevel == NGX_LOG_INFO ? NGX_LOG_INFO : location.logLevel + 1;
+        ngx_log_error(level, out, 0, "delaying request%s, by limit \"%V\": %L in %Lms, next in %Lms", dryRun, &log.name,
+                      decision.limit, log.windowMs, decision.delayMs());
+    } else if (decision.source == Source::Error) {
+        ngx_log_error(location.logLevel, out, 0, "limiting requests%s, by limit \"%V\": its store cannot tell", dryRun,
+                      &log.name);
+    } else if (decision.verdict->retryMs == Verdict::kNever) {
+        ngx_log_error(location.logLevel, out, 0, "limiting requests%s, by limit \"%V\": %L in %Lms", dryRun, &log.name,
+                      decision.limit, log.windowMs);
+    } else {
+        ngx_log_error(location.logLevel, out, 0, "limiting requests%s, by limit \"%V\": %L in %Lms, next in %Lms",
+                      dryRun, &log.name, decision.limit, log.windowMs, decision.verdict->retryMs);
+    }
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,199 @@
+#include "request/round.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "limit/key.hpp"
+#include "limit/number.hpp"
+#include "redis/slots.hpp"
+#include "worker.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+enum class Applies { Yes, No, Invalid, NoMemory };
+
+/// A whole number that a variable of the directive gives. No: it is empty.
+Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, std::string_view parameter,
+                      ngx_http_complex_value_t& variable, std::int64_t& count) {
+    ngx_str_t text;
+    if (ngx_http_complex_value(request, &variable, &text) != NGX_OK) {
+        return Applies::NoMemory;
+    }
+    if (text.len == 0) {
+        return Applies::No;
+    }
+    const std::optional<std::int64_t> number = parseCount(view(text));
+    if (!number) {
+        const ngx_str_t name = toNgx(parameter);
+        ngx_log_error(NGX_LOG_ERR, request->connection->log, 0,
+                      "limit \"%V\": invalid \"%V\" value \"%V\", expected a whole number from 0 to %L", &log.name,
+                      &name, &text, kLargestCount);
+        return Applies::Invalid;
+    }
+    count = *number;
+    return Applies::Yes;
+}
+
+/// The numbers that may be variables, and what follows from the settings alone.
+Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settings, Question& question) {
+    const LogSettings& log = *settings.log;
+    question.limit = settings.limit;
+    question.cost = settings.cost;
+    if (settings.limitVariable != nullptr) {
+        const Applies applies = evaluateCount(request, log, "limit", *settings.limitVariable, question.limit);
+        if (applies != Applies::Yes) {
+            return applies;
+        }
+        // a log never holds more than its cap, so a larger limit would never deny
+        question.limit = log.cap > 0 ? std::min(question.limit, log.cap) : question.limit;
+    }
+    if (settings.costVariable != nullptr) {
+        const Applies applies = evaluateCount(request, log, "cost", *settings.costVariable, question.cost);
+        if (applies == Applies::Invalid || applies == Applies::NoMemory) {
+            return applies;
+        }
+    }
+    question.algorithm = log.algorithm;
+    question.keepsDenials = !log.losesEntries;
+    question.windowMs = log.windowMs;
+    question.cap = log.longest;
+    question.ttlMs = log.ttlMs();
+    question.countsAll = settings.countsAll;
+    question.delayMs = settings.delayMs;
+    question.aheadMs = log.aheadMs;
+    question.blockMs = settings.blockMs;
+    question.sample = log.sample;
+    if (log.algorithm == Algorithm::Bucket) {
+        question.burst = settings.burst > 0 ? settings.burst : question.limit;
+    }
+    return Applies::Yes;
+}
+
+/// The name of the request's entry, where the directive gives one; false without memory.
+bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable, Question& question) {
+    ngx_str_t id;
+    if (ngx_http_complex_value(request, &variable, &id) != NGX_OK) {
+        return false;
+    }
+    question.named = true;
+    question.id = view(id);
+    if (id.len > kLongestPlainValue) {  // a client must not fill Redis with long names here either
+        auto* hashed = static_cast<char*>(ngx_pnalloc(request->pool, kHashedLength));
+        if (hashed == nullptr) {
+            return false;
+        }
+        writeHashed(hashed, view(id));
+        question.id = {hashed, kHashedLength};
+    }
+    return true;
+}
+
+/// Evaluates the directive's variables for this request. Invalid: a number is none; that is logged.
+Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Decision& decision, Question& question) {
+    ngx_str_t value;
+    if (ngx_http_complex_value(request, settings.key, &value) != NGX_OK) {
+        return Applies::NoMemory;
+    }
+    if (value.len == 0) {
+        return Applies::No;
+    }
+    const Applies applies = evaluateNumbers(request, settings, question);
+    if (applies != Applies::Yes) {
+        return applies;
+    }
+    const LogSettings& log = *settings.log;
+    decision = {&settings, question.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false};
+
+    const std::string_view prefix = log.redis == nullptr ? std::string_view() : view(log.redis->prefix);
+    const std::string_view name = view(log.name);
+    auto* key = static_cast<char*>(ngx_pnalloc(request->pool, logKeyCapacity(prefix, name)));
+    if (key == nullptr) {
+        return Applies::NoMemory;
+    }
+    question.key = {key, writeLogKey(key, prefix, name, view(value))};
+    if (log.redis != nullptr && log.redis->mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
+        question.slot = slotOf(question.key);
+    }
+    return settings.id == nullptr || evaluateId(request, *settings.id, question) ? Applies::Yes : Applies::NoMemory;
+}
+
+/// Moves the limits of one place next to each other; their order stays otherwise.
+void groupByPlace(Round& round) {
+    for (std::size_t i = 1; i < round.count; i++) {
+        for (std::size_t to = i; to > 0 && placeOf(round, to - 1) > placeOf(round, to); to--) {
+            std::swap(round.decisions[to - 1], round.decisions[to]);
+            std::swap(round.questions[to - 1], round.questions[to]);
+        }
+    }
+}
+
+}  // namespace
+
+std::size_t placeOf(const Round& round, std::size_t limit) {
+    const RedisSettings* redis = round.decisions[limit].settings->log->redis;
+    if (redis == nullptr) {
+        return 0;
+    }
+    const Question& question = round.questions[limit];
+    return ((redis->index + 1) * kSlots + question.slot) << 8 | static_cast<std::size_t>(question.algorithm);
+}
+
+ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, Context*& context) {
+    const std::size_t most = location.limits->nelts;
+    const auto* const* limits = static_cast<const LimitSettings* const*>(location.limits->elts);
+    Round round{};
+    for (std::size_t i = 0; i < most; i++) {
+        if (context != nullptr && context->hasAsked(*limits[i]->log)) {
+            continue;
+        }
+        if (round.decisions == nullptr) {
+            round.decisions = poolNew<Decision>(request->pool, most);
+            round.questions = poolNew<Question>(request->pool, most);
+            round.verdicts = poolNew<Verdict>(request->pool, most);
+            if (round.decisions == nullptr || round.questions == nullptr || round.verdicts == nullptr) {
+                return NGX_ERROR;
+            }
+        }
+        switch (evaluate(request, *limits[i], round.decisions[round.count], round.questions[round.count])) {
+            case Applies::NoMemory:
+                return NGX_ERROR;
+            case Applies::No:
+                round.questions[round.count] = {};
+                break;
+            case Applies::Invalid:
+                round.decisions[round.count] = {limits[i], Decision::kUnknownLimit, Source::Error, nullptr, 0, false};
+                round.count++;
+                break;
+            case Applies::Yes:
+                round.count++;
+                break;
+        }
+    }
+    if (round.count == 0) {
+        return NGX_DECLINED;
+    }
+    groupByPlace(round);
+    if (context == nullptr) {
+        context = Context::create(request);
+        if (context == nullptr) {
+            return NGX_ERROR;
+        }
+        const std::string_view unique = gWorker->uniqueIds().next();
+        context->uniqueLength = unique.copy(context->unique.data(), context->unique.size());
+    }
+    auto* kept = poolNew<Round>(request->pool);
+    if (kept == nullptr) {
+        return NGX_ERROR;
+    }
+    *kept = round;
+    kept->previous = context->round;
+    context->round = kept;
+    context->stageBegin = context->stageEnd = 0;
+    context->refused = false;
+    context->fields = location.fields;
+    return NGX_OK;
+}
+
+}  // namespace sliding_log
