@@ -101,6 +101,10 @@ bool nextStage(Context& context) {
     return context.stageEnd > context.stageBegin;
 }
 
+bool isRefundedWhenLeft(const Decision& decision) {
+    return decision.settings->refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
+}
+
 std::span<Question> questionsOf(const Context& context) {
     return {context.round->questions + context.stageBegin, context.stageEnd - context.stageBegin};
 }
@@ -145,6 +149,27 @@ void takeAnswer(const LocationSettings& location, Context& context) {
     } else {
         decideInstead(location, context);
     }
+}
+
+void abandon(Context& context) {
+    const Round& round = *context.round;
+    if (context.state == Context::State::Waiting) {
+        const std::span<const Decision> asked(round.decisions + context.stageBegin,
+                                              context.stageEnd - context.stageBegin);
+        const bool refunds = std::ranges::any_of(asked, isRefundedWhenLeft);
+        if (refunds || std::ranges::any_of(asked, [](const Decision& each) { return each.settings->delayMs > 0; })) {
+            gWorker->store(*asked.front().settings->log->redis).abandon(context, refunds);
+        } else {
+            context.forget();
+        }
+    } else if (context.error == StoreError::None) {
+        takeVerdicts(context, Source::Redis);
+    }
+    const bool isHeld =
+        std::ranges::any_of(round.all(), [](const Decision& each) { return each.logged && each.delayMs() > 0; });
+    takeBack(
+        context, isHeld ? [](const Decision&, ngx_uint_t) { return true; }
+                        : [](const Decision& each, ngx_uint_t) { return isRefundedWhenLeft(each); });
 }
 
 void takeBack(Context& context, bool (*leaves)(const Decision& decision, ngx_uint_t status), ngx_uint_t status) {

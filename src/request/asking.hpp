@@ -10,6 +10,10 @@ namespace sliding_log {
 /// with a log that counts denied requests, too, are still asked.
 bool askAll(const LocationSettings& location, Context& context);
 
+/// The request goes while a store is asked, or before its answer was read: what that has logged is given back where a
+/// refund of 499 or a reserved slot wants it.
+void abandon(Context& context);
+
 /// Takes the answer that was waited for over into the decisions.
 void takeAnswer(const LocationSettings& location, Context& context);
 

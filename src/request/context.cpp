@@ -8,9 +8,7 @@ namespace {
 
 /// Runs when the request's pool goes. Its address also marks our entry among the pool's cleanups.
 void forgetRequest(void* data) {
-    auto& context = *static_cast<Context*>(data);
-    context.forget();
-    stopHolding(context);
+    leave(*static_cast<Context*>(data));
 }
 
 }  // namespace

@@ -45,16 +45,25 @@ ngx_int_t hold(Context& context) {
     return NGX_AGAIN;
 }
 
-void stopHolding(Context& context) noexcept try {
-    if (context.state != Context::State::Held && context.state != Context::State::Due) {
-        return;
-    }
-    if (context.timer.timer_set) {
-        ngx_del_timer(&context.timer);
+void leave(Context& context) noexcept try {
+    switch (context.state) {
+        case Context::State::Waiting:
+        case Context::State::Answered:
+            abandon(context);
+            break;
+        case Context::State::Held:
+        case Context::State::Due:
+            if (context.timer.timer_set) {
+                ngx_del_timer(&context.timer);
+            }
+            takeBack(context, [](const Decision&, ngx_uint_t) { return true; });
+            break;
+        case Context::State::Idle:
+            break;
     }
     context.state = Context::State::Idle;
-    takeBack(context, [](const Decision&, ngx_uint_t) { return true; });
 } catch (const std::exception& e) {
+    context.forget();
     ngx_log_error(NGX_LOG_ALERT, context.request->connection->log, 0, "sliding_log: %s", e.what());
 }
 

@@ -8,7 +8,7 @@ namespace sliding_log {
 /// Suspends the request until context.dueAt; the phases run again then. NGX_AGAIN, or NGX_ERROR.
 ngx_int_t hold(Context& context);
 
-/// The request goes: where it is held its timer stops, and its slots are given back.
-void stopHolding(Context& context) noexcept;
+/// The request goes, whatever it was doing: no answer and no timer finds it, and slots that it held are given back.
+void leave(Context& context) noexcept;
 
 }  // namespace sliding_log

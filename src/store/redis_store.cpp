@@ -98,13 +98,43 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     waiter.questions = questions;
     waiter.unique = unique;
     waiter.deadline = ngx_current_msec + settings_.timeout - waitedMs;
-    deadlines_.insertSorted(waiter, [](const Waiter& left, const Waiter& right) {
-        return static_cast<ngx_msec_int_t>(left.deadline - right.deadline) < 0;
-    });
+    watch(waiter);
     if (!deadline_.isSet() || (waitedMs > 0 && &deadlines_.front() == &waiter)) {
         deadline_.set(waiter.deadline - ngx_current_msec);
     }
     return Reception::Pending;
+}
+
+/// The waiter is woken at its deadline at the latest.
+void RedisStore::watch(Waiter& waiter) {
+    deadlines_.insertSorted(waiter, [](const Waiter& left, const Waiter& right) {
+        return static_cast<ngx_msec_int_t>(left.deadline - right.deadline) < 0;
+    });
+}
+
+void RedisStore::abandon(Waiter& waiter, bool evenAdmitted) {
+    if (waiter.group == nullptr || !waiter.group->sent) {
+        waiter.forget();
+        return;
+    }
+    Orphan& orphan = orphans_.take();
+    orphan.store = this;
+    orphan.evenAdmitted = evenAdmitted;
+    orphan.wake = [](Waiter& self, StoreError error) {
+        auto& orphan = static_cast<Orphan&>(self);
+        orphan.store->buryOrphan(orphan, error);
+    };
+    orphan.replace(waiter);
+    watch(orphan);
+}
+
+void RedisStore::buryOrphan(Orphan& orphan, StoreError error) {
+    const bool isAdmitted = error == StoreError::None && std::ranges::all_of(orphan.verdicts, &Verdict::hasRoom);
+    const bool isHeld = std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
+    if (isAdmitted && (isHeld || orphan.evenAdmitted)) {
+        takeBack(orphan.questions, orphan.unique, orphan.loggedMs);
+    }
+    orphans_.giveBack(orphan);
 }
 
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs) {

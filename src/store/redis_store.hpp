@@ -15,6 +15,7 @@
 #include "store/denials.hpp"
 #include "store/group.hpp"
 #include "store/node.hpp"
+#include "store/orphan.hpp"
 #include "store/recycler.hpp"
 #include "store/store_log.hpp"
 #include "store/topology.hpp"
@@ -42,6 +43,10 @@ class RedisStore final : ClusterOwner {
     /// the return. `unique` is a name no other request has; `waitedMs`: what the request has spent of its `timeout` on
     /// other stores. Questions, name and waiter live until the waiter is woken or forgets.
     Reception ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs, Waiter& waiter);
+
+    /// As the waiter's forget(); but when the answer comes, what it logged is taken back: a slot that it reserved, and
+    /// with `evenAdmitted` any entry.
+    void abandon(Waiter& waiter, bool evenAdmitted);
 
     /// Takes back what an ask() with this unique name logged, at the time its waiter was told. Nobody waits for it.
     void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
@@ -79,6 +84,8 @@ class RedisStore final : ClusterOwner {
     void settle(Group& group, StoreError error);
     void retire(Group& group);
     void expire();
+    void watch(Waiter& waiter);
+    void buryOrphan(Orphan& orphan, StoreError error);
     void closeWhenUnused();
 
     const RedisSettings& settings_;
@@ -88,6 +95,7 @@ class RedisStore final : ClusterOwner {
 
     Recycler<Call> calls_;
     Recycler<Group> groupObjects_;
+    Recycler<Orphan> orphans_;
     Groups groups_;                         // under way
     List<Group, Opened> unplaced_;          // until it is known which node serves them
     List<Call, Queued> queued_;             // to be sent again in a moment
