@@ -1,0 +1,214 @@
+# delay=: a request over the limit reserves the first free slot and is held until it comes; first come, first served,
+# over nodes and workers; never more than the limit in a window; bounded; a slot is given back when its client leaves.
+
+use strict;
+use warnings;
+use List::Util qw(max);
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get field connect_to many parse read_all);
+use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+
+my @algorithms = qw(log compact counter bucket sampled);
+my @places     = map { my $algorithm = $_; map { "$algorithm/$_" } qw(default local) } @algorithms;
+
+# A location for each algorithm and store: what() makes its limit.
+sub locations {
+    my ($prefix, $what) = @_;
+    return join "\n", map {
+        my ($algorithm, $store) = split m{/};
+        my $more = $algorithm eq 'sampled' ? 'sample=1' : '';
+        "location /$prefix/$_ { sliding_log_limit ${prefix}_${algorithm}_$store key=\$arg_k $what algorithm=$algorithm store=$store $more;
+            empty_gif; add_header X-Status \$sliding_log_status; }"
+    } @places;
+}
+
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    log_format status '$request_uri $status $sliding_log_status';
+    access_log %%DIR%%/access.log status;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        listen 127.0.0.1:%%PORT2%% http2;
+        %%LOCATIONS%%
+        location /turn {
+            sliding_log_limit turn key=$arg_k limit=1 window=300ms delay=30s;
+            empty_gif;
+        }
+        location /reload { sliding_log_limit reload key=$arg_k limit=1 window=1500ms delay=10s; empty_gif; }
+        location /dry {
+            sliding_log_limit dry key=$arg_k limit=1 window=1m delay=1m;
+            sliding_log_dry_run on;
+            empty_gif;
+            add_header X-Status $sliding_log_status;
+        }
+        location /both {
+            sliding_log_limit waits key=$arg_k limit=1 window=1s delay=10s;
+            sliding_log_limit plain key=$arg_k limit=3 window=1h;
+            empty_gif;
+        }
+        location /apart {
+            sliding_log_limit near key=$arg_k limit=1 window=1s delay=10s store=local;
+            sliding_log_limit far key=$arg_k limit=3 window=1h;
+            empty_gif;
+        }
+        location /free { empty_gif; }
+    }
+}
+END
+my %values = (
+    REDIS     => $redis->address,
+    LOCATIONS => locations(flood => 'limit=5 window=2s delay=4s') . locations(gone => 'limit=1 window=1m delay=1m'),
+);
+my $nginx = $bed->nginx($conf, %values);
+my $other = $bed->nginx($conf, %values);
+my $port  = $nginx->port;
+
+sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }
+
+sub scores {
+    my ($key) = @_;
+    my @words = split /\n/, $redis->cli('ZRANGE', "rl:sliding:$key", 0, -1, 'WITHSCORES');
+    return @words[grep { $_ % 2 } 0 .. $#words];
+}
+
+# A request that is left waiting, on a connection of its own.
+sub ask {
+    my ($to, $path) = @_;
+    my $client = connect_to($to);
+    $client->syswrite("GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    return $client;
+}
+sub answer { return parse(read_all($_[0], 20))->{status} }
+
+# A flood over two nodes: what fits now goes now, what fits into the delay is held, the rest is denied.
+my %seen;
+my @flood   = map { my $n = $_; map { ["/flood/$_?k=a", $_] } @places } 1 .. 30;
+my @ports   = ($port, $other->port);
+my @answers = many([map { [$ports[$_ % 2], $flood[$_][0]] } 0 .. $#flood]);
+push @{ $seen{ $flood[$_][1] } }, $answers[$_] for 0 .. $#flood;
+for my $place (@places) {
+    my @passed = grep { $_->{status} == 200 } @{ $seen{$place} };
+    my @held   = grep { (field($_, 'X-Status') // '') eq 'DELAYED' } @passed;
+    my @denied = grep { $_->{status} == 429 } @{ $seen{$place} };
+    is(@passed + @denied, 30, "$place: 30 at once are answered");
+    my $nodes = $place =~ /local/ ? 2 : 1;    # which have a log each
+    if ($place =~ /counter/) {
+        cmp_ok(scalar @passed, '>=', 5 * $nodes,  '  what fits passes');
+        cmp_ok(scalar @passed, '<=', 20 * $nodes, '  and no more than the windows that the delay reaches into hold');
+    }
+    else {
+        my $spread = $place =~ /bucket/ ? 2 * $nodes : 0;    # it refills while they arrive
+        cmp_ok(abs(@passed - 15 * $nodes), '<=', $spread, '  three windows of 5 pass') or diag(scalar @passed);
+    }
+    cmp_ok(@passed - @held, '<=', 5 * $nodes + 1, '  five of them at once');
+    cmp_ok(max(map { $_->{time} } @held), '>', 2, '  the others when their slot comes');
+    is(scalar(grep { (field($_, 'Retry-After') // 0) < 1 } @denied), 0, '  a denied one is told when');
+}
+my @scores = scores('flood_log_default:{a}');
+is(scalar(grep { $scores[$_] - $scores[ $_ - 5 ] < 2000 } 5 .. $#scores), 0, 'no window of the log holds more than the limit');
+cmp_ok(scalar @scores, '>', 5, '  which has looked ahead');
+
+# a client that leaves gives its slot back
+for my $place (@places) {
+    my $path = "/gone/$place?k=a";
+    is(get($port, $path)->{status}, 200, "$place: the first passes");
+    for my $round (1 .. 2) {
+        my $held = ask($port, $path);
+        ok(wait_until('the slot to be taken', 5, sub { get($port, $path)->{status} == 429 }), '  the second is held, the third denied');
+        close $held;
+        ok(wait_until('the slot to be free', 5, sub {
+            my $next = ask($port, $path);
+            my $free = !IO::Select->new($next)->can_read(0.3);
+            close $next;
+            $free;
+        }), '  its client leaves: the slot is the next one\'s');
+    }
+}
+
+# a stream that is reset, a connection that closes
+my $socket = open_http2($nginx->port('PORT2'));
+get($port, '/gone/log/default?k=h2');
+ask_stream($socket, 1, '/gone/log/default?k=h2');
+ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream is held');
+reset_stream($socket, 1);
+ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), '  it is reset: its slot is given back');
+ask_stream($socket, 3, '/gone/log/default?k=h2');
+ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), '  another is held');
+ask_stream($socket, 5, '/free');
+is(answers($socket, [5], 5)->{5}{status}, 200, '  while others go on');
+close $socket;
+ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), '  its connection closes: given back');
+
+# a stream that is reset while Redis is asked
+get($port, '/gone/log/default?k=early');
+$socket = open_http2($nginx->port('PORT2'));
+$redis->pause;
+ask_stream($socket, 1, '/gone/log/default?k=early');
+ask_stream($socket, 3, '/free');
+answers($socket, [3], 5);
+reset_stream($socket, 1);
+ask_stream($socket, 5, '/free');
+answers($socket, [5], 5);
+$redis->resume;
+ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{early}') == 1 && $redis->calls('zrem') > 0 }),
+    '  one that is reset while Redis is asked keeps no slot');
+close $socket;
+
+# first come, first served, over two nodes
+my @order;
+my %open;
+for my $n (1 .. 8) {
+    my $client = ask($ports[$n % 2], '/turn?k=a');
+    wait_until('its place in the queue', 5, sub { zcard('turn:{a}') == $n }) or last;
+    $open{$client} = [$client, $n];
+}
+my $select = IO::Select->new(map { $_->[0] } values %open);
+while ($select->count) {
+    for my $client ($select->can_read(20)) {
+        push @order, $open{$client}[1];
+        $select->remove($client);
+    }
+}
+is(join(' ', @order), '1 2 3 4 5 6 7 8', 'first come, first served, over two nodes');
+@scores = scores('turn:{a}');
+is(scalar(grep { $scores[$_] - $scores[ $_ - 1 ] < 300 } 1 .. $#scores), 0, '  one in each window');
+
+# a reload does not lose who is held
+is(get($port, '/reload?k=a')->{status}, 200, 'reload: one passes');
+my @held = map { ask($port, '/reload?k=a') } 1 .. 2;
+wait_until('their slots', 5, sub { zcard('reload:{a}') == 3 });
+$nginx->reload;
+is(answer($_), 200, '  one that is held over it is served') for @held;
+
+# dry run
+get($port, '/dry?k=a');
+my $dry = get($port, '/dry?k=a');
+is($dry->{status} . ' ' . field($dry, 'X-Status'), '200 DELAYED_DRY_RUN', 'dry run: nobody is held');
+cmp_ok($dry->{time}, '<', 30, '  at once');
+is(get($port, '/dry?k=a')->{status}, 200, '  nor denied');
+
+# with a plain limit beside it
+for my $path (qw(/both /apart)) {
+    @answers = many([map { [$port, "$path?k=a"] } 1 .. 6]);
+    is(scalar(grep { $_->{status} == 200 } @answers), 3, "$path: the plain limit admits three, one after the other");
+    cmp_ok(max(map { $_->{time} } grep { $_->{status} == 200 } @answers), '>', 1.9, '  each in its slot');
+    is(get($port, "$path?k=a")->{status}, 429, '  and denies at once');
+}
+is(scalar(scores('waits:{a}')), 3, 'what the plain limit denied holds no slot');
+ok(wait_until('the log', 5, sub { zcard('far:{a}') == 3 }), '  in no store');
+
+my $log = Testbed::Process::slurp($nginx->dir . '/access.log');
+like($log, qr{^/gone/log/default\?k=a 499 DELAYED$}m, 'a client that left is told so in the access log');
+cmp_ok($nginx->logged(qr/\[warn\].*delaying request, by limit "turn": 1 in 300ms, next in \d+ms/), '>', 0, 'delays are logged, one level lower than denials');
+
+$bed->done;
