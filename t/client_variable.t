@@ -1,0 +1,46 @@
+# $sliding_log_client: the client's address, an IPv6 one cut to its /64.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Http qw(get);
+
+my $bed   = Testbed->new;
+my $nginx = $bed->nginx(<<'END');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        set_real_ip_from 127.0.0.1;
+        real_ip_header X-Real-IP;
+        location / { return 200 $sliding_log_client; }
+        location /limited { sliding_log_limit client key=$sliding_log_client limit=1 window=1h; empty_gif; }
+    }
+}
+END
+my $port = $nginx->port;
+
+sub client { return get($port, '/', headers => { 'X-Real-IP' => $_[0] })->{body} }
+sub limited { return get($port, '/limited', headers => { 'X-Real-IP' => $_[0] })->{status} }
+
+is(get($port, '/')->{body},                     '127.0.0.1',            'the peer');
+is(client('192.0.2.77'),                        '192.0.2.77',           'IPv4, through realip');
+is(client('2001:db8:1:2:3:4:5:6'),              '2001:db8:1:2::',       'IPv6: its /64');
+is(client('2001:db8:1:2::'),                    '2001:db8:1:2::',       'its first address');
+is(client('2001:db8:1:2:ffff:ffff:ffff:ffff'),  '2001:db8:1:2::',       'its last one');
+is(client('2001:db8:1:3::1'),                   '2001:db8:1:3::',       'the next /64');
+is(client('::1'),                               '::',                   'short ones');
+is(client('::ffff:192.0.2.77'),                 '192.0.2.77',           'IPv4 inside IPv6');
+
+is(limited('2001:db8:1:2::1'), 200, 'as a key: the first of a /64 passes');
+is(limited('2001:db8:1:2::2'), 429, '  its neighbour is denied');
+is(limited('2001:db8:1:3::1'), 200, '  another customer is not');
+is(limited('192.0.2.1'),       200, '  IPv4 addresses count each for itself');
+is(limited('192.0.2.2'),       200, '  all of them');
+is(limited('::ffff:192.0.2.1'), 429, '  in either notation');
+
+$bed->done;

@@ -1,0 +1,148 @@
+# Every parameter in every algorithm and store: cost, count, block, excess, burst, sample; refund.t and delay.t have the
+# others.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get field fields many);
+use Time::HiRes qw(sleep time);
+
+my $bed        = Testbed->new;
+my $redis      = $bed->redis;
+my @algorithms = qw(log compact counter bucket sampled);
+my @places     = map { my $algorithm = $_; map { "$algorithm/$_" } qw(default local) } @algorithms;
+
+# A location for each algorithm and store; $what makes its limit.
+sub locations {
+    my ($prefix, $what) = @_;
+    return join "\n", map {
+        my ($algorithm, $store) = split m{/};
+        my $more = $algorithm eq 'sampled' ? 'sample=1' : '';
+        "location /$prefix/$_ { sliding_log_limit ${prefix}_${algorithm}_$store key=\$arg_k $what algorithm=$algorithm store=$store $more;
+            empty_gif; }\n"
+    } @places;
+}
+
+my $nginx = $bed->nginx(<<'END',
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    log_format status '$request_uri $status $sliding_log_status';
+    access_log %%DIR%%/access.log status;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        %%LOCATIONS%%
+        location /burst/default { sliding_log_limit burst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket; empty_gif; }
+        location /burst/local { sliding_log_limit lburst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket store=local; empty_gif; }
+        location /sample/default { sliding_log_limit sample key=$arg_k limit=100 window=1h algorithm=sampled; empty_gif; }
+        location /sample/local { sliding_log_limit lsample key=$arg_k limit=100 window=1h algorithm=sampled store=local; empty_gif; }
+        location /together {
+            sliding_log_limit attempts key=$arg_k limit=5 window=1h count=all;
+            sliding_log_limit strict key=$arg_k limit=1 window=1h store=local;
+            sliding_log_limit after key=$arg_k limit=9 window=1h algorithm=compact count=all;
+            empty_gif;
+        }
+    }
+}
+END
+    REDIS     => $redis->address,
+    LOCATIONS => locations(cost  => 'limit=10 window=366d cost=$arg_c')
+        . locations(all   => 'limit=2 window=2s cap=4 count=all')
+        . locations(plain => 'limit=2 window=2s')
+        . locations(block => 'limit=1 window=300ms block=4s')
+        . locations(drop  => 'limit=1 window=366d excess=drop'));
+my $port = $nginx->port;
+
+sub status { return get($port, $_[0])->{status} }
+
+# The paths' statuses, asked at once.
+sub statuses { return join ' ', map { $_->{status} } many([map { [$port, $_] } @_]) }
+
+for my $place (@places) {
+    my $path = "/cost/$place?k=a&c=";
+    is(join(' ', map { status($path . $_) } 4, 4, 3, 2, 0, 1), '200 200 429 200 200 429', "$place: a cost is taken whole or not at all");
+    is(field(get($port, "$path" . 0), 'RateLimit') =~ /;r=0;/ ? 1 : 0, 1, '  cost 0 looks, and takes nothing');
+    my $large = get($port, "/cost/$place?k=b&c=11");
+    is($large->{status}, 429, '  a cost above the limit is denied');
+    is(scalar(fields($large, 'Retry-After')), 0, '  for ever');
+    is(status("/cost/$place?k=b&c=10"), 200, '  and takes nothing');
+    like(field(get($port, "/cost/$place?k=c&c="), 'RateLimit'), qr/;r=9;/, '  an empty one is 1');
+    is(status("/cost/$place?k=d&c=two"), 503, '  one that is no number is a store error');
+    my %seen;
+    $seen{ $_->{status} }++ for many([map { [$port, "/cost/$place?k=e&c=3"] } 1 .. 40]);
+    is_deeply(\%seen, { 200 => 3, 429 => 37 }, '  40 of cost 3 at once: three fit into 10');
+}
+cmp_ok($nginx->logged(qr/limit "cost_log_local": invalid "cost" value "two", expected a whole number/), '==', 1, 'which the error log tells');
+
+# who keeps on hammering stays denied, where denied attempts count, until he calms down
+my (%hammered, %last);
+my $begin = time;
+while (time < $begin + 5) {
+    my @paths = map { ("/all/$_?k=a", "/plain/$_?k=a") } @places;
+    my @now   = split ' ', statuses(@paths);
+    push @{ $hammered{ $paths[$_] } }, [time - $begin, $now[$_]] for 0 .. $#paths;
+}
+for my $place (@places) {
+    my $passed = grep { $_->[1] == 200 } @{ $hammered{"/all/$place?k=a"} };
+    is($passed, 2, "$place: hammering with count=all passes twice") or diag(join ' ', map { "@$_" } grep { $_->[1] == 200 } @{ $hammered{"/all/$place?k=a"} });
+    cmp_ok(scalar(grep { $_->[1] == 200 } @{ $hammered{"/plain/$place?k=a"} }), '>', 3, '  without it, in each window again');
+}
+$begin = time;
+for my $place (@places) {
+    my $answer = get($port, "/all/$place?k=a");
+    my $wait   = field($answer, 'Retry-After');
+    $last{$place} = [time + $wait, $wait];
+}
+for my $place (@places) {
+    my ($at, $wait) = @{ $last{$place} };
+    sleep $at - time if $at > time;
+    is(status("/all/$place?k=a"), 200, "$place: who waits as told passes") or diag("waited $wait");
+    cmp_ok($wait, '<=', 4, '  which is bounded by the cap');
+}
+cmp_ok($redis->cli('ZCARD', 'rl:sliding:all_log_default:{a}'), '<=', 4, 'the cap bounds the log');
+
+# the penalty box
+is(statuses(map { "/block/$_?k=a" } @places), join(' ', (200) x @places), 'block: the first passes');
+my %blocked;
+for my $place (@places) {
+    # the window is short: a slow machine may need a few to be denied
+    my $answer;
+    wait_until('a denial', 5, sub { $answer = get($port, "/block/$place?k=a"); $answer->{status} == 429 });
+    $blocked{$place} = time;
+    is(field($answer, 'Retry-After'), 4, "$place: denied for as long as the block is");
+}
+sleep 0.7;
+is(statuses(map { "/block/$_?k=a" } @places), join(' ', (429) x @places), 'whatever the log says');
+is(statuses(map { "/block/$_?k=b" } @places), join(' ', (200) x @places), 'nobody else is');
+for my $place (@places) {
+    ok(wait_until('the end of the block', 8, sub { status("/block/$place?k=a") == 200 }), "$place: it ends");
+    cmp_ok(time - $blocked{$place}, '>=', 3.9, '  not before its time');
+    cmp_ok(time - $blocked{$place}, '<', 3.9 + 6 * Testbed::slow(), '  nor long after, though it was tried all the time');
+}
+
+# dropped connections
+is(statuses(map { "/drop/$_?k=a" } @places), join(' ', (200) x @places), 'excess=drop: the first passes');
+my @dropped = map { get($port, "/drop/$_?k=a") } @places;
+is(scalar(grep { $_->{text} ne '' } @dropped), 0, 'the next one gets no answer');
+like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{^/drop/$_\?k=a 444 REJECTED$}m, "$_: 444 in the access log") for @places;
+
+for my $store (qw(default local)) {
+    is(join(' ', map { status("/burst/$store?k=a") } 1 .. 7), '200 200 200 200 200 429 429', "bucket, $store: a burst of five at one an hour");
+    my %seen;
+    $seen{ status("/sample/$store?k=a") }++ for 1 .. 400;
+    cmp_ok($seen{200} // 0, '>', 20,  "sampled, $store: about 100 of 400 pass");
+    cmp_ok($seen{200} // 0, '<', 320, '  not all');
+}
+
+# several limits: denied attempts are in each log that counts them, wherever the denial came from
+is(status('/together?k=a'), 200, 'three limits: the first passes');
+is(status('/together?k=a'), 429, '  the second is denied') for 1 .. 2;
+is($redis->cli('ZCARD', 'rl:sliding:attempts:{a}'), 3, '  its attempts are counted where count=all');
+like(field(get($port, '/together?k=a'), 'RateLimit'), qr/"after";r=5;/, '  in the other algorithm, too');
+
+$bed->done;
