@@ -80,7 +80,7 @@ sub sentinel {
 sub cluster { my ($self, @options) = @_; return Testbed::Cluster->new($self, @options) }
 
 # The configuration may use %%GLOBALS%% (main context), %%HTTP%% (http context), %%DIR%%, %%PORT%%, %%PORT2%% ... and
-# every name given as an option.
+# every name given as an option; CLOCK, a Testbed::Clock, is also the process's.
 sub nginx {
     my ($self, $conf, %options) = @_;
     my $nginx = Testbed::Nginx->new($self, $conf, %options);

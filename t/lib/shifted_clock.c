@@ -1,5 +1,5 @@
-/* Preloaded into a redis-server, shifts its wall clock by the seconds that the file $SHIFTED_CLOCK holds (a 64-bit
-   integer, mapped, so that a change is seen at once). Its monotonic clock stays. */
+/* Preloaded into a process, shifts its wall clock by the seconds that the file $SHIFTED_CLOCK holds (a 64-bit integer,
+   mapped, so that a change is seen at once), and with $SHIFTED_MONOTONIC its monotonic clock, too. */
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static const volatile int64_t *shift;
+static int shifts_monotonic;
 
 __attribute__((constructor)) static void map_shift(void) {
     int file = open(getenv("SHIFTED_CLOCK"), O_RDONLY);
@@ -20,12 +21,13 @@ __attribute__((constructor)) static void map_shift(void) {
         abort();
     }
     shift = memory;
+    shifts_monotonic = getenv("SHIFTED_MONOTONIC") != NULL;
     close(file);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
-    if (clock == CLOCK_REALTIME && shift != NULL) {
+    if (shift != NULL && (clock == CLOCK_REALTIME || shifts_monotonic)) {
         now->tv_sec += *shift;
     }
     return result;

@@ -85,7 +85,7 @@ sub check {
 
 sub start {
     my ($self) = @_;
-    $self->spawn("$self->{dir}/output", $self->command);
+    $self->spawn("$self->{dir}/output", $self->{values}{CLOCK} ? $self->{values}{CLOCK}->under : (), $self->command);
     my @ports = values %{ $self->{ports} };
     Testbed::wait_until('nginx to listen', 15, sub {
         return 'died' unless $self->is_running;

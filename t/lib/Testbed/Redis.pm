@@ -8,6 +8,7 @@ use parent -norequire, 'Testbed::Process';
 use File::Basename ();
 use IO::Socket::INET;
 use IO::Socket::UNIX;
+use Testbed::Clock;
 use Testbed::Process;
 
 my $count = 0;
@@ -16,7 +17,7 @@ sub binary { return $ENV{TEST_REDIS_BINARY} // 'redis-server' }
 
 # Options: unix => 1 (a socket only), port, args => [more of redis-server's], auth => [redis-cli's], host => address,
 # tls => [certificate, key, CA that clients must have a certificate of (none: they need not)],
-# clock => 1 (one that set_clock() sets)
+# clock => 1 (one of its own, which set_clock() shifts by seconds from the true one), or a Testbed::Clock
 sub new {
     my ($class, $bed, %options) = @_;
     my $dir  = $bed->dir . '/redis' . ++$count;
@@ -31,15 +32,14 @@ sub new {
         args => $options{args} // [],
         auth => $options{auth} // [],
         tls  => $options{tls},
-        under => [],
     }, $class;
-    $self->fake_clock if $options{clock};
+    $self->{clock} = ref $options{clock} ? $options{clock} : Testbed::Clock->new($dir) if $options{clock};
     return $options{stopped} ? $self : $self->start;
 }
 
 sub start {
     my ($self) = @_;
-    $self->spawn($self->{log}, @{ $self->{under} }, binary(), listening($self->{port}, $self->{tls}), '--bind', $self->{host}, '--unixsocket', $self->{path},
+    $self->spawn($self->{log}, $self->{clock} ? $self->{clock}->under : (), binary(), listening($self->{port}, $self->{tls}), '--bind', $self->{host}, '--unixsocket', $self->{path},
         '--unixsocketperm', 777, '--save', '', '--dir', $self->{dir}, @{ $self->{args} });
     Testbed::wait_until('Redis to answer', 10, sub { $self->cli('PING') =~ /PONG|LOADING/ }) or die "no Redis\n";
     return $self;
@@ -54,25 +54,7 @@ sub listening {
         '--tls-auth-clients', $clients ? 'yes' : 'no', '--tls-ca-cert-file', $clients // $certificate);
 }
 
-# Gives the process a clock of its own, which set_clock() shifts by seconds from the true one.
-sub fake_clock {
-    my ($self) = @_;
-    my $source  = File::Basename::dirname(__FILE__) . '/../shifted_clock.c';
-    my $library = "$self->{dir}/shifted_clock.so";
-    system('cc', '-O1', '-shared', '-fPIC', '-o', $library, $source) == 0 or die "no shifted clock\n";
-    $self->{clock} = "$self->{dir}/clock";
-    $self->set_clock(0);
-    $self->{under} = ['env', "LD_PRELOAD=$library", "SHIFTED_CLOCK=$self->{clock}"];
-    return;
-}
-
-sub set_clock {
-    my ($self, $seconds) = @_;
-    open my $file, -e $self->{clock} ? '+<:raw' : '>:raw', $self->{clock} or die $!;    # in place: it is mapped
-    syswrite $file, pack 'q', $seconds;
-    close $file;
-    return;
-}
+sub set_clock { my ($self, $seconds) = @_; return $self->{clock}->set($seconds) }
 
 sub host    { return $_[0]{host} }
 sub port    { return $_[0]{port} }

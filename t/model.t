@@ -1,0 +1,199 @@
+# Thousands of random requests with every combination of algorithm, store, cost, count, refund and several limits,
+# against a model that is as simple as can be: a list of entries per log. Each answer must be the model's.
+#
+# Time goes in leaps of 1,000 s, of nginx and Redis alike, and windows end half-way between leaps, so that the seconds
+# that the test itself takes do not matter.
+
+use strict;
+use warnings;
+use List::Util qw(max min);
+use Test::More;
+use Testbed;
+use Testbed::Clock;
+use Testbed::Http qw(get field);
+
+use constant LEAP => 1000;
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+my $operations = $ENV{TEST_OPERATIONS} // 3000;
+
+my $bed   = Testbed->new;
+my $clock = Testbed::Clock->new($bed->dir, monotonic => 1);
+my $redis = $bed->redis(clock => $clock);
+
+# NAME => what is the same for all its limits. Without end: counters and buckets, whose time the model does not know.
+my %logs;
+for my $store (qw(default local)) {
+    for my $algorithm (qw(log compact sampled counter bucket)) {
+        my $endless = $algorithm =~ /counter|bucket/;
+        $logs{"$algorithm-$store"} = {
+            algorithm => $algorithm,
+            store     => $store,
+            leaps     => $endless ? 1e9 : 1 + int rand 3,
+            cap       => 12 + int rand 10,
+            place     => $store eq 'local' ? 0 : { log => 1, compact => 2, counter => 3, bucket => 4, sampled => 5 }->{$algorithm},
+        };
+    }
+}
+
+sub any { return $_[int rand @_] }
+
+# Locations: one to three limits of different NAMEs.
+my @locations = map {
+    my %others = map { $_ => 1 } map { any(sort keys %logs) } 1 .. any(1, 1, 2, 2, 3);
+    [map {
+        {
+            name   => $_,
+            limit  => 1 + int rand 12,
+            cost   => any(1, 1, '$arg_cost', 2),
+            count  => rand() < 0.2 ? 'all' : 'allowed',
+            refund => any('', '', 'refund=404', 'refund=404,500'),
+        }
+    } sort keys %others];
+} 1 .. 40;
+
+sub directive {
+    my ($limit) = @_;
+    my $log    = $logs{ $limit->{name} };
+    my $window = $log->{leaps} > 1000 ? '366d' : ($log->{leaps} * LEAP + LEAP / 2) . 's';
+    my $more   = $log->{algorithm} eq 'sampled' ? 'sample=1' : '';
+    return "sliding_log_limit $limit->{name} key=\$arg_k limit=$limit->{limit} window=$window cap=$log->{cap} cost=$limit->{cost}"
+        . " count=$limit->{count} $limit->{refund} algorithm=$log->{algorithm} store=$log->{store} $more;";
+}
+
+my $nginx = $bed->nginx(<<'END' =~ s/%%LOCATIONS%%/locations()/er, CLOCK => $clock, REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;    # so that what a request gives back is there before the next one asks
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 9s; connect_timeout 9s; }
+    sliding_log_on_error deny;
+    sliding_log_log_level info;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        %%LOCATIONS%%
+    }
+    server {
+        listen 127.0.0.1:%%PORT2%%;
+        location / { if ($arg_status = 404) { return 404; } if ($arg_status = 500) { return 500; } return 200; }
+    }
+}
+END
+
+sub locations {
+    return join "\n", map { "location /$_/ { @{[map { directive($_) } @{ $locations[$_] }]} proxy_pass http://127.0.0.1:%%PORT2%%; }" } 0 .. $#locations;
+}
+
+# ---- the model
+
+my $now = 0;    # in leaps
+my %entries;    # "NAME key" => when each entry came, oldest first
+
+# The live entries, cut to the cap.
+sub live {
+    my ($limit, $key) = @_;
+    my $log = $logs{ $limit->{name} };
+    my $all = $entries{"$limit->{name} $key"} //= [];
+    @$all = grep { $now - $_ <= $log->{leaps} } @$all;
+    splice @$all, 0, max(@$all - $log->{cap}, 0);
+    return $all;
+}
+
+sub cost { my ($limit, $asked) = @_; return $limit->{cost} eq '$arg_cost' ? $asked : $limit->{cost} }
+
+# Seconds until there is room, as far as the model knows: 'never', or 'long' where it does not.
+sub retry {
+    my ($limit, $key, $cost) = @_;
+    return 'never' if $cost > $limit->{limit};
+    my $log = $logs{ $limit->{name} };
+    return 'long' if $log->{leaps} > 1000;
+    my $live = live($limit, $key);
+    return ($live->[@$live - $limit->{limit} + $cost - 1] + $log->{leaps} - $now) * LEAP + LEAP / 2;
+}
+
+# What the module must say: { admitted, retries of the limits that deny, remaining by NAME }; and the entries change.
+sub decide {
+    my ($location, $key, $asked) = @_;
+    my %places;
+    push @{ $places{ $logs{ $_->{name} }{place} } }, $_ for @$location;
+    my ($refused, @retries, @logged) = 0;
+    for my $place (sort { $a <=> $b } keys %places) {
+        my @limits = @{ $places{$place} };
+        next if $refused && !grep { $_->{count} eq 'all' } @limits;
+        my @denying = grep { @{ live($_, $key) } + cost($_, $asked) > $_->{limit} } @limits;
+        for my $limit (@limits) {
+            next if @denying && $limit->{count} ne 'all';
+            push @{ live($limit, $key) }, ($now) x cost($limit, $asked);
+            live($limit, $key);
+        }
+        push @logged, @limits if !@denying;
+        push @retries, map { retry($_, $key, cost($_, $asked)) } @denying;
+        $refused ||= @denying > 0;
+    }
+    if ($refused) {
+        take_back($_, $key, cost($_, $asked)) for grep { $_->{count} ne 'all' } @logged;
+        return { admitted => 0, retries => \@retries };
+    }
+    return { admitted => 1, remaining => { map { $_->{name} => $_->{limit} - @{ live($_, $key) } } @$location } };
+}
+
+sub take_back {
+    my ($limit, $key, $cost) = @_;
+    my $live = live($limit, $key);
+    pop @$live for 1 .. min($cost, scalar grep { $_ == $now } @$live);
+    return;
+}
+
+# ---- the comparison
+
+my ($admitted, $denied, $refunded) = (0, 0, 0);
+
+sub describe {
+    my ($number, $key, $asked) = @_;
+    return diag("at $now, key $key, cost $asked:", map { "\n  " . directive($_) . ' with ' . join ' ', @{ $entries{"$_->{name} $key"} } } @{ $locations[$number] });
+}
+
+# True when the answer is what the model says.
+sub is_as_said {
+    my ($answer, $said, $status) = @_;
+    if (!$said->{admitted}) {
+        my @retries = @{ $said->{retries} };
+        my $after   = field($answer, 'Retry-After');
+        return $answer->{status} == 429 && !defined $after if grep { $_ eq 'never' } @retries;
+        return $answer->{status} == 429 && $after >= 1 if grep { $_ eq 'long' } @retries;
+        return $answer->{status} == 429 && abs($after - max(@retries)) < LEAP / 4;
+    }
+    my %left = (field($answer, 'RateLimit') // '') =~ /"([\w-]+)";r=(\d+)/g;
+    return $answer->{status} == $status && join(' ', map { "$_ $left{$_}" } sort keys %left) eq
+        join(' ', map { "$_ $said->{remaining}{$_}" } sort keys %{ $said->{remaining} });
+}
+
+for my $operation (1 .. $operations) {
+    if (rand() < 0.02) {
+        $now++;
+        $clock->set($now * LEAP);
+    }
+    my ($number, $key, $asked, $status) = (int rand @locations, any(qw(a b c)), any(0, 1, 1, 2, 5, 13), any(200, 200, 404, 500));
+    my $said   = decide($locations[$number], $key, $asked);
+    my $answer = get($nginx->port, "/$number/?k=$key&cost=$asked&status=$status");
+    if (!is_as_said($answer, $said, $status)) {
+        fail("operation $operation: " . ($said->{admitted} ? "$status, left " . join(' ', %{ $said->{remaining} }) : "denied, for @{ $said->{retries} }"));
+        diag($answer->{text} =~ /^(.*?)\r\n\r\n/s);
+        describe($number, $key, $asked);
+        last;
+    }
+    $said->{admitted} ? $admitted++ : $denied++;
+    for my $limit (grep { $said->{admitted} && $_->{refund} =~ /$status/ } @{ $locations[$number] }) {
+        take_back($limit, $key, cost($limit, $asked));
+        $refunded++;
+    }
+}
+cmp_ok($admitted, '>', $operations / 20, "$admitted requests were admitted as the model says");
+cmp_ok($denied,   '>', $operations / 20, "$denied denied");
+cmp_ok($refunded, '>', $operations / 200, "$refunded refunded");
+
+$bed->done;
