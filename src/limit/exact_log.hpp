@@ -1,18 +1,23 @@
 // The exact log of one key in memory that somebody else owns: a ring of bytes, one to two for each arrival.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 namespace sliding_log {
 
-/// Plain data, so that it can stand in shared memory. Times are ms of a clock that never steps back.
+/// Plain data, so that it can stand in shared memory. Times are ms of a clock that never steps back; entries may be
+/// ahead of it: slots that were reserved.
 ///
 /// It holds its oldest and newest time, and in the ring for each entry but the oldest the ms since the one before, as
 /// lua/compact_log.lua does: 7 bits a byte, highest first, the eighth bit set in all but the last byte of a number, so
 /// that it reads from either end.
 class ExactLog {
   public:
+    static constexpr std::size_t kFirstCapacity = 16;  // bytes
+
     std::size_t count() const { return count_; }
     std::size_t capacity() const { return capacity_; }  // bytes
     std::uint8_t* bytes() const { return bytes_; }
@@ -33,12 +38,18 @@ class ExactLog {
         return time;
     }
 
-    /// Entries that are a window old or older leave. `now` is not before the newest entry.
+    std::uint64_t oldest() const { return oldest_; }  // these two: when there are entries
+    std::uint64_t newest() const { return newest_; }
+
+    /// How many entries are after that time. Walks over them.
+    std::size_t countAfter(std::uint64_t time) const { return count_ == 0 ? 0 : lastNotAfter(time).behind; }
+
+    /// Entries that are a window old or older leave.
     void prune(std::uint64_t now, std::uint64_t windowMs) {
-        if (count_ > 0 && now - newest_ >= windowMs) {
+        if (count_ > 0 && newest_ + windowMs <= now) {
             clear();
         }
-        while (count_ > 0 && now - oldest_ >= windowMs) {
+        while (count_ > 0 && oldest_ + windowMs <= now) {
             dropOldest();
         }
     }
@@ -50,53 +61,85 @@ class ExactLog {
         }
     }
 
-    /// True when an entry may not fit.
-    bool isFull() const { return count_ > 0 && capacity_ - used_ < kLongestNumber; }
-
-    /// Adds an entry; not when isFull(). `now` is not before the newest entry.
-    void add(std::uint64_t now) {
-        if (count_ == 0) {
-            oldest_ = now;
-        } else {
-            used_ += write(used_, now - newest_);
+    /// Entries after `farthest`, which is not before `now`, become entries of now. The memory suffices: see
+    /// capacityToAdd().
+    void bringBack(std::uint64_t now, std::uint64_t farthest) {
+        if (count_ == 0 || newest_ <= farthest) {
+            return;
         }
-        newest_ = now;
-        count_++;
+        const Place last = lastNotAfter(farthest);
+        used_ = last.end;
+        count_ -= last.behind;
+        newest_ = last.time;
+        add(now, last.behind);
     }
 
-    /// Removes one entry of that time, if there is one. Entries of one time are alike, so any of them is the right one.
-    void remove(std::uint64_t time) {
-        if (count_ == 0 || time < oldest_ || time > newest_) {
+    /// The capacity that a log needs for adding so many entries, at least one, of that time: capacity() where it
+    /// suffices.
+    std::size_t capacityToAdd(std::uint64_t now, std::uint64_t time, std::size_t entries) const {
+        std::size_t needed = used_ + entries - 1;
+        if (count_ > 0) {
+            // an entry among others splits a number; so does each that is ahead of now when it is brought back
+            needed += time > now || newest_ > now ? 3 * kLongestNumber : kLongestNumber;
+        } else if (time > now) {
+            needed += kLongestNumber;
+        }
+        return needed <= capacity_ ? capacity_ : std::bit_ceil(std::max(needed, kFirstCapacity));
+    }
+
+    /// Adds entries of that time; the capacity is what capacityToAdd() said.
+    void add(std::uint64_t time, std::size_t entries) {
+        if (entries == 0) {
             return;
         }
-        std::uint64_t entry = newest_;
-        std::uint64_t behind = 0;   // ms to its successor, where there is one
-        std::size_t rest = used_;   // where the numbers after the successor's begin
-        std::size_t begin = used_;  // where the entry's own number ends
-        while (entry > time) {
-            rest = begin;
-            behind = numberBefore(begin);
-            entry -= behind;
-        }
-        if (entry != time) {
-            return;
-        }
-        const bool isNewest = begin == used_;
-        if (begin == 0) {
-            oldest_ += behind;
+        if (count_ == 0) {
+            oldest_ = newest_ = time;
+            appendZeros(entries - 1);
+        } else if (time >= newest_) {
+            used_ += write(used_, time - newest_);
+            newest_ = time;
+            appendZeros(entries - 1);
         } else {
-            const std::uint64_t ahead = numberBefore(begin);
-            if (isNewest) {
-                newest_ -= ahead;
-            } else {
-                begin += write(begin, ahead + behind);  // never longer than the two were
+            insert(time, entries);
+        }
+        count_ += entries;
+    }
+
+    /// Removes up to so many entries of the newest time that is not after `time`: where the entries are no more of the
+    /// time they were logged at, they were brought back. Entries of one time are alike, so any of them are the right
+    /// ones.
+    void remove(std::uint64_t time, std::size_t entries) {
+        if (count_ == 0 || time < oldest_ || entries == 0) {
+            return;
+        }
+        const Place last = lastNotAfter(time);
+        const std::size_t kept = count_ - last.behind;  // it and those before it
+        std::size_t begin = last.end;
+        std::size_t removed = 1;
+        std::uint64_t ahead = 0;  // ms from the entry before those removed
+        for (; removed < kept; removed++) {
+            std::size_t end = begin;
+            ahead = numberBefore(end);
+            begin = end;
+            if (ahead > 0 || removed == entries) {
+                break;
             }
         }
-        for (; rest < used_; rest++) {
-            byte(begin++) = byte(rest);
+        if (removed == kept) {  // they were the oldest
+            if (last.behind == 0) {
+                clear();
+                return;
+            }
+            oldest_ = last.time + last.gap;
+            erase(0, last.gapEnd);
+        } else if (last.behind == 0) {
+            newest_ = last.time - ahead;
+            used_ = begin;
+        } else {
+            begin += write(begin, ahead + last.gap);  // never longer than the two were
+            erase(begin, last.gapEnd);
         }
-        used_ = begin;
-        count_--;
+        count_ -= removed;
     }
 
     /// Moves to a larger memory of `capacity` bytes, a power of two; the caller frees what bytes() was before.
@@ -111,6 +154,81 @@ class ExactLog {
 
   private:
     static constexpr std::size_t kLongestNumber = 10;  // 64 bits
+
+    /// An entry, and what is needed to put others behind it or take it out.
+    struct Place {
+        std::uint64_t time;
+        std::size_t end;     // of its own number; 0 for the oldest
+        std::size_t behind;  // entries newer than it
+        std::uint64_t gap;   // ms to its successor, and where that number ends; when there is one
+        std::size_t gapEnd;
+    };
+
+    /// The newest entry that is not after that time; where all are, what would be in front of the oldest: `end` 0, all
+    /// behind, and `time` and `gap` as from `time` to the oldest. There are entries.
+    Place lastNotAfter(std::uint64_t time) const {
+        Place place{newest_, used_, 0, 0, used_};
+        while (place.time > time) {
+            if (place.behind == count_ - 1) {
+                return {time, 0, count_, oldest_ - time, 0};
+            }
+            place.gapEnd = place.end;
+            place.gap = numberBefore(place.end);
+            place.time -= place.gap;
+            place.behind++;
+        }
+        return place;
+    }
+
+    /// Puts entries in front of newer ones.
+    void insert(std::uint64_t time, std::size_t entries) {
+        const Place last = lastNotAfter(time);
+        const bool isOldest = last.behind == count_;
+        const std::uint64_t toSuccessor = last.time + last.gap - time;
+        // the gap's number makes place for: the one to the new entries, the zeros between them, the one behind them
+        const std::size_t front = isOldest ? 0 : lengthOf(time - last.time);
+        const std::size_t length = front + entries - 1 + lengthOf(toSuccessor);
+        const std::size_t tail = used_ - last.gapEnd;
+        used_ = last.end + length + tail;
+        if (length >= last.gapEnd - last.end) {
+            for (std::size_t i = tail; i > 0; i--) {
+                byte(last.end + length + i - 1) = byte(last.gapEnd + i - 1);
+            }
+        } else {
+            for (std::size_t i = 0; i < tail; i++) {
+                byte(last.end + length + i) = byte(last.gapEnd + i);
+            }
+        }
+        std::size_t at = last.end;
+        if (isOldest) {
+            oldest_ = time;
+        } else {
+            at += write(at, time - last.time);
+        }
+        for (std::size_t i = 1; i < entries; i++) {
+            byte(at++) = 0;
+        }
+        write(at, toSuccessor);
+    }
+
+    void appendZeros(std::size_t zeros) {
+        for (; zeros > 0; zeros--) {
+            byte(used_++) = 0;
+        }
+    }
+
+    /// The bytes of [begin, end) go.
+    void erase(std::size_t begin, std::size_t end) {
+        if (begin == 0) {
+            first_ = (first_ + end) & (capacity_ - 1);
+            used_ -= end;
+            return;
+        }
+        for (; end < used_; end++) {
+            byte(begin++) = byte(end);
+        }
+        used_ = begin;
+    }
 
     std::uint8_t& byte(std::size_t offset) const { return bytes_[(first_ + offset) & (capacity_ - 1)]; }
 
@@ -133,12 +251,17 @@ class ExactLog {
         return number;
     }
 
-    /// Writes the number at the offset, and returns how many bytes it takes.
-    std::size_t write(std::size_t offset, std::uint64_t number) {
+    static std::size_t lengthOf(std::uint64_t number) {
         std::size_t length = 1;
-        for (std::uint64_t rest = number >> 7; rest > 0; rest >>= 7) {
+        for (number >>= 7; number > 0; number >>= 7) {
             length++;
         }
+        return length;
+    }
+
+    /// Writes the number at the offset, and returns how many bytes it takes.
+    std::size_t write(std::size_t offset, std::uint64_t number) {
+        const std::size_t length = lengthOf(number);
         std::uint8_t more = 0;
         for (std::size_t i = length; i > 0; i--, number >>= 7, more = 0x80) {
             byte(offset + i - 1) = static_cast<std::uint8_t>((number & 0x7f) | more);

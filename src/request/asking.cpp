@@ -60,7 +60,8 @@ void askLocally(Context& context, ngx_uint_t nodes) {
         question.limit = (question.limit + share - 1) / share;
         round.decisions[context.stageBegin + i].limit = question.limit;
     }
-    if (gWorker->local().ask(questions, {round.verdicts + context.stageBegin, count}, context.loggedMs)) {
+    if (gWorker->local().ask(questions, {round.verdicts + context.stageBegin, count}, context.uniqueId(),
+                             context.loggedMs)) {
         takeVerdicts(context, Source::Local);
         return;
     }
@@ -190,7 +191,7 @@ void takeBack(Context& context, bool (*leaves)(const Decision& decision, ngx_uin
                 continue;
             }
             if (first.source == Source::Local) {
-                gWorker->local().takeBack(questions, first.loggedMs);
+                gWorker->local().takeBack(questions, context.uniqueId(), first.loggedMs);
             } else {
                 gWorker->store(*first.settings->log->redis).takeBack(questions, context.uniqueId(), first.loggedMs);
             }

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "limit/exact_log.hpp"
+#include "limit/log_state.hpp"
 #include "ngx.hpp"
 
 namespace sliding_log {
@@ -13,9 +13,8 @@ struct LocalLog {
     ngx_rbtree_node_t node;  // first, so that a node is its log; node.key is the name's hash
     ngx_queue_t used;
     ngx_uint_t transaction;  // the last that touched it
-    std::uint64_t windowMs;  // as last asked: after it, an untouched log is worth nothing
-    std::uint64_t newest;    // ms; the clock of this log, which no worker's late view of the time turns back
-    ExactLog log;
+    std::uint64_t clock;     // ms; of the latest decision, which no worker's late view of the time turns back
+    LogState state;
     std::size_t nameLength;
 
     std::string_view name() const { return {reinterpret_cast<const char*>(this + 1), nameLength}; }

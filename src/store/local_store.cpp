@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <functional>
 
+#include "limit/decide.hpp"
+
 namespace sliding_log {
 
 namespace {
 
-constexpr std::size_t kFirstCapacity = 16;  // bytes of numbers
 constexpr ngx_msec_t kWarnEveryMs = 60'000;
 
 ngx_uint_t hashOf(std::string_view name) {
@@ -46,62 +47,34 @@ class LocalStore::Lock {
     ngx_slab_pool_t& pool_;
 };
 
-bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::uint64_t& loggedMs) {
+bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
+                     std::uint64_t& loggedMs) {
     const Lock lock(zone_);
     LocalLog* logs[kMostLogs];
-    loggedMs = ngx_current_msec;  // monotonic, and the same for all workers of the machine
+    LogState* states[kMostLogs];
+    std::uint64_t now = ngx_current_msec;  // monotonic, and the same for all workers of the machine
     for (std::size_t i = 0; i < questions.size(); i++) {
-        logs[i] = findOrCreate(questions[i].key);
+        logs[i] = findOrCreate(questions[i], now);
         if (logs[i] == nullptr) {
             return false;
         }
         // a worker looks at the time once a turn: another one's may be some ms ahead
-        loggedMs = std::max(loggedMs, logs[i]->newest);
-    }
-
-    bool admitted = true;
-    for (std::size_t i = 0; i < questions.size(); i++) {
-        const Question& question = questions[i];
-        ExactLog& log = logs[i]->log;
-        const auto window = static_cast<std::uint64_t>(question.windowMs);
-        logs[i]->windowMs = window;
-        log.prune(loggedMs, window);
-        if (question.cap > 0) {
-            log.trim(static_cast<std::size_t>(question.cap));
-        }
-        const auto count = static_cast<std::int64_t>(log.count());
-        const std::int64_t over = count - question.limit;  // how many must leave, and one more, to make room
-        const auto msUntilLeaves = [&](std::size_t place) {
-            return static_cast<std::int64_t>(log.at(place) + window - loggedMs);
-        };
-        verdicts[i].remaining = std::max<std::int64_t>(-over, 0);
-        verdicts[i].resetMs = count > 0 ? msUntilLeaves(0) : question.windowMs;
-        verdicts[i].retryMs = over < 0              ? 0
-                              : question.limit == 0 ? Verdict::kNever
-                                                    : msUntilLeaves(static_cast<std::size_t>(over));
-        admitted = admitted && over < 0;
-    }
-    if (!admitted) {
-        return true;
+        now = std::max(now, logs[i]->clock);
+        states[i] = &logs[i]->state;
     }
     for (std::size_t i = 0; i < questions.size(); i++) {
-        if (!makeRoom(*logs[i])) {
-            return false;
-        }
+        logs[i]->clock = now;
     }
-    for (std::size_t i = 0; i < questions.size(); i++) {
-        logs[i]->log.add(loggedMs);
-        logs[i]->newest = loggedMs;
-        verdicts[i].remaining--;
-    }
-    return true;
+    return decide(questions, std::span<LogState* const>(states, questions.size()), verdicts, now, unique, loggedMs,
+                  [this](LogState& state, std::size_t capacity) { return grow(state, capacity); });
 }
 
-void LocalStore::takeBack(std::span<const Question> questions, std::uint64_t loggedMs) {
+void LocalStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs) {
     const Lock lock(zone_);
     for (const Question& question : questions) {
-        if (LocalLog* log = find(question.key)) {
-            log->log.remove(loggedMs);
+        LocalLog* log = find(question.key);
+        if (log != nullptr && log->state.suits(question)) {
+            log->state.remove(question, loggedMs, log->state.entriesOf(question, unique));
         }
     }
 }
@@ -120,14 +93,18 @@ LocalLog* LocalStore::find(std::string_view name) {
 }
 
 /// The log, as the one used last and safe from eviction in this transaction; nullptr when the zone is too small.
-LocalLog* LocalStore::findOrCreate(std::string_view name) {
-    LocalLog* log = find(name);
+LocalLog* LocalStore::findOrCreate(const Question& question, std::uint64_t now) {
+    LocalLog* log = find(question.key);
     if (log == nullptr) {
-        log = create(name);
+        log = create(question, now);
         if (log == nullptr) {
             return nullptr;
         }
     } else {
+        if (!log->state.suits(question)) {
+            freeBytes(log->state);
+            log->state = LogState(question, now);
+        }
         ngx_queue_remove(&log->used);
     }
     ngx_queue_insert_head(&zone_.header->used, &log->used);
@@ -135,42 +112,54 @@ LocalLog* LocalStore::findOrCreate(std::string_view name) {
     return log;
 }
 
-LocalLog* LocalStore::create(std::string_view name) {
+LocalLog* LocalStore::create(const Question& question, std::uint64_t now) {
     // as limit_req does: what expired goes a little faster than new logs come
     for (int i = 0; i < 2; i++) {
         evictOne(false);
     }
+    const std::string_view name = question.key;
     void* memory = allocate(sizeof(LocalLog) + name.size());
     if (memory == nullptr) {
         return nullptr;
     }
-    auto* log = new (memory) LocalLog();
+    auto* log = new (memory) LocalLog{.node = {},
+                                      .used = {},
+                                      .transaction = 0,
+                                      .clock = now,
+                                      .state = LogState(question, now),
+                                      .nameLength = name.size()};
     log->node.key = hashOf(name);
-    log->nameLength = name.size();
     std::memcpy(static_cast<void*>(log + 1), name.data(), name.size());
     ngx_rbtree_insert(&zone_.header->logs, &log->node);
     return log;
 }
 
-bool LocalStore::makeRoom(LocalLog& log) {
-    if (!log.log.isFull()) {
-        return true;
-    }
-    const std::size_t capacity = std::max(log.log.capacity() * 2, kFirstCapacity);
+/// Moves what is kept of a key to a larger memory.
+bool LocalStore::grow(LogState& state, std::size_t capacity) {
     auto* bytes = static_cast<std::uint8_t*>(allocate(capacity));
     if (bytes == nullptr) {
         return false;
     }
-    std::uint8_t* before = log.log.bytes();
-    log.log.moveTo(bytes, capacity);
+    std::uint8_t* before = state.bytes();
+    state.moveTo(bytes, capacity);
     if (before != nullptr) {
         ngx_slab_free_locked(zone_.pool, before);
     }
     return true;
 }
 
-/// Memory of the zone; where there is none, the logs that were used longest ago go, live ones too.
+void LocalStore::freeBytes(const LogState& state) {
+    if (state.bytes() != nullptr) {
+        ngx_slab_free_locked(zone_.pool, state.bytes());
+    }
+}
+
+/// Memory of the zone; where there is none, the logs that were used longest ago go, live ones too. None goes for what
+/// no zone of this size could hold.
 void* LocalStore::allocate(std::size_t size) {
+    if (size > static_cast<std::size_t>(zone_.pool->end - zone_.pool->start)) {
+        return nullptr;
+    }
     void* memory = ngx_slab_alloc_locked(zone_.pool, size);
     while (memory == nullptr && evictOne(true)) {
         memory = ngx_slab_alloc_locked(zone_.pool, size);
@@ -187,9 +176,7 @@ bool LocalStore::evictOne(bool evenLive) {
     if (last.transaction == zone_.header->transaction) {
         return false;
     }
-    // newest may be ahead of this worker's view of the time
-    const auto age = static_cast<std::int64_t>(ngx_current_msec - last.newest);
-    const bool isLive = last.log.count() > 0 && age < static_cast<std::int64_t>(last.windowMs);
+    const bool isLive = last.state.endsAt() > ngx_current_msec;
     if (isLive) {
         if (!evenLive) {
             return false;
@@ -203,9 +190,7 @@ bool LocalStore::evictOne(bool evenLive) {
 void LocalStore::erase(LocalLog& log) {
     ngx_queue_remove(&log.used);
     ngx_rbtree_delete(&zone_.header->logs, &log.node);
-    if (log.log.bytes() != nullptr) {
-        ngx_slab_free_locked(zone_.pool, log.log.bytes());
-    }
+    freeBytes(log.state);
     ngx_slab_free_locked(zone_.pool, &log);
 }
 

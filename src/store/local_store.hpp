@@ -1,8 +1,9 @@
-// This node's own store: exact logs in memory that all workers share. It answers at once.
+// This node's own store: logs in memory that all workers share. It answers at once.
 #pragma once
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "limit/verdict.hpp"
 #include "store/local_log.hpp"
@@ -17,20 +18,23 @@ class LocalStore {
 
     explicit LocalStore(const Zone& zone) : zone_(zone) {}
 
-    /// Asks all the limits, all or nothing; questions and verdicts are as many, and at most kMostLogs. False: the zone
-    /// is too small for these logs even when nothing else is in it. `loggedMs` is set to what takeBack() wants.
-    bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::uint64_t& loggedMs);
+    /// Asks all the limits, all or nothing; questions and verdicts are as many, and at most kMostLogs, and `unique` is
+    /// the request's own name. False: the zone is too small for these logs even when nothing else is in it. `loggedMs`
+    /// is set to what takeBack() wants.
+    bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
+             std::uint64_t& loggedMs);
 
-    /// Takes back what an ask() that admitted logged.
-    void takeBack(std::span<const Question> questions, std::uint64_t loggedMs);
+    /// Takes back what an ask() that admitted logged; once.
+    void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
 
   private:
     class Lock;
 
     LocalLog* find(std::string_view name);
-    LocalLog* create(std::string_view name);
-    LocalLog* findOrCreate(std::string_view name);
-    bool makeRoom(LocalLog& log);
+    LocalLog* create(const Question& question, std::uint64_t now);
+    LocalLog* findOrCreate(const Question& question, std::uint64_t now);
+    bool grow(LogState& state, std::size_t capacity);
+    void freeBytes(const LogState& state);
     void* allocate(std::size_t size);
     bool evictOne(bool evenLive);
     void erase(LocalLog& log);

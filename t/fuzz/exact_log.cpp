@@ -17,7 +17,7 @@ class Pair {
   public:
     void prune(std::uint64_t now, std::uint64_t window) {
         ring_.prune(now, window);
-        while (!list_.empty() && now - list_.front() >= window) {
+        while (!list_.empty() && list_.front() + window <= now) {
             list_.pop_front();
         }
     }
@@ -29,23 +29,38 @@ class Pair {
         }
     }
 
-    void add(std::uint64_t now) {
-        if (ring_.isFull()) {
-            const std::size_t capacity = ring_.capacity() == 0 ? 16 : ring_.capacity() * 2;
+    void add(std::uint64_t now, std::uint64_t time, std::size_t entries) {
+        const std::size_t capacity = ring_.capacityToAdd(now, time, entries);
+        if (capacity != ring_.capacity()) {
             auto larger = std::make_unique<std::uint8_t[]>(capacity);
             ring_.moveTo(larger.get(), capacity);
             memory_ = std::move(larger);
         }
-        ring_.add(now);
-        list_.push_back(now);
+        ring_.add(time, entries);
+        list_.insert(std::upper_bound(list_.begin(), list_.end(), time), entries, time);
     }
 
-    void remove(std::uint64_t time) {
-        ring_.remove(time);
-        const auto found = std::find(list_.begin(), list_.end(), time);
-        if (found != list_.end()) {
-            list_.erase(found);
+    void remove(std::uint64_t time, std::size_t entries) {
+        ring_.remove(time, entries);
+        const auto end = std::upper_bound(list_.begin(), list_.end(), time);
+        if (end != list_.begin()) {
+            const auto begin = std::lower_bound(list_.begin(), end, *std::prev(end));
+            list_.erase(end - std::min<std::ptrdiff_t>(end - begin, static_cast<std::ptrdiff_t>(entries)), end);
         }
+    }
+
+    void bringBack(std::uint64_t now, std::uint64_t farthest) {
+        ring_.bringBack(now, farthest);
+        std::size_t entries = 0;
+        for (; !list_.empty() && list_.back() > farthest; entries++) {
+            list_.pop_back();
+        }
+        list_.insert(std::upper_bound(list_.begin(), list_.end(), now), entries, now);
+    }
+
+    void compareAfter(std::uint64_t time) const {
+        const auto after = list_.end() - std::upper_bound(list_.begin(), list_.end(), time);
+        require(ring_.countAfter(time) == static_cast<std::size_t>(after), "both hold as many ahead");
     }
 
     void compareEnds() const {
@@ -77,6 +92,8 @@ class Pair {
     std::unique_ptr<std::uint8_t[]> memory_;
 };
 
+constexpr std::uint8_t kOperations = 9;
+
 }  // namespace
 
 }  // namespace sliding_log::fuzz
@@ -89,9 +106,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Pair pair;
     while (!input.isEmpty()) {
         const auto operation = input.number<std::uint8_t>();
-        switch (operation % 6) {
+        const std::size_t entries = 1 + operation / kOperations;
+        switch (operation % kOperations) {
             case 0:
-                now += operation / 6;
+                now += entries - 1;
                 break;
             case 1:
                 now += input.number<std::uint16_t>();
@@ -100,16 +118,24 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 pair.prune(now, window);
                 break;
             case 3:
-                pair.trim(operation / 6);
+                pair.trim(entries - 1);
                 break;
             case 4:
-                for (int i = 0; i <= operation / 6; i++) {
-                    pair.add(now);
-                }
+                pair.add(now, now, entries);
+                break;
+            case 5:
+                pair.add(now, now + input.number<std::uint16_t>(), entries);
+                break;
+            case 6:
+                pair.bringBack(now, now + input.number<std::uint16_t>());
+                break;
+            case 7:
+                pair.remove(input.number<std::uint64_t>(), entries);
                 break;
             default:
-                pair.remove(operation > 128 ? input.number<std::uint64_t>() : pair.timeAt(operation));
+                pair.remove(pair.timeAt(input.number<std::uint8_t>()), entries);
         }
+        pair.compareAfter(now);
         pair.compareEnds();
     }
     pair.compareSmall();

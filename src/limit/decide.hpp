@@ -1,0 +1,97 @@
+// One decision over the logs of a request: the rules that all algorithms share.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "limit/log_state.hpp"
+#include "limit/verdict.hpp"
+
+namespace sliding_log {
+
+namespace deciding {
+
+/// The wait until there is room, with what is left of a block. Blocks of other questions of the name do not matter.
+inline std::int64_t retryOf(const LogState& log, const Question& question, std::uint64_t now) {
+    const std::int64_t retry = log.msUntilRoom(question, now);
+    if (question.blockMs == 0 || retry == Verdict::kNever || log.blockedUntil() <= now) {
+        return retry;
+    }
+    return std::max(retry, static_cast<std::int64_t>(log.blockedUntil() - now));
+}
+
+/// Whether this log denies the request; if not, `slot` is moved on to where it has place.
+inline bool denies(LogState& log, const Question& question, std::uint64_t now, std::uint64_t& slot) {
+    const bool isBlocked = question.blockMs > 0 && log.blockedUntil() > now;
+    const std::int64_t wait = log.msUntilRoom(question, now);
+    if (wait == 0 && !isBlocked) {
+        return false;
+    }
+    if (wait > 0 && !isBlocked && question.delayMs > 0) {
+        const std::int64_t msUntilSlot = log.msUntilSlot(question, now, wait);
+        if (msUntilSlot <= question.delayMs) {
+            slot = std::max(slot, now + static_cast<std::uint64_t>(msUntilSlot));
+            return false;
+        }
+    }
+    if (question.blockMs > 0 && !isBlocked && question.limit > 0) {
+        log.blockUntil(now + static_cast<std::uint64_t>(question.blockMs));
+    }
+    return true;
+}
+
+/// A denied attempt counts as far as the cap and the memory allow.
+template <typename Grow>
+void countDenied(LogState& log, const Question& question, std::uint64_t now, std::string_view unique, Grow& grow) {
+    const std::int64_t entries = log.entriesOfDenied(question, now, log.entriesOf(question, unique));
+    log.trimForDenied(question, entries);
+    const std::size_t capacity = log.capacityToAdd(now, now, entries);
+    if (capacity == log.capacity() || grow(log, capacity)) {
+        log.addDenied(question, now, entries);
+    }
+}
+
+}  // namespace deciding
+
+/// All or nothing over the questions, each of which asks the log beside it; all logs suit their questions, and no log
+/// is there twice. `now` is not before any time they were asked at. `grow(log, capacity)` moves the log to a memory of
+/// that size, or returns false. False: an admitted request could not be logged, and is in no log.
+/// `loggedMs` is set to the time of an admitted request's entries.
+template <typename Grow>
+bool decide(std::span<const Question> questions, std::span<LogState* const> logs, std::span<Verdict> verdicts,
+            std::uint64_t now, std::string_view unique, std::uint64_t& loggedMs, Grow&& grow) {
+    std::uint64_t slot = now;
+    bool admitted = true;
+    for (std::size_t i = 0; i < questions.size(); i++) {
+        logs[i]->advance(questions[i], now);
+        if (deciding::denies(*logs[i], questions[i], now, slot)) {
+            admitted = false;
+        }
+    }
+    loggedMs = slot;
+
+    for (std::size_t i = 0; admitted && i < questions.size(); i++) {
+        const std::size_t capacity = logs[i]->capacityToAdd(now, slot, logs[i]->entriesOf(questions[i], unique));
+        if (capacity != logs[i]->capacity() && !grow(*logs[i], capacity)) {
+            return false;
+        }
+    }
+    for (std::size_t i = 0; i < questions.size(); i++) {
+        const Question& question = questions[i];
+        LogState& log = *logs[i];
+        if (admitted) {
+            log.add(question, slot, log.entriesOf(question, unique));
+        } else if (question.countsAll) {
+            deciding::countDenied(log, question, now, unique, grow);
+        }
+        verdicts[i].remaining = log.remaining(question, now);
+        verdicts[i].resetMs = log.resetMs(question, now);
+        verdicts[i].retryMs = admitted ? 0 : deciding::retryOf(log, question, now);
+        verdicts[i].delayMs = admitted ? static_cast<std::int64_t>(slot - now) : 0;
+    }
+    return true;
+}
+
+}  // namespace sliding_log

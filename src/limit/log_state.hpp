@@ -1,0 +1,297 @@
+// What is kept of one key, by the algorithm of its questions, and what the algorithms differ in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+
+#include "limit/exact_log.hpp"
+#include "limit/sampling.hpp"
+#include "limit/token_bucket.hpp"
+#include "limit/verdict.hpp"
+#include "limit/wide.hpp"
+#include "limit/window_counts.hpp"
+
+namespace sliding_log {
+
+/// Plain data, so that it can stand in shared memory; the memory it grows into belongs to somebody else. Times are ms
+/// of a clock that never steps back. Each question is of the algorithm that the state was made for.
+class LogState {
+  public:
+    static bool areAlike(Algorithm left, Algorithm right) { return kindOf(left) == kindOf(right); }
+
+    LogState(const Question& question, std::uint64_t now) : algorithm_(question.algorithm) {
+        if (algorithm_ == Algorithm::Bucket) {
+            state_.emplace<TokenBucket>(now, question.burst);
+        } else if (algorithm_ == Algorithm::Counter) {
+            state_.emplace<WindowCounts>();
+        }
+    }
+
+    /// False: a reload has changed the algorithm, and what is kept answers another question.
+    bool suits(const Question& question) const { return areAlike(algorithm_, question.algorithm); }
+
+    /// Brings it to now; the first thing of every decision.
+    void advance(const Question& question, std::uint64_t now) {
+        const auto window = static_cast<std::uint64_t>(question.windowMs);
+        const auto ahead = static_cast<std::uint64_t>(question.aheadMs);
+        windowMs_ = question.windowMs;
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                bucket().advance(now, question.limit, question.burst, question.windowMs);
+                break;
+            case Algorithm::Counter:
+                counts().advance(now, window, ahead);
+                break;
+            default:
+                log().prune(now, window);
+                if (question.cap > 0) {
+                    log().trim(mostEntries(question));
+                }
+                log().bringBack(now, now + ahead);
+        }
+    }
+
+    /// How many entries the request takes: not its cost where it is sampled.
+    std::int64_t entriesOf(const Question& question, std::string_view unique) const {
+        return algorithm_ == Algorithm::Sampled ? sampledEntries(question.cost, question.sample, unique)
+                                                : question.cost;
+    }
+
+    /// Until there is room for the request if nobody else comes: 0 there is, kNever there never will be.
+    std::int64_t msUntilRoom(const Question& question, std::uint64_t now) const {
+        if (question.limit == 0 || question.cost > size(question)) {
+            return Verdict::kNever;
+        }
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                return bucket().msUntil(question.cost, question.limit, question.windowMs);
+            case Algorithm::Counter:
+                return counts().hasRoom(now, question.cost, question.limit)
+                           ? 0
+                           : since(now, counts().firstRoom(now, question.cost, question.limit));
+            default: {
+                const Wide over = used(question) + question.cost - question.limit;
+                if (over <= 0) {
+                    return 0;
+                }
+                const auto place = static_cast<std::size_t>(divideUp(over, weight(question))) - 1;
+                return since(now, log().at(place)) + question.windowMs;
+            }
+        }
+    }
+
+    /// Until the first slot behind those that came before; `msUntilRoom` is more than 0.
+    std::int64_t msUntilSlot(const Question& question, std::uint64_t now, std::int64_t msUntilRoom) const {
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                return msUntilRoom;
+            case Algorithm::Counter:
+                return counts().latest() <= now
+                           ? msUntilRoom
+                           : since(now, counts().firstRoom(counts().latest(), question.cost, question.limit));
+            default:
+                return log().count() == 0 ? msUntilRoom : std::max(since(now, log().newest()), msUntilRoom);
+        }
+    }
+
+    /// What is left of the limit.
+    std::int64_t remaining(const Question& question, std::uint64_t now) const {
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                return bucket().remaining();
+            case Algorithm::Counter:
+                return counts().remaining(now, question.limit);
+            default:
+                return static_cast<std::int64_t>(std::max<Wide>(question.limit - used(question), 0));
+        }
+    }
+
+    /// Until more of the limit becomes available.
+    std::int64_t resetMs(const Question& question, std::uint64_t now) const {
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                return bucket().resetMs(question.limit, question.burst, question.windowMs);
+            case Algorithm::Counter: {
+                const std::int64_t more = counts().remaining(now, question.limit) + 1;
+                return counts().isEmpty() || more > question.limit
+                           ? question.windowMs
+                           : since(now, counts().firstRoom(now, more, question.limit));
+            }
+            default:
+                return log().count() == 0 ? question.windowMs : since(now, log().oldest()) + question.windowMs;
+        }
+    }
+
+    /// The capacity that is needed to add so many entries of that time: capacity() where it suffices.
+    std::size_t capacityToAdd(std::uint64_t now, std::uint64_t time, std::int64_t entries) const {
+        if (entries == 0) {
+            return capacity();
+        }
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                return 0;
+            case Algorithm::Counter:
+                return counts().capacityToAdd(time);
+            default:
+                return log().capacityToAdd(now, time, static_cast<std::size_t>(entries));
+        }
+    }
+
+    /// Logs an admitted request at that time; the capacity is what capacityToAdd() said.
+    void add(const Question& question, std::uint64_t time, std::int64_t entries) {
+        if (entries == 0) {
+            return;
+        }
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                bucket().take(entries, TokenBucket::kLeastTokens, question.limit, question.burst, question.windowMs);
+                break;
+            case Algorithm::Counter:
+                counts().add(time, static_cast<std::uint64_t>(entries));
+                break;
+            default:
+                log().add(time, static_cast<std::size_t>(entries));
+        }
+    }
+
+    /// How many of the entries that a denied attempt adds at now the cap lets stay. The oldest leave first, so
+    /// reservations ahead stay before them.
+    std::int64_t entriesOfDenied(const Question& question, std::uint64_t now, std::int64_t entries) const {
+        if (question.cap == 0 || algorithm_ == Algorithm::Bucket || algorithm_ == Algorithm::Counter) {
+            return entries;
+        }
+        const auto most = static_cast<std::int64_t>(mostEntries(question));
+        return std::min(entries, std::max<std::int64_t>(most - static_cast<std::int64_t>(log().countAfter(now)), 0));
+    }
+
+    /// Makes place for what entriesOfDenied() said, before the capacity is looked at.
+    void trimForDenied(const Question& question, std::int64_t entries) {
+        if (question.cap > 0 && algorithm_ != Algorithm::Bucket && algorithm_ != Algorithm::Counter) {
+            log().trim(mostEntries(question) - static_cast<std::size_t>(entries));
+        }
+    }
+
+    /// Logs a denied attempt at now, as far as the cap allows.
+    void addDenied(const Question& question, std::uint64_t now, std::int64_t entries) {
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                bucket().take(entries,
+                              question.cap == 0 ? TokenBucket::kLeastTokens
+                                                : std::min<std::int64_t>(question.burst - question.cap, 0),
+                              question.limit, question.burst, question.windowMs);
+                break;
+            case Algorithm::Counter:
+                counts().addUpTo(question.cap == 0 ? UINT64_MAX : static_cast<std::uint64_t>(question.cap),
+                                 static_cast<std::uint64_t>(entries));
+                break;
+            default:
+                log().add(now, static_cast<std::size_t>(entries));
+        }
+    }
+
+    /// Takes back what add() logged.
+    void remove(const Question& question, std::uint64_t time, std::int64_t entries) {
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                bucket().giveBack(entries, question.burst);
+                break;
+            case Algorithm::Counter:
+                counts().remove(time, static_cast<std::uint64_t>(entries));
+                break;
+            default:
+                log().remove(time, static_cast<std::size_t>(entries));
+        }
+    }
+
+    /// Until when the log itself denies everything; 0 or in the past: it does not.
+    std::uint64_t blockedUntil() const { return blockedUntil_; }
+    void blockUntil(std::uint64_t time) { blockedUntil_ = time; }
+
+    /// From then on it says no more than a new one would.
+    std::uint64_t endsAt() const {
+        std::uint64_t end = 0;
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                end = bucket().fullAt();
+                break;
+            case Algorithm::Counter:
+                end = counts().endsAt();
+                break;
+            default:
+                end = log().count() == 0 ? 0 : log().newest() + static_cast<std::uint64_t>(windowMs_);
+        }
+        return std::max(end, blockedUntil_);
+    }
+
+    std::size_t capacity() const {
+        return memoryOf<std::size_t>([](const auto& state) { return state.capacity(); });
+    }
+    std::uint8_t* bytes() const {
+        return memoryOf<std::uint8_t*>([](const auto& state) { return state.bytes(); });
+    }
+
+    /// Moves to a larger memory of `capacity` bytes; the caller frees what bytes() was before.
+    void moveTo(std::uint8_t* bytes, std::size_t capacity) {
+        if (algorithm_ == Algorithm::Counter) {
+            counts().moveTo(bytes, capacity);
+        } else {
+            log().moveTo(bytes, capacity);
+        }
+    }
+
+  private:
+    static Algorithm kindOf(Algorithm algorithm) {
+        return algorithm == Algorithm::Compact ? Algorithm::Log : algorithm;  // the same here
+    }
+
+    static std::int64_t since(std::uint64_t begin, std::uint64_t end) { return static_cast<std::int64_t>(end - begin); }
+
+    /// What a request can ask for at most.
+    static std::int64_t size(const Question& question) {
+        return question.algorithm == Algorithm::Bucket ? question.burst : question.limit;
+    }
+
+    /// How many requests an entry counts for.
+    static std::int64_t weight(const Question& question) {
+        return question.algorithm == Algorithm::Sampled ? question.sample : 1;
+    }
+
+    /// The cap in entries; rounded up, else a log at its cap might have room for ever.
+    static std::size_t mostEntries(const Question& question) {
+        return static_cast<std::size_t>(
+            question.algorithm == Algorithm::Sampled ? (question.cap - 1) / question.sample + 1 : question.cap);
+    }
+
+    Wide used(const Question& question) const { return static_cast<Wide>(log().count()) * weight(question); }
+
+    ExactLog& log() { return *std::get_if<ExactLog>(&state_); }
+    const ExactLog& log() const { return *std::get_if<ExactLog>(&state_); }
+    WindowCounts& counts() { return *std::get_if<WindowCounts>(&state_); }
+    const WindowCounts& counts() const { return *std::get_if<WindowCounts>(&state_); }
+    TokenBucket& bucket() { return *std::get_if<TokenBucket>(&state_); }
+    const TokenBucket& bucket() const { return *std::get_if<TokenBucket>(&state_); }
+
+    template <typename Result, typename Function>
+    Result memoryOf(Function function) const {
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                return {};
+            case Algorithm::Counter:
+                return function(counts());
+            default:
+                return function(log());
+        }
+    }
+
+    std::int64_t windowMs_ = 0;  // as last asked
+    std::uint64_t blockedUntil_ = 0;
+    Algorithm algorithm_;
+    std::variant<ExactLog, WindowCounts, TokenBucket> state_;
+};
+
+static_assert(std::is_trivially_copyable_v<LogState> && std::is_trivially_destructible_v<LogState>);
+
+}  // namespace sliding_log

@@ -1,0 +1,18 @@
+#include "limit/sampling.hpp"
+
+#include <charconv>
+
+#include "limit/key.hpp"
+
+namespace sliding_log {
+
+std::int64_t sampledEntries(std::int64_t cost, std::int64_t sample, std::string_view unique) {
+    constexpr int kDigits = 13;  // 52 bits: exact in a Lua number, too
+    char digest[40];
+    writeSha1Hex(digest, unique);
+    std::int64_t draw = 0;
+    std::from_chars(digest, digest + kDigits, draw, 16);
+    return cost / sample + (draw % sample < cost % sample ? 1 : 0);
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,74 @@
+// The token bucket of one key: algorithm=bucket.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "limit/wide.hpp"
+
+namespace sliding_log {
+
+/// Plain data, so that it can stand in shared memory. Exact: one token is `windowMs` parts, and each ms brings `limit`
+/// of them. A bucket may owe tokens: to reservations, and to denied attempts that count.
+class TokenBucket {
+  public:
+    TokenBucket(std::uint64_t now, std::int64_t burst) : tokens_(burst), stamp_(now), fullAt_(now) {}
+
+    /// Refills it. A time stamp ahead of now becomes now; so does the window its last one, whole tokens stay.
+    void advance(std::uint64_t now, std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
+        const std::uint64_t elapsed = now > stamp_ ? now - stamp_ : 0;
+        stamp_ = now;
+        part_ = std::min(part_, windowMs - 1);
+        setLevel(std::min(level(windowMs) + static_cast<Wide>(elapsed) * limit, full(burst, windowMs)), windowMs);
+    }
+
+    /// Until it holds `cost` tokens; 0 when it does.
+    std::int64_t msUntil(std::int64_t cost, std::int64_t limit, std::int64_t windowMs) const {
+        return tokens_ >= cost ? 0 : waitFor(static_cast<Wide>(cost) * windowMs - level(windowMs), limit);
+    }
+
+    /// Whole tokens, none while it owes some.
+    std::int64_t remaining() const { return std::max<std::int64_t>(tokens_, 0); }
+
+    /// Until remaining() grows; the window when it is full.
+    std::int64_t resetMs(std::int64_t limit, std::int64_t burst, std::int64_t windowMs) const {
+        return tokens_ >= burst ? windowMs : msUntil(remaining() + 1, limit, windowMs);
+    }
+
+    /// Takes tokens that it has or will owe, down to `least` at most (it may be lower already).
+    void take(std::int64_t cost, std::int64_t least, std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
+        const Wide floor = std::min(level(windowMs), static_cast<Wide>(least) * windowMs);
+        const Wide left = std::max(level(windowMs) - static_cast<Wide>(cost) * windowMs, floor);
+        setLevel(left, windowMs);
+        fullAt_ = stamp_ + static_cast<std::uint64_t>(waitFor(full(burst, windowMs) - left, limit));
+    }
+
+    void giveBack(std::int64_t cost, std::int64_t burst) {
+        tokens_ = std::min(tokens_ + cost, burst);
+        if (tokens_ == burst) {
+            part_ = 0;
+        }
+    }
+
+    /// From then on it is as good as a new one.
+    std::uint64_t fullAt() const { return fullAt_; }
+
+    /// The deepest debt; more is forgotten.
+    static constexpr std::int64_t kLeastTokens = -1'000'000'000'000'000'000;
+
+  private:
+    static Wide full(std::int64_t burst, std::int64_t windowMs) { return static_cast<Wide>(burst) * windowMs; }
+    Wide level(std::int64_t windowMs) const { return static_cast<Wide>(tokens_) * windowMs + part_; }
+
+    void setLevel(Wide level, std::int64_t windowMs) {
+        tokens_ = static_cast<std::int64_t>(std::max<Wide>(divideDown(level, windowMs), kLeastTokens));
+        part_ = static_cast<std::int64_t>(level - divideDown(level, windowMs) * windowMs);
+    }
+
+    std::int64_t tokens_;    // whole ones, rounded down; negative: owed
+    std::int64_t part_ = 0;  // of the next one, 0 to windowMs - 1
+    std::uint64_t stamp_;    // ms; the level is of that time
+    std::uint64_t fullAt_;   // ms
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,31 @@
+// Numbers for products: a limit of 10^12 times a window of 366 days does not fit in 64 bits.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace sliding_log {
+
+__extension__ using Wide = __int128;
+
+/// The longest wait that is told: 15 digits, as a structured field's integer has (RFC 9651).
+inline constexpr std::int64_t kLongestWaitMs = 999'999'999'999'999;
+
+/// Quotients towards minus and plus infinity; the divisor is positive.
+constexpr Wide divideDown(Wide number, Wide divisor) {
+    return number / divisor - (number % divisor < 0 ? 1 : 0);
+}
+constexpr Wide divideUp(Wide number, Wide divisor) {
+    return number / divisor + (number % divisor > 0 ? 1 : 0);
+}
+
+/// How long it takes until `missing` has come at `rate` a millisecond; kLongestWaitMs where that is never.
+constexpr std::int64_t waitFor(Wide missing, std::int64_t rate) {
+    if (missing <= 0) {
+        return 0;
+    }
+    return rate == 0 ? kLongestWaitMs
+                     : static_cast<std::int64_t>(std::min<Wide>(divideUp(missing, rate), kLongestWaitMs));
+}
+
+}  // namespace sliding_log
