@@ -3,10 +3,11 @@
 
 use strict;
 use warnings;
+use IO::Select;
 use List::Util qw(max);
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Http qw(get field connect_to many parse read_all);
+use Testbed::Http qw(get field connect_to many parse);
 use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
 
 my $bed   = Testbed->new;
@@ -21,6 +22,7 @@ sub locations {
     return join "\n", map {
         my ($algorithm, $store) = split m{/};
         my $more = $algorithm eq 'sampled' ? 'sample=1' : '';
+        my $what = $algorithm eq 'counter' ? $what =~ s/delay=1m/delay=2m/r : $what;    # the next window's end
         "location /$prefix/$_ { sliding_log_limit ${prefix}_${algorithm}_$store key=\$arg_k $what algorithm=$algorithm store=$store $more;
             empty_gif; add_header X-Status \$sliding_log_status; }"
     } @places;
@@ -88,7 +90,7 @@ sub ask {
     $client->syswrite("GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     return $client;
 }
-sub answer { return parse(read_all($_[0], 20))->{status} }
+sub answer { return parse(Testbed::Http::read_all($_[0], 20))->{status} }
 
 # A flood over two nodes: what fits now goes now, what fits into the delay is held, the rest is denied.
 my %seen;
