@@ -1,161 +1,207 @@
--- The exact sliding log (algorithm=log): a request is admitted when every one of its logs has room.
+-- The exact sliding log (algorithm=log). lua/decide.lua, which follows this in the script, has the contract of a call.
 --
--- One call decides many groups, one after the other. A group is one or more requests that ask the same logs; of them
--- the first ones that fit are admitted, each by all of the group's logs or by none.
+-- A log is a ZSET with one entry for each request, or several for one of that cost: member = the id, else the request's
+-- unique name; score = arrival, or the slot it was given (ms). An entry is in the window when now - window < score.
+-- Where an id is taken, its entry is <id>~<name>; the second entry of a request is <name>~2 or <id>~<name>~2.
+-- A blocked log has one more member, "blocked for <ms> ms", its score minus the time when that ends, which no entry is.
 --
--- KEYS   the logs of all groups: ZSETs, member = request id, score = arrival in milliseconds
--- ARGV   [1] now in milliseconds, or '' to take this server's clock, then for each group:
---          how many logs, how many requests, and for each request a name that no other has: its member
---          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms),
---            and 0, or 1 followed by an id per request to be the member instead ('' = none)
--- Reply  for each group { how many are admitted, then three per log: remaining, reset (ms), retry (ms) }, or an error
---        remaining: what is left of the limit after the last request admitted
---        reset:     until the oldest entry leaves the window; the window itself when the log was empty
---        retry:     for a request that was not admitted: until this log has room; 0 when it has, -1 when it never
---                   will (limit 0). All 0 when all were admitted
---
--- An entry is in the window when now - window < score <= now. Nothing is added before every log of the group was
--- read, so a key of a wrong type leaves the others as they were. A denied request is in no log.
---
--- When the clock steps back (a fail-over to a slower one), entries ahead of now become entries of now: each still
--- counts, and leaves at most one window later. A step of this server's own clock shows in the time to live, which
--- PEXPIRE GT then cannot move on; only then, on a denial, and for a caller's clock, the newest entry is looked at.
+-- A step back of this server's own clock shows in the time to live, which PEXPIRE GT then cannot move on; only then, on a
+-- denial, and for a caller's clock, the newest entry is looked at.
 --
 -- Cost in redis.calls, of 1 to 2 us each: TIME, and per log ZRANGE, ZCARD, ZADD, PEXPIRE, and while entries leave
--- the window ZREMRANGEBYSCORE and ZRANGE. Written without closures, which Lua would make anew at each call, and with
--- times as text (%d), since Redis 7.0 spends 0.5 us on writing a number argument as a double and reading it back.
+-- the window ZREMRANGEBYSCORE and ZRANGE. Numbers are given as text, since Redis 7.0 spends 0.5 us on writing a number
+-- argument as a double and reading it back.
 
 local call, pcall, format = redis.call, redis.pcall, string.format
 
-local own_clock = ARGV[1] == ''
-local now_text = ARGV[1]
-if own_clock then
-  local time = call('TIME')
-  now_text = time[1] .. format('%03d', time[2] / 1000)
-end
-local now = tonumber(now_text)
+local now, now_text, own_clock
 
-local replies = {}
-local before = 0  -- keys of the groups before
-local at = 2      -- where the group's arguments begin
+local made
+local function rarely()
+  if made then
+    return made
+  end
+  local it = {}
+  made = it
 
-while before < #KEYS do
-  local logs, requests = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-  local names = at + 1  -- name j is ARGV[names + j]
-  local first = names + requests + 1
-  local reply = { 0, 0, 0, 0 }
-  local admitted = requests
-  local failed = nil
+  -- How many entries a request of that name has.
+  function it.entries(log, name)
+    return log.options and log.options.cost or 1
+  end
 
-  -- read: room and oldest entry of each log stand in the reply until all are known
-  at = first
-  for i = 1, logs do
-    local key = KEYS[before + i]
-    local limit, window, cap, ttl = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3]
-    at = at + 5
-    if ARGV[at - 1] == '1' then
-      at = at + requests
+  -- The block that a member tells of: true while it lasts.
+  function it.is_blocked(log, member, score)
+    local length = tonumber(string.match(member, '^blocked for (%d+) ms~*$'))
+    if not length or -score <= now then
+      call('ZREM', log.key, member)
+      return false
     end
+    log.blocked, log.block_length = -score, length
+    return true
+  end
 
-    local head = not failed and pcall('ZRANGE', key, 0, 0, 'WITHSCORES')
-    if failed or head.err then
-      failed = failed or head
-    else
-      local count = 0
-      local oldest = tonumber(head[2])
-      if oldest and oldest <= now - window then
-        call('ZREMRANGEBYSCORE', key, '-inf', format('%d', now - window))
-        oldest = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+  function it.block(log, length, till)
+    local member = format('blocked for %d ms', length)
+    while (tonumber(call('ZSCORE', log.key, member)) or -1) > 0 do
+      member = member .. '~'  -- that is somebody's id
+    end
+    call('ZADD', log.key, format('%d', -till), member)
+  end
+
+  -- Entries further ahead of now than a reservation become entries of now.
+  function it.step_back(log, farthest)
+    local ahead = call('ZRANGEBYSCORE', log.key, format('(%d', farthest), '+inf')
+    for i = 1, #ahead do
+      call('ZADD', log.key, now_text, ahead[i])
+    end
+    call('PEXPIRE', log.key, log.ttl)
+  end
+
+  local function score_at(log, rank)
+    return tonumber(call('ZRANGE', log.key, rank, rank, 'WITHSCORES')[2]) or now
+  end
+
+  function it.room_at(log, missing)
+    local leave = math.ceil(missing / (log.options and log.options.sample or 1))
+    return score_at(log, leave - 1 + (log.blocked and 1 or 0)) + log.window
+  end
+
+  function it.newest(log)
+    return score_at(log, -1)
+  end
+
+  -- ZADD (with a score) or ZREM of a request's entries behind its first: how many, or an error.
+  local function others(log, command, score, name, entries)
+    local done = 0
+    for from = 2, entries, 1000 do
+      local arguments = { command, log.key }
+      for i = from, math.min(from + 999, entries) do
+        arguments[#arguments + 1] = score
+        arguments[#arguments + 1] = name .. '~' .. i
       end
-      if oldest then
-        count = call('ZCARD', key)
-        if cap > 0 and count > cap then
-          call('ZREMRANGEBYRANK', key, 0, count - cap - 1)
-          count = cap
-          oldest = tonumber(call('ZRANGE', key, 0, 0, 'WITHSCORES')[2])
+      local reply = pcall(unpack(arguments))
+      if type(reply) ~= 'number' then
+        return reply
+      end
+      done = done + reply
+    end
+    return done
+  end
+
+  -- Entries of their own names or numbers: how many, or an error.
+  function it.add(log, names, from, to, score)
+    local key, added = log.key, 0
+    for j = from, to do
+      local name = ARGV[names + j]
+      local id = log.options and log.options.ids and ARGV[log.ids + j] or ''
+      local entries = it.entries(log, name)
+      entries = log.cap > 0 and math.min(entries, log.cap) or entries
+      if entries > 0 then
+        local member = id == '' and name or id
+        local new = pcall('ZADD', key, 'NX', score, member)
+        while new == 0 do
+          member = member .. '~' .. name  -- the id is in the log already: none is lost, both stay
+          new = pcall('ZADD', key, 'NX', score, member)
         end
-        if count >= limit or not own_clock or call('PEXPIRE', key, ttl, 'GT') == 0 then
-          local newest = tonumber(call('ZRANGE', key, -1, -1, 'WITHSCORES')[2])
-          if newest > now then
-            local ahead = call('ZRANGEBYSCORE', key, '(' .. now_text, '+inf')
-            for j = 1, #ahead do
-              call('ZADD', key, now_text, ahead[j])
-            end
-            oldest = math.min(oldest, now)
-            call('PEXPIRE', key, ttl)
-          end
+        if type(new) ~= 'number' then
+          return new
         end
+        new = others(log, 'ZADD', score, id == '' and name or id .. '~' .. name, entries)
+        if type(new) ~= 'number' then
+          return new
+        end
+        added = added + entries
       end
-      local room = limit - count
-      if room < admitted then
-        admitted = room > 0 and room or 0
+    end
+    return added
+  end
+
+  -- `more` entries, since so many names were in the log already: both stay, none is lost.
+  function it.add_again(log, names, from, to, score, more)
+    for j = from, to do
+      local name = ARGV[names + j]
+      if more > 0 then
+        more = more - call('ZADD', log.key, 'NX', score, name .. '~' .. name)
       end
-      reply[3 * i - 1], reply[3 * i] = room, oldest or false
     end
   end
 
-  -- add, and tell
-  local after = at
-  at = first
-  for i = 1, failed and 0 or logs do
-    local key = KEYS[before + i]
-    local limit, window = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
-    local room, oldest = reply[3 * i - 1], reply[3 * i]
-    local named = ARGV[at + 4] == '1'
-
-    if admitted > 0 then
-      local added = 0
-      if not named and admitted > 1 then
-        local entries = { 'ZADD', key, 'NX' }
-        for j = 1, admitted do
-          entries[2 * j + 2], entries[2 * j + 3] = now_text, ARGV[names + j]
-        end
-        added = pcall(unpack(entries))
-      end
-      -- one by one: where there is one, where they have ids, and what a name that exists kept out above
-      local j = 1
-      while type(added) == 'number' and added < admitted and j <= admitted do
-        local name = ARGV[names + j]
-        local member = named and ARGV[at + 4 + j] or name
-        if member == '' then
-          member = name
-        end
-        local new = (named or admitted == 1) and pcall('ZADD', key, 'NX', now_text, member) or 0
-        if new == 0 then
-          -- the id is in the log already: none is lost, both stay
-          new = pcall('ZADD', key, 'NX', now_text, member .. '~' .. name)
-        end
-        added = type(new) == 'number' and added + new or new
-        j = j + 1
-      end
-      if type(added) ~= 'number' then
-        failed = added  -- no memory: the first log already refuses
-        break
-      end
-      if not oldest or not own_clock then
-        call('PEXPIRE', key, ARGV[at + 3])  -- of a log that begins; GT would take "none" for the longest
-      end
+  function it.take_back(log, name, id)
+    local member = id == '' and name or id
+    local entries = it.entries(log, name)
+    if entries == 0 then
+      return false
     end
-
-    local retry = 0
-    if admitted < requests and room <= admitted then
-      if limit < 1 then
-        retry = -1
-      elseif room < 0 then
-        retry = call('ZRANGE', key, -room, -room, 'WITHSCORES')[2] + window - now
-      else
-        retry = (oldest or now) + window - now
-      end
-    end
-    reply[3 * i - 1] = room > admitted and room - admitted or 0
-    reply[3 * i] = oldest and oldest + window - now or window
-    reply[3 * i + 1] = retry
-    at = at + 5 + (named and requests or 0)
+    -- where the id was taken, the entry carries both names: the plain one is somebody else's
+    local gone = call('ZREM', log.key, member .. '~' .. name) == 1 or call('ZREM', log.key, member) == 1
+    return others(log, 'ZREM', nil, id == '' and name or id .. '~' .. name, entries) > 0 or gone
   end
 
-  reply[1] = admitted
-  replies[#replies + 1] = failed or reply
-  before, at = before + logs, after
+  return it
 end
 
-return replies
+local function read(log)
+  local key, window, options = log.key, log.window, log.options
+  local head = pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
+  if head.err then
+    return head
+  end
+  local oldest, count = tonumber(head[2]), 0
+  local first = 0  -- where the oldest entry stands
+  if oldest and oldest <= now - window then
+    first = oldest < 0 and rarely().is_blocked(log, head[1], oldest) and 1 or 0
+    call('ZREMRANGEBYSCORE', key, '0', format('%d', now - window))
+    oldest = tonumber(call('ZRANGE', key, first, first, 'WITHSCORES')[2])
+  end
+  if oldest then
+    count = call('ZCARD', key) - first
+    if log.cap > 0 and count > log.cap then
+      call('ZREMRANGEBYRANK', key, first, first + count - log.cap - 1)
+      count = log.cap
+      oldest = tonumber(call('ZRANGE', key, first, first, 'WITHSCORES')[2])
+    end
+    if count >= log.limit or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0 then
+      local farthest = now + (options and options.ahead or 0)
+      if tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2]) > farthest then
+        rarely().step_back(log, farthest)
+        oldest = math.min(oldest, now)
+      end
+    end
+  end
+  log.used = options and count * options.sample or count
+  log.frees = oldest and oldest + window or false
+  return first == 1 or nil
+end
+
+local function add(log, names, from, to, at)
+  local key, options = log.key, log.options
+  local score, added = at and format('%d', at) or now_text, nil
+  if options then
+    added = rarely().add(log, names, from, to, score)
+  elseif from == to then
+    added = pcall('ZADD', key, 'NX', score, ARGV[names + from])
+  else
+    local entries = { 'ZADD', key, 'NX' }
+    for j = from, to do
+      entries[#entries + 1], entries[#entries + 2] = score, ARGV[names + j]
+    end
+    added = pcall(unpack(entries))
+  end
+  if type(added) ~= 'number' then
+    return added
+  end
+  if not options and added <= to - from then
+    rarely().add_again(log, names, from, to, score, to - from + 1 - added)
+    added = to - from + 1
+  end
+  if not log.frees or not own_clock or log.used >= log.limit then
+    call('PEXPIRE', key, log.ttl)  -- GT would take the "none" of a log that begins for the longest
+  end
+  if added > 0 then
+    local leaves = (at or now) + log.window
+    if not log.frees or log.frees > leaves then
+      log.frees = leaves
+    end
+    log.used = log.used + (options and added * options.sample or added)
+  end
+end

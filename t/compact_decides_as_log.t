@@ -2,11 +2,10 @@
 
 use strict;
 use warnings;
-use Cwd ();
-use File::Basename ();
 use IO::Socket::UNIX;
 use Test::More;
 use Testbed;
+use Testbed::Script qw(source);
 
 my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
@@ -15,14 +14,13 @@ note "TEST_SEED=$seed";
 my $operations = $ENV{TEST_OPERATIONS} // 200_000;    # requests; a million take a minute
 my $bed        = Testbed->new;
 my $redis      = $bed->redis;
-my $lua        = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../lua');
 my $socket     = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
 my $unique     = 0;
 
 # A script; with a front of another size where given, so that short logs meet what long ones do.
 sub load {
     my ($name, $front) = @_;
-    my $source = Testbed::Process::slurp("$lua/$name.lua");
+    my $source = source($name);
     if ($front) {
         $source =~ s/FRONT = \d+/FRONT = $front/ or die "$name: no FRONT\n";
     }
@@ -55,7 +53,6 @@ sub world {
     my ($title, %world) = @_;
     my %sha = (
         log     => load('sliding_log'),
-        undo    => load('sliding_log_undo'),
         compact => load('compact_log', $world{front}),
     );
     my @logs = map {
@@ -81,7 +78,7 @@ sub world {
                 push @arguments, scalar @asked, $requests, map { 'u' . $unique++ } 1 .. $requests;
                 for my $log (@asked) {
                     my $limit = $world{fixed} || rand() < 0.95 ? $log->{limit} : int rand $log->{cap};
-                    push @arguments, $limit, $log->{window}, $log->{cap}, 3_600_000, 0;
+                    push @arguments, $limit, $log->{window}, $log->{cap}, 3_600_000, '';
                 }
                 $left -= $requests;
             }
@@ -95,7 +92,6 @@ sub world {
         my @undone;
         for my $call (@calls) {
             my ($log, $compact) = (reply(), reply());
-            $compact =~ s/ $call->{now}\]/]/g;    # it tells the time as well
             $calls++;
             if ($log ne $compact) {
                 is($compact, $log, "$title: call $calls");
@@ -111,9 +107,11 @@ sub world {
                 my $group = $call->{requests}[$i];
                 push @undone, $group;
                 my @names = map { $_->{name} } @{ $group->{logs} };
-                $wire .= resp('EVALSHA', $sha{undo}, scalar @names, map({ "log $_" } @names), $group->{unique}, map { '' } @names);
-                $wire .= resp('EVALSHA', $sha{compact}, scalar @names, map({ "compact $_" } @names), 'take back',
-                    $call->{now});
+                my @logs = map { (1, 1, 0, 3_600_000, '') } @names;
+                for my $kind (qw(log compact)) {
+                    $wire .= resp('EVALSHA', $sha{$kind}, scalar @names, map({ "$kind $_" } @names), 'take back', $call->{now},
+                        scalar @names, 1, $group->{unique}, @logs);
+                }
             }
         }
         print $socket $wire;

@@ -26,13 +26,13 @@ http {
 }
 END
 
-my $good = "*1\r\n*4\r\n:1\r\n:9\r\n:1000\r\n:0\r\n";
+my $good = "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n";
 my $long = "*5000\r\n" . "\$4\r\nlong\r\n" x 5000;
 
 # [what, expected status, options of the fake]
 my @cases = (
     ['the reply, byte by byte',      200, answer => $good, byte_by_byte => 1],
-    ['a denial',                     418, answer => "*1\r\n*4\r\n:0\r\n:0\r\n:1000\r\n:1000\r\n"],
+    ['a denial',                     418, answer => "*1\r\n*5\r\n:0\r\n:1800000000000\r\n:0\r\n:1000\r\n:1000\r\n"],
     ['two replies for one',          undef, answer => $good . ":1\r\n"],
     ['three replies for one',        undef, answer => $good x 3],
     ['a reply before the greeting',  503, answer => $good, on_connect => ":1\r\n"],
@@ -48,18 +48,20 @@ my @cases = (
     ['a string',                     503, answer => "\$5\r\nhello\r\n"],
     ['too few elements',             503, answer => "*1\r\n*3\r\n:1\r\n:1\r\n:1\r\n"],
     ['too many elements',            503, answer => "*1\r\n*7\r\n" . ":1\r\n" x 7],
-    ['two groups for one',           503, answer => "*2\r\n" . "*4\r\n:1\r\n:9\r\n:1000\r\n:0\r\n" x 2],
-    ['no group, but its content',    503, answer => "*4\r\n:1\r\n:9\r\n:1000\r\n:0\r\n"],
+    ['more held than admitted',      503, answer => "*1\r\n*7\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n:5\r\n:5\r\n"],
+    ['held until before',            503, answer => "*1\r\n*6\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n:-5\r\n"],
+    ['two groups for one',           503, answer => "*2\r\n" . "*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n" x 2],
+    ['no group, but its content',    503, answer => "*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n"],
     ['an error in the group',        503, answer => "*1\r\n-WRONGTYPE no\r\n"],
-    ['nested arrays',                503, answer => "*1\r\n*4\r\n:1\r\n*1\r\n*1\r\n:1\r\n:1\r\n:0\r\n"],
+    ['nested arrays',                503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n*1\r\n*1\r\n:1\r\n:1\r\n:0\r\n"],
     ['nine levels deep',             503, answer => "*1\r\n" x 9 . ":1\r\n"],
-    ['a huge integer',               503, answer => "*1\r\n*4\r\n:1\r\n:99999999999999999999999\r\n:1\r\n:0\r\n"],
-    ['a negative remainder',         503, answer => "*1\r\n*4\r\n:1\r\n:-5\r\n:1\r\n:0\r\n"],
+    ['a huge integer',               503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:99999999999999999999999\r\n:1\r\n:0\r\n"],
+    ['a negative remainder',         503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:-5\r\n:1\r\n:0\r\n"],
     ['an enormous array',            503, answer => "*2147483647\r\n"],
     ['an enormous string',           503, answer => "\$536870912\r\nx"],
     ['a long reply of 50 KiB',       503, answer => $long],
-    ['half a reply',                 503, answer => "*1\r\n*4\r\n:1\r\n"],
-    ['half a reply, then the end',   503, answer => "*1\r\n*4\r\n:1\r\n", then_close => 1],
+    ['half a reply',                 503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n"],
+    ['half a reply, then the end',   503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n", then_close => 1],
     ['nothing, then the end',        503, answer => '', then_close => 1],
     ['nothing at all',               503, answer => ''],
     ['NUL bytes',                    503, answer => "\0\0\0\0"],

@@ -2,42 +2,20 @@
 
 use strict;
 use warnings;
-use Cwd ();
-use File::Basename ();
 use Test::More;
 use Testbed;
+use Testbed::Script;
 
-my $bed   = Testbed->new;
-my $redis = $bed->redis;
-my $lua   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../lua');
-my %sha   = map { $_ => load($_) } qw(sliding_log sliding_log_undo);
-
-sub load { return $redis->cli('SCRIPT', 'LOAD', Testbed::Process::slurp("$lua/$_[0].lua")) }
-
-my $unique = 0;
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $script = Testbed::Script->new($redis, 'sliding_log');
 my $T      = 1_800_000_000_000;
 
 # ask(now, [key, limit, window, cap, ttl, id], ...): one request of these logs; the reply's numbers
-sub ask { my ($now, @logs) = @_; return ask_groups($now, [1, @logs]) }
+sub ask { return $script->ask(@_) }
 
 # ask_groups(now, [requests, log, ...], ...): many requests of each group's logs. Groups are told apart by " | ".
-sub ask_groups {
-    my ($now, @groups) = @_;
-    my (@keys, @arguments, @lengths);
-    for my $group (@groups) {
-        my ($requests, @logs) = @$group;
-        push @keys, map { $_->[0] } @logs;
-        push @arguments, scalar @logs, $requests, map { 'u' . ++$unique } 1 .. $requests;
-        for my $log (@logs) {
-            my (undef, $limit, $window, $cap, $ttl, @ids) = @$log;
-            push @arguments, $limit, $window, $cap // 0, $ttl // 11000, @ids ? (1, @ids) : 0;
-        }
-        push @lengths, 1 + 3 * @logs;
-    }
-    my @numbers = split /\n/, $redis->cli('EVALSHA', $sha{sliding_log}, scalar @keys, @keys, $now, @arguments);
-    return join ' ', @numbers if grep { /[A-Z]/ } @numbers;
-    return join ' | ', map { join ' ', splice @numbers, 0, $_ } @lengths;
-}
+sub ask_groups { return $script->ask_groups(@_) }
 
 sub members { return join ' ', split /\n/, $redis->cli('ZRANGE', $_[0], 0, -1) }
 sub scores  { my @words = split /\n/, $redis->cli('ZRANGE', $_[0], 0, -1, 'WITHSCORES'); return join ' ', @words[grep { $_ % 2 } 0 .. $#words] }
@@ -74,9 +52,9 @@ ask($T, ['id', 5, 10000, 0, 11000, 'req']);
 ask($T, ['id', 5, 10000, 0, 11000, 'req']);
 is($redis->cli('ZCARD', 'id'), 2, 'an id that exists already loses nobody');
 like(members('id'), qr/^req req~u\d+$/, 'the second entry carries both names');
-is(join(' ', split /\n/, $redis->cli('EVALSHA', $sha{sliding_log_undo}, 1, 'id', "u$unique", 'req')), '1', 'taken back');
+is($script->take_back($T, $script->latest, ['id', 5, 10000, 0, 11000, 'req']), 1, 'taken back');
 is(members('id'), 'req', 'exactly its own entry left');
-is($redis->cli('EVALSHA', $sha{sliding_log_undo}, 1, 'id', "u$unique", ''), 0, 'a stranger takes nothing back');
+is($script->take_back($T, 'stranger', ['id', 5, 10000]), 0, 'a stranger takes nothing back');
 
 # the clock steps back by an hour
 ask($T, ['step', 3, 10000]) for 1 .. 2;
@@ -125,9 +103,8 @@ is(ask_groups($T, [2, ['zero', 0, 10000]]), '0 0 10000 -1', 'limit 0');
 # many groups in one call
 is(ask_groups($T, [1, ['g1', 1, 10000]], [2, ['g2', 1, 10000], ['g3', 5, 10000]], [1, ['g1', 1, 10000]]),
     '1 0 10000 0 | 1 0 10000 10000 4 10000 0 | 0 0 10000 10000', 'groups are decided one after the other');
-my $mixed = $redis->cli('EVALSHA', $sha{sliding_log}, 3, 'g4', 'text', 'g5', $T,
-    map { (1, 1, "w$_", 5, 10000, 0, 11000, 0) } 1 .. 3);
-like($mixed, qr/^1\n4\n10000\n0\nWRONGTYPE.*\n1\n4\n10000\n0$/s, 'an error in one group is its own');
+like(ask_groups($T, map { [1, [$_, 5, 10000]] } qw(g4 text g5)), qr/^1 4 10000 0 \| error WRONGTYPE.* \| 1 4 10000 0$/,
+    'an error in one group is its own');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
 like(ask($T, ['oom', 5, 10000]), qr/OOM/, 'no memory: an error');
 is(ask($T, ['none', 0, 10000]), '0 0 10000 -1', 'but a denial needs none');

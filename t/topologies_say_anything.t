@@ -55,7 +55,7 @@ my @sentinels = (
 # A cluster's node: [what, status, to CLUSTER SLOTS, to EVALSHA]
 my $self = list(text('127.0.0.1'), ':' . "%PORT%\r\n");
 my $map  = list(list(":0\r\n", ":16383\r\n", $self));
-my $good = list(list(":1\r\n", ":9\r\n", ":1000\r\n", ":0\r\n"));
+my $good = list(list(":1\r\n", ":1800000000000\r\n", ":9\r\n", ":1000\r\n", ":0\r\n"));
 my @nodes = (
     ['a map',                       200, $map, $good],
     ['no map',                      503, "*0\r\n", $good],

@@ -43,8 +43,8 @@ Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings) : own
     if (settings.master) {
         steps_.push_back({kRole.data(), command({kRole})});
     }
-    for (Script script : kScripts) {
-        steps_.push_back({"SCRIPT LOAD", command({"SCRIPT", "LOAD", scriptSource(script)})});
+    for (Algorithm algorithm : kScripts) {
+        steps_.push_back({"SCRIPT LOAD", command({"SCRIPT", "LOAD", scriptSource(algorithm)})});
     }
     steps_.push_back({kPolicy.data(), command({"CONFIG", "GET", "maxmemory-policy"})});
 }

@@ -1,5 +1,7 @@
 #include "redis/reply.hpp"
 
+#include <algorithm>
+
 namespace sliding_log {
 
 namespace {
@@ -12,9 +14,16 @@ bool isInteger(const redisReply* element, std::int64_t least) {
            element->integer <= kLargestInteger;
 }
 
-/// Entries without names are taken back by their time: such a group ends with it.
-bool tellsTime(Algorithm algorithm) {
-    return algorithm == Algorithm::Compact;
+/// Where the times of the held requests begin in the reply of a group.
+constexpr std::size_t heldAt(std::size_t logs) {
+    return 2 + 3 * logs;
+}
+
+/// ms until the slot of the request in that place; 0 for one that is not held.
+std::int64_t delayMs(const redisReply& group, std::size_t place, std::size_t logs) {
+    const std::size_t held = group.elements - heldAt(logs);
+    const auto admitted = static_cast<std::size_t>(group.element[0]->integer);
+    return place < admitted && place + held >= admitted ? group.element[group.elements - admitted + place]->integer : 0;
 }
 
 }  // namespace
@@ -33,40 +42,52 @@ StoreError checkCall(const redisReply& reply) {
     return StoreError::None;
 }
 
-StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs, Algorithm algorithm) {
+StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs) {
     if (group.type == REDIS_REPLY_ERROR) {
         return classifyError(replyText(group));
     }
-    const std::size_t elements = 1 + 3 * logs + (tellsTime(algorithm) ? 1 : 0);
-    if (group.type != REDIS_REPLY_ARRAY || group.elements != elements || !isInteger(group.element[0], 0) ||
-        (tellsTime(algorithm) && !isInteger(group.element[elements - 1], 0))) {
+    if (group.type != REDIS_REPLY_ARRAY || group.elements < heldAt(logs) || !isInteger(group.element[0], 0) ||
+        !isInteger(group.element[1], 0)) {
         return StoreError::Unexpected;
     }
     bool everyoneHasRoom = true;
-    for (std::size_t i = 1; i < 1 + 3 * logs; i += 3) {
+    for (std::size_t i = 2; i < heldAt(logs); i += 3) {
         if (!isInteger(group.element[i], 0) || !isInteger(group.element[i + 1], 0) ||
             !isInteger(group.element[i + 2], Verdict::kNever)) {
             return StoreError::Unexpected;
         }
         everyoneHasRoom = everyoneHasRoom && group.element[i + 2]->integer == 0;
     }
+    std::int64_t latest = 1;
+    for (std::size_t i = heldAt(logs); i < group.elements; i++) {
+        if (!isInteger(group.element[i], latest)) {
+            return StoreError::Unexpected;
+        }
+        latest = group.element[i]->integer;
+    }
     const auto admitted = static_cast<std::size_t>(group.element[0]->integer);
     const bool follows = everyoneHasRoom ? admitted == requests : admitted < requests;
-    return follows ? StoreError::None : StoreError::Unexpected;
+    return follows && group.elements - heldAt(logs) <= admitted ? StoreError::None : StoreError::Unexpected;
 }
 
-std::uint64_t readLoggedMs(const redisReply& group, Algorithm algorithm) {
-    return tellsTime(algorithm) ? static_cast<std::uint64_t>(group.element[group.elements - 1]->integer) : 0;
+std::uint64_t readLoggedMs(const redisReply& group, std::size_t place, std::size_t logs) {
+    return static_cast<std::uint64_t>(group.element[1]->integer + delayMs(group, place, logs));
 }
 
-void readVerdicts(const redisReply& group, std::size_t place, std::span<Verdict> verdicts) {
-    const std::int64_t admitted = group.element[0]->integer;
-    const std::int64_t after = admitted - 1 - static_cast<std::int64_t>(place);  // admitted after this one
-    for (std::size_t i = 0; i < verdicts.size(); i++) {
-        redisReply* const* log = group.element + 1 + 3 * i;
-        verdicts[i].remaining = log[0]->integer + (after > 0 ? after : 0);
+void readVerdicts(const redisReply& group, std::size_t place, std::span<const Question> questions,
+                  std::span<Verdict> verdicts) {
+    const std::size_t logs = questions.size();
+    const std::int64_t held = static_cast<std::int64_t>(group.elements - heldAt(logs));
+    const std::int64_t after = group.element[0]->integer - 1 - static_cast<std::int64_t>(place);  // admitted after it
+    const std::int64_t delay = delayMs(group, place, logs);
+    for (std::size_t i = 0; i < logs; i++) {
+        redisReply* const* log = group.element + 2 + 3 * i;
+        // a count is no more than kLargestCount, and the requests of a group are few, so this cannot overflow
+        const std::int64_t taken = after > held ? (after - held) * questions[i].cost : 0;
+        verdicts[i].remaining = std::min<std::int64_t>(log[0]->integer + taken, kLargestInteger);
         verdicts[i].resetMs = log[1]->integer;
         verdicts[i].retryMs = after >= 0 ? 0 : log[2]->integer;
+        verdicts[i].delayMs = delay;
     }
 }
 

@@ -3,6 +3,8 @@
 
 #include <hiredis/hiredis.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -19,14 +21,16 @@ inline std::string_view replyText(const redisReply& reply) {
 /// writes, so that nothing was logged. None: each group has an answer of its own.
 StoreError checkCall(const redisReply& reply);
 
-/// What an algorithm's script says of one group of `requests` requests that ask `logs` logs: None when the reply is one
+/// What a script says of one group of `requests` requests that ask `logs` logs: None when the reply is one
 /// of its shapes, and its admissions follow from its verdicts.
-StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs, Algorithm algorithm);
+StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs);
 
-/// When the admitted requests of such a group were logged, by Redis's clock; 0 where the algorithm does not tell.
-std::uint64_t readLoggedMs(const redisReply& group, Algorithm algorithm);
+/// These are for the request in that place (0: the first) of a group that checkGroup() found to be None.
+/// When it was logged, by Redis's clock: now, or the slot of one that is held; where it was admitted.
+std::uint64_t readLoggedMs(const redisReply& group, std::size_t place, std::size_t logs);
 
-/// The verdicts for the request in that place (0: the first) of a group that checkGroup() found to be None.
-void readVerdicts(const redisReply& group, std::size_t place, std::span<Verdict> verdicts);
+/// As many verdicts as questions.
+void readVerdicts(const redisReply& group, std::size_t place, std::span<const Question> questions,
+                  std::span<Verdict> verdicts);
 
 }  // namespace sliding_log

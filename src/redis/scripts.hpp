@@ -2,27 +2,20 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "limit/algorithm.hpp"
 
 namespace sliding_log {
 
-enum class Script : std::uint8_t { SlidingLog, SlidingLogUndo, CompactLog };
+/// The algorithms that have a script: all.
+inline constexpr std::array kScripts = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
+                                        Algorithm::Sampled};
 
-inline constexpr std::array kScripts = {Script::SlidingLog, Script::SlidingLogUndo, Script::CompactLog};
-
-/// The script that decides by that algorithm.
-constexpr Script scriptOf(Algorithm algorithm) {
-    return algorithm == Algorithm::Compact ? Script::CompactLog : Script::SlidingLog;
-}
-
-/// The script's source, as its file in lua/ has it.
-std::string_view scriptSource(Script script);
+/// The source of the script that decides by that algorithm: its file in lua/, and the frame of all behind it.
+std::string_view scriptSource(Algorithm algorithm);
 
 /// Its SHA-1 in hex: what EVALSHA is given. Computed once, at the first call.
-std::string_view scriptSha(Script script);
+std::string_view scriptSha(Algorithm algorithm);
 
 }  // namespace sliding_log

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include "limit/number.hpp"
+#include "limit/options_text.hpp"
 #include "redis/resp.hpp"
+#include "redis/scripts.hpp"
 #include "store/node.hpp"
 
 namespace sliding_log {
@@ -11,23 +14,6 @@ namespace {
 
 /// One call's size: a script of 64 logs takes about a millisecond, in which Redis serves nobody else.
 constexpr std::size_t kMostLogsPerCall = 64;
-
-void reset(Call& call, Script script, std::uint16_t slot) {
-    call.script = script;
-    call.slot = slot;
-    call.asking = false;
-    call.scriptMisses = call.repetitions = 0;
-    call.groups.clear();
-    call.command.clear();
-}
-
-/// `EVALSHA <sha> <keys>`, for a call of so many keys and arguments.
-void beginEval(Call& call, std::size_t keys, std::size_t arguments) {
-    beginCommand(call.command, 3 + keys + arguments);
-    appendArgument(call.command, "EVALSHA");
-    appendArgument(call.command, scriptSha(call.script));
-    appendArgument(call.command, static_cast<std::int64_t>(keys));
-}
 
 }  // namespace
 
@@ -39,8 +25,13 @@ bool Call::isWaitedFor() const {
     return std::ranges::any_of(groups, [](const Group* group) { return !group->waiters.isEmpty(); });
 }
 
-void CallWriter::begin(Call& call, const Group& first) {
-    reset(call, scriptOf(first.algorithm), first.slot);
+void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
+    call.algorithm = algorithm;
+    call.slot = slot;
+    call.asking = false;
+    call.scriptMisses = call.repetitions = 0;
+    call.groups.clear();
+    call.command.clear();
     call_ = &call;
     keys_.clear();
     arguments_.clear();
@@ -49,61 +40,69 @@ void CallWriter::begin(Call& call, const Group& first) {
 
 bool CallWriter::hasRoomFor(const Group& group) const {
     return keyCount_ == 0 || (keyCount_ + group.logs <= kMostLogsPerCall && group.slot == call_->slot &&
-                              scriptOf(group.algorithm) == call_->script);
+                              group.algorithm == call_->algorithm);
 }
 
-/// What the scripts want to know of one group: see lua/sliding_log.lua.
+/// What the scripts want to know of one group: see lua/decide.lua.
 void CallWriter::add(Group& group) {
     call_->groups.push_back(&group);
     const std::span<const Question> logs = group.waiters.front().questions;
-    appendArgument(arguments_, static_cast<std::int64_t>(logs.size()));
-    appendArgument(arguments_, static_cast<std::int64_t>(group.requests));
+    argument(static_cast<std::int64_t>(logs.size()));
+    argument(static_cast<std::int64_t>(group.requests));
     std::size_t place = 0;
     group.waiters.forEach([&](Waiter& waiter) {
         waiter.place = place++;
-        appendArgument(arguments_, waiter.unique);
+        argument(waiter.unique);
     });
-    argumentCount_ += 2 + group.requests;
     for (std::size_t i = 0; i < logs.size(); i++) {
-        appendArgument(keys_, logs[i].key);
-        appendArgument(arguments_, logs[i].limit);
-        appendArgument(arguments_, logs[i].windowMs);
-        appendArgument(arguments_, logs[i].cap);
-        appendArgument(arguments_, logs[i].ttlMs);
-        appendArgument(arguments_, logs[i].named ? "1" : "0");
-        argumentCount_ += 5;
+        addLog(logs[i]);
         if (logs[i].named) {
-            group.waiters.forEach([&](Waiter& waiter) { appendArgument(arguments_, waiter.questions[i].id); });
-            argumentCount_ += group.requests;
+            group.waiters.forEach([&](Waiter& waiter) { argument(waiter.questions[i].id); });
         }
     }
-    keyCount_ += logs.size();
+}
+
+void CallWriter::addLog(const Question& question) {
+    appendArgument(keys_, question.key);
+    keyCount_++;
+    argument(question.limit);
+    argument(question.windowMs);
+    argument(question.cap);
+    argument(question.ttlMs);
+    argument(OptionsText(question).view());
 }
 
 void CallWriter::finish(std::string_view now) {
-    beginEval(*call_, keyCount_, 1 + argumentCount_);
-    call_->command.append(keys_);
-    appendArgument(call_->command, now);
-    call_->command.append(arguments_);
+    finish({now});
 }
 
-void CallWriter::writeUndo(Call& call, std::span<const Question> questions, std::string_view unique,
-                           std::uint64_t loggedMs) {
-    const bool named = questions.front().algorithm == Algorithm::Log;
-    reset(call, named ? Script::SlidingLogUndo : Script::CompactLog, questions.front().slot);
-    beginEval(call, questions.size(), named ? 1 + questions.size() : 2);
+void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique,
+                               std::uint64_t loggedMs) {
+    begin(call, questions.front().algorithm, questions.front().slot);
+    argument(static_cast<std::int64_t>(questions.size()));
+    argument(std::int64_t{1});
+    argument(unique);
     for (const Question& question : questions) {
-        appendArgument(call.command, question.key);
+        addLog(question);
+        if (question.named) {
+            argument(question.id);
+        }
     }
-    if (!named) {
-        appendArgument(call.command, "take back");
-        appendArgument(call.command, static_cast<std::int64_t>(loggedMs));
-        return;
+    finish({"take back", DecimalText(static_cast<std::int64_t>(loggedMs)).view()});
+}
+
+/// `EVALSHA <sha> <keys>`, the arguments that are given and those that were added.
+void CallWriter::finish(std::initializer_list<std::string_view> first) {
+    std::string& out = call_->command;
+    beginCommand(out, 3 + keyCount_ + first.size() + argumentCount_);
+    appendArgument(out, "EVALSHA");
+    appendArgument(out, scriptSha(call_->algorithm));
+    appendArgument(out, static_cast<std::int64_t>(keyCount_));
+    out.append(keys_);
+    for (std::string_view argument : first) {
+        appendArgument(out, argument);
     }
-    appendArgument(call.command, unique);
-    for (const Question& question : questions) {
-        appendArgument(call.command, question.id);
-    }
+    out.append(arguments_);
 }
 
 }  // namespace sliding_log

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,7 +10,7 @@
 
 #include "limit/verdict.hpp"
 #include "redis/connection.hpp"
-#include "redis/scripts.hpp"
+#include "redis/resp.hpp"
 #include "store/group.hpp"
 #include "store/list.hpp"
 
@@ -27,7 +28,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool isUndo() const { return groups.empty(); }
 
     Node* node = nullptr;  // it was last sent to
-    Script script = Script::SlidingLog;
+    Algorithm algorithm = Algorithm::Log;  // whose script it is
     std::string command;         // as sent, kept for a repetition
     std::vector<Group*> groups;  // in the order of the reply; none for an undo
     std::uint16_t slot = 0;      // of all its keys, in a cluster
@@ -41,7 +42,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
 class CallWriter {
   public:
     /// A call to which `first` can be added, and what hasRoomFor() lets in beside it.
-    void begin(Call& call, const Group& first);
+    void begin(Call& call, const Group& first) { begin(call, first.algorithm, first.slot); }
     bool hasRoomFor(const Group& group) const;
 
     /// The group has a request that waits.
@@ -51,10 +52,19 @@ class CallWriter {
     void finish(std::string_view now);
 
     /// A whole call: takes back what these questions logged under that unique name, at that time.
-    static void writeUndo(Call& call, std::span<const Question> questions, std::string_view unique,
-                          std::uint64_t loggedMs);
+    void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
 
   private:
+    void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
+    void addLog(const Question& question);
+    void finish(std::initializer_list<std::string_view> first);
+
+    template <typename Value>
+    void argument(Value value) {
+        appendArgument(arguments_, value);
+        argumentCount_++;
+    }
+
     Call* call_ = nullptr;
     std::string keys_;  // both keep their memory
     std::string arguments_;

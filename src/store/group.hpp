@@ -27,7 +27,7 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
     void (*wake)(Waiter& waiter,
                  StoreError error) = nullptr;  // called at most once per ask(); must not run the request
     std::span<Verdict> verdicts;               // written before wake(None)
-    std::uint64_t loggedMs = 0;                // the same, by Redis's clock; 0 where the script does not tell
+    std::uint64_t loggedMs = 0;                // the same, by Redis's clock: where it was admitted
 
     // the store's own
     Group* group = nullptr;

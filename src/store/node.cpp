@@ -4,6 +4,7 @@
 
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
+#include "redis/scripts.hpp"
 
 namespace sliding_log {
 
@@ -136,8 +137,8 @@ void Node::repeatWithScript(Call& call) {
     call.scriptMisses++;
     if (call.sequence > scriptsSent_) {
         scriptsSent_ = sent_;
-        for (Script script : kScripts) {
-            connection_.send(command({"SCRIPT", "LOAD", scriptSource(script)}), prepared_);
+        for (Algorithm algorithm : kScripts) {
+            connection_.send(command({"SCRIPT", "LOAD", scriptSource(algorithm)}), prepared_);
         }
     }
     send(call);
@@ -190,7 +191,7 @@ void Node::greeted() {
         return;
     }
     probedAt_ = ngx_current_msec;
-    connection_.send(command({"EVALSHA", scriptSha(Script::SlidingLogUndo), "0", ""}), probe_);
+    connection_.send(command({"EVALSHA", scriptSha(Algorithm::Log), "0", "0"}), probe_);
 }
 
 void Node::Probe::replied(const redisReply* reply) {
@@ -199,7 +200,7 @@ void Node::Probe::replied(const redisReply* reply) {
     }
     if (reply->type == REDIS_REPLY_ERROR) {
         node.connection_.close(replyText(*reply));
-    } else if (reply->type != REDIS_REPLY_INTEGER || reply->integer != 0) {
+    } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 0) {
         node.connection_.close("unexpected reply");
     } else if (ngx_current_msec - node.probedAt_ > node.settings_.timeout) {
         node.connection_.close("answers later than \"timeout\"");

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "limit/number.hpp"
+#include "limit/options_text.hpp"
 #include "redis/addresses.hpp"
 #include "redis/reply.hpp"
 #include "redis/sentinel.hpp"
@@ -141,18 +142,21 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
     sign(questions);
     denials_.forget(signature_, hash_);
     Call& call = calls_.take();
-    CallWriter::writeUndo(call, questions, unique, loggedMs);
+    writer_.writeTakeBack(call, questions, unique, loggedMs);
     route(call);
 }
 
 // ---- groups
 
-/// Sets signature_: the same for the same logs and limits, and for no others.
+/// Sets signature_: the same for those that ask the same of the same logs, and for no others.
 void RedisStore::sign(std::span<const Question> questions) {
     signature_.clear();
     for (const Question& question : questions) {
         signature_.append(question.key);
         signature_.append(reinterpret_cast<const char*>(&question.limit), sizeof question.limit);
+        const OptionsText options(question);
+        signature_.push_back(static_cast<char>(options.view().size()));
+        signature_.append(options.view());
     }
     hash_ = std::hash<std::string_view>()(signature_);
 }
@@ -370,16 +374,15 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
 }
 
 void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
-    const StoreError error = checkGroup(reply, group.requests, group.logs, group.algorithm);
+    const StoreError error = checkGroup(reply, group.requests, group.logs);
     if (error == StoreError::Unexpected) {
         node.distrust();
     } else if (error != StoreError::None) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
     } else {
-        const std::uint64_t loggedMs = readLoggedMs(reply, group.algorithm);
         group.waiters.forEach([&](Waiter& waiter) {
-            readVerdicts(reply, waiter.place, waiter.verdicts);
-            waiter.loggedMs = loggedMs;
+            readVerdicts(reply, waiter.place, waiter.questions, waiter.verdicts);
+            waiter.loggedMs = readLoggedMs(reply, waiter.place, group.logs);
         });
         keepDenial(group);
     }

@@ -40,7 +40,7 @@ struct Client {
         self.arena.replyDelivered();
         self.answered++;
         if (reply != nullptr) {
-            checkGroup(*static_cast<const redisReply*>(reply), 1, 1, Algorithm::Log);
+            checkGroup(*static_cast<const redisReply*>(reply), 1, 1);
         }
     }
 

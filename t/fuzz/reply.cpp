@@ -5,10 +5,12 @@
 #include "redis/reply.hpp"
 
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "limit/fields_text.hpp"
+#include "limit/number.hpp"
 #include "replies.hpp"
 #include "store/denials.hpp"
 
@@ -21,7 +23,9 @@ void use(std::span<const Verdict> verdicts, bool admitted) {
     std::array<char, fieldMemberCapacity("api")> member;
     bool hasRoom = true;
     for (const Verdict& verdict : verdicts) {
-        require(verdict.remaining >= 0 && verdict.resetMs >= 0, "nothing that remains is negative");
+        require(verdict.remaining >= 0 && verdict.resetMs >= 0 && verdict.delayMs >= 0,
+                "nothing that remains is negative");
+        require(admitted || verdict.delayMs == 0, "who is denied is not held");
         require(verdict.retryMs >= Verdict::kNever, "a wait is a time, or never ends");
         require(retryAfterSeconds(verdict.retryMs) >= 1, "Retry-After is at least 1");
         const char* end = appendLimitMember(member.data(), member.data(), "api", verdict.remaining, verdict.resetMs);
@@ -38,29 +42,32 @@ void use(std::span<const Verdict> verdicts, bool admitted) {
     }
 }
 
-void decode(const redisReply& reply, std::size_t requests, std::size_t logs, Algorithm algorithm) {
+void decode(const redisReply& reply, std::size_t requests, std::span<const Question> questions) {
+    const std::size_t logs = questions.size();
     const StoreError whole = checkCall(reply);
     require((whole == StoreError::None) == (reply.type != REDIS_REPLY_ERROR) || whole == StoreError::NotMaster,
             "an error is no answer");
     if (reply.type == REDIS_REPLY_ERROR) {
-        require(checkGroup(reply, requests, logs, algorithm) != StoreError::None, "an error is no answer");
+        require(checkGroup(reply, requests, logs) != StoreError::None, "an error is no answer");
         return;
     }
     if (reply.type != REDIS_REPLY_ARRAY) {
-        require(checkGroup(reply, requests, logs, algorithm) == StoreError::Unexpected,
+        require(checkGroup(reply, requests, logs) == StoreError::Unexpected,
                 "only arrays and errors are answers");
         return;
     }
     std::vector<Verdict> verdicts(logs);
     for (std::size_t i = 0; i < reply.elements; i++) {
         const redisReply& group = *reply.element[i];
-        if (checkGroup(group, requests, logs, algorithm) != StoreError::None) {
+        if (checkGroup(group, requests, logs) != StoreError::None) {
             continue;
         }
         const auto admitted = static_cast<std::size_t>(group.element[0]->integer);
         require(admitted <= requests, "no more are admitted than asked");
         for (std::size_t place = 0; place < requests; place++) {
-            readVerdicts(group, place, verdicts);
+            readVerdicts(group, place, questions, verdicts);
+            require(readLoggedMs(group, place, logs) >= static_cast<std::uint64_t>(verdicts.front().delayMs),
+                    "a slot is not before the request");
             use(verdicts, place < admitted);
         }
     }
@@ -75,10 +82,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::Input input(data, size);
     const auto first = input.number<std::uint8_t>();
     const std::size_t requests = 1 + first % 8;
-    const Algorithm algorithm = first < 128 ? Algorithm::Log : Algorithm::Compact;
-    const std::size_t logs = 1 + input.number<std::uint8_t>() % 4;
+    std::vector<Question> questions(1 + input.number<std::uint8_t>() % 4);
+    questions.front().cost = first < 128 ? 1 : kLargestCount;
     const std::size_t piece = 1 + input.number<std::uint8_t>();
 
-    fuzz::forEachReply(input, piece, [&](const redisReply& reply) { fuzz::decode(reply, requests, logs, algorithm); });
+    fuzz::forEachReply(input, piece, [&](const redisReply& reply) { fuzz::decode(reply, requests, questions); });
     return 0;
 }

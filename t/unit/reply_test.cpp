@@ -43,21 +43,29 @@ class Wire {
 StoreError check(std::string_view bytes, std::size_t requests, std::size_t logs) {
     Wire wire;
     const redisReply* reply = wire.read(bytes);
-    return reply == nullptr ? StoreError::Down : checkGroup(*reply, requests, logs, Algorithm::Log);
+    return reply == nullptr ? StoreError::Down : checkGroup(*reply, requests, logs);
 }
 
-Verdict verdict(std::string_view bytes, std::size_t place, std::size_t log) {
+Verdict verdict(std::string_view bytes, std::size_t place, std::size_t log, std::size_t logs = 1,
+                std::int64_t cost = 1) {
     Wire wire;
+    std::array<Question, 2> questions;
     std::array<Verdict, 2> verdicts;
-    readVerdicts(*wire.read(bytes), place, std::span(verdicts).first(log + 1));
+    questions[log].cost = cost;
+    readVerdicts(*wire.read(bytes), place, std::span(questions).first(logs), verdicts);
     return verdicts[log];
 }
 
 TEST(CheckGroup, TakesAdmissionsAndDenials) {
-    EXPECT_EQ(check("*4\r\n:1\r\n:994\r\n:12000\r\n:0\r\n", 1, 1), StoreError::None);
-    EXPECT_EQ(check("*4\r\n:0\r\n:0\r\n:12000\r\n:12000\r\n", 1, 1), StoreError::None);
-    EXPECT_EQ(check("*4\r\n:3\r\n:0\r\n:12000\r\n:12000\r\n", 5, 1), StoreError::None);
-    EXPECT_EQ(check("*7\r\n:0\r\n:3\r\n:1\r\n:0\r\n:0\r\n:500\r\n:-1\r\n", 1, 2), StoreError::None);
+    EXPECT_EQ(check("*5\r\n:1\r\n:5\r\n:994\r\n:12000\r\n:0\r\n", 1, 1), StoreError::None);
+    EXPECT_EQ(check("*5\r\n:0\r\n:5\r\n:0\r\n:12000\r\n:12000\r\n", 1, 1), StoreError::None);
+    EXPECT_EQ(check("*5\r\n:3\r\n:5\r\n:0\r\n:12000\r\n:12000\r\n", 5, 1), StoreError::None);
+    EXPECT_EQ(check("*8\r\n:0\r\n:5\r\n:3\r\n:1\r\n:0\r\n:0\r\n:500\r\n:-1\r\n", 1, 2), StoreError::None);
+}
+
+TEST(CheckGroup, TakesHeldOnes) {
+    EXPECT_EQ(check("*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:700\r\n", 1, 1), StoreError::None);
+    EXPECT_EQ(check("*7\r\n:3\r\n:5\r\n:0\r\n:1\r\n:900\r\n:700\r\n:700\r\n", 4, 1), StoreError::None);
 }
 
 TEST(CheckGroup, RefusesEveryOtherShape) {
@@ -69,25 +77,35 @@ TEST(CheckGroup, RefusesEveryOtherShape) {
              ":1\r\n",
              "$5\r\nhello\r\n",
              "*1\r\n:1\r\n",
-             "*3\r\n:1\r\n:1\r\n:1\r\n",
-             "*5\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n",  // too short, too long
-             "*4\r\n:1\r\n$1\r\n1\r\n:1\r\n:0\r\n",
-             "*4\r\n:1\r\n*0\r\n:1\r\n:0\r\n",
-             "*4\r\n:1\r\n$-1\r\n:1\r\n:0\r\n",
-             "*4\r\n:2\r\n:1\r\n:1\r\n:0\r\n",
-             "*4\r\n:-1\r\n:1\r\n:1\r\n:0\r\n",  // more than asked, fewer than none
-             "*4\r\n:1\r\n:-1\r\n:1\r\n:0\r\n",
-             "*4\r\n:1\r\n:1\r\n:-1\r\n:0\r\n",
-             "*4\r\n:0\r\n:1\r\n:1\r\n:-2\r\n",
-             "*4\r\n:1\r\n:9223372036854775807\r\n:1\r\n:0\r\n",
-             "*4\r\n:1\r\n:1\r\n:9223372036854775807\r\n:0\r\n",  // more than a field can say
-             "*4\r\n:0\r\n:1\r\n:1\r\n:9223372036854775807\r\n",
-             "*4\r\n:1\r\n:1\r\n:1\r\n:5\r\n",
-             "*4\r\n:0\r\n:1\r\n:1\r\n:0\r\n",  // verdict and retry disagree
-             "*4\r\n*4\r\n:1\r\n:1\r\n:1\r\n:0\r\n:1\r\n:1\r\n:0\r\n",
+             "*4\r\n:1\r\n:5\r\n:1\r\n:1\r\n",  // too short
+             "*5\r\n:1\r\n:5\r\n$1\r\n1\r\n:1\r\n:0\r\n",
+             "*5\r\n:1\r\n:5\r\n*0\r\n:1\r\n:0\r\n",
+             "*5\r\n:1\r\n:5\r\n$-1\r\n:1\r\n:0\r\n",
+             "*5\r\n:1\r\n$1\r\n5\r\n:1\r\n:1\r\n:0\r\n",
+             "*5\r\n:2\r\n:5\r\n:1\r\n:1\r\n:0\r\n",
+             "*5\r\n:-1\r\n:5\r\n:1\r\n:1\r\n:0\r\n",  // more than asked, fewer than none
+             "*5\r\n:1\r\n:-5\r\n:1\r\n:1\r\n:0\r\n",
+             "*5\r\n:1\r\n:5\r\n:-1\r\n:1\r\n:0\r\n",
+             "*5\r\n:1\r\n:5\r\n:1\r\n:-1\r\n:0\r\n",
+             "*5\r\n:0\r\n:5\r\n:1\r\n:1\r\n:-2\r\n",
+             "*5\r\n:1\r\n:5\r\n:9223372036854775807\r\n:1\r\n:0\r\n",
+             "*5\r\n:1\r\n:5\r\n:1\r\n:9223372036854775807\r\n:0\r\n",  // more than a field can say
+             "*5\r\n:0\r\n:5\r\n:1\r\n:1\r\n:9223372036854775807\r\n",
+             "*5\r\n:1\r\n:9223372036854775807\r\n:1\r\n:1\r\n:0\r\n",
+             "*5\r\n:1\r\n:5\r\n:1\r\n:1\r\n:5\r\n",
+             "*5\r\n:0\r\n:5\r\n:1\r\n:1\r\n:0\r\n",  // verdict and retry disagree
+             "*5\r\n*1\r\n:1\r\n:5\r\n:1\r\n:1\r\n:0\r\n",
+             "*6\r\n:0\r\n:5\r\n:0\r\n:1\r\n:7\r\n:700\r\n",  // more held than admitted
+             "*7\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:700\r\n:700\r\n",
+             "*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:0\r\n",  // held until now, or before
+             "*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:-700\r\n",
+             "*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n$3\r\n700\r\n",
+             "*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:9223372036854775807\r\n",
          }) {
         EXPECT_EQ(check(bytes, 1, 1), StoreError::Unexpected) << bytes;
     }
+    // held, but not in the order of arrival
+    EXPECT_EQ(check("*7\r\n:2\r\n:5\r\n:0\r\n:1\r\n:0\r\n:700\r\n:699\r\n", 2, 1), StoreError::Unexpected);
 }
 
 TEST(CheckGroup, TellsErrorsApart) {
@@ -100,7 +118,7 @@ TEST(CheckGroup, TellsErrorsApart) {
 }
 
 TEST(ReadVerdicts, CountsDownInTheOrderOfArrival) {
-    const char* three_of_five = "*4\r\n:3\r\n:0\r\n:9000\r\n:7000\r\n";
+    const char* three_of_five = "*5\r\n:3\r\n:5\r\n:0\r\n:9000\r\n:7000\r\n";
     for (std::size_t place = 0; place < 3; place++) {
         const Verdict admitted = verdict(three_of_five, place, 0);
         EXPECT_TRUE(admitted.hasRoom());
@@ -114,12 +132,39 @@ TEST(ReadVerdicts, CountsDownInTheOrderOfArrival) {
     }
 }
 
+TEST(ReadVerdicts, CountsDownByTheCost) {
+    const char* three = "*5\r\n:3\r\n:5\r\n:4\r\n:9000\r\n:0\r\n";
+    EXPECT_EQ(verdict(three, 2, 0, 1, 5).remaining, 4);
+    EXPECT_EQ(verdict(three, 0, 0, 1, 5).remaining, 14);
+    EXPECT_EQ(verdict(three, 0, 0, 1, 0).remaining, 4);
+    const char* many = "*5\r\n:511\r\n:5\r\n:999999999999999\r\n:1\r\n:0\r\n";
+    EXPECT_EQ(verdict(many, 0, 0, 1, 1'000'000'000'000).remaining, 999'999'999'999'999) << "what a field can say";
+}
+
 TEST(ReadVerdicts, KeepsWhatTheOtherLogHasLeft) {
-    const char* one_of_two = "*7\r\n:1\r\n:8\r\n:100\r\n:0\r\n:0\r\n:200\r\n:200\r\n";
-    EXPECT_EQ(verdict(one_of_two, 0, 0).remaining, 8);
-    EXPECT_EQ(verdict(one_of_two, 1, 0).remaining, 8);
-    EXPECT_TRUE(verdict(one_of_two, 1, 0).hasRoom());
-    EXPECT_FALSE(verdict(one_of_two, 1, 1).hasRoom());
+    const char* one_of_two = "*8\r\n:1\r\n:5\r\n:8\r\n:100\r\n:0\r\n:0\r\n:200\r\n:200\r\n";
+    EXPECT_EQ(verdict(one_of_two, 0, 0, 2).remaining, 8);
+    EXPECT_EQ(verdict(one_of_two, 1, 0, 2).remaining, 8);
+    EXPECT_TRUE(verdict(one_of_two, 1, 0, 2).hasRoom());
+    EXPECT_FALSE(verdict(one_of_two, 1, 1, 2).hasRoom());
+}
+
+TEST(ReadVerdicts, HoldsTheLastOnesAdmitted) {
+    // of five the first two go now, two are held
+    const char* reply = "*7\r\n:4\r\n:5000\r\n:0\r\n:9000\r\n:7000\r\n:300\r\n:800\r\n";
+    constexpr std::array<std::int64_t, 5> kRemaining = {1, 0, 0, 0, 0};
+    constexpr std::array<std::int64_t, 5> kDelay = {0, 0, 300, 800, 0};
+    Wire wire;
+    const redisReply* group = wire.read(reply);
+    for (std::size_t place = 0; place < 5; place++) {
+        std::array<Question, 1> questions;
+        std::array<Verdict, 1> verdicts;
+        readVerdicts(*group, place, questions, verdicts);
+        EXPECT_EQ(verdicts[0].remaining, kRemaining[place]) << place;
+        EXPECT_EQ(verdicts[0].delayMs, kDelay[place]) << place;
+        EXPECT_EQ(verdicts[0].hasRoom(), place < 4) << place;
+        EXPECT_EQ(readLoggedMs(*group, place, 1), 5000u + static_cast<std::uint64_t>(kDelay[place])) << place;
+    }
 }
 
 TEST(ReplyArena, RefusesAReplyNobodyAskedFor) {

@@ -8,23 +8,21 @@ use warnings;
 use FindBin;
 
 use Testbed::Process;
+use Testbed::Script qw(source);
 use Bench::Client qw(command);
 
 # The published one comes first: it is the unit.
 #   groups  true when a call takes several logs, each a group of its own
-#   tells   how many numbers the reply has for a log
+#   tells   how many numbers the reply has for a group of one log
 sub all {
     my ($client) = @_;
     my $root = "$FindBin::RealBin/..";
     my @all = (
-        { name => 'ZSET script', file => "$root/bench/peer/original.lua", tells => 2 },
-        { name => 'log',         file => "$root/lua/sliding_log.lua",     tells => 4, groups => 1 },
-        { name => 'compact',     file => "$root/lua/compact_log.lua",     tells => 5, groups => 1 },
+        { name => 'ZSET script', source => Testbed::Process::slurp("$root/bench/peer/original.lua"), tells => 2 },
+        { name => 'log',         source => source('sliding_log'), tells => 5, groups => 1 },
+        { name => 'compact',     source => source('compact_log'), tells => 5, groups => 1 },
     );
-    return map {
-        my $source = Testbed::Process::slurp($_->{file}) or die "bench: no $_->{file}\n";
-        bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $source) }, __PACKAGE__;
-    } @all;
+    return map { bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $_->{source}) }, __PACKAGE__ } @all;
 }
 
 sub name { return $_[0]{name} }
@@ -41,7 +39,7 @@ sub calls {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
         return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
     }
-    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, 0);
+    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, '');
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;
     return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
 }
@@ -55,7 +53,8 @@ sub unique_id { return 'q7ZkT-0x' . ++$count }
 sub verdicts {
     my ($self, $limit, $text) = @_;
     my @verdicts;
-    while ($text =~ /^\*$self->{tells}\r\n:(\d+)\r\n:(\d+)\r\n/mg) {
+    my $now = $self->{groups} ? qr/:\d+\r\n/ : qr//;
+    while ($text =~ /^\*$self->{tells}\r\n:(\d+)\r\n$now:(\d+)\r\n/mg) {
         push @verdicts, [$1, $self->{groups} ? $limit->{limit} - $2 : $2];
     }
     return @verdicts;

@@ -47,7 +47,7 @@ sub serve {
             }
             while (my ($command, undef, $keys) = next_command(\$buffer{$socket})) {
                 my $asks   = $command eq 'EVALSHA' && $keys > 0;
-                my $answer = $asks ? $options{answers}{EVALSHA} // $options{answer} : $command eq 'EVALSHA' ? ":0\r\n"
+                my $answer = $asks ? $options{answers}{EVALSHA} // $options{answer} : $command eq 'EVALSHA' ? "*0\r\n"
                     : $options{answers}{$command} // $options{greeting} // "+OK\r\n";
                 say_to($socket, $answer =~ s/%PORT%/$listen->sockport/er, %options);
                 if ($options{then_close} && $asks) {

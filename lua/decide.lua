@@ -1,0 +1,318 @@
+-- The frame of all algorithms, behind the algorithm's own file in one script: a request is admitted when every one of
+-- its logs has room. A log is what that file keeps at one key.
+--
+-- One call decides many groups, one after the other. A group is one or more requests that ask the same of the same
+-- logs; of them the first ones that fit are admitted, each by all of the group's logs or by none.
+--
+-- KEYS   the logs of all groups
+-- ARGV   [1] now in milliseconds, or '' to take this server's clock, then for each group:
+--          how many logs, how many requests, and for each request a name that no other has,
+--          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options,
+--            and with the option ids an id per request, to be its entry's name ('' = none)
+-- Reply  for each group, or an error:
+--          { how many are admitted, now, then three per log: remaining, reset (ms), retry (ms),
+--            then for each of the last ones admitted that is held: ms until its slot, ascending }
+--        remaining: what is left of the limit after the last request admitted; for one admitted before it and not held,
+--                   its cost more for each that was admitted in between and not held
+--        reset:     until more of the limit becomes available; the window itself when all of it is
+--        retry:     for a request that was not admitted: until this log has room for it; 0 when it has, -1 when it never
+--                   will. All 0 when all were admitted
+-- or
+-- ARGV   'take back', when it was logged (ms), then one group of one request, as above
+-- Reply  how many logs it left
+--
+-- options are '' mostly, or words in this order, a blank between them:
+--   ids          entries have names of their own
+--   cost=5       entries that a request takes, all or none; 0 only looks
+--   count=all    a denied request is logged, too; of more than cap entries the oldest go
+--   delay=2000   a request over the limit may reserve the first slot (ms), behind those that came before
+--   ahead=5000   how far ahead of now an entry of this log may be (ms): a reservation of any request
+--   block=60000  a log that denies denies for so long (ms)
+--   burst=100    token_bucket.lua: its size. Always there
+--   sample=10    sampled_log.lua: one in so many is logged. Always there
+--
+-- Nothing is added before every log of the group was read, so a key of a wrong type leaves the others as they were.
+-- Where several logs hold a request it waits for the last of its slots, and is an entry of that time in all of them. A
+-- log without room denies also where only another one had no slot in time: its retry tells when there is room now.
+--
+-- When the clock steps back (a fail-over to a slower one), entries further ahead of now than a reservation may be become
+-- entries of now: each still counts, and leaves at most one window later. A block lasts no longer than when it began.
+--
+-- The algorithm's file has, beside now (ms), now_text and own_clock (true: now is this server's), which are set here:
+--   read(log)    what is at log.key now, pruned and cut to log.cap: sets log.used, in units of the limit, and log.frees,
+--                when more of it becomes available (ms; false: all of it is). An error; or true with log.blocked (when
+--                that ends, ms) and log.block_length
+--   add(log, names, from, to, at, denied)  writes the entries of these requests (none: from > to), whose names are
+--                ARGV[names + request], of now or of the time `at`; sets used and frees. An error when there is no memory,
+--                and nothing is written then. Denied: what is no list of entries keeps to cap
+--   rarely()     what is needed rarely, made when it is, since Lua makes functions anew at each call:
+--     room_at(log, missing)      when `missing` units more will be available (ms)
+--     newest(log)                no reservation is later (ms)
+--     block(log, length, till)   keeps a block
+--     take_back(log, name, id, logged)   takes out what add() wrote for a request; true when something left
+--     fits(log, names, requests) where entries are not as many as the cost: how many of the requests fit; else nil
+-- A log's other fields: key, limit, capacity (limit, or the bucket's size), window, cap, ttl (text), changed (add() has to
+-- write it in any case), options (parsed; false: none) and ids (id j is ARGV[ids + j]).
+
+local taking_back = ARGV[1] == 'take back'
+own_clock = ARGV[1] == ''
+if own_clock then
+  local time = call('TIME')
+  now_text = time[1] .. format('%03d', time[2] / 1000)
+  now = tonumber(now_text)
+elseif not taking_back then
+  now_text = ARGV[1]
+  now = tonumber(now_text)
+end
+
+-- What options ask for beyond a limit.
+local function beyond(now, call, format, read, add, rarely)
+  local it, parsed = {}, {}
+
+  -- Of an options' text.
+  function it.options(text)
+    local options = parsed[text]
+    if not options then
+      options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, burst = false, sample = 1 }
+      for word, value in string.gmatch(text, '(%a+)=?(%w*)') do
+        options[word] = tonumber(value) or true
+      end
+      parsed[text] = options
+    end
+    return options
+  end
+
+  -- The log was blocked when it was read.
+  function it.blocked(log)
+    if log.blocked > now + log.block_length then
+      log.blocked = now + log.block_length
+      rarely().block(log, log.block_length, log.blocked)
+    end
+    local rest = format('%d', log.blocked - now)
+    log.ttl = tonumber(rest) > tonumber(log.ttl) and rest or log.ttl
+    if call('PTTL', log.key) < tonumber(log.ttl) then
+      call('PEXPIRE', log.key, log.ttl)
+    end
+  end
+
+  local function cost_of(log)
+    return log.options and log.options.cost or 1
+  end
+
+  local function never_has_room(log)
+    return log.limit < 1 or cost_of(log) > log.capacity
+  end
+
+  -- How many of the first requests have room now.
+  function it.fits(log, names, requests)
+    local cost, room = cost_of(log), log.capacity - log.used
+    if log.blocked or never_has_room(log) or room < cost then
+      return 0
+    end
+    local fits = rarely().fits
+    return fits and fits(log, names, requests) or cost == 0 and requests or math.floor(room / cost)
+  end
+
+  -- ms until the log has room.
+  function it.wait(log)
+    if never_has_room(log) then
+      return -1
+    end
+    local missing = log.used + cost_of(log) - log.capacity
+    local wait = missing > 0 and rarely().room_at(log, missing) - now or 0
+    return log.blocked and math.max(wait, log.blocked - now) or wait
+  end
+
+  -- When the log lets in one more request; nil: not in time.
+  local function slot(log)
+    local missing = log.used + cost_of(log) - log.capacity
+    if log.blocked or never_has_room(log) then
+      return nil
+    elseif missing <= 0 then
+      return now
+    end
+    local at = math.max(rarely().newest(log), rarely().room_at(log, missing))
+    return at - now <= (log.options and log.options.delay or 0) and at or nil
+  end
+
+  -- The slot of one more request; nil with what each log says when it is denied.
+  local function slot_in_all(logs, count)
+    local at, slots, denied = now, {}, false
+    for i = 1, count do
+      slots[i] = slot(logs[i])
+      denied = denied or not slots[i]
+      at = slots[i] and math.max(at, slots[i]) or at
+    end
+    return not denied and at or nil, slots
+  end
+
+  -- The requests that do not fit now: how many are admitted by and by, an error, and what it adds to the reply.
+  function it.hold(logs, count, names, admitted, requests)
+    local held = {}
+    while admitted < requests do
+      local at, slots = slot_in_all(logs, count)
+      if not at then
+        it.deny(logs, count, names, admitted + 1, requests, slots)
+        break
+      end
+      admitted = admitted + 1
+      for i = 1, count do
+        local failed = add(logs[i], names, admitted, admitted, at)
+        if failed then
+          return admitted, failed  -- no memory: the first log already refuses
+        end
+      end
+      held[#held + 1] = at - now
+    end
+    return admitted, nil, held
+  end
+
+  -- The requests from `from` on are denied: by the logs that have no slot for them.
+  function it.deny(logs, count, names, from, requests, slots)
+    for i = 1, count do
+      local log = logs[i]
+      local options = log.options
+      if options and options.block > 0 and not slots[i] and not log.blocked and log.limit > 0 then
+        log.blocked, log.block_length = now + options.block, options.block
+        rarely().block(log, options.block, log.blocked)
+        it.blocked(log)
+      end
+      if options and options.count then
+        local first = from
+        if log.cap > 0 and options.cost > 0 and options.sample == 1 then
+          first = math.max(from, requests - math.ceil(log.cap / options.cost) + 1)  -- the others would be cut off
+        end
+        add(log, names, first, requests, nil, true)
+        read(log)  -- cuts it to cap
+        if log.changed then
+          add(log, names, 1, 0)
+        end
+      end
+    end
+  end
+
+  return it
+end
+
+local extra                            -- beyond(), once it was needed
+local logs = {}                        -- of the group at hand; every group uses the tables again
+local replies = {}
+local before = 0                       -- keys of the groups before
+local at = 2                           -- where the group's arguments begin
+local limit, window, cap               -- of the latest log
+local limit_text, window_text, cap_text
+local logged
+
+if taking_back then
+  -- nothing leaves and nothing is too far ahead: read() reads what is there
+  now, logged, at = 0, tonumber(ARGV[2]), 3
+end
+
+while before < #KEYS do
+  local count, requests = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+  local names = at + 1
+  local admitted = requests
+  local failed, more = nil, false
+
+  at = at + 2 + requests
+  for i = 1, count do
+    local log = logs[i]
+    if not log then
+      log = { key = '', limit = 0, capacity = 0, window = 0, cap = 0, ttl = '', used = 0, frees = 0, options = false,
+        blocked = false, changed = false }
+      logs[i] = log
+    end
+    -- most texts are those of the log before
+    if ARGV[at] ~= limit_text then
+      limit_text = ARGV[at]
+      limit = tonumber(limit_text)
+    end
+    if ARGV[at + 1] ~= window_text then
+      window_text = ARGV[at + 1]
+      window = tonumber(window_text)
+    end
+    if ARGV[at + 2] ~= cap_text then
+      cap_text = ARGV[at + 2]
+      cap = tonumber(cap_text)
+    end
+    log.key, log.limit, log.capacity, log.window, log.cap = KEYS[before + i], limit, limit, window, cap
+    log.ttl, log.options, log.blocked = ARGV[at + 3], false, false
+    local text = ARGV[at + 4]
+    at = at + 5
+    if text ~= '' or taking_back then
+      extra = extra or beyond(now, call, format, read, add, rarely)
+      local options = extra.options(text)
+      log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
+      log.ids = at - 1
+      at = at + (options.ids and requests or 0)
+      more = true
+      if taking_back then
+        log.cap, options.ahead = 0, math.huge
+      end
+    end
+
+    if not failed and not taking_back then
+      local found = read(log)
+      if found == true then
+        extra = extra or beyond(now, call, format, read, add, rarely)
+        extra.blocked(log)
+        more = true
+      else
+        failed = found
+      end
+    end
+    if not failed and not taking_back then
+      local fits = (log.options or log.blocked) and extra.fits(log, names, requests) or log.capacity - log.used
+      if fits < admitted then
+        admitted = fits > 0 and fits or 0
+      end
+    end
+  end
+
+  if taking_back then
+    local left = 0
+    for i = 1, count do
+      local log = logs[i]
+      local id = log.options and log.options.ids and ARGV[log.ids + 1] or ''
+      left = left + (rarely().take_back(log, ARGV[names + 1], id, logged) and 1 or 0)
+    end
+    return left
+  end
+
+  for i = 1, failed and 0 or count do
+    if admitted > 0 or logs[i].changed then
+      failed = add(logs[i], names, 1, admitted)
+      if failed then
+        break  -- no memory: the first log already refuses
+      end
+    end
+  end
+  local held
+  if more and not failed and admitted < requests then
+    admitted, failed, held = extra.hold(logs, count, names, admitted, requests)
+  end
+
+  local reply = { admitted, now, 0, 0, 0 }
+  for i = 1, failed and 0 or count do
+    local log = logs[i]
+    local room = log.capacity - log.used
+    local reset = log.frees and log.frees - now or log.window
+    local retry = 0
+    if admitted < requests then
+      if more then
+        retry = extra.wait(log)
+      elseif room < 1 then
+        retry = log.limit < 1 and -1 or room == 0 and reset or rarely().room_at(log, 1 - room) - now
+      end
+    end
+    reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = room > 0 and room or 0, reset, retry
+  end
+  for i = 1, held and #held or 0 do
+    reply[#reply + 1] = held[i]
+  end
+
+  replies[#replies + 1] = failed or reply
+  before = before + count
+end
+
+return replies

@@ -1,0 +1,122 @@
+-- The token bucket (algorithm=bucket): holds up to burst tokens, of which a request takes its cost; limit of them come
+-- back in a window, evenly. lua/decide.lua, which follows this in the script, has the contract of a call.
+--
+-- A log is a HASH: level = tokens * window, a whole number, to which each ms adds limit; time = when it was that (ms).
+-- None is a full bucket. Reservations and denied requests that are counted make the level negative. A blocked log has
+-- "blocked until" (ms) and "blocked for" (ms).
+--
+-- It lives until it is full again, and the slack longer. Cost in redis.calls, of 1 to 2 us each: TIME, and per log
+-- HGETALL, HSET and PEXPIRE; HGETALL alone when nothing has changed.
+
+local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
+
+local now, now_text, own_clock
+
+-- When the bucket holds so many tokens (ms).
+local function filled_at(log, tokens)
+  return now + math.ceil((tokens * log.window - log.level) / log.limit)
+end
+
+local function tell(log)
+  local tokens = floor(log.level / log.window)
+  log.used = log.capacity - tokens
+  log.frees = tokens < log.capacity and log.limit > 0 and filled_at(log, tokens < 0 and 1 or tokens + 1)
+end
+
+local made
+local function rarely()
+  if made then
+    return made
+  end
+  local it = {}
+  made = it
+
+  function it.room_at(log, missing)
+    return filled_at(log, log.capacity - log.used + missing)
+  end
+
+  function it.newest()
+    return now
+  end
+
+  function it.block(log, length, till)
+    call('HSET', log.key, 'blocked until', format('%d', till), 'blocked for', format('%d', length))
+  end
+
+  function it.unblock(log)
+    log.blocked = false
+    call('HDEL', log.key, 'blocked until', 'blocked for')
+  end
+
+  function it.take_back(log)
+    local level, cost = tonumber(call('HGET', log.key, 'level')), log.options.cost
+    if not level or cost == 0 then
+      return false
+    end
+    call('PEXPIRE', log.key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
+    level = math.min(level + cost * log.window, log.capacity * log.window)
+    call('HSET', log.key, 'level', format('%.0f', level))
+    return true
+  end
+
+  return it
+end
+
+local function read(log)
+  local fields = pcall('HGETALL', log.key)
+  if fields.err then
+    return fields
+  end
+  local full = log.capacity * log.window
+  local level, time = full, now
+  for i = 1, #fields, 2 do
+    local name, value = fields[i], tonumber(fields[i + 1])
+    if not value then
+      name = nil
+    end
+    if name == 'level' then
+      level = value
+    elseif name == 'time' then
+      time = value
+    elseif name == 'blocked until' then
+      log.blocked = value
+    elseif name == 'blocked for' then
+      log.block_length = value
+    else
+      return { err = 'WRONGTYPE not a log of algorithm=bucket' }
+    end
+  end
+  if log.blocked and log.blocked <= now then
+    rarely().unblock(log)
+  end
+  log.changed = time > now  -- the clock has stepped back: from now on it fills
+  if time < now then
+    level = level + (now - time) * log.limit
+  end
+  log.level = level < full and level or full
+  tell(log)
+  return log.blocked and true or nil
+end
+
+local function add(log, _, from, to, _, denied)
+  local window = log.window
+  local level = log.level
+  local more = to - from + 1
+  if log.options then
+    more = more * log.options.cost
+  end
+  log.level = level - more * window
+  if denied and log.cap > 0 then
+    log.level = math.min(level, math.max(log.level, (log.capacity - log.cap) * window))
+  end
+  if log.level == level and not log.changed then
+    return nil
+  end
+  local set = pcall('HSET', log.key, 'level', format('%.0f', log.level), 'time', now_text)
+  if type(set) ~= 'number' then
+    return set
+  end
+  local ttl, to_fill = log.ttl, log.limit > 0 and (log.capacity * window - log.level) / log.limit or 0
+  call('PEXPIRE', log.key, to_fill > window and format('%.0f', to_fill - window + ttl) or ttl)
+  tell(log)
+end

@@ -1,0 +1,28 @@
+// What a question asks beyond a limit, as the scripts read it: lua/decide.lua has the words.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "limit/verdict.hpp"
+
+namespace sliding_log {
+
+/// `cost=5 delay=2000`, on the stack; "" for the usual question.
+class OptionsText {
+  public:
+    explicit OptionsText(const Question& question);
+    std::string_view view() const { return {text_.data(), length_}; }
+
+  private:
+    void word(std::string_view text);
+    void number(std::string_view name, std::int64_t value);
+
+    static constexpr std::size_t kLongest = 8 * 16 + 6 * 20;  // eight words, six numbers
+
+    std::array<char, kLongest> text_;
+    std::size_t length_ = 0;
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,114 @@
+package Testbed::Script;
+
+# A script as the module sends it, called without nginx: an algorithm's file, and the frame of all behind it.
+
+use strict;
+use warnings;
+use Cwd ();
+use Exporter 'import';
+use File::Basename ();
+use IO::Socket::UNIX;
+use Testbed::Process;
+
+our @EXPORT_OK = qw(source);
+
+my $lua   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../lua');
+my %files = (sampled_log => [qw(sliding_log sampled_log)]);
+my $names = 0;
+
+sub source {
+    my ($name) = @_;
+    return join '', map { Testbed::Process::slurp("$lua/$_.lua") || die "no $_.lua\n" } @{ $files{$name} // [$name] }, 'decide';
+}
+
+# Options: front => of another size, so that short compact logs meet what long ones do
+sub new {
+    my ($class, $redis, $name, %options) = @_;
+    my $socket = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
+    my $self   = bless { redis => $redis, socket => $socket }, $class;
+    my $source = source($name);
+    if ($options{front}) {
+        $source =~ s/FRONT = \d+/FRONT = $options{front}/ or die "$name: no FRONT\n";
+    }
+    $self->{sha} = $self->call('SCRIPT', 'LOAD', $source);
+    return $self;
+}
+
+# The reply to a command; arrays as references, errors as text that begins with "error ".
+sub call {
+    my ($self, @words) = @_;
+    $self->send(@words);
+    return $self->reply;
+}
+
+sub send {
+    my ($self, @words) = @_;
+    print { $self->{socket} } '*', scalar @words, "\r\n", map { ('$', length, "\r\n", $_, "\r\n") } @words;
+    return;
+}
+
+sub reply {
+    my ($self) = @_;
+    $self->{socket}->flush;
+    my $line = readline($self->{socket}) // die "Redis is gone\n";
+    my ($kind, $rest) = $line =~ /^(.)(.*?)\r\n/ or die "Redis said $line\n";
+    return "error $rest"                             if $kind eq '-';
+    return [map { $self->reply } 1 .. $rest]         if $kind eq '*';
+    return $rest                                     if $kind ne '$';
+    return undef                                     if $rest < 0;
+    read $self->{socket}, my $text, $rest + 2;
+    return substr $text, 0, $rest;
+}
+
+# The words of a call. Groups: [requests, log, ...] or { requests, names, logs }; a log:
+# { key, limit, window, cap, ttl, options, ids } or [key, limit, window, cap, ttl, id of each request].
+sub words {
+    my ($self, $now, @groups) = @_;
+    my (@keys, @arguments);
+    for my $group (@groups) {
+        my ($requests, @logs) = @$group;
+        my @names = ref $requests ? @$requests : map { 'u' . ++$names } 1 .. $requests;
+        push @arguments, scalar @logs, scalar @names, @names;
+        for (@logs) {
+            my %log = (cap => 0, ttl => 11000, options => '', ref eq 'HASH' ? %$_ : log_of(@$_));
+            push @keys, $log{key};
+            push @arguments, @log{qw(limit window cap ttl options)}, @{ $log{ids} // [] };
+        }
+    }
+    return ('EVALSHA', $self->{sha}, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
+}
+
+sub log_of {
+    my ($key, $limit, $window, $cap, $ttl, @ids) = @_;
+    return (key => $key, limit => $limit, window => $window, cap => $cap // 0, ttl => $ttl // 11000,
+        @ids ? (options => 'ids', ids => \@ids) : ());
+}
+
+# One request of these logs: the reply without its time.
+sub ask { my ($self, $now, @logs) = @_; return $self->ask_groups($now, [1, @logs]) }
+
+# Groups are told apart by " | ".
+sub ask_groups {
+    my ($self, $now, @groups) = @_;
+    return $self->told($now, $self->call($self->words($now, @groups)));
+}
+
+sub told {
+    my ($self, $now, $reply) = @_;
+    return $reply if !ref $reply;
+    return join ' | ', map {
+        my ($admitted, $at, @rest) = ref ? @$_ : ($_, $now);
+        $now eq '' || $at == $now ? join ' ', $admitted, @rest : "another time: $at";
+    } @$reply;
+}
+
+# How many logs it left: the request of that name, logged at that time.
+sub take_back {
+    my ($self, $logged, $name, @logs) = @_;
+    return $self->call($self->words(['take back', $logged], [[$name], @logs]));
+}
+
+# The name of the request asked last.
+sub latest { return "u$names" }
+
+1;
