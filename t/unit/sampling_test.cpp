@@ -1,0 +1,53 @@
+#include "limit/sampling.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "limit/unique_id.hpp"
+
+namespace sliding_log {
+namespace {
+
+TEST(Sampling, IsAFunctionOfTheName) {
+    // SHA-1 of "abc" begins a9993e3647068: as a number 2983610221359208
+    EXPECT_EQ(sampledEntries(8, 10, "abc"), 0);
+    EXPECT_EQ(sampledEntries(9, 10, "abc"), 1);
+    EXPECT_EQ(sampledEntries(18, 10, "abc"), 1);
+    EXPECT_EQ(sampledEntries(19, 10, "abc"), 2);
+}
+
+TEST(Sampling, OfOneInOneAllAreLogged) {
+    EXPECT_EQ(sampledEntries(0, 1, "abc"), 0);
+    EXPECT_EQ(sampledEntries(1, 1, "abc"), 1);
+    EXPECT_EQ(sampledEntries(1'000'000'000'000, 1, "abc"), 1'000'000'000'000);
+}
+
+TEST(Sampling, NothingIsNeverLogged) {
+    UniqueIds ids(0x123456789abc);
+    for (int i = 0; i < 1000; i++) {
+        EXPECT_EQ(sampledEntries(0, 10, ids.next()), 0);
+        EXPECT_EQ(sampledEntries(30, 10, ids.next()), 3);
+    }
+}
+
+/// Of names that follow each other one in N; five deviations of a binomial count.
+TEST(Sampling, OneInNIsLogged) {
+    for (const std::int64_t sample : {2, 10, 1000}) {
+        for (const std::int64_t cost : {1, 7, 1003}) {
+            UniqueIds ids(0xfedcba987654);
+            constexpr int kRequests = 100'000;
+            double entries = 0;
+            for (int i = 0; i < kRequests; i++) {
+                entries += static_cast<double>(sampledEntries(cost, sample, ids.next()));
+            }
+            const double share = static_cast<double>(cost % sample) / static_cast<double>(sample);
+            const double expected = kRequests * (static_cast<double>(cost / sample) + share);
+            EXPECT_NEAR(entries, expected, 5 * std::sqrt(kRequests * share * (1 - share)) + 0.5);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace sliding_log

@@ -1,0 +1,175 @@
+#include "limit/window_counts.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+
+namespace sliding_log {
+namespace {
+
+constexpr std::int64_t kYearMs = 366LL * 86'400'000;
+constexpr std::int64_t kMost = 1'000'000'000'000;
+
+/// Counts with memory of their own, which grows as the store's does.
+class Owned {
+  public:
+    WindowCounts counts;
+
+    void add(std::uint64_t time, std::uint64_t cost) {
+        const std::size_t capacity = counts.capacityToAdd(time);
+        if (capacity != counts.capacity()) {
+            auto larger = std::make_unique<std::uint64_t[]>(capacity / sizeof(std::uint64_t));
+            counts.moveTo(reinterpret_cast<std::uint8_t*>(larger.get()), capacity);
+            memory_ = std::move(larger);
+        }
+        counts.add(time, cost);
+    }
+
+  private:
+    std::unique_ptr<std::uint64_t[]> memory_;
+};
+
+TEST(WindowCounts, WeighThePreviousWindowByItsOverlap) {
+    Owned owned;
+    WindowCounts& counts = owned.counts;
+    counts.advance(10'000, 1000, 0);
+    EXPECT_TRUE(counts.isEmpty());
+    EXPECT_EQ(counts.remaining(10'000, 10), 10);
+    owned.add(10'000, 8);
+    EXPECT_EQ(counts.remaining(10'999, 10), 2) << "this window counts whole";
+    counts.advance(11'000, 1000, 0);
+    EXPECT_EQ(counts.remaining(11'000, 10), 2);
+    EXPECT_EQ(counts.remaining(11'001, 10), 2);
+    EXPECT_EQ(counts.remaining(11'125, 10), 3) << "8 * 0.875 are 7";
+    EXPECT_EQ(counts.remaining(11'124, 10), 2);
+    EXPECT_FALSE(counts.hasRoom(11'124, 3, 10));
+    EXPECT_TRUE(counts.hasRoom(11'125, 3, 10));
+    EXPECT_EQ(counts.firstRoom(11'000, 3, 10), 11'125u);
+    EXPECT_EQ(counts.firstRoom(11'000, 10, 10), 12'000u);
+    EXPECT_EQ(counts.endsAt(), 12'000u);
+    counts.advance(12'000, 1000, 0);
+    EXPECT_TRUE(counts.isEmpty());
+    EXPECT_EQ(counts.endsAt(), 0u);
+}
+
+TEST(WindowCounts, TellTheFirstMsWithRoom) {
+    Owned owned;
+    owned.counts.advance(5000, 1000, 0);
+    owned.add(5500, 3);
+    // 3 * (1 - share) + 1 <= 3 from a share of 1/3 on: not at 333 ms
+    EXPECT_EQ(owned.counts.firstRoom(5500, 1, 3), 6334u);
+    owned.counts.advance(6333, 1000, 0);
+    EXPECT_FALSE(owned.counts.hasRoom(6333, 1, 3));
+    EXPECT_TRUE(owned.counts.hasRoom(6334, 1, 3));
+}
+
+TEST(WindowCounts, KeepTheWindowsAhead) {
+    Owned owned;
+    WindowCounts& counts = owned.counts;
+    counts.advance(1000, 1000, 10'000);
+    owned.add(1000, 2);
+    owned.add(5500, 2);
+    owned.add(3500, 1);
+    owned.add(3600, 1);
+    EXPECT_EQ(counts.latest(), 5500u);
+    EXPECT_EQ(counts.endsAt(), 7000u);
+    counts.advance(3700, 1000, 10'000);
+    EXPECT_EQ(counts.remaining(3700, 4), 2);
+    counts.remove(3600, 1);
+    EXPECT_EQ(counts.remaining(3700, 4), 3);
+    counts.remove(5500, 2);
+    EXPECT_EQ(counts.firstRoom(5500, 4, 4), 5500u);
+    counts.remove(9999, 1);
+    counts.remove(1000, 1);
+    EXPECT_EQ(counts.remaining(3700, 4), 3) << "what is kept no more is not taken from";
+}
+
+TEST(WindowCounts, WhatIsTooFarAheadCountsNow) {
+    Owned owned;
+    WindowCounts& counts = owned.counts;
+    counts.advance(1000, 1000, 10'000);
+    owned.add(3500, 1);
+    owned.add(9500, 2);
+    counts.advance(1100, 1000, 5000);
+    EXPECT_EQ(counts.remaining(1100, 5), 3);
+    EXPECT_EQ(counts.latest(), 1100u);
+    EXPECT_EQ(counts.endsAt(), 5000u);
+}
+
+TEST(WindowCounts, AnotherLengthForgetsNothing) {
+    Owned owned;
+    WindowCounts& counts = owned.counts;
+    counts.advance(10'000, 1000, 0);
+    owned.add(10'000, 2);
+    counts.advance(11'000, 1000, 5000);
+    owned.add(11'000, 3);
+    owned.add(13'000, 1);
+    counts.advance(11'500, 60'000, 5000);
+    EXPECT_EQ(counts.remaining(11'500, 10), 4);
+}
+
+TEST(WindowCounts, TheLargestNumbersDoNotOverflow) {
+    Owned owned;
+    WindowCounts& counts = owned.counts;
+    const auto begin = static_cast<std::uint64_t>(60 * kYearMs);
+    counts.advance(begin, kYearMs, 0);
+    owned.add(begin, kMost);
+    EXPECT_EQ(counts.remaining(begin, kMost), 0);
+    EXPECT_EQ(counts.firstRoom(begin, 1, kMost), begin + kYearMs + 1);
+    EXPECT_EQ(counts.firstRoom(begin, kMost, kMost), begin + 2 * kYearMs);
+    counts.advance(begin + kYearMs + kYearMs / 2, kYearMs, 0);
+    EXPECT_EQ(counts.remaining(begin + kYearMs + kYearMs / 2, kMost), kMost / 2);
+    for (int i = 0; i < 3'000'000; i++) {
+        counts.addUpTo(UINT64_MAX, kMost);
+    }
+    EXPECT_EQ(counts.remaining(begin + kYearMs + kYearMs / 2, kMost), 0);
+    EXPECT_EQ(counts.firstRoom(begin + kYearMs + kYearMs / 2, kMost, kMost), begin + 3 * kYearMs);
+}
+
+/// Against counts by window and a search ms by ms.
+TEST(WindowCounts, AreNaiveCounts) {
+    std::mt19937 random(11);
+    for (int round = 0; round < 200; round++) {
+        const std::uint64_t window = 1 + random() % 40;
+        const auto limit = static_cast<std::int64_t>(1 + random() % 15);
+        std::uint64_t now = 100 + random() % 1000;
+        Owned owned;
+        std::map<std::uint64_t, std::int64_t> naive;
+        const auto hasRoom = [&](std::uint64_t time, std::int64_t cost) {
+            const auto length = static_cast<std::int64_t>(window);
+            const std::int64_t rest = length - static_cast<std::int64_t>(time % window);
+            return naive[time / window - 1] * rest + (naive[time / window] + cost) * length <= limit * length;
+        };
+        for (int step = 0; step < 200; step++) {
+            now += random() % 3 == 0 ? random() % (2 * window) : random() % 3;
+            owned.counts.advance(now, window, 1'000'000);
+            const auto cost = static_cast<std::int64_t>(random()) % (limit + 1);
+            const std::uint64_t from = now + random() % (3 * window);
+            std::uint64_t first = from;
+            while (!hasRoom(first, cost)) {
+                first++;
+            }
+            ASSERT_EQ(owned.counts.firstRoom(from, cost, limit), first) << "round " << round << " step " << step;
+            ASSERT_EQ(owned.counts.hasRoom(now, cost, limit), hasRoom(now, cost));
+            std::int64_t remaining = 0;
+            while (hasRoom(now, remaining + 1)) {
+                remaining++;
+            }
+            ASSERT_EQ(owned.counts.remaining(now, limit), remaining);
+            const std::uint64_t time = random() % 3 == 0 ? from : now;
+            if (random() % 4 == 0) {
+                std::int64_t& count = naive[time / window];
+                owned.counts.remove(time, static_cast<std::uint64_t>(cost));
+                count = std::max<std::int64_t>(count - cost, 0);
+            } else {
+                owned.add(time, static_cast<std::uint64_t>(cost));
+                naive[time / window] += cost;
+            }
+        }
+    }
+}
+
+}  // namespace
+}  // namespace sliding_log
