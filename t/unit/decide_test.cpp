@@ -1,0 +1,597 @@
+#include "limit/decide.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace sliding_log {
+namespace {
+
+/// The logs of some keys, in memory of the test's own.
+class Logs {
+  public:
+    struct Answer {
+        std::vector<Verdict> verdicts;
+        std::uint64_t loggedMs = 0;
+        bool logged = true;
+
+        bool isAdmitted() const {
+            return std::all_of(verdicts.begin(), verdicts.end(), [](const Verdict& each) { return each.hasRoom(); });
+        }
+    };
+
+    Answer ask(std::uint64_t now, const std::vector<Question>& questions, std::string_view unique = "name") {
+        Answer answer;
+        answer.verdicts.resize(questions.size());
+        std::vector<LogState*> states;
+        for (const Question& question : questions) {
+            states.push_back(&of(question, now));
+        }
+        answer.logged = decide(questions, states, answer.verdicts, now, unique, answer.loggedMs,
+                               [&](LogState& state, std::size_t capacity) { return grow(state, capacity); });
+        return answer;
+    }
+
+    Verdict ask(std::uint64_t now, const Question& question) { return ask(now, std::vector{question}).verdicts[0]; }
+
+    void takeBack(const Question& question, std::uint64_t loggedMs, std::string_view unique = "name") {
+        LogState& state = of(question, loggedMs);
+        state.remove(question, loggedMs, state.entriesOf(question, unique));
+    }
+
+    LogState& of(const Question& question, std::uint64_t now) {
+        auto [place, isNew] = states_.try_emplace(std::string(question.key), question, now);
+        if (!place->second.suits(question)) {
+            memory_.erase(&place->second);
+            place->second = LogState(question, now);
+        }
+        return place->second;
+    }
+
+    std::size_t mostBytes = 1 << 20;
+
+  private:
+    bool grow(LogState& state, std::size_t capacity) {
+        if (capacity > mostBytes) {
+            return false;
+        }
+        auto larger = std::make_unique<std::uint64_t[]>(capacity / sizeof(std::uint64_t) + 1);
+        state.moveTo(reinterpret_cast<std::uint8_t*>(larger.get()), capacity);
+        memory_[&state] = std::move(larger);
+        return true;
+    }
+
+    std::map<std::string, LogState> states_;
+    std::map<const LogState*, std::unique_ptr<std::uint64_t[]>> memory_;
+};
+
+Question question(Algorithm algorithm, std::int64_t limit, std::int64_t windowMs, std::string_view key = "key") {
+    Question question;
+    question.key = key;
+    question.algorithm = algorithm;
+    question.limit = question.burst = limit;
+    question.windowMs = windowMs;
+    question.sample = 10;
+    return question;
+}
+
+Question with(Question question, std::int64_t Question::*member, std::int64_t value) {
+    question.*member = value;
+    return question;
+}
+
+constexpr Algorithm kAll[] = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
+                              Algorithm::Sampled};
+
+TEST(Decide, TellsRemainingResetAndRetry) {
+    Logs logs;
+    const Question two = question(Algorithm::Log, 2, 1000);
+    const auto tells = [&](std::uint64_t now, std::int64_t remaining, std::int64_t reset, std::int64_t retry) {
+        const Verdict verdict = logs.ask(now, two);
+        EXPECT_EQ(verdict.remaining, remaining) << "at " << now;
+        EXPECT_EQ(verdict.resetMs, reset) << "at " << now;
+        EXPECT_EQ(verdict.retryMs, retry) << "at " << now;
+    };
+    tells(5000, 1, 1000, 0);
+    tells(5300, 0, 700, 0);
+    tells(5999, 0, 1, 1);
+    tells(6000, 0, 300, 0);
+    tells(6000, 0, 300, 300);
+}
+
+TEST(Decide, ALimitOfZeroDeniesAllForEver) {
+    for (const Algorithm algorithm : kAll) {
+        Logs logs;
+        const Question none = with(question(algorithm, 0, 1000), &Question::blockMs, 50);
+        EXPECT_EQ(logs.ask(100, none).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(100, with(none, &Question::cost, 0)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(100, none).resetMs, 1000);
+        EXPECT_EQ(logs.ask(120, with(with(none, &Question::limit, 1), &Question::burst, 1)).retryMs > 0,
+                  algorithm == Algorithm::Bucket)
+            << "no block; the bucket was made empty";
+    }
+}
+
+TEST(Decide, ACostIsTakenWholeOrNotAtAll) {
+    for (const Algorithm algorithm : {Algorithm::Log, Algorithm::Counter, Algorithm::Bucket}) {
+        Logs logs;
+        const Question ten = question(algorithm, 10, 1000);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 6)).remaining, 4);
+        EXPECT_GT(logs.ask(2000, with(ten, &Question::cost, 5)).retryMs, 0);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 11)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 0)).remaining, 4);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 4)).remaining, 0);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 0)).retryMs, 0) << "what only looks has room in a full log";
+    }
+}
+
+TEST(Decide, AWaitForACostIsUntilSoManyLeave) {
+    Logs logs;
+    const Question five = question(Algorithm::Log, 5, 1000);
+    for (const std::uint64_t now : {100, 200, 300, 400}) {
+        logs.ask(now, five);
+    }
+    // 4 - 5 + 4 = the third oldest
+    EXPECT_EQ(logs.ask(500, with(five, &Question::cost, 4)).retryMs, 300 + 1000 - 500);
+    EXPECT_EQ(logs.ask(1300, with(five, &Question::cost, 4)).retryMs, 0);
+}
+
+TEST(Decide, CountAllKeepsTheHammeringDenied) {
+    Logs logs;
+    Question two = with(question(Algorithm::Log, 2, 1000), &Question::cap, 3);
+    two.countsAll = true;
+    logs.ask(0, two);
+    logs.ask(10, two);
+    // third: 0 10 20, over by one: the second oldest must leave
+    EXPECT_EQ(logs.ask(20, two).retryMs, 10 + 1000 - 20);
+    // fourth: 10 20 30 after the trim
+    EXPECT_EQ(logs.ask(30, two).retryMs, 20 + 1000 - 30);
+    EXPECT_EQ(logs.ask(1019, two).retryMs, 30 + 1000 - 1019) << "20 30 1019";
+    EXPECT_EQ(logs.ask(1031, with(two, &Question::cost, 2)).retryMs, 1000) << "1019 1031 1031";
+    EXPECT_EQ(logs.ask(1031, with(two, &Question::cost, 1'000'000'000'000)).retryMs, Verdict::kNever);
+    EXPECT_EQ(logs.ask(1032, with(two, &Question::limit, 3)).retryMs, 999) << "1031 1031 1032";
+}
+
+TEST(Decide, CountAllCountsWhatAnotherLogDenies) {
+    Logs logs;
+    Question counting = with(question(Algorithm::Log, 10, 1000, "counting"), &Question::cap, 12);
+    counting.countsAll = true;
+    const Question full = question(Algorithm::Log, 1, 1000, "full");
+    const Question plain = question(Algorithm::Log, 10, 1000, "plain");
+    logs.ask(0, full);
+    const Logs::Answer answer = logs.ask(1, {counting, full, plain});
+    EXPECT_EQ(answer.verdicts[0].remaining, 9);
+    EXPECT_EQ(answer.verdicts[0].retryMs, 0);
+    EXPECT_EQ(answer.verdicts[1].retryMs, 999);
+    EXPECT_EQ(answer.verdicts[2].remaining, 10);
+}
+
+TEST(Decide, CountAllIsBoundedByTheCapInEachAlgorithm) {
+    for (const Algorithm algorithm : {Algorithm::Counter, Algorithm::Bucket}) {
+        Logs logs;
+        Question ten = with(question(algorithm, 10, 1000), &Question::cap, 12);
+        ten.countsAll = true;
+        for (int i = 0; i < 100; i++) {
+            logs.ask(5000, ten);
+        }
+        // counter: 12 * (1 - share) + 1 <= 10 from a share of 1/4 on; bucket: 3 of 10 a second are missing
+        EXPECT_EQ(logs.ask(5000, ten).retryMs, algorithm == Algorithm::Counter ? 1250 : 300);
+    }
+    Logs logs;
+    Question sampled = with(question(Algorithm::Sampled, 20, 1000), &Question::cap, 24);
+    sampled.countsAll = true;
+    sampled.cost = 20;
+    for (int i = 0; i < 100; i++) {
+        logs.ask(5000 + i, sampled);
+    }
+    // 3 entries of 10 are kept, of the last requests; all must leave
+    EXPECT_EQ(logs.ask(5100, sampled).retryMs, 1000);
+    EXPECT_EQ(logs.ask(5100, with(sampled, &Question::cost, 0)).retryMs, 999) << "5099 5100 5100: one is too many";
+}
+
+TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
+    for (const Algorithm algorithm : {Algorithm::Log, Algorithm::Counter, Algorithm::Bucket}) {
+        Logs logs;
+        const Question one = with(question(algorithm, 1, 100), &Question::blockMs, 5000);
+        EXPECT_EQ(logs.ask(1000, one).retryMs, 0);
+        EXPECT_EQ(logs.ask(1050, one).retryMs, 5000);
+        EXPECT_EQ(logs.ask(3000, one).retryMs, 3050);
+        EXPECT_EQ(logs.ask(3000, with(one, &Question::cost, 0)).retryMs, 3050);
+        EXPECT_EQ(logs.ask(3000, with(one, &Question::cost, 2)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(6049, one).retryMs, 1);
+        EXPECT_EQ(logs.of(one, 0).endsAt(), 6050u);
+        EXPECT_EQ(logs.ask(6050, one).retryMs, 0);
+    }
+}
+
+TEST(Decide, OnlyTheLogThatDeniesBlocks) {
+    Logs logs;
+    const Question blocking = with(question(Algorithm::Log, 10, 100, "blocking"), &Question::blockMs, 5000);
+    const Question full = question(Algorithm::Log, 1, 100, "full");
+    EXPECT_TRUE(logs.ask(1000, {blocking, full}).isAdmitted());
+    EXPECT_FALSE(logs.ask(1001, {blocking, full}).isAdmitted());
+    EXPECT_EQ(logs.ask(1002, blocking).retryMs, 0);
+    EXPECT_EQ(logs.ask(1003, with(blocking, &Question::cost, 11)).retryMs, Verdict::kNever);
+    EXPECT_EQ(logs.ask(1004, blocking).retryMs, 4999) << "a cost above the limit is a denial as any other";
+}
+
+TEST(Decide, ADelayReservesTheFirstFreeSlot) {
+    Logs logs;
+    const Question two =
+        with(with(question(Algorithm::Log, 2, 1000), &Question::delayMs, 1500), &Question::aheadMs, 1500);
+    EXPECT_EQ(logs.ask(0, two).delayMs, 0);
+    EXPECT_EQ(logs.ask(400, two).delayMs, 0);
+    EXPECT_EQ(logs.ask(500, two).delayMs, 500) << "when the first leaves";
+    EXPECT_EQ(logs.ask(500, two).delayMs, 900) << "when the second leaves";
+    const Verdict denied = logs.ask(500, with(two, &Question::delayMs, 1499));
+    EXPECT_EQ(denied.retryMs, 1500) << "until there is room now: three of 0 400 1000 1400 must leave";
+    EXPECT_EQ(logs.ask(500, two).delayMs, 1500) << "when the third's slot frees";
+}
+
+TEST(Decide, AHeldRequestStandsInAllLogsAtItsSlot) {
+    Logs logs;
+    const Question slow =
+        with(with(question(Algorithm::Log, 1, 1000, "slow"), &Question::delayMs, 2000), &Question::aheadMs, 2000);
+    const Question other = with(question(Algorithm::Log, 2, 500, "other"), &Question::aheadMs, 2000);
+    logs.ask(100, slow);
+    const Logs::Answer held = logs.ask(200, {other, slow});
+    EXPECT_TRUE(held.isAdmitted());
+    EXPECT_EQ(held.loggedMs, 1100u);
+    EXPECT_EQ(held.verdicts[0].delayMs, 900);
+    EXPECT_EQ(logs.ask(200, other).remaining, 0) << "the reservation counts";
+    EXPECT_EQ(logs.ask(700, other).remaining, 0) << "and longer than what came before it";
+    EXPECT_EQ(logs.ask(800, other).retryMs, 400);
+    logs.takeBack(other, held.loggedMs);
+    logs.takeBack(slow, held.loggedMs);
+    EXPECT_EQ(logs.ask(800, other).retryMs, 0);
+    EXPECT_EQ(logs.ask(1100, slow).delayMs, 0);
+}
+
+TEST(Decide, ALogWithoutDelayDeniesWhatAnotherWouldHold) {
+    Logs logs;
+    const Question slow =
+        with(with(question(Algorithm::Log, 1, 1000, "slow"), &Question::delayMs, 2000), &Question::aheadMs, 2000);
+    const Question hard = question(Algorithm::Log, 1, 100, "hard");
+    EXPECT_TRUE(logs.ask(0, {slow, hard}).isAdmitted());
+    const Logs::Answer denied = logs.ask(50, {slow, hard});
+    EXPECT_FALSE(denied.isAdmitted());
+    EXPECT_EQ(denied.verdicts[0].retryMs, 950);
+    EXPECT_EQ(denied.verdicts[1].retryMs, 50);
+    EXPECT_EQ(logs.ask(100, slow).delayMs, 900) << "a denied request reserved nothing";
+}
+
+TEST(Decide, ABucketAndACounterReserveToo) {
+    Logs logs;
+    const auto delayed = [](Algorithm algorithm) {
+        return with(with(question(algorithm, 2, 1000), &Question::delayMs, 3000), &Question::aheadMs, 3000);
+    };
+    const Question bucket = delayed(Algorithm::Bucket);
+    EXPECT_EQ(logs.ask(100, with(bucket, &Question::cost, 2)).delayMs, 0);
+    EXPECT_EQ(logs.ask(100, bucket).delayMs, 500);
+    EXPECT_EQ(logs.ask(100, bucket).delayMs, 1000);
+    EXPECT_EQ(logs.ask(350, with(bucket, &Question::cost, 2)).delayMs, 1750);
+
+    const Question counter = delayed(Algorithm::Counter);
+    EXPECT_EQ(logs.ask(500, with(counter, &Question::cost, 2)).delayMs, 0);
+    EXPECT_EQ(logs.ask(500, counter).delayMs, 1000) << "2 * 0.5 + 1";
+    EXPECT_EQ(logs.ask(500, counter).delayMs, 1500) << "2 * 0 + 1 + 1: in the next window";
+    EXPECT_EQ(logs.ask(500, counter).delayMs, 2500) << "behind both";
+}
+
+TEST(Decide, EntriesTooFarAheadAreOfNow) {
+    Logs logs;
+    const Question two =
+        with(with(question(Algorithm::Log, 1, 1000), &Question::delayMs, 5000), &Question::aheadMs, 5000);
+    logs.ask(0, two);
+    EXPECT_EQ(logs.ask(10, two).delayMs, 990);
+    EXPECT_EQ(logs.ask(20, two).delayMs, 1980);
+    const Question without = question(Algorithm::Log, 1, 1000);
+    EXPECT_EQ(logs.ask(30, without).retryMs, 1000);
+    EXPECT_EQ(logs.ask(1030, without).retryMs, 0);
+}
+
+TEST(Decide, AnotherAlgorithmStartsAnew) {
+    for (const Algorithm before : kAll) {
+        for (const Algorithm after : kAll) {
+            Logs logs;
+            const Question first = with(question(before, 1000, 1000), &Question::cost, 1000);
+            logs.ask(0, first);
+            EXPECT_EQ(logs.ask(1, with(question(after, 1000, 1000), &Question::cost, 1000)).retryMs == 0,
+                      !LogState::areAlike(before, after));
+        }
+    }
+}
+
+TEST(Decide, NothingIsLoggedWhereMemoryIsShort) {
+    Logs logs;
+    logs.mostBytes = 64;
+    const Question large = with(question(Algorithm::Log, 1000, 1000, "large"), &Question::cost, 100);
+    const Question small = question(Algorithm::Log, 1000, 1000, "small");
+    EXPECT_FALSE(logs.ask(0, {small, large}).logged);
+    EXPECT_EQ(logs.ask(0, small).remaining, 999);
+    Question counting = with(large, &Question::cost, 1001);
+    counting.countsAll = true;
+    EXPECT_EQ(logs.ask(0, counting).retryMs, Verdict::kNever) << "a denial stands without its entries";
+}
+
+TEST(Decide, LivesUntilNothingCounts) {
+    for (const Algorithm algorithm : kAll) {
+        Logs logs;
+        const Question ten =
+            with(with(with(question(algorithm, 10, 1000), &Question::delayMs, 9000), &Question::aheadMs, 9000),
+                 &Question::cost, 10);
+        LogState& state = logs.of(ten, 500);
+        EXPECT_LE(state.endsAt(), 500u);
+        logs.ask(500, ten);
+        EXPECT_EQ(state.endsAt(), algorithm == Algorithm::Counter ? 2000u : 1500u);
+        EXPECT_EQ(logs.ask(500, ten).delayMs, algorithm == Algorithm::Counter ? 1500 : 1000);
+        EXPECT_EQ(state.endsAt(), algorithm == Algorithm::Counter ? 4000u : 2500u);
+    }
+}
+
+TEST(Decide, TheLargestNumbersDoNotOverflow) {
+    constexpr std::int64_t kMost = 1'000'000'000'000;
+    constexpr std::int64_t kYearMs = 366LL * 86'400'000;
+    constexpr std::uint64_t kNow = 60 * kYearMs;
+    for (const Algorithm algorithm : kAll) {
+        Logs logs;
+        Question most = question(algorithm, kMost, kYearMs);
+        most.sample = kMost;
+        most.delayMs = most.aheadMs = most.blockMs = kYearMs;
+        EXPECT_EQ(logs.ask(kNow, most).retryMs, 0);
+        EXPECT_EQ(logs.ask(kNow, with(most, &Question::cost, kMost + 1)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(kNow, with(most, &Question::cost, 0)).retryMs, kYearMs) << "blocked";
+        if (algorithm == Algorithm::Counter || algorithm == Algorithm::Bucket) {
+            EXPECT_EQ(logs.ask(kNow + kYearMs, with(most, &Question::cost, kMost - 1)).remaining,
+                      1 - (algorithm == Algorithm::Counter));
+        }
+    }
+}
+
+// ---- against the plainest decisions there are
+
+/// One key's log as the algorithm's words say it; what is to be found is searched ms by ms.
+struct Naive {
+    std::vector<std::uint64_t> times;              // Log, Sampled
+    std::map<std::uint64_t, std::int64_t> counts;  // Counter
+    std::uint64_t latest = 0;                      // Counter
+    std::int64_t drops = 0;                        // Bucket: each ms brings `limit`, `windowMs` make a token
+    std::uint64_t dropsAt = 0;                     // Bucket; 0: it is new
+    std::uint64_t blockedUntil = 0;
+
+    std::int64_t weight(const Question& q) const { return q.algorithm == Algorithm::Sampled ? q.sample : 1; }
+    std::int64_t cap(const Question& q) const { return (q.cap + weight(q) - 1) / weight(q); }
+
+    /// What is used at that time, in parts of which `windowMs` are a request.
+    std::int64_t used(const Question& q, std::uint64_t now) const {
+        const auto window = static_cast<std::uint64_t>(q.windowMs);
+        if (q.algorithm == Algorithm::Bucket) {
+            const auto elapsed = static_cast<std::int64_t>(now - dropsAt);
+            return dropsAt == 0 ? 0 : q.burst * q.windowMs - std::min(drops + elapsed * q.limit, q.burst * q.windowMs);
+        }
+        if (q.algorithm == Algorithm::Counter) {
+            const auto count = [&](std::uint64_t index) {
+                const auto found = counts.find(index);
+                return found == counts.end() ? 0 : found->second;
+            };
+            return count(now / window) * q.windowMs +
+                   count(now / window - 1) * static_cast<std::int64_t>(window - now % window);
+        }
+        return weight(q) * q.windowMs *
+               std::count_if(times.begin(), times.end(), [&](std::uint64_t time) { return time + window > now; });
+    }
+
+    std::int64_t size(const Question& q) const { return q.algorithm == Algorithm::Bucket ? q.burst : q.limit; }
+    bool hasRoom(const Question& q, std::uint64_t now, std::int64_t cost) const {
+        return used(q, now) + cost * q.windowMs <= size(q) * q.windowMs;
+    }
+    std::uint64_t firstRoom(const Question& q, std::uint64_t from, std::int64_t cost) const {
+        while (!hasRoom(q, from, cost)) {
+            from++;
+        }
+        return from;
+    }
+    bool isNever(const Question& q) const { return q.limit == 0 || q.cost > size(q); }
+
+    std::uint64_t slot(const Question& q, std::uint64_t now) const {
+        std::uint64_t from = std::max(now, latest);
+        if (!times.empty()) {
+            from = std::max(from, times.back());
+        }
+        return firstRoom(q, from, q.cost);
+    }
+
+    std::int64_t remaining(const Question& q, std::uint64_t now) const {
+        return std::max<std::int64_t>((size(q) * q.windowMs - used(q, now)) / q.windowMs, 0);
+    }
+
+    void advance(const Question& q, std::uint64_t now) {
+        std::erase_if(times, [&](std::uint64_t time) { return time + static_cast<std::uint64_t>(q.windowMs) <= now; });
+        trim(q);
+        if (q.algorithm == Algorithm::Bucket) {
+            drops = q.burst * q.windowMs - used(q, now);
+            dropsAt = now;
+        }
+    }
+    void trim(const Question& q) {
+        while (q.cap > 0 && static_cast<std::int64_t>(times.size()) > cap(q)) {
+            times.erase(times.begin());
+        }
+    }
+
+    void add(const Question& q, std::uint64_t time, std::int64_t entries) {
+        if (q.algorithm == Algorithm::Bucket) {
+            drops -= entries * q.windowMs;
+        } else if (q.algorithm == Algorithm::Counter) {
+            counts[time / static_cast<std::uint64_t>(q.windowMs)] += entries;
+            latest = entries > 0 ? std::max(latest, time) : latest;
+        } else {
+            times.insert(std::upper_bound(times.begin(), times.end(), time), static_cast<std::size_t>(entries), time);
+        }
+    }
+
+    void addDenied(const Question& q, std::uint64_t now, std::int64_t entries) {
+        if (q.algorithm == Algorithm::Bucket) {
+            const std::int64_t before = drops;
+            add(q, now, entries);
+            drops = q.cap == 0 ? drops : std::max(drops, std::min(before, std::min(q.burst - q.cap, 0L) * q.windowMs));
+        } else if (q.algorithm == Algorithm::Counter) {
+            std::int64_t& count = counts[now / static_cast<std::uint64_t>(q.windowMs)];
+            count = q.cap == 0 ? count + entries : std::max(count, std::min(count + entries, q.cap));
+            latest = entries > 0 ? std::max(latest, now) : latest;
+        } else {
+            add(q, now, entries);
+            trim(q);
+        }
+    }
+
+    void remove(const Question& q, std::uint64_t time, std::int64_t entries) {
+        if (q.algorithm == Algorithm::Bucket) {
+            drops = std::min(drops + entries * q.windowMs, q.burst * q.windowMs);
+        } else if (q.algorithm == Algorithm::Counter) {
+            counts[time / static_cast<std::uint64_t>(q.windowMs)] -= entries;
+        } else {
+            const auto begin = std::lower_bound(times.begin(), times.end(), time);
+            const auto end = std::upper_bound(times.begin(), times.end(), time);
+            times.erase(begin, begin + std::min<std::ptrdiff_t>(entries, end - begin));
+        }
+    }
+};
+
+std::int64_t entriesOf(const Question& question, std::string_view unique) {
+    return question.algorithm == Algorithm::Sampled ? sampledEntries(question.cost, question.sample, unique)
+                                                    : question.cost;
+}
+
+/// Random requests over one to three logs of any algorithm, cost, cap, delay, block and count, with steps of time and
+/// requests that are taken back.
+TEST(Decide, IsTheNaiveDecision) {
+    constexpr std::int64_t kFarthest = 60;
+    std::mt19937 random(2024);
+    const auto upTo = [&](std::int64_t most) { return static_cast<std::int64_t>(random()) % (most + 1); };
+    std::int64_t admissions = 0;
+    std::int64_t holds = 0;
+    std::int64_t denials = 0;
+    for (int round = 0; round < 400; round++) {
+        std::vector<Question> named;
+        for (const char* key : {"a", "b", "c"}) {
+            Question made = question(kAll[random() % 5], 0, 1 + upTo(30), key);
+            made.sample = 1 + upTo(2);
+            made.aheadMs = kFarthest;
+            made.burst = 1 + upTo(10);
+            made.cap = random() % 4 == 0 ? 0 : 8 + upTo(6);
+            named.push_back(made);
+        }
+        const bool mayHold = random() % 3 > 0;
+        const bool mayCount = random() % 3 == 0;
+        const bool mayBlock = random() % 4 == 0;
+        Logs logs;
+        std::map<std::string_view, Naive> naive;
+        struct Admission {
+            std::vector<Question> questions;
+            std::uint64_t loggedMs;
+            std::string unique;
+        };
+        std::vector<Admission> admitted;
+        std::uint64_t now = 1000 + static_cast<std::uint64_t>(upTo(1000));
+        for (int step = 0; step < 150; step++) {
+            now += static_cast<std::uint64_t>(random() % 3 == 0 ? upTo(25) : upTo(1));
+            const std::string unique = "name" + std::to_string(round) + "-" + std::to_string(step);
+            std::vector<Question> questions;
+            const std::size_t first = random() % named.size();
+            for (std::size_t i = 0; i <= random() % named.size(); i++) {
+                Question asked = named[(first + i) % named.size()];
+                asked.limit = random() % 20 == 0 ? upTo(8) : 1 + static_cast<std::int64_t>(first + i) % 8;
+                asked.cost = random() % 3 == 0 ? upTo(4) : 1;
+                asked.delayMs = mayHold && random() % 3 > 0 ? upTo(kFarthest) : 0;
+                asked.countsAll = mayCount && random() % 2 == 0;
+                asked.blockMs = mayBlock && random() % 2 == 0 ? 1 + upTo(30) : 0;
+                questions.push_back(asked);
+            }
+
+            std::uint64_t slot = now;
+            bool denied = false;
+            for (const Question& each : questions) {
+                Naive& log = naive[each.key];
+                log.advance(each, now);
+                const bool isBlocked = each.blockMs > 0 && log.blockedUntil > now;
+                bool denies = isBlocked || log.isNever(each);
+                if (!denies && !log.hasRoom(each, now, each.cost)) {
+                    const std::uint64_t own = log.slot(each, now);
+                    denies = own - now > static_cast<std::uint64_t>(each.delayMs);
+                    slot = denies ? slot : std::max(slot, own);
+                }
+                if (denies && !isBlocked && each.blockMs > 0 && each.limit > 0) {
+                    log.blockedUntil = now + static_cast<std::uint64_t>(each.blockMs);
+                }
+                denied = denied || denies;
+            }
+
+            const Logs::Answer answer = logs.ask(now, questions, unique);
+            ASSERT_TRUE(answer.logged);
+            for (std::size_t i = 0; i < questions.size(); i++) {
+                const Question& each = questions[i];
+                const Verdict& verdict = answer.verdicts[i];
+                Naive& log = naive[each.key];
+                const std::int64_t entries =
+                    each.algorithm == Algorithm::Sampled ? sampledEntries(each.cost, each.sample, unique) : each.cost;
+                const auto where = [&] {
+                    return "round " + std::to_string(round) + " step " + std::to_string(step) + " log " +
+                           std::string(each.key) + " algorithm " + std::to_string(static_cast<int>(each.algorithm));
+                };
+                if (!denied) {
+                    log.add(each, slot, entries);
+                } else if (each.countsAll) {
+                    log.addDenied(each, now, entries);
+                }
+                std::int64_t retry = 0;
+                if (denied && log.isNever(each)) {
+                    retry = Verdict::kNever;
+                } else if (denied) {
+                    retry = static_cast<std::int64_t>(log.firstRoom(each, now, each.cost) - now);
+                    if (each.blockMs > 0 && log.blockedUntil > now) {
+                        retry = std::max(retry, static_cast<std::int64_t>(log.blockedUntil - now));
+                    }
+                }
+                ASSERT_EQ(verdict.retryMs, retry) << where();
+                ASSERT_EQ(verdict.delayMs, denied ? 0 : static_cast<std::int64_t>(slot - now)) << where();
+                const std::int64_t remaining = log.remaining(each, now);
+                ASSERT_EQ(verdict.remaining, remaining) << where();
+                if (log.used(each, now) == 0) {
+                    ASSERT_EQ(verdict.resetMs, each.windowMs) << where();
+                } else if (each.algorithm == Algorithm::Log || each.algorithm == Algorithm::Compact ||
+                           each.algorithm == Algorithm::Sampled) {
+                    const auto leaves = log.times.front() + static_cast<std::uint64_t>(each.windowMs);
+                    ASSERT_EQ(verdict.resetMs, static_cast<std::int64_t>(leaves - now)) << where();
+                } else if (each.limit > 0) {
+                    const std::uint64_t more = log.firstRoom(each, now, remaining + 1);
+                    ASSERT_EQ(verdict.resetMs, static_cast<std::int64_t>(more - now)) << where();
+                }
+            }
+            (denied ? denials : slot > now ? holds : admissions)++;
+            if (!denied) {
+                admitted.push_back({questions, answer.loggedMs, unique});
+            }
+            if (!mayCount && !admitted.empty() && random() % 8 == 0) {
+                const Admission& last = admitted.back();
+                for (const Question& each : last.questions) {
+                    const std::int64_t entries = entriesOf(each, last.unique);
+                    logs.takeBack(each, last.loggedMs, last.unique);
+                    naive[each.key].remove(each, last.loggedMs, entries);
+                }
+                admitted.pop_back();
+            }
+        }
+    }
+    EXPECT_GT(admissions, 5'000);
+    EXPECT_GT(holds, 5'000);
+    EXPECT_GT(denials, 5'000);
+}
+
+}  // namespace
+}  // namespace sliding_log
