@@ -43,10 +43,11 @@ Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings) : own
     if (settings.master) {
         steps_.push_back({kRole.data(), command({kRole})});
     }
+    // before the scripts: a server that wants a password calls what is as long as they are a protocol error, not NOAUTH
+    steps_.push_back({kPolicy.data(), command({"CONFIG", "GET", "maxmemory-policy"})});
     for (Algorithm algorithm : kScripts) {
         steps_.push_back({"SCRIPT LOAD", command({"SCRIPT", "LOAD", scriptSource(algorithm)})});
     }
-    steps_.push_back({kPolicy.data(), command({"CONFIG", "GET", "maxmemory-policy"})});
 }
 
 void Greeting::begin(Connection& connection) {
@@ -62,7 +63,7 @@ void Greeting::replied(const redisReply* reply) {
         return;  // the connection is closing, and its owner is told so
     }
     const Step& step = steps_[answered_++];
-    if (step.name == kPolicy) {
+    if (step.name == kPolicy && !replyText(*reply).starts_with("NOAUTH")) {
         inspectPolicy(*reply);
     } else if (reply->type == REDIS_REPLY_ERROR) {
         const std::string_view message = replyText(*reply);
@@ -82,7 +83,7 @@ void Greeting::refuse(std::string_view step, std::string_view answer) {
     owner_.greetingRefused(std::string(step).append(" answered: ").append(answer));
 }
 
-/// A server that does not tell (managed, ACL) is not asked again: this step never refuses.
+/// A server that does not tell (managed, ACL) is not asked again.
 void Greeting::inspectPolicy(const redisReply& reply) {
     if (reply.type != REDIS_REPLY_ARRAY || reply.elements != 2 || reply.element[1] == nullptr) {
         return;
