@@ -105,7 +105,7 @@ local function rarely()
   -- whole with another one, and the answer is true. An error where there is no memory.
   function it.spill(log)
     local bytes = log.latest
-    if log.size - log.filled < #bytes or (log.filled + #bytes) * 4 < log.size then
+    if log.size == 0 or log.size - log.filled < #bytes or (log.filled + #bytes) * 4 < log.size then
       flatten(log)
       bytes = log.latest
       if #bytes <= FRONT then

@@ -194,6 +194,7 @@ local function beyond(now, call, format, read, add, rarely)
   return it
 end
 
+local KEYS, ARGV = KEYS, ARGV
 local extra                            -- beyond(), once it was needed
 local logs = {}                        -- of the group at hand; every group uses the tables again
 local replies = {}

@@ -1,11 +1,11 @@
-# algorithm=compact and algorithm=log decide alike: the same random arrivals to both scripts, with a clock given.
+# algorithm=compact and algorithm=log decide alike: the same random arrivals to both scripts, with a clock given. No window
+# ever holds more than the limit, and who came first is served first.
 
 use strict;
 use warnings;
-use IO::Socket::UNIX;
 use Test::More;
 use Testbed;
-use Testbed::Script qw(source);
+use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
@@ -14,46 +14,83 @@ note "TEST_SEED=$seed";
 my $operations = $ENV{TEST_OPERATIONS} // 200_000;    # requests; a million take a minute
 my $bed        = Testbed->new;
 my $redis      = $bed->redis;
-my $socket     = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
 my $unique     = 0;
 
-# A script; with a front of another size where given, so that short logs meet what long ones do.
-sub load {
-    my ($name, $front) = @_;
-    my $source = source($name);
-    if ($front) {
-        $source =~ s/FRONT = \d+/FRONT = $front/ or die "$name: no FRONT\n";
-    }
-    return $redis->cli('SCRIPT', 'LOAD', $source);
-}
-
-sub resp { return join '', '*', scalar @_, "\r\n", map { ('$', length, "\r\n", $_, "\r\n") } @_ }
-
 # One reply, as text; arrays in brackets.
-sub reply {
-    my $line = <$socket> // die "Redis is gone\n";
-    my ($kind, $rest) = $line =~ /^(.)(.*?)\r\n/ or die "Redis said $line\n";
-    return $kind eq '*' ? '[' . join(' ', map { reply() } 1 .. $rest) . ']' : $kind eq '-' ? "error $rest" : $rest;
-}
+sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply }
 
-# No window ever held more than the limit: between an admission and the limit-th after it a window has passed.
+# No window ever held more than the limit: where entry i and the one `limit` places after it stand, a window lies between.
 sub is_exact {
     my ($log) = @_;
-    my $times = $log->{admitted} // [];
-    for my $i ($log->{limit} .. $#$times) {
-        next if $times->[$i] - $times->[ $i - $log->{limit} ] >= $log->{window};
-        fail("$log->{name}: more than $log->{limit} in $log->{window} ms before $times->[$i]");
+    my @times = sort { $a <=> $b } map { ($_->[0]) x $_->[1] } @{ $log->{admitted} // [] };
+    for my $i ($log->{limit} .. $#times) {
+        next if $times[$i] - $times[ $i - $log->{limit} ] >= $log->{window};
+        fail("$log->{name}: more than $log->{limit} in $log->{window} ms before $times[$i]");
         return 0;
     }
     return 1;
 }
 
+# Who is held goes not before those that were held earlier. Of several logs one may have had room, and holds the request
+# for another one's sake; of one that costs nothing no log knows.
+sub is_fair {
+    my ($log) = @_;
+    my $latest = 0;
+    for my $held (@{ $log->{held} // [] }) {
+        my ($slot, $logs) = @$held;
+        if ($logs == 1 && $slot < $latest) {
+            fail("$log->{name}: $slot was given after $latest");
+            return 0;
+        }
+        $latest = $slot if $slot > $latest;
+    }
+    return 1;
+}
+
+# What a request asks of the log beyond its limit, in this world; the same for all of a call.
+sub options {
+    my ($world, $log) = @_;
+    my %asks = (cost => 1, delay => 0);
+    my @words;
+    if ($world->{costs} && rand() < 0.6) {
+        $asks{cost} = (0, 2, 3, 1 + int rand $log->{limit}, $log->{limit} + 1 + int rand 3)[rand 5];
+        push @words, "cost=$asks{cost}" if $asks{cost} != 1;
+    }
+    push @words, 'count=all' if $world->{count_all} && rand() < $world->{count_all};
+    if ($world->{delays}) {
+        $asks{delay} = int rand $world->{delays} if rand() < 0.8;
+        push @words, "delay=$asks{delay}" if $asks{delay};
+        push @words, "ahead=$world->{delays}";
+    }
+    push @words, 'block=' . (1 + int rand $world->{blocks}) if $world->{blocks} && rand() < 0.7;
+    $asks{options} = "@words";
+    return \%asks;
+}
+
+# Keeps what was admitted, for is_exact() and is_fair().
+sub keep {
+    my ($call, $group, $reply) = @_;
+    my ($admitted, undef, @rest) = @$reply;
+    my @held = splice @rest, 3 * @{ $group->{logs} };
+    for my $i (0 .. $#{ $group->{logs} }) {
+        my ($log, $asks) = ($group->{logs}[$i], $group->{asks}[$i]);
+        for my $j (1 .. $admitted) {
+            my $held = $j > $admitted - @held ? $held[ $j - 1 - $admitted + @held ] : undef;
+            my $at = $call->{now} + ($held // 0);
+            push @{ $log->{admitted} }, [$at, $asks->{cost}];
+            push @{ $log->{held} }, [$at, scalar @{ $group->{logs} }] if defined $held && $asks->{cost};
+        }
+    }
+    return @held;
+}
+
+# uncapped: what is cut off to make room for reservations is missed where those are taken back.
 # A world of keys with limits of their own; what differs from world to world is what is likely in it.
 sub world {
     my ($title, %world) = @_;
-    my %sha = (
-        log     => load('sliding_log'),
-        compact => load('compact_log', $world{front}),
+    my %script = (
+        log     => Testbed::Script->new($redis, 'sliding_log'),
+        compact => Testbed::Script->new($redis, 'compact_log', front => $world{front}),
     );
     my @logs = map {
         my $limit = 1 + int rand $world{limits};
@@ -61,62 +98,67 @@ sub world {
     } 1 .. $world{keys};
     my $now  = 1_800_000_000_000;
     my $left = $operations * $world{share};
-    my ($calls, $denied, $back) = (0, 0, 0);
+    my ($calls, $denied, $held, $back) = (0, 0, 0, 0);
     while ($left > 0) {
-        my (@calls, $wire);
+        my @calls;
         for (1 .. $world{batch} // 50) {
             $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
             $now += int rand 2 * $world{windows} if rand() < 0.001;
             $now -= int rand($world{windows} / (1 + int rand 20)) if rand() < $world{steps_back};
-            my (@keys, @arguments, @requests);
+            my @groups;
             for (1 .. 1 + int rand 3) {
                 my ($first, $second) = @logs[rand @logs, rand @logs];
                 my @asked = $first == $second || rand() < 0.7 ? $first : ($first, $second);
                 my $requests = rand() < 0.9 ? 1 : 1 + int rand $world{burst};
-                push @requests, { unique => "u$unique", logs => \@asked, requests => $requests };
-                push @keys, map { $_->{name} } @asked;
-                push @arguments, scalar @asked, $requests, map { 'u' . $unique++ } 1 .. $requests;
-                for my $log (@asked) {
-                    my $limit = $world{fixed} || rand() < 0.95 ? $log->{limit} : int rand $log->{cap};
-                    push @arguments, $limit, $log->{window}, $log->{cap}, 3_600_000, '';
-                }
+                push @groups, {
+                    logs  => \@asked,
+                    asks  => [map { options(\%world, $_) } @asked],
+                    uncapped => $world{uncapped},
+                    names => [map { 'u' . $unique++ } 1 .. $requests],
+                    limits => [map { $world{fixed} || rand() < 0.95 ? $_->{limit} : int rand $_->{cap} } @asked],
+                };
                 $left -= $requests;
             }
-            push @calls, { now => $now, requests => \@requests };
+            push @calls, { now => $now, groups => \@groups };
             for my $kind (qw(log compact)) {
-                $wire .= resp('EVALSHA', $sha{$kind}, scalar @keys, map({ "$kind $_" } @keys), $now, @arguments);
+                $script{$kind}->send($script{$kind}->words($now, map { [$_->{names}, logs_of($kind, $_)] } @groups));
             }
         }
-        print $socket $wire;
-        $wire = '';
         my @undone;
         for my $call (@calls) {
-            my ($log, $compact) = (reply(), reply());
+            my ($log, $compact) = map { $script{$_}->reply } qw(log compact);
             $calls++;
-            if ($log ne $compact) {
-                is($compact, $log, "$title: call $calls");
+            if (text($log) ne text($compact)) {
+                is(text($compact), text($log), "$title: call $calls");
                 exit 1;
             }
-            $denied += () = $log =~ /\[0 /g;
-            my @groups = $log =~ /\[(\d+) [^][]*\]/g;
-            for my $i (0 .. $#groups) {
-                if ($world{fixed}) {
-                    push @{ $_->{admitted} }, ($call->{now}) x $groups[$i] for @{ $call->{requests}[$i]{logs} };
-                }
-                next if !$groups[$i] || rand() >= $world{taken_back};
-                my $group = $call->{requests}[$i];
+            ref $log && !(grep { !ref } @$log) or BAIL_OUT("$title: " . text($log));
+            for my $i (0 .. $#$log) {
+                my ($group, $reply) = ($call->{groups}[$i], $log->[$i]);
+                $denied++ if $reply->[0] < @{ $group->{names} };
+                my @held = keep($call, $group, $reply);
+                $held += @held;
+                # the first one admitted, or one that is held
+                next if !$reply->[0] || rand() >= $world{taken_back};
+                my $place = @held && rand() < 0.7 ? $reply->[0] - 1 - int rand @held : 0;
+                my $slot  = $place - $reply->[0] + @held;
+                my $at    = $call->{now} + ($slot >= 0 ? $held[$slot] : 0);
                 push @undone, $group;
-                my @names = map { $_->{name} } @{ $group->{logs} };
-                my @logs = map { (1, 1, 0, 3_600_000, '') } @names;
                 for my $kind (qw(log compact)) {
-                    $wire .= resp('EVALSHA', $sha{$kind}, scalar @names, map({ "$kind $_" } @names), 'take back', $call->{now},
-                        scalar @names, 1, $group->{unique}, @logs);
+                    $script{$kind}->send($script{$kind}->words(['take back', $at],
+                        [[$group->{names}[$place]], logs_of($kind, $group)]));
+                }
+                next if !$world{fixed};
+                for my $j (0 .. $#{ $group->{logs} }) {
+                    my ($log, $cost) = ($group->{logs}[$j], $group->{asks}[$j]{cost});
+                    my ($entry) = grep { $log->{admitted}[$_][0] == $at && $log->{admitted}[$_][1] == $cost }
+                        reverse 0 .. $#{ $log->{admitted} };
+                    splice @{ $log->{admitted} }, $entry, 1;
                 }
             }
         }
-        print $socket $wire;
         for (@undone) {
-            my ($log, $compact) = (reply(), reply());
+            my ($log, $compact) = map { $script{$_}->reply } qw(log compact);
             $back++;
             if ($log ne $compact) {
                 is($compact, $log, "$title: taken back after call $calls");
@@ -125,8 +167,19 @@ sub world {
         }
     }
     is_exact($_) or return for $world{fixed} ? @logs : ();
-    ok($denied, "$title: $calls calls, $denied groups denied, $back requests taken back");
+    is_fair($_) or return for $world{delays} && !$world{steps_back} && !$world{taken_back} ? @logs : ();
+    ok($denied && ($held || !$world{delays}),
+        "$title: $calls calls, $denied groups denied, $held requests held, $back taken back");
     return;
+}
+
+sub logs_of {
+    my ($kind, $group) = @_;
+    return map {
+        my $log = $group->{logs}[$_];
+        { key => "$kind $log->{name}", limit => $group->{limits}[$_], window => $log->{window}, cap => $group->{uncapped} ? 0 : $log->{cap},
+            ttl => 3_600_000, options => $group->{asks}[$_]{options} }
+    } 0 .. $#{ $group->{logs} };
 }
 
 my %usual = (keys => 30, limits => 20, windows => 2000, burst => 12, step => 30, taken_back => 0, steps_back => 0);
@@ -139,4 +192,18 @@ world('long windows',   %usual, share => 0.1, front => 14, limits => 60, windows
 world('taken back',     %usual, share => 0.2, front => 14, limits => 60, taken_back => 0.3);
 world('taken back, clock goes back', %usual, share => 0.02, batch => 1, front => 14, limits => 60, taken_back => 0.3, steps_back => 0.01);
 world('long logs',      %usual, share => 0.3, keys => 3, limits => 9000, windows => 9000, step => 1, burst => 500, steps_back => 0.001);
+
+world('costs',          %usual, share => 0.05, front => 14, costs => 1, fixed => 1);
+world('costs, taken back', %usual, share => 0.05, front => 14, costs => 1, fixed => 1, taken_back => 0.2, batch => 1);
+world('denied ones count', %usual, share => 0.05, front => 14, count_all => 0.5);
+world('all count, with costs', %usual, share => 0.05, front => 14, count_all => 1, costs => 1, fixed => 1);
+world('delays',         %usual, share => 0.05, front => 14, delays => 3000, fixed => 1);
+world('delays, few at a time', %usual, share => 0.05, limits => 3, delays => 3000, fixed => 1);
+world('delays, with costs', %usual, share => 0.05, front => 14, delays => 3000, costs => 1, fixed => 1);
+world('delays, taken back', %usual, share => 0.03, batch => 1, front => 14, delays => 3000, costs => 1, fixed => 1, taken_back => 0.3, uncapped => 1);
+world('delays, clock goes back', %usual, share => 0.05, front => 14, delays => 3000, steps_back => 0.02);
+world('blocks',         %usual, share => 0.05, front => 14, blocks => 4000, fixed => 1);
+world('blocks, clock goes back', %usual, share => 0.05, front => 14, blocks => 4000, steps_back => 0.02);
+world('all of it',      %usual, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, fixed => 1);
+world('all of it, clock goes back', %usual, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, steps_back => 0.02);
 $bed->done;
