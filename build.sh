@@ -11,7 +11,7 @@ out=$root/build
 module=ngx_http_sliding_log_module
 
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
-behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl)
+behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus)
 check_packages=("${build_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 

@@ -7,6 +7,7 @@
 #include "conf/redis_block.hpp"
 #include "conf/settings.hpp"
 #include "conf/values.hpp"
+#include "metrics/endpoint.hpp"
 #include "ngx.hpp"
 #include "request/access.hpp"
 #include "request/fields.hpp"
@@ -50,6 +51,8 @@ ngx_command_t gCommands[] = {
      offsetof(LocationSettings, fields), gFields},
     {ngx_string("sliding_log_log_level"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, logLevel), gLogLevels},
+    {ngx_string("sliding_log_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, setMetrics, NGX_HTTP_LOC_CONF_OFFSET, 0,
+     nullptr},
     ngx_null_command,
 };
 

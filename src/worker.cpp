@@ -2,6 +2,7 @@
 
 #include <openssl/rand.h>
 
+#include <span>
 #include <stdexcept>
 
 namespace sliding_log {
@@ -9,6 +10,9 @@ namespace sliding_log {
 std::unique_ptr<Worker> gWorker;
 
 namespace {
+
+/// How often a worker looks after what it counts, and how well its servers are.
+constexpr ngx_msec_t kTickMs = 1000;
 
 std::uint64_t secureRandom() {
     std::uint64_t random;
@@ -20,17 +24,39 @@ std::uint64_t secureRandom() {
 
 }  // namespace
 
-Worker::Worker(const MainSettings& settings, ngx_log_t* log) : uniqueIds_(secureRandom()), local_(*settings.zone) {
+Worker::Worker(const MainSettings& settings, ngx_log_t* log)
+    : uniqueIds_(secureRandom()),
+      local_(*settings.zone),
+      board_(*settings.zone->pool, settings.zone->header->board),
+      tick_(
+          this, [](void* self) { static_cast<Worker*>(self)->tick(); }, Timer::Kind::Chore, log) {
+    const std::span<LogSettings* const> logs(static_cast<LogSettings* const*>(settings.logs.elts), settings.logs.nelts);
+    for (const LogSettings* each : logs) {
+        limits_.push_back(&board_.limit(view(each->name)));
+    }
     const Denials denials(settings.zone->header->denials, settings.zone->header->denialsBytes);
     const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
     for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
-        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, log) : nullptr);
+        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, board_, log) : nullptr);
     }
     for (const std::unique_ptr<RedisStore>& store : stores_) {
         if (store != nullptr) {
             store->start();
         }
     }
+    tick_.set(kTickMs);
+}
+
+void Worker::tick() {
+    for (LimitCounters* each : limits_) {
+        each->touch(ngx_current_msec);
+    }
+    for (const std::unique_ptr<RedisStore>& store : stores_) {
+        if (store != nullptr) {
+            store->tick();
+        }
+    }
+    tick_.set(kTickMs);
 }
 
 }  // namespace sliding_log

@@ -6,6 +6,8 @@
 
 #include "conf/settings.hpp"
 #include "limit/unique_id.hpp"
+#include "metrics/board.hpp"
+#include "redis/timer.hpp"
 #include "store/local_store.hpp"
 #include "store/redis_store.hpp"
 
@@ -20,11 +22,18 @@ class Worker {
     RedisStore& store(const RedisSettings& settings) { return *stores_[settings.index]; }
     LocalStore& local() { return local_; }
     UniqueIds& uniqueIds() { return uniqueIds_; }
+    LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
+    const Board& board() const { return board_; }
 
   private:
+    void tick();
+
     UniqueIds uniqueIds_;
     LocalStore local_;
+    Board board_;
+    std::vector<LimitCounters*> limits_;               // by LogSettings::index
     std::vector<std::unique_ptr<RedisStore>> stores_;  // by RedisSettings::index; nullptr where unused
+    Timer tick_;
 };
 
 /// This process's worker; nullptr where none runs (no limit, or a helper process).

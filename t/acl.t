@@ -78,6 +78,8 @@ ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: E
 
 # ---- enough, and no more
 
+ok(wait_until('the first look at its health', 5, sub { $redis[0]->calls('info') > 0 }), 'its memory is looked at');
+
 my @refused = grep { /^(?:command|key)$/ } split /\n/, $redis[0]->cli('ACL', 'LOG');
 is("@refused", '', 'nothing was refused but the wrong password');
 my $other = $redis[1]->cli('ACL', 'LOG');

@@ -118,6 +118,7 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
 
     LogSettings* log = findLog(main, view(name));
     if (log == nullptr) {
+        draft.log.index = main.logs.nelts;
         log = pushNew(cf->pool, main.logs, draft.log);
         if (log == nullptr) {
             return outOfMemory();

@@ -177,14 +177,17 @@ void* createLocationSettings(ngx_conf_t* cf) {
 char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
     auto& from = *static_cast<LocationSettings*>(parent);
     auto& to = *static_cast<LocationSettings*>(child);
-    if (to.limits == nullptr) {
+    if (from.limits == nullptr) {
+        from.limits = ngx_array_create(cf->pool, 1, sizeof(LimitSettings*));
         if (from.limits == nullptr) {
-            from.limits = ngx_array_create(cf->pool, 1, sizeof(LimitSettings*));
-            if (from.limits == nullptr) {
-                return kConfError;
-            }
+            return kConfError;
         }
-        to.limits = from.limits;
+    }
+    if (to.limits == nullptr) {
+        to.limits = to.showsMetrics ? ngx_array_create(cf->pool, 1, sizeof(LimitSettings*)) : from.limits;
+        if (to.limits == nullptr) {
+            return kConfError;
+        }
     }
     const auto& main =
         *static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));

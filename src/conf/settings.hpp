@@ -74,6 +74,7 @@ struct LogSettings {
     std::int64_t sample;   // algorithm=sampled: one request in so many is logged
     bool losesEntries;     // not by time alone, or a denial adds some: what is known of one may not last
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
+    ngx_uint_t index;      // in MainSettings::logs
 
     std::int64_t largestLimit;  // of the constant ones, and of burst=
     std::int64_t largestDelay;  // ms
@@ -121,6 +122,7 @@ struct LocationSettings {
     ngx_uint_t dryRun;  // 0 or 1
     ngx_uint_t fields;
     ngx_uint_t logLevel;
+    ngx_flag_t showsMetrics;  // the limits of outer levels are not for it
 };
 
 struct MainSettings {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "redis/info.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
 #include "redis/scripts.hpp"
@@ -89,7 +90,7 @@ void Greeting::inspectPolicy(const redisReply& reply) {
         return;
     }
     const std::string_view policy = replyText(*reply.element[1]);
-    if (policy.starts_with("allkeys-")) {
+    if (isEvictionUnsafe(policy)) {
         owner_.evictionUnsafe(policy);
     }
 }

@@ -1,6 +1,8 @@
 // What can go wrong between us and a Redis, as values: who gets one decides what it means.
 #pragma once
 
+#include <cstddef>
+#include <iterator>
 #include <string_view>
 
 namespace sliding_log {
@@ -17,6 +19,12 @@ enum class StoreError {
     Refused,     // any other error the server answered: OOM, WRONGTYPE, NOAUTH, NOPERM, ...
     Unexpected,  // a reply of a shape that the script never gives
 };
+
+/// As metrics call them, by StoreError.
+inline constexpr std::string_view kStoreErrorNames[] = {"none",  "down", "timeout",    "no_script", "try_again",
+                                                        "moved", "ask",  "not_master", "refused",   "unexpected"};
+inline constexpr std::size_t kStoreErrors = std::size(kStoreErrorNames);
+static_assert(kStoreErrors == static_cast<std::size_t>(StoreError::Unexpected) + 1);
 
 /// The kind of an error reply, from its first word.
 inline StoreError classifyError(std::string_view message) {

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "request/asking.hpp"
+#include "request/counting.hpp"
 #include "request/hold.hpp"
 #include "request/outcome.hpp"
 #include "request/round.hpp"
@@ -53,6 +54,7 @@ ngx_int_t admit(ngx_http_request_t* request, const LocationSettings& location, C
 
 ngx_int_t conclude(ngx_http_request_t* request, const LocationSettings& location, Context& context) {
     const Outcome outcome = judge(location, *context.round);
+    countDecisions(location, *context.round, outcome.status == 0);
     const bool isNotable = outcome.status != 0 || outcome.decider->delayMs() > 0;
     if (isNotable || context.decider == nullptr || remainsLess(*outcome.decider, *context.decider)) {
         context.decider = outcome.decider;

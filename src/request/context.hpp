@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "conf/settings.hpp"
+#include "limit/source.hpp"
 #include "limit/verdict.hpp"
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
@@ -19,7 +20,6 @@
 
 namespace sliding_log {
 
-enum class Source { Redis, Cache, Local, Error };
 enum class Status { None, Passed, Delayed, DelayedDryRun, Rejected, RejectedDryRun };
 
 /// One limit as this request met it.

@@ -42,20 +42,6 @@ std::string_view statusText(const Context& context) {
     return "";
 }
 
-std::string_view sourceText(Source source) {
-    switch (source) {
-        case Source::Redis:
-            return "redis";
-        case Source::Cache:
-            return "cache";
-        case Source::Local:
-            return "local";
-        case Source::Error:
-            return "error";
-    }
-    return "";
-}
-
 /// Seconds with three decimals, as nginx's own times.
 ngx_int_t setSeconds(ngx_http_request_t* request, Value* value, ngx_msec_t ms) {
     auto* text = static_cast<u_char*>(ngx_pnalloc(request->pool, NGX_TIME_T_LEN + 4));
@@ -80,7 +66,7 @@ ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data)
         case Variable::Status:
             return setText(value, statusText(*context));
         case Variable::Source:
-            return setText(value, sourceText(decider.source));
+            return setText(value, nameOf(decider.source));
         case Variable::Name:
             return setText(value, view(decider.settings->log->name));
         case Variable::Limit:

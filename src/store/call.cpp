@@ -25,6 +25,14 @@ bool Call::isWaitedFor() const {
     return std::ranges::any_of(groups, [](const Group* group) { return !group->waiters.isEmpty(); });
 }
 
+std::size_t Call::requests() const {
+    std::size_t sum = 0;
+    for (const Group* group : groups) {
+        sum += group->requests;
+    }
+    return sum;
+}
+
 void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
     call.algorithm = algorithm;
     call.slot = slot;

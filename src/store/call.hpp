@@ -27,12 +27,16 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool isWaitedFor() const;
     bool isUndo() const { return groups.empty(); }
 
+    /// How many requests ask in it.
+    std::size_t requests() const;
+
     Node* node = nullptr;  // it was last sent to
     Algorithm algorithm = Algorithm::Log;  // whose script it is
     std::string command;         // as sent, kept for a repetition
     std::vector<Group*> groups;  // in the order of the reply; none for an undo
     std::uint16_t slot = 0;      // of all its keys, in a cluster
     bool asking = false;         // sent where the slot is on its way to
+    std::uint64_t sentNs = 0;    // when it was last sent
     std::uint64_t sequence = 0;  // of its latest sending on the connection
     unsigned scriptMisses = 0;
     unsigned repetitions = 0;  // for any other reason

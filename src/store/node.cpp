@@ -1,7 +1,10 @@
 #include "store/node.hpp"
 
+#include <chrono>
+#include <optional>
 #include <utility>
 
+#include "redis/info.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
 #include "redis/scripts.hpp"
@@ -20,6 +23,16 @@ constexpr unsigned kMostScriptMisses = 3;
 /// Lets the command that follows at once through to a slot that is still on its way.
 constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 
+/// How often a server is asked for its health, by one worker of the node, and when again if it would not tell.
+constexpr std::uint64_t kHealthEveryMs = 10'000;
+constexpr std::uint64_t kHealthRefusedMs = 600'000;
+
+/// For a latency below nginx's own millisecond; about 20 ns, without a system call.
+std::uint64_t nowNs() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
 }  // namespace
 
 void Node::Prepared::replied(const redisReply* reply) {
@@ -36,6 +49,7 @@ Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::
       settings_(settings),
       name_(name),
       locator_(std::move(locator)),
+      counters_(owner.counters(name)),
       greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database,
                         settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
@@ -49,6 +63,7 @@ Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::
 /// Calls that its connection takes along fail, and are not sent again.
 Node::~Node() {
     state_ = State::Down;
+    see(Seen::Not);
 }
 
 void Node::connect() {
@@ -105,6 +120,8 @@ void Node::send(Call& call) {
         return;
     }
     call.sequence = ++sent_;
+    call.sentNs = nowNs();
+    counters_.sent(call.requests());
 }
 
 bool Node::send(std::string_view command, ReplyTarget& target) {
@@ -116,6 +133,7 @@ void Node::replied(Call& call, const redisReply* reply) {
         owner_.lost(call);
         return;
     }
+    counters_.latency.observe(nowNs() - call.sentNs);
     const StoreError error = checkCall(*reply);
     if (error == StoreError::TryAgain) {
         notYet_ = replyText(*reply);
@@ -218,6 +236,7 @@ void Node::becomeReady() {
     trusted_ = true;
     readySince_ = ngx_current_msec;
     state_ = State::Ready;
+    see(Seen::Up);
     List<Call, Queued> waiting;
     queued_.moveTo(waiting);
     while (Call* call = waiting.popFront()) {
@@ -245,6 +264,7 @@ void Node::disconnected(std::string_view reason) {
 
 void Node::becomeDown(std::string_view reason) {
     state_ = State::Down;
+    see(Seen::Down);
     trusted_ = false;
     locator_->didNotServe();
     log_.trouble(NGX_LOG_ERR, name_, "is down", reason);
@@ -253,6 +273,53 @@ void Node::becomeDown(std::string_view reason) {
         owner_.lost(*call);
     }
     owner_.nodeDown(*this);
+}
+
+// ---- what is told of the server
+
+/// A worker that quits has a successor, which tells.
+void Node::see(Seen what) {
+    if (ngx_exiting == 0) {
+        counters_.see(ngx_worker, what);
+    }
+}
+
+void Node::tick() {
+    counters_.touch(ngx_current_msec);
+    if (state_ == State::Ready) {
+        see(Seen::Up);
+        askForHealth();
+    } else if (!trusted_) {
+        see(Seen::Down);
+    }
+}
+
+/// Of all the workers the first that finds it due asks: one that dies is in nobody's way.
+void Node::askForHealth() {
+    static const std::string question = command({"INFO", "memory", "stats"});
+    std::uint64_t due = counters_.health.dueMs.load(std::memory_order_relaxed);
+    if (ngx_exiting == 0 && due <= ngx_current_msec &&
+        counters_.health.dueMs.compare_exchange_strong(due, ngx_current_msec + kHealthEveryMs)) {
+        connection_.send(question, healthCheck_);
+    }
+}
+
+/// A user without the right to INFO is no trouble: nothing is known of such a server.
+void Node::HealthCheck::replied(const redisReply* reply) {
+    if (reply == nullptr) {
+        return;
+    }
+    Health& health = node.counters_.health;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        health.dueMs.store(ngx_current_msec + kHealthRefusedMs, std::memory_order_relaxed);
+    } else if (const std::optional<MemoryInfo> info = readMemoryInfo(replyText(*reply))) {
+        health.memoryUsed.store(info->used, std::memory_order_relaxed);
+        health.memoryMax.store(info->max, std::memory_order_relaxed);
+        health.evictedKeys.store(info->evictedKeys, std::memory_order_relaxed);
+        health.evictionUnsafe.store(info->evictionUnsafe, std::memory_order_relaxed);
+        health.toldMs.store(ngx_current_msec, std::memory_order_relaxed);
+    }
+    node.closeIfLeft();
 }
 
 }  // namespace sliding_log

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "conf/settings.hpp"
+#include "metrics/counters.hpp"
 #include "redis/backoff.hpp"
 #include "redis/connection.hpp"
 #include "redis/greeting.hpp"
@@ -22,6 +23,9 @@ class Node;
 
 class NodeOwner {
   public:
+    /// The counters of its server of that name.
+    virtual NodeCounters& counters(std::string_view node) = 0;
+
     /// The call's reply, and what keeps it from being decided (None: nothing). The call is the owner's again.
     virtual void answered(Call& call, const redisReply& reply, StoreError error) = 0;
 
@@ -96,6 +100,10 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     List<Group, Opened>& groups() { return groups_; }
 
     std::string_view name() const { return name_; }
+    NodeCounters& counters() { return counters_; }
+
+    /// To be called every second or so: tells of the server's state, and asks for its health when that is due.
+    void tick();
 
   private:
     friend struct Call;
@@ -125,6 +133,15 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void greetingRefused(std::string_view reason) override { connection_.close(reason); }
     void evictionUnsafe(std::string_view policy) override { log_.evictionUnsafe(name_, policy); }
 
+    /// Takes the answer to INFO.
+    struct HealthCheck final : ReplyTarget {
+        explicit HealthCheck(Node& owner) : node(owner) {}
+        void replied(const redisReply* reply) override;
+        Node& node;
+    };
+
+    void see(Seen what);
+    void askForHealth();
     void replied(Call& call, const redisReply* reply);
     void becomeReady();
     void becomeDown(std::string_view reason);
@@ -137,9 +154,11 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     const RedisSettings& settings_;
     std::string name_;
     std::unique_ptr<Locator> locator_;
+    NodeCounters& counters_;
     Greeting greeting_;
     Prepared prepared_{*this};
     Probe probe_{*this};
+    HealthCheck healthCheck_{*this};
     ngx_msec_t probedAt_ = 0;
     Backoff backoff_;
     State state_ = State::Idle;

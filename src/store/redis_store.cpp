@@ -59,9 +59,11 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
 
 }  // namespace
 
-RedisStore::RedisStore(const RedisSettings& settings, Denials denials, ngx_log_t* log)
+RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Board& board, ngx_log_t* log)
     : settings_(settings),
       log_(settings.name, log),
+      board_(board),
+      unplacedCounters_(counters(nameOf(settings))),
       denials_(denials),
       flush_(
           this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
@@ -83,13 +85,26 @@ void RedisStore::start() {
     topology_->start();
 }
 
+void RedisStore::tick() {
+    unplacedCounters_.touch(ngx_current_msec);
+    topology_->forEachNode([](Node& node) { node.tick(); });
+}
+
+/// Of the server that is to be asked for that slot.
+NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
+    Node* node = topology_->nodeOf(slot);
+    return node == nullptr ? unplacedCounters_ : node->counters();
+}
+
 RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs,
                                       Waiter& waiter) {
     sign(questions);
     if (denials_.find(signature_, hash_, ngx_current_msec, waiter.verdicts)) {
         return Reception::KnownDenied;
     }
-    if (waitedMs >= settings_.timeout || !topology_->canBeAsked(questions.front().slot)) {
+    const bool isLate = waitedMs >= settings_.timeout;
+    if (isLate || !topology_->canBeAsked(questions.front().slot)) {
+        countersOf(questions.front().slot).failed(isLate ? StoreError::Timeout : StoreError::Down);
         return Reception::Unavailable;
     }
     Group& group = groupFor(questions);
@@ -415,6 +430,9 @@ void RedisStore::failed(Call& call, StoreError error) {
 void RedisStore::settle(Group& group, StoreError error) {
     while (!group.waiters.isEmpty()) {
         Waiter& waiter = group.waiters.front();
+        if (error != StoreError::None) {
+            countersOf(group.slot).failed(error);
+        }
         waiter.forget();
         waiter.wake(waiter, error);
     }
@@ -437,6 +455,7 @@ void RedisStore::retire(Group& group) {
 void RedisStore::expire() {
     while (!deadlines_.isEmpty() && hasPassed(deadlines_.front().deadline)) {
         Waiter& waiter = deadlines_.front();
+        countersOf(waiter.group->slot).failed(StoreError::Timeout);
         if (Node* node = topology_->nodeOf(waiter.group->slot)) {
             node->timedOut(waiter.deadline - settings_.timeout);
         } else {

@@ -8,6 +8,7 @@
 
 #include "conf/settings.hpp"
 #include "limit/verdict.hpp"
+#include "metrics/board.hpp"
 #include "redis/posted.hpp"
 #include "redis/timer.hpp"
 #include "store/call.hpp"
@@ -24,13 +25,16 @@ namespace sliding_log {
 
 class RedisStore final : ClusterOwner {
   public:
-    RedisStore(const RedisSettings& settings, Denials denials, ngx_log_t* log);
+    RedisStore(const RedisSettings& settings, Denials denials, const Board& board, ngx_log_t* log);
     ~RedisStore();
     RedisStore(const RedisStore&) = delete;
     RedisStore& operator=(const RedisStore&) = delete;
 
     /// Connects ahead of the first question.
     void start();
+
+    /// To be called every second or so.
+    void tick();
 
     enum class Reception {
         Pending,      // the answer comes through the waiter, at most `timeout` later
@@ -52,6 +56,7 @@ class RedisStore final : ClusterOwner {
     void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
 
   private:
+    NodeCounters& counters(std::string_view node) override { return board_.node(view(settings_.name), node); }
     void answered(Call& call, const redisReply& reply, StoreError error) override;
     void lost(Call& call) override { failed(call, StoreError::Down); }
     void nodeReady(Node& node) override;
@@ -61,6 +66,7 @@ class RedisStore final : ClusterOwner {
     void workerQuits() override;
     bool isLeaving() const override { return quitting_ && deadlines_.isEmpty() && !dying_; }
 
+    NodeCounters& countersOf(std::uint16_t slot);
     void sign(std::span<const Question> questions);
     Group& groupFor(std::span<const Question> questions);
     Group& newGroup(std::span<const Question> questions);
@@ -90,8 +96,10 @@ class RedisStore final : ClusterOwner {
 
     const RedisSettings& settings_;
     StoreLog log_;
-    bool quitting_ = false;  // the worker finishes what it holds
-    bool dying_ = false;     // only the nodes' last words come
+    Board board_;
+    NodeCounters& unplacedCounters_;  // for what no server is known
+    bool quitting_ = false;           // the worker finishes what it holds
+    bool dying_ = false;              // only the nodes' last words come
 
     Recycler<Call> calls_;
     Recycler<Group> groupObjects_;

@@ -1,5 +1,7 @@
 #include "store/zone.hpp"
 
+#include <algorithm>
+
 #include "store/local_log.hpp"
 
 namespace sliding_log {
@@ -7,6 +9,9 @@ namespace sliding_log {
 namespace {
 
 constexpr size_t kShareOfDenials = 4;  // of the zone
+constexpr size_t kShareOfMetrics = 32;
+constexpr size_t kLeastForMetrics = 4096;               // a page
+constexpr size_t kMostForMetrics = size_t{256} * 1024;  // some 300 servers, or 1,000 limits
 
 ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     auto& zone = *static_cast<Zone*>(memory->data);
@@ -30,6 +35,12 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     zone.header->denialsBytes = memory->shm.size / kShareOfDenials;
     zone.header->denials = ngx_slab_calloc(zone.pool, zone.header->denialsBytes);
     if (zone.header->denials == nullptr) {
+        return NGX_ERROR;
+    }
+    BoardHeader& board = zone.header->board;
+    board.left = std::clamp(memory->shm.size / kShareOfMetrics, kLeastForMetrics, kMostForMetrics);
+    board.memory = static_cast<char*>(ngx_slab_calloc(zone.pool, board.left));
+    if (board.memory == nullptr) {
         return NGX_ERROR;
     }
     zone.pool->log_nomem = 0;  // a full zone evicts, and says so in its own words

@@ -1,6 +1,7 @@
 // The shared memory of all workers: what survives a reload, and what they know together.
 #pragma once
 
+#include "metrics/board.hpp"
 #include "ngx.hpp"
 
 namespace sliding_log {
@@ -15,6 +16,7 @@ struct ZoneHeader {
     ngx_flag_t everWarned;
     void* denials;        // the table of known denials
     size_t denialsBytes;  // its size
+    BoardHeader board;    // the metrics
 };
 
 struct Zone {

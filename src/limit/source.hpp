@@ -1,0 +1,18 @@
+// Who decided a limit.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace sliding_log {
+
+enum class Source { Redis, Cache, Local, Error };
+
+/// As variables and metrics call them, by Source.
+inline constexpr std::string_view kSourceNames[] = {"redis", "cache", "local", "error"};
+
+constexpr std::string_view nameOf(Source source) {
+    return kSourceNames[static_cast<std::size_t>(source)];
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,69 @@
+#include "metrics/board.hpp"
+
+#include "store/slab_lock.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+constexpr ngx_msec_t kWarnEveryMs = 60'000;
+
+}  // namespace
+
+template <typename T>
+T& Board::findOrMake(BoardList<T>& list, std::string_view first, std::string_view second) {
+    const SlabLock lock(*pool_);
+    for (auto* each = list.load(std::memory_order_relaxed); each != nullptr; each = each->next) {
+        T& counters = each->counters;
+        if (counters.names.first() == first && counters.names.second() == second) {
+            counters.touch(ngx_current_msec);
+            return counters;
+        }
+    }
+    T* made = decltype(T::names)::fit(first, second) ? makeRoom(list) : nullptr;
+    if (made == nullptr) {
+        static T leftOut;
+        warn(first, second);
+        return leftOut;
+    }
+    made->names.set(first, second);
+    made->touch(ngx_current_msec);
+    return *made;
+}
+
+template LimitCounters& Board::findOrMake(BoardList<LimitCounters>&, std::string_view, std::string_view);
+template NodeCounters& Board::findOrMake(BoardList<NodeCounters>&, std::string_view, std::string_view);
+
+/// New counters, or those of a limit or server that is gone for long, at zero again; nullptr when there are none.
+template <typename T>
+T* Board::makeRoom(BoardList<T>& list) {
+    auto* first = list.load(std::memory_order_relaxed);
+    if (header_->left >= sizeof(BoardEntry<T>)) {
+        auto* made = new (header_->memory) BoardEntry<T>();
+        header_->memory += sizeof(BoardEntry<T>);
+        header_->left -= sizeof(BoardEntry<T>);
+        made->next = first;
+        list.store(made, std::memory_order_release);
+        return &made->counters;
+    }
+    for (auto* each = first; each != nullptr; each = each->next) {
+        if (isUntouchedFor(each->counters, kKeptMs)) {
+            return new (&each->counters) T();
+        }
+    }
+    return nullptr;
+}
+
+void Board::warn(std::string_view first, std::string_view second) {
+    if (header_->everWarned != 0 && ngx_current_msec - header_->warnedAt < kWarnEveryMs) {
+        return;
+    }
+    header_->everWarned = 1;
+    header_->warnedAt = ngx_current_msec;
+    const ngx_str_t names[] = {toNgx(first), toNgx(second)};
+    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+                  "\"sliding_log_zone\" has no room for the metrics of \"%V\"%s%V: they are left out; make it larger",
+                  &names[0], second.empty() ? "" : " at ", &names[1]);
+}
+
+}  // namespace sliding_log

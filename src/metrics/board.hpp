@@ -1,0 +1,81 @@
+// Where the counters of all limits and servers are: a part of the zone, of fixed size, so that no log crowds them out.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <string_view>
+
+#include "metrics/counters.hpp"
+#include "ngx.hpp"
+
+namespace sliding_log {
+
+/// A cache line begins with it, so that those who count different things do not slow each other.
+template <typename T>
+struct alignas(64) BoardEntry {
+    BoardEntry* next = nullptr;
+    T counters;
+};
+
+/// Only ever grows, at its front: who reads it needs no lock.
+template <typename T>
+using BoardList = std::atomic<BoardEntry<T>*>;
+
+/// In shared memory.
+struct BoardHeader {
+    char* memory;  // not given out yet
+    std::size_t left;
+    BoardList<LimitCounters> limits;
+    BoardList<NodeCounters> nodes;
+    ngx_msec_t warnedAt;
+    ngx_flag_t everWarned;
+};
+
+class Board {
+  public:
+    Board(ngx_slab_pool_t& pool, BoardHeader& header) : pool_(&pool), header_(&header) {}
+
+    /// The counters of that limit or server, the same for all workers and through reloads. Where the memory is full
+    /// they are this process's own, without names, and the error log says so, once a minute at most. They stay good as
+    /// long as this process touches them every few seconds.
+    LimitCounters& limit(std::string_view name) { return findOrMake(header_->limits, name, {}); }
+    NodeCounters& node(std::string_view store, std::string_view node) {
+        return findOrMake(header_->nodes, store, node);
+    }
+
+    /// Calls visit(NodeCounters&) for each server that some worker has to do with.
+    template <typename Visit>
+    void forEachNode(Visit visit) const {
+        for (auto* each = header_->nodes.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+            if (!isUntouchedFor(each->counters, kShownMs)) {
+                visit(each->counters);
+            }
+        }
+    }
+
+  private:
+    /// What nobody touches for so long is shown no more, and for that long, makes room.
+    static constexpr ngx_msec_int_t kShownMs = 60'000;
+    static constexpr ngx_msec_int_t kKeptMs = 600'000;
+
+    /// Another worker's view of the time may be ahead of ours.
+    template <typename T>
+    static bool isUntouchedFor(const T& counters, ngx_msec_int_t ms) {
+        const ngx_msec_t touchedMs = counters.touchedMs.load(std::memory_order_acquire);
+        return static_cast<ngx_msec_int_t>(ngx_current_msec - touchedMs) >= ms;
+    }
+
+    template <typename T>
+    T& findOrMake(BoardList<T>& list, std::string_view first, std::string_view second);
+    template <typename T>
+    T* makeRoom(BoardList<T>& list);
+    void warn(std::string_view first, std::string_view second);
+
+    ngx_slab_pool_t* pool_;
+    BoardHeader* header_;
+};
+
+extern template LimitCounters& Board::findOrMake(BoardList<LimitCounters>&, std::string_view, std::string_view);
+extern template NodeCounters& Board::findOrMake(BoardList<NodeCounters>&, std::string_view, std::string_view);
+
+}  // namespace sliding_log

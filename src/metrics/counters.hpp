@@ -1,0 +1,108 @@
+// What is counted of one limit, and of one server of a store. Plain data in memory that all workers share: whoever
+// counts only adds, relaxed, without a lock.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <iterator>
+#include <span>
+#include <string_view>
+
+#include "limit/source.hpp"
+#include "metrics/histogram.hpp"
+#include "redis/store_error.hpp"
+
+namespace sliding_log {
+
+/// What a limit said of a request that asked it.
+enum class Result { Passed, Rejected, Delayed, RejectedDryRun, DelayedDryRun };
+
+inline constexpr std::string_view kResultNames[] = {"passed", "rejected", "delayed", "rejected_dry_run",
+                                                    "delayed_dry_run"};
+
+/// Whom counters speak of, as one or two names.
+template <std::size_t Longest>
+class Names {
+  public:
+    static bool fit(std::string_view first, std::string_view second) { return first.size() + second.size() <= Longest; }
+
+    void set(std::string_view first, std::string_view second) {
+        firstLength_ = static_cast<std::uint16_t>(first.size());
+        secondLength_ = static_cast<std::uint16_t>(second.size());
+        std::memcpy(text_, first.data(), first.size());
+        if (!second.empty()) {
+            std::memcpy(text_ + first.size(), second.data(), second.size());
+        }
+    }
+
+    std::string_view first() const { return {text_, firstLength_}; }
+    std::string_view second() const { return {text_ + firstLength_, secondLength_}; }
+
+  private:
+    std::uint16_t firstLength_ = 0;
+    std::uint16_t secondLength_ = 0;
+    char text_[Longest] = {};
+};
+
+/// Counters with an owner. `touchedMs`: when a worker last said that it uses them.
+template <std::size_t LongestNames>
+struct Owned {
+    std::atomic<std::uint64_t> touchedMs{0};
+    Names<LongestNames> names;
+
+    void touch(std::uint64_t nowMs) { touchedMs.store(nowMs, std::memory_order_release); }
+};
+
+struct LimitCounters : Owned<64> {
+    Counter decided[std::size(kResultNames)][std::size(kSourceNames)];
+    Counter nearLimit;
+
+    Counter& of(Result result, Source source) {
+        return decided[static_cast<std::size_t>(result)][static_cast<std::size_t>(source)];
+    }
+};
+
+/// How well a server is, as one worker sees it.
+enum class Seen : std::uint8_t { Not, Up, Down };
+
+/// What a server told of its memory, if it did.
+struct Health {
+    std::atomic<std::uint64_t> dueMs{0};   // when it is to be asked again, by whichever worker comes first
+    std::atomic<std::uint64_t> toldMs{0};  // when it told what follows; 0: never
+    std::atomic<std::uint64_t> memoryUsed{0};
+    std::atomic<std::uint64_t> memoryMax{0};
+    std::atomic<std::uint64_t> evictedKeys{0};
+    std::atomic<bool> evictionUnsafe{false};
+};
+
+struct NodeCounters : Owned<340> {
+    static constexpr std::size_t kMostWorkers = 64;  // more share what they see
+
+    Counter calls;     // sent
+    Counter requests;  // in those calls
+    Counter errors[kStoreErrors];
+    Histogram latency;
+    Health health;
+    std::atomic<Seen> seen[kMostWorkers] = {};
+
+    void sent(std::size_t carried) {
+        calls.add();
+        requests.add(carried);
+    }
+    void failed(StoreError error) { errors[static_cast<std::size_t>(error)].add(); }
+    void see(std::size_t worker, Seen what) { seen[worker % kMostWorkers].store(what, std::memory_order_relaxed); }
+
+    /// Down where one of the workers finds it so.
+    Seen seenBy(std::size_t workers) const {
+        Seen all = Seen::Not;
+        for (const std::atomic<Seen>& one : std::span(seen).first(std::min(workers, kMostWorkers))) {
+            all = std::max(all, one.load(std::memory_order_relaxed));
+        }
+        return all;
+    }
+};
+
+}  // namespace sliding_log

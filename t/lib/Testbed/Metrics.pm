@@ -1,0 +1,73 @@
+package Testbed::Metrics;
+
+# What a sliding_log_metrics location shows, as numbers by name and labels.
+
+use strict;
+use warnings;
+use Exporter 'import';
+use Test::More;
+use Testbed::Http qw(get);
+
+our @EXPORT_OK = qw(scrape promtool);
+
+sub scrape {
+    my ($port, $path) = @_;
+    my $answer = get($port, $path // '/metrics');
+    $answer->{status} == 200 or die "no metrics: $answer->{text}\n";
+    return __PACKAGE__->new($answer->{body});
+}
+
+sub new {
+    my ($class, $text) = @_;
+    my @samples;
+    for my $line (grep { !/^#/ } split /\n/, $text) {
+        my ($name, $labels, $value) = $line =~ /^(\w+)(?:\{(.*)\})? (\S+)$/ or die "no sample: $line\n";
+        my %labels;
+        while (($labels // '') =~ /\G(\w+)="((?:[^"\\]|\\.)*)"(?:,|$)/gc) {
+            $labels{$1} = $2 =~ s/\\(.)/$1 eq 'n' ? "\n" : $1/ger;
+        }
+        push @samples, { name => $name, labels => \%labels, value => $value };
+    }
+    return bless { text => $text, samples => \@samples }, $class;
+}
+
+sub text { return $_[0]{text} }
+
+# The samples of that name that have these labels.
+sub those {
+    my ($self, $name, %labels) = @_;
+    return grep {
+        my $one = $_;
+        $one->{name} eq $name && !grep { ($one->{labels}{$_} // '') ne $labels{$_} } keys %labels
+    } @{ $self->{samples} };
+}
+
+# Their sum; undef when there are none.
+sub value {
+    my ($self, @which) = @_;
+    my $sum;
+    $sum += $_->{value} for $self->those(@which);
+    return $sum;
+}
+
+# Every name, as its family's: of a histogram without _bucket, _sum and _count.
+sub families { my ($self) = @_; return $self->{text} =~ /^# TYPE (\w+) /mg }
+
+# `result/source:number` of one limit, those that are not 0.
+sub results {
+    my ($self, $limit) = @_;
+    return join ' ', sort map { "$_->{labels}{result}/$_->{labels}{source}:$_->{value}" }
+        grep { $_->{value} } $self->those('sliding_log_requests_total', limit => $limit);
+}
+
+# promtool with these arguments: (its exit status, what it said). It gets `input` on its standard input.
+sub promtool {
+    my ($bed, $input, @arguments) = @_;
+    my $said = $bed->dir . '/promtool';
+    open my $tool, '|-', "promtool @arguments >$said 2>&1" or die "promtool: $!\n";
+    print {$tool} $input;
+    close $tool;
+    return ($?, Testbed::Process::slurp($said));
+}
+
+1;

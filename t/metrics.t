@@ -1,0 +1,122 @@
+# Every request is counted once for each limit it asked, over all workers, through reloads and lost workers, and
+# Prometheus's own tool finds no fault with the page.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get many request field load_while);
+use Testbed::Metrics qw(scrape promtool);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $conf  = <<'END';
+%%GLOBALS%%
+worker_processes 4;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms; }
+    sliding_log_limit everything key=all limit=3 window=1h store=local;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location /a    { sliding_log_limit a key=$arg_k limit=500 window=1h; empty_gif; }
+        location /loc  { sliding_log_limit loc key=$arg_k limit=500 window=1h store=local; empty_gif; }
+        location /two  {
+            sliding_log_limit strict key=$arg_k limit=5 window=1h;
+            sliding_log_limit lax    key=$arg_k limit=50 window=1h;
+            empty_gif;
+        }
+        location /stages {
+            sliding_log_limit first  key=$arg_k limit=5 window=1h store=local;
+            sliding_log_limit second key=$arg_k limit=50 window=1h;
+            empty_gif;
+        }
+        location /dry  { sliding_log_limit dry key=$arg_k limit=2 window=1h; sliding_log_dry_run on; empty_gif; }
+        location /var  { sliding_log_limit var key=$arg_k limit=$arg_l window=1h; sliding_log_on_error %%ON_ERROR%%; empty_gif; }
+        location /metrics  { sliding_log_metrics; }
+        location /limited  { sliding_log_limit scrapes key=all limit=1 window=1h; sliding_log_metrics; }
+    }
+}
+END
+my $nginx = $bed->nginx($conf, REDIS => $redis->address, ON_ERROR => 'deny');
+my $port  = $nginx->port;
+sub ask { my ($path, $times) = @_; return many([map { [$port, $path] } 1 .. $times]) }
+sub results { return scrape($port)->results(@_) }
+
+# ---- the page
+
+ok(wait_until('the store', 5, sub { scrape($port)->value('sliding_log_redis_memory_used_bytes') }), 'the store and its health are known');
+my $page = get($port, '/metrics');
+is(field($page, 'Content-Type'), 'text/plain; version=0.0.4; charset=utf-8', 'the content type');
+is(field($page, 'Cache-Control'), 'no-store', 'no cache keeps it');
+my $head = request($port, '/metrics', method => 'HEAD');
+is("$head->{status}$head->{body}", '200', 'HEAD has no body');
+is(field($head, 'Content-Length'), length $page->{body}, '  and says how long it would be');
+is(request($port, '/metrics', method => 'POST', body => 'x')->{status}, 405, 'POST is refused');
+is(join(' ', map { get($port, '/metrics')->{status} } 1 .. 10), join(' ', (200) x 10), 'limits of an outer level are not for it');
+is(results('everything'), '', '  nor does it count there');
+is(join(' ', map { get($port, '/limited')->{status} } 1 .. 2), '200 429', 'one of its own level is');
+my ($status, $said) = promtool($bed, scrape($port)->text, 'check metrics');
+is("$status$said", '0', 'promtool finds no fault');
+
+# ---- sums
+
+ask('/a?k=1', 2000);
+my $now = scrape($port);
+is($now->value('sliding_log_requests_total', limit => 'a', result => 'passed', source => 'redis'), 500, 'four workers: what passed, exactly');
+is($now->value('sliding_log_requests_total', limit => 'a', result => 'rejected'), 1500, '  and what did not');
+is($now->value('sliding_log_requests_total', limit => 'a'), 2000, '  each once');
+is($now->value('sliding_log_near_limit_total', limit => 'a'), 101, 'from the 400th on it is near the limit');
+my $cached = $now->value('sliding_log_requests_total', limit => 'a', source => 'cache');
+cmp_ok($cached, '>', 0, 'some denials were known');
+my $scraped = 2;    # of /limited, above
+is($now->value('sliding_log_store_requests_total', store => 'default', node => $redis->address), 2000 - $cached + $scraped, 'the calls carried the others');
+is($now->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), '  in as many calls as Redis counts');
+is($now->value('sliding_log_store_latency_seconds_count'), $redis->calls('evalsha'), '  each with its latency');
+is($now->value('sliding_log_store_latency_seconds_bucket', le => '+Inf'), $redis->calls('evalsha'), '  in the last bucket, too');
+cmp_ok($now->value('sliding_log_store_latency_seconds_sum'), '>', 0, '  which takes some time');
+
+ask('/loc?k=1', 600);
+is(results('loc'), 'passed/local:500 rejected/local:100', 'a limit of the local store');
+
+ask('/two?k=1', 12);
+get($port, '/two?k=1') for 1 .. 3;
+my %strict = map { split /:/ } split / /, results('strict');
+is($strict{'passed/redis'}, 5, 'of two limits the one that denies');
+is(($strict{'rejected/redis'} // 0) + ($strict{'rejected/cache'} // 0), 10, '  counts its denials');
+is(scrape($port)->value('sliding_log_requests_total', limit => 'lax', result => 'passed'), 15, '  and the other one that it had room');
+is(scrape($port)->value('sliding_log_near_limit_total', limit => 'strict'), 2, '  near its limit is what was admitted');
+
+ask('/stages?k=1', 12);
+is(results('first'), 'passed/local:5 rejected/local:7', 'a limit that is asked first');
+is(results('second'), 'passed/redis:5', '  keeps the next from being asked');
+
+get($port, '/dry?k=1') for 1 .. 5;
+is(results('dry'), 'passed/redis:2 rejected_dry_run/cache:2 rejected_dry_run/redis:1', 'dry run');
+
+get($port, "/var?k=1&l=$_") for 1, 0, 'x', '';
+is(results('var'), 'passed/redis:1 rejected/error:1 rejected/redis:1', 'a limit that is no number, and one that does not apply');
+
+# ---- a reload and a lost worker
+
+$nginx->{values}{ON_ERROR} = 'allow';
+$nginx->configure($conf)->reload(gone => 1);
+is(results('loc'), 'passed/local:500 rejected/local:100', 'a reload forgets nothing');
+get($port, '/var?k=1&l=x');
+is(results('var'), 'passed/error:1 passed/redis:1 rejected/error:1 rejected/redis:1', '  and counts on');
+is(scrape($port)->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), '  calls, too');
+
+my ($seen) = load_while([map { [$port, "/loc?k=load$_"] } (0 .. 9) x 10], sub { $nginx->reload(gone => 1) for 1 .. 3 });
+my %seen = map { split /:/ } split / /, $seen;
+is(scrape($port)->value('sliding_log_requests_total', limit => 'loc'), 600 + $seen{200} + ($seen{429} // 0), 'three reloads under load: each request once');
+
+my $known = scrape($port)->value('sliding_log_requests_total', limit => 'loc');
+$nginx->expect_in_log(qr/exited on signal 9/);
+my @old = $nginx->workers;
+kill KILL => $_ for @old;
+ok(wait_until('new workers', 10, sub { my %is = map { $_ => 1 } $nginx->workers; keys %is == 4 && !grep { $is{$_} } @old }), 'all workers killed');
+is(scrape($port)->value('sliding_log_requests_total', limit => 'loc'), $known, '  and nothing forgotten');
+
+$bed->done;
