@@ -77,7 +77,7 @@ is($cluster->errors('CROSSSLOT'), 0, 'no key was ever sent with one of another s
 is($cluster->errors('MOVED'), 0, 'nor to another than its node: the map was known');
 
 # one connection a worker and node
-my $mine = sub { return scalar grep { /cmd=(?:evalsha|config|cluster)/ } split /\n/, $_[0]->cli(qw(CLIENT LIST TYPE normal)) };
+my $mine = sub { return scalar grep { /cmd=(?:evalsha|config|cluster|info)/ } split /\n/, $_[0]->cli(qw(CLIENT LIST TYPE normal)) };
 cmp_ok($mine->($_), '<=', 4, 'at most one connection a worker') for @masters;
 is(join(' ', map { $_->logged(qr/\[error\].*sliding_log_redis/) } @nginx), '0 0', 'the store had no trouble');
 

@@ -31,7 +31,7 @@ END
 my $nginx = $bed->nginx($conf, SEEDS => '127.0.0.1:' . free_port() . ' ' . $first->address);
 my $port  = $nginx->port;
 sub serves { my ($tag) = @_; return get($port, "/deny?k=$tag")->{status} == 200 }
-sub connections { my ($node) = @_; return scalar grep { /cmd=(?:evalsha|config|cluster)/ } split /\n/, $node->cli(qw(CLIENT LIST TYPE normal)) }
+sub connections { my ($node) = @_; return scalar grep { /cmd=(?:evalsha|config|cluster|info)/ } split /\n/, $node->cli(qw(CLIENT LIST TYPE normal)) }
 
 my ($one, $two) = map { $cluster->tag_on($_) } $first, $second;
 ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), 'one seed of two is nobody: the other one tells of the rest');

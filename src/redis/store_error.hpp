@@ -9,20 +9,25 @@ namespace sliding_log {
 
 enum class StoreError {
     None,
-    Down,        // no connection, or it was lost with the call on it
-    Timeout,     // no answer inside `timeout`
-    NoScript,    // the server does not know the script
-    TryAgain,    // LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: the same call may work in a moment
-    Moved,       // another node of the cluster serves the slot
-    Ask,         // another one serves this call, which the slot is on its way to
-    NotMaster,   // READONLY, MASTERDOWN: another server is the one to ask
-    Refused,     // any other error the server answered: OOM, WRONGTYPE, NOAUTH, NOPERM, ...
+    Down,       // no connection, or it was lost with the call on it
+    Timeout,    // no answer inside `timeout`
+    NoScript,   // the server does not know the script
+    TryAgain,   // LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: the same call may work in a moment
+    Moved,      // another node of the cluster serves the slot
+    Ask,        // another one serves this call, which the slot is on its way to
+    NotMaster,  // READONLY, MASTERDOWN: another server is the one to ask
+    OutOfMemory,
+    WrongType,   // the key is none of our logs, or one of another algorithm
+    Forbidden,   // NOAUTH, NOPERM
+    Refused,     // any other error the server answered
     Unexpected,  // a reply of a shape that the script never gives
 };
 
 /// As metrics call them, by StoreError.
-inline constexpr std::string_view kStoreErrorNames[] = {"none",  "down", "timeout",    "no_script", "try_again",
-                                                        "moved", "ask",  "not_master", "refused",   "unexpected"};
+inline constexpr std::string_view kStoreErrorNames[] = {
+    "none",       "down",          "timeout",    "no_script", "try_again", "moved",      "ask",
+    "not_master", "out_of_memory", "wrong_type", "forbidden", "refused",   "unexpected",
+};
 inline constexpr std::size_t kStoreErrors = std::size(kStoreErrorNames);
 static_assert(kStoreErrors == static_cast<std::size_t>(StoreError::Unexpected) + 1);
 
@@ -43,6 +48,15 @@ inline StoreError classifyError(std::string_view message) {
     }
     if (word == "READONLY" || word == "MASTERDOWN") {
         return StoreError::NotMaster;
+    }
+    if (word == "OOM") {
+        return StoreError::OutOfMemory;
+    }
+    if (word == "WRONGTYPE") {
+        return StoreError::WrongType;
+    }
+    if (word == "NOAUTH" || word == "NOPERM") {
+        return StoreError::Forbidden;
     }
     return StoreError::Refused;
 }

@@ -113,7 +113,10 @@ TEST(CheckGroup, TellsErrorsApart) {
     EXPECT_EQ(check("-LOADING Redis is loading\r\n", 1, 1), StoreError::TryAgain);
     EXPECT_EQ(check("-BUSY Redis is busy\r\n", 1, 1), StoreError::TryAgain);
     EXPECT_EQ(check("-TRYAGAIN\r\n", 1, 1), StoreError::TryAgain);
-    EXPECT_EQ(check("-OOM command not allowed\r\n", 1, 1), StoreError::Refused);
+    EXPECT_EQ(check("-OOM command not allowed\r\n", 1, 1), StoreError::OutOfMemory);
+    EXPECT_EQ(check("-WRONGTYPE Operation against\r\n", 1, 1), StoreError::WrongType);
+    EXPECT_EQ(check("-NOPERM this user\r\n", 1, 1), StoreError::Forbidden);
+    EXPECT_EQ(check("-ERR unknown\r\n", 1, 1), StoreError::Refused);
     EXPECT_EQ(check("-\r\n", 1, 1), StoreError::Refused);
 }
 

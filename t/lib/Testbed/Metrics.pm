@@ -24,7 +24,8 @@ sub new {
         my ($name, $labels, $value) = $line =~ /^(\w+)(?:\{(.*)\})? (\S+)$/ or die "no sample: $line\n";
         my %labels;
         while (($labels // '') =~ /\G(\w+)="((?:[^"\\]|\\.)*)"(?:,|$)/gc) {
-            $labels{$1} = $2 =~ s/\\(.)/$1 eq 'n' ? "\n" : $1/ger;
+            my ($label, $text) = ($1, $2);
+            $labels{$label} = $text =~ s/\\(.)/$1 eq 'n' ? "\n" : $1/ger;
         }
         push @samples, { name => $name, labels => \%labels, value => $value };
     }
