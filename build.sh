@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds, shows, tests and measures the module.
+# Builds, shows, tests and measures the module and its command-line tool.
 # Usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz|soak|bench]
 #   build is the default; check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: check and sanitize; debian13: check in a Debian 13, as root; fuzz [SECONDS]: 600 for each target;
@@ -54,7 +54,9 @@ build() {
     configured "$tree" "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2' --add-dynamic-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" modules
     install -m 644 "$tree/objs/$module.so" "$out/" # a new file: an nginx may have the old one loaded
-    echo "built build/$module.so" >&2
+    make -s -C tool -j"$(nproc)"
+    install -m 755 "$out/tool/sliding-log" "$out/"
+    echo "built build/$module.so and build/sliding-log" >&2
 }
 
 # The inputs that fuzzing has found worth keeping, without a fuzzer.

@@ -7,9 +7,7 @@
 #include <filesystem>
 #include <new>
 
-#include "ngx.hpp"
-
-#if (NGX_SLIDING_LOG_TLS)
+#if __has_include(<hiredis/hiredis_ssl.h>)
 #include <hiredis/hiredis_ssl.h>
 const bool sliding_log::Tls::kSupported = true;
 #else

@@ -1,0 +1,42 @@
+package Testbed::Tool;
+
+# Runs build/sliding-log, or what TEST_TOOL names.
+
+use strict;
+use warnings;
+use Cwd ();
+use Exporter 'import';
+use File::Basename ();
+use File::Temp ();
+use JSON::PP ();
+use Testbed::Process;
+
+our @EXPORT_OK = qw(tool tool_json binary);
+
+my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../..');
+
+sub binary { return $ENV{TEST_TOOL} // "$root/build/sliding-log" }
+
+# { status, out, err } of one run; an option hash first may give env => { NAME => value }.
+sub tool {
+    my ($options, @words) = ref $_[0] ? @_ : ({}, @_);
+    my ($out, $err) = map { File::Temp->new } 1 .. 2;
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        open STDIN,  '<', '/dev/null';
+        open STDOUT, '>', "$out" or POSIX::_exit(127);
+        open STDERR, '>', "$err" or POSIX::_exit(127);
+        $ENV{$_} = $options->{env}{$_} for keys %{ $options->{env} // {} };
+        exec binary(), @words or POSIX::_exit(127);
+    }
+    waitpid $pid, 0;
+    return { status => $? & 127 ? "signal $?" : $? >> 8, out => Testbed::Process::slurp("$out"), err => Testbed::Process::slurp("$err") };
+}
+
+# What it says with --json, as Perl has it.
+sub tool_json {
+    my $ran = tool(@_, '--json');
+    return eval { JSON::PP::decode_json($ran->{out}) } // die "no JSON: $ran->{out}$ran->{err}\n";
+}
+
+1;

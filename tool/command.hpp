@@ -1,0 +1,39 @@
+// What a command of the tool is given, and the table of all commands.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "arguments.hpp"
+#include "failure.hpp"
+#include "store.hpp"
+
+namespace sliding_log::tool {
+
+struct Context {
+    const StoreSettings& settings;
+    const Arguments& arguments;
+    std::string prefix;
+    bool json;
+};
+
+struct ToolCommand {
+    std::string_view name;
+    std::string_view operands;
+    std::string_view help;
+    std::span<const Option> options;  // of its own
+    Status (*run)(const Context& context);
+};
+
+extern const ToolCommand kSize;
+extern const ToolCommand kDoctor;
+extern const ToolCommand kInspect;
+extern const ToolCommand kTop;
+extern const ToolCommand kReset;
+extern const ToolCommand kExport;
+
+/// Writes to standard output; throws CouldNotAsk when that fails, as on a full disk or a closed pipe.
+void print(std::string_view text);
+
+}  // namespace sliding_log::tool

@@ -1,0 +1,159 @@
+#include "connection_options.hpp"
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "failure.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+constexpr std::string_view kSentinelMode = "sentinel";
+
+constexpr std::array kOptions = {
+    Option{"--server", "HOST[:PORT]",
+           "or [IPv6]:PORT, or unix:/path; repeatable (cluster seeds, Sentinels); 127.0.0.1"},
+    Option{"--mode", "MODE", "standalone, cluster, or sentinel MASTER", kSentinelMode},
+    Option{"--user", "NAME", "ACL user; the password comes from --password-file or SLIDING_LOG_PASSWORD"},
+    Option{"--password-file", "FILE", "its first line is the password"},
+    Option{"--sentinel-user", "NAME",
+           "the same at the Sentinels; password: next option or SLIDING_LOG_SENTINEL_PASSWORD"},
+    Option{"--sentinel-password-file", "FILE", "its first line is the password at the Sentinels"},
+    Option{"--db", "N", "database; 0"},
+    Option{"--prefix", "TEXT", "what every key begins with; rl:sliding:"},
+    Option{"--timeout", "TIME", "for connecting and for each answer; 5s"},
+    Option{"--tls", "", "speak TLS; the server must prove who it is"},
+    Option{"--cacert", "FILE", "CA certificates to trust; the system's"},
+    Option{"--cert", "FILE", "our own certificate"},
+    Option{"--key", "FILE", "its key"},
+    Option{"--sni", "NAME", "whose certificate the server must have; the host connected to"},
+    Option{"--insecure", "", "let anybody answer in the server's place"},
+};
+
+constexpr int kPort = 6379;
+constexpr int kSentinelPort = 26379;
+
+Endpoint parseServer(const std::string& text, int defaultPort) {
+    constexpr std::string_view expected = "HOST[:PORT], [IPv6][:PORT] or unix:/path";
+    if (text.starts_with("unix:")) {
+        if (text.size() == 5) {
+            refuseValue("--server", text, expected);
+        }
+        return {"", 0, text.substr(5), ""};
+    }
+    std::string host = text;
+    int port = defaultPort;
+    const std::size_t bracket = text.starts_with('[') ? text.find(']') : 0;
+    const std::size_t colon = bracket == std::string::npos ? bracket : text.find(':', bracket);
+    if (colon != std::string::npos) {
+        const std::optional<int> given = parsePort(std::string_view(text).substr(colon + 1));
+        if (!given) {
+            refuseValue("--server", text, expected);
+        }
+        port = *given;
+        host = text.substr(0, colon);
+    }
+    if (host.starts_with('[') && host.ends_with(']')) {
+        host = host.substr(1, host.size() - 2);
+    }
+    if (!isHost(host)) {
+        refuseValue("--server", text, expected);
+    }
+    return {host, port, "", host};
+}
+
+/// From the file, else from the environment: never from the command line, which every user of the machine can read.
+std::string password(const Arguments& arguments, std::string_view option, const char* variable) {
+    if (!arguments.has(option)) {
+        const char* value = std::getenv(variable);
+        return value == nullptr ? "" : value;
+    }
+    std::ifstream file(arguments.text(option));
+    std::string line;
+    if (!std::getline(file, line) || line.empty()) {
+        refuseValue(option, arguments.text(option), "a readable file with the password in its first line");
+    }
+    if (line.ends_with('\r')) {
+        line.pop_back();
+    }
+    return line;
+}
+
+void makeTls(const Arguments& arguments, std::optional<Tls>& tls) {
+    if (!Tls::kSupported) {
+        throw UsageError("\"--tls\" cannot be had: this was built with hiredis " + Tls::hiredisVersion() +
+                         ", and TLS needs hiredis 1.0 or later");
+    }
+    tls.emplace(!arguments.has("--insecure"), arguments.text("--sni"));
+    const auto read = [&](std::string_view option, std::string_view expected, auto how) {
+        if (arguments.has(option)) {
+            const std::string complaint = how(arguments.text(option).c_str());
+            if (!complaint.empty()) {
+                refuseValue(option, arguments.text(option), std::string(expected) + ": " + complaint);
+            }
+        }
+    };
+    read("--cacert", "a PEM file of CA certificates", [&](const char* path) { return tls->trust(path); });
+    read("--cert", "a PEM file of a certificate", [&](const char* path) { return tls->useCertificate(path); });
+    read("--key", "a PEM file of the certificate's key", [&](const char* path) { return tls->useKey(path); });
+    if (!arguments.has("--cacert") && !arguments.has("--insecure") && !tls->trustSystem()) {
+        throw UsageError("\"--tls\" needs \"--cacert\": this system has no CA certificates");
+    }
+}
+
+}  // namespace
+
+const std::span<const Option> kConnectionOptions(kOptions);
+
+StoreSettings storeSettings(const Arguments& arguments, std::optional<Tls>& tls) {
+    StoreSettings settings;
+    const std::string mode = arguments.text("--mode", "standalone");
+    if (mode == "cluster") {
+        settings.mode = Mode::Cluster;
+    } else if (mode.starts_with(kSentinelMode) && mode.size() > kSentinelMode.size() + 1 &&
+               mode[kSentinelMode.size()] == ' ') {
+        settings.mode = Mode::Sentinel;
+        settings.master = mode.substr(kSentinelMode.size() + 1);
+    } else if (mode != "standalone") {
+        refuseValue("--mode", mode, "standalone, cluster or sentinel MASTER");
+    }
+    const int port = settings.mode == Mode::Sentinel ? kSentinelPort : kPort;
+    for (const std::string& server : arguments.texts("--server")) {
+        settings.servers.push_back(parseServer(server, port));
+    }
+    if (settings.servers.empty()) {
+        settings.servers.push_back({"127.0.0.1", port, "", "127.0.0.1"});
+    }
+    if (settings.mode == Mode::Standalone && settings.servers.size() > 1) {
+        throw UsageError("\"--server\" is given more than once, expected once in mode standalone");
+    }
+
+    Login& login = settings.login;
+    login.database = static_cast<int>(arguments.count("--db", 0, 0, 1'000'000));
+    if (login.database != 0 && settings.mode == Mode::Cluster) {
+        refuseValue("--db", arguments.text("--db"), "0 in mode cluster");
+    }
+    login.timeoutMs = static_cast<int>(std::min<std::int64_t>(arguments.time("--timeout", 5000), 3'600'000));
+    login.username = arguments.text("--user");
+    login.password = password(arguments, "--password-file", "SLIDING_LOG_PASSWORD");
+    for (const std::string_view option : {"--cacert", "--cert", "--key", "--sni", "--insecure"}) {
+        if (arguments.has(option) && !arguments.has("--tls")) {
+            throw UsageError("\"" + std::string(option) + "\" needs \"--tls\"");
+        }
+    }
+    if (arguments.has("--tls")) {
+        makeTls(arguments, tls);
+        login.tls = &*tls;
+    }
+    settings.sentinelLogin = login;
+    settings.sentinelLogin.database = 0;
+    settings.sentinelLogin.username = arguments.text("--sentinel-user");
+    settings.sentinelLogin.password = password(arguments, "--sentinel-password-file", "SLIDING_LOG_SENTINEL_PASSWORD");
+    return settings;
+}
+
+}  // namespace sliding_log::tool

@@ -1,0 +1,287 @@
+// doctor: is this Redis fit for the limits? For people, and by its exit status for monitoring.
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "command.hpp"
+#include "findings.hpp"
+#include "interrupt.hpp"
+#include "json.hpp"
+#include "rights.hpp"
+#include "table.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+constexpr std::array kOptions = {
+    Option{"--algorithms", "LIST",
+           "those that are used, by commas: rights and scripts of the others are not looked at"},
+};
+
+constexpr int kPings = 20;
+constexpr int kBetweenPingsMs = 20;
+
+std::string percent(std::int64_t part, std::int64_t whole) {
+    return std::to_string(part * 100 / whole) + " %";
+}
+
+void inspectVersion(Findings& findings, std::string_view info) {
+    const std::string_view valkey = infoField(info, "valkey_version");
+    const std::string_view redis = infoField(info, "redis_version");
+    const std::string text = valkey.empty() ? "Redis " + printable(redis) : "Valkey " + printable(valkey);
+    if (infoNumber(info, "redis_version") < 7) {
+        findings.add("version", Status::Critical, text + "; the scripts need 7.0 or later");
+    } else {
+        findings.add("version", Status::Ok, text);
+    }
+}
+
+void inspectMemory(Findings& findings, std::string_view info) {
+    const std::int64_t used = infoNumber(info, "used_memory");
+    const std::int64_t most = infoNumber(info, "maxmemory");
+    const std::string usedText = byteSize(static_cast<double>(used));
+    if (most == 0) {
+        findings.add("memory", Status::Warning,
+                     usedText + " used, and maxmemory is not set: Redis takes what the system has");
+    } else {
+        const Status status = used * 10 >= most * 9  ? Status::Critical
+                              : used * 4 >= most * 3 ? Status::Warning
+                                                     : Status::Ok;
+        findings.add("memory", status,
+                     usedText + " of " + byteSize(static_cast<double>(most)) + " used, " + percent(used, most));
+    }
+
+    const std::string policy(infoField(info, "maxmemory_policy"));
+    if (policy.starts_with("allkeys-")) {
+        findings.add("policy", Status::Warning,
+                     policy + " may evict live logs, which forgets requests: noeviction or volatile-ttl");
+    } else if (policy.starts_with("volatile-") && policy != "volatile-ttl") {
+        findings.add("policy", Status::Warning,
+                     policy + " evicts logs that are in use before those that end soon: volatile-ttl");
+    } else {
+        findings.add("policy", Status::Ok, printable(policy));
+    }
+}
+
+void inspectEvictions(Findings& findings, std::string_view before, std::string_view after) {
+    const std::int64_t evicted = infoNumber(after, "evicted_keys");
+    const std::int64_t now = evicted - infoNumber(before, "evicted_keys");
+    if (now > 0) {
+        findings.add("evictions", Status::Critical, grouped(now) + " keys while this ran: limits are being forgotten");
+    } else if (evicted > 0) {
+        findings.add("evictions", Status::Warning,
+                     grouped(evicted) + " keys since the server began, none while this ran");
+    } else {
+        findings.add("evictions", Status::Ok, "none");
+    }
+}
+
+void inspectClients(Findings& findings, std::string_view info) {
+    const std::int64_t connected = infoNumber(info, "connected_clients");
+    const std::int64_t most = infoNumber(info, "maxclients");
+    if (most > 0) {
+        findings.add("clients", connected * 10 >= most * 9 ? Status::Warning : Status::Ok,
+                     grouped(connected) + " of " + grouped(most) + " connections");
+    }
+}
+
+void inspectPersistence(Findings& findings, std::string_view info) {
+    if (infoNumber(info, "loading") != 0) {
+        findings.add("persistence", Status::Critical, "it is loading its data, and answers nothing else");
+    } else if (infoField(info, "aof_last_write_status") == "err") {
+        findings.add("persistence", Status::Critical, "the AOF cannot be written: Redis refuses writes (MISCONF)");
+    } else if (infoField(info, "rdb_last_bgsave_status") == "err") {
+        findings.add(
+            "persistence", Status::Critical,
+            "the last BGSAVE failed: Redis refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no");
+    } else {
+        findings.add("persistence", Status::Ok, infoNumber(info, "aof_enabled") != 0 ? "AOF" : "no AOF");
+    }
+}
+
+void inspectReplication(Findings& findings, std::string_view info, Mode mode) {
+    if (infoField(info, "role") != "master") {
+        findings.add("replication", Status::Critical, "it is a replica, and takes no writes");
+        return;
+    }
+    const std::int64_t replicas = infoNumber(info, "connected_slaves");
+    std::int64_t behind = 0;
+    for (std::int64_t i = 0; i < replicas; i++) {
+        behind += infoField(info, "slave" + std::to_string(i)).find("state=online") == std::string_view::npos ? 1 : 0;
+    }
+    const std::string text = grouped(replicas) + (replicas == 1 ? " replica" : " replicas");
+    if (behind > 0) {
+        findings.add("replication", Status::Warning, text + ", of which " + grouped(behind) + " not in step");
+    } else if (replicas == 0 && mode != Mode::Standalone) {
+        findings.add("replication", Status::Warning, "no replica: nothing can take this master's place");
+    } else {
+        findings.add("replication", Status::Ok, replicas == 0 ? "no replica: its logs go with it" : text);
+    }
+}
+
+void inspectCluster(Findings& findings, Server& server, std::string_view info, Mode mode) {
+    const bool isNode = infoNumber(info, "cluster_enabled") != 0;
+    if (mode != Mode::Cluster) {
+        if (isNode) {
+            findings.add("cluster", Status::Critical, "it is a node of a cluster, which needs \"mode cluster\"");
+        }
+        return;
+    }
+    const Reply reply = server.ask({"CLUSTER", "INFO"});
+    if (reply.isError()) {
+        findings.hidden("cluster", reply);
+        return;
+    }
+    const std::string_view state = infoField(reply.text(), "cluster_state");
+    const std::int64_t served = infoNumber(reply.text(), "cluster_slots_ok");
+    const std::int64_t doubted = infoNumber(reply.text(), "cluster_slots_pfail");
+    const std::string text = grouped(served) + " of 16,384 slots served";
+    if (state != "ok" || served + doubted < 16384) {
+        findings.add("cluster", Status::Critical, "state " + printable(state) + ", " + text);
+    } else if (doubted > 0) {
+        findings.add("cluster", Status::Warning, text + ", " + grouped(doubted) + " by a node that does not answer");
+    } else {
+        findings.add("cluster", Status::Ok, text);
+    }
+}
+
+/// The module's default `timeout`, 100 ms, is the measure.
+void inspectLatency(Findings& findings, Server& server) {
+    using Clock = std::chrono::steady_clock;
+    std::vector<double> times;
+    for (int i = 0; i < kPings; i++) {
+        const Clock::time_point begin = Clock::now();
+        const Reply reply = server.ask({"PING"});
+        times.push_back(std::chrono::duration<double, std::milli>(Clock::now() - begin).count());
+        if (reply.isError()) {
+            findings.hidden("latency", reply);
+            return;
+        }
+        pauseFor(kBetweenPingsMs);
+    }
+    std::ranges::sort(times);
+    const double middle = times[times.size() / 2];
+    const Status status = middle >= 50 ? Status::Critical : times.back() >= 50 ? Status::Warning : Status::Ok;
+    findings.add("latency", status,
+                 decimal(middle, 2) + " ms, at most " + decimal(times.back(), 2) + " ms, of " + std::to_string(kPings) +
+                     " PINGs");
+}
+
+void inspectClock(Findings& findings, Server& server) {
+    using Clock = std::chrono::system_clock;
+    const auto ours = [] {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch()).count();
+    };
+    const std::int64_t before = ours();
+    const Reply reply = server.ask({"TIME"});
+    const std::int64_t after = ours();
+    if (reply.isError()) {
+        findings.hidden("clock", reply);
+        return;
+    }
+    const std::int64_t theirs = reply[0].numberOr(0) * 1000 + reply[1].numberOr(0) / 1000;
+    const std::int64_t ahead = theirs > after ? theirs - after : theirs < before ? theirs - before : 0;
+    const std::string text =
+        ahead == 0 ? "as ours" : duration(std::abs(ahead)) + (ahead > 0 ? " ahead of ours" : " behind ours");
+    const bool differs = std::abs(ahead) >= 1000;
+    findings.add("clock", differs ? Status::Warning : Status::Ok,
+                 text + (differs ? ": a fail-over to another clock shifts the windows" : ""));
+}
+
+void inspectServer(Findings& findings, Server& server, const Context& context, std::span<const Form* const> forms) {
+    const Mode mode = context.settings.mode;
+    const Reply before = server.ask({"INFO"});
+    inspectLatency(findings, server);
+    inspectClock(findings, server);
+    const Reply after = server.ask({"INFO"});
+    if (after.isError() || before.isError()) {
+        findings.hidden("server", after);
+    } else {
+        const std::string_view info = after.text();
+        inspectVersion(findings, info);
+        inspectMemory(findings, info);
+        inspectEvictions(findings, before.text(), info);
+        inspectClients(findings, info);
+        inspectPersistence(findings, info);
+        inspectReplication(findings, info, mode);
+        inspectCluster(findings, server, info, mode);
+    }
+    inspectRights(findings, server, context.settings, context.prefix, forms);
+    inspectScripts(findings, server, context.prefix, forms);
+}
+
+/// Whether the Sentinels could replace the master, and agree on it.
+void inspectSentinels(Findings& findings, const Context& context, const Endpoint& master) {
+    for (const Endpoint& each : context.settings.servers) {
+        findings.of(nameOf(each));
+        try {
+            Server sentinel(each, context.settings.sentinelLogin);
+            const Reply where = sentinel.ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", context.settings.master});
+            const Reply quorum = sentinel.ask({"SENTINEL", "CKQUORUM", context.settings.master});
+            if (where[0].text() != master.host || where[1].numberOr(0) != master.port) {
+                findings.add("sentinel", Status::Warning, "it names another master, or none");
+            } else if (quorum.errorWord() == "NOPERM") {
+                findings.hidden("sentinel", quorum);
+            } else {
+                findings.add("sentinel", quorum.isError() ? Status::Critical : Status::Ok, printable(quorum.text()));
+            }
+        } catch (const CouldNotAsk& failure) {
+            findings.add("sentinel", Status::Warning, failure.what());
+        }
+    }
+}
+
+std::vector<const Form*> chosenForms(const Arguments& arguments) {
+    std::vector<const Form*> chosen;
+    if (!arguments.has("--algorithms")) {
+        for (const Form& form : forms()) {
+            chosen.push_back(&form);
+        }
+        return chosen;
+    }
+    std::string list = arguments.text("--algorithms") + ",";
+    for (std::size_t end = 0; (end = list.find(',')) != std::string::npos; list.erase(0, end + 1)) {
+        const Form* form = formNamed(std::string_view(list).substr(0, end));
+        if (form == nullptr) {
+            std::string names;
+            for (const Form& each : forms()) {
+                names += (names.empty() ? "" : ", ") + std::string(each.name);
+            }
+            refuseValue("--algorithms", arguments.text("--algorithms"), "names out of " + names + ", by commas");
+        }
+        chosen.push_back(form);
+    }
+    return chosen;
+}
+
+Status run(const Context& context) {
+    if (!context.arguments.words().empty()) {
+        throw UsageError("doctor takes no operand: \"" + printable(context.arguments.words().front()) + "\"");
+    }
+    const std::vector<const Form*> forms = chosenForms(context.arguments);
+    Store store(context.settings);
+    Findings findings;
+    for (const Endpoint& master : store.masters()) {
+        findings.of(nameOf(master));
+        try {
+            inspectServer(findings, store.at(master), context, forms);
+        } catch (const CouldNotAsk& failure) {
+            findings.add("answers", Status::Critical, failure.what());
+        }
+    }
+    if (context.settings.mode == Mode::Sentinel) {
+        inspectSentinels(findings, context, store.masters().front());
+    }
+    print(context.json ? findings.json() : findings.human());
+    return findings.worst();
+}
+
+}  // namespace
+
+const ToolCommand kDoctor = {"doctor", "",
+                             "is this Redis fit for the limits? exit status 0 yes, 1 warning, 2 critical, 3 no answer",
+                             kOptions, run};
+
+}  // namespace sliding_log::tool

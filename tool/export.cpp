@@ -1,0 +1,242 @@
+// export: every entry of every log of one NAME, for audits; joins the access log by id.
+//
+// Each log is read as it is at one moment, though a long one in several pieces. A log of at most a chunk is read in one
+// MULTI with its ZCARD. A longer one is read chunk by chunk under WATCH, so that a change in between voids what was
+// read; it is then read again in larger chunks, until the largest holds it in one.
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <unordered_set>
+
+#include "command.hpp"
+#include "forms.hpp"
+#include "interrupt.hpp"
+#include "json.hpp"
+#include "progress.hpp"
+#include "random.hpp"
+#include "scan.hpp"
+#include "target.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+constexpr std::array kOptions = {
+    Option{"--format", "FORMAT", "json, a line for each entry, or csv; json"},
+    Option{"--pause", "TIME", "rest between two batches of SCAN; 10ms"},
+};
+
+constexpr std::array<std::int64_t, 5> kChunks = {1000, 4000, 16'000, 64'000,
+                                                 100'000};  // entries: 10 ms of Redis at most
+
+enum class Outcome { Read, Gone, Changed };
+
+/// Lines on their way to standard output. What is held may still be dropped; more than a chunk of it is in a file.
+class Output {
+  public:
+    explicit Output(bool csv) : csv_(csv) {
+        if (csv_) {
+            print("id,time_ms,time,key\r\n");
+        }
+    }
+
+    void add(std::string_view key, std::string_view member, std::int64_t ms) {
+        if (csv_) {
+            held_ += field(member) + "," + std::to_string(ms) + "," + isoTime(ms) + "," + field(key) + "\r\n";
+        } else {
+            Json line;
+            line.beginObject().bytes("id", member).member("time_ms", ms).member("time", isoTime(ms)).bytes("key", key);
+            held_ += line.endObject().line() + "\n";
+        }
+        lines_++;
+    }
+
+    void spill() {
+        if (file_ == nullptr) {
+            file_.reset(std::tmpfile());
+        }
+        if (file_ == nullptr || std::fwrite(held_.data(), 1, held_.size(), file_.get()) != held_.size()) {
+            throw CouldNotAsk("a temporary file cannot be written");
+        }
+        held_.clear();
+    }
+
+    void drop() {
+        held_.clear();
+        file_.reset();
+        lines_ = 0;
+    }
+
+    /// Prints what is held: the number of lines.
+    std::int64_t keep() {
+        if (file_ != nullptr) {
+            std::rewind(file_.get());
+            std::array<char, 65536> block;
+            std::size_t length = 0;
+            while ((length = std::fread(block.data(), 1, block.size(), file_.get())) > 0) {
+                print({block.data(), length});
+            }
+        }
+        print(held_);
+        const std::int64_t lines = lines_;
+        drop();
+        return lines;
+    }
+
+  private:
+    static std::string field(std::string_view bytes) {
+        std::string text = printable(bytes);
+        if (text.find_first_of(",\"") == std::string::npos) {
+            return text;
+        }
+        std::string quoted = "\"";
+        for (const char c : text) {
+            quoted.append(c == '"' ? 2 : 1, c);
+        }
+        return quoted + "\"";
+    }
+
+    struct Close {
+        void operator()(std::FILE* file) const { std::fclose(file); }
+    };
+    bool csv_;
+    std::string held_;
+    std::int64_t lines_ = 0;
+    std::unique_ptr<std::FILE, Close> file_;
+};
+
+std::int64_t addEntries(Output& output, const std::string& key, ReplyView entries) {
+    for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+        output.add(key, entries[i].text(), entries[i + 1].numberOr(0));
+    }
+    return static_cast<std::int64_t>(entries.size() / 2);
+}
+
+Command rangeCommand(const std::string& key, std::int64_t from, std::int64_t count) {
+    return {"ZRANGE", key, std::to_string(from), std::to_string(from + count - 1), "WITHSCORES"};
+}
+
+Outcome readAtOnce(Store& store, const std::string& key, std::int64_t chunk, Output& output) {
+    const std::array<Command, 4> commands = {{{"MULTI"}, {"ZCARD", key}, rangeCommand(key, 0, chunk), {"EXEC"}}};
+    const std::vector<Reply> replies = store.ask(key, commands);
+    const ReplyView found = checked(replies.back(), "EXEC");
+    const std::int64_t count = checked(found[0], "ZCARD").numberOr(-1);
+    return addEntries(output, key, checked(found[1], "ZRANGE")) == count ? Outcome::Read : Outcome::Changed;
+}
+
+Outcome readByChunks(Store& store, const std::string& key, std::int64_t chunk, Output& output) {
+    const std::size_t redirections = store.redirections();
+    const std::array<Command, 2> begin = {{{"WATCH", key}, {"ZCARD", key}}};
+    std::vector<Reply> replies = store.ask(key, begin);
+    checked(replies[0], "WATCH");
+    const std::int64_t count = checked(replies[1], "ZCARD").numberOr(0);
+    std::int64_t read = 0;
+    while (read < count) {
+        const Reply reply = store.ask(key, rangeCommand(key, read, chunk));
+        const std::int64_t more = addEntries(output, key, checked(reply, "ZRANGE"));
+        output.spill();
+        read += more;
+        endIfInterrupted();
+        if (more == 0) {
+            break;  // it has become shorter: EXEC tells
+        }
+    }
+    const std::array<Command, 3> end = {{{"MULTI"}, {"ZCARD", key}, {"EXEC"}}};
+    replies = store.ask(key, end);
+    const ReplyView unchanged = checked(replies.back(), "EXEC");
+    const bool isSame = !unchanged.isNil() && store.redirections() == redirections &&
+                        checked(unchanged[0], "ZCARD").number() == read && read == count;
+    return isSame ? Outcome::Read : Outcome::Changed;
+}
+
+Outcome readLog(Store& store, const std::string& key, Output& output) {
+    for (const std::int64_t chunk : kChunks) {
+        output.drop();
+        const Reply card = store.ask(key, {"ZCARD", key});
+        const std::int64_t count = checked(card, "ZCARD").numberOr(0);
+        if (count == 0) {
+            return Outcome::Gone;
+        }
+        if ((count <= chunk ? readAtOnce(store, key, chunk, output) : readByChunks(store, key, chunk, output)) ==
+            Outcome::Read) {
+            return Outcome::Read;
+        }
+    }
+    return Outcome::Changed;
+}
+
+Status run(const Context& context) {
+    const Arguments& arguments = context.arguments;
+    if (arguments.words().size() != 1) {
+        throw UsageError("expected the NAME of a limit");
+    }
+    const std::string& name = arguments.words().front();
+    requireName(name);
+    const std::string format = arguments.text("--format", "json");
+    if (format != "json" && format != "csv") {
+        refuseValue("--format", format, "json or csv");
+    }
+    const ScanBudget budget{arguments.time("--pause", 10), 0};
+
+    Store store(context.settings);
+    Output output(format == "csv");
+    const std::hash<std::string> hash;
+    const std::string salt = std::to_string(randomBits());
+    std::unordered_set<std::uint64_t> seen;  // SCAN may tell a key twice; salted, so that nobody makes two alike
+    std::int64_t logs = 0;
+    std::int64_t entries = 0;
+    std::int64_t others = 0;
+    std::int64_t changed = 0;
+    {
+        Progress progress("entries:", 0);
+        scan(store, logPattern(context.prefix, name), budget,
+             [&](const Endpoint& where, const std::vector<std::string>& keys) {
+                 std::vector<Command> types;
+                 for (const std::string& key : keys) {
+                     types.push_back({"TYPE", key});
+                 }
+                 const std::vector<Reply> replies = store.askEach(where, keys, types);
+                 for (std::size_t i = 0; i < keys.size(); i++) {
+                     if (!isLogKey(keys[i]) || !seen.insert(hash(salt + keys[i])).second) {
+                         continue;
+                     }
+                     const std::string_view type = checked(replies[i], "TYPE").text();
+                     if (type != kLogForm.type) {
+                         others += type == "none" ? 0 : 1;
+                         continue;
+                     }
+                     const Outcome outcome = readLog(store, keys[i], output);
+                     if (outcome == Outcome::Read) {
+                         entries += output.keep();
+                         logs++;
+                     } else if (outcome == Outcome::Changed) {
+                         output.drop();
+                         changed++;
+                         std::fprintf(stderr, "sliding-log: %s changed each time it was read, and is left out\n",
+                                      printable(keys[i]).c_str());
+                     }
+                     progress.at(entries);
+                     endIfInterrupted();
+                 }
+             });
+    }
+    const bool moved = !store.refresh();
+    std::fprintf(stderr, "sliding-log: %s entries of %s logs, each log's count verified\n", grouped(entries).c_str(),
+                 grouped(logs).c_str());
+    if (others > 0) {
+        std::fprintf(stderr, "sliding-log: %s keys of %s are no logs of algorithm=log, and were left out\n",
+                     grouped(others).c_str(), name.c_str());
+    }
+    if (moved) {
+        std::fputs("sliding-log: slots of the cluster moved meanwhile: logs may lack\n", stderr);
+    }
+    return changed + others > 0 || moved ? Status::Warning : Status::Ok;
+}
+
+}  // namespace
+
+const ToolCommand kExport = {"export", "NAME", "every entry of every log of that limit (algorithm=log), for audits",
+                             kOptions, run};
+
+}  // namespace sliding_log::tool

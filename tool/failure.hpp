@@ -1,0 +1,30 @@
+// How the tool ends: its exit statuses, and the exceptions that lead to them.
+#pragma once
+
+#include <stdexcept>
+
+namespace sliding_log::tool {
+
+enum class Status {
+    Ok = 0,
+    Warning = 1,     // doctor: something to look at; else: not found, or not complete
+    Critical = 2,    // doctor only
+    CouldNotAsk = 3  // wrong usage, no connection, or Redis refused
+};
+
+/// Wrong usage; the message says what was expected.
+struct UsageError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// No answer from Redis, or one that is no use. The message holds no secret.
+struct CouldNotAsk : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// SIGINT, SIGTERM or SIGHUP came: what was begun is put away on the way out.
+struct Interrupted : std::exception {
+    const char* what() const noexcept override { return "interrupted"; }
+};
+
+}  // namespace sliding_log::tool

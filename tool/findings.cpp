@@ -1,0 +1,62 @@
+#include "findings.hpp"
+
+#include <algorithm>
+
+#include "json.hpp"
+#include "table.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+std::string_view nameOf(Status status) {
+    return status == Status::Ok ? "ok" : status == Status::Warning ? "warning" : "critical";
+}
+
+}  // namespace
+
+void Findings::add(std::string_view check, Status status, std::string text) {
+    all_.push_back({server_, std::string(check), status, std::move(text)});
+}
+
+void Findings::hidden(std::string_view check, ReplyView refusal) {
+    add(check, Status::Warning, "cannot be seen: " + printable(refusal.text()));
+}
+
+Status Findings::worst() const {
+    Status worst = Status::Ok;
+    for (const Finding& finding : all_) {
+        worst = std::max(worst, finding.status);
+    }
+    return worst;
+}
+
+std::string Findings::human() const {
+    std::string out;
+    for (auto at = all_.begin(); at != all_.end();) {
+        const auto end = std::find_if(at, all_.end(), [&](const Finding& each) { return each.server != at->server; });
+        Table table({{""}, {""}, {""}});
+        for (auto each = at; each != end; ++each) {
+            table.row({"  " + std::string(each->status == Status::Ok        ? "ok"
+                                          : each->status == Status::Warning ? "WARNING"
+                                                                            : "CRITICAL"),
+                       each->check, each->text});
+        }
+        out += printable(at->server) + "\n" + table.text();
+        at = end;
+    }
+    return out + "status: " + std::string(nameOf(worst())) + "\n";
+}
+
+std::string Findings::json() const {
+    Json out;
+    out.beginObject().member("status", nameOf(worst())).name("checks").beginArray();
+    for (const Finding& finding : all_) {
+        out.beginObject().member("server", finding.server).member("check", finding.check);
+        out.member("status", nameOf(finding.status)).member("text", finding.text).endObject();
+    }
+    return out.endArray().endObject().line() + "\n";
+}
+
+}  // namespace sliding_log::tool

@@ -1,0 +1,39 @@
+// What doctor found.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "failure.hpp"
+#include "reply.hpp"
+
+namespace sliding_log::tool {
+
+class Findings {
+  public:
+    /// What is added from now on is about that server.
+    void of(std::string server) { server_ = std::move(server); }
+
+    /// `text` is printable.
+    void add(std::string_view check, Status status, std::string text);
+
+    /// Redis did not tell, mostly for want of a right.
+    void hidden(std::string_view check, ReplyView refusal);
+
+    Status worst() const;
+    std::string human() const;
+    std::string json() const;
+
+  private:
+    struct Finding {
+        std::string server;
+        std::string check;
+        Status status;
+        std::string text;
+    };
+    std::string server_;
+    std::vector<Finding> all_;
+};
+
+}  // namespace sliding_log::tool

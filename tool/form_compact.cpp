@@ -1,0 +1,117 @@
+// algorithm=compact: a STRING, as the head of lua/compact_log.lua tells.
+#include <algorithm>
+#include <array>
+
+#include "failure.hpp"
+#include "forms.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array kCommands = {"time"sv, "getrange"sv, "setrange"sv, "set"sv, "pexpire"sv, "del"sv, "pttl"sv};
+
+constexpr unsigned char kFormat = 1;
+constexpr std::size_t kStateBytes = 37;
+constexpr std::size_t kHead = kStateBytes + 64;
+constexpr std::size_t kMostBytes = 64'000'000;  // of a log that is read whole: some 30 million entries
+
+/// Reads numbers of a few bytes, highest first.
+class Bytes {
+  public:
+    explicit Bytes(std::string_view bytes) : rest_(bytes) {}
+
+    std::int64_t number(std::size_t length) {
+        std::int64_t value = 0;
+        for (std::size_t i = 0; i < length && i < rest_.size(); i++) {
+            value = value << 8 | static_cast<unsigned char>(rest_[i]);
+        }
+        rest_.remove_prefix(std::min(length, rest_.size()));
+        return value;
+    }
+
+  private:
+    std::string_view rest_;
+};
+
+struct Head {
+    std::int64_t oldest, newest, count, touched, size, begin, used, next, latest;
+};
+
+/// nullopt: no log of this form.
+std::optional<Head> readHead(std::string_view bytes) {
+    if (bytes.size() < kStateBytes || static_cast<unsigned char>(bytes.front()) != kFormat) {
+        return std::nullopt;
+    }
+    Bytes in(bytes.substr(1));
+    Head head{};
+    head.oldest = in.number(6);
+    head.newest = in.number(6);
+    head.count = in.number(4);
+    head.touched = in.number(6);
+    head.size = in.number(4);
+    head.begin = in.number(4);
+    head.used = in.number(4);
+    head.next = in.number(1);
+    head.latest = in.number(1);
+    return head;
+}
+
+/// The numbers between the entries, in order: next, what the ring holds, latest.
+std::optional<std::string> distances(std::string_view log, const Head& head) {
+    const auto at = [](std::int64_t number) { return static_cast<std::size_t>(number); };
+    const bool fits = kStateBytes + at(head.next) + at(head.latest) <= log.size() && head.used <= head.size &&
+                      (head.used == 0 || (head.begin < head.size && kHead + at(head.size) <= log.size()));
+    if (!fits) {
+        return std::nullopt;
+    }
+    std::string bytes(log.substr(kStateBytes, at(head.next)));
+    if (head.used > 0) {
+        const std::string_view ring = log.substr(kHead, at(head.size));
+        const std::string_view end = ring.substr(at(head.begin), at(head.used));
+        bytes.append(end).append(ring.substr(0, at(head.used) - end.size()));
+    }
+    return bytes.append(log.substr(kStateBytes + at(head.next), at(head.latest)));
+}
+
+Command countCommand(const std::string& key) {
+    return {"GETRANGE", key, "0", std::to_string(kStateBytes - 1)};
+}
+
+std::int64_t countIn(ReplyView reply) {
+    const std::optional<Head> head = readHead(reply.text());
+    return head ? head->count : 0;
+}
+
+State read(Store& store, const std::string& key, const Asked& asked) {
+    const Reply reply = store.ask(key, {"GETRANGE", key, "0", std::to_string(kMostBytes - 1)});
+    const std::string_view log = checked(reply, "GETRANGE").text();
+    const std::optional<Head> head = readHead(log);
+    const std::optional<std::string> numbers = head ? distances(log, *head) : std::nullopt;
+    if (!numbers) {
+        throw CouldNotAsk("the key is a string, but no log of algorithm=compact");
+    }
+    std::vector<std::int64_t> times = {head->oldest};
+    std::int64_t number = 0;
+    for (const char c : *numbers) {
+        const auto byte = static_cast<unsigned char>(c);
+        number = number << 7 | (byte & 0x7f);
+        if (byte < 0x80) {
+            times.push_back(times.back() + number);
+            number = 0;
+        }
+    }
+    if (static_cast<std::int64_t>(times.size()) != head->count) {
+        throw CouldNotAsk("the log counts " + std::to_string(head->count) + " entries, and holds " +
+                          std::to_string(times.size()));
+    }
+    return stateOf(times, asked, asked.windowMs ? asked.windowMs : guessWindow(asked, head->touched));
+}
+
+}  // namespace
+
+const Form kCompactForm = {Algorithm::Compact, "compact", "string", kCommands, countCommand, countIn, read};
+
+}  // namespace sliding_log::tool

@@ -1,0 +1,69 @@
+#include "forms.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "failure.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+std::span<const Form> forms() {
+    static const std::array all = {kLogForm, kCompactForm};
+    return all;
+}
+
+const Form* formOfType(std::string_view type) {
+    const auto found = std::ranges::find(forms(), type, &Form::type);
+    return found == forms().end() ? nullptr : &*found;
+}
+
+const Form* formNamed(std::string_view name) {
+    const auto found = std::ranges::find(forms(), name, &Form::name);
+    return found == forms().end() ? nullptr : &*found;
+}
+
+State stateOf(std::span<const std::int64_t> times, const Asked& asked, std::optional<std::int64_t> windowMs) {
+    State state;
+    state.entries = static_cast<std::int64_t>(times.size());
+    if (!times.empty()) {
+        state.oldestMs = times.front();
+        state.newestMs = times.back();
+    }
+    state.windowMs = windowMs;
+    if (!windowMs) {
+        return state;
+    }
+    const std::int64_t horizon = asked.nowMs - *windowMs;
+    state.used = times.end() - std::ranges::upper_bound(times, horizon);
+    if (asked.limit) {
+        state.remaining = std::max<std::int64_t>(*asked.limit - *state.used, 0);
+        state.retryMs = *asked.limit == 0 ? -1
+                        : *state.used < *asked.limit
+                            ? 0
+                            : times[times.size() - static_cast<std::size_t>(*asked.limit)] - horizon;
+    }
+    return state;
+}
+
+std::optional<std::int64_t> guessWindow(const Asked& asked, std::int64_t setMs) {
+    if (asked.ttlMs < 0) {
+        return std::nullopt;
+    }
+    const std::int64_t ttl = asked.ttlMs + std::max<std::int64_t>(asked.nowMs - setMs, 0);
+    const std::int64_t window = ttl * 10 / 11;  // slack= is 10 % of the window by default
+    std::int64_t unit = 1;
+    while (window / unit >= 1000) {
+        unit *= 10;
+    }
+    return std::max<std::int64_t>((window + unit / 2) / unit * unit, 1);
+}
+
+ReplyView checked(ReplyView reply, std::string_view what) {
+    if (reply.isError()) {
+        throw CouldNotAsk(std::string(what) + " answered: " + printable(reply.text()));
+    }
+    return reply;
+}
+
+}  // namespace sliding_log::tool

@@ -1,0 +1,144 @@
+// inspect: what one log holds, and when its next slot frees.
+#include <array>
+
+#include "command.hpp"
+#include "forms.hpp"
+#include "json.hpp"
+#include "table.hpp"
+#include "target.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+constexpr std::array kOptions = {
+    Option{"--limit", "N", "the limit, to tell what remains and when the next slot frees"},
+    Option{"--window", "TIME", "the window; without it, guessed from the key's time to live and the default slack"},
+};
+
+struct Found {
+    const Form* form;
+    Asked asked;
+    State state;
+    std::optional<std::int64_t> bytes;
+    std::int64_t blockedMs;  // 0: not blocked
+};
+
+std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
+    if (!ms) {
+        return "none";
+    }
+    return isoTime(*ms) + (*ms > now ? ", in " + duration(*ms - now) : ", " + duration(now - *ms) + " ago");
+}
+
+std::string nextSlot(const Found& found) {
+    const State& state = found.state;
+    const std::string about = found.asked.windowMs ? "" : "about ";
+    std::int64_t retry = state.retryMs.value_or(0);
+    if (!state.retryMs) {
+        if (!state.windowMs || !state.oldestMs) {
+            return "not known without --limit and --window";
+        }
+        const std::int64_t leaves = *state.oldestMs + *state.windowMs - found.asked.nowMs;
+        return leaves > 0 ? "the oldest entry leaves in " + about + duration(leaves) + " (--limit tells more)"
+                          : "all entries of the window have left";
+    }
+    if (retry >= 0) {
+        retry = std::max(retry, found.blockedMs);
+    }
+    return retry < 0 ? "never: the limit is 0" : retry == 0 ? "now: there is room" : "in " + about + duration(retry);
+}
+
+std::string human(const std::string& key, const Found& found) {
+    const State& state = found.state;
+    Table table({{""}, {""}});
+    table.row({"key", printable(key)});
+    table.row({"algorithm", std::string(found.form->name)});
+    table.row({"entries", grouped(state.entries)});
+    if (state.windowMs) {
+        table.row({"window", (found.asked.windowMs ? "" : "about ") + duration(*state.windowMs) +
+                                 (found.asked.windowMs ? "" : ", guessed from the time to live (--window tells)")});
+        table.row({"in the window", grouped(state.used.value_or(0))});
+    }
+    if (state.remaining) {
+        table.row({"remaining", grouped(*state.remaining) + " of " + grouped(*found.asked.limit)});
+    }
+    table.row({"oldest", timeAndAge(state.oldestMs, found.asked.nowMs)});
+    table.row({"newest", timeAndAge(state.newestMs, found.asked.nowMs)});
+    if (found.blockedMs > 0) {
+        table.row({"blocked", "for " + duration(found.blockedMs)});
+    }
+    table.row({"next slot", nextSlot(found)});
+    table.row({"expires", found.asked.ttlMs < 0 ? "never" : "in " + duration(found.asked.ttlMs)});
+    if (found.bytes) {
+        table.row({"memory", byteSize(static_cast<double>(*found.bytes))});
+    }
+    return table.text();
+}
+
+std::string json(const std::string& key, const Found& found) {
+    Json out;
+    const auto optional = [&](std::string_view name, std::optional<std::int64_t> value) {
+        if (value) {
+            out.member(name, *value);
+        }
+    };
+    out.beginObject().bytes("key", key).member("algorithm", found.form->name).member("entries", found.state.entries);
+    optional("window_ms", found.state.windowMs);
+    if (found.state.windowMs) {
+        out.name("window_is_guessed").boolean(!found.asked.windowMs);
+    }
+    optional("in_window", found.state.used);
+    optional("limit", found.asked.limit);
+    optional("remaining", found.state.remaining);
+    optional("retry_ms", found.state.retryMs);
+    optional("oldest_ms", found.state.oldestMs);
+    optional("newest_ms", found.state.newestMs);
+    out.member("blocked_ms", found.blockedMs).member("now_ms", found.asked.nowMs);
+    if (found.asked.ttlMs >= 0) {
+        out.member("expires_ms", found.asked.ttlMs);
+    }
+    optional("bytes", found.bytes);
+    return out.endObject().line() + "\n";
+}
+
+Status run(const Context& context) {
+    const std::string key = targetKey(context);
+    Store store(context.settings);
+    const std::array<Command, 5> commands = {
+        {{"TYPE", key}, {"PTTL", key}, {"MEMORY", "USAGE", key, "SAMPLES", "0"}, {"PTTL", blockKey(key)}, {"TIME"}}};
+    const std::vector<Reply> replies = store.ask(key, commands);
+    const std::string type(checked(replies[0], "TYPE").text());
+    const std::int64_t blockedMs = std::max<std::int64_t>(checked(replies[3], "PTTL").numberOr(0), 0);
+    if (type == "none" && blockedMs == 0) {
+        print(context.json
+                  ? Json().beginObject().bytes("key", key).member("entries", std::int64_t{0}).endObject().line() + "\n"
+                  : "no log at " + printable(key) + ": no request in its window\n");
+        return Status::Warning;
+    }
+    const Form* form = formOfType(type);
+    if (form == nullptr) {
+        throw CouldNotAsk("the key is a " + type + ", which no algorithm keeps");
+    }
+    Found found{form, {}, {}, replies[2].number(), blockedMs};
+    const ReplyView time = checked(replies[4], "TIME");
+    found.asked.nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
+    found.asked.ttlMs = checked(replies[1], "PTTL").numberOr(-1);
+    if (context.arguments.has("--window")) {
+        found.asked.windowMs = context.arguments.time("--window", 0);
+    }
+    if (context.arguments.has("--limit")) {
+        found.asked.limit = context.arguments.count("--limit", 0, 0, 1'000'000'000'000);
+    }
+    found.state = form->read(store, key, found.asked);
+    print(context.json ? json(key, found) : human(key, found));
+    return Status::Ok;
+}
+
+}  // namespace
+
+const ToolCommand kInspect = {"inspect", "NAME VALUE | KEY", "what a log holds, and when its next slot frees", kOptions,
+                              run};
+
+}  // namespace sliding_log::tool

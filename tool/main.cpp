@@ -1,0 +1,106 @@
+// sliding-log: looks at the logs that nginx's sliding_log_limit keeps in Redis. docs/sliding-log.1 is its manual.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+#include <vector>
+
+#include "command.hpp"
+#include "connection_options.hpp"
+#include "interrupt.hpp"
+#include "table.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+void print(std::string_view text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
+        throw CouldNotAsk("standard output cannot be written");
+    }
+}
+
+namespace {
+
+const std::array kCommands = {&kSize, &kDoctor, &kInspect, &kTop, &kReset, &kExport};
+
+constexpr std::array kEverywhere = {
+    Option{"--json", "", "JSON instead of tables"},
+    Option{"--help", "", "what there is"},
+};
+
+std::string optionRows(std::span<const Option> options) {
+    Table table({{""}, {""}});
+    for (const Option& option : options) {
+        table.row({"  " + std::string(option.name) + (option.value.empty() ? "" : " " + std::string(option.value)),
+                   std::string(option.help)});
+    }
+    return table.text();
+}
+
+std::string usage() {
+    Table table({{""}, {""}});
+    for (const ToolCommand* command : kCommands) {
+        table.row({"  " + std::string(command->name) +
+                       (command->operands.empty() ? "" : " " + std::string(command->operands)),
+                   std::string(command->help)});
+    }
+    return "usage: sliding-log COMMAND [OPTION]...\n\n" + table.text() +
+           "\nsliding-log COMMAND --help tells its options. For all commands:\n\n" + optionRows(kConnectionOptions) +
+           optionRows(kEverywhere);
+}
+
+Status run(std::span<const std::string_view> words) {
+    const auto command = std::ranges::find_if(
+        kCommands, [&](const ToolCommand* each) { return !words.empty() && each->name == words.front(); });
+    if (command == kCommands.end()) {
+        if (!words.empty() && words.front() == "--help") {
+            print(usage());
+            return Status::Ok;
+        }
+        throw UsageError(words.empty()
+                             ? "a command is missing; see sliding-log --help"
+                             : "unknown command \"" + printable(words.front()) + "\"; see sliding-log --help");
+    }
+    std::vector<Option> known(kConnectionOptions.begin(), kConnectionOptions.end());
+    known.insert(known.end(), kEverywhere.begin(), kEverywhere.end());
+    known.insert(known.end(), (*command)->options.begin(), (*command)->options.end());
+    const Arguments arguments(words.subspan(1), known);
+    if (arguments.has("--help")) {
+        print("usage: sliding-log " + std::string((*command)->name) + " " + std::string((*command)->operands) +
+              " [OPTION]...\n" + std::string((*command)->help) + "\n\n" + optionRows((*command)->options) +
+              "\nand those that sliding-log --help tells.\n");
+        return Status::Ok;
+    }
+    std::optional<Tls> tls;
+    const StoreSettings settings = storeSettings(arguments, tls);
+    noteInterrupts();
+    const Status status =
+        (*command)->run({settings, arguments, arguments.text("--prefix", "rl:sliding:"), arguments.has("--json")});
+    if (std::fflush(stdout) != 0) {
+        throw CouldNotAsk("standard output cannot be written");
+    }
+    return status;
+}
+
+int complain(const char* message) {
+    std::fprintf(stderr, "sliding-log: %s\n", message);
+    return static_cast<int>(Status::CouldNotAsk);
+}
+
+}  // namespace
+
+}  // namespace sliding_log::tool
+
+int main(int count, char** words) {
+    using namespace sliding_log::tool;
+    try {
+        const std::vector<std::string_view> all(words + std::min(count, 1), words + count);
+        return static_cast<int>(run(all));
+    } catch (const Interrupted& interrupted) {
+        complain(interrupted.what());
+        return 130;  // as a shell tells of SIGINT
+    } catch (const std::exception& failure) {
+        return complain(failure.what());
+    }
+}

@@ -1,0 +1,28 @@
+// How far a long piece of work is: one line on standard error, where that is a terminal.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace sliding_log::tool {
+
+class Progress {
+  public:
+    /// `total` 0: not known, the count alone is shown.
+    Progress(std::string what, std::int64_t total);
+    ~Progress();  // takes the line away
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+
+    void at(std::int64_t done);
+
+  private:
+    std::string what_;
+    std::int64_t total_;
+    bool isShown_;
+    bool drawn_ = false;
+    std::chrono::steady_clock::time_point next_;
+};
+
+}  // namespace sliding_log::tool

@@ -1,0 +1,231 @@
+// size: what the logs will take of Redis's memory, measured there by the module's own scripts.
+#include <algorithm>
+#include <array>
+#include <random>
+
+#include "command.hpp"
+#include "decision.hpp"
+#include "interrupt.hpp"
+#include "json.hpp"
+#include "limit/unique_id.hpp"
+#include "progress.hpp"
+#include "random.hpp"
+#include "table.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+constexpr std::array kOptions = {
+    Option{"--keys", "N", "keys with requests in a window; 10000"},
+    Option{"--entries", "N", "requests of one key in a window; 1000"},
+    Option{"--window", "TIME", "the window; 1m"},
+    Option{"--id-length", "N", "bytes of an entry's id (32: id=$request_id); as the module's own"},
+};
+
+constexpr std::int64_t kMostEntries = 1'000'000;
+constexpr std::int64_t kLifeMs = 600'000;      // of what is written, should nobody be left to remove it
+constexpr std::size_t kCallsAtOnce = 100;      // Redis is busy with them for a millisecond
+constexpr std::int64_t kBytesOfAnEntry = 150;  // no algorithm takes more; beside the id
+
+/// Gone again, whatever way the tool ends.
+class Filled {
+  public:
+    Filled(Store& store, std::string key) : store_(store), key_(std::move(key)) {}
+    ~Filled() {
+        try {
+            store_.ask(key_, {"UNLINK", key_});
+        } catch (const std::exception& failure) {
+            std::fprintf(stderr, "sliding-log: %s stays for %s: %s\n", printable(key_).c_str(),
+                         duration(kLifeMs).c_str(), failure.what());
+        }
+    }
+    Filled(const Filled&) = delete;
+    Filled& operator=(const Filled&) = delete;
+
+    const std::string& key() const { return key_; }
+
+  private:
+    Store& store_;
+    std::string key_;
+};
+
+struct Plan {
+    std::int64_t keys;
+    std::int64_t entries;
+    std::int64_t windowMs;
+    std::size_t idLength;  // 0: the module's own ids
+};
+
+struct Memory {
+    std::int64_t used = 0;
+    std::int64_t most = 0;  // 0: a server has no maxmemory
+};
+
+struct Measured {
+    const Form* form;
+    std::int64_t bytes;
+};
+
+/// Of all masters.
+Memory memoryOf(Store& store) {
+    Memory sum;
+    bool bounded = true;
+    for (const Endpoint& master : store.masters()) {
+        const Reply info = store.at(master).ask({"INFO", "memory"});
+        checked(info, "INFO");
+        sum.used += infoNumber(info.text(), "used_memory");
+        const std::int64_t most = infoNumber(info.text(), "maxmemory");
+        bounded = bounded && most > 0;
+        sum.most += most;
+    }
+    sum.most = bounded ? sum.most : 0;
+    return sum;
+}
+
+/// Requests at random times of one window that ends now, in order; the same times for each algorithm.
+std::vector<std::int64_t> arrivals(const Plan& plan, std::int64_t nowMs) {
+    std::mt19937_64 random(plan.entries);
+    std::uniform_int_distribution<std::int64_t> within(0, plan.windowMs - 1);
+    std::vector<std::int64_t> times;
+    for (std::int64_t i = 0; i < plan.entries; i++) {
+        times.push_back(nowMs - within(random));
+    }
+    std::ranges::sort(times);
+    return times;
+}
+
+class Filler {
+  public:
+    Filler(Store& store, const Form& form, const std::string& key, const Plan& plan, Progress& progress)
+        : store_(store), form_(form), key_(key), plan_(plan), progress_(progress), ids_(randomBits()) {}
+
+    /// `done`: of the whole work, for the progress bar.
+    void fill(std::span<const std::int64_t> times, std::int64_t& done) {
+        constexpr std::ptrdiff_t most = 100;  // requests of one call
+        for (auto at = times.begin(); at != times.end();) {
+            const auto same = std::find_if(at, times.end(), [&](std::int64_t time) { return time != *at; });
+            const auto end = std::min(same, at + std::min(most, times.end() - at));
+            add(*at, static_cast<std::size_t>(end - at));
+            done += end - at;
+            at = end;
+            if (calls_.size() == kCallsAtOnce || at == times.end()) {
+                send();
+                progress_.at(done);
+                endIfInterrupted();
+            }
+        }
+    }
+
+  private:
+    void add(std::int64_t time, std::size_t requests) {
+        std::vector<std::string> names;
+        for (std::size_t i = 0; i < requests; i++) {
+            names.emplace_back(ids_.next());
+            if (plan_.idLength > 0) {
+                names.back().insert(0, plan_.idLength - std::min(plan_.idLength, names.back().size()), '0');
+            }
+        }
+        calls_.push_back(decide(form_, key_, {time, plan_.entries, plan_.windowMs, kLifeMs}, names));
+        asked_ += static_cast<std::int64_t>(requests);
+    }
+
+    void send() {
+        for (const Reply& reply : store_.ask(key_, calls_)) {
+            asked_ -= admittedIn(reply);
+        }
+        if (asked_ != 0) {
+            throw CouldNotAsk("the script of algorithm=" + std::string(form_.name) + " denied a request that had room");
+        }
+        calls_.clear();
+    }
+
+    Store& store_;
+    const Form& form_;
+    const std::string& key_;
+    const Plan& plan_;
+    Progress& progress_;
+    UniqueIds ids_;
+    std::vector<Command> calls_;
+    std::int64_t asked_ = 0;
+};
+
+std::vector<Measured> measure(Store& store, const std::string& prefix, const Plan& plan) {
+    std::vector<Measured> measured;
+    const auto total = plan.entries * static_cast<std::int64_t>(forms().size());
+    Progress progress("filling one key per algorithm", total);
+    std::int64_t done = 0;
+    for (const Form& form : forms()) {
+        for (const Endpoint& master : store.masters()) {
+            load(store.at(master), scriptOf(form.algorithm));
+        }
+        const Filled filled(store, ownKey(prefix));
+        const Reply time = store.ask(filled.key(), {"TIME"});
+        const std::int64_t nowMs = checked(time, "TIME")[0].numberOr(0) * 1000;
+        Filler(store, form, filled.key(), plan, progress).fill(arrivals(plan, nowMs), done);
+        const Reply bytes = store.ask(filled.key(), {"MEMORY", "USAGE", filled.key(), "SAMPLES", "0"});
+        measured.push_back({&form, checked(bytes, "MEMORY USAGE").numberOr(0)});
+    }
+    return measured;
+}
+
+std::string human(const Plan& plan, const Memory& memory, const std::vector<Measured>& measured) {
+    using enum Table::Align;
+    Table table({{"algorithm"},
+                 {"one key", Right},
+                 {"an entry", Right},
+                 {grouped(plan.keys) + " keys", Right},
+                 {"of maxmemory", Right}});
+    for (const Measured& each : measured) {
+        const auto bytes = static_cast<double>(each.bytes);
+        const double all = bytes * static_cast<double>(plan.keys);
+        table.row({std::string(each.form->name), byteSize(bytes),
+                   decimal(bytes / static_cast<double>(plan.entries), 2) + " B", byteSize(all),
+                   memory.most == 0 ? "-" : decimal(100 * all / static_cast<double>(memory.most), 1) + " %"});
+    }
+    return grouped(plan.entries) + " requests of each key in a window of " + duration(plan.windowMs) + ":\n\n" +
+           table.text() + "\n" +
+           (memory.most == 0 ? "maxmemory is not set" : "maxmemory " + byteSize(static_cast<double>(memory.most))) +
+           "; used now: " + byteSize(static_cast<double>(memory.used)) + "\n";
+}
+
+std::string json(const Plan& plan, const Memory& memory, const std::vector<Measured>& measured) {
+    Json out;
+    out.beginObject().member("keys", plan.keys).member("entries", plan.entries).member("window_ms", plan.windowMs);
+    out.member("used_memory", memory.used).member("maxmemory", memory.most).name("algorithms").beginArray();
+    for (const Measured& each : measured) {
+        out.beginObject().member("algorithm", each.form->name).member("key_bytes", each.bytes);
+        out.member("bytes", each.bytes * plan.keys).endObject();
+    }
+    return out.endArray().endObject().line() + "\n";
+}
+
+Status run(const Context& context) {
+    const Arguments& arguments = context.arguments;
+    if (!arguments.words().empty()) {
+        throw UsageError("size takes no operand: \"" + printable(arguments.words().front()) + "\"");
+    }
+    const Plan plan{arguments.count("--keys", 10'000, 1, 1'000'000'000),
+                    arguments.count("--entries", 1000, 1, kMostEntries), arguments.time("--window", 60'000),
+                    static_cast<std::size_t>(arguments.count("--id-length", 0, 14, 1000))};
+    Store store(context.settings);
+    const Memory memory = memoryOf(store);
+    const std::int64_t needed = plan.entries * (kBytesOfAnEntry + static_cast<std::int64_t>(plan.idLength));
+    const std::int64_t room = (memory.most - memory.used) / static_cast<std::int64_t>(store.masters().size());
+    if (memory.most > 0 && needed > room / 2) {
+        throw CouldNotAsk("a key of " + grouped(plan.entries) + " entries may take " +
+                          byteSize(static_cast<double>(needed)) +
+                          ", more than half of what maxmemory leaves: nothing was written");
+    }
+    const std::vector<Measured> measured = measure(store, context.prefix, plan);
+    print(context.json ? json(plan, memory, measured) : human(plan, memory, measured));
+    return Status::Ok;
+}
+
+}  // namespace
+
+const ToolCommand kSize = {"size", "", "what so many keys take of Redis's memory, by algorithm: measured there",
+                           kOptions, run};
+
+}  // namespace sliding_log::tool

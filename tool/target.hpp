@@ -1,0 +1,27 @@
+// Which log is meant, and what belongs to it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "command.hpp"
+
+namespace sliding_log::tool {
+
+/// From the command's words: a full key, or a limit's NAME and the value of its key=, of which the key is made as the
+/// module does. Throws UsageError.
+std::string targetKey(const Context& context);
+
+/// The key that `block=` keeps beside a log.
+std::string blockKey(std::string_view key);
+
+/// True for the key of a log, and not of what is kept beside one: it ends with its hash tag.
+bool isLogKey(std::string_view key);
+
+/// Throws UsageError for what cannot be a limit's NAME.
+void requireName(std::string_view name);
+
+/// SCAN's pattern for the logs of that NAME, or where it is empty, of all.
+std::string logPattern(std::string_view prefix, std::string_view name);
+
+}  // namespace sliding_log::tool

@@ -1,0 +1,168 @@
+// top: the largest logs.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "command.hpp"
+#include "forms.hpp"
+#include "json.hpp"
+#include "progress.hpp"
+#include "scan.hpp"
+#include "table.hpp"
+#include "target.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+constexpr std::array kOptions = {
+    Option{"--count", "N", "how many; 20"},
+    Option{"--by", "WHAT", "entries or bytes; bytes where the user may ask MEMORY USAGE"},
+    Option{"--pause", "TIME", "rest between two batches of SCAN; 10ms"},
+    Option{"--for", "TIME", "scan no longer than this; 1m"},
+};
+
+struct Log {
+    std::string key;
+    const Form* form;
+    std::int64_t entries;
+    std::int64_t bytes;  // 0: not known
+    std::int64_t expiresMs;
+};
+
+/// The largest of what is offered; a key that is offered twice is in it once.
+class Largest {
+  public:
+    Largest(std::size_t most, bool byEntries) : most_(most), byEntries_(byEntries) {}
+
+    void offer(Log log) {
+        const auto same = std::ranges::find(logs_, log.key, &Log::key);
+        if (same != logs_.end()) {
+            *same = std::move(log);
+        } else {
+            logs_.push_back(std::move(log));
+        }
+        std::ranges::stable_sort(logs_, [this](const Log& a, const Log& b) { return size(a) > size(b); });
+        if (logs_.size() > most_) {
+            logs_.pop_back();
+        }
+    }
+
+    bool wouldTake(const Log& log) const { return logs_.size() < most_ || size(log) > size(logs_.back()); }
+    const std::vector<Log>& logs() const { return logs_; }
+
+  private:
+    std::pair<std::int64_t, std::int64_t> size(const Log& log) const {
+        return byEntries_ ? std::pair(log.entries, log.bytes) : std::pair(log.bytes, log.entries);
+    }
+
+    std::size_t most_;
+    bool byEntries_;
+    std::vector<Log> logs_;
+};
+
+void look(Store& store, const Endpoint& where, const std::vector<std::string>& found, Largest& largest,
+          std::int64_t& seen) {
+    std::vector<std::string> keys;
+    std::vector<Command> types;
+    for (const std::string& key : found) {
+        if (isLogKey(key)) {
+            keys.push_back(key);
+            types.push_back({"TYPE", key});
+        }
+    }
+    const std::vector<Reply> kinds = store.askEach(where, keys, types);
+    std::vector<const Form*> forms;
+    std::vector<std::string> asked;
+    std::vector<Command> commands;
+    for (std::size_t i = 0; i < keys.size(); i++) {
+        if (const Form* form = formOfType(checked(kinds[i], "TYPE").text())) {
+            forms.push_back(form);
+            asked.insert(asked.end(), 3, keys[i]);
+            commands.push_back(form->countCommand(keys[i]));
+            commands.push_back({"MEMORY", "USAGE", keys[i]});
+            commands.push_back({"PTTL", keys[i]});
+        }
+    }
+    const std::vector<Reply> replies = store.askEach(where, asked, commands);
+    for (std::size_t i = 0; i < forms.size(); i++) {
+        const ReplyView count = replies[3 * i];
+        if (count.isError() || replies[3 * i + 2].numberOr(-2) == -2) {
+            continue;  // it has gone, or is of another type now
+        }
+        seen++;
+        Log log{asked[3 * i], forms[i], forms[i]->countIn(count), replies[3 * i + 1].numberOr(0),
+                replies[3 * i + 2].numberOr(-1)};
+        if (largest.wouldTake(log)) {
+            largest.offer(std::move(log));
+        }
+    }
+}
+
+std::string human(const std::vector<Log>& logs) {
+    using enum Table::Align;
+    Table table({{"key"}, {"algorithm"}, {"entries", Right}, {"memory", Right}, {"expires in", Right}});
+    for (const Log& log : logs) {
+        table.row({printable(log.key), std::string(log.form->name), grouped(log.entries),
+                   log.bytes == 0 ? "-" : byteSize(static_cast<double>(log.bytes)),
+                   log.expiresMs < 0 ? "never" : duration(log.expiresMs)});
+    }
+    return table.text();
+}
+
+std::string json(const std::vector<Log>& logs, std::int64_t seen, bool complete) {
+    Json out;
+    out.beginObject().member("logs_seen", seen).name("complete").boolean(complete).name("logs").beginArray();
+    for (const Log& log : logs) {
+        out.beginObject().bytes("key", log.key).member("algorithm", log.form->name).member("entries", log.entries);
+        if (log.bytes > 0) {
+            out.member("bytes", log.bytes);
+        }
+        out.member("expires_ms", log.expiresMs).endObject();
+    }
+    return out.endArray().endObject().line() + "\n";
+}
+
+Status run(const Context& context) {
+    const Arguments& arguments = context.arguments;
+    const std::string name = arguments.words().empty() ? "" : arguments.words().front();
+    if (!name.empty()) {
+        requireName(name);
+    }
+    if (arguments.words().size() > 1) {
+        throw UsageError("expected at most one NAME");
+    }
+    const std::string by = arguments.text("--by", "bytes");
+    if (by != "bytes" && by != "entries") {
+        refuseValue("--by", by, "entries or bytes");
+    }
+    Largest largest(static_cast<std::size_t>(arguments.count("--count", 20, 1, 10'000)), by == "entries");
+    const ScanBudget budget{arguments.time("--pause", 10), arguments.time("--for", 60'000)};
+
+    Store store(context.settings);
+    std::int64_t seen = 0;
+    bool complete = false;
+    {
+        Progress progress("logs seen:", 0);
+        complete = scan(store, logPattern(context.prefix, name), budget,
+                        [&](const Endpoint& where, const std::vector<std::string>& keys) {
+                            look(store, where, keys, largest, seen);
+                            progress.at(seen);
+                        });
+    }
+    print(context.json ? json(largest.logs(), seen, complete) : human(largest.logs()));
+    if (!context.json) {
+        print((complete ? "of " : "of the first ") + grouped(seen) + (seen == 1 ? " log\n" : " logs\n"));
+    }
+    if (!complete) {
+        std::fputs("sliding-log: the time is up, and not all keys were seen: --for\n", stderr);
+    }
+    return complete ? Status::Ok : Status::Warning;
+}
+
+}  // namespace
+
+const ToolCommand kTop = {"top", "[NAME]", "the largest logs, of that limit or of all", kOptions, run};
+
+}  // namespace sliding_log::tool
