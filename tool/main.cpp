@@ -29,6 +29,12 @@ constexpr std::array kEverywhere = {
     Option{"--help", "", "what there is"},
 };
 
+std::vector<Option> everywhere() {
+    std::vector<Option> options(kConnectionOptions.begin(), kConnectionOptions.end());
+    options.insert(options.end(), kEverywhere.begin(), kEverywhere.end());
+    return options;
+}
+
 std::string optionRows(std::span<const Option> options) {
     Table table({{""}, {""}});
     for (const Option& option : options) {
@@ -46,8 +52,7 @@ std::string usage() {
                    std::string(command->help)});
     }
     return "usage: sliding-log COMMAND [OPTION]...\n\n" + table.text() +
-           "\nsliding-log COMMAND --help tells its options. For all commands:\n\n" + optionRows(kConnectionOptions) +
-           optionRows(kEverywhere);
+           "\nsliding-log COMMAND --help tells its options. For all commands:\n\n" + optionRows(everywhere());
 }
 
 Status run(std::span<const std::string_view> words) {
@@ -62,8 +67,7 @@ Status run(std::span<const std::string_view> words) {
                              ? "a command is missing; see sliding-log --help"
                              : "unknown command \"" + printable(words.front()) + "\"; see sliding-log --help");
     }
-    std::vector<Option> known(kConnectionOptions.begin(), kConnectionOptions.end());
-    known.insert(known.end(), kEverywhere.begin(), kEverywhere.end());
+    std::vector<Option> known = everywhere();
     known.insert(known.end(), (*command)->options.begin(), (*command)->options.end());
     const Arguments arguments(words.subspan(1), known);
     if (arguments.has("--help")) {

@@ -12,19 +12,26 @@ namespace sliding_log::tool {
 
 namespace {
 
+/// A command as ACL writes it (`config|get`), and a call of it, without the key at the end.
+struct Right {
+    std::string name;
+    Command call;
+};
+
 /// Redis's own answer for this user, given inside a script as the module's commands are: ACL DRYRUN would need a right
-/// of its own. A command the server does not know is none that it refuses.
+/// of its own. Returns the numbers of the calls that are denied. A command the server does not know is none that it
+/// refuses.
 constexpr std::string_view kProbe = R"(
 local denied = {}
 for i = 1, #ARGV do
   local words = {}
-  for word in string.gmatch(ARGV[i], '[^|]+') do
+  for word in string.gmatch(ARGV[i], '%S+') do
     words[#words + 1] = word
   end
   words[#words + 1] = KEYS[1]
   local known, allowed = pcall(redis.acl_check_cmd, unpack(words))
   if known and not allowed then
-    denied[#denied + 1] = ARGV[i]
+    denied[#denied + 1] = i
   end
 end
 return denied
@@ -36,20 +43,24 @@ std::string shaOf(std::string_view script) {
     return sha;
 }
 
-/// In ACL's own writing: `config|get`.
-std::set<std::string> neededRights(const StoreSettings& settings, std::span<const Form* const> forms) {
-    std::set<std::string> needed = {"evalsha", "script|load"};
+std::vector<Right> neededRights(const StoreSettings& settings, std::span<const Form* const> forms) {
+    std::vector<Right> needed = {{"evalsha", {"evalsha", "sha", "1"}}, {"script|load", {"script", "load"}}};
+    std::set<std::string_view> names;
     for (const Form* form : forms) {
-        needed.insert(form->commands.begin(), form->commands.end());
+        names.insert(form->commands.begin(), form->commands.end());
+    }
+    for (const std::string_view name : names) {
+        needed.push_back({std::string(name), {std::string(name)}});
     }
     if (settings.login.database != 0) {
-        needed.insert("select");
+        needed.push_back({"select", {"select"}});
     }
     if (settings.mode == Mode::Sentinel) {
-        needed.insert("role");
+        needed.push_back({"role", {"role"}});
     }
     if (settings.mode == Mode::Cluster) {
-        needed.insert({"cluster|slots", "asking"});
+        needed.push_back({"cluster|slots", {"cluster", "slots"}});
+        needed.push_back({"asking", {"asking"}});
     }
     return needed;
 }
@@ -67,34 +78,72 @@ Reply askAboutOwnKey(Server& server, const std::string& prefix, const auto& comm
     return reply;
 }
 
-}  // namespace
+bool isOfArity(ReplyView reply) {
+    return reply.text().find("wrong number of arguments") != std::string_view::npos;
+}
 
-void inspectRights(Findings& findings, Server& server, const StoreSettings& settings, const std::string& prefix,
-                   std::span<const Form* const> forms) {
+std::vector<std::size_t> deniedToUs(Server& server, const std::string& prefix, std::span<const Right> needed) {
     const Reply loaded = server.ask({"SCRIPT", "LOAD", std::string(kProbe)});
-    if (loaded.isError()) {
-        findings.add("rights", Status::Critical, "SCRIPT LOAD answered: " + printable(loaded.text()));
-        return;
-    }
-    const std::set<std::string> needed = neededRights(settings, forms);
-    const Reply denied = askAboutOwnKey(server, prefix, [&](const std::string& key) {
+    checked(loaded, "SCRIPT LOAD");
+    const Reply reply = askAboutOwnKey(server, prefix, [&](const std::string& key) {
         Command command = {"EVALSHA", shaOf(kProbe), "1", key};
-        command.insert(command.end(), needed.begin(), needed.end());
+        for (const Right& right : needed) {
+            std::string call;
+            for (const std::string& word : right.call) {
+                call += word + " ";
+            }
+            command.push_back(call);
+        }
         return command;
     });
-    if (denied.isError()) {
-        findings.add("rights", Status::Critical, "EVALSHA answered: " + printable(denied.text()));
-        return;
+    checked(reply, "EVALSHA");
+    std::vector<std::size_t> denied;
+    for (std::size_t i = 0; i < reply.size(); i++) {
+        denied.push_back(static_cast<std::size_t>(reply[i].numberOr(1) - 1));
     }
-    if (denied.size() == 0) {
-        findings.add("rights", Status::Ok, "all " + std::to_string(needed.size()) + " commands of the module");
-        return;
+    return denied;
+}
+
+/// ACL DRYRUN wants as many arguments as the command takes: more are tried until it does not complain.
+std::vector<std::size_t> deniedTo(const std::string& user, Server& server, const std::string& prefix,
+                                  std::span<const Right> needed) {
+    constexpr int mostArguments = 4;
+    std::vector<std::size_t> denied;
+    for (std::size_t i = 0; i < needed.size(); i++) {
+        Command command = {"ACL", "DRYRUN", user};
+        command.insert(command.end(), needed[i].call.begin(), needed[i].call.end());
+        Reply reply = server.ask(command);
+        for (int added = 0; added < mostArguments && isOfArity(reply); added++) {
+            command.push_back(added == 0 ? ownKey(prefix) : "1");
+            reply = server.ask(command);
+        }
+        if (checked(reply, "ACL DRYRUN").text() != "OK") {
+            denied.push_back(i);
+        }
     }
+    return denied;
+}
+
+}  // namespace
+
+void inspectRights(Findings& findings, Server& server, const Context& context, std::span<const Form* const> forms) {
+    const std::vector<Right> needed = neededRights(context.settings, forms);
+    const std::string user = context.arguments.text("--module-user");
     std::string lacking;
-    for (std::size_t i = 0; i < denied.size(); i++) {
-        lacking += " +" + printable(denied[i].text());
+    try {
+        for (const std::size_t i : user.empty() ? deniedToUs(server, context.prefix, needed)
+                                                : deniedTo(user, server, context.prefix, needed)) {
+            lacking += i < needed.size() ? " +" + needed[i].name : "";
+        }
+    } catch (const CouldNotAsk& failure) {
+        findings.add("rights", Status::Critical, failure.what());
+        return;
     }
-    findings.add("rights", Status::Critical, "the user lacks" + lacking);
+    if (lacking.empty()) {
+        findings.add("rights", Status::Ok, "all " + std::to_string(needed.size()) + " commands of the module");
+    } else {
+        findings.add("rights", Status::Critical, "the user lacks" + lacking);
+    }
 }
 
 void inspectScripts(Findings& findings, Server& server, const std::string& prefix, std::span<const Form* const> forms) {

@@ -1,18 +1,17 @@
-// Whether we, as this user, could do what the module does: the rights, and the scripts themselves.
+// Whether one could do what the module does: the rights, and the scripts themselves.
 #pragma once
 
 #include <span>
 #include <string>
 
+#include "command.hpp"
 #include "findings.hpp"
 #include "forms.hpp"
-#include "store.hpp"
 
 namespace sliding_log::tool {
 
-/// Asks Redis about each command, and executes none of them.
-void inspectRights(Findings& findings, Server& server, const StoreSettings& settings, const std::string& prefix,
-                   std::span<const Form* const> forms);
+/// Asks Redis about each command, for us or for --module-user, and executes none of them.
+void inspectRights(Findings& findings, Server& server, const Context& context, std::span<const Form* const> forms);
 
 /// Loads each script, and has it deny a request of a key that does not exist, which writes nothing.
 void inspectScripts(Findings& findings, Server& server, const std::string& prefix, std::span<const Form* const> forms);

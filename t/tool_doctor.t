@@ -1,0 +1,113 @@
+# sliding-log doctor: each thing that is wrong with a Redis is told, and is its exit status.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until free_port);
+use Testbed::Redis;
+use Testbed::Tool qw(tool tool_json);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis(clock => 1, args => [qw(--maxmemory 100mb --enable-protected-configs yes --repl-diskless-sync-delay 0)]);
+my @at    = ('--server', $redis->address);
+
+# What is said about one check: "status: text".
+sub check {
+    my ($name, @more) = @_;
+    my ($check) = grep { $_->{check} eq $name } @{ tool_json('doctor', @at, @more)->{checks} };
+    return $check ? "$check->{status}: $check->{text}" : 'nothing';
+}
+sub config { return $redis->cli('CONFIG', 'SET', @_) }
+
+my $well = tool('doctor', @at);
+is($well->{status}, 0, 'a Redis that is well: status 0') or diag($well->{out}, $well->{err});
+like($well->{out}, qr/^  ok  +rights  +all \d+ commands.*^status: ok$/ms, '  and a table');
+is($redis->cli('DBSIZE'), 0, '  nothing is left there');
+is(tool_json('doctor', @at)->{status}, 'ok', '  in JSON');
+
+# ---- memory
+
+config('maxmemory', 0);
+like(check('memory'), qr/^warning: .* maxmemory is not set/, 'no maxmemory');
+is(tool('doctor', @at)->{status}, 1, '  status 1');
+my $used = $redis->info('used_memory');
+config('maxmemory', int($used / 0.82));
+like(check('memory'), qr/^warning: .* used, \d\d %/, 'three quarters full');
+config('maxmemory', int($redis->info('used_memory') / 0.95));
+like(check('memory'), qr/^critical: /, 'nine tenths full');
+is(tool('doctor', @at)->{status}, 2, '  status 2');
+config('maxmemory', '100mb');
+config('maxmemory-policy', 'allkeys-lru');
+like(check('policy'), qr/^warning: allkeys-lru may evict live logs/, 'a policy that evicts live logs');
+config('maxmemory-policy', 'volatile-ttl');
+is(check('policy'), 'ok: volatile-ttl', 'one that is fine');
+config('maxmemory-policy', 'allkeys-random');
+$redis->cli('SET', "big$_", 'x' x 100_000) for 1 .. 6;
+config('maxmemory', '1mb');
+$redis->cli('SET', 'more', 'x');
+config('maxmemory', '100mb');
+config('maxmemory-policy', 'noeviction');
+like(check('evictions'), qr/^warning: \d+ keys since the server began/, 'keys that were evicted');
+$redis->cli('CONFIG', 'RESETSTAT');
+is(check('evictions'), 'ok: none', '  once');
+
+# ---- clock, clients
+
+$redis->set_clock(3600);
+like(check('clock'), qr/^warning: (?:1 h|59 m 59 s|1 h 0 m) ahead of ours/, 'a clock that is ahead');
+$redis->set_clock(-3600);
+like(check('clock'), qr/^warning: .* behind ours/, '  or behind');
+$redis->set_clock(0);
+config('maxclients', 1);
+my $busy = tool('doctor', @at);
+config('maxclients', 100);
+like($busy->{out} . $busy->{err}, qr/WARNING +clients|max number of clients/, 'connections that run out');
+
+# ---- rights, of us and of another user
+
+$redis->cli(qw(ACL SETUSER poor on >secret ~rl:sliding:* +@all -setrange -zadd));
+my %as_poor = (env => { SLIDING_LOG_PASSWORD => 'secret' });
+my $poor = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
+like($poor->{out}, qr/CRITICAL +rights +the user lacks \+setrange \+zadd/, 'rights that lack, as the user itself');
+is($poor->{status}, 2, '  status 2');
+like(check('rights', '--module-user', 'poor'), qr/^critical: the user lacks \+setrange \+zadd$/, '  and as another one sees them');
+like(check('rights', '--module-user', 'poor', '--algorithms', 'compact'), qr/^critical: the user lacks \+setrange$/, '  for one algorithm');
+like(check('rights', '--module-user', 'default'), qr/^ok: /, '  nobody else lacks them');
+$redis->cli(qw(ACL SETUSER poor ~other:* resetkeys ~other:* +@all));
+like(check('rights', '--module-user', 'poor'), qr/^critical: /, 'keys that are not granted');
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +rights +EVALSHA answered: NOPERM/, '  as the user itself');
+$redis->cli(qw(ACL SETUSER poor resetkeys ~rl:sliding:* -info -ping));
+my $blind = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
+like($blind->{out}, qr/WARNING +server +cannot be seen: NOPERM.*ok +scripts/s, 'what the user may not see is a warning');
+my $wrong = tool({ env => { SLIDING_LOG_PASSWORD => 's3cret' } }, 'doctor', @at, '--user', 'poor');
+is("$wrong->{status} $wrong->{err}", '3 sliding-log: ' . $redis->address . ": AUTH answered: WRONGPASS\n", 'a wrong password: status 3, and no secret');
+$redis->cli('ACL', 'SETUSER', 'poor', '+@all');
+my $file = $bed->write_file('password', "secret\nmore\n");
+is(tool('doctor', @at, '--user', 'poor', '--password-file', $file)->{status}, 0, 'a password from a file');
+
+# ---- scripts, replication, persistence
+
+$redis->cli(qw(ACL SETUSER poor -script|load));
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +scripts +log: SCRIPT LOAD answered: NOPERM/, 'scripts that cannot be loaded');
+my $replica = $bed->redis(args => [qw(--maxmemory 100mb)]);
+$replica->cli('REPLICAOF', '127.0.0.1', $redis->port);
+ok(wait_until('a replica', 15, sub { check('replication') eq 'ok: 1 replica' }), 'a replica');
+my ($at_replica) = grep { $_->{check} eq 'replication' } @{ tool_json('doctor', '--server', $replica->address)->{checks} };
+is("$at_replica->{status}: $at_replica->{text}", 'critical: it is a replica, and takes no writes', 'a replica asked for a master');
+$redis->cli('SET', 'x', 1);
+config('dir', '/proc');
+$redis->cli('BGSAVE');
+ok(wait_until('a failed save', 10, sub { check('persistence') =~ /^critical: the last BGSAVE failed/ }), 'a save that failed');
+
+# ---- nobody there
+
+my $port = free_port();
+my $gone = tool('doctor', '--server', "127.0.0.1:$port");
+is("$gone->{status} $gone->{err}", "3 sliding-log: 127.0.0.1:$port: Connection refused\n", 'no Redis: status 3');
+$replica->pause;
+my $stuck = tool('doctor', '--server', $replica->address, '--timeout', '200ms');
+is($stuck->{status}, 3, 'a Redis that hangs: status 3');
+like($stuck->{err}, qr/no answer within 200 ms/, '  in time');
+$replica->resume;
+
+$bed->done;
