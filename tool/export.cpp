@@ -37,17 +37,20 @@ class Output {
   public:
     explicit Output(bool csv) : csv_(csv) {
         if (csv_) {
-            print("id,time_ms,time,key\r\n");
+            print("id,time_ms,time,entry,key\r\n");
         }
     }
 
-    void add(std::string_view key, std::string_view member, std::int64_t ms) {
+    /// The id is the entry's name up to what was put behind it where it was taken or the request takes several.
+    void add(std::string_view key, std::string_view entry, std::int64_t ms) {
+        const std::string_view id = entry.substr(0, entry.find('~'));
         if (csv_) {
-            held_ += field(member) + "," + std::to_string(ms) + "," + isoTime(ms) + "," + field(key) + "\r\n";
+            held_ += field(id) + "," + std::to_string(ms) + "," + isoTime(ms) + "," + field(entry) + "," + field(key) +
+                     "\r\n";
         } else {
             Json line;
-            line.beginObject().bytes("id", member).member("time_ms", ms).member("time", isoTime(ms)).bytes("key", key);
-            held_ += line.endObject().line() + "\n";
+            line.beginObject().bytes("id", id).member("time_ms", ms).member("time", isoTime(ms));
+            held_ += line.bytes("entry", entry).bytes("key", key).endObject().line() + "\n";
         }
         lines_++;
     }
@@ -106,9 +109,13 @@ class Output {
     std::unique_ptr<std::FILE, Close> file_;
 };
 
+/// How many members there were. One with a score below 0 is no entry: it says that the log is blocked.
 std::int64_t addEntries(Output& output, const std::string& key, ReplyView entries) {
     for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
-        output.add(key, entries[i].text(), entries[i + 1].numberOr(0));
+        const std::int64_t ms = entries[i + 1].numberOr(0);
+        if (ms >= 0) {
+            output.add(key, entries[i].text(), ms);
+        }
     }
     return static_cast<std::int64_t>(entries.size() / 2);
 }

@@ -1,0 +1,118 @@
+# sliding-log export: every entry of every log of a limit, once, joinable with the access log by id; counts are verified,
+# also of logs that are written to meanwhile.
+
+use strict;
+use warnings;
+use JSON::PP ();
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get);
+use Testbed::Process;
+use Testbed::Tool qw(tool);
+use Time::HiRes qw(time sleep);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    log_format audit '$request_id $arg_k $status';
+    access_log %%DIR%%/access.log audit;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { sliding_log_limit audit key=$arg_k limit=4 window=1h id=$request_id; empty_gif; }
+        location /compact { sliding_log_limit packed key=$arg_k limit=4 window=1h algorithm=compact; empty_gif; }
+    }
+}
+END
+my @at = ('--server', $redis->address);
+
+sub lines { return map { JSON::PP::decode_json($_) } split /\n/, $_[0]{out} }
+
+# ---- joins the access log
+
+my $before = int(time * 1000) - 1;
+get($nginx->port, "/?k=client$_") for map { ($_) x 6 } 1 .. 5;
+my $after = int(time * 1000) + 1;
+my %admitted;
+ok(wait_until('the access log', 5, sub {
+    %admitted = map { /^(\S+) (\S+) 200$/ ? ($1 => $2) : () } split /\n/, Testbed::Process::slurp($nginx->dir . '/access.log');
+    keys %admitted == 20;
+}), 'twenty requests were admitted');
+my $export = tool('export', 'audit', @at);
+is($export->{status}, 0, 'export');
+my @entries = lines($export);
+is(scalar @entries, 20, '  as many entries');
+is(join(' ', sort map { $_->{id} . '=' . $_->{key} } @entries), join(' ', sort map { "$_=rl:sliding:audit:{$admitted{$_}}" } keys %admitted), '  of just these ids and keys');
+is(scalar(grep { $_->{time_ms} < $before || $_->{time_ms} > $after } @entries), 0, '  at their times');
+my ($one) = @entries;
+like($one->{time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, '  in ISO 8601, too');
+is(substr($one->{time}, 20, 3), sprintf('%03d', $one->{time_ms} % 1000), '  the same');
+like($export->{err}, qr/^sliding-log: 20 entries of 5 logs, each log's count verified$/m, '  and says that counts were verified');
+
+my $csv = tool('export', 'audit', @at, '--format', 'csv');
+my ($head, @rows) = split /\r\n/, $csv->{out};
+is($head, 'id,time_ms,time,entry,key', 'CSV');
+is(join("\n", sort @rows), join("\n", sort map { join ',', @$_{qw(id time_ms time entry key)} } @entries), '  tells the same');
+is(tool('export', 'nothing', @at)->{out}, '', 'a limit without logs: nothing');
+
+get($nginx->port, '/compact?k=a');
+my $packed = tool('export', 'packed', @at);
+is("$packed->{status} $packed->{out}", '1 ', 'entries of another algorithm have no ids: nothing, status 1');
+like($packed->{err}, qr/1 keys of packed are no logs of algorithm=log/, '  and it says so');
+
+# ---- ids and keys of any bytes, ids that were there already
+
+my $now = int(time * 1000);
+$redis->cli('ZADD', "rl:sliding:odd:{\xff\n}", $now, "a\"b,c\e[1m", $now, "\xfe", $now, 'id', $now, 'id~unique', $now, 'id~unique~2', -$now - 9e5, 'blocked for 1000 ms');
+my $odd = tool('export', 'odd', @at);
+unlike($odd->{out}, qr/[^\x20-\x7e\n]/, 'hostile bytes are escaped');
+is(join(' | ', sort map { $_->{id_hex} // unpack('H*', $_->{id}) } lines($odd)), join(' | ', sort unpack('H*', "a\"b,c\e[1m"), 'fe', (unpack('H*', 'id')) x 3),
+    '  and are all there; an id is told as the access log has it');
+unlike(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/[^\x20-\x7e\r\n]/, '  in CSV, too');
+like(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/^"a""b,c\\x1b\[1m",/m, '  quoted');
+
+# ---- long logs, read in pieces while others come and go
+
+my $fill = 'for i = 1, ARGV[1] do redis.call("ZADD", KEYS[1], ARGV[2] + i, "m" .. i) end';
+$redis->cli('EVAL', $fill, 1, 'rl:sliding:long:{quiet}', 25_000, $now);
+my $long = tool('export', 'long', @at);
+is(scalar(my @all = lines($long)), 25_000, 'a long log, in chunks');
+is(join(' ', map { $_->{id} } @all[0, -1]), 'm1 m25000', '  in order');
+is(scalar keys %{ { map { $_->{entry} => 1 } @all } }, 25_000, '  each once');
+is($redis->calls('keys'), 0, '  no KEYS');
+cmp_ok($redis->calls('watch'), '>', 0, '  under WATCH');
+
+# a writer that never rests: prunes at one end and adds at the other
+my $writer = bless { log => '/dev/null' }, 'Testbed::Process';
+push @{ $bed->{processes} }, $writer;
+$writer->spawn_code(sub {
+    my $socket = IO::Socket::INET->new(PeerAddr => $redis->address) or die;
+    my $script = 'local n = redis.call("INCR", "n") redis.call("ZADD", KEYS[1], ARGV[1] + 25000 + n, "w" .. n) redis.call("ZPOPMIN", KEYS[1])';
+    my $command = join "\r\n", '*5', map({ ('$' . length, $_) } 'EVAL', $script, 1, 'rl:sliding:long:{quiet}', $now), '';
+    while (1) {
+        print {$socket} $command;
+        $socket->flush;
+        <$socket>;
+        select undef, undef, undef, 0.0005;
+    }
+});
+ok(wait_until('the writer', 5, sub { ($redis->cli('GET', 'n') || 0) > 10 }), 'a writer');
+my $hot = tool('export', 'long', @at);
+is($hot->{status}, 0, 'a log that never rests is read all the same') or diag($hot->{err});
+my @hot = lines($hot);
+is(scalar @hot, 25_000, '  with all its entries');
+my ($first, $last) = ($hot[0]{time_ms}, $hot[-1]{time_ms});
+is($last - $first, 24_999, '  as they were at one moment: none lacks, none is of another');
+
+# ---- where the output goes
+
+is(tool('export', 'long', @at, '--format', 'xml')->{status}, 3, 'an unknown format');
+is(system("'" . Testbed::Tool::binary() . "' export long --server " . $redis->address . ' 2>/dev/null >/dev/full') >> 8, 3, 'a full disk: status 3');
+
+$bed->done;
