@@ -205,7 +205,7 @@ Status run(const Context& context) {
                  }
                  const std::vector<Reply> replies = store.askEach(where, keys, types);
                  for (std::size_t i = 0; i < keys.size(); i++) {
-                     if (!isLogKey(keys[i]) || !seen.insert(hash(salt + keys[i])).second) {
+                     if (!seen.insert(hash(salt + keys[i])).second) {
                          continue;
                      }
                      const std::string_view type = checked(replies[i], "TYPE").text();

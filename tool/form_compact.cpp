@@ -14,7 +14,9 @@ using namespace std::string_view_literals;
 constexpr std::array kCommands = {"time"sv, "getrange"sv, "setrange"sv, "set"sv, "pexpire"sv, "del"sv, "pttl"sv};
 
 constexpr unsigned char kFormat = 1;
+constexpr unsigned char kBlockedFormat = 2;
 constexpr std::size_t kStateBytes = 37;
+constexpr std::size_t kBlockedBytes = 29;
 constexpr std::size_t kHead = kStateBytes + 64;
 constexpr std::size_t kMostBytes = 64'000'000;  // of a log that is read whole: some 30 million entries
 
@@ -36,20 +38,31 @@ class Bytes {
     std::string_view rest_;
 };
 
+/// A blocked log has all its numbers in one place, and no ring.
 struct Head {
+    std::int64_t blockedUntil;  // 0: not blocked
     std::int64_t oldest, newest, count, touched, size, begin, used, next, latest;
 };
 
 /// nullopt: no log of this form.
 std::optional<Head> readHead(std::string_view bytes) {
-    if (bytes.size() < kStateBytes || static_cast<unsigned char>(bytes.front()) != kFormat) {
+    const unsigned char format = bytes.empty() ? 0 : static_cast<unsigned char>(bytes.front());
+    const bool isBlocked = format == kBlockedFormat;
+    if (bytes.size() < (isBlocked ? kBlockedBytes : kStateBytes) || !(isBlocked || format == kFormat)) {
         return std::nullopt;
     }
     Bytes in(bytes.substr(1));
     Head head{};
+    if (isBlocked) {
+        head.blockedUntil = in.number(6);
+        in.number(6);  // how long it was to last
+    }
     head.oldest = in.number(6);
     head.newest = in.number(6);
     head.count = in.number(4);
+    if (isBlocked) {
+        return head;
+    }
     head.touched = in.number(6);
     head.size = in.number(4);
     head.begin = in.number(4);
@@ -61,6 +74,9 @@ std::optional<Head> readHead(std::string_view bytes) {
 
 /// The numbers between the entries, in order: next, what the ring holds, latest.
 std::optional<std::string> distances(std::string_view log, const Head& head) {
+    if (head.blockedUntil != 0) {
+        return std::string(log.substr(kBlockedBytes));
+    }
     const auto at = [](std::int64_t number) { return static_cast<std::size_t>(number); };
     const bool fits = kStateBytes + at(head.next) + at(head.latest) <= log.size() && head.used <= head.size &&
                       (head.used == 0 || (head.begin < head.size && kHead + at(head.size) <= log.size()));
@@ -76,13 +92,17 @@ std::optional<std::string> distances(std::string_view log, const Head& head) {
     return bytes.append(log.substr(kStateBytes + at(head.next), at(head.latest)));
 }
 
-Command countCommand(const std::string& key) {
+Command look(const std::string& key) {
     return {"GETRANGE", key, "0", std::to_string(kStateBytes - 1)};
 }
 
-std::int64_t countIn(ReplyView reply) {
-    const std::optional<Head> head = readHead(reply.text());
-    return head ? head->count : 0;
+bool isIts(ReplyView looked) {
+    return readHead(looked.text()).has_value();
+}
+
+std::optional<std::int64_t> count(ReplyView looked) {
+    const std::optional<Head> head = readHead(looked.text());
+    return head ? std::optional(head->count) : std::nullopt;
 }
 
 State read(Store& store, const std::string& key, const Asked& asked) {
@@ -93,12 +113,15 @@ State read(Store& store, const std::string& key, const Asked& asked) {
     if (!numbers) {
         throw CouldNotAsk("the key is a string, but no log of algorithm=compact");
     }
-    std::vector<std::int64_t> times = {head->oldest};
+    std::vector<std::int64_t> times;
+    if (head->count > 0) {
+        times.push_back(head->oldest);
+    }
     std::int64_t number = 0;
     for (const char c : *numbers) {
         const auto byte = static_cast<unsigned char>(c);
         number = number << 7 | (byte & 0x7f);
-        if (byte < 0x80) {
+        if (byte < 0x80 && !times.empty()) {
             times.push_back(times.back() + number);
             number = 0;
         }
@@ -107,11 +130,17 @@ State read(Store& store, const std::string& key, const Asked& asked) {
         throw CouldNotAsk("the log counts " + std::to_string(head->count) + " entries, and holds " +
                           std::to_string(times.size()));
     }
-    return stateOf(times, asked, asked.windowMs ? asked.windowMs : guessWindow(asked, head->touched));
+    const bool isGuess = !asked.windowMs && head->blockedUntil == 0;  // a block, too, makes the key live longer
+    State state = stateOf(times, asked, isGuess ? guessWindow(asked, head->touched) : asked.windowMs);
+    state.blockedMs = std::max<std::int64_t>(head->blockedUntil - asked.nowMs, 0);
+    return state;
 }
 
 }  // namespace
 
-const Form kCompactForm = {Algorithm::Compact, "compact", "string", kCommands, countCommand, countIn, read};
+const Form kCompactForm = {
+    Algorithm::Compact, "compact", "string", kCommands, look, isIts, count, read, [](std::int64_t) {
+        return std::string();
+    }};
 
 }  // namespace sliding_log::tool

@@ -1,4 +1,6 @@
-// algorithm=log: a ZSET, a member for each request, its score the time.
+// algorithm=log and algorithm=sampled: a ZSET, a member for each entry, its score the time. A member with a score below
+// 0 is no entry: it says until when the log is blocked.
+#include <algorithm>
 #include <array>
 
 #include "failure.hpp"
@@ -14,27 +16,37 @@ constexpr std::array kCommands = {"time"sv,         "zrange"sv,           "zcard
                                   "pexpire"sv,      "zremrangebyscore"sv, "zremrangebyrank"sv, "zrem"sv,
                                   "zrangebyscore"sv};
 
-Command countCommand(const std::string& key) {
-    return {"ZCARD", key};
+Command look(const std::string& key) {
+    return {"ZCOUNT", key, "0", "+inf"};
 }
 
-std::int64_t countIn(ReplyView reply) {
-    return reply.numberOr(0);
+bool isIts(ReplyView looked) {
+    return !looked.isError();
+}
+
+std::optional<std::int64_t> count(ReplyView looked) {
+    return looked.number();
 }
 
 State read(Store& store, const std::string& key, const Asked& asked) {
     State state;
-    const std::array<Command, 5> ends = {{{"MULTI"},
-                                          {"ZCARD", key},
+    const std::array<Command, 6> ends = {{{"MULTI"},
+                                          look(key),
                                           {"ZRANGE", key, "0", "0", "WITHSCORES"},
+                                          {"ZRANGE", key, "1", "1", "WITHSCORES"},
                                           {"ZRANGE", key, "-1", "-1", "WITHSCORES"},
                                           {"EXEC"}}};
     const std::vector<Reply> first = store.ask(key, ends);
     const ReplyView found = checked(first.back(), "EXEC");
-    state.entries = checked(found[0], "ZCARD").numberOr(0);
-    state.oldestMs = found[1][1].number();
-    state.newestMs = found[2][1].number();
-    state.windowMs = asked.windowMs ? asked.windowMs : guessWindow(asked, state.newestMs.value_or(asked.nowMs));
+    state.entries = checked(found[0], "ZCOUNT").numberOr(0);
+    const std::int64_t lowest = found[1][1].numberOr(0);
+    state.blockedMs = lowest < 0 ? std::max<std::int64_t>(-lowest - asked.nowMs, 0) : 0;
+    if (*state.entries > 0) {
+        state.oldestMs = lowest < 0 ? found[2][1].number() : lowest;
+        state.newestMs = found[3][1].number();
+    }
+    state.windowMs = asked.windowMs || state.blockedMs > 0 ? asked.windowMs  // a block, too, makes the key live longer
+                                                           : guessWindow(asked, state.newestMs.value_or(asked.nowMs));
     if (!state.windowMs) {
         return state;
     }
@@ -42,14 +54,15 @@ State read(Store& store, const std::string& key, const Asked& asked) {
     const std::int64_t horizon = asked.nowMs - *state.windowMs;
     const std::int64_t limit = asked.limit.value_or(0);
     // the entry whose leaving makes room for one, when it is in the window still
-    const std::string rank = std::to_string(-std::max<std::int64_t>(limit, 1));
-    const std::array<Command, 4> room = {{{"MULTI"},
-                                          {"ZCOUNT", key, "(" + std::to_string(horizon), "+inf"},
-                                          {"ZRANGE", key, rank, rank, "WITHSCORES"},
-                                          {"EXEC"}}};
+    const std::string rank = std::to_string(-std::max<std::int64_t>((limit - 1) / asked.sample + 1, 1));
+    const std::array<Command, 4> room = {
+        {{"MULTI"},
+         {"ZCOUNT", key, "(" + std::to_string(std::max<std::int64_t>(horizon, 0)), "+inf"},
+         {"ZRANGE", key, rank, rank, "WITHSCORES"},
+         {"EXEC"}}};
     const std::vector<Reply> second = store.ask(key, room);
     const ReplyView counted = checked(second.back(), "EXEC");
-    state.used = checked(counted[0], "ZCOUNT").numberOr(0);
+    state.used = checked(counted[0], "ZCOUNT").numberOr(0) * asked.sample;
     if (asked.limit) {
         state.remaining = std::max<std::int64_t>(limit - *state.used, 0);
         const std::int64_t leaves = counted[1][1].numberOr(horizon) - horizon;
@@ -60,6 +73,13 @@ State read(Store& store, const std::string& key, const Asked& asked) {
 
 }  // namespace
 
-const Form kLogForm = {Algorithm::Log, "log", "zset", kCommands, countCommand, countIn, read};
+const Form kLogForm = {
+    Algorithm::Log, "log", "zset", kCommands, look, isIts, count, read, [](std::int64_t) { return std::string(); }};
+
+// Its data do not tell it from `log`: it is found by its name only.
+const Form kSampledForm = {
+    Algorithm::Sampled, "sampled", "zset", kCommands, look, isIts, count, read, [](std::int64_t) {
+        return "sample=" + std::to_string(kUsualSample);
+    }};
 
 }  // namespace sliding_log::tool

@@ -18,6 +18,12 @@ const Form* formOfType(std::string_view type) {
     return found == forms().end() ? nullptr : &*found;
 }
 
+const Form* formOf(std::string_view type, ReplyView looked) {
+    const auto found =
+        std::ranges::find_if(forms(), [&](const Form& form) { return form.type == type && form.isIts(looked); });
+    return found == forms().end() ? nullptr : &*found;
+}
+
 const Form* formNamed(std::string_view name) {
     const auto found = std::ranges::find(forms(), name, &Form::name);
     return found == forms().end() ? nullptr : &*found;

@@ -14,7 +14,9 @@ namespace {
 
 constexpr std::array kOptions = {
     Option{"--limit", "N", "the limit, to tell what remains and when the next slot frees"},
-    Option{"--window", "TIME", "the window; without it, guessed from the key's time to live and the default slack"},
+    Option{"--window", "TIME", "the window; without it, guessed where the log lets it be, as by its time to live"},
+    Option{"--burst", "N", "algorithm=bucket: its size; the limit"},
+    Option{"--sample", "N", "algorithm=sampled, which looks as log: requests that an entry counts for"},
 };
 
 struct Found {
@@ -22,7 +24,6 @@ struct Found {
     Asked asked;
     State state;
     std::optional<std::int64_t> bytes;
-    std::int64_t blockedMs;  // 0: not blocked
 };
 
 std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
@@ -36,6 +37,9 @@ std::string nextSlot(const Found& found) {
     const State& state = found.state;
     const std::string about = found.asked.windowMs ? "" : "about ";
     std::int64_t retry = state.retryMs.value_or(0);
+    if (!state.retryMs && state.blockedMs > 0) {
+        return "not before the block is over, in " + duration(state.blockedMs);
+    }
     if (!state.retryMs) {
         if (!state.windowMs || !state.oldestMs) {
             return "not known without --limit and --window";
@@ -45,7 +49,7 @@ std::string nextSlot(const Found& found) {
                           : "all entries of the window have left";
     }
     if (retry >= 0) {
-        retry = std::max(retry, found.blockedMs);
+        retry = std::max(retry, state.blockedMs);
     }
     return retry < 0 ? "never: the limit is 0" : retry == 0 ? "now: there is room" : "in " + about + duration(retry);
 }
@@ -55,19 +59,25 @@ std::string human(const std::string& key, const Found& found) {
     Table table({{""}, {""}});
     table.row({"key", printable(key)});
     table.row({"algorithm", std::string(found.form->name)});
-    table.row({"entries", grouped(state.entries)});
+    if (state.entries) {
+        table.row({"entries", grouped(*state.entries)});
+    }
     if (state.windowMs) {
         table.row({"window", (found.asked.windowMs ? "" : "about ") + duration(*state.windowMs) +
-                                 (found.asked.windowMs ? "" : ", guessed from the time to live (--window tells)")});
-        table.row({"in the window", grouped(state.used.value_or(0))});
+                                 (found.asked.windowMs ? "" : ", a guess (--window tells)")});
+    }
+    if (state.used) {
+        table.row({"used", grouped(*state.used)});
     }
     if (state.remaining) {
         table.row({"remaining", grouped(*state.remaining) + " of " + grouped(*found.asked.limit)});
     }
-    table.row({"oldest", timeAndAge(state.oldestMs, found.asked.nowMs)});
+    if (state.entries) {
+        table.row({"oldest", timeAndAge(state.oldestMs, found.asked.nowMs)});
+    }
     table.row({"newest", timeAndAge(state.newestMs, found.asked.nowMs)});
-    if (found.blockedMs > 0) {
-        table.row({"blocked", "for " + duration(found.blockedMs)});
+    if (found.state.blockedMs > 0) {
+        table.row({"blocked", "for " + duration(found.state.blockedMs)});
     }
     table.row({"next slot", nextSlot(found)});
     table.row({"expires", found.asked.ttlMs < 0 ? "never" : "in " + duration(found.asked.ttlMs)});
@@ -84,18 +94,19 @@ std::string json(const std::string& key, const Found& found) {
             out.member(name, *value);
         }
     };
-    out.beginObject().bytes("key", key).member("algorithm", found.form->name).member("entries", found.state.entries);
+    out.beginObject().bytes("key", key).member("algorithm", found.form->name);
+    optional("entries", found.state.entries);
     optional("window_ms", found.state.windowMs);
     if (found.state.windowMs) {
         out.name("window_is_guessed").boolean(!found.asked.windowMs);
     }
-    optional("in_window", found.state.used);
+    optional("used", found.state.used);
     optional("limit", found.asked.limit);
     optional("remaining", found.state.remaining);
     optional("retry_ms", found.state.retryMs);
     optional("oldest_ms", found.state.oldestMs);
     optional("newest_ms", found.state.newestMs);
-    out.member("blocked_ms", found.blockedMs).member("now_ms", found.asked.nowMs);
+    out.member("blocked_ms", found.state.blockedMs).member("now_ms", found.asked.nowMs);
     if (found.asked.ttlMs >= 0) {
         out.member("expires_ms", found.asked.ttlMs);
     }
@@ -106,25 +117,32 @@ std::string json(const std::string& key, const Found& found) {
 Status run(const Context& context) {
     const std::string key = targetKey(context);
     Store store(context.settings);
-    const std::array<Command, 5> commands = {
-        {{"TYPE", key}, {"PTTL", key}, {"MEMORY", "USAGE", key, "SAMPLES", "0"}, {"PTTL", blockKey(key)}, {"TIME"}}};
+    const std::array<Command, 4> commands = {
+        {{"TYPE", key}, {"PTTL", key}, {"MEMORY", "USAGE", key, "SAMPLES", "0"}, {"TIME"}}};
     const std::vector<Reply> replies = store.ask(key, commands);
     const std::string type(checked(replies[0], "TYPE").text());
-    const std::int64_t blockedMs = std::max<std::int64_t>(checked(replies[3], "PTTL").numberOr(0), 0);
-    if (type == "none" && blockedMs == 0) {
+    if (type == "none") {
         print(context.json
                   ? Json().beginObject().bytes("key", key).member("entries", std::int64_t{0}).endObject().line() + "\n"
                   : "no log at " + printable(key) + ": no request in its window\n");
         return Status::Warning;
     }
     const Form* form = formOfType(type);
-    if (form == nullptr) {
-        throw CouldNotAsk("the key is a " + type + ", which no algorithm keeps");
+    if (form != nullptr) {
+        const Reply looked = store.ask(key, form->look(key));
+        form = formOf(type, checked(looked, form->look(key).front()));
     }
-    Found found{form, {}, {}, replies[2].number(), blockedMs};
-    const ReplyView time = checked(replies[4], "TIME");
+    if (form == nullptr) {
+        throw CouldNotAsk("the key is a " + type + " that no algorithm keeps");
+    }
+    Found found{form, {}, {}, replies[2].number()};
+    const ReplyView time = checked(replies[3], "TIME");
     found.asked.nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
     found.asked.ttlMs = checked(replies[1], "PTTL").numberOr(-1);
+    found.asked.sample = context.arguments.count("--sample", 1, 1, 1'000'000);
+    if (context.arguments.has("--burst")) {
+        found.asked.burst = context.arguments.count("--burst", 0, 0, 1'000'000'000'000);
+    }
     if (context.arguments.has("--window")) {
         found.asked.windowMs = context.arguments.time("--window", 0);
     }

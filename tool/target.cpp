@@ -9,8 +9,6 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::string_view kBlock = ":block";
-
 std::string escapeGlob(std::string_view text) {
     std::string escaped;
     for (const char c : text) {
@@ -40,14 +38,6 @@ std::string targetKey(const Context& context) {
     std::string key(logKeyCapacity(context.prefix, words[0]), '\0');
     key.resize(writeLogKey(key.data(), context.prefix, words[0], words[1]));
     return key;
-}
-
-std::string blockKey(std::string_view key) {
-    return std::string(key).append(kBlock);
-}
-
-bool isLogKey(std::string_view key) {
-    return key.ends_with('}');
 }
 
 void requireName(std::string_view name) {

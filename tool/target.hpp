@@ -12,12 +12,6 @@ namespace sliding_log::tool {
 /// module does. Throws UsageError.
 std::string targetKey(const Context& context);
 
-/// The key that `block=` keeps beside a log.
-std::string blockKey(std::string_view key);
-
-/// True for the key of a log, and not of what is kept beside one: it ends with its hash tag.
-bool isLogKey(std::string_view key);
-
 /// Throws UsageError for what cannot be a limit's NAME.
 void requireName(std::string_view name);
 

@@ -26,7 +26,7 @@ constexpr std::array kOptions = {
 struct Log {
     std::string key;
     const Form* form;
-    std::int64_t entries;
+    std::optional<std::int64_t> entries;
     std::int64_t bytes;  // 0: not known
     std::int64_t expiresMs;
 };
@@ -54,7 +54,8 @@ class Largest {
 
   private:
     std::pair<std::int64_t, std::int64_t> size(const Log& log) const {
-        return byEntries_ ? std::pair(log.entries, log.bytes) : std::pair(log.bytes, log.entries);
+        const std::int64_t entries = log.entries.value_or(0);
+        return byEntries_ ? std::pair(entries, log.bytes) : std::pair(log.bytes, entries);
     }
 
     std::size_t most_;
@@ -62,38 +63,35 @@ class Largest {
     std::vector<Log> logs_;
 };
 
-void look(Store& store, const Endpoint& where, const std::vector<std::string>& found, Largest& largest,
+void look(Store& store, const Endpoint& where, const std::vector<std::string>& keys, Largest& largest,
           std::int64_t& seen) {
-    std::vector<std::string> keys;
     std::vector<Command> types;
-    for (const std::string& key : found) {
-        if (isLogKey(key)) {
-            keys.push_back(key);
-            types.push_back({"TYPE", key});
-        }
+    for (const std::string& key : keys) {
+        types.push_back({"TYPE", key});
     }
     const std::vector<Reply> kinds = store.askEach(where, keys, types);
-    std::vector<const Form*> forms;
+    std::vector<std::string_view> known;
     std::vector<std::string> asked;
     std::vector<Command> commands;
     for (std::size_t i = 0; i < keys.size(); i++) {
         if (const Form* form = formOfType(checked(kinds[i], "TYPE").text())) {
-            forms.push_back(form);
+            known.push_back(form->type);
             asked.insert(asked.end(), 3, keys[i]);
-            commands.push_back(form->countCommand(keys[i]));
+            commands.push_back(form->look(keys[i]));
             commands.push_back({"MEMORY", "USAGE", keys[i]});
             commands.push_back({"PTTL", keys[i]});
         }
     }
     const std::vector<Reply> replies = store.askEach(where, asked, commands);
-    for (std::size_t i = 0; i < forms.size(); i++) {
-        const ReplyView count = replies[3 * i];
-        if (count.isError() || replies[3 * i + 2].numberOr(-2) == -2) {
-            continue;  // it has gone, or is of another type now
+    for (std::size_t i = 0; i < known.size(); i++) {
+        const ReplyView looked = replies[3 * i];
+        const std::int64_t expiresMs = replies[3 * i + 2].numberOr(-2);
+        const Form* form = expiresMs == -2 ? nullptr : formOf(known[i], looked);
+        if (form == nullptr) {
+            continue;  // it has gone meanwhile, or is somebody else's
         }
         seen++;
-        Log log{asked[3 * i], forms[i], forms[i]->countIn(count), replies[3 * i + 1].numberOr(0),
-                replies[3 * i + 2].numberOr(-1)};
+        Log log{asked[3 * i], form, form->count(looked), replies[3 * i + 1].numberOr(0), expiresMs};
         if (largest.wouldTake(log)) {
             largest.offer(std::move(log));
         }
@@ -104,7 +102,7 @@ std::string human(const std::vector<Log>& logs) {
     using enum Table::Align;
     Table table({{"key"}, {"algorithm"}, {"entries", Right}, {"memory", Right}, {"expires in", Right}});
     for (const Log& log : logs) {
-        table.row({printable(log.key), std::string(log.form->name), grouped(log.entries),
+        table.row({printable(log.key), std::string(log.form->name), log.entries ? grouped(*log.entries) : "-",
                    log.bytes == 0 ? "-" : byteSize(static_cast<double>(log.bytes)),
                    log.expiresMs < 0 ? "never" : duration(log.expiresMs)});
     }
@@ -115,7 +113,10 @@ std::string json(const std::vector<Log>& logs, std::int64_t seen, bool complete)
     Json out;
     out.beginObject().member("logs_seen", seen).name("complete").boolean(complete).name("logs").beginArray();
     for (const Log& log : logs) {
-        out.beginObject().bytes("key", log.key).member("algorithm", log.form->name).member("entries", log.entries);
+        out.beginObject().bytes("key", log.key).member("algorithm", log.form->name);
+        if (log.entries) {
+            out.member("entries", *log.entries);
+        }
         if (log.bytes > 0) {
             out.member("bytes", log.bytes);
         }

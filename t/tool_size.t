@@ -1,0 +1,55 @@
+# sliding-log size: measures what logs take by filling some, tells what many would, and leaves nothing behind, whatever
+# way it ends.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Process;
+use Testbed::Tool qw(tool tool_json binary);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis(args => ['--maxmemory', '200mb']);
+my @at    = ('--server', $redis->address);
+
+my $size = tool_json('size', @at, '--entries', 1000, '--keys', 5000);
+my %of   = map { ($_->{algorithm} => $_) } @{ $size->{algorithms} };
+is("$size->{entries} $size->{keys} $size->{window_ms} $size->{maxmemory}", '1000 5000 60000 209715200', 'what was asked');
+cmp_ok($of{log}{key_bytes}, '>', 60_000, 'a ZSET takes some 100 bytes an entry');
+cmp_ok($of{log}{key_bytes}, '<', 150_000, '  no more');
+cmp_ok($of{compact}{key_bytes}, '<', 2000, 'a compact log less than two');
+is($of{$_}{bytes}, 5000 * $of{$_}{key_bytes}, "$_: times the keys") for sort keys %of;
+is($redis->cli('DBSIZE'), 0, 'nothing is left');
+cmp_ok(tool_json('size', @at, '--entries', 1000, '--id-length', 32)->{algorithms}[0]{key_bytes}, '>', $of{log}{key_bytes} + 10_000, 'longer ids take more');
+my $human = tool('size', @at, '--keys', 50_000, '--entries', 100);
+like($human->{out}, qr/^algorithm +one key +an entry +50,000 keys +of maxmemory\nlog .* %\ncompact .* %$/m, 'for people');
+is($human->{status}, 0, '  status 0');
+
+my $large = tool('size', @at, '--entries', 1_000_000);
+is($large->{status}, 3, 'what might fill Redis is refused');
+like($large->{err}, qr/more than half of what maxmemory leaves: nothing was written/, '  and said');
+is($redis->cli('DBSIZE'), 0, '  nothing was');
+
+# on a terminal it shows how far it is; a terminal that is closed, or Ctrl-C, in the midst of a long fill
+my @long = (binary(), 'size', @at, '--entries', 300_000, '--window', '1h');
+sub started {
+    my (@command) = @_;
+    my $tool = bless { log => '/dev/null' }, 'Testbed::Process';
+    push @{ $bed->{processes} }, $tool;
+    $tool->spawn_code(sub { open STDIN, '<', '/dev/null'; open STDERR, '>', '/dev/null'; open STDOUT, '>', '/dev/null'; exec @command });
+    ok(wait_until('keys', 20, sub { $redis->cli('DBSIZE') > 0 }), 'a long fill');
+    return $tool;
+}
+my $screen   = $bed->dir . '/screen';
+my $terminal = started('script', '-qfc', "@long", $screen);
+ok(wait_until('its progress', 20, sub { Testbed::Process::slurp($screen) =~ /filling one key per algorithm \[#*\.+\] +\d+ %/ }), '  shows how far it is');
+$terminal->kill;
+ok(wait_until('no keys', 20, sub { $redis->cli('DBSIZE') == 0 }), '  removes its keys when the terminal goes');
+my $interrupted = started(@long);
+unlike($redis->cli('TTL', $redis->cli('KEYS', '*')), qr/^-/, '  its keys would go by themselves, too');
+$interrupted->signal('INT');
+ok($interrupted->wait_end(10 * Testbed::slow()), 'Ctrl-C ends it');
+is($interrupted->{status} >> 8, 130, '  with the status of that');
+is($redis->cli('DBSIZE'), 0, '  and its keys are gone');
+
+$bed->done;

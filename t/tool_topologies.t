@@ -1,0 +1,111 @@
+# sliding-log on a cluster, behind Sentinels, on a database of its own, and with no more rights than the documented.
+
+use strict;
+use warnings;
+use JSON::PP ();
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Acl qw(documented_rule);
+use Testbed::Tool qw(tool tool_json);
+
+my $bed = Testbed->new;
+my $now = int(time * 1000);
+my %as  = (env => { SLIDING_LOG_PASSWORD => 'us3rpass', SLIDING_LOG_SENTINEL_PASSWORD => 'w4tchpass' });
+my @rule    = split ' ', documented_rule('operator', 'us3rpass');
+my @watcher = split ' ', documented_rule('watcher', 'w4tchpass');
+
+# No command was refused, and none but AUTH failed.
+sub nothing_refused {
+    my @log = map { [split /\n/, $_->cli('ACL', 'LOG')] } @_;
+    is(join(' ', map { @$_ } @log), '', 'the documented rights are enough');
+}
+
+# ---- Cluster
+
+my $cluster = $bed->cluster(masters => 3, args => ['--maxmemory', '100mb']);
+my @masters = $cluster->nodes;
+for my $node (@masters) {
+    $node->cli('ACL', 'SETUSER', 'operator', @rule, '+cluster|slots', '+cluster|info', '+asking');
+}
+my @cluster = (\%as, '--mode', 'cluster', '--server', $masters[0]->address, '--user', 'operator');
+sub on_cluster { my ($how, @words) = @_; return $how->($cluster[0], @words, @cluster[1 .. $#cluster]) }
+
+my %tags;
+for my $node (@masters) {
+    for my $nth (1 .. 3) {
+        my $tag = $cluster->tag_on($node);
+        $tags{$tag} = $node;
+        $node->cli('ZADD', "rl:sliding:api:{$tag}", map { ($now + $_, "$tag.$_") } 1 .. $nth);
+    }
+}
+my @export = map { JSON::PP::decode_json($_) } split /\n/, on_cluster(\&tool, 'export', 'api')->{out};
+is(scalar @export, 18, 'export: of all masters');
+is(scalar keys %{ { map { $_->{key} => 1 } @export } }, 9, '  every log');
+my $top = on_cluster(\&tool_json, 'top', '--by', 'entries');
+is(join(' ', map { $_->{entries} } @{ $top->{logs} }), '3 3 3 2 2 2 1 1 1', 'top: of all masters');
+is(on_cluster(\&tool_json, 'inspect', 'api', $_)->{key}, "rl:sliding:api:{$_}", 'inspect: on the node that has it') for (sort keys %tags)[0, 3, 8];
+
+my $doctor = on_cluster(\&tool_json, 'doctor');
+is(scalar(grep { $_->{check} eq 'cluster' && $_->{text} eq '16,384 of 16,384 slots served' } @{ $doctor->{checks} }), 3, 'doctor: each master is looked at');
+is(join(' ', grep { !/^replication$/ } map { $_->{status} eq 'ok' ? () : $_->{check} } @{ $doctor->{checks} }), '', '  nothing is wrong but that there are no replicas');
+my ($plain) = grep { $_->{check} eq 'cluster' } @{ tool_json(\%as, 'doctor', '--server', $masters[1]->address, '--user', 'operator')->{checks} };
+is("$plain->{status}: $plain->{text}", 'critical: it is a node of a cluster, which needs "mode cluster"', '  a node that is taken for a Redis of its own');
+
+# a slot on its way
+my ($from, $to) = @masters[0, 1];
+my ($tag)  = grep { $tags{$_} == $from } sort keys %tags;
+my $slot   = $cluster->slot_of($tag);
+my $before = on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries};
+$cluster->begin_move($slot, $from, $to);
+$cluster->move_keys($slot, $from, $to);
+is(on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries}, $before, 'inspect: a log that has gone ahead of its slot');
+is(scalar(split /\n/, on_cluster(\&tool, 'export', 'api')->{out}), 18, 'export: with it');
+is(on_cluster(\&tool, 'reset', 'api', $tag)->{status}, 0, 'reset: where it is now');
+is($to->calls('unlink'), 1, '  by ASK');
+$cluster->end_move($slot, $from, $to);
+my $other = (grep { $tags{$_} == $from } sort keys %tags)[1];
+$cluster->move($cluster->slot_of($other), $from, $to);
+is(on_cluster(\&tool_json, 'inspect', 'api', $other)->{key}, "rl:sliding:api:{$other}", 'inspect: where it has moved');
+
+my $size = on_cluster(\&tool_json, 'size', '--entries', 100, '--keys', 1000);
+is($size->{maxmemory}, 3 * 100 * 1024 * 1024, 'size: maxmemory of all masters');
+nothing_refused(@masters);
+is(join(' ', map { $_->cli('DBSIZE') } @masters), '1 4 3', '  nothing is left but the logs');
+
+$masters[2]->kill;
+my $hurt = on_cluster(\&tool, 'doctor');
+is($hurt->{status}, 2, 'doctor: a master is lost: status 2') or diag($hurt->{out}, $hurt->{err});
+like($hurt->{out}, qr/CRITICAL +answers +\S+: Connection refused/, '  and it is told which');
+
+# ---- Sentinel
+
+my $master   = $bed->redis(args => ['--maxmemory', '100mb', '--repl-diskless-sync-delay', 0]);
+my $replica  = $bed->redis(args => ['--maxmemory', '100mb']);
+$replica->cli('REPLICAOF', '127.0.0.1', $master->port);
+ok(wait_until('the replica', 20, sub { ($replica->info('master_link_status') // '') eq 'up' }), 'a replica');
+my $stranger = $bed->sentinel;
+my $sentinel = $bed->sentinel(master => $master);
+$master->cli('ACL', 'SETUSER', 'operator', @rule, '+role');
+$_->cli('ACL', 'SETUSER', 'watcher', @watcher, '+sentinel|ckquorum') for $stranger, $sentinel;
+my @sentinel = ('--mode', 'sentinel', 'limits', '--user', 'operator', '--sentinel-user', 'watcher', map { ('--server', $_->address) } $stranger, $sentinel);
+$master->cli('ZADD', 'rl:sliding:api:{a}', $now, 'one');
+is(tool_json(\%as, 'inspect', 'api', 'a', @sentinel)->{entries}, 1, 'inspect: at the master that a Sentinel names');
+my %said = map { ("$_->{server} $_->{check}" => "$_->{status}: $_->{text}") } @{ tool_json(\%as, 'doctor', @sentinel)->{checks} };
+my $at_master = '127.0.0.1:' . $master->port;
+is($said{"$at_master replication"}, 'ok: 1 replica', 'doctor: the master');
+like($said{ $sentinel->address . ' sentinel' }, qr/^ok: OK 1 usable Sentinels/, '  the Sentinel that could replace it');
+is($said{ $stranger->address . ' sentinel' }, 'warning: it names another master, or none', '  and one that knows nothing');
+nothing_refused($master, $sentinel);
+my $unknown = tool(\%as, 'top', '--mode', 'sentinel', 'nobody', '--sentinel-user', 'watcher', '--server', $sentinel->address);
+is($unknown->{status}, 3, 'a master that no Sentinel knows: status 3');
+like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: it does not know the master/, '  and why');
+
+# ---- a database, a socket, IPv6
+
+$master->cli('-n', 3, 'ZADD', 'rl:sliding:api:{b}', $now, 'one');
+is(tool_json('inspect', 'api', 'b', '--db', 3, '--server', 'unix:' . $master->path)->{entries}, 1, 'a database of its own, by a socket');
+is(tool('inspect', 'api', 'b', '--server', 'unix:' . $master->path)->{status}, 1, '  not in another one');
+my $six = eval { $bed->redis(host => '::1') };
+is($six ? tool('inspect', 'api', 'b', '--server', '[::1]:' . $six->port)->{status} : 1, 1, 'by IPv6, where the machine has it');
+
+$bed->done;

@@ -1,0 +1,162 @@
+// algorithm=counter and algorithm=bucket: HASHes, as the heads of lua/sliding_counter.lua and lua/token_bucket.lua
+// tell.
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "failure.hpp"
+#include "forms.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::array kCounterCommands = {"time"sv, "hgetall"sv, "hget"sv, "hincrby"sv, "hset"sv, "hdel"sv, "pexpire"sv};
+constexpr std::array kBucketCommands = {"time"sv, "hgetall"sv, "hget"sv, "hset"sv, "hdel"sv, "pexpire"sv};
+
+Command look(const std::string& key) {
+    return {"HGETALL", key};
+}
+
+std::int64_t blockedFor(ReplyView fields, const Asked& asked) {
+    return std::max<std::int64_t>(fields.field("blocked until").numberOr(0) - asked.nowMs, 0);
+}
+
+// ---- counter
+
+/// The counts by the start of their window.
+std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
+    std::map<std::int64_t, std::int64_t> counts;
+    for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
+        if (const std::optional<std::int64_t> start = fields[i].number()) {
+            counts[*start] = fields[i + 1].numberOr(0);
+        }
+    }
+    return counts;
+}
+
+bool isCounter(ReplyView looked) {
+    return !looked.isError() && looked.field("level").isNil() &&
+           (!countsIn(looked).empty() || !looked.field("blocked until").isNil());
+}
+
+std::optional<std::int64_t> sumOfCounts(ReplyView looked) {
+    std::int64_t sum = 0;
+    for (const auto& [start, count] : countsIn(looked)) {
+        sum += count;
+    }
+    return sum;
+}
+
+/// As the script reckons; all of it is in lua/sliding_counter.lua.
+struct Windows {
+    std::int64_t start;
+    std::int64_t before;
+    std::int64_t here;  // from this window on
+};
+
+std::int64_t usedIn(const Windows& at, std::int64_t nowMs, std::int64_t windowMs) {
+    return at.here + (at.before * (windowMs - nowMs + at.start) + windowMs - 1) / windowMs;
+}
+
+/// When no more than `most` is used.
+std::int64_t fallsTo(Windows at, const std::map<std::int64_t, std::int64_t>& counts, std::int64_t most,
+                     std::int64_t nowMs, std::int64_t windowMs) {
+    while (true) {
+        if (at.here <= most) {
+            const std::int64_t part = at.before > 0 ? (most - at.here) * windowMs / at.before : windowMs;
+            if (part > 0) {
+                return std::max(at.start + std::max<std::int64_t>(windowMs - part, 0), nowMs);
+            }
+        }
+        std::int64_t rest = 0;
+        for (auto later = counts.upper_bound(at.start); later != counts.end(); ++later) {
+            rest += later->second;
+        }
+        at = {at.start + windowMs, at.here - rest, rest};
+    }
+}
+
+/// Two windows that both have requests lie one window apart.
+std::optional<std::int64_t> windowBetween(const std::map<std::int64_t, std::int64_t>& counts) {
+    return counts.size() < 2 ? std::nullopt : std::optional(std::next(counts.begin())->first - counts.begin()->first);
+}
+
+State readCounter(Store& store, const std::string& key, const Asked& asked) {
+    const Reply fields = store.ask(key, look(key));
+    const std::map<std::int64_t, std::int64_t> counts = countsIn(checked(fields, "HGETALL"));
+    State state;
+    state.entries = sumOfCounts(fields);
+    state.blockedMs = blockedFor(fields, asked);
+    if (!counts.empty()) {
+        state.oldestMs = counts.begin()->first;
+        state.newestMs = counts.rbegin()->first;
+    }
+    state.windowMs = asked.windowMs ? asked.windowMs : windowBetween(counts);
+    if (!state.windowMs) {
+        return state;
+    }
+    const std::int64_t window = *state.windowMs;
+    Windows now{asked.nowMs - asked.nowMs % window, 0, 0};
+    for (const auto& [start, count] : counts) {
+        now.before += start >= now.start - window && start < now.start ? count : 0;
+        now.here += start >= now.start ? count : 0;
+    }
+    state.used = usedIn(now, asked.nowMs, window);
+    if (asked.limit) {
+        state.remaining = std::max<std::int64_t>(*asked.limit - *state.used, 0);
+        state.retryMs = *asked.limit == 0 ? -1
+                        : *state.used < *asked.limit
+                            ? 0
+                            : fallsTo(now, counts, *asked.limit - 1, asked.nowMs, window) - asked.nowMs;
+    }
+    return state;
+}
+
+// ---- bucket
+
+bool isBucket(ReplyView looked) {
+    return !looked.field("level").isNil();
+}
+
+/// Its level means nothing without the limit and the window: tokens * window, to which each ms adds the limit.
+State readBucket(Store& store, const std::string& key, const Asked& asked) {
+    const Reply fields = store.ask(key, look(key));
+    const std::int64_t level = checked(fields, "HGETALL").field("level").numberOr(0);
+    State state;
+    state.newestMs = fields.field("time").number();
+    state.blockedMs = blockedFor(fields, asked);
+    state.windowMs = asked.windowMs;
+    if (!asked.windowMs || !asked.limit) {
+        return state;
+    }
+    const std::int64_t window = *asked.windowMs;
+    const std::int64_t burst = asked.burst.value_or(*asked.limit);
+    const std::int64_t passed = std::max<std::int64_t>(asked.nowMs - state.newestMs.value_or(asked.nowMs), 0);
+    const std::int64_t now = std::min(level + passed * *asked.limit, burst * window);
+    const std::int64_t tokens = now >= 0 ? now / window : -((-now + window - 1) / window);
+    state.used = burst - tokens;
+    state.remaining = std::max<std::int64_t>(tokens, 0);
+    state.retryMs = *asked.limit == 0 ? -1 : now >= window ? 0 : (window - now + *asked.limit - 1) / *asked.limit;
+    return state;
+}
+
+}  // namespace
+
+const Form kCounterForm = {Algorithm::Counter, "counter",   "hash",
+                           kCounterCommands,   look,        isCounter,
+                           sumOfCounts,        readCounter, [](std::int64_t) { return std::string(); }};
+
+const Form kBucketForm = {Algorithm::Bucket,
+                          "bucket",
+                          "hash",
+                          kBucketCommands,
+                          look,
+                          isBucket,
+                          [](ReplyView) { return std::optional<std::int64_t>(); },
+                          readBucket,
+                          [](std::int64_t limit) { return "burst=" + std::to_string(limit); }};
+
+}  // namespace sliding_log::tool
