@@ -22,7 +22,7 @@ is($of{$_}{bytes}, 5000 * $of{$_}{key_bytes}, "$_: times the keys") for sort key
 is($redis->cli('DBSIZE'), 0, 'nothing is left');
 cmp_ok(tool_json('size', @at, '--entries', 1000, '--id-length', 32)->{algorithms}[0]{key_bytes}, '>', $of{log}{key_bytes} + 10_000, 'longer ids take more');
 my $human = tool('size', @at, '--keys', 50_000, '--entries', 100);
-like($human->{out}, qr/^algorithm +one key +an entry +50,000 keys +of maxmemory\nlog .* %\ncompact .* %$/m, 'for people');
+like($human->{out}, qr{^algorithm +one key +an entry +50,000 keys +of maxmemory\nlog .* %\ncompact .* %\ncounter .* %\nbucket .* %\nsampled .* %$}m, 'for people');
 is($human->{status}, 0, '  status 0');
 
 my $large = tool('size', @at, '--entries', 1_000_000);

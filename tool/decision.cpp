@@ -1,12 +1,26 @@
 #include "decision.hpp"
 
 #include "failure.hpp"
+#include "forms.hpp"
+#include "limit/options_text.hpp"
+#include "redis/scripts.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
 
-Command decide(const Form& form, const std::string& key, const Decision& decision, std::span<const std::string> names) {
-    Command command = {"EVALSHA", std::string(scriptSha(scriptOf(form.algorithm))), "1", key};
+namespace {
+
+constexpr std::int64_t kUsualSample = 10;  // sample= by default
+
+}  // namespace
+
+Command decide(Algorithm algorithm, const std::string& key, const Decision& decision,
+               std::span<const std::string> names) {
+    Question question;
+    question.algorithm = algorithm;
+    question.burst = decision.limit;
+    question.sample = kUsualSample;
+    Command command = {"EVALSHA", std::string(scriptSha(algorithm)), "1", key};
     command.push_back(std::to_string(decision.nowMs));
     command.emplace_back("1");  // log
     command.push_back(std::to_string(names.size()));
@@ -15,7 +29,7 @@ Command decide(const Form& form, const std::string& key, const Decision& decisio
     command.push_back(std::to_string(decision.windowMs));
     command.emplace_back("0");  // no cap
     command.push_back(std::to_string(decision.ttlMs));
-    command.emplace_back("0");  // no ids
+    command.emplace_back(OptionsText(question).view());
     return command;
 }
 
@@ -28,10 +42,10 @@ std::int64_t admittedIn(ReplyView reply) {
     return *admitted;
 }
 
-void load(Server& server, Script script) {
-    const Reply reply = server.ask({"SCRIPT", "LOAD", std::string(scriptSource(script))});
+void load(Server& server, Algorithm algorithm) {
+    const Reply reply = server.ask({"SCRIPT", "LOAD", std::string(scriptSource(algorithm))});
     checked(reply, "SCRIPT LOAD");
-    if (reply.text() != scriptSha(script)) {
+    if (reply.text() != scriptSha(algorithm)) {
         throw CouldNotAsk("SCRIPT LOAD answered with another name than the script has");
     }
 }

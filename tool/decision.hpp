@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "forms.hpp"
+#include "limit/algorithm.hpp"
 #include "server.hpp"
 
 namespace sliding_log::tool {
@@ -19,12 +19,13 @@ struct Decision {
 };
 
 /// EVALSHA for one request per name. The script must be loaded.
-Command decide(const Form& form, const std::string& key, const Decision& decision, std::span<const std::string> names);
+Command decide(Algorithm algorithm, const std::string& key, const Decision& decision,
+               std::span<const std::string> names);
 
 /// What a script answered to it: how many were admitted. Throws CouldNotAsk for an error or any other shape.
 std::int64_t admittedIn(ReplyView reply);
 
 /// SCRIPT LOAD; throws CouldNotAsk when Redis has not loaded just that script.
-void load(Server& server, Script script);
+void load(Server& server, Algorithm algorithm);
 
 }  // namespace sliding_log::tool

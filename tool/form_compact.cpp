@@ -138,9 +138,6 @@ State read(Store& store, const std::string& key, const Asked& asked) {
 
 }  // namespace
 
-const Form kCompactForm = {
-    Algorithm::Compact, "compact", "string", kCommands, look, isIts, count, read, [](std::int64_t) {
-        return std::string();
-    }};
+const Form kCompactForm = {Algorithm::Compact, "compact", "string", kCommands, {}, look, isIts, count, read};
 
 }  // namespace sliding_log::tool

@@ -15,6 +15,7 @@ using namespace std::string_view_literals;
 
 constexpr std::array kCounterCommands = {"time"sv, "hgetall"sv, "hget"sv, "hincrby"sv, "hset"sv, "hdel"sv, "pexpire"sv};
 constexpr std::array kBucketCommands = {"time"sv, "hgetall"sv, "hget"sv, "hset"sv, "hdel"sv, "pexpire"sv};
+constexpr std::array kBlockCommands = {"pttl"sv};
 
 Command look(const std::string& key) {
     return {"HGETALL", key};
@@ -145,18 +146,12 @@ State readBucket(Store& store, const std::string& key, const Asked& asked) {
 
 }  // namespace
 
-const Form kCounterForm = {Algorithm::Counter, "counter",   "hash",
-                           kCounterCommands,   look,        isCounter,
-                           sumOfCounts,        readCounter, [](std::int64_t) { return std::string(); }};
+const Form kCounterForm = {Algorithm::Counter, "counter",   "hash",     kCounterCommands, kBlockCommands, look,
+                           isCounter,          sumOfCounts, readCounter};
 
-const Form kBucketForm = {Algorithm::Bucket,
-                          "bucket",
-                          "hash",
-                          kBucketCommands,
-                          look,
-                          isBucket,
-                          [](ReplyView) { return std::optional<std::int64_t>(); },
-                          readBucket,
-                          [](std::int64_t limit) { return "burst=" + std::to_string(limit); }};
+const Form kBucketForm = {
+    Algorithm::Bucket, "bucket", "hash",   kBucketCommands,
+    kBlockCommands,    look,     isBucket, [](ReplyView) { return std::optional<std::int64_t>(); },
+    readBucket};
 
 }  // namespace sliding_log::tool

@@ -15,6 +15,7 @@ using namespace std::string_view_literals;
 constexpr std::array kCommands = {"time"sv,         "zrange"sv,           "zcard"sv,           "zadd"sv,
                                   "pexpire"sv,      "zremrangebyscore"sv, "zremrangebyrank"sv, "zrem"sv,
                                   "zrangebyscore"sv};
+constexpr std::array kBlockCommands = {"zscore"sv, "pttl"sv};
 
 Command look(const std::string& key) {
     return {"ZCOUNT", key, "0", "+inf"};
@@ -73,13 +74,9 @@ State read(Store& store, const std::string& key, const Asked& asked) {
 
 }  // namespace
 
-const Form kLogForm = {
-    Algorithm::Log, "log", "zset", kCommands, look, isIts, count, read, [](std::int64_t) { return std::string(); }};
+const Form kLogForm = {Algorithm::Log, "log", "zset", kCommands, kBlockCommands, look, isIts, count, read};
 
 // Its data do not tell it from `log`: it is found by its name only.
-const Form kSampledForm = {
-    Algorithm::Sampled, "sampled", "zset", kCommands, look, isIts, count, read, [](std::int64_t) {
-        return "sample=" + std::to_string(kUsualSample);
-    }};
+const Form kSampledForm = {Algorithm::Sampled, "sampled", "zset", kCommands, kBlockCommands, look, isIts, count, read};
 
 }  // namespace sliding_log::tool

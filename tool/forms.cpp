@@ -9,7 +9,7 @@
 namespace sliding_log::tool {
 
 std::span<const Form> forms() {
-    static const std::array all = {kLogForm, kCompactForm};
+    static const std::array all = {kLogForm, kCompactForm, kCounterForm, kBucketForm, kSampledForm};
     return all;
 }
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "limit/algorithm.hpp"
-#include "redis/scripts.hpp"
 #include "store.hpp"
 
 namespace sliding_log::tool {
@@ -40,8 +39,9 @@ struct State {
 struct Form {
     Algorithm algorithm;
     std::string_view name;
-    std::string_view type;                       // as TYPE says
-    std::span<const std::string_view> commands;  // that its script calls
+    std::string_view type;                            // as TYPE says
+    std::span<const std::string_view> commands;       // that its script calls
+    std::span<const std::string_view> blockCommands;  // besides, with block=
 
     /// The command that tells of a log what the following two need; the same for all forms of a type.
     Command (*look)(const std::string& key);
@@ -50,9 +50,6 @@ struct Form {
 
     /// Throws CouldNotAsk.
     State (*read)(Store& store, const std::string& key, const Asked& asked);
-
-    /// What its script is told besides, of a limit: see lua/decide.lua.
-    std::string (*options)(std::int64_t limit);
 };
 
 std::span<const Form> forms();
@@ -74,8 +71,6 @@ std::optional<std::int64_t> guessWindow(const Asked& asked, std::int64_t setMs);
 
 /// The reply when it is no error; else throws what it says.
 ReplyView checked(ReplyView reply, std::string_view what);
-
-inline constexpr std::int64_t kUsualSample = 10;  // sample= by default
 
 extern const Form kLogForm;
 extern const Form kCompactForm;

@@ -135,6 +135,12 @@ Status run(const Context& context) {
     if (form == nullptr) {
         throw CouldNotAsk("the key is a " + type + " that no algorithm keeps");
     }
+    if (context.arguments.has("--sample")) {
+        if (form->type != kSampledForm.type) {
+            throw UsageError("\"--sample\" is for algorithm=sampled, and this log is of " + std::string(form->name));
+        }
+        form = &kSampledForm;
+    }
     Found found{form, {}, {}, replies[2].number()};
     const ReplyView time = checked(replies[3], "TIME");
     found.asked.nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;

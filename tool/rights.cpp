@@ -4,6 +4,7 @@
 #include <set>
 
 #include "decision.hpp"
+#include "forms.hpp"
 #include "limit/key.hpp"
 #include "random.hpp"
 #include "text.hpp"
@@ -16,6 +17,7 @@ namespace {
 struct Right {
     std::string name;
     Command call;
+    bool isForBlock = false;
 };
 
 /// Redis's own answer for this user, given inside a script as the module's commands are: ACL DRYRUN would need a right
@@ -46,11 +48,18 @@ std::string shaOf(std::string_view script) {
 std::vector<Right> neededRights(const StoreSettings& settings, std::span<const Form* const> forms) {
     std::vector<Right> needed = {{"evalsha", {"evalsha", "sha", "1"}}, {"script|load", {"script", "load"}}};
     std::set<std::string_view> names;
+    std::set<std::string_view> forBlock;
     for (const Form* form : forms) {
         names.insert(form->commands.begin(), form->commands.end());
+        forBlock.insert(form->blockCommands.begin(), form->blockCommands.end());
     }
     for (const std::string_view name : names) {
         needed.push_back({std::string(name), {std::string(name)}});
+    }
+    for (const std::string_view name : forBlock) {
+        if (!names.contains(name)) {
+            needed.push_back({std::string(name), {std::string(name)}, true});
+        }
     }
     if (settings.login.database != 0) {
         needed.push_back({"select", {"select"}});
@@ -130,19 +139,22 @@ void inspectRights(Findings& findings, Server& server, const Context& context, s
     const std::vector<Right> needed = neededRights(context.settings, forms);
     const std::string user = context.arguments.text("--module-user");
     std::string lacking;
+    std::string lackingForBlock;
     try {
         for (const std::size_t i : user.empty() ? deniedToUs(server, context.prefix, needed)
                                                 : deniedTo(user, server, context.prefix, needed)) {
-            lacking += i < needed.size() ? " +" + needed[i].name : "";
+            (needed.at(i).isForBlock ? lackingForBlock : lacking) += " +" + needed.at(i).name;
         }
     } catch (const CouldNotAsk& failure) {
         findings.add("rights", Status::Critical, failure.what());
         return;
     }
-    if (lacking.empty()) {
-        findings.add("rights", Status::Ok, "all " + std::to_string(needed.size()) + " commands of the module");
+    if (!lacking.empty()) {
+        findings.add("rights", Status::Critical, "the user lacks" + lacking + lackingForBlock);
+    } else if (!lackingForBlock.empty()) {
+        findings.add("rights", Status::Warning, "the user lacks" + lackingForBlock + ", which block= needs");
     } else {
-        findings.add("rights", Status::Critical, "the user lacks" + lacking);
+        findings.add("rights", Status::Ok, "all " + std::to_string(needed.size()) + " commands of the module");
     }
 }
 
@@ -151,10 +163,10 @@ void inspectScripts(Findings& findings, Server& server, const std::string& prefi
     for (const Form* form : forms) {
         names += (names.empty() ? "" : ", ") + std::string(form->name);
         try {
-            load(server, scriptOf(form->algorithm));
+            load(server, form->algorithm);
             const std::string name = std::to_string(randomBits());
             const Reply reply = askAboutOwnKey(server, prefix, [&](const std::string& key) {
-                return decide(*form, key, {1, 0, 1000, 1000}, std::span(&name, 1));
+                return decide(form->algorithm, key, {1, 0, 1000, 1000}, std::span(&name, 1));
             });
             if (admittedIn(reply) != 0) {
                 findings.add("scripts", Status::Critical, std::string(form->name) + ": admitted against a limit of 0");

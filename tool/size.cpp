@@ -5,6 +5,7 @@
 
 #include "command.hpp"
 #include "decision.hpp"
+#include "forms.hpp"
 #include "interrupt.hpp"
 #include "json.hpp"
 #include "limit/unique_id.hpp"
@@ -25,6 +26,7 @@ constexpr std::array kOptions = {
 };
 
 constexpr std::int64_t kMostEntries = 1'000'000;
+constexpr std::int64_t kRoom = 10;             // the limit, in entries: `sampled` has room for them if it logs all
 constexpr std::int64_t kLifeMs = 600'000;      // of what is written, should nobody be left to remove it
 constexpr std::size_t kCallsAtOnce = 100;      // Redis is busy with them for a millisecond
 constexpr std::int64_t kBytesOfAnEntry = 150;  // no algorithm takes more; beside the id
@@ -127,7 +129,7 @@ class Filler {
                 names.back().insert(0, plan_.idLength - std::min(plan_.idLength, names.back().size()), '0');
             }
         }
-        calls_.push_back(decide(form_, key_, {time, plan_.entries, plan_.windowMs, kLifeMs}, names));
+        calls_.push_back(decide(form_.algorithm, key_, {time, plan_.entries * kRoom, plan_.windowMs, kLifeMs}, names));
         asked_ += static_cast<std::int64_t>(requests);
     }
 
@@ -158,7 +160,7 @@ std::vector<Measured> measure(Store& store, const std::string& prefix, const Pla
     std::int64_t done = 0;
     for (const Form& form : forms()) {
         for (const Endpoint& master : store.masters()) {
-            load(store.at(master), scriptOf(form.algorithm));
+            load(store.at(master), form.algorithm);
         }
         const Filled filled(store, ownKey(prefix));
         const Reply time = store.ask(filled.key(), {"TIME"});

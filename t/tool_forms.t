@@ -1,0 +1,83 @@
+# sliding-log inspect reckons as the scripts do: for random logs of every algorithm, with costs, reservations and blocks,
+# it tells what the script itself answers at the same moment.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Script;
+use Testbed::Tool qw(tool tool_json);
+use Time::HiRes qw(time);
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+
+my $rounds = $ENV{TEST_ROUNDS} // 60;    # of each algorithm
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my %files  = (log => 'sliding_log', compact => 'compact_log', counter => 'sliding_counter', bucket => 'token_bucket', sampled => 'sampled_log');
+my %scripts = map { ($_ => Testbed::Script->new($redis, $files{$_})) } keys %files;
+
+# The answer to one request: admitted, now, remaining, reset, retry.
+sub asked {
+    my ($algorithm, $key, $now, $limit, $window, @options) = @_;
+    push @options, "burst=$limit" if $algorithm eq 'bucket';
+    push @options, 'sample=10'    if $algorithm eq 'sampled';
+    my %log   = (key => $key, limit => $limit, window => $window, ttl => 2 * $window + 60_000, options => "@options");
+    my $reply = $scripts{$algorithm}->call($scripts{$algorithm}->words($now, [1, \%log]));
+    return ref $reply && ref $reply->[0] ? @{ $reply->[0] } : die "$algorithm: no answer\n";
+}
+
+for my $algorithm (sort keys %files) {
+    my ($differ, $full, $ahead) = (0, 0, 0);
+    for my $round (1 .. $rounds) {
+        my $key    = "rl:sliding:$algorithm:{$round}";
+        my $window = (2000, 7000, 60_000, 3_600_000)[rand 4];
+        my $limit  = 1 + int rand 30;
+        my $delay  = rand() < 0.5 ? $window : 0;
+        my @delay  = $delay ? ("delay=$delay", "ahead=$delay") : ();
+        my $end    = int(time * 1000);
+        my $at     = $end - int(1.5 * $window);
+        my $requests = 1 + int rand 4 * $limit;
+        for (1 .. $requests) {
+            $at += int rand 2 * $window / $requests;
+            last if $at > $end;
+            asked($algorithm, $key, $at, $limit, $window, rand() < 0.2 ? 'cost=' . (1 + int rand 3) : (), @delay);
+        }
+        my @more = $algorithm eq 'sampled' ? ('--sample', 10) : $algorithm eq 'bucket' ? ('--burst', $limit) : ();
+        my $told = tool_json('inspect', $algorithm, $round, '--server', $redis->address, '--limit', $limit, '--window', "${window}ms", @more);
+        next if !defined $told->{algorithm};    # none of its requests is logged
+        # a look costs nothing; one that is denied is not logged
+        my (undef, undef, $remaining) = asked($algorithm, $key, $told->{now_ms}, $limit, $window, 'cost=0', @delay ? "ahead=$delay" : ());
+        my $retry = $remaining > 0 ? 0 : (asked($algorithm, $key, $told->{now_ms}, $limit, $window, @delay ? "ahead=$delay" : ()))[4];
+        $full++ if $remaining == 0;
+        $ahead++ if ($told->{newest_ms} // 0) > $told->{now_ms};
+        next if $told->{algorithm} eq $algorithm && $told->{remaining} == $remaining && $told->{retry_ms} == $retry;
+        $differ++;
+        diag("$key, limit $limit in $window ms: $told->{algorithm} $told->{remaining} $told->{retry_ms}, the script: $remaining $retry");
+    }
+    is($differ, 0, "$algorithm: as the script says, $rounds logs of which $full are full");
+    cmp_ok($full, '>', 0, '  some are');
+    cmp_ok($ahead, '>', 0, '  and some have reservations') if $algorithm =~ /log|compact|counter/;
+}
+
+# ---- blocks
+
+for my $algorithm (sort keys %files) {
+    my $key = "rl:sliding:$algorithm:{blocked}";
+    my $now = int(time * 1000);
+    my $reply = [asked($algorithm, $key, $now, 1, 60_000, 'cost=5', 'block=600000')];
+    is($reply->[0], 0, "$algorithm: denied, and blocked");
+    my $told = tool_json('inspect', $key, '--server', $redis->address);
+    ok($told->{blocked_ms} > 500_000 && $told->{blocked_ms} <= 600_000, '  for so long') or diag(explain($told));
+    my $human = tool('inspect', $key, '--server', $redis->address);
+    like($human->{out}, qr/^blocked +for 9 m 5\d s$/m, '  for people');
+    like($human->{out}, qr/^next slot +not before the block is over, in 9 m/m, '  which no slot comes before');
+    is(tool('reset', $key, '--server', $redis->address)->{status}, 0, '  reset ends it');
+    is((asked($algorithm, $key, $now, 1, 60_000))[0], 1, '  and the client is admitted');
+}
+
+is(tool('inspect', 'rl:sliding:counter:{1}', '--server', $redis->address, '--sample', 10)->{status}, 3, '--sample is for what looks as a log');
+
+$bed->done;
