@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Builds, shows, tests and measures the module and its command-line tool.
-# Usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz|soak|bench]
-#   build is the default; check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
+# Builds, shows, tests, measures and packages the module and its command-line tool.
+# Usage: ./build.sh [build|deb|demo|check|sanitize|test|debian13|fuzz|soak|bench]
+#   build is the default; deb: Debian packages, in build/deb; check: unit and behaviour tests;
+#   sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: check and sanitize; debian13: check in a Debian 13, as root; fuzz [SECONDS]: 600 for each target;
 #   soak [MINUTES [SEED]]: ten minutes of mixed load with random faults; bench [OPTION...]: see bench/run
 set -euo pipefail
@@ -57,6 +58,20 @@ build() {
     make -s -C tool -j"$(nproc)"
     install -m 755 "$out/tool/sliding-log" "$out/"
     echo "built build/$module.so and build/sliding-log" >&2
+}
+
+# Debian packages for the nginx of this Debian. They are made of a copy, since dpkg-buildpackage writes into the sources
+# and beside them.
+deb() {
+    need "${build_packages[@]}" dpkg-dev
+    local packages=$out/deb
+    rm -rf "$packages"
+    mkdir -p "$packages/sources"
+    tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C "$packages/sources"
+    (cd "$packages/sources" && DEB_BUILD_OPTIONS="parallel=$(nproc) ${DEB_BUILD_OPTIONS-}" \
+        dpkg-buildpackage --build=binary --no-sign) >"$packages/log" 2>&1 ||
+        { tail -n 20 "$packages/log" >&2; exit 1; }
+    (cd "$root" && printf 'built %s\n' build/deb/*.deb) >&2
 }
 
 # The inputs that fuzzing has found worth keeping, without a fuzzer.
@@ -154,11 +169,12 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | demo | check | sanitize | test | debian13 | fuzz | soak | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|demo|check|sanitize|test|debian13|fuzz|soak|bench]" >&2; exit 2 ;;
+    build | deb | demo | check | sanitize | test | debian13 | fuzz | soak | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|deb|demo|check|sanitize|test|debian13|fuzz|soak|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
+    deb) deb ;;
     demo)
         need redis-server redis-tools curl
         build
