@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|deb|demo|check|sanitize|test|debian13|fuzz|soak|bench]
-#   build is the default; deb: Debian packages, in build/deb; check: unit and behaviour tests;
-#   sanitize [TEST...]: behaviour tests under sanitizers;
+# Usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|bench]
+#   build is the default; deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed,
+#   upgraded and removed in a clean Debian, as root;
+#   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: check and sanitize; debian13: check in a Debian 13, as root; fuzz [SECONDS]: 600 for each target;
 #   soak [MINUTES [SEED]]: ten minutes of mixed load with random faults; bench [OPTION...]: see bench/run
 set -euo pipefail
@@ -72,6 +73,11 @@ deb() {
         dpkg-buildpackage --build=binary --no-sign) >"$packages/log" 2>&1 ||
         { tail -n 20 "$packages/log" >&2; exit 1; }
     (cd "$root" && printf 'built %s\n' build/deb/*.deb) >&2
+}
+
+examine_packages() {
+    need lintian
+    lintian --allow-root --fail-on error,warning "$out"/deb/*.changes
 }
 
 # The inputs that fuzzing has found worth keeping, without a fuzzer.
@@ -169,12 +175,18 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | deb | demo | check | sanitize | test | debian13 | fuzz | soak | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|deb|demo|check|sanitize|test|debian13|fuzz|soak|bench]" >&2; exit 2 ;;
+    build | deb | debtest | demo | check | sanitize | test | debian13 | fuzz | soak | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
     deb) deb ;;
+    debtest)
+        need debootstrap
+        deb
+        examine_packages
+        t/packages/in_clean_debian "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$out"/deb/*.deb
+        ;;
     demo)
         need redis-server redis-tools curl
         build

@@ -1,0 +1,60 @@
+# Debian systems of our own to test in, made by debootstrap. To be sourced by a script that runs as root.
+# A system is made once, from the Debian mirror that apt uses here, and kept in $SLIDING_LOG_CACHE
+# (/var/cache/ngx_http_sliding_log_module); remove that to have newer packages. Without a mirror and without a kept
+# system the test fails: a test that cannot run has not passed.
+
+cache=${SLIDING_LOG_CACHE:-/var/cache/ngx_http_sliding_log_module}
+
+fail() {
+    echo "${0##*/}: $*" >&2
+    exit 1
+}
+
+# isolated OPTION... COMMAND...: with mounts and processes of its own, which end with it, whatever way it ends.
+isolated() {
+    setpriv --pdeathsig KILL unshare --mount --pid --fork --kill-child "$@" 9>&- &
+    running=$!
+    wait "$running"
+}
+trap 'kill -KILL "${running:-}" 2>/dev/null; exit 1' INT TERM HUP
+
+# inside ROOT COMMAND...; with $isolation, further options of unshare
+inside() {
+    # shellcheck disable=SC2086
+    isolated ${isolation-} --mount-proc="$1/proc" chroot "$1" \
+        env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "${@:2}"
+}
+
+# lock_cache: until this script ends; another run may be in a system.
+lock_cache() {
+    [ "$(id -u)" -eq 0 ] || fail "needs root, to make a Debian and change into it"
+    unshare --mount --pid --fork true 2>/dev/null || fail "needs the right to mount (CAP_SYS_ADMIN)"
+    mkdir -p "$cache"
+    exec 9>"$cache/lock"
+    flock 9
+}
+
+# root_of NAME WORD...: where the system NAME for these words is kept.
+root_of() {
+    echo "$cache/$1-$(printf '%s\n' "${@:2}" | LC_ALL=C sort -u | sha1sum | cut -c1-12)"
+}
+
+# make_root SUITE ROOT FURNISH PACKAGE...: a Debian with these packages, none of which has started its server, and with
+# what FURNISH, a function, does to the system it gets the path of. Systems of ROOT's name for other words go.
+make_root() {
+    local suite=$1 root=$2 furnish=$3 new=$2.new log=$cache/log mirror
+    mirror=$(. /etc/os-release && apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' |
+        awk -v release="$VERSION_CODENAME" '$2 == release { print $1; exit }')
+    [ -n "$mirror" ] || fail "apt's sources name no mirror of this Debian to take $suite from"
+    echo "${0##*/}: making a Debian $suite from $mirror" >&2
+    rm -rf --one-file-system "${root%-*}"-*
+    isolated debootstrap --variant=minbase "$suite" "$new" "$mirror" >"$log" 2>&1 ||
+        { tail -n 20 "$log" >&2; fail "debootstrap from $mirror failed"; }
+    printf '127.0.0.1 localhost\n::1 localhost\n' >"$new/etc/hosts"
+    printf '#!/bin/sh\nexit 101\n' >"$new/usr/sbin/policy-rc.d" # no package starts its server
+    chmod 755 "$new/usr/sbin/policy-rc.d"
+    inside "$new" sh -c 'apt-get update -q && apt-get install -qy --no-install-recommends "$@" && apt-get clean' sh \
+        "${@:4}" >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "packages from $mirror could not be installed"; }
+    "$furnish" "$new" >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "$furnish failed"; }
+    mv "$new" "$root"
+}

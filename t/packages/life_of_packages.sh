@@ -1,0 +1,136 @@
+# What a user does with the packages, from nothing to nothing again. Run by t/packages/in_clean_debian inside a system that is thrown
+# away, as root, with the packages in /packages.
+set -euo pipefail
+cd /packages
+
+module=libnginx-mod-http-sliding-log
+link=/etc/nginx/modules-enabled/50-mod-http-sliding-log.conf
+object=/usr/lib/nginx/modules/ngx_http_sliding_log_module.so
+current=$(echo "$module"_*.deb)
+
+step() { echo "packages: $*"; }
+fail() {
+    cat log /var/log/nginx/error.log >&2 || true
+    echo "packages: FAILED: $*" >&2
+    exit 1
+}
+# quiet COMMAND...: what it prints is shown should something fail.
+quiet() { echo "+ $*" >>log; "$@" >>log 2>&1; }
+# holds WHAT COMMAND...
+holds() { "${@:2}" || fail "$1"; }
+# fails WHAT COMMAND...
+fails() { ! quiet "${@:2}" || fail "$1"; }
+# equal WHAT GOT EXPECTED
+equal() { [ "$2" = "$3" ] || fail "$1: \"$2\", expected \"$3\""; }
+# becomes WHAT COMMAND...: true within 20 seconds
+becomes() {
+    local tries=0
+    until "${@:2}"; do
+        [ $((tries += 1)) -lt 200 ] || fail "$1"
+        sleep 0.1
+    done
+}
+
+install() { quiet apt-get install -qy "$@" || fail "apt-get install $*"; }
+version_of() { dpkg-query -W -f='${Version}' "$1"; }
+status_of() { curl -s -o /dev/null -w '%{http_code}' -H "X-Api-Key: $1" http://127.0.0.1/limited; }
+is_limited() { [ "$(status_of probe)" = 200 ] || [ "$(status_of probe)" = 429 ]; }
+
+# repacked PACKAGE.deb NEW.deb SED_SCRIPT: the same with another control file.
+repacked() {
+    rm -rf unpacked
+    dpkg-deb -R "$1" unpacked
+    sed -i "$3" unpacked/DEBIAN/control
+    quiet dpkg-deb --root-owner-group -b unpacked "$2"
+}
+
+# true when all workers of the nginx that runs have the installed file mapped, and no other
+runs_the_installed_module() {
+    local master worker workers
+    master=$(cat /run/nginx.pid 2>>log) && workers=$(cat "/proc/$master/task/$master/children" 2>>log) || return 1
+    [ -n "$workers" ] || return 1
+    for worker in $workers; do
+        grep -q "^[^/]* $(stat -c %i "$object") *$object\$" "/proc/$worker/maps" || return 1
+        ! grep -q "$object (deleted)" "/proc/$worker/maps" || return 1
+    done
+}
+
+ip link set lo up
+mkdir -p earlier other
+repacked "$current" "earlier/$current" 's/^Version:.*/Version: 0.0.1/'
+repacked "$current" "other/$current" 's/nginx-abi-[^,]*/nginx-abi-1.0.0-1/'
+
+step 'the first package on an empty system brings nginx, and nginx starts with the module'
+install "./earlier/$current"
+equal 'version' "$(version_of $module)" 0.0.1
+holds 'the module is enabled' [ -L "$link" ]
+equal 'what is enabled' "$(cat "$link")" 'load_module modules/ngx_http_sliding_log_module.so;'
+holds 'nginx accepts it' quiet nginx -t
+becomes 'nginx runs it' runs_the_installed_module
+provided=$(dpkg-query -W -f='${Provides}' nginx | grep -o 'nginx-abi-[^, ]*')
+equal 'the ABI it depends on' "$(dpkg-deb -f "$current" Depends | grep -o 'nginx-abi-[^, ]*')" "$provided"
+
+step 'a module for another ABI is refused'
+fails 'a module for another ABI was installed' apt-get install -qy "./other/$current"
+equal 'version' "$(version_of $module)" 0.0.1
+
+step 'a limit holds'
+redis-server --bind 127.0.0.1 --daemonize yes --save '' >>log
+becomes 'Redis answers' quiet redis-cli ping
+cat >/etc/nginx/conf.d/limits.conf <<'END'
+sliding_log_redis { server 127.0.0.1:6379; }
+server {
+    listen 127.0.0.1:80;
+    location = /limited {
+        sliding_log_limit api key=$http_x_api_key limit=1 window=1h;
+        empty_gif;
+    }
+}
+END
+quiet nginx -t || fail 'nginx -t'
+quiet service nginx reload || fail 'service nginx reload'
+becomes 'the limited location is there' is_limited
+equal 'the first request' "$(status_of a)" 200
+equal 'the second request' "$(status_of a)" 429
+
+step 'an upgrade lets nginx go on as it is'
+install "./$current"
+equal 'version' "$(version_of $module)" "$(dpkg-deb -f "$current" Version)"
+equal 'files that differ from the package' "$(dpkg -V $module)" ''
+equal 'a key that used up its limit before' "$(status_of a)" 429
+equal 'another key' "$(status_of b)" 200
+
+step 'an upgrade of nginx without a pause takes the new module, and the log stays'
+quiet service nginx upgrade || fail 'service nginx upgrade'
+becomes 'nginx runs the new module' runs_the_installed_module
+equal 'a key that used up its limit before' "$(status_of a)" 429
+equal 'another key' "$(status_of c)" 200
+
+step 'what the administrator disabled stays disabled'
+rm "$link"
+install --reinstall "./$current"
+fails 'reinstalling enabled it' [ -e "$link" ]
+ln -s /usr/share/nginx/modules-available/mod-http-sliding-log.conf "$link"
+
+step 'removed while it is in use: the nginx that runs goes on'
+quiet apt-get remove -qy $module || fail 'apt-get remove'
+fails 'the module is still there' [ -e "$object" ]
+fails 'it is still enabled' [ -e "$link" ]
+fails 'nginx knows its directives' nginx -t
+equal 'a key that used up its limit' "$(status_of a)" 429
+
+step 'installed again it is enabled again'
+install "./$current"
+holds 'enabled' [ -L "$link" ]
+quiet service nginx upgrade || fail 'service nginx upgrade'
+becomes 'nginx runs it' runs_the_installed_module
+
+step 'purged, nothing is left, and nginx starts without it'
+rm /etc/nginx/conf.d/limits.conf
+quiet apt-get purge -qy $module || fail 'apt-get purge'
+equal 'files left' "$(find / -xdev -path /packages -prune -o -path /proc -prune -o -name '*sliding?log*' -print)" ''
+quiet service nginx restart || fail 'service nginx restart'
+equal 'without it' "$(status_of a)" 404
+
+equal 'alerts of nginx' "$(grep -E '\[(alert|crit)\]' /var/log/nginx/error.log)" ''
+step 'all held'
