@@ -4,8 +4,11 @@ package Bench::Chart;
 
 use strict;
 use warnings;
+use Exporter 'import';
 use List::Util qw(max min sum);
 use POSIX qw(ceil floor);
+
+our @EXPORT_OK = qw(curve legend line step_of svg text thousands);
 
 use constant { WIDTH => 760, BAR => 18, ROW => 26, TOP => 74, PLOT_HEIGHT => 340 };
 
@@ -14,12 +17,18 @@ my $style = <<'END';
   svg { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; }
   .paper { fill: #ffffff; } text { fill: #1f2328; } .dim { fill: #59636e; } .title { font-size: 16px; font-weight: 600; }
   .grid { stroke: #d1d9e0; stroke-width: 1; } .line { fill: none; stroke-width: 2.5; }
+  .even { stroke: #59636e; stroke-width: 1.5; stroke-dasharray: 5 4; }
   .fill0 { fill: #2f73c9; } .fill1 { fill: #d9722e; } .fill2 { fill: #1f8f63; }
+  .fill3 { fill: #8a52c4; } .fill4 { fill: #b58900; } .fill5 { fill: #c2366b; }
   .line0 { stroke: #2f73c9; } .line1 { stroke: #d9722e; } .line2 { stroke: #1f8f63; }
+  .line3 { stroke: #8a52c4; } .line4 { stroke: #b58900; } .line5 { stroke: #c2366b; }
   @media (prefers-color-scheme: dark) {
     .paper { fill: #0d1117; } text { fill: #e6edf3; } .dim { fill: #9198a1; } .grid { stroke: #3d444d; }
+    .even { stroke: #9198a1; }
     .fill0 { fill: #5c9ded; } .fill1 { fill: #ec965a; } .fill2 { fill: #4fbf90; }
+    .fill3 { fill: #b78bea; } .fill4 { fill: #d9b34a; } .fill5 { fill: #ee7ba6; }
     .line0 { stroke: #5c9ded; } .line1 { stroke: #ec965a; } .line2 { stroke: #4fbf90; }
+    .line3 { stroke: #b78bea; } .line4 { stroke: #d9b34a; } .line5 { stroke: #ee7ba6; }
   }
 </style>
 END
@@ -82,9 +91,7 @@ sub lines {
     for my $i (0 .. $#{ $chart{series} }) {
         my ($name, $of) = @{ $chart{series}[$i] };
         my @at = map { [$x_of->($_), $y_of->($of->{$_})] } sort { $a <=> $b } keys %$of;
-        push @svg, sprintf('<polyline class="line line%d" points="%s"/>', $i,
-            join ' ', map { sprintf '%.1f,%.1f', @$_ } @at);
-        push @svg, map { sprintf '<circle class="fill%d" cx="%.1f" cy="%.1f" r="3.5"/>', $i, @$_ } @at;
+        push @svg, curve($i, @at);
         push @names, [$at[-1][0] + 10, $at[-1][1] + 4, $name];
     }
     # names stand at the ends of their lines, one below the other where these are close
@@ -122,7 +129,19 @@ sub legend {
     return @svg;
 }
 
-sub line { return sprintf '<line class="grid" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>', @_ }
+# The nth series: a line through points.
+sub curve {
+    my ($n, @at) = @_;
+    return (
+        sprintf('<polyline class="line line%d" points="%s"/>', $n, join ' ', map { sprintf '%.1f,%.1f', @$_ } @at),
+        map { sprintf '<circle class="fill%d" cx="%.1f" cy="%.1f" r="3.5"/>', $n, @$_ } @at,
+    );
+}
+
+sub line {
+    my (@ends) = splice @_, 0, 4;
+    return sprintf '<line class="%s" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"/>', $_[0] // 'grid', @ends;
+}
 
 sub text {
     my ($x, $y, $text, %look) = @_;

@@ -1,6 +1,6 @@
 package Bench::Docs;
 
-# The measured part of docs/benchmarks.md, and the charts beside it.
+# The measured parts of docs/, and the charts beside them.
 
 use strict;
 use warnings;
@@ -8,19 +8,41 @@ use POSIX qw(strftime);
 
 use Testbed::Process;
 use Bench::Chart;
+use Bench::Panels;
+
+# A file, the tables that it shows, and what makes its measured part and its charts.
+my @files = (
+    { name => 'benchmarks.md', tables => [qw(requests memory scripts growth)], write => \&benchmarks },
+    { name => 'algorithms.md', tables => [qw(errors)],                         write => \&algorithms },
+);
 
 my ($begin, $end) = ('<!-- begin: written by ./build.sh bench --docs -->', '<!-- end -->');
 
-# Refuses a directory without the file before anything is measured.
+# names: the tables that will be there. Refuses a directory without the files before anything is measured.
 sub new {
-    my ($class, $dir) = @_;
-    my $file = "$dir/benchmarks.md";
-    Testbed::Process::slurp($file) =~ /\Q$begin\E.*\Q$end\E/s or die "bench: no $file, or no $begin in it\n";
-    return bless { dir => $dir, file => $file }, $class;
+    my ($class, $dir, @names) = @_;
+    my %there = map { $_ => 1 } @names;
+    my @files = grep { !grep { !$there{$_} } @{ $_->{tables} } } @files or die "bench: no file of $dir has these tables only\n";
+    for my $file (map { "$dir/$_->{name}" } @files) {
+        Testbed::Process::slurp($file) =~ /\Q$begin\E.*\Q$end\E/s or die "bench: no $file, or no $begin in it\n";
+    }
+    return bless { dir => $dir, files => \@files }, $class;
 }
 
-# tables by name; machine: its description
+# tables by name; machine: its description; how: the options that measured them
 sub write {
+    my ($self, $machine, $how, %tables) = @_;
+    for my $file (@{ $self->{files} }) {
+        my @measured = $file->{write}->($self, $machine, $how, %tables);
+        my $text     = Testbed::Process::slurp("$self->{dir}/$file->{name}");
+        my $part     = join "\n", $begin, '', @measured, map({ $tables{$_}->markdown } @{ $file->{tables} }), $end;
+        $text =~ s/\Q$begin\E.*\Q$end\E/$part/s;
+        $self->put($file->{name}, $text);
+    }
+    return;
+}
+
+sub benchmarks {
     my ($self, $machine, $how, %tables) = @_;
     my $requests = $tables{requests}{figures};
     my $memory   = $tables{memory}{figures};
@@ -36,15 +58,26 @@ sub write {
         y_axis => 'bytes of Redis per request, whole key',
         series => [map { [$_, $memory->{$_}] } @{ $tables{memory}{names} }],
     ));
-    my $measured = join "\n", $begin, '', strftime('Measured on %Y-%m-%d by `./build.sh bench', gmtime) . "$how` on:",
-        '', '```', $machine =~ s/\n\z//r, '```', '',
+    return (
+        strftime('Measured on %Y-%m-%d by `./build.sh bench', gmtime) . "$how` on:", '',
+        '```', $machine =~ s/\n\z//r, '```', '',
         '![CPU time of one request](benchmark-requests.svg)', '',
         '![Memory of one logged request](benchmark-memory.svg)', '',
-        map({ $tables{$_}->markdown } qw(requests memory scripts growth)), $end;
-    my $text = Testbed::Process::slurp($self->{file});
-    $text =~ s/\Q$begin\E.*\Q$end\E/$measured/s;
-    $self->put('benchmarks.md', $text);
-    return;
+    );
+}
+
+sub algorithms {
+    my ($self, $machine, $how, %tables) = @_;
+    my $errors = $tables{errors};
+    $self->put('algorithms-errors.svg', Bench::Panels::panels(
+        title  => 'The most that any window admits',
+        x_axis => 'limit per window',
+        y_axis => 'per cent of the limit (dashed: the exact algorithms)',
+        even   => 100,
+        series => $errors->{names},
+        panels => [map { [$_, $errors->{fullest}{$_}] } 'steady', 'on/off', 'full, then steady'],
+    ));
+    return ('![The most that any window admits](algorithms-errors.svg)', '');
 }
 
 sub put {

@@ -6,8 +6,11 @@ use strict;
 use warnings;
 use Exporter 'import';
 use List::Util qw(max);
+use Text::Wrap ();
 
 our @EXPORT_OK = qw(median quantile ratio);
+
+$Text::Wrap::columns = 121;
 
 sub median { return quantile(0.5, @_) }
 
@@ -29,7 +32,7 @@ sub ratio {
 # title    a line
 # columns  [[group, name], ...]: a group stands over its column and those after it that name none
 # rows     [[cell, ...], ...]
-# notes    [line, ...]
+# notes    [text, ...]
 sub new { my ($class, %table) = @_; return bless {%table}, $class }
 
 # Columns as wide as they need be, the first one to the left, all others to the right.
@@ -54,7 +57,7 @@ sub text {
         return $text =~ s/ +\z//r . "\n";
     };
     return join '', "\n$self->{title}\n", "$groups\n", $line->(map { $_->[1] } @columns),
-        map({ $line->(@$_) } @rows), map { "$_\n" } @{ $self->{notes} };
+        map({ $line->(@$_) } @rows), Text::Wrap::wrap('', '', join ' ', @{ $self->{notes} }), "\n";
 }
 
 sub markdown {
