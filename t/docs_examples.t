@@ -7,6 +7,7 @@ use File::Basename ();
 use Test::More;
 use Testbed;
 use Testbed::Certificates;
+use Testbed::Examples qw(examples in_context);
 use Testbed::Tls qw(tls_is_built);
 
 my $bed  = Testbed->new;
@@ -22,35 +23,23 @@ my %files = (
 );
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 
-# An example is a whole file, or stands in http, server or location: by what it begins with.
-sub in_context {
-    my ($example) = @_;
-    $example =~ s/\bredis\.example\b/localhost/g;    # nginx resolves names when it reads them
-    if ($example =~ /^\s*http \{/m) {
-        $example =~ s/^load_module .*\n//mg;
-        $example =~ s/(http \{)/$1 %%HTTP%% access_log off;/;
-        return "%%GLOBALS%%\n$example";
-    }
-    my $redis = $example =~ /^sliding_log_redis/m ? '' : 'sliding_log_redis { server 127.0.0.1; }';
-    $example = "server { listen 127.0.0.1:%%PORT2%%; $example }" if $example =~ /\A\s*location/;
-    return "%%GLOBALS%%\nevents { }\nhttp { %%HTTP%% $redis $example }";
-}
-
 for my $file ("$root/README.md", glob "$root/docs/*.md") {
-    my $text = Testbed::Process::slurp($file);
     my $name = File::Basename::basename($file);
     my $nth  = 0;
-    while ($text =~ /^```nginx\n(.*?)^```/msg) {
-        my $example = $bed->configuration(in_context($1));
+    for (examples($file)) {
+        my ($title, $text) = @$_;
+        $text =~ s/\bredis\.example\b/localhost/g;    # nginx resolves names when it reads them
+        my $redis = $text =~ /^\s*(?:sliding_log_redis|http \{)/m ? '' : 'sliding_log_redis { server 127.0.0.1; }';
+        my $example = $bed->configuration(in_context($text, "access_log off; $redis"));
         for my $file (keys %files) {
             open my $stand_in, '>', $example->dir . "/$file";
             print $stand_in $files{$file};
         }
         my ($accepted, $printed) = $example->check;
         $accepted ||= !tls_is_built() && $printed =~ /"tls" has invalid value "on"/;
-        ok($accepted, "$name, example " . ++$nth) or diag($printed);
+        ok($accepted, "$name, example " . ++$nth . ": $title") or diag($printed);
     }
-    cmp_ok($nth, '>', 0, "$name has examples") if $name =~ /README|directives|operations/;
+    cmp_ok($nth, '>', 0, "$name has examples") if $name =~ /README|directives|operations|algorithms|recipes/;
 }
 
 $bed->done;

@@ -1,0 +1,37 @@
+package Testbed::Examples;
+
+# The nginx examples of a document, and what they need around them.
+
+use strict;
+use warnings;
+use Exporter 'import';
+
+use Testbed::Process;
+
+our @EXPORT_OK = qw(examples in_context);
+
+# [title of the section, text], in order.
+sub examples {
+    my ($file) = @_;
+    my $title = '';
+    my @examples;
+    for my $part (split /^(?=##+ )|(?<=\n```\n)/m, Testbed::Process::slurp($file)) {
+        $title = $1 if $part =~ /\A##+ (.*)/;
+        push @examples, [$title, $1] if $part =~ /^```nginx\n(.*?)^```/ms;
+    }
+    return @examples;
+}
+
+# An example is a whole file, or stands in http or server: by what it begins with. $http: what else is in http.
+sub in_context {
+    my ($example, $http) = @_;
+    if ($example =~ /^\s*http \{/m) {
+        $example =~ s/^load_module .*\n//mg;
+        $example =~ s/(http \{)/$1 %%HTTP%% $http/;
+        return "%%GLOBALS%%\n$example";
+    }
+    $example = "server { listen 127.0.0.1:%%PORT%%; $example }" if $example =~ /\A\s*location/;
+    return "%%GLOBALS%%\nevents { }\nhttp { %%HTTP%% $http $example }";
+}
+
+1;

@@ -1,0 +1,162 @@
+# Each recipe of docs/recipes.md, taken out of that page, does what the page says: over Redis, and on one node alone.
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Examples qw(examples in_context);
+use Testbed::Http qw(get field many);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $root  = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+
+my $http = <<'END';
+log_format joined '$request_id $uri $status';
+access_log %%DIR%%/access.log joined;
+set_real_ip_from 127.0.0.1;
+real_ip_header   X-Client;
+%%REDIS%%
+server {
+    listen 127.0.0.1:%%PORT2%%;
+    location = /auth {
+        if ($http_x_who = "") { return 401; }
+        add_header X-User $http_x_who;
+        return 204;
+    }
+    location / {
+        if ($arg_status = 401) { return 401; }
+        return 200;
+    }
+}
+END
+
+my $port;
+
+# The statuses of requests, one after the other: how often each came, in order.
+sub statuses {
+    my ($times, $path, %headers) = @_;
+    my @seen;
+    for (1 .. $times) {
+        my $status = get($port, $path, headers => \%headers)->{status};
+        push @seen, [$status, 0] if !@seen || $seen[-1][0] != $status;
+        $seen[-1][1]++;
+    }
+    return join ' ', map { "$_->[1]x$_->[0]" } @seen;
+}
+
+# What is left of a limit, by an answer that tells.
+sub remaining {
+    my ($name, $path, %headers) = @_;
+    my ($left) = (field(get($port, $path, headers => \%headers), 'RateLimit') // '') =~ /"$name";r=(\d+);/;
+    return $left;
+}
+
+my %recipes = (
+    'By address' => sub {
+        is(statuses(301, '/', 'X-Client' => '192.0.2.1'), '300x200 1x429', 'three hundred of an address');
+        is(statuses(1, '/', 'X-Client' => '192.0.2.2'), '1x200', 'the next address is another client');
+        is(remaining('address', '/', 'X-Client' => '2001:db8::1'), 299, 'an IPv6 address');
+        is(remaining('address', '/', 'X-Client' => '2001:db8::2'), 298, '  and its /64 are one');
+    },
+    'By user' => sub {
+        is(statuses(1, '/app/'), '1x401', 'nobody without a name');
+        is(statuses(101, '/app/', 'X-Who' => 'alice'), '100x200 1x429', 'a hundred of a user');
+        is(statuses(1, '/app/', 'X-Who' => 'bob'), '1x200', 'another user is not denied');
+    },
+    'By session' => sub {
+        is(statuses(61, '/shop/', Cookie => 'session=a'), '60x200 1x429', 'sixty of a session');
+        my @answers = many([map { [$port, '/shop/', "Cookie: session=new$_\r\n"] } 1 .. 600]);
+        is(scalar(grep { $_->{status} == 200 } @answers), 540, 'new sessions come out of what the address has left');
+        is(statuses(1, '/shop/', 'X-Client' => '192.0.2.1'), '1x200', 'without a cookie, from another address');
+    },
+    'By API key' => sub {
+        is(remaining('api', '/api/', 'X-Api-Key' => 'one'), 999, 'a key');
+        is(remaining('api', '/api/', 'X-Api-Key' => 'one', 'X-Client' => '192.0.2.1'), 998, '  wherever it comes from');
+        is(remaining('api', '/api/', 'X-Api-Key' => 'two'), 999, 'another one');
+        is(remaining('api', '/api/', 'X-Client' => '192.0.2.1'), 999, 'none: the address');
+        is(remaining('api', '/api/', 'X-Client' => '192.0.2.1'), 998, '  again');
+    },
+    'By endpoint' => sub {
+        is(statuses(6, '/reports/a'), '5x200 1x429', 'five of a report for a client');
+        is(statuses(6, '/reports/b'), '5x200 1x429', 'five of another one');
+        is(statuses(6, '/reports/a', 'X-Client' => '192.0.2.1'), '5x200 1x429', 'the same for the next client');
+        is(statuses(6, '/reports/b', 'X-Client' => '192.0.2.1'), '5x200 1x429', '  which makes twenty');
+        is(statuses(1, '/reports/c', 'X-Client' => '192.0.2.2'), '1x429', 'and no more for anybody');
+    },
+    'By tenant, with a limit of its own' => sub {
+        is(statuses(11, '/', 'X-Tenant' => 'small'), '10x200 1x429', 'the default');
+        is(remaining('tenant', '/', 'X-Tenant' => 'acme'), 499, 'a limit of its own');
+        is(statuses(1, '/', 'X-Tenant' => 'suspended'), '1x429', '0 denies');
+        is(statuses(20, '/', 'X-Tenant' => 'internal'), '20x200', 'an empty one does not apply');
+    },
+    'Who is not limited' => sub {
+        is(statuses(6, '/', 'X-Client' => '198.51.100.1'), '5x200 1x429', 'anybody');
+        is(statuses(9, '/', 'X-Client' => '192.0.2.77'), '9x200', 'an address of ours');
+        is(statuses(9, '/', 'X-Client' => '2001:db8:1::77'), '9x200', '  in IPv6');
+        is(statuses(9, '/', 'X-Client' => '198.51.100.1', 'User-Agent' => 'UptimeMonitor/1'), '9x200', 'a monitor');
+    },
+    'Login' => sub {
+        is(statuses(30, '/login?user=a'), '30x200', 'who succeeds is never denied');
+        ok(wait_until('the refunds', 5, sub { (remaining('login_address', '/login?user=a') // 0) == 4 }), '  each is given back');
+        is(statuses(6, '/login?user=a&status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'five failures of an address');
+        my $denied = get($port, '/login?user=b', headers => { 'X-Client' => '192.0.2.1' });
+        is($denied->{status}, 429, '  lock it out');
+        cmp_ok(field($denied, 'Retry-After'), '>', 14 * 60, '  for a quarter of an hour');
+        is(statuses(5, '/login?user=c&status=401', 'X-Client' => "192.0.2.$_"), '5x401', "an account, from address $_") for 2 .. 5;
+        is(statuses(1, '/login?user=c&status=401', 'X-Client' => '192.0.2.6'), '1x429', '  twenty in all');
+    },
+    'One-time codes' => sub {
+        is(statuses(4, '/code/send?phone=1'), '3x200 1x429', 'three messages to a number');
+        is(statuses(3, "/code/send?phone=$_"), '3x200', "  to number $_") for 2 .. 3;
+        is(statuses(2, '/code/send?phone=4'), '1x200 1x429', '  ten of an address');
+        is(statuses(9, '/code/check?phone=1'), '9x200', 'right codes are given back');
+        is(statuses(20, '/code/check?phone=2&status=401'), '5x401 15x429', 'five guesses');
+        cmp_ok(field(get($port, '/code/check?phone=2'), 'Retry-After'), '>', 590, '  after which each attempt starts anew');
+    },
+    'An audit log beside a compact one' => sub {
+        my ($nginx, $over_redis) = @_;
+        is(statuses(61, '/transfers/', 'X-User' => 'alice'), '60x200 1x429', 'the compact log denies');
+        return if !$over_redis;
+        my @entries = split /\n/, $redis->cli('ZRANGE', 'rl:sliding:audit:{alice}', 0, -1);
+        my $passed  = Testbed::Process::slurp($nginx->dir . '/access.log');
+        is(scalar @entries, 60, 'the other one has the sixty');
+        is(join(' ', sort @entries), join(' ', sort $passed =~ m{^(\w+) /transfers/ 200$}mg), '  by their ids of the access log');
+        is($redis->cli('TYPE', 'rl:sliding:transfers:{alice}'), 'string', '  which the compact one has not');
+    },
+    'Several limits at once' => sub {
+        my @answers = many([map { [$port, '/search'] } 1 .. 40]);
+        my $passed  = grep { $_->{status} == 200 } @answers;
+        cmp_ok($passed, '<', 40, 'forty at once are too many');
+        my $next;
+        wait_until('a second to pass', 5, sub { $next = get($port, '/search'); $next->{status} == 200 });
+        my ($minute, $day) = (60 - $passed - 1, 2000 - $passed - 1);
+        like(field($next, 'RateLimit'), qr/"search_second";r=\d;.*"search_minute";r=$minute;.*"search_day";r=$day;/,
+            'what one denies is in none');
+    },
+    "Outbound: under somebody else's quota" => sub {
+        my @answers = many([map { [$port, '/'] } 1 .. 100]);
+        is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred pass at once (egress_proxy.t has what follows)');
+    },
+);
+
+for my $example (examples("$root/docs/recipes.md")) {
+    my ($title, $text) = @$example;
+    my $check = delete $recipes{$title};
+    $text =~ s/127\.0\.0\.1:8000\b/127.0.0.1:%%PORT%%/;
+    $text =~ s/127\.0\.0\.1:(?:8080|9000)\b/127.0.0.1:%%PORT2%%/g;
+    for my $store ('sliding_log_redis { server ' . $redis->address . '; timeout 5s; }', '') {
+        $check or next;
+        subtest $title . ($store ? ', Redis' : ', one node') => sub {
+            my $nginx = $bed->nginx(in_context($text, $http), REDIS => $store);
+            $port = $nginx->port;
+            $check->($nginx, $store ne '');
+        };
+    }
+    ok($check, "$title: is tried");
+}
+is(join(', ', sort keys %recipes), '', 'every recipe tried is on the page');
+
+$bed->done;
