@@ -21,6 +21,7 @@ real_ip_header   X-Client;
 %%REDIS%%
 server {
     listen 127.0.0.1:%%PORT2%%;
+    access_log off;
     location = /auth {
         if ($http_x_who = "") { return 401; }
         add_header X-User $http_x_who;

@@ -1,0 +1,68 @@
+# nginx as an egress proxy: the recipe of docs/recipes.md, with a real nginx as the third party. Two nodes share a quota;
+# all that services of ours send gets through, and the third party never sees more than it allows in any window of its.
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use List::Util qw(max);
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Examples qw(examples in_context);
+use Testbed::Http qw(get field many);
+
+# The recipe's figures, and what they become: the margin for the way is as large as a busy machine needs.
+use constant { QUOTA => 10, WINDOW => 2000, THEIR_WINDOW => 1000, REQUESTS => 30 };
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $root  = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+
+my $partner = $bed->nginx(<<'END');
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    log_format arrival '$msec $arg_n';
+    access_log %%DIR%%/arrivals.log arrival;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { empty_gif; }
+    }
+}
+END
+
+my ($text) = map { $_->[1] } grep { $_->[0] =~ /^Outbound/ } examples("$root/docs/recipes.md");
+my $replaced = $text =~ s/127\.0\.0\.1:8000\b/127.0.0.1:%%PORT%%/;
+$replaced += $text =~ s/127\.0\.0\.1:9000\b/127.0.0.1:%%PARTNER%%/;
+$replaced += $text =~ s/limit=100 window=11s delay=30s/'limit=' . QUOTA . ' window=' . WINDOW . 'ms delay=6s'/e;
+is($replaced, 3, 'the recipe is as this test knows it');
+my %values = (PARTNER => $partner->port, REDIS => $redis->address);
+my @nodes  = map {
+    $bed->nginx(in_context($text, 'access_log off; sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }'), %values)
+} 1 .. 2;
+
+my @answers = many([map { [$nodes[$_ % 2]->port, "/?n=$_"] } 1 .. REQUESTS]);
+is(scalar(grep { $_->{status} == 200 } @answers), REQUESTS, 'nothing is lost: all that was sent is answered');
+cmp_ok(max(map { $_->{time} } @answers), '>', WINDOW / 1000 * (REQUESTS / QUOTA - 1.1), '  the last ones when their slot came');
+
+my @arrivals = map { [split] } split /\n/, Testbed::Process::slurp($partner->dir . '/arrivals.log');
+my %seen     = map { $_->[1] => 1 } @arrivals;
+is(scalar keys %seen, REQUESTS, 'the third party saw each of them');
+is(scalar @arrivals, REQUESTS, '  once');
+my @at      = sort { $a <=> $b } map { $_->[0] } @arrivals;
+my @crowded = grep { $at[$_] - $at[ $_ - QUOTA ] < THEIR_WINDOW / 1000 } QUOTA .. $#at;
+is(scalar @crowded, 0, 'and never more than its quota in any window') or diag(join ' ', @at);
+my $last = (sort { $a->{time} <=> $b->{time} } @answers)[-1]{time};
+cmp_ok($last, '<', 6 * slow(), '  without waiting longer than it takes');
+
+# one that would wait too long is told so at once, and when to try again
+@answers = many([map { [$nodes[$_ % 2]->port, "/?n=$_"] } 1 .. 6 * QUOTA]);
+my @denied = grep { $_->{status} == 429 } @answers;
+my $served = grep { $_->{status} == 200 } @answers;
+is($served + @denied, 6 * QUOTA, 'six quotas at once: held or denied');
+cmp_ok(scalar @denied, '>', 0, '  the last ones are denied');
+is(scalar(grep { !field($_, 'Retry-After') } @denied), 0, '  and told when to come again');
+cmp_ok(max(map { $_->{time} } @denied), '<', WINDOW / 1000 * slow(), '  at once');
+
+$bed->done;
