@@ -28,6 +28,8 @@ local FRONT = 64  -- bytes of next and latest together
 local HEAD = STATE_BYTES + FRONT
 local HEAD_LAST = tostring(HEAD - 1)  -- as text: Redis 7.0 writes a number argument as a double and reads it back
 
+local most_entries = 100000
+
 local now, now_text, own_clock
 
 local function state(log)

@@ -45,6 +45,7 @@
 --   add(log, names, from, to, at, denied)  writes the entries of these requests (none: from > to), whose names are
 --                ARGV[names + request], of now or of the time `at`; sets used and frees. An error when there is no memory,
 --                and nothing is written then. Denied: what is no list of entries keeps to cap
+--   most_entries how many entries a request may have at most
 --   rarely()     what is needed rarely, made when it is, since Lua makes functions anew at each call:
 --     room_at(log, missing)      when `missing` units more will be available (ms)
 --     newest(log)                no reservation is later (ms)
@@ -66,10 +67,11 @@ elseif not taking_back then
 end
 
 -- What options ask for beyond a limit.
-local function beyond(now, call, format, read, add, rarely)
+local function beyond(now, call, format, read, add, rarely, most_entries)
   local it, parsed = {}, {}
 
-  -- Of an options' text.
+  -- Of an options' text. An error besides where the algorithm cannot keep a request of that cost, which would be
+  -- more entries than Redis can write at once.
   function it.options(text)
     local options = parsed[text]
     if not options then
@@ -77,9 +79,10 @@ local function beyond(now, call, format, read, add, rarely)
       for word, value in string.gmatch(text, '(%a+)=?(%w*)') do
         options[word] = tonumber(value) or true
       end
+      options.keeps = options.sample >= 1 and options.cost >= 0 and options.cost / options.sample <= most_entries
       parsed[text] = options
     end
-    return options
+    return options, not options.keeps and { err = 'ERR no log of this algorithm can keep a request of ' .. text } or nil
   end
 
   -- The log was blocked when it was read.
@@ -241,8 +244,9 @@ while before < #KEYS do
     local text = ARGV[at + 4]
     at = at + 5
     if text ~= '' or taking_back then
-      extra = extra or beyond(now, call, format, read, add, rarely)
-      local options = extra.options(text)
+      extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
+      local options, refused = extra.options(text)
+      failed = failed or refused
       log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
       log.ids = at - 1
       at = at + (options.ids and requests or 0)
@@ -255,7 +259,7 @@ while before < #KEYS do
     if not failed and not taking_back then
       local found = read(log)
       if found == true then
-        extra = extra or beyond(now, call, format, read, add, rarely)
+        extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
         extra.blocked(log)
         more = true
       else
@@ -272,12 +276,12 @@ while before < #KEYS do
 
   if taking_back then
     local left = 0
-    for i = 1, count do
+    for i = 1, failed and 0 or count do
       local log = logs[i]
-      local id = log.options and log.options.ids and ARGV[log.ids + 1] or ''
+      local id = log.options.ids and ARGV[log.ids + 1] or ''
       left = left + (rarely().take_back(log, ARGV[names + 1], id, logged) and 1 or 0)
     end
-    return left
+    return failed or left
   end
 
   for i = 1, failed and 0 or count do

@@ -13,6 +13,8 @@
 
 local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
 
+local most_entries = math.huge
+
 local now, now_text, own_clock
 
 -- Each field of a log: here, before: counts; start: of this window (ms); ahead: counts of later windows by their start
@@ -128,7 +130,8 @@ local function read(log)
       return { err = 'WRONGTYPE not a log of algorithm=counter' }
     elseif not begin then
       if log.reserved > farthest then
-        log.reserved = now
+        log.reserved = 0
+        call('HDEL', key, 'reserved')
       end
     elseif begin >= start + window then
       rarely().later(log, begin, value, farthest)

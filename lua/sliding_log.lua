@@ -14,6 +14,8 @@
 
 local call, pcall, format = redis.call, redis.pcall, string.format
 
+local most_entries = 100000
+
 local now, now_text, own_clock
 
 local made

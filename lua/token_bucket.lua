@@ -10,6 +10,8 @@
 
 local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
 
+local most_entries = math.huge
+
 local now, now_text, own_clock
 
 -- When the bucket holds so many tokens (ms).

@@ -1,0 +1,117 @@
+# lua/token_bucket.lua: cases computed by hand, and waits that are exact to the millisecond.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Script;
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $script = Testbed::Script->new($redis, 'token_bucket');
+my $T      = 1_800_000_000_000;
+
+# 10 tokens come back in 10 s: one a second
+sub bucket {
+    my ($key, $options, %other) = @_;
+    my $burst = delete $other{burst} // 5;
+    return { key => $key, limit => 10, window => 10000, options => join(' ', grep { length } $options, "burst=$burst"), %other };
+}
+sub ask  { my ($now, @log) = @_; return $script->ask($now, bucket(@log)) }
+sub many { my ($now, $requests, @log) = @_; return $script->ask_groups($now, [$requests, bucket(@log)]) }
+sub hash { my %fields = split /\n/, $redis->cli('HGETALL', $_[0]); return join ' ', map { "$_=$fields{$_}" } sort keys %fields }
+
+# admitted remaining reset retry
+is(ask($T, 'a', ''), '1 4 1000 0', 'a full one: the token is back in a second');
+is(hash('a'), "level=40000 time=$T", 'tokens times the window, and when');
+is(many($T + 400, 9, 'a', ''), '4 0 600 600', 'four are left, for the fifth some ms of a token are there');
+is(ask($T + 999, 'a', ''), '0 0 1 1', '1 ms before it is whole');
+is(hash('a'), "level=4000 time=${\ ($T + 400)}", '  a denial writes nothing');
+is(ask($T + 1000, 'a', ''), '1 0 1000 0', 'and then');
+is(ask($T + 7000, 'a', 'cost=0'), '1 5 10000 0', 'full again: nothing to wait for');
+is(ask($T + 7000, 'a', 'cost=5'), '1 0 1000 0', 'all at once');
+is(ask($T + 7000, 'a', 'cost=6'), '0 0 1000 -1', 'more than it holds: never');
+is(ask($T + 7000, 'a', 'cost=3'), '0 0 1000 3000', 'three need three seconds');
+is(ask($T + 8000, 'a', '', limit => 0), '0 0 10000 -1', 'limit 0: never');
+is(ask($T + 8000, 'a', 'cost=0', limit => 0), '0 0 10000 -1', '  not even a look');
+is(ask($T + 9000, 'a', '', limit => 3), '0 0 1334 1334', 'slower where the limit is lower, from when it was written');
+is(many($T + 9000, 9, 'wide', '', burst => 20, limit => 3, window => 10), '9 11 4 0', 'a burst beyond the limit');
+cmp_ok($redis->cli('PTTL', 'wide'), '<=', 11020, '  lives until it is full again');
+many($T, 20, 'slow', '', burst => 20);
+cmp_ok($redis->cli('PTTL', 'slow'), '>', 20000, 'also where that takes longer than a window');
+cmp_ok($redis->cli('PTTL', 'slow'), '<=', 21000, '  and the slack');
+
+# count=all
+is(many($T, 9, 'all', 'count=all', cap => 7), '5 0 3000 3000', 'denied ones count, up to cap: two tokens of debt');
+is(hash('all'), "level=-20000 time=$T", '  which the level tells');
+is(ask($T + 1000, 'all', 'count=all', cap => 7), '0 0 3000 3000', '  and no more');
+
+# delay
+my $delay = 'delay=2500 ahead=2500';
+is(many($T, 9, 'd', $delay), '7 0 3000 3000 1000 2000', 'two are held, until the token of each is there');
+is(ask($T + 499, 'd', $delay), '0 0 2501 2501', 'a third one would wait a ms too long') or diag hash('d');
+is(ask($T + 500, 'd', $delay), '1 0 3500 0 2500', 'now it does not');
+is($script->take_back($T + 3000, 'x', bucket('d', '')), 1, 'it leaves');
+is(ask($T + 500, 'd', $delay), '1 0 3500 0 2500', '  and another takes its place');
+is($script->take_back($T, 'x', bucket('d', 'cost=5')), 1, 'more are taken back');
+is(ask($T + 500, 'd', $delay), '1 1 500 0', '  and there is room');
+is($script->take_back($T, 'x', bucket('d', 'cost=5')), 1, 'never more than it holds');
+is(ask($T + 500, 'd', 'cost=0'), '1 5 10000 0', '  are there') or diag hash('d');
+is($script->take_back($T, 'x', bucket('none', '')), 0, 'nothing to take back');
+is($script->take_back($T, 'x', bucket('d', 'cost=0')), 0, 'nor for one that cost nothing');
+
+# block
+is(many($T, 6, 'b', 'block=60000'), '5 0 1000 60000', 'a block');
+is(ask($T + 30000, 'b', ''), '0 5 10000 30000', 'whatever the bucket holds');
+is(ask($T - 3_600_000, 'b', ''), '0 0 1000 60000', 'no longer than it was to be when the clock steps back');
+is(ask($T - 3_600_000 + 60000, 'b', ''), '1 4 1000 0', 'and it ends');
+is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, '  without a trace');
+
+# the clock steps back
+many($T, 5, 'step', '');
+is(ask($T - 3_600_000, 'step', ''), '0 0 1000 1000', 'a time ahead of now is now');
+is(ask($T - 3_600_000 + 1000, 'step', ''), '1 0 1000 0', '  and it fills from then on');
+
+# a wait is exact, and never more than a full bucket and what has come since goes out
+my ($inexact, $over) = (0, 0);
+for my $round (1 .. 60) {
+    my ($limit, $window) = (1 + int rand 30, (1, 7, 1000, 86_400_000)[rand 4]);
+    my $burst = 1 + int rand 2 * $limit;
+    my ($now, $begin, $taken) = ($T, $T, 0);
+    for (1 .. 60) {
+        my $cost = 1 + int rand $burst;
+        my %log  = (limit => $limit, window => $window, burst => $burst, ttl => $window + 60000);
+        my ($admitted, $remaining, $reset, $retry) = split / /, ask($now, "exact $round", "cost=$cost", %log);
+        $taken += $admitted * $cost;
+        $over++ if $taken > $burst + ($now - $begin) * $limit / $window + 1e-6;
+        if ($retry > 0) {
+            my $left = sub { (split / /, ask($now + $_[0], "exact $round", 'cost=0', %log))[1] };
+            $inexact++ if $left->($retry - 1) >= $cost || $left->($retry) < $cost || $left->($reset - 1) > $remaining
+                || $left->($reset) <= $remaining;
+            $now += rand() < 0.5 ? $retry : int rand $window / 3;
+        } else {
+            $now += int rand $window / 10 if rand() < 0.3;
+        }
+    }
+}
+is($inexact, 0, 'each wait is exact to the ms');
+is($over, 0, 'and nothing is given twice');
+
+# no answer is worse than an error
+$redis->cli('SET', 'text', 'x');
+$redis->cli('HSET', 'count', $T, 1);
+$redis->cli('HSET', 'word', 'level', 'high');
+like(ask($T, $_, ''), qr/^error WRONGTYPE/, "$_: no bucket") for qw(text count word);
+ok(defined ask($T, 'wrong', $_), "\"$_\": an answer") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1';
+many($T, 5, 'empty', '');
+$redis->cli('CONFIG', 'SET', 'maxmemory', 1);
+like(ask($T, 'oom', ''), qr/^error OOM/, 'no memory');
+is(ask($T, 'empty', ''), '0 0 1000 1000', 'a denial needs none');
+is($script->take_back($T, 'x', bucket('empty', '')), 1, 'nor does taking back');
+$redis->cli('CONFIG', 'SET', 'maxmemory', 0);
+is(ask($T, 'empty', ''), '1 0 1000 0', '  which has given one back');
+$bed->done;

@@ -1,0 +1,141 @@
+# lua/sliding_counter.lua: cases computed by hand, and waits that are exact to the millisecond.
+
+use strict;
+use warnings;
+use POSIX qw(ceil);
+use Test::More;
+use Testbed;
+use Testbed::Script;
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $script = Testbed::Script->new($redis, 'sliding_counter');
+my $T      = 1_800_000_000_000;    # a multiple of the window
+
+sub counter { my ($key, $options, %other) = @_; return { key => $key, limit => 10, window => 10000, options => $options, %other } }
+sub ask     { my ($now, @log) = @_; return $script->ask($now, counter(@log)) }
+sub many    { my ($now, $requests, @log) = @_; return $script->ask_groups($now, [$requests, counter(@log)]) }
+sub hash    { my %fields = split /\n/, $redis->cli('HGETALL', $_[0]); return join ' ', map { "$_=$fields{$_}" } sort keys %fields }
+
+# admitted remaining reset retry
+is(ask($T + 2000, 'a', ''), '1 9 18000 0', 'an empty one: until all of the limit is there again');
+is(many($T + 3000, 8, 'a', ''), '8 1 8112 0', 'nine: of the next window an eighth, less a ms, has to pass until eight are left');
+is(hash('a'), "$T=9", 'the window and its count');
+is(many($T + 4000, 2, 'a', ''), '1 0 7000 7000', 'full: until a tenth of the next window is over');
+is(ask($T + 10999, 'a', ''), '0 0 1 1', '1 ms before that it is');
+is(ask($T + 11000, 'a', ''), '1 0 1000 0', 'and then there is room: 9 of 10, and one');
+is(hash('a'), "$T=10 ${\ ($T + 10000)}=1", 'two windows');
+is(ask($T + 21000, 'a', ''), '1 8 9000 0', 'the one before the last does not count');
+is(hash('a'), "${\ ($T + 10000)}=1 ${\ ($T + 20000)}=1", '  and is gone');
+is(ask($T + 45000, 'a', ''), '1 9 15000 0', 'nor do any after a while');
+is(ask($T + 45000, 'a', '', limit => 0), '0 0 15000 -1', 'limit 0: never');
+cmp_ok($redis->cli('PTTL', 'a'), '>', 20000, 'it lives until the next window is over');
+cmp_ok($redis->cli('PTTL', 'a'), '<=', 21000, '  and the slack');
+
+# cost
+is(ask($T, 'cost', 'cost=7'), '1 3 11429 0', 'a cost of 7');
+is(ask($T, 'cost', 'cost=4'), '0 3 11429 11429', 'all or none: it waits for one to fade');
+is(ask($T, 'cost', 'cost=11'), '0 3 11429 -1', 'a cost above the limit');
+is(ask($T, 'cost', 'cost=0'), '1 3 11429 0', 'a look');
+is(hash('cost'), "$T=7", '  leaves nothing');
+
+# count=all
+is(many($T, 20, 'all', 'count=all', cap => 12), '10 0 12500 12500', 'denied ones count up to cap');
+is(hash('all'), "$T=12", '  which is two more');
+is(ask($T + 5, 'all', 'count=all', cap => 12), '0 0 12495 12495', '  and no more');
+
+# delay
+my $delay = 'delay=12000 ahead=12000';
+is(many($T, 12, 'd', $delay), '12 0 13000 0 11000 12000', 'the eleventh and the twelfth wait for a tenth of the next window each');
+is(hash('d'), "$T=10 ${\ ($T + 10000)}=2 reserved=${\ ($T + 12000)}", '  and are counted there');
+is(ask($T + 500, 'd', $delay), '0 0 12500 12500', 'another would wait too long');
+is(ask($T + 1000, 'd', $delay), '1 0 13000 0 12000', '  until it is near enough');
+is(ask($T + 1000, 'd', 'delay=999999 ahead=12000 cost=7'), '1 0 22334 0 19000', 'more cost, more time');
+is($script->take_back($T + 20000, 'x', counter('d', 'cost=7 ahead=12000')), 1, 'who is held is taken back');
+is($script->take_back($T + 20000, 'x', counter('d', 'cost=7 ahead=12000')), 0, 'nothing is from a window without a count');
+is($script->take_back($T + 13000, 'x', counter('d', 'cost=2')), 1, 'two leave their window');
+like(hash('d'), qr/ ${\ ($T + 10000)}=1 /, '  exactly');
+is($script->take_back($T, 'x', counter('d', 'cost=10')), 1, 'ten leave theirs');
+unlike(hash('d'), qr/^$T=/, '  and none are left there');
+is($script->take_back($T, 'x', counter('d', '')), 0, 'then there is nothing to take back');
+
+# block
+is(many($T, 11, 'b', 'block=60000'), '10 0 11000 60000', 'a block');
+is(ask($T + 30000, 'b', ''), '0 10 10000 30000', 'whatever the counts say');
+is(ask($T - 3_600_000, 'b', ''), '0 10 10000 60000', 'no longer than it was to be when the clock steps back');
+is(ask($T - 3_600_000 + 60000, 'b', ''), '1 9 20000 0', 'and it ends');
+is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, '  without a trace');
+
+# the clock steps back
+many($T, 4, 'step', '');
+is(ask($T - 1, 'step', ''), '1 5 2001 0', 'counts of a window ahead count in this one');
+is(hash('step'), "${\ ($T - 10000)}=5", '  for good');
+many($T, 12, 'ahead', $delay);
+is(ask($T - 3_600_000, 'ahead', 'ahead=12000'), '0 0 12500 12500', 'reservations, too');
+is(hash('ahead'), "${\ ($T - 3_600_000)}=12", '  for good');
+
+# a wait is exact: 1 ms before its end there is no room, then there is, whatever the counts are
+my $inexact = 0;
+for my $round (1 .. 60) {
+    my ($limit, $window) = (1 + int rand 30, (1, 7, 1000, 86_400_000)[rand 4]);
+    my $now  = $T + int rand 2 * $window;
+    my $cost = int rand 1.2 * $limit + 1;
+    my @log  = ("exact $round", $cost == 1 ? '' : "cost=$cost", limit => $limit, window => $window, ttl => 2 * $window + 60000);
+    for (1 .. 3 * $limit) {
+        my ($admitted, $remaining, $reset, $retry) = split / /, ask($now, @log);
+        if ($retry > 0) {
+            my @look = ('cost=0', @log[2 .. $#log]);
+            # of a copy, since what is over at that time leaves
+            my $left = sub { $script->call('COPY', $log[0], 'copy', 'REPLACE'); (split / /, ask($now + $_[0], 'copy', @look))[1] };
+            $inexact++ if $left->($retry) < $cost || $left->($retry - 1) >= $cost || $left->($reset) <= $remaining
+                || $left->($reset - 1) > $remaining;
+            $now += rand() < 0.5 ? $retry : int rand $window / 3;
+        } else {
+            $now += int rand $window / 10 if rand() < 0.3;
+        }
+    }
+}
+is($inexact, 0, 'each wait is exact to the ms');
+
+# of many that are held, never more than the limit, as the counter tells it
+for my $window (10, 1000) {
+    my ($limit, $held, $over, $now, @admitted) = (6, 0, 0, $T);
+    for (1 .. 600) {
+        $now += int rand $window / 4;
+        my $cost  = 1 + int rand 3;
+        my $reply = ask($now, "held $window", "cost=$cost delay=@{[3 * $window]} ahead=@{[3 * $window]}", limit => $limit, window => $window, ttl => 60000);
+        my ($admitted, undef, undef, undef, $wait) = split / /, $reply;
+        next if !$admitted;
+        $held++ if $wait;
+        push @admitted, [$now + ($wait // 0), $cost];
+    }
+    my %count;
+    $count{ int $_->[0] / $window } += $_->[1] for @admitted;
+    my (%seen, $last);
+    for (sort { $a->[0] <=> $b->[0] } @admitted) {
+        my ($at, $cost) = @$_;
+        my $index = int $at / $window;
+        $seen{$index} += $cost;
+        $over++ if ($count{ $index - 1 } // 0) * (1 - ($at - $index * $window) / $window) + $seen{$index} > $limit + 1e-9;
+    }
+    ok($held > 100 && !$over, "$held held in windows of $window ms: $over of them over the limit");
+}
+
+# no answer is worse than an error
+$redis->cli('SET', 'text', 'x');
+$redis->cli('HSET', 'level', 'level', 1, 'time', 2);
+$redis->cli('HSET', 'word', $T, 'many');
+like(ask($T, $_, ''), qr/^error WRONGTYPE/, "$_: no counter") for qw(text level word);
+ok(defined ask($T, 'wrong', $_), "\"$_\": an answer") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1';
+ask($T, 'cost2', 'cost=7');
+$redis->cli('CONFIG', 'SET', 'maxmemory', 1);
+like(ask($T, 'oom', ''), qr/^error OOM/, 'no memory');
+is(ask($T, 'oom', '', limit => 0), '0 0 10000 -1', 'a denial needs none');
+is($script->take_back($T, 'x', counter('cost2', 'cost=2')), 1, 'nor does taking back');
+$redis->cli('CONFIG', 'SET', 'maxmemory', 0);
+is(hash('cost2'), "$T=5", '  which has left five');
+$bed->done;
