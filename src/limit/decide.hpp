@@ -13,10 +13,10 @@ namespace sliding_log {
 
 namespace deciding {
 
-/// The wait until there is room, with what is left of a block. Blocks of other questions of the name do not matter.
+/// The wait until there is room, with what is left of a block.
 inline std::int64_t retryOf(const LogState& log, const Question& question, std::uint64_t now) {
     const std::int64_t retry = log.msUntilRoom(question, now);
-    if (question.blockMs == 0 || retry == Verdict::kNever || log.blockedUntil() <= now) {
+    if (retry == Verdict::kNever || log.blockedUntil() <= now) {
         return retry;
     }
     return std::max(retry, static_cast<std::int64_t>(log.blockedUntil() - now));
@@ -24,7 +24,7 @@ inline std::int64_t retryOf(const LogState& log, const Question& question, std::
 
 /// Whether this log denies the request; if not, `slot` is moved on to where it has place.
 inline bool denies(LogState& log, const Question& question, std::uint64_t now, std::uint64_t& slot) {
-    const bool isBlocked = question.blockMs > 0 && log.blockedUntil() > now;
+    const bool isBlocked = log.blockedUntil() > now;
     const std::int64_t wait = log.msUntilRoom(question, now);
     if (wait == 0 && !isBlocked) {
         return false;

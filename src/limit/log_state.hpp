@@ -69,9 +69,9 @@ class LogState {
             case Algorithm::Bucket:
                 return bucket().msUntil(question.cost, question.limit, question.windowMs);
             case Algorithm::Counter:
-                return counts().hasRoom(now, question.cost, question.limit)
+                return counts().isAtMost(question.limit - question.cost, now)
                            ? 0
-                           : since(now, counts().firstRoom(now, question.cost, question.limit));
+                           : since(now, counts().fallsTo(question.limit - question.cost, now));
             default: {
                 const Wide over = used(question) + question.cost - question.limit;
                 if (over <= 0) {
@@ -91,7 +91,7 @@ class LogState {
             case Algorithm::Counter:
                 return counts().latest() <= now
                            ? msUntilRoom
-                           : since(now, counts().firstRoom(counts().latest(), question.cost, question.limit));
+                           : since(now, counts().fallsTo(question.limit - question.cost, counts().latest()));
             default:
                 return log().count() == 0 ? msUntilRoom : std::max(since(now, log().newest()), msUntilRoom);
         }
@@ -103,7 +103,7 @@ class LogState {
             case Algorithm::Bucket:
                 return bucket().remaining();
             case Algorithm::Counter:
-                return counts().remaining(now, question.limit);
+                return counts().remaining(question.limit, now);
             default:
                 return static_cast<std::int64_t>(std::max<Wide>(question.limit - used(question), 0));
         }
@@ -115,10 +115,9 @@ class LogState {
             case Algorithm::Bucket:
                 return bucket().resetMs(question.limit, question.burst, question.windowMs);
             case Algorithm::Counter: {
-                const std::int64_t more = counts().remaining(now, question.limit) + 1;
-                return counts().isEmpty() || more > question.limit
-                           ? question.windowMs
-                           : since(now, counts().firstRoom(now, more, question.limit));
+                const std::int64_t most = question.limit - counts().remaining(question.limit, now) - 1;
+                return counts().isEmpty() ? question.windowMs
+                                          : since(now, counts().fallsTo(std::max<std::int64_t>(most, 0), now));
             }
             default:
                 return log().count() == 0 ? question.windowMs : since(now, log().oldest()) + question.windowMs;
@@ -178,9 +177,7 @@ class LogState {
     void addDenied(const Question& question, std::uint64_t now, std::int64_t entries) {
         switch (algorithm_) {
             case Algorithm::Bucket:
-                bucket().take(entries,
-                              question.cap == 0 ? TokenBucket::kLeastTokens
-                                                : std::min<std::int64_t>(question.burst - question.cap, 0),
+                bucket().take(entries, question.cap == 0 ? TokenBucket::kLeastTokens : question.burst - question.cap,
                               question.limit, question.burst, question.windowMs);
                 break;
             case Algorithm::Counter:

@@ -14,7 +14,7 @@ class TokenBucket {
   public:
     TokenBucket(std::uint64_t now, std::int64_t burst) : tokens_(burst), stamp_(now), fullAt_(now) {}
 
-    /// Refills it. A time stamp ahead of now becomes now; so does the window its last one, whole tokens stay.
+    /// Refills it. A time stamp ahead of now becomes now. Where the window is another one, whole tokens stay.
     void advance(std::uint64_t now, std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
         const std::uint64_t elapsed = now > stamp_ ? now - stamp_ : 0;
         stamp_ = now;
@@ -30,9 +30,9 @@ class TokenBucket {
     /// Whole tokens, none while it owes some.
     std::int64_t remaining() const { return std::max<std::int64_t>(tokens_, 0); }
 
-    /// Until remaining() grows; the window when it is full.
+    /// Until remaining() grows; the window when it is full, or nothing refills it.
     std::int64_t resetMs(std::int64_t limit, std::int64_t burst, std::int64_t windowMs) const {
-        return tokens_ >= burst ? windowMs : msUntil(remaining() + 1, limit, windowMs);
+        return tokens_ >= burst || limit == 0 ? windowMs : msUntil(remaining() + 1, limit, windowMs);
     }
 
     /// Takes tokens that it has or will owe, down to `least` at most (it may be lower already).

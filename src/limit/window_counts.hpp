@@ -11,10 +11,11 @@
 namespace sliding_log {
 
 /// Plain data, so that it can stand in shared memory. Windows begin at the multiples of their length. What is used at a
-/// time is the count of the window before, as far as it overlaps the last `windowMs`, and that of the window itself.
+/// time is the count of the window before, as far as it overlaps the last `windowMs`, and all from that time's window
+/// on.
 ///
-/// The counts of the window before and of this one stand here. Those of windows ahead, in which slots were reserved,
-/// stand in memory that somebody else owns, where they differ from 0: there are no more of them than requests held.
+/// Two numbers tell of the time that is. The counts of windows ahead, in which slots were reserved, stand in memory
+/// that somebody else owns, where they differ from 0: there are no more of them than requests held.
 class WindowCounts {
   public:
     std::size_t capacity() const { return capacity_; }  // bytes
@@ -28,59 +29,61 @@ class WindowCounts {
         }
         const std::uint64_t index = now / windowMs;
         if (index != index_) {
-            previous_ = countOf(index - 1);
-            current_ = countOf(index);
-            index_ = index;
-            const Count* rest = firstFrom(index + 1);
-            const auto dropped = static_cast<std::uint32_t>(rest - ahead_);
-            std::copy(rest, static_cast<const Count*>(ahead_) + aheadCount_, ahead_);
-            aheadCount_ -= dropped;
+            beginWindow(index);
         }
         if (latest_ > now + aheadMs) {
             latest_ = now;
         }
         while (aheadCount_ > 0 && ahead_[aheadCount_ - 1].index > (now + aheadMs) / windowMs) {
-            current_ = sum(current_, ahead_[--aheadCount_].count);
+            aheadCount_--;
         }
     }
 
     /// The latest time that an entry is of, as far as it is ahead of now.
     std::uint64_t latest() const { return latest_; }
 
-    bool isEmpty() const { return previous_ == 0 && current_ == 0; }
+    bool isEmpty() const { return previous_ == 0 && here_ == 0; }
 
-    /// Windows ahead count too: until when anything does.
+    /// Until when anything counts.
     std::uint64_t endsAt() const {
-        const std::uint64_t last = aheadCount_ > 0 ? ahead_[aheadCount_ - 1].index : current_ > 0 ? index_ : index_ - 1;
-        return isEmpty() && aheadCount_ == 0 ? 0 : (last + 2) * windowMs_;
+        if (isEmpty()) {
+            return 0;
+        }
+        const std::uint64_t last = aheadCount_ > 0 ? ahead_[aheadCount_ - 1].index : index_;
+        return (last + (here_ > 0 ? 2 : 1)) * windowMs_;
     }
 
-    bool hasRoom(std::uint64_t now, std::int64_t cost, std::int64_t limit) const {
-        return static_cast<Wide>(previous_) * restOfWindow(now) <=
-               (static_cast<Wide>(limit) - current_ - cost) * windowMs_;
+    /// True when no more than `most` is used.
+    bool isAtMost(std::int64_t most, std::uint64_t now) const {
+        return static_cast<Wide>(previous_) * restOfWindow(now) <= (static_cast<Wide>(most) - here_) * windowMs_;
     }
 
     /// What is left of the limit, whole and not below 0.
-    std::int64_t remaining(std::uint64_t now, std::int64_t limit) const {
+    std::int64_t remaining(std::int64_t limit, std::uint64_t now) const {
         const Wide left =
-            (static_cast<Wide>(limit) - current_) * windowMs_ - static_cast<Wide>(previous_) * restOfWindow(now);
+            (static_cast<Wide>(limit) - here_) * windowMs_ - static_cast<Wide>(previous_) * restOfWindow(now);
         return left <= 0 ? 0 : static_cast<std::int64_t>(left / windowMs_);
     }
 
-    /// The first ms from `from` on, which is not before now, at which there is room for `cost`, which is not above the
-    /// limit.
-    std::uint64_t firstRoom(std::uint64_t from, std::int64_t cost, std::int64_t limit) const {
-        for (std::uint64_t index = from / windowMs_;; index++) {
-            const Wide room = static_cast<Wide>(limit) - countOf(index) - cost;
-            if (room < 0) {
-                continue;
+    /// The first ms from `from` on, which is not before now, at which no more than `most` is used; not below 0.
+    std::uint64_t fallsTo(std::int64_t most, std::uint64_t from) const {
+        std::uint64_t index = from / windowMs_;
+        std::uint64_t before = index == 0 ? 0 : countOf(index - 1);
+        std::uint64_t here = index == index_ ? here_ : sumFrom(index);
+        for (;;) {
+            const Wide room = static_cast<Wide>(most) - here;
+            if (room >= 0) {
+                // of the window before, this much of its length may overlap
+                const Wide overlap = before == 0 ? windowMs_ : std::min<Wide>(room * windowMs_ / before, windowMs_);
+                if (overlap > 0) {
+                    return std::max(from, (index + 1) * windowMs_ - static_cast<std::uint64_t>(overlap));
+                }
+            } else if (index > index_) {
+                index = firstFrom(index)->index;  // there may be very many windows without a count in between
             }
-            // of the window before, this much of its length may overlap
-            const std::uint64_t before = countOf(index - 1);
-            const Wide overlap = before == 0 ? windowMs_ : std::min<Wide>(room * windowMs_ / before, windowMs_);
-            if (overlap > 0) {
-                return std::max(from, (index + 1) * windowMs_ - static_cast<std::uint64_t>(overlap));
-            }
+            before = countOf(index);
+            here -= before;
+            index++;
         }
     }
 
@@ -93,9 +96,9 @@ class WindowCounts {
     /// `time` is not before now; the capacity is what capacityToAdd() said.
     void add(std::uint64_t time, std::uint64_t cost) {
         latest_ = std::max(latest_, time);
+        here_ = sum(here_, cost);
         const std::uint64_t index = time / windowMs_;
         if (index <= index_) {
-            current_ = sum(current_, cost);
             return;
         }
         Count* place = firstFrom(index);
@@ -105,13 +108,11 @@ class WindowCounts {
             *place = {index, 0};
             aheadCount_++;
         }
-        place->count = sum(place->count, cost);
+        place->count += cost;
     }
 
-    /// Adds to this window's count as far as it is not above `most` then.
-    void addUpTo(std::uint64_t most, std::uint64_t cost) {
-        current_ = std::max(current_, std::min(sum(current_, cost), most));
-    }
+    /// Adds to this window's count as far as not more than `most` is used from it on.
+    void addUpTo(std::uint64_t most, std::uint64_t cost) { here_ = std::max(here_, std::min(sum(here_, cost), most)); }
 
     /// Takes what was added at that time out of the count it is in, if that is still kept.
     void remove(std::uint64_t time, std::uint64_t cost) {
@@ -119,14 +120,16 @@ class WindowCounts {
         if (index + 1 == index_) {
             previous_ -= std::min(previous_, cost);
         } else if (index == index_) {
-            current_ -= std::min(current_, cost);
+            here_ -= std::min(countOf(index), cost);
         } else if (index > index_) {
             Count* place = firstFrom(index);
             Count* end = ahead_ + aheadCount_;
             if (place == end || place->index != index) {
                 return;
             }
-            place->count -= std::min(place->count, cost);
+            const std::uint64_t removed = std::min(place->count, cost);
+            here_ -= removed;
+            place->count -= removed;
             if (place->count == 0) {
                 std::copy(place + 1, end, place);
                 aheadCount_--;
@@ -160,9 +163,18 @@ class WindowCounts {
                                 [](const Count& count, std::uint64_t wanted) { return count.index < wanted; });
     }
 
+    /// All from a window ahead on.
+    std::uint64_t sumFrom(std::uint64_t index) const {
+        std::uint64_t all = 0;
+        for (const Count* place = firstFrom(index); place != ahead_ + aheadCount_; place++) {
+            all += place->count;
+        }
+        return all;
+    }
+
     std::uint64_t countOf(std::uint64_t index) const {
         if (index == index_) {
-            return current_;
+            return here_ - sumFrom(index + 1);
         }
         if (index + 1 == index_) {
             return previous_;
@@ -171,23 +183,31 @@ class WindowCounts {
         return place != ahead_ + aheadCount_ && place->index == index ? place->count : 0;
     }
 
+    void beginWindow(std::uint64_t index) {
+        previous_ = countOf(index - 1);
+        here_ = sumFrom(index);
+        index_ = index;
+        const Count* rest = firstFrom(index + 1);
+        const auto dropped = static_cast<std::uint32_t>(rest - ahead_);
+        std::copy(rest, static_cast<const Count*>(ahead_) + aheadCount_, ahead_);
+        aheadCount_ -= dropped;
+    }
+
     /// Counts of windows of another length tell of no times in these: all become entries of now, so that none is
     /// forgotten.
     void changeWindow(std::uint64_t now, std::uint64_t windowMs) {
-        current_ = sum(current_, previous_);
-        for (; aheadCount_ > 0; aheadCount_--) {
-            current_ = sum(current_, ahead_[aheadCount_ - 1].count);
-        }
+        here_ = sum(here_, previous_);
         previous_ = 0;
+        aheadCount_ = 0;
         windowMs_ = windowMs;
         index_ = now / windowMs;
         latest_ = 0;
     }
 
     std::uint64_t windowMs_ = 0;
-    std::uint64_t index_ = 0;  // of the window that now is in
-    std::uint64_t previous_ = 0;
-    std::uint64_t current_ = 0;
+    std::uint64_t index_ = 0;     // of the window that now is in
+    std::uint64_t previous_ = 0;  // the count of the window before that one
+    std::uint64_t here_ = 0;      // the counts of that window and all ahead
     std::uint64_t latest_ = 0;    // ms
     Count* ahead_ = nullptr;      // by index
     std::uint32_t capacity_ = 0;  // bytes of it

@@ -201,6 +201,7 @@ TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
         EXPECT_EQ(logs.ask(1000, one).retryMs, 0);
         EXPECT_EQ(logs.ask(1050, one).retryMs, 5000);
         EXPECT_EQ(logs.ask(3000, one).retryMs, 3050);
+        EXPECT_EQ(logs.ask(3000, with(one, &Question::blockMs, 0)).retryMs, 3050) << "the key is blocked";
         EXPECT_EQ(logs.ask(3000, with(one, &Question::cost, 0)).retryMs, 3050);
         EXPECT_EQ(logs.ask(3000, with(one, &Question::cost, 2)).retryMs, Verdict::kNever);
         EXPECT_EQ(logs.ask(6049, one).retryMs, 1);
@@ -367,6 +368,14 @@ struct Naive {
     std::int64_t weight(const Question& q) const { return q.algorithm == Algorithm::Sampled ? q.sample : 1; }
     std::int64_t cap(const Question& q) const { return (q.cap + weight(q) - 1) / weight(q); }
 
+    std::int64_t countFrom(std::uint64_t index) const {
+        std::int64_t all = 0;
+        for (auto from = counts.lower_bound(index); from != counts.end(); ++from) {
+            all += from->second;
+        }
+        return all;
+    }
+
     /// What is used at that time, in parts of which `windowMs` are a request.
     std::int64_t used(const Question& q, std::uint64_t now) const {
         const auto window = static_cast<std::uint64_t>(q.windowMs);
@@ -375,12 +384,9 @@ struct Naive {
             return dropsAt == 0 ? 0 : q.burst * q.windowMs - std::min(drops + elapsed * q.limit, q.burst * q.windowMs);
         }
         if (q.algorithm == Algorithm::Counter) {
-            const auto count = [&](std::uint64_t index) {
-                const auto found = counts.find(index);
-                return found == counts.end() ? 0 : found->second;
-            };
-            return count(now / window) * q.windowMs +
-                   count(now / window - 1) * static_cast<std::int64_t>(window - now % window);
+            const auto before = counts.find(now / window - 1);
+            const auto rest = static_cast<std::int64_t>(window - now % window);
+            return countFrom(now / window) * q.windowMs + (before == counts.end() ? 0 : before->second * rest);
         }
         return weight(q) * q.windowMs *
                std::count_if(times.begin(), times.end(), [&](std::uint64_t time) { return time + window > now; });
@@ -439,11 +445,10 @@ struct Naive {
         if (q.algorithm == Algorithm::Bucket) {
             const std::int64_t before = drops;
             add(q, now, entries);
-            drops = q.cap == 0 ? drops : std::max(drops, std::min(before, std::min(q.burst - q.cap, 0L) * q.windowMs));
+            drops = q.cap == 0 ? drops : std::max(drops, std::min(before, (q.burst - q.cap) * q.windowMs));
         } else if (q.algorithm == Algorithm::Counter) {
-            std::int64_t& count = counts[now / static_cast<std::uint64_t>(q.windowMs)];
-            count = q.cap == 0 ? count + entries : std::max(count, std::min(count + entries, q.cap));
-            latest = entries > 0 ? std::max(latest, now) : latest;
+            const std::int64_t here = countFrom(now / static_cast<std::uint64_t>(q.windowMs));
+            add(q, now, q.cap == 0 ? entries : std::clamp<std::int64_t>(q.cap - here, 0, entries));
         } else {
             add(q, now, entries);
             trim(q);
@@ -519,7 +524,7 @@ TEST(Decide, IsTheNaiveDecision) {
             for (const Question& each : questions) {
                 Naive& log = naive[each.key];
                 log.advance(each, now);
-                const bool isBlocked = each.blockMs > 0 && log.blockedUntil > now;
+                const bool isBlocked = log.blockedUntil > now;
                 bool denies = isBlocked || log.isNever(each);
                 if (!denies && !log.hasRoom(each, now, each.cost)) {
                     const std::uint64_t own = log.slot(each, now);
@@ -554,7 +559,7 @@ TEST(Decide, IsTheNaiveDecision) {
                     retry = Verdict::kNever;
                 } else if (denied) {
                     retry = static_cast<std::int64_t>(log.firstRoom(each, now, each.cost) - now);
-                    if (each.blockMs > 0 && log.blockedUntil > now) {
+                    if (log.blockedUntil > now) {
                         retry = std::max(retry, static_cast<std::int64_t>(log.blockedUntil - now));
                     }
                 }

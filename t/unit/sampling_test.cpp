@@ -11,11 +11,11 @@ namespace sliding_log {
 namespace {
 
 TEST(Sampling, IsAFunctionOfTheName) {
-    // SHA-1 of "abc" begins a9993e3647068: as a number 2983610221359208
-    EXPECT_EQ(sampledEntries(8, 10, "abc"), 0);
-    EXPECT_EQ(sampledEntries(9, 10, "abc"), 1);
-    EXPECT_EQ(sampledEntries(18, 10, "abc"), 1);
-    EXPECT_EQ(sampledEntries(19, 10, "abc"), 2);
+    // SHA-1 of "abc" begins a9993e364706: as a number 186475638834950, and 5 modulo 9
+    EXPECT_EQ(sampledEntries(5, 9, "abc"), 0);
+    EXPECT_EQ(sampledEntries(6, 9, "abc"), 1);
+    EXPECT_EQ(sampledEntries(14, 9, "abc"), 1);
+    EXPECT_EQ(sampledEntries(15, 9, "abc"), 2);
 }
 
 TEST(Sampling, OfOneInOneAllAreLogged) {

@@ -36,18 +36,18 @@ TEST(WindowCounts, WeighThePreviousWindowByItsOverlap) {
     WindowCounts& counts = owned.counts;
     counts.advance(10'000, 1000, 0);
     EXPECT_TRUE(counts.isEmpty());
-    EXPECT_EQ(counts.remaining(10'000, 10), 10);
+    EXPECT_EQ(counts.remaining(10, 10'000), 10);
     owned.add(10'000, 8);
-    EXPECT_EQ(counts.remaining(10'999, 10), 2) << "this window counts whole";
+    EXPECT_EQ(counts.remaining(10, 10'999), 2) << "this window counts whole";
     counts.advance(11'000, 1000, 0);
-    EXPECT_EQ(counts.remaining(11'000, 10), 2);
-    EXPECT_EQ(counts.remaining(11'001, 10), 2);
-    EXPECT_EQ(counts.remaining(11'125, 10), 3) << "8 * 0.875 are 7";
-    EXPECT_EQ(counts.remaining(11'124, 10), 2);
-    EXPECT_FALSE(counts.hasRoom(11'124, 3, 10));
-    EXPECT_TRUE(counts.hasRoom(11'125, 3, 10));
-    EXPECT_EQ(counts.firstRoom(11'000, 3, 10), 11'125u);
-    EXPECT_EQ(counts.firstRoom(11'000, 10, 10), 12'000u);
+    EXPECT_EQ(counts.remaining(10, 11'000), 2);
+    EXPECT_EQ(counts.remaining(10, 11'001), 2);
+    EXPECT_EQ(counts.remaining(10, 11'125), 3) << "8 * 0.875 are 7";
+    EXPECT_EQ(counts.remaining(10, 11'124), 2);
+    EXPECT_FALSE(counts.isAtMost(10 - 3, 11'124));
+    EXPECT_TRUE(counts.isAtMost(10 - 3, 11'125));
+    EXPECT_EQ(counts.fallsTo(10 - 3, 11'000), 11'125u);
+    EXPECT_EQ(counts.fallsTo(10 - 10, 11'000), 12'000u);
     EXPECT_EQ(counts.endsAt(), 12'000u);
     counts.advance(12'000, 1000, 0);
     EXPECT_TRUE(counts.isEmpty());
@@ -59,10 +59,10 @@ TEST(WindowCounts, TellTheFirstMsWithRoom) {
     owned.counts.advance(5000, 1000, 0);
     owned.add(5500, 3);
     // 3 * (1 - share) + 1 <= 3 from a share of 1/3 on: not at 333 ms
-    EXPECT_EQ(owned.counts.firstRoom(5500, 1, 3), 6334u);
+    EXPECT_EQ(owned.counts.fallsTo(3 - 1, 5500), 6334u);
     owned.counts.advance(6333, 1000, 0);
-    EXPECT_FALSE(owned.counts.hasRoom(6333, 1, 3));
-    EXPECT_TRUE(owned.counts.hasRoom(6334, 1, 3));
+    EXPECT_FALSE(owned.counts.isAtMost(3 - 1, 6333));
+    EXPECT_TRUE(owned.counts.isAtMost(3 - 1, 6334));
 }
 
 TEST(WindowCounts, KeepTheWindowsAhead) {
@@ -76,14 +76,23 @@ TEST(WindowCounts, KeepTheWindowsAhead) {
     EXPECT_EQ(counts.latest(), 5500u);
     EXPECT_EQ(counts.endsAt(), 7000u);
     counts.advance(3700, 1000, 10'000);
-    EXPECT_EQ(counts.remaining(3700, 4), 2);
+    EXPECT_EQ(counts.remaining(4, 3700), 0) << "what is reserved counts";
     counts.remove(3600, 1);
-    EXPECT_EQ(counts.remaining(3700, 4), 3);
+    EXPECT_EQ(counts.remaining(4, 3700), 1);
     counts.remove(5500, 2);
-    EXPECT_EQ(counts.firstRoom(5500, 4, 4), 5500u);
+    EXPECT_EQ(counts.fallsTo(4 - 4, 5500), 5500u);
     counts.remove(9999, 1);
     counts.remove(1000, 1);
-    EXPECT_EQ(counts.remaining(3700, 4), 3) << "what is kept no more is not taken from";
+    EXPECT_EQ(counts.remaining(4, 3700), 3) << "what is kept no more is not taken from";
+}
+
+TEST(WindowCounts, AFarReservationCostsNoSearch) {
+    Owned owned;
+    owned.counts.advance(0, 1, kYearMs);
+    owned.add(0, 1);
+    owned.add(kYearMs - 5, 1);
+    EXPECT_EQ(owned.counts.fallsTo(0, 0), static_cast<std::uint64_t>(kYearMs - 3));
+    EXPECT_EQ(owned.counts.fallsTo(1, 0), 2u);
 }
 
 TEST(WindowCounts, WhatIsTooFarAheadCountsNow) {
@@ -93,7 +102,7 @@ TEST(WindowCounts, WhatIsTooFarAheadCountsNow) {
     owned.add(3500, 1);
     owned.add(9500, 2);
     counts.advance(1100, 1000, 5000);
-    EXPECT_EQ(counts.remaining(1100, 5), 3);
+    EXPECT_EQ(counts.remaining(5, 1100), 2);
     EXPECT_EQ(counts.latest(), 1100u);
     EXPECT_EQ(counts.endsAt(), 5000u);
 }
@@ -107,7 +116,7 @@ TEST(WindowCounts, AnotherLengthForgetsNothing) {
     owned.add(11'000, 3);
     owned.add(13'000, 1);
     counts.advance(11'500, 60'000, 5000);
-    EXPECT_EQ(counts.remaining(11'500, 10), 4);
+    EXPECT_EQ(counts.remaining(10, 11'500), 4);
 }
 
 TEST(WindowCounts, TheLargestNumbersDoNotOverflow) {
@@ -116,16 +125,16 @@ TEST(WindowCounts, TheLargestNumbersDoNotOverflow) {
     const auto begin = static_cast<std::uint64_t>(60 * kYearMs);
     counts.advance(begin, kYearMs, 0);
     owned.add(begin, kMost);
-    EXPECT_EQ(counts.remaining(begin, kMost), 0);
-    EXPECT_EQ(counts.firstRoom(begin, 1, kMost), begin + kYearMs + 1);
-    EXPECT_EQ(counts.firstRoom(begin, kMost, kMost), begin + 2 * kYearMs);
+    EXPECT_EQ(counts.remaining(kMost, begin), 0);
+    EXPECT_EQ(counts.fallsTo(kMost - 1, begin), begin + kYearMs + 1);
+    EXPECT_EQ(counts.fallsTo(kMost - kMost, begin), begin + 2 * kYearMs);
     counts.advance(begin + kYearMs + kYearMs / 2, kYearMs, 0);
-    EXPECT_EQ(counts.remaining(begin + kYearMs + kYearMs / 2, kMost), kMost / 2);
+    EXPECT_EQ(counts.remaining(kMost, begin + kYearMs + kYearMs / 2), kMost / 2);
     for (int i = 0; i < 3'000'000; i++) {
         counts.addUpTo(UINT64_MAX, kMost);
     }
-    EXPECT_EQ(counts.remaining(begin + kYearMs + kYearMs / 2, kMost), 0);
-    EXPECT_EQ(counts.firstRoom(begin + kYearMs + kYearMs / 2, kMost, kMost), begin + 3 * kYearMs);
+    EXPECT_EQ(counts.remaining(kMost, begin + kYearMs + kYearMs / 2), 0);
+    EXPECT_EQ(counts.fallsTo(kMost - kMost, begin + kYearMs + kYearMs / 2), begin + 3 * kYearMs);
 }
 
 /// Against counts by window and a search ms by ms.
@@ -140,7 +149,11 @@ TEST(WindowCounts, AreNaiveCounts) {
         const auto hasRoom = [&](std::uint64_t time, std::int64_t cost) {
             const auto length = static_cast<std::int64_t>(window);
             const std::int64_t rest = length - static_cast<std::int64_t>(time % window);
-            return naive[time / window - 1] * rest + (naive[time / window] + cost) * length <= limit * length;
+            std::int64_t all = cost;
+            for (auto from = naive.lower_bound(time / window); from != naive.end(); ++from) {
+                all += from->second;
+            }
+            return naive[time / window - 1] * rest + all * length <= limit * length;
         };
         for (int step = 0; step < 200; step++) {
             now += random() % 3 == 0 ? random() % (2 * window) : random() % 3;
@@ -151,13 +164,13 @@ TEST(WindowCounts, AreNaiveCounts) {
             while (!hasRoom(first, cost)) {
                 first++;
             }
-            ASSERT_EQ(owned.counts.firstRoom(from, cost, limit), first) << "round " << round << " step " << step;
-            ASSERT_EQ(owned.counts.hasRoom(now, cost, limit), hasRoom(now, cost));
+            ASSERT_EQ(owned.counts.fallsTo(limit - cost, from), first) << "round " << round << " step " << step;
+            ASSERT_EQ(owned.counts.isAtMost(limit - cost, now), hasRoom(now, cost));
             std::int64_t remaining = 0;
             while (hasRoom(now, remaining + 1)) {
                 remaining++;
             }
-            ASSERT_EQ(owned.counts.remaining(now, limit), remaining);
+            ASSERT_EQ(owned.counts.remaining(limit, now), remaining);
             const std::uint64_t time = random() % 3 == 0 ? from : now;
             if (random() % 4 == 0) {
                 std::int64_t& count = naive[time / window];
