@@ -25,7 +25,9 @@ like($well->{out}, qr/^  ok  +rights  +all \d+ commands.*^status: ok$/ms, '  and
 is($redis->cli('DBSIZE'), 0, '  nothing is left there');
 is(tool_json('doctor', @at)->{status}, 'ok', '  in JSON');
 
-# ---- memory
+# ---- memory, so much that buffers of connections do not matter
+
+$redis->cli('EVAL', 'for i = 1, 20 do redis.call("SET", "filled" .. i, string.rep("x", 1000000)) end', 0);
 
 config('maxmemory', 0);
 like(check('memory'), qr/^warning: .* maxmemory is not set/, 'no maxmemory');

@@ -1,0 +1,135 @@
+# What docs/tool.md shows is what sliding-log does and says, and every option is in its --help and its manual.
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Certificates;
+use Testbed::Process;
+use Testbed::Redis;
+use Testbed::Tls qw(tls_is_built);
+use Testbed::Tool qw(tool);
+
+my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+my $bed  = Testbed->new;
+
+# ---- what the examples' servers and files stand for
+
+my $plain    = $bed->redis;
+my $sized    = $bed->redis(args => [qw(--maxmemory 4gb)]);
+my $cluster  = $bed->cluster;
+my $replica  = $bed->redis(args => [qw(--repl-diskless-sync-delay 0)]);
+my $sentinel = $bed->sentinel(master => $plain);
+$plain->cli(qw(CONFIG SET repl-diskless-sync-delay 0));
+$plain->cli(qw(ACL SETUSER operator on >secret ~* +@all));
+my ($first) = $cluster->nodes;
+my @tls;
+my %files = ('operator.password' => "secret\n");
+if (tls_is_built()) {
+    my $ca = Testbed::Certificates->new($bed);
+    @tls = ($bed->redis(tls => [$ca->issue(['IP:127.0.0.1'])]));
+    $files{'redis-ca.pem'} = Testbed::Process::slurp($ca->file);
+}
+$bed->write_file($_, $files{$_}) for keys %files;
+chdir $bed->dir or die $!;
+END { chdir '/' }    # the directory goes
+
+my $now = int(time * 1000);
+$plain->cli('ZADD', 'rl:sliding:api:{acct_42}', map { ($now - 5000 * $_, "request$_") } 1 .. 5);
+$plain->cli('PEXPIRE', 'rl:sliding:api:{acct_42}', 66_000);
+$plain->cli('ZADD', 'rl:sliding:audit:{acct_42}', $now, '6a5c7d0e1f2b3c4d5e6f708192a3b4c5');
+
+# Where a command line of the examples goes here; undef: nowhere.
+sub words_of {
+    my ($line) = @_;
+    my ($word, @words) = split ' ', $line;
+    my $mode = $line =~ /--mode (\w+)/ ? $1 : 'standalone';
+    my $to   = $mode eq 'cluster' ? $first : $mode eq 'sentinel' ? $sentinel : $line =~ / size/ ? $sized : $line =~ /--tls/ ? $tls[0] : $plain;
+    return undef if !$to;
+    my $server = $line =~ /unix:/ ? 'unix:' . $to->path : $to->address;
+    $line =~ s/ --server \S+//g;
+    (undef, @words) = split ' ', $line;
+    return [@words, '--server', $server];
+}
+
+# The text without what differs from one run, machine or server to the next.
+sub shape {
+    my ($text) = @_;
+    $text =~ s/^(?:\S*:\d+|unix:\S+)$/SERVER/mg;
+    $text =~ s/\d{4}-\d\d-\d\dT[\d:.]+Z/WHEN/g;
+    $text =~ s/(?:Redis|Valkey) [\d.]+/VERSION/g;
+    $text =~ s/\d[\d.]* (?:ms|[smhd])(?: \d+ [smh])?\b/TIME/g;
+    $text =~ s/\d[\d.]* (?:B|kB|MB|GB)\b/SIZE/g;
+    $text =~ s/"time_ms":\d+/"time_ms":N/g;
+    $text =~ s/\d[\d.]* %/PERCENT/g;
+    $text =~ s/(?<=latency) +TIME, at most TIME/ QUICK/;
+    $text =~ s/\d+ of 10,000 connections/N connections/;
+    $text =~ s/ +/ /g;
+    return $text;
+}
+
+my $text = Testbed::Process::slurp("$root/docs/tool.md");
+my $ran  = 0;
+while ($text =~ /^```console\n(.*?)^```/msg) {
+    for my $example (split /^(?=\$ )/m, $1) {
+        my ($line, $output) = $example =~ /^\$ (sliding-log [^\n]*)\n(.*)\z/s or die "no command: $example\n";
+        my $words = words_of($line) or next;
+        my $got   = tool(@$words);
+        cmp_ok($got->{status}, '<', 3, $line) or diag($got->{err});
+        is(shape($got->{out}), shape($output), '  says what docs/tool.md shows') if length $output;
+        $ran++;
+    }
+}
+cmp_ok($ran, '>', 6, 'the examples were run');
+
+# ---- --help, the manual, and wrong usage
+
+my $manual = Testbed::Process::slurp("$root/docs/sliding-log.1") =~ s/\\-/-/gr;
+my $help   = tool('--help');
+is($help->{status}, 0, '--help');
+my @commands = $help->{out} =~ /^  ([a-z]+)\b/mg;
+is("@commands", 'size doctor inspect top reset export', '  names the commands');
+my %options;
+for my $page ($help, map { tool($_, '--help') } @commands) {
+    $options{$_}++ for $page->{out} =~ /^  (--[a-z-]+)/mg;
+}
+cmp_ok(scalar keys %options, '>', 25, 'options');
+like($manual, qr/^\.B[IR]? \Q$_\E\b/m, "$_ is in the manual") for sort keys %options;
+is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'the manual tells of no other');
+is(join(' ', grep { !$options{$_} && !/^--server$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'nor does docs/tool.md');
+
+for my $row (
+    [[],                                          qr/a command is missing/],
+    [['frobnicate'],                              qr/unknown command "frobnicate"/],
+    [['top', '--frob'],                           qr/unknown option "--frob"/],
+    [['top', "--\e[1m"],                          qr/unknown option "--\\x1b\[1m"/],
+    [['top', '--json=yes'],                       qr/"--json" takes no value/],
+    [['top', '--count'],                          qr/"--count" lacks its value: N/],
+    [['top', '--count', 'many'],                  qr/"--count" has invalid value "many", expected a whole number from 1 to 10000/],
+    [['top', '--pause', 'soon'],                  qr/"--pause" has invalid value "soon", expected a time from 1ms to 366d/],
+    [['top', '--by', 'name'],                     qr/"--by" has invalid value "name", expected entries or bytes/],
+    [['top', '--server', 'a b'],                  qr/"--server" has invalid value "a b", expected HOST\[:PORT\]/],
+    [['top', '--server', 'a:70000'],              qr/"--server" has invalid value "a:70000"/],
+    [['top', '--server', 'a', '--server', 'b'],   qr/"--server" is given more than once/],
+    [['top', '--mode', 'sentinel'],               qr/"--mode" has invalid value "sentinel", expected standalone, cluster or sentinel MASTER/],
+    [['top', '--mode', 'cluster', '--db', '1'],   qr/"--db" has invalid value "1", expected 0 in mode cluster/],
+    [['top', '--password-file', '/nowhere'],      qr/"--password-file" has invalid value "\/nowhere", expected a readable file/],
+    [['top', '--cacert', 'redis-ca.pem'],         qr/"--cacert" needs "--tls"/],
+    [['top', 'a{b'],                              qr/"a\{b" is no limit's NAME/],
+    [['inspect', 'api'],                          qr/"api" does not begin with "rl:sliding:"/],
+    [['inspect'],                                 qr/expected a full key, or a limit's NAME and the value of its key/],
+    [['doctor', '--algorithms', 'log,lag'],       qr/"--algorithms" has invalid value "log,lag", expected names out of log, compact/],
+    [['doctor', 'api'],                           qr/doctor takes no operand: "api"/],
+    [['export'],                                  qr/expected the NAME of a limit/],
+    [['size', '--entries', '2000000'],            qr/"--entries" has invalid value "2000000", expected a whole number from 1 to 1000000/],
+    tls_is_built() ? () : [['top', '--tls'],      qr/"--tls" cannot be had: this was built with hiredis 0\.\d+\.\d+, and TLS needs hiredis 1\.0 or later/],
+) {
+    my ($words, $message) = @$row;
+    my $wrong = tool(@$words);
+    is("$wrong->{status}$wrong->{out}", '3', "sliding-log @$words: status 3" =~ s/[^ -~]/?/gr);
+    like($wrong->{err}, qr/^sliding-log: $message.*\n\z/, '  and a line that says why');
+}
+
+$bed->done;
