@@ -33,6 +33,7 @@ http {
             sliding_log_limit second key=$arg_k limit=50 window=1h;
             empty_gif;
         }
+        location /slow { sliding_log_limit slow key=$arg_k limit=2 window=2s delay=9s store=local; sliding_log_dry_run %%DRY%%; empty_gif; }
         location /dry  { sliding_log_limit dry key=$arg_k limit=2 window=1h; sliding_log_dry_run on; empty_gif; }
         location /var  { sliding_log_limit var key=$arg_k limit=$arg_l window=1h; sliding_log_on_error %%ON_ERROR%%; empty_gif; }
         location /metrics  { sliding_log_metrics; }
@@ -40,7 +41,7 @@ http {
     }
 }
 END
-my $nginx = $bed->nginx($conf, REDIS => $redis->address, ON_ERROR => 'deny');
+my $nginx = $bed->nginx($conf, REDIS => $redis->address, ON_ERROR => 'deny', DRY => 'off');
 my $port  = $nginx->port;
 sub ask { my ($path, $times) = @_; return many([map { [$port, $path] } 1 .. $times]) }
 sub results { return scrape($port)->results(@_) }
@@ -96,17 +97,22 @@ is(results('second'), 'passed/redis:5', '  keeps the next from being asked');
 get($port, '/dry?k=1') for 1 .. 5;
 is(results('dry'), 'passed/redis:2 rejected_dry_run/cache:2 rejected_dry_run/redis:1', 'dry run');
 
+ask('/slow?k=1', 5);
+is(results('slow'), 'delayed/local:3 passed/local:2', 'requests that are held');
+
 get($port, "/var?k=1&l=$_") for 1, 0, 'x', '';
 is(results('var'), 'passed/redis:1 rejected/error:1 rejected/redis:1', 'a limit that is no number, and one that does not apply');
 
 # ---- a reload and a lost worker
 
-$nginx->{values}{ON_ERROR} = 'allow';
+@{ $nginx->{values} }{qw(ON_ERROR DRY)} = qw(allow on);
 $nginx->configure($conf)->reload(gone => 1);
 is(results('loc'), 'passed/local:500 rejected/local:100', 'a reload forgets nothing');
 get($port, '/var?k=1&l=x');
 is(results('var'), 'passed/error:1 passed/redis:1 rejected/error:1 rejected/redis:1', '  and counts on');
 is(scrape($port)->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), '  calls, too');
+get($port, '/slow?k=2') for 1 .. 3;
+is(results('slow'), 'delayed/local:3 delayed_dry_run/local:1 passed/local:4', '  dry run: what would be held');
 
 my ($seen) = load_while([map { [$port, "/loc?k=load$_"] } (0 .. 9) x 10], sub { $nginx->reload(gone => 1) for 1 .. 3 });
 my %seen = map { split /:/ } split / /, $seen;

@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Acl qw(documented_rule);
 use Testbed::Http qw(get many);
 use Testbed::Metrics qw(scrape promtool);
 
@@ -83,6 +84,34 @@ ok(up(1, @one), '  and it is up again');
 is(scrape($port)->value('sliding_log_requests_total', limit => 'one', source => 'error'), 3 + 5, 'each of them was let through by on_error');
 $redis->kill;
 ok(up(0, @one), 'Redis is killed: down');
+
+# ---- a user who may not ask for it
+
+$quiet->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'us3rpass')), '-info');
+my $silent = $bed->nginx(<<'END', REDIS => $quiet->address);
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { sliding_log_limit t key=$arg_k limit=10 window=1h; empty_gif; }
+        location /metrics { sliding_log_metrics; }
+    }
+}
+END
+$port = $silent->port;
+ok(wait_until('the refusal', 5, sub { $quiet->cli('ACL', 'LOG') =~ /^info$/m }), 'no right to INFO');
+ok(up(1, node => $quiet->address), '  the store is up all the same');
+is(get($port, '/?k=1')->{status}, 200, '  and decides');
+my $until = time + 3;
+wait_until('some looks at it', 5, sub { time > $until });
+is($quiet->cli('ACL', 'LOG') =~ /^count\n(\d+)\nreason\ncommand\n/m ? $1 : 0, 1, '  it is asked once');
+is(scrape($port)->those('sliding_log_redis_memory_used_bytes'), 0, '  nothing is told');
+is($silent->logged(qr/\[(?:warn|error)\]/), 0, '  and nothing said');
 
 # ---- a cluster
 
