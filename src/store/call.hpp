@@ -30,14 +30,14 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     /// How many requests ask in it.
     std::size_t requests() const;
 
-    Node* node = nullptr;  // it was last sent to
+    Node* node = nullptr;                  // it was last sent to
     Algorithm algorithm = Algorithm::Log;  // whose script it is
-    std::string command;         // as sent, kept for a repetition
-    std::vector<Group*> groups;  // in the order of the reply; none for an undo
-    std::uint16_t slot = 0;      // of all its keys, in a cluster
-    bool asking = false;         // sent where the slot is on its way to
-    std::uint64_t sentNs = 0;    // when it was last sent
-    std::uint64_t sequence = 0;  // of its latest sending on the connection
+    std::string command;                   // as sent, kept for a repetition
+    std::vector<Group*> groups;            // in the order of the reply; none for an undo
+    std::uint16_t slot = 0;                // of all its keys, in a cluster
+    bool asking = false;                   // sent where the slot is on its way to
+    std::uint64_t sentNs = 0;              // when it was last sent
+    std::uint64_t sequence = 0;            // of its latest sending on the connection
     unsigned scriptMisses = 0;
     unsigned repetitions = 0;  // for any other reason
 };
@@ -56,7 +56,8 @@ class CallWriter {
     void finish(std::string_view now);
 
     /// A whole call: takes back what these questions logged under that unique name, at that time.
-    void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
+    void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique,
+                       std::uint64_t loggedMs);
 
   private:
     void begin(Call& call, Algorithm algorithm, std::uint16_t slot);

@@ -310,7 +310,7 @@ void Node::HealthCheck::replied(const redisReply* reply) {
         return;
     }
     Health& health = node.counters_.health;
-    if (reply->type == REDIS_REPLY_ERROR) {
+    if (reply->type == REDIS_REPLY_ERROR && classifyError(replyText(*reply)) != StoreError::TryAgain) {
         health.dueMs.store(ngx_current_msec + kHealthRefusedMs, std::memory_order_relaxed);
     } else if (const std::optional<MemoryInfo> info = readMemoryInfo(replyText(*reply))) {
         health.memoryUsed.store(info->used, std::memory_order_relaxed);
