@@ -1,7 +1,7 @@
 package Bench::Algorithm;
 
-# The scripts of the exact algorithms, called without nginx: this module's as the module calls them, and the ZSET
-# script as it is usually published. The caller's clock stamps the requests, so that all meet the same arrivals.
+# The scripts, called without nginx: this module's as the module calls them, and the ZSET script as it is usually
+# published. The caller's clock stamps the requests, so that all meet the same arrivals.
 
 use strict;
 use warnings;
@@ -11,16 +11,31 @@ use Testbed::Process;
 use Testbed::Script qw(source);
 use Bench::Client qw(command);
 
+use constant SAMPLE => 10;
+
 # The published one comes first: it is the unit.
 #   groups  true when a call takes several logs, each a group of its own
 #   tells   how many numbers the reply has for a group of one log
+#   exact   true where all decide alike
+#   lists   true where the log grows with the requests in it
+#   options of a limit, as the script takes them
 sub all {
     my ($client) = @_;
     my $root = "$FindBin::RealBin/..";
-    my @all = (
-        { name => 'ZSET script', source => Testbed::Process::slurp("$root/bench/peer/original.lua"), tells => 2 },
-        { name => 'log',         source => source('sliding_log'), tells => 5, groups => 1 },
-        { name => 'compact',     source => source('compact_log'), tells => 5, groups => 1 },
+    my %ours = (tells => 5, groups => 1, options => sub { '' });
+    my @all  = (
+        {
+            name   => 'ZSET script',
+            source => Testbed::Process::slurp("$root/bench/peer/original.lua"),
+            tells  => 2,
+            exact  => 1,
+            lists  => 1,
+        },
+        { %ours, name => 'log',     source => source('sliding_log'), exact => 1, lists => 1 },
+        { %ours, name => 'compact', source => source('compact_log'), exact => 1, lists => 1 },
+        { %ours, name => 'counter', source => source('sliding_counter') },
+        { %ours, name => 'bucket',  source => source('token_bucket'), options => sub { "burst=$_[0]" } },
+        { %ours, name => 'sampled', source => source('sampled_log'),  options => sub { 'sample=' . SAMPLE }, lists => 1 },
     );
     return map { bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $_->{source}) }, __PACKAGE__ } @all;
 }
@@ -39,7 +54,7 @@ sub calls {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
         return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
     }
-    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, '');
+    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->{options}->($limit->{limit}));
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;
     return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
 }
@@ -49,7 +64,7 @@ my $count = 'aaaa';
 
 sub unique_id { return 'q7ZkT-0x' . ++$count }
 
-# From the text of replies, for each request: [admitted, entries in the log after it].
+# From the text of replies, for each request: [admitted, what is used of the limit after it].
 sub verdicts {
     my ($self, $limit, $text) = @_;
     my @verdicts;

@@ -44,7 +44,8 @@ sub new {
 #   entries  arrivals per window and key
 #   window   ms
 #   start    ms, the clock at the first arrival
-# Returns { keys, clock (ms, a fraction in it), entries (in each log) }. The logs never expire: the clock is not Redis's.
+# Returns { keys, clock (ms, a fraction in it), entries (requests in the window, for each log), used (of the limit, as the
+# algorithm told last) }. The logs never expire: the clock is not Redis's.
 sub fill {
     my ($client, $algorithm, %options) = @_;
     my $limit = { limit => PLENTY, window => $options{window} };
@@ -52,7 +53,7 @@ sub fill {
     my $mean  = $options{window} / ($options{entries} * @keys);
     my $clock = $options{start};
     my $left  = int(1.1 * $options{entries} * @keys);
-    my @entries;
+    my (@arrivals, @used);
     srand 1;
     while ($left > 0) {
         my ($bytes, $lines, @asked) = ('', 0);
@@ -69,15 +70,18 @@ sub fill {
             $bytes .= $call;
             $lines += $reply_lines;
             push @asked, @now;
+            push @{ $arrivals[$_] }, $now for @now;
         }
         my @verdicts = $algorithm->verdicts($limit, $client->exchange($bytes, $lines));
         @verdicts == @asked && !(grep { !$_->[0] } @verdicts) or die $algorithm->name, ": not all were admitted\n";
-        $entries[$asked[$_]] = $verdicts[$_][1] for 0 .. $#asked;
+        $used[$asked[$_]] = $verdicts[$_][1] for 0 .. $#asked;
         progress(sprintf 'log lengths: %s, %d x %d, %d to go', $algorithm->name, scalar @keys, $options{entries}, $left);
     }
-    @entries == grep { $_ } @entries[0 .. $#keys] or die $algorithm->name, ": a log got no request\n";
+    @keys == grep { $_ } @arrivals[0 .. $#keys] or die $algorithm->name, ": a log got no request\n";
+    my @entries = map { my $last = $_->[-1]; scalar grep { $_ > $last - $options{window} } @$_ } @arrivals;
+    !$algorithm->{exact} || "@entries" eq "@used" or die $algorithm->name, ": a log has other entries than it was sent\n";
     $client->ask_all(map { ['PERSIST', $_] } @keys);
-    return { keys => \@keys, clock => $clock, entries => \@entries };
+    return { keys => \@keys, clock => $clock, entries => \@entries, used => \@used };
 }
 
 # Copies logs, one after the other, to the keys `before . number . after` for number = 1 to count; each lives for an
@@ -106,7 +110,8 @@ sub memory {
     my ($client, @keys) = @_;
     my $sum = 0;
     while (my @some = splice @keys, 0, AT_ONCE) {
-        $sum += sum($client->ask_all(map { ['MEMORY', 'USAGE', $_, 'SAMPLES', 0] } @some));
+        # a sample may have logged nothing yet: no key
+        $sum += sum(0, grep { defined } $client->ask_all(map { ['MEMORY', 'USAGE', $_, 'SAMPLES', 0] } @some));
     }
     return $sum;
 }

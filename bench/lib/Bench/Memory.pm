@@ -35,8 +35,9 @@ sub table {
             map { my $length = $_; [$length, map { digits($bytes{$_}{$length}) } @names] } @{ +Bench::Logs::LENGTHS }
         ],
         notes => [
-            'MEMORY USAGE with SAMPLES 0 of the whole key, its name included, per entry; the log filled by the',
-            'algorithm\'s own script, arrivals at random in a window of one minute.',
+            'MEMORY USAGE with SAMPLES 0 of the whole key, its name included, per request in the window; the log filled',
+            'by the algorithm\'s own script, arrivals at random in a window of one minute. counter and bucket take the same',
+            'for any number; sampled logs one in ten.',
             many_note($many, map { [$_, $bytes{$_}{ MANY_LONG() }] } @names),
         ],
         names   => \@names,
@@ -44,7 +45,7 @@ sub table {
     );
 }
 
-sub digits { my ($bytes) = @_; return sprintf $bytes < 10 ? '%.2f' : '%.1f', $bytes }
+sub digits { my ($bytes) = @_; return sprintf $bytes < 0.1 ? '%.4f' : $bytes < 10 ? '%.2f' : '%.1f', $bytes }
 
 # The logs of fifty thousand clients who send a thousand requests a minute, for real. Some are filled request by
 # request, the others are copies of them, which are checked to be as large and to decide alike.

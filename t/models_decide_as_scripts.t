@@ -1,0 +1,53 @@
+# The models of bench/, out of which docs/algorithms.md has its errors, decide as the scripts do.
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use Test::More;
+use lib Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../bench/lib');
+use Bench::Models;
+use Testbed;
+use Testbed::Script;
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my %cases = (
+    sliding_log     => [\&Bench::Models::exact],
+    compact_log     => [\&Bench::Models::exact],
+    sliding_counter => [\&Bench::Models::counter],
+    token_bucket    => [\&Bench::Models::bucket],
+    # a sample of all is exact
+    sampled_log => [sub { Bench::Models::sampled(@_, 1) }, 'sample=1'],
+);
+
+for my $name (sort keys %cases) {
+    my ($model, $options) = @{ $cases{$name} };
+    my $script = Testbed::Script->new($redis, $name);
+    my ($asked, $admitted, @otherwise) = (0, 0);
+    for my $shape ([1, 10], [5, 1000], [10, 60_000], [100, 7], [300, 1234]) {
+        my ($limit, $window) = @$shape;
+        my $decides = $model->($limit, $window);
+        my %log     = (key => "$name:$limit", limit => $limit, window => $window, ttl => 3_600_000,
+            options => $name eq 'token_bucket' ? "burst=$limit" : $options // '');
+        my $now = 1_800_000_000_000 + int rand $window;
+        for (1 .. 600) {
+            # mostly close together, now and then a window or two of silence
+            $now += rand() < 0.02 ? int rand 2 * $window : rand() < 0.4 ? 0 : int rand 3 * $window / $limit;
+            my ($told) = split ' ', $script->ask($now, \%log);
+            my $expected = $decides->($now);
+            $asked++;
+            $admitted += $told;
+            push @otherwise, "$limit in $window ms: at $now it says $told" if $told != $expected;
+        }
+    }
+    is(join("\n", @otherwise), '', "$name: the same in $asked decisions") or next;
+    cmp_ok($admitted, '>', 100, '  of which many admit');
+    cmp_ok($asked - $admitted, '>', 100, '  and many deny');
+}
+
+$bed->done;
