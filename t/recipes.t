@@ -1,4 +1,5 @@
-# Each recipe of docs/recipes.md, taken out of that page, does what the page says: over Redis, and on one node alone.
+# Each example of docs/recipes.md and docs/algorithms.md, taken out of the page, does what the page says: over Redis, and
+# on one node alone.
 
 use strict;
 use warnings;
@@ -29,6 +30,7 @@ server {
     }
     location / {
         if ($arg_status = 401) { return 401; }
+        if ($arg_status = 500) { return 500; }
         return 200;
     }
 }
@@ -137,27 +139,99 @@ my %recipes = (
         like(field($next, 'RateLimit'), qr/"search_second";r=\d;.*"search_minute";r=$minute;.*"search_day";r=$day;/,
             'what one denies is in none');
     },
+    'log' => sub {
+        my ($nginx, $over_redis) = @_;
+        is(statuses(21, '/payments/', 'X-Account' => 'a'), '20x200 1x429', 'twenty an hour');
+        my ($id) = Testbed::Process::slurp($nginx->dir . '/access.log') =~ m{^(\w+) /payments/ 200$}m;
+        ok($redis->cli('ZSCORE', 'rl:sliding:payments:{a}', $id), '  each in the list by its id') if $over_redis;
+    },
+    'compact' => sub {
+        my @answers = many([map { [$port, '/api/', "X-Api-Key: a\r\n"] } 1 .. 1010]);
+        is(scalar(grep { $_->{status} == 200 } @answers), 1000, 'a thousand a minute');
+    },
+    'counter' => sub {
+        is(statuses(1, '/tiles/'), '1x200', 'a tile');
+        is(remaining('tiles', '/tiles/'), 5998, '  and the next one count');
+    },
+    'bucket' => sub {
+        is(statuses(10, '/upload', 'X-User' => 'a'), '10x200', 'ten uploads at once');
+        my $waits = 0;
+        wait_until('a token', 5, sub { $waits++; get($port, '/upload', headers => { 'X-User' => 'a' })->{status} == 200 });
+        cmp_ok($waits, '>', 1, '  then one each second');
+    },
+    'sampled' => sub {
+        is(statuses(300, '/events', 'X-Site' => 'a'), '300x200', 'three hundred events');
+        my $left = remaining('events', '/events', 'X-Site' => 'a');
+        cmp_ok($left, '>=', 98_000, '  count about that');
+        is($left % 100, 0, '  in hundreds');
+    },
+    'cost=' => sub {
+        my @key = ('X-Api-Key' => 'a');
+        is(statuses(19, '/api/report/1', @key), '19x200', 'nineteen reports of fifty');
+        is(remaining('api', '/api/x', @key), 49, '  and one request of 1');
+        is(statuses(1, '/api/report/1', @key), '1x429', '  leave no room for a report');
+        is(remaining('api', '/quota', @key), 49, 'which /quota tells');
+        is(statuses(9, '/quota', @key), '9x204', '  as often as it is asked');
+        is(remaining('api', '/api/x', @key), 48, '  for nothing');
+    },
+    'count=all' => sub {
+        is(statuses(100, '/search'), '30x200 70x429', 'thirty a minute');
+        cmp_ok(field(get($port, '/search'), 'Retry-After'), '>=', 58, '  counted from the last attempts, not from the first');
+    },
+    'refund=' => sub {
+        is(statuses(9, '/login'), '9x200', 'logins that succeed');
+        is(statuses(6, '/login?status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'and that fail');
+        is(statuses(101, '/orders/', 'X-User' => 'a'), '100x200 1x429', 'orders count');
+        get($port, '/orders/?status=500', headers => { 'X-User' => 'b' }) for 1 .. 3;
+        ok(wait_until('refunds', 5, sub { (remaining('orders', '/orders/?status=500', 'X-User' => 'b') // 0) == 99 }),
+            '  those that fail by our fault do not');
+    },
+    'delay=' => sub {
+        my @answers = many([map { [$port, '/api/', "X-Api-Key: a\r\n"] } 1 .. 110]);
+        is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred at once');
+        is(scalar(grep { $_->{status} == 429 } @answers), 10, '  the others would have to wait for ten seconds');
+    },
+    'block=' => sub {
+        is(statuses(11, '/xmlrpc.php'), '10x200 1x429', 'the eleventh');
+        cmp_ok(field(get($port, '/xmlrpc.php'), 'Retry-After'), '>', 3590, '  costs an hour');
+    },
+    'burst=' => sub {
+        is(statuses(5, '/chat/', 'X-User' => 'a'), '5x200', 'five messages at once');
+        my $denied = get($port, '/chat/', headers => { 'X-User' => 'a' });
+        is("$denied->{status} " . field($denied, 'Retry-After'), '429 2', '  then one in two seconds');
+    },
+    'sample=' => sub {
+        is(statuses(100, '/beacon', 'X-Site' => 'a'), '100x200', 'a hundred beacons');
+        my $left = remaining('beacon', '/beacon', 'X-Site' => 'a');
+        is($left % 1000, 0, '  count in thousands');
+    },
+    'excess=' => sub {
+        is(statuses(601, '/'), '600x200 1x0', 'six hundred a minute, then no answer');
+        my ($nginx) = @_;
+        like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{ / 444$}m, '  444 in the access log');
+    },
     "Outbound: under somebody else's quota" => sub {
         my @answers = many([map { [$port, '/'] } 1 .. 100]);
         is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred pass at once (egress_proxy.t has what follows)');
     },
 );
 
-for my $example (examples("$root/docs/recipes.md")) {
+for my $example (map { examples("$root/docs/$_.md") } qw(recipes algorithms)) {
     my ($title, $text) = @$example;
     my $check = delete $recipes{$title};
     $text =~ s/127\.0\.0\.1:8000\b/127.0.0.1:%%PORT%%/;
     $text =~ s/127\.0\.0\.1:(?:8080|9000)\b/127.0.0.1:%%PORT2%%/g;
-    for my $store ('sliding_log_redis { server ' . $redis->address . '; timeout 5s; }', '') {
+    for my $store ('sliding_log_redis { server ' . $redis->address . '; timeout 5s; connect_timeout 5s; }', '') {
         $check or next;
         subtest $title . ($store ? ', Redis' : ', one node') => sub {
             my $nginx = $bed->nginx(in_context($text, $http), REDIS => $store);
             $port = $nginx->port;
+            $redis->cli('FLUSHALL');    # pages and examples share names
             $check->($nginx, $store ne '');
         };
     }
     ok($check, "$title: is tried");
 }
-is(join(', ', sort keys %recipes), '', 'every recipe tried is on the page');
+is(join(', ', sort keys %recipes), '', 'every example tried is on its page');
 
 $bed->done;
