@@ -184,7 +184,7 @@ char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
         }
     }
     if (to.limits == nullptr) {
-        to.limits = to.showsMetrics ? ngx_array_create(cf->pool, 1, sizeof(LimitSettings*)) : from.limits;
+        to.limits = to.answersItself ? ngx_array_create(cf->pool, 1, sizeof(LimitSettings*)) : from.limits;
         if (to.limits == nullptr) {
             return kConfError;
         }

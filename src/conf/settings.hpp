@@ -122,7 +122,7 @@ struct LocationSettings {
     ngx_uint_t dryRun;  // 0 or 1
     ngx_uint_t fields;
     ngx_uint_t logLevel;
-    ngx_flag_t showsMetrics;  // the limits of outer levels are not for it
+    ngx_flag_t answersItself;  // the limits of outer levels are not for it
 };
 
 struct MainSettings {

@@ -1,14 +1,10 @@
 #include "metrics/endpoint.hpp"
 
-#include <algorithm>
-#include <exception>
-#include <span>
-#include <utility>
-#include <vector>
+#include <iterator>
 
-#include "conf/refuse.hpp"
-#include "conf/settings.hpp"
 #include "metrics/exposition.hpp"
+#include "metrics/own_answer.hpp"
+#include "metrics/shown.hpp"
 #include "store/zone.hpp"
 #include "worker.hpp"
 
@@ -17,48 +13,6 @@ namespace sliding_log {
 namespace {
 
 constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
-constexpr std::size_t kMediaTypeLength = sizeof("text/plain") - 1;
-
-/// What a server told of its health is of no use after so long.
-constexpr ngx_msec_int_t kHealthLastsMs = 60'000;
-
-std::uint64_t get(const std::atomic<std::uint64_t>& number) {
-    return number.load(std::memory_order_relaxed);
-}
-
-/// What is shown, held still as far as it decides how much there is to write.
-struct Shown {
-    struct Server {
-        NodeCounters* counters;
-        Seen seen;
-        bool healthKnown;
-
-        std::string_view store() const { return counters->names.first(); }
-        std::string_view node() const { return counters->names.second(); }
-    };
-
-    std::span<LogSettings* const> logs;
-    std::vector<Server> servers;
-    const Zone* zone;  // nullptr: there is none
-    std::size_t zoneSize;
-};
-
-Shown gather(const MainSettings& main) {
-    Shown shown{{static_cast<LogSettings* const*>(main.logs.elts), main.logs.nelts}, {}, main.zone, main.zoneSize};
-    if (gWorker == nullptr) {
-        return {{}, {}, nullptr, 0};
-    }
-    const auto* core = reinterpret_cast<const ngx_core_conf_t*>(ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
-    const auto workers = static_cast<std::size_t>(std::max<ngx_int_t>(core->worker_processes, 1));
-    gWorker->board().forEachNode([&](NodeCounters& each) {
-        const std::uint64_t toldMs = get(each.health.toldMs);
-        const auto age = static_cast<ngx_msec_int_t>(ngx_current_msec - toldMs);
-        shown.servers.push_back({&each, each.seenBy(workers), toldMs != 0 && age < kHealthLastsMs});
-    });
-    std::ranges::sort(shown.servers, {},
-                      [](const Shown::Server& each) { return std::pair(each.store(), each.node()); });
-    return shown;
-}
 
 /// Every series that this limit can have is there from the start, so that rates see its first request.
 bool canBe(const LogSettings& log, Source source) {
@@ -185,7 +139,7 @@ void write(Exposition& out, const Shown& shown) {
 ngx_buf_t* render(ngx_http_request_t* request) {
     const auto& main =
         *static_cast<const MainSettings*>(ngx_http_get_module_main_conf(request, ngx_http_sliding_log_module));
-    const Shown shown = gather(main);
+    const Shown shown = gatherShown(main);
     Exposition measure;
     write(measure, shown);
     ngx_buf_t* buffer = ngx_create_temp_buf(request->pool, measure.size());
@@ -197,61 +151,14 @@ ngx_buf_t* render(ngx_http_request_t* request) {
     return buffer;
 }
 
-bool setCacheControl(ngx_http_request_t* request) {
-    auto* field = static_cast<ngx_table_elt_t*>(ngx_list_push(&request->headers_out.headers));
-    if (field == nullptr) {
-        return false;
-    }
-    *field = {};
-    field->hash = 1;
-    ngx_str_set(&field->key, "Cache-Control");
-    ngx_str_set(&field->value, "no-store");
-    return true;
-}
-
-ngx_int_t answer(ngx_http_request_t* request) {
-    if ((request->method & (NGX_HTTP_GET | NGX_HTTP_HEAD)) == 0) {
-        return NGX_HTTP_NOT_ALLOWED;
-    }
-    if (const ngx_int_t rc = ngx_http_discard_request_body(request); rc != NGX_OK) {
-        return rc;
-    }
-    ngx_buf_t* buffer = render(request);
-    if (buffer == nullptr || !setCacheControl(request)) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-    buffer->last_buf = request == request->main ? 1 : 0;
-    buffer->last_in_chain = 1;
-    request->headers_out.status = NGX_HTTP_OK;
-    request->headers_out.content_length_n = buffer->last - buffer->pos;
-    request->headers_out.content_type = toNgx(kContentType);
-    request->headers_out.content_type_len = kMediaTypeLength;  // nginx adds no charset of its own then
-    const ngx_int_t rc = ngx_http_send_header(request);
-    if (rc == NGX_ERROR || rc > NGX_OK || request->header_only != 0) {
-        return rc;
-    }
-    ngx_chain_t chain{buffer, nullptr};
-    return ngx_http_output_filter(request, &chain);
-}
-
-ngx_int_t onContent(ngx_http_request_t* request) noexcept try {
-    return answer(request);
-} catch (const std::exception& e) {
-    ngx_log_error(NGX_LOG_ALERT, request->connection->log, 0, "sliding_log: %s", e.what());
-    return NGX_HTTP_INTERNAL_SERVER_ERROR;
+ngx_int_t onContent(ngx_http_request_t* request) noexcept {
+    return answerItself(request, [](ngx_http_request_t* each) { return OwnAnswer{render(each), kContentType, {}}; });
 }
 
 }  // namespace
 
 char* setMetrics(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
-    auto& location = *static_cast<LocationSettings*>(conf);
-    if (location.showsMetrics != 0) {
-        return refuseDuplicate(cf, view(cmd->name), "directive");
-    }
-    location.showsMetrics = 1;
-    auto* core = static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-    core->handler = onContent;
-    return kConfOk;
+    return setOwnAnswer(cf, *cmd, conf, onContent);
 }
 
 }  // namespace sliding_log

@@ -1,0 +1,34 @@
+#include "metrics/shown.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "worker.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// What a server told of its health is of no use after so long.
+constexpr ngx_msec_int_t kHealthLastsMs = 60'000;
+
+}  // namespace
+
+Shown gatherShown(const MainSettings& main) {
+    Shown shown{{static_cast<LogSettings* const*>(main.logs.elts), main.logs.nelts}, {}, main.zone, main.zoneSize};
+    if (gWorker == nullptr) {
+        return {{}, {}, nullptr, 0};
+    }
+    const auto* core = reinterpret_cast<const ngx_core_conf_t*>(ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
+    const auto workers = static_cast<std::size_t>(std::max<ngx_int_t>(core->worker_processes, 1));
+    gWorker->board().forEachNode([&](NodeCounters& each) {
+        const std::uint64_t toldMs = get(each.health.toldMs);
+        const auto age = static_cast<ngx_msec_int_t>(ngx_current_msec - toldMs);
+        shown.servers.push_back({&each, each.seenBy(workers), toldMs != 0 && age < kHealthLastsMs});
+    });
+    std::ranges::sort(shown.servers, {},
+                      [](const Shown::Server& each) { return std::pair(each.store(), each.node()); });
+    return shown;
+}
+
+}  // namespace sliding_log
