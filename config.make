@@ -1,8 +1,8 @@
 # nginx has no flags for C++ alone, so they go to our objects by name.
-# -Wa,-I: where .incbin finds the Lua scripts (src/redis/scripts.cpp).
+# -Wa,-I: where .incbin finds the Lua scripts and the dashboard (src/embed.hpp).
 for sliding_log_src in $(cd "$ngx_addon_dir" && find src -name '*.cpp'); do
     sliding_log_object="$NGX_OBJS/addon/$(basename "$(dirname "$sliding_log_src")")/$(basename "$sliding_log_src" .cpp).o"
     cat <<END >>"$NGX_MAKEFILE"
-$sliding_log_object: CFLAGS += -std=c++20 -Wall -Wextra -Werror -fvisibility=hidden -Wa,-I$ngx_addon_dir/lua
+$sliding_log_object: CFLAGS += -std=c++20 -Wall -Wextra -Werror -fvisibility=hidden -Wa,-I$ngx_addon_dir/lua,-I$ngx_addon_dir/src/dashboard
 END
 done

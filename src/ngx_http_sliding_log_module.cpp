@@ -7,6 +7,7 @@
 #include "conf/redis_block.hpp"
 #include "conf/settings.hpp"
 #include "conf/values.hpp"
+#include "dashboard/endpoint.hpp"
 #include "metrics/endpoint.hpp"
 #include "ngx.hpp"
 #include "request/access.hpp"
@@ -53,6 +54,8 @@ ngx_command_t gCommands[] = {
      offsetof(LocationSettings, logLevel), gLogLevels},
     {ngx_string("sliding_log_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, setMetrics, NGX_HTTP_LOC_CONF_OFFSET, 0,
      nullptr},
+    {ngx_string("sliding_log_dashboard"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, setDashboard, NGX_HTTP_LOC_CONF_OFFSET,
+     0, nullptr},
     ngx_null_command,
 };
 

@@ -28,6 +28,8 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     : uniqueIds_(secureRandom()),
       local_(*settings.zone),
       board_(*settings.zone->pool, settings.zone->header->board),
+      usedKeys_(settings.zone->header->usedKeys, settings.zone->header->topKeysBytes, secureRandom()),
+      deniedKeys_(settings.zone->header->deniedKeys, settings.zone->header->topKeysBytes, secureRandom()),
       tick_(
           this, [](void* self) { static_cast<Worker*>(self)->tick(); }, Timer::Kind::Chore, log) {
     const std::span<LogSettings* const> logs(static_cast<LogSettings* const*>(settings.logs.elts), settings.logs.nelts);
@@ -51,6 +53,8 @@ void Worker::tick() {
     for (LimitCounters* each : limits_) {
         each->touch(ngx_current_msec);
     }
+    usedKeys_.age(ngx_current_msec);
+    deniedKeys_.age(ngx_current_msec);
     for (const std::unique_ptr<RedisStore>& store : stores_) {
         if (store != nullptr) {
             store->tick();

@@ -7,6 +7,7 @@
 #include "conf/settings.hpp"
 #include "limit/unique_id.hpp"
 #include "metrics/board.hpp"
+#include "metrics/top_keys.hpp"
 #include "redis/timer.hpp"
 #include "store/local_store.hpp"
 #include "store/redis_store.hpp"
@@ -24,6 +25,8 @@ class Worker {
     UniqueIds& uniqueIds() { return uniqueIds_; }
     LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
     const Board& board() const { return board_; }
+    TopKeys& usedKeys() { return usedKeys_; }
+    TopKeys& deniedKeys() { return deniedKeys_; }
 
   private:
     void tick();
@@ -31,6 +34,8 @@ class Worker {
     UniqueIds uniqueIds_;
     LocalStore local_;
     Board board_;
+    TopKeys usedKeys_;                                 // admitted
+    TopKeys deniedKeys_;                               // denied
     std::vector<LimitCounters*> limits_;               // by LogSettings::index
     std::vector<std::unique_ptr<RedisStore>> stores_;  // by RedisSettings::index; nullptr where unused
     Timer tick_;

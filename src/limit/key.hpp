@@ -25,6 +25,11 @@ constexpr std::size_t logKeyCapacity(std::string_view prefix, std::string_view n
 /// `out` has room for logKeyCapacity(). The braces are Redis Cluster's hash tag: one client, one slot.
 std::size_t writeLogKey(char* out, std::string_view prefix, std::string_view name, std::string_view value);
 
+/// What stands in the braces of such a key, when its prefix is taken off.
+constexpr std::string_view valueIn(std::string_view key, std::string_view name) {
+    return key.substr(name.size() + 2, key.size() - name.size() - 3);
+}
+
 /// `sha1-` and the value's SHA-1 in hex; `out` has room for kHashedLength.
 void writeHashed(char* out, std::string_view value);
 

@@ -1,10 +1,17 @@
 #include "request/counting.hpp"
 
+#include <algorithm>
+#include <functional>
+#include <string_view>
+
+#include "limit/key.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
 
 namespace {
+
+constexpr unsigned kNear = 800;  // of 1,000 parts of a limit
 
 /// Where the store could not tell, on_error is what the limit says.
 bool isRejected(const LocationSettings& location, const Decision& decision) {
@@ -30,10 +37,25 @@ bool wasAsked(const Decision& decision) {
     return decision.verdict != nullptr || decision.source == Source::Error;
 }
 
-/// At 80 % of the limit or more, this request among them.
-bool isNear(const Decision& decision, const Question& question) {
+/// How much of the limit is taken, this request's part included, in thousandths.
+unsigned usedPart(const Decision& decision, const Question& question) {
+    constexpr std::int64_t kAll = 1000;
     const std::int64_t most = question.algorithm == Algorithm::Bucket ? question.burst : decision.limit;
-    return decision.verdict != nullptr && (most - decision.verdict->remaining) * 5 >= most * 4;
+    if (decision.verdict == nullptr) {
+        return 0;
+    }
+    const std::int64_t used = most - decision.verdict->remaining;
+    return static_cast<unsigned>(used >= most ? kAll : std::max<std::int64_t>(used, 0) * kAll / most);
+}
+
+void countKey(TopKeys& keys, const LogSettings& log, const Question& question, unsigned used) {
+    if (question.key.empty()) {
+        return;  // a number of the limit is none, so it never got that far
+    }
+    const std::size_t prefix = log.redis == nullptr ? 0 : log.redis->prefix.len;
+    const std::string_view key = question.key.substr(prefix);
+    keys.count(view(log.name), valueIn(key, view(log.name)), std::hash<std::string_view>{}(key), used,
+               ngx_current_msec);
 }
 
 }  // namespace
@@ -44,11 +66,15 @@ void countDecisions(const LocationSettings& location, const Round& round, bool a
         if (!wasAsked(decision)) {
             continue;
         }
-        LimitCounters& counters = gWorker->counters(*decision.settings->log);
+        const LogSettings& log = *decision.settings->log;
+        const unsigned used = usedPart(decision, round.questions[i]);
+        LimitCounters& counters = gWorker->counters(log);
         counters.of(resultOf(location, decision), decision.source).add();
-        if (admitted && isNear(decision, round.questions[i])) {
+        if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }
+        countKey(isRejected(location, decision) ? gWorker->deniedKeys() : gWorker->usedKeys(), log, round.questions[i],
+                 used);
     }
 }
 

@@ -12,6 +12,20 @@ constexpr size_t kShareOfDenials = 4;  // of the zone
 constexpr size_t kShareOfMetrics = 32;
 constexpr size_t kLeastForMetrics = 4096;               // a page
 constexpr size_t kMostForMetrics = size_t{256} * 1024;  // some 300 servers, or 1,000 limits
+constexpr size_t kShareOfTopKeys = 80;                  // each of the two tables
+constexpr size_t kMostForTopKeys = size_t{128} * 1024;  // some 540 keys
+constexpr size_t kLeastForTopKeys = 4096;               // of a zone that small nothing is to be spared
+
+bool makeTopKeys(Zone& zone, size_t size) {
+    zone.header->topKeysBytes = std::min(size / kShareOfTopKeys, kMostForTopKeys);
+    if (zone.header->topKeysBytes < kLeastForTopKeys) {
+        zone.header->topKeysBytes = 0;
+        return true;
+    }
+    zone.header->usedKeys = ngx_slab_calloc(zone.pool, zone.header->topKeysBytes);
+    zone.header->deniedKeys = ngx_slab_calloc(zone.pool, zone.header->topKeysBytes);
+    return zone.header->usedKeys != nullptr && zone.header->deniedKeys != nullptr;
+}
 
 ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     auto& zone = *static_cast<Zone*>(memory->data);
@@ -40,7 +54,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     BoardHeader& board = zone.header->board;
     board.left = std::clamp(memory->shm.size / kShareOfMetrics, kLeastForMetrics, kMostForMetrics);
     board.memory = static_cast<char*>(ngx_slab_calloc(zone.pool, board.left));
-    if (board.memory == nullptr) {
+    if (board.memory == nullptr || !makeTopKeys(zone, memory->shm.size)) {
         return NGX_ERROR;
     }
     zone.pool->log_nomem = 0;  // a full zone evicts, and says so in its own words

@@ -17,6 +17,9 @@ struct ZoneHeader {
     void* denials;        // the table of known denials
     size_t denialsBytes;  // its size
     BoardHeader board;    // the metrics
+    void* usedKeys;       // the table of the keys that are admitted most; nullptr: the zone is too small for it
+    void* deniedKeys;     // the same, denied
+    size_t topKeysBytes;  // the size of each
 };
 
 struct Zone {

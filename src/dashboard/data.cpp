@@ -1,0 +1,148 @@
+#include "dashboard/data.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+#include <vector>
+
+#include "conf/limit_parameters.hpp"
+#include "dashboard/json.hpp"
+#include "metrics/shown.hpp"
+#include "store/zone.hpp"
+#include "worker.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+constexpr std::size_t kMostKeys = 20;  // of each list
+
+/// How much of its limit that key had taken which is nearest to it, of those seen within the window; in thousandths.
+unsigned fullest(const std::vector<TopKeys::Key>& keys, const LogSettings& log) {
+    unsigned most = 0;
+    for (const TopKeys::Key& key : keys) {
+        const auto age = static_cast<ngx_msec_int_t>(ngx_current_msec - key.seenMs);
+        if (key.limit == view(log.name) && age <= log.windowMs) {
+            most = std::max(most, key.used);
+        }
+    }
+    return most;
+}
+
+void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters, unsigned used) {
+    out.beginObject();
+    out.name("name").text(view(log.name));
+    out.name("algorithm").text(algorithmName(log.algorithm));
+    out.name("store").text(log.redis == nullptr ? std::string_view("local") : view(log.redis->name));
+    out.name("limit");
+    log.variableLimit != 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestLimit));
+    out.name("window_ms").number(static_cast<std::uint64_t>(log.windowMs));
+    out.name("requests").beginObject();
+    for (std::size_t result = 0; result < std::size(kResultNames); result++) {
+        out.name(kResultNames[result]).beginObject();
+        for (std::size_t source = 0; source < std::size(kSourceNames); source++) {
+            out.name(kSourceNames[source]).number(counters.decided[result][source].get());
+        }
+        out.endObject();
+    }
+    out.endObject();
+    out.name("near_limit").number(counters.nearLimit.get());
+    out.name("fullest_permille").number(used);
+    out.endObject();
+}
+
+void writeLatency(Json& out, const Histogram& latency) {
+    out.beginObject().name("le_us").beginList();
+    for (const Histogram::Bucket& bucket : Histogram::kBuckets) {
+        out.number(bucket.mostNs / 1000);
+    }
+    out.endList().name("counts").beginList();  // cumulated; the last is of all
+    for (const std::uint64_t count : latency.cumulated()) {
+        out.number(count);
+    }
+    out.endList().endObject();
+}
+
+void writeServer(Json& out, const Shown::Server& server) {
+    const NodeCounters& counters = *server.counters;
+    out.beginObject();
+    out.name("store").text(server.store());
+    out.name("node").text(server.node());
+    out.name("up");
+    server.seen == Seen::Not ? out.null() : out.boolean(server.seen == Seen::Up);
+    out.name("calls").number(counters.calls.get());
+    out.name("requests").number(counters.requests.get());
+    out.name("errors").beginObject();
+    for (std::size_t error = 1; error < kStoreErrors; error++) {
+        out.name(kStoreErrorNames[error]).number(counters.errors[error].get());
+    }
+    out.endObject();
+    out.name("latency");
+    writeLatency(out, counters.latency);
+    out.name("redis");
+    if (server.healthKnown) {
+        out.beginObject();
+        out.name("memory_used_bytes").number(get(counters.health.memoryUsed));
+        out.name("memory_max_bytes").number(get(counters.health.memoryMax));
+        out.name("evicted_keys").number(get(counters.health.evictedKeys));
+        out.name("eviction_unsafe").boolean(counters.health.evictionUnsafe.load(std::memory_order_relaxed));
+        out.endObject();
+    } else {
+        out.null();
+    }
+    out.endObject();
+}
+
+void writeKeys(Json& out, const std::vector<TopKeys::Key>& keys) {
+    out.beginList();
+    for (std::size_t i = 0; i < std::min(keys.size(), kMostKeys); i++) {
+        out.beginObject();
+        out.name("limit").text(keys[i].limit);
+        out.name("key").text(keys[i].value);
+        out.name("requests").number(keys[i].requests);
+        out.name("used_permille").number(keys[i].used);
+        out.endObject();
+    }
+    out.endList();
+}
+
+}  // namespace
+
+std::string dashboardData(const MainSettings& main) {
+    const Shown shown = gatherShown(main);
+    const bool runs = gWorker != nullptr;
+    const std::vector<TopKeys::Key> used = runs ? gWorker->usedKeys().list() : std::vector<TopKeys::Key>();
+    Json out;
+    out.beginObject();
+    out.name("host").text(view(const_cast<const ngx_cycle_t*>(ngx_cycle)->hostname));
+    out.name("now_ms").number(ngx_current_msec);  // of a clock that only counts time that passes
+    out.name("limits").beginList();
+    for (const LogSettings* log : shown.logs) {
+        if (const LimitCounters& counters = gWorker->counters(*log); !counters.names.first().empty()) {
+            writeLimit(out, *log, counters, fullest(used, *log));
+        }
+    }
+    out.endList();
+    out.name("stores").beginList();
+    for (const Shown::Server& server : shown.servers) {
+        writeServer(out, server);
+    }
+    out.endList();
+    out.name("zone");
+    if (shown.zone == nullptr) {
+        out.null();
+    } else {
+        out.beginObject();
+        out.name("bytes").number(shown.zoneSize);
+        out.name("free_bytes").number(shown.zone->pool->pfree * ngx_pagesize);
+        out.endObject();
+    }
+    out.name("denied_keys");
+    writeKeys(out, runs ? gWorker->deniedKeys().list() : std::vector<TopKeys::Key>());
+    out.name("used_keys");
+    writeKeys(out, used);
+    out.endObject();
+    return out.view();
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,298 @@
+'use strict';
+// Asks for the numbers once a second and shows what became of them since. Every text goes through textContent.
+
+const PLOTTED = 120;    // seconds
+const SMOOTHED = 5;     // seconds that a shown rate is the mean of
+const LATENCY_OF = 60;  // seconds
+const TIMEOUT = 5000;   // ms
+
+const at = id => document.getElementById(id);
+const samples = [];     // what was answered, the latest last
+const cards = new Map();
+
+// make('p', 'class', 'text' or child, ...)
+function make(tag, className, ...children) {
+  const element = document.createElement(tag);
+  if (className) element.className = className;
+  element.append(...children);
+  return element;
+}
+
+// ---- numbers
+
+const sum = numbers => Object.values(numbers).reduce((left, right) => left + right, 0);
+const admitted = limit => sum(limit.requests.passed) + sum(limit.requests.delayed) + sum(limit.requests.delayed_dry_run);
+const denied = limit => sum(limit.requests.rejected) + sum(limit.requests.rejected_dry_run);
+const fromCache = limit => limit.requests.rejected.cache + limit.requests.rejected_dry_run.cache;
+const near = limit => limit.near_limit;
+
+function short(number) {
+  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e4]])
+    if (number >= size) return (number / (size === 1e4 ? 1e3 : size)).toPrecision(3) + unit;
+  if (number === 0 || number >= 100) return String(Math.round(number));
+  return number.toFixed(1);
+}
+const percent = part => (100 * part).toFixed(part > 0 && part < 0.1 ? 1 : 0) + ' %';
+function bytes(number) {
+  for (const [unit, size] of [['GB', 2 ** 30], ['MB', 2 ** 20], ['kB', 2 ** 10]])
+    if (number >= size) return (number / size).toFixed(number / size < 10 ? 1 : 0) + ' ' + unit;
+  return number + ' B';
+}
+function duration(ms) {
+  for (const [unit, size] of [['d', 864e5], ['h', 36e5], ['m', 6e4], ['s', 1e3]])
+    if (ms >= size && ms % size === 0) return ms / size === 1 ? unit : ms / size + ' ' + unit;
+  return ms + ' ms';
+}
+const milliseconds = us => us === null ? '–' : us < 1000 ? (us / 1000).toFixed(2) + ' ms' : (us / 1000).toPrecision(3) + ' ms';
+
+// The sample of so many seconds ago, or the oldest.
+function ago(seconds) {
+  const end = samples.at(-1).now_ms - seconds * 1000 - 500;
+  return samples.find(sample => sample.now_ms >= end) ?? samples.at(-1);
+}
+const limitOf = (sample, name) => sample.limits.find(limit => limit.name === name);
+const serverOf = (sample, server) => sample.stores.find(each => each.store === server.store && each.node === server.node);
+
+// How much a number grew from one value to the next: one that shrank began again.
+const grown = (before, now) => now >= before ? now - before : now;
+
+// Per second, between then and the latest sample.
+function rate(then, now, before, after) {
+  const seconds = (now.now_ms - then.now_ms) / 1000;
+  return seconds > 0 ? grown(before, after) / seconds : 0;
+}
+
+// ---- the plot of one limit
+
+function points(name, count) {
+  const list = [];
+  for (let i = Math.max(1, samples.length - PLOTTED); i < samples.length; i++) {
+    const [then, now] = [samples[i - 1], samples[i]];
+    const [before, after] = [limitOf(then, name), limitOf(now, name)];
+    list.push(before && after ? rate(then, now, count(before), count(after)) : 0);
+  }
+  return list;
+}
+
+// The next of 1, 2, 5, 10, ... that holds the value.
+function ceiling(value) {
+  const size = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
+  return [1, 2, 5, 10].map(each => each * size).find(each => each >= value);
+}
+
+function plot(canvas, lower, upper) {
+  const ratio = window.devicePixelRatio || 1;
+  const [width, height] = [canvas.clientWidth, canvas.clientHeight];
+  if (width === 0) return;
+  canvas.width = width * ratio;
+  canvas.height = height * ratio;
+  const out = canvas.getContext('2d');
+  out.scale(ratio, ratio);
+  const style = getComputedStyle(document.documentElement);
+  const color = name => style.getPropertyValue(name).trim();
+  const most = ceiling(Math.max(1, ...lower.map((value, i) => value + upper[i])));
+  const [top, bottom] = [14, height - 2];
+  const y = value => bottom - value / most * (bottom - top);
+  const x = i => width - (lower.length - 1 - i) * width / (PLOTTED - 1);
+
+  out.strokeStyle = color('--line');
+  out.fillStyle = color('--faint');
+  out.font = '11px system-ui, sans-serif';
+  for (const part of [0, 0.5, 1]) {
+    const line = Math.round(y(most * part)) + 0.5;
+    out.beginPath();
+    out.moveTo(0, line);
+    out.lineTo(width, line);
+    out.stroke();
+  }
+  out.fillText(short(most) + '/s', 2, top - 3);
+
+  const area = (from, to, fill) => {
+    if (!to.some((value, i) => value > from[i])) return;
+    out.beginPath();
+    to.forEach((value, i) => out.lineTo(x(i), y(value)));
+    for (let i = from.length - 1; i >= 0; i--) out.lineTo(x(i), y(from[i]));
+    out.closePath();
+    out.globalAlpha = 0.3;
+    out.fillStyle = fill;
+    out.fill();
+    out.globalAlpha = 1;
+    out.beginPath();
+    to.forEach((value, i) => out.lineTo(x(i), y(value)));
+    out.strokeStyle = fill;
+    out.lineWidth = 1.5;
+    out.stroke();
+  };
+  area(lower.map(() => 0), lower, color('--admitted'));
+  area(lower, lower.map((value, i) => value + upper[i]), color('--denied'));
+}
+
+// ---- limits
+
+function cardOf(name) {
+  if (cards.has(name)) return cards.get(name);
+  const card = {
+    about: make('p', ''), admitted: make('b', 'admitted'), denied: make('b', 'denied'), canvas: make('canvas', ''),
+    used: make('p', ''), level: make('i', ''), near: make('p', ''),
+  };
+  card.canvas.setAttribute('role', 'img');
+  card.root = make('article', 'limit', make('h3', '', name), card.about,
+    make('div', 'rates', make('span', '', card.admitted, ' admitted/s'), make('span', '', card.denied, ' denied/s')),
+    card.canvas, card.used, make('div', 'meter', card.level), card.near);
+  card.root.dataset.limit = name;
+  at('limits').append(card.root);
+  cards.set(name, card);
+  return card;
+}
+
+function level(element, part) {
+  element.style.width = 100 * Math.min(1, part) + '%';
+  element.className = part >= 1 ? 'full' : part >= 0.8 ? 'warn' : '';
+}
+
+function showLimit(limit, now, then) {
+  const card = cardOf(limit.name);
+  const before = limitOf(then, limit.name) ?? limit;
+  const per = count => rate(then, now, count(before), count(limit));
+  const much = limit.limit === null ? 'a variable limit' : limit.limit.toLocaleString('en');
+  card.about.textContent = `${much} per ${duration(limit.window_ms)} · ${limit.algorithm} · ${limit.store}`;
+  card.admitted.textContent = short(per(admitted));
+  card.denied.textContent = short(per(denied));
+  const used = limit.fullest_permille / 1000;
+  card.used.textContent = `fullest key seen in the window: ${percent(used)} of its limit`;
+  level(card.level, used);
+  card.near.textContent = per(admitted) > 0 ? `${percent(Math.min(1, per(near) / per(admitted)))} admitted at 80 % or more` : ' ';
+  card.canvas.setAttribute('aria-label', `${limit.name}: ${card.admitted.textContent} admitted and ${card.denied.textContent} denied per second`);
+  plot(card.canvas, points(limit.name, admitted), points(limit.name, denied));
+}
+
+function showLimits(now, then) {
+  for (const [name, card] of cards) {
+    if (limitOf(now, name)) continue;
+    card.root.remove();
+    cards.delete(name);
+  }
+  now.limits.forEach(limit => showLimit(limit, now, then));
+  at('no-limits').hidden = now.limits.length > 0;
+}
+
+// ---- everything together
+
+function tile(className, value, label) {
+  return make('div', 'tile ' + className, make('b', '', value), make('span', '', label));
+}
+
+function showTiles(now, then) {
+  const total = count => now.limits.reduce((all, limit) => {
+    const before = limitOf(then, limit.name);
+    return all + (before ? rate(then, now, count(before), count(limit)) : 0);
+  }, 0);
+  const stores = count => now.stores.reduce((all, server) => {
+    const before = serverOf(then, server);
+    return all + (before ? rate(then, now, count(before), count(server)) : 0);
+  }, 0);
+  const share = (part, whole) => whole > 0 ? percent(part / whole) : '–';
+  const calls = stores(server => server.calls);
+  const zone = now.zone;
+  at('tiles').replaceChildren(
+    tile('admitted', short(total(admitted)), 'admitted per second'),
+    tile('denied', short(total(denied)), 'denied per second'),
+    tile('', share(total(fromCache), total(denied)), 'of denials known, without a call'),
+    tile('', calls > 0 ? (stores(server => server.requests) / calls).toFixed(2) : '–', 'requests per store call'),
+    tile('', zone ? percent(1 - zone.free_bytes / zone.bytes) : '–', zone ? `of ${bytes(zone.bytes)} shared memory` : 'shared memory'),
+  );
+}
+
+// ---- keys
+
+function showKeys(table, keys, noneSoFar) {
+  const most = Math.max(1, ...keys.map(key => key.requests));
+  const rows = keys.map(key => {
+    const bar = make('i', '');
+    bar.style.width = 100 * key.requests / most + '%';
+    return make('tr', '', make('td', 'key', key.key, make('small', '', key.limit)),
+      make('td', 'bar', make('div', 'meter', bar)), make('td', 'number', short(key.requests)));
+  });
+  table.replaceChildren(make('tbody', '', ...(rows.length ? rows : [make('tr', '', make('td', 'nothing', noneSoFar))])));
+}
+
+// ---- stores
+
+// Of `counts`, cumulated over buckets that end at `ends`: what so many of all took at most, in us. In a bucket they
+// are taken as evenly spread; null: there are none.
+function percentile(ends, counts, part) {
+  const all = counts.at(-1);
+  if (all === 0) return null;
+  const wanted = all * part;
+  const i = counts.findIndex(count => count >= wanted);
+  if (i >= ends.length) return ends.at(-1);
+  const [below, from] = i === 0 ? [0, 0] : [counts[i - 1], ends[i - 1]];
+  return from + (ends[i] - from) * (wanted - below) / Math.max(1, counts[i] - below);
+}
+
+function latencies(now, server) {
+  const before = samples.length > 1 ? serverOf(ago(LATENCY_OF), server)?.latency.counts : undefined;
+  const began = !before || before.at(-1) > server.latency.counts.at(-1);
+  const counts = server.latency.counts.map((count, i) => began ? count : count - before[i]);
+  return [0.5, 0.9, 0.99].map(part => milliseconds(percentile(server.latency.le_us, counts, part)));
+}
+
+function memory(redis) {
+  if (!redis) return '–';
+  const of = redis.memory_max_bytes > 0 ? ' of ' + bytes(redis.memory_max_bytes) : '';
+  return bytes(redis.memory_used_bytes) + of + (redis.eviction_unsafe ? ', may evict live logs' : '');
+}
+
+function showStores(now, then) {
+  const rows = now.stores.map(server => {
+    const before = serverOf(then, server) ?? server;
+    const per = count => rate(then, now, count(before), count(server));
+    const calls = per(each => each.calls);
+    const [className, text] = server.up === null ? ['unknown', 'not needed yet'] : server.up ? ['up', 'up'] : ['down', 'down'];
+    return make('tr', '', make('td', 'key', server.node, make('small', '', server.store)), make('td', className, text),
+      make('td', '', short(calls)), make('td', '', calls > 0 ? (per(each => each.requests) / calls).toFixed(2) : '–'),
+      make('td', '', short(per(each => sum(each.errors)))), ...latencies(now, server).map(each => make('td', '', each)),
+      make('td', '', memory(server.redis)));
+  });
+  at('stores').tBodies[0].replaceChildren(...rows);
+  at('stores-section').hidden = rows.length === 0;
+}
+
+// ---- life
+
+function show() {
+  const now = samples.at(-1);
+  const then = ago(SMOOTHED);
+  at('host').textContent = now.host;
+  showTiles(now, then);
+  showLimits(now, then);
+  showKeys(at('denied-keys'), now.denied_keys, 'None was denied.');
+  showKeys(at('used-keys'), now.used_keys, 'None was admitted.');
+  showStores(now, then);
+}
+
+function say(className, text) {
+  const state = at('state');
+  state.className = className;
+  if (state.textContent !== text) state.textContent = text;
+}
+
+async function poll() {
+  try {
+    const answer = await fetch('?format=json', { cache: 'no-store', signal: AbortSignal.timeout(TIMEOUT) });
+    if (!answer.ok) throw new Error('status ' + answer.status);
+    const sample = await answer.json();
+    if (samples.length > 0 && sample.now_ms <= samples.at(-1).now_ms) samples.length = 0;  // another machine, or a reboot
+    samples.push(sample);
+    if (samples.length > PLOTTED + 1) samples.shift();
+    show();
+    say('live', 'live');
+  } catch (error) {
+    say('lost', 'no answer: ' + error.message);
+  }
+  setTimeout(poll, 1000);
+}
+
+addEventListener('resize', () => samples.length > 0 && show());
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => samples.length > 0 && show());
+poll();

@@ -1,0 +1,134 @@
+#include "metrics/top_keys.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+namespace sliding_log {
+
+TopKeys::TopKeys(void* memory, std::size_t bytes, std::uint64_t random) : random_(random | 1) {
+    if (bytes >= sizeof(Header) + sizeof(Set)) {
+        header_ = static_cast<Header*>(memory);
+        sets_ = reinterpret_cast<Set*>(static_cast<char*>(memory) + sizeof(Header));
+        setCount_ = (bytes - sizeof(Header)) / sizeof(Set);
+    }
+}
+
+void TopKeys::count(std::string_view limit, std::string_view value, std::size_t hash, unsigned used,
+                    std::uint64_t nowMs) {
+    if (setCount_ == 0 || limit.size() > kLongestLimit || value.size() > kLongestValue) {
+        return;
+    }
+    Set& set = sets_[(hash >> 1) % setCount_];
+    const std::uint64_t name = hash | 1;  // 0: an empty place
+    std::size_t way = 0;
+    std::uint64_t least = ~std::uint64_t{0};
+    for (std::size_t i = 0; i < kWays; i++) {
+        const std::uint64_t count = set.counts[i].load(std::memory_order_relaxed);
+        if (set.hashes[i].load(std::memory_order_relaxed) == name) {
+            way = i;
+            break;
+        }
+        if (count < least) {
+            least = count;
+            way = i;
+        }
+    }
+    const std::uint64_t before = set.counts[way].fetch_add(1, std::memory_order_relaxed);
+    if (set.hashes[way].load(std::memory_order_relaxed) != name) {
+        if (!oneIn(before + 1)) {
+            return;
+        }
+        replace(set, way, limit, value, name);
+    }
+    set.places[way].used.store(used, std::memory_order_relaxed);
+    set.places[way].seenMs.store(nowMs, std::memory_order_relaxed);
+}
+
+void TopKeys::replace(Set& set, std::size_t way, std::string_view limit, std::string_view value, std::uint64_t hash) {
+    Place& place = set.places[way];
+    if (!beginWriting(place)) {
+        return;
+    }
+    set.hashes[way].store(hash, std::memory_order_relaxed);
+    place.base.store(set.counts[way].load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    place.limitLength = static_cast<std::uint16_t>(limit.size());
+    place.valueLength = static_cast<std::uint16_t>(value.size());
+    std::memcpy(place.names, limit.data(), limit.size());
+    std::memcpy(place.names + limit.size(), value.data(), value.size());
+    endWriting(place);
+}
+
+void TopKeys::age(std::uint64_t nowMs) {
+    if (setCount_ == 0) {
+        return;
+    }
+    std::uint64_t halvedMs = header_->halvedMs.load(std::memory_order_relaxed);
+    if (nowMs - halvedMs < kHalvedEveryMs || !header_->halvedMs.compare_exchange_strong(halvedMs, nowMs)) {
+        return;
+    }
+    for (std::size_t i = 0; i < setCount_; i++) {
+        for (std::size_t way = 0; way < kWays; way++) {
+            Place& place = sets_[i].places[way];
+            const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
+            if (count == 0 || !beginWriting(place)) {
+                continue;
+            }
+            const std::uint64_t base = place.base.load(std::memory_order_relaxed);
+            sets_[i].counts[way].fetch_sub(count - count / 2, std::memory_order_relaxed);
+            place.base.store(base - base / 2, std::memory_order_relaxed);
+            endWriting(place);
+        }
+    }
+}
+
+std::vector<TopKeys::Key> TopKeys::list() const {
+    std::vector<Key> keys;
+    for (std::size_t i = 0; i < setCount_; i++) {
+        for (std::size_t way = 0; way < kWays; way++) {
+            const Place& place = sets_[i].places[way];
+            const std::uint32_t before = place.sequence.load(std::memory_order_acquire);
+            const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
+            const std::uint64_t base = place.base.load(std::memory_order_relaxed);
+            if ((before & 1) != 0 || count <= base) {
+                continue;
+            }
+            const std::string_view names(place.names, sizeof place.names);
+            const std::size_t limitLength = std::min<std::size_t>(place.limitLength, kLongestLimit);
+            const std::size_t valueLength = std::min<std::size_t>(place.valueLength, kLongestValue);
+            Key key{std::string(names.substr(0, limitLength)), std::string(names.substr(limitLength, valueLength)),
+                    count - base, place.used.load(std::memory_order_relaxed),
+                    place.seenMs.load(std::memory_order_relaxed)};
+            std::atomic_thread_fence(std::memory_order_acquire);
+            if (place.sequence.load(std::memory_order_relaxed) == before) {
+                keys.push_back(std::move(key));
+            }
+        }
+    }
+    std::ranges::sort(keys, std::ranges::greater(), &Key::requests);
+    return keys;
+}
+
+/// True once in `count` times, by xorshift64: this needs to be fair, not secret.
+bool TopKeys::oneIn(std::uint64_t count) {
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    return random_ % count == 0;
+}
+
+bool TopKeys::beginWriting(Place& place) {
+    std::uint32_t before = place.sequence.load(std::memory_order_relaxed);
+    if ((before & 1) != 0 || !place.sequence.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
+        return false;
+    }
+    std::atomic_thread_fence(std::memory_order_release);
+    return true;
+}
+
+void TopKeys::endWriting(Place& place) {
+    place.sequence.fetch_add(1, std::memory_order_release);
+}
+
+}  // namespace sliding_log
