@@ -114,7 +114,7 @@ check() {
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
     replay_corpus
-    prove -It/lib t
+    prove -j2 -It/lib t
 }
 
 # An nginx with the module linked in, both under AddressSanitizer and UBSan, and with one malloc per pool allocation
@@ -143,7 +143,7 @@ sanitized() {
 # sanitize [TEST...]: the same suite, or these of it, over that nginx.
 sanitize() {
     build_sanitized
-    sanitized prove -It/lib "${@:-t}"
+    sanitized prove -j2 -It/lib "${@:-t}"
 }
 
 # soak MINUTES [SEED]

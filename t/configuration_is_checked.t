@@ -67,6 +67,7 @@ my @wrong_limits = (
     ['sliding_log_limit api key=a limit=1 window=1s cost=-1;', qr/invalid cost "-1", expected a whole number from 0/],
     ['sliding_log_limit api key=a limit=1 window=1s cost=1.5;', qr/invalid cost "1\.5", expected a whole number from 0/],
     ['sliding_log_limit api key=a limit=1 window=1s cost=1000000000001;', qr/invalid cost "1000000000001", expected a whole number from 0 to 1000000000000/],
+    ['sliding_log_limit api key=a limit=1 window=1s cost=100001;', qr/invalid cost "100001", expected at most 100000 with an algorithm that keeps/],
     ['sliding_log_limit api key=a limit=1 window=1s count=denied;', qr/invalid count "denied", expected allowed or all/],
     ['sliding_log_limit api key=a limit=1 window=1s count=all cap=off;', qr/invalid count "all", expected a cap with it/],
     ['sliding_log_limit api key=a limit=1 window=1s limit=$tenant count=all;', qr/duplicate limit/],

@@ -142,7 +142,6 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
         log->largestLimit = std::max(log->largestLimit, draft.limit.limit);
     }
     log->largestLimit = std::max(log->largestLimit, draft.limit.burst);
-    log->largestDelay = std::max(log->largestDelay, draft.limit.delayMs);
     main.largestDelay = std::max(main.largestDelay, draft.limit.delayMs);
     draft.limit.log = log;
     LimitSettings* limit = pushNew(cf->pool, main.limits, draft.limit);

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kUsualSample = 10;
 constexpr std::int64_t kLargestSample = 1'000'000;
+constexpr std::int64_t kMostEntries = 100'000;  // of one request: the scripts refuse more
 
 /// A text with variables; nullptr when nginx refused it, and has said why.
 ngx_http_complex_value_t* compile(ngx_conf_t* cf, ngx_str_t& text) {
@@ -250,6 +251,10 @@ char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
     const Algorithm algorithm = draft.log.algorithm;
     if (draft.limit.id != nullptr && algorithm != Algorithm::Log) {
         return refuseWithout(cf, "id", view(draft.log.id), "algorithm=log");
+    }
+    if (draft.limit.cost > kMostEntries && (algorithm == Algorithm::Log || algorithm == Algorithm::Compact)) {
+        return refuse(cf, kLimitDirective, "cost", DecimalText(draft.limit.cost).view(),
+                      "at most 100000 with an algorithm that keeps an entry for each");
     }
     if (draft.limit.burst > 0 && algorithm != Algorithm::Bucket) {
         return refuseWithout(cf, "burst", DecimalText(draft.limit.burst).view(), "algorithm=bucket");

@@ -57,13 +57,6 @@ std::int64_t defaultCap(const LogSettings& log) {
     return log.variableLimit ? 0 : std::max<std::int64_t>((log.largestLimit * 12 + 9) / 10, 1);
 }
 
-/// What reservations may add to a log that is `cap` long: a limit for each window that the delay reaches into.
-std::int64_t withReservations(const LogSettings& log, std::int64_t cap) {
-    const std::int64_t limit = log.variableLimit ? cap : log.largestLimit;
-    const std::int64_t windows = (log.largestDelay + log.windowMs - 1) / log.windowMs;
-    return windows > (kLargestCount - cap) / std::max<std::int64_t>(limit, 1) ? kLargestCount : cap + limit * windows;
-}
-
 char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
     LogSettings& log = *limit.log;
     const std::int64_t cap = limit.capGiven ? limit.cap : defaultCap(log);
@@ -81,7 +74,7 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
         return refuseLater(cf, limit, "count", "all", "a cap with it, which bounds what denied attempts add");
     }
     log.cap = cap;
-    log.longest = cap == 0 ? 0 : withReservations(log, cap);
+    log.longest = cap;
     return kConfOk;
 }
 
@@ -98,6 +91,15 @@ bool movesEntries(const LimitSettings& limit) {
     return limit.refund.any() || limit.delayMs > 0 || limit.countsAll;
 }
 
+/// What the log is cut to when entries may lie ahead of now: the cap, and a limit for each window that they reach into.
+/// A log cut shorter would lose what it needs to know.
+std::int64_t withReservations(const LogSettings& log) {
+    const std::int64_t limit = log.variableLimit ? log.cap : log.largestLimit;
+    const std::int64_t windows = (log.aheadMs + log.windowMs - 1) / log.windowMs;
+    const bool isMore = windows > (kLargestCount - log.cap) / std::max<std::int64_t>(limit, 1);
+    return isMore ? kLargestCount : log.cap + limit * windows;
+}
+
 /// What it means for the logs that these limits are asked together: all-or-nothing over several places takes entries
 /// back where a later one denies, and what one log reserves stands in all of them.
 void noteTogether(const ngx_array_t& limits, std::int64_t largestDelay) {
@@ -109,7 +111,10 @@ void noteTogether(const ngx_array_t& limits, std::int64_t largestDelay) {
     for (LimitSettings* limit : all) {
         LogSettings& log = *limit->log;
         log.losesEntries = log.losesEntries || !areOnePlace || areMoved;
-        log.aheadMs = areDelayed ? largestDelay : log.aheadMs;
+        if (areDelayed) {
+            log.aheadMs = largestDelay;
+            log.longest = log.cap == 0 ? 0 : withReservations(log);
+        }
     }
 }
 

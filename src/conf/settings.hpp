@@ -67,7 +67,7 @@ struct LogSettings {
     std::int64_t windowMs;
     std::int64_t slackMs;
     std::int64_t cap;      // entries, 0: off
-    std::int64_t longest;  // what the log is trimmed to: cap, and what delay= may reserve beyond it; 0: off
+    std::int64_t longest;  // what the log is cut to: cap, and what delay= may reserve beyond it; 0: off
     ngx_str_t id;          // as configured
     RedisSettings* redis;  // nullptr: this node's local store
     bool storeSettled;
@@ -77,7 +77,6 @@ struct LogSettings {
     ngx_uint_t index;      // in MainSettings::logs
 
     std::int64_t largestLimit;  // of the constant ones, and of burst=
-    std::int64_t largestDelay;  // ms
     ngx_flag_t variableLimit;   // one of them is a variable
 
     std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
