@@ -117,7 +117,7 @@ check() {
     prove -j2 -It/lib t
 }
 
-# An nginx with the module linked in, both under AddressSanitizer and UBSan, and with one malloc per pool allocation
+# An nginx with the module linked in, and the tool, under AddressSanitizer and UBSan, and with one malloc per pool allocation
 # (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build. nginx-dev has
 # no .c files, hence Debian's source package.
 build_sanitized() {
@@ -131,13 +131,15 @@ build_sanitized() {
         --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
+    make -s -C tool -j"$(nproc)" OUT="$out/tool-sanitized" EXTRA="-O1 $flags"
 }
 
 # sanitized COMMAND...: runs tests over that nginx.
 sanitized() {
     # a small quarantine, so that memory that grows shows
     ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1 \
-        TEST_SLOW=${TEST_SLOW:-6} TEST_NGINX_BINARY=$out/nginx-sanitized/objs/nginx TEST_NGINX_MODULE='' "$@"
+        TEST_SLOW=${TEST_SLOW:-6} TEST_NGINX_BINARY=$out/nginx-sanitized/objs/nginx TEST_NGINX_MODULE='' \
+        TEST_TOOL=$out/tool-sanitized/sliding-log "$@"
 }
 
 # sanitize [TEST...]: the same suite, or these of it, over that nginx.

@@ -64,7 +64,7 @@ sub shape {
     $text =~ s/\d[\d.]* (?:B|kB|MB|GB)\b/SIZE/g;
     $text =~ s/"time_ms":\d+/"time_ms":N/g;
     $text =~ s/\d[\d.]* %/PERCENT/g;
-    $text =~ s/(?<=latency) +TIME, at most TIME/ QUICK/;
+    $text =~ s/^ +\w+ +latency .*/latency/m;    # as busy as the machine is
     $text =~ s/\d+ of 10,000 connections/N connections/;
     $text =~ s/ +/ /g;
     return $text;
