@@ -65,7 +65,9 @@ void TopKeys::age(std::uint64_t nowMs) {
         return;
     }
     std::uint64_t halvedMs = header_->halvedMs.load(std::memory_order_relaxed);
-    if (nowMs - halvedMs < kHalvedEveryMs || !header_->halvedMs.compare_exchange_strong(halvedMs, nowMs)) {
+    const bool isNew = halvedMs == 0;
+    if ((!isNew && nowMs - halvedMs < kHalvedEveryMs) || !header_->halvedMs.compare_exchange_strong(halvedMs, nowMs) ||
+        isNew) {
         return;
     }
     for (std::size_t i = 0; i < setCount_; i++) {

@@ -1,0 +1,165 @@
+# The dashboard's numbers and keys are what happened, correct JSON whatever keys clients send; and nobody keeps or
+# frames the page.
+
+use strict;
+use warnings;
+use Digest::SHA qw(sha1_hex sha256_base64);
+use JSON::PP ();
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get many request field);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $conf  = <<'END';
+%%GLOBALS%%
+worker_processes 3;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_zone %%ZONE%%;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms; }
+    sliding_log_limit everything key=all limit=3 window=1h store=local;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location /a     { sliding_log_limit a key=$arg_k limit=100 window=1h; empty_gif; }
+        location /head  { sliding_log_limit b key=$http_x_key limit=10 window=1h algorithm=compact store=local; empty_gif; }
+        location /dry   { sliding_log_limit dry key=$arg_k limit=2 window=1h; sliding_log_dry_run on; empty_gif; }
+        location /var   { sliding_log_limit var key=$arg_k limit=$arg_l window=1m store=local; sliding_log_on_error allow; empty_gif; }
+        location /board { sliding_log_dashboard; }
+        location /closed { sliding_log_dashboard; deny all; }
+        location /metrics { sliding_log_metrics; }
+    }
+}
+END
+my $nginx = $bed->nginx($conf, REDIS => $redis->address, ZONE => '10m');
+my $port  = $nginx->port;
+my $json  = JSON::PP->new->utf8;
+
+sub data { return $json->decode(get($port, '/board?format=json')->{body}) }
+sub limit { my ($data, $name) = @_; return (grep { $_->{name} eq $name } @{ $data->{limits} })[0] }
+sub keys_of { my ($data, $list, $limit) = @_; return map { "$_->{key}:$_->{requests}" } grep { $_->{limit} eq $limit } @{ $data->{"${list}_keys"} } }
+sub results {
+    my ($limit) = @_;
+    my $requests = limit(data(), $limit)->{requests};
+    return join ' ', map { my $result = $_; map { $requests->{$result}{$_} ? "$result/$_:$requests->{$result}{$_}" : () } sort keys %{ $requests->{$result} } } sort keys %$requests;
+}
+
+# A number of lately that was this at first: on a slow machine minutes pass.
+sub halves { my ($number) = @_; return '(?:' . join('|', map { int($number / 2 ** $_) } 0 .. 3) . ')' }
+
+ok(wait_until('the store', 5, sub { my ($store) = @{ data()->{stores} }; $store && $store->{up} && $store->{redis} }), 'the store and its health are known');
+
+# ---- the page
+
+my $page   = get($port, '/board');
+my $policy = field($page, 'Content-Security-Policy');
+is("$page->{status} " . field($page, 'Content-Type'), '200 text/html; charset=utf-8', 'a page');
+is(field($page, 'Cache-Control'), 'no-store', 'no cache keeps it');
+is(field($page, 'X-Content-Type-Options'), 'nosniff', '  nor is it taken for something else');
+is(field($page, 'Referrer-Policy'), 'no-referrer', '  nor told to others');
+is_deeply([grep { index($page->{body}, $_) >= 0 } 'http:', 'https:', 'src=', '@import', 'url(', 'innerHTML', ' style=', ' on'  . 'click='], [], 'nothing is fetched from elsewhere, or made of markup');
+for my $what (qw(script style)) {
+    my @parts = $page->{body} =~ m{<$what>(.*?)</$what>}sg;
+    is(scalar @parts, 1, "one $what");
+    my $digest = sha256_base64($parts[0]);
+    $digest .= '=' while length($digest) % 4;
+    like($policy, qr/(?:^|; )$what-src 'sha256-\Q$digest\E'(?:;|$)/, '  which the policy lets in by its hash');
+}
+like($policy, qr/^default-src 'none'; /, 'and nothing that it does not name');
+is(join('; ', grep { !/^(?:script|style)-src/ } split /; /, $policy), "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", '  but data from here');
+my $head = request($port, '/board', method => 'HEAD');
+is("$head->{status}$head->{body}" . field($head, 'Content-Length'), '200' . length $page->{body}, 'HEAD says how long it is');
+is(request($port, '/board', method => 'POST', body => 'x')->{status}, 405, 'POST is refused');
+is(get($port, '/closed')->{status}, 403, 'deny keeps it closed');
+is(get($port, '/closed?format=json')->{status}, 403, '  and its numbers');
+is(get($port, '/board?format=xml')->{body}, $page->{body}, 'an unknown format is the page');
+
+# ---- the numbers
+
+my $numbers = get($port, '/board?format=json');
+is(field($numbers, 'Content-Type'), 'application/json; charset=utf-8', 'JSON');
+is(join(' ', map { field($numbers, $_) } qw(Cache-Control X-Content-Type-Options)), 'no-store nosniff', '  that nobody keeps, or takes for something else');
+my $json_head = request($port, '/board?format=json', method => 'HEAD');
+is("$json_head->{status}$json_head->{body}", '200', 'HEAD has no body');
+is(join(' ', map { get($port, '/board?format=json')->{status} } 1 .. 10), join(' ', (200) x 10), 'limits of an outer level are not for it');
+
+many([map { [$port, '/a?k=1'] } 1 .. 300]);
+many([map { [$port, "/a?k=2"] } 1 .. 80]);
+my $now = data();
+my $a   = limit($now, 'a');
+is($a->{requests}{passed}{redis}, 180, 'three workers: what passed, exactly');
+is($a->{requests}{rejected}{redis} + $a->{requests}{rejected}{cache}, 200, '  and what did not');
+is($a->{near_limit}, 22, '  and what was near the limit');
+is(join(' ', map { "$a->{$_}" } qw(algorithm store limit window_ms)), 'log default 100 3600000', '  of which it tells');
+is($a->{fullest_permille}, 1000, 'the fullest key is full');
+like(join(' ', keys_of($now, 'used', 'a')), qr/^1:@{[halves(100)]} 2:@{[halves(80)]}$/, 'who was admitted, the most first');
+like(join(' ', keys_of($now, 'denied', 'a')), qr/^1:@{[halves(200)]}$/, 'who was denied');
+my ($store) = @{ $now->{stores} };
+is("$store->{store} $store->{node}", 'default ' . $redis->address, 'the store');
+is($store->{calls}, $redis->calls('evalsha'), '  its calls');
+is($store->{latency}{counts}[-1], $store->{calls}, '  each with its latency');
+is(scalar @{ $store->{latency}{counts} }, 1 + @{ $store->{latency}{le_us} }, '  in its bucket, or beyond all');
+cmp_ok($store->{redis}{memory_used_bytes}, '>', 100_000, '  what Redis uses');
+is($now->{zone}{bytes}, 10 * 1024 * 1024, 'shared memory');
+cmp_ok($now->{zone}{free_bytes}, '<', $now->{zone}{bytes}, '  some of it is taken');
+
+get($port, '/dry?k=1') for 1 .. 5;
+like(results('dry'), qr{^passed/redis:2 rejected_dry_run/}, 'dry run');
+like(join(' ', keys_of(data(), 'denied', 'dry')), qr/^1:@{[halves(3)]}$/, '  is denied, too');
+get($port, "/var?k=1&l=$_") for 4, 4, 'x';
+is(results('var'), 'passed/error:1 passed/local:2', 'a limit that is a variable, once no number');
+is(limit(data(), 'var')->{limit}, undef, '  is none that could be shown');
+is(limit(data(), 'var')->{fullest_permille}, 500, '  and yet one can say how much is used');
+
+# ---- hostile keys: on the page as in Redis
+
+my @hostile = ('<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "\xff\xfe\x80", "\xc3\xa4", '\\u0041"}', "tab\there", 'x' x 5000, '{}', '%00');
+get($port, '/head', headers => { 'X-Key' => $_ }) for @hostile, @hostile;
+my $answer = get($port, '/board?format=json')->{body};
+ok(utf8::decode(my $copy = $answer), 'hostile keys: UTF-8');
+my %seen = map { $_->{key} => 1 } grep { $_->{limit} eq 'b' } @{ $json->decode($answer)->{used_keys} };
+is(join(' ', sort keys %seen), join(' ', sort map { 'sha1-' . sha1_hex($_) } @hostile), '  as Redis would have them: hashed');
+unlike($answer, qr/[<>&']/, '  and nothing that could be markup');
+get($port, '/head', headers => { 'X-Key' => 'user@example.com/a:b' }) for 1 .. 2;
+ok((grep { $_->{key} eq 'user@example.com/a:b' } @{ data()->{used_keys} }), 'a plain one as it is');
+
+# ---- bounded
+
+many([map { [$port, "/var?l=9&k=many$_"] } 1 .. 2000]);
+many([map { [$port, '/var?l=900&k=frequent'] } 1 .. 200]);
+$now = data();
+is(scalar @{ $now->{used_keys} }, 20, 'of many keys the first are shown');
+is($now->{used_keys}[0]{key}, 'frequent', '  by what they asked');
+cmp_ok($now->{used_keys}[0]{requests}, '<=', 200, '  never too much');
+cmp_ok($now->{used_keys}[0]{requests}, '>=', 40, '  nor much too little');
+
+# ---- a reload, and other zones
+
+$nginx->reload(gone => 1);
+is(limit(data(), 'a')->{requests}{passed}{redis}, 180, 'a reload forgets nothing');
+like(join(' ', keys_of(data(), 'denied', 'a')), qr/^1:@{[halves(200)]}$/, '  and no key');
+
+my $small = $bed->nginx($conf, REDIS => $redis->address, ZONE => '64k');
+$port = $small->port;
+get($port, '/a?k=1') for 1 .. 3;
+is(limit(data(), 'a')->{requests}{rejected}{redis} + limit(data(), 'a')->{requests}{rejected}{cache}, 3, 'a small zone counts');
+is($json->encode(data()->{used_keys}), '[]', '  but has no room for keys');
+
+my $none = $bed->nginx('%%GLOBALS%% events { } http { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; location / { sliding_log_dashboard; } } }');
+my $empty = $json->decode(get($none->port, '/?format=json')->{body});
+is($json->canonical->encode({ %$empty{qw(limits stores zone used_keys denied_keys)} }), '{"denied_keys":[],"limits":[],"stores":[],"used_keys":[],"zone":null}', 'without a limit there is nothing to show');
+is(get($none->port, '/')->{status}, 200, '  but the page');
+
+# ---- the configuration
+
+for my $wrong (['sliding_log_dashboard; sliding_log_dashboard;', qr/"sliding_log_dashboard" has duplicate directive, expected it once/],
+    ['sliding_log_metrics; sliding_log_dashboard;', qr{"sliding_log_dashboard" has invalid location "/x", expected one that no other directive answers}],
+    ['sliding_log_dashboard; sliding_log_metrics;', qr{"sliding_log_metrics" has invalid location "/x"}]) {
+    my ($accepted, $said) = $bed->configuration("%%GLOBALS%% events { } http { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; location /x { $wrong->[0] } } }")->check;
+    ok(!$accepted, "$wrong->[0] is refused");
+    like($said, $wrong->[1], '  and told why');
+}
+
+$bed->done;

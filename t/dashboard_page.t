@@ -1,0 +1,141 @@
+# The dashboard in a real browser: it shows what happens while it happens, survives a server that is away, reads well in
+# the dark and on a phone, and no text of the data ever becomes more than text.
+#
+# With DASHBOARD_PNG=FILE it watches a longer load, and leaves a picture of it there.
+
+use strict;
+use warnings;
+use JSON::PP ();
+use Test::More;
+use Time::HiRes qw(sleep time);
+use Testbed qw(wait_until);
+use Testbed::Browser qw(browser_is_there);
+use Testbed::Http qw(get many);
+
+plan skip_all => 'chromium is not installed' unless browser_is_there();
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_log_level info;
+    sliding_log_redis { server %%REDIS%%; timeout 2s; connect_timeout 2s; reconnect 10ms 100ms; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact; empty_gif; }
+        location /login   { sliding_log_limit login key=$arg_k limit=5 window=1m; empty_gif; }
+        location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s store=local; empty_gif; }
+        location /limits/ { sliding_log_dashboard; }
+    }
+}
+END
+my $port = $nginx->port;
+my $url  = "http://127.0.0.1:$port/limits/";
+
+# Clients as they are: a few ask much, many little, and it goes up and down.
+sub load {
+    my ($seconds) = @_;
+    my $begin  = time;
+    my $client = sub { my ($name, $count) = @_; return sprintf $name, int $count * rand() ** 3 };
+    while ((my $past = time - $begin) < $seconds) {
+        my $wave = 1 + 0.6 * sin($past / 7) + ($past % 40 > 30 ? 1.2 : 0);
+        many([
+            (map { [$port, '/api/?k=' . $client->('acct_%03d', 200)] } 1 .. 12 * $wave),
+            (map { [$port, '/search?k=' . $client->('192.0.2.%d', 60)] } 1 .. 5 + 3 * cos($past / 11)),
+            (map { [$port, '/login?k=' . $client->('user%d@example.com', 40)] } 1 .. ($past % 50 > 35 ? 8 : 1)),
+        ]);
+        sleep 0.1;
+    }
+}
+my $watched = $ENV{DASHBOARD_PNG} ? 125 : 4;
+my $load = bless { log => '' }, 'Testbed::Process';
+push @{ $bed->{processes} }, $load;
+$load->spawn_code(sub { load($ENV{DASHBOARD_PNG} ? $watched + 5 : 600) });
+
+my $browser = Testbed::Browser->new($bed);
+sub trouble { return map { $_->{params}{entry}{text} // $_->{params}{exceptionDetails}{text} } $browser->events('Runtime.exceptionThrown', 'Log.entryAdded') }
+sub shows { my ($what, $expression) = @_; return ok(wait_until($what, 10, sub { $browser->value($expression) }), $what) }
+
+# ---- live
+
+$browser->look(1200, 1000, 'light')->open_page($url);
+shows('it is live', "document.getElementById('state')?.textContent === 'live'");
+shows('each limit has a card', "[...document.querySelectorAll('.limit')].map(e => e.dataset.limit).join() === 'api,login,search'");
+shows('what is admitted', "Number(document.querySelector('[data-limit=api] .admitted').textContent) > 0");
+shows('what is denied', "Number(document.querySelector('[data-limit=login] .denied').textContent) >= 0 && document.querySelector('#denied-keys .key') !== null");
+shows('the keys', "[...document.querySelectorAll('#used-keys .key')].some(e => e.textContent.startsWith('acct_000'))");
+shows('the store', "document.querySelector('#stores tbody .up')?.textContent === 'up'");
+shows('its latency', "/ ms\$/.test(document.querySelector('#stores tbody').rows[0].cells[7].textContent)");
+my $painted = <<'END';
+(() => { const c = document.querySelector('[data-limit=api] canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+         let n = 0; for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 0) n += (i / 4 % c.width) + 1; return n; })()
+END
+my $first = $browser->value($painted);
+cmp_ok($first, '>', 0, 'a plot');
+ok(wait_until('it to move', 10, sub { $browser->value($painted) != $first }), '  that moves');
+is($browser->value("performance.getEntriesByType('navigation').length + document.querySelectorAll('script').length"), 2, '  without the page being loaded again');
+my $until = time + $watched;
+wait_until('the load', $watched + 10, sub { time > $until });
+is($browser->value("[...performance.getEntriesByType('resource')].filter(e => !e.name.startsWith(location.origin)).length"), 0, 'nothing came from elsewhere');
+
+# ---- how it looks
+
+$browser->look(1200, 1000, 'light');
+sleep 1.2;
+my $picture = $ENV{DASHBOARD_PNG} // $bed->dir . '/dashboard.png';
+$browser->screenshot($picture);
+like(Testbed::Process::slurp($picture), qr/\A\x89PNG/, 'a picture');
+cmp_ok(-s $picture, '<', 200_000, '  that is not too large');
+my $background = "getComputedStyle(document.body).backgroundColor";
+my $light = $browser->value($background);
+$browser->look(1200, 1000, 'dark');
+isnt($browser->value($background), $light, 'dark is dark');
+for my $width (360, 1200) {
+    $browser->look($width, 740, 'dark');
+    cmp_ok($browser->value('document.documentElement.scrollWidth'), '<=', $width, "nothing sticks out at $width pixels");
+}
+
+# ---- a server that is away
+
+sub offline { $browser->call('Network.emulateNetworkConditions', { offline => $_[0] ? JSON::PP::true() : JSON::PP::false(), latency => 0, downloadThroughput => -1, uploadThroughput => -1 }) }
+trouble();
+offline(1);
+shows('no answer is told', "document.getElementById('state').textContent.startsWith('no answer')");
+ok($browser->value("document.querySelectorAll('.limit').length === 3"), '  and what was known stays');
+offline(0);
+shows('it goes on', "document.getElementById('state').textContent === 'live'");
+is(join(' ', grep { !/Failed to load resource/ } trouble()), '', 'nothing went wrong');
+
+# ---- hostile texts, wherever the data has one
+
+$load->kill;
+my $hostile = '<img src=x onerror="window.hit=1"><script>window.hit=1</script>';
+my $data = JSON::PP->new->utf8->decode(get($port, '/limits/?format=json')->{body});
+$data->{host} = $hostile;
+$_->{name} .= $hostile, $_->{algorithm} = $hostile, $_->{store} = $hostile for @{ $data->{limits} };
+$_->{store} = $hostile, $_->{node} = qq{"'>$hostile} for @{ $data->{stores} };
+$_->{limit} = $hostile, $_->{key} = qq{</table>$hostile\x{202e}\x00} for @{ $data->{used_keys} }, @{ $data->{denied_keys} };
+my $text = JSON::PP->new->ascii->encode($data);
+$browser->call('Page.addScriptToEvaluateOnNewDocument', { source => "{ const data = $text; window.fetch = async () => { data.now_ms += 1000; return new Response(JSON.stringify(data)); }; }" });
+trouble();
+$browser->open_page($url);
+shows('hostile texts are shown', "document.querySelectorAll('.limit').length === 3 && document.querySelector('#used-keys .key').textContent.includes('<script>')");
+is($browser->value("document.querySelector('#stores tbody .key').firstChild.data"), qq{"'>$hostile}, '  as texts');
+is($browser->value("document.querySelectorAll('img, script, [onerror]').length"), 1, '  with no element but the page\'s own script');
+sleep 1.5;
+is($browser->value('window.hit ?? null'), undef, '  and nothing ran');
+is(join(' ', trouble()), '', '  nor tried to');
+
+# ---- even where one became markup, the policy holds
+
+$browser->value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hit=1\"><p style=\"color: red\">x</p>'); document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.hit = 1' }))");
+ok(wait_until('the refusals', 10, sub { (trouble()) > 0 || undef }), 'markup is refused');
+is($browser->value('window.hit ?? null'), undef, '  and does not run');
+is($browser->value("new XMLHttpRequest() && new Promise(done => { const r = new XMLHttpRequest(); r.onload = () => done('sent'); r.onerror = () => done('refused'); try { r.open('GET', 'http://localhost:$port/'); r.send(); } catch (e) { done('refused'); } })"), 'refused', '  nor sends anything elsewhere');
+
+$bed->done;
