@@ -93,6 +93,16 @@ becomes 'the limited location is there' is_limited
 equal 'the first request' "$(status_of a)" 200
 equal 'the second request' "$(status_of a)" 429
 
+step 'the tool finds the log'
+install ./sliding-log_*.deb
+quiet sliding-log inspect api a || fail 'sliding-log inspect'
+sliding-log inspect api a --json >inspected || fail 'sliding-log inspect --json'
+holds "what it tells: $(cat inspected)" grep -q '"limited":1' inspected
+quiet sliding-log doctor || [ $? -eq 1 ] || fail 'sliding-log doctor finds a Redis fit, but for warnings'
+holds 'its manual is there' [ -e /usr/share/man/man1/sliding-log.1.gz ]
+quiet apt-get purge -qy sliding-log || fail 'apt-get purge sliding-log'
+fails 'the tool is still there' [ -e /usr/bin/sliding-log ]
+
 step 'an upgrade lets nginx go on as it is'
 install "./$current"
 equal 'version' "$(version_of $module)" "$(dpkg-deb -f "$current" Version)"
