@@ -97,7 +97,7 @@ step 'the tool finds the log'
 install ./sliding-log_*.deb
 quiet sliding-log inspect api a || fail 'sliding-log inspect'
 sliding-log inspect api a --json >inspected || fail 'sliding-log inspect --json'
-holds "what it tells: $(cat inspected)" grep -q '"limited":1' inspected
+holds "what it tells: $(cat inspected)" grep -q '"entries":1,' inspected
 quiet sliding-log doctor || [ $? -eq 1 ] || fail 'sliding-log doctor finds a Redis fit, but for warnings'
 holds 'its manual is there' [ -e /usr/share/man/man1/sliding-log.1.gz ]
 quiet apt-get purge -qy sliding-log || fail 'apt-get purge sliding-log'
@@ -115,6 +115,14 @@ quiet service nginx upgrade || fail 'service nginx upgrade'
 becomes 'nginx runs the new module' runs_the_installed_module
 equal 'a key that used up its limit before' "$(status_of a)" 429
 equal 'another key' "$(status_of c)" 200
+
+step 'an older package goes back'
+install --allow-downgrades "./earlier/$current"
+quiet service nginx upgrade || fail 'service nginx upgrade'
+becomes 'nginx runs the older module' runs_the_installed_module
+equal 'a key that used up its limit before' "$(status_of a)" 429
+install "./$current"
+equal 'version' "$(version_of $module)" "$(dpkg-deb -f "$current" Version)"
 
 step 'what the administrator disabled stays disabled'
 rm "$link"

@@ -1,0 +1,46 @@
+# What compose.yaml mounts is there and works: two nodes with its nginx configuration share the limit and show metrics,
+# and Prometheus takes its own. (No container is started.)
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use File::Copy qw(copy);
+use Test::More;
+use Testbed;
+use Testbed::Http qw(get);
+use Testbed::Metrics qw(scrape promtool);
+
+my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+my $bed  = Testbed->new;
+sub slurp { my ($name) = @_; return Testbed::Process::slurp("$root/$name") }
+
+my %mounted = slurp('compose.yaml') =~ m{^ *- \./(\S+?):(/\S+):ro$}mg;
+cmp_ok(scalar keys %mounted, '>=', 6, 'compose.yaml mounts files');
+ok(-f "$root/$_", "  $_") for sort keys %mounted;
+
+my $limits = slurp('packaging/compose/limits.conf');
+$limits =~ s/server redis:6379;/server %%REDIS%%;/      or die 'no Redis';
+$limits =~ s/listen 80;/listen 127.0.0.1:%%PORT%%;/     or die 'no server';
+$limits =~ s/listen 9145;/listen 127.0.0.1:%%PORT2%%;/  or die 'no server for metrics';
+$limits =~ s/window=10s/window=1h/                      or die 'no window';    # of a slow machine
+$limits =~ s{root /usr/share/nginx/html;}{empty_gif;}   or die 'no page';
+my $redis = $bed->redis;
+my @nodes = map {
+    $bed->nginx("%%GLOBALS%%\nevents { }\nhttp { %%HTTP%% access_log off; $limits }", REDIS => $redis->address)
+} 1 .. 2;
+
+my @answers = map { get($nodes[$_ % 2]->port, '/') } 1 .. 6;
+is(join(' ', map { $_->{status} } @answers), '200 200 200 200 200 429', 'the nodes share the limit');
+my $counted = 0;
+for my $node (@nodes) {
+    $counted += scrape($node->port('PORT2'))->value('sliding_log_requests_total', limit => 'demo');
+}
+is($counted, 6, '  and show what they did');
+
+my ($where) = $bed->write_file('prometheus.yml', slurp('packaging/compose/prometheus.yml')) =~ m{^(.*)/};
+copy("$root/monitoring/alerts.yml", "$where/alerts.yml") or die $!;
+my ($status, $said) = promtool($bed, '', 'check config', "$where/prometheus.yml");
+is($status, 0, 'Prometheus takes its configuration') or diag($said);
+
+$bed->done;
