@@ -38,10 +38,10 @@ function bytes(number) {
     if (number >= size) return (number / size).toFixed(number / size < 10 ? 1 : 0) + ' ' + unit;
   return number + ' B';
 }
+// As nginx writes it.
 function duration(ms) {
-  for (const [unit, size] of [['d', 864e5], ['h', 36e5], ['m', 6e4], ['s', 1e3]])
-    if (ms >= size && ms % size === 0) return ms / size === 1 ? unit : ms / size + ' ' + unit;
-  return ms + ' ms';
+  const [unit, size] = [['d', 864e5], ['h', 36e5], ['m', 6e4], ['s', 1e3], ['ms', 1]].find(each => ms % each[1] === 0);
+  return ms / size + unit;
 }
 const milliseconds = us => us === null ? '–' : us < 1000 ? (us / 1000).toFixed(2) + ' ms' : (us / 1000).toPrecision(3) + ' ms';
 
@@ -211,7 +211,7 @@ function showKeys(table, keys, noneSoFar) {
     const bar = make('i', '');
     bar.style.width = 100 * key.requests / most + '%';
     return make('tr', '', make('td', 'key', key.key, make('small', '', key.limit)),
-      make('td', 'bar', make('div', 'meter', bar)), make('td', 'number', short(key.requests)));
+      make('td', 'bar', make('div', 'meter', bar)), make('td', 'number', key.requests < 1e4 ? String(key.requests) : short(key.requests)));
   });
   table.replaceChildren(make('tbody', '', ...(rows.length ? rows : [make('tr', '', make('td', 'nothing', noneSoFar))])));
 }

@@ -1,0 +1,139 @@
+#include "metrics/top_keys.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sliding_log {
+namespace {
+
+constexpr std::size_t kBytes = 128 * 1024;
+
+/// A table in memory as the zone gives it.
+class TopKeysTest : public testing::Test {
+  protected:
+    static TopKeys table(std::size_t bytes, std::vector<char>& memory) {
+        memory.assign(bytes + 64, 0);
+        const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
+        return TopKeys(memory.data() + (64 - address % 64) % 64, bytes, 7);
+    }
+
+    void count(const std::string& value, const std::string& limit = "api", unsigned used = 0) {
+        keys_.count(limit, value, std::hash<std::string>{}(limit + value), used, nowMs_);
+    }
+
+    static const TopKeys::Key* find(const std::vector<TopKeys::Key>& keys, const std::string& value) {
+        const auto found = std::ranges::find(keys, value, &TopKeys::Key::value);
+        return found == keys.end() ? nullptr : &*found;
+    }
+
+    std::vector<char> memory_;
+    TopKeys keys_ = table(kBytes, memory_);
+    std::uint64_t nowMs_ = 1'000'000;
+};
+
+TEST_F(TopKeysTest, FewKeysAreCountedExactly) {
+    for (int key = 1; key <= 20; key++) {
+        for (int i = 0; i < key; i++) {
+            count("k" + std::to_string(key), "api", static_cast<unsigned>(i));
+        }
+    }
+    const std::vector<TopKeys::Key> keys = keys_.list();
+    ASSERT_EQ(keys.size(), 20U);
+    for (std::size_t i = 0; i < keys.size(); i++) {
+        EXPECT_EQ(keys[i].value, "k" + std::to_string(20 - i));
+        EXPECT_EQ(keys[i].limit, "api");
+        EXPECT_EQ(keys[i].requests, 20 - i);
+        EXPECT_EQ(keys[i].used, 19 - i) << "as it was last";
+        EXPECT_EQ(keys[i].seenMs, nowMs_);
+    }
+}
+
+TEST_F(TopKeysTest, LimitsAreApart) {
+    count("same", "one");
+    count("same", "two");
+    EXPECT_EQ(keys_.list().size(), 2U);
+}
+
+TEST_F(TopKeysTest, HeavyKeysAreFoundAmongManyMore) {
+    constexpr int kRounds = 40'000;
+    for (int i = 0; i < kRounds; i++) {
+        count("heavy" + std::to_string(i % 5));
+        for (int j = 0; j < 4; j++) {
+            count("light" + std::to_string(i * 4 + j));
+        }
+    }
+    const std::vector<TopKeys::Key> keys = keys_.list();
+    EXPECT_LE(keys.size(), kBytes / 200) << "bounded";
+    for (int heavy = 0; heavy < 5; heavy++) {
+        EXPECT_EQ(keys[static_cast<std::size_t>(heavy)].value.substr(0, 5), "heavy");
+        EXPECT_LE(keys[static_cast<std::size_t>(heavy)].requests, kRounds / 5U) << "never too much";
+        EXPECT_GE(keys[static_cast<std::size_t>(heavy)].requests, kRounds / 5U * 9 / 10) << "nearly all";
+    }
+}
+
+TEST_F(TopKeysTest, NumbersHalveEveryMinute) {
+    keys_.age(nowMs_);
+    for (int i = 0; i < 100; i++) {
+        count("a");
+    }
+    keys_.age(nowMs_ + TopKeys::kHalvedEveryMs - 1);
+    EXPECT_EQ(keys_.list().front().requests, 100U);
+    keys_.age(nowMs_ + TopKeys::kHalvedEveryMs);
+    EXPECT_EQ(keys_.list().front().requests, 50U);
+    keys_.age(nowMs_ + TopKeys::kHalvedEveryMs);
+    EXPECT_EQ(keys_.list().front().requests, 50U) << "once";
+    for (std::uint64_t minute = 2; minute < 10; minute++) {
+        keys_.age(nowMs_ + minute * TopKeys::kHalvedEveryMs);
+    }
+    EXPECT_TRUE(keys_.list().empty());
+    count("a");
+    EXPECT_EQ(keys_.list().front().requests, 1U);
+}
+
+TEST_F(TopKeysTest, WhatHasNoRoom) {
+    count(std::string(TopKeys::kLongestValue + 1, 'x'));
+    count("x", std::string(TopKeys::kLongestLimit + 1, 'l'));
+    EXPECT_TRUE(keys_.list().empty());
+    count(std::string(TopKeys::kLongestValue, 'x'), std::string(TopKeys::kLongestLimit, 'l'));
+    EXPECT_EQ(keys_.list().front().value, std::string(TopKeys::kLongestValue, 'x'));
+
+    std::vector<char> memory;
+    TopKeys tiny = table(64, memory);
+    tiny.count("api", "x", 1, 0, nowMs_);
+    tiny.age(nowMs_);
+    EXPECT_TRUE(tiny.list().empty());
+}
+
+TEST_F(TopKeysTest, ManyAtOnceLoseNothingOfAKeyThatHasItsPlace) {
+    count("hot");
+    constexpr int kThreads = 4;
+    constexpr int kEach = 20'000;
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < kThreads; thread++) {
+        threads.emplace_back([this, thread] {
+            TopKeys mine = keys_;  // another process's view of the same memory
+            for (int i = 0; i < kEach; i++) {
+                mine.count("api", "hot", std::hash<std::string>{}("apihot"), 0, nowMs_);
+                const std::string rare = std::to_string(thread) + "." + std::to_string(i);
+                mine.count("api", rare, std::hash<std::string>{}(rare), 0, nowMs_);
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    const std::vector<TopKeys::Key> keys = keys_.list();
+    const TopKeys::Key* hot = find(keys, "hot");
+    ASSERT_NE(hot, nullptr);
+    EXPECT_LE(hot->requests, 1U + kThreads * kEach);
+    EXPECT_GE(hot->requests, kThreads * kEach * 9U / 10);
+    EXPECT_EQ(hot->value, keys.front().value);
+}
+
+}  // namespace
+}  // namespace sliding_log
