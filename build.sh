@@ -109,7 +109,7 @@ fuzz() {
 }
 
 check() {
-    need "${check_packages[@]}"
+    need "${check_packages[@]}" ${TEST_BROWSER-chromium} # TEST_BROWSER= : t/dashboard_page.t is skipped where it is missing
     build
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
