@@ -1,9 +1,10 @@
 -- The token bucket (algorithm=bucket): holds up to burst tokens, of which a request takes its cost; limit of them come
 -- back in a window, evenly. lua/decide.lua, which follows this in the script, has the contract of a call.
 --
--- A log is a HASH: level = tokens * window, a whole number, to which each ms adds limit; time = when it was that (ms).
--- None is a full bucket. Reservations and denied requests that are counted make the level negative. A blocked log has
--- "blocked until" (ms) and "blocked for" (ms).
+-- A log is a HASH: used = tokens that were taken * window, a whole number, from which each ms takes limit; time = when it
+-- was that (ms). None is a full bucket. What is kept is what was taken and not what is left, so that another limit or burst
+-- applies to it at once. Reservations and denied requests that are counted take more than the bucket has. A blocked log
+-- has "blocked until" (ms) and "blocked for" (ms).
 --
 -- It lives until it is full again, and the slack longer. Cost in redis.calls, of 1 to 2 us each: TIME, and per log
 -- HGETALL, HSET and PEXPIRE; HGETALL alone when nothing has changed.
@@ -51,13 +52,12 @@ local function rarely()
   end
 
   function it.take_back(log)
-    local level, cost = tonumber(call('HGET', log.key, 'level')), log.options.cost
-    if not level or cost == 0 then
+    local used, cost = tonumber(call('HGET', log.key, 'used')), log.options.cost
+    if not used or cost == 0 then
       return false
     end
     call('PEXPIRE', log.key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
-    level = math.min(level + cost * log.window, log.capacity * log.window)
-    call('HSET', log.key, 'level', format('%.0f', level))
+    call('HSET', log.key, 'used', format('%.0f', math.max(used - cost * log.window, 0)))
     return true
   end
 
@@ -69,15 +69,14 @@ local function read(log)
   if fields.err then
     return fields
   end
-  local full = log.capacity * log.window
-  local level, time = full, now
+  local used, time = 0, now
   for i = 1, #fields, 2 do
     local name, value = fields[i], tonumber(fields[i + 1])
     if not value then
       name = nil
     end
-    if name == 'level' then
-      level = value
+    if name == 'used' then
+      used = value
     elseif name == 'time' then
       time = value
     elseif name == 'blocked until' then
@@ -93,9 +92,9 @@ local function read(log)
   end
   log.changed = time > now  -- the clock has stepped back: from now on it fills
   if time < now then
-    level = level + (now - time) * log.limit
+    used = used - (now - time) * log.limit
   end
-  log.level = level < full and level or full
+  log.level = log.capacity * log.window - (used > 0 and used or 0)
   tell(log)
   return log.blocked and true or nil
 end
@@ -114,11 +113,12 @@ local function add(log, _, from, to, _, denied)
   if log.level == level and not log.changed then
     return nil
   end
-  local set = pcall('HSET', log.key, 'level', format('%.0f', log.level), 'time', now_text)
+  local used = log.capacity * window - log.level
+  local set = pcall('HSET', log.key, 'used', format('%.0f', used), 'time', now_text)
   if type(set) ~= 'number' then
     return set
   end
-  local ttl, to_fill = log.ttl, log.limit > 0 and (log.capacity * window - log.level) / log.limit or 0
+  local ttl, to_fill = log.ttl, log.limit > 0 and used / log.limit or 0
   call('PEXPIRE', log.key, to_fill > window and format('%.0f', to_fill - window + ttl) or ttl)
   tell(log)
 end

@@ -46,7 +46,7 @@ my @locations = map {
     [map {
         {
             name   => $_,
-            limit  => /bucket/ ? 8 : 1 + int rand 12,
+            limit  => 1 + int rand 12,
             cost   => any(1, 1, '$arg_cost', 2),
             count  => rand() < 0.2 ? 'all' : 'allowed',
             refund => any('', '', 'refund=404', 'refund=404,500'),

@@ -27,10 +27,10 @@ sub hash { my %fields = split /\n/, $redis->cli('HGETALL', $_[0]); return join '
 
 # admitted remaining reset retry
 is(ask($T, 'a', ''), '1 4 1000 0', 'a full one: the token is back in a second');
-is(hash('a'), "level=40000 time=$T", 'tokens times the window, and when');
+is(hash('a'), "time=$T used=10000", 'what was taken, times the window, and when');
 is(many($T + 400, 9, 'a', ''), '4 0 600 600', 'four are left, for the fifth some ms of a token are there');
 is(ask($T + 999, 'a', ''), '0 0 1 1', '1 ms before it is whole');
-is(hash('a'), "level=4000 time=${\ ($T + 400)}", '  a denial writes nothing');
+is(hash('a'), "time=${\ ($T + 400)} used=46000", '  a denial writes nothing');
 is(ask($T + 1000, 'a', ''), '1 0 1000 0', 'and then');
 is(ask($T + 7000, 'a', 'cost=0'), '1 5 10000 0', 'full again: nothing to wait for');
 is(ask($T + 7000, 'a', 'cost=5'), '1 0 1000 0', 'all at once');
@@ -45,9 +45,15 @@ many($T, 20, 'slow', '', burst => 20);
 cmp_ok($redis->cli('PTTL', 'slow'), '>', 20000, 'also where that takes longer than a window');
 cmp_ok($redis->cli('PTTL', 'slow'), '<=', 21000, '  and the slack');
 
+# another limit and burst: what was taken stays taken, no more and no less
+many($T, 4, 'other', '', burst => 10);
+is(ask($T, 'other', 'cost=0', burst => 4), '1 0 1000 0', 'a smaller one is empty');
+is(ask($T, 'other', 'cost=0', burst => 10), '1 6 1000 0', '  which takes nothing from the larger one');
+is(ask($T, 'other', 'cost=0', burst => 100, limit => 100), '1 96 100 0', 'a raised one has room at once');
+
 # count=all
 is(many($T, 9, 'all', 'count=all', cap => 7), '5 0 3000 3000', 'denied ones count, up to cap: two tokens of debt');
-is(hash('all'), "level=-20000 time=$T", '  which the level tells');
+is(hash('all'), "time=$T used=70000", '  which it tells');
 is(ask($T + 1000, 'all', 'count=all', cap => 7), '0 0 3000 3000', '  and no more');
 
 # delay
@@ -104,7 +110,7 @@ is($over, 0, 'and nothing is given twice');
 # no answer is worse than an error
 $redis->cli('SET', 'text', 'x');
 $redis->cli('HSET', 'count', $T, 1);
-$redis->cli('HSET', 'word', 'level', 'high');
+$redis->cli('HSET', 'word', 'used', 'much');
 like(ask($T, $_, ''), qr/^error WRONGTYPE/, "$_: no bucket") for qw(text count word);
 ok(defined ask($T, 'wrong', $_), "\"$_\": an answer") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1';
 many($T, 5, 'empty', '');

@@ -39,7 +39,7 @@ std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
 }
 
 bool isCounter(ReplyView looked) {
-    return !looked.isError() && looked.field("level").isNil() &&
+    return !looked.isError() && looked.field("used").isNil() &&
            (!countsIn(looked).empty() || !looked.field("blocked until").isNil());
 }
 
@@ -119,13 +119,14 @@ State readCounter(Store& store, const std::string& key, const Asked& asked) {
 // ---- bucket
 
 bool isBucket(ReplyView looked) {
-    return !looked.field("level").isNil();
+    return !looked.field("used").isNil();
 }
 
-/// Its level means nothing without the limit and the window: tokens * window, to which each ms adds the limit.
+/// What was taken means nothing without the limit and the window: tokens * window, of which each ms gives back the
+/// limit.
 State readBucket(Store& store, const std::string& key, const Asked& asked) {
     const Reply fields = store.ask(key, look(key));
-    const std::int64_t level = checked(fields, "HGETALL").field("level").numberOr(0);
+    const std::int64_t taken = checked(fields, "HGETALL").field("used").numberOr(0);
     State state;
     state.newestMs = fields.field("time").number();
     state.blockedMs = blockedFor(fields, asked);
@@ -136,7 +137,7 @@ State readBucket(Store& store, const std::string& key, const Asked& asked) {
     const std::int64_t window = *asked.windowMs;
     const std::int64_t burst = asked.burst.value_or(*asked.limit);
     const std::int64_t passed = std::max<std::int64_t>(asked.nowMs - state.newestMs.value_or(asked.nowMs), 0);
-    const std::int64_t now = std::min(level + passed * *asked.limit, burst * window);
+    const std::int64_t now = burst * window - std::max<std::int64_t>(taken - passed * *asked.limit, 0);
     const std::int64_t tokens = now >= 0 ? now / window : -((-now + window - 1) / window);
     state.used = burst - tokens;
     state.remaining = std::max<std::int64_t>(tokens, 0);

@@ -190,10 +190,10 @@ class LogState {
     }
 
     /// Takes back what add() logged.
-    void remove(const Question& question, std::uint64_t time, std::int64_t entries) {
+    void remove(std::uint64_t time, std::int64_t entries) {
         switch (algorithm_) {
             case Algorithm::Bucket:
-                bucket().giveBack(entries, question.burst);
+                bucket().giveBack(entries);
                 break;
             case Algorithm::Counter:
                 counts().remove(time, static_cast<std::uint64_t>(entries));

@@ -12,13 +12,16 @@ namespace sliding_log {
 /// of them. A bucket may owe tokens: to reservations, and to denied attempts that count.
 class TokenBucket {
   public:
-    TokenBucket(std::uint64_t now, std::int64_t burst) : tokens_(burst), stamp_(now), fullAt_(now) {}
+    TokenBucket(std::uint64_t now, std::int64_t burst) : burst_(burst), tokens_(burst), stamp_(now), fullAt_(now) {}
 
-    /// Refills it. A time stamp ahead of now becomes now. Where the window is another one, whole tokens stay.
+    /// Refills it. A time stamp ahead of now becomes now. Where the burst is another one, what was taken stays taken,
+    /// no more and no less; where the window is, whole tokens stay.
     void advance(std::uint64_t now, std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
         const std::uint64_t elapsed = now > stamp_ ? now - stamp_ : 0;
         stamp_ = now;
         part_ = std::min(part_, windowMs - 1);
+        tokens_ += burst - burst_;
+        burst_ = burst;
         setLevel(std::min(level(windowMs) + static_cast<Wide>(elapsed) * limit, full(burst, windowMs)), windowMs);
     }
 
@@ -43,9 +46,9 @@ class TokenBucket {
         fullAt_ = stamp_ + static_cast<std::uint64_t>(waitFor(full(burst, windowMs) - left, limit));
     }
 
-    void giveBack(std::int64_t cost, std::int64_t burst) {
-        tokens_ = std::min(tokens_ + cost, burst);
-        if (tokens_ == burst) {
+    void giveBack(std::int64_t cost) {
+        tokens_ = std::min(tokens_ + cost, burst_);
+        if (tokens_ == burst_) {
             part_ = 0;
         }
     }
@@ -65,6 +68,7 @@ class TokenBucket {
         part_ = static_cast<std::int64_t>(level - divideDown(level, windowMs) * windowMs);
     }
 
+    std::int64_t burst_;     // as last asked
     std::int64_t tokens_;    // whole ones, rounded down; negative: owed
     std::int64_t part_ = 0;  // of the next one, 0 to windowMs - 1
     std::uint64_t stamp_;    // ms; the level is of that time

@@ -74,7 +74,7 @@ void LocalStore::takeBack(std::span<const Question> questions, std::string_view 
     for (const Question& question : questions) {
         LocalLog* log = find(question.key);
         if (log != nullptr && log->state.suits(question)) {
-            log->state.remove(question, loggedMs, log->state.entriesOf(question, unique));
+            log->state.remove(loggedMs, log->state.entriesOf(question, unique));
         }
     }
 }

@@ -41,7 +41,7 @@ class Logs {
 
     void takeBack(const Question& question, std::uint64_t loggedMs, std::string_view unique = "name") {
         LogState& state = of(question, loggedMs);
-        state.remove(question, loggedMs, state.entriesOf(question, unique));
+        state.remove(loggedMs, state.entriesOf(question, unique));
     }
 
     LogState& of(const Question& question, std::uint64_t now) {

@@ -48,9 +48,9 @@ TEST(TokenBucket, OwesToReservations) {
     EXPECT_EQ(bucket.remaining(), 0);
     EXPECT_EQ(bucket.msUntil(0, 2, 1000), 1000) << "one that only looks waits until nothing is owed";
     EXPECT_EQ(bucket.msUntil(1, 2, 1000), 1500);
-    bucket.giveBack(2, 2);
+    bucket.giveBack(2);
     EXPECT_EQ(bucket.msUntil(1, 2, 1000), 500);
-    bucket.giveBack(5, 2);
+    bucket.giveBack(5);
     EXPECT_EQ(bucket.remaining(), 2) << "at most full";
 }
 
@@ -78,6 +78,14 @@ TEST(TokenBucket, AnotherBurstOrWindowApplies) {
     TokenBucket bucket(0, 10);
     bucket.advance(0, 10, 4, 1000);
     EXPECT_EQ(bucket.remaining(), 4);
+    bucket.advance(0, 10, 9, 1000);
+    EXPECT_EQ(bucket.remaining(), 9) << "a full one is full";
+    bucket.take(3, kAny, 10, 9, 1000);
+    bucket.advance(0, 10, 20, 1000);
+    EXPECT_EQ(bucket.remaining(), 17) << "what was taken stays taken";
+    bucket.advance(0, 10, 4, 1000);
+    EXPECT_EQ(bucket.remaining(), 1);
+    bucket.giveBack(3);
     bucket.take(4, kAny, 10, 4, 1000);
     bucket.advance(99, 10, 4, 1000);
     bucket.advance(99, 10, 4, 100);
@@ -125,7 +133,7 @@ TEST(TokenBucket, IsANaiveBucket) {
                 bucket.take(cost, kAny, limit, burst, window);
                 drops -= cost * window;
             } else if (random() % 3 == 0) {
-                bucket.giveBack(cost, burst);
+                bucket.giveBack(cost);
                 drops = std::min(drops + cost * window, burst * window);
             }
             ASSERT_EQ(bucket.remaining(), drops < 0 ? 0 : drops / window);
