@@ -482,7 +482,7 @@ TEST(Decide, IsTheNaiveDecision) {
     std::int64_t admissions = 0;
     std::int64_t holds = 0;
     std::int64_t denials = 0;
-    for (int round = 0; round < 400; round++) {
+    for (int round = 0; round < 150; round++) {
         std::vector<Question> named;
         for (const char* key : {"a", "b", "c"}) {
             Question made = question(kAll[random() % 5], 0, 1 + upTo(30), key);
@@ -593,9 +593,9 @@ TEST(Decide, IsTheNaiveDecision) {
             }
         }
     }
-    EXPECT_GT(admissions, 5'000);
-    EXPECT_GT(holds, 5'000);
-    EXPECT_GT(denials, 5'000);
+    EXPECT_GT(admissions, 1'000);
+    EXPECT_GT(holds, 1'000);
+    EXPECT_GT(denials, 1'000);
 }
 
 }  // namespace

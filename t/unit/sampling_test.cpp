@@ -37,7 +37,7 @@ TEST(Sampling, OneInNIsLogged) {
     for (const std::int64_t sample : {2, 10, 1000}) {
         for (const std::int64_t cost : {1, 7, 1003}) {
             UniqueIds ids(0xfedcba987654);
-            constexpr int kRequests = 100'000;
+            constexpr int kRequests = 10'000;
             double entries = 0;
             for (int i = 0; i < kRequests; i++) {
                 entries += static_cast<double>(sampledEntries(cost, sample, ids.next()));
