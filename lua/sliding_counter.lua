@@ -23,6 +23,12 @@ local now, now_text, own_clock
 -- When no more than `most` of the limit is used (ms), 0 or more.
 local function falls_to(log, most)
   local window, start, before, here, ahead = log.window, log.start, log.before, log.here, log.ahead
+  local current = here  -- of the window at `start` alone
+  if ahead then
+    for _, count in pairs(ahead) do
+      current = current - count
+    end
+  end
   while true do
     if here <= most then
       local part = before > 0 and floor((most - here) * window / before) or window
@@ -30,13 +36,8 @@ local function falls_to(log, most)
         return math.max(start + math.max(window - part, 0), now)
       end
     end
-    local rest = 0
-    if ahead then
-      for later, count in pairs(ahead) do
-        rest = later > start and rest + count or rest
-      end
-    end
-    start, before, here = start + window, here - rest, rest
+    start, before, here = start + window, current, here - current
+    current = ahead and ahead[start] or 0
   end
 end
 
