@@ -18,10 +18,11 @@ isolated() {
 }
 trap 'kill -KILL "${running:-}" 2>/dev/null; exit 1' INT TERM HUP
 
-# inside ROOT COMMAND...; with $isolation, further options of unshare
+# inside ROOT COMMAND...: with terminals of its own, too; with $isolation, further options of unshare
 inside() {
     # shellcheck disable=SC2086
-    isolated ${isolation-} --mount-proc="$1/proc" chroot "$1" \
+    isolated ${isolation-} --mount-proc="$1/proc" \
+        sh -c 'mount -t devpts -o ptmxmode=666 devpts "$0/dev/pts" && exec chroot "$0" "$@"' "$1" \
         env PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive "${@:2}"
 }
 
