@@ -155,13 +155,13 @@ delete @ENV{qw(SSL_CERT_FILE SSL_CERT_DIR)};
 
 for my $block (@blocks) {
     my ($name, undef, $cause) = @$block;
-    my $answer = get($nginx->port, "/$name?k=a");
     if ($cause) {
-        is($answer->{status}, 503, "$name: refused, on_error decides");
+        is(get($nginx->port, "/$name?k=a")->{status}, 503, "$name: refused, on_error decides");
         ok(wait_until('the cause', 5, sub { $nginx->logged(qr/sliding_log_redis "$name".*$cause/) }), "  and the log says $cause");
     }
     else {
-        is($answer->{status}, 200, "$name: works");
+        # of localhost's addresses the first one may be another than Redis's
+        ok(wait_until($name, 5, sub { get($nginx->port, "/$name?k=a")->{status} == 200 }), "$name: works");
     }
 }
 unless ($redis{six}) {
