@@ -115,7 +115,7 @@ check() {
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
     replay_corpus
-    prove -j2 -It/lib t
+    t/prove
 }
 
 # An nginx with the module linked in, and the tool, under AddressSanitizer and UBSan, and with one malloc per pool allocation
@@ -146,7 +146,7 @@ sanitized() {
 # sanitize [TEST...]: the same suite, or these of it, over that nginx.
 sanitize() {
     build_sanitized
-    sanitized prove -j2 -It/lib "${@:-t}"
+    sanitized t/prove "$@"
 }
 
 # soak MINUTES [SEED]
