@@ -10,6 +10,22 @@ namespace sliding_log {
 
 namespace {
 
+constexpr ngx_uint_t kLeft = NGX_HTTP_CLIENT_CLOSED_REQUEST;
+
+// The limits that are asked in one call.
+
+std::span<Question> questionsOf(const Context& context) {
+    return {context.round->questions + context.stageBegin, context.stageEnd - context.stageBegin};
+}
+
+std::span<Decision> decisionsOf(const Context& context) {
+    return {context.round->decisions + context.stageBegin, context.stageEnd - context.stageBegin};
+}
+
+std::span<Verdict> verdictsOf(const Context& context) {
+    return {context.round->verdicts + context.stageBegin, context.stageEnd - context.stageBegin};
+}
+
 /// The store's answer: noted here, acted on when the phases run again. Called from Redis's callbacks, where no
 /// request may run.
 void noteAnswer(Waiter& waiter, StoreError error) {
@@ -49,25 +65,27 @@ void takeVerdicts(Context& context, Source source) {
     }
 }
 
+/// No store could tell.
+void noteUnknown(const Context& context) {
+    for (Decision& decision : decisionsOf(context)) {
+        decision.source = Source::Error;
+    }
+}
+
 /// Asks this node's own logs for the stage. `nodes` share each limit.
 void askLocally(Context& context, ngx_uint_t nodes) {
-    const Round& round = *context.round;
-    const std::size_t count = context.stageEnd - context.stageBegin;
-    const std::span<Question> questions(round.questions + context.stageBegin, count);
+    const std::span<Question> questions = questionsOf(context);
+    const std::span<Decision> decisions = decisionsOf(context);
     const auto share = static_cast<std::int64_t>(nodes);
-    for (std::size_t i = 0; i < count; i++) {
-        Question& question = questions[i];
-        question.limit = (question.limit + share - 1) / share;
-        round.decisions[context.stageBegin + i].limit = question.limit;
+    for (std::size_t i = 0; i < questions.size(); i++) {
+        questions[i].limit = (questions[i].limit + share - 1) / share;
+        decisions[i].limit = questions[i].limit;
     }
-    if (gWorker->local().ask(questions, {round.verdicts + context.stageBegin, count}, context.uniqueId(),
-                             context.loggedMs)) {
+    if (gWorker->local().ask(questions, verdictsOf(context), context.uniqueId(), context.loggedMs)) {
         takeVerdicts(context, Source::Local);
         return;
     }
-    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
-        round.decisions[i].source = Source::Error;
-    }
+    noteUnknown(context);
 }
 
 /// What decides where a Redis cannot.
@@ -76,9 +94,7 @@ void decideInstead(const LocationSettings& location, Context& context) {
         askLocally(context, location.nodes);
         return;
     }
-    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
-        context.round->decisions[i].source = Source::Error;
-    }
+    noteUnknown(context);
 }
 
 /// True when a limit that no store could tell of denies the request, whatever the others say.
@@ -102,14 +118,6 @@ bool nextStage(Context& context) {
     return context.stageEnd > context.stageBegin;
 }
 
-bool isRefundedWhenLeft(const Decision& decision) {
-    return decision.settings->refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
-}
-
-std::span<Question> questionsOf(const Context& context) {
-    return {context.round->questions + context.stageBegin, context.stageEnd - context.stageBegin};
-}
-
 }  // namespace
 
 bool askAll(const LocationSettings& location, Context& context) {
@@ -126,7 +134,7 @@ bool askAll(const LocationSettings& location, Context& context) {
             continue;
         }
         context.wake = noteAnswer;
-        context.verdicts = {round.verdicts + context.stageBegin, questions.size()};
+        context.verdicts = verdictsOf(context);
         switch (gWorker->store(*redis).ask(questions, context.uniqueId(), context.waited, context)) {
             case RedisStore::Reception::Pending:
                 context.state = Context::State::Waiting;
@@ -155,9 +163,8 @@ void takeAnswer(const LocationSettings& location, Context& context) {
 void abandon(Context& context) {
     const Round& round = *context.round;
     if (context.state == Context::State::Waiting) {
-        const std::span<const Decision> asked(round.decisions + context.stageBegin,
-                                              context.stageEnd - context.stageBegin);
-        const bool refunds = std::ranges::any_of(asked, isRefundedWhenLeft);
+        const std::span<const Decision> asked = decisionsOf(context);
+        const bool refunds = std::ranges::any_of(asked, [](const Decision& each) { return isRefunded(each, kLeft); });
         if (refunds || std::ranges::any_of(asked, [](const Decision& each) { return each.settings->delayMs > 0; })) {
             gWorker->store(*asked.front().settings->log->redis).abandon(context, refunds);
         } else {
@@ -168,9 +175,7 @@ void abandon(Context& context) {
     }
     const bool isHeld =
         std::ranges::any_of(round.all(), [](const Decision& each) { return each.logged && each.delayMs() > 0; });
-    takeBack(
-        context, isHeld ? [](const Decision&, ngx_uint_t) { return true; }
-                        : [](const Decision& each, ngx_uint_t) { return isRefundedWhenLeft(each); });
+    takeBack(context, isHeld ? everyEntry : isRefunded, kLeft);
 }
 
 void takeBack(Context& context, bool (*leaves)(const Decision& decision, ngx_uint_t status), ngx_uint_t status) {

@@ -17,6 +17,11 @@ void abandon(Context& context);
 /// Takes the answer that was waited for over into the decisions.
 void takeAnswer(const LocationSettings& location, Context& context);
 
+/// For takeBack(): all that the request has logged.
+inline bool everyEntry(const Decision&, ngx_uint_t) {
+    return true;
+}
+
 /// The request's entries leave the logs of the decisions for which `leaves` is true; each at most once.
 void takeBack(Context& context, bool (*leaves)(const Decision& decision, ngx_uint_t status), ngx_uint_t status = 0);
 

@@ -37,6 +37,12 @@ struct Decision {
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
 };
 
+/// True when a final answer of that status gives the entries back.
+inline bool isRefunded(const Decision& decision, ngx_uint_t status) {
+    const LimitSettings::Statuses& statuses = decision.settings->refund;
+    return status < statuses.size() && statuses[status];
+}
+
 /// The limits that one location asks of one request, in the order they are asked: those of one place together.
 struct Round {
     Round* previous;  // of the location before an internal redirect

@@ -56,7 +56,7 @@ void leave(Context& context) noexcept try {
             if (context.timer.timer_set) {
                 ngx_del_timer(&context.timer);
             }
-            takeBack(context, [](const Decision&, ngx_uint_t) { return true; });
+            takeBack(context, everyEntry);
             break;
         case Context::State::Idle:
             break;

@@ -13,11 +13,6 @@ ngx_uint_t finalStatus(const ngx_http_request_t* request) {
     return request->err_status != 0 ? request->err_status : request->headers_out.status;
 }
 
-bool isRefunded(const Decision& decision, ngx_uint_t status) {
-    const LimitSettings::Statuses& statuses = decision.settings->refund;
-    return status < statuses.size() && statuses[status];
-}
-
 }  // namespace
 
 ngx_int_t onLog(ngx_http_request_t* request) noexcept try {
