@@ -7,27 +7,13 @@ use IO::Select;
 use List::Util qw(max);
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field connect_to many parse);
 use Time::HiRes qw(time);
 use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-
-my @algorithms = qw(log compact counter bucket sampled);
-my @places     = map { my $algorithm = $_; map { "$algorithm/$_" } qw(default local) } @algorithms;
-
-# A location for each algorithm and store: what() makes its limit.
-sub locations {
-    my ($prefix, $what) = @_;
-    return join "\n", map {
-        my ($algorithm, $store) = split m{/};
-        my $more = $algorithm eq 'sampled' ? 'sample=1' : '';
-        my $what = $algorithm eq 'counter' ? $what =~ s/delay=1m/delay=2m/r : $what;    # the next window's end
-        "location /$prefix/$_ { sliding_log_limit ${prefix}_${algorithm}_$store key=\$arg_k $what algorithm=$algorithm store=$store $more;
-            empty_gif; add_header X-Status \$sliding_log_status; }"
-    } @places;
-}
 
 my $conf = <<'END';
 %%GLOBALS%%
@@ -68,9 +54,12 @@ http {
     }
 }
 END
+my $inside = 'empty_gif; add_header X-Status $sliding_log_status;';
 my %values = (
     REDIS     => $redis->address,
-    LOCATIONS => locations(flood => 'limit=5 window=2s delay=4s') . locations(gone => 'limit=1 window=1m delay=1m'),
+    LOCATIONS => locations(flood => limit => 'limit=5 window=2s delay=4s', inside => $inside)
+        # a counter's next slot is the next window's end
+        . locations(gone => limit => sub { 'limit=1 window=1m delay=' . ($_[0] eq 'counter' ? '2m' : '1m') }, inside => $inside),
 );
 my $nginx = $bed->nginx($conf, %values);
 my $other = $bed->nginx($conf, %values);
@@ -95,11 +84,11 @@ sub answer { return parse(Testbed::Http::read_all($_[0], 20))->{status} }
 
 # A flood over two nodes: what fits now goes now, what fits into the delay is held, the rest is denied.
 my %seen;
-my @flood   = map { my $n = $_; map { ["/flood/$_?k=a", $_, $n % 2] } @places } 1 .. 40;
+my @flood   = map { my $n = $_; map { ["/flood/$_?k=a", $_, $n % 2] } @PLACES } 1 .. 40;
 my @ports   = ($port, $other->port);
 my @answers = many([map { [$ports[ $flood[$_][2] ], $flood[$_][0]] } 0 .. $#flood]);
 push @{ $seen{ $flood[$_][1] } }, $answers[$_] for 0 .. $#flood;
-for my $place (@places) {
+for my $place (@PLACES) {
     my @passed = grep { $_->{status} == 200 } @{ $seen{$place} };
     my @held   = grep { (field($_, 'X-Status') // '') eq 'DELAYED' } @passed;
     my @denied = grep { $_->{status} == 429 } @{ $seen{$place} };
@@ -122,7 +111,7 @@ is(scalar(grep { $scores[$_] - $scores[ $_ - 5 ] < 2000 } 5 .. $#scores), 0, 'no
 cmp_ok(scalar @scores, '>', 5, '  which has looked ahead');
 
 # a client that leaves gives its slot back
-for my $place (@places) {
+for my $place (@PLACES) {
     my $path = "/gone/$place?k=a";
     is(get($port, $path)->{status}, 200, "$place: the first passes");
     my $held;

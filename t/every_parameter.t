@@ -5,24 +5,12 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field fields many);
 use Time::HiRes qw(sleep time);
 
-my $bed        = Testbed->new;
-my $redis      = $bed->redis;
-my @algorithms = qw(log compact counter bucket sampled);
-my @places     = map { my $algorithm = $_; map { "$algorithm/$_" } qw(default local) } @algorithms;
-
-# A location for each algorithm and store; $what makes its limit.
-sub locations {
-    my ($prefix, $what) = @_;
-    return join "\n", map {
-        my ($algorithm, $store) = split m{/};
-        my $more = $algorithm eq 'sampled' ? 'sample=1' : '';
-        "location /$prefix/$_ { sliding_log_limit ${prefix}_${algorithm}_$store key=\$arg_k $what algorithm=$algorithm store=$store $more;
-            empty_gif; }\n"
-    } @places;
-}
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
 
 my $nginx = $bed->nginx(<<'END',
 %%GLOBALS%%
@@ -51,11 +39,11 @@ http {
 }
 END
     REDIS     => $redis->address,
-    LOCATIONS => locations(cost  => 'limit=10 window=366d cost=$arg_c')
-        . locations(all   => 'limit=2 window=2s cap=4 count=all')
-        . locations(plain => 'limit=2 window=2s')
-        . locations(block => 'limit=1 window=300ms block=4s')
-        . locations(drop  => 'limit=1 window=366d excess=drop'));
+    LOCATIONS => locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => 'empty_gif;')
+        . locations(all => limit => 'limit=2 window=2s cap=4 count=all', inside => 'empty_gif;')
+        . locations(plain => limit => 'limit=2 window=2s', inside => 'empty_gif;')
+        . locations(block => limit => 'limit=1 window=300ms block=4s', inside => 'empty_gif;')
+        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => 'empty_gif;'));
 my $port = $nginx->port;
 
 sub status { return get($port, $_[0])->{status} }
@@ -63,7 +51,7 @@ sub status { return get($port, $_[0])->{status} }
 # The paths' statuses, asked at once.
 sub statuses { return join ' ', map { $_->{status} } many([map { [$port, $_] } @_]) }
 
-for my $place (@places) {
+for my $place (@PLACES) {
     my $path = "/cost/$place?k=a&c=";
     is(join(' ', map { status($path . $_) } 4, 4, 3, 2, 0, 1), '200 200 429 200 200 429', "$place: a cost is taken whole or not at all");
     is(field(get($port, "$path" . 0), 'RateLimit') =~ /;r=0;/ ? 1 : 0, 1, '  cost 0 looks, and takes nothing');
@@ -83,22 +71,22 @@ cmp_ok($nginx->logged(qr/limit "cost_log_local": invalid "cost" value "two", exp
 my (%hammered, %last);
 my $begin = time;
 while (time < $begin + 5) {
-    my @paths = map { ("/all/$_?k=a", "/plain/$_?k=a") } @places;
+    my @paths = map { ("/all/$_?k=a", "/plain/$_?k=a") } @PLACES;
     my @now   = split ' ', statuses(@paths);
     push @{ $hammered{ $paths[$_] } }, [time - $begin, $now[$_]] for 0 .. $#paths;
 }
-for my $place (@places) {
+for my $place (@PLACES) {
     my $passed = grep { $_->[1] == 200 } @{ $hammered{"/all/$place?k=a"} };
     is($passed, 2, "$place: hammering with count=all passes twice") or diag(join ' ', map { "@$_" } grep { $_->[1] == 200 } @{ $hammered{"/all/$place?k=a"} });
     cmp_ok(scalar(grep { $_->[1] == 200 } @{ $hammered{"/plain/$place?k=a"} }), '>', 3, '  without it, in each window again');
 }
 $begin = time;
-for my $place (@places) {
+for my $place (@PLACES) {
     my $answer = get($port, "/all/$place?k=a");
     my $wait   = field($answer, 'Retry-After');
     $last{$place} = [time + $wait, $wait];
 }
-for my $place (@places) {
+for my $place (@PLACES) {
     my ($at, $wait) = @{ $last{$place} };
     sleep $at - time if $at > time;
     is(status("/all/$place?k=a"), 200, "$place: who waits as told passes") or diag("waited $wait");
@@ -107,9 +95,9 @@ for my $place (@places) {
 cmp_ok($redis->cli('ZCARD', 'rl:sliding:all_log_default:{a}'), '<=', 4, 'the cap bounds the log');
 
 # the penalty box
-is(statuses(map { "/block/$_?k=a" } @places), join(' ', (200) x @places), 'block: the first passes');
+is(statuses(map { "/block/$_?k=a" } @PLACES), join(' ', (200) x @PLACES), 'block: the first passes');
 my %blocked;
-for my $place (@places) {
+for my $place (@PLACES) {
     # the window is short: a slow machine may need a few to be denied
     my $answer;
     wait_until('a denial', 5, sub { $answer = get($port, "/block/$place?k=a"); $answer->{status} == 429 });
@@ -117,19 +105,19 @@ for my $place (@places) {
     is(field($answer, 'Retry-After'), 4, "$place: denied for as long as the block is");
 }
 sleep 0.7;
-is(statuses(map { "/block/$_?k=a" } @places), join(' ', (429) x @places), 'whatever the log says');
-is(statuses(map { "/block/$_?k=b" } @places), join(' ', (200) x @places), 'nobody else is');
-for my $place (@places) {
+is(statuses(map { "/block/$_?k=a" } @PLACES), join(' ', (429) x @PLACES), 'whatever the log says');
+is(statuses(map { "/block/$_?k=b" } @PLACES), join(' ', (200) x @PLACES), 'nobody else is');
+for my $place (@PLACES) {
     ok(wait_until('the end of the block', 8, sub { status("/block/$place?k=a") == 200 }), "$place: it ends");
     cmp_ok(time - $blocked{$place}, '>=', 3.9, '  not before its time');
     cmp_ok(time - $blocked{$place}, '<', 3.9 + 6 * Testbed::slow(), '  nor long after, though it was tried all the time');
 }
 
 # dropped connections
-is(statuses(map { "/drop/$_?k=a" } @places), join(' ', (200) x @places), 'excess=drop: the first passes');
-my @dropped = map { get($port, "/drop/$_?k=a") } @places;
+is(statuses(map { "/drop/$_?k=a" } @PLACES), join(' ', (200) x @PLACES), 'excess=drop: the first passes');
+my @dropped = map { get($port, "/drop/$_?k=a") } @PLACES;
 is(scalar(grep { $_->{text} ne '' } @dropped), 0, 'the next one gets no answer');
-like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{^/drop/$_\?k=a 444 REJECTED$}m, "$_: 444 in the access log") for @places;
+like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{^/drop/$_\?k=a 444 REJECTED$}m, "$_: 444 in the access log") for @PLACES;
 
 for my $store (qw(default local)) {
     is(join(' ', map { status("/burst/$store?k=a") } 1 .. 7), '200 200 200 200 200 429 429', "bucket, $store: a burst of five at one an hour");

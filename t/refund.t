@@ -6,26 +6,14 @@ use warnings;
 use IO::Socket::INET;
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field fields connect_to many);
 use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-my @algorithms = qw(log compact counter bucket sampled);
-my $limits     = '';
-for my $algorithm (@algorithms) {
-    my $more = $algorithm eq 'sampled' ? 'sample=1' : '';
-    for my $store (qw(default local)) {
-        $limits .= <<"END";
-location /$algorithm/$store {
-    sliding_log_limit login_${algorithm}_$store key=\$arg_k limit=3 window=1h refund=1xx,2xx,3xx
-                      algorithm=$algorithm store=$store $more;
-    proxy_pass http://127.0.0.1:%%PORT2%%;
-}
-END
-    }
-}
+my $limits = locations(login => limit => 'limit=3 window=1h refund=1xx,2xx,3xx', inside => 'proxy_pass http://127.0.0.1:%%PORT2%%;');
 
 # A backend that never answers.
 my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1') or die "listen: $!";
@@ -91,21 +79,19 @@ sub becomes {
     return ok(wait_until($what, 5, sub { get($port, $path)->{status} == $status }), $what);
 }
 
-for my $algorithm (@algorithms) {
-    for my $store (qw(default local)) {
-        my $path = "/$algorithm/$store?k=a";
-        my $bad  = 0;
-        for (1 .. 10) {
-            wait_until('the refund', 5, sub { (field(get($port, "$path&status=200"), 'RateLimit') // '') =~ /;r=2;/ }) or $bad++;
-        }
-        is($bad, 0, "$algorithm, $store: a success takes nothing");
-        is(get($port, "$path&status=401")->{status}, 401, '  a failure stays') for 1 .. 2;
-        becomes("$path&status=200", 200, '  a success still passes');
-        ok(wait_until('the refund', 5, sub { (field(get($port, "$path&status=200"), 'RateLimit') // '') =~ /;r=0;/ }), '  and is given back');
-        becomes("$path&status=401", 401, '  the third failure');
-        is(get($port, "$path&status=200")->{status}, 429, '  the next one is denied, whatever it would be');
-        is(get($port, "/$algorithm/$store?k=b&status=200")->{status}, 200, '  another key is not');
+for my $place (@PLACES) {
+    my $path = "/login/$place?k=a";
+    my $bad  = 0;
+    for (1 .. 10) {
+        wait_until('the refund', 5, sub { (field(get($port, "$path&status=200"), 'RateLimit') // '') =~ /;r=2;/ }) or $bad++;
     }
+    is($bad, 0, "$place: a success takes nothing");
+    is(get($port, "$path&status=401")->{status}, 401, '  a failure stays') for 1 .. 2;
+    becomes("$path&status=200", 200, '  a success still passes');
+    ok(wait_until('the refund', 5, sub { (field(get($port, "$path&status=200"), 'RateLimit') // '') =~ /;r=0;/ }), '  and is given back');
+    becomes("$path&status=401", 401, '  the third failure');
+    is(get($port, "$path&status=200")->{status}, 429, '  the next one is denied, whatever it would be');
+    is(get($port, "/login/$place?k=b&status=200")->{status}, 200, '  another key is not');
 }
 
 # our own errors charge nobody
