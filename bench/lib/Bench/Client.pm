@@ -67,7 +67,8 @@ sub info {
     return { $self->ask('INFO', $section) =~ /^(\w+):(\d+)\r$/mg };
 }
 
-# (calls of scripts, all commands) so far; all includes those that scripts call, and not this one.
+# (decisions asked for, all commands) so far: calls of scripts and of the C peer's command; all includes those that
+# scripts call, and not this one.
 sub commands_so_far {
     my ($self) = @_;
     my $text = $self->ask('INFO', 'commandstats');
@@ -76,7 +77,7 @@ sub commands_so_far {
         my ($command, $n) = ($1, $2);
         next if $command eq 'info';
         $commands += $n;
-        $calls += $n if $command =~ /^(?:evalsha|eval)(?:_ro)?$/;
+        $calls += $n if $command =~ /^(?:(?:evalsha|eval)(?:_ro)?|rater\.limit)$/;
     }
     return ($calls, $commands);
 }

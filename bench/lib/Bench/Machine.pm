@@ -74,9 +74,10 @@ sub ticks {
     return (machine => $busy / 100, available => ($busy + $idle + $iowait) / 100);    # USER_HZ is 100 everywhere
 }
 
-# The file of one of nginx's own or Debian's dynamic modules.
+# The file of a dynamic module: one of nginx's own or Debian's by its name, any other by its file.
 sub nginx_module {
     my ($name) = @_;
+    return $name if $name =~ m{^/};
     my ($dir) = output(Testbed::Nginx::binary() . ' -V') =~ /--modules-path=(\S+)/;
     my $file = ($dir // '/usr/lib/nginx/modules') . "/$name.so";
     -e $file or die "bench: $file is missing (packages: libnginx-mod-http-lua lua-nginx-redis)\n";

@@ -14,12 +14,13 @@ use Bench::Table qw(quantile ratio);
 use Bench::Turns;
 use Bench::Variants;
 
-# Options: only (a regular expression for names), window, turns of the CPU measurement, rounds of the latency one
+# Options: only (a regular expression for names), window, turns of the CPU measurement, rounds of the latency one,
+# c-peer (see Bench::Variants)
 sub table {
     my ($world, %options) = @_;
-    my @chosen = grep { $_->{name} =~ /$options{only}/ } Bench::Variants::all($options{window});
+    my @chosen = grep { $_->{name} =~ /$options{only}/ } Bench::Variants::all(@options{qw(window c-peer)});
     @chosen or die "no variant matches $options{only}\n";
-    my $redis  = $world->redis;
+    my $redis  = $world->redis($options{'c-peer'} ? ('--loadmodule', "$options{'c-peer'}/ratelimit.so") : ());
     my $script = $redis->cli('SCRIPT', 'LOAD', Testbed::Process::slurp("$FindBin::RealBin/peer/original.lua"));
     my $number = 0;
     my @nodes  = map { Bench::Node->new($world, $redis, $_, NAME => 'bench' . ++$number, SCRIPT => $script) } @chosen;
@@ -118,7 +119,7 @@ sub report {
                 Bench::Variants::CONNECTIONS, Bench::Variants::KEYS, $options->{window}),
             sprintf('CPU: user and system, medians of %d turns of %g s, in which all take turns; ratios turn by turn, to',
                 $options->{turns}, Bench::Turns::LENGTH),
-            sprintf('the row of the same kind. calls: EVALSHA; commands: also those inside scripts. Paced: all variants at'
+            sprintf('the row of the same kind. calls: EVALSHA, or the C peer\'s; commands: also those inside scripts. Paced: all variants at'
                 . ' %.0f to %.0f req/s.', min(@pace), max(@pace)),
             Bench::Turns::others_note($others),
         ],

@@ -15,15 +15,16 @@ use constant PLENTY => 10_000_000;
 #   name      the first column
 #   kind      keys (many, admitted), hot (one key, admitted) or denied (one key, denied)
 #   keys, connections  of the load
-#   family    '', limit_req, lua or module (which loads ours): rows of the first two are others' units
-#   load      other modules it needs
+#   family    '', limit_req, lua, c or module (which loads ours): rows of limit_req and lua are others' units
+#   load      other modules it needs, by name or by file
 #   redis     true when it asks Redis
 #   http      lines of the http block; %%REDIS%% is host:port, %%REDISPORT%% the port, %%SCRIPT%% the peer's script,
 #             %%NAME%% the variant's own name for its limit
 #   location  lines of the location, the same
 # Its answers shall be 2xx always; or, when denied, 429 but for one in a hundred.
+# c_peer: where a C module for nginx and its Redis module are, which no Debian has; without it they are left out.
 sub all {
-    my ($window) = @_;
+    my ($window, $c_peer) = @_;
     my ($keys, $plenty) = (KEYS, PLENTY);
     my @all = (
         { name => 'no limit', kind => 'keys', family => '' },
@@ -32,12 +33,18 @@ sub all {
         lua_peer("Lua peer, $keys keys", 'keys',   $plenty, $window),
         lua_peer('Lua peer, hot key',    'hot',    $plenty, $window),
         lua_peer('Lua peer, denied',     'denied', 1,       '1h'),
+        !$c_peer ? () : (
+            c_peer($c_peer, "C peer, $keys keys", 'keys',   $plenty, $window),
+            c_peer($c_peer, 'C peer, hot key',    'hot',    $plenty, $window),
+            c_peer($c_peer, 'C peer, denied',     'denied', 1,       '1h'),
+        ),
         module("log, $keys keys", 'keys',   "limit=$plenty window=$window", redis => 1),
         module('log, hot key',    'hot',    "limit=$plenty window=$window", redis => 1),
         module('log, denied',     'denied', 'limit=1 window=1h',            redis => 1),
         module("compact, $keys keys", 'keys',   "algorithm=compact limit=$plenty window=$window", redis => 1),
         module('compact, hot key',    'hot',    "algorithm=compact limit=$plenty window=$window", redis => 1),
         module('compact, denied',     'denied', 'algorithm=compact limit=1 window=1h',            redis => 1),
+        module("bucket, $keys keys", 'keys', "algorithm=bucket limit=$plenty window=$window", redis => 1),
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),
     );
@@ -76,6 +83,22 @@ init_by_lua_block {
 }
 END
         location => 'access_by_lua_block { limiter.check(settings, ngx.var.arg_k) }',
+    };
+}
+
+# GCRA in one command of a Redis module: no log is kept.
+sub c_peer {
+    my ($dir, $name, $kind, $limit, $window) = @_;
+    my $burst = $limit - 1;
+    return {
+        name     => $name,
+        kind     => $kind,
+        family   => 'c',
+        redis    => 1,
+        load     => ["$dir/ngx_http_rate_limit_module.so"],
+        http     => 'upstream limiter { server %%REDIS%%; keepalive 64; } rate_limit_status 429; rate_limit_headers on;',
+        location => "rate_limit \$arg_k requests=$limit period=$window burst=$burst;"
+            . ' rate_limit_prefix %%NAME%%; rate_limit_pass limiter;',
     };
 }
 

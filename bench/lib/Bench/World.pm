@@ -19,10 +19,11 @@ sub new {
 
 sub dir { return $_[0]{bed}->dir }
 
-# A Redis without persistence. Each table has one of its own, which it may kill when it is done.
+# A Redis without persistence, with more arguments where some are given. Each table has one of its own, which it may
+# kill when it is done.
 sub redis {
-    my ($self) = @_;
-    my $redis = $self->{bed}->redis;
+    my ($self, @args) = @_;
+    my $redis = $self->{bed}->redis(args => \@args);
     $self->own($redis);
     Bench::Machine::pin($redis->pid, 'redis');
     return $redis;
