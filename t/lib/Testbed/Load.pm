@@ -1,8 +1,8 @@
 package Testbed::Load;
 
 # A steady stream of requests out of a process of its own, each on its own connection, which notes when each was sent,
-# what came back and how long that took. The stream does not slow down when answers do. Time in which the process itself
-# stood still, on a busy machine, is noted too: it says nothing about nginx.
+# what came back and how long that took. The stream does not slow down when answers do, as long as select() can wait for
+# all of them. Time in which the process itself stood still, on a busy machine, is noted too: it says nothing about nginx.
 
 use strict;
 use warnings;
@@ -13,6 +13,8 @@ use Socket;
 use Testbed::Load::Record;
 use Testbed::Process;
 use Time::HiRes qw(time);
+
+use constant MOST_OPEN => 960;    # of the 1024 files that select() knows
 
 # paths: asked in turn; each %d in one becomes the request's number; rate: per second
 sub start {
@@ -36,9 +38,9 @@ sub stop {
     my ($self) = @_;
     syswrite delete $self->{stop}, '.';    # its end would be seen only once every later child has closed it, too
     my $result = delete $self->{result};
-    my $record = Testbed::Load::Record->new(map { Testbed::Load::Record::from_line($_) } <$result>);
+    my @lines  = <$result> or die "the load has died\n";
     $self->kill;
-    return $record;
+    return Testbed::Load::Record->new(map { Testbed::Load::Record::from_line($_) } @lines);
 }
 
 sub finish { $_[0]->kill }
@@ -55,7 +57,7 @@ sub stream {
         my $turn = time - $latest;
         $stalled += $turn if $turn > 0.02;
         $latest = time;
-        while (!$end && $sent < (time - $begin) * $options{rate}) {
+        while (!$end && $sent < (time - $begin) * $options{rate} && keys %open < MOST_OPEN) {
             my $path = $options{paths}[$sent % @{ $options{paths} }] =~ s/%d/$sent/r;
             $sent++;
             my $one = { at => time, path => $path, text => '', stalled => $stalled };
