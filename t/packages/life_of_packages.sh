@@ -2,34 +2,12 @@
 # away, as root, with the packages in /packages.
 set -euo pipefail
 cd /packages
+. /src/t/packages/steps.sh
 
 module=libnginx-mod-http-sliding-log
 link=/etc/nginx/modules-enabled/50-mod-http-sliding-log.conf
 object=/usr/lib/nginx/modules/ngx_http_sliding_log_module.so
 current=$(echo "$module"_*.deb)
-
-step() { echo "packages: $*"; }
-fail() {
-    cat log /var/log/nginx/error.log >&2 || true
-    echo "packages: FAILED: $*" >&2
-    exit 1
-}
-# quiet COMMAND...: what it prints is shown should something fail.
-quiet() { echo "+ $*" >>log; "$@" >>log 2>&1; }
-# holds WHAT COMMAND...
-holds() { "${@:2}" || fail "$1"; }
-# fails WHAT COMMAND...
-fails() { ! quiet "${@:2}" || fail "$1"; }
-# equal WHAT GOT EXPECTED
-equal() { [ "$2" = "$3" ] || fail "$1: \"$2\", expected \"$3\""; }
-# becomes WHAT COMMAND...: true within 20 seconds
-becomes() {
-    local tries=0
-    until "${@:2}"; do
-        [ $((tries += 1)) -lt 200 ] || fail "$1"
-        sleep 0.1
-    done
-}
 
 install() { quiet apt-get install -qy "$@" || fail "apt-get install $*"; }
 version_of() { dpkg-query -W -f='${Version}' "$1"; }
@@ -75,7 +53,7 @@ fails 'a module for another ABI was installed' apt-get install -qy "./other/$cur
 equal 'version' "$(version_of $module)" 0.0.1
 
 step 'a limit holds'
-redis-server --bind 127.0.0.1 --daemonize yes --save '' >>log
+install redis-server
 becomes 'Redis answers' quiet redis-cli ping
 cat >/etc/nginx/conf.d/limits.conf <<'END'
 sliding_log_redis { server 127.0.0.1:6379; }
