@@ -5,6 +5,7 @@
 
 #include "conf/limit_parameters.hpp"
 #include "conf/refuse.hpp"
+#include "limit/fields_text.hpp"
 #include "limit/number.hpp"
 #include "store/local_store.hpp"
 
@@ -76,6 +77,16 @@ char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& 
     return kConfOk;
 }
 
+/// What every answer tells of a limit that never changes; data is nullptr when memory is short.
+ngx_str_t policyOf(ngx_pool_t* pool, const LimitDraft& draft) {
+    auto* policy = static_cast<char*>(ngx_pnalloc(pool, fieldMemberCapacity(view(draft.log.name))));
+    if (policy == nullptr) {
+        return {};
+    }
+    const char* end = appendPolicyMember(policy, policy, view(draft.log.name), draft.limit.limit, draft.log.windowMs);
+    return toNgx({policy, static_cast<std::size_t>(end - policy)});
+}
+
 char* setOff(ngx_conf_t* cf, LocationSettings& location) {
     if (cf->args->nelts != 2) {
         return refuse(cf, kLimitDirective, "parameter", view(static_cast<ngx_str_t*>(cf->args->elts)[2]), "off alone");
@@ -140,6 +151,10 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
         log->variableLimit = 1;
     } else {
         log->largestLimit = std::max(log->largestLimit, draft.limit.limit);
+        draft.limit.policy = policyOf(cf->pool, draft);
+        if (draft.limit.policy.data == nullptr) {
+            return outOfMemory();
+        }
     }
     log->largestLimit = std::max(log->largestLimit, draft.limit.burst);
     main.largestDelay = std::max(main.largestDelay, draft.limit.delayMs);

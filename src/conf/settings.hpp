@@ -92,6 +92,7 @@ struct LimitSettings {
     ngx_http_complex_value_t* key;
     std::int64_t limit;  // when limitVariable is nullptr
     ngx_http_complex_value_t* limitVariable;
+    ngx_str_t policy;              // RateLimit-Policy's member for that limit
     ngx_http_complex_value_t* id;  // nullptr: the module's own
     std::int64_t cost;             // when costVariable is nullptr
     ngx_http_complex_value_t* costVariable;

@@ -25,6 +25,10 @@ char* appendName(const char* begin, char* out, std::string_view name) {
 
 }  // namespace
 
+char* appendMember(const char* begin, char* out, std::string_view member) {
+    return append(out == begin ? out : append(out, ", "), member);
+}
+
 char* appendPolicyMember(const char* begin, char* out, std::string_view name, std::int64_t limit,
                          std::int64_t windowMs) {
     out = appendNumber(appendName(begin, out, name), ";q=", limit);

@@ -18,6 +18,9 @@ constexpr std::size_t fieldMemberCapacity(std::string_view name) {
 char* appendPolicyMember(const char* begin, char* out, std::string_view name, std::int64_t limit,
                          std::int64_t windowMs);
 
+/// Appends a member that was made before, as the first of its own field.
+char* appendMember(const char* begin, char* out, std::string_view member);
+
 /// Appends `"api";r=994;t=12`, t in seconds, rounded up.
 char* appendLimitMember(const char* begin, char* out, std::string_view name, std::int64_t remaining,
                         std::int64_t resetMs);

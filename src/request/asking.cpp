@@ -77,7 +77,7 @@ void askLocally(Context& context, ngx_uint_t nodes) {
     const std::span<Question> questions = questionsOf(context);
     const std::span<Decision> decisions = decisionsOf(context);
     const auto share = static_cast<std::int64_t>(nodes);
-    for (std::size_t i = 0; i < questions.size(); i++) {
+    for (std::size_t i = 0; share > 1 && i < questions.size(); i++) {
         questions[i].limit = (questions[i].limit + share - 1) / share;
         decisions[i].limit = questions[i].limit;
     }

@@ -65,7 +65,9 @@ bool setIetfFields(ngx_http_request_t* request, const Context& context) {
     char* limitEnd = limit;
     forEachDecision(context.round, [&](const Decision& decision) {
         const LogSettings& log = *decision.settings->log;
-        if (decision.limit != Decision::kUnknownLimit) {
+        if (decision.settings->limitVariable == nullptr && decision.limit == decision.settings->limit) {
+            policyEnd = appendMember(policy, policyEnd, view(decision.settings->policy));
+        } else if (decision.limit != Decision::kUnknownLimit) {
             policyEnd = appendPolicyMember(policy, policyEnd, view(log.name), decision.limit, log.windowMs);
         }
         if (decision.verdict != nullptr) {

@@ -119,6 +119,22 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     return settings.id == nullptr || evaluateId(request, *settings.id, question) ? Applies::Yes : Applies::NoMemory;
 }
 
+/// A round with room for so many limits, all in one piece, since every request pays for it; nullptr when memory is
+/// short.
+Round* newRound(ngx_pool_t* pool, std::size_t most) {
+    static_assert(alignof(Round) == alignof(Decision) && alignof(Round) == alignof(Question) &&
+                  alignof(Round) == alignof(Verdict));
+    void* memory = ngx_palloc(pool, sizeof(Round) + most * (sizeof(Decision) + sizeof(Question) + sizeof(Verdict)));
+    if (memory == nullptr) {
+        return nullptr;
+    }
+    auto* round = new (memory) Round{};
+    round->decisions = new (round + 1) Decision[most]();
+    round->questions = new (round->decisions + most) Question[most]();
+    round->verdicts = new (round->questions + most) Verdict[most]();
+    return round;
+}
+
 /// Moves the limits of one place next to each other; their order stays otherwise.
 void groupByPlace(Round& round) {
     for (std::size_t i = 1; i < round.count; i++) {
@@ -143,38 +159,36 @@ std::size_t placeOf(const Round& round, std::size_t limit) {
 ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, Context*& context) {
     const std::size_t most = location.limits->nelts;
     const auto* const* limits = static_cast<const LimitSettings* const*>(location.limits->elts);
-    Round round{};
+    Round* round = nullptr;
     for (std::size_t i = 0; i < most; i++) {
         if (context != nullptr && context->hasAsked(*limits[i]->log)) {
             continue;
         }
-        if (round.decisions == nullptr) {
-            round.decisions = poolNew<Decision>(request->pool, most);
-            round.questions = poolNew<Question>(request->pool, most);
-            round.verdicts = poolNew<Verdict>(request->pool, most);
-            if (round.decisions == nullptr || round.questions == nullptr || round.verdicts == nullptr) {
-                return NGX_ERROR;
-            }
+        round = round == nullptr ? newRound(request->pool, most) : round;
+        if (round == nullptr) {
+            return NGX_ERROR;
         }
-        switch (evaluate(request, *limits[i], round.decisions[round.count], round.questions[round.count])) {
+        Decision& decision = round->decisions[round->count];
+        Question& question = round->questions[round->count];
+        switch (evaluate(request, *limits[i], decision, question)) {
             case Applies::NoMemory:
                 return NGX_ERROR;
             case Applies::No:
-                round.questions[round.count] = {};
+                question = {};
                 break;
             case Applies::Invalid:
-                round.decisions[round.count] = {limits[i], Decision::kUnknownLimit, Source::Error, nullptr, 0, false};
-                round.count++;
+                decision = {limits[i], Decision::kUnknownLimit, Source::Error, nullptr, 0, false};
+                round->count++;
                 break;
             case Applies::Yes:
-                round.count++;
+                round->count++;
                 break;
         }
     }
-    if (round.count == 0) {
+    if (round == nullptr || round->count == 0) {
         return NGX_DECLINED;
     }
-    groupByPlace(round);
+    groupByPlace(*round);
     if (context == nullptr) {
         context = Context::create(request);
         if (context == nullptr) {
@@ -183,13 +197,8 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         const std::string_view unique = gWorker->uniqueIds().next();
         context->uniqueLength = unique.copy(context->unique.data(), context->unique.size());
     }
-    auto* kept = poolNew<Round>(request->pool);
-    if (kept == nullptr) {
-        return NGX_ERROR;
-    }
-    *kept = round;
-    kept->previous = context->round;
-    context->round = kept;
+    round->previous = context->round;
+    context->round = round;
     context->stageBegin = context->stageEnd = 0;
     context->refused = false;
     context->fields = location.fields;

@@ -15,7 +15,9 @@ TEST(Policy, ListsEachLimitOnce) {
     std::array<char, 256> out{};
     char* end = appendPolicyMember(out.data(), out.data(), "burst", 100, 60000);
     end = appendPolicyMember(out.data(), end, "daily", 1000, 86400000);
-    EXPECT_EQ(std::string(out.data(), end), R"("burst";q=100;w=60, "daily";q=1000;w=86400)");
+    end = appendMember(out.data(), end, R"("b";q=1;w=2)");
+    EXPECT_EQ(std::string(out.data(), end), R"("burst";q=100;w=60, "daily";q=1000;w=86400, "b";q=1;w=2)");
+    EXPECT_EQ(std::string(out.data(), appendMember(out.data(), out.data(), R"("b";q=1)")), R"("b";q=1)");
 }
 
 TEST(Policy, LeavesOutAWindowThatIsNoWholeNumberOfSeconds) {
