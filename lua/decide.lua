@@ -6,8 +6,10 @@
 --
 -- KEYS   the logs of all groups
 -- ARGV   [1] now in milliseconds, or '' to take this server's clock, then for each group:
---          how many logs, how many requests, and for each request a name that no other has,
---          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options,
+--          how many logs, how many requests, and for each request a name that no other has, '' where the algorithm
+--            asks for none,
+--          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options, or one '' for all
+--            five when they are those of the log before,
 --            and with the option ids an id per request, to be its entry's name ('' = none)
 -- Reply  for each group, or an error:
 --          { how many are admitted, now, then three per log: remaining, reset (ms), retry (ms),
@@ -203,8 +205,7 @@ local logs = {}                        -- of the group at hand; every group uses
 local replies = {}
 local before = 0                       -- keys of the groups before
 local at = 2                           -- where the group's arguments begin
-local limit, window, cap               -- of the latest log
-local limit_text, window_text, cap_text
+local limit, window, cap, ttl, text    -- of the latest log
 local logged
 
 if taking_back then
@@ -226,23 +227,15 @@ while before < #KEYS do
         blocked = false, changed = false }
       logs[i] = log
     end
-    -- most texts are those of the log before
-    if ARGV[at] ~= limit_text then
-      limit_text = ARGV[at]
-      limit = tonumber(limit_text)
-    end
-    if ARGV[at + 1] ~= window_text then
-      window_text = ARGV[at + 1]
-      window = tonumber(window_text)
-    end
-    if ARGV[at + 2] ~= cap_text then
-      cap_text = ARGV[at + 2]
-      cap = tonumber(cap_text)
+    if ARGV[at] == '' then
+      at = at + 1
+    else
+      limit, window, cap = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
+      ttl, text = ARGV[at + 3], ARGV[at + 4]
+      at = at + 5
     end
     log.key, log.limit, log.capacity, log.window, log.cap = KEYS[before + i], limit, limit, window, cap
-    log.ttl, log.options, log.blocked = ARGV[at + 3], false, false
-    local text = ARGV[at + 4]
-    at = at + 5
+    log.ttl, log.options, log.blocked = ttl, false, false
     if text ~= '' or taking_back then
       extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
       local options, refused = extra.options(text)

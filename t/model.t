@@ -175,6 +175,10 @@ sub is_as_said {
         join(' ', map { "$_ $said->{remaining}{$_}" } sort keys %{ $said->{remaining} });
 }
 
+# a leap while nginx connects to Redis would be a timeout
+Testbed::wait_until('Redis to decide', 10, sub { !grep { get($nginx->port, "/$_/?k=warm&cost=0")->{status} == 503 } 0 .. $#locations })
+    or die "no Redis\n";
+
 for my $operation (1 .. $operations) {
     if (rand() < 0.02) {
         $now++;

@@ -1,6 +1,7 @@
 #include "store/call.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "limit/number.hpp"
 #include "limit/options_text.hpp"
@@ -14,6 +15,15 @@ namespace {
 
 /// One call's size: a script of 64 logs takes about a millisecond, in which Redis serves nobody else.
 constexpr std::size_t kMostLogsPerCall = 64;
+
+/// True when a script is told the same of two logs, but for their keys.
+bool areAlike(const Question& left, const Question& right) {
+    const auto numbers = [](const Question& each) {
+        return std::tie(each.limit, each.windowMs, each.cap, each.ttlMs, each.named, each.cost, each.countsAll,
+                        each.delayMs, each.aheadMs, each.blockMs, each.burst, each.sample);
+    };
+    return numbers(left) == numbers(right);
+}
 
 }  // namespace
 
@@ -41,6 +51,7 @@ void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
     call.groups.clear();
     call.command.clear();
     call_ = &call;
+    latest_.reset();
     keys_.clear();
     arguments_.clear();
     keyCount_ = argumentCount_ = 0;
@@ -60,7 +71,7 @@ void CallWriter::add(Group& group) {
     std::size_t place = 0;
     group.waiters.forEach([&](Waiter& waiter) {
         waiter.place = place++;
-        argument(waiter.unique);
+        addName(waiter.unique);
     });
     for (std::size_t i = 0; i < logs.size(); i++) {
         addLog(logs[i]);
@@ -70,9 +81,20 @@ void CallWriter::add(Group& group) {
     }
 }
 
+/// Only where an entry is a member of a ZSET, which needs a name.
+void CallWriter::addName(std::string_view unique) {
+    const bool isNamed = call_->algorithm == Algorithm::Log || call_->algorithm == Algorithm::Sampled;
+    argument(isNamed ? unique : std::string_view());
+}
+
 void CallWriter::addLog(const Question& question) {
     appendArgument(keys_, question.key);
     keyCount_++;
+    if (latest_ && areAlike(*latest_, question)) {
+        argument(std::string_view());
+        return;
+    }
+    latest_ = question;
     argument(question.limit);
     argument(question.windowMs);
     argument(question.cap);
@@ -89,7 +111,7 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, 
     begin(call, questions.front().algorithm, questions.front().slot);
     argument(static_cast<std::int64_t>(questions.size()));
     argument(std::int64_t{1});
-    argument(unique);
+    addName(unique);
     for (const Question& question : questions) {
         addLog(question);
         if (question.named) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -61,6 +62,7 @@ class CallWriter {
 
   private:
     void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
+    void addName(std::string_view unique);
     void addLog(const Question& question);
     void finish(std::initializer_list<std::string_view> first);
 
@@ -71,7 +73,8 @@ class CallWriter {
     }
 
     Call* call_ = nullptr;
-    std::string keys_;  // both keep their memory
+    std::optional<Question> latest_;  // of the call's logs; only its numbers are looked at
+    std::string keys_;                // both keep their memory
     std::string arguments_;
     std::size_t keyCount_ = 0;
     std::size_t argumentCount_ = 0;

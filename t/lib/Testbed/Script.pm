@@ -65,6 +65,7 @@ sub reply {
 sub words {
     my ($self, $now, @groups) = @_;
     my (@keys, @arguments);
+    my $latest = '';
     for my $group (@groups) {
         my ($requests, @logs) = @$group;
         my @names = ref $requests ? @$requests : map { 'u' . ++$names } 1 .. $requests;
@@ -72,7 +73,9 @@ sub words {
         for (@logs) {
             my %log = (cap => 0, ttl => 11000, options => '', ref eq 'HASH' ? %$_ : log_of(@$_));
             push @keys, $log{key};
-            push @arguments, @log{qw(limit window cap ttl options)}, @{ $log{ids} // [] };
+            my @settings = @log{qw(limit window cap ttl options)};
+            push @arguments, "@settings" eq $latest ? '' : @settings, @{ $log{ids} // [] };
+            $latest = "@settings";
         }
     }
     return ('EVALSHA', $self->{sha}, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
