@@ -24,6 +24,7 @@ http {
         location /deny  { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error deny; empty_gif; }
         location /local { sliding_log_limit l key=$arg_k limit=3 window=1h; empty_gif; }
         location /share { sliding_log_limit s key=$arg_k limit=5 window=1h; sliding_log_on_error local nodes=3; empty_gif; }
+        location /bucket { sliding_log_limit b key=$arg_k limit=5 window=1h algorithm=bucket burst=12; sliding_log_on_error local nodes=3; empty_gif; }
         location /dry   { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
         location /zero  { sliding_log_limit z key=$arg_k limit=0 window=1h; sliding_log_on_error allow; empty_gif; }
     }
@@ -51,6 +52,7 @@ is(get($port, '/allow?k=x')->{status}, 200, 'allow: admitted');
 is(join(' ', map { get($port, '/local?k=x')->{status} } 1 .. 4), '200 200 200 429', "local, the default: this node's own log");
 like(field(get($port, '/local?k=x'), 'RateLimit'), qr/^"l";r=0;t=\d+$/, '  with all fields');
 is(join(' ', map { get($port, '/share?k=x')->{status} } 1 .. 3), '200 200 429', 'local nodes=3: a third of 5, rounded up');
+is(join(' ', map { get($port, '/bucket?k=x')->{status} } 1 .. 5), '200 200 200 200 429', '  and of a bucket of 12');
 is(get($port, '/dry?k=x')->{status},   200, 'dry run: admitted all the same');
 is(get($port, '/zero?k=x')->{status},  429, 'a limit of 0 denies all even so');
 cmp_ok(slowest(many([map { [$port, '/deny?k=x'] } 1 .. 50])), '<', 0.1 * slow(), 'at once, not after a timeout');

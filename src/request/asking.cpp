@@ -72,13 +72,14 @@ void noteUnknown(const Context& context) {
     }
 }
 
-/// Asks this node's own logs for the stage. `nodes` share each limit.
+/// Asks this node's own logs for the stage. `nodes` share each limit, and each bucket.
 void askLocally(Context& context, ngx_uint_t nodes) {
     const std::span<Question> questions = questionsOf(context);
     const std::span<Decision> decisions = decisionsOf(context);
     const auto share = static_cast<std::int64_t>(nodes);
     for (std::size_t i = 0; share > 1 && i < questions.size(); i++) {
         questions[i].limit = (questions[i].limit + share - 1) / share;
+        questions[i].burst = (questions[i].burst + share - 1) / share;
         decisions[i].limit = questions[i].limit;
     }
     if (gWorker->local().ask(questions, verdictsOf(context), context.uniqueId(), context.loggedMs)) {

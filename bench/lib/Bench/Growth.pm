@@ -22,6 +22,10 @@ use constant {
     ENTRIES     => 8,            # in each log at the start, about
 };
 
+# Shown as a whole, and by their sums.
+my @exact  = qw(log compact);
+my @others = qw(counter bucket sampled);
+
 # Options: growth_turns
 sub table {
     my ($world, %options) = @_;
@@ -29,9 +33,9 @@ sub table {
     for my $shape (shapes()) {
         # a Redis for each number of keys: the others' keys must not be in the way of the processor's caches
         my $redis = $redis{ $shape->[0] } //= $world->redis;
-        my @pair  = pair($world, $redis, @$shape);
-        push @rows, [@$shape, @pair];
-        push @nodes, @pair;
+        my %of    = nodes($world, $redis, @$shape);
+        push @rows, [@$shape, \%of];
+        push @nodes, @of{ @exact, @others };
     }
     my $others = Bench::Turns::measure(\@nodes, turns => $options{growth_turns}, warm_up => 1);
     $_->stop for @nodes;
@@ -49,12 +53,12 @@ sub shapes {
     );
 }
 
-# The nodes of both algorithms.
-sub pair {
+# The node of each algorithm.
+sub nodes {
     my ($world, $redis, $keys, $connections) = @_;
     my $client = Bench::Client->new($redis);
     my (undef, @ours) = Bench::Algorithm::all($client);
-    return map { node($world, $redis, $client, $_, $keys, $connections) } @ours;
+    return map { $_->name => node($world, $redis, $client, $_, $keys, $connections) } @ours;
 }
 
 # With every key's log there already.
@@ -74,14 +78,14 @@ sub report {
     my ($turns, $others, @rows) = @_;
     my @cells;
     for my $row (@rows) {
-        my ($keys, $connections, @pair) = @$row;
+        my ($keys, $connections, $of) = @$row;
+        my %median = map { $_ => { Bench::Turns::medians(@{ $of->{$_}{turns} }) } } @exact, @others;
+        my $us     = sub { my ($name, @parts) = @_; return map { sprintf '%.1f', $median{$name}{$_} } @parts };
         push @cells, [
             $keys,
             $connections,
-            map {
-                my %median = Bench::Turns::medians(@{ $_->{turns} });
-                (map({ sprintf '%.1f', $median{$_} } qw(nginx redis sum)), sprintf '%.3f', $median{calls});
-            } @pair,
+            map({ ($us->($_, qw(nginx redis sum)), sprintf '%.3f', $median{$_}{calls}) } @exact),
+            map({ $us->($_, 'sum') } @others),
         ];
     }
     return Bench::Table->new(
@@ -89,7 +93,8 @@ sub report {
         columns => [
             ['', 'keys'],
             ['', 'connections'],
-            map { (["$_, CPU us", 'nginx'], ['', 'Redis'], ['', 'sum'], ['Redis', 'calls']) } qw(log compact),
+            map({ (["$_, CPU us", 'nginx'], ['', 'Redis'], ['', 'sum'], ['Redis', 'calls']) } @exact),
+            map({ [$_ == 0 ? 'sum, CPU us' : '', $others[$_]] } 0 .. $#others),
         ],
         rows  => \@cells,
         notes => [

@@ -33,7 +33,11 @@ sub ratio {
 # columns  [[group, name], ...]: a group stands over its column and those after it that name none
 # rows     [[cell, ...], ...]
 # notes    [text, ...]
-sub new { my ($class, %table) = @_; return bless {%table}, $class }
+sub new {
+    my ($class, %table) = @_;
+    die "$table{title}: a row of another length\n" if grep { @$_ != @{ $table{columns} } } @{ $table{rows} };
+    return bless {%table}, $class;
+}
 
 # Columns as wide as they need be, the first one to the left, all others to the right.
 sub text {
