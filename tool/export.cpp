@@ -199,11 +199,7 @@ Status run(const Context& context) {
         Progress progress("entries:", 0);
         scan(store, logPattern(context.prefix, name), budget,
              [&](const Endpoint& where, const std::vector<std::string>& keys) {
-                 std::vector<Command> types;
-                 for (const std::string& key : keys) {
-                     types.push_back({"TYPE", key});
-                 }
-                 const std::vector<Reply> replies = store.askEach(where, keys, types);
+                 const std::vector<Reply> replies = store.typesOf(where, keys);
                  for (std::size_t i = 0; i < keys.size(); i++) {
                      if (!seen.insert(hash(salt + keys[i])).second) {
                          continue;

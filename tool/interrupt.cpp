@@ -1,8 +1,7 @@
 #include "interrupt.hpp"
 
-#include <time.h>
-
 #include <csignal>
+#include <ctime>
 
 #include "failure.hpp"
 

@@ -56,7 +56,7 @@ std::string usage() {
 }
 
 Status run(std::span<const std::string_view> words) {
-    const auto command = std::ranges::find_if(
+    const auto* const command = std::ranges::find_if(
         kCommands, [&](const ToolCommand* each) { return !words.empty() && each->name == words.front(); });
     if (command == kCommands.end()) {
         if (!words.empty() && words.front() == "--help") {

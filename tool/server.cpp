@@ -13,7 +13,7 @@ namespace sliding_log::tool {
 namespace {
 
 timeval timevalOf(int ms) {
-    return {ms / 1000, ms % 1000 * 1000};
+    return {ms / 1000, ms % 1000 * 1000L};
 }
 
 }  // namespace

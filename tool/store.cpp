@@ -1,6 +1,7 @@
 #include "store.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "failure.hpp"
 #include "interrupt.hpp"
@@ -40,7 +41,7 @@ std::optional<ReplyView> redirectionIn(const std::vector<Reply>& replies) {
 
 }  // namespace
 
-Store::Store(const StoreSettings& settings) : settings_(settings) {
+Store::Store(StoreSettings settings) : settings_(std::move(settings)) {
     switch (settings_.mode) {
         case Mode::Standalone:
             masters_ = {settings_.servers.front()};
@@ -191,6 +192,12 @@ std::vector<Reply> Store::askEach(const Endpoint& where, std::span<const std::st
         }
     }
     return replies;
+}
+
+std::vector<Reply> Store::typesOf(const Endpoint& where, std::span<const std::string> keys) {
+    std::vector<Command> commands(keys.size());
+    std::ranges::transform(keys, commands.begin(), [](const std::string& key) { return Command{"TYPE", key}; });
+    return askEach(where, keys, commands);
 }
 
 /// ASKING goes before each command; inside MULTI, where it would be queued, the one before MULTI holds on.

@@ -28,7 +28,7 @@ struct StoreSettings {
 class Store {
   public:
     /// Finds the servers; throws CouldNotAsk when that cannot be done.
-    explicit Store(const StoreSettings& settings);
+    explicit Store(StoreSettings settings);
 
     Mode mode() const { return settings_.mode; }
     const StoreSettings& settings() const { return settings_; }
@@ -51,6 +51,9 @@ class Store {
     /// has moved to.
     std::vector<Reply> askEach(const Endpoint& where, std::span<const std::string> keys,
                                std::span<const Command> commands);
+
+    /// The type of each.
+    std::vector<Reply> typesOf(const Endpoint& where, std::span<const std::string> keys);
 
     /// Reads again which server has what; true when that is as it was.
     bool refresh();

@@ -65,11 +65,7 @@ class Largest {
 
 void look(Store& store, const Endpoint& where, const std::vector<std::string>& keys, Largest& largest,
           std::int64_t& seen) {
-    std::vector<Command> types;
-    for (const std::string& key : keys) {
-        types.push_back({"TYPE", key});
-    }
-    const std::vector<Reply> kinds = store.askEach(where, keys, types);
+    const std::vector<Reply> kinds = store.typesOf(where, keys);
     std::vector<std::string_view> known;
     std::vector<std::string> asked;
     std::vector<Command> commands;

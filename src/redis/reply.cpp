@@ -77,7 +77,7 @@ std::uint64_t readLoggedMs(const redisReply& group, std::size_t place, std::size
 void readVerdicts(const redisReply& group, std::size_t place, std::span<const Question> questions,
                   std::span<Verdict> verdicts) {
     const std::size_t logs = questions.size();
-    const std::int64_t held = static_cast<std::int64_t>(group.elements - heldAt(logs));
+    const auto held = static_cast<std::int64_t>(group.elements - heldAt(logs));
     const std::int64_t after = group.element[0]->integer - 1 - static_cast<std::int64_t>(place);  // admitted after it
     const std::int64_t delay = delayMs(group, place, logs);
     for (std::size_t i = 0; i < logs; i++) {

@@ -90,7 +90,7 @@ redisReply* ReplyArena::create(const redisReadTask& task, int type, std::string_
     if (task.parent == nullptr) {
         memory_.release();
     }
-    redisReply* reply = new (memory_.allocate(sizeof(redisReply), alignof(redisReply))) redisReply{};
+    auto* reply = new (memory_.allocate(sizeof(redisReply), alignof(redisReply))) redisReply{};
     reply->type = type;
     if (task.parent != nullptr) {
         static_cast<redisReply*>(task.parent->obj)->element[task.idx] = reply;

@@ -52,8 +52,9 @@ bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> ver
     const Lock lock(zone_);
     LocalLog* logs[kMostLogs];
     LogState* states[kMostLogs];
+    const std::size_t count = questions.size();
     std::uint64_t now = ngx_current_msec;  // monotonic, and the same for all workers of the machine
-    for (std::size_t i = 0; i < questions.size(); i++) {
+    for (std::size_t i = 0; i < count; i++) {
         logs[i] = findOrCreate(questions[i], now);
         if (logs[i] == nullptr) {
             return false;
@@ -62,10 +63,10 @@ bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> ver
         now = std::max(now, logs[i]->clock);
         states[i] = &logs[i]->state;
     }
-    for (std::size_t i = 0; i < questions.size(); i++) {
+    for (std::size_t i = 0; i < count; i++) {
         logs[i]->clock = now;
     }
-    return decide(questions, std::span<LogState* const>(states, questions.size()), verdicts, now, unique, loggedMs,
+    return decide(questions, std::span<LogState* const>(states, count), verdicts, now, unique, loggedMs,
                   [this](LogState& state, std::size_t capacity) { return grow(state, capacity); });
 }
 
@@ -79,7 +80,7 @@ void LocalStore::takeBack(std::span<const Question> questions, std::string_view 
     }
 }
 
-LocalLog* LocalStore::find(std::string_view name) {
+LocalLog* LocalStore::find(std::string_view name) const {
     const ngx_uint_t hash = hashOf(name);
     ngx_rbtree_node_t* node = zone_.header->logs.root;
     while (node != &zone_.header->sentinel) {
@@ -148,7 +149,7 @@ bool LocalStore::grow(LogState& state, std::size_t capacity) {
     return true;
 }
 
-void LocalStore::freeBytes(const LogState& state) {
+void LocalStore::freeBytes(const LogState& state) const {
     if (state.bytes() != nullptr) {
         ngx_slab_free_locked(zone_.pool, state.bytes());
     }
@@ -194,7 +195,7 @@ void LocalStore::erase(LocalLog& log) {
     ngx_slab_free_locked(zone_.pool, &log);
 }
 
-void LocalStore::warnOfEviction() {
+void LocalStore::warnOfEviction() const {
     ZoneHeader& header = *zone_.header;
     if (header.everWarned != 0 && ngx_current_msec - header.evictionWarned < kWarnEveryMs) {
         return;

@@ -30,15 +30,15 @@ class LocalStore {
   private:
     class Lock;
 
-    LocalLog* find(std::string_view name);
+    LocalLog* find(std::string_view name) const;
     LocalLog* create(const Question& question, std::uint64_t now);
     LocalLog* findOrCreate(const Question& question, std::uint64_t now);
     bool grow(LogState& state, std::size_t capacity);
-    void freeBytes(const LogState& state);
+    void freeBytes(const LogState& state) const;
     void* allocate(std::size_t size);
     bool evictOne(bool evenLive);
     void erase(LocalLog& log);
-    void warnOfEviction();
+    void warnOfEviction() const;
 
     Zone zone_;
 };
