@@ -77,7 +77,9 @@ my %locations = (
     dry     => 'sliding_log_limit keys key=$arg_k limit=%d window=3s; sliding_log_dry_run on',
     forward => 'sliding_log_limit forward key=$arg_k limit=%d window=3s; try_files /none /hot',
     page    => 'sliding_log_limit few key=$arg_k limit=2 window=5s; error_page 429 /hot',
-    map { ("with_$_" => "sliding_log_limit with_$_ key=\$arg_k limit=%d window=2s algorithm=$_") } @algorithms,
+    map({ ("with_$_" => "sliding_log_limit with_$_ key=\$arg_k limit=%d window=2s algorithm=$_") } @algorithms),
+    map({ ("cost_$_" => "sliding_log_limit cost_$_ key=\$arg_k limit=%d window=2s algorithm=$_ cost=3 count=all cap=300 refund=404") } @algorithms),
+    map({ ("held_$_" => "sliding_log_limit held_$_ key=\$arg_k limit=%d window=2s algorithm=$_ delay=1s block=1s") } @algorithms),
 );
 
 # The limits differ from one configuration to the next.
