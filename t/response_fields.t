@@ -33,6 +33,13 @@ http {
             sliding_log_headers all;
             empty_gif;
         }
+        location /places {
+            sliding_log_limit d key=$arg_k limit=4 window=10s algorithm=sampled sample=1;
+            sliding_log_limit c key=$arg_k limit=3 window=10s store=dead;
+            sliding_log_limit b key=$arg_k limit=2 window=10s;
+            sliding_log_limit a key=$arg_k limit=1 window=10s store=local;
+            empty_gif;
+        }
         location /missing { sliding_log_limit missing key=$arg_k limit=9 window=1m; }
         location /file    { sliding_log_limit file key=$arg_k limit=9 window=1m; }
 
@@ -100,6 +107,10 @@ is(field($answer, 'Retry-After'), 1, '  and Retry-After is a second at least');
 $answer = get($port, '/zero?k=a');
 is("$answer->{status} " . both($answer), '429 "zero";q=0;w=60 | "zero";r=0;t=60', 'limit 0 denies all');
 is(field($answer, 'Retry-After'), undef, 'and promises nothing');
+
+$answer = get($port, '/places?k=a');
+is(field($answer, 'RateLimit-Policy'), '"d";q=4;w=10, "c";q=3;w=10, "b";q=2;w=10, "a";q=1;w=10', 'limits of several stores and algorithms, as configured');
+is(field($answer, 'RateLimit'), '"d";r=3;t=10, "c";r=2;t=10, "b";r=1;t=10, "a";r=0;t=10', '  in both fields');
 
 $answer = get($port, '/two?k=a');
 is(both($answer), '"burst";q=2;w=10, "daily";q=5;w=86400 | "burst";r=1;t=10, "daily";r=4;t=86400', 'one member per limit');

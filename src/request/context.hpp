@@ -7,6 +7,7 @@
 // cleanup stops it and gives the slot back. It points at settings only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <string_view>
@@ -32,6 +33,7 @@ struct Decision {
     const Verdict* verdict;  // nullptr: the store could not tell
     std::uint64_t loggedMs;  // by the store's clock: for taking it back
     bool logged;             // its log holds the request
+    std::size_t nth;         // of its round, as configured
 
     bool isDenied() const { return verdict != nullptr && !verdict->hasRoom(); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
@@ -52,6 +54,9 @@ struct Round {
     Verdict* verdicts;
 
     std::span<Decision> all() const { return {decisions, count}; }
+
+    /// In the order in which the configuration has them.
+    const Decision& configured(std::size_t nth) const { return *std::ranges::find(all(), nth, &Decision::nth); }
 };
 
 struct Context final : Waiter {

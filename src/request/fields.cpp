@@ -39,13 +39,13 @@ bool setNumber(ngx_http_request_t* request, std::string_view name, std::int64_t 
     return value.data() != nullptr && setField(request, name, value);
 }
 
-/// Calls visit(decision) for each limit the request met, in the order they were asked.
+/// Calls visit(decision) for each limit the request met, as the configuration has them.
 template <typename Visit>
 void forEachDecision(const Round* round, Visit visit) {
     if (round != nullptr) {
         forEachDecision(round->previous, visit);
-        for (const Decision& decision : round->all()) {
-            visit(decision);
+        for (std::size_t nth = 0; nth < round->count; nth++) {
+            visit(round->configured(nth));
         }
     }
 }

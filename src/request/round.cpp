@@ -104,7 +104,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         return applies;
     }
     const LogSettings& log = *settings.log;
-    decision = {&settings, question.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false};
+    decision = {&settings, question.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, 0};
 
     const std::string_view prefix = log.redis == nullptr ? std::string_view() : view(log.redis->prefix);
     const std::string_view name = view(log.name);
@@ -177,11 +177,10 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
                 question = {};
                 break;
             case Applies::Invalid:
-                decision = {limits[i], Decision::kUnknownLimit, Source::Error, nullptr, 0, false};
-                round->count++;
-                break;
+                decision = {limits[i], Decision::kUnknownLimit, Source::Error, nullptr, 0, false, 0};
+                [[fallthrough]];
             case Applies::Yes:
-                round->count++;
+                decision.nth = round->count++;
                 break;
         }
     }
