@@ -94,7 +94,7 @@ is($a->{requests}{rejected}{redis} + $a->{requests}{rejected}{cache}, 200, '  an
 is($a->{near_limit}, 22, '  and what was near the limit');
 is(join(' ', map { "$a->{$_}" } qw(algorithm store limit window_ms)), 'log default 100 3600000', '  of which it tells');
 # as it was when a worker last noted it: three of them note in any order
-cmp_ok($a->{fullest_permille}, '>=', 900, 'the fullest key is full, or nearly');
+cmp_ok($a->{fullest_permille}, '>=', 800, 'the fullest key is full, or nearly');
 like(join(' ', keys_of($now, 'used', 'a')), qr/^1:@{[halves(100)]} 2:@{[halves(80)]}$/, 'who was admitted, the most first');
 like(join(' ', keys_of($now, 'denied', 'a')), qr/^1:@{[halves(200)]}$/, 'who was denied');
 my ($store) = @{ $now->{stores} };
