@@ -18,15 +18,19 @@ char* appendNumber(char* out, std::string_view parameter, std::int64_t value) {
     return append(append(out, parameter), DecimalText(value).view());
 }
 
+char* appendSeparator(const char* begin, char* out) {
+    return out == begin ? out : append(out, ", ");
+}
+
 /// NAME is [A-Za-z0-9_.-], so the quoted string needs no escapes.
 char* appendName(const char* begin, char* out, std::string_view name) {
-    return append(append(append(out, out == begin ? "\"" : ", \""), name), "\"");
+    return append(append(append(appendSeparator(begin, out), "\""), name), "\"");
 }
 
 }  // namespace
 
 char* appendMember(const char* begin, char* out, std::string_view member) {
-    return append(out == begin ? out : append(out, ", "), member);
+    return append(appendSeparator(begin, out), member);
 }
 
 char* appendPolicyMember(const char* begin, char* out, std::string_view name, std::int64_t limit,

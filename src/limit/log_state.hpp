@@ -77,8 +77,7 @@ class LogState {
                 if (over <= 0) {
                     return 0;
                 }
-                const Wide entries = weight(question) == 1 ? over : divideUp(over, weight(question));
-                const auto place = static_cast<std::size_t>(entries) - 1;
+                const auto place = static_cast<std::size_t>(divideUp(over, weight(question))) - 1;
                 return since(now, log().at(place)) + question.windowMs;
             }
         }

@@ -16,7 +16,8 @@ constexpr Wide divideDown(Wide number, Wide divisor) {
     return number / divisor - (number % divisor < 0 ? 1 : 0);
 }
 constexpr Wide divideUp(Wide number, Wide divisor) {
-    return number / divisor + (number % divisor > 0 ? 1 : 0);
+    // by 1 mostly, and 128 bits are divided by a function
+    return divisor == 1 ? number : number / divisor + (number % divisor > 0 ? 1 : 0);
 }
 
 /// How long it takes until `missing` has come at `rate` a millisecond; kLongestWaitMs where that is never.

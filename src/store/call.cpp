@@ -1,7 +1,6 @@
 #include "store/call.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 #include "limit/number.hpp"
 #include "limit/options_text.hpp"
@@ -18,11 +17,8 @@ constexpr std::size_t kMostLogsPerCall = 64;
 
 /// True when a script is told the same of two logs, but for their keys.
 bool areAlike(const Question& left, const Question& right) {
-    const auto numbers = [](const Question& each) {
-        return std::tie(each.limit, each.windowMs, each.cap, each.ttlMs, each.named, each.cost, each.countsAll,
-                        each.delayMs, each.aheadMs, each.blockMs, each.burst, each.sample);
-    };
-    return numbers(left) == numbers(right);
+    return left.limit == right.limit && left.windowMs == right.windowMs && left.cap == right.cap &&
+           left.ttlMs == right.ttlMs && OptionsText(left).view() == OptionsText(right).view();
 }
 
 }  // namespace
