@@ -72,27 +72,31 @@ void noteUnknown(const Context& context) {
     }
 }
 
-/// Asks this node's own logs for the stage. `nodes` share each limit, and each bucket.
-void askLocally(Context& context, ngx_uint_t nodes) {
-    const std::span<Question> questions = questionsOf(context);
-    const std::span<Decision> decisions = decisionsOf(context);
-    const auto share = static_cast<std::int64_t>(nodes);
-    for (std::size_t i = 0; share > 1 && i < questions.size(); i++) {
-        questions[i].limit = (questions[i].limit + share - 1) / share;
-        questions[i].burst = (questions[i].burst + share - 1) / share;
-        decisions[i].limit = questions[i].limit;
-    }
-    if (gWorker->local().ask(questions, verdictsOf(context), context.uniqueId(), context.loggedMs)) {
+/// Asks this node's own logs for the stage.
+void askLocally(Context& context) {
+    if (gWorker->local().ask(questionsOf(context), verdictsOf(context), context.uniqueId(), context.loggedMs)) {
         takeVerdicts(context, Source::Local);
         return;
     }
     noteUnknown(context);
 }
 
+/// This node's share of the stage's limits, and of their buckets.
+void takeShare(const Context& context, std::int64_t nodes) {
+    const auto shareOf = [nodes](std::int64_t whole) { return (whole + nodes - 1) / nodes; };
+    const std::span<Question> questions = questionsOf(context);
+    const std::span<Decision> decisions = decisionsOf(context);
+    for (std::size_t i = 0; i < questions.size(); i++) {
+        questions[i].limit = decisions[i].limit = shareOf(questions[i].limit);
+        questions[i].burst = shareOf(questions[i].burst);
+    }
+}
+
 /// What decides where a Redis cannot.
 void decideInstead(const LocationSettings& location, Context& context) {
     if (location.onError == static_cast<ngx_uint_t>(OnError::Local)) {
-        askLocally(context, location.nodes);
+        takeShare(context, static_cast<std::int64_t>(location.nodes));
+        askLocally(context);
         return;
     }
     noteUnknown(context);
@@ -131,7 +135,7 @@ bool askAll(const LocationSettings& location, Context& context) {
         }
         const RedisSettings* redis = round.decisions[context.stageBegin].settings->log->redis;
         if (redis == nullptr) {
-            askLocally(context, 1);
+            askLocally(context);
             continue;
         }
         context.wake = noteAnswer;
