@@ -91,7 +91,8 @@ sub many {
             my $one = $open{$socket};
             next if sysread $socket, $one->{text}, 65536, length $one->{text};
             my $answer = parse($one->{text});
-            $answer->{time} = time - $one->{start};
+            $answer->{ended} = time;
+            $answer->{time}  = $answer->{ended} - $one->{start};
             $answers[$one->{index}] = $answer;
             $select->remove($socket);
             delete $open{$socket};
