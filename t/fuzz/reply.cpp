@@ -52,8 +52,7 @@ void decode(const redisReply& reply, std::size_t requests, std::span<const Quest
         return;
     }
     if (reply.type != REDIS_REPLY_ARRAY) {
-        require(checkGroup(reply, requests, logs) == StoreError::Unexpected,
-                "only arrays and errors are answers");
+        require(checkGroup(reply, requests, logs) == StoreError::Unexpected, "only arrays and errors are answers");
         return;
     }
     std::vector<Verdict> verdicts(logs);

@@ -119,8 +119,8 @@ sub report {
                 Bench::Variants::CONNECTIONS, Bench::Variants::KEYS, $options->{window}),
             sprintf('CPU: user and system, medians of %d turns of %g s, in which all take turns; ratios turn by turn, to',
                 $options->{turns}, Bench::Turns::LENGTH),
-            sprintf('the row of the same kind. calls: EVALSHA, or the C peer\'s; commands: also those inside scripts. Paced: all variants at'
-                . ' %.0f to %.0f req/s.', min(@pace), max(@pace)),
+            'the row of the same kind. calls: EVALSHA, or the C peer\'s; commands: also those inside scripts.',
+            sprintf('Paced: all variants at %.0f to %.0f req/s.', min(@pace), max(@pace)),
             Bench::Turns::others_note($others),
         ],
         figures => \@figures,
