@@ -78,6 +78,6 @@ for my $algorithm (sort keys %files) {
     is((asked($algorithm, $key, $now, 1, 60_000))[0], 1, '  and the client is admitted');
 }
 
-is(tool('inspect', 'rl:sliding:counter:{1}', '--server', $redis->address, '--sample', 10)->{status}, 3, '--sample is for what looks as a log');
+is(tool('inspect', 'rl:sliding:counter:{blocked}', '--server', $redis->address, '--sample', 10)->{status}, 3, '--sample is for what looks as a log');
 
 $bed->done;

@@ -53,10 +53,13 @@ sub stream {
     my (@lines, %open);
     my ($begin, $sent, $end) = (time, 0, undef);
     my ($stalled, $latest)   = (0, time);
+    my $notice_stall = sub {
+        my $passed = time - $latest;
+        $stalled += $passed if $passed > 0.02;
+        $latest  += $passed;
+    };
     while (!$end || (%open && time < $end)) {
-        my $turn = time - $latest;
-        $stalled += $turn if $turn > 0.02;
-        $latest = time;
+        $notice_stall->();
         while (!$end && $sent < (time - $begin) * $options{rate} && keys %open < MOST_OPEN) {
             my $path = $options{paths}[$sent % @{ $options{paths} }] =~ s/%d/$sent/r;
             $sent++;
@@ -71,7 +74,9 @@ sub stream {
             $open{$socket} = $one;
             $select->add($socket);
         }
-        for my $socket ($select->can_read(1 / $options{rate})) {
+        my @ready = $select->can_read(1 / $options{rate});
+        $notice_stall->();
+        for my $socket (@ready) {
             if ($socket == $stopped) {
                 $select->remove($stopped);
                 $end = time + 10 * Testbed::slow();
