@@ -8,10 +8,12 @@ use warnings;
 use Exporter 'import';
 use IO::Select;
 use IO::Socket::INET;
+use List::Util qw(max);
 use POSIX ();
+use Testbed::Stopwatch;
 use Time::HiRes qw(time);
 
-our @EXPORT_OK = qw(get request raw parse many flood load_while connect_to field fields);
+our @EXPORT_OK = qw(get request raw parse many slowest flood load_while connect_to field fields);
 
 sub connect_to {
     my ($port) = @_;
@@ -39,7 +41,8 @@ sub read_all {
     return $text;
 }
 
-# { status, fields => [[name, value], ...], body, time } of one answer that ends with the connection.
+# { status, fields => [[name, value], ...], body } of one answer that ends with the connection. Who asked adds: time
+# (seconds), and disturbed, those of it that a busy machine may have added.
 sub parse {
     my ($text) = @_;
     my ($head, $body) = split /\r\n\r\n/, $text, 2;
@@ -55,10 +58,10 @@ sub request {
     my $headers = join '', map { "$_: $options{headers}{$_}\r\n" } sort keys %{ $options{headers} // {} };
     my $body    = $options{body} // '';
     $headers .= 'Content-Length: ' . length($body) . "\r\n" if length $body;
-    my $start  = time;
+    my $watch  = Testbed::Stopwatch->start;
     my $answer = parse(raw($port, "$method $path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n$headers\r\n$body",
         deadline => $options{deadline}));
-    $answer->{time} = time - $start;
+    @$answer{qw(time disturbed)} = ($watch->elapsed, $watch->disturbed);
     return $answer;
 }
 
@@ -81,9 +84,9 @@ sub many {
         while ($next < @$requests && keys %open < $at_once) {
             my ($port, $path, $headers) = @{ $requests->[$next] };
             my $socket = connect_to($port);
-            my $start  = time;
+            my $watch  = Testbed::Stopwatch->start;
             $socket->syswrite("GET $path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" . ($headers // '') . "\r\n");
-            $open{$socket} = { index => $next++, text => '', start => $start };
+            $open{$socket} = { index => $next++, text => '', watch => $watch };
             $select->add($socket);
             $options{when_sent}->() if $options{when_sent} && $next == @$requests;
         }
@@ -91,17 +94,19 @@ sub many {
             my $one = $open{$socket};
             next if sysread $socket, $one->{text}, 65536, length $one->{text};
             my $answer = parse($one->{text});
-            $answer->{ended} = time;
-            $answer->{time}  = $answer->{ended} - $one->{start};
+            @$answer{qw(ended time disturbed)} = (time, $one->{watch}->elapsed, $one->{watch}->disturbed);
             $answers[$one->{index}] = $answer;
             $select->remove($socket);
             delete $open{$socket};
             close $socket;
         }
     }
-    $_ //= { status => 0, fields => [], body => '', time => 1e9 } for @answers[0 .. $#$requests];
+    $_ //= { status => 0, fields => [], body => '', time => 1e9, disturbed => 0 } for @answers[0 .. $#$requests];
     return @answers;
 }
+
+# How long the slowest took, without what a busy machine may have added.
+sub slowest { return max(map { $_->{time} - $_->{disturbed} } @_) }
 
 # All the requests at the same time, out of four processes, so that 1,024 open files each are enough. The code runs
 # when all are sent and before any answer is read. Returns { status => how many }.
@@ -147,7 +152,7 @@ sub load_while {
         until ($ready->can_read(0)) {
             for my $answer (many($requests, at_once => 20)) {
                 $seen{ $answer->{status} }++;
-                $slowest = $answer->{time} if $answer->{time} > $slowest;
+                $slowest = max($slowest, slowest($answer));
             }
         }
         syswrite $tell_result, join(' ', map { "$_:$seen{$_}" } sort keys %seen) . "\n$slowest\n";
