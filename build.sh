@@ -132,7 +132,7 @@ build_sanitized() {
         --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
-    make -s -C tool -j"$(nproc)" OUT="$out/tool-sanitized" EXTRA="-O1 $flags"
+    make -s -C tool -j"$(nproc)" OUT="$out/tool-sanitized" EXTRA="-O0 $flags"
 }
 
 # sanitized COMMAND...: runs tests over that nginx.
