@@ -41,14 +41,22 @@ sub read_all {
     return $text;
 }
 
-# { status, fields => [[name, value], ...], body } of one answer that ends with the connection. Who asked adds: time
-# (seconds), and disturbed, those of it that a busy machine may have added.
+# { status, fields => [[name, value], ...], body } of one answer that ends with the connection.
 sub parse {
     my ($text) = @_;
     my ($head, $body) = split /\r\n\r\n/, $text, 2;
     my ($line, @lines) = split /\r\n/, $head // '';
     my ($status) = ($line // '') =~ m{^HTTP/\S+ (\d+)};
     return { status => $status // 0, fields => [map { [split /:\s*/, $_, 2] } @lines], body => $body // '', text => $text };
+}
+
+# The answer to what was asked when the watch was started, with: ended, when it had come; time, how long it took; and
+# disturbed, how much of that a busy machine may have added. In seconds.
+sub timed {
+    my ($watch, $text) = @_;
+    my $answer = parse($text);
+    @$answer{qw(ended time disturbed)} = (time, $watch->elapsed, $watch->disturbed);
+    return $answer;
 }
 
 # One request on a connection of its own: request($port, '/path', method => , headers => { }, body => )
@@ -58,11 +66,9 @@ sub request {
     my $headers = join '', map { "$_: $options{headers}{$_}\r\n" } sort keys %{ $options{headers} // {} };
     my $body    = $options{body} // '';
     $headers .= 'Content-Length: ' . length($body) . "\r\n" if length $body;
-    my $watch  = Testbed::Stopwatch->start;
-    my $answer = parse(raw($port, "$method $path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n$headers\r\n$body",
+    my $watch = Testbed::Stopwatch->start;
+    return timed($watch, raw($port, "$method $path HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n$headers\r\n$body",
         deadline => $options{deadline}));
-    @$answer{qw(time disturbed)} = ($watch->elapsed, $watch->disturbed);
-    return $answer;
 }
 
 sub get { my ($port, $path, %options) = @_; return request($port, $path, %options) }
@@ -93,9 +99,7 @@ sub many {
         for my $socket ($select->can_read(0.1)) {
             my $one = $open{$socket};
             next if sysread $socket, $one->{text}, 65536, length $one->{text};
-            my $answer = parse($one->{text});
-            @$answer{qw(ended time disturbed)} = (time, $one->{watch}->elapsed, $one->{watch}->disturbed);
-            $answers[$one->{index}] = $answer;
+            $answers[$one->{index}] = timed($one->{watch}, $one->{text});
             $select->remove($socket);
             delete $open{$socket};
             close $socket;
@@ -152,7 +156,7 @@ sub load_while {
         until ($ready->can_read(0)) {
             for my $answer (many($requests, at_once => 20)) {
                 $seen{ $answer->{status} }++;
-                $slowest = max($slowest, slowest($answer));
+                $slowest = $answer->{time} if $answer->{time} > $slowest;
             }
         }
         syswrite $tell_result, join(' ', map { "$_:$seen{$_}" } sort keys %seen) . "\n$slowest\n";

@@ -140,7 +140,7 @@ sub finish {
     for my $expected (@{ $self->{expected} }) {
         @bad = grep { !/$expected/ } @bad;
     }
-    push @bad, grep { /Sanitizer|runtime error:|AddressSanitizer/ } split /\n/,
+    push @bad, grep { /Sanitizer|runtime error:/ } split /\n/,
         $self->error_log . Testbed::Process::slurp("$self->{dir}/output");
     is(join("\n", @bad), '', 'no alert, crash or sanitizer report in the error log');
     Testbed::never_excuse() if grep { /exited|Sanitizer|runtime error:/ } @bad;

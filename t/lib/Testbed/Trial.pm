@@ -97,7 +97,7 @@ sub try_once {
     sleep LONGEST;
     my $record = $load->stop;
     ok($back, 'Redis decides again');
-    $self->{slack} = 0.05 * Testbed::slow() + Testbed::Stopwatch::stolen() - $stolen
+    $self->{delayed} = Testbed::Stopwatch::stolen() - $stolen
         + Testbed::Load::Record::greatest(map { starved($_) - ($starved{$_} // 0) } $nginx->workers);
 
     $self->check_answers($record, $key, \%at, $reload, %fault);
@@ -113,7 +113,8 @@ sub starved { my ($pid) = @_; return (split ' ', Testbed::Process::slurp("/proc/
 sub check_answers {
     my ($self, $record, $key, $at, $reload, %fault) = @_;
     is($record->that(status => 0)->count, 0, 'every request is answered');
-    my $longest = $self->{timeout} + $self->{slack};
+    my $slack   = 0.05 * Testbed::slow() + $self->{delayed};
+    my $longest = $self->{timeout} + $slack;
     cmp_ok($record->slowest, '<=', $longest, 'none later than the timeout')
         or diag($record->describe(sub { $_->{took} > $longest }, $at->{begin}));
     cmp_ok($record->longest_wait, '<=', $longest, 'none waited for its store longer');
@@ -134,13 +135,13 @@ sub check_answers {
         my @decided = $record->that(from => $at->{mended}, source => 'redis', worker => $_)->requests;
         @decided ? $decided[0]{at} + $decided[0]{took} - $at->{mended} : ();
     } $record->that(from => $at->{back})->workers;
-    cmp_ok($slowest_back // 1e9, '<=', LONGEST + 0.2 * Testbed::slow() + $self->{slack}, 'within the longest back-off');
+    cmp_ok($slowest_back // 1e9, '<=', LONGEST + 0.2 * Testbed::slow() + $self->{delayed}, 'within the longest back-off');
 
     my $over = $record->that(from => $at->{begin}, to => $at->{mended});
     note(sprintf '%d requests during the fault: p50 %.1f ms, p90 %.1f ms, slowest %.1f ms; %d not decided by Redis; '
             . 'longest wait for the store %d ms; back after %.0f ms; '
             . 'allowed beside the timeout %.0f ms', $over->count,
-        (map { 1000 * $_ } $over->percentile(0.5), $over->percentile(0.9), $over->slowest), $undecided, 1000 * $record->longest_wait, 1000 * ($slowest_back // 0), 1000 * $self->{slack});
+        (map { 1000 * $_ } $over->percentile(0.5), $over->percentile(0.9), $over->slowest), $undecided, 1000 * $record->longest_wait, 1000 * ($slowest_back // 0), 1000 * $slack);
     $fault{check}->($over) if $fault{check} && !$reload;
     return;
 }
