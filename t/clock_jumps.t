@@ -49,8 +49,9 @@ for my $case (['back', -1 * HOUR, 1], ['ahead, to the true time', 0, 2], ['ahead
     my ($what, $clock, $limits) = @$case;
     my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/short?k=1', '/long?k=1', '/free?k=%d'], rate => 240);
     sleep 1.2 * WINDOW;
+    my ($before, $stolen) = (time, Testbed::Stopwatch::stolen());
     $redis->set_clock($clock);
-    my ($jumped, $stolen) = (time, Testbed::Stopwatch::stolen());
+    my $jumped = time;    # what is sent in between may be decided by either clock
     sleep 0.6 * WINDOW;
     $nginx->reload;
     sleep 2.2 * WINDOW;
@@ -59,7 +60,7 @@ for my $case (['back', -1 * HOUR, 1], ['ahead, to the true time', 0, 2], ['ahead
     is($record->that(status => 0)->count + $record->that(status => 503)->count, 0, "an hour $what: Redis decides all");
 
     my $short = $record->that(path => qr/short/, status => 200);
-    cmp_ok($short->that(to => $jumped)->most_within(WINDOW), '<=', LIMIT, '  no window before has more than the limit');
+    cmp_ok($short->that(to => $before)->most_within(WINDOW), '<=', LIMIT, '  no window before has more than the limit');
     cmp_ok($short->most_within(WINDOW), '<=', $limits * LIMIT, $limits == 1 ? '  nor any other' : '  the one it is in has twice that at most');
     cmp_ok($short->that(from => $jumped)->most_within(WINDOW), '<=', LIMIT, '  nor any after it');
     cmp_ok(longest_gap($jumped, $short), '<=', 2 * WINDOW + 0.1 * slow() + $stolen, '  nobody is locked out for longer than two windows');
