@@ -112,7 +112,7 @@ get($port, '/dry?k=1') for 1 .. 5;
 like(results('dry'), qr{^passed/redis:2 rejected_dry_run/}, 'dry run');
 like(join(' ', keys_of(data(), 'denied', 'dry')), qr/^1:@{[halves(3)]}$/, '  is denied, too');
 get($port, "/var?k=1&l=$_") for 4, 4, 'x';
-is(results('var'), 'passed/error:1 passed/local:2', 'a limit that is a variable, once no number');
+is(results('var'), 'passed/local:2 rejected/invalid:1', 'a limit that is a variable, once no number');
 is(limit(data(), 'var')->{limit}, undef, '  is none that could be shown');
 is(limit(data(), 'var')->{fullest_permille}, 500, '  and yet one can say how much is used');
 

@@ -101,7 +101,7 @@ ask('/slow?k=1', 5);
 is(results('slow'), 'delayed/local:3 passed/local:2', 'requests that are held');
 
 get($port, "/var?k=1&l=$_") for 1, 0, 'x', '';
-is(results('var'), 'passed/redis:1 rejected/error:1 rejected/redis:1', 'a limit that is no number, and one that does not apply');
+is(results('var'), 'passed/redis:1 rejected/invalid:1 rejected/redis:1', 'a limit that is no number, and one that does not apply');
 
 # ---- a reload and a lost worker
 
@@ -109,7 +109,7 @@ is(results('var'), 'passed/redis:1 rejected/error:1 rejected/redis:1', 'a limit 
 $nginx->configure($conf)->reload(gone => 1);
 is(results('loc'), 'passed/local:500 rejected/local:100', 'a reload forgets nothing');
 get($port, '/var?k=1&l=x');
-is(results('var'), 'passed/error:1 passed/redis:1 rejected/error:1 rejected/redis:1', '  and counts on');
+is(results('var'), 'passed/redis:1 rejected/invalid:2 rejected/redis:1', '  and counts on');
 is(scrape($port)->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), '  calls, too');
 get($port, '/slow?k=2') for 1 .. 3;
 is(results('slow'), 'delayed/local:3 delayed_dry_run/local:1 passed/local:4', '  dry run: what would be held');

@@ -36,6 +36,17 @@ http {
         location /quiet { sliding_log_limit quiet key=$arg_k limit=0 window=10s; sliding_log_log_level info; empty_gif; }
         location /bad   { sliding_log_limit bad key=$arg_k limit=$arg_l window=10s; sliding_log_on_error deny; empty_gif; }
         location /open  { sliding_log_limit open key=$arg_k limit=$arg_l window=10s; sliding_log_on_error allow; empty_gif; }
+        location /cost    { sliding_log_limit cost key=$arg_k limit=5000 window=1h cost=$arg_c; sliding_log_on_error allow; empty_gif; }
+        location /costly  { sliding_log_limit costly key=$arg_k limit=5000 window=1h cost=$arg_c; sliding_log_dry_run on; empty_gif; }
+        location /dropped { sliding_log_limit dropped key=$arg_k limit=5000 window=1h cost=$arg_c excess=drop; empty_gif; }
+        location /short   { sliding_log_limit short key=$arg_k limit=500000 window=1h cost=$arg_c algorithm=compact; empty_gif; }
+        location /count   { sliding_log_limit count key=$arg_k limit=500000 window=1h cost=$arg_c algorithm=counter; empty_gif; }
+        location /beside  {
+            sliding_log_limit plain key=$arg_k limit=5 window=1h;
+            sliding_log_limit costs key=$arg_k limit=5 window=1h cost=$arg_c;
+            sliding_log_limit all key=$arg_k limit=5 window=1h count=all;
+            empty_gif;
+        }
         location /free  { empty_gif; }
     }
 }
@@ -82,13 +93,35 @@ is($nginx->logged(qr/\[info\].*limiting requests, by limit "quiet": 0 in 10000ms
 is(get($port, '/bad?k=a&l=')->{status},  200, 'an empty limit: it does not apply');
 is(get($port, '/bad?k=a&l=2')->{status}, 200, 'a number');
 is(get($port, '/bad?k=a&l=0')->{status}, 429, 'zero denies');
-for my $text (qw(-1 1.5 1e3 many 99999999999999999999), '%202') {
-    is(get($port, "/bad?k=a&l=$text")->{status}, 503, "limit $text: a store error, which on_error denies");
+my $begin = time;
+for my $place (qw(bad open)) {
+    for my $text (qw(-1 1.5 1e3 many 99999999999999999999), '%202') {
+        is(get($port, "/$place?k=a&l=$text")->{status}, 429, "/$place: limit $text is denied, whatever on_error says");
+    }
+    like(logged("/$place", $place eq 'bad' ? 4 : 1), qr/status=REJECTED source=invalid name=$place limit=- left=- reset=- retry=- /,
+        "/$place: the source of that is \"invalid\"");
 }
-like(logged('/bad', 4), qr/status=REJECTED source=error name=bad limit=- left=- reset=- retry=1 /, 'as the log tells');
-is(get($port, '/open?k=a&l=many')->{status}, 200, 'on_error allow admits it');
-like(logged('/open', 1), qr/status=PASSED source=error name=open limit=- left=- reset=- retry=- /, '  as the log tells');
-is($redis->cli(qw(EXISTS rl:sliding:open:{a})), 0, '  and no log knows of it');
-cmp_ok($nginx->logged(qr/limit "bad": invalid "limit" value "many", expected a whole number/), '==', 1, 'with its cause');
+is($redis->cli(qw(EXISTS rl:sliding:open:{a})), 0, 'a request with an invalid limit is in no log');
+my $told = $nginx->logged(qr/\[error\].*limit "bad": invalid "limit" value "/);
+ok($told >= 1 && $told <= 1 + time - $begin, 'the error log tells of an invalid limit once a second at most') or diag($told);
+like($nginx->error_log, qr/limit "bad": invalid "limit" value "-1", expected a whole number from 0 to 1000000000000,/, 'with the value and what was expected');
+
+# a cost from a variable
+is(get($port, '/cost?k=a&c=')->{status}, 200, 'an empty cost is 1');
+is($redis->cli(qw(ZCARD rl:sliding:cost:{a})), 1, 'an empty cost takes one entry');
+for my $cost ('x', '-1', '1001') {
+    is(get($port, "/cost?k=a&c=$cost")->{status}, 429, "a cost of $cost is denied, on_error allow or not");
+    is(get($port, "/dropped?k=a&c=$cost")->{status}, 0, "a cost of $cost is dropped with excess=drop");
+    my $dry = get($port, "/costly?k=a&c=$cost");
+    is($dry->{status}, 200, "a cost of $cost passes in a dry run");
+}
+is(get($port, '/cost?k=a&c=1000')->{status}, 200, 'a cost of 1000 is what algorithm=log takes');
+is($redis->cli(qw(ZCARD rl:sliding:cost:{a})), 1001, 'each entry of a cost is a member');
+is(get($port, '/short?k=a&c=100001')->{status}, 429, 'compact: a cost that cannot be logged is denied');
+is(get($port, '/short?k=a&c=1001')->{status}, 200, 'compact: a cost of 1001 is none of these');
+is(get($port, '/count?k=a&c=100001')->{status}, 200, 'counter: a large cost is a number as any other');
+is(get($port, '/beside?k=a&c=x')->{status}, 429, 'an invalid cost denies, whichever limit has it');
+is($redis->cli(qw(EXISTS rl:sliding:plain:{a})), 0, 'the limits beside it do not log the request');
+is($redis->cli(qw(ZCARD rl:sliding:all:{a})), 1, 'but for one that counts denied attempts');
 
 $bed->done;

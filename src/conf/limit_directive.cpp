@@ -156,6 +156,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
             return outOfMemory();
         }
     }
+    if (draft.limit.limitVariable != nullptr || draft.limit.costVariable != nullptr) {
+        log->variableNumbers = 1;
+    }
     log->largestLimit = std::max(log->largestLimit, draft.limit.burst);
     main.largestDelay = std::max(main.largestDelay, draft.limit.delayMs);
     draft.limit.log = log;

@@ -76,8 +76,9 @@ struct LogSettings {
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
     ngx_uint_t index;      // in MainSettings::logs
 
-    std::int64_t largestLimit;  // of the constant ones, and of burst=
-    ngx_flag_t variableLimit;   // one of them is a variable
+    std::int64_t largestLimit;   // of the constant ones, and of burst=
+    ngx_flag_t variableLimit;    // one of them is a variable
+    ngx_flag_t variableNumbers;  // a limit or a cost is
 
     std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
 };

@@ -6,10 +6,16 @@
 
 namespace sliding_log {
 
-enum class Source { Redis, Cache, Local, Error };
+enum class Source {
+    Redis,
+    Cache,
+    Local,
+    Invalid,  // a number of the limit is none: nobody was asked, and the request is denied
+    Error
+};
 
 /// As variables and metrics call them, by Source.
-inline constexpr std::string_view kSourceNames[] = {"redis", "cache", "local", "error"};
+inline constexpr std::string_view kSourceNames[] = {"redis", "cache", "local", "invalid", "error"};
 
 constexpr std::string_view nameOf(Source source) {
     return kSourceNames[static_cast<std::size_t>(source)];

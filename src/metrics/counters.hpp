@@ -59,9 +59,17 @@ struct Owned {
 struct LimitCounters : Owned<64> {
     Counter decided[std::size(kResultNames)][std::size(kSourceNames)];
     Counter nearLimit;
+    std::atomic<std::uint64_t> toldInvalidMs{0};  // when the error log last told of a number that is none; 0: never
 
     Counter& of(Result result, Source source) {
         return decided[static_cast<std::size_t>(result)][static_cast<std::size_t>(source)];
+    }
+
+    /// True for one worker, once a second.
+    bool mayTellOfInvalid(std::uint64_t nowMs) {
+        std::uint64_t told = toldInvalidMs.load(std::memory_order_relaxed);
+        return (told == 0 || nowMs - told >= 1000) &&
+               toldInvalidMs.compare_exchange_strong(told, nowMs, std::memory_order_relaxed);
     }
 };
 
@@ -84,6 +92,7 @@ struct NodeCounters : Owned<340> {
     Counter calls;     // sent
     Counter requests;  // in those calls
     Counter errors[kStoreErrors];
+    Counter lostTakeBacks;  // entries that should have left their logs, and stay until they leave the window
     Histogram latency;
     Health health;
     std::atomic<Seen> seen[kMostWorkers] = {};

@@ -16,6 +16,9 @@ constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=ut
 
 /// Every series that this limit can have is there from the start, so that rates see its first request.
 bool canBe(const LogSettings& log, Source source) {
+    if (source == Source::Invalid) {
+        return log.variableNumbers != 0;
+    }
     return log.redis != nullptr || source == Source::Local || source == Source::Error;
 }
 
@@ -93,6 +96,9 @@ void writeCalls(Exposition& out, const Shown& shown) {
                        each.counters->errors[error].get());
         }
     }
+    writeServers(out, shown, "sliding_log_store_take_backs_lost_total", "counter",
+                 "Take-backs that did not reach the store: their entries count until they leave the window.", always,
+                 [](const NodeCounters& counters) { return counters.lostTakeBacks.get(); });
     writeLatency(out, shown);
 }
 

@@ -1,5 +1,6 @@
 #include "request/access.hpp"
 
+#include <algorithm>
 #include <exception>
 
 #include "request/asking.hpp"
@@ -17,16 +18,35 @@ const LocationSettings& settingsOf(ngx_http_request_t* request) {
 }
 
 /// All or nothing: a request that is denied leaves every log that had admitted it, also those of a location before an
-/// internal redirect, but for those that count denied requests, too.
-bool leavesWhenDenied(const Decision& decision, ngx_uint_t) {
-    return !decision.settings->countsAll;
+/// internal redirect, but for those that count denied requests, too, and those of locations after which an upstream has
+/// worked for it. A denial in a dry run concerns nothing but the limits of that dry run.
+void takeBackDenied(Context& context) {
+    takeBack(context, [&](const Round& round, const Decision& decision) {
+        const bool isConcerned =
+            context.round->isDryRun ? &round == context.round : !context.upstreamWorkedSince(round);
+        return isConcerned && !decision.settings->countsAll;
+    });
+}
+
+/// What was logged in a dry run only, and is enforced in the latest round, is asked again there: without what the dry
+/// run has logged.
+void takeBackRehearsed(Context& context) {
+    const Round& latest = *context.round;
+    if (latest.isDryRun || latest.previous == nullptr) {
+        return;
+    }
+    takeBack(context, [&](const Round& round, const Decision& decision) {
+        return round.isDryRun && std::ranges::find(latest.all(), decision.settings->log, [](const Decision& each) {
+                                     return each.settings->log;
+                                 }) != latest.all().end();
+    });
 }
 
 ngx_int_t deny(ngx_http_request_t* request, const LocationSettings& location, Context& context,
                const Outcome& outcome) {
-    takeBack(context, leavesWhenDenied);
+    takeBackDenied(context);
     logOutcome(request, location, outcome);
-    if (location.dryRun != 0) {
+    if (context.round->isDryRun) {
         context.status = Status::RejectedDryRun;
         return NGX_DECLINED;
     }
@@ -44,7 +64,7 @@ ngx_int_t admit(ngx_http_request_t* request, const LocationSettings& location, C
         return NGX_DECLINED;
     }
     logOutcome(request, location, outcome);
-    if (location.dryRun != 0) {
+    if (context.round->isDryRun) {
         context.status = Status::DelayedDryRun;
         return NGX_DECLINED;
     }
@@ -52,12 +72,20 @@ ngx_int_t admit(ngx_http_request_t* request, const LocationSettings& location, C
     return hold(context);
 }
 
+/// Of several rounds, the one is told of that denied or delayed last, else the one with the least remaining.
+void tell(const Decision*& told, const Outcome& outcome) {
+    const bool isNotable = outcome.status != 0 || outcome.decider->delayMs() > 0;
+    if (isNotable || told == nullptr || remainsLess(*outcome.decider, *told)) {
+        told = outcome.decider;
+    }
+}
+
 ngx_int_t conclude(ngx_http_request_t* request, const LocationSettings& location, Context& context) {
     const Outcome outcome = judge(location, *context.round);
     countDecisions(location, *context.round, outcome.status == 0);
-    const bool isNotable = outcome.status != 0 || outcome.decider->delayMs() > 0;
-    if (isNotable || context.decider == nullptr || remainsLess(*outcome.decider, *context.decider)) {
-        context.decider = outcome.decider;
+    tell(context.decider, outcome);
+    if (!context.round->isDryRun) {
+        tell(context.enforced, outcome);
     }
     return outcome.status != 0 ? deny(request, location, context, outcome) : admit(request, location, context, outcome);
 }
@@ -65,7 +93,7 @@ ngx_int_t conclude(ngx_http_request_t* request, const LocationSettings& location
 ngx_int_t handle(ngx_http_request_t* request) {
     const LocationSettings& location = settingsOf(request);
     if (location.limits->nelts == 0 || request->post_action) {
-        return NGX_DECLINED;
+        return NGX_DECLINED;  // a post_action comes when the client has been answered
     }
     Context* context = Context::of(request);
     switch (context == nullptr ? Context::State::Idle : context->state) {
@@ -85,6 +113,7 @@ ngx_int_t handle(ngx_http_request_t* request) {
             if (const ngx_int_t begun = beginRound(request, location, context); begun != NGX_OK) {
                 return begun;
             }
+            takeBackRehearsed(*context);
             break;
     }
     return askAll(location, *context) ? conclude(request, location, *context) : NGX_AGAIN;

@@ -61,7 +61,9 @@ void takeVerdicts(Context& context, Source source) {
     context.refused = context.refused || denied;
     for (std::size_t i = context.stageBegin; !denied && i < context.stageEnd; i++) {
         round.decisions[i].logged = true;
-        noteSlot(context, round.verdicts[i]);
+        if (!round.isDryRun) {
+            noteSlot(context, round.verdicts[i]);
+        }
     }
 }
 
@@ -112,11 +114,11 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
 bool nextStage(Context& context) {
     const Round& round = *context.round;
     context.stageBegin = context.stageEnd;
-    while (context.stageBegin < round.count && round.decisions[context.stageBegin].source == Source::Error) {
+    while (context.stageBegin < round.count && round.decisions[context.stageBegin].source == Source::Invalid) {
         context.stageBegin++;
     }
     context.stageEnd = context.stageBegin;
-    while (context.stageEnd < round.count && round.decisions[context.stageEnd].source != Source::Error &&
+    while (context.stageEnd < round.count && round.decisions[context.stageEnd].source != Source::Invalid &&
            placeOf(round, context.stageEnd) == placeOf(round, context.stageBegin)) {
         context.stageEnd++;
     }
@@ -180,20 +182,20 @@ void abandon(Context& context) {
     }
     const bool isHeld =
         std::ranges::any_of(round.all(), [](const Decision& each) { return each.logged && each.delayMs() > 0; });
-    takeBack(context, isHeld ? everyEntry : isRefunded, kLeft);
+    takeBack(context, [&](const Round& of, const Decision& decision) {
+        return isRefunded(decision, kLeft) || (isHeld && !context.upstreamWorkedSince(of));
+    });
 }
 
-void takeBack(Context& context, bool (*leaves)(const Decision& decision, ngx_uint_t status), ngx_uint_t status) {
+void takeBackMarked(Context& context) {
     for (Round* round = context.round; round != nullptr; round = round->previous) {
-        const auto isLeaving = [&](std::size_t i) {
-            return round->decisions[i].logged && leaves(round->decisions[i], status);
-        };
         for (std::size_t begin = 0, end = 0; begin < round->count; begin = std::max(end, begin + 1)) {
             const Decision& first = round->decisions[begin];
-            for (end = begin; end < round->count && isLeaving(end) && round->decisions[end].source == first.source &&
-                              placeOf(*round, end) == placeOf(*round, begin);
+            for (end = begin;
+                 end < round->count && round->decisions[end].isLeaving &&
+                 round->decisions[end].source == first.source && placeOf(*round, end) == placeOf(*round, begin);
                  end++) {
-                round->decisions[end].logged = false;
+                round->decisions[end].isLeaving = round->decisions[end].logged = false;
                 round->verdicts[end].remaining += round->questions[end].cost;
             }
             const std::span<const Question> questions(round->questions + begin, end - begin);

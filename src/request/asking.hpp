@@ -17,12 +17,23 @@ void abandon(Context& context);
 /// Takes the answer that was waited for over into the decisions.
 void takeAnswer(const LocationSettings& location, Context& context);
 
-/// For takeBack(): all that the request has logged.
-inline bool everyEntry(const Decision&, ngx_uint_t) {
-    return true;
-}
+/// The entries leave whose decisions are marked with isLeaving.
+void takeBackMarked(Context& context);
 
-/// The request's entries leave the logs of the decisions for which `leaves` is true; each at most once.
-void takeBack(Context& context, bool (*leaves)(const Decision& decision, ngx_uint_t status), ngx_uint_t status = 0);
+/// The request's entries leave the logs of those decisions for which `leaves(round, decision)` is true; each at most
+/// once.
+template <typename Leaves>
+void takeBack(Context& context, Leaves leaves) {
+    bool any = false;
+    for (Round* round = context.round; round != nullptr; round = round->previous) {
+        for (Decision& decision : round->all()) {
+            decision.isLeaving = decision.logged && leaves(*round, decision);
+            any = any || decision.isLeaving;
+        }
+    }
+    if (any) {
+        takeBackMarked(context);
+    }
+}
 
 }  // namespace sliding_log

@@ -42,15 +42,25 @@ Context* Context::create(ngx_http_request_t* request) {
     return context;
 }
 
-bool Context::hasAsked(const LogSettings& log) const {
+bool Context::hasAsked(const LogSettings& log, bool isDryRun) const {
     for (const Round* each = round; each != nullptr; each = each->previous) {
-        for (const Decision& decision : each->all()) {
-            if (decision.settings->log == &log) {
-                return true;
-            }
+        const bool counts = isDryRun || !each->isDryRun;
+        if (counts && std::ranges::any_of(each->all(),
+                                          [&](const Decision& decision) { return decision.settings->log == &log; })) {
+            return true;
         }
     }
     return false;
+}
+
+bool Context::upstreamWorkedSince(const Round& since) const {
+    const ngx_array_t* states = request->upstream_states;
+    if (states == nullptr) {
+        return false;
+    }
+    const std::span all(static_cast<const ngx_http_upstream_state_t*>(states->elts), states->nelts);
+    return std::ranges::any_of(all.subspan(std::min<std::size_t>(since.upstreamsBefore, all.size())),
+                               [](const ngx_http_upstream_state_t& state) { return state.bytes_sent > 0; });
 }
 
 }  // namespace sliding_log

@@ -30,16 +30,17 @@ struct Decision {
     const LimitSettings* settings;
     std::int64_t limit;
     Source source;
-    const Verdict* verdict;  // nullptr: the store could not tell
+    const Verdict* verdict;  // nullptr: nobody was asked, or the store could not tell
     std::uint64_t loggedMs;  // by the store's clock: for taking it back
     bool logged;             // its log holds the request
+    bool isLeaving;          // its entries are about to be taken back
     std::size_t nth;         // of its round, as configured
 
-    bool isDenied() const { return verdict != nullptr && !verdict->hasRoom(); }
+    bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
 };
 
-/// True when a final answer of that status gives the entries back.
+/// True when an answer of that status gives the entries back.
 inline bool isRefunded(const Decision& decision, ngx_uint_t status) {
     const LimitSettings::Statuses& statuses = decision.settings->refund;
     return status < statuses.size() && statuses[status];
@@ -47,7 +48,9 @@ inline bool isRefunded(const Decision& decision, ngx_uint_t status) {
 
 /// The limits that one location asks of one request, in the order they are asked: those of one place together.
 struct Round {
-    Round* previous;  // of the location before an internal redirect
+    Round* previous;             // of the location before an internal redirect
+    bool isDryRun;               // nothing follows from what these limits say
+    ngx_uint_t upstreamsBefore;  // how many of r->upstream_states were there when it began
     std::size_t count;
     Decision* decisions;
     Question* questions;
@@ -74,8 +77,13 @@ struct Context final : Waiter {
     /// A new one, tied to the request's life; nullptr when memory is short.
     static Context* create(ngx_http_request_t* request);
 
-    /// True when a limit of this name was asked, in this location or in one before an internal redirect.
-    bool hasAsked(const LogSettings& log) const;
+    /// True when a limit of this name was asked, in this location or in one before an internal redirect. What was asked
+    /// in a dry run only is asked again where it is enforced.
+    bool hasAsked(const LogSettings& log, bool isDryRun) const;
+
+    /// True when an upstream was sent something of the request since the round began: what the round has logged stays
+    /// counted, whatever comes then.
+    bool upstreamWorkedSince(const Round& since) const;
 
     ngx_http_request_t* request;
     State state;
@@ -89,13 +97,15 @@ struct Context final : Waiter {
     std::size_t uniqueLength;
 
     Status status;
-    const Decision* decider;  // what the variables tell of
-    bool denied;              // answered with an error: nothing more is asked, and Retry-After is due
-    ngx_uint_t fields;        // a Fields, of the location that asked last: an error page may lie in another
-    std::int64_t retryAfter;  // seconds; 0: not to be promised
+    const Decision* decider;   // what the variables tell of
+    const Decision* enforced;  // the same of the limits that are enforced: what the response fields tell of
+    bool denied;               // answered with an error: nothing more is asked, and Retry-After is due
+    ngx_uint_t answer;         // the status that was sent to the client, or is about to be; 0: none yet
+    ngx_uint_t fields;         // a Fields, of the location that enforced last: an error page may lie in another
+    std::int64_t retryAfter;   // seconds; 0: not to be promised
     ngx_msec_t askedAt;
     ngx_msec_t waited;  // ms, for all stores together
-    ngx_msec_t dueAt;   // when the last slot that the round has reserved comes; where one has
+    ngx_msec_t dueAt;   // when the last slot comes that the latest round has reserved; 0: none
     ngx_event_t timer;  // while Held
 
     std::string_view uniqueId() const { return {unique.data(), uniqueLength}; }

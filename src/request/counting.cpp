@@ -21,8 +21,7 @@ bool isRejected(const LocationSettings& location, const Decision& decision) {
     return decision.isDenied();
 }
 
-Result resultOf(const LocationSettings& location, const Decision& decision) {
-    const bool isDryRun = location.dryRun != 0;
+Result resultOf(const LocationSettings& location, const Decision& decision, bool isDryRun) {
     if (isRejected(location, decision)) {
         return isDryRun ? Result::RejectedDryRun : Result::Rejected;
     }
@@ -34,7 +33,7 @@ Result resultOf(const LocationSettings& location, const Decision& decision) {
 
 /// Another limit may have denied before it was its turn.
 bool wasAsked(const Decision& decision) {
-    return decision.verdict != nullptr || decision.source == Source::Error;
+    return decision.verdict != nullptr || decision.source == Source::Error || decision.source == Source::Invalid;
 }
 
 /// How much of the limit is taken, this request's part included, in thousandths.
@@ -69,7 +68,7 @@ void countDecisions(const LocationSettings& location, const Round& round, bool a
         const LogSettings& log = *decision.settings->log;
         const unsigned used = usedPart(decision, round.questions[i]);
         LimitCounters& counters = gWorker->counters(log);
-        counters.of(resultOf(location, decision), decision.source).add();
+        counters.of(resultOf(location, decision, round.isDryRun), decision.source).add();
         if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }

@@ -1,8 +1,11 @@
 #include "request/fields.hpp"
 
+#include <exception>
+
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
 #include "request/context.hpp"
+#include "request/refund.hpp"
 
 namespace sliding_log {
 
@@ -39,12 +42,12 @@ bool setNumber(ngx_http_request_t* request, std::string_view name, std::int64_t 
     return value.data() != nullptr && setField(request, name, value);
 }
 
-/// Calls visit(decision) for each limit the request met, as the configuration has them.
+/// Calls visit(decision) for each limit that is enforced on the request, as the configuration has them.
 template <typename Visit>
 void forEachDecision(const Round* round, Visit visit) {
     if (round != nullptr) {
         forEachDecision(round->previous, visit);
-        for (std::size_t nth = 0; nth < round->count; nth++) {
+        for (std::size_t nth = 0; nth < round->count && !round->isDryRun; nth++) {
             visit(round->configured(nth));
         }
     }
@@ -82,8 +85,8 @@ bool setIetfFields(ngx_http_request_t* request, const Context& context) {
 }
 
 bool setLegacyFields(ngx_http_request_t* request, const Context& context) {
-    const Verdict* verdict = context.decider == nullptr ? nullptr : context.decider->verdict;
-    return verdict == nullptr || (setNumber(request, "X-RateLimit-Limit", context.decider->limit) &&
+    const Verdict* verdict = context.enforced == nullptr ? nullptr : context.enforced->verdict;
+    return verdict == nullptr || (setNumber(request, "X-RateLimit-Limit", context.enforced->limit) &&
                                   setNumber(request, "X-RateLimit-Remaining", verdict->remaining) &&
                                   setNumber(request, "X-RateLimit-Reset", secondsUp(verdict->resetMs)));
 }
@@ -98,14 +101,20 @@ bool setFields(ngx_http_request_t* request, const Context& context) {
 
 /// nginx calls this once per answer sent, except that a filter's error page comes by again after the first header
 /// was cleared: the context is then found through the pool.
-ngx_int_t onHeader(ngx_http_request_t* request) {
-    if (request == request->main) {
-        const Context* context = Context::of(request);
-        if (context != nullptr && context->round != nullptr && !setFields(request, *context)) {
-            return NGX_ERROR;
-        }
+ngx_int_t onHeader(ngx_http_request_t* request) noexcept try {
+    Context* context = request == request->main ? Context::of(request) : nullptr;
+    if (context == nullptr || context->round == nullptr) {
+        return gNextFilter(request);
     }
-    return gNextFilter(request);
+    if (context->enforced != nullptr && !setFields(request, *context)) {
+        return NGX_ERROR;
+    }
+    const ngx_int_t rc = gNextFilter(request);
+    noteAnswer(*context);
+    return rc;
+} catch (const std::exception& e) {
+    ngx_log_error(NGX_LOG_ALERT, request->connection->log, 0, "sliding_log: %s", e.what());
+    return NGX_ERROR;
 }
 
 }  // namespace

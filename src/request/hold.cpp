@@ -28,6 +28,7 @@ void onWrite(ngx_http_request_t* request) {
 }  // namespace
 
 ngx_int_t hold(Context& context) {
+    context.state = Context::State::Held;  // first of all: where this fails, leave() gives the slot back
     ngx_http_request_t* request = context.request;
     ngx_event_t* read = request->connection->read;
     if (read->ready) {  // a client that has left already is noticed
@@ -40,7 +41,6 @@ ngx_int_t hold(Context& context) {
     context.timer.handler = onDue;
     context.timer.data = &context;
     context.timer.log = request->connection->log;
-    context.state = Context::State::Held;
     ngx_add_timer(&context.timer, context.dueAt - ngx_current_msec);
     return NGX_AGAIN;
 }
@@ -56,7 +56,7 @@ void leave(Context& context) noexcept try {
             if (context.timer.timer_set) {
                 ngx_del_timer(&context.timer);
             }
-            takeBack(context, everyEntry);
+            takeBack(context, [&](const Round& round, const Decision&) { return !context.upstreamWorkedSince(round); });
             break;
         case Context::State::Idle:
             break;

@@ -22,12 +22,15 @@ bool remainsLess(const Decision& left, const Decision& right) {
 }
 
 Outcome judge(const LocationSettings& location, const Round& round) {
+    const Decision* invalid = nullptr;
     const Decision* denier = nullptr;
     const Decision* unknown = nullptr;
     const Decision* holder = nullptr;
     const Decision* least = round.decisions;  // a round has at least one
     for (const Decision& decision : round.all()) {
-        if (decision.isDenied() && (denier == nullptr || deniesLonger(decision, *denier))) {
+        if (decision.source == Source::Invalid) {
+            invalid = &decision;
+        } else if (decision.isDenied() && (denier == nullptr || deniesLonger(decision, *denier))) {
             denier = &decision;
         }
         if (decision.source == Source::Error && (unknown == nullptr || decision.limit == 0)) {
@@ -40,11 +43,15 @@ Outcome judge(const LocationSettings& location, const Round& round) {
             least = &decision;
         }
     }
+    const auto denialStatus = [&](const Decision& decision) {
+        return decision.settings->excess == Excess::Drop ? NGX_HTTP_CLOSE : location.status;
+    };
+    if (invalid != nullptr) {
+        return {invalid, denialStatus(*invalid), 0};
+    }
     if (denier != nullptr) {
         const std::int64_t retryMs = denier->verdict->retryMs;
-        const bool isDropped = denier->settings->excess == Excess::Drop;
-        return {denier, isDropped ? NGX_HTTP_CLOSE : location.status,
-                retryMs == Verdict::kNever ? 0 : retryAfterSeconds(retryMs)};
+        return {denier, denialStatus(*denier), retryMs == Verdict::kNever ? 0 : retryAfterSeconds(retryMs)};
     }
     if (unknown != nullptr && unknown->limit == 0) {
         return {unknown, location.status, 0};
@@ -60,6 +67,9 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     const LogSettings& log = *decision.settings->log;
     ngx_log_t* out = request->connection->log;
     const char* dryRun = location.dryRun != 0 ? ", dry run" : "";
+    if (decision.source == Source::Invalid) {
+        return;  // told where it was evaluated
+    }
     if (outcome.status == 0) {
         const ngx_uint_t level = location.logLevel == NGX_LOG_INFO ? NGX_LOG_INFO : location.logLevel + 1;
         ngx_log_error(level, out, 0, "delaying request%s, by limit \"%V\": %L in %Lms, next in %Lms", dryRun, &log.name,

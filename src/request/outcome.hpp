@@ -12,12 +12,14 @@ struct Outcome {
     std::int64_t retryAfter;  // seconds; 0: not to be promised
 };
 
-/// Dry run aside. Where the store could not tell, on_error decides; a limit of 0 denies even then.
+/// Dry run aside. A number that is none denies in any case. Where the store could not tell, on_error decides; a limit
+/// of 0 denies even then.
 Outcome judge(const LocationSettings& location, const Round& round);
 
 bool remainsLess(const Decision& left, const Decision& right);
 
-/// One line in the error log, for a denial or a delay; a delay's is one level lower, as limit_req's.
+/// One line in the error log, for a denial or a delay; a delay's is one level lower, as limit_req's. None where a
+/// number of the limit is none: that was told when it was evaluated, once a second.
 void logOutcome(ngx_http_request_t* request, const LocationSettings& location, const Outcome& outcome);
 
 }  // namespace sliding_log

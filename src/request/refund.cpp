@@ -8,17 +8,38 @@ namespace sliding_log {
 
 namespace {
 
-/// As the variable $status tells it: 499 where the client has left before an answer.
-ngx_uint_t finalStatus(const ngx_http_request_t* request) {
+/// What the client was answered, at the end of the request. As the variable $status tells it: 499 where the client has
+/// left before an answer. But a post_action comes after that, and leaves its own status in the request.
+ngx_uint_t finalStatus(const ngx_http_request_t* request, ngx_uint_t seen) {
+    if (request->header_sent != 0 && seen != 0) {
+        return seen;
+    }
+    if (request->post_action != 0) {
+        return NGX_HTTP_CLIENT_CLOSED_REQUEST;
+    }
     return request->err_status != 0 ? request->err_status : request->headers_out.status;
+}
+
+/// What this module answers itself refunds nothing.
+void refund(Context& context, ngx_uint_t status) {
+    if (!context.denied) {
+        takeBack(context, [&](const Round&, const Decision& decision) { return isRefunded(decision, status); });
+    }
 }
 
 }  // namespace
 
+void noteAnswer(Context& context) {
+    context.answer = context.request->headers_out.status;
+    if (context.request->header_sent != 0) {
+        refund(context, context.answer);
+    }
+}
+
 ngx_int_t onLog(ngx_http_request_t* request) noexcept try {
     Context* context = request == request->main ? Context::of(request) : nullptr;
     if (context != nullptr && context->round != nullptr) {
-        takeBack(*context, isRefunded, finalStatus(request));
+        refund(*context, finalStatus(request, context->answer));
     }
     return NGX_OK;
 } catch (const std::exception& e) {

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "limit/key.hpp"
+#include "limit/most_cost.hpp"
 #include "limit/number.hpp"
 #include "redis/slots.hpp"
 #include "worker.hpp"
@@ -14,9 +16,9 @@ namespace {
 
 enum class Applies { Yes, No, Invalid, NoMemory };
 
-/// A whole number that a variable of the directive gives. No: it is empty.
+/// A whole number up to `most` that a variable of the directive gives. No: it is empty.
 Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, std::string_view parameter,
-                      ngx_http_complex_value_t& variable, std::int64_t& count) {
+                      ngx_http_complex_value_t& variable, std::int64_t most, std::int64_t& count) {
     ngx_str_t text;
     if (ngx_http_complex_value(request, &variable, &text) != NGX_OK) {
         return Applies::NoMemory;
@@ -25,11 +27,13 @@ Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, std::
         return Applies::No;
     }
     const std::optional<std::int64_t> number = parseCount(view(text));
-    if (!number) {
-        const ngx_str_t name = toNgx(parameter);
-        ngx_log_error(NGX_LOG_ERR, request->connection->log, 0,
-                      "limit \"%V\": invalid \"%V\" value \"%V\", expected a whole number from 0 to %L", &log.name,
-                      &name, &text, kLargestCount);
+    if (!number || *number > most) {
+        if (gWorker->counters(log).mayTellOfInvalid(ngx_current_msec)) {
+            const ngx_str_t name = toNgx(parameter);
+            ngx_log_error(NGX_LOG_ERR, request->connection->log, 0,
+                          "limit \"%V\": invalid \"%V\" value \"%V\", expected a whole number from 0 to %L", &log.name,
+                          &name, &text, most);
+        }
         return Applies::Invalid;
     }
     count = *number;
@@ -42,7 +46,8 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     question.limit = settings.limit;
     question.cost = settings.cost;
     if (settings.limitVariable != nullptr) {
-        const Applies applies = evaluateCount(request, log, "limit", *settings.limitVariable, question.limit);
+        const Applies applies =
+            evaluateCount(request, log, "limit", *settings.limitVariable, kLargestCount, question.limit);
         if (applies != Applies::Yes) {
             return applies;
         }
@@ -50,7 +55,8 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
         question.limit = log.cap > 0 ? std::min(question.limit, log.cap) : question.limit;
     }
     if (settings.costVariable != nullptr) {
-        const Applies applies = evaluateCount(request, log, "cost", *settings.costVariable, question.cost);
+        const Applies applies = evaluateCount(request, log, "cost", *settings.costVariable,
+                                              mostCost(log.algorithm, log.sample), question.cost);
         if (applies == Applies::Invalid || applies == Applies::NoMemory) {
             return applies;
         }
@@ -90,7 +96,8 @@ bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable,
     return true;
 }
 
-/// Evaluates the directive's variables for this request. Invalid: a number is none; that is logged.
+/// Evaluates the directive's variables for this request. Invalid: a number is none, or more than can be logged; the
+/// error log tells of it once a second.
 Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Decision& decision, Question& question) {
     ngx_str_t value;
     if (ngx_http_complex_value(request, settings.key, &value) != NGX_OK) {
@@ -104,7 +111,8 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         return applies;
     }
     const LogSettings& log = *settings.log;
-    decision = {&settings, question.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, 0};
+    decision = {
+        &settings, question.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, false, 0};
 
     const std::string_view prefix = log.redis == nullptr ? std::string_view() : view(log.redis->prefix);
     const std::string_view name = view(log.name);
@@ -121,10 +129,12 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
 
 /// A round with room for so many limits, all in one piece, since every request pays for it; nullptr when memory is
 /// short.
-Round* newRound(ngx_pool_t* pool, std::size_t most) {
+Round* newRound(ngx_http_request_t* request, const LocationSettings& location) {
+    const std::size_t most = location.limits->nelts;
     static_assert(alignof(Round) == alignof(Decision) && alignof(Round) == alignof(Question) &&
                   alignof(Round) == alignof(Verdict));
-    void* memory = ngx_palloc(pool, sizeof(Round) + most * (sizeof(Decision) + sizeof(Question) + sizeof(Verdict)));
+    void* memory =
+        ngx_palloc(request->pool, sizeof(Round) + most * (sizeof(Decision) + sizeof(Question) + sizeof(Verdict)));
     if (memory == nullptr) {
         return nullptr;
     }
@@ -132,6 +142,8 @@ Round* newRound(ngx_pool_t* pool, std::size_t most) {
     round->decisions = new (round + 1) Decision[most]();
     round->questions = new (round->decisions + most) Question[most]();
     round->verdicts = new (round->questions + most) Verdict[most]();
+    round->isDryRun = location.dryRun != 0;
+    round->upstreamsBefore = request->upstream_states == nullptr ? 0 : request->upstream_states->nelts;
     return round;
 }
 
@@ -157,27 +169,30 @@ std::size_t placeOf(const Round& round, std::size_t limit) {
 }
 
 ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, Context*& context) {
-    const std::size_t most = location.limits->nelts;
-    const auto* const* limits = static_cast<const LimitSettings* const*>(location.limits->elts);
+    const bool isDryRun = location.dryRun != 0;
+    const std::span<const LimitSettings* const> limits(static_cast<const LimitSettings* const*>(location.limits->elts),
+                                                       location.limits->nelts);
     Round* round = nullptr;
-    for (std::size_t i = 0; i < most; i++) {
-        if (context != nullptr && context->hasAsked(*limits[i]->log)) {
+    bool isInvalid = false;
+    for (const LimitSettings* limit : limits) {
+        if (context != nullptr && context->hasAsked(*limit->log, isDryRun)) {
             continue;
         }
-        round = round == nullptr ? newRound(request->pool, most) : round;
+        round = round == nullptr ? newRound(request, location) : round;
         if (round == nullptr) {
             return NGX_ERROR;
         }
         Decision& decision = round->decisions[round->count];
         Question& question = round->questions[round->count];
-        switch (evaluate(request, *limits[i], decision, question)) {
+        switch (evaluate(request, *limit, decision, question)) {
             case Applies::NoMemory:
                 return NGX_ERROR;
             case Applies::No:
                 question = {};
                 break;
             case Applies::Invalid:
-                decision = {limits[i], Decision::kUnknownLimit, Source::Error, nullptr, 0, false, 0};
+                decision = {limit, Decision::kUnknownLimit, Source::Invalid, nullptr, 0, false, false, 0};
+                isInvalid = true;
                 [[fallthrough]];
             case Applies::Yes:
                 decision.nth = round->count++;
@@ -199,8 +214,11 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     round->previous = context->round;
     context->round = round;
     context->stageBegin = context->stageEnd = 0;
-    context->refused = false;
-    context->fields = location.fields;
+    context->refused = isInvalid;
+    context->dueAt = 0;
+    if (!isDryRun) {
+        context->fields = location.fields;
+    }
     return NGX_OK;
 }
 

@@ -1,0 +1,228 @@
+# Random trees of locations that redirect inside in every way nginx has, with limits of several algorithms and stores,
+# some of them in dry run, against a model of a page. Each answer must be the model's, and so must the logs.
+
+use strict;
+use warnings;
+use List::Util qw(min sum0);
+use Test::More;
+use Testbed;
+use Testbed::Http qw(request field);
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+my $operations = $ENV{TEST_OPERATIONS} // 3000;
+use constant { LOCATIONS => 60, CAP => 9 };
+
+my $bed = Testbed->new;
+my %redis = map { $_ => $bed->redis } qw(one two);
+
+sub any { return $_[int rand @_] }
+
+# NAME => where its limits are asked: the local store first, then one store after the other, algorithm by algorithm.
+my @algorithms = qw(log compact counter bucket sampled);
+my (%place, %store, %algorithm);
+for my $number (0 .. $#algorithms) {
+    for my $store (qw(local one two)) {
+        my $name = "$algorithms[$number]-$store";
+        ($store{$name}, $algorithm{$name}) = ($store, $algorithms[$number]);
+        $place{$name} = $store eq 'local' ? 0 : ($store eq 'one' ? 10 : 20) + $number;
+    }
+}
+
+# How a location answers, or where it goes on, and whether an upstream has worked for the request by then.
+my %ways = (
+    upstream => { worked => 1, says => sub { "set \$target /answer/$_[0]{status}; proxy_pass http://127.0.0.1:%%PORT2%%\$target;" } },
+    itself   => { says => sub { 'try_files /none @nothing;' } },
+    missing  => { status => 404, says => sub { 'try_files /none =404;' } },
+    try      => { says => sub { "try_files /none $_[1];" } },
+    try_uri  => { says => sub { "try_files /none /$_[0]{next};" } },
+    accel    => { worked => 1, says => sub { "set \$target /accel/$_[0]{next}; proxy_pass http://127.0.0.1:%%PORT2%%\$target;" } },
+    page     => { worked => 1, says => sub { "error_page 404 = $_[1]; proxy_intercept_errors on; set \$target /answer/404; proxy_pass http://127.0.0.1:%%PORT2%%\$target;" } },
+    down     => { says => sub { "error_page 502 = $_[1]; set \$target /; proxy_pass http://127.0.0.1:1\$target;" } },
+    denied   => { says => sub { "error_page 403 = $_[1]; deny all;" } },
+);
+
+my @locations = map {
+    my $number = $_;
+    my %chosen = map { $_ => 1 } map { any(sort keys %place) } 1 .. any(0, 1, 1, 2, 3);
+    my $goes_on = $number < LOCATIONS - 3 && rand() < 0.75;
+    {
+        way => $goes_on ? any(grep { $_ !~ /^(?:upstream|itself|missing)$/ } sort keys %ways) : any(qw(upstream itself missing)),
+        next   => $goes_on ? min(LOCATIONS - 1, $number + 8 + int rand 8) : undef,
+        status => any(200, 404, 500),
+        dry    => rand() < 0.3,
+        page   => rand() < 0.15 && $number < LOCATIONS - 1 ? min(LOCATIONS - 1, $number + 8 + int rand 8) : undef,
+        limits => [map { {
+            name   => $_,
+            limit  => 1 + int rand 5,
+            cost   => any(1, 1, 1, 2),
+            all    => rand() < 0.15,
+            refund => any('', '', '', 404, 200, 429, 500),
+        } } grep { rand() < 0.95 } sort keys %chosen],
+    }
+} 0 .. LOCATIONS - 1;
+
+sub directive {
+    my ($limit) = @_;
+    my ($name, $sample) = ($limit->{name}, $algorithm{ $limit->{name} } eq 'sampled' ? 'sample=1' : '');
+    my $cost   = min($limit->{cost}, $limit->{limit});
+    my $refund = $limit->{refund} && "refund=$limit->{refund}";
+    return "sliding_log_limit $name key=\$http_k limit=$limit->{limit} window=366d cap=@{[CAP]} cost=$cost algorithm=$algorithm{$name}"
+        . " store=$store{$name} count=" . ($limit->{all} ? 'all' : 'allowed') . " $refund $sample;";
+}
+
+sub cost { return min($_[0]{cost}, $_[0]{limit}) }
+
+sub inside {
+    my ($number) = @_;
+    my $location = $locations[$number];
+    my $target   = defined $location->{next} ? "\@n$location->{next}" : '';
+    return join ' ', 'sliding_log_dry_run ' . ($location->{dry} ? 'on' : 'off') . ';', map({ directive($_) } @{ $location->{limits} }),
+        defined $location->{page} ? "error_page 429 = \@n$location->{page};" : (), $ways{ $location->{way} }{says}->($location, $target);
+}
+
+my $nginx = $bed->nginx(<<'END' =~ s/%%LOCATIONS%%/join "\n", map { "location = \/$_ { @{[inside($_)]} } location \@n$_ { @{[inside($_)]} }" } 0 .. $#locations/er, ONE => $redis{one}->address, TWO => $redis{two}->address);
+%%GLOBALS%%
+worker_processes 1;    # so that what a request gives back is there before the next one asks
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis one { server %%ONE%%; timeout 9s; connect_timeout 9s; }
+    sliding_log_redis two { server %%TWO%%; timeout 9s; connect_timeout 9s; }
+    sliding_log_on_error deny;
+    sliding_log_log_level info;
+    recursive_error_pages on;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        %%LOCATIONS%%
+        location @nothing { return 200; }
+    }
+    server {
+        listen 127.0.0.1:%%PORT2%%;
+        location /answer/200 { return 200; }
+        location /answer/404 { return 404; }
+        location /answer/500 { return 500; }
+        location ~ ^/accel/(\d+) { add_header X-Accel-Redirect /$1; return 200; }
+    }
+}
+END
+
+# ---- the model: how many entries each log has
+
+my %entries;    # "NAME key" => number
+
+# Asks these limits place after place: true when all have room. Puts what is logged into @$held.
+sub ask {
+    my ($limits, $key, $held) = @_;
+    my (%places, $refused);
+    push @{ $places{ $place{ $_->{name} } } }, $_ for @$limits;
+    for my $place (sort { $a <=> $b } keys %places) {
+        my @asked = @{ $places{$place} };
+        next if $refused && !grep { $_->{all} } @asked;
+        my $denied = grep { ($entries{"$_->{name} $key"} // 0) + cost($_) > $_->{limit} } @asked;
+        for my $limit (@asked) {
+            my $log = "$limit->{name} $key";
+            if (!$denied) {
+                $entries{$log} += cost($limit);
+                push @$held, { %$limit, log => $log };
+            }
+            elsif ($limit->{all}) {
+                $entries{$log} = min(($entries{$log} // 0) + cost($limit), CAP);
+            }
+        }
+        $refused ||= $denied;
+    }
+    return !$refused;
+}
+
+sub take_back {
+    my ($held, $which) = @_;
+    $entries{ $_->{log} } -= cost($_) for grep { $which->($_) } @$held;
+    @$held = grep { !$which->($_) } @$held;
+    return;
+}
+
+# What the module must say: (status, what remains of each limit that is enforced)
+sub walk {
+    my ($number, $key) = @_;
+    my ($worked, $denied, @held, %asked, %remains) = (0, 0);
+    while (1) {
+        my $location = $locations[$number];
+        my $dry      = $location->{dry};
+        my @limits   = grep { !$denied && !(($asked{ $_->{name} } // '') eq 'enforced' || $dry && $asked{ $_->{name} }) } @{ $location->{limits} };
+        if (@limits) {
+            my %now = map { $_->{name} => 1 } @limits;
+            take_back(\@held, sub { $_[0]{dry} && $now{ $_[0]{name} } }) if !$dry;
+            my @logged;
+            my $admitted = ask(\@limits, $key, \@logged);
+            push @held, map { { %$_, dry => $dry, worked => $worked, round => $number } } @logged;
+            $asked{ $_->{name} } = $dry ? 'dry' : 'enforced' for @limits;
+            if (!$admitted) {
+                take_back(\@held, sub { !$_[0]{all} && ($dry ? $_[0]{round} == $number : $_[0]{worked} == $worked) });
+            }
+            elsif (!$dry) {
+                $remains{ $_->{name} } = $_->{limit} - $entries{"$_->{name} $key"} for @limits;
+            }
+            if (!$admitted && !$dry) {
+                $denied = 1;
+                return 429 if !defined $location->{page};
+                $number = $location->{page};
+                next;
+            }
+        }
+        my $way = $ways{ $location->{way} };
+        $worked += $way->{worked} // 0;
+        if (!defined $location->{next}) {
+            my $status = $way->{status} // ($location->{way} eq 'upstream' ? $location->{status} : 200);
+            take_back(\@held, sub { $_[0]{refund} eq $status }) if !$denied;
+            return ($status, $denied ? undef : \%remains);
+        }
+        $number = $location->{next};
+    }
+}
+
+# ---- the comparison
+
+sub text { my ($remains) = @_; return join ' ', map { "$_:$remains->{$_}" } sort keys %$remains }
+
+# How many entries Redis has, as far as a command of its own says it.
+sub in_redis {
+    my ($name, $key) = @_;
+    my ($redis, $log) = ($redis{ $store{$name} }, "rl:sliding:$name:{$key}");
+    return $redis->cli('ZCARD', $log) if $algorithm{$name} =~ /log|sampled/;
+    return sum0($redis->cli('HVALS', $log) =~ /(\d+)/g) if $algorithm{$name} eq 'counter';
+    return undef;
+}
+
+Testbed::wait_until('Redis to decide', 10, sub { !grep { request($nginx->port, "/$_", headers => { K => 'warm' })->{status} == 503 } 0 .. $#locations })
+    or die "no Redis\n";
+my %seen;
+for my $operation (1 .. $operations) {
+    my ($number, $key) = (int rand @locations, 'k' . any(1 .. 3) . '-' . int $operation / 150);
+    my ($status, $remains) = walk($number, $key);
+    my $answer = request($nginx->port, "/$number", headers => { K => $key });
+    my %said   = (field($answer, 'RateLimit') // '') =~ /"([\w-]+)";r=(\d+)/g;
+    my $is_right = $answer->{status} == $status && (!$remains || text(\%said) eq text($remains));
+    my @wrong;
+    if ($operation % 10 == 0) {
+        for my $name (grep { $store{$_} ne 'local' } sort keys %place) {
+            my ($there, $model) = (in_redis($name, $key), $entries{"$name $key"} // 0);
+            push @wrong, "$name has $there, not $model" if defined $there && $there != $model;
+        }
+    }
+    if (!$is_right || @wrong) {
+        fail("operation $operation, TEST_SEED=$seed: /$number with key $key is answered as the model says");
+        diag("the model says $status, " . ($remains ? text($remains) : 'denied') . '; the answer is ' . $answer->{status} . ', ' . text(\%said), map { "\n$_" } @wrong);
+        for (my $at = $number; defined $at; $at = $locations[$at]{next}) {
+            diag("/$at: " . inside($at) . ($locations[$at]{page} ? " (page: $locations[$at]{page})" : ''));
+        }
+        last;
+    }
+    $seen{ $remains ? 'admitted' : 'denied' }++;
+}
+cmp_ok($seen{admitted} // 0, '>', $operations / 5,  'requests were admitted as the model says');
+cmp_ok($seen{denied}   // 0, '>', $operations / 20, 'requests were denied as the model says');
+
+$bed->done;

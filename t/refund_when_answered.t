@@ -1,0 +1,130 @@
+# A refund follows the answer that the client gets, once its header is sent: whatever keeps the request for longer, and
+# whatever else has a status afterwards.
+
+use strict;
+use warnings;
+use IO::Socket::INET;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get field connect_to);
+use Time::HiRes qw(time);
+
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1') or die "listen: $!";
+my $nginx  = $bed->nginx(<<'END', REDIS => $redis->address, SILENT => $silent->sockport);
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        root %%DIR%%/html;
+        location /mirrored { mirror /mirror; sliding_log_limit mirrored key=$arg_k limit=3 window=1h refund=200; empty_gif; }
+        location = /mirror { internal; proxy_pass http://127.0.0.1:%%SILENT%%; }
+        location /refused  { sliding_log_limit refused key=$arg_k limit=3 window=1h refund=403; deny all; }
+        location /file     { sliding_log_limit file key=$arg_k limit=3 window=1h refund=206,304; }
+
+        location /posted { post_action @fails; sliding_log_limit posted key=$arg_k limit=3 window=1h refund=5xx; empty_gif; }
+        location /leaves { post_action @fails; sliding_log_limit leaves key=$arg_k limit=3 window=1h refund=499; proxy_pass http://127.0.0.1:%%SILENT%%; }
+        location /stays  { post_action @fails; sliding_log_limit stays key=$arg_k limit=3 window=1h refund=5xx; proxy_pass http://127.0.0.1:%%SILENT%%; }
+        location @fails  { proxy_pass http://127.0.0.1:1; }
+
+        location /own  { sliding_log_limit own key=$arg_k limit=2 window=1h count=all refund=4xx; empty_gif; }
+        location /work {
+            sliding_log_limit work key=$arg_k limit=5 window=1h refund=4xx;
+            error_page 404 = @denied;
+            proxy_intercept_errors on;
+            proxy_pass http://127.0.0.1:%%PORT2%%;
+        }
+        location @denied { sliding_log_limit shut key=$arg_k limit=0 window=1h; empty_gif; }
+
+        location /rehearsed {
+            sliding_log_limit rehearsed key=$arg_k limit=1 window=9s delay=1m;
+            sliding_log_dry_run on;
+            try_files /none @held;
+        }
+        location @held { sliding_log_limit held key=$arg_k limit=1 window=300ms delay=1m; empty_gif; }
+        location /twice { sliding_log_limit first key=$arg_k limit=1 window=900ms delay=1m; try_files /none @held; }
+        location /free { empty_gif; }
+    }
+    server {
+        listen 127.0.0.1:%%PORT2%%;
+        location / { return 404; }
+    }
+}
+END
+mkdir $nginx->dir . '/html';
+$bed->write_file('nginx1/html/file', 'x' x 1000);
+my $port = $nginx->port;
+
+sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]:{a}") }
+sub is_given_back { my ($log, $what) = @_; return ok(wait_until('the refund', 5, sub { zcard($log) == 0 }), $what) }
+sub statuses { my ($path, $times) = @_; return join ' ', map { get($port, "$path?k=a")->{status} } 1 .. $times }
+
+# what keeps a request after its answer
+my $client = connect_to($port);
+$client->syswrite("GET /mirrored?k=a HTTP/1.1\r\nHost: x\r\n\r\n");
+my $mirror = $silent->accept;
+sysread $client, my $answer, 65536;
+like($answer, qr{^HTTP/1.1 200}, 'a request is answered while its mirror waits');
+is_given_back('mirrored', 'its entry is given back at once');
+close $mirror;
+
+$client = connect_to($port);
+$client->syswrite("POST /refused?k=a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nxxx");
+sysread $client, $answer, 65536;
+like($answer, qr{^HTTP/1.1 403}, 'a request is refused while its client goes on uploading');
+is_given_back('refused', 'its entry is given back at once');
+ok(defined $client->syswrite('x'), 'the client is still connected');
+close $client;
+
+# the status that is sent, not the one that the filters were given
+my $file = get($port, '/file?k=a');
+is($file->{status}, 200, 'a whole file: 200');
+is(zcard('file'), 1, 'a 200 is not refunded');
+is(get($port, '/file?k=a', headers => { Range => 'bytes=0-9' })->{status}, 206, 'a part of a file: 206');
+is(zcard('file'), 1, 'a 206 that a filter makes is refunded');
+is(get($port, '/file?k=a', headers => { 'If-None-Match' => field($file, 'ETag') })->{status}, 304, 'an unchanged file: 304');
+is(zcard('file'), 1, 'a 304 that a filter makes is refunded');
+
+# post_action
+is(statuses('/posted', 8), '200 200 200 429 429 429 429 429', 'a post_action that fails refunds nothing: the client got 200');
+$client = connect_to($port);
+$client->syswrite("GET /leaves?k=a HTTP/1.1\r\nHost: x\r\n\r\n");
+my $backend = $silent->accept;
+is(zcard('leaves'), 1, 'a request with a post_action is logged');
+close $client;
+is_given_back('leaves', 'its client leaves without an answer: 499 is refunded, whatever the post_action has');
+$client = connect_to($port);
+$client->syswrite("GET /stays?k=a HTTP/1.1\r\nHost: x\r\n\r\n");
+$backend = $silent->accept;
+close $client;
+my $logged = qr/connect\(\) failed.*@?fails|connect\(\) failed.*GET \/stays/;
+wait_until('the post_action', 5, sub { $nginx->logged($logged) });
+get($port, '/free');
+is(zcard('stays'), 1, 'the status of the post_action refunds nothing');
+
+# what this module answers itself refunds nothing
+is(statuses('/own', 5), '200 200 429 429 429', 'denied attempts are counted');
+is(zcard('own'), 3, 'refund=4xx gives none of them back: the 429 is ours');
+is(statuses('/work', 8), join(' ', (429) x 8), 'a limit behind an error page denies');
+is(zcard('work'), 5, 'the limit in front of the upstream keeps what the upstream has worked for');
+is(get($port, '/work?k=a')->{status}, 429, 'and denies the next itself');
+
+# slots of a dry run
+get($port, '/rehearsed?k=a');
+my $begin = time;
+is(get($port, '/rehearsed?k=a')->{status}, 200, 'a slot of 9 s in a dry run, and one of 0.3 s that is enforced');
+cmp_ok(time - $begin, '<', 5, 'the request waits for the latter only');
+$begin = time;
+get($port, '/twice?k=a');
+is(get($port, '/twice?k=a')->{status}, 200, 'two locations that hold a request, one after the other');
+cmp_ok(time - $begin, '>', 0.85, 'the request waits for the first');
+cmp_ok(time - $begin, '<', 5, 'and for the second no longer than its slot');
+
+$bed->done;
