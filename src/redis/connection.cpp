@@ -153,10 +153,10 @@ void Connection::forgetTlsErrors() const {
 }
 
 void Connection::onReadable() {
-    if (socket_->error) {
-        close("worker_shutdown_timeout");
-    } else if (socket_->close) {
-        socket_->close = 0;
+    if (socket_->close) {
+        // worker_shutdown_timeout sets both, and ends the requests in the same turn: what they have to give back
+        // still needs this connection
+        socket_->close = socket_->error = 0;
         owner_.workerQuits();
     } else {
         forgetTlsErrors();

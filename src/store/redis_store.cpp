@@ -71,6 +71,8 @@ RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Boa
           this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
       repeat_(
           this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Work, log),
+      owing_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
 /// A dying worker resumes nothing: whoever still waits is forgotten before hiredis tells the calls.
@@ -79,6 +81,14 @@ RedisStore::~RedisStore() {
         waiter->forget();
     }
     dying_ = true;
+    while (Call* call = queued_.popFront()) {
+        failed(*call, StoreError::Down);
+    }
+    topology_->forEachNode([this](Node& node) {
+        while (Call* call = node.takeQueued()) {
+            failed(*call, StoreError::Down);
+        }
+    });
 }
 
 void RedisStore::start() {
@@ -158,7 +168,39 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
     denials_.forget(signature_, hash_);
     Call& call = calls_.take();
     writer_.writeTakeBack(call, questions, unique, loggedMs);
+    owe();
     route(call);
+}
+
+/// A take-back is on its way.
+void RedisStore::owe() {
+    owed_++;
+    owedUntil_ = ngx_current_msec + settings_.timeout;
+    quitting_ = quitting_ || ngx_exiting != 0;
+    if (!owing_.isSet()) {
+        owing_.set(settings_.timeout);
+    }
+}
+
+bool RedisStore::isOwing() const {
+    return owed_ > 0 && !(ngx_exiting != 0 && hasPassed(owedUntil_));
+}
+
+/// The timer of what is owed.
+void RedisStore::tryToQuit() {
+    if (!isOwing()) {
+        closeWhenUnused();
+    } else if (hasPassed(owedUntil_)) {
+        owing_.set(settings_.timeout);
+    } else {
+        owing_.set(owedUntil_ - ngx_current_msec);
+    }
+}
+
+void RedisStore::loseTakeBack(const Call& call) {
+    owed_--;
+    (dying_ ? unplacedCounters_ : countersOf(call.slot)).lostTakeBacks.add();
+    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", "");
 }
 
 // ---- groups
@@ -281,7 +323,7 @@ void RedisStore::finish() {
 /// Sends the call to the node that serves its slot.
 void RedisStore::route(Call& call) {
     call.asking = false;
-    if (!topology_->canBeAsked(call.slot)) {
+    if (!topology_->canBeAsked(call.slot) || (call.isUndo() && !isOwing())) {
         failed(call, StoreError::Down);
     } else if (Node* node = topology_->nodeOf(call.slot)) {
         node->send(call);
@@ -299,7 +341,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
         case StoreError::NotMaster:
         case StoreError::Moved:
         case StoreError::Ask:
-            if (call.isUndo() ? call.repetitions < kMostUndoRepetitions : call.isWaitedFor()) {
+            if (call.isUndo() ? isOwing() && call.repetitions < kMostUndoRepetitions : call.isWaitedFor()) {
                 call.repetitions++;
                 repeat(call, reply, error);
                 return;
@@ -384,6 +426,7 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
     for (std::size_t i = 0; i < call.groups.size(); i++) {
         answer(*call.node, *call.groups[i], *reply.element[i]);
     }
+    owed_ -= call.isUndo() ? 1 : 0;
     calls_.giveBack(call);
     closeWhenUnused();
 }
@@ -417,8 +460,8 @@ void RedisStore::keepDenial(Group& group) {
 }
 
 void RedisStore::failed(Call& call, StoreError error) {
-    if (call.isUndo() && !dying_) {
-        log_.trouble(NGX_LOG_ERR, nameOf(settings_), "an admission could not be taken back", "");
+    if (call.isUndo()) {
+        loseTakeBack(call);
     }
     for (Group* group : call.groups) {
         settle(*group, error);
@@ -498,14 +541,16 @@ void RedisStore::mapChanged() {
     openAgain(unplaced_);
 }
 
+/// Requests may end in the same turn, and have something to give back then.
 void RedisStore::workerQuits() {
     quitting_ = true;
-    closeWhenUnused();
+    flush_.post();
 }
 
 void RedisStore::closeWhenUnused() {
     if (isLeaving()) {
         deadline_.cancel();
+        owing_.cancel();
         topology_->forEachNode([](Node& node) { node.closeIfUnused(); });
     }
 }

@@ -52,7 +52,8 @@ class RedisStore final : ClusterOwner {
     /// with `evenAdmitted` any entry.
     void abandon(Waiter& waiter, bool evenAdmitted);
 
-    /// Takes back what an ask() with this unique name logged, at the time its waiter was told. Nobody waits for it.
+    /// Takes back what an ask() with this unique name logged, at the time its waiter was told. No request waits for it,
+    /// but a worker that quits does, for `timeout`; what does not reach Redis is counted and told.
     void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
 
   private:
@@ -64,7 +65,7 @@ class RedisStore final : ClusterOwner {
     void nodeLeaves(Node& node) override;
     void mapChanged() override;
     void workerQuits() override;
-    bool isLeaving() const override { return quitting_ && deadlines_.isEmpty() && !dying_; }
+    bool isLeaving() const override { return quitting_ && deadlines_.isEmpty() && !isOwing() && !dying_; }
 
     NodeCounters& countersOf(std::uint16_t slot);
     void sign(std::span<const Question> questions);
@@ -92,6 +93,10 @@ class RedisStore final : ClusterOwner {
     void expire();
     void watch(Waiter& waiter);
     void buryOrphan(Orphan& orphan, StoreError error);
+    void owe();
+    void tryToQuit();
+    void loseTakeBack(const Call& call);
+    bool isOwing() const;
     void closeWhenUnused();
 
     const RedisSettings& settings_;
@@ -100,6 +105,8 @@ class RedisStore final : ClusterOwner {
     NodeCounters& unplacedCounters_;  // for what no server is known
     bool quitting_ = false;           // the worker finishes what it holds
     bool dying_ = false;              // only the nodes' last words come
+    std::size_t owed_ = 0;            // take-backs on their way
+    ngx_msec_t owedUntil_ = 0;        // a worker that quits waits for them so long
 
     Recycler<Call> calls_;
     Recycler<Group> groupObjects_;
@@ -116,6 +123,7 @@ class RedisStore final : ClusterOwner {
     Posted flush_;
     Timer deadline_;
     Timer repeat_;
+    Timer owing_;  // keeps a worker that quits
 
     std::unique_ptr<Topology> topology_;  // last, so that it dies first: its nodes tell the calls
 };

@@ -1,0 +1,149 @@
+# What a request has to give back is given back when its worker was told to quit meanwhile: the worker stays until Redis
+# has it, for `timeout` at most, and what is lost is counted and told.
+
+use strict;
+use warnings;
+use IO::Socket::INET;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get connect_to parse);
+use Testbed::Metrics qw(scrape);
+use Time::HiRes qw(time);
+
+my $bed    = Testbed->new;
+my %redis  = map { $_ => $bed->redis } qw(one two);
+my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+my $conf   = <<'END';
+%%GLOBALS%%
+worker_processes 1;
+worker_shutdown_timeout %%SHUTDOWN%%;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis one { server %%ONE%%; timeout %%TIMEOUT%%; connect_timeout %%TIMEOUT%%; reconnect 50ms 200ms; }
+    sliding_log_redis two { server %%TWO%%; timeout %%TIMEOUT%%; connect_timeout %%TIMEOUT%%; reconnect 50ms 200ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / {
+            proxy_pass http://127.0.0.1:%%SILENT%%;
+            location /log     { sliding_log_limit log key=$arg_k limit=50 window=1h refund=200; proxy_pass http://127.0.0.1:%%SILENT%%; }
+            location /compact { sliding_log_limit compact key=$arg_k limit=50 window=1h refund=200 algorithm=compact; proxy_pass http://127.0.0.1:%%SILENT%%; }
+            location /both    {
+                sliding_log_limit here key=$arg_k limit=50 window=1h refund=200;
+                sliding_log_limit there key=$arg_k limit=50 window=1h refund=200 store=two;
+                proxy_pass http://127.0.0.1:%%SILENT%%;
+            }
+        }
+        location /aborted { sliding_log_limit aborted key=$arg_k limit=50 window=1h refund=499; proxy_pass http://127.0.0.1:%%SILENT%%; }
+        location /held    { sliding_log_limit held key=$arg_k limit=1 window=20s delay=10m; empty_gif; }
+        location /second  { sliding_log_limit near key=$arg_k limit=50 window=1h; sliding_log_limit far key=$arg_k limit=0 window=1h store=two; empty_gif; }
+        location /free    { sliding_log_limit free key=$arg_k limit=1000 window=1h; empty_gif; }
+        location /metrics { sliding_log_metrics; }
+    }
+}
+END
+
+sub start { return $bed->nginx($conf, ONE => $redis{one}->address, TWO => $redis{two}->address, SILENT => $silent->sockport, SHUTDOWN => '1m', TIMEOUT => '5s', @_) }
+my $nginx = start();
+my $port  = $nginx->port;
+
+sub zcard { my ($log, $redis) = @_; return $redis{ $redis // 'one' }->cli('ZCARD', "rl:sliding:$log") }
+
+sub ask {
+    my ($path) = @_;
+    my $client = connect_to($port);
+    $client->syswrite("GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    return $client;
+}
+
+# Requests that the backend holds.
+sub under_way { return map { [ask($_), $silent->accept // die "nobody asks the backend\n"] } @_ }
+
+sub answer { my ($request) = @_; syswrite $request->[1], "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"; close $request->[1]; return parse(Testbed::Http::read_all($request->[0], 10))->{status} }
+
+# The worker has been told to quit when this returns; what it returns waits for its end.
+sub reload_begins {
+    my %old  = map { $_ => 1 } $nginx->workers;
+    my $told = $nginx->logged(qr/gracefully shutting down/);
+    $nginx->signal('HUP');
+    wait_until('the old worker to be told', 15, sub { $nginx->logged(qr/gracefully shutting down/) > $told }) or die "no reload\n";
+    return sub { ok(wait_until('old workers to end', 15, sub { !grep { $old{$_} } $nginx->workers }), "$_[0]: the old worker ends") };
+}
+
+# requests that are answered by a worker that quits
+for my $path (qw(/log /compact /both)) {
+    for my $count (1, 1, 1, 1, 10) {
+        my @requests = under_way(map { "$path?k=a" } 1 .. $count);
+        my $ended    = reload_begins();
+        is(join(' ', map { answer($_) } @requests), join(' ', (200) x $count), "$path: $count under way are answered");
+        $ended->($path);
+        is($path eq '/compact' ? $redis{one}->cli('EXISTS', 'rl:sliding:compact:{a}') : zcard($path eq '/log' ? 'log:{a}' : 'here:{a}') + zcard('there:{a}', 'two'), 0,
+            "$path: the refunds of $count have reached Redis");
+    }
+}
+
+# clients that leave a worker that quits
+for my $count (1, 8) {
+    my @requests = under_way(map { '/aborted?k=a' } 1 .. $count);
+    my $ended    = reload_begins();
+    close $_->[0] for @requests;
+    $ended->("$count clients leave");
+    is(zcard('aborted:{a}'), 0, "$count clients leave a worker that quits: 499 is refunded");
+}
+is(get($port, '/held?k=a')->{status}, 200, 'the first request of a window passes');
+my @held = map { ask('/held?k=a') } 1 .. 4;
+ok(wait_until('reservations', 5, sub { zcard('held:{a}') == 5 }), 'four more are held');
+my $ended = reload_begins();
+close $_ for @held;
+$ended->('held clients leave');
+is(zcard('held:{a}'), 1, 'held clients leave a worker that quits: their slots are given back');
+
+# a denial that comes late
+$redis{two}->pause;
+my $client = ask('/second?k=a');
+ok(wait_until('the first store', 5, sub { zcard('near:{a}') == 1 }), 'one store admits a request, the other is silent');
+$ended = reload_begins();
+$redis{two}->resume;
+like(Testbed::Http::read_all($client, 10), qr{^HTTP/1.1 429}, 'the other store denies the request of a worker that quits');
+$ended->('a late denial');
+is(zcard('near:{a}'), 0, 'the first store has its entry back');
+
+# worker_shutdown_timeout ends requests
+$nginx->{values}{SHUTDOWN} = '300ms';
+$nginx->configure($conf)->reload(gone => 1);
+@held = map { ask('/held?k=a') } 1 .. 4;
+ok(wait_until('reservations', 5, sub { zcard('held:{a}') == 5 }), 'four requests are held again');
+my $begin = time;
+$nginx->reload(gone => 1);
+cmp_ok(time - $begin, '<', 4 * slow(), 'worker_shutdown_timeout: the worker ends in time');
+is(zcard('held:{a}'), 1, 'worker_shutdown_timeout: the slots of the requests that it ends are given back');
+close $_ for @held;
+
+# Redis is silent, or gone: the worker leaves all the same
+@{ $nginx->{values} }{qw(SHUTDOWN TIMEOUT)} = ('1m', '500ms');
+$nginx->configure($conf)->reload(gone => 1);
+sub lost { return scrape($port)->value('sliding_log_store_take_backs_lost_total', store => 'one') }
+is(lost(), 0, 'no take-back was lost so far');
+my @under_way = under_way('/log?k=b');
+$redis{one}->pause;
+$ended = reload_begins();
+$begin = time;
+answer($under_way[0]);
+$ended->('Redis is silent');
+cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a silent Redis for its timeout');
+$redis{one}->resume;
+is(lost(), 1, 'what was not answered counts as lost');
+ok($nginx->logged(qr/"one" .*could not be taken back/) >= 1, 'the error log tells of it');
+ok(wait_until('Redis to decide', 10, sub { get($port, '/free?k=a')->{status} == 200 }), 'Redis decides again');
+@under_way = under_way('/log?k=c');
+$redis{one}->kill;
+$ended = reload_begins();
+$begin = time;
+answer($under_way[0]);
+$ended->('Redis is gone');
+cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker does not wait for a Redis that is gone');
+is(lost(), 2, 'what could not be sent counts as lost');
+
+$bed->done;
