@@ -1,0 +1,51 @@
+# t/prove repeats what fails beside others, says what and why, and excuses neither many failures nor a crash.
+
+use strict;
+use warnings;
+use File::Temp ();
+use Test::More;
+
+my $dir = File::Temp->newdir('sliding-log-XXXXXX', TMPDIR => 1);
+
+sub write_test {
+    my ($name, $code) = @_;
+    open my $file, '>', "$dir/$name.t" or die "$name: $!";
+    print $file "use Test::More; $code done_testing();\n";
+    close $file;
+    return "$dir/$name.t";
+}
+
+# A test that passes from its n-th run on.
+sub passes_at { my ($name, $n) = @_; return write_test($name, "open my \$runs, '>>', '$dir/$name.runs'; print \$runs 'x'; close \$runs; cmp_ok(-s '$dir/$name.runs', '>=', $n, 'the $name run');") }
+
+sub run {
+    local $ENV{HARNESS_OPTIONS} = '';
+    my $text = qx(t/prove @_ 2>&1);
+    return ($? >> 8, $text);
+}
+
+my $sound = passes_at('sound', 1);
+my ($status, $text) = run($sound);
+is($status, 0, 'tests that pass pass');
+unlike($text, qr/beside others/, 'nothing is said of repetitions then');
+
+my $flaky = passes_at('flaky', 3);
+($status, $text) = run($sound, $flaky);
+is($status, 0, 'a test that passes when it is repeated is excused');
+like($text, qr{^== failed beside others, and passed alone:\n\Q$flaky\E\n    'the flaky run' \(line 1\)$}m, 'it is told at the end, with its assertion');
+
+my $broken = passes_at('broken', 100);
+($status, $text) = run($broken);
+is($status, 1, 'a test that never passes fails');
+like($text, qr{^== failed beside others, and not excused:\n\Q$broken\E\n}m, 'it is told at the end');
+
+($status, $text) = run(map { passes_at("many$_", 2) } 1 .. 4);
+is($status, 1, 'four files that fail are not excused');
+like($text, qr/^4 files failed; at most 3 are repeated$/m, 'the reason is told');
+
+my $crash = write_test('crash', "open my \$file, '>>', \$ENV{TEST_NEVER_EXCUSED}; print \$file 'crash'; close \$file; ok(-s '$dir/crash.runs', 'no crash'); open \$file, '>', '$dir/crash.runs'; print \$file 'x';");
+($status, $text) = run($crash);
+is($status, 1, 'a crash is not excused');
+like($text, qr/^a crash or a sanitizer's report in: crash$/m, 'the crash is told');
+
+done_testing();
