@@ -77,6 +77,16 @@ my %locations = (
     dry     => 'sliding_log_limit keys key=$arg_k limit=%d window=3s; sliding_log_dry_run on',
     forward => 'sliding_log_limit forward key=$arg_k limit=%d window=3s; try_files /none /hot',
     page    => 'sliding_log_limit few key=$arg_k limit=2 window=5s; error_page 429 /hot',
+    caps    => 'sliding_log_limit caps key=$arg_k limit=%d window=3s cap=%d00 count=all',
+    way     => 'sliding_log_limit way key=$arg_k limit=%d window=3s refund=2xx,404 block=500ms; try_files /none /way/dry',
+    'way/dry'    => 'sliding_log_limit w1 key=$arg_k limit=%d window=3s delay=1s; sliding_log_limit w2 key=$arg_k limit=3 window=2s store=near; '
+        . 'sliding_log_dry_run on; error_page 502 404 = @way; proxy_intercept_errors on; proxy_pass http://127.0.0.1:%%PORT3%%',
+    '@way'       => 'sliding_log_limit w1 key=$arg_k limit=%d window=3s delay=500ms; sliding_log_limit w3 key=$arg_k limit=5 window=2s algorithm=compact; '
+        . 'sliding_log_limit w2 key=$arg_k limit=4 window=2s store=near; error_page 429 = /way/denied',
+    'way/denied' => 'sliding_log_limit w4 key=$arg_k limit=1 window=1s',
+    logins  => 'sliding_log_limit logins key=$arg_k limit=5 window=5s block=2s refund=2xx,3xx; proxy_pass http://127.0.0.1:%%PORT3%%',
+    secret  => 'sliding_log_limit secret key=$arg_k limit=%d window=5s secret=on algorithm=compact',
+    vary_cost => 'sliding_log_limit vary_cost key=$arg_k limit=%d window=5s cost=$arg_l refund=404',
     map({ ("with_$_" => "sliding_log_limit with_$_ key=\$arg_k limit=%d window=2s algorithm=$_") } @algorithms),
     map({ ("cost_$_" => "sliding_log_limit cost_$_ key=\$arg_k limit=%d window=2s algorithm=$_ cost=3 count=all cap=300 refund=404") } @algorithms),
     map({ ("held_$_" => "sliding_log_limit held_$_ key=\$arg_k limit=%d window=2s algorithm=$_ delay=1s block=1s") } @algorithms),
@@ -86,13 +96,15 @@ my %locations = (
 sub configuration {
     my $text = $header;
     for my $name (sort keys %locations) {
-        $text .= "location /$name { " . $locations{$name} =~ s/%d/5 + int rand 60/gre . "; empty_gif; }\n";
+        my $inside = $locations{$name} =~ s/%d/5 + int rand 60/gre;
+        $text .= 'location ' . ($name =~ /^@/ ? $name : "/$name") . " { $inside;" . ($inside =~ /proxy_pass/ ? '' : ' empty_gif;') . " }\n";
     }
-    return "$text}\n}\n";
+    return "$text}\nserver { listen 127.0.0.1:%%PORT3%%; location / { if (\$arg_id ~ 1) { return 404; } return 200; } }\n}\n";
 }
 
+my @names = grep { !/^@/ } sort keys %locations;
 my @paths = map {
-    my $name = (sort keys %locations)[rand keys %locations];
+    my $name = $names[rand @names];
     "/$name?k=" . (rand() < 0.05 ? '%7B' . 'long' x rand 40 : int rand 60) . '&id=' . int(rand 30) . '&l=' . ('', 3, 50, 'x')[rand 4];
 } 1 .. 400;
 
