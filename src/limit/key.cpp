@@ -1,5 +1,8 @@
 #include "limit/key.hpp"
 
+// The one-shot SHA1() of OpenSSL 3 looks for the algorithm by its name and allocates, and may fail; what is deprecated
+// does not, in a quarter of the instructions.
+#define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -48,7 +51,10 @@ void writeHashed(char* out, std::string_view value) {
 
 void writeSha1Hex(char* out, std::string_view text) {
     std::array<unsigned char, SHA_DIGEST_LENGTH> digest;
-    SHA1(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+    SHA_CTX hash;
+    SHA1_Init(&hash);
+    SHA1_Update(&hash, text.data(), text.size());
+    SHA1_Final(digest.data(), &hash);
     for (unsigned char byte : digest) {
         *out++ = "0123456789abcdef"[byte >> 4];
         *out++ = "0123456789abcdef"[byte & 15];
