@@ -29,7 +29,7 @@ http {
 END
 my $port = $nginx->port;
 
-sub name_of { my ($value) = @_; return $value =~ m{\A[A-Za-z0-9_.:/@-]{1,128}\z} ? $value : 'sha1-' . sha1_hex($value) }
+sub name_of { my ($value) = @_; return $value =~ m{\A(?!sha1-)[A-Za-z0-9_.:/@-]{1,128}\z} ? $value : 'sha1-' . sha1_hex($value) }
 sub zcard { return $redis->cli('ZCARD', "rl:sliding:k:{$_[0]}") }
 
 my %values = (
@@ -54,6 +54,11 @@ my %values = (
     'a plus'               => 'a+b',
     'a tilde'              => 'a~b',
     'a hash already'       => 'sha1-' . 'a' x 40,
+    'the hash of another'  => 'sha1-' . sha1_hex('a b'),
+    'its hash in turn'     => 'sha1-' . sha1_hex('sha1-' . sha1_hex('a b')),
+    'the mark of a hash'   => 'sha1-',
+    'less than the mark'   => 'sha1',
+    'the mark in capitals' => 'SHA1-' . 'A' x 40,
 );
 for my $what (sort keys %values) {
     my $value = $values{$what};

@@ -7,6 +7,7 @@
 
 #include "arguments.hpp"
 #include "failure.hpp"
+#include "secrets.hpp"
 #include "store.hpp"
 
 namespace sliding_log::tool {
@@ -16,6 +17,10 @@ struct Context {
     const Arguments& arguments;
     std::string prefix;
     bool json;
+    Secrets secrets;
+
+    /// As a person may see it.
+    std::string shown(std::string_view key) const { return secrets.shown(key, prefix); }
 };
 
 struct ToolCommand {

@@ -25,6 +25,8 @@ namespace {
 constexpr std::array kOptions = {
     Option{"--format", "FORMAT", "json, a line for each entry, or csv; json"},
     Option{"--pause", "TIME", "rest between two batches of SCAN; 10ms"},
+    kSecretOption,
+    kNginxConfOption,
 };
 
 constexpr std::array<std::int64_t, 5> kChunks = {1000, 4000, 16'000, 64'000,
@@ -41,16 +43,19 @@ class Output {
         }
     }
 
+    /// As it is to be shown.
+    void beginLog(std::string key) { key_ = std::move(key); }
+
     /// The id is the entry's name up to what was put behind it where it was taken or the request takes several.
-    void add(std::string_view key, std::string_view entry, std::int64_t ms) {
+    void add(std::string_view entry, std::int64_t ms) {
         const std::string_view id = entry.substr(0, entry.find('~'));
         if (csv_) {
-            held_ += field(id) + "," + std::to_string(ms) + "," + isoTime(ms) + "," + field(entry) + "," + field(key) +
+            held_ += field(id) + "," + std::to_string(ms) + "," + isoTime(ms) + "," + field(entry) + "," + field(key_) +
                      "\r\n";
         } else {
             Json line;
             line.beginObject().bytes("id", id).member("time_ms", ms).member("time", isoTime(ms));
-            held_ += line.bytes("entry", entry).bytes("key", key).endObject().line() + "\n";
+            held_ += line.bytes("entry", entry).bytes("key", key_).endObject().line() + "\n";
         }
         lines_++;
     }
@@ -104,17 +109,18 @@ class Output {
         void operator()(std::FILE* file) const { std::fclose(file); }
     };
     bool csv_;
+    std::string key_;
     std::string held_;
     std::int64_t lines_ = 0;
     std::unique_ptr<std::FILE, Close> file_;
 };
 
 /// How many members there were. One with a score below 0 is no entry: it says that the log is blocked.
-std::int64_t addEntries(Output& output, const std::string& key, ReplyView entries) {
+std::int64_t addEntries(Output& output, ReplyView entries) {
     for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
         const std::int64_t ms = entries[i + 1].numberOr(0);
         if (ms >= 0) {
-            output.add(key, entries[i].text(), ms);
+            output.add(entries[i].text(), ms);
         }
     }
     return static_cast<std::int64_t>(entries.size() / 2);
@@ -129,7 +135,7 @@ Outcome readAtOnce(Store& store, const std::string& key, std::int64_t chunk, Out
     const std::vector<Reply> replies = store.ask(key, commands);
     const ReplyView found = checked(replies.back(), "EXEC");
     const std::int64_t count = checked(found[0], "ZCARD").numberOr(-1);
-    return addEntries(output, key, checked(found[1], "ZRANGE")) == count ? Outcome::Read : Outcome::Changed;
+    return addEntries(output, checked(found[1], "ZRANGE")) == count ? Outcome::Read : Outcome::Changed;
 }
 
 Outcome readByChunks(Store& store, const std::string& key, std::int64_t chunk, Output& output) {
@@ -141,7 +147,7 @@ Outcome readByChunks(Store& store, const std::string& key, std::int64_t chunk, O
     std::int64_t read = 0;
     while (read < count) {
         const Reply reply = store.ask(key, rangeCommand(key, read, chunk));
-        const std::int64_t more = addEntries(output, key, checked(reply, "ZRANGE"));
+        const std::int64_t more = addEntries(output, checked(reply, "ZRANGE"));
         output.spill();
         read += more;
         endIfInterrupted();
@@ -209,6 +215,7 @@ Status run(const Context& context) {
                          others += type == "none" ? 0 : 1;
                          continue;
                      }
+                     output.beginLog(context.shown(keys[i]));
                      const Outcome outcome = readLog(store, keys[i], output);
                      if (outcome == Outcome::Read) {
                          entries += output.keep();
@@ -217,7 +224,7 @@ Status run(const Context& context) {
                          output.drop();
                          changed++;
                          std::fprintf(stderr, "sliding-log: %s changed each time it was read, and is left out\n",
-                                      printable(keys[i]).c_str());
+                                      printable(context.shown(keys[i])).c_str());
                      }
                      progress.at(entries);
                      endIfInterrupted();

@@ -17,6 +17,8 @@ constexpr std::array kOptions = {
     Option{"--window", "TIME", "the window; without it, guessed where the log lets it be, as by its time to live"},
     Option{"--burst", "N", "algorithm=bucket: its size; the limit"},
     Option{"--sample", "N", "algorithm=sampled, which looks as log: requests that an entry counts for"},
+    kSecretOption,
+    kNginxConfOption,
 };
 
 struct Found {
@@ -116,6 +118,7 @@ std::string json(const std::string& key, const Found& found) {
 
 Status run(const Context& context) {
     const std::string key = targetKey(context);
+    const std::string shown = context.shown(key);
     Store store(context.settings);
     const std::array<Command, 4> commands = {
         {{"TYPE", key}, {"PTTL", key}, {"MEMORY", "USAGE", key, "SAMPLES", "0"}, {"TIME"}}};
@@ -123,8 +126,9 @@ Status run(const Context& context) {
     const std::string type(checked(replies[0], "TYPE").text());
     if (type == "none") {
         print(context.json
-                  ? Json().beginObject().bytes("key", key).member("entries", std::int64_t{0}).endObject().line() + "\n"
-                  : "no log at " + printable(key) + ": no request in its window\n");
+                  ? Json().beginObject().bytes("key", shown).member("entries", std::int64_t{0}).endObject().line() +
+                        "\n"
+                  : "no log at " + printable(shown) + ": no request in its window\n");
         return Status::Warning;
     }
     const Form* form = formOfType(type);
@@ -156,7 +160,7 @@ Status run(const Context& context) {
         found.asked.limit = context.arguments.count("--limit", 0, 0, 1'000'000'000'000);
     }
     found.state = form->read(store, key, found.asked);
-    print(context.json ? json(key, found) : human(key, found));
+    print(context.json ? json(shown, found) : human(shown, found));
     return Status::Ok;
 }
 

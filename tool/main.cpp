@@ -79,8 +79,8 @@ Status run(std::span<const std::string_view> words) {
     std::optional<Tls> tls;
     const StoreSettings settings = storeSettings(arguments, tls);
     noteInterrupts();
-    const Status status =
-        (*command)->run({settings, arguments, arguments.text("--prefix", "rl:sliding:"), arguments.has("--json")});
+    const Status status = (*command)->run(
+        {settings, arguments, arguments.text("--prefix", "rl:sliding:"), arguments.has("--json"), Secrets(arguments)});
     if (std::fflush(stdout) != 0) {
         throw CouldNotAsk("standard output cannot be written");
     }

@@ -1,4 +1,6 @@
 // reset: a client begins anew.
+#include <array>
+
 #include "command.hpp"
 #include "forms.hpp"
 #include "json.hpp"
@@ -9,25 +11,29 @@ namespace sliding_log::tool {
 
 namespace {
 
+constexpr std::array kOptions = {kSecretOption, kNginxConfOption};
+
 Status run(const Context& context) {
     const std::string key = targetKey(context);
+    const std::string shown = context.shown(key);
     Store store(context.settings);
     const Reply reply = store.ask(key, {"UNLINK", key});
     const bool removed = checked(reply, "UNLINK").numberOr(0) > 0;
     if (context.json) {
-        print(Json().beginObject().bytes("key", key).name("removed").boolean(removed).endObject().line() + "\n");
+        print(Json().beginObject().bytes("key", shown).name("removed").boolean(removed).endObject().line() + "\n");
     } else if (removed) {
         print(
-            "removed " + printable(key) +
+            "removed " + printable(shown) +
             "\nnginx nodes that denied this client may go on from memory, until the slot frees that Redis told them\n");
     } else {
-        print("no log at " + printable(key) + "\n");
+        print("no log at " + printable(shown) + "\n");
     }
     return removed ? Status::Ok : Status::Warning;
 }
 
 }  // namespace
 
-const ToolCommand kReset = {"reset", "NAME VALUE | KEY", "removes a log, and with it the block of its client", {}, run};
+const ToolCommand kReset = {"reset", "NAME VALUE | KEY", "removes a log, and with it the block of its client", kOptions,
+                            run};
 
 }  // namespace sliding_log::tool

@@ -1,6 +1,7 @@
 #include "target.hpp"
 
 #include <algorithm>
+#include <iostream>
 
 #include "limit/key.hpp"
 #include "text.hpp"
@@ -20,6 +21,18 @@ std::string escapeGlob(std::string_view text) {
     return escaped;
 }
 
+/// A VALUE of `-` is a line of standard input: there it is in no list of processes and in no shell's history.
+std::string valueOf(const std::string& word) {
+    if (word != "-") {
+        return word;
+    }
+    std::string line;
+    if (!std::getline(std::cin, line) || line.empty()) {
+        throw UsageError("standard input is empty, expected a line with the value of the limit's key");
+    }
+    return line;
+}
+
 }  // namespace
 
 std::string targetKey(const Context& context) {
@@ -35,8 +48,9 @@ std::string targetKey(const Context& context) {
         throw UsageError("expected a full key, or a limit's NAME and the value of its key");
     }
     requireName(words[0]);
+    const Secrecy secrecy = context.secrets.of(words[0]);
     std::string key(logKeyCapacity(context.prefix, words[0]), '\0');
-    key.resize(writeLogKey(key.data(), context.prefix, words[0], words[1]));
+    key.resize(writeLogKey(key.data(), context.prefix, words[0], valueOf(words[1]), secrecy));
     return key;
 }
 

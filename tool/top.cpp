@@ -21,6 +21,8 @@ constexpr std::array kOptions = {
     Option{"--by", "WHAT", "entries or bytes; bytes where the user may ask MEMORY USAGE"},
     Option{"--pause", "TIME", "rest between two batches of SCAN; 10ms"},
     Option{"--for", "TIME", "scan no longer than this; 1m"},
+    kSecretOption,
+    kNginxConfOption,
 };
 
 struct Log {
@@ -148,7 +150,11 @@ Status run(const Context& context) {
                             progress.at(seen);
                         });
     }
-    print(context.json ? json(largest.logs(), seen, complete) : human(largest.logs()));
+    std::vector<Log> logs = largest.logs();
+    for (Log& log : logs) {
+        log.key = context.shown(log.key);
+    }
+    print(context.json ? json(logs, seen, complete) : human(logs));
     if (!context.json) {
         print((complete ? "of " : "of the first ") + grouped(seen) + (seen == 1 ? " log\n" : " logs\n"));
     }

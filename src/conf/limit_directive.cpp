@@ -74,6 +74,9 @@ char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& 
     if (view(log.id) != view(draft.id)) {
         return refuseDisagreement(cf, log, "id", view(draft.id));
     }
+    if (log.secrecy != draft.secrecy) {
+        return refuseDisagreement(cf, log, "secret", draft.secrecy == Secrecy::Secret ? "on" : "off");
+    }
     return kConfOk;
 }
 

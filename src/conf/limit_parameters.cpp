@@ -217,6 +217,13 @@ char* setStore(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return kConfOk;
 }
 
+char* setSecret(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    draft.log.secrecy = view(value) == "on" ? Secrecy::Secret : Secrecy::Open;
+    return draft.log.secrecy == Secrecy::Secret || view(value) == "off"
+               ? kConfOk
+               : refuse(cf, kLimitDirective, "secret", view(value), "on or off");
+}
+
 struct Parameter {
     std::string_view name;
     char* (*set)(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value);
@@ -240,7 +247,23 @@ constexpr Parameter kParameters[] = {
     {"sample", setSample, ""},
     {"store", setStore, ""},
     {"excess", setExcess, ""},
+    {"secret", setSecret, ""},
 };
+
+bool isOfSecrets(std::string_view variable) {
+    return variable == "http_authorization" || variable == "http_x_api_key" || variable.starts_with("cookie_");
+}
+
+/// A key may be made of such a variable and hold no secret, so it is only a warning.
+void warnOfSecretInClear(ngx_conf_t* cf, const LimitDraft& draft) {
+    const ngx_str_t& key = draft.limit.key->value;
+    if (draft.log.secrecy == Secrecy::Open && usesVariable(view(key), isOfSecrets)) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"sliding_log_limit\" %V has key \"%V\", which Redis and the dashboard show in clear, "
+                           "expected secret=on with it (under a new NAME where this one is in use)",
+                           &draft.log.name, &key);
+    }
+}
 
 char* refuseWithout(ngx_conf_t* cf, std::string_view parameter, std::string_view text, std::string_view needed) {
     return refuse(cf, kLimitDirective, parameter, text, std::string(needed) + " with it");
@@ -311,6 +334,7 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
             return kConfError;
         }
     }
+    warnOfSecretInClear(cf, draft);
     return settleParameters(cf, draft);
 }
 

@@ -78,12 +78,13 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
     return kConfOk;
 }
 
-/// True when the two are always asked in one call. In a cluster the same key means the same slot.
+/// True when the two are always asked in one call. In a cluster the same key, as it is stored, means the same slot.
 bool isOnePlace(const LimitSettings& left, const LimitSettings& right) {
     const RedisSettings* redis = left.log->redis;
     const bool isCluster = redis != nullptr && redis->mode == static_cast<ngx_uint_t>(Mode::Cluster);
     const bool isOneScript = redis == nullptr || left.log->algorithm == right.log->algorithm;
-    return redis == right.log->redis && isOneScript && (!isCluster || view(left.key->value) == view(right.key->value));
+    const bool isOneKey = view(left.key->value) == view(right.key->value) && left.log->secrecy == right.log->secrecy;
+    return redis == right.log->redis && isOneScript && (!isCluster || isOneKey);
 }
 
 /// True when entries of the limit's log can go before their time, or come without an admission.

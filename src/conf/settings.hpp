@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "limit/algorithm.hpp"
+#include "limit/key.hpp"
 #include "ngx.hpp"
 
 namespace sliding_log {
@@ -69,6 +70,7 @@ struct LogSettings {
     std::int64_t cap;      // entries, 0: off
     std::int64_t longest;  // what the log is cut to: cap, and what delay= may reserve beyond it; 0: off
     ngx_str_t id;          // as configured
+    Secrecy secrecy;       // of the key's value
     RedisSettings* redis;  // nullptr: this node's local store
     bool storeSettled;
     std::int64_t sample;   // algorithm=sampled: one request in so many is logged

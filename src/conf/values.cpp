@@ -1,5 +1,6 @@
 #include "conf/values.hpp"
 
+#include <algorithm>
 #include <string>
 
 #include "conf/refuse.hpp"
@@ -19,6 +20,22 @@ std::optional<std::int64_t> parseTime(const ngx_str_t& text, std::int64_t leastM
         return std::nullopt;
     }
     return ms;
+}
+
+bool usesVariable(std::string_view text, bool (*isMeant)(std::string_view name)) {
+    const auto isOfName = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    };
+    for (std::size_t dollar = text.find('$'); dollar != std::string_view::npos; dollar = text.find('$', dollar + 1)) {
+        std::string_view rest = text.substr(dollar + 1);
+        rest.remove_prefix(rest.starts_with('{') ? 1 : 0);
+        std::string name(rest.begin(), std::ranges::find_if_not(rest, isOfName));
+        std::ranges::transform(name, name.begin(), [](char c) { return static_cast<char>(ngx_tolower(c)); });
+        if (isMeant(name)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 char* setChoice(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {

@@ -17,6 +17,10 @@ inline constexpr std::string_view kExpectedTime = "an nginx time from 1ms to 366
 /// [leastMs, kLongestTimeMs].
 std::optional<std::int64_t> parseTime(const ngx_str_t& text, std::int64_t leastMs);
 
+/// True when the text uses a variable, as `$name` or `${name}`, of a name that is meant; in lower case, as nginx takes
+/// it.
+bool usesVariable(std::string_view text, bool (*isMeant)(std::string_view name));
+
 /// `off` or `on` for setChoice.
 extern ngx_conf_enum_t gSwitch[];
 

@@ -29,13 +29,14 @@ char* append(char* out, std::string_view text) {
 }  // namespace
 
 bool isPlainValue(std::string_view value) {
-    return value.size() <= kLongestPlainValue &&
+    return value.size() <= kLongestPlainValue && !value.starts_with(kHashMark) &&
            std::all_of(value.begin(), value.end(), [](char c) { return kPlain[static_cast<unsigned char>(c)]; });
 }
 
-std::size_t writeLogKey(char* out, std::string_view prefix, std::string_view name, std::string_view value) {
+std::size_t writeLogKey(char* out, std::string_view prefix, std::string_view name, std::string_view value,
+                        Secrecy secrecy) {
     char* end = append(append(append(out, prefix), name), ":{");
-    if (isPlainValue(value)) {
+    if (secrecy == Secrecy::Open && isPlainValue(value)) {
         end = append(end, value);
     } else {
         writeHashed(end, value);
@@ -46,7 +47,7 @@ std::size_t writeLogKey(char* out, std::string_view prefix, std::string_view nam
 }
 
 void writeHashed(char* out, std::string_view value) {
-    writeSha1Hex(append(out, "sha1-"), value);
+    writeSha1Hex(append(out, kHashMark), value);
 }
 
 void writeSha1Hex(char* out, std::string_view text) {

@@ -53,8 +53,8 @@ void countKey(TopKeys& keys, const LogSettings& log, const Question& question, u
     }
     const std::size_t prefix = log.redis == nullptr ? 0 : log.redis->prefix.len;
     const std::string_view key = question.key.substr(prefix);
-    keys.count(view(log.name), valueIn(key, view(log.name)), std::hash<std::string_view>{}(key), used,
-               ngx_current_msec);
+    const std::string_view value = shownValue(valueIn(key, view(log.name)), log.secrecy);
+    keys.count(view(log.name), value, std::hash<std::string_view>{}(key), used, ngx_current_msec);
 }
 
 }  // namespace

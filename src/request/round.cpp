@@ -120,7 +120,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     if (key == nullptr) {
         return Applies::NoMemory;
     }
-    question.key = {key, writeLogKey(key, prefix, name, view(value))};
+    question.key = {key, writeLogKey(key, prefix, name, view(value), log.secrecy)};
     if (log.redis != nullptr && log.redis->mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
         question.slot = slotOf(question.key);
     }

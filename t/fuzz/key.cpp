@@ -1,7 +1,9 @@
-// Key names from two values that clients chose: bounded, one hash tag, and never the same for different values.
+// Key names from two values that clients chose: bounded, one hash tag, and never the same for different values, nor for
+// a value and the hash of another.
 
 #include "limit/key.hpp"
 
+#include <array>
 #include <string>
 
 #include "fuzz.hpp"
@@ -14,15 +16,29 @@ constexpr std::string_view kPrefix = "rl:sliding:";
 constexpr std::string_view kName = "api";
 constexpr std::string_view kBegin = "rl:sliding:api:{";
 
-std::string logKey(std::string_view value) {
+bool isHash(std::string_view value) {
+    return value.size() == kHashedLength && value.starts_with(kHashMark) &&
+           value.find_first_not_of("0123456789abcdef", kHashMark.size()) == std::string_view::npos;
+}
+
+std::string logKey(std::string_view value, Secrecy secrecy) {
     std::string key(logKeyCapacity(kPrefix, kName), '\0');
-    key.resize(writeLogKey(key.data(), kPrefix, kName, value));
+    key.resize(writeLogKey(key.data(), kPrefix, kName, value, secrecy));
     require(key.starts_with(kBegin) && key.ends_with('}'), "a key is its prefix, name and value");
     const std::string written = key.substr(kBegin.size(), key.size() - kBegin.size() - 1);
-    require(isPlainValue(written), "what is written is plain");
-    require(isPlainValue(value) ? written == value : written.size() == kHashedLength && written.starts_with("sha1-"),
-            "a plain value is kept, any other is hashed");
+    const bool isKept = secrecy == Secrecy::Open && isPlainValue(value);
+    require(isPlainValue(written) != isHash(written), "what is written is plain or a hash");
+    require(isKept ? written == value : isHash(written), "a plain value is kept, a secret and any other is hashed");
+    require(shownValue(written, secrecy) == (secrecy == Secrecy::Open ? written : written.substr(0, 13)),
+            "eight digits of a secret are shown");
     return key;
+}
+
+void check(std::string_view one, std::string_view other, Secrecy secrecy) {
+    require((logKey(one, secrecy) == logKey(other, secrecy)) == (one == other), "one value, one key");
+    std::array<char, kHashedLength> hash;
+    writeHashed(hash.data(), one);
+    require(logKey(one, secrecy) != logKey({hash.data(), hash.size()}, secrecy), "a value's hash is another value");
 }
 
 }  // namespace
@@ -34,6 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Input input(data, size);
     const std::string_view one = input.text(input.number<std::uint8_t>());
     const std::string_view other = input.rest();
-    require((logKey(one) == logKey(other)) == (one == other), "one value, one key");
+    check(one, other, sliding_log::Secrecy::Open);
+    check(one, other, sliding_log::Secrecy::Secret);
     return 0;
 }

@@ -17,13 +17,15 @@ my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../..');
 
 sub binary { return $ENV{TEST_TOOL} // "$root/build/sliding-log" }
 
-# { status, out, err } of one run; an option hash first may give env => { NAME => value }.
+# { status, out, err } of one run; an option hash first may give env => { NAME => value }, in => what it reads.
 sub tool {
     my ($options, @words) = ref $_[0] ? @_ : ({}, @_);
-    my ($out, $err) = map { File::Temp->new } 1 .. 2;
+    my ($in, $out, $err) = map { File::Temp->new } 1 .. 3;
+    print $in $options->{in} // '';
+    $in->flush;
     my $pid = fork // die "fork: $!";
     if ($pid == 0) {
-        open STDIN,  '<', '/dev/null';
+        open STDIN,  '<', "$in" or POSIX::_exit(127);
         open STDOUT, '>', "$out" or POSIX::_exit(127);
         open STDERR, '>', "$err" or POSIX::_exit(127);
         $ENV{$_} = $options->{env}{$_} for keys %{ $options->{env} // {} };

@@ -1,0 +1,190 @@
+# secret=on: what a client holds as a secret is nowhere in clear, neither in Redis nor in what people see, whatever its
+# form; the limit is none the worse for it. And nginx -t warns of keys that hold secrets in clear.
+
+use strict;
+use warnings;
+use Digest::SHA qw(sha1_hex);
+use JSON::PP ();
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Everywhere qw(@PLACES locations);
+use Testbed::Http qw(get request);
+use Testbed::Process;
+use Testbed::Tool qw(tool tool_json);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $conf  = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    log_format all '$uri $status $sliding_log_status $sliding_log_source $sliding_log_name $sliding_log_remaining $sliding_log_client';
+    access_log %%DIR%%/access.log all;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /board { sliding_log_dashboard; }
+        location /metrics { sliding_log_metrics; }
+        location /again { sliding_log_limit secret_log_default key=$cookie_session limit=2 window=1h secret=on; empty_gif; }
+        location /open  { sliding_log_limit open key=$http_x_key limit=2 window=1h secret=off; empty_gif; }
+        location /held  { sliding_log_limit held key=$http_x_key limit=1 window=1s delay=3s secret=on; empty_gif; }
+        %%LOCATIONS%%
+    }
+}
+END
+my @nodes = map {
+    $bed->nginx($conf,
+        REDIS     => $redis->address,
+        LOCATIONS => locations(secret => key => '$http_x_key', limit => 'limit=2 window=1h secret=on', inside => 'empty_gif;'))
+} 1 .. 2;
+
+my %secrets = (
+    'a plain one'         => 'hush_' . sha1_hex(rand),
+    'a long one'          => 'hush_' . sha1_hex(rand) . 'x' x 300,
+    'braces'              => 'hush_{' . sha1_hex(rand) . '}',
+    'UTF-8'               => "hush_\xc3\xa4_" . sha1_hex(rand),
+    'a hash by its looks' => 'sha1-' . sha1_hex(rand),
+    'an address'          => '2001:db8::' . join(':', unpack '(a4)4', sha1_hex(rand)),
+);
+$secrets{'the hash of another'} = 'sha1-' . sha1_hex($secrets{'a plain one'});
+
+sub asked { my ($node, $path, $secret) = @_; return request($node->port, $path, headers => { 'X-Key' => $secret })->{status} }
+sub stored { return 'sha1-' . sha1_hex($_[0]) }
+sub shown { return substr stored($_[0]), 0, 13 }
+
+# ---- it limits, in every algorithm and store, over nodes and places
+
+for my $place (@PLACES) {
+    for my $what (sort keys %secrets) {
+        my @asked = $place =~ /local/ ? @nodes[0, 0, 0] : @nodes[0, 1, 0];
+        is(join(' ', map { asked($_, "/secret/$place", $secrets{$what}) } @asked), '200 200 429', "$place, $what: two pass");
+    }
+}
+is(get($nodes[1]->port, '/again', headers => { Cookie => "session=$secrets{'a plain one'}" })->{status}, 429, 'the same client elsewhere: the same log');
+is(asked($nodes[0], '/open', $secrets{'a plain one'}), 200, 'a limit without secret=on');
+is($redis->cli('DEL', "rl:sliding:open:{$secrets{'a plain one'}}"), 1, '  keeps its values as they are');
+is(asked($nodes[0], '/held', $secrets{'a plain one'}), 200, 'delay=') for 1 .. 2;
+
+# ---- nowhere in clear
+
+# None of the secrets in clear, nor one's whole digest, which is the name of its log.
+sub tells_nothing {
+    my ($what, $text, %options) = @_;
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    my @names = $options{names} ? () : map { sha1_hex($_) } values %secrets;
+    is(join(' ', grep { index($text, $_) >= 0 } @names, map { substr $_, 0, 45 } @secrets{ grep { !$options{names} || !/hash/ } keys %secrets }),
+        '', "$what: nothing of a secret");
+    return;
+}
+
+my @keys = split /\n/, $redis->cli('KEYS', 'rl:sliding:secret_*');
+is(scalar @keys, 5 * keys %secrets, 'Redis has a key for each limit and secret');
+my %names = map { (stored($_) => 1) } values %secrets;
+is(join(' ', grep { !/^rl:sliding:secret_\w+_default:\{(.*)\}$/ || !$names{$1} } @keys), '', '  by their hashes');
+my %all = (ZRANGE => [0, -1, 'WITHSCORES'], HGETALL => [], GET => []);
+my %how = (zset => 'ZRANGE', hash => 'HGETALL', string => 'GET');
+tells_nothing('Redis', join("\n", map { my $read = $how{ $redis->cli('TYPE', $_) }; $_, $redis->cli($read, $_, @{ $all{$read} }) } split /\n/, $redis->cli('KEYS', '*')), names => 1);
+
+my $data = JSON::PP::decode_json(get($nodes[0]->port, '/board?format=json')->{body});
+my @listed = grep { $_->{limit} =~ /^secret_/ } @{ $data->{used_keys} }, @{ $data->{denied_keys} };
+cmp_ok(scalar @listed, '>', 20, 'the dashboard shows keys');
+my %shown = map { (shown($_) => 1) } values %secrets;
+is(join(' ', grep { !$shown{$_} } map { $_->{key} } @listed), '', '  by eight digits');
+for my $node (@nodes) {
+    tells_nothing('the dashboard', get($node->port, '/board?format=json')->{body} . get($node->port, '/board')->{body});
+    tells_nothing('metrics', get($node->port, '/metrics')->{body});
+    ok(wait_until('the access log', 5, sub { Testbed::Process::slurp($node->dir . '/access.log') =~ m{^/metrics}m }), 'the access log is written');
+    tells_nothing("the $_ log", Testbed::Process::slurp($node->dir . "/$_.log")) for qw(access error);
+    cmp_ok($node->logged(qr/limiting requests/), '>', 0, '  which tells of denials') if $node == $nodes[0];
+}
+
+# ---- the tool
+
+my @at = ('--server', $redis->address);
+for my $what (sort keys %secrets) {
+    my $secret = $secrets{$what};
+    for my $words ([$secret], ['-']) {
+        my $log = tool({ in => "$secret\nnext line\n" }, 'inspect', '--secret', 'secret_log_default', @$words, @at, '--json');
+        is($log->{status}, 0, "sliding-log inspect --secret, $what, " . ($words->[0] eq '-' ? 'from standard input' : 'as a word')) or diag($log->{err});
+        like($log->{out}, qr/"key":"rl:sliding:secret_log_default:\{@{[shown($secret)]}\}".*"entries":2,/, '  finds its log');
+        tells_nothing('  it', $log->{out} . $log->{err});
+    }
+}
+my $key  = 'rl:sliding:secret_log_default:{' . stored($secrets{braces}) . '}';
+my $conf_file = $nodes[0]->dir . '/nginx.conf';
+my @known = (['--secret'], ['--nginx-conf', $conf_file]);
+for my $known (@known) {
+    my $by = $known->[0];
+    for my $words (['inspect', $key], ['inspect', 'secret_log_default', $secrets{braces}], ['top', '--count', 100], ['top', 'secret_bucket_default'],
+        ['export', 'secret_log_default'], ['export', 'secret_log_default', '--format', 'csv'])
+    {
+        for my $json ($words->[0] eq 'export' ? () : '--json', undef) {
+            my $ran = tool(@$words, @at, @$known, $json // ());
+            is($ran->{status}, 0, "sliding-log $words->[0] $by" . ($json ? ' --json' : '')) or diag($ran->{err});
+            like($ran->{out}, qr/rl:sliding:secret_\w+_default:\{sha1-[0-9a-f]{8}\}/, '  shows eight digits');
+            tells_nothing('  it', $ran->{out} . $ran->{err});
+        }
+    }
+}
+is(scalar(grep { $_->{key} =~ /:secret_/ } @{ tool_json('top', @at, '--secret', '--count', 100)->{logs} }), 5 * keys %secrets, 'top --secret shows each log apart');
+like(tool('top', @at)->{out}, qr/\{sha1-[0-9a-f]{40}\}/, 'without either it does not know, and shows whole names');
+asked($nodes[0], '/open', 'acct_42');
+like(tool('top', 'open', @at, @$_)->{out}, qr/^rl:sliding:open:\{acct_42\} /m, "top $_->[0]: a value that is no secret is shown") for @known;
+is(tool('inspect', 'open', 'acct_42', @at, '--nginx-conf', $conf_file)->{status}, 0, '  and found');
+
+for my $case (['--secret', 'a plain one', 'secret_log_default'], ['--nginx-conf', 'braces', 'secret_compact_default']) {
+    my ($by, $what, $name) = @$case;
+    my @words = ('reset', $name, '-', @at, $by eq '--secret' ? $by : ($by, $conf_file));
+    my $reset = tool({ in => $secrets{$what} }, @words);
+    is($reset->{status}, 0, "sliding-log reset $by") or diag($reset->{err});
+    is($redis->cli('EXISTS', "rl:sliding:$name:{" . stored($secrets{$what}) . '}'), 0, '  removes the log');
+    my $again = tool({ in => "$secrets{$what}\n" }, @words);
+    is($again->{status}, 1, '  once');
+    tells_nothing('  it', join '', map { @$_{qw(out err)} } $reset, $again);
+}
+for my $empty ('', "\n", "\nx\n") {
+    my $ran = tool({ in => $empty }, 'reset', '--secret', 'secret_log_default', '-', @at);
+    is("$ran->{status} $ran->{err}", "3 sliding-log: standard input is empty, expected a line with the value of the limit's key\n", 'an empty VALUE is refused');
+}
+my $unknown = tool('inspect', 'nobody', 'x', @at, '--nginx-conf', $conf_file);
+is("$unknown->{status} $unknown->{err}", "3 sliding-log: $conf_file has no sliding_log_limit nobody\n", 'so is a NAME that the configuration lacks');
+
+# ---- what nginx -t warns of
+
+my $frame = <<'END';
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    map $http_authorization $user { default x; }
+    server { listen 127.0.0.1:%%PORT%%; %%LIMIT%% }
+}
+END
+for my $row (
+    ['$http_authorization'          => 1],
+    ['$http_x_api_key'              => 1],
+    ['$cookie_session'              => 1],
+    ['${http_x_api_key}'            => 1],
+    ['$HTTP_X_API_KEY'              => 1],
+    ['$remote_addr:$Cookie_SID:$uri' => 1],
+    ['a${cookie_a}b'                => 1],
+    ['$http_x_api_key_id'           => 0],
+    ['$http_x_user'                 => 0],
+    ['$user'                        => 0],
+    ['$remote_addr'                 => 0],
+    ['cookie_session'               => 0],
+    ['$arg_cookie_session'          => 0],
+) {
+    my ($text, $is_warned) = @$row;
+    for my $secret ('', 'secret=off', 'secret=on') {
+        my ($accepted, $printed) = $bed->configuration($frame, LIMIT => "sliding_log_limit api key=$text limit=1 window=1m $secret;")->check;
+        ok($accepted, "key=$text $secret") or diag($printed);
+        my $warning = qr/\[warn\].*"sliding_log_limit" api has key "\Q$text\E", .*expected secret=on with it.* in \S*nginx\.conf:\d+$/m;
+        is($printed =~ $warning ? 1 : 0, $is_warned && $secret ne 'secret=on' ? 1 : 0, '  ' . ($is_warned && $secret ne 'secret=on' ? 'is warned of' : 'is not'));
+    }
+}
+
+$bed->done;
