@@ -39,7 +39,7 @@ http {
     server {
         listen 127.0.0.1:$2;
         location / {
-            sliding_log_limit demo key=\$http_x_api_key limit=5 window=3s;
+            sliding_log_limit demo key=\$http_x_account limit=5 window=3s;
             empty_gif;
         }
     }
@@ -55,14 +55,14 @@ two=$(free_port)
 start_node two "$two"
 
 ask() {
-    curl -s -o /dev/null -D - -H 'X-Api-Key: acct_42' "http://127.0.0.1:$2/" |
+    curl -s -o /dev/null -D - -H 'X-Account: acct_42' "http://127.0.0.1:$2/" |
         awk -v node="$1" '{ sub(/\r$/, "") }
             /^HTTP/ { status = $2 } /^RateLimit:/ { limit = $0 } /^Retry-After/ { retry = "  " $0 }
             END { printf "  node %s  %s  %s%s\n", node, status, limit, retry }'
 }
 
 echo
-echo "Limit: 5 requests in any 3 seconds for one API key, over two nginx nodes (ports $one and $two):"
+echo "Limit: 5 requests in any 3 seconds for one account, over two nginx nodes (ports $one and $two):"
 for _ in 1 2 3 4; do
     ask one "$one"
     ask two "$two"

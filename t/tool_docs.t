@@ -3,6 +3,7 @@
 use strict;
 use warnings;
 use Cwd ();
+use Digest::SHA qw(sha1_hex);
 use File::Basename ();
 use Test::More;
 use Testbed qw(wait_until);
@@ -26,7 +27,11 @@ $plain->cli(qw(CONFIG SET repl-diskless-sync-delay 0));
 $plain->cli(qw(ACL SETUSER operator on >secret ~* +@all));
 my ($first) = $cluster->nodes;
 my @tls;
-my %files = ('operator.password' => "secret\n");
+my %files = (
+    'operator.password' => "secret\n",
+    'session.txt'       => "hush\n",
+    'nginx.conf'        => "http { server { sliding_log_limit sessions key=\$cookie_session limit=9 window=1m secret=on; } }\n",
+);
 if (tls_is_built()) {
     my $ca = Testbed::Certificates->new($bed);
     @tls = ($bed->redis(tls => [$ca->issue(['IP:127.0.0.1'])]));
@@ -39,9 +44,12 @@ END { chdir '/' }    # the directory goes
 my $now = int(time * 1000);
 $plain->cli('ZADD', 'rl:sliding:api:{acct_42}', map { ($now - 5000 * $_, "request$_") } 1 .. 5);
 $plain->cli('PEXPIRE', 'rl:sliding:api:{acct_42}', 66_000);
+my $session = 'rl:sliding:sessions:{sha1-' . sha1_hex('hush') . '}';
+$plain->cli('ZADD', $session, $now, 'request');
+$plain->cli('PEXPIRE', $session, 66_000);
 $plain->cli('ZADD', 'rl:sliding:audit:{acct_42}', $now, '6a5c7d0e1f2b3c4d5e6f708192a3b4c5');
 
-# Where a command line of the examples goes here; undef: nowhere.
+# A command line of the examples, with where it goes here, and what it reads; undef: nowhere.
 sub words_of {
     my ($line) = @_;
     my ($word, @words) = split ' ', $line;
@@ -50,8 +58,9 @@ sub words_of {
     return undef if !$to;
     my $server = $line =~ /unix:/ ? 'unix:' . $to->path : $to->address;
     $line =~ s/ --server \S+//g;
+    my $in = $line =~ s/ < (\S+)// ? $files{$1} : '';
     (undef, @words) = split ' ', $line;
-    return [@words, '--server', $server];
+    return [{ in => $in }, @words, '--server', $server];
 }
 
 # The text without what differs from one run, machine or server to the next.

@@ -11,7 +11,7 @@ current=$(echo "$module"_*.deb)
 
 install() { quiet apt-get install -qy "$@" || fail "apt-get install $*"; }
 version_of() { dpkg-query -W -f='${Version}' "$1"; }
-status_of() { curl -s -o /dev/null -w '%{http_code}' -H "X-Api-Key: $1" http://127.0.0.1/limited; }
+status_of() { curl -s -o /dev/null -w '%{http_code}' -H "X-Client: $1" http://127.0.0.1/limited; }
 is_limited() { [ "$(status_of probe)" = 200 ] || [ "$(status_of probe)" = 429 ]; }
 
 # repacked PACKAGE.deb NEW.deb SED_SCRIPT: the same with another control file.
@@ -60,7 +60,7 @@ sliding_log_redis { server 127.0.0.1:6379; }
 server {
     listen 127.0.0.1:80;
     location = /limited {
-        sliding_log_limit api key=$http_x_api_key limit=1 window=1h;
+        sliding_log_limit api key=$http_x_client limit=1 window=1h;
         empty_gif;
     }
 }
