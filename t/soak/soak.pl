@@ -67,7 +67,6 @@ my %locations = (
     local   => 'sliding_log_limit local key=$arg_k limit=%d window=2s store=local',
     named   => 'sliding_log_limit named key=$arg_k limit=%d window=10s id=$arg_id',
     vary    => 'sliding_log_limit vary key=$arg_k limit=$arg_l window=10s',
-    secret  => 'sliding_log_limit secret key=$arg_k limit=%d window=3s secret=on',
     zero    => 'sliding_log_limit zero key=$arg_k limit=0 window=1s',
     several => 'sliding_log_limit s1 key=$arg_k limit=%d window=1s; sliding_log_limit s2 key=$uri limit=500 window=10s',
     apart   => 'sliding_log_limit a1 key=$arg_k limit=%d window=2s; sliding_log_limit a2 key=$arg_k limit=3 window=2s store=near; '
