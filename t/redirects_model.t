@@ -37,6 +37,7 @@ my %ways = (
     missing  => { status => 404, says => sub { 'try_files /none =404;' } },
     try      => { says => sub { "try_files /none $_[1];" } },
     try_uri  => { says => sub { "try_files /none /$_[0]{next};" } },
+    index    => { says => sub { "rewrite ^ /directory/ break; index /$_[0]{next};" } },
     accel    => { worked => 1, says => sub { "set \$target /accel/$_[0]{next}; proxy_pass http://127.0.0.1:%%PORT2%%\$target;" } },
     page     => { worked => 1, says => sub { "error_page 404 = $_[1]; proxy_intercept_errors on; set \$target /answer/404; proxy_pass http://127.0.0.1:%%PORT2%%\$target;" } },
     down     => { says => sub { "error_page 502 = $_[1]; set \$target /; proxy_pass http://127.0.0.1:1\$target;" } },
