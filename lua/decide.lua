@@ -124,7 +124,8 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
       return -1
     end
     local missing = log.used + cost_of(log) - log.capacity
-    local wait = missing > 0 and rarely().room_at(log, missing) - now or 0
+    -- 1: where numbers are so large that they are rounded
+    local wait = missing > 0 and math.max(rarely().room_at(log, missing) - now, 1) or 0
     return log.blocked and math.max(wait, log.blocked - now) or wait
   end
 
@@ -300,7 +301,7 @@ while before < #KEYS do
       if more then
         retry = extra.wait(log)
       elseif room < 1 then
-        retry = log.limit < 1 and -1 or room == 0 and reset or rarely().room_at(log, 1 - room) - now
+        retry = log.limit < 1 and -1 or math.max(room == 0 and reset or rarely().room_at(log, 1 - room) - now, 1)
       end
     end
     reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = room > 0 and room or 0, reset, retry

@@ -91,8 +91,9 @@ local function rarely()
   function it.later(log, start, count, farthest)
     log.here = log.here + count
     if start <= farthest then
+      local begin = start - start % log.window  -- a node with another window may have written it
       log.ahead = log.ahead or {}
-      log.ahead[start] = count
+      log.ahead[begin] = (log.ahead[begin] or 0) + count
     else
       call('HINCRBY', log.key, format('%d', log.start), format('%d', count))
       call('HDEL', log.key, format('%d', start))
@@ -173,7 +174,7 @@ local function add(log, _, from, to, at, denied)
   end
   if start > log.start then
     log.ahead = log.ahead or {}
-    log.ahead[start] = count
+    log.ahead[start] = (log.ahead[start] or 0) + more
   end
   if at and at > log.reserved then
     log.reserved = at

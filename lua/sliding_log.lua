@@ -162,7 +162,7 @@ local function read(log)
       count = log.cap
       oldest = tonumber(call('ZRANGE', key, first, first, 'WITHSCORES')[2])
     end
-    if count >= log.limit or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0 then
+    if count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0 then
       local farthest = now + (options and options.ahead or 0)
       if tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2]) > farthest then
         rarely().step_back(log, farthest)

@@ -15,9 +15,11 @@ local most_entries = math.huge
 
 local now, now_text, own_clock
 
+local longest_wait = 999999999999999
+
 -- When the bucket holds so many tokens (ms).
 local function filled_at(log, tokens)
-  return now + math.ceil((tokens * log.window - log.level) / log.limit)
+  return now + math.min(math.ceil((tokens * log.window - log.level) / log.limit), longest_wait)
 end
 
 local function tell(log)
@@ -119,6 +121,6 @@ local function add(log, _, from, to, _, denied)
     return set
   end
   local ttl, to_fill = log.ttl, log.limit > 0 and used / log.limit or 0
-  call('PEXPIRE', log.key, to_fill > window and format('%.0f', to_fill - window + ttl) or ttl)
+  call('PEXPIRE', log.key, to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + ttl) or ttl)
   tell(log)
 end

@@ -45,6 +45,10 @@ many($T, 20, 'slow', '', burst => 20);
 cmp_ok($redis->cli('PTTL', 'slow'), '>', 20000, 'also where that takes longer than a window');
 cmp_ok($redis->cli('PTTL', 'slow'), '<=', 21000, '  and the slack');
 
+my @debt = (burst => 1_000_000_000_000, limit => 1, window => 31_622_400_000);
+is(ask($T, 'debt', 'cost=1000000000000', @debt), '1 0 31622400000 0', 'a bucket that fills in 31 million million years');
+is(ask($T, 'debt', 'cost=1000000000000', @debt), '0 0 31622400000 999999999999999', '  the longest wait that is told');
+
 # another limit and burst: what was taken stays taken, no more and no less
 many($T, 4, 'other', '', burst => 10);
 is(ask($T, 'other', 'cost=0', burst => 4), '1 0 1000 0', 'a smaller one is empty');

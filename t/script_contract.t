@@ -79,6 +79,11 @@ cmp_ok($redis->cli('PTTL', 'own'), '<=', 11000, 'with its time to live');
 like(ask('', ['own', 5, 10000]), qr/^1 2 /, 'the next one in the same log');
 cmp_ok($redis->cli('PTTL', 'own'), '>', 9000, 'and the time to live moves on');
 
+# entries of a node whose clock is ahead, by which this server's own shows nothing
+$redis->cli('ZADD', 'fast', $own + 3_600_000, 'ahead');
+$redis->cli('PEXPIRE', 'fast', 5000);
+is(ask('', ['fast', 5, 10000], ['none', 0, 10000]), '0 4 10000 0 0 10000 -1', 'an entry ahead of the server leaves a window later at most');
+
 # several keys: all or nothing
 ask($T, ['m2', 1, 10000]);
 is(ask($T + 1000, ['m1', 5, 20000], ['m2', 1, 10000]), '0 5 20000 0 0 9000 9000', 'one denies: the other tells what is left');

@@ -4,7 +4,7 @@ use strict;
 use warnings;
 use POSIX qw(ceil);
 use Test::More;
-use Testbed;
+use Testbed qw(wait_until);
 use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -62,6 +62,15 @@ like(hash('d'), qr/ ${\ ($T + 10000)}=1 /, '  exactly');
 is($script->take_back($T, 'x', counter('d', 'cost=10')), 1, 'ten leave theirs');
 unlike(hash('d'), qr/^$T=/, '  and none are left there');
 is($script->take_back($T, 'x', counter('d', '')), 0, 'then there is nothing to take back');
+
+# reservations of a node that counts in other windows
+is(many($T, 13, 'other', $delay), '12 0 13000 13000 11000 12000', 'two are held in the next window');
+my $apart = Testbed::Script->new($redis, 'sliding_counter');
+$redis->cli('CONFIG', 'SET', 'lua-time-limit', 100);
+$apart->send($apart->words($T, [1, counter('other', $delay, limit => 2, window => 7000)]));
+$apart->{socket}->flush;
+wait_until('the script to end', 2, sub { $redis->cli('PING') eq 'PONG' }) or $redis->cli('SCRIPT', 'KILL');
+is($apart->told($T, $apart->reply), '0 0 16500 16500', 'are counted in the windows of whoever asks');
 
 # block
 is(many($T, 11, 'b', 'block=60000'), '10 0 11000 60000', 'a block');
