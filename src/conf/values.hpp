@@ -5,11 +5,11 @@
 #include <optional>
 #include <string_view>
 
+#include "limit/number.hpp"
 #include "ngx.hpp"
 
 namespace sliding_log {
 
-inline constexpr std::int64_t kLongestTimeMs = 366LL * 24 * 3600 * 1000;  // 366 d
 inline constexpr std::string_view kExpectedDuration = "an nginx time up to 366d, as 500ms, 10s or 1m";
 inline constexpr std::string_view kExpectedTime = "an nginx time from 1ms to 366d, as 500ms, 10s or 1m";
 

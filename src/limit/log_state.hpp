@@ -62,7 +62,7 @@ class LogState {
 
     /// Until there is room for the request if nobody else comes: 0 there is, kNever there never will be.
     std::int64_t msUntilRoom(const Question& question, std::uint64_t now) const {
-        if (question.limit == 0 || question.cost > size(question)) {
+        if (question.neverHasRoom()) {
             return Verdict::kNever;
         }
         switch (algorithm_) {
@@ -245,11 +245,6 @@ class LogState {
     }
 
     static std::int64_t since(std::uint64_t begin, std::uint64_t end) { return static_cast<std::int64_t>(end - begin); }
-
-    /// What a request can ask for at most.
-    static std::int64_t size(const Question& question) {
-        return question.algorithm == Algorithm::Bucket ? question.burst : question.limit;
-    }
 
     /// How many requests an entry counts for.
     static std::int64_t weight(const Question& question) {

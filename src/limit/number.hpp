@@ -11,6 +11,9 @@ namespace sliding_log {
 /// The largest limit and cap: exact in a Lua number and in a structured field's integer (RFC 9651, 15 digits).
 inline constexpr std::int64_t kLargestCount = 1'000'000'000'000;
 
+/// The longest time that a directive may give: 366 d.
+inline constexpr std::int64_t kLongestTimeMs = 366LL * 24 * 3600 * 1000;
+
 /// A whole number from 0 to kLargestCount, digits only; nothing else is one (no sign, blank, point or unit).
 inline std::optional<std::int64_t> parseCount(std::string_view text) {
     if (text.empty() || text.front() < '0' || text.front() > '9') {

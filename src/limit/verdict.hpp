@@ -28,6 +28,12 @@ struct Question {
     std::int64_t blockMs = 0;  // a denial lasts so long at least
     std::int64_t burst = 0;    // Bucket: its size
     std::int64_t sample = 0;   // Sampled: one in so many is logged
+
+    /// The most that can be taken at one time.
+    std::int64_t capacity() const { return algorithm == Algorithm::Bucket ? burst : limit; }
+
+    /// Such a request is denied whatever the log holds.
+    bool neverHasRoom() const { return limit < 1 || cost > capacity(); }
 };
 
 /// The answer to one Question.

@@ -1,93 +1,158 @@
 #include "redis/reply.hpp"
 
 #include <algorithm>
+#include <cstdint>
+
+#include "limit/number.hpp"
+#include "limit/wide.hpp"
 
 namespace sliding_log {
 
 namespace {
 
-/// The most that a response field can say (RFC 9651); no count or time of ours comes near it.
-constexpr std::int64_t kLargestInteger = 999'999'999'999'999;
+/// A server's clock may say anything that has not more digits than this.
+constexpr std::int64_t kLatestMs = 999'999'999'999'999;
 
-bool isInteger(const redisReply* element, std::int64_t least) {
-    return element != nullptr && element->type == REDIS_REPLY_INTEGER && element->integer >= least &&
-           element->integer <= kLargestInteger;
+/// Below all that is allowed where it is no integer.
+std::int64_t integerOf(const redisReply& element) {
+    return element.type == REDIS_REPLY_INTEGER ? element.integer : INT64_MIN;
 }
 
-/// Where the times of the held requests begin in the reply of a group.
-constexpr std::size_t heldAt(std::size_t logs) {
-    return 2 + 3 * logs;
+bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
+    return number >= least && number <= most;
 }
 
-/// ms until the slot of the request in that place; 0 for one that is not held.
-std::int64_t delayMs(const redisReply& group, std::size_t place, std::size_t logs) {
-    const std::size_t held = group.elements - heldAt(logs);
-    const auto admitted = static_cast<std::size_t>(group.element[0]->integer);
-    return place < admitted && place + held >= admitted ? group.element[group.elements - admitted + place]->integer : 0;
+/// How far away the moment may be at which more of the limit is available, whoever wrote into the log. `owes`: the log
+/// may have given more than the limit.
+std::int64_t longestReset(const Question& question, bool owes) {
+    switch (question.algorithm) {
+        case Algorithm::Bucket:
+            if (owes) {
+                return kLongestWaitMs;  // the burst may have been any other
+            }
+            [[fallthrough]];  // a token takes no longer than a window; large numbers are rounded
+        case Algorithm::Counter:
+            return 2 * question.windowMs + question.aheadMs;  // the next window still looks back at a whole one
+        default:
+            return question.windowMs + question.aheadMs;  // what is further ahead is brought back to now
+    }
+}
+
+/// A block may be another place's.
+std::int64_t longestRetry(const Question& question) {
+    return std::max(longestReset(question, true), kLongestTimeMs);
 }
 
 }  // namespace
 
 StoreError checkCall(const redisReply& reply) {
-    if (reply.type == REDIS_REPLY_ERROR) {
-        return classifyError(replyText(reply));
-    }
     for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
         const redisReply* group = reply.element[i];
-        if (group != nullptr && group->type == REDIS_REPLY_ERROR &&
-            classifyError(replyText(*group)) == StoreError::NotMaster) {
+        if (group != nullptr && errorIn(*group) == StoreError::NotMaster) {
             return StoreError::NotMaster;
         }
     }
-    return StoreError::None;
+    return errorIn(reply);
 }
 
-StoreError checkGroup(const redisReply& group, std::size_t requests, std::size_t logs) {
+StoreError checkTakeBack(const redisReply& reply, std::size_t logs) {
+    return isBetween(integerOf(reply), 0, static_cast<std::int64_t>(logs)) ? StoreError::None : StoreError::Unexpected;
+}
+
+StoreError GroupReply::read(const redisReply& group, std::size_t requests, std::span<const Question> questions) {
     if (group.type == REDIS_REPLY_ERROR) {
-        return classifyError(replyText(group));
+        return errorIn(group);
     }
-    if (group.type != REDIS_REPLY_ARRAY || group.elements < heldAt(logs) || !isInteger(group.element[0], 0) ||
-        !isInteger(group.element[1], 0)) {
+    const std::size_t heldAt = 2 + 3 * questions.size();
+    if (group.type != REDIS_REPLY_ARRAY || group.elements < heldAt) {
         return StoreError::Unexpected;
     }
-    bool everyoneHasRoom = true;
-    for (std::size_t i = 2; i < heldAt(logs); i += 3) {
-        if (!isInteger(group.element[i], 0) || !isInteger(group.element[i + 1], 0) ||
-            !isInteger(group.element[i + 2], Verdict::kNever)) {
-            return StoreError::Unexpected;
-        }
-        everyoneHasRoom = everyoneHasRoom && group.element[i + 2]->integer == 0;
+    const std::int64_t admitted = integerOf(*group.element[0]);
+    nowMs_ = integerOf(*group.element[1]);
+    if (!isBetween(admitted, 0, static_cast<std::int64_t>(requests)) || !isBetween(nowMs_, 0, kLatestMs)) {
+        return StoreError::Unexpected;
     }
+    admitted_ = static_cast<std::size_t>(admitted);
+    admittedNow_ = admitted_;
+    const bool isRight =
+        (group.elements == heldAt || readHeld({group.element + heldAt, group.elements - heldAt}, questions)) &&
+        readLogs(group.element + 2, admitted_ == requests, questions);
+    return isRight ? StoreError::None : StoreError::Unexpected;
+}
+
+/// A slot is reserved in the order of arrival, by those who may wait so long.
+bool GroupReply::readHeld(std::span<redisReply* const> times, std::span<const Question> questions) {
+    if (times.size() > admitted_) {
+        return false;
+    }
+    admittedNow_ -= times.size();
+    held_.clear();
+    const std::int64_t longest = std::ranges::max(questions, {}, &Question::delayMs).delayMs;
     std::int64_t latest = 1;
-    for (std::size_t i = heldAt(logs); i < group.elements; i++) {
-        if (!isInteger(group.element[i], latest)) {
-            return StoreError::Unexpected;
+    for (const redisReply* time : times) {
+        const std::int64_t ms = integerOf(*time);
+        if (!isBetween(ms, latest, longest)) {
+            return false;
         }
-        latest = group.element[i]->integer;
+        latest = ms;
+        held_.push_back(ms);
     }
-    const auto admitted = static_cast<std::size_t>(group.element[0]->integer);
-    const bool follows = everyoneHasRoom ? admitted == requests : admitted < requests;
-    return follows && group.elements - heldAt(logs) <= admitted ? StoreError::None : StoreError::Unexpected;
+    return true;
 }
 
-std::uint64_t readLoggedMs(const redisReply& group, std::size_t place, std::size_t logs) {
-    return static_cast<std::uint64_t>(group.element[1]->integer + delayMs(group, place, logs));
+/// Admissions follow from what the logs say: all logs have room, or at least one has none.
+bool GroupReply::readLogs(redisReply* const* numbers, bool allAdmitted, std::span<const Question> questions) {
+    const auto admittedNow = static_cast<std::int64_t>(admittedNow_);
+    if (logs_.size() < questions.size()) {
+        logs_.resize(questions.size());
+    }
+    Log* log = logs_.data();
+    bool allHaveRoom = true;
+    for (const Question& question : questions) {
+        *log = {integerOf(*numbers[0]), integerOf(*numbers[1]), integerOf(*numbers[2]), question.cost,
+                question.capacity()};
+        // which requests a sampled log holds is not known here; costs are no more than kLargestCount, and the requests
+        // of a group are few, so this cannot overflow
+        const std::int64_t taken = question.algorithm == Algorithm::Sampled ? 0 : admittedNow * question.cost;
+        const bool owes = !allAdmitted && log->remaining == 0;
+        if (!isBetween(log->remaining, 0, log->capacity - taken) ||
+            !isBetween(log->resetMs, 0, longestReset(question, owes))) {
+            return false;
+        }
+        if (question.neverHasRoom()) {
+            if (admitted_ > 0 || log->retryMs != Verdict::kNever) {
+                return false;
+            }
+        } else if (log->retryMs != 0 && !isBetween(log->retryMs, 1, longestRetry(question))) {
+            return false;
+        }
+        allHaveRoom = allHaveRoom && log->retryMs == 0;
+        log++;
+        numbers += 3;
+    }
+    return allHaveRoom == allAdmitted;
 }
 
-void readVerdicts(const redisReply& group, std::size_t place, std::span<const Question> questions,
-                  std::span<Verdict> verdicts) {
-    const std::size_t logs = questions.size();
-    const auto held = static_cast<std::int64_t>(group.elements - heldAt(logs));
-    const std::int64_t after = group.element[0]->integer - 1 - static_cast<std::int64_t>(place);  // admitted after it
-    const std::int64_t delay = delayMs(group, place, logs);
-    for (std::size_t i = 0; i < logs; i++) {
-        redisReply* const* log = group.element + 2 + 3 * i;
-        // a count is no more than kLargestCount, and the requests of a group are few, so this cannot overflow
-        const std::int64_t taken = after > held ? (after - held) * questions[i].cost : 0;
-        verdicts[i].remaining = std::min<std::int64_t>(log[0]->integer + taken, kLargestInteger);
-        verdicts[i].resetMs = log[1]->integer;
-        verdicts[i].retryMs = after >= 0 ? 0 : log[2]->integer;
-        verdicts[i].delayMs = delay;
+/// ms until the slot of the request in that place; 0 for one that is not held.
+std::int64_t GroupReply::delayMs(std::size_t place) const {
+    return place >= admittedNow_ && place < admitted_ ? held_[place - admittedNow_] : 0;
+}
+
+std::uint64_t GroupReply::loggedMs(std::size_t place) const {
+    return static_cast<std::uint64_t>(nowMs_ + delayMs(place));
+}
+
+void GroupReply::writeVerdicts(std::size_t place, std::span<Verdict> verdicts) const {
+    const auto after = static_cast<std::int64_t>(place < admittedNow_ ? admittedNow_ - 1 - place : 0);
+    const bool isAdmitted = place < admitted_;
+    const std::int64_t delay = delayMs(place);
+    const Log* log = logs_.data();
+    for (Verdict& verdict : verdicts) {
+        verdict.remaining = std::min(log->remaining + after * log->cost, log->capacity);
+        verdict.resetMs = log->resetMs;
+        verdict.retryMs = isAdmitted ? 0 : log->retryMs;
+        verdict.delayMs = delay;
+        log++;
     }
 }
 

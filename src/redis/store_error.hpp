@@ -20,7 +20,7 @@ enum class StoreError {
     WrongType,   // the key is none of our logs, or one of another algorithm
     Forbidden,   // NOAUTH, NOPERM
     Refused,     // any other error the server answered
-    Unexpected,  // a reply of a shape that the script never gives
+    Unexpected,  // a reply that the script never gives: another shape, or a number that cannot be
 };
 
 /// As metrics call them, by StoreError.

@@ -39,12 +39,12 @@ bool wasAsked(const Decision& decision) {
 /// How much of the limit is taken, this request's part included, in thousandths.
 unsigned usedPart(const Decision& decision, const Question& question) {
     constexpr std::int64_t kAll = 1000;
-    const std::int64_t most = question.algorithm == Algorithm::Bucket ? question.burst : decision.limit;
     if (decision.verdict == nullptr) {
         return 0;
     }
-    const std::int64_t used = most - decision.verdict->remaining;
-    return static_cast<unsigned>(used >= most ? kAll : std::max<std::int64_t>(used, 0) * kAll / most);
+    const std::int64_t most = question.capacity();
+    const std::int64_t used = most - std::min(decision.verdict->remaining, most);
+    return static_cast<unsigned>(used >= most ? kAll : used * kAll / most);
 }
 
 void countKey(TopKeys& keys, const LogSettings& log, const Question& question, unsigned used) {

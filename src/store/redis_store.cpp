@@ -8,7 +8,6 @@
 #include "limit/number.hpp"
 #include "limit/options_text.hpp"
 #include "redis/addresses.hpp"
-#include "redis/reply.hpp"
 #include "redis/sentinel.hpp"
 
 namespace sliding_log {
@@ -418,7 +417,9 @@ void RedisStore::askApart(Call& call) {
 }
 
 void RedisStore::answer(Call& call, const redisReply& reply) {
-    if (!call.isUndo() && (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.groups.size())) {
+    const bool isExpected = call.isUndo() ? checkTakeBack(reply, call.undoneLogs) == StoreError::None
+                                          : reply.type == REDIS_REPLY_ARRAY && reply.elements == call.groups.size();
+    if (!isExpected) {
         call.node->distrust();
         failed(call, StoreError::Unexpected);
         return;
@@ -432,15 +433,16 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
 }
 
 void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
-    const StoreError error = checkGroup(reply, group.requests, group.logs);
+    const StoreError error =
+        group.waiters.isEmpty() ? errorIn(reply) : reply_.read(reply, group.requests, group.waiters.front().questions);
     if (error == StoreError::Unexpected) {
         node.distrust();
     } else if (error != StoreError::None) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
     } else {
         group.waiters.forEach([&](Waiter& waiter) {
-            readVerdicts(reply, waiter.place, waiter.questions, waiter.verdicts);
-            waiter.loggedMs = readLoggedMs(reply, waiter.place, group.logs);
+            reply_.writeVerdicts(waiter.place, waiter.verdicts);
+            waiter.loggedMs = reply_.loggedMs(waiter.place);
         });
         keepDenial(group);
     }

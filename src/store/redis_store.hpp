@@ -10,6 +10,7 @@
 #include "limit/verdict.hpp"
 #include "metrics/board.hpp"
 #include "redis/posted.hpp"
+#include "redis/reply.hpp"
 #include "redis/timer.hpp"
 #include "store/call.hpp"
 #include "store/cluster.hpp"
@@ -116,6 +117,7 @@ class RedisStore final : ClusterOwner {
     List<Call, Queued> queued_;             // to be sent again in a moment
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
+    GroupReply reply_;  // that is being answered
     Denials denials_;
     std::string signature_;  // of the questions at hand; keeps its memory
     std::size_t hash_ = 0;   // of signature_

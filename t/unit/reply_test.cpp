@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "redis/reply_arena.hpp"
 
@@ -40,35 +45,91 @@ class Wire {
     std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader_;
 };
 
-StoreError check(std::string_view bytes, std::size_t requests, std::size_t logs) {
+/// 10 in a minute.
+Question question(Algorithm algorithm = Algorithm::Log) {
+    Question asked;
+    asked.algorithm = algorithm;
+    asked.limit = asked.burst = 10;
+    asked.windowMs = 60'000;
+    asked.sample = 5;
+    return asked;
+}
+
+Question held(std::int64_t delayMs) {
+    Question asked = question();
+    asked.delayMs = asked.aheadMs = delayMs;
+    return asked;
+}
+
+Question withLimit(std::int64_t limit) {
+    Question asked = question();
+    asked.limit = limit;
+    return asked;
+}
+
+Question withCost(std::int64_t cost, std::int64_t limit = 10) {
+    Question asked = withLimit(limit);
+    asked.cost = cost;
+    return asked;
+}
+
+using Questions = std::vector<Question>;
+
+/// `*N`, and an integer in each line behind it.
+std::string integers(const std::vector<std::int64_t>& values) {
+    std::string bytes = "*" + std::to_string(values.size()) + "\r\n";
+    for (const std::int64_t value : values) {
+        bytes += ":" + std::to_string(value) + "\r\n";
+    }
+    return bytes;
+}
+
+StoreError read(std::string_view bytes, std::size_t requests, const Questions& questions) {
     Wire wire;
+    GroupReply group;
     const redisReply* reply = wire.read(bytes);
-    return reply == nullptr ? StoreError::Down : checkGroup(*reply, requests, logs);
+    return reply == nullptr ? StoreError::Down : group.read(*reply, requests, questions);
 }
 
-Verdict verdict(std::string_view bytes, std::size_t place, std::size_t log, std::size_t logs = 1,
-                std::int64_t cost = 1) {
+StoreError read(const std::vector<std::int64_t>& values, std::size_t requests, const Questions& questions) {
+    return read(integers(values), requests, questions);
+}
+
+/// What the request in that place is told by a reply that is none to be refused.
+std::vector<Verdict> verdicts(const std::vector<std::int64_t>& values, std::size_t requests, const Questions& questions,
+                              std::size_t place) {
     Wire wire;
-    std::array<Question, 2> questions;
-    std::array<Verdict, 2> verdicts;
-    questions[log].cost = cost;
-    readVerdicts(*wire.read(bytes), place, std::span(questions).first(logs), verdicts);
-    return verdicts[log];
+    GroupReply group;
+    std::vector<Verdict> told(questions.size());
+    EXPECT_EQ(group.read(*wire.read(integers(values)), requests, questions), StoreError::None);
+    group.writeVerdicts(place, told);
+    return told;
 }
 
-TEST(CheckGroup, TakesAdmissionsAndDenials) {
-    EXPECT_EQ(check("*5\r\n:1\r\n:5\r\n:994\r\n:12000\r\n:0\r\n", 1, 1), StoreError::None);
-    EXPECT_EQ(check("*5\r\n:0\r\n:5\r\n:0\r\n:12000\r\n:12000\r\n", 1, 1), StoreError::None);
-    EXPECT_EQ(check("*5\r\n:3\r\n:5\r\n:0\r\n:12000\r\n:12000\r\n", 5, 1), StoreError::None);
-    EXPECT_EQ(check("*8\r\n:0\r\n:5\r\n:3\r\n:1\r\n:0\r\n:0\r\n:500\r\n:-1\r\n", 1, 2), StoreError::None);
+Verdict verdict(const std::vector<std::int64_t>& values, std::size_t requests, const Question& asked,
+                std::size_t place) {
+    return verdicts(values, requests, {asked}, place)[0];
 }
 
-TEST(CheckGroup, TakesHeldOnes) {
-    EXPECT_EQ(check("*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:700\r\n", 1, 1), StoreError::None);
-    EXPECT_EQ(check("*7\r\n:3\r\n:5\r\n:0\r\n:1\r\n:900\r\n:700\r\n:700\r\n", 4, 1), StoreError::None);
+constexpr std::int64_t kNow = 1'800'000'000'000;
+constexpr std::int64_t kYear = 366LL * 24 * 3600 * 1000;
+
+TEST(GroupReply, TakesAdmissionsAndDenials) {
+    EXPECT_EQ(read({1, kNow, 9, 12000, 0}, 1, {question()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 0, 12000, 12000}, 1, {question()}), StoreError::None);
+    EXPECT_EQ(read({3, kNow, 0, 12000, 12000}, 5, {question()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, 500}, 1, {question(), question()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, -1}, 1, {question(), withLimit(0)}), StoreError::None);
 }
 
-TEST(CheckGroup, RefusesEveryOtherShape) {
+TEST(GroupReply, TakesHeldOnes) {
+    EXPECT_EQ(read({1, kNow, 0, 1, 0, 700}, 1, {held(700)}), StoreError::None);
+    EXPECT_EQ(read({3, kNow, 0, 1, 900, 700, 700}, 4, {held(700)}), StoreError::None);
+    EXPECT_EQ(read({1, kNow, 0, 1, 0, 5, 1, 0, 700}, 1, {question(), held(700)}), StoreError::None)
+        << "the longest delay of the limits";
+}
+
+TEST(GroupReply, RefusesEveryOtherShape) {
     for (const char* bytes : {
              "*0\r\n",
              "*-1\r\n",
@@ -82,91 +143,189 @@ TEST(CheckGroup, RefusesEveryOtherShape) {
              "*5\r\n:1\r\n:5\r\n*0\r\n:1\r\n:0\r\n",
              "*5\r\n:1\r\n:5\r\n$-1\r\n:1\r\n:0\r\n",
              "*5\r\n:1\r\n$1\r\n5\r\n:1\r\n:1\r\n:0\r\n",
-             "*5\r\n:2\r\n:5\r\n:1\r\n:1\r\n:0\r\n",
-             "*5\r\n:-1\r\n:5\r\n:1\r\n:1\r\n:0\r\n",  // more than asked, fewer than none
-             "*5\r\n:1\r\n:-5\r\n:1\r\n:1\r\n:0\r\n",
-             "*5\r\n:1\r\n:5\r\n:-1\r\n:1\r\n:0\r\n",
-             "*5\r\n:1\r\n:5\r\n:1\r\n:-1\r\n:0\r\n",
-             "*5\r\n:0\r\n:5\r\n:1\r\n:1\r\n:-2\r\n",
-             "*5\r\n:1\r\n:5\r\n:9223372036854775807\r\n:1\r\n:0\r\n",
-             "*5\r\n:1\r\n:5\r\n:1\r\n:9223372036854775807\r\n:0\r\n",  // more than a field can say
-             "*5\r\n:0\r\n:5\r\n:1\r\n:1\r\n:9223372036854775807\r\n",
-             "*5\r\n:1\r\n:9223372036854775807\r\n:1\r\n:1\r\n:0\r\n",
-             "*5\r\n:1\r\n:5\r\n:1\r\n:1\r\n:5\r\n",
-             "*5\r\n:0\r\n:5\r\n:1\r\n:1\r\n:0\r\n",  // verdict and retry disagree
              "*5\r\n*1\r\n:1\r\n:5\r\n:1\r\n:1\r\n:0\r\n",
-             "*6\r\n:0\r\n:5\r\n:0\r\n:1\r\n:7\r\n:700\r\n",  // more held than admitted
-             "*7\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:700\r\n:700\r\n",
-             "*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:0\r\n",  // held until now, or before
-             "*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:-700\r\n",
              "*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n$3\r\n700\r\n",
-             "*6\r\n:1\r\n:5\r\n:0\r\n:1\r\n:0\r\n:9223372036854775807\r\n",
          }) {
-        EXPECT_EQ(check(bytes, 1, 1), StoreError::Unexpected) << bytes;
+        EXPECT_EQ(read(bytes, 1, {held(1000)}), StoreError::Unexpected) << bytes;
     }
-    // held, but not in the order of arrival
-    EXPECT_EQ(check("*7\r\n:2\r\n:5\r\n:0\r\n:1\r\n:0\r\n:700\r\n:699\r\n", 2, 1), StoreError::Unexpected);
 }
 
-TEST(CheckGroup, TellsErrorsApart) {
-    EXPECT_EQ(check("-NOSCRIPT No matching script.\r\n", 1, 1), StoreError::NoScript);
-    EXPECT_EQ(check("-LOADING Redis is loading\r\n", 1, 1), StoreError::TryAgain);
-    EXPECT_EQ(check("-BUSY Redis is busy\r\n", 1, 1), StoreError::TryAgain);
-    EXPECT_EQ(check("-TRYAGAIN\r\n", 1, 1), StoreError::TryAgain);
-    EXPECT_EQ(check("-OOM command not allowed\r\n", 1, 1), StoreError::OutOfMemory);
-    EXPECT_EQ(check("-WRONGTYPE Operation against\r\n", 1, 1), StoreError::WrongType);
-    EXPECT_EQ(check("-NOPERM this user\r\n", 1, 1), StoreError::Forbidden);
-    EXPECT_EQ(check("-ERR unknown\r\n", 1, 1), StoreError::Refused);
-    EXPECT_EQ(check("-\r\n", 1, 1), StoreError::Refused);
+TEST(GroupReply, RefusesCountsThatCannotBe) {
+    const std::vector<std::vector<std::int64_t>> wrong = {
+        {2, kNow, 1, 1, 0},   // more than asked
+        {-1, kNow, 1, 1, 0},  // fewer than none
+        {1, -5, 1, 1, 0},     // before 1970
+        {1, 1'000'000'000'000'000, 1, 1, 0},
+        {1, kNow, -1, 1, 0},  // less than nothing remains
+        {1, kNow, 10, 1, 0},  // all of the limit remains behind a request that took of it
+        {0, kNow, 11, 1, 1},  // more than the limit
+        {1, kNow, INT64_MAX, 1, 0},
+        {1, kNow, 1, 1, 5},   // admitted, but told to wait
+        {0, kNow, 1, 1, 0},   // denied by nobody
+        {0, kNow, 1, 1, -1},  // for ever, where there will be room
+        {0, kNow, 1, 1, -2},
+    };
+    for (const std::vector<std::int64_t>& values : wrong) {
+        EXPECT_EQ(read(values, 1, {question()}), StoreError::Unexpected) << integers(values);
+    }
+    EXPECT_EQ(read({5, kNow, 5, 1, 0}, 5, {question()}), StoreError::None);
+    EXPECT_EQ(read({5, kNow, 6, 1, 0}, 5, {question()}), StoreError::Unexpected) << "with what five have taken";
+    EXPECT_EQ(read({5, kNow, 1, 1, 0}, 5, {withCost(2)}), StoreError::Unexpected);
+    EXPECT_EQ(read({5, kNow, 0, 1, 0}, 5, {withCost(2)}), StoreError::None);
+    EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {withCost(0)}), StoreError::None);
+    EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {question(Algorithm::Sampled)}), StoreError::None)
+        << "a sample may have none of them";
+    EXPECT_EQ(read({5, kNow, 11, 1, 0}, 5, {question(Algorithm::Sampled)}), StoreError::Unexpected);
 }
 
-TEST(ReadVerdicts, CountsDownInTheOrderOfArrival) {
-    const char* three_of_five = "*5\r\n:3\r\n:5\r\n:0\r\n:9000\r\n:7000\r\n";
+TEST(GroupReply, OfALimitThatNeverHasRoomTakesDenialsForEverOnly) {
+    Question smallBucket = question(Algorithm::Bucket);
+    smallBucket.burst = 0;
+    for (const Question& asked : {withLimit(0), withCost(0, 0), withCost(11), smallBucket}) {
+        EXPECT_EQ(read({0, kNow, 0, 5, -1}, 1, {asked}), StoreError::None);
+        EXPECT_EQ(read({0, kNow, asked.capacity() + 1, 5, -1}, 1, {asked}), StoreError::Unexpected);
+        EXPECT_EQ(read({0, kNow, 0, 5, 5}, 1, {asked}), StoreError::Unexpected);
+        EXPECT_EQ(read({1, kNow, 0, 5, 0}, 1, {asked}), StoreError::Unexpected);
+        EXPECT_EQ(read({1, kNow, 0, 5, -1}, 2, {asked}), StoreError::Unexpected);
+    }
+    Question bucket = question(Algorithm::Bucket);
+    bucket.limit = 0;
+    EXPECT_EQ(read({0, kNow, 10, 5, -1}, 1, {bucket}), StoreError::None) << "full, and nothing refills it";
+}
+
+TEST(GroupReply, RefusesTimesThatCannotBe) {
+    struct Bound {
+        Algorithm algorithm;
+        std::int64_t longestReset;
+    };
+    constexpr Bound kBounds[] = {
+        {Algorithm::Log, 67'000},
+        {Algorithm::Compact, 67'000},
+        {Algorithm::Sampled, 67'000},
+        {Algorithm::Counter, 127'000},
+        {Algorithm::Bucket, 999'999'999'999'999},
+    };
+    for (const Bound& bound : kBounds) {
+        Question asked = question(bound.algorithm);
+        asked.aheadMs = 7000;
+        const std::int64_t longestRetry = std::max(bound.longestReset, kYear);
+        EXPECT_EQ(read({0, kNow, 0, bound.longestReset, longestRetry}, 1, {asked}), StoreError::None);
+        EXPECT_EQ(read({0, kNow, 0, bound.longestReset + 1, 1}, 1, {asked}), StoreError::Unexpected);
+        EXPECT_EQ(read({0, kNow, 0, 1, longestRetry + 1}, 1, {asked}), StoreError::Unexpected) << "nor a block";
+        EXPECT_EQ(read({0, kNow, 0, -1, 1}, 1, {asked}), StoreError::Unexpected);
+    }
+    const Question bucket = question(Algorithm::Bucket);
+    EXPECT_EQ(read({1, kNow, 0, 120'000, 0}, 1, {bucket}), StoreError::None);
+    EXPECT_EQ(read({1, kNow, 0, 120'001, 0}, 1, {bucket}), StoreError::Unexpected) << "it owes nothing";
+    EXPECT_EQ(read({0, kNow, 1, 120'001, 9}, 1, {bucket}), StoreError::Unexpected);
+}
+
+TEST(GroupReply, RefusesHoldingWhoMayNotWait) {
+    EXPECT_EQ(read({1, kNow, 0, 1, 0, 1}, 1, {question()}), StoreError::Unexpected) << "without delay=";
+    const std::vector<std::vector<std::int64_t>> wrong = {
+        {1, kNow, 0, 1, 0, 701},         // longer than delay=
+        {1, kNow, 0, 1, 0, 0},           // until now
+        {1, kNow, 0, 1, 0, -700},        // or before
+        {2, kNow, 0, 1, 0, 700, 699},    // not in the order of arrival
+        {1, kNow, 0, 1, 900, 700, 700},  // more than are admitted
+        {0, kNow, 0, 1, 900, 700},      {1, kNow, 0, 1, 900, INT64_MAX},
+    };
+    for (const std::vector<std::int64_t>& values : wrong) {
+        EXPECT_EQ(read(values, 2, {held(700)}), StoreError::Unexpected) << integers(values);
+    }
+}
+
+TEST(GroupReply, TellsErrorsApart) {
+    for (const auto& [bytes, error] : std::initializer_list<std::pair<const char*, StoreError>>{
+             {"-NOSCRIPT No matching script.\r\n", StoreError::NoScript},
+             {"-LOADING Redis is loading\r\n", StoreError::TryAgain},
+             {"-BUSY Redis is busy\r\n", StoreError::TryAgain},
+             {"-TRYAGAIN\r\n", StoreError::TryAgain},
+             {"-OOM command not allowed\r\n", StoreError::OutOfMemory},
+             {"-WRONGTYPE Operation against\r\n", StoreError::WrongType},
+             {"-NOPERM this user\r\n", StoreError::Forbidden},
+             {"-ERR unknown\r\n", StoreError::Refused},
+             {"-\r\n", StoreError::Refused},
+         }) {
+        EXPECT_EQ(read(bytes, 1, {question()}), error) << bytes;
+    }
+}
+
+TEST(GroupReply, CountsDownInTheOrderOfArrival) {
+    const std::vector<std::int64_t> threeOfFive = {3, kNow, 0, 9000, 7000};
     for (std::size_t place = 0; place < 3; place++) {
-        const Verdict admitted = verdict(three_of_five, place, 0);
+        const Verdict admitted = verdict(threeOfFive, 5, question(), place);
         EXPECT_TRUE(admitted.hasRoom());
         EXPECT_EQ(admitted.remaining, static_cast<std::int64_t>(2 - place));
         EXPECT_EQ(admitted.resetMs, 9000);
     }
     for (std::size_t place = 3; place < 5; place++) {
-        const Verdict denied = verdict(three_of_five, place, 0);
+        const Verdict denied = verdict(threeOfFive, 5, question(), place);
         EXPECT_EQ(denied.retryMs, 7000);
         EXPECT_EQ(denied.remaining, 0);
     }
 }
 
-TEST(ReadVerdicts, CountsDownByTheCost) {
-    const char* three = "*5\r\n:3\r\n:5\r\n:4\r\n:9000\r\n:0\r\n";
-    EXPECT_EQ(verdict(three, 2, 0, 1, 5).remaining, 4);
-    EXPECT_EQ(verdict(three, 0, 0, 1, 5).remaining, 14);
-    EXPECT_EQ(verdict(three, 0, 0, 1, 0).remaining, 4);
-    const char* many = "*5\r\n:511\r\n:5\r\n:999999999999999\r\n:1\r\n:0\r\n";
-    EXPECT_EQ(verdict(many, 0, 0, 1, 1'000'000'000'000).remaining, 999'999'999'999'999) << "what a field can say";
+TEST(GroupReply, CountsDownByTheCost) {
+    const std::vector<std::int64_t> three = {3, kNow, 4, 9000, 0};
+    EXPECT_EQ(verdict(three, 3, withCost(5, 20), 2).remaining, 4);
+    EXPECT_EQ(verdict(three, 3, withCost(5, 20), 0).remaining, 14);
+    EXPECT_EQ(verdict(three, 3, withCost(0), 0).remaining, 4);
+    EXPECT_EQ(verdict({2, kNow, 9, 9000, 0}, 2, question(Algorithm::Sampled), 0).remaining, 10)
+        << "no more than the limit, however little the sample has taken";
 }
 
-TEST(ReadVerdicts, KeepsWhatTheOtherLogHasLeft) {
-    const char* one_of_two = "*8\r\n:1\r\n:5\r\n:8\r\n:100\r\n:0\r\n:0\r\n:200\r\n:200\r\n";
-    EXPECT_EQ(verdict(one_of_two, 0, 0, 2).remaining, 8);
-    EXPECT_EQ(verdict(one_of_two, 1, 0, 2).remaining, 8);
-    EXPECT_TRUE(verdict(one_of_two, 1, 0, 2).hasRoom());
-    EXPECT_FALSE(verdict(one_of_two, 1, 1, 2).hasRoom());
+TEST(GroupReply, KeepsWhatTheOtherLogHasLeft) {
+    const std::vector<std::int64_t> oneOfTwo = {1, kNow, 8, 100, 0, 0, 200, 200};
+    const Questions two = {question(), question()};
+    EXPECT_EQ(verdicts(oneOfTwo, 2, two, 0)[0].remaining, 8);
+    EXPECT_EQ(verdicts(oneOfTwo, 2, two, 1)[0].remaining, 8);
+    EXPECT_TRUE(verdicts(oneOfTwo, 2, two, 1)[0].hasRoom());
+    EXPECT_FALSE(verdicts(oneOfTwo, 2, two, 1)[1].hasRoom());
 }
 
-TEST(ReadVerdicts, HoldsTheLastOnesAdmitted) {
+TEST(GroupReply, HoldsTheLastOnesAdmitted) {
     // of five the first two go now, two are held
-    const char* reply = "*7\r\n:4\r\n:5000\r\n:0\r\n:9000\r\n:7000\r\n:300\r\n:800\r\n";
     constexpr std::array<std::int64_t, 5> kRemaining = {1, 0, 0, 0, 0};
     constexpr std::array<std::int64_t, 5> kDelay = {0, 0, 300, 800, 0};
     Wire wire;
-    const redisReply* group = wire.read(reply);
+    GroupReply group;
+    const Questions asked = {held(800)};
+    ASSERT_EQ(group.read(*wire.read(integers({4, 5000, 0, 9000, 7000, 300, 800})), 5, asked), StoreError::None);
     for (std::size_t place = 0; place < 5; place++) {
-        std::array<Question, 1> questions;
-        std::array<Verdict, 1> verdicts;
-        readVerdicts(*group, place, questions, verdicts);
-        EXPECT_EQ(verdicts[0].remaining, kRemaining[place]) << place;
-        EXPECT_EQ(verdicts[0].delayMs, kDelay[place]) << place;
-        EXPECT_EQ(verdicts[0].hasRoom(), place < 4) << place;
-        EXPECT_EQ(readLoggedMs(*group, place, 1), 5000u + static_cast<std::uint64_t>(kDelay[place])) << place;
+        std::array<Verdict, 1> told;
+        group.writeVerdicts(place, told);
+        EXPECT_EQ(told[0].remaining, kRemaining[place]) << place;
+        EXPECT_EQ(told[0].delayMs, kDelay[place]) << place;
+        EXPECT_EQ(told[0].hasRoom(), place < 4) << place;
+        EXPECT_EQ(group.loggedMs(place), 5000u + static_cast<std::uint64_t>(kDelay[place])) << place;
+    }
+}
+
+TEST(GroupReply, ForgetsTheOneBefore) {
+    Wire wire;
+    GroupReply group;
+    const Questions two = {held(800), held(800)};
+    ASSERT_EQ(group.read(*wire.read(integers({2, kNow, 0, 9, 0, 0, 9, 0, 300, 800})), 2, two), StoreError::None);
+    ASSERT_EQ(group.read(*wire.read(integers({1, kNow, 3, 9, 0})), 1, std::span(two).first(1)), StoreError::None);
+    std::array<Verdict, 1> told;
+    group.writeVerdicts(0, told);
+    EXPECT_EQ(told[0].remaining, 3);
+    EXPECT_EQ(told[0].delayMs, 0);
+}
+
+TEST(CheckTakeBack, TakesACountOfLogs) {
+    Wire wire;
+    for (const auto& [bytes, error] : std::initializer_list<std::pair<const char*, StoreError>>{
+             {":0\r\n", StoreError::None},
+             {":2\r\n", StoreError::None},
+             {":3\r\n", StoreError::Unexpected},
+             {":-1\r\n", StoreError::Unexpected},
+             {"+OK\r\n", StoreError::Unexpected},
+             {"$-1\r\n", StoreError::Unexpected},
+             {"*1\r\n:1\r\n", StoreError::Unexpected},
+         }) {
+        EXPECT_EQ(checkTakeBack(*wire.read(bytes), 2), error) << bytes;
     }
 }
 

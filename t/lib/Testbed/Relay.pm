@@ -19,6 +19,7 @@ use Time::HiRes qw(time);
 # idle       bytes that it says of its own once nothing has come for 10 ms
 # hold       file: once it is there half of what Redis says next is passed on, and nothing is read of what the client
 #            says, until the file holds a number: the rest is passed on when the client has said so many bytes more
+# changes    [share, seed]: this share of the integers in replies become other ones, until be_honest()
 # deaf       accepts nothing, and its queue is full: connecting hangs
 # each_byte  [what, first, step]: the n-th connection (from 0) suffers at byte first + n * step of its replies; what:
 #            close, reset, hold (nothing more comes), flip (the byte is another one), delay (the rest comes later).
@@ -45,6 +46,7 @@ sub port   { return $_[0]{port} }
 sub finish { $_[0]->kill }
 
 sub turn_late { return $_[0]->signal('USR1') }
+sub be_honest { return $_[0]->signal('USR2') }
 
 # How often it was connected to.
 sub connections { return -s $_[0]{count} }
@@ -59,6 +61,9 @@ sub serve {
     my @late;    # [when it is due, to whom, bytes]
     my $is_late = 0;
     local $SIG{USR1} = sub { $is_late = !$is_late };
+    my ($share, $seed) = @{ $options{changes} // [0, 0] };
+    srand $seed;
+    local $SIG{USR2} = sub { $share = 0 };
     my $number = 0;
     my $hang_up = sub {
         my ($one, $reset) = @_;
@@ -113,7 +118,7 @@ sub serve {
                 push @late, [time + ($is_late ? $options{late} : 0), $peer, $bytes];
             }
             elsif (!$options{mute}) {
-                my $ends = pass_on($peer, $bytes, \$passed{$peer}, $suffers{$peer}, $options{slow});
+                my $ends = pass_on($peer, with_changes($bytes, $share), \$passed{$peer}, $suffers{$peer}, $options{slow});
                 $hang_up->($socket, $ends eq 'reset') if $ends;
             }
         }
@@ -139,6 +144,21 @@ sub fault {
     return undef unless $options{each_byte};
     my ($what, $first, $step) = @{ $options{each_byte} };
     return [$what, $first + $number * $step];
+}
+
+# This share of the integers are others: near, far, of another sign, too large, or the one before. Texts and lengths stay.
+sub with_changes {
+    my ($bytes, $share) = @_;
+    return $bytes if !$share;
+    my $before = 0;
+    $bytes =~ s{(?:^|(?<=\n)):(-?\d+)\r\n}{
+        my $value = $1;
+        my @others = ($value - 1, $value + 1, -$value, $value * 1000, $before, -1, 0, 1, int rand 1000, 86_400_000,
+            '999999999999999', '9223372036854775807', '-9223372036854775808');
+        $before = $value;
+        ':' . (rand() < $share ? $others[rand @others] : $value) . "\r\n";
+    }ge;
+    return $bytes;
 }
 
 # Passes replies on, up to what the fault leaves of them; true ('close' or 'reset') when the connection is to end.
