@@ -1,12 +1,12 @@
 // Whatever a server says, and when: hiredis's async API over a real socket, with the arena that keeps it from aborting
-// on what nobody asked for. Input: pieces of one byte (how many commands are sent first), one byte (length), and
-// that many bytes which the server says.
+// on what nobody asked for. Input: what each command asks; then pieces of one byte (how many commands are sent first),
+// one byte (length), and that many bytes which the server says.
 
 #include <hiredis/async.h>
 
 #include "fuzz.hpp"
 #include "listener.hpp"
-#include "redis/reply.hpp"
+#include "questions.hpp"
 #include "redis/reply_arena.hpp"
 
 namespace sliding_log::fuzz {
@@ -14,7 +14,7 @@ namespace sliding_log::fuzz {
 namespace {
 
 struct Client {
-    explicit Client(redisAsyncContext* connected) : context(connected) {
+    Client(redisAsyncContext* connected, const Asked& questions) : context(connected), asked(questions) {
         context->data = this;
         context->ev.data = this;
         context->ev.cleanup = [](void* self) { static_cast<Client*>(self)->context = nullptr; };
@@ -40,12 +40,14 @@ struct Client {
         self.arena.replyDelivered();
         self.answered++;
         if (reply != nullptr) {
-            checkGroup(*static_cast<const redisReply*>(reply), 1, 1);
+            answerAll(self.group, *static_cast<const redisReply*>(reply), self.asked);
         }
     }
 
     redisAsyncContext* context;
+    const Asked& asked;
     ReplyArena arena;
+    GroupReply group;
     unsigned sent = 0;
     unsigned answered = 0;
 };
@@ -57,9 +59,10 @@ struct Client {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace sliding_log::fuzz;
     static const Listener listener;
-    Client client(redisAsyncConnectUnix(listener.path()));
-    const int server = listener.accepted();
     Input input(data, size);
+    const Asked asked(input);
+    Client client(redisAsyncConnectUnix(listener.path()), asked);
+    const int server = listener.accepted();
     redisAsyncHandleWrite(client.context);
     while (client.context != nullptr && !input.isEmpty()) {
         for (unsigned commands = input.number<std::uint8_t>() % 4; commands > 0; commands--) {

@@ -1,0 +1,129 @@
+// What a group of requests may ask, drawn from the input, and what its answers must keep to whatever a server says.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fuzz.hpp"
+#include "limit/fields_text.hpp"
+#include "limit/number.hpp"
+#include "redis/reply.hpp"
+#include "store/denials.hpp"
+
+namespace sliding_log::fuzz {
+
+/// One byte: small numbers as they are, then powers of ten.
+inline std::int64_t countFrom(Input& input) {
+    const auto byte = input.number<std::uint8_t>();
+    std::int64_t count = byte < 240 ? byte : 1000;
+    for (int power = 240; power < byte && count < kLargestCount; power++) {
+        count *= 10;
+    }
+    return count;
+}
+
+/// One byte: 0, then powers of two, which end with 366 d.
+inline std::int64_t timeFrom(Input& input) {
+    const unsigned power = input.number<std::uint8_t>() % 37;
+    return power == 0 ? 0 : std::min<std::int64_t>(std::int64_t{1} << (power - 1), kLongestTimeMs);
+}
+
+/// Ten bytes: every parameter that a script is told.
+inline Question questionFrom(Input& input) {
+    constexpr std::array kAlgorithms = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
+                                        Algorithm::Sampled};
+    Question question;
+    const auto kind = input.number<std::uint8_t>();
+    question.algorithm = kAlgorithms[kind % kAlgorithms.size()];
+    question.countsAll = kind >= 128;
+    question.limit = countFrom(input);
+    question.cost = countFrom(input);
+    question.burst = countFrom(input);
+    question.windowMs = std::max<std::int64_t>(timeFrom(input), 1);
+    question.delayMs = timeFrom(input);
+    question.aheadMs = std::max(timeFrom(input), question.delayMs);
+    question.blockMs = timeFrom(input);
+    question.sample = 1 + countFrom(input) % 1'000'000;
+    question.cap = question.limit + countFrom(input);
+    question.ttlMs = question.windowMs + question.aheadMs;
+    return question;
+}
+
+/// What `requests` requests ask at a time: four logs at most.
+struct Asked {
+    explicit Asked(Input& input) : requests(1 + input.number<std::uint8_t>() % 8) {
+        for (int logs = 1 + input.number<std::uint8_t>() % 4; logs > 0; logs--) {
+            questions.push_back(questionFrom(input));
+        }
+    }
+
+    std::size_t requests;
+    std::vector<Question> questions;
+};
+
+/// What becomes of the verdicts of one request.
+inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) {
+    const bool admitted = std::ranges::all_of(verdicts, &Verdict::hasRoom);
+    const std::int64_t longestDelay = std::ranges::max(asked.questions, {}, &Question::delayMs).delayMs;
+    std::array<char, fieldMemberCapacity("api")> member;
+    for (std::size_t i = 0; i < verdicts.size(); i++) {
+        const Question& question = asked.questions[i];
+        const Verdict& verdict = verdicts[i];
+        require(verdict.remaining >= 0 && verdict.remaining <= question.capacity(), "what remains is of the limit");
+        require(verdict.delayMs >= 0 && verdict.delayMs <= longestDelay, "nobody is held longer than delay=");
+        require(admitted || verdict.delayMs == 0, "who is denied is not held");
+        require(question.algorithm == Algorithm::Bucket ||
+                    (verdict.resetMs >= 0 && verdict.resetMs <= 2 * question.windowMs + question.aheadMs),
+                "no entry counts longer than windows reach");
+        require(verdict.resetMs >= 0 && verdict.resetMs < 1'000'000'000'000'000, "a field can tell it");
+        require(question.algorithm == Algorithm::Bucket ||
+                    verdict.retryMs <= std::max(2 * question.windowMs + question.aheadMs, kLongestTimeMs),
+                "nobody waits longer than for that, or for a block");
+        require((verdict.retryMs == Verdict::kNever) == question.neverHasRoom() && verdict.retryMs >= Verdict::kNever,
+                "never is for those whom nothing can let in");
+        const char* end = appendLimitMember(member.data(), member.data(), "api", verdict.remaining, verdict.resetMs);
+        require(end <= member.data() + member.size(), "a member keeps to its capacity");
+    }
+    alignas(64) static std::array<char, 4 * Denials::kSlotBytes> memory;
+    if (!admitted) {
+        Denials denials(memory.data(), memory.size());
+        denials.publish("signature", 1, 1000, verdicts);
+        std::vector<Verdict> known(verdicts.size());
+        denials.find("signature", 1, 1000, known);
+    }
+}
+
+/// Reads what may be the reply of one group, and looks at what each request is told.
+inline void answer(GroupReply& reply, const redisReply& group, const Asked& asked) {
+    if (reply.read(group, asked.requests, asked.questions) != StoreError::None) {
+        return;
+    }
+    require(group.type == REDIS_REPLY_ARRAY, "only an array is an answer");
+    std::vector<Verdict> verdicts(asked.questions.size());
+    bool mayBeAdmitted = true;
+    std::int64_t delayMs = 0;
+    for (std::size_t place = 0; place < asked.requests; place++) {
+        reply.writeVerdicts(place, verdicts);
+        requireSound(asked, verdicts);
+        const bool admitted = std::ranges::all_of(verdicts, &Verdict::hasRoom);
+        require(mayBeAdmitted || !admitted, "the first ones are admitted");
+        require(!admitted || verdicts.front().delayMs >= delayMs, "they are held in their order");
+        require(reply.loggedMs(place) >= static_cast<std::uint64_t>(verdicts.front().delayMs),
+                "a slot is not before the request");
+        mayBeAdmitted = admitted;
+        delayMs = verdicts.front().delayMs;
+    }
+}
+
+/// The reply of a call, each element of which is a group's; or a group's itself, which is none of a call.
+inline void answerAll(GroupReply& group, const redisReply& reply, const Asked& asked) {
+    answer(group, reply, asked);
+    for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
+        answer(group, *reply.element[i], asked);
+    }
+}
+
+}  // namespace sliding_log::fuzz
