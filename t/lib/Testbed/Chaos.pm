@@ -54,6 +54,13 @@ my %faults = (
         $self->{relay}->kill;
         $self->{relay} = $self->relay;
     },
+    'numbers changed'   => sub {
+        my ($self) = @_;
+        $self->{relay}->kill;
+        $self->{relay} = $self->relay(changes => [0.01 + rand 0.05, int rand 1e9]);
+        pause(2);
+        $self->{relay}->be_honest;
+    },
     'slow network'      => sub {
         my ($self) = @_;
         $self->{relay}->kill;
