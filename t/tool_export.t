@@ -77,6 +77,18 @@ is(join(' | ', sort map { $_->{id_hex} // unpack('H*', $_->{id}) } lines($odd)),
 unlike(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/[^\x20-\x7e\r\n]/, '  in CSV, too');
 like(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/^"a""b,c\\x1b\[1m",/m, '  quoted');
 
+# ---- what a spreadsheet would take for a formula
+
+my @formulas = ('=1+1', '+1', '-1+1', '-', '@SUM(A1)', "\t=1", "\r=1", '=a,"b"');
+my @harmless = ('-15', '15', "'", '1=1', 'a-b', '~=1');
+$redis->cli('ZADD', 'rl:sliding:cells:{=key}', map { ($now, $_) } @formulas, @harmless);
+my @cells = grep { /^[^,]/ } split /\r\n/, tool('export', 'cells', @at, '--format', 'csv')->{out};
+my %begins = map { /^((?:"(?:[^"]|"")*"|[^,"]*)),\d+,/ ? ($1 => 1) : () } @cells;
+is(join(' ', sort grep { !/^id$/ } keys %begins), join(' ', sort "'=1+1", "'+1", "'-1+1", "'-", q('@SUM(A1)), '\x09=1', '\x0d=1', q("'=a,""b"""), qw(-15 15 ' 1=1 a-b)),
+    'an apostrophe stands before what would be a formula, and before nothing else');
+is(scalar(grep { /,rl:sliding:cells:\{=key\}$/ } @cells), @formulas + @harmless - 1, '  keys begin with their prefix');
+like(tool('export', 'cells', @at, '--format', 'json')->{out}, qr/"id":"=1\+1"/, '  and JSON has the id as it is');
+
 # ---- long logs, read in pieces while others come and go
 
 my $fill = 'for i = 1, ARGV[1] do redis.call("ZADD", KEYS[1], ARGV[2] + i, "m" .. i) end';

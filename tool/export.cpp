@@ -93,8 +93,19 @@ class Output {
     }
 
   private:
+    /// A spreadsheet takes a text that begins so for a formula, whose author would be the client: it gets an
+    /// apostrophe. (A tab and a carriage return, which also may begin one, are escaped.) Negative numbers are none.
+    static bool isFormula(std::string_view text) {
+        const bool isNumber = text.starts_with('-') && text.size() > 1 &&
+                              text.find_first_not_of("0123456789", 1) == std::string_view::npos;
+        return text.find_first_of("=+-@") == 0 && !isNumber;
+    }
+
     static std::string field(std::string_view bytes) {
         std::string text = printable(bytes);
+        if (isFormula(text)) {
+            text.insert(0, 1, '\'');
+        }
         if (text.find_first_of(",\"") == std::string::npos) {
             return text;
         }
