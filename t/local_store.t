@@ -84,5 +84,8 @@ is(get($port, '/hour?k=huge')->{status}, 200, 'a log that fits');
 my ($passed, $failed) = `h2load --h1 -c 20 -n 40000 'http://127.0.0.1:$port/hour?k=huge' 2>&1` =~ /status codes: (\d+) 2xx, 0 3xx, 0 4xx, (\d+) 5xx/;
 ok($failed, 'a log larger than the zone is a store error, never silently off');
 is($passed + $failed, 40_000, '  answered 503, the safe side');
+my $told = $small->logged(qr/\[error\].*"sliding_log_zone" of 64k is too small for the logs of one request, which on_error decides; make it larger/);
+cmp_ok($told, '>', 0, '  and the log says which memory is too small');
+cmp_ok($told, '<', $failed / 10, '  a few times at most');
 
 $bed->done;

@@ -49,6 +49,18 @@ class LocalStore::Lock {
 
 bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
                      std::uint64_t& loggedMs) {
+    const bool isAnswered = decideAll(questions, verdicts, unique, loggedMs);
+    if (!isAnswered && tooSmall_.allows()) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "\"sliding_log_zone\" of %uzk is too small for the logs of one request, which on_error decides; "
+                      "make it larger",
+                      static_cast<size_t>(zone_.pool->end - reinterpret_cast<u_char*>(zone_.pool)) / 1024);
+    }
+    return isAnswered;
+}
+
+bool LocalStore::decideAll(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
+                           std::uint64_t& loggedMs) {
     const Lock lock(zone_);
     LocalLog* logs[kMostLogs];
     LogState* states[kMostLogs];

@@ -7,6 +7,7 @@
 
 #include "limit/verdict.hpp"
 #include "store/local_log.hpp"
+#include "store/log_throttle.hpp"
 #include "store/zone.hpp"
 
 namespace sliding_log {
@@ -19,8 +20,8 @@ class LocalStore {
     explicit LocalStore(const Zone& zone) : zone_(zone) {}
 
     /// Asks all the limits, all or nothing; questions and verdicts are as many, and at most kMostLogs, and `unique` is
-    /// the request's own name. False: the zone is too small for these logs even when nothing else is in it. `loggedMs`
-    /// is set to what takeBack() wants.
+    /// the request's own name. False: the zone is too small for these logs even when nothing else is in it, which the
+    /// error log tells. `loggedMs` is set to what takeBack() wants.
     bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
              std::uint64_t& loggedMs);
 
@@ -30,6 +31,8 @@ class LocalStore {
   private:
     class Lock;
 
+    bool decideAll(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
+                   std::uint64_t& loggedMs);
     LocalLog* find(std::string_view name) const;
     LocalLog* create(const Question& question, std::uint64_t now);
     LocalLog* findOrCreate(const Question& question, std::uint64_t now);
@@ -41,6 +44,7 @@ class LocalStore {
     void warnOfEviction() const;
 
     Zone zone_;
+    LogThrottle tooSmall_;
 };
 
 }  // namespace sliding_log
