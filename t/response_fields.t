@@ -26,6 +26,12 @@ http {
         location /all     { sliding_log_limit all key=$arg_k limit=3 window=1m; sliding_log_headers all; empty_gif; }
         location /off     { sliding_log_limit off1 key=$arg_k limit=1 window=1m; sliding_log_headers off; empty_gif; }
         location /short   { sliding_log_limit short key=$arg_k limit=3 window=500ms; empty_gif; }
+        location /bucket  { sliding_log_limit bucket key=$arg_k limit=2 window=1m burst=10 algorithm=bucket; sliding_log_headers all; add_header X-Limit $sliding_log_limit; empty_gif; }
+        location /uneven  { sliding_log_limit uneven key=$arg_k limit=7 window=1m burst=10 algorithm=bucket; sliding_log_headers all; empty_gif; }
+        location /plain   { sliding_log_limit plain key=$arg_k limit=2 window=1m algorithm=bucket; sliding_log_headers all; empty_gif; }
+        location /given   { sliding_log_limit given key=$arg_k limit=$arg_l window=1m burst=10 algorithm=bucket; sliding_log_headers all; empty_gif; }
+        location /share   { sliding_log_limit share key=$arg_k limit=6 window=1m burst=9 algorithm=bucket store=dead; sliding_log_on_error local nodes=3; sliding_log_headers all; empty_gif; }
+        location /ones    { sliding_log_limit ones key=$arg_k limit=1 window=1m burst=9 algorithm=bucket store=dead; sliding_log_on_error local nodes=3; sliding_log_headers all; empty_gif; }
         location /zero    { sliding_log_limit zero key=$arg_k limit=0 window=1m; empty_gif; }
         location /two {
             sliding_log_limit burst key=$arg_k limit=2 window=10s;
@@ -107,6 +113,26 @@ is(field($answer, 'Retry-After'), 1, '  and Retry-After is a second at least');
 $answer = get($port, '/zero?k=a');
 is("$answer->{status} " . both($answer), '429 "zero";q=0;w=60 | "zero";r=0;t=60', 'limit 0 denies all');
 is(field($answer, 'Retry-After'), undef, 'and promises nothing');
+
+# of a bucket it is the burst that is counted down, and that all of which comes back in w
+$answer = get($port, '/bucket?k=a');
+is(both($answer) . ' ' . legacy($answer), '"bucket";q=10;w=300 | "bucket";r=9;t=30 10 9 30', 'a bucket with a burst');
+is(field($answer, 'X-Limit'), 2, '  of which $sliding_log_limit is what limit= says');
+get($port, '/bucket?k=a') for 1 .. 9;
+$answer = get($port, '/bucket?k=a');
+is("$answer->{status} " . both($answer), '429 "bucket";q=10;w=300 | "bucket";r=0;t=30', '  empty');
+$answer = get($port, '/uneven?k=a');
+is(both($answer) . ' ' . legacy($answer), '"uneven";q=10 | "uneven";r=9;t=9 10 9 9', '  that does not come back in whole seconds');
+$answer = get($port, '/plain?k=a');
+is(both($answer) . ' ' . legacy($answer), '"plain";q=2;w=60 | "plain";r=1;t=30 2 1 30', '  without a burst');
+$answer = get($port, '/given?k=a&l=5');
+is(both($answer) . ' ' . legacy($answer), '"given";q=10;w=120 | "given";r=9;t=12 10 9 12', '  with a limit of the request');
+$answer = get($port, '/given?k=a&l=0');
+is(both($answer) . ' ' . legacy($answer), '"given";q=0;w=60 | "given";r=0;t=60 0 0 60', '  which denies all where it is 0');
+$answer = get($port, '/share?k=a');
+is(both($answer) . ' ' . legacy($answer), '"share";q=3;w=90 | "share";r=2;t=30 3 2 30', "  and this node's share of both");
+$answer = get($port, '/ones?k=a');
+is(both($answer) . ' ' . legacy($answer), '"ones";q=3;w=180 | "ones";r=2;t=60 3 2 60', '  also where the limit cannot be divided');
 
 $answer = get($port, '/places?k=a');
 is(field($answer, 'RateLimit-Policy'), '"d";q=4;w=10, "c";q=3;w=10, "b";q=2;w=10, "a";q=1;w=10', 'limits of several stores and algorithms, as configured');

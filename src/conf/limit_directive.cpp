@@ -86,7 +86,8 @@ ngx_str_t policyOf(ngx_pool_t* pool, const LimitDraft& draft) {
     if (policy == nullptr) {
         return {};
     }
-    const char* end = appendPolicyMember(policy, policy, view(draft.log.name), draft.limit.limit, draft.log.windowMs);
+    const char* end = appendPolicyMember(policy, policy, view(draft.log.name),
+                                         quotaOf(draft.limit.limit, draft.limit.burst, draft.log.windowMs));
     return toNgx({policy, static_cast<std::size_t>(end - policy)});
 }
 

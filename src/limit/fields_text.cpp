@@ -4,6 +4,7 @@
 
 #include "limit/number.hpp"
 #include "limit/verdict.hpp"
+#include "limit/wide.hpp"
 
 namespace sliding_log {
 
@@ -33,10 +34,19 @@ char* appendMember(const char* begin, char* out, std::string_view member) {
     return append(appendSeparator(begin, out), member);
 }
 
-char* appendPolicyMember(const char* begin, char* out, std::string_view name, std::int64_t limit,
-                         std::int64_t windowMs) {
-    out = appendNumber(appendName(begin, out, name), ";q=", limit);
-    return windowMs % 1000 == 0 ? appendNumber(out, ";w=", windowMs / 1000) : out;
+Quota quotaOf(std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
+    if (burst == 0 || limit == 0) {
+        return {limit, windowMs};
+    }
+    const Wide burstTimesWindow = Wide{burst} * windowMs;
+    const bool isWhole = burstTimesWindow % limit == 0 && burstTimesWindow / limit <= kLongestWaitMs;
+    return {burst, isWhole ? static_cast<std::int64_t>(burstTimesWindow / limit) : 0};
+}
+
+char* appendPolicyMember(const char* begin, char* out, std::string_view name, const Quota& quota) {
+    out = appendNumber(appendName(begin, out, name), ";q=", quota.most);
+    const bool isTold = quota.windowMs > 0 && quota.windowMs % 1000 == 0;
+    return isTold ? appendNumber(out, ";w=", quota.windowMs / 1000) : out;
 }
 
 char* appendLimitMember(const char* begin, char* out, std::string_view name, std::int64_t remaining,

@@ -13,10 +13,19 @@ constexpr std::size_t fieldMemberCapacity(std::string_view name) {
     return name.size() + 64;
 }
 
+/// How many in which time.
+struct Quota {
+    std::int64_t most;
+    std::int64_t windowMs;  // 0: not a time in whole milliseconds
+};
+
+/// What a limit allows. Of a bucket whose burst is given it is the burst, since its remaining tokens are counted
+/// against that, in the time in which they all come back. Burst 0: not given.
+Quota quotaOf(std::int64_t limit, std::int64_t burst, std::int64_t windowMs);
+
 /// Appends `"api";q=1000;w=60` (after a `, ` unless out is the field's begin) and returns the new end. The draft's
-/// w is whole seconds, so a window that is none is left out.
-char* appendPolicyMember(const char* begin, char* out, std::string_view name, std::int64_t limit,
-                         std::int64_t windowMs);
+/// w is whole seconds, so a time that is none is left out.
+char* appendPolicyMember(const char* begin, char* out, std::string_view name, const Quota& quota);
 
 /// Appends a member that was made before, as the first of its own field.
 char* appendMember(const char* begin, char* out, std::string_view member);

@@ -53,6 +53,33 @@ void forEachDecision(const Round* round, Visit visit) {
     }
 }
 
+/// What the limit was asked: a Context has the rounds of all its decisions.
+const Question& questionOf(const Context& context, const Decision& decision) {
+    const Round* round = context.round;
+    while (&decision < round->decisions || &decision >= round->decisions + round->count) {
+        round = round->previous;
+    }
+    return round->questions[&decision - round->decisions];
+}
+
+/// By which the request was decided: on_error local nodes=N divides limit and burst.
+Quota quotaUsed(const Context& context, const Decision& decision) {
+    const LimitSettings& settings = *decision.settings;
+    return quotaOf(decision.limit, settings.burst == 0 ? 0 : questionOf(context, decision).burst,
+                   settings.log->windowMs);
+}
+
+bool isAsConfigured(const Context& context, const Decision& decision) {
+    const LimitSettings& settings = *decision.settings;
+    return settings.limitVariable == nullptr && decision.limit == settings.limit &&
+           (settings.burst == 0 || questionOf(context, decision).burst == settings.burst);
+}
+
+/// A limit of 0 denies all, whatever its bucket still holds.
+std::int64_t remainingOf(const Decision& decision) {
+    return decision.limit == 0 ? 0 : decision.verdict->remaining;
+}
+
 /// RateLimit-Policy tells what is allowed, RateLimit what the store knows is left: after a store error only the first.
 bool setIetfFields(ngx_http_request_t* request, const Context& context) {
     std::size_t capacity = 0;
@@ -67,15 +94,14 @@ bool setIetfFields(ngx_http_request_t* request, const Context& context) {
     char* policyEnd = policy;
     char* limitEnd = limit;
     forEachDecision(context.round, [&](const Decision& decision) {
-        const LogSettings& log = *decision.settings->log;
-        if (decision.settings->limitVariable == nullptr && decision.limit == decision.settings->limit) {
+        const std::string_view name = view(decision.settings->log->name);
+        if (isAsConfigured(context, decision)) {
             policyEnd = appendMember(policy, policyEnd, view(decision.settings->policy));
         } else if (decision.limit != Decision::kUnknownLimit) {
-            policyEnd = appendPolicyMember(policy, policyEnd, view(log.name), decision.limit, log.windowMs);
+            policyEnd = appendPolicyMember(policy, policyEnd, name, quotaUsed(context, decision));
         }
         if (decision.verdict != nullptr) {
-            limitEnd = appendLimitMember(limit, limitEnd, view(log.name), decision.verdict->remaining,
-                                         decision.verdict->resetMs);
+            limitEnd = appendLimitMember(limit, limitEnd, name, remainingOf(decision), decision.verdict->resetMs);
         }
     });
     const std::string_view policyText(policy, static_cast<std::size_t>(policyEnd - policy));
@@ -86,8 +112,8 @@ bool setIetfFields(ngx_http_request_t* request, const Context& context) {
 
 bool setLegacyFields(ngx_http_request_t* request, const Context& context) {
     const Verdict* verdict = context.enforced == nullptr ? nullptr : context.enforced->verdict;
-    return verdict == nullptr || (setNumber(request, "X-RateLimit-Limit", context.enforced->limit) &&
-                                  setNumber(request, "X-RateLimit-Remaining", verdict->remaining) &&
+    return verdict == nullptr || (setNumber(request, "X-RateLimit-Limit", quotaUsed(context, *context.enforced).most) &&
+                                  setNumber(request, "X-RateLimit-Remaining", remainingOf(*context.enforced)) &&
                                   setNumber(request, "X-RateLimit-Reset", secondsUp(verdict->resetMs)));
 }
 

@@ -7,14 +7,15 @@
 
 #include "limit/number.hpp"
 #include "limit/verdict.hpp"
+#include "limit/wide.hpp"
 
 namespace sliding_log {
 namespace {
 
 TEST(Policy, ListsEachLimitOnce) {
     std::array<char, 256> out{};
-    char* end = appendPolicyMember(out.data(), out.data(), "burst", 100, 60000);
-    end = appendPolicyMember(out.data(), end, "daily", 1000, 86400000);
+    char* end = appendPolicyMember(out.data(), out.data(), "burst", {100, 60000});
+    end = appendPolicyMember(out.data(), end, "daily", {1000, 86400000});
     end = appendMember(out.data(), end, R"("b";q=1;w=2)");
     EXPECT_EQ(std::string(out.data(), end), R"("burst";q=100;w=60, "daily";q=1000;w=86400, "b";q=1;w=2)");
     EXPECT_EQ(std::string(out.data(), appendMember(out.data(), out.data(), R"("b";q=1)")), R"("b";q=1)");
@@ -22,8 +23,27 @@ TEST(Policy, ListsEachLimitOnce) {
 
 TEST(Policy, LeavesOutAWindowThatIsNoWholeNumberOfSeconds) {
     std::array<char, 256> out{};
-    EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", 5, 500)), R"("a";q=5)");
-    EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", 5, 1500)), R"("a";q=5)");
+    EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", {5, 500})), R"("a";q=5)");
+    EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", {5, 1500})), R"("a";q=5)");
+}
+
+TEST(Policy, OfABucketIsItsBurstAndTheTimeInWhichItComesBack) {
+    std::array<char, 256> out{};
+    const auto text = [&](std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
+        return std::string(out.data(),
+                           appendPolicyMember(out.data(), out.data(), "a", quotaOf(limit, burst, windowMs)));
+    };
+    EXPECT_EQ(text(2, 10, 60000), R"("a";q=10;w=300)");
+    EXPECT_EQ(text(60, 10, 60000), R"("a";q=10;w=10)");
+    EXPECT_EQ(text(60, 1, 60000), R"("a";q=1;w=1)");
+    EXPECT_EQ(text(7, 10, 60000), R"("a";q=10)");
+    EXPECT_EQ(text(120, 1, 60000), R"("a";q=1)");
+    EXPECT_EQ(text(2, 3, 1000), R"("a";q=3)");
+    EXPECT_EQ(text(2, 4, 500), R"("a";q=4;w=1)");
+    EXPECT_EQ(text(5, 0, 60000), R"("a";q=5;w=60)") << "no burst given";
+    EXPECT_EQ(text(0, 10, 60000), R"("a";q=0;w=60)") << "a limit of 0 denies all";
+    EXPECT_EQ(text(1, kLargestCount, 366LL * 86400000), R"("a";q=1000000000000)") << "too long to be told";
+    EXPECT_EQ(text(kLargestCount, kLargestCount, 366LL * 86400000), R"("a";q=1000000000000;w=31622400)");
 }
 
 TEST(Limit, RoundsTheTimeUp) {
@@ -42,7 +62,8 @@ TEST(Members, FitTheirCapacityAtTheLargest) {
     const auto capacity = static_cast<std::ptrdiff_t>(fieldMemberCapacity(name));
     char* begin = out.data();
     char* second = begin + 1;  // as if something stood before it, so that the comma is written
-    EXPECT_LE(appendPolicyMember(begin, second, name, kLargestCount, 366LL * 86400000) - second, capacity);
+    EXPECT_LE(appendPolicyMember(begin, second, name, {kLargestCount, kLongestWaitMs / 1000 * 1000}) - second,
+              capacity);
     EXPECT_LE(appendLimitMember(begin, second, name, kLargestCount, 366LL * 86400000) - second, capacity);
 }
 
