@@ -116,8 +116,7 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     }
     LimitDraft draft;
     draft.log.name = name;
-    draft.limit.file = cf->conf_file->file.name;
-    draft.limit.line = cf->conf_file->line;
+    draft.limit.place = placeOf(cf);
     if (char* rv = readLimitParameters(cf, draft); rv != kConfOk) {
         return rv;
     }

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <span>
+#include <string>
 
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
 #include "limit/number.hpp"
+#include "metrics/own_answer.hpp"
 #include "store/zone.hpp"
 
 namespace sliding_log {
@@ -15,13 +17,13 @@ namespace {
 constexpr size_t kDefaultZoneSize = size_t{10} * 1024 * 1024;
 constexpr std::int64_t kMostNodes = 1'000'000;
 
-/// As refuse(), for a directive that was read before: its place is named from its own memory.
+std::string nameOf(const LimitSettings& limit) {
+    return std::string("\"sliding_log_limit\" ").append(view(limit.log->name));
+}
+
 char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, std::string_view what, std::string_view text,
                   std::string_view expected) {
-    const ngx_str_t words[] = {toNgx(what), toNgx(text), toNgx(expected)};
-    ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "\"sliding_log_limit\" %V has invalid %V \"%V\", expected %V in %V:%ui",
-                  &limit.log->name, &words[0], &words[1], &words[2], &limit.file, limit.line);
-    return kConfError;
+    return refuseAt(cf, limit.place, nameOf(limit), what, text, expected);
 }
 
 RedisSettings* findStore(const MainSettings& main, std::string_view name) {
@@ -119,6 +121,31 @@ void noteTogether(const ngx_array_t& limits, std::int64_t largestDelay) {
     }
 }
 
+ngx_array_t* noLimits(ngx_conf_t* cf) {
+    return ngx_array_create(cf->pool, 1, sizeof(LimitSettings*));
+}
+
+/// A level that answers itself is free of the limits above it, where it has none of its own. Levels inside it have
+/// those, as if it were not between.
+char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to) {
+    if (from.limits == nullptr) {
+        from.limits = noLimits(cf);
+        if (from.limits == nullptr) {
+            return kConfError;
+        }
+    }
+    if (from.inherited == nullptr) {
+        from.inherited = from.limits;
+    }
+    if (to.limits != nullptr) {
+        to.inherited = to.limits;
+        return kConfOk;
+    }
+    to.inherited = from.inherited;
+    to.limits = to.ownAnswer == nullptr ? to.inherited : noLimits(cf);
+    return to.limits == nullptr ? kConfError : kConfOk;
+}
+
 ngx_conf_enum_t gOnErrors[] = {
     {ngx_string("allow"), static_cast<ngx_uint_t>(OnError::Allow)},
     {ngx_string("deny"), static_cast<ngx_uint_t>(OnError::Deny)},
@@ -183,17 +210,11 @@ void* createLocationSettings(ngx_conf_t* cf) {
 char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
     auto& from = *static_cast<LocationSettings*>(parent);
     auto& to = *static_cast<LocationSettings*>(child);
-    if (from.limits == nullptr) {
-        from.limits = ngx_array_create(cf->pool, 1, sizeof(LimitSettings*));
-        if (from.limits == nullptr) {
-            return kConfError;
-        }
+    if (char* rv = inheritOwnAnswer(cf, from, to); rv != kConfOk) {
+        return rv;
     }
-    if (to.limits == nullptr) {
-        to.limits = to.answersItself ? ngx_array_create(cf->pool, 1, sizeof(LimitSettings*)) : from.limits;
-        if (to.limits == nullptr) {
-            return kConfError;
-        }
+    if (char* rv = inheritLimits(cf, from, to); rv != kConfOk) {
+        return rv;
     }
     const auto& main =
         *static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));

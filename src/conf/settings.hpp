@@ -17,6 +17,12 @@ struct Zone;
 enum class Clock : ngx_uint_t { Redis, Nginx };
 enum class Mode : ngx_uint_t { Standalone, Sentinel, Cluster };
 
+/// Where a directive stands, for messages after it was read.
+struct Place {
+    ngx_str_t file;
+    ngx_uint_t line;
+};
+
 /// One server of a redis block: the Redis, a Sentinel, or a node that knows its cluster.
 struct ServerSettings {
     ngx_str_t text;  // as configured, for messages
@@ -110,8 +116,7 @@ struct LimitSettings {
     bool capGiven;
     std::int64_t cap;  // 0: off
     ngx_str_t store;   // empty: the first redis block, or local where there is none
-    ngx_str_t file;    // where the directive stands
-    ngx_uint_t line;
+    Place place;
 };
 
 enum class OnError : ngx_uint_t { Allow, Deny, Local };
@@ -125,7 +130,11 @@ struct LocationSettings {
     ngx_uint_t dryRun;  // 0 or 1
     ngx_uint_t fields;
     ngx_uint_t logLevel;
-    ngx_flag_t answersItself;  // the limits of outer levels are not for it
+
+    ngx_http_handler_pt ownAnswer;  // of sliding_log_metrics and the like: outer levels' limits are not for it
+    ngx_str_t ownAnswerName;        // the directive
+    Place ownAnswerPlace;
+    ngx_array_t* inherited;  // the limits of a level inside that has none: those above an own answer reach it
 };
 
 struct MainSettings {

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <exception>
+#include <string>
 
 #include "conf/refuse.hpp"
-#include "conf/settings.hpp"
+#include "conf/rewrite_return.hpp"
 
 namespace sliding_log {
 
 namespace {
+
+constexpr std::string_view kExpectedLocation = "one that no other directive answers";
 
 bool addField(ngx_http_request_t* request, const OwnField& made) {
     auto* field = static_cast<ngx_table_elt_t*>(ngx_list_push(&request->headers_out.headers));
@@ -65,14 +68,30 @@ ngx_int_t answerItself(ngx_http_request_t* request, OwnAnswer (*make)(ngx_http_r
 char* setOwnAnswer(ngx_conf_t* cf, const ngx_command_t& cmd, void* conf, ngx_http_handler_pt handler) {
     auto& location = *static_cast<LocationSettings*>(conf);
     auto* core = static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-    if (location.answersItself != 0) {
-        return core->handler == handler
-                   ? refuseDuplicate(cf, view(cmd.name), "directive")
-                   : refuse(cf, view(cmd.name), "location", view(core->name), "one that no other directive answers");
+    if (location.ownAnswer == handler) {
+        return refuseDuplicate(cf, view(cmd.name), "directive");
     }
-    location.answersItself = 1;
-    core->handler = handler;
+    if (core->handler != nullptr) {
+        return refuse(cf, view(cmd.name), "location", view(core->name), kExpectedLocation);
+    }
+    location.ownAnswer = core->handler = handler;
+    location.ownAnswerName = cmd.name;
+    location.ownAnswerPlace = placeOf(cf);
     return kConfOk;
+}
+
+char* inheritOwnAnswer(ngx_conf_t* cf, const LocationSettings& from, LocationSettings& to) {
+    auto* core = static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    if (core->noname != 0 && core->handler == nullptr && from.ownAnswer != nullptr) {
+        to.ownAnswer = core->handler = from.ownAnswer;
+        to.limits = from.limits;
+        return kConfOk;
+    }
+    if (to.ownAnswer == nullptr || (core->handler == to.ownAnswer && !returnsFirst(cf))) {
+        return kConfOk;
+    }
+    return refuseAt(cf, to.ownAnswerPlace, std::string("\"").append(view(to.ownAnswerName)).append("\""), "location",
+                    view(core->name), kExpectedLocation);
 }
 
 }  // namespace sliding_log

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "conf/settings.hpp"
 #include "ngx.hpp"
 
 namespace sliding_log {
@@ -25,5 +26,9 @@ ngx_int_t answerItself(ngx_http_request_t* request, OwnAnswer (*make)(ngx_http_r
 
 /// The setter of its directive.
 char* setOwnAnswer(ngx_conf_t* cf, const ngx_command_t& cmd, void* conf, ngx_http_handler_pt handler);
+
+/// For when a level is merged: an `if` or `limit_except` inside such a location answers as it does, under its limits,
+/// and nothing else may answer in its place.
+char* inheritOwnAnswer(ngx_conf_t* cf, const LocationSettings& from, LocationSettings& to);
 
 }  // namespace sliding_log

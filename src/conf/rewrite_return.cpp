@@ -1,0 +1,90 @@
+#include "conf/rewrite_return.hpp"
+
+#include <iterator>
+#include <memory>
+#include <string_view>
+
+namespace sliding_log {
+
+namespace {
+
+constexpr std::size_t kTrialPool = 4096;
+
+using Pool = std::unique_ptr<ngx_pool_t, decltype(&ngx_destroy_pool)>;
+
+const ngx_module_t* findRewrite(const ngx_cycle_t* cycle) {
+    ngx_module_t** module = cycle->modules;
+    while (*module != nullptr && std::string_view((*module)->name) != "ngx_http_rewrite_module") {
+        module++;
+    }
+    return *module;
+}
+
+/// Only the rewrite module knows what its settings hold. As far as this is concerned, they begin with a pointer to
+/// the code that it runs, nullptr where it does nothing.
+const ngx_array_t* codesOf(const void* settings) {
+    return *static_cast<const ngx_array_t* const*>(settings);
+}
+
+bool beginWithReturn(const ngx_array_t& codes) {
+    if (codes.nelts < sizeof(ngx_http_script_return_code_t)) {
+        return false;
+    }
+    ngx_http_script_code_pt first = nullptr;
+    std::memcpy(&first, codes.elts, sizeof first);
+    return first == ngx_http_script_return_code;
+}
+
+/// True when the pool has given that memory away: from its block, or as a piece of its own.
+bool isOf(const ngx_pool_t& pool, const void* memory, std::size_t size) {
+    const auto begin = reinterpret_cast<uintptr_t>(memory);
+    const auto end = reinterpret_cast<uintptr_t>(pool.d.end);
+    if (begin > reinterpret_cast<uintptr_t>(&pool) && begin < end) {
+        return end - begin >= size;
+    }
+    const ngx_pool_large_t* piece = pool.large;
+    while (piece != nullptr && piece->alloc != memory) {
+        piece = piece->next;
+    }
+    return piece != nullptr && memory != nullptr;
+}
+
+/// Has the rewrite module of this very nginx read a `return` into new settings, and looks whether they become what is
+/// known of them. What they point at is read only where it is in the pool that it must come from.
+bool isAsKnown(const ngx_conf_t& cf, const ngx_module_t& rewrite) {
+    const Pool pool(ngx_create_pool(kTrialPool, cf.log), ngx_destroy_pool);
+    const auto* context = static_cast<const ngx_http_module_t*>(rewrite.ctx);
+    ngx_command_t* command = rewrite.commands;
+    while (command != nullptr && command->name.len > 0 && view(command->name) != "return") {
+        command++;
+    }
+    if (pool == nullptr || command == nullptr || command->name.len == 0 || context->create_loc_conf == nullptr) {
+        return false;
+    }
+    ngx_str_t words[] = {ngx_string("return"), ngx_string("204")};
+    ngx_array_t arguments{words, std::size(words), sizeof(ngx_str_t), std::size(words), pool.get()};
+    ngx_conf_t trial = cf;
+    trial.args = &arguments;
+    trial.pool = trial.temp_pool = pool.get();
+    void* settings = context->create_loc_conf(&trial);
+    if (settings == nullptr || codesOf(settings) != nullptr || command->set(&trial, command, settings) != NGX_CONF_OK) {
+        return false;
+    }
+    const ngx_array_t* codes = codesOf(settings);
+    return isOf(*pool, codes, sizeof *codes) && reinterpret_cast<uintptr_t>(codes) % alignof(ngx_array_t) == 0 &&
+           codes->size == 1 && isOf(*pool, codes->elts, codes->nelts) && beginWithReturn(*codes);
+}
+
+}  // namespace
+
+bool returnsFirst(ngx_conf_t* cf) {
+    const ngx_module_t* rewrite = findRewrite(cf->cycle);
+    if (rewrite == nullptr) {
+        return false;
+    }
+    const void* settings = ngx_http_conf_get_module_loc_conf(cf, (*rewrite));
+    return settings != nullptr && codesOf(settings) != nullptr && isAsKnown(*cf, *rewrite) &&
+           beginWithReturn(*codesOf(settings));
+}
+
+}  // namespace sliding_log
