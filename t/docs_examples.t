@@ -1,4 +1,4 @@
-# Every nginx example in README.md and docs/ is accepted by `nginx -t`.
+# Every nginx example in README.md and docs/ is accepted by `nginx -t`, and is nothing that it warns of.
 
 use strict;
 use warnings;

@@ -5,8 +5,11 @@
 
 #include "conf/limit_parameters.hpp"
 #include "conf/refuse.hpp"
+#include "conf/values.hpp"
+#include "conf/warnings.hpp"
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
+#include "limit/time_text.hpp"
 #include "store/local_store.hpp"
 
 namespace sliding_log {
@@ -47,12 +50,13 @@ LogSettings* findLog(const MainSettings& settings, std::string_view name) {
     return nullptr;
 }
 
-char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* parameter, std::string_view text) {
-    const ngx_str_t offending = toNgx(text);
+char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* parameter, std::string_view text,
+                         std::string_view above) {
+    const ngx_str_t words[] = {toNgx(text), toNgx(above)};
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"sliding_log_limit\" %V has another %s (\"%V\") than the limit of that name above, "
+                       "\"sliding_log_limit\" %V has another %s (\"%V\") than the limit of that name above (\"%V\"), "
                        "expected the same: they are one log",
-                       &log.name, parameter, &offending);
+                       &log.name, parameter, &words[0], &words[1]);
     return kConfError;
 }
 
@@ -60,22 +64,23 @@ char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* par
 /// store follow in finishLimits().
 char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& draft) {
     if (log.windowMs != draft.windowMs) {
-        return refuseDisagreement(cf, log, "window", DecimalText(draft.windowMs).view());
+        return refuseDisagreement(cf, log, "window", TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
     }
     if (log.slackMs != draft.slackMs) {
-        return refuseDisagreement(cf, log, "slack", DecimalText(draft.slackMs).view());
+        return refuseDisagreement(cf, log, "slack", TimeText(draft.slackMs).view(), TimeText(log.slackMs).view());
     }
     if (log.algorithm != draft.algorithm) {
-        return refuseDisagreement(cf, log, "algorithm", algorithmName(draft.algorithm));
+        return refuseDisagreement(cf, log, "algorithm", algorithmName(draft.algorithm), algorithmName(log.algorithm));
     }
     if (log.sample != draft.sample) {
-        return refuseDisagreement(cf, log, "sample", DecimalText(draft.sample).view());
+        return refuseDisagreement(cf, log, "sample", DecimalText(draft.sample).view(), DecimalText(log.sample).view());
     }
     if (view(log.id) != view(draft.id)) {
-        return refuseDisagreement(cf, log, "id", view(draft.id));
+        return refuseDisagreement(cf, log, "id", view(draft.id), view(log.id));
     }
     if (log.secrecy != draft.secrecy) {
-        return refuseDisagreement(cf, log, "secret", draft.secrecy == Secrecy::Secret ? "on" : "off");
+        return refuseDisagreement(cf, log, "secret", draft.secrecy == Secrecy::Secret ? "on" : "off",
+                                  log.secrecy == Secrecy::Secret ? "on" : "off");
     }
     return kConfOk;
 }
@@ -108,7 +113,7 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     auto& location = *static_cast<LocationSettings*>(conf);
     auto& main = *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
     const ngx_str_t& name = static_cast<ngx_str_t*>(cf->args->elts)[1];
-    if (view(name) == "off") {
+    if (isWord(name, "off")) {
         return setOff(cf, location);
     }
     if (!isName(view(name))) {
@@ -120,6 +125,7 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     if (char* rv = readLimitParameters(cf, draft); rv != kConfOk) {
         return rv;
     }
+    warnOfClientsChoice(cf, draft);
 
     if (location.limits == nullptr) {
         location.limits = ngx_array_create(cf->pool, 4, sizeof(LimitSettings*));
@@ -162,7 +168,7 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     if (draft.limit.limitVariable != nullptr || draft.limit.costVariable != nullptr) {
         log->variableNumbers = 1;
     }
-    log->largestLimit = std::max(log->largestLimit, draft.limit.burst);
+    log->largestBurst = std::max(log->largestBurst, draft.limit.burst);
     main.largestDelay = std::max(main.largestDelay, draft.limit.delayMs);
     draft.limit.log = log;
     LimitSettings* limit = pushNew(cf->pool, main.limits, draft.limit);

@@ -7,6 +7,7 @@
 
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
+#include "limit/most_cost.hpp"
 #include "limit/number.hpp"
 
 namespace sliding_log {
@@ -15,7 +16,6 @@ namespace {
 
 constexpr std::int64_t kUsualSample = 10;
 constexpr std::int64_t kLargestSample = 1'000'000;
-constexpr std::int64_t kMostEntries = 100'000;  // of one request: the scripts refuse more
 
 /// A text with variables; nullptr when nginx refused it, and has said why.
 ngx_http_complex_value_t* compile(ngx_conf_t* cf, ngx_str_t& text) {
@@ -38,7 +38,7 @@ bool hasVariables(const ngx_http_complex_value_t& value) {
 
 char* setKey(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     if (value.len == 0) {
-        return refuse(cf, kLimitDirective, "key", "", "a text, as key=$binary_remote_addr");
+        return refuse(cf, kLimitDirective, "key", "", "a text, as key=$sliding_log_client");
     }
     draft.limit.key = compile(cf, value);
     return draft.limit.key == nullptr ? kConfError : kConfOk;
@@ -82,8 +82,9 @@ char* setWindow(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
 }
 
 char* setCap(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    const std::optional<std::int64_t> cap = view(value) == "off" ? 0 : parseCount(view(value));
-    if (!cap || (*cap == 0 && view(value) != "off")) {
+    const bool isOff = isWord(value, "off");
+    const std::optional<std::int64_t> cap = isOff ? 0 : parseCount(view(value));
+    if (!cap || (*cap == 0 && !isOff)) {
         return refuse(cf, kLimitDirective, "cap", view(value), "a whole number from 1 to 1000000000000, or off");
     }
     draft.limit.capGiven = true;
@@ -102,7 +103,8 @@ constexpr AlgorithmName kAlgorithms[] = {
 };
 
 char* setAlgorithm(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    const auto* known = std::ranges::find(kAlgorithms, view(value), &AlgorithmName::name);
+    const auto* known =
+        std::ranges::find_if(kAlgorithms, [&](const AlgorithmName& each) { return isWord(value, each.name); });
     if (known == std::end(kAlgorithms)) {
         return refuse(cf, kLimitDirective, "algorithm", view(value), "log, compact, counter, bucket or sampled");
     }
@@ -169,15 +171,15 @@ char* setBlock(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
 }
 
 char* setCounted(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    draft.limit.countsAll = view(value) == "all";
-    return draft.limit.countsAll || view(value) == "allowed"
+    draft.limit.countsAll = isWord(value, "all");
+    return draft.limit.countsAll || isWord(value, "allowed")
                ? kConfOk
                : refuse(cf, kLimitDirective, "count", view(value), "allowed or all");
 }
 
 char* setExcess(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    draft.limit.excess = view(value) == "drop" ? Excess::Drop : Excess::Reject;
-    return draft.limit.excess == Excess::Drop || view(value) == "reject"
+    draft.limit.excess = isWord(value, "drop") ? Excess::Drop : Excess::Reject;
+    return draft.limit.excess == Excess::Drop || isWord(value, "reject")
                ? kConfOk
                : refuse(cf, kLimitDirective, "excess", view(value), "reject or drop");
 }
@@ -231,7 +233,7 @@ struct Parameter {
 };
 
 constexpr Parameter kParameters[] = {
-    {"key", setKey, "key=TEXT, as key=$binary_remote_addr"},
+    {"key", setKey, "key=TEXT, as key=$sliding_log_client"},
     {"limit", setLimitNumber, "limit=NUMBER, as limit=1000"},
     {"window", setWindow, "window=TIME, as window=1m"},
     {"cap", setCap, ""},
@@ -269,15 +271,42 @@ char* refuseWithout(ngx_conf_t* cf, std::string_view parameter, std::string_view
     return refuse(cf, kLimitDirective, parameter, text, std::string(needed) + " with it");
 }
 
+/// A constant cost that could never be admitted is a mistake, except where a limit of 0 denies all on purpose.
+char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
+    const LimitSettings& limit = draft.limit;
+    const DecimalText cost(limit.cost);
+    const std::int64_t most = mostCost(draft.log.algorithm, draft.log.sample);
+    if (limit.cost > most) {
+        std::string expected("at most ");
+        expected.append(DecimalText(most).view()).append(" with algorithm=");
+        expected.append(algorithmName(draft.log.algorithm)).append(", which keeps an entry for each");
+        if (draft.log.algorithm == Algorithm::Sampled) {
+            expected.append(" ").append(DecimalText(draft.log.sample).view());
+        }
+        if (draft.log.algorithm != Algorithm::Compact) {
+            expected.append(": algorithm=compact takes up to ");
+            expected.append(DecimalText(mostCost(Algorithm::Compact, 0)).view());
+        }
+        return refuse(cf, kLimitDirective, "cost", cost.view(), expected);
+    }
+    const bool deniesAll = limit.limitVariable == nullptr && limit.limit == 0;
+    const bool isKnown = limit.burst > 0 || limit.limitVariable == nullptr;
+    const std::int64_t allowed = limit.burst > 0 ? limit.burst : limit.limit;
+    if (isKnown && !deniesAll && limit.cost > allowed) {
+        return refuse(cf, kLimitDirective, "cost", cost.view(),
+                      std::string("at most ")
+                          .append(DecimalText(allowed).view())
+                          .append(limit.burst > 0 ? ", the burst" : ", the limit")
+                          .append(": a larger one would be denied for ever"));
+    }
+    return kConfOk;
+}
+
 /// What parameters say of each other.
 char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
     const Algorithm algorithm = draft.log.algorithm;
     if (draft.limit.id != nullptr && algorithm != Algorithm::Log) {
         return refuseWithout(cf, "id", view(draft.log.id), "algorithm=log");
-    }
-    if (draft.limit.cost > kMostEntries && (algorithm == Algorithm::Log || algorithm == Algorithm::Compact)) {
-        return refuse(cf, kLimitDirective, "cost", DecimalText(draft.limit.cost).view(),
-                      "at most 100000 with an algorithm that keeps an entry for each");
     }
     if (draft.limit.burst > 0 && algorithm != Algorithm::Bucket) {
         return refuseWithout(cf, "burst", DecimalText(draft.limit.burst).view(), "algorithm=bucket");
@@ -291,7 +320,7 @@ char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
     if (!draft.slackGiven) {
         draft.log.slackMs = std::max<std::int64_t>(draft.log.windowMs / 10, 1);
     }
-    return kConfOk;
+    return draft.limit.costVariable == nullptr ? checkCost(cf, draft) : kConfOk;
 }
 
 }  // namespace
@@ -327,11 +356,7 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
     }
     for (const Parameter& parameter : kParameters) {
         if (!parameter.required.empty() && !given[static_cast<std::size_t>(&parameter - kParameters)]) {
-            const ngx_str_t name = toNgx(parameter.name);
-            const ngx_str_t expected = toNgx(parameter.required);
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"sliding_log_limit\" has no \"%V\" parameter, expected %V",
-                               &name, &expected);
-            return kConfError;
+            return refuseLack(cf, draft.limit.place, "\"sliding_log_limit\"", parameter.name, parameter.required);
         }
     }
     warnOfSecretInClear(cf, draft);

@@ -6,6 +6,7 @@
 
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
+#include "conf/warnings.hpp"
 #include "limit/number.hpp"
 #include "metrics/own_answer.hpp"
 #include "store/zone.hpp"
@@ -15,6 +16,7 @@ namespace sliding_log {
 namespace {
 
 constexpr size_t kDefaultZoneSize = size_t{10} * 1024 * 1024;
+constexpr off_t kLargestZone = off_t{64} * 1024 * 1024 * 1024;
 constexpr std::int64_t kMostNodes = 1'000'000;
 
 std::string nameOf(const LimitSettings& limit) {
@@ -42,11 +44,10 @@ char* settleStore(ngx_conf_t* cf, const MainSettings& main, const LimitSettings&
     if (store == nullptr && limit.store.len > 0 && view(limit.store) != "local") {
         return refuseLater(cf, limit, "store", view(limit.store), "the name of a sliding_log_redis block, or local");
     }
-    if (log.storeSettled && log.redis != store) {
+    if (log.settledBy != nullptr && log.redis != store) {
         return refuseLater(cf, limit, "store", store == nullptr ? "local" : view(store->name),
                            "the one of the other limits of that name");
     }
-    log.storeSettled = true;
     log.redis = store;
     if (store != nullptr) {
         store->used = 1;
@@ -56,27 +57,48 @@ char* settleStore(ngx_conf_t* cf, const MainSettings& main, const LimitSettings&
 
 /// 1.2 times the largest limit, rounded up; none where a limit is a variable.
 std::int64_t defaultCap(const LogSettings& log) {
-    return log.variableLimit ? 0 : std::max<std::int64_t>((log.largestLimit * 12 + 9) / 10, 1);
+    return log.variableLimit ? 0 : std::max<std::int64_t>((log.mostAllowed() * 12 + 9) / 10, 1);
 }
 
-char* settleCap(ngx_conf_t* cf, const LimitSettings& limit, bool isFirst) {
+std::string capText(std::int64_t cap) {
+    return cap == 0 ? "off" : std::string(DecimalText(cap).view());
+}
+
+/// Two places of one NAME have different caps. One of them may be a default: nobody wrote that number.
+char* refuseOtherCap(ngx_conf_t* cf, const LimitSettings& limit, std::int64_t cap) {
+    const LimitSettings& other = *limit.log->settledBy;
+    const std::string ours = capText(cap);
+    const std::string theirs = capText(limit.log->cap);
+    std::string there(view(other.place.file));
+    there.append(":").append(DecimalText(static_cast<std::int64_t>(other.place.line)).view());
+    if (limit.capGiven) {
+        return refuseLater(cf, limit, "cap", ours,
+                           other.capGiven ? "the same as cap=" + theirs + " in " + there + ": they share one log"
+                                          : "the same as in " + there + ", where none is written and " + theirs +
+                                                " is the default: write cap=" + ours + " there, too");
+    }
+    const std::string expected =
+        "cap=" + theirs + " instead of the default, " + ours + ", as in " + there + ": they share one log";
+    return refuseLack(cf, limit.place, nameOf(limit), "cap", expected);
+}
+
+char* settleCap(ngx_conf_t* cf, const LimitSettings& limit) {
     LogSettings& log = *limit.log;
     const std::int64_t cap = limit.capGiven ? limit.cap : defaultCap(log);
-    const DecimalText number(cap);
-    const std::string_view text = cap == 0 ? "off" : number.view();
-    if (cap != 0 && cap < log.largestLimit) {
-        return refuseLater(cf, limit, "cap", text,
+    if (cap != 0 && cap < log.mostAllowed()) {
+        return refuseLater(cf, limit, "cap", capText(cap),
                            "a whole number not below the largest limit of that name, or off: a log cut shorter than "
                            "its limit would never deny");
     }
-    if (!isFirst && log.cap != cap) {
-        return refuseLater(cf, limit, "cap", text, "the same as the other limits of that name, which share its log");
+    if (log.settledBy != nullptr && log.cap != cap) {
+        return refuseOtherCap(cf, limit, cap);
     }
     if (cap == 0 && limit.countsAll) {
         return refuseLater(cf, limit, "count", "all", "a cap with it, which bounds what denied attempts add");
     }
     log.cap = cap;
     log.longest = cap;
+    log.settledBy = &limit;
     return kConfOk;
 }
 
@@ -97,7 +119,7 @@ bool movesEntries(const LimitSettings& limit) {
 /// What the log is cut to when entries may lie ahead of now: the cap, and a limit for each window that they reach into.
 /// A log cut shorter would lose what it needs to know.
 std::int64_t withReservations(const LogSettings& log) {
-    const std::int64_t limit = log.variableLimit ? log.cap : log.largestLimit;
+    const std::int64_t limit = log.variableLimit ? log.cap : log.mostAllowed();
     const std::int64_t windows = (log.aheadMs + log.windowMs - 1) / log.windowMs;
     const bool isMore = windows > (kLargestCount - log.cap) / std::max<std::int64_t>(limit, 1);
     return isMore ? kLargestCount : log.cap + limit * windows;
@@ -139,6 +161,7 @@ char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to
     }
     if (to.limits != nullptr) {
         to.inherited = to.limits;
+        warnOfReturn(cf, *to.limits);
         return kConfOk;
     }
     to.inherited = from.inherited;
@@ -170,10 +193,10 @@ char* finishLimits(ngx_conf_t* cf, void* conf) {
     auto& main = *static_cast<MainSettings*>(conf);
     auto** limits = static_cast<LimitSettings**>(main.limits.elts);
     for (ngx_uint_t i = 0; i < main.limits.nelts; i++) {
-        const bool isFirst = !limits[i]->log->storeSettled;
-        if (settleStore(cf, main, *limits[i]) != kConfOk || settleCap(cf, *limits[i], isFirst) != kConfOk) {
+        if (settleStore(cf, main, *limits[i]) != kConfOk || settleCap(cf, *limits[i]) != kConfOk) {
             return kConfError;
         }
+        warnOfForgottenDollar(cf, *limits[i]);
     }
     // without a resolver directive nginx puts one without name servers there
     const auto* core =
@@ -270,9 +293,9 @@ char* setZone(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
         return refuseDuplicate(cf, view(cmd->name), "value");
     }
     ngx_str_t text = static_cast<ngx_str_t*>(cf->args->elts)[1];
-    const ssize_t size = ngx_parse_size(&text);
-    if (size < static_cast<ssize_t>(8 * ngx_pagesize)) {
-        return refuse(cf, view(cmd->name), "size", view(text), "a size of at least 32k, as 10m");
+    const off_t size = ngx_parse_offset(&text);
+    if (size < static_cast<off_t>(8 * ngx_pagesize) || size > kLargestZone) {
+        return refuse(cf, view(cmd->name), "size", view(text), "a size of at least 32k and at most 64g, as 10m");
     }
     main.zoneSize = static_cast<size_t>(size);
     return kConfOk;

@@ -7,6 +7,7 @@
 #include "conf/refuse.hpp"
 #include "conf/settings.hpp"
 #include "conf/values.hpp"
+#include "conf/warnings.hpp"
 #include "limit/number.hpp"
 
 namespace sliding_log {
@@ -17,6 +18,10 @@ constexpr in_port_t kRedisPort = 6379;
 constexpr in_port_t kSentinelPort = 26379;
 constexpr std::int64_t kLargestDatabase = 1'000'000;  // far above any `databases` setting
 constexpr std::size_t kLargestPasswordFile = 4096;    // bytes
+
+constexpr std::string_view kExpectedAddress =
+    "host, IPv4, [IPv6] or unix:/path, and a port from 1 to 65535, without variables";
+constexpr std::string_view kExpectedNoVariable = "a text as it is: no variable works here";
 
 ngx_str_t& argument(ngx_conf_t* cf, ngx_uint_t index) {
     return static_cast<ngx_str_t*>(cf->args->elts)[index];
@@ -33,14 +38,16 @@ char* setServer(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& redis = *static_cast<RedisSettings*>(conf);
     for (ngx_uint_t i = 1; i < cf->args->nelts; i++) {
         const ngx_str_t& text = argument(cf, i);
+        if (beginsAsVariable(view(text))) {
+            return refuse(cf, view(cmd->name), "address", view(text), kExpectedAddress);
+        }
         ngx_url_t url{};
         url.url = text;
         url.default_port = kRedisPort;
         if (ngx_parse_url(cf->pool, &url) != NGX_OK || url.naddrs == 0) {
             const ngx_str_t reason = toNgx(url.err == nullptr ? "" : url.err);
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%V", &reason);
-            return refuse(cf, view(cmd->name), "address", view(text),
-                          "host, IPv4, [IPv6] or unix:/path, and a port from 1 to 65535");
+            return refuse(cf, view(cmd->name), "address", view(text), kExpectedAddress);
         }
         auto* server = static_cast<ServerSettings*>(ngx_array_push(&redis.servers));
         if (server == nullptr) {
@@ -68,8 +75,9 @@ char* setMode(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     }
     if (isSentinel) {
         redis.master = argument(cf, 2);
-        if (redis.master.len == 0 || view(redis.master).find_first_of(" \t\r\n") != std::string_view::npos) {
-            return refuse(cf, view(cmd->name), "master", view(redis.master), "a name without spaces");
+        if (redis.master.len == 0 || view(redis.master).find_first_of(" \t\r\n") != std::string_view::npos ||
+            beginsAsVariable(view(redis.master))) {
+            return refuse(cf, view(cmd->name), "master", view(redis.master), "a name without spaces and variables");
         }
     }
     return kConfOk;
@@ -87,11 +95,32 @@ char* setText(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     return kConfOk;
 }
 
+/// What may well begin with a `$`, or may be meant as a variable. The text itself may be a secret.
+void warnOfVariable(ngx_conf_t* cf, const ngx_command_t& cmd) {
+    if (beginsAsVariable(view(argument(cf, 1)))) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"%V\" begins with \"$\", and is taken as it is: no variable works here", &cmd.name);
+    }
+}
+
+char* setTakenAsItIs(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
+    warnOfVariable(cf, *cmd);
+    return setText(cf, cmd, conf);
+}
+
+/// A name or a file: none begins so.
+char* setName(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
+    if (beginsAsVariable(view(argument(cf, 1)))) {
+        return refuse(cf, view(cmd->name), "value", view(argument(cf, 1)), kExpectedNoVariable);
+    }
+    return setText(cf, cmd, conf);
+}
+
 char* setPassword(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     if (static_cast<RedisSettings*>(conf)->password.data != nullptr) {
         return refuseDuplicate(cf, view(cmd->name), "password (one of password and password_file)");
     }
-    return setText(cf, cmd, conf);
+    return setTakenAsItIs(cf, cmd, conf);
 }
 
 /// The file's first line: a trailing newline, as editors leave it, is no part of the password.
@@ -101,6 +130,9 @@ char* setPasswordFile(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
         return refuseDuplicate(cf, view(cmd->name), "password (one of password and password_file)");
     }
     ngx_str_t path = argument(cf, 1);
+    if (beginsAsVariable(view(path))) {
+        return refuse(cf, view(cmd->name), "file", view(path), kExpectedNoVariable);
+    }
     if (ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK) {
         return kConfError;
     }
@@ -132,6 +164,7 @@ char* setPrefix(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     if (view(prefix).find_first_of("{}") != std::string_view::npos || prefix.len > 128) {
         return refuse(cf, view(cmd->name), "value", view(prefix), "at most 128 characters, without { and }");
     }
+    warnOfVariable(cf, *cmd);
     field = prefix;
     return kConfOk;
 }
@@ -197,9 +230,10 @@ ngx_conf_enum_t gModes[] = {
 ngx_command_t gBlockCommands[] = {
     {ngx_string("server"), NGX_CONF_1MORE, setServer, 0, 0, nullptr},
     {ngx_string("mode"), NGX_CONF_TAKE12, setMode, 0, offsetof(RedisSettings, mode), gModes},
-    {ngx_string("sentinel_username"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, sentinelUsername), nullptr},
-    {ngx_string("sentinel_password"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, sentinelPassword), nullptr},
-    {ngx_string("username"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, username), nullptr},
+    {ngx_string("sentinel_username"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, sentinelUsername), nullptr},
+    {ngx_string("sentinel_password"), NGX_CONF_TAKE1, setTakenAsItIs, 0, offsetof(RedisSettings, sentinelPassword),
+     nullptr},
+    {ngx_string("username"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, username), nullptr},
     {ngx_string("password"), NGX_CONF_TAKE1, setPassword, 0, offsetof(RedisSettings, password), nullptr},
     {ngx_string("password_file"), NGX_CONF_TAKE1, setPasswordFile, 0, 0, nullptr},
     {ngx_string("database"), NGX_CONF_TAKE1, setDatabase, 0, offsetof(RedisSettings, database), nullptr},
@@ -210,12 +244,12 @@ ngx_command_t gBlockCommands[] = {
     {ngx_string("clock"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, clock), gClocks},
     {ngx_string("tls"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, tls.on), gSwitch},
     {ngx_string("tls_verify"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, tls.verify), gSwitch},
-    {ngx_string("tls_trusted_certificate"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, tls.trustedCertificate),
+    {ngx_string("tls_trusted_certificate"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.trustedCertificate),
      nullptr},
-    {ngx_string("tls_certificate"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, tls.certificate), nullptr},
-    {ngx_string("tls_certificate_key"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, tls.certificateKey),
+    {ngx_string("tls_certificate"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.certificate), nullptr},
+    {ngx_string("tls_certificate_key"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.certificateKey),
      nullptr},
-    {ngx_string("tls_server_name"), NGX_CONF_TAKE1, setText, 0, offsetof(RedisSettings, tls.serverName), nullptr},
+    {ngx_string("tls_server_name"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.serverName), nullptr},
 };
 
 struct Arguments {

@@ -2,6 +2,7 @@
 // redis block, in redis_block.cpp, because nginx's setters want to see "unset" until then.
 #pragma once
 
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 
@@ -67,27 +68,31 @@ struct RedisSettings {
     ngx_flag_t used;   // by a limit: workers connect to no other
 };
 
+struct LimitSettings;
+
 /// One named log: what all sliding_log_limit directives of this NAME agree on.
 struct LogSettings {
     ngx_str_t name;
     Algorithm algorithm;
     std::int64_t windowMs;
     std::int64_t slackMs;
-    std::int64_t cap;      // entries, 0: off
-    std::int64_t longest;  // what the log is cut to: cap, and what delay= may reserve beyond it; 0: off
-    ngx_str_t id;          // as configured
-    Secrecy secrecy;       // of the key's value
-    RedisSettings* redis;  // nullptr: this node's local store
-    bool storeSettled;
-    std::int64_t sample;   // algorithm=sampled: one request in so many is logged
-    bool losesEntries;     // not by time alone, or a denial adds some: what is known of one may not last
+    std::int64_t cap;                // entries, 0: off
+    std::int64_t longest;            // what the log is cut to: cap, and what delay= may reserve beyond it; 0: off
+    ngx_str_t id;                    // as configured
+    Secrecy secrecy;                 // of the key's value
+    RedisSettings* redis;            // nullptr: this node's local store
+    const LimitSettings* settledBy;  // whose store and cap they are; nullptr until the configuration is read
+    std::int64_t sample;             // algorithm=sampled: one request in so many is logged
+    bool losesEntries;               // not by time alone, or a denial adds some: what is known of one may not last
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
     ngx_uint_t index;      // in MainSettings::logs
 
-    std::int64_t largestLimit;   // of the constant ones, and of burst=
+    std::int64_t largestLimit;   // of the constant ones
+    std::int64_t largestBurst;   // 0: none is given
     ngx_flag_t variableLimit;    // one of them is a variable
     ngx_flag_t variableNumbers;  // a limit or a cost is
 
+    std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
 };
 

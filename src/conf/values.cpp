@@ -38,21 +38,25 @@ bool usesVariable(std::string_view text, bool (*isMeant)(std::string_view name))
     return false;
 }
 
+bool isWord(const ngx_str_t& text, std::string_view word) {
+    return text.len == word.size() && ngx_strncasecmp(text.data, toNgx(word).data, word.size()) == 0;
+}
+
 char* setChoice(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& field = *reinterpret_cast<ngx_uint_t*>(static_cast<char*>(conf) + cmd->offset);
     if (field != NGX_CONF_UNSET_UINT) {
         return refuseDuplicate(cf, view(cmd->name), "value");
     }
-    const std::string_view word = view(static_cast<ngx_str_t*>(cf->args->elts)[1]);
+    const ngx_str_t& word = static_cast<ngx_str_t*>(cf->args->elts)[1];
     std::string expected;
     for (const auto* choice = static_cast<const ngx_conf_enum_t*>(cmd->post); choice->name.len > 0; choice++) {
-        if (view(choice->name) == word) {
+        if (isWord(word, view(choice->name))) {
             field = choice->value;
             return kConfOk;
         }
         expected.append(expected.empty() ? "" : " or ").append(view(choice->name));
     }
-    return refuse(cf, view(cmd->name), "value", word, expected);
+    return refuse(cf, view(cmd->name), "value", view(word), expected);
 }
 
 }  // namespace sliding_log

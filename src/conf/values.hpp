@@ -21,6 +21,9 @@ std::optional<std::int64_t> parseTime(const ngx_str_t& text, std::int64_t leastM
 /// it.
 bool usesVariable(std::string_view text, bool (*isMeant)(std::string_view name));
 
+/// True when the text is that word, in whatever case, as nginx takes the words of its own directives.
+bool isWord(const ngx_str_t& text, std::string_view word);
+
 /// `off` or `on` for setChoice.
 extern ngx_conf_enum_t gSwitch[];
 

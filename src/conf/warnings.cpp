@@ -1,0 +1,124 @@
+#include "conf/warnings.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+#include "conf/rewrite_return.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+bool isNameCharacter(char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/// The name of the variable behind a `$`, where one stands there.
+std::string_view nameBehind(std::string_view text) {
+    text.remove_prefix(text.starts_with('{') ? 1 : 0);
+    return text.substr(0, static_cast<std::size_t>(std::ranges::find_if_not(text, isNameCharacter) - text.begin()));
+}
+
+bool beginsWith(std::string_view name, std::string_view begin) {
+    return name.size() >= begin.size() &&
+           ngx_strncasecmp(toNgx(name).data, toNgx(begin).data, begin.size()) == 0;  // as nginx looks names up
+}
+
+/// True when one of the text's variables is of that kind.
+template <typename IsMeant>
+bool hasVariable(std::string_view text, IsMeant isMeant) {
+    for (std::size_t at = text.find('$'); at != std::string_view::npos; at = text.find('$', at + 1)) {
+        if (isMeant(nameBehind(text.substr(at + 1)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool isOfClient(std::string_view name) {
+    constexpr std::string_view kChosen[] = {"arg_", "http_", "cookie_"};
+    return std::ranges::any_of(kChosen, [&](std::string_view begin) { return beginsWith(name, begin); });
+}
+
+bool isBinaryAddress(std::string_view name) {
+    return beginsWith(name, "binary_remote_addr");
+}
+
+void warnOfChosenNumber(ngx_conf_t* cf, const LimitDraft& draft, const char* parameter,
+                        const ngx_http_complex_value_t* number) {
+    if (number != nullptr && hasVariable(view(number->value), isOfClient)) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"sliding_log_limit\" %V: %s=%V is what the client chooses, let a map give it",
+                           &draft.log.name, parameter, &number->value);
+    }
+}
+
+bool isVariable(ngx_conf_t* cf, const ngx_str_t& text) {
+    const auto* core =
+        static_cast<const ngx_http_core_main_conf_t*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
+    const auto isSame = [&](const ngx_str_t& name) {
+        return name.len == text.len && beginsWith(view(text), view(name));
+    };
+    const ngx_array_t& keys = core->variables_keys->keys;
+    const std::span known(static_cast<const ngx_hash_key_t*>(keys.elts), keys.nelts);
+    const ngx_array_t& families = core->prefix_variables;
+    const std::span begins(static_cast<const ngx_http_variable_t*>(families.elts), families.nelts);
+    return std::ranges::any_of(known, [&](const ngx_hash_key_t& each) { return isSame(each.key); }) ||
+           std::ranges::any_of(begins, [&](const ngx_http_variable_t& each) {
+               return text.len > each.name.len && beginsWith(view(text), view(each.name));
+           });
+}
+
+}  // namespace
+
+bool beginsAsVariable(std::string_view text) {
+    return text.starts_with('$') && !nameBehind(text.substr(1)).empty();
+}
+
+void warnOfClientsChoice(ngx_conf_t* cf, const LimitDraft& draft) {
+    warnOfChosenNumber(cf, draft, "limit", draft.limit.limitVariable);
+    warnOfChosenNumber(cf, draft, "cost", draft.limit.costVariable);
+    if (hasVariable(view(draft.limit.key->value), isBinaryAddress)) {
+        ngx_conf_log_error(
+            NGX_LOG_WARN, cf, 0,
+            "\"sliding_log_limit\" %V: $binary_remote_addr in its key is no text, so that nobody can read "
+            "the keys, and each IPv6 client has as many as it likes, use $sliding_log_client",
+            &draft.log.name);
+    }
+}
+
+void warnOfForgottenDollar(ngx_conf_t* cf, const LimitSettings& limit) {
+    const ngx_str_t& key = limit.key->value;
+    if (limit.key->lengths == nullptr && isVariable(cf, key)) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "\"sliding_log_limit\" %V: key=%V has no variable; did you mean $%V? in %V:%ui", &limit.log->name,
+                      &key, &key, &limit.place.file, limit.place.line);
+    }
+}
+
+void warnOfReturn(ngx_conf_t* cf, const ngx_array_t& limits) {
+    if (limits.nelts > 0 && returnsFirst(cf)) {
+        const LimitSettings& limit = **static_cast<LimitSettings**>(limits.elts);
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "\"sliding_log_limit\" %V: the \"return\" beside it answers before any limit is asked in %V:%ui",
+                      &limit.log->name, &limit.place.file, limit.place.line);
+    }
+}
+
+void warnOfLoadOrder(ngx_conf_t* cf) {
+    constexpr std::string_view kFilters[] = {"ngx_http_lua_module", "ngx_http_headers_more_filter_module",
+                                             "ngx_http_js_module"};
+    bool isBehind = false;
+    for (ngx_module_t** module = cf->cycle->modules; *module != nullptr; module++) {
+        if (isBehind && std::ranges::find(kFilters, (*module)->name) != std::end(kFilters)) {
+            ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                          "%s is loaded behind ngx_http_sliding_log_module, so it does not see the response fields of "
+                          "sliding_log_headers, put its load_module first",
+                          (*module)->name);
+        }
+        isBehind = isBehind || *module == &ngx_http_sliding_log_module;
+    }
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,79 @@
+# What `nginx -t` accepts and warns of, as surely not meant, and that it warns of nothing else.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+
+my $bed   = Testbed->new;
+my $frame = <<'END';
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    %%BLOCK%%
+    map $http_x_tenant $tenant { default 10; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        set $chosen 1;
+        %%SERVER%%
+    }
+}
+END
+
+sub warnings_of {
+    my ($block, $server) = @_;
+    my ($accepted, $printed) = $bed->configuration($frame, BLOCK => $block, SERVER => $server)->check;
+    ok($accepted, 'accepted: ' . ($block eq '' ? $server : $block)) or diag($printed);
+    return grep { /\[warn\]/ } split /\n/, $printed =~ s/^nginx: .*\n//mgr;
+}
+
+my $with = sub { my ($what) = @_; return "sliding_log_limit api key=a limit=10 window=1m $what;" };
+my $key  = sub { my ($key) = @_; return "sliding_log_limit api key=$key limit=10 window=1m;" };
+
+# [server, what the one warning must say]
+my @warned = (
+    (map { [$key->($_), qr/"sliding_log_limit" api: key=$_ has no variable; did you mean \$$_\? in \S+nginx\.conf:\d+$/] }
+        qw(remote_addr http_x_api_key cookie_session arg_user binary_remote_addr sliding_log_client tenant chosen uri)),
+    (map { [$key->($_), qr/"sliding_log_limit" api: \$binary_remote_addr in its key is no text.*use \$sliding_log_client in \S+nginx\.conf:\d+$/] }
+        '$binary_remote_addr', '${binary_remote_addr}', '$uri:$binary_remote_addr'),
+    (map { [$with->("algorithm=counter cost=$_"), qr/"sliding_log_limit" api: cost=\Q$_\E is what the client chooses, let a map give it in \S+nginx\.conf:\d+$/] }
+        '$arg_pages', '${arg_pages}', '$http_x_cost', '$HTTP_X_COST', '$cookie_cost', '1$arg_zeros'),
+    ['sliding_log_limit api key=a limit=$http_x_limit window=1m;', qr/"sliding_log_limit" api: limit=\$http_x_limit is what the client chooses/],
+    ['location / { sliding_log_limit api key=a limit=1 window=1m; return 204; }', qr/"sliding_log_limit" api: the "return" beside it answers before any limit is asked in \S+nginx\.conf:\d+$/],
+    ['location / { return 301 https://$host$uri; sliding_log_limit api key=a limit=1 window=1m; }', qr/"sliding_log_limit" api: the "return" beside it answers/],
+    ['sliding_log_limit api key=a limit=1 window=1m; location /a { return 200; sliding_log_limit b key=a limit=1 window=1m; } location /b { return 204; }',
+        qr/"sliding_log_limit" b: the "return" beside it answers/],
+);
+for (@warned) {
+    my ($server, $warning) = @$_;
+    my @told = warnings_of('', $server);
+    is(scalar @told, 1, '  with one warning') or diag(@told);
+    like($told[0], $warning, '  that says what is wrong');
+}
+
+my @quiet = (
+    (map { $key->($_) } qw(hot all api a remote arg_ sliding_log_), '$remote_addr', '$sliding_log_client', 'http:$uri', '$binary_remote_addrs' =~ s/s$//r =~ s/binary_//r),
+    $with->('cost=$tenant algorithm=counter'), 'sliding_log_limit api key=$arg_k limit=$tenant window=1m id=$request_id;',
+    'location / { sliding_log_limit api key=a limit=1 window=1m; if ($arg_x) { return 403; } }',
+    'location / { sliding_log_limit api key=a limit=1 window=1m; rewrite ^/x /y break; }',
+    'location / { sliding_log_limit api key=a limit=1 window=1m; error_page 429 @late; location /in { return 204; } } location @late { return 503; }',
+    'sliding_log_limit api key=a limit=1 window=1m; location / { return 204; }',
+    'location / { sliding_log_limit off; return 204; }',
+);
+for my $server (@quiet) {
+    is(join("\n", warnings_of('', $server)), '', '  without a warning');
+}
+
+# what may be a password, and is no variable
+for my $directive ('password', 'prefix', 'sentinel_password') {
+    my $mode = $directive =~ /sentinel/ ? 'mode sentinel m;' : '';
+    my @told = warnings_of("sliding_log_redis { server 127.0.0.1; $mode $directive \$s3cret; }", $key->('a'));
+    is(scalar @told, 1, '  with one warning') or diag(@told);
+    like($told[0], qr/"$directive" begins with "\$", and is taken as it is: no variable works here in \S+nginx\.conf:\d+$/, '  that says what it is taken for');
+    unlike("@told", qr/s3cret/, '  and does not tell it');
+    is(join("\n", warnings_of("sliding_log_redis { server 127.0.0.1; $mode $directive $_; }", $key->('a'))), '', '  without a warning') for 's3cr$et', '$', '"$ x"', '$!x';
+}
+
+$bed->done;
