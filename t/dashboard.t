@@ -26,6 +26,7 @@ http {
         location /a     { sliding_log_limit a key=$arg_k limit=100 window=1h; empty_gif; }
         location /head  { sliding_log_limit b key=$http_x_key limit=10 window=1h algorithm=compact store=local; empty_gif; }
         location /dry   { sliding_log_limit dry key=$arg_k limit=2 window=1h; sliding_log_dry_run on; empty_gif; }
+        location /burst { sliding_log_limit bucket key=$arg_k limit=2 window=1m burst=10 algorithm=bucket store=local; empty_gif; }
         location /var   { sliding_log_limit var key=$arg_k limit=$arg_l window=1m store=local; sliding_log_on_error allow; empty_gif; }
         location /board { sliding_log_dashboard; }
         location /closed { sliding_log_dashboard; deny all; }
@@ -97,6 +98,8 @@ is($a->{requests}{rejected}{redis} + $a->{requests}{rejected}{cache}, 200, '  an
 is($a->{near_limit}, 22, '  and what was near the limit');
 is(join(' ', map { "$a->{$_}" } qw(algorithm store limit window_ms)), 'log default 100 3600000', '  of which it tells');
 is($a->{fullest_permille}, 1000, 'the fullest key is full');
+is(exists $a->{burst} ? $a->{burst} : 0, undef, '  no bucket');
+is(join(' ', map { limit($now, 'bucket')->{$_} } qw(limit burst window_ms)), '2 10 60000', '  a bucket has a limit and a burst');
 like(join(' ', keys_of($now, 'used', 'a')), qr/^1:@{[halves(100)]} 2:@{[halves(80)]}$/, 'who was admitted, the most first');
 like(join(' ', keys_of($now, 'denied', 'a')), qr/^1:@{[halves(200)]}$/, 'who was denied');
 my ($store) = @{ $now->{stores} };

@@ -29,7 +29,7 @@ http {
         listen 127.0.0.1:%%PORT%%;
         location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact; empty_gif; }
         location /login   { sliding_log_limit login key=$arg_k limit=5 window=1m; empty_gif; }
-        location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s store=local; empty_gif; }
+        location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s burst=50 algorithm=bucket store=local; empty_gif; }
         location /limits/ { sliding_log_dashboard; }
     }
 }
@@ -66,6 +66,7 @@ sub shows { my ($what, $expression) = @_; return ok(wait_until($what, 10, sub { 
 $browser->look(1200, 1000, 'light')->open_page($url);
 shows('it is live', "document.getElementById('state')?.textContent === 'live'");
 shows('each limit has a card', "[...document.querySelectorAll('.limit')].map(e => e.dataset.limit).join() === 'api,login,search'");
+shows('what it allows', "[...document.querySelectorAll('.limit h3 + p')].map(e => e.textContent).join() === '60 per 10s \\u00b7 compact \\u00b7 default,5 per 1m \\u00b7 log \\u00b7 default,30 per 10s, burst 50 \\u00b7 bucket \\u00b7 local'");
 shows('what is admitted', "Number(document.querySelector('[data-limit=api] .admitted').textContent) > 0");
 shows('what is denied', "Number(document.querySelector('[data-limit=login] .denied').textContent) >= 0 && document.querySelector('#denied-keys .key') !== null");
 shows('the keys', "[...document.querySelectorAll('#used-keys .key')].some(e => e.textContent.startsWith('acct_000'))");

@@ -36,6 +36,8 @@ void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters
     out.name("store").text(log.redis == nullptr ? std::string_view("local") : view(log.redis->name));
     out.name("limit");
     log.variableLimit != 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestLimit));
+    out.name("burst");
+    log.largestBurst == 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestBurst));
     out.name("window_ms").number(static_cast<std::uint64_t>(log.windowMs));
     out.name("requests").beginObject();
     for (std::size_t result = 0; result < std::size(kResultNames); result++) {

@@ -155,7 +155,8 @@ function showLimit(limit, now, then) {
   const before = limitOf(then, limit.name) ?? limit;
   const per = count => rate(then, now, count(before), count(limit));
   const much = limit.limit === null ? 'a variable limit' : limit.limit.toLocaleString('en');
-  card.about.textContent = `${much} per ${duration(limit.window_ms)} · ${limit.algorithm} · ${limit.store}`;
+  const burst = limit.burst === null ? '' : `, burst ${limit.burst.toLocaleString('en')}`;
+  card.about.textContent = `${much} per ${duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}`;
   card.admitted.textContent = short(per(admitted));
   card.denied.textContent = short(per(denied));
   const used = limit.fullest_permille / 1000;
