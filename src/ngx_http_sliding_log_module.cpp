@@ -7,6 +7,7 @@
 #include "conf/redis_block.hpp"
 #include "conf/settings.hpp"
 #include "conf/values.hpp"
+#include "conf/warnings.hpp"
 #include "dashboard/endpoint.hpp"
 #include "metrics/endpoint.hpp"
 #include "ngx.hpp"
@@ -71,6 +72,11 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
     *access = onAccess;
     *log = onLog;
     installFieldsFilter();
+    const auto* main =
+        static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
+    if (main->limits.nelts > 0) {
+        warnOfLoadOrder(cf);
+    }
     return NGX_OK;
 }
 
