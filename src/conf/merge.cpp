@@ -93,6 +93,11 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit) {
     if (log.settledBy != nullptr && log.cap != cap) {
         return refuseOtherCap(cf, limit, cap);
     }
+    const bool isCappedBelowCost = limit.limitVariable != nullptr && limit.burst == 0 && limit.cost > cap && cap != 0;
+    if (limit.costVariable == nullptr && isCappedBelowCost) {
+        return refuseLater(cf, limit, "cost", DecimalText(limit.cost).view(),
+                           "at most the cap, " + capText(cap) + ", which a variable limit never exceeds");
+    }
     if (cap == 0 && limit.countsAll) {
         return refuseLater(cf, limit, "count", "all", "a cap with it, which bounds what denied attempts add");
     }
