@@ -1,5 +1,5 @@
-# Each example of docs/recipes.md and docs/algorithms.md, taken out of the page, does what the page says: over Redis, and
-# on one node alone.
+# Each example of docs/recipes.md and docs/algorithms.md, and that of costs in docs/directives.md, taken out of the page,
+# does what the page says: over Redis, and on one node alone.
 
 use strict;
 use warnings;
@@ -218,13 +218,22 @@ my %recipes = (
         my ($nginx) = @_;
         like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{ / 444$}m, '  444 in the access log');
     },
+    'Costs, refunds and delays' => sub {
+        my $left = sub { my ($query, $user) = @_; return remaining('render', "/render$query", 'X-User' => $user) };
+        is($left->('', 'a'), 99, 'no number of pages is one');
+        is($left->('?pages=10', 'a'), 89, '  ten are ten');
+        is($left->('?pages=99', 'b'), 1, '  ninety-nine are as many');
+        is($left->("?pages=$_", "client$_"), 0, "  and \"$_\" is all") for qw(0 x -1 1x 1.5 007 100 100001 1000000000000);
+        is(statuses(3, '/render?pages=x', 'X-User' => 'a'), '3x429', '  for which there is no room then');
+    },
     "Outbound: under somebody else's quota" => sub {
         my @answers = many([map { [$port, '/'] } 1 .. 100]);
         is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred pass at once (egress_proxy.t has what follows)');
     },
 );
 
-for my $example (map { examples("$root/docs/$_.md") } qw(recipes algorithms)) {
+my @costs = grep { $_->[0] eq 'Costs, refunds and delays' } examples("$root/docs/directives.md");
+for my $example (@costs, map { examples("$root/docs/$_.md") } qw(recipes algorithms)) {
     my ($title, $text) = @$example;
     my $check = delete $recipes{$title};
     $text =~ s/127\.0\.0\.1:8000\b/127.0.0.1:%%PORT%%/;
