@@ -126,6 +126,7 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
         return rv;
     }
     warnOfClientsChoice(cf, draft);
+    warnOfSecretInClear(cf, draft);
 
     if (location.limits == nullptr) {
         location.limits = ngx_array_create(cf->pool, 4, sizeof(LimitSettings*));

@@ -252,21 +252,6 @@ constexpr Parameter kParameters[] = {
     {"secret", setSecret, ""},
 };
 
-bool isOfSecrets(std::string_view variable) {
-    return variable == "http_authorization" || variable == "http_x_api_key" || variable.starts_with("cookie_");
-}
-
-/// A key may be made of such a variable and hold no secret, so it is only a warning.
-void warnOfSecretInClear(ngx_conf_t* cf, const LimitDraft& draft) {
-    const ngx_str_t& key = draft.limit.key->value;
-    if (draft.log.secrecy == Secrecy::Open && usesVariable(view(key), isOfSecrets)) {
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "\"sliding_log_limit\" %V has key \"%V\", which Redis and the dashboard show in clear, "
-                           "expected secret=on with it (under a new NAME where this one is in use)",
-                           &draft.log.name, &key);
-    }
-}
-
 char* refuseWithout(ngx_conf_t* cf, std::string_view parameter, std::string_view text, std::string_view needed) {
     return refuse(cf, kLimitDirective, parameter, text, std::string(needed) + " with it");
 }
@@ -359,7 +344,6 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
             return refuseLack(cf, draft.limit.place, "\"sliding_log_limit\"", parameter.name, parameter.required);
         }
     }
-    warnOfSecretInClear(cf, draft);
     return settleParameters(cf, draft);
 }
 

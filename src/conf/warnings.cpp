@@ -5,6 +5,7 @@
 #include <span>
 
 #include "conf/rewrite_return.hpp"
+#include "conf/values.hpp"
 
 namespace sliding_log {
 
@@ -14,40 +15,26 @@ bool isNameCharacter(char c) {
     return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/// The name of the variable behind a `$`, where one stands there.
-std::string_view nameBehind(std::string_view text) {
-    text.remove_prefix(text.starts_with('{') ? 1 : 0);
-    return text.substr(0, static_cast<std::size_t>(std::ranges::find_if_not(text, isNameCharacter) - text.begin()));
-}
-
 bool beginsWith(std::string_view name, std::string_view begin) {
     return name.size() >= begin.size() &&
            ngx_strncasecmp(toNgx(name).data, toNgx(begin).data, begin.size()) == 0;  // as nginx looks names up
 }
 
-/// True when one of the text's variables is of that kind.
-template <typename IsMeant>
-bool hasVariable(std::string_view text, IsMeant isMeant) {
-    for (std::size_t at = text.find('$'); at != std::string_view::npos; at = text.find('$', at + 1)) {
-        if (isMeant(nameBehind(text.substr(at + 1)))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool isOfClient(std::string_view name) {
-    constexpr std::string_view kChosen[] = {"arg_", "http_", "cookie_"};
-    return std::ranges::any_of(kChosen, [&](std::string_view begin) { return beginsWith(name, begin); });
+    return name.starts_with("arg_") || name.starts_with("http_") || name.starts_with("cookie_");
 }
 
 bool isBinaryAddress(std::string_view name) {
-    return beginsWith(name, "binary_remote_addr");
+    return name == "binary_remote_addr";
+}
+
+bool isOfSecrets(std::string_view variable) {
+    return variable == "http_authorization" || variable == "http_x_api_key" || variable.starts_with("cookie_");
 }
 
 void warnOfChosenNumber(ngx_conf_t* cf, const LimitDraft& draft, const char* parameter,
                         const ngx_http_complex_value_t* number) {
-    if (number != nullptr && hasVariable(view(number->value), isOfClient)) {
+    if (number != nullptr && usesVariable(view(number->value), isOfClient)) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                            "\"sliding_log_limit\" %V: %s=%V is what the client chooses, let a map give it",
                            &draft.log.name, parameter, &number->value);
@@ -73,18 +60,32 @@ bool isVariable(ngx_conf_t* cf, const ngx_str_t& text) {
 }  // namespace
 
 bool beginsAsVariable(std::string_view text) {
-    return text.starts_with('$') && !nameBehind(text.substr(1)).empty();
+    if (!text.starts_with('$')) {
+        return false;
+    }
+    text.remove_prefix(text.starts_with("${") ? 2 : 1);
+    return !text.empty() && isNameCharacter(text.front());
 }
 
 void warnOfClientsChoice(ngx_conf_t* cf, const LimitDraft& draft) {
     warnOfChosenNumber(cf, draft, "limit", draft.limit.limitVariable);
     warnOfChosenNumber(cf, draft, "cost", draft.limit.costVariable);
-    if (hasVariable(view(draft.limit.key->value), isBinaryAddress)) {
+    if (usesVariable(view(draft.limit.key->value), isBinaryAddress)) {
         ngx_conf_log_error(
             NGX_LOG_WARN, cf, 0,
             "\"sliding_log_limit\" %V: $binary_remote_addr in its key is no text, so that nobody can read "
             "the keys, and each IPv6 client has as many as it likes, use $sliding_log_client",
             &draft.log.name);
+    }
+}
+
+void warnOfSecretInClear(ngx_conf_t* cf, const LimitDraft& draft) {
+    const ngx_str_t& key = draft.limit.key->value;
+    if (draft.log.secrecy == Secrecy::Open && usesVariable(view(key), isOfSecrets)) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"sliding_log_limit\" %V has key \"%V\", which Redis and the dashboard show in clear, "
+                           "expected secret=on with it (under a new NAME where this one is in use)",
+                           &draft.log.name, &key);
     }
 }
 

@@ -13,6 +13,9 @@ bool beginsAsVariable(std::string_view text);
 /// Numbers that a client chooses by what it sends, and an address that is no text; for the directive that is read.
 void warnOfClientsChoice(ngx_conf_t* cf, const LimitDraft& draft);
 
+/// A session or an API key in the key without secret=on. It may be made of such a variable and hold no secret.
+void warnOfSecretInClear(ngx_conf_t* cf, const LimitDraft& draft);
+
 /// A key without variables that reads like the name of one. For when all variables are known.
 void warnOfForgottenDollar(ngx_conf_t* cf, const LimitSettings& limit);
 
