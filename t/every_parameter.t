@@ -60,7 +60,7 @@ for my $place (@PLACES) {
     is(scalar(fields($large, 'Retry-After')), 0, '  for ever');
     is(status("/cost/$place?k=b&c=10"), 200, '  and takes nothing');
     like(field(get($port, "/cost/$place?k=c&c="), 'RateLimit'), qr/;r=9;/, '  an empty one is 1');
-    is(status("/cost/$place?k=d&c=two"), 503, '  one that is no number is a store error');
+    is(status("/cost/$place?k=d&c=two"), 429, '  one that is no number is denied');
     my %seen;
     $seen{ $_->{status} }++ for many([map { [$port, "/cost/$place?k=e&c=3"] } 1 .. 40]);
     is_deeply(\%seen, { 200 => 3, 429 => 37 }, '  40 of cost 3 at once: three fit into 10');
