@@ -19,7 +19,7 @@
 -- The time to live is set again when half of the slack is used up. Cost in redis.calls, of 1 to 2 us each: TIME, and
 -- per log GETRANGE and SETRANGE; GETRANGE alone when nothing has changed.
 
-local call, pcall, format, floor, min = redis.call, redis.pcall, string.format, math.floor, math.min
+local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
 local byte, char, sub, rep, pack, open = string.byte, string.char, string.sub, string.rep, struct.pack, struct.unpack
 
 local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37
@@ -183,12 +183,12 @@ local function rarely()
     end
   end
 
-  -- Takes out the newest entry that is not after `logged`, and says when it was. A clock that stepped back since has
-  -- moved the entry, and all that was as new, to before; of those that came in the same millisecond one is as good as
-  -- the other. nil when all are newer, or it is not `only`: the entry has left already.
-  local function take_out(log, logged, only)
+  -- Takes out an entry of the time `logged`, and says of which time it was; of those that came in the same millisecond one
+  -- is as good as the other. Where the clock `has_stepped` back since, the newest that is not after it: the step has moved
+  -- the entry, and all that was as new, to before. nil when there is none: it has left already.
+  local function take_out(log, logged, has_stepped)
     local entry, behind, at, rest = split(log, logged)
-    if log.used == 0 or not entry or only and entry ~= only then
+    if log.used == 0 or not entry or entry ~= logged and not has_stepped then
       return nil
     end
     if at > 0 then
@@ -203,25 +203,42 @@ local function rarely()
     return entry
   end
 
-  function it.take_back(log, _, _, logged)
-    local failed = read(log)
-    if failed and failed ~= true then
+  function it.take_back(log, _, _, logged, taken)
+    local blocked = read(log)
+    if blocked and blocked ~= true then
       return false
     end
     local cost = log.options.cost
-    local time = cost > 0 and take_out(log, logged)
+    local time = cost > 0 and take_out(log, logged, now < taken)
     if not time then
       return false
     end
     for _ = 2, cost do
-      take_out(log, logged, time)
+      take_out(log, time)
     end
-    -- a script that has begun to write is not refused for want of memory
-    log.window, log.ttl = 0, call('PTTL', log.key)
-    call('PEXPIRE', log.key, log.ttl)
-    log.options = false
-    add(log, nil, 1, 0)  -- sets the time to live to be set again by the next request
-    return true
+    if blocked then
+      log.ttl = format('%d', max(tonumber(log.ttl), log.blocked - now))
+    end
+    call('PEXPIRE', log.key, log.ttl)  -- a script that has begun to write is not refused for want of memory
+    add(log, nil, 1, 0)
+    return true, blocked
+  end
+
+  -- The oldest entries leave: so many, and never all.
+  function it.drop(log, leaving)
+    for _ = 1, leaving do
+      local ms, place, bits = 0, 0, nil
+      repeat
+        place = place + 1
+        bits = byte(log.next, place)
+        if not bits then
+          it.refill(log)
+          place, bits = 1, byte(log.next, 1)
+        end
+        ms = ms * 128 + bits % 128
+      until bits < 128
+      log.oldest, log.used, log.next = log.oldest + ms, log.used - 1, sub(log.next, place + 1)
+    end
   end
 
   -- A log in its blocked form: true while that lasts.
@@ -252,6 +269,11 @@ local function rarely()
   end
 
   function it.block(log)
+    add(log, nil, 1, 0)
+  end
+
+  function it.unblock(log)
+    log.blocked = false
     add(log, nil, 1, 0)
   end
 
@@ -321,8 +343,7 @@ read = function(log)
     log.frees = false
     return blocked
   end
-  local over = log.cap > 0 and log.used - log.cap or 0
-  if log.oldest <= horizon or over > 0 then
+  if log.oldest <= horizon then
     local bytes, place, oldest, left = log.next, 1, log.oldest, 0
     repeat
       local high = 0
@@ -338,7 +359,7 @@ read = function(log)
         bits = byte(bytes, place)
       end
       oldest, place, left = oldest + high + bits, place + 1, left + 1
-    until oldest > horizon and left >= over
+    until oldest > horizon
     log.oldest, log.used, log.next, log.changed = oldest, log.used - left, sub(bytes, place), true
   end
   if log.newest > now then
@@ -352,11 +373,15 @@ read = function(log)
   return blocked
 end
 
-add = function(log, _, from, to, at)
+add = function(log, _, from, to, at, denied)
   local key, options = log.key, log.options
   local more = to - from + 1
   if options then
     more = more * options.cost
+  end
+  local longest = denied and log.cap > 0 and max(log.cap, log.used)
+  if longest then
+    more = min(more, longest)
   end
   if more > 0 then
     local time = at or now
@@ -370,7 +395,11 @@ add = function(log, _, from, to, at)
       log.latest = more > 1 and log.latest .. number .. rep('\0', more - 1) or log.latest .. number
       log.newest = time
     end
-    log.used, log.frees = log.used + more, log.oldest + log.window
+    log.used = log.used + more
+    if longest and log.used > longest then
+      rarely().drop(log, log.used - longest)
+    end
+    log.frees = log.oldest + log.window
   elseif log.used == 0 and not log.blocked then
     call('DEL', key)
     return nil

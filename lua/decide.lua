@@ -20,13 +20,14 @@
 --        retry:     for a request that was not admitted: until this log has room for it; 0 when it has, -1 when it never
 --                   will. All 0 when all were admitted
 -- or
--- ARGV   'take back', when it was logged (ms), then one group of one request, as above
+-- ARGV   'take back', now or '', when its entries are of (ms), when it was decided (ms: before that, where it was held),
+--        then one group of one request, as above. To be sent once for a request
 -- Reply  how many logs it left
 --
 -- options are '' mostly, or words in this order, a blank between them:
 --   ids          entries have names of their own
 --   cost=5       entries that a request takes, all or none; 0 only looks
---   count=all    a denied request is logged, too; of more than cap entries the oldest go
+--   count=all    a denied request is logged, too, as far as cap allows
 --   delay=2000   a request over the limit may reserve the first slot (ms), behind those that came before
 --   ahead=5000   how far ahead of now an entry of this log may be (ms): a reservation of any request
 --   block=60000  a log that denies denies for so long (ms)
@@ -37,36 +38,47 @@
 -- Where several logs hold a request it waits for the last of its slots, and is an entry of that time in all of them. A
 -- log without room denies also where only another one had no slot in time: its retry tells when there is room now.
 --
+-- Limit, cap and cost may be others for the next who asks the same log: another place, or a node that has another
+-- configuration for a while. So nobody drops what a larger limit still needs. Reading drops what has left the window and
+-- nothing else; the youngest `limit` entries alone say whether there is room and when, however long the log is. Only denied
+-- attempts that count are bounded by cap: when they are added the oldest entries leave, until no more are left than cap,
+-- or than there were before. Each that leaves was replaced by a newer one, so to no limit the log looks emptier.
+--
+-- Taking back takes out what the request itself logged, as it was logged then: never what another one did later. What is
+-- not there any more changes nothing. A block ends with it when it began since the request was decided, and the log then
+-- has room for such a request: whoever was denied meanwhile was so by an attempt that did not count in the end.
+--
 -- When the clock steps back (a fail-over to a slower one), entries further ahead of now than a reservation may be become
--- entries of now: each still counts, and leaves at most one window later. A block lasts no longer than when it began.
+-- entries of now: each still counts, and leaves at most one window later. A block lasts no longer than when it began, and
+-- an entry that was made before the step counts as older than it.
 --
 -- The algorithm's file has, beside now (ms), now_text and own_clock (true: now is this server's), which are set here:
---   read(log)    what is at log.key now, pruned and cut to log.cap: sets log.used, in units of the limit, and log.frees,
---                when more of it becomes available (ms; false: all of it is). An error; or true with log.blocked (when
---                that ends, ms) and log.block_length
+--   read(log)    what is at log.key now, pruned: sets log.used, in units of the limit, and log.frees, when more of it
+--                becomes available (ms; false: all of it is). An error; or true with log.blocked (when that ends, ms) and
+--                log.block_length
 --   add(log, names, from, to, at, denied)  writes the entries of these requests (none: from > to), whose names are
 --                ARGV[names + request], of now or of the time `at`; sets used and frees. An error when there is no memory,
---                and nothing is written then. Denied: what is no list of entries keeps to cap
---   most_entries how many entries a request may have at most
+--                and nothing is written then. Denied: keeps to cap, as said above
+--   most_entries how many entries a request may have at most: a guard, since its caller denies what costs more
 --   rarely()     what is needed rarely, made when it is, since Lua makes functions anew at each call:
 --     room_at(log, missing)      when `missing` units more will be available (ms)
 --     newest(log)                no reservation is later (ms)
 --     block(log, length, till)   keeps a block
---     take_back(log, name, id, logged)   takes out what add() wrote for a request; true when something left
+--     unblock(log)               ends the block that read() found
+--     take_back(log, name, id, logged, taken)   takes out what add() wrote for a request that was decided at `taken`: true
+--                when something left, and whether the log is blocked
 --     fits(log, names, requests) where entries are not as many as the cost: how many of the requests fit; else nil
 -- A log's other fields: key, limit, capacity (limit, or the bucket's size), window, cap, ttl (text), changed (add() has to
 -- write it in any case), options (parsed; false: none) and ids (id j is ARGV[ids + j]).
 
 local taking_back = ARGV[1] == 'take back'
-own_clock = ARGV[1] == ''
+now_text = taking_back and ARGV[2] or ARGV[1]
+own_clock = now_text == ''
 if own_clock then
   local time = call('TIME')
   now_text = time[1] .. format('%03d', time[2] / 1000)
-  now = tonumber(now_text)
-elseif not taking_back then
-  now_text = ARGV[1]
-  now = tonumber(now_text)
 end
+now = tonumber(now_text)
 
 -- What options ask for beyond a limit.
 local function beyond(now, call, format, read, add, rarely, most_entries)
@@ -186,14 +198,20 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
       if options and options.count then
         local first = from
         if log.cap > 0 and options.cost > 0 and options.sample == 1 then
-          first = math.max(from, requests - math.ceil(log.cap / options.cost) + 1)  -- the others would be cut off
+          local longest = math.max(log.cap, log.used)
+          first = math.max(from, requests - math.ceil(longest / options.cost) + 1)  -- the others would be cut off
         end
         add(log, names, first, requests, nil, true)
-        read(log)  -- cuts it to cap
-        if log.changed then
-          add(log, names, 1, 0)
-        end
       end
+    end
+  end
+
+  -- An entry of a request that was decided at `taken` has left the log, which is blocked.
+  function it.end_block(log, taken)
+    log.blocked = false
+    if read(log) == true and (log.blocked - log.block_length >= taken or now < taken) and not never_has_room(log)
+        and log.capacity - log.used >= cost_of(log) then
+      rarely().unblock(log)
     end
   end
 
@@ -207,11 +225,10 @@ local replies = {}
 local before = 0                       -- keys of the groups before
 local at = 2                           -- where the group's arguments begin
 local limit, window, cap, ttl, text    -- of the latest log
-local logged
+local logged, taken
 
 if taking_back then
-  -- nothing leaves and nothing is too far ahead: read() reads what is there
-  now, logged, at = 0, tonumber(ARGV[2]), 3
+  logged, taken, at = tonumber(ARGV[3]), tonumber(ARGV[4]), 5
 end
 
 while before < #KEYS do
@@ -246,7 +263,7 @@ while before < #KEYS do
       at = at + (options.ids and requests or 0)
       more = true
       if taking_back then
-        log.cap, options.ahead = 0, math.huge
+        options.ahead = math.huge  -- it moves no entries
       end
     end
 
@@ -273,7 +290,11 @@ while before < #KEYS do
     for i = 1, failed and 0 or count do
       local log = logs[i]
       local id = log.options.ids and ARGV[log.ids + 1] or ''
-      left = left + (rarely().take_back(log, ARGV[names + 1], id, logged) and 1 or 0)
+      local gone, blocked = rarely().take_back(log, ARGV[names + 1], id, logged, taken)
+      left = left + (gone and 1 or 0)
+      if gone and blocked then
+        extra.end_block(log, taken)
+      end
     end
     return failed or left
   end

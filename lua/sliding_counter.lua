@@ -102,7 +102,12 @@ local function rarely()
 
   function it.take_back(log, _, _, logged)
     local field = format('%d', logged - logged % log.window)
-    local count, cost = tonumber(call('HGET', log.key, field)), log.options.cost
+    local fields, cost = call('HGETALL', log.key), log.options.cost
+    local count, blocked = nil, false
+    for i = 1, #fields, 2 do
+      count = fields[i] == field and tonumber(fields[i + 1]) or count
+      blocked = blocked or fields[i] == 'blocked until'
+    end
     if not count or cost == 0 then
       return false
     elseif count <= cost then
@@ -111,7 +116,7 @@ local function rarely()
       call('PEXPIRE', log.key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
       call('HINCRBY', log.key, field, format('%d', -cost))
     end
-    return true
+    return true, blocked
   end
 
   return it

@@ -2,7 +2,8 @@
 --
 -- A log is a ZSET with one entry for each request, or several for one of that cost: member = the id, else the request's
 -- unique name; score = arrival, or the slot it was given (ms). An entry is in the window when now - window < score.
--- Where an id is taken, its entry is <id>~<name>; the second entry of a request is <name>~2 or <id>~<name>~2.
+-- Where an id is taken, its entry is <id>~<name>; the second entry of a request is <name>~2 or <id>~<name>~2. Of two
+-- requests of one id the plain one is told by its time: an id may come back when its first entry has left.
 -- A blocked log has one more member, "blocked for <ms> ms", its score minus the time when that ends, which no entry is.
 --
 -- A step back of this server's own clock shows in the time to live, which PEXPIRE GT then cannot move on; only then, on a
@@ -14,7 +15,7 @@
 
 local call, pcall, format = redis.call, redis.pcall, string.format
 
-local most_entries = 100000
+local most_entries = 1000
 
 local now, now_text, own_clock
 
@@ -31,7 +32,7 @@ local function rarely()
     return log.options and log.options.cost or 1
   end
 
-  -- The block that a member tells of: true while it lasts.
+  -- The block that the first member tells of: true while it lasts.
   function it.is_blocked(log, member, score)
     local length = tonumber(string.match(member, '^blocked for (%d+) ms~*$'))
     if not length or -score <= now then
@@ -48,6 +49,11 @@ local function rarely()
       member = member .. '~'  -- that is somebody's id
     end
     call('ZADD', log.key, format('%d', -till), member)
+  end
+
+  function it.unblock(log)
+    log.blocked = false
+    call('ZREMRANGEBYRANK', log.key, '0', '0')
   end
 
   -- Entries further ahead of now than a reservation become entries of now.
@@ -90,14 +96,13 @@ local function rarely()
     return done
   end
 
-  -- Entries of their own names or numbers: how many, or an error.
-  function it.add(log, names, from, to, score)
+  -- Entries of their own names or numbers, at most `longest` of a request: how many, or an error.
+  function it.add(log, names, from, to, score, longest)
     local key, added = log.key, 0
     for j = from, to do
       local name = ARGV[names + j]
       local id = log.options and log.options.ids and ARGV[log.ids + j] or ''
-      local entries = it.entries(log, name)
-      entries = log.cap > 0 and math.min(entries, log.cap) or entries
+      local entries = math.min(it.entries(log, name), longest)
       if entries > 0 then
         local member = id == '' and name or id
         local new = pcall('ZADD', key, 'NX', score, member)
@@ -128,15 +133,45 @@ local function rarely()
     end
   end
 
-  function it.take_back(log, name, id)
-    local member = id == '' and name or id
-    local entries = it.entries(log, name)
-    if entries == 0 then
+  -- How many entries a log may have when denied attempts have been added.
+  function it.longest(log)
+    return log.cap > 0 and math.max(log.cap, log.used / log.options.sample) or math.huge
+  end
+
+  -- Of more entries than that the oldest leave.
+  function it.cut(log, longest)
+    local over = log.used / log.options.sample - longest
+    if over > 0 then
+      local first = log.blocked and 1 or 0
+      call('ZREMRANGEBYRANK', log.key, first, first + over - 1)
+      log.used = longest * log.options.sample
+      log.frees = score_at(log, first) + log.window
+    end
+  end
+
+  -- The entry under an id alone, which is the request's own if it is of its time, or of an earlier one where the clock has
+  -- stepped back since and brought it there. ZADD tells its score, since ZSCORE takes a right that few have given.
+  local function take_plain(log, id, logged, taken)
+    local score = tonumber(call('ZADD', log.key, 'XX', 'INCR', '0', id) or nil)
+    local is_own = score == logged or score and score > 0 and score < logged and now < taken
+    return is_own and call('ZREM', log.key, id) == 1
+  end
+
+  function it.take_back(log, name, id, logged, taken)
+    local key, entries = log.key, it.entries(log, name)
+    if entries == 0 or logged <= now - log.window then
       return false
     end
-    -- where the id was taken, the entry carries both names: the plain one is somebody else's
-    local gone = call('ZREM', log.key, member .. '~' .. name) == 1 or call('ZREM', log.key, member) == 1
-    return others(log, 'ZREM', nil, id == '' and name or id .. '~' .. name, entries) > 0 or gone
+    local gone
+    if id == '' then
+      gone = call('ZREM', key, name) == 1 or call('ZREM', key, name .. '~' .. name) == 1
+      gone = others(log, 'ZREM', nil, name, entries) > 0 or gone
+    else
+      name = id .. '~' .. name
+      gone = call('ZREM', key, name) == 1 or take_plain(log, id, logged, taken)
+      gone = others(log, 'ZREM', nil, name, entries) > 0 or gone
+    end
+    return gone, gone and (tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) or 0) < 0
   end
 
   return it
@@ -157,11 +192,6 @@ local function read(log)
   end
   if oldest then
     count = call('ZCARD', key) - first
-    if log.cap > 0 and count > log.cap then
-      call('ZREMRANGEBYRANK', key, first, first + count - log.cap - 1)
-      count = log.cap
-      oldest = tonumber(call('ZRANGE', key, first, first, 'WITHSCORES')[2])
-    end
     if count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0 then
       local farthest = now + (options and options.ahead or 0)
       if tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2]) > farthest then
@@ -175,11 +205,12 @@ local function read(log)
   return first == 1 or nil
 end
 
-local function add(log, names, from, to, at)
+local function add(log, names, from, to, at, denied)
   local key, options = log.key, log.options
-  local score, added = at and format('%d', at) or now_text, nil
+  local score, added, longest = at and format('%d', at) or now_text, nil, nil
   if options then
-    added = rarely().add(log, names, from, to, score)
+    longest = denied and rarely().longest(log) or math.huge
+    added = rarely().add(log, names, from, to, score, longest)
   elseif from == to then
     added = pcall('ZADD', key, 'NX', score, ARGV[names + from])
   else
@@ -205,5 +236,8 @@ local function add(log, names, from, to, at)
       log.frees = leaves
     end
     log.used = log.used + (options and added * options.sample or added)
+    if denied then
+      rarely().cut(log, longest)
+    end
   end
 end

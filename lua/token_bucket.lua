@@ -54,13 +54,18 @@ local function rarely()
   end
 
   function it.take_back(log)
-    local used, cost = tonumber(call('HGET', log.key, 'used')), log.options.cost
+    local fields, cost = call('HGETALL', log.key), log.options.cost
+    local used, blocked = nil, false
+    for i = 1, #fields, 2 do
+      used = fields[i] == 'used' and tonumber(fields[i + 1]) or used
+      blocked = blocked or fields[i] == 'blocked until'
+    end
     if not used or cost == 0 then
       return false
     end
     call('PEXPIRE', log.key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
     call('HSET', log.key, 'used', format('%.0f', math.max(used - cost * log.window, 0)))
-    return true
+    return true, blocked
   end
 
   return it

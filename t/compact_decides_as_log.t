@@ -84,7 +84,7 @@ sub keep {
     return @held;
 }
 
-# uncapped: what is cut off to make room for reservations is missed where those are taken back.
+# mixed: whoever asks has a cap of his own, from the limit on.
 # A world of keys with limits of their own; what differs from world to world is what is likely in it.
 sub world {
     my ($title, %world) = @_;
@@ -113,7 +113,7 @@ sub world {
                 push @groups, {
                     logs  => \@asked,
                     asks  => [map { options(\%world, $_) } @asked],
-                    uncapped => $world{uncapped},
+                    caps  => [map { $world{mixed} ? $_->{limit} + int rand $_->{limit} : $_->{cap} } @asked],
                     names => [map { 'u' . $unique++ } 1 .. $requests],
                     limits => [map { $world{fixed} || rand() < 0.95 ? $_->{limit} : int rand $_->{cap} } @asked],
                 };
@@ -145,7 +145,7 @@ sub world {
                 my $at    = $call->{now} + ($slot >= 0 ? $held[$slot] : 0);
                 push @undone, $group;
                 for my $kind (qw(log compact)) {
-                    $script{$kind}->send($script{$kind}->words(['take back', $at],
+                    $script{$kind}->send($script{$kind}->words(Testbed::Script::taking_back({ now => $call->{now}, logged => $at, taken => $call->{now} }),
                         [[$group->{names}[$place]], logs_of($kind, $group)]));
                 }
                 next if !$world{fixed};
@@ -177,7 +177,7 @@ sub logs_of {
     my ($kind, $group) = @_;
     return map {
         my $log = $group->{logs}[$_];
-        { key => "$kind $log->{name}", limit => $group->{limits}[$_], window => $log->{window}, cap => $group->{uncapped} ? 0 : $log->{cap},
+        { key => "$kind $log->{name}", limit => $group->{limits}[$_], window => $log->{window}, cap => $group->{caps}[$_],
             ttl => 3_600_000, options => $group->{asks}[$_]{options} }
     } 0 .. $#{ $group->{logs} };
 }
@@ -200,10 +200,15 @@ world('all count, with costs', %usual, share => 0.05, front => 14, count_all => 
 world('delays',         %usual, share => 0.05, front => 14, delays => 3000, fixed => 1);
 world('delays, few at a time', %usual, share => 0.05, limits => 3, delays => 3000, fixed => 1);
 world('delays, with costs', %usual, share => 0.05, front => 14, delays => 3000, costs => 1, fixed => 1);
-world('delays, taken back', %usual, share => 0.03, batch => 1, front => 14, delays => 3000, costs => 1, fixed => 1, taken_back => 0.3, uncapped => 1);
+world('delays, taken back', %usual, share => 0.03, batch => 1, front => 14, delays => 3000, costs => 1, fixed => 1, taken_back => 0.3);
 world('delays, clock goes back', %usual, share => 0.05, front => 14, delays => 3000, steps_back => 0.02);
 world('blocks',         %usual, share => 0.05, front => 14, blocks => 4000, fixed => 1);
 world('blocks, clock goes back', %usual, share => 0.05, front => 14, blocks => 4000, steps_back => 0.02);
+world('blocks, taken back', %usual, share => 0.05, batch => 1, front => 14, blocks => 4000, fixed => 1, taken_back => 0.3);
+world('delays and blocks, taken back', %usual, share => 0.05, batch => 1, front => 14, limits => 5, delays => 3000, blocks => 4000, costs => 1,
+    fixed => 1, taken_back => 0.3);
+world('mixed caps',     %usual, share => 0.05, front => 14, limits => 60, mixed => 1, count_all => 0.5, costs => 1);
+world('mixed caps, with reservations', %usual, share => 0.05, front => 14, mixed => 1, count_all => 0.5, costs => 1, delays => 3000);
 world('all of it',      %usual, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, fixed => 1);
 world('all of it, clock goes back', %usual, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, steps_back => 0.02);
 $bed->done;

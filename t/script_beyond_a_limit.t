@@ -74,7 +74,7 @@ for my $name (qw(sliding_log compact_log)) {
         is($ask->($T + 2, 'back', 'cost=2'), '1 0 9999 0', '  both are free, the others stay');
         is($groups->($T, [['left'], $log->('held', $delay, limit => 1)], [['right'], $log->('held', $delay, limit => 1)]),
             '1 0 10000 0 | 1 0 10000 0 10000', 'one goes, one is held');
-        is($script->take_back($T + 10000, 'right', $log->('held', $delay, limit => 1)), 1, 'who is held leaves');
+        is($script->take_back({ now => $T, logged => $T + 10000, taken => $T }, 'right', $log->('held', $delay, limit => 1)), 1, 'who is held leaves');
         is($used->($T, 'held'), 1, '  and its slot is free');
         is($ask->($T + 5, 'held', $delay, limit => 1), '1 0 9995 0 9995', '  for the next');
         is($script->take_back($T, 'nobody', $log->('none', '')), 0, 'nothing to take back');
@@ -105,6 +105,47 @@ for my $name (qw(sliding_log compact_log)) {
         is($script->ask($T - 3_600_000 + 30000, $log->('box2', '', limit => 1)), '1 0 10000 0', '  and it ends');
         cmp_ok($redis->cli('PTTL', "$name box"), '>', 0, 'every log has a time to live');
 
+        # a block ends with the attempts that do not count in the end
+        my $boxed = sub {
+            my ($key) = @_;
+            $groups->($T, [['b1', 'b2', 'b3'], $log->("end $key", 'cost=2')]);    # two of them fit
+            $ask->($T + 10, "end $key", 'cost=2 block=60000');
+            return $log->("end $key", 'cost=2');
+        };
+        my $blocked = sub { my ($now, $key) = @_; return $ask->($now, "end $key", 'cost=0') =~ /^0 / ? 'blocked' : 'open' };
+        my $at = sub { my ($now, $taken, $logged) = @_; return { now => $now, taken => $taken, logged => $logged // $taken } };
+        my $end = $boxed->('a');
+        is($script->take_back($at->($T + 20, $T), 'b1', $end), 1, 'an entry that was taken before a block began is given back');
+        is($blocked->($T + 21, 'a'), 'open', '  and ends it');
+        is($ask->($T + 22, 'end a', ''), '1 2 9978 0', '  the other entry counts');
+        $end = $boxed->('b');
+        is($script->take_back($at->($T + 20, $T + 11, $T), 'b1', $end), 1, 'one that was taken after a block began');
+        is($blocked->($T + 21, 'b'), 'blocked', '  does not end it');
+        $end = $boxed->('c');
+        is($script->take_back($at->($T + 20, $T), 'b3', $end), $name eq 'sliding_log' ? 0 : 1, 'one that was not there');
+        is($script->take_back($at->($T + 20, $T - 1), 'b4', $end), 0, '  at any time');
+        is($blocked->($T + 21, 'c'), $name eq 'sliding_log' ? 'blocked' : 'open', '  ends it where entries have no names');
+        $end = $boxed->('d');
+        is($script->take_back($at->($T + 20, $T), 'b1', { %$end, limit => 3 }), 1, 'one of a limit that has no room yet');
+        is($blocked->($T + 21, 'd'), 'blocked', '  does not end it');
+        is($script->take_back($at->($T + 20, $T), 'b2', { %$end, limit => 3 }), 1, '  another one');
+        is($blocked->($T + 21, 'd'), 'open', '  that makes room does');
+        is($redis->cli('EXISTS', "$name end d"), 0, '  and nothing is left');
+        $end = $boxed->('e');
+        is($script->take_back($at->($T + 10000, $T), 'b1', $end), 0, 'one that has left its window');
+        is($blocked->($T + 10001, 'e'), 'blocked', '  ends nothing');
+        is($groups->($T, [['s1', 's2'], $log->('slot', $delay, limit => 1)]), '2 0 10000 0 10000', 'a reservation');
+        is($ask->($T + 5, 'slot', 'ahead=12000 block=60000', limit => 1), '0 0 9995 60000', '  a block that begins when it is made');
+        is($script->take_back($at->($T + 6, $T, $T + 10000), 's2', $log->('slot', $delay, limit => 1)), 1, '  it is given back');
+        is($ask->($T + 7, 'slot', 'ahead=12000 cost=0', limit => 1), '0 0 9993 59998', '  but there is no room yet');
+        is($script->take_back($at->($T + 8, $T), 's1', $log->('slot', $delay, limit => 1)), 1, '  when the first is given back, too');
+        is($ask->($T + 9, 'slot', 'ahead=12000 cost=0', limit => 1), '1 1 10000 0', '  there is, and the block has ended');
+        $end = $boxed->('f');
+        is($ask->($T - 5000, 'end f', 'cost=2'), '0 1 10000 60000', 'a clock that steps back, during a block');
+        is($script->take_back($at->($T - 4000, $T), 'b1', $end), 1, '  an entry from before is given back');
+        is($blocked->($T - 3999, 'f'), 'open', '  and ends it');
+        cmp_ok($redis->cli('PTTL', "$name end a"), '>', 9000, '  what is left has a time to live');
+
         # the clock steps back while slots are reserved
         $groups->($T, [2, $log->('step', $delay, limit => 1)]);
         is($ask->($T - 2000, 'step', 'ahead=12000', limit => 1), '0 0 12000 22000', 'two seconds: what may be a reservation keeps its time');
@@ -124,7 +165,7 @@ for my $name (qw(sliding_log compact_log)) {
         ok(defined $ask->($T, 'wrong', $_), "\"$_\": an answer") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1', 'nonsense', 'cost=', 'ids';
         ok(defined $script->call('EVALSHA', $script->{sha}, 1, 'k', @$_), "(@$_): an answer") for [], [''], ['take back'], ['', 0], ['', 1, 1];
         is($ask->($T, 'wrong', $_, limit => 1e12), "error ERR no log of this algorithm can keep a request of $_", "$_: is refused")
-            for 'cost=100001', 'cost=1000000000000';
+            for $name eq 'sliding_log' ? 'cost=1001' : 'cost=100001', 'cost=1000000000000';
         like($script->take_back($T, 'x', $log->('wrong', 'cost=1000000000000')), qr/^error ERR no log/, '  taken back, too');
         $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
         like($ask->($T, "oom $_", $_), qr/^error OOM/, "$_: no memory") for 'cost=2', $delay, 'block=9', 'count=all';

@@ -65,7 +65,7 @@ my $delay = 'delay=2500 ahead=2500';
 is(many($T, 9, 'd', $delay), '7 0 3000 3000 1000 2000', 'two are held, until the token of each is there');
 is(ask($T + 499, 'd', $delay), '0 0 2501 2501', 'a third one would wait a ms too long') or diag hash('d');
 is(ask($T + 500, 'd', $delay), '1 0 3500 0 2500', 'now it does not');
-is($script->take_back($T + 3000, 'x', bucket('d', '')), 1, 'it leaves');
+is($script->take_back({ now => $T + 500, logged => $T + 3000, taken => $T + 500 }, 'x', bucket('d', '')), 1, 'it leaves');
 is(ask($T + 500, 'd', $delay), '1 0 3500 0 2500', '  and another takes its place');
 is($script->take_back($T, 'x', bucket('d', 'cost=5')), 1, 'more are taken back');
 is(ask($T + 500, 'd', $delay), '1 1 500 0', '  and there is room');
@@ -80,6 +80,13 @@ is(ask($T + 30000, 'b', ''), '0 5 10000 30000', 'whatever the bucket holds');
 is(ask($T - 3_600_000, 'b', ''), '0 0 1000 60000', 'no longer than it was to be when the clock steps back');
 is(ask($T - 3_600_000 + 60000, 'b', ''), '1 4 1000 0', 'and it ends');
 is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, '  without a trace');
+many($T, 6, 'end', 'block=60000');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T - 1 }, 'x', bucket('end', '', burst => 3)), 1, 'an entry that makes no room');
+is(ask($T + 5, 'end', 'cost=0'), '0 1 995 59995', '  does not end a block');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T + 1 }, 'x', bucket('end', '')), 1, 'one that was taken after it began');
+is(ask($T + 5, 'end', 'cost=0'), '0 2 995 59995', '  does not, either');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', bucket('end', '')), 1, 'one that was taken before');
+is(hash('end'), "time=$T used=20000", '  does');
 
 # the clock steps back
 many($T, 5, 'step', '');

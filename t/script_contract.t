@@ -44,8 +44,14 @@ is($redis->cli('EXISTS', 'none'), 0, 'a denial makes no key');
 
 # cap
 ask($T + $_, ['cap', 10, 10000]) for 0 .. 9;
-is(ask($T + 20, ['cap', 3, 10000, 4]), '0 0 9986 9987', 'beyond cap the oldest are dropped');
-is($redis->cli('ZCARD', 'cap'), 4, 'and the log is cut to it');
+is(ask($T + 20, ['cap', 3, 10000, 4]), '0 0 9980 9987', 'a limit whose cap is smaller than the log');
+is($redis->cli('ZCARD', 'cap'), 10, '  drops nothing that a larger one needs');
+my %counts = (key => 'cap', limit => 3, window => 10000, cap => 4, options => 'count=all');
+is(ask($T + 30, { %counts }), '0 0 9971 9978', 'a denied attempt that counts');
+is(scores('cap'), join(' ', (map { $T + $_ } 1 .. 9), $T + 30), '  takes the place of the oldest entry');
+is(ask($T + 10009, { %counts }), '1 1 21 0', 'when those have left');
+is($script->ask_groups($T + 10010, [5, { %counts }]), '1 0 10000 10000', '  attempts that are denied are kept');
+is(scores('cap'), join(' ', ($T + 10010) x 4), '  up to the cap');
 
 # the same id twice
 ask($T, ['id', 5, 10000, 0, 11000, 'req']);
@@ -55,6 +61,39 @@ like(members('id'), qr/^req req~u\d+$/, 'the second entry carries both names');
 is($script->take_back($T, $script->latest, ['id', 5, 10000, 0, 11000, 'req']), 1, 'taken back');
 is(members('id'), 'req', 'exactly its own entry left');
 is($script->take_back($T, 'stranger', ['id', 5, 10000]), 0, 'a stranger takes nothing back');
+
+# an entry is taken back by its time, too: an id may come again when the first entry under it has left
+my @named = (5, 10000, 0, 11000, 'req');
+ask($T, ['again', @named]);
+my $first = $script->latest;
+ask($T + 10000, ['again', @named]);
+my $second = $script->latest;
+is($script->take_back({ now => $T + 10001, logged => $T, taken => $T }, $first, ['again', @named]), 0, 'what has left the window is not taken back');
+is(scores('again'), $T + 10000, '  nor the later entry of its id');
+is($script->take_back({ now => $T + 10001, logged => $T + 10000, taken => $T + 10000 }, $second, ['again', @named]), 1, '  which is taken back itself');
+ask($T, ['twice', @named]);
+ask($T + 5, ['twice', @named]);
+my @second = ({ now => $T + 6, logged => $T + 5, taken => $T + 5 }, $script->latest, ['twice', @named]);
+is($script->take_back(@second), 1, 'an entry whose id was taken');
+is($script->take_back(@second), 0, '  is taken back once');
+is(scores('twice'), $T, '  and the one that had the id stays');
+ask($T, ['moved', @named]);
+$first = $script->latest;
+ask($T - 5000, ['moved', 9, 10000]);
+is(members('moved') =~ s/u\d+/other/r, 'req other', 'a clock that steps back');
+is($script->take_back({ now => $T - 4000, logged => $T, taken => $T }, $first, ['moved', @named]), 1, '  has moved the entry, which is taken back');
+unlike(members('moved'), qr/req/, '  itself');
+
+# a block ends with the attempts that do not count in the end
+my %box = (key => 'box', limit => 2, window => 10000, options => 'block=60000');
+ask($T, { %box });
+$first = $script->latest;
+ask($T + 1, { %box });
+ask($T + 2, { %box });
+is(members('box') =~ s/u\d+/u/gr, 'blocked for 60000 ms u u', 'a third one is denied, and blocks');
+is($script->take_back({ now => $T + 3, logged => $T, taken => $T }, $first, ['box', 2, 10000]), 1, 'one is given back, whose limit has no block');
+is(members('box') =~ s/u\d+/u/gr, 'u', '  and the block has ended');
+is(ask($T + 4, { %box }), '1 0 9997 0', '  for the next');
 
 # the clock steps back by an hour
 ask($T, ['step', 3, 10000]) for 1 .. 2;

@@ -55,9 +55,9 @@ is(hash('d'), "$T=10 ${\ ($T + 10000)}=2 reserved=${\ ($T + 12000)}", '  and are
 is(ask($T + 500, 'd', $delay), '0 0 12500 12500', 'another would wait too long');
 is(ask($T + 1000, 'd', $delay), '1 0 13000 0 12000', '  until it is near enough');
 is(ask($T + 1000, 'd', 'delay=999999 ahead=12000 cost=7'), '1 0 22334 0 19000', 'more cost, more time');
-is($script->take_back($T + 20000, 'x', counter('d', 'cost=7 ahead=12000')), 1, 'who is held is taken back');
-is($script->take_back($T + 20000, 'x', counter('d', 'cost=7 ahead=12000')), 0, 'nothing is from a window without a count');
-is($script->take_back($T + 13000, 'x', counter('d', 'cost=2')), 1, 'two leave their window');
+is($script->take_back({ now => $T + 1000, logged => $T + 20000, taken => $T + 1000 }, 'x', counter('d', 'cost=7 ahead=12000')), 1, 'who is held is taken back');
+is($script->take_back({ now => $T + 1000, logged => $T + 20000, taken => $T + 1000 }, 'x', counter('d', 'cost=7 ahead=12000')), 0, 'nothing is from a window without a count');
+is($script->take_back({ now => $T + 1000, logged => $T + 13000, taken => $T + 1000 }, 'x', counter('d', 'cost=2')), 1, 'two leave their window');
 like(hash('d'), qr/ ${\ ($T + 10000)}=1 /, '  exactly');
 is($script->take_back($T, 'x', counter('d', 'cost=10')), 1, 'ten leave theirs');
 unlike(hash('d'), qr/^$T=/, '  and none are left there');
@@ -78,6 +78,13 @@ is(ask($T + 30000, 'b', ''), '0 10 10000 30000', 'whatever the counts say');
 is(ask($T - 3_600_000, 'b', ''), '0 10 10000 60000', 'no longer than it was to be when the clock steps back');
 is(ask($T - 3_600_000 + 60000, 'b', ''), '1 9 20000 0', 'and it ends');
 is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, '  without a trace');
+many($T, 11, 'end', 'block=60000');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T + 1 }, 'x', counter('end', '')), 1, 'an entry that was taken after a block began');
+is(ask($T + 5, 'end', 'cost=0'), '0 1 11107 59995', '  does not end it');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', counter('end', '', limit => 8)), 1, 'one that makes no room');
+is(ask($T + 5, 'end', 'cost=0'), '0 2 11245 59995', '  does not end it');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', counter('end', '')), 1, 'one that was taken before');
+is(hash('end'), "$T=7", '  ends it');
 
 # the clock steps back
 many($T, 4, 'step', '');

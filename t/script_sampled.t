@@ -63,6 +63,10 @@ is(entries('all'), 3, '  up to cap / N, rounded up');
 is(many($T, [@drawn[0 .. 2]], 'box', 'block=30000 sample=10'), '2 0 10000 30000', 'a block');
 is(ask($T + 12000, $skipped[0], 'box', 'sample=10'), '0 20 10000 18000', '  whatever the log says');
 is(ask($T + 30000, $drawn[4], 'box', 'sample=10'), '1 10 10000 0', '  until it ends');
+many($T, [@drawn[0 .. 2]], 'end', 'block=30000 sample=10');
+is($script->take_back($T + 1, $skipped[0], sampled('end', 'sample=10')), 0, 'who was not logged ends no block');
+is($script->take_back({ now => $T + 1, logged => $T, taken => $T }, $drawn[0], sampled('end', 'sample=10')), 1, 'who was');
+is(ask($T + 2, $skipped[0], 'end', 'sample=10'), '1 10 9998 0', '  does');
 is(ask($T - 3_600_000, $skipped[0], 'd', 'sample=10 ahead=10000'), '0 0 10000 10000', 'the clock steps back');
 
 # Of 20,000 names a tenth: 2,000, and the deviation is 42. The names are the same each time.

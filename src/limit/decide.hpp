@@ -37,7 +37,7 @@ inline bool denies(LogState& log, const Question& question, std::uint64_t now, s
         }
     }
     if (question.blockMs > 0 && !isBlocked && question.limit > 0) {
-        log.blockUntil(now + static_cast<std::uint64_t>(question.blockMs));
+        log.block(now, question.blockMs);
     }
     return true;
 }
@@ -46,7 +46,6 @@ inline bool denies(LogState& log, const Question& question, std::uint64_t now, s
 template <typename Grow>
 void countDenied(LogState& log, const Question& question, std::uint64_t now, std::string_view unique, Grow& grow) {
     const std::int64_t entries = log.entriesOfDenied(question, now, log.entriesOf(question, unique));
-    log.trimForDenied(question, entries);
     const std::size_t capacity = log.capacityToAdd(now, now, entries);
     if (capacity == log.capacity() || grow(log, capacity)) {
         log.addDenied(question, now, entries);
@@ -92,6 +91,21 @@ bool decide(std::span<const Question> questions, std::span<LogState* const> logs
         verdicts[i].delayMs = admitted ? static_cast<std::int64_t>(slot - now) : 0;
     }
     return true;
+}
+
+/// Takes back what a request that was decided at `takenMs` logged at `loggedMs`, if it is still there. A block that
+/// began since ends with it, if the log then has room for such a request: whoever was denied meanwhile was so by an
+/// attempt that did not count in the end. The log suits the question; `now` as for decide().
+inline void takeBack(LogState& log, const Question& question, std::uint64_t now, std::string_view unique,
+                     std::uint64_t loggedMs, std::uint64_t takenMs) {
+    log.advance(question, now);
+    if (!log.remove(loggedMs, log.entriesOf(question, unique))) {
+        return;
+    }
+    const bool isBlocked = log.blockedUntil() > now;
+    if (isBlocked && log.blockedSince() >= takenMs && log.msUntilRoom(question, now) == 0) {
+        log.unblock();
+    }
 }
 
 }  // namespace sliding_log

@@ -105,14 +105,16 @@ class ExactLog {
         count_ += entries;
     }
 
-    /// Removes up to so many entries of the newest time that is not after `time`: where the entries are no more of the
-    /// time they were logged at, they were brought back. Entries of one time are alike, so any of them are the right
-    /// ones.
-    void remove(std::uint64_t time, std::size_t entries) {
+    /// Removes up to so many entries of that time, which are alike, so any of them are the right ones; false where
+    /// there are none.
+    bool remove(std::uint64_t time, std::size_t entries) {
         if (count_ == 0 || time < oldest_ || entries == 0) {
-            return;
+            return false;
         }
         const Place last = lastNotAfter(time);
+        if (last.time != time) {
+            return false;
+        }
         const std::size_t kept = count_ - last.behind;  // it and those before it
         std::size_t begin = last.end;
         std::size_t removed = 1;
@@ -128,7 +130,7 @@ class ExactLog {
         if (removed == kept) {  // they were the oldest
             if (last.behind == 0) {
                 clear();
-                return;
+                return true;
             }
             oldest_ = last.time + last.gap;
             erase(0, last.gapEnd);
@@ -140,6 +142,7 @@ class ExactLog {
             erase(begin, last.gapEnd);
         }
         count_ -= removed;
+        return true;
     }
 
     /// Moves to a larger memory of `capacity` bytes, a power of two; the caller frees what bytes() was before.

@@ -47,9 +47,6 @@ class LogState {
                 break;
             default:
                 log().prune(now, window);
-                if (question.cap > 0) {
-                    log().trim(mostEntries(question));
-                }
                 log().bringBack(now, now + ahead);
         }
     }
@@ -156,24 +153,18 @@ class LogState {
         }
     }
 
-    /// How many of the entries that a denied attempt adds at now the cap lets stay. The oldest leave first, so
-    /// reservations ahead stay before them.
+    /// How many of the entries that a denied attempt adds at now will stay. The oldest leave first, so reservations
+    /// ahead stay before them.
     std::int64_t entriesOfDenied(const Question& question, std::uint64_t now, std::int64_t entries) const {
         if (question.cap == 0 || algorithm_ == Algorithm::Bucket || algorithm_ == Algorithm::Counter) {
             return entries;
         }
-        const auto most = static_cast<std::int64_t>(mostEntries(question));
-        return std::min(entries, std::max<std::int64_t>(most - static_cast<std::int64_t>(log().countAfter(now)), 0));
+        return std::min(entries, static_cast<std::int64_t>(longestWithDenied(question) - log().countAfter(now)));
     }
 
-    /// Makes place for what entriesOfDenied() said, before the capacity is looked at.
-    void trimForDenied(const Question& question, std::int64_t entries) {
-        if (question.cap > 0 && algorithm_ != Algorithm::Bucket && algorithm_ != Algorithm::Counter) {
-            log().trim(mostEntries(question) - static_cast<std::size_t>(entries));
-        }
-    }
-
-    /// Logs a denied attempt at now, as far as the cap allows.
+    /// Logs a denied attempt at now, as far as the cap allows: so many entries as entriesOfDenied() said, the capacity
+    /// being what capacityToAdd() said. The oldest leave, until there are no more than the cap, or than there were:
+    /// each that leaves is replaced by a newer one, so to nobody whose limit is larger the log looks emptier.
     void addDenied(const Question& question, std::uint64_t now, std::int64_t entries) {
         switch (algorithm_) {
             case Algorithm::Bucket:
@@ -185,27 +176,36 @@ class LogState {
                                  static_cast<std::uint64_t>(entries));
                 break;
             default:
+                if (question.cap > 0) {
+                    log().trim(longestWithDenied(question) - static_cast<std::size_t>(entries));
+                }
                 log().add(now, static_cast<std::size_t>(entries));
         }
     }
 
-    /// Takes back what add() logged.
-    void remove(std::uint64_t time, std::int64_t entries) {
+    /// Takes back what add() logged; false where it has left already.
+    bool remove(std::uint64_t time, std::int64_t entries) {
+        if (entries == 0) {
+            return false;
+        }
         switch (algorithm_) {
             case Algorithm::Bucket:
-                bucket().giveBack(entries);
-                break;
+                return bucket().giveBack(entries);
             case Algorithm::Counter:
-                counts().remove(time, static_cast<std::uint64_t>(entries));
-                break;
+                return counts().remove(time, static_cast<std::uint64_t>(entries));
             default:
-                log().remove(time, static_cast<std::size_t>(entries));
+                return log().remove(time, static_cast<std::size_t>(entries));
         }
     }
 
-    /// Until when the log itself denies everything; 0 or in the past: it does not.
+    /// Until when the log itself denies everything, 0 or in the past: it does not; and since when, if it does.
     std::uint64_t blockedUntil() const { return blockedUntil_; }
-    void blockUntil(std::uint64_t time) { blockedUntil_ = time; }
+    std::uint64_t blockedSince() const { return blockedSince_; }
+    void block(std::uint64_t now, std::int64_t ms) {
+        blockedSince_ = now;
+        blockedUntil_ = now + static_cast<std::uint64_t>(ms);
+    }
+    void unblock() { blockedUntil_ = 0; }
 
     /// From then on it says no more than a new one would.
     std::uint64_t endsAt() const {
@@ -257,6 +257,11 @@ class LogState {
             question.algorithm == Algorithm::Sampled ? (question.cap - 1) / question.sample + 1 : question.cap);
     }
 
+    /// How many entries there may be when denied attempts have been added.
+    std::size_t longestWithDenied(const Question& question) const {
+        return std::max(mostEntries(question), log().count());
+    }
+
     Wide used(const Question& question) const { return static_cast<Wide>(log().count()) * weight(question); }
 
     ExactLog& log() { return *std::get_if<ExactLog>(&state_); }
@@ -280,6 +285,7 @@ class LogState {
 
     std::int64_t windowMs_ = 0;  // as last asked
     std::uint64_t blockedUntil_ = 0;
+    std::uint64_t blockedSince_ = 0;
     Algorithm algorithm_;
     std::variant<ExactLog, WindowCounts, TokenBucket> state_;
 };

@@ -46,11 +46,16 @@ class TokenBucket {
         fullAt_ = stamp_ + static_cast<std::uint64_t>(waitFor(full(burst, windowMs) - left, limit));
     }
 
-    void giveBack(std::int64_t cost) {
+    /// False when nothing was missing.
+    bool giveBack(std::int64_t cost) {
+        if (tokens_ >= burst_) {
+            return false;
+        }
         tokens_ = std::min(tokens_ + cost, burst_);
         if (tokens_ == burst_) {
             part_ = 0;
         }
+        return true;
     }
 
     /// From then on it is as good as a new one.

@@ -114,27 +114,27 @@ class WindowCounts {
     /// Adds to this window's count as far as not more than `most` is used from it on.
     void addUpTo(std::uint64_t most, std::uint64_t cost) { here_ = std::max(here_, std::min(sum(here_, cost), most)); }
 
-    /// Takes what was added at that time out of the count it is in, if that is still kept.
-    void remove(std::uint64_t time, std::uint64_t cost) {
+    /// Takes what was added at that time out of the count it is in; false where that is 0, or kept no more.
+    bool remove(std::uint64_t time, std::uint64_t cost) {
         const std::uint64_t index = windowMs_ == 0 ? 0 : time / windowMs_;
-        if (index + 1 == index_) {
-            previous_ -= std::min(previous_, cost);
-        } else if (index == index_) {
-            here_ -= std::min(countOf(index), cost);
-        } else if (index > index_) {
+        const std::uint64_t removed = index + 1 >= index_ ? std::min(countOf(index), cost) : 0;
+        if (removed == 0) {
+            return false;
+        }
+        if (index < index_) {
+            previous_ -= removed;
+            return true;
+        }
+        here_ -= removed;
+        if (index > index_) {
             Count* place = firstFrom(index);
-            Count* end = ahead_ + aheadCount_;
-            if (place == end || place->index != index) {
-                return;
-            }
-            const std::uint64_t removed = std::min(place->count, cost);
-            here_ -= removed;
             place->count -= removed;
             if (place->count == 0) {
-                std::copy(place + 1, end, place);
+                std::copy(place + 1, ahead_ + aheadCount_, place);
                 aheadCount_--;
             }
         }
+        return true;
     }
 
     /// Moves to a larger memory of `capacity` bytes; the caller frees what bytes() was before.

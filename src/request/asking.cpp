@@ -202,10 +202,12 @@ void takeBackMarked(Context& context) {
             if (questions.empty()) {
                 continue;
             }
+            const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
             if (first.source == Source::Local) {
-                gWorker->local().takeBack(questions, context.uniqueId(), first.loggedMs);
+                gWorker->local().takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
             } else {
-                gWorker->store(*first.settings->log->redis).takeBack(questions, context.uniqueId(), first.loggedMs);
+                gWorker->store(*first.settings->log->redis)
+                    .takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
             }
         }
     }

@@ -103,7 +103,7 @@ void CallWriter::finish(std::string_view now) {
 }
 
 void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique,
-                               std::uint64_t loggedMs) {
+                               std::uint64_t loggedMs, std::uint64_t takenMs, std::string_view now) {
     begin(call, questions.front().algorithm, questions.front().slot);
     call.undoneLogs = questions.size();
     argument(static_cast<std::int64_t>(questions.size()));
@@ -115,7 +115,8 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, 
             argument(question.id);
         }
     }
-    finish({"take back", DecimalText(static_cast<std::int64_t>(loggedMs)).view()});
+    finish({"take back", now, DecimalText(static_cast<std::int64_t>(loggedMs)).view(),
+            DecimalText(static_cast<std::int64_t>(takenMs)).view()});
 }
 
 /// `EVALSHA <sha> <keys>`, the arguments that are given and those that were added.

@@ -57,9 +57,10 @@ class CallWriter {
     /// `now` stamps the requests: milliseconds, or "" for the server's clock.
     void finish(std::string_view now);
 
-    /// A whole call: takes back what these questions logged under that unique name, at that time.
-    void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique,
-                       std::uint64_t loggedMs);
+    /// A whole call: takes back what these questions, decided at `takenMs`, logged at `loggedMs` under that unique
+    /// name. `now` as for finish().
+    void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                       std::uint64_t takenMs, std::string_view now);
 
   private:
     void begin(Call& call, Algorithm algorithm, std::uint16_t slot);

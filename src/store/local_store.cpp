@@ -82,12 +82,15 @@ bool LocalStore::decideAll(std::span<const Question> questions, std::span<Verdic
                   [this](LogState& state, std::size_t capacity) { return grow(state, capacity); });
 }
 
-void LocalStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs) {
+void LocalStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                          std::uint64_t takenMs) {
     const Lock lock(zone_);
+    const std::uint64_t now = ngx_current_msec;
     for (const Question& question : questions) {
         LocalLog* log = find(question.key);
         if (log != nullptr && log->state.suits(question)) {
-            log->state.remove(loggedMs, log->state.entriesOf(question, unique));
+            log->clock = std::max(now, log->clock);
+            sliding_log::takeBack(log->state, question, log->clock, unique, loggedMs, takenMs);
         }
     }
 }

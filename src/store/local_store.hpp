@@ -25,8 +25,10 @@ class LocalStore {
     bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
              std::uint64_t& loggedMs);
 
-    /// Takes back what an ask() that admitted logged; once.
-    void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
+    /// Takes back what an ask() that admitted at `takenMs` logged at `loggedMs`, and ends the blocks that this leaves
+    /// without a reason; once.
+    void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                  std::uint64_t takenMs);
 
   private:
     class Lock;

@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 
-#include "limit/number.hpp"
 #include "limit/options_text.hpp"
 #include "redis/addresses.hpp"
 #include "redis/sentinel.hpp"
@@ -157,16 +156,18 @@ void RedisStore::buryOrphan(Orphan& orphan, StoreError error) {
     const bool isAdmitted = error == StoreError::None && std::ranges::all_of(orphan.verdicts, &Verdict::hasRoom);
     const bool isHeld = std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
     if (isAdmitted && (isHeld || orphan.evenAdmitted)) {
-        takeBack(orphan.questions, orphan.unique, orphan.loggedMs);
+        const auto delayMs = static_cast<std::uint64_t>(orphan.verdicts.front().delayMs);
+        takeBack(orphan.questions, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
     }
     orphans_.giveBack(orphan);
 }
 
-void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs) {
+void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                          std::uint64_t takenMs) {
     sign(questions);
     denials_.forget(signature_, hash_);
     Call& call = calls_.take();
-    writer_.writeTakeBack(call, questions, unique, loggedMs);
+    writer_.writeTakeBack(call, questions, unique, loggedMs, takenMs, stamp());
     owe();
     route(call);
 }
@@ -304,17 +305,18 @@ void RedisStore::flush(Node& node) {
             group->sentAt = ngx_current_msec;
             writer_.add(*group);
         }
-        finish();
+        writer_.finish(stamp());
         node.send(call);
     }
 }
 
-void RedisStore::finish() {
-    if (settings_.clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
-        writer_.finish(DecimalText(wallClockMs()).view());
-    } else {
-        writer_.finish("");
+/// What a call is told of the time: this node's, or "" for the server's. The view is good until the next one.
+std::string_view RedisStore::stamp() {
+    if (settings_.clock != static_cast<ngx_uint_t>(Clock::Nginx)) {
+        return "";
     }
+    now_ = DecimalText(wallClockMs());
+    return now_.view();
 }
 
 // ---- calls
@@ -410,7 +412,7 @@ void RedisStore::askApart(Call& call) {
         Call& own = calls_.take();
         writer_.begin(own, *group);
         writer_.add(*group);
-        finish();
+        writer_.finish(stamp());
         repeatSoon(own);
     }
     calls_.giveBack(call);

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "conf/settings.hpp"
+#include "limit/number.hpp"
 #include "limit/verdict.hpp"
 #include "metrics/board.hpp"
 #include "redis/posted.hpp"
@@ -53,9 +54,11 @@ class RedisStore final : ClusterOwner {
     /// with `evenAdmitted` any entry.
     void abandon(Waiter& waiter, bool evenAdmitted);
 
-    /// Takes back what an ask() with this unique name logged, at the time its waiter was told. No request waits for it,
-    /// but a worker that quits does, for `timeout`; what does not reach Redis is counted and told.
-    void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs);
+    /// Takes back what an ask() with this unique name logged, at the time its waiter was told, and ends the blocks that
+    /// this leaves without a reason; `takenMs`: when it was decided, which is before that time where it was held. No
+    /// request waits for it, but a worker that quits does, for `timeout`; what does not reach Redis is counted and told.
+    void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                  std::uint64_t takenMs);
 
   private:
     NodeCounters& counters(std::string_view node) override { return board_.node(view(settings_.name), node); }
@@ -77,7 +80,7 @@ class RedisStore final : ClusterOwner {
     Group* nextToSend(Node& node);
     void flush();
     void flush(Node& node);
-    void finish();
+    std::string_view stamp();
 
     void route(Call& call);
     void repeat(Call& call, const redisReply& reply, StoreError error);
@@ -121,6 +124,7 @@ class RedisStore final : ClusterOwner {
     Denials denials_;
     std::string signature_;  // of the questions at hand; keeps its memory
     std::size_t hash_ = 0;   // of signature_
+    DecimalText now_{0};     // of the latest stamp()
 
     Posted flush_;
     Timer deadline_;

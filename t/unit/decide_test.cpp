@@ -39,9 +39,9 @@ class Logs {
 
     Verdict ask(std::uint64_t now, const Question& question) { return ask(now, std::vector{question}).verdicts[0]; }
 
-    void takeBack(const Question& question, std::uint64_t loggedMs, std::string_view unique = "name") {
-        LogState& state = of(question, loggedMs);
-        state.remove(loggedMs, state.entriesOf(question, unique));
+    void takeBack(std::uint64_t now, const Question& question, std::uint64_t loggedMs, std::uint64_t takenMs,
+                  std::string_view unique = "name") {
+        sliding_log::takeBack(of(question, now), question, now, unique, loggedMs, takenMs);
     }
 
     LogState& of(const Question& question, std::uint64_t now) {
@@ -209,6 +209,59 @@ TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
     }
 }
 
+/// Six logins at once, of which five fit: the sixth is denied and blocks, though none of them counts in the end.
+TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
+    for (const Algorithm algorithm : kAll) {
+        Question login = with(question(algorithm, 5, 60'000), &Question::blockMs, 600'000);
+        login.sample = 1;
+        Logs logs;
+        for (std::uint64_t now = 1'000; now < 1'005; now++) {
+            EXPECT_EQ(logs.ask(now, login).retryMs, 0);
+        }
+        EXPECT_EQ(logs.ask(1'010, login).retryMs, 600'000);
+        logs.takeBack(1'020, login, 1'002, 1'011);
+        EXPECT_GT(logs.ask(1'030, login).retryMs, 0) << "begun before that one was taken: it goes on";
+        logs.takeBack(1'040, login, 1'003, 1'003);
+        EXPECT_EQ(logs.ask(1'050, login).retryMs, 0) << "begun since, and there is room";
+        if (algorithm == Algorithm::Log) {
+            logs.takeBack(70'000, login, 1'004, 1'004);
+            EXPECT_EQ(logs.ask(70'001, login).retryMs, 0);
+        }
+    }
+    for (const Algorithm algorithm : kAll) {
+        Question login = with(question(algorithm, 5, 60'000), &Question::blockMs, 600'000);
+        login.sample = 1;
+        Logs logs;
+        logs.ask(999, with(login, &Question::cost, 2));
+        logs.ask(1'000, with(login, &Question::cost, 3));
+        EXPECT_EQ(logs.ask(1'010, with(login, &Question::limit, 3)).retryMs, 600'000);
+        const Question smaller = with(with(login, &Question::limit, 1), &Question::burst, 1);
+        logs.takeBack(1'020, smaller, 999, 999);
+        EXPECT_GT(logs.ask(1'030, login).retryMs, 0) << "no room: four are left";
+        logs.takeBack(1'040, smaller, 5, 5);
+        EXPECT_GT(logs.ask(1'050, login).retryMs, 0) << "nothing has left";
+    }
+}
+
+TEST(Decide, ASmallerCapDropsNothingThatALargerLimitNeeds) {
+    for (const Algorithm algorithm : kAll) {
+        Logs logs;
+        Question large = with(question(algorithm, 20, 60'000), &Question::cap, 24);
+        Question small = with(with(with(large, &Question::limit, 10), &Question::burst, 10), &Question::cap, 12);
+        small.sample = large.sample = 1;
+        small.countsAll = true;
+        for (std::uint64_t now = 60'000; now < 60'020; now++) {
+            EXPECT_EQ(logs.ask(now, large).retryMs, 0);
+        }
+        EXPECT_GT(logs.ask(60'050, with(small, &Question::cost, 5)).retryMs, 0);
+        const Verdict denied = logs.ask(60'060, large);
+        EXPECT_GT(denied.retryMs, 0);
+        if (algorithm == Algorithm::Log || algorithm == Algorithm::Compact || algorithm == Algorithm::Sampled) {
+            EXPECT_EQ(denied.resetMs, 60'005 + 60'000 - 60'060) << "the five oldest were replaced";
+        }
+    }
+}
+
 TEST(Decide, OnlyTheLogThatDeniesBlocks) {
     Logs logs;
     const Question blocking = with(question(Algorithm::Log, 10, 100, "blocking"), &Question::blockMs, 5000);
@@ -246,8 +299,8 @@ TEST(Decide, AHeldRequestStandsInAllLogsAtItsSlot) {
     EXPECT_EQ(logs.ask(200, other).remaining, 0) << "the reservation counts";
     EXPECT_EQ(logs.ask(700, other).remaining, 0) << "and longer than what came before it";
     EXPECT_EQ(logs.ask(800, other).retryMs, 400);
-    logs.takeBack(other, held.loggedMs);
-    logs.takeBack(slow, held.loggedMs);
+    logs.takeBack(800, other, held.loggedMs, 200);
+    logs.takeBack(800, slow, held.loggedMs, 200);
     EXPECT_EQ(logs.ask(800, other).retryMs, 0);
     EXPECT_EQ(logs.ask(1100, slow).delayMs, 0);
 }
@@ -363,6 +416,7 @@ struct Naive {
     std::int64_t drops = 0;                        // Bucket: each ms brings `limit`, `windowMs` make a token
     std::uint64_t dropsAt = 0;                     // Bucket; 0: it is new
     std::uint64_t blockedUntil = 0;
+    std::uint64_t blockedSince = 0;
 
     std::int64_t weight(const Question& q) const { return q.algorithm == Algorithm::Sampled ? q.sample : 1; }
     std::int64_t cap(const Question& q) const { return (q.cap + weight(q) - 1) / weight(q); }
@@ -417,18 +471,11 @@ struct Naive {
 
     void advance(const Question& q, std::uint64_t now) {
         std::erase_if(times, [&](std::uint64_t time) { return time + static_cast<std::uint64_t>(q.windowMs) <= now; });
-        trim(q);
         if (q.algorithm == Algorithm::Bucket) {
             drops = q.burst * q.windowMs - used(q, now);
             dropsAt = now;
         }
     }
-    void trim(const Question& q) {
-        while (q.cap > 0 && static_cast<std::int64_t>(times.size()) > cap(q)) {
-            times.erase(times.begin());
-        }
-    }
-
     void add(const Question& q, std::uint64_t time, std::int64_t entries) {
         if (q.algorithm == Algorithm::Bucket) {
             drops -= entries * q.windowMs;
@@ -449,20 +496,37 @@ struct Naive {
             const std::int64_t here = countFrom(now / static_cast<std::uint64_t>(q.windowMs));
             add(q, now, q.cap == 0 ? entries : std::clamp<std::int64_t>(q.cap - here, 0, entries));
         } else {
+            const auto longest = static_cast<std::int64_t>(times.size());
             add(q, now, entries);
-            trim(q);
+            while (q.cap > 0 && static_cast<std::int64_t>(times.size()) > std::max(longest, cap(q))) {
+                times.erase(times.begin());
+            }
         }
     }
 
-    void remove(const Question& q, std::uint64_t time, std::int64_t entries) {
+    /// True when something left.
+    bool remove(const Question& q, std::uint64_t now, std::uint64_t time, std::int64_t entries) {
         if (q.algorithm == Algorithm::Bucket) {
+            const std::int64_t before = drops;
             drops = std::min(drops + entries * q.windowMs, q.burst * q.windowMs);
-        } else if (q.algorithm == Algorithm::Counter) {
-            counts[time / static_cast<std::uint64_t>(q.windowMs)] -= entries;
-        } else {
-            const auto begin = std::lower_bound(times.begin(), times.end(), time);
-            const auto end = std::upper_bound(times.begin(), times.end(), time);
-            times.erase(begin, begin + std::min<std::ptrdiff_t>(entries, end - begin));
+            return before < q.burst * q.windowMs && entries > 0;
+        }
+        if (q.algorithm == Algorithm::Counter) {
+            const std::uint64_t index = time / static_cast<std::uint64_t>(q.windowMs);
+            counts[index] -= entries;
+            return index + 1 >= now / static_cast<std::uint64_t>(q.windowMs) && entries > 0;
+        }
+        const auto begin = std::lower_bound(times.begin(), times.end(), time);
+        const auto end = std::upper_bound(times.begin(), times.end(), time);
+        const auto removed = std::min<std::ptrdiff_t>(entries, end - begin);
+        times.erase(begin, begin + removed);
+        return removed > 0;
+    }
+
+    void takeBack(const Question& q, std::uint64_t now, std::uint64_t time, std::uint64_t taken, std::int64_t entries) {
+        advance(q, now);
+        if (remove(q, now, time, entries) && blockedSince >= taken && !isNever(q) && hasRoom(q, now, q.cost)) {
+            blockedUntil = std::min(blockedUntil, now);
         }
     }
 };
@@ -488,7 +552,6 @@ TEST(Decide, IsTheNaiveDecision) {
             made.sample = 1 + upTo(2);
             made.aheadMs = kFarthest;
             made.burst = 1 + upTo(10);
-            made.cap = random() % 4 == 0 ? 0 : 8 + upTo(6);
             named.push_back(made);
         }
         const bool mayHold = random() % 3 > 0;
@@ -498,6 +561,7 @@ TEST(Decide, IsTheNaiveDecision) {
         std::map<std::string_view, Naive> naive;
         struct Admission {
             std::vector<Question> questions;
+            std::uint64_t takenMs;
             std::uint64_t loggedMs;
             std::string unique;
         };
@@ -514,6 +578,7 @@ TEST(Decide, IsTheNaiveDecision) {
                 asked.cost = random() % 3 == 0 ? upTo(4) : 1;
                 asked.delayMs = mayHold && random() % 3 > 0 ? upTo(kFarthest) : 0;
                 asked.countsAll = mayCount && random() % 2 == 0;
+                asked.cap = random() % 4 == 0 ? 0 : 8 + upTo(6);  // other places and nodes may have other ones
                 asked.blockMs = mayBlock && random() % 2 == 0 ? 1 + upTo(30) : 0;
                 questions.push_back(asked);
             }
@@ -531,6 +596,7 @@ TEST(Decide, IsTheNaiveDecision) {
                     slot = denies ? slot : std::max(slot, own);
                 }
                 if (denies && !isBlocked && each.blockMs > 0 && each.limit > 0) {
+                    log.blockedSince = now;
                     log.blockedUntil = now + static_cast<std::uint64_t>(each.blockMs);
                 }
                 denied = denied || denies;
@@ -579,14 +645,14 @@ TEST(Decide, IsTheNaiveDecision) {
             }
             (denied ? denials : slot > now ? holds : admissions)++;
             if (!denied) {
-                admitted.push_back({questions, answer.loggedMs, unique});
+                admitted.push_back({questions, now, answer.loggedMs, unique});
             }
-            if (!mayCount && !admitted.empty() && random() % 8 == 0) {
+            if (!admitted.empty() && random() % 8 == 0) {
                 const Admission& last = admitted.back();
                 for (const Question& each : last.questions) {
                     const std::int64_t entries = entriesOf(each, last.unique);
-                    logs.takeBack(each, last.loggedMs, last.unique);
-                    naive[each.key].remove(each, last.loggedMs, entries);
+                    logs.takeBack(now, each, last.loggedMs, last.takenMs, last.unique);
+                    naive[each.key].takeBack(each, now, last.loggedMs, last.takenMs, entries);
                 }
                 admitted.pop_back();
             }

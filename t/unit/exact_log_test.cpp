@@ -86,13 +86,15 @@ TEST(ExactLog, RemovesEntriesOfATime) {
     EXPECT_EQ(owned.log.count(), 0u);
 }
 
-TEST(ExactLog, RemovesWhatWasBroughtBack) {
+TEST(ExactLog, RemovesNothingOfAnotherTime) {
     Owned owned;
     owned.add(100);
     owned.add(100, 500, 2);
     owned.log.bringBack(110, 200);
     EXPECT_EQ(owned.entries(), (std::vector<std::uint64_t>{100, 110, 110}));
-    owned.log.remove(500, 2);
+    EXPECT_FALSE(owned.log.remove(500, 2));
+    EXPECT_FALSE(owned.log.remove(105, 1));
+    EXPECT_TRUE(owned.log.remove(110, 3));
     EXPECT_EQ(owned.entries(), (std::vector<std::uint64_t>{100}));
 }
 
@@ -156,11 +158,11 @@ TEST(ExactLog, IsANaiveLog) {
             case 3: {
                 const std::uint64_t time =
                     random() % 2 == 0 || naive.empty() ? now - random() % 60 : naive[random() % naive.size()];
-                owned.log.remove(time, entries);
-                if (const auto end = std::upper_bound(naive.begin(), naive.end(), time); end != naive.begin()) {
-                    const auto begin = std::lower_bound(naive.begin(), end, *std::prev(end));
-                    naive.erase(end - std::min(end - begin, static_cast<std::ptrdiff_t>(entries)), end);
-                }
+                const auto begin = std::lower_bound(naive.begin(), naive.end(), time);
+                const auto end = std::upper_bound(naive.begin(), naive.end(), time);
+                const auto removed = std::min(end - begin, static_cast<std::ptrdiff_t>(entries));
+                ASSERT_EQ(owned.log.remove(time, entries), removed > 0) << "step " << step;
+                naive.erase(begin, begin + removed);
                 break;
             }
             case 4: {

@@ -105,10 +105,17 @@ sub told {
     } @$reply;
 }
 
-# How many logs it left: the request of that name, logged at that time.
+# How many logs it left: the request of that name. $at: when it was decided, logged and is taken back, or
+# { now, logged, taken } where these differ.
 sub take_back {
-    my ($self, $logged, $name, @logs) = @_;
-    return $self->call($self->words(['take back', $logged], [[$name], @logs]));
+    my ($self, $at, $name, @logs) = @_;
+    return $self->call($self->words(taking_back($at), [[$name], @logs]));
+}
+
+# What such a call has in place of the time.
+sub taking_back {
+    my ($at) = @_;
+    return ['take back', ref $at ? @$at{qw(now logged taken)} : ($at) x 3];
 }
 
 # The name of the request asked last.
