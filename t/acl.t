@@ -34,6 +34,8 @@ http {
     server {
         listen 127.0.0.1:%%PORT%%;
         location /log   { sliding_log_limit log key=$arg_k limit=5 window=1h cap=6; empty_gif; }
+        location /all   { sliding_log_limit all key=$arg_k limit=5 window=1h cap=6 count=all; empty_gif; }
+        location /box   { sliding_log_limit box key=$arg_k limit=1 window=1h algorithm=compact block=1h; empty_gif; }
         location /brief { sliding_log_limit brief key=$arg_k limit=5 window=1ms slack=1h; empty_gif; }
         location /back  {
             sliding_log_limit back key=$arg_k limit=10 window=1h store=one;
@@ -64,9 +66,9 @@ is(statuses('/back?k=a', 3), '200 429 429', 'taken back');
 is($redis[0]->cli(qw(ZCARD rl:sliding:back:{a})), 1, '  exactly');
 
 my $now = time * 1000;
-$redis[0]->cli('ZADD', 'rl:sliding:log:{full}', map { ($now, "old$_") } 1 .. 9);
-is(statuses('/log?k=full', 1), '429', 'trimmed to the cap');
-is($redis[0]->cli('ZCARD', 'rl:sliding:log:{full}'), 6, '  exactly');
+is(statuses('/all?k=full', 9), '200 200 200 200 200 429 429 429 429', 'denied attempts that count');
+is($redis[0]->cli('ZCARD', 'rl:sliding:all:{full}'), 6, '  up to the cap');
+is(statuses('/box?k=a', 2), '200 429', 'a block');
 $redis[0]->cli('ZADD', 'rl:sliding:log:{ahead}', map { ($now + 1e6, "ahead$_") } 1 .. 5);
 is(statuses('/log?k=ahead', 1), '429', 'entries ahead of the clock');
 $redis[0]->cli('SCRIPT', 'FLUSH');

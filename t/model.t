@@ -93,13 +93,12 @@ sub locations {
 my $now = 0;    # in leaps
 my %entries;    # "NAME key" => when each entry came, oldest first
 
-# The live entries, cut to the cap.
+# The live entries.
 sub live {
     my ($limit, $key) = @_;
     my $log = $logs{ $limit->{name} };
     my $all = $entries{"$limit->{name} $key"} //= [];
     @$all = grep { $now - $_ <= $log->{leaps} } @$all;
-    splice @$all, 0, max(@$all - $log->{cap}, 0);
     return $all;
 }
 
@@ -129,8 +128,10 @@ sub decide {
         my @denying = grep { lacks_room($_, $key, $asked) } @limits;
         for my $limit (@limits) {
             next if @denying && $limit->{count} ne 'all';
-            push @{ live($limit, $key) }, ($now) x cost($limit, $asked);
-            live($limit, $key);
+            my $live    = live($limit, $key);
+            my $longest = max(scalar @$live, $logs{ $limit->{name} }{cap});
+            push @$live, ($now) x cost($limit, $asked);
+            splice @$live, 0, max(@$live - $longest, 0) if @denying;
         }
         push @logged, @limits if !@denying;
         # a denied attempt that is counted may be what leaves no room

@@ -113,6 +113,11 @@ my %recipes = (
     'Login' => sub {
         is(statuses(30, '/login?user=a'), '30x200', 'who succeeds is never denied');
         ok(wait_until('the refunds', 5, sub { (remaining('login_address', '/login?user=a') // 0) == 4 }), '  each is given back');
+        for (1 .. 5) {
+            many([map { [$port, '/login?user=d', "X-Client: 192.0.2.9\r\n"] } 1 .. 30]);
+        }
+        ok(wait_until('a login', 5, sub { get($port, '/login?user=d', headers => { 'X-Client' => '192.0.2.9' })->{status} == 200 }),
+            '  nor is locked out, also of many at once');
         is(statuses(6, '/login?user=a&status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'five failures of an address');
         my $denied = get($port, '/login?user=b', headers => { 'X-Client' => '192.0.2.1' });
         is($denied->{status}, 429, '  lock it out');

@@ -121,7 +121,8 @@ bool movesEntries(const LimitSettings& limit) {
     return limit.refund.any() || limit.delayMs > 0 || limit.countsAll;
 }
 
-/// What the log is cut to when entries may lie ahead of now: the cap, and a limit for each window that they reach into.
+/// What denied attempts are kept to when entries may lie ahead of now: the cap, and a limit for each window that these
+/// reach into.
 /// A log cut shorter would lose what it needs to know.
 std::int64_t withReservations(const LogSettings& log) {
     const std::int64_t limit = log.variableLimit ? log.cap : log.mostAllowed();

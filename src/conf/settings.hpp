@@ -76,11 +76,11 @@ struct LogSettings {
     Algorithm algorithm;
     std::int64_t windowMs;
     std::int64_t slackMs;
-    std::int64_t cap;                // entries, 0: off
-    std::int64_t longest;            // what the log is cut to: cap, and what delay= may reserve beyond it; 0: off
-    ngx_str_t id;                    // as configured
-    Secrecy secrecy;                 // of the key's value
-    RedisSettings* redis;            // nullptr: this node's local store
+    std::int64_t cap;      // entries, 0: off
+    std::int64_t longest;  // what denied attempts are kept to: cap, and what delay= may reserve beyond it; 0: off
+    ngx_str_t id;          // as configured
+    Secrecy secrecy;       // of the key's value
+    RedisSettings* redis;  // nullptr: this node's local store
     const LimitSettings* settledBy;  // whose store and cap they are; nullptr until the configuration is read
     std::int64_t sample;             // algorithm=sampled: one request in so many is logged
     bool losesEntries;               // not by time alone, or a denial adds some: what is known of one may not last
