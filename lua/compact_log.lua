@@ -216,11 +216,13 @@ local function rarely()
     for _ = 2, cost do
       take_out(log, time)
     end
+    local ttl = log.ttl
     if blocked then
-      log.ttl = format('%d', max(tonumber(log.ttl), log.blocked - now))
+      log.ttl = format('%d', max(tonumber(ttl), log.blocked - now))
     end
     call('PEXPIRE', log.key, log.ttl)  -- a script that has begun to write is not refused for want of memory
     add(log, nil, 1, 0)
+    log.ttl = ttl
     return true, blocked
   end
 

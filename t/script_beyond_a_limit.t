@@ -144,7 +144,7 @@ for my $name (qw(sliding_log compact_log)) {
         is($ask->($T - 5000, 'end f', 'cost=2'), '0 1 10000 60000', 'a clock that steps back, during a block');
         is($script->take_back($at->($T - 4000, $T), 'b1', $end), 1, '  an entry from before is given back');
         is($blocked->($T - 3999, 'f'), 'open', '  and ends it');
-        cmp_ok($redis->cli('PTTL', "$name end a"), '>', 9000, '  what is left has a time to live');
+        like($redis->cli('PTTL', "$name end a"), qr/^(?:9|10)\d{3}$/, '  what is left lives as long as any log') or diag $redis->cli('PTTL', "$name end a");
 
         # the clock steps back while slots are reserved
         $groups->($T, [2, $log->('step', $delay, limit => 1)]);
