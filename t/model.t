@@ -56,10 +56,11 @@ my @locations = map {
 
 sub directive {
     my ($limit) = @_;
+    my $cost   = $limit->{cost} eq '2' && $limit->{limit} < 2 ? '$two' : $limit->{cost};    # a constant one is refused
     my $log    = $logs{ $limit->{name} };
     my $window = $log->{leaps} > 1000 ? '366d' : ($log->{leaps} * LEAP + LEAP / 2) . 's';
     my $more   = $log->{algorithm} eq 'sampled' ? 'sample=1' : '';
-    return "sliding_log_limit $limit->{name} key=\$arg_k limit=$limit->{limit} window=$window cap=$log->{cap} cost=$limit->{cost}"
+    return "sliding_log_limit $limit->{name} key=\$arg_k limit=$limit->{limit} window=$window cap=$log->{cap} cost=$cost"
         . " count=$limit->{count} $limit->{refund} algorithm=$log->{algorithm} store=$log->{store} $more;";
 }
 
@@ -73,6 +74,7 @@ http {
     sliding_log_redis { server %%REDIS%%; timeout 9s; connect_timeout 9s; }
     sliding_log_on_error deny;
     sliding_log_log_level info;
+    map "" $two { default 2; }
     server {
         listen 127.0.0.1:%%PORT%%;
         %%LOCATIONS%%

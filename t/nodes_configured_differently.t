@@ -29,7 +29,7 @@ sub locations {
         map {
             my $limit = any(0, 1, 5, 12, 20);
             my @more  = (
-                "cost=" . any(0, 1, 1, 1, 3, 7),
+                "cost=" . any(0, 1, 1, 1, '$three', '$seven'),
                 rand() < 0.4 ? 'delay=' . any(200, 900) . 'ms' : (),
                 rand() < 0.3 ? 'block=' . any(300, 1500) . 'ms' : (),
                 rand() < 0.3 ? 'count=all' : (),
@@ -50,6 +50,8 @@ http {
     access_log off;
     sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; clock %%CLOCK_OF%%; }
     sliding_log_on_error deny;
+    map "" $three { default 3; }    # constants above the limit are refused
+    map "" $seven { default 7; }
     add_header X-How "$sliding_log_source" always;
     server { listen 127.0.0.1:%%PORT%%; %%LOCATIONS%% }
 }

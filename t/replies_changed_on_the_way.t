@@ -33,7 +33,7 @@ my %kinds = (
     none     => { limits => ['limit=$arg_none'], statuses => [429], most => 0 },
     look     => { limits => ['limit=10 cost=0'], statuses => [200] },
     cost     => { limits => ['limit=10 cost=$arg_c'] },
-    large    => { limits => ['limit=10 cost=11'], statuses => [429] },
+    large    => { limits => ['limit=10 cost=$eleven'], statuses => [429] },
     all      => { limits => ['limit=10 cap=12 count=all'] },
     refund   => { limits => ['limit=10 refund=2xx'] },
     block    => { limits => ['limit=10 block=700ms'] },
@@ -65,6 +65,7 @@ events { worker_connections 2048; }
 http {
     %%HTTP%%
     access_log off;
+    map "" $eleven { default 11; }    # a constant above the limit is refused
     sliding_log_redis {
         server 127.0.0.1:%%PORT_OF_REDIS%%;
         timeout %%TIMEOUT%%ms;
