@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -28,15 +29,16 @@ inline std::optional<std::int64_t> parseCount(std::string_view text) {
     return value;
 }
 
-/// Decimal digits of one number, on the stack: `DecimalText(42).view()`.
+/// Decimal digits of one number, on the stack: `DecimalText(42).view()`. A copy has its own.
 class DecimalText {
   public:
-    explicit DecimalText(std::int64_t value) { end_ = std::to_chars(digits_, digits_ + sizeof digits_, value).ptr; }
-    std::string_view view() const { return {digits_, static_cast<std::size_t>(end_ - digits_)}; }
+    explicit DecimalText(std::int64_t value)
+        : length_(static_cast<std::size_t>(std::to_chars(digits_, digits_ + sizeof digits_, value).ptr - digits_)) {}
+    std::string_view view() const { return {digits_, length_}; }
 
   private:
     char digits_[20];
-    char* end_;
+    std::size_t length_;
 };
 
 }  // namespace sliding_log

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace sliding_log {
 namespace {
 
@@ -23,6 +25,14 @@ TEST(DecimalText, WritesTheWholeRange) {
     EXPECT_EQ(DecimalText(-1).view(), "-1");
     EXPECT_EQ(DecimalText(INT64_MIN).view(), "-9223372036854775808");
     EXPECT_EQ(DecimalText(INT64_MAX).view(), "9223372036854775807");
+}
+
+TEST(DecimalText, IsItsOwnCopy) {
+    DecimalText kept(0);
+    for (std::int64_t number : {12345, 6}) {
+        kept = DecimalText(number);
+        EXPECT_EQ(kept.view(), std::to_string(number));
+    }
 }
 
 }  // namespace
