@@ -115,6 +115,7 @@ check() {
     build
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
+    "$out/unit/shared" --gtest_brief=1
     replay_corpus
     t/prove
 }

@@ -1,4 +1,5 @@
-# What Redis denied, all workers of the node deny without it, until the slot frees and no longer.
+# What Redis denied, all workers of the node deny without it, until the slot frees and no longer, and for a second at
+# most: then one request asks for all. What ends that before is in known_denials_end.t.
 
 use strict;
 use warnings;
@@ -28,10 +29,21 @@ http {
         location /zero  { sliding_log_limit zero key=$arg_k limit=0 window=1h; empty_gif; }
         location /two   { sliding_log_limit a key=$arg_k limit=2 window=1h; sliding_log_limit b key=$arg_k limit=9 window=1d; empty_gif; }
         location /apart {
-            sliding_log_limit near key=$arg_k limit=2 window=1h store=one;
-            sliding_log_limit far key=$arg_k limit=9 window=1h store=two;
+            sliding_log_limit near key=$arg_k limit=9 window=1h store=one;
+            sliding_log_limit far key=$arg_k limit=2 window=1h store=two;
+            sliding_log_limit here key=$arg_k limit=9 window=1h store=local;
             empty_gif;
         }
+        location /counted {
+            sliding_log_limit counts key=$arg_k limit=9 window=1h store=one count=all cap=100;
+            sliding_log_limit denies key=$arg_k limit=2 window=1h store=two;
+            empty_gif;
+        }
+        location /all    { sliding_log_limit all key=$arg_k limit=2 window=1h count=all cap=1000; empty_gif; }
+        location /refund { sliding_log_limit refund key=$arg_k limit=2 window=1h refund=404; empty_gif; }
+        location /block  { sliding_log_limit block key=$arg_k limit=2 window=1h block=10m; empty_gif; }
+        location /delay  { sliding_log_limit delay key=$arg_k limit=2 window=1h delay=1s; empty_gif; }
+        location /soon   { sliding_log_limit soon key=$arg_k limit=1 window=800ms delay=400ms; empty_gif; }
     }
 }
 END
@@ -41,24 +53,33 @@ my $port  = $nginx->port;
 sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 sub flood { my ($path, $times) = @_; return many([map { [$port, $path] } 1 .. $times], at_once => 100) }
 
+# What the code makes Redis be asked for a key that is denied, and the most that may be: one call in 950 ms, and one of
+# each worker where the machine stood still at the end of the second.
+sub calls_of {
+    my ($server, $code) = @_;
+    my ($before, $start) = ($server->calls('evalsha'), time);
+    $code->();
+    return ($server->calls('evalsha') - $before, (time - $start) * 1.1 + 4);
+}
+
 get($port, '/hour?k=a') for 1 .. 4;
-my $before = $redis->calls('evalsha');
-my @answers = flood('/hour?k=a', 1000);
+my @answers;
+my ($calls, $most) = calls_of($redis, sub { @answers = flood('/hour?k=a', 1000) });
 is(statuses(@answers), '429:1000', 'a flood on a denied key is denied');
-is($redis->calls('evalsha'), $before, 'and none of it reaches Redis');
-is(field($answers[-1], 'X-Source'), 'cache hour ' . field($answers[-1], 'Retry-After'), 'the variables say how');
+cmp_ok($calls, '<=', $most, 'one call a second of a flood on a denied key reaches Redis');
+my ($known) = grep { field($_, 'X-Source') =~ /^cache/ } @answers;
+is(field($known, 'X-Source'), 'cache hour ' . field($known, 'Retry-After'), 'the variables say how');
 like(field($answers[-1], 'RateLimit'), qr/^"hour";r=0;t=(3600|359\d)$/, 'the fields are those of the denial');
 is(get($port, '/hour?k=b')->{status}, 200, 'another key is asked for');
 
 get($port, '/zero?k=a');
-$before = $redis->calls('evalsha');
-is(statuses(flood('/zero?k=a', 200)), '429:200', 'a limit of 0');
-is($redis->calls('evalsha'), $before, 'needs no Redis either');
+($calls, $most) = calls_of($redis, sub { is(statuses(flood('/zero?k=a', 200)), '429:200', 'a limit of 0') });
+cmp_ok($calls, '<=', $most, 'a limit of 0 needs no more of Redis');
 
 get($port, '/two?k=a') for 1 .. 3;
-$before = $redis->calls('evalsha');
-@answers = flood('/two?k=a', 100);
-is(statuses(@answers) . ' ' . ($redis->calls('evalsha') - $before), '429:100 0', 'several limits');
+($calls, $most) = calls_of($redis, sub { @answers = flood('/two?k=a', 100) });
+is(statuses(@answers), '429:100', 'several limits deny');
+cmp_ok($calls, '<=', $most, 'several limits are known together');
 like(field($answers[-1], 'RateLimit'), qr/^"a";r=0;t=\d+, "b";r=7;t=\d+$/, '  and the fields list each');
 
 # never longer than the slot is taken
@@ -77,17 +98,49 @@ $nginx->{values}{LIMIT} = 5;
 $nginx->configure($conf)->reload(gone => 1);
 is(join(' ', map { get($port, '/hour?k=a')->{status} } 1 .. 3), '200 200 429', 'a raised limit ends a denial');
 
-# entries that may be taken back make room before their time: such denials are asked again
-get($port, '/apart?k=a') for 1 .. 3;
-$before = $redis->calls('evalsha');
-is(statuses(flood('/apart?k=a', 50)), '429:50', 'limits of two stores');
-cmp_ok($redis->calls('evalsha'), '>', $before, 'are asked again');
+# a crowd that is blocked for long: one request of the node asks for all, again and again
+get($port, '/hour?k=crowd') for 1 .. 6;
+($calls, $most) = calls_of($redis, sub {
+    my $end = time + 4;
+    @answers = ();
+    push @answers, flood('/hour?k=crowd', 100) while time < $end;
+});
+is(statuses(grep { $_->{status} != 429 } @answers), '', 'a crowd is blocked for seconds');
+cmp_ok($calls, '<=', $most, 'a blocked crowd makes one call a second');
+cmp_ok($calls, '>=', 3, 'a blocked crowd is asked for every second');
 
-# a denial is known even when Redis is not there
-get($port, '/hour?k=a');
+# what gives entries back ends a denial by itself, so those of such limits are known, too
+for my $limit (qw(refund block delay)) {
+    get($port, "/$limit?k=a") for 1 .. 3;
+    ($calls, $most) = calls_of($redis, sub { is(statuses(flood("/$limit?k=a", 200)), '429:200', "$limit= denies") });
+    cmp_ok($calls, '<=', $most, "a denial of $limit= is known");
+}
+get($port, '/all?k=a') for 1 .. 3;
+is(statuses(flood('/all?k=a', 50)) . ' ' . $redis->cli(qw(ZCARD rl:sliding:all:{a})), '429:50 53', 'under count=all each is asked');
+
+# limits of several places: nothing is asked or logged in one where another is known to deny
+get($port, '/apart?k=a') for 1 .. 3;
+($calls, $most) = calls_of($redis, sub { is(statuses(flood('/apart?k=a', 200)), '429:200', 'limits of three places deny') });
+cmp_ok($calls, '<=', 3 * $most, 'a denial in one place costs no calls in another');
+is($redis->cli(qw(ZCARD rl:sliding:near:{a})), 2, 'a denial in one place leaves nothing in another');
+like(field((flood('/apart?k=a', 1))[0], 'RateLimit'), qr/"far";r=0;t=\d+/, 'the fields tell of the one that denies');
+get($port, '/counted?k=a') for 1 .. 3;
+flood('/counted?k=a', 20);
+is($redis->cli(qw(ZCARD rl:sliding:counts:{a})), 23, 'a place with count=all is asked all the same');
+
+# a delay admits ahead of the slot: the memory ends as early
+($admitted, $start) = (0, time);
+while (time - $start < 4) {
+    $admitted++ if get($port, '/soon?k=a')->{status} == 200;
+}
+cmp_ok($admitted, '>=', 4, 'a hammered key with delay= gets each slot');
+cmp_ok($admitted, '<=', 6, 'a hammered key with delay= gets no other');
+
+# a denial is known even when Redis is not there, but no longer
+get($port, '/hour?k=gone') for 1 .. 6;
+ok(wait_until('Redis to be asked', 5, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^redis/ }), 'Redis is asked for all');
 $redis->kill;
-is(get($port, '/hour?k=a')->{status}, 429, 'Redis away: what is known is known');
-ok(wait_until('the loss to be seen', 5, sub { (field(get($port, '/hour?k=' . rand), 'X-Source') // '') =~ /^local/ }), 'the rest is decided here');
-is(field(get($port, '/hour?k=a'), 'X-Source') =~ /^(\w+)/ ? $1 : '', 'cache', 'still');
+like(field(get($port, '/hour?k=gone'), 'X-Source'), qr/^cache/, 'Redis away: what is known is known');
+ok(wait_until('the denial to be over', 2, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^local/ }), 'a second later this node decides');
 
 $bed->done;

@@ -66,7 +66,9 @@ is(counts('a', small => $one, large => $one), '4 4', 'and what it denied is in n
 is(scalar(grep { $_->{status} == 200 } @answers), 3, 'two stores: the smaller limit decides');
 wait_until('entries to be taken back', 5, sub { counts('a', here => $one, there => $two) eq '3 3' });
 is(counts('a', here => $one, there => $two), '3 3', 'and what the other had logged is taken back');
-like(field(get($port, '/apart?k=a'), 'RateLimit'), qr/^"there";r=0;t=\d+, "here";r=7;t=\d+$/, 'the fields list each, as configured');
+get($port, '/apart?k=f') for 1 .. 3;
+like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+, "here";r=7;t=\d+$/, 'the fields list each that was asked, as configured');
+like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+$/, 'a denial that is known asks no other store');
 
 @answers = many([map { [$port, '/mixed?k=a'] } 1 .. 100]);
 is(scalar(grep { $_->{status} == 200 } @answers), 2, 'a Redis and the local store: the smaller limit decides');

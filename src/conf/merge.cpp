@@ -107,20 +107,6 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit) {
     return kConfOk;
 }
 
-/// True when the two are always asked in one call. In a cluster the same key, as it is stored, means the same slot.
-bool isOnePlace(const LimitSettings& left, const LimitSettings& right) {
-    const RedisSettings* redis = left.log->redis;
-    const bool isCluster = redis != nullptr && redis->mode == static_cast<ngx_uint_t>(Mode::Cluster);
-    const bool isOneScript = redis == nullptr || left.log->algorithm == right.log->algorithm;
-    const bool isOneKey = view(left.key->value) == view(right.key->value) && left.log->secrecy == right.log->secrecy;
-    return redis == right.log->redis && isOneScript && (!isCluster || isOneKey);
-}
-
-/// True when entries of the limit's log can go before their time, or come without an admission.
-bool movesEntries(const LimitSettings& limit) {
-    return limit.refund.any() || limit.delayMs > 0 || limit.countsAll;
-}
-
 /// What denied attempts are kept to when entries may lie ahead of now: the cap, and a limit for each window that these
 /// reach into.
 /// A log cut shorter would lose what it needs to know.
@@ -131,21 +117,16 @@ std::int64_t withReservations(const LogSettings& log) {
     return isMore ? kLargestCount : log.cap + limit * windows;
 }
 
-/// What it means for the logs that these limits are asked together: all-or-nothing over several places takes entries
-/// back where a later one denies, and what one log reserves stands in all of them.
+/// What it means for the logs that these limits are asked together: what one log reserves stands in all of them.
 void noteTogether(const ngx_array_t& limits, std::int64_t largestDelay) {
     const std::span<LimitSettings* const> all(static_cast<LimitSettings* const*>(limits.elts), limits.nelts);
-    const bool areOnePlace =
-        std::ranges::all_of(all, [&](const LimitSettings* each) { return isOnePlace(*each, *all[0]); });
-    const bool areMoved = std::ranges::any_of(all, [](const LimitSettings* each) { return movesEntries(*each); });
-    const bool areDelayed = std::ranges::any_of(all, [](const LimitSettings* each) { return each->delayMs > 0; });
+    if (std::ranges::none_of(all, [](const LimitSettings* each) { return each->delayMs > 0; })) {
+        return;
+    }
     for (LimitSettings* limit : all) {
         LogSettings& log = *limit->log;
-        log.losesEntries = log.losesEntries || !areOnePlace || areMoved;
-        if (areDelayed) {
-            log.aheadMs = largestDelay;
-            log.longest = log.cap == 0 ? 0 : withReservations(log);
-        }
+        log.aheadMs = largestDelay;
+        log.longest = log.cap == 0 ? 0 : withReservations(log);
     }
 }
 

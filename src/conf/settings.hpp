@@ -83,7 +83,6 @@ struct LogSettings {
     RedisSettings* redis;  // nullptr: this node's local store
     const LimitSettings* settledBy;  // whose store and cap they are; nullptr until the configuration is read
     std::int64_t sample;             // algorithm=sampled: one request in so many is logged
-    bool losesEntries;               // not by time alone, or a denial adds some: what is known of one may not last
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
     ngx_uint_t index;      // in MainSettings::logs
 

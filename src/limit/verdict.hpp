@@ -14,7 +14,6 @@ struct Question {
     std::string_view id;                   // the entry's name, "" for the request's unique one
     std::uint16_t slot = 0;                // of the key in its cluster; questions asked in one call have the same
     Algorithm algorithm = Algorithm::Log;  // questions asked in one call have the same
-    bool keepsDenials = true;              // nothing but time can make room in this log
     bool named = false;                    // entries of this log have ids of their own, where they are not empty
     std::int64_t limit = 0;
     std::int64_t windowMs = 0;

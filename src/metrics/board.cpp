@@ -48,7 +48,8 @@ T* Board::makeRoom(BoardList<T>& list) {
     }
     for (auto* each = first; each != nullptr; each = each->next) {
         if (isUntouchedFor(each->counters, kKeptMs)) {
-            return new (&each->counters) T();
+            each->counters.clear();
+            return &each->counters;
         }
     }
     return nullptr;

@@ -47,7 +47,9 @@ class Names {
     char text_[Longest] = {};
 };
 
-/// Counters with an owner. `touchedMs`: when a worker last said that it uses them.
+/// Counters with an owner. `touchedMs`: when a worker last said that it uses them. Those of an owner who is gone for
+/// long begin anew under another name: clear(), names.set() and touch(), in this order, for others look at touchedMs
+/// first.
 template <std::size_t LongestNames>
 struct Owned {
     std::atomic<std::uint64_t> touchedMs{0};
@@ -71,6 +73,15 @@ struct LimitCounters : Owned<64> {
         return (told == 0 || nowMs - told >= 1000) &&
                toldInvalidMs.compare_exchange_strong(told, nowMs, std::memory_order_relaxed);
     }
+
+    void clear() {
+        touchedMs.store(0, std::memory_order_relaxed);
+        for (auto& each : decided) {
+            std::ranges::for_each(each, &Counter::clear);
+        }
+        nearLimit.clear();
+        toldInvalidMs.store(0, std::memory_order_relaxed);
+    }
 };
 
 /// How well a server is, as one worker sees it.
@@ -84,6 +95,13 @@ struct Health {
     std::atomic<std::uint64_t> memoryMax{0};
     std::atomic<std::uint64_t> evictedKeys{0};
     std::atomic<bool> evictionUnsafe{false};
+
+    void clear() {
+        for (std::atomic<std::uint64_t>* each : {&dueMs, &toldMs, &memoryUsed, &memoryMax, &evictedKeys}) {
+            each->store(0, std::memory_order_relaxed);
+        }
+        evictionUnsafe.store(false, std::memory_order_relaxed);
+    }
 };
 
 struct NodeCounters : Owned<340> {
@@ -103,6 +121,19 @@ struct NodeCounters : Owned<340> {
     }
     void failed(StoreError error) { errors[static_cast<std::size_t>(error)].add(); }
     void see(std::size_t worker, Seen what) { seen[worker % kMostWorkers].store(what, std::memory_order_relaxed); }
+
+    void clear() {
+        touchedMs.store(0, std::memory_order_relaxed);
+        calls.clear();
+        requests.clear();
+        std::ranges::for_each(errors, &Counter::clear);
+        lostTakeBacks.clear();
+        latency.clear();
+        health.clear();
+        for (std::atomic<Seen>& one : seen) {
+            one.store(Seen::Not, std::memory_order_relaxed);
+        }
+    }
 
     /// Down where one of the workers finds it so.
     Seen seenBy(std::size_t workers) const {

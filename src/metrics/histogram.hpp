@@ -1,6 +1,7 @@
 // How long something took, as Prometheus counts it. Plain data for memory that workers share; pure.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -15,6 +16,7 @@ class Counter {
   public:
     void add(std::uint64_t amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
     std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+    void clear() { value_.store(0, std::memory_order_relaxed); }
 
   private:
     std::atomic<std::uint64_t> value_{0};
@@ -56,6 +58,11 @@ class Histogram {
     }
 
     std::uint64_t sumNs() const { return sumNs_.get(); }
+
+    void clear() {
+        std::ranges::for_each(counts_, &Counter::clear);
+        sumNs_.clear();
+    }
 
   private:
     std::array<Counter, kBucketCount + 1> counts_;

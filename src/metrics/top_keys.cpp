@@ -1,7 +1,6 @@
 #include "metrics/top_keys.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <utility>
 
@@ -24,10 +23,13 @@ void TopKeys::count(std::string_view limit, std::string_view value, std::size_t 
     const std::uint64_t name = hash | 1;  // 0: an empty place
     std::size_t way = 0;
     std::uint64_t least = ~std::uint64_t{0};
+    bool hasPlace = false;
     for (std::size_t i = 0; i < kWays; i++) {
         const std::uint64_t count = set.counts[i].load(std::memory_order_relaxed);
-        if (set.hashes[i].load(std::memory_order_relaxed) == name) {
+        const Place& place = set.places[i];
+        if (set.hashes[i].load(std::memory_order_relaxed) == name && place.value.is(value) && place.limit.is(limit)) {
             way = i;
+            hasPlace = true;
             break;
         }
         if (count < least) {
@@ -36,7 +38,7 @@ void TopKeys::count(std::string_view limit, std::string_view value, std::size_t 
         }
     }
     const std::uint64_t before = set.counts[way].fetch_add(1, std::memory_order_relaxed);
-    if (set.hashes[way].load(std::memory_order_relaxed) != name) {
+    if (!hasPlace) {
         if (!oneIn(before + 1)) {
             return;
         }
@@ -48,16 +50,14 @@ void TopKeys::count(std::string_view limit, std::string_view value, std::size_t 
 
 void TopKeys::replace(Set& set, std::size_t way, std::string_view limit, std::string_view value, std::uint64_t hash) {
     Place& place = set.places[way];
-    if (!beginWriting(place)) {
+    if (!place.sequence.beginWriting()) {
         return;
     }
     set.hashes[way].store(hash, std::memory_order_relaxed);
     place.base.store(set.counts[way].load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    place.limitLength = static_cast<std::uint16_t>(limit.size());
-    place.valueLength = static_cast<std::uint16_t>(value.size());
-    std::memcpy(place.names, limit.data(), limit.size());
-    std::memcpy(place.names + limit.size(), value.data(), value.size());
-    endWriting(place);
+    place.limit.set(limit);
+    place.value.set(value);
+    place.sequence.endWriting();
 }
 
 void TopKeys::age(std::uint64_t nowMs) {
@@ -74,13 +74,13 @@ void TopKeys::age(std::uint64_t nowMs) {
         for (std::size_t way = 0; way < kWays; way++) {
             Place& place = sets_[i].places[way];
             const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
-            if (count == 0 || !beginWriting(place)) {
+            if (count == 0 || !place.sequence.beginWriting()) {
                 continue;
             }
             const std::uint64_t base = place.base.load(std::memory_order_relaxed);
             sets_[i].counts[way].fetch_sub(count - count / 2, std::memory_order_relaxed);
             place.base.store(base - base / 2, std::memory_order_relaxed);
-            endWriting(place);
+            place.sequence.endWriting();
         }
     }
 }
@@ -90,20 +90,15 @@ std::vector<TopKeys::Key> TopKeys::list() const {
     for (std::size_t i = 0; i < setCount_; i++) {
         for (std::size_t way = 0; way < kWays; way++) {
             const Place& place = sets_[i].places[way];
-            const std::uint32_t before = place.sequence.load(std::memory_order_acquire);
+            const std::uint32_t begin = place.sequence.beginReading();
             const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
             const std::uint64_t base = place.base.load(std::memory_order_relaxed);
-            if ((before & 1) != 0 || count <= base) {
+            if (count <= base) {
                 continue;
             }
-            const std::string_view names(place.names, sizeof place.names);
-            const std::size_t limitLength = std::min<std::size_t>(place.limitLength, kLongestLimit);
-            const std::size_t valueLength = std::min<std::size_t>(place.valueLength, kLongestValue);
-            Key key{std::string(names.substr(0, limitLength)), std::string(names.substr(limitLength, valueLength)),
-                    count - base, place.used.load(std::memory_order_relaxed),
+            Key key{place.limit.get(), place.value.get(), count - base, place.used.load(std::memory_order_relaxed),
                     place.seenMs.load(std::memory_order_relaxed)};
-            std::atomic_thread_fence(std::memory_order_acquire);
-            if (place.sequence.load(std::memory_order_relaxed) == before) {
+            if (place.sequence.isWhole(begin)) {
                 keys.push_back(std::move(key));
             }
         }
@@ -118,19 +113,6 @@ bool TopKeys::oneIn(std::uint64_t count) {
     random_ ^= random_ >> 7;
     random_ ^= random_ << 17;
     return random_ % count == 0;
-}
-
-bool TopKeys::beginWriting(Place& place) {
-    std::uint32_t before = place.sequence.load(std::memory_order_relaxed);
-    if ((before & 1) != 0 || !place.sequence.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
-        return false;
-    }
-    std::atomic_thread_fence(std::memory_order_release);
-    return true;
-}
-
-void TopKeys::endWriting(Place& place) {
-    place.sequence.fetch_add(1, std::memory_order_release);
 }
 
 }  // namespace sliding_log

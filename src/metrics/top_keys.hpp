@@ -14,10 +14,13 @@
 #include <string_view>
 #include <vector>
 
+#include "store/seqlock.hpp"
+
 namespace sliding_log {
 
 /// Shared by processes, read and written without a lock: counters are atomic, and the names of a place stand under its
-/// sequence. Who finds another one writing leaves the place as it is.
+/// sequence. Who finds another one writing leaves the place as it is. A key is known by its names: clients choose keys,
+/// and so could choose two of one hash, as the hash has no secret.
 class TopKeys {
   public:
     static constexpr std::size_t kLongestLimit = 64;
@@ -50,13 +53,12 @@ class TopKeys {
     static constexpr std::size_t kWays = 8;
 
     struct Place {
-        std::atomic<std::uint32_t> sequence;  // odd: being written
-        std::uint16_t limitLength;
-        std::uint16_t valueLength;
+        Sequence sequence;
         std::atomic<std::uint32_t> used;
         std::atomic<std::uint64_t> base;  // of the count, not this key's
         std::atomic<std::uint64_t> seenMs;
-        char names[kLongestLimit + kLongestValue];
+        GuardedText<kLongestLimit> limit;
+        GuardedText<kLongestValue> value;
     };
 
     struct alignas(64) Set {
@@ -68,12 +70,9 @@ class TopKeys {
     struct alignas(64) Header {
         std::atomic<std::uint64_t> halvedMs;
     };
-    static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
     void replace(Set& set, std::size_t way, std::string_view limit, std::string_view value, std::uint64_t hash);
     bool oneIn(std::uint64_t count);
-    static bool beginWriting(Place& place);
-    static void endWriting(Place& place);
 
     Header* header_ = nullptr;
     Set* sets_ = nullptr;

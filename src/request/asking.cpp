@@ -110,8 +110,9 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
            std::ranges::any_of(round.all(), [](const Decision& each) { return each.source == Source::Error; });
 }
 
-/// Sets [stageBegin, stageEnd) to the next limits that one call asks; false when there are none.
-bool nextStage(Context& context) {
+/// Sets [stageBegin, stageEnd) to the next limits that one call asks; false when there are none. Inlined by force,
+/// since every request comes here twice.
+[[gnu::always_inline]] inline bool nextStage(Context& context) {
     const Round& round = *context.round;
     context.stageBegin = context.stageEnd;
     while (context.stageBegin < round.count && round.decisions[context.stageBegin].source == Source::Invalid) {
@@ -125,12 +126,42 @@ bool nextStage(Context& context) {
     return context.stageEnd > context.stageBegin;
 }
 
+/// Before anything is asked: what the node knows to be denied anywhere is denied without being logged and taken back
+/// elsewhere. Where nothing else denies, a place whose denial is due comes first, for the same reason.
+void lookAhead(Context& context) {
+    const Round& round = *context.round;
+    std::size_t dueBegin = 0;
+    std::size_t dueEnd = 0;
+    while (nextStage(context)) {
+        const RedisSettings* redis = round.decisions[context.stageBegin].settings->log->redis;
+        const Belief belief =
+            redis == nullptr ? Belief::None : gWorker->store(*redis).known(questionsOf(context), verdictsOf(context));
+        if (belief == Belief::Holds) {
+            takeVerdicts(context, Source::Cache);
+        } else if (belief == Belief::Due) {
+            dueBegin = context.stageBegin;
+            dueEnd = context.stageEnd;
+        }
+    }
+    if (!context.refused) {
+        std::rotate(round.decisions, round.decisions + dueBegin, round.decisions + dueEnd);
+        std::rotate(round.questions, round.questions + dueBegin, round.questions + dueEnd);
+    }
+    context.stageBegin = context.stageEnd = 0;
+}
+
 }  // namespace
 
 bool askAll(const LocationSettings& location, Context& context) {
     const Round& round = *context.round;
+    if (context.stageEnd == 0 && round.count > 1 && placeOf(round, 0) != placeOf(round, round.count - 1)) {
+        lookAhead(context);
+    }
     while (nextStage(context)) {
         const std::span<const Question> questions = questionsOf(context);
+        if (round.decisions[context.stageBegin].verdict != nullptr) {
+            continue;
+        }
         if ((context.refused || isDeniedUnknown(location, round)) &&
             std::ranges::none_of(questions, &Question::countsAll)) {
             continue;

@@ -62,7 +62,6 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
         }
     }
     question.algorithm = log.algorithm;
-    question.keepsDenials = !log.losesEntries;
     question.windowMs = log.windowMs;
     question.cap = log.longest;
     question.ttlMs = log.ttlMs();

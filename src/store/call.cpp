@@ -105,7 +105,6 @@ void CallWriter::finish(std::string_view now) {
 void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique,
                                std::uint64_t loggedMs, std::uint64_t takenMs, std::string_view now) {
     begin(call, questions.front().algorithm, questions.front().slot);
-    call.undoneLogs = questions.size();
     argument(static_cast<std::int64_t>(questions.size()));
     argument(std::int64_t{1});
     addName(unique);

@@ -35,7 +35,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     Algorithm algorithm = Algorithm::Log;  // whose script it is
     std::string command;                   // as sent, kept for a repetition
     std::vector<Group*> groups;            // in the order of the reply; none for an undo
-    std::size_t undoneLogs = 0;            // of an undo: how many it takes something back from
+    std::vector<std::uint32_t> leftLogs;   // of an undo: hashes of those that its entries leave
     std::uint16_t slot = 0;                // of all its keys, in a cluster
     bool asking = false;                   // sent where the slot is on its way to
     std::uint64_t sentNs = 0;              // when it was last sent

@@ -1,107 +1,145 @@
 #include "store/denials.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace sliding_log {
 
 namespace {
 
+constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::uint64_t kNeverAt = ~std::uint64_t{0};
+constexpr std::size_t kCacheLine = 64;
 
 std::int64_t left(std::uint64_t at, std::uint64_t nowMs) {
     return at > nowMs ? static_cast<std::int64_t>(at - nowMs) : 0;
 }
 
+/// For how long the limits deny, counted from the question; no longer than a belief lasts. Of several limits one is
+/// enough.
+std::uint64_t deniedFor(std::span<const Question> questions, std::span<const Verdict> verdicts) {
+    std::int64_t longest = 0;
+    for (std::size_t i = 0; i < verdicts.size(); i++) {
+        const std::int64_t retry = verdicts[i].retryMs;
+        // the server's milliseconds are cut off, so the slot may free up to 1 ms earlier than they say
+        longest = std::max(longest, retry == Verdict::kNever ? static_cast<std::int64_t>(Denials::kLastsMs)
+                                                             : retry - questions[i].delayMs - 1);
+    }
+    return std::min(static_cast<std::uint64_t>(longest), Denials::kLastsMs);
+}
+
 }  // namespace
 
-Denials::Denials(void* memory, std::size_t bytes)
-    : slots_(static_cast<Slot*>(memory)), sets_(bytes / (kSlotBytes * kWays)) {}
+Denials::Denials(void* memory, std::size_t bytes) {
+    const std::size_t share = bytes / kShareOfGenerations / kCacheLine * kCacheLine;
+    generations_ = static_cast<Generation*>(memory);
+    generationCount_ = share / sizeof(Generation);
+    slots_ = reinterpret_cast<Slot*>(static_cast<char*>(memory) + share);
+    sets_ = (bytes - share) / (kSlotBytes * kWays);
+}
 
-bool Denials::find(std::string_view signature, std::size_t hash, std::uint64_t nowMs,
-                   std::span<Verdict> verdicts) const {
-    for (const Slot& slot : setOf(hash)) {
-        const std::uint32_t before = slot.sequence.load(std::memory_order_acquire);
-        if (slot.hash != hash || (before & 1) != 0 || slot.until <= nowMs || slot.logs != verdicts.size() ||
-            std::string_view(slot.signature, std::min<std::size_t>(slot.length, sizeof slot.signature)) != signature) {
+Belief Denials::find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const {
+    for (const Slot& slot : setOf(signature)) {
+        const std::uint32_t begin = slot.sequence.beginReading();
+        if (!slot.isOf(signature) || slot.until.load(kRelaxed) <= nowMs ||
+            slot.logs.load(kRelaxed) != verdicts.size() || slot.generation.load(kRelaxed) != generation(signature)) {
             continue;
         }
         for (std::size_t i = 0; i < verdicts.size(); i++) {
             const Entry& entry = slot.entries[i];
-            verdicts[i].remaining = entry.remaining;
-            verdicts[i].resetMs = left(entry.resetAt, nowMs);
-            verdicts[i].retryMs = entry.retryAt == kNeverAt ? Verdict::kNever : left(entry.retryAt, nowMs);
+            const std::uint64_t retryAt = entry.retryAt.load(kRelaxed);
+            verdicts[i].remaining = entry.remaining.load(kRelaxed);
+            verdicts[i].resetMs = left(entry.resetAt.load(kRelaxed), nowMs);
+            verdicts[i].retryMs = retryAt == kNeverAt ? Verdict::kNever : left(retryAt, nowMs);
         }
-        std::atomic_thread_fence(std::memory_order_acquire);
-        if (slot.sequence.load(std::memory_order_relaxed) == before) {
-            return true;
+        const bool isDue = slot.dueAt.load(kRelaxed) <= nowMs;
+        if (slot.sequence.isWhole(begin)) {
+            return isDue ? Belief::Due : Belief::Holds;
         }
     }
-    return false;
+    return Belief::None;
 }
 
-void Denials::publish(std::string_view signature, std::size_t hash, std::uint64_t askedMs,
-                      std::span<const Verdict> verdicts) {
-    if (verdicts.size() > kMostLogs || signature.size() > sizeof(Slot::signature)) {
+/// A slot that was written over meanwhile is due at another time, so that nobody claims it in its place; and who finds
+/// none any more asks.
+bool Denials::claim(const Signature& signature, std::uint64_t nowMs) {
+    const std::span<Slot> set = setOf(signature);
+    const auto slot = std::ranges::find_if(set, [&](const Slot& each) { return each.isOf(signature); });
+    if (slot == set.end()) {
+        return true;
+    }
+    std::uint64_t dueAt = slot->dueAt.load(kRelaxed);
+    return dueAt <= nowMs && slot->dueAt.compare_exchange_strong(dueAt, kNeverAt, kRelaxed);
+}
+
+std::uint32_t Denials::generation(const Signature& signature) const {
+    std::uint32_t sum = 0;
+    for (const std::uint32_t log : signature.logs()) {
+        sum += generationOf(log).load(std::memory_order_acquire);
+    }
+    return sum;
+}
+
+void Denials::publish(const Signature& signature, std::uint32_t sentGeneration, std::uint64_t sentMs,
+                      std::span<const Question> questions, std::span<const Verdict> verdicts) {
+    const std::uint64_t lastsMs = deniedFor(questions, verdicts);
+    if (lastsMs == 0 || verdicts.size() > kMostLogs || signature.text.size() > kLongestSignature ||
+        generation(signature) != sentGeneration) {
         return;
     }
-    std::uint64_t until = 0;
-    for (const Verdict& verdict : verdicts) {
-        // of a limit of 0 the denial never ends; it is asked again when its log changes
-        const std::int64_t ms = verdict.retryMs == Verdict::kNever ? verdict.resetMs : verdict.retryMs;
-        // the server's milliseconds are cut off, so the slot may free up to 1 ms earlier than they say
-        until = std::max(until, askedMs + static_cast<std::uint64_t>(ms > 0 ? ms - 1 : 0));
-    }
-    const std::span<Slot> set = setOf(hash);
-    Slot* taken = slotOf(signature, hash);
-    Slot& slot = taken != nullptr ? *taken : *std::ranges::min_element(set, {}, &Slot::until);
-    if (!beginWriting(slot)) {
+    Slot* slot = slotFor(signature);
+    if (slot == nullptr || !slot->sequence.beginWriting()) {
         return;
     }
-    slot.length = static_cast<std::uint16_t>(signature.size());
-    slot.logs = static_cast<std::uint16_t>(verdicts.size());
-    slot.hash = hash;
-    slot.until = until;
+    slot->logs.store(verdicts.size(), kRelaxed);
+    slot->hash.store(signature.hash, kRelaxed);
+    slot->until.store(sentMs + lastsMs, kRelaxed);
+    slot->dueAt.store(lastsMs == kLastsMs ? sentMs + kDueAfterMs : kNeverAt, kRelaxed);
+    slot->generation.store(sentGeneration, kRelaxed);
+    const auto at = [&](std::int64_t ms) { return sentMs + static_cast<std::uint64_t>(ms); };
     for (std::size_t i = 0; i < verdicts.size(); i++) {
         const Verdict& verdict = verdicts[i];
-        const auto at = [&](std::int64_t ms) { return askedMs + static_cast<std::uint64_t>(ms); };
-        slot.entries[i] = {verdict.remaining, at(verdict.resetMs),
-                           verdict.retryMs == Verdict::kNever ? kNeverAt
-                           : verdict.hasRoom()                ? 0
-                                                              : at(verdict.retryMs)};
+        Entry& entry = slot->entries[i];
+        entry.remaining.store(verdict.remaining, kRelaxed);
+        entry.resetAt.store(at(verdict.resetMs), kRelaxed);
+        entry.retryAt.store(verdict.retryMs == Verdict::kNever ? kNeverAt
+                            : verdict.hasRoom()                ? 0
+                                                               : at(verdict.retryMs),
+                            kRelaxed);
     }
-    std::memcpy(slot.signature, signature.data(), signature.size());
-    endWriting(slot);
+    slot->signature.set(signature.text);
+    slot->sequence.endWriting();
 }
 
-void Denials::forget(std::string_view signature, std::size_t hash) {
-    if (Slot* slot = slotOf(signature, hash); slot != nullptr && beginWriting(*slot)) {
-        slot->until = 0;
-        endWriting(*slot);
+void Denials::forget(const Signature& signature) {
+    for (Slot& slot : setOf(signature)) {
+        if (slot.isOf(signature) && slot.sequence.beginWriting()) {
+            slot.until.store(0, kRelaxed);
+            slot.sequence.endWriting();
+        }
     }
 }
 
-Denials::Slot* Denials::slotOf(std::string_view signature, std::size_t hash) const {
-    const std::span<Slot> set = setOf(hash);
-    const auto found = std::ranges::find_if(set, [&](const Slot& slot) {
-        return slot.hash == hash &&
-               std::string_view(slot.signature, std::min<std::size_t>(slot.length, sizeof slot.signature)) == signature;
-    });
-    return found == set.end() ? nullptr : &*found;
-}
-
-/// False when another worker is writing: it is as well informed.
-bool Denials::beginWriting(Slot& slot) {
-    std::uint32_t before = slot.sequence.load(std::memory_order_relaxed);
-    if ((before & 1) != 0 || !slot.sequence.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
-        return false;
+void Denials::entriesLeave(std::span<const std::uint32_t> logs) {
+    for (const std::uint32_t log : logs) {
+        generationOf(log).fetch_add(1, std::memory_order_release);
     }
-    std::atomic_thread_fence(std::memory_order_release);
-    return true;
 }
 
-void Denials::endWriting(Slot& slot) {
-    slot.sequence.fetch_add(1, std::memory_order_release);
+/// The one that has it, else the one that is over or ends first; nullptr: others are at work in all of them.
+Denials::Slot* Denials::slotFor(const Signature& signature) {
+    Slot* first = nullptr;
+    for (Slot& slot : setOf(signature)) {
+        if (slot.sequence.isWritten()) {
+            continue;
+        }
+        if (slot.isOf(signature)) {
+            return &slot;
+        }
+        if (first == nullptr || slot.until.load(kRelaxed) < first->until.load(kRelaxed)) {
+            first = &slot;
+        }
+    }
+    return first;
 }
 
 }  // namespace sliding_log

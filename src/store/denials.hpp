@@ -1,8 +1,10 @@
-// Known denials: what Redis denied stays denied until the slot frees that it named, for all workers of the node.
+// Known denials: what Redis denied stays denied for up to a second, for all workers of the node, without asking again.
 //
-// Why that is exact: a denied request is logged nowhere, so until the oldest entry leaves, nothing can make room. The
-// time is counted from before the question was sent, so it ends early rather than late. A raised limit is another
-// signature. Logs whose entries may be taken back are not kept here (LogSettings::takenBack).
+// Why that is right: a denied request is logged nowhere, so until the slot frees that the answer named only what takes
+// entries out of a log can make room. What this node takes out ends its beliefs about that log at once, by a
+// generation. What is done elsewhere (another node's refund, DEL, a fail-over) nobody tells: hence the second. Times
+// are counted from before the question was sent, so they end early rather than late. Questions that ask anything else
+// of the same log (a raised limit, another window) have another signature.
 #pragma once
 
 #include <atomic>
@@ -12,60 +14,104 @@
 #include <string_view>
 
 #include "limit/verdict.hpp"
+#include "store/seqlock.hpp"
+#include "store/signature.hpp"
 
 namespace sliding_log {
 
-/// A table of fixed size in memory that processes share, read without a lock: a reader that a writer overtakes sees
-/// that by the slot's sequence, and asks Redis. Four slots per hash; a new denial takes the place of one that is over,
-/// else of the one that ends first.
+/// What the node knows of a question.
+enum class Belief {
+    None,   // Redis has to be asked
+    Holds,  // it is denied
+    Due     // it is denied, and who claims it asks for all
+};
+
+/// Memory of fixed size that processes share, read without a lock.
+///
+/// A slot is under a sequence: a reader that a writer has overtaken knows nothing. Four slots per hash; a new denial
+/// takes the place of one that is over, else of the one that ends first. What a worker was writing when it was killed
+/// is passed over.
+///
+/// Before the slots there are the generations, each of all logs whose keys' hashes fall on it. A log that shares one
+/// with another is asked again for nothing, and no more.
 class Denials {
   public:
     static constexpr std::size_t kSlotBytes = 512;
-    static constexpr std::size_t kMostLogs = 4;
+    static constexpr std::size_t kMostLogs = Signature::kMostLogs;
+    static constexpr std::size_t kLongestSignature = 368;
+
+    /// No belief is older, counted from the moment when its question was sent.
+    static constexpr std::uint64_t kLastsMs = 1000;
+
+    /// A belief of that age, whose slot would be taken for longer, is due: one request asks and the others stay denied,
+    /// so that a blocked crowd makes one call and not one in every worker when the second is over. The rest of the
+    /// second is time for the answer: fifty of a near Redis's round trips, half of the usual `timeout`. Being 5 % early
+    /// costs as much more calls.
+    static constexpr std::uint64_t kDueAfterMs = 950;
 
     Denials() = default;
 
-    /// `memory`: zeroed, or a table that other processes use; of `bytes`, at least 4 slots.
+    /// `memory`: zeroed, or a table that other processes use; of `bytes`, at least five slots', and aligned to 64.
     Denials(void* memory, std::size_t bytes);
 
-    /// True when the questions of that signature are known to be denied at `nowMs`; the verdicts are as they were,
-    /// with less time to go.
-    bool find(std::string_view signature, std::size_t hash, std::uint64_t nowMs, std::span<Verdict> verdicts) const;
+    /// Unless None, the verdicts are as Redis told them, with less time to go.
+    Belief find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const;
 
-    /// Keeps a denial that was asked for at `askedMs`. One of more logs, or of longer names, than a slot holds is not
-    /// kept, nor is one that another worker is writing over.
-    void publish(std::string_view signature, std::size_t hash, std::uint64_t askedMs,
-                 std::span<const Verdict> verdicts);
+    /// True for one of those to whom it is due: who asks for all.
+    bool claim(const Signature& signature, std::uint64_t nowMs);
 
-    /// Forgets the denial of that signature: an entry was taken back, there may be room.
-    void forget(std::string_view signature, std::size_t hash);
+    /// Changes whenever something leaves one of the signature's logs; for publish().
+    std::uint32_t generation(const Signature& signature) const;
+
+    /// Keeps a denial of a question that was sent at `sentMs`, when its logs had that generation. It is not kept where
+    /// anything has left them since, or where nothing is to be kept: with `delay=` a request is admitted ahead of its
+    /// slot. Nor is one of more logs, or of a longer signature, than a slot holds, nor where all slots are written.
+    void publish(const Signature& signature, std::uint32_t sentGeneration, std::uint64_t sentMs,
+                 std::span<const Question> questions, std::span<const Verdict> verdicts);
+
+    /// Redis has admitted such a question.
+    void forget(const Signature& signature);
+
+    /// Something leaves the logs of these hashes, whatever was asked of them. To be called when that is sent, which
+    /// ends what was learned before, and when it is answered or lost, which ends what was learned in between.
+    void entriesLeave(std::span<const std::uint32_t> logs);
 
   private:
     static constexpr std::size_t kWays = 4;
+    static constexpr std::size_t kShareOfGenerations = 16;  // of the memory
+
+    using Generation = std::atomic<std::uint32_t>;
 
     struct Entry {
-        std::int64_t remaining;
-        std::uint64_t resetAt;
-        std::uint64_t retryAt;  // 0: has room, kNeverAt
+        std::atomic<std::int64_t> remaining;
+        std::atomic<std::uint64_t> resetAt;
+        std::atomic<std::uint64_t> retryAt;  // 0: has room, kNeverAt
     };
 
     struct Slot {
-        std::atomic<std::uint32_t> sequence;  // odd: being written
-        std::uint16_t length;                 // of the signature; 0: empty
-        std::uint16_t logs;
-        std::uint64_t hash;
-        std::uint64_t until;
+        Sequence sequence;
+        std::atomic<std::uint32_t> generation;
+        std::atomic<std::uint64_t> hash;
+        std::atomic<std::uint64_t> until;
+        std::atomic<std::uint64_t> dueAt;  // kNeverAt: not before it ends, or somebody asks
+        std::atomic<std::uint64_t> logs;
         Entry entries[kMostLogs];
-        char signature[kSlotBytes - 24 - kMostLogs * sizeof(Entry)];
+        GuardedText<kLongestSignature> signature;
+
+        bool isOf(const Signature& asked) const {
+            return hash.load(std::memory_order_relaxed) == asked.hash && signature.is(asked.text);
+        }
     };
     static_assert(sizeof(Slot) == kSlotBytes);
-    static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-    Slot* slotOf(std::string_view signature, std::size_t hash) const;
-    static bool beginWriting(Slot& slot);
-    static void endWriting(Slot& slot);
-    std::span<Slot> setOf(std::size_t hash) const { return {slots_ + hash % sets_ * kWays, kWays}; }
+    Slot* slotFor(const Signature& signature);
+    std::span<Slot> setOf(const Signature& signature) const { return {slots_ + signature.hash % sets_ * kWays, kWays}; }
+    Generation& generationOf(std::uint32_t log) const {
+        return generations_[std::uint64_t{log} * generationCount_ >> 32];
+    }
 
+    Generation* generations_ = nullptr;
+    std::size_t generationCount_ = 0;
     Slot* slots_ = nullptr;
     std::size_t sets_ = 0;
 };

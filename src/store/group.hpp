@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "limit/verdict.hpp"
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
 #include "store/list.hpp"
+#include "store/signature.hpp"
 
 namespace sliding_log {
 
@@ -40,15 +40,16 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
 /// Not sent yet, requests join; sent, they join its follower, which is sent when the reply is here. So a log that many
 /// requests ask costs one group per round trip, and each request is still decided in the order of arrival.
 struct Group : ListHook<Opened> {
-    std::string signature;  // of the logs and limits asked
-    std::size_t hash = 0;   // of the signature
+    Signature signature;  // of the logs and limits asked
     std::size_t requests = 0;
     std::size_t logs = 0;
     Algorithm algorithm = Algorithm::Log;  // of all the logs
     std::uint16_t slot = 0;                // the same, in a cluster
     bool sent = false;
     ngx_msec_t sentAt = 0;
-    bool joinable = false;  // found by its signature; false for one beyond a full group
+    std::uint32_t generation = 0;  // of its logs, when it was sent: see Denials
+    bool refreshes = false;        // a request of it asks for all whom a known denial denies meanwhile
+    bool joinable = false;         // found by its signature; false for one beyond a full group
     List<Waiter, InGroup> waiters;
     Group* follower = nullptr;  // sent after this one
     Group* nextInBucket = nullptr;
@@ -69,22 +70,22 @@ inline void Waiter::forget() {
 /// number of buckets is fixed, since groups under way are no more than requests held at once.
 class Groups {
   public:
-    Group* find(std::string_view signature, std::size_t hash) const {
-        Group* group = bucketOf(hash);
-        while (group != nullptr && (group->hash != hash || group->signature != signature)) {
+    Group* find(const Signature& signature) const {
+        Group* group = bucketOf(signature.hash);
+        while (group != nullptr && group->signature != signature) {
             group = group->nextInBucket;
         }
         return group;
     }
 
     void insert(Group& group) {
-        Group*& bucket = bucketOf(group.hash);
+        Group*& bucket = bucketOf(group.signature.hash);
         group.nextInBucket = bucket;
         bucket = &group;
     }
 
     void erase(Group& group) {
-        Group** link = &bucketOf(group.hash);
+        Group** link = &bucketOf(group.signature.hash);
         while (*link != &group) {
             link = &(*link)->nextInBucket;
         }

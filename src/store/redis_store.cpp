@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 
-#include "limit/options_text.hpp"
 #include "redis/addresses.hpp"
 #include "redis/sentinel.hpp"
 
@@ -41,6 +40,20 @@ std::string_view nameOf(const RedisSettings& settings) {
                     : static_cast<const ServerSettings*>(settings.servers.elts)->text);
 }
 
+/// Of the logs behind the same keys, through reloads.
+std::uint64_t identityOf(const RedisSettings& settings) {
+    const DecimalText database(settings.database);
+    std::string text;
+    for (const std::string_view part : {view(settings.name), view(settings.master), database.view()}) {
+        text.append(part).push_back('\0');
+    }
+    const std::span servers(static_cast<const ServerSettings*>(settings.servers.elts), settings.servers.nelts);
+    for (const ServerSettings& server : servers) {
+        text.append(view(server.text)).push_back('\0');
+    }
+    return std::hash<std::string>()(text);
+}
+
 std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner& owner, StoreLog& log) {
     const auto& server = *static_cast<const ServerSettings*>(settings.servers.elts);
     switch (static_cast<Mode>(settings.mode)) {
@@ -59,6 +72,7 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
 
 RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Board& board, ngx_log_t* log)
     : settings_(settings),
+      identity_(identityOf(settings)),
       log_(settings.name, log),
       board_(board),
       unplacedCounters_(counters(nameOf(settings))),
@@ -106,17 +120,22 @@ NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
 
 RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs,
                                       Waiter& waiter) {
-    sign(questions);
-    if (denials_.find(signature_, hash_, ngx_current_msec, waiter.verdicts)) {
+    const Belief belief = known(questions, waiter.verdicts);
+    if (belief == Belief::Holds) {
         return Reception::KnownDenied;
     }
     const bool isLate = waitedMs >= settings_.timeout;
-    if (isLate || !topology_->canBeAsked(questions.front().slot)) {
+    const bool canAsk = !isLate && topology_->canBeAsked(questions.front().slot);
+    if (belief == Belief::Due && (!canAsk || !denials_.claim(signature_, ngx_current_msec))) {
+        return Reception::KnownDenied;
+    }
+    if (!canAsk) {
         countersOf(questions.front().slot).failed(isLate ? StoreError::Timeout : StoreError::Down);
         return Reception::Unavailable;
     }
     Group& group = groupFor(questions);
     group.requests++;
+    group.refreshes = group.refreshes || belief == Belief::Due;
     group.waiters.pushBack(waiter);
     waiter.group = &group;
     waiter.questions = questions;
@@ -127,6 +146,12 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
         deadline_.set(waiter.deadline - ngx_current_msec);
     }
     return Reception::Pending;
+}
+
+/// Sets signature_, too.
+Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict> verdicts) {
+    signature_.assign(identity_, questions);
+    return denials_.find(signature_, ngx_current_msec, verdicts);
 }
 
 /// The waiter is woken at its deadline at the latest.
@@ -164,9 +189,12 @@ void RedisStore::buryOrphan(Orphan& orphan, StoreError error) {
 
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
-    sign(questions);
-    denials_.forget(signature_, hash_);
     Call& call = calls_.take();
+    call.leftLogs.clear();
+    for (const Question& question : questions) {
+        call.leftLogs.push_back(Signature::hashOfLog(question.key));
+    }
+    denials_.entriesLeave(call.leftLogs);
     writer_.writeTakeBack(call, questions, unique, loggedMs, takenMs, stamp());
     owe();
     route(call);
@@ -198,29 +226,15 @@ void RedisStore::tryToQuit() {
 }
 
 void RedisStore::loseTakeBack(const Call& call) {
-    owed_--;
     (dying_ ? unplacedCounters_ : countersOf(call.slot)).lostTakeBacks.add();
     log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", "");
 }
 
 // ---- groups
 
-/// Sets signature_: the same for those that ask the same of the same logs, and for no others.
-void RedisStore::sign(std::span<const Question> questions) {
-    signature_.clear();
-    for (const Question& question : questions) {
-        signature_.append(question.key);
-        signature_.append(reinterpret_cast<const char*>(&question.limit), sizeof question.limit);
-        const OptionsText options(question);
-        signature_.push_back(static_cast<char>(options.view().size()));
-        signature_.append(options.view());
-    }
-    hash_ = std::hash<std::string_view>()(signature_);
-}
-
 /// The group that the request joins: the one of the same questions that is not sent yet, or its follower.
 Group& RedisStore::groupFor(std::span<const Question> questions) {
-    Group* group = groups_.find(signature_, hash_);
+    Group* group = groups_.find(signature_);
     if (group == nullptr) {
         group = &newGroup(questions);
         group->joinable = true;
@@ -245,12 +259,11 @@ Group& RedisStore::groupFor(std::span<const Question> questions) {
 Group& RedisStore::newGroup(std::span<const Question> questions) {
     Group& group = groupObjects_.take();
     group.signature = signature_;
-    group.hash = hash_;
     group.requests = 0;
     group.logs = questions.size();
     group.algorithm = questions.front().algorithm;
     group.slot = questions.front().slot;
-    group.sent = group.joinable = false;
+    group.sent = group.joinable = group.refreshes = false;
     group.follower = nullptr;
     return group;
 }
@@ -303,6 +316,7 @@ void RedisStore::flush(Node& node) {
             node.groups().popFront();
             group->sent = true;
             group->sentAt = ngx_current_msec;
+            group->generation = denials_.generation(group->signature);
             writer_.add(*group);
         }
         writer_.finish(stamp());
@@ -419,7 +433,7 @@ void RedisStore::askApart(Call& call) {
 }
 
 void RedisStore::answer(Call& call, const redisReply& reply) {
-    const bool isExpected = call.isUndo() ? checkTakeBack(reply, call.undoneLogs) == StoreError::None
+    const bool isExpected = call.isUndo() ? checkTakeBack(reply, call.leftLogs.size()) == StoreError::None
                                           : reply.type == REDIS_REPLY_ARRAY && reply.elements == call.groups.size();
     if (!isExpected) {
         call.node->distrust();
@@ -429,8 +443,7 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
     for (std::size_t i = 0; i < call.groups.size(); i++) {
         answer(*call.node, *call.groups[i], *reply.element[i]);
     }
-    owed_ -= call.isUndo() ? 1 : 0;
-    calls_.giveBack(call);
+    giveBack(call);
     closeWhenUnused();
 }
 
@@ -446,20 +459,24 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
             reply_.writeVerdicts(waiter.place, waiter.verdicts);
             waiter.loggedMs = reply_.loggedMs(waiter.place);
         });
-        keepDenial(group);
+        learn(group);
     }
     settle(group, error);
 }
 
 /// The last request of a group is the one that is denied if any is.
-void RedisStore::keepDenial(Group& group) {
+void RedisStore::learn(Group& group) {
     if (group.waiters.isEmpty()) {
         return;
     }
     const Waiter& last = group.waiters.back();
     const bool isDenied = !std::ranges::all_of(last.verdicts, &Verdict::hasRoom);
-    if (isDenied && std::ranges::all_of(last.questions, &Question::keepsDenials)) {
-        denials_.publish(group.signature, group.hash, group.sentAt, last.verdicts);
+    if (!isDenied) {
+        if (group.refreshes) {
+            denials_.forget(group.signature);
+        }
+    } else if (std::ranges::none_of(last.questions, &Question::countsAll)) {
+        denials_.publish(group.signature, group.generation, group.sentAt, last.questions, last.verdicts);
     }
 }
 
@@ -470,8 +487,17 @@ void RedisStore::failed(Call& call, StoreError error) {
     for (Group* group : call.groups) {
         settle(*group, error);
     }
-    calls_.giveBack(call);
+    giveBack(call);
     closeWhenUnused();
+}
+
+/// The call is over. Denials that were decided before an undo of it may have been learned since that was sent.
+void RedisStore::giveBack(Call& call) {
+    if (call.isUndo()) {
+        owed_--;
+        denials_.entriesLeave(call.leftLogs);
+    }
+    calls_.giveBack(call);
 }
 
 void RedisStore::settle(Group& group, StoreError error) {

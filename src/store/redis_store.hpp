@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "conf/settings.hpp"
@@ -50,13 +49,17 @@ class RedisStore final : ClusterOwner {
     /// other stores. Questions, name and waiter live until the waiter is woken or forgets.
     Reception ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs, Waiter& waiter);
 
+    /// What the node knows of them without asking; unless it is None, the verdicts are there.
+    Belief known(std::span<const Question> questions, std::span<Verdict> verdicts);
+
     /// As the waiter's forget(); but when the answer comes, what it logged is taken back: a slot that it reserved, and
     /// with `evenAdmitted` any entry.
     void abandon(Waiter& waiter, bool evenAdmitted);
 
     /// Takes back what an ask() with this unique name logged, at the time its waiter was told, and ends the blocks that
     /// this leaves without a reason; `takenMs`: when it was decided, which is before that time where it was held. No
-    /// request waits for it, but a worker that quits does, for `timeout`; what does not reach Redis is counted and told.
+    /// request waits for it, but a worker that quits does, for `timeout`; what does not reach Redis is counted and
+    /// told.
     void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
@@ -72,7 +75,6 @@ class RedisStore final : ClusterOwner {
     bool isLeaving() const override { return quitting_ && deadlines_.isEmpty() && !isOwing() && !dying_; }
 
     NodeCounters& countersOf(std::uint16_t slot);
-    void sign(std::span<const Question> questions);
     Group& groupFor(std::span<const Question> questions);
     Group& newGroup(std::span<const Question> questions);
     void open(Group& group);
@@ -90,7 +92,8 @@ class RedisStore final : ClusterOwner {
 
     void answer(Call& call, const redisReply& reply);
     void answer(Node& node, Group& group, const redisReply& reply);
-    void keepDenial(Group& group);
+    void learn(Group& group);
+    void giveBack(Call& call);
     void failed(Call& call, StoreError error);
     void settle(Group& group, StoreError error);
     void retire(Group& group);
@@ -104,6 +107,7 @@ class RedisStore final : ClusterOwner {
     void closeWhenUnused();
 
     const RedisSettings& settings_;
+    const std::uint64_t identity_;  // for signatures
     StoreLog log_;
     Board board_;
     NodeCounters& unplacedCounters_;  // for what no server is known
@@ -122,9 +126,8 @@ class RedisStore final : ClusterOwner {
     CallWriter writer_;
     GroupReply reply_;  // that is being answered
     Denials denials_;
-    std::string signature_;  // of the questions at hand; keeps its memory
-    std::size_t hash_ = 0;   // of signature_
-    DecimalText now_{0};     // of the latest stamp()
+    Signature signature_;  // of the questions at hand
+    DecimalText now_{0};   // of the latest stamp()
 
     Posted flush_;
     Timer deadline_;

@@ -13,7 +13,7 @@ constexpr size_t kShareOfMetrics = 32;
 constexpr size_t kLeastForMetrics = 4096;               // a page
 constexpr size_t kMostForMetrics = size_t{256} * 1024;  // some 300 servers, or 1,000 limits
 constexpr size_t kShareOfTopKeys = 80;                  // each of the two tables
-constexpr size_t kMostForTopKeys = size_t{128} * 1024;  // some 540 keys
+constexpr size_t kMostForTopKeys = size_t{128} * 1024;  // some 520 keys
 constexpr size_t kLeastForTopKeys = 4096;               // of a zone that small nothing is to be spared
 
 bool makeTopKeys(Zone& zone, size_t size) {

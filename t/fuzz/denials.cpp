@@ -1,5 +1,5 @@
-// Known denials against what was published: one that is found was published, is not over, and says less time than it
-// did. Input: one byte per operation and what it takes.
+// Known denials against a model: one that is found was published, of logs that nothing has left since it was sent, is
+// not over, and says less time than it did; and it is due once. Input: one byte per operation and what it takes.
 
 #include "store/denials.hpp"
 
@@ -14,18 +14,72 @@ namespace sliding_log::fuzz {
 
 namespace {
 
-constexpr std::size_t kMostLogs = 6;            // more than a slot holds, too
-constexpr std::size_t kLongestSignature = 392;  // that a slot holds
+constexpr std::size_t kMostAsked = 6;  // more than a slot holds, too
+constexpr std::string_view kKeys[] = {"a", "b", "c", "a key of some more words"};
 
-struct Published {
-    std::uint64_t askedMs;
+struct Known {
+    std::uint64_t sentMs;
     std::vector<Verdict> verdicts;
+    bool claimed;
 };
 
-std::vector<Verdict> denial(Input& input) {
-    std::vector<Verdict> verdicts(1 + input.number<std::uint8_t>() % kMostLogs);
+struct Sent {
+    std::uint64_t atMs;
+    std::uint32_t generation;
+    bool isStale;  // something has left its logs since
+};
+
+/// What is asked, and what the model has of it.
+struct Asked {
+    std::vector<Question> questions;
+    Signature signature;
+    Sent sent{};
+    bool isSent = false;
+    Known known{};
+    bool isKnown = false;
+
+    bool asks(std::string_view key) const {
+        return std::ranges::find(questions, key, &Question::key) != questions.end();
+    }
+};
+
+class Model {
+  public:
+    /// A question of one or more logs.
+    Asked& choose(Input& input) {
+        std::vector<Question> questions(1 + input.number<std::uint8_t>() % kMostAsked);
+        for (Question& question : questions) {
+            const auto choice = input.number<std::uint8_t>();
+            question.key = kKeys[choice % 4];
+            question.limit = choice / 4 % 2;
+            question.delayMs = choice / 8 % 3 * 100;
+        }
+        Signature signature;
+        signature.assign(1, questions);
+        signature.hash %= 4;  // they collide
+        Asked& asked = all_[signature.text];
+        asked.questions = questions;
+        asked.signature = signature;
+        return asked;
+    }
+
+    void leave(std::string_view key) {
+        for (auto& [text, asked] : all_) {
+            if (asked.asks(key)) {
+                asked.sent.isStale = true;
+                asked.isKnown = false;
+            }
+        }
+    }
+
+  private:
+    std::map<std::string, Asked> all_;
+};
+
+std::vector<Verdict> denial(Input& input, std::size_t count) {
+    std::vector<Verdict> verdicts(count);
     for (Verdict& verdict : verdicts) {
-        verdict = {input.number<std::uint8_t>(), input.between(0, 1 << 20), input.between(Verdict::kNever, 1 << 20)};
+        verdict = {input.number<std::uint8_t>(), input.between(0, 1 << 12), input.between(Verdict::kNever, 1 << 12)};
     }
     return verdicts;
 }
@@ -39,6 +93,39 @@ void compare(const Verdict& found, const Verdict& published, std::int64_t passed
             "so does the retry, or it never comes");
 }
 
+/// So long after the question was sent.
+bool denies(const std::vector<Question>& questions, const std::vector<Verdict>& verdicts, std::int64_t passedMs) {
+    for (std::size_t i = 0; i < verdicts.size(); i++) {
+        const std::int64_t retry = verdicts[i].retryMs;
+        if (retry == Verdict::kNever || passedMs < retry - questions[i].delayMs - 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void find(Denials& table, Asked& asked, std::uint64_t now) {
+    std::vector<Verdict> found(asked.questions.size());
+    const Belief belief = table.find(asked.signature, now, found);
+    if (belief == Belief::None) {
+        return;
+    }
+    require(asked.isKnown, "only what was published is found, and nothing that something has left since");
+    const auto passed = static_cast<std::int64_t>(now - asked.known.sentMs);
+    require(passed < 1000, "a belief lasts a second");
+    for (std::size_t i = 0; i < found.size(); i++) {
+        compare(found[i], asked.known.verdicts[i], passed);
+    }
+    require(denies(asked.questions, asked.known.verdicts, passed), "one of the limits denies still, and holds nobody");
+    require((belief == Belief::Due) <= (passed >= 950), "it is due at the end of the second");
+    require(belief == Belief::Holds || !asked.known.claimed, "and not once it was claimed");
+    if (belief == Belief::Due && now % 2 == 0) {
+        require(table.claim(asked.signature, now), "the first one claims it");
+        require(!table.claim(asked.signature, now), "and no other");
+        asked.known.claimed = true;
+    }
+}
+
 }  // namespace
 
 }  // namespace sliding_log::fuzz
@@ -47,39 +134,42 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace sliding_log;
     using namespace sliding_log::fuzz;
     alignas(64) std::array<char, 8 * Denials::kSlotBytes> memory{};
-    Denials denials(memory.data(), memory.size());
-    std::map<std::string, Published> model;
+    Denials table(memory.data(), memory.size());
+    Model model;
     std::uint64_t now = 1000;
     Input input(data, size);
     while (!input.isEmpty()) {
-        const auto operation = input.number<std::uint8_t>();
-        const std::string signature(input.text(1 + input.number<std::uint8_t>() % 4 * 130));
-        const std::size_t hash = signature.empty() ? 0 : static_cast<unsigned char>(signature[0]) % 4;  // they collide
-        if (operation % 4 == 0) {
-            now += input.number<std::uint16_t>();
-        } else if (operation % 4 == 1) {
-            const std::vector<Verdict> verdicts = denial(input);
-            denials.publish(signature, hash, now, verdicts);
-            if (verdicts.size() <= Denials::kMostLogs && signature.size() <= kLongestSignature) {
-                model[signature] = {now, verdicts};
+        const auto operation = input.number<std::uint8_t>() % 8;
+        if (operation == 0) {
+            now += input.number<std::uint16_t>() % 1024;
+            continue;
+        }
+        if (operation == 1) {
+            const std::string_view key = kKeys[input.number<std::uint8_t>() % 4];
+            Question question;
+            question.key = key;
+            Signature signature;
+            signature.assign(2, {&question, 1});
+            table.entriesLeave(signature.logs());
+            model.leave(key);
+            continue;
+        }
+        Asked& asked = model.choose(input);
+        if (operation == 2) {
+            asked.sent = {now, table.generation(asked.signature), false};
+            asked.isSent = true;
+        } else if (operation == 3 && asked.isSent) {
+            const std::vector<Verdict> verdicts = denial(input, asked.questions.size());
+            table.publish(asked.signature, asked.sent.generation, asked.sent.atMs, asked.questions, verdicts);
+            if (!asked.sent.isStale && verdicts.size() <= Denials::kMostLogs && denies(asked.questions, verdicts, 0)) {
+                asked.known = {asked.sent.atMs, verdicts, false};
+                asked.isKnown = true;
             }
-        } else if (operation % 4 == 2) {
-            denials.forget(signature, hash);
-            model.erase(signature);
+        } else if (operation == 4) {
+            table.forget(asked.signature);
+            asked.isKnown = false;
         } else {
-            const auto published = model.find(signature);
-            std::vector<Verdict> found(published == model.end() ? 1 : published->second.verdicts.size());
-            if (denials.find(signature, hash, now, found)) {
-                require(published != model.end(), "only what was published is found");
-                const auto passed = static_cast<std::int64_t>(now - published->second.askedMs);
-                std::int64_t longest = 0;
-                for (std::size_t i = 0; i < found.size(); i++) {
-                    const Verdict& verdict = published->second.verdicts[i];
-                    compare(found[i], verdict, passed);
-                    longest = std::max(longest, verdict.retryMs == Verdict::kNever ? verdict.resetMs : verdict.retryMs);
-                }
-                require(passed < longest, "a denial ends with its last wait");
-            }
+            find(table, asked, now);
         }
     }
     return 0;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,101 +12,224 @@
 namespace sliding_log {
 namespace {
 
+Question questionOf(std::string_view key, std::int64_t limit = 1) {
+    Question question;
+    question.key = key;
+    question.limit = limit;
+    question.windowMs = 60'000;
+    return question;
+}
+
 class DenialsTest : public testing::Test {
   protected:
     alignas(64) std::array<std::byte, 16 * Denials::kSlotBytes> memory{};
     Denials denials{memory.data(), memory.size()};
 
-    bool isKnown(std::string_view signature, std::uint64_t now) {
-        std::array<Verdict, 1> verdict;
-        return denials.find(signature, std::hash<std::string_view>()(signature), now, verdict);
+    static Signature signatureOf(const std::vector<Question>& questions, std::uint64_t store = 7) {
+        Signature signature;
+        signature.assign(store, questions);
+        return signature;
     }
-    void publish(std::string_view signature, std::uint64_t asked, std::int64_t retryMs) {
-        const std::array<Verdict, 1> verdict = {Verdict{0, retryMs, retryMs}};
-        denials.publish(signature, std::hash<std::string_view>()(signature), asked, verdict);
+    static Signature signatureOf(std::string_view key) { return signatureOf({questionOf(key)}); }
+
+    Belief beliefOf(std::string_view key, std::uint64_t now) { return beliefOf(signatureOf(key), now); }
+    Belief beliefOf(const Signature& signature, std::uint64_t now) {
+        std::vector<Verdict> verdicts(signature.logs().size());
+        return denials.find(signature, now, verdicts);
+    }
+    void publish(std::string_view key, std::uint64_t sent, std::int64_t retryMs) {
+        publish({questionOf(key)}, sent, {Verdict{0, retryMs, retryMs}});
+    }
+    void publish(const std::vector<Question>& questions, std::uint64_t sent, const std::vector<Verdict>& verdicts) {
+        const Signature signature = signatureOf(questions);
+        denials.publish(signature, denials.generation(signature), sent, questions, verdicts);
     }
 };
 
 TEST_F(DenialsTest, LastUntilTheSlotFreesAndNoLonger) {
-    EXPECT_FALSE(isKnown("a", 1000));
+    EXPECT_EQ(beliefOf("a", 1000), Belief::None);
     publish("a", 1000, 500);
-    EXPECT_TRUE(isKnown("a", 1000));
-    EXPECT_TRUE(isKnown("a", 1498));
-    EXPECT_FALSE(isKnown("a", 1499));
-    EXPECT_FALSE(isKnown("b", 1000));
+    EXPECT_EQ(beliefOf("a", 1000), Belief::Holds);
+    EXPECT_EQ(beliefOf("a", 1498), Belief::Holds) << "nobody asks for all where everybody may in a moment";
+    EXPECT_EQ(beliefOf("a", 1499), Belief::None);
+    EXPECT_EQ(beliefOf("b", 1000), Belief::None);
+}
+
+TEST_F(DenialsTest, LastASecondAtMost) {
+    for (const std::int64_t retry : {std::int64_t{1001}, std::int64_t{3'600'000}, Verdict::kNever}) {
+        publish("a", 5000, retry);
+        EXPECT_EQ(beliefOf("a", 5949), Belief::Holds);
+        EXPECT_EQ(beliefOf("a", 5950), Belief::Due);
+        EXPECT_EQ(beliefOf("a", 5999), Belief::Due);
+        EXPECT_EQ(beliefOf("a", 6000), Belief::None);
+    }
+}
+
+TEST_F(DenialsTest, AreClaimedByOne) {
+    publish("a", 1000, 3'600'000);
+    EXPECT_FALSE(denials.claim(signatureOf("a"), 1949)) << "not before they are due";
+    EXPECT_TRUE(denials.claim(signatureOf("a"), 1950));
+    EXPECT_FALSE(denials.claim(signatureOf("a"), 1950));
+    EXPECT_EQ(beliefOf("a", 1999), Belief::Holds) << "for the others";
+    EXPECT_EQ(beliefOf("a", 2000), Belief::None) << "also where no answer comes";
+    publish("a", 1951, 3'600'000);
+    EXPECT_EQ(beliefOf("a", 2900), Belief::Holds);
+    EXPECT_EQ(beliefOf("a", 2901), Belief::Due);
+    EXPECT_TRUE(denials.claim(signatureOf("none"), 1950)) << "who finds none asks";
+}
+
+TEST_F(DenialsTest, EndWhereADelayMayAdmit) {
+    Question held = questionOf("held");
+    held.delayMs = 400;
+    publish({held}, 1000, {Verdict{0, 700, 700}});
+    EXPECT_EQ(beliefOf(signatureOf({held}), 1298), Belief::Holds);
+    EXPECT_EQ(beliefOf(signatureOf({held}), 1299), Belief::None);
+    publish({held}, 2000, {Verdict{0, 400, 400}});
+    EXPECT_EQ(beliefOf(signatureOf({held}), 2000), Belief::None) << "another one's reservation was in the way";
+
+    const std::vector<Question> both = {held, questionOf("other")};
+    publish(both, 3000, {Verdict{0, 700, 700}, Verdict{0, 600, 600}});
+    EXPECT_EQ(beliefOf(signatureOf(both), 3598), Belief::Holds) << "as long as one of them denies";
+    EXPECT_EQ(beliefOf(signatureOf(both), 3599), Belief::None);
 }
 
 TEST_F(DenialsTest, TellTheTimeThatIsLeft) {
-    const std::array<Verdict, 2> told = {Verdict{7, 9000, 0}, Verdict{0, 400, 400}};
-    denials.publish("two", 2, 1000, told);
+    const std::vector<Question> two = {questionOf("a"), questionOf("b")};
+    publish(two, 1000, {Verdict{7, 9000, 0}, Verdict{0, 400, 400}});
     std::array<Verdict, 2> verdicts;
-    ASSERT_TRUE(denials.find("two", 2, 1100, verdicts));
+    ASSERT_EQ(denials.find(signatureOf(two), 1100, verdicts), Belief::Holds);
     EXPECT_TRUE(verdicts[0].hasRoom());
     EXPECT_EQ(verdicts[0].remaining, 7);
     EXPECT_EQ(verdicts[0].resetMs, 8900);
     EXPECT_EQ(verdicts[1].retryMs, 300);
-    std::array<Verdict, 1> fewer;
-    EXPECT_FALSE(denials.find("two", 2, 1100, fewer));
 }
 
 TEST_F(DenialsTest, AreNeverTheDenialOfAnother) {
     publish("a", 1000, 500);
-    std::array<Verdict, 1> verdict;
-    const std::size_t hash = std::hash<std::string_view>()("a");
-    EXPECT_FALSE(denials.find("b", hash, 1000, verdict));  // the same hash
-    EXPECT_FALSE(denials.find("aa", hash, 1000, verdict));
+    Signature other = signatureOf("b");
+    other.hash = signatureOf("a").hash;
+    EXPECT_EQ(beliefOf(other, 1000), Belief::None);
+    other = signatureOf("aa");
+    other.hash = signatureOf("a").hash;
+    EXPECT_EQ(beliefOf(other, 1000), Belief::None);
 }
 
 TEST_F(DenialsTest, StayInTheirMemory) {
     for (int i = 0; i < 10000; i++) {
         publish("key" + std::to_string(i), 1000, 500 + i);
     }
-    EXPECT_TRUE(isKnown("key9999", 1000));
-    publish(std::string(Denials::kSlotBytes, 'x'), 1000, 500);
-    EXPECT_FALSE(isKnown(std::string(Denials::kSlotBytes, 'x'), 1000));
-    const std::array<Verdict, Denials::kMostLogs + 1> many{};
-    denials.publish("many", 1, 1000, many);
+    EXPECT_EQ(beliefOf("key9999", 1000), Belief::Holds);
+    const std::string tooLong(Denials::kLongestSignature, 'x');
+    publish(tooLong, 1000, 500);
+    EXPECT_EQ(beliefOf(tooLong, 1000), Belief::None);
+    publish(std::vector<Question>(Denials::kMostLogs + 1, questionOf("many")), 1000,
+            std::vector<Verdict>(Denials::kMostLogs + 1, Verdict{0, 500, 500}));
+}
+
+TEST_F(DenialsTest, OfADeadWriterCostOneSlot) {
+    // the first word of each slot is its sequence
+    const std::size_t generations = memory.size() / 16;
+    for (std::size_t at = generations; at + Denials::kSlotBytes <= memory.size(); at += 4 * Denials::kSlotBytes) {
+        const std::uint32_t odd = 1;
+        std::memcpy(memory.data() + at, &odd, sizeof odd);
+    }
+    for (const char* key : {"a", "b", "c", "d", "e"}) {
+        publish(key, 1000, 500);
+        EXPECT_EQ(beliefOf(key, 1000), Belief::Holds);
+    }
 }
 
 TEST_F(DenialsTest, AreForgotten) {
     publish("a", 1000, 500);
     publish("b", 1000, 500);
-    denials.forget("a", std::hash<std::string_view>()("a"));
-    denials.forget("c", std::hash<std::string_view>()("c"));
-    EXPECT_FALSE(isKnown("a", 1000));
-    EXPECT_TRUE(isKnown("b", 1000));
+    denials.forget(signatureOf("a"));
+    denials.forget(signatureOf("c"));
+    EXPECT_EQ(beliefOf("a", 1000), Belief::None);
+    EXPECT_EQ(beliefOf("b", 1000), Belief::Holds);
     publish("a", 1000, 500);
-    EXPECT_TRUE(isKnown("a", 1000));
+    EXPECT_EQ(beliefOf("a", 1000), Belief::Holds);
 }
 
-TEST_F(DenialsTest, OfALimitOfZeroAreTold) {
-    const std::array<Verdict, 1> never = {Verdict{0, 1000, Verdict::kNever}};
-    denials.publish("zero", 3, 1000, never);
-    std::array<Verdict, 1> verdict;
-    ASSERT_TRUE(denials.find("zero", 3, 1500, verdict));
-    EXPECT_EQ(verdict[0].retryMs, Verdict::kNever);
+TEST_F(DenialsTest, EndWithWhatLeavesTheirLogs) {
+    const std::vector<Question> two = {questionOf("a", 1), questionOf("b", 9)};
+    publish(two, 1000, {Verdict{0, 500, 500}, Verdict{3, 500, 0}});
+    publish("a", 1000, 500);
+    publish("c", 1000, 500);
+    denials.entriesLeave(signatureOf({questionOf("b", 2)}).logs());  // whatever its limit was
+    EXPECT_EQ(beliefOf(signatureOf(two), 1000), Belief::None);
+    EXPECT_EQ(beliefOf("a", 1000), Belief::Holds);
+    EXPECT_EQ(beliefOf("c", 1000), Belief::Holds);
+}
+
+TEST_F(DenialsTest, AreNotLearnedWhereSomethingHasLeftSince) {
+    const Signature signature = signatureOf("a");
+    const std::vector<Question> questions = {questionOf("a")};
+    const std::vector<Verdict> verdicts = {Verdict{0, 500, 500}};
+    const std::uint32_t sent = denials.generation(signature);
+    denials.entriesLeave(signature.logs());
+    denials.publish(signature, sent, 1000, questions, verdicts);
+    EXPECT_EQ(beliefOf(signature, 1000), Belief::None);
+    denials.publish(signature, denials.generation(signature), 1000, questions, verdicts);
+    EXPECT_EQ(beliefOf(signature, 1000), Belief::Holds);
+}
+
+TEST(SignatureTest, IsThatOfAllThatIsAsked) {
+    const Question usual = questionOf("rl:sliding:api:{a}");
+    std::vector<Question> each(9, usual);
+    each[1].key = "rl:sliding:api:{b}";
+    each[2].limit++;
+    each[3].windowMs++;
+    each[4].algorithm = Algorithm::Compact;
+    each[5].cost = 2;
+    each[6].delayMs = 1;
+    each[7].blockMs = 1;
+    each[8].aheadMs = 1;
+    std::vector<Signature> signatures;
+    for (const Question& question : each) {
+        signatures.emplace_back().assign(1, {&question, 1});
+    }
+    signatures.emplace_back().assign(2, {&usual, 1});
+    signatures.emplace_back().assign(1, each);
+    for (std::size_t i = 0; i < signatures.size(); i++) {
+        for (std::size_t j = 0; j < signatures.size(); j++) {
+            EXPECT_EQ(signatures[i] == signatures[j], i == j) << i << " and " << j;
+            EXPECT_EQ(signatures[i].hash == signatures[j].hash, i == j) << i << " and " << j;
+        }
+    }
+    EXPECT_EQ(signatures[0].logHashes, signatures[2].logHashes) << "the same log";
+    EXPECT_NE(signatures[0].logHashes, signatures[1].logHashes);
+    EXPECT_EQ(signatures[0].logs().front(), Signature::hashOfLog(usual.key));
+    EXPECT_EQ(signatures.back().logs().size(), Signature::kMostLogs) << "of nine";
 }
 
 /// Writers and readers of one set at once: a reader sees a whole denial or none.
 TEST_F(DenialsTest, AreReadWhole) {
+    const Signature signature = signatureOf("same");
+    const std::vector<Question> questions = {questionOf("same")};
     std::atomic<bool> stop = false;
     std::vector<std::thread> writers;
     for (std::uint64_t id = 1; id <= 2; id++) {
         writers.emplace_back([&, id] {
+            Denials mine = denials;  // another process's view of the same memory
             for (std::uint64_t round = 0; !stop; round++) {
                 const auto value = static_cast<std::int64_t>(round * 2 + id);
-                const std::array<Verdict, 1> verdict = {Verdict{value, value, 1'000'000 + value}};
-                denials.publish("same", 5, 0, verdict);
+                const std::vector<Verdict> verdicts = {Verdict{value, value, 1'000'000 + value}};
+                mine.publish(signature, mine.generation(signature), 0, questions, verdicts);
+                if (round % 16 == 0) {
+                    mine.forget(signature);
+                    mine.entriesLeave(signature.logs());
+                }
             }
         });
     }
     int found = 0;
-    for (int i = 0; i < 300'000; i++) {
+    for (int i = 0; i < 100'000; i++) {
         std::array<Verdict, 1> verdict;
-        if (denials.find("same", 5, 0, verdict)) {
+        if (denials.find(signature, 950, verdict) != Belief::None) {
             found++;
-            ASSERT_EQ(verdict[0].resetMs, verdict[0].remaining);
-            ASSERT_EQ(verdict[0].retryMs, verdict[0].remaining + 1'000'000);
+            ASSERT_EQ(verdict[0].resetMs, std::max<std::int64_t>(verdict[0].remaining - 950, 0));
+            ASSERT_EQ(verdict[0].retryMs, verdict[0].remaining + 999'050);
+            denials.claim(signature, 950);
         }
     }
     stop = true;
@@ -113,6 +237,36 @@ TEST_F(DenialsTest, AreReadWhole) {
         writer.join();
     }
     EXPECT_GT(found, 0);
+}
+
+/// However many workers find it due at once, one asks.
+TEST_F(DenialsTest, AreClaimedByOneOfMany) {
+    constexpr int kRounds = 20;
+    constexpr int kThreads = 3;
+    std::atomic<int> claims = 0;
+    for (int round = 0; round < kRounds; round++) {
+        const auto sent = static_cast<std::uint64_t>(round) * 10'000;
+        for (int key = 0; key < 4; key++) {
+            publish("key" + std::to_string(key), sent, 3'600'000);
+        }
+        std::vector<std::thread> workers;
+        for (int i = 0; i < kThreads; i++) {
+            workers.emplace_back([&] {
+                for (int key = 0; key < 4; key++) {
+                    const Signature signature = signatureOf("key" + std::to_string(key));
+                    std::array<Verdict, 1> verdict;
+                    if (denials.find(signature, sent + 960, verdict) == Belief::Due &&
+                        denials.claim(signature, sent + 960)) {
+                        claims++;
+                    }
+                }
+            });
+        }
+        for (std::thread& worker : workers) {
+            worker.join();
+        }
+    }
+    EXPECT_EQ(claims, kRounds * 4);
 }
 
 }  // namespace

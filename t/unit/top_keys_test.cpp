@@ -59,6 +59,16 @@ TEST_F(TopKeysTest, LimitsAreApart) {
     EXPECT_EQ(keys_.list().size(), 2U);
 }
 
+TEST_F(TopKeysTest, KeysOfOneHashAreApart) {
+    keys_.count("api", "one", 7, 0, nowMs_);
+    keys_.count("api", "other", 7, 0, nowMs_);
+    keys_.count("api", "other", 7, 0, nowMs_);
+    const std::vector<TopKeys::Key> keys = keys_.list();
+    ASSERT_EQ(keys.size(), 2U);
+    EXPECT_EQ(find(keys, "one")->requests, 1U);
+    EXPECT_EQ(find(keys, "other")->requests, 2U);
+}
+
 TEST_F(TopKeysTest, HeavyKeysAreFoundAmongManyMore) {
     constexpr int kRounds = 40'000;
     for (int i = 0; i < kRounds; i++) {
@@ -123,6 +133,12 @@ TEST_F(TopKeysTest, ManyAtOnceLoseNothingOfAKeyThatHasItsPlace) {
                 mine.count("api", rare, std::hash<std::string>{}(rare), 0, nowMs_);
             }
         });
+    }
+    for (int i = 0; i < 20; i++) {
+        for (const TopKeys::Key& key : keys_.list()) {  // while they count
+            EXPECT_TRUE(key.value == "hot" || key.value.find('.') == 1) << key.value;
+        }
+        keys_.age(nowMs_);
     }
     for (std::thread& thread : threads) {
         thread.join();

@@ -1,0 +1,48 @@
+#include "store/signature.hpp"
+
+#include <functional>
+
+#include "limit/options_text.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// The multiplier is 2^64 divided by the golden ratio; the shift brings the high bits, which all input has reached,
+/// down to where a remainder is taken.
+std::uint64_t mix(std::uint64_t hash, std::uint64_t more) {
+    const std::uint64_t product = (hash ^ more) * 0x9E37'79B9'7F4A'7C15;
+    return product ^ product >> 32;
+}
+
+}  // namespace
+
+std::uint32_t Signature::hashOfLog(std::string_view key) {
+    return static_cast<std::uint32_t>(std::hash<std::string_view>()(key));
+}
+
+void Signature::assign(std::uint64_t store, std::span<const Question> questions) {
+    text.clear();
+    hash = store;
+    logCount = 0;
+    for (const Question& question : questions) {
+        const OptionsText options(question);
+        const std::string_view words = options.view();
+        // the key ends with the only brace of its kind
+        const std::uint64_t numbers[] = {store, static_cast<std::uint64_t>(question.limit),
+                                         static_cast<std::uint64_t>(question.windowMs),
+                                         words.size() << 8 | static_cast<std::uint64_t>(question.algorithm)};
+        text.append(reinterpret_cast<const char*>(numbers), sizeof numbers).append(question.key);
+        const std::uint64_t key = std::hash<std::string_view>()(question.key);
+        if (logCount < kMostLogs) {
+            logHashes[logCount++] = static_cast<std::uint32_t>(key);
+        }
+        hash = mix(mix(hash, key), numbers[1] ^ numbers[2] << 32 ^ numbers[3] << 56);
+        if (!words.empty()) {
+            text.append(words);
+            hash = mix(hash, std::hash<std::string_view>()(words));
+        }
+    }
+}
+
+}  // namespace sliding_log
