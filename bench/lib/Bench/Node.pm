@@ -126,7 +126,7 @@ sub turn {
 # A fast answer that is the wrong one must not end up in a table.
 sub check {
     my ($self, $result) = @_;
-    my $denied   = $self->{kind} eq 'denied';
+    my $denied   = $self->{kind} =~ /denied|blocked/;
     my $admitted = $result->{requests} - $result->{refused};
     return
         if $result->{requests}
