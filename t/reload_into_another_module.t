@@ -1,0 +1,54 @@
+# A reload into another file of the module: its workers get a zone of their own, since the memory may be laid out
+# differently there. A file that was replaced under its name is not loaded before the binary is (USR2, restart).
+
+use strict;
+use warnings;
+use File::Copy qw(copy);
+use Test::More;
+use Testbed;
+use Testbed::Http qw(get field);
+
+my ($module) = Testbed::Nginx::load_module() =~ /^load_module (.*);/ or plan skip_all => 'the module is linked in';
+
+my $bed   = Testbed->new;
+my @files = map { my $file = $bed->dir . "/$_.so"; copy($module, $file) or die "$file: $!"; $file } qw(one other);
+my $redis = $bed->redis;
+my $conf  = <<'END';
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /redis { sliding_log_limit far key=all limit=2 window=1h; empty_gif; }
+        location /local { sliding_log_limit near key=all limit=2 window=1h store=local; empty_gif; }
+        location /metrics { sliding_log_metrics; }
+    }
+}
+END
+
+my $nginx;
+
+# The file of the module stands in what Testbed::Nginx writes.
+sub loading { $ENV{TEST_NGINX_MODULE} = $_[0]; return $conf }
+
+sub left { return join ' ', map { field(get($nginx->port, $_), 'RateLimit') =~ /r=(\d+)/ } qw(/redis /local) }
+
+$nginx = $bed->nginx(loading($files[0]), REDIS => $redis->address);
+is(left(), '1 1', 'the first file of the module decides');
+$nginx->configure(loading($files[0]))->reload(gone => 1);
+is(left(), '0 0', 'the same file keeps its zone');
+$nginx->configure(loading($files[1]))->reload(gone => 1);
+is(left(), '0 1', 'another file has a zone of its own');
+like(get($nginx->port, '/metrics')->{body}, qr/^sliding_log_requests_total\{limit="near",result="passed",source="local"\} 1$/m, 'another file counts anew');
+is(join(' ', map { get($nginx->port, '/redis')->{status} } 1 .. 3), '429 429 429', 'another file knows denials');
+
+# another one overwrites the file, as a package does: the code that runs is the one that was loaded
+unlink $files[1];
+copy($module, $files[1]);
+$nginx->configure(loading($files[1]))->reload(gone => 1);
+is(left(), '0 0', 'a file that was replaced is not loaded by a reload, and keeps its zone');
+
+$bed->done;
