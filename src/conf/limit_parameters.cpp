@@ -198,6 +198,7 @@ bool addStatuses(LimitSettings::Statuses& statuses, std::string_view word) {
 }
 
 char* setRefund(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    draft.limit.refunds = true;
     std::string_view rest = view(value);
     for (bool isLast = false; !isLast;) {
         const std::size_t comma = rest.find(',');

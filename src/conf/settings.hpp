@@ -110,7 +110,8 @@ struct LimitSettings {
     std::int64_t cost;             // when costVariable is nullptr
     ngx_http_complex_value_t* costVariable;
     bool countsAll;
-    Statuses refund;  // of the final answer that give the entries back
+    Statuses refund;  // of the answer that give the entries back
+    bool refunds;     // there is one
     std::int64_t delayMs;
     std::int64_t blockMs;
     std::int64_t burst;  // algorithm=bucket; 0: as large as the limit

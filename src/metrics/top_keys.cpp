@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 
 namespace sliding_log {
 
@@ -14,20 +13,18 @@ TopKeys::TopKeys(void* memory, std::size_t bytes, std::uint64_t random) : random
     }
 }
 
-void TopKeys::count(std::string_view limit, std::string_view value, std::size_t hash, unsigned used,
-                    std::uint64_t nowMs) {
-    if (setCount_ == 0 || limit.size() > kLongestLimit || value.size() > kLongestValue) {
+void TopKeys::count(std::string_view name, std::size_t hash, unsigned used, std::uint64_t nowMs) {
+    if (setCount_ == 0 || name.size() > kLongestName) {
         return;
     }
     Set& set = sets_[(hash >> 1) % setCount_];
-    const std::uint64_t name = hash | 1;  // 0: an empty place
+    const std::uint64_t mark = hash | 1;  // 0: an empty place
     std::size_t way = 0;
     std::uint64_t least = ~std::uint64_t{0};
     bool hasPlace = false;
     for (std::size_t i = 0; i < kWays; i++) {
         const std::uint64_t count = set.counts[i].load(std::memory_order_relaxed);
-        const Place& place = set.places[i];
-        if (set.hashes[i].load(std::memory_order_relaxed) == name && place.value.is(value) && place.limit.is(limit)) {
+        if (set.hashes[i].load(std::memory_order_relaxed) == mark && set.places[i].name.is(name)) {
             way = i;
             hasPlace = true;
             break;
@@ -42,21 +39,20 @@ void TopKeys::count(std::string_view limit, std::string_view value, std::size_t 
         if (!oneIn(before + 1)) {
             return;
         }
-        replace(set, way, limit, value, name);
+        replace(set, way, name, mark);
     }
     set.places[way].used.store(used, std::memory_order_relaxed);
     set.places[way].seenMs.store(nowMs, std::memory_order_relaxed);
 }
 
-void TopKeys::replace(Set& set, std::size_t way, std::string_view limit, std::string_view value, std::uint64_t hash) {
+void TopKeys::replace(Set& set, std::size_t way, std::string_view name, std::uint64_t hash) {
     Place& place = set.places[way];
     if (!place.sequence.beginWriting()) {
         return;
     }
     set.hashes[way].store(hash, std::memory_order_relaxed);
     place.base.store(set.counts[way].load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    place.limit.set(limit);
-    place.value.set(value);
+    place.name.set(name);
     place.sequence.endWriting();
 }
 
@@ -96,10 +92,12 @@ std::vector<TopKeys::Key> TopKeys::list() const {
             if (count <= base) {
                 continue;
             }
-            Key key{place.limit.get(), place.value.get(), count - base, place.used.load(std::memory_order_relaxed),
-                    place.seenMs.load(std::memory_order_relaxed)};
-            if (place.sequence.isWhole(begin)) {
-                keys.push_back(std::move(key));
+            const std::string name = place.name.get();
+            const unsigned used = place.used.load(std::memory_order_relaxed);
+            const std::uint64_t seenMs = place.seenMs.load(std::memory_order_relaxed);
+            const std::size_t colon = name.find(':');  // no limit's name has one
+            if (place.sequence.isWhole(begin) && colon != std::string::npos) {
+                keys.push_back({name.substr(0, colon), name.substr(colon + 2), count - base, used, seenMs});
             }
         }
     }

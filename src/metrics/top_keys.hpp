@@ -18,13 +18,12 @@
 
 namespace sliding_log {
 
-/// Shared by processes, read and written without a lock: counters are atomic, and the names of a place stand under its
-/// sequence. Who finds another one writing leaves the place as it is. A key is known by its names: clients choose keys,
+/// Shared by processes, read and written without a lock: counters are atomic, and the name in a place stands under its
+/// sequence. Who finds another one writing leaves the place as it is. A key is known by its name: clients choose keys,
 /// and so could choose two of one hash, as the hash has no secret.
 class TopKeys {
   public:
-    static constexpr std::size_t kLongestLimit = 64;
-    static constexpr std::size_t kLongestValue = 128;
+    static constexpr std::size_t kLongestName = 64 + 2 + 128;
     static constexpr std::uint64_t kHalvedEveryMs = 60'000;
 
     struct Key {
@@ -40,8 +39,9 @@ class TopKeys {
     /// `memory`: zeroed, or a table that other processes use; aligned to 64. Of less than one set nothing is kept.
     TopKeys(void* memory, std::size_t bytes, std::uint64_t random);
 
-    /// One request. `hash`: of limit and value together. Longer names are not kept.
-    void count(std::string_view limit, std::string_view value, std::size_t hash, unsigned used, std::uint64_t nowMs);
+    /// One request of the key of that name and hash: `LIMIT:{VALUE`, as a log's key begins behind its prefix. One of a
+    /// longer name is not kept.
+    void count(std::string_view name, std::size_t hash, unsigned used, std::uint64_t nowMs);
 
     /// Halves the numbers when it is time; to be called now and then, by any process.
     void age(std::uint64_t nowMs);
@@ -57,8 +57,8 @@ class TopKeys {
         std::atomic<std::uint32_t> used;
         std::atomic<std::uint64_t> base;  // of the count, not this key's
         std::atomic<std::uint64_t> seenMs;
-        GuardedText<kLongestLimit> limit;
-        GuardedText<kLongestValue> value;
+        GuardedText<200> name;
+        static_assert(kLongestName <= 200);
     };
 
     struct alignas(64) Set {
@@ -71,7 +71,7 @@ class TopKeys {
         std::atomic<std::uint64_t> halvedMs;
     };
 
-    void replace(Set& set, std::size_t way, std::string_view limit, std::string_view value, std::uint64_t hash);
+    void replace(Set& set, std::size_t way, std::string_view name, std::uint64_t hash);
     bool oneIn(std::uint64_t count);
 
     Header* header_ = nullptr;

@@ -100,6 +100,7 @@ struct Context final : Waiter {
     const Decision* decider;   // what the variables tell of
     const Decision* enforced;  // the same of the limits that are enforced: what the response fields tell of
     bool denied;               // answered with an error: nothing more is asked, and Retry-After is due
+    bool refunds;              // a limit that was asked gives entries back for some answer
     ngx_uint_t answer;         // the status that was sent to the client, or is about to be; 0: none yet
     ngx_uint_t fields;         // a Fields, of the location that enforced last: an error page may lie in another
     std::int64_t retryAfter;   // seconds; 0: not to be promised

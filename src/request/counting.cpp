@@ -53,8 +53,9 @@ void countKey(TopKeys& keys, const LogSettings& log, const Question& question, u
     }
     const std::size_t prefix = log.redis == nullptr ? 0 : log.redis->prefix.len;
     const std::string_view key = question.key.substr(prefix);
-    const std::string_view value = shownValue(valueIn(key, view(log.name)), log.secrecy);
-    keys.count(view(log.name), value, std::hash<std::string_view>{}(key), used, ngx_current_msec);
+    const std::string_view shown = shownValue(valueIn(key, view(log.name)), log.secrecy);
+    const std::string_view name(key.data(), static_cast<std::size_t>(shown.data() + shown.size() - key.data()));
+    keys.count(name, std::hash<std::string_view>{}(key), used, ngx_current_msec);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ ngx_uint_t finalStatus(const ngx_http_request_t* request, ngx_uint_t seen) {
 
 /// What this module answers itself refunds nothing.
 void refund(Context& context, ngx_uint_t status) {
-    if (!context.denied) {
+    if (context.refunds && !context.denied) {
         takeBack(context, [&](const Round&, const Decision& decision) { return isRefunded(decision, status); });
     }
 }

@@ -173,6 +173,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
                                                        location.limits->nelts);
     Round* round = nullptr;
     bool isInvalid = false;
+    bool refunds = false;
     for (const LimitSettings* limit : limits) {
         if (context != nullptr && context->hasAsked(*limit->log, isDryRun)) {
             continue;
@@ -183,6 +184,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         }
         Decision& decision = round->decisions[round->count];
         Question& question = round->questions[round->count];
+        refunds = refunds || limit->refunds;
         switch (evaluate(request, *limit, decision, question)) {
             case Applies::NoMemory:
                 return NGX_ERROR;
@@ -214,6 +216,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     context->round = round;
     context->stageBegin = context->stageEnd = 0;
     context->refused = isInvalid;
+    context->refunds = context->refunds || refunds;
     context->dueAt = 0;
     if (!isDryRun) {
         context->fields = location.fields;

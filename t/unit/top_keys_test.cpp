@@ -23,7 +23,7 @@ class TopKeysTest : public testing::Test {
     }
 
     void count(const std::string& value, const std::string& limit = "api", unsigned used = 0) {
-        keys_.count(limit, value, std::hash<std::string>{}(limit + value), used, nowMs_);
+        keys_.count(limit + ":{" + value, std::hash<std::string>{}(limit + value), used, nowMs_);
     }
 
     static const TopKeys::Key* find(const std::vector<TopKeys::Key>& keys, const std::string& value) {
@@ -60,9 +60,9 @@ TEST_F(TopKeysTest, LimitsAreApart) {
 }
 
 TEST_F(TopKeysTest, KeysOfOneHashAreApart) {
-    keys_.count("api", "one", 7, 0, nowMs_);
-    keys_.count("api", "other", 7, 0, nowMs_);
-    keys_.count("api", "other", 7, 0, nowMs_);
+    keys_.count("api:{one", 7, 0, nowMs_);
+    keys_.count("api:{other", 7, 0, nowMs_);
+    keys_.count("api:{other", 7, 0, nowMs_);
     const std::vector<TopKeys::Key> keys = keys_.list();
     ASSERT_EQ(keys.size(), 2U);
     EXPECT_EQ(find(keys, "one")->requests, 1U);
@@ -106,15 +106,15 @@ TEST_F(TopKeysTest, NumbersHalveEveryMinute) {
 }
 
 TEST_F(TopKeysTest, WhatHasNoRoom) {
-    count(std::string(TopKeys::kLongestValue + 1, 'x'));
-    count("x", std::string(TopKeys::kLongestLimit + 1, 'l'));
+    count(std::string(TopKeys::kLongestName - 4, 'x'));
     EXPECT_TRUE(keys_.list().empty());
-    count(std::string(TopKeys::kLongestValue, 'x'), std::string(TopKeys::kLongestLimit, 'l'));
-    EXPECT_EQ(keys_.list().front().value, std::string(TopKeys::kLongestValue, 'x'));
+    count(std::string(128, 'x'), std::string(64, 'l'));
+    EXPECT_EQ(keys_.list().front().value, std::string(128, 'x'));
+    EXPECT_EQ(keys_.list().front().limit, std::string(64, 'l'));
 
     std::vector<char> memory;
     TopKeys tiny = table(64, memory);
-    tiny.count("api", "x", 1, 0, nowMs_);
+    tiny.count("api:{x", 1, 0, nowMs_);
     tiny.age(nowMs_);
     EXPECT_TRUE(tiny.list().empty());
 }
@@ -128,9 +128,9 @@ TEST_F(TopKeysTest, ManyAtOnceLoseNothingOfAKeyThatHasItsPlace) {
         threads.emplace_back([this, thread] {
             TopKeys mine = keys_;  // another process's view of the same memory
             for (int i = 0; i < kEach; i++) {
-                mine.count("api", "hot", std::hash<std::string>{}("apihot"), 0, nowMs_);
+                mine.count("api:{hot", std::hash<std::string>{}("apihot"), 0, nowMs_);
                 const std::string rare = std::to_string(thread) + "." + std::to_string(i);
-                mine.count("api", rare, std::hash<std::string>{}(rare), 0, nowMs_);
+                mine.count("api:{" + rare, std::hash<std::string>{}(rare), 0, nowMs_);
             }
         });
     }
