@@ -63,10 +63,10 @@ for my $place (@PLACES) {
         is(join(' ', map { asked($_, "/secret/$place", $secrets{$what}) } @asked), '200 200 429', "$place, $what: two pass");
     }
 }
-is(get($nodes[1]->port, '/again', headers => { Cookie => "session=$secrets{'a plain one'}" })->{status}, 429, 'the same client elsewhere: the same log');
-is(asked($nodes[0], '/open', $secrets{'a plain one'}), 200, 'a limit without secret=on');
-is($redis->cli('DEL', "rl:sliding:open:{$secrets{'a plain one'}}"), 1, '  keeps its values as they are');
-is(asked($nodes[0], '/held', $secrets{'a plain one'}), 200, 'delay=') for 1 .. 2;
+is(get($nodes[1]->port, '/again', headers => { Cookie => "session=$secrets{'a plain one'}" })->{status}, 429, 'one client at another location has one log');
+is(asked($nodes[0], '/open', $secrets{'a plain one'}), 200, 'secret=off: a request passes');
+is($redis->cli('DEL', "rl:sliding:open:{$secrets{'a plain one'}}"), 1, 'secret=off: the key has its value in clear');
+is(asked($nodes[0], '/held', $secrets{'a plain one'}), 200, 'secret=on with delay=: a request is served') for 1 .. 2;
 
 # ---- nowhere in clear
 
@@ -83,7 +83,7 @@ sub tells_nothing {
 my @keys = split /\n/, $redis->cli('KEYS', 'rl:sliding:secret_*');
 is(scalar @keys, 5 * keys %secrets, 'Redis has a key for each limit and secret');
 my %names = map { (stored($_) => 1) } values %secrets;
-is(join(' ', grep { !/^rl:sliding:secret_\w+_default:\{(.*)\}$/ || !$names{$1} } @keys), '', '  by their hashes');
+is(join(' ', grep { !/^rl:sliding:secret_\w+_default:\{(.*)\}$/ || !$names{$1} } @keys), '', 'Redis has keys with hashes of the secrets only');
 my %all = (ZRANGE => [0, -1, 'WITHSCORES'], HGETALL => [], GET => []);
 my %how = (zset => 'ZRANGE', hash => 'HGETALL', string => 'GET');
 tells_nothing('Redis', join("\n", map { my $read = $how{ $redis->cli('TYPE', $_) }; $_, $redis->cli($read, $_, @{ $all{$read} }) } split /\n/, $redis->cli('KEYS', '*')), names => 1);
@@ -92,13 +92,13 @@ my $data = JSON::PP::decode_json(get($nodes[0]->port, '/board?format=json')->{bo
 my @listed = grep { $_->{limit} =~ /^secret_/ } @{ $data->{used_keys} }, @{ $data->{denied_keys} };
 cmp_ok(scalar @listed, '>', 20, 'the dashboard shows keys');
 my %shown = map { (shown($_) => 1) } values %secrets;
-is(join(' ', grep { !$shown{$_} } map { $_->{key} } @listed), '', '  by eight digits');
+is(join(' ', grep { !$shown{$_} } map { $_->{key} } @listed), '', 'the dashboard shows eight digits of each key');
 for my $node (@nodes) {
     tells_nothing('the dashboard', get($node->port, '/board?format=json')->{body} . get($node->port, '/board')->{body});
     tells_nothing('metrics', get($node->port, '/metrics')->{body});
     ok(wait_until('the access log', 5, sub { Testbed::Process::slurp($node->dir . '/access.log') =~ m{^/metrics}m }), 'the access log is written');
     tells_nothing("the $_ log", Testbed::Process::slurp($node->dir . "/$_.log")) for qw(access error);
-    cmp_ok($node->logged(qr/limiting requests/), '>', 0, '  which tells of denials') if $node == $nodes[0];
+    cmp_ok($node->logged(qr/limiting requests/), '>', 0, 'the error log tells of denials') if $node == $nodes[0];
 }
 
 # ---- the tool
@@ -109,8 +109,9 @@ for my $what (sort keys %secrets) {
     for my $words ([$secret], ['-']) {
         my $log = tool({ in => "$secret\nnext line\n" }, 'inspect', '--secret', 'secret_log_default', @$words, @at, '--json');
         is($log->{status}, 0, "sliding-log inspect --secret, $what, " . ($words->[0] eq '-' ? 'from standard input' : 'as a word')) or diag($log->{err});
-        like($log->{out}, qr/"key":"rl:sliding:secret_log_default:\{@{[shown($secret)]}\}".*"entries":2,/, '  finds its log');
-        tells_nothing('  it', $log->{out} . $log->{err});
+        like($log->{out}, qr/"key":"rl:sliding:secret_log_default:\{@{[shown($secret)]}\}".*"entries":2,/,
+            "sliding-log inspect --secret, $what: the log is found");
+        tells_nothing("sliding-log inspect --secret, $what", $log->{out} . $log->{err});
     }
 }
 my $key  = 'rl:sliding:secret_log_default:{' . stored($secrets{braces}) . '}';
@@ -124,33 +125,36 @@ for my $known (@known) {
         for my $json ($words->[0] eq 'export' ? () : '--json', undef) {
             my $ran = tool(@$words, @at, @$known, $json // ());
             is($ran->{status}, 0, "sliding-log $words->[0] $by" . ($json ? ' --json' : '')) or diag($ran->{err});
-            like($ran->{out}, qr/rl:sliding:secret_\w+_default:\{sha1-[0-9a-f]{8}\}/, '  shows eight digits');
-            tells_nothing('  it', $ran->{out} . $ran->{err});
+            like($ran->{out}, qr/rl:sliding:secret_\w+_default:\{sha1-[0-9a-f]{8}\}/, "sliding-log $words->[0] $by shows eight digits");
+            tells_nothing("sliding-log $words->[0] $by", $ran->{out} . $ran->{err});
         }
     }
 }
-is(scalar(grep { $_->{key} =~ /:secret_/ } @{ tool_json('top', @at, '--secret', '--count', 100)->{logs} }), 5 * keys %secrets, 'top --secret shows each log apart');
-like(tool('top', @at)->{out}, qr/\{sha1-[0-9a-f]{40}\}/, 'without either it does not know, and shows whole names');
+is(scalar(grep { $_->{key} =~ /:secret_/ } @{ tool_json('top', @at, '--secret', '--count', 100)->{logs} }), 5 * keys %secrets,
+    'sliding-log top --secret shows each log apart');
+like(tool('top', @at)->{out}, qr/\{sha1-[0-9a-f]{40}\}/, 'sliding-log top without --secret and --nginx-conf shows whole names');
 asked($nodes[0], '/open', 'acct_42');
-like(tool('top', 'open', @at, @$_)->{out}, qr/^rl:sliding:open:\{acct_42\} /m, "top $_->[0]: a value that is no secret is shown") for @known;
-is(tool('inspect', 'open', 'acct_42', @at, '--nginx-conf', $conf_file)->{status}, 0, '  and found');
+like(tool('top', 'open', @at, @$_)->{out}, qr/^rl:sliding:open:\{acct_42\} /m, "sliding-log top $_->[0] shows a value that is no secret") for @known;
+is(tool('inspect', 'open', 'acct_42', @at, '--nginx-conf', $conf_file)->{status}, 0, 'sliding-log inspect --nginx-conf finds a value that is no secret');
 
 for my $case (['--secret', 'a plain one', 'secret_log_default'], ['--nginx-conf', 'braces', 'secret_compact_default']) {
     my ($by, $what, $name) = @$case;
     my @words = ('reset', $name, '-', @at, $by eq '--secret' ? $by : ($by, $conf_file));
     my $reset = tool({ in => $secrets{$what} }, @words);
-    is($reset->{status}, 0, "sliding-log reset $by") or diag($reset->{err});
-    is($redis->cli('EXISTS', "rl:sliding:$name:{" . stored($secrets{$what}) . '}'), 0, '  removes the log');
+    is($reset->{status}, 0, "sliding-log reset $by exits with 0") or diag($reset->{err});
+    is($redis->cli('EXISTS', "rl:sliding:$name:{" . stored($secrets{$what}) . '}'), 0, "sliding-log reset $by removes the log");
     my $again = tool({ in => "$secrets{$what}\n" }, @words);
-    is($again->{status}, 1, '  once');
-    tells_nothing('  it', join '', map { @$_{qw(out err)} } $reset, $again);
+    is($again->{status}, 1, "sliding-log reset $by exits with 1 where the log is gone");
+    tells_nothing("sliding-log reset $by", join '', map { @$_{qw(out err)} } $reset, $again);
 }
 for my $empty ('', "\n", "\nx\n") {
     my $ran = tool({ in => $empty }, 'reset', '--secret', 'secret_log_default', '-', @at);
-    is("$ran->{status} $ran->{err}", "3 sliding-log: standard input is empty, expected a line with the value of the limit's key\n", 'an empty VALUE is refused');
+    is("$ran->{status} $ran->{err}", "3 sliding-log: standard input is empty, expected a line with the value of the limit's key\n",
+        'sliding-log reset refuses an empty VALUE');
 }
 my $unknown = tool('inspect', 'nobody', 'x', @at, '--nginx-conf', $conf_file);
-is("$unknown->{status} $unknown->{err}", "3 sliding-log: $conf_file has no sliding_log_limit nobody\n", 'so is a NAME that the configuration lacks');
+is("$unknown->{status} $unknown->{err}", "3 sliding-log: $conf_file has no sliding_log_limit nobody\n",
+    'sliding-log inspect refuses a NAME that the configuration lacks');
 
 # ---- what nginx -t warns of
 
@@ -181,9 +185,10 @@ for my $row (
     my ($text, $is_warned) = @$row;
     for my $secret ('', 'secret=off', 'secret=on') {
         my ($accepted, $printed) = $bed->configuration($frame, LIMIT => "sliding_log_limit api key=$text limit=1 window=1m $secret;")->check;
-        ok($accepted, "key=$text $secret") or diag($printed);
+        ok($accepted, "nginx -t takes key=$text $secret") or diag($printed);
         my $warning = qr/\[warn\].*"sliding_log_limit" api has key "\Q$text\E", .*expected secret=on with it.* in \S*nginx\.conf:\d+$/m;
-        is($printed =~ $warning ? 1 : 0, $is_warned && $secret ne 'secret=on' ? 1 : 0, '  ' . ($is_warned && $secret ne 'secret=on' ? 'is warned of' : 'is not'));
+        is($printed =~ $warning ? 1 : 0, $is_warned && $secret ne 'secret=on' ? 1 : 0,
+            "key=$text $secret: nginx -t " . ($is_warned && $secret ne 'secret=on' ? 'warns' : 'does not warn'));
     }
 }
 

@@ -24,63 +24,64 @@ sub config { return $redis->cli('CONFIG', 'SET', @_) }
 sub is_well { my (@words) = @_; return wait_until('a quick answer', 20, sub { tool('doctor', @at, @words)->{status} == 0 }) }
 
 ok(is_well(), 'a Redis that is well: status 0');
-like(tool('doctor', @at)->{out}, qr/^  ok  +rights  +all \d+ commands.*^status: \w+$/ms, '  and a table');
-is($redis->cli('DBSIZE'), 0, '  nothing is left there');
-like(tool_json('doctor', @at)->{status}, qr/^(?:ok|warning)$/, '  in JSON');
+like(tool('doctor', @at)->{out}, qr/^  ok  +rights  +all \d+ commands.*^status: \w+$/ms, 'a Redis that is well: a table');
+is($redis->cli('DBSIZE'), 0, 'doctor leaves nothing in Redis');
+like(tool_json('doctor', @at)->{status}, qr/^(?:ok|warning)$/, 'doctor --json tells the status');
 
 # ---- memory, so much that buffers of connections do not matter
 
 $redis->cli('EVAL', 'for i = 1, 20 do redis.call("SET", "filled" .. i, string.rep("x", 1000000)) end', 0);
 
 config('maxmemory', 0);
-like(check('memory'), qr/^warning: .* maxmemory is not set/, 'no maxmemory');
-is(tool('doctor', @at)->{status}, 1, '  status 1');
+like(check('memory'), qr/^warning: .* maxmemory is not set/, 'no maxmemory is a warning');
+is(tool('doctor', @at)->{status}, 1, 'no maxmemory: status 1');
 my $used = $redis->info('used_memory');
 config('maxmemory', int($used / 0.82));
-like(check('memory'), qr/^warning: .* used, \d\d %/, 'three quarters full');
+like(check('memory'), qr/^warning: .* used, \d\d %/, 'memory that is three quarters full is a warning');
 config('maxmemory', int($redis->info('used_memory') / 0.95));
-like(check('memory'), qr/^critical: /, 'nine tenths full');
-is(tool('doctor', @at)->{status}, 2, '  status 2');
+like(check('memory'), qr/^critical: /, 'memory that is nine tenths full is critical');
+is(tool('doctor', @at)->{status}, 2, 'memory that is nine tenths full: status 2');
 config('maxmemory', '100mb');
 config('maxmemory-policy', 'allkeys-lru');
-like(check('policy'), qr/^warning: allkeys-lru may evict live logs/, 'a policy that evicts live logs');
+like(check('policy'), qr/^warning: allkeys-lru may evict live logs/, 'a policy that evicts live logs is a warning');
 config('maxmemory-policy', 'volatile-ttl');
-is(check('policy'), 'ok: volatile-ttl', 'one that is fine');
+is(check('policy'), 'ok: volatile-ttl', 'a policy that evicts no live logs is ok');
 config('maxmemory-policy', 'allkeys-random');
 $redis->cli('SET', "big$_", 'x' x 100_000) for 1 .. 6;
 config('maxmemory', '1mb');
 $redis->cli('SET', 'more', 'x');
 config('maxmemory', '100mb');
 config('maxmemory-policy', 'noeviction');
-like(check('evictions'), qr/^warning: \d+ keys since the server began/, 'keys that were evicted');
+like(check('evictions'), qr/^warning: \d+ keys since the server began/, 'keys that were evicted are a warning');
 $redis->cli('CONFIG', 'RESETSTAT');
-is(check('evictions'), 'ok: none', '  once');
+is(check('evictions'), 'ok: none', 'no evicted keys are ok');
 
 # ---- clock, clients
 
 $redis->set_clock(3600);
-like(check('clock'), qr/^warning: (?:1 h|59 m 59 s|1 h 0 m) ahead of ours/, 'a clock that is ahead');
+like(check('clock'), qr/^warning: (?:1 h|59 m 59 s|1 h 0 m) ahead of ours/, 'a clock that is ahead is a warning');
 $redis->set_clock(-3600);
-like(check('clock'), qr/^warning: .* behind ours/, '  or behind');
+like(check('clock'), qr/^warning: .* behind ours/, 'a clock that is behind is a warning');
 $redis->set_clock(0);
 config('maxclients', 1);
 my $busy = tool('doctor', @at);
 config('maxclients', 100);
-like($busy->{out} . $busy->{err}, qr/WARNING +clients|max number of clients/, 'connections that run out');
+like($busy->{out} . $busy->{err}, qr/WARNING +clients|max number of clients/, 'connections that run out are told');
 
 # ---- rights, of us and of another user
 
 $redis->cli(qw(ACL SETUSER poor on >secret ~rl:sliding:* +@all -setrange -zadd));
 my %as_poor = (env => { SLIDING_LOG_PASSWORD => 'secret' });
 my $poor = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
-like($poor->{out}, qr/CRITICAL +rights +the user lacks \+setrange \+zadd/, 'rights that lack, as the user itself');
-is($poor->{status}, 2, '  status 2');
-like(check('rights', '--module-user', 'poor'), qr/^critical: the user lacks \+setrange \+zadd$/, '  and as another one sees them');
-like(check('rights', '--module-user', 'poor', '--algorithms', 'compact'), qr/^critical: the user lacks \+setrange$/, '  for one algorithm');
-like(check('rights', '--module-user', 'default'), qr/^ok: /, '  nobody else lacks them');
+like($poor->{out}, qr/CRITICAL +rights +the user lacks \+setrange \+zadd/, 'a user learns of the rights that it lacks');
+is($poor->{status}, 2, 'a user that lacks rights: status 2');
+like(check('rights', '--module-user', 'poor'), qr/^critical: the user lacks \+setrange \+zadd$/, '--module-user: the rights that another user lacks are told');
+like(check('rights', '--module-user', 'poor', '--algorithms', 'compact'), qr/^critical: the user lacks \+setrange$/,
+    '--algorithms: the rights that one algorithm needs are told');
+like(check('rights', '--module-user', 'default'), qr/^ok: /, '--module-user: a user that lacks nothing is ok');
 $redis->cli(qw(ACL SETUSER poor ~other:* resetkeys ~other:* +@all));
-like(check('rights', '--module-user', 'poor'), qr/^critical: /, 'keys that are not granted');
-like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +rights +EVALSHA answered: NOPERM/, '  as the user itself');
+like(check('rights', '--module-user', 'poor'), qr/^critical: /, '--module-user: keys that are not granted are critical');
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +rights +EVALSHA answered: NOPERM/, 'a user learns of keys that are not granted');
 $redis->cli(qw(ACL SETUSER poor resetkeys ~rl:sliding:* -info -ping));
 my $blind = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
 like($blind->{out}, qr/WARNING +server +cannot be seen: NOPERM.*ok +scripts/s, 'what the user may not see is a warning');
@@ -88,25 +89,27 @@ my $wrong = tool({ env => { SLIDING_LOG_PASSWORD => 's3cret' } }, 'doctor', @at,
 is("$wrong->{status} $wrong->{err}", '3 sliding-log: ' . $redis->address . ": AUTH answered: WRONGPASS\n", 'a wrong password: status 3, and no secret');
 $redis->cli('ACL', 'SETUSER', 'poor', '+@all');
 my $file = $bed->write_file('password', "secret\nmore\n");
-ok(is_well('--user', 'poor', '--password-file', $file), 'a password from a file');
+ok(is_well('--user', 'poor', '--password-file', $file), '--password-file: the password is its first line');
 
 # the rule that docs/operations.md has for the module
 $redis->cli(qw(ACL SETUSER limiter), split ' ', documented_rule('limiter', 'secret'));
-like(check('rights', '--module-user', 'limiter', '--algorithms', 'log,compact'), qr/^(?:ok: |warning: the user lacks \+zscore, which block= needs$)/, 'the documented rights');
+like(check('rights', '--module-user', 'limiter', '--algorithms', 'log,compact'), qr/^(?:ok: |warning: the user lacks \+zscore, which block= needs$)/,
+    'the documented rights are enough');
 
 # ---- scripts, replication, persistence
 
 $redis->cli(qw(ACL SETUSER poor -script|load));
-like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +scripts +log: SCRIPT LOAD answered: NOPERM/, 'scripts that cannot be loaded');
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +scripts +log: SCRIPT LOAD answered: NOPERM/,
+    'scripts that cannot be loaded are critical');
 my $replica = $bed->redis(args => [qw(--maxmemory 100mb)]);
 $replica->cli('REPLICAOF', '127.0.0.1', $redis->port);
-ok(wait_until('a replica', 15, sub { check('replication') eq 'ok: 1 replica' }), 'a replica');
+ok(wait_until('a replica', 15, sub { check('replication') eq 'ok: 1 replica' }), 'a master with a replica is ok');
 my ($at_replica) = grep { $_->{check} eq 'replication' } @{ tool_json('doctor', '--server', $replica->address)->{checks} };
-is("$at_replica->{status}: $at_replica->{text}", 'critical: it is a replica, and takes no writes', 'a replica asked for a master');
+is("$at_replica->{status}: $at_replica->{text}", 'critical: it is a replica, and takes no writes', 'a replica asked for a master is critical');
 $redis->cli('SET', 'x', 1);
 config('dir', '/proc');
 $redis->cli('BGSAVE');
-ok(wait_until('a failed save', 10, sub { check('persistence') =~ /^critical: the last BGSAVE failed/ }), 'a save that failed');
+ok(wait_until('a failed save', 10, sub { check('persistence') =~ /^critical: the last BGSAVE failed/ }), 'a save that failed is critical');
 
 # ---- nobody there
 
@@ -116,7 +119,7 @@ is("$gone->{status} $gone->{err}", "3 sliding-log: 127.0.0.1:$port: Connection r
 $replica->pause;
 my $stuck = tool('doctor', '--server', $replica->address, '--timeout', '200ms');
 is($stuck->{status}, 3, 'a Redis that hangs: status 3');
-like($stuck->{err}, qr/no answer within 200 ms/, '  in time');
+like($stuck->{err}, qr/no answer within 200 ms/, 'a Redis that hangs is given up in time');
 $replica->resume;
 
 $bed->done;

@@ -45,37 +45,38 @@ ok(wait_until('the access log', 5, sub {
     keys %admitted == 20;
 }), 'twenty requests were admitted');
 my $export = tool('export', 'audit', @at);
-is($export->{status}, 0, 'export');
+is($export->{status}, 0, 'export exits with 0');
 my @entries = lines($export);
-is(scalar @entries, 20, '  as many entries');
-is(join(' ', sort map { $_->{id} . '=' . $_->{key} } @entries), join(' ', sort map { "$_=rl:sliding:audit:{$admitted{$_}}" } keys %admitted), '  of just these ids and keys');
-is(scalar(grep { $_->{time_ms} < $before || $_->{time_ms} > $after } @entries), 0, '  at their times');
+is(scalar @entries, 20, 'export has as many entries as there were admitted requests');
+is(join(' ', sort map { $_->{id} . '=' . $_->{key} } @entries), join(' ', sort map { "$_=rl:sliding:audit:{$admitted{$_}}" } keys %admitted),
+    'export has the ids and keys of the access log');
+is(scalar(grep { $_->{time_ms} < $before || $_->{time_ms} > $after } @entries), 0, 'export has the times at which the requests came');
 my ($one) = @entries;
-like($one->{time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, '  in ISO 8601, too');
-is(substr($one->{time}, 20, 3), sprintf('%03d', $one->{time_ms} % 1000), '  the same');
-like($export->{err}, qr/^sliding-log: 20 entries of 5 logs, each log's count verified$/m, '  and says that counts were verified');
+like($one->{time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'export has each time in ISO 8601');
+is(substr($one->{time}, 20, 3), sprintf('%03d', $one->{time_ms} % 1000), 'both forms of a time have the same milliseconds');
+like($export->{err}, qr/^sliding-log: 20 entries of 5 logs, each log's count verified$/m, 'export says that the counts were verified');
 
 my $csv = tool('export', 'audit', @at, '--format', 'csv');
 my ($head, @rows) = split /\r\n/, $csv->{out};
-is($head, 'id,time_ms,time,entry,key', 'CSV');
-is(join("\n", sort @rows), join("\n", sort map { join ',', @$_{qw(id time_ms time entry key)} } @entries), '  tells the same');
-is(tool('export', 'nothing', @at)->{out}, '', 'a limit without logs: nothing');
+is($head, 'id,time_ms,time,entry,key', 'CSV begins with the names of its columns');
+is(join("\n", sort @rows), join("\n", sort map { join ',', @$_{qw(id time_ms time entry key)} } @entries), 'CSV has the entries that JSON has');
+is(tool('export', 'nothing', @at)->{out}, '', 'export of a limit without logs writes nothing');
 
 get($nginx->port, '/compact?k=a');
 my $packed = tool('export', 'packed', @at);
-is("$packed->{status} $packed->{out}", '1 ', 'entries of another algorithm have no ids: nothing, status 1');
-like($packed->{err}, qr/1 keys of packed are no logs of algorithm=log/, '  and it says so');
+is("$packed->{status} $packed->{out}", '1 ', 'export of entries without ids writes nothing and exits with 1');
+like($packed->{err}, qr/1 keys of packed are no logs of algorithm=log/, 'export says that the keys are no logs of algorithm=log');
 
 # ---- ids and keys of any bytes, ids that were there already
 
 my $now = int(time * 1000);
 $redis->cli('ZADD', "rl:sliding:odd:{\xff\n}", $now, "a\"b,c\e[1m", $now, "\xfe", $now, 'id', $now, 'id~unique', $now, 'id~unique~2', -$now - 9e5, 'blocked for 1000 ms');
 my $odd = tool('export', 'odd', @at);
-unlike($odd->{out}, qr/[^\x20-\x7e\n]/, 'hostile bytes are escaped');
+unlike($odd->{out}, qr/[^\x20-\x7e\n]/, 'JSON has hostile bytes escaped');
 is(join(' | ', sort map { $_->{id_hex} // unpack('H*', $_->{id}) } lines($odd)), join(' | ', sort unpack('H*', "a\"b,c\e[1m"), 'fe', (unpack('H*', 'id')) x 3),
-    '  and are all there; an id is told as the access log has it');
-unlike(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/[^\x20-\x7e\r\n]/, '  in CSV, too');
-like(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/^"a""b,c\\x1b\[1m",/m, '  quoted');
+    'ids of any bytes are all there, each as the access log has it');
+unlike(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/[^\x20-\x7e\r\n]/, 'CSV has hostile bytes escaped');
+like(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/^"a""b,c\\x1b\[1m",/m, 'CSV has a field with a quote quoted');
 
 # ---- what a spreadsheet would take for a formula
 
@@ -85,20 +86,20 @@ $redis->cli('ZADD', 'rl:sliding:cells:{=key}', map { ($now, $_) } @formulas, @ha
 my @cells = grep { /^[^,]/ } split /\r\n/, tool('export', 'cells', @at, '--format', 'csv')->{out};
 my %begins = map { /^((?:"(?:[^"]|"")*"|[^,"]*)),\d+,/ ? ($1 => 1) : () } @cells;
 is(join(' ', sort grep { !/^id$/ } keys %begins), join(' ', sort "'=1+1", "'+1", "'-1+1", "'-", q('@SUM(A1)), '\x09=1', '\x0d=1', q("'=a,""b"""), qw(-15 15 ' 1=1 a-b)),
-    'an apostrophe stands before what would be a formula, and before nothing else');
-is(scalar(grep { /,rl:sliding:cells:\{=key\}$/ } @cells), @formulas + @harmless - 1, '  keys begin with their prefix');
-like(tool('export', 'cells', @at, '--format', 'json')->{out}, qr/"id":"=1\+1"/, '  and JSON has the id as it is');
+    'CSV has an apostrophe before what would be a formula, and before nothing else');
+is(scalar(grep { /,rl:sliding:cells:\{=key\}$/ } @cells), @formulas + @harmless - 1, 'CSV has keys that begin with their prefix');
+like(tool('export', 'cells', @at, '--format', 'json')->{out}, qr/"id":"=1\+1"/, 'JSON has an id that would be a formula as it is');
 
 # ---- long logs, read in pieces while others come and go
 
 my $fill = 'for i = 1, ARGV[1] do redis.call("ZADD", KEYS[1], ARGV[2] + i, "m" .. i) end';
 $redis->cli('EVAL', $fill, 1, 'rl:sliding:long:{quiet}', 25_000, $now);
 my $long = tool('export', 'long', @at);
-is(scalar(my @all = lines($long)), 25_000, 'a long log, in chunks');
-is(join(' ', map { $_->{id} } @all[0, -1]), 'm1 m25000', '  in order');
-is(scalar keys %{ { map { $_->{entry} => 1 } @all } }, 25_000, '  each once');
-is($redis->calls('keys'), 0, '  no KEYS');
-cmp_ok($redis->calls('watch'), '>', 0, '  under WATCH');
+is(scalar(my @all = lines($long)), 25_000, 'export reads a long log in chunks');
+is(join(' ', map { $_->{id} } @all[0, -1]), 'm1 m25000', 'export has the entries of a long log in order');
+is(scalar keys %{ { map { $_->{entry} => 1 } @all } }, 25_000, 'export has each entry of a long log once');
+is($redis->calls('keys'), 0, 'export never calls KEYS');
+cmp_ok($redis->calls('watch'), '>', 0, 'export reads under WATCH');
 
 # a writer that never rests: prunes at one end and adds at the other
 my $writer = bless { log => '/dev/null' }, 'Testbed::Process';
@@ -114,17 +115,17 @@ $writer->spawn_code(sub {
         select undef, undef, undef, 0.0005;
     }
 });
-ok(wait_until('the writer', 5, sub { ($redis->cli('GET', 'n') || 0) > 10 }), 'a writer');
+ok(wait_until('the writer', 5, sub { ($redis->cli('GET', 'n') || 0) > 10 }), 'a writer never rests');
 my $hot = tool('export', 'long', @at);
-is($hot->{status}, 0, 'a log that never rests is read all the same') or diag($hot->{err});
+is($hot->{status}, 0, 'a log that is written to meanwhile is read') or diag($hot->{err});
 my @hot = lines($hot);
-is(scalar @hot, 25_000, '  with all its entries');
+is(scalar @hot, 25_000, 'a log that is written to meanwhile has all its entries');
 my ($first, $last) = ($hot[0]{time_ms}, $hot[-1]{time_ms});
-is($last - $first, 24_999, '  as they were at one moment: none lacks, none is of another');
+is($last - $first, 24_999, 'a log that is written to meanwhile is read as it was at one moment');
 
 # ---- where the output goes
 
-is(tool('export', 'long', @at, '--format', 'xml')->{status}, 3, 'an unknown format');
-is(system("'" . Testbed::Tool::binary() . "' export long --server " . $redis->address . ' 2>/dev/null >/dev/full') >> 8, 3, 'a full disk: status 3');
+is(tool('export', 'long', @at, '--format', 'xml')->{status}, 3, 'an unknown format is refused with status 3');
+is(system("'" . Testbed::Tool::binary() . "' export long --server " . $redis->address . ' 2>/dev/null >/dev/full') >> 8, 3, 'a full disk is status 3');
 
 $bed->done;

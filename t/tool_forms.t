@@ -57,9 +57,9 @@ for my $algorithm (sort keys %files) {
         $differ++;
         diag("$key, limit $limit in $window ms: $told->{algorithm} $told->{remaining} $told->{retry_ms}, the script: $remaining $retry");
     }
-    is($differ, 0, "$algorithm: as the script says, $rounds logs of which $full are full");
-    cmp_ok($full, '>', 0, '  some are');
-    cmp_ok($ahead, '>', 0, '  and some have reservations') if $algorithm =~ /log|compact|counter/;
+    is($differ, 0, "$algorithm: inspect tells what the script says of $rounds logs, $full of them full");
+    cmp_ok($full, '>', 0, "$algorithm: some logs are full");
+    cmp_ok($ahead, '>', 0, "$algorithm: some logs have reservations") if $algorithm =~ /log|compact|counter/;
 }
 
 # ---- blocks
@@ -68,16 +68,17 @@ for my $algorithm (sort keys %files) {
     my $key = "rl:sliding:$algorithm:{blocked}";
     my $now = int(time * 1000);
     my $reply = [asked($algorithm, $key, $now, 1, 60_000, 'cost=5', 'block=600000')];
-    is($reply->[0], 0, "$algorithm: denied, and blocked");
+    is($reply->[0], 0, "$algorithm: a request is denied, and blocked");
     my $told = tool_json('inspect', $key, '--server', $redis->address);
-    ok($told->{blocked_ms} > 500_000 && $told->{blocked_ms} <= 600_000, '  for so long') or diag(explain($told));
+    ok($told->{blocked_ms} > 500_000 && $told->{blocked_ms} <= 600_000, "$algorithm: inspect tells how long the block is") or diag(explain($told));
     my $human = tool('inspect', $key, '--server', $redis->address);
-    like($human->{out}, qr/^blocked +for 9 m 5\d s$/m, '  for people');
-    like($human->{out}, qr/^next slot +not before the block is over, in 9 m/m, '  which no slot comes before');
-    is(tool('reset', $key, '--server', $redis->address)->{status}, 0, '  reset ends it');
-    is((asked($algorithm, $key, $now, 1, 60_000))[0], 1, '  and the client is admitted');
+    like($human->{out}, qr/^blocked +for 9 m 5\d s$/m, "$algorithm: inspect tells people how long the block is");
+    like($human->{out}, qr/^next slot +not before the block is over, in 9 m/m, "$algorithm: inspect tells people of no slot before the block is over");
+    is(tool('reset', $key, '--server', $redis->address)->{status}, 0, "$algorithm: reset of a blocked log exits with 0");
+    is((asked($algorithm, $key, $now, 1, 60_000))[0], 1, "$algorithm: the client is admitted after reset");
 }
 
-is(tool('inspect', 'rl:sliding:counter:{blocked}', '--server', $redis->address, '--sample', 10)->{status}, 3, '--sample is for what looks as a log');
+is(tool('inspect', 'rl:sliding:counter:{blocked}', '--server', $redis->address, '--sample', 10)->{status}, 3,
+    '--sample is refused for a log of another algorithm');
 
 $bed->done;

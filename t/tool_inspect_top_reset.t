@@ -38,39 +38,42 @@ for my $case (['/log', 'api', 'log'], ['/compact', 'small', 'compact']) {
     my $before = time * 1000 - 1000;
     asked($path, 'acct_42') for 1 .. 3;
     my $log = tool_json('inspect', $name, 'acct_42', @at);
-    is($log->{key}, "rl:sliding:$name:{acct_42}", "$algorithm: the key is made as the module makes it");
-    is("$log->{algorithm} $log->{entries} $log->{used} $log->{window_ms}", "$algorithm 3 3 3600000", '  entries, and the window by the time to live');
-    ok($log->{window_is_guessed}, '  which it says');
-    ok($log->{oldest_ms} >= $before && $log->{newest_ms} >= $log->{oldest_ms} && $log->{newest_ms} <= time * 1000 + 1000, '  the times');
+    is($log->{key}, "rl:sliding:$name:{acct_42}", "$algorithm: inspect makes the key as the module does");
+    is("$log->{algorithm} $log->{entries} $log->{used} $log->{window_ms}", "$algorithm 3 3 3600000",
+        "$algorithm: the entries are counted, the window is guessed");
+    ok($log->{window_is_guessed}, "$algorithm: inspect says that the window is guessed");
+    ok($log->{oldest_ms} >= $before && $log->{newest_ms} >= $log->{oldest_ms} && $log->{newest_ms} <= time * 1000 + 1000,
+        "$algorithm: inspect tells the times");
 
     $log = tool_json('inspect', $name, 'acct_42', @at, '--limit', 5, '--window', '1h');
-    is("$log->{remaining} $log->{retry_ms}", '2 0', '  there is room');
+    is("$log->{remaining} $log->{retry_ms}", '2 0', "$algorithm: a log of three has room for two under a limit of 5");
     asked($path, 'acct_42') for 1 .. 3;
     $log = tool_json('inspect', "rl:sliding:$name:{acct_42}", @at, '--limit', 5, '--window', '1h');
-    is("$log->{entries} $log->{remaining}", '5 0', '  a full log, by its whole key');
-    is($log->{retry_ms}, $log->{oldest_ms} + 3_600_000 - $log->{now_ms}, '  its next slot frees when the oldest leaves');
+    is("$log->{entries} $log->{remaining}", '5 0', "$algorithm: a full log, named by its whole key, has no room");
+    is($log->{retry_ms}, $log->{oldest_ms} + 3_600_000 - $log->{now_ms}, "$algorithm: a full log has a slot when its oldest entry leaves");
     $log = tool_json('inspect', $name, 'acct_42', @at, '--limit', 3, '--window', '1h');
-    cmp_ok($log->{retry_ms}, '>', $log->{oldest_ms} + 3_600_000 - $log->{now_ms}, '  with a lower limit, a younger one');
+    cmp_ok($log->{retry_ms}, '>', $log->{oldest_ms} + 3_600_000 - $log->{now_ms}, "$algorithm: under a lower limit a younger entry must leave first");
     $log = tool_json('inspect', $name, 'acct_42', @at, '--limit', 5, '--window', '1ms');
-    is("$log->{entries} $log->{used} $log->{remaining} $log->{retry_ms}", '5 0 5 0', '  those that left the window do not count');
-    is(tool_json('inspect', $name, 'acct_42', @at, '--limit', 0)->{retry_ms}, -1, '  a limit of 0 never has room');
+    is("$log->{entries} $log->{used} $log->{remaining} $log->{retry_ms}", '5 0 5 0', "$algorithm: entries that left the window do not count");
+    is(tool_json('inspect', $name, 'acct_42', @at, '--limit', 0)->{retry_ms}, -1, "$algorithm: a limit of 0 never has room");
     my $human = tool('inspect', $name, 'acct_42', @at, '--limit', 5, '--window', '1h');
-    like($human->{out}, qr/^key +rl:sliding:$name:\{acct_42\}\nalgorithm +$algorithm\nentries +5\n.*^remaining +0 of 5\n.*^next slot +in 59 m/ms, '  for people');
-    is($human->{status}, 0, '  status 0');
+    like($human->{out}, qr/^key +rl:sliding:$name:\{acct_42\}\nalgorithm +$algorithm\nentries +5\n.*^remaining +0 of 5\n.*^next slot +in 59 m/ms,
+        "$algorithm: a full log, told to people");
+    is($human->{status}, 0, "$algorithm: inspect of a full log exits with 0");
 }
 
 # a compact log whose entries stand in its ring
 asked('/long', 'busy') for 1 .. 400;
 my $long = tool_json('inspect', 'long', 'busy', @at, '--limit', 300, '--window', '1h');
-cmp_ok($redis->cli('STRLEN', 'rl:sliding:long:{busy}'), '>', 101, 'a compact log with a ring');
-is("$long->{entries} $long->{used}", '400 400', '  is read whole');
-ok($long->{retry_ms} > $long->{oldest_ms} + 3_600_000 - $long->{now_ms} && $long->{retry_ms} < 3_600_000, '  and in order');
+cmp_ok($redis->cli('STRLEN', 'rl:sliding:long:{busy}'), '>', 101, 'a long compact log has a ring');
+is("$long->{entries} $long->{used}", '400 400', 'a compact log with a ring is read whole');
+ok($long->{retry_ms} > $long->{oldest_ms} + 3_600_000 - $long->{now_ms} && $long->{retry_ms} < 3_600_000, 'a compact log with a ring is read in order');
 
 my $none = tool('inspect', 'api', 'nobody', @at);
-is("$none->{status} $none->{out}", "1 no log at rl:sliding:api:{nobody}: no request in its window\n", 'no log: status 1');
+is("$none->{status} $none->{out}", "1 no log at rl:sliding:api:{nobody}: no request in its window\n", 'inspect of a key without a log exits with 1');
 $redis->cli('SADD', 'rl:sliding:api:{a_set}', 'x');
 $redis->cli('SET', 'rl:sliding:api:{a_text}', 'x' x 200);
-is(tool('inspect', 'api', $_, @at)->{status}, 3, "$_ is told from a log") for 'a_set', 'a_text';
+is(tool('inspect', 'api', $_, @at)->{status}, 3, "inspect: $_ is told from a log") for 'a_set', 'a_text';
 
 # ---- keys that clients made
 
@@ -78,45 +81,45 @@ my @hostile = ("\e[2J\e]0;x\a", "a b\tc", "caf\xc3\xa9\x9b", '}{', '*', 'x' x 50
 for my $value (@hostile) {
     asked('/log', $value);
     my $log = tool_json('inspect', 'api', $value, @at);
-    is("$log->{key} $log->{entries}", 'rl:sliding:api:{sha1-' . sha1_hex($value) . '} 1', 'found by the hash of ' . length($value) . ' bytes');
+    is("$log->{key} $log->{entries}", 'rl:sliding:api:{sha1-' . sha1_hex($value) . '} 1', 'inspect finds a key by the hash of ' . length($value) . ' bytes');
 }
 # nobody but another program would make these, yet they must not reach a terminal
 $redis->cli('ZADD', "rl:sliding:api:{\e[31m\xff\n}", time * 1000, 'one');
 my $top = tool('top', @at, '--count', 100);
-like($top->{out}, qr/^rl:sliding:api:\{\\x1b\[31m\\xff\\x0a\} /m, 'bytes are escaped');
-unlike($top->{out}, qr/[^\x20-\x7e\n]/, '  all of them');
+like($top->{out}, qr/^rl:sliding:api:\{\\x1b\[31m\\xff\\x0a\} /m, 'top escapes bytes');
+unlike($top->{out}, qr/[^\x20-\x7e\n]/, 'top writes nothing but printable ASCII');
 my $json = tool('top', @at, '--count', 100, '--json');
-unlike($json->{out}, qr/[^\x20-\x7e\n]/, '  in JSON too');
+unlike($json->{out}, qr/[^\x20-\x7e\n]/, 'top --json writes nothing but printable ASCII');
 my ($odd) = grep { defined $_->{key_hex} } @{ JSON::PP::decode_json($json->{out})->{logs} };
-is($odd->{key_hex}, unpack('H*', "rl:sliding:api:{\e[31m\xff\n}"), '  which has the bytes that are no UTF-8');
+is($odd->{key_hex}, unpack('H*', "rl:sliding:api:{\e[31m\xff\n}"), 'top --json has the bytes of a key that is no UTF-8');
 my $full = tool_json('inspect', "rl:sliding:api:{\e[31m\xff\n}", @at);
-is($full->{entries}, 1, '  such a key is inspected whole');
+is($full->{entries}, 1, 'inspect finds a key that is no UTF-8');
 
 # ---- top
 
 my $largest = tool_json('top', @at, '--by', 'entries', '--count', 3);
-is(join(' ', map { "$_->{key}=$_->{entries}" } @{ $largest->{logs} }[0]), 'rl:sliding:long:{busy}=400', 'top: the largest log first');
-is(scalar @{ $largest->{logs} }, 3, '  as many as asked');
-ok($largest->{complete}, '  of all');
+is(join(' ', map { "$_->{key}=$_->{entries}" } @{ $largest->{logs} }[0]), 'rl:sliding:long:{busy}=400', 'top --by entries: the largest log comes first');
+is(scalar @{ $largest->{logs} }, 3, 'top tells as many logs as it was asked for');
+ok($largest->{complete}, 'top has seen all logs');
 my @bytes = map { $_->{bytes} } @{ tool_json('top', @at)->{logs} };
-is("@bytes", join(' ', sort { $b <=> $a } @bytes), '  by memory');
-is(join(' ', map { $_->{key} } @{ tool_json('top', 'small', @at)->{logs} }), 'rl:sliding:small:{acct_42}', '  of one limit');
-is(scalar @{ tool_json('top', @at, '--prefix', 'other:')->{logs} }, 0, '  under another prefix: none');
+is("@bytes", join(' ', sort { $b <=> $a } @bytes), 'top sorts by memory');
+is(join(' ', map { $_->{key} } @{ tool_json('top', 'small', @at)->{logs} }), 'rl:sliding:small:{acct_42}', 'top of one limit tells its log only');
+is(scalar @{ tool_json('top', @at, '--prefix', 'other:')->{logs} }, 0, 'top under another prefix finds nothing');
 $redis->cli('EVAL', 'for i = 1, 20000 do redis.call("SET", "unrelated" .. i, "x") end', 0);
 my $hasty = tool('top', @at, '--for', '1ms', '--pause', '5ms');
-is($hasty->{status}, 1, '  a scan that is cut short: status 1');
-like($hasty->{err}, qr/not all keys were seen/, '  and says so');
-is($redis->calls('keys'), 0, '  no KEYS');
+is($hasty->{status}, 1, 'top exits with 1 when its scan is cut short');
+like($hasty->{err}, qr/not all keys were seen/, 'top says that its scan was cut short');
+is($redis->calls('keys'), 0, 'top never calls KEYS');
 
 # ---- reset
 
 my $reset = tool('reset', 'api', 'acct_42', @at);
-is($reset->{status}, 0, 'reset');
-like($reset->{out}, qr/^removed rl:sliding:api:\{acct_42\}\n.*may go on from memory/, '  says that nodes may deny from memory');
-is($redis->cli('EXISTS', 'rl:sliding:api:{acct_42}'), 0, '  the log is gone');
-is(tool('reset', 'api', 'acct_42', @at)->{status}, 1, '  once');
+is($reset->{status}, 0, 'reset exits with 0');
+like($reset->{out}, qr/^removed rl:sliding:api:\{acct_42\}\n.*may go on from memory/, 'reset says that nodes may deny from memory');
+is($redis->cli('EXISTS', 'rl:sliding:api:{acct_42}'), 0, 'reset removes the log');
+is(tool('reset', 'api', 'acct_42', @at)->{status}, 1, 'reset of a log that is gone exits with 1');
 my $refused = tool('reset', 'unrelated1', @at);
-is($refused->{status}, 3, 'a key that is no log of the module is refused');
-is($redis->cli('EXISTS', 'unrelated1'), 1, '  and stays');
+is($refused->{status}, 3, 'reset refuses a key that is no log of the module');
+is($redis->cli('EXISTS', 'unrelated1'), 1, 'a key that reset refused stays');
 
 $bed->done;

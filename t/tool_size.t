@@ -14,21 +14,22 @@ my @at    = ('--server', $redis->address);
 
 my $size = tool_json('size', @at, '--entries', 1000, '--keys', 5000);
 my %of   = map { ($_->{algorithm} => $_) } @{ $size->{algorithms} };
-is("$size->{entries} $size->{keys} $size->{window_ms} $size->{maxmemory}", '1000 5000 60000 209715200', 'what was asked');
-cmp_ok($of{log}{key_bytes}, '>', 60_000, 'a ZSET takes some 100 bytes an entry');
-cmp_ok($of{log}{key_bytes}, '<', 150_000, '  no more');
-cmp_ok($of{compact}{key_bytes}, '<', 2000, 'a compact log less than two');
-is($of{$_}{bytes}, 5000 * $of{$_}{key_bytes}, "$_: times the keys") for sort keys %of;
-is($redis->cli('DBSIZE'), 0, 'nothing is left');
+is("$size->{entries} $size->{keys} $size->{window_ms} $size->{maxmemory}", '1000 5000 60000 209715200', 'size tells what it was asked');
+cmp_ok($of{log}{key_bytes}, '>', 60_000, 'a ZSET takes more than 60 bytes an entry');
+cmp_ok($of{log}{key_bytes}, '<', 150_000, 'a ZSET takes less than 150 bytes an entry');
+cmp_ok($of{compact}{key_bytes}, '<', 2000, 'a compact log takes less than two bytes an entry');
+is($of{$_}{bytes}, 5000 * $of{$_}{key_bytes}, "$_: the keys take as many times the bytes of one") for sort keys %of;
+is($redis->cli('DBSIZE'), 0, 'size leaves no keys');
 cmp_ok(tool_json('size', @at, '--entries', 1000, '--id-length', 32)->{algorithms}[0]{key_bytes}, '>', $of{log}{key_bytes} + 10_000, 'longer ids take more');
 my $human = tool('size', @at, '--keys', 50_000, '--entries', 100);
-like($human->{out}, qr{^algorithm +one key +an entry +50,000 keys +of maxmemory\nlog .* %\ncompact .* %\ncounter .* %\nbucket .* %\nsampled .* %$}m, 'for people');
-is($human->{status}, 0, '  status 0');
+like($human->{out}, qr{^algorithm +one key +an entry +50,000 keys +of maxmemory\nlog .* %\ncompact .* %\ncounter .* %\nbucket .* %\nsampled .* %$}m,
+    'size writes a table for people');
+is($human->{status}, 0, 'size exits with 0');
 
 my $large = tool('size', @at, '--entries', 1_000_000);
-is($large->{status}, 3, 'what might fill Redis is refused');
-like($large->{err}, qr/more than half of what maxmemory leaves: nothing was written/, '  and said');
-is($redis->cli('DBSIZE'), 0, '  nothing was');
+is($large->{status}, 3, 'a fill that Redis might have no room for is refused');
+like($large->{err}, qr/more than half of what maxmemory leaves: nothing was written/, 'a fill that is refused is told so');
+is($redis->cli('DBSIZE'), 0, 'a fill that is refused writes nothing');
 
 # on a terminal it shows how far it is; a terminal that is closed, or Ctrl-C, in the midst of a long fill
 my @long = (binary(), 'size', @at, '--entries', 300_000, '--window', '1h');
@@ -37,19 +38,20 @@ sub started {
     my $tool = bless { log => '/dev/null' }, 'Testbed::Process';
     push @{ $bed->{processes} }, $tool;
     $tool->spawn_code(sub { open STDIN, '<', '/dev/null'; open STDERR, '>', '/dev/null'; open STDOUT, '>', '/dev/null'; exec @command });
-    ok(wait_until('keys', 20, sub { $redis->cli('DBSIZE') > 0 }), 'a long fill');
+    ok(wait_until('keys', 20, sub { $redis->cli('DBSIZE') > 0 }), 'a long fill begins');
     return $tool;
 }
 my $screen   = $bed->dir . '/screen';
 my $terminal = started('script', '-qfc', "@long", $screen);
-ok(wait_until('its progress', 20, sub { Testbed::Process::slurp($screen) =~ /filling one key per algorithm \[#*\.+\] +\d+ %/ }), '  shows how far it is');
+ok(wait_until('its progress', 20, sub { Testbed::Process::slurp($screen) =~ /filling one key per algorithm \[#*\.+\] +\d+ %/ }),
+    'a long fill shows how far it is');
 $terminal->kill;
-ok(wait_until('no keys', 20, sub { $redis->cli('DBSIZE') == 0 }), '  removes its keys when the terminal goes');
+ok(wait_until('no keys', 20, sub { $redis->cli('DBSIZE') == 0 }), 'a long fill removes its keys when the terminal goes');
 my $interrupted = started(@long);
-unlike($redis->cli('TTL', $redis->cli('KEYS', '*')), qr/^-/, '  its keys would go by themselves, too');
+unlike($redis->cli('TTL', $redis->cli('KEYS', '*')), qr/^-/, 'keys of a long fill have a time to live');
 $interrupted->signal('INT');
-ok($interrupted->wait_end(10 * Testbed::slow()), 'Ctrl-C ends it');
-is($interrupted->{status} >> 8, 130, '  with the status of that');
-is($redis->cli('DBSIZE'), 0, '  and its keys are gone');
+ok($interrupted->wait_end(10 * Testbed::slow()), 'Ctrl-C ends a long fill');
+is($interrupted->{status} >> 8, 130, 'Ctrl-C: the status is 130');
+is($redis->cli('DBSIZE'), 0, 'Ctrl-C: the keys are gone');
 
 $bed->done;

@@ -39,17 +39,20 @@ for my $node (@masters) {
     }
 }
 my @export = map { JSON::PP::decode_json($_) } split /\n/, on_cluster(\&tool, 'export', 'api')->{out};
-is(scalar @export, 18, 'export: of all masters');
-is(scalar keys %{ { map { $_->{key} => 1 } @export } }, 9, '  every log');
+is(scalar @export, 18, 'cluster: export has the entries of all masters');
+is(scalar keys %{ { map { $_->{key} => 1 } @export } }, 9, 'cluster: export has every log');
 my $top = on_cluster(\&tool_json, 'top', '--by', 'entries');
-is(join(' ', map { $_->{entries} } @{ $top->{logs} }), '3 3 3 2 2 2 1 1 1', 'top: of all masters');
-is(on_cluster(\&tool_json, 'inspect', 'api', $_)->{key}, "rl:sliding:api:{$_}", 'inspect: on the node that has it') for (sort keys %tags)[0, 3, 8];
+is(join(' ', map { $_->{entries} } @{ $top->{logs} }), '3 3 3 2 2 2 1 1 1', 'cluster: top has the logs of all masters');
+is(on_cluster(\&tool_json, 'inspect', 'api', $_)->{key}, "rl:sliding:api:{$_}", "cluster: inspect asks the node that has $_") for (sort keys %tags)[0, 3, 8];
 
 my $doctor = on_cluster(\&tool_json, 'doctor');
-is(scalar(grep { $_->{check} eq 'cluster' && $_->{text} eq '16,384 of 16,384 slots served' } @{ $doctor->{checks} }), 3, 'doctor: each master is looked at');
-is(join(' ', grep { !/^(?:replication|latency)$/ } map { $_->{status} eq 'ok' ? () : $_->{check} } @{ $doctor->{checks} }), '', '  nothing is wrong but that there are no replicas, and perhaps a busy machine');
+is(scalar(grep { $_->{check} eq 'cluster' && $_->{text} eq '16,384 of 16,384 slots served' } @{ $doctor->{checks} }), 3,
+    'cluster: doctor looks at each master');
+is(join(' ', grep { !/^(?:replication|latency)$/ } map { $_->{status} eq 'ok' ? () : $_->{check} } @{ $doctor->{checks} }), '',
+    'cluster: doctor finds nothing wrong but that there are no replicas, and perhaps a busy machine');
 my ($plain) = grep { $_->{check} eq 'cluster' } @{ tool_json(\%as, 'doctor', '--server', $masters[1]->address, '--user', 'operator')->{checks} };
-is("$plain->{status}: $plain->{text}", 'critical: it is a node of a cluster, which needs "mode cluster"', '  a node that is taken for a Redis of its own');
+is("$plain->{status}: $plain->{text}", 'critical: it is a node of a cluster, which needs "mode cluster"',
+    'cluster: doctor tells of a node that is taken for a Redis of its own');
 
 # a slot on its way
 my ($from, $to) = @masters[0, 1];
@@ -58,54 +61,55 @@ my $slot   = $cluster->slot_of($tag);
 my $before = on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries};
 $cluster->begin_move($slot, $from, $to);
 $cluster->move_keys($slot, $from, $to);
-is(on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries}, $before, 'inspect: a log that has gone ahead of its slot');
-is(scalar(split /\n/, on_cluster(\&tool, 'export', 'api')->{out}), 18, 'export: with it');
-is(on_cluster(\&tool, 'reset', 'api', $tag)->{status}, 0, 'reset: where it is now');
-is($to->calls('unlink'), 1, '  by ASK');
+is(on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries}, $before, 'cluster: inspect finds a log that has gone ahead of its slot');
+is(scalar(split /\n/, on_cluster(\&tool, 'export', 'api')->{out}), 18, 'cluster: export has a log that has gone ahead of its slot');
+is(on_cluster(\&tool, 'reset', 'api', $tag)->{status}, 0, 'cluster: reset finds a log that has gone ahead of its slot');
+is($to->calls('unlink'), 1, 'cluster: reset follows ASK');
 $cluster->end_move($slot, $from, $to);
 my $other = (grep { $tags{$_} == $from } sort keys %tags)[1];
 $cluster->move($cluster->slot_of($other), $from, $to);
-is(on_cluster(\&tool_json, 'inspect', 'api', $other)->{key}, "rl:sliding:api:{$other}", 'inspect: where it has moved');
+is(on_cluster(\&tool_json, 'inspect', 'api', $other)->{key}, "rl:sliding:api:{$other}", 'cluster: inspect finds a log that has moved with its slot');
 
 my $size = on_cluster(\&tool_json, 'size', '--entries', 100, '--keys', 1000);
-is($size->{maxmemory}, 3 * 100 * 1024 * 1024, 'size: maxmemory of all masters');
+is($size->{maxmemory}, 3 * 100 * 1024 * 1024, 'cluster: size adds up maxmemory of all masters');
 nothing_refused(@masters);
-is(join(' ', map { $_->cli('DBSIZE') } @masters), '1 4 3', '  nothing is left but the logs');
+is(join(' ', map { $_->cli('DBSIZE') } @masters), '1 4 3', 'cluster: nothing is left but the logs');
 
 $masters[2]->kill;
 my $hurt = on_cluster(\&tool, 'doctor');
-is($hurt->{status}, 2, 'doctor: a master is lost: status 2') or diag($hurt->{out}, $hurt->{err});
-like($hurt->{out}, qr/CRITICAL +answers +\S+: Connection refused/, '  and it is told which');
+is($hurt->{status}, 2, 'cluster: doctor exits with 2 when a master is lost') or diag($hurt->{out}, $hurt->{err});
+like($hurt->{out}, qr/CRITICAL +answers +\S+: Connection refused/, 'cluster: doctor tells which master is lost');
 
 # ---- Sentinel
 
 my $master   = $bed->redis(args => ['--maxmemory', '100mb', '--repl-diskless-sync-delay', 0]);
 my $replica  = $bed->redis(args => ['--maxmemory', '100mb']);
 $replica->cli('REPLICAOF', '127.0.0.1', $master->port);
-ok(wait_until('the replica', 20, sub { ($replica->info('master_link_status') // '') eq 'up' }), 'a replica');
+ok(wait_until('the replica', 20, sub { ($replica->info('master_link_status') // '') eq 'up' }), 'sentinel: the replica is up');
 my $stranger = $bed->sentinel;
 my $sentinel = $bed->sentinel(master => $master);
 $master->cli('ACL', 'SETUSER', 'operator', @rule, '+role');
 $_->cli('ACL', 'SETUSER', 'watcher', @watcher, '+sentinel|ckquorum') for $stranger, $sentinel;
 my @sentinel = ('--mode', 'sentinel', 'limits', '--user', 'operator', '--sentinel-user', 'watcher', map { ('--server', $_->address) } $stranger, $sentinel);
 $master->cli('ZADD', 'rl:sliding:api:{a}', $now, 'one');
-is(tool_json(\%as, 'inspect', 'api', 'a', @sentinel)->{entries}, 1, 'inspect: at the master that a Sentinel names');
+is(tool_json(\%as, 'inspect', 'api', 'a', @sentinel)->{entries}, 1, 'sentinel: inspect asks the master that a Sentinel names');
 my %said = map { ("$_->{server} $_->{check}" => "$_->{status}: $_->{text}") } @{ tool_json(\%as, 'doctor', @sentinel)->{checks} };
 my $at_master = '127.0.0.1:' . $master->port;
-is($said{"$at_master replication"}, 'ok: 1 replica', 'doctor: the master');
-like($said{ $sentinel->address . ' sentinel' }, qr/^ok: OK 1 usable Sentinels/, '  the Sentinel that could replace it');
-is($said{ $stranger->address . ' sentinel' }, 'warning: it names another master, or none', '  and one that knows nothing');
+is($said{"$at_master replication"}, 'ok: 1 replica', 'sentinel: doctor tells of the master');
+like($said{ $sentinel->address . ' sentinel' }, qr/^ok: OK 1 usable Sentinels/, 'sentinel: doctor tells of the Sentinel that could replace the master');
+is($said{ $stranger->address . ' sentinel' }, 'warning: it names another master, or none', 'sentinel: doctor warns of a Sentinel that knows nothing');
 nothing_refused($master, $sentinel);
 my $unknown = tool(\%as, 'top', '--mode', 'sentinel', 'nobody', '--sentinel-user', 'watcher', '--server', $sentinel->address);
-is($unknown->{status}, 3, 'a master that no Sentinel knows: status 3');
-like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: it does not know the master/, '  and why');
+is($unknown->{status}, 3, 'sentinel: a master that no Sentinel knows is status 3');
+like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: it does not know the master/, 'sentinel: a master that no Sentinel knows is told');
 
 # ---- a database, a socket, IPv6
 
 $master->cli('-n', 3, 'ZADD', 'rl:sliding:api:{b}', $now, 'one');
-is(tool_json('inspect', 'api', 'b', '--db', 3, '--server', 'unix:' . $master->path)->{entries}, 1, 'a database of its own, by a socket');
-is(tool('inspect', 'api', 'b', '--server', 'unix:' . $master->path)->{status}, 1, '  not in another one');
+is(tool_json('inspect', 'api', 'b', '--db', 3, '--server', 'unix:' . $master->path)->{entries}, 1,
+    '--db: a log in a database of its own is found, by a socket');
+is(tool('inspect', 'api', 'b', '--server', 'unix:' . $master->path)->{status}, 1, '--db: the log of one database is not in another');
 my $six = eval { $bed->redis(host => '::1') };
-is($six ? tool('inspect', 'api', 'b', '--server', '[::1]:' . $six->port)->{status} : 1, 1, 'by IPv6, where the machine has it');
+is($six ? tool('inspect', 'api', 'b', '--server', '[::1]:' . $six->port)->{status} : 1, 1, 'IPv6: Redis answers, where the machine has it');
 
 $bed->done;
