@@ -15,7 +15,7 @@ cmp_ok(scalar @granted, '>', 5, 'the documented rule: ' . join ' ', @granted);
 
 my @redis = map { $bed->redis } 1 .. 2;
 for my $redis (@redis) {
-    is($redis->cli('ACL', 'SETUSER', 'limiter', split ' ', $rule), 'OK', 'Redis takes it');
+    is($redis->cli('ACL', 'SETUSER', 'limiter', split ' ', $rule), 'OK', 'Redis takes the documented rule');
 }
 # what some servers and proxies answer
 my $talker = Testbed::FakeRedis->new($bed, greeting => "-ERR unknown command 'AUTH', with args beginning with: 'limiter' 'us3rpass'\r\n");
@@ -55,42 +55,42 @@ http {
 END
 sub statuses { my ($path, $times) = @_; return join ' ', map { get($nginx->port, $path)->{status} } 1 .. $times }
 
-is(statuses('/log?k=a', 6), '200 200 200 200 200 429', 'admitted and denied');
-ok(wait_until('entries to leave the window', 5, sub { statuses('/brief?k=a', 1); $redis[0]->calls('zremrangebyscore') }), 'entries leave the window');
-ok(wait_until('a log beyond its front', 10, sub { statuses('/compact?k=a', 20); $redis[0]->calls('setrange') }), 'a compact log grows');
-is(statuses('/short?k=a', 2), '200 429', 'taken back from a compact log');
+is(statuses('/log?k=a', 6), '200 200 200 200 200 429', 'log: requests are admitted and denied');
+ok(wait_until('entries to leave the window', 5, sub { statuses('/brief?k=a', 1); $redis[0]->calls('zremrangebyscore') }), 'log: entries leave the window');
+ok(wait_until('a log beyond its front', 10, sub { statuses('/compact?k=a', 20); $redis[0]->calls('setrange') }), 'compact: a log grows');
+is(statuses('/short?k=a', 2), '200 429', 'compact: the request that another limit denies is taken back');
 $redis[0]->cli(qw(DEL rl:sliding:short:{a}));
-is(statuses('/short?k=a', 1), '429', '  which is empty then');
-ok(wait_until('it to be gone', 5, sub { !$redis[0]->cli(qw(EXISTS rl:sliding:short:{a})) }), '  and goes');
-is(statuses('/back?k=a', 3), '200 429 429', 'taken back');
-is($redis[0]->cli(qw(ZCARD rl:sliding:back:{a})), 1, '  exactly');
+is(statuses('/short?k=a', 1), '429', 'compact: the request is taken back from a log that has nothing else');
+ok(wait_until('it to be gone', 5, sub { !$redis[0]->cli(qw(EXISTS rl:sliding:short:{a})) }), 'compact: an empty log is removed');
+is(statuses('/back?k=a', 3), '200 429 429', 'log: the requests that another limit denies are taken back');
+is($redis[0]->cli(qw(ZCARD rl:sliding:back:{a})), 1, 'log: the admitted request stays');
 
 my $now = time * 1000;
-is(statuses('/all?k=full', 9), '200 200 200 200 200 429 429 429 429', 'denied attempts that count');
-is($redis[0]->cli('ZCARD', 'rl:sliding:all:{full}'), 6, '  up to the cap');
-is(statuses('/box?k=a', 2), '200 429', 'a block');
+is(statuses('/all?k=full', 9), '200 200 200 200 200 429 429 429 429', 'count=all: denied attempts are counted');
+is($redis[0]->cli('ZCARD', 'rl:sliding:all:{full}'), 6, 'count=all: the cap bounds the log');
+is(statuses('/box?k=a', 2), '200 429', 'block=: a denied key is blocked');
 $redis[0]->cli('ZADD', 'rl:sliding:log:{ahead}', map { ($now + 1e6, "ahead$_") } 1 .. 5);
-is(statuses('/log?k=ahead', 1), '429', 'entries ahead of the clock');
+is(statuses('/log?k=ahead', 1), '429', 'log: entries ahead of the clock count');
 $redis[0]->cli('SCRIPT', 'FLUSH');
-is(statuses('/log?k=b', 1), '200', 'the scripts are loaded again');
-is(statuses('/wrong?k=a', 1), '503', 'a wrong password');
-ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"wrong".*AUTH answered: WRONGPASS$/) }), '  is told in the log');
-is(statuses('/talker?k=a', 1), '503', 'a server that repeats what it is told');
-ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: ERR$/) }), '  is not repeated in the log');
+is(statuses('/log?k=b', 1), '200', 'scripts that Redis lost are loaded again');
+is(statuses('/wrong?k=a', 1), '503', 'a wrong password: on_error decides');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"wrong".*AUTH answered: WRONGPASS$/) }), 'a wrong password is told in the log');
+is(statuses('/talker?k=a', 1), '503', 'a server that repeats what it is told: on_error decides');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: ERR$/) }), 'a server that repeats what it is told is not repeated in the log');
 
 # ---- enough, and no more
 
-ok(wait_until('the first look at its health', 5, sub { $redis[0]->calls('info') > 0 }), 'its memory is looked at');
+ok(wait_until('the first look at its health', 5, sub { $redis[0]->calls('info') > 0 }), 'the memory of Redis is looked at');
 
 my @refused = grep { /^(?:command|key)$/ } split /\n/, $redis[0]->cli('ACL', 'LOG');
-is("@refused", '', 'nothing was refused but the wrong password');
+is("@refused", '', 'Redis refused nothing but the wrong password');
 my $other = $redis[1]->cli('ACL', 'LOG');
-is($other, '', '  nowhere');
+is($other, '', 'the other Redis refused nothing');
 my $stats = $redis[0]->cli('INFO', 'commandstats');
 is(join(' ', grep { $stats !~ /^cmdstat_\Q$_\E:calls=[1-9]/m } @granted), '', 'every command that the rule grants is used');
-is($redis[0]->cli(qw(ACL SETUSER limiter -config|get)), 'OK', 'without the optional right to CONFIG GET');
+is($redis[0]->cli(qw(ACL SETUSER limiter -config|get)), 'OK', 'Redis takes the rule without the optional right to CONFIG GET');
 $redis[0]->cli(qw(CLIENT KILL TYPE normal SKIPME yes));
-ok(wait_until('a new connection', 5, sub { statuses('/log?k=c', 1) =~ /^(?:200|429)$/ }), '  all is well');
+ok(wait_until('a new connection', 5, sub { statuses('/log?k=c', 1) =~ /^(?:200|429)$/ }), 'requests are decided without the right to CONFIG GET');
 
 # ---- a right that lacks, and the secrets
 
@@ -98,8 +98,8 @@ $redis[0]->cli(qw(ACL SETUSER limiter -zadd));
 is(statuses('/log?k=lacks', 1), '503', 'a right that lacks: on_error decides');
 my $key = 0;
 ok(wait_until('its cause', 5, sub { statuses('/log?k=lacks' . $key++, 1); $nginx->logged(qr/sliding_log_redis "one".*answered: .*(?:permission|can't run this command)/) }),
-    '  and the log says why');
-like($redis[0]->cli('ACL', 'LOG'), qr/^zadd$/m, '  and ACL LOG names the command');
+    'a right that lacks: the log tells the cause');
+like($redis[0]->cli('ACL', 'LOG'), qr/^zadd$/m, 'a right that lacks: ACL LOG names the command');
 is($nginx->logged(qr/us3rpass|wr0ngpass/), 0, 'no password is in the error log');
 
 my $refused = $bed->configuration(<<'END');
@@ -108,7 +108,7 @@ events { }
 http { %%HTTP%% sliding_log_redis { server 127.0.0.1; username limiter; password us3rpass; timeout never; } }
 END
 my ($accepted, $printed) = $refused->check;
-ok(!$accepted, 'a configuration that is refused');
-unlike($printed, qr/us3rpass/, '  tells no password either');
+ok(!$accepted, 'a wrong timeout is refused');
+unlike($printed, qr/us3rpass/, 'the message of a refused configuration has no password');
 
 $bed->done;

@@ -63,17 +63,17 @@ for my $way (@ways) {
     is($nginx->sockets, $sockets + 301, "$name: 301 requests wait");
     $leave->($_) for @clients;
     $redis->resume;
-    is(parse(Testbed::Http::read_all($stays, 10))->{status}, 200, '  the one who stays is answered');
+    is(parse(Testbed::Http::read_all($stays, 10))->{status}, 200, "$name: the client that stays is answered");
     if ($name eq 'half') {
-        is(scalar(grep { parse(Testbed::Http::read_all($_, 10))->{status} == 200 } @clients), 300, '  as are all who only closed their side');
+        is(scalar(grep { parse(Testbed::Http::read_all($_, 10))->{status} == 200 } @clients), 300, "$name: all who only closed their side are answered");
     }
     @clients = ();
     close $stays;
-    ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '  no socket is left');
+    ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), "$name: no socket is left");
     my $logged = zcard("gone:{$name}");
-    is($logged, zcard("also:{$name}"), '  both logs agree');
-    $name eq 'half' ? is($logged, 301, '  on all of them') : cmp_ok($logged, '<=', 301, '  and nobody is counted twice');
-    is(get($port, "/?k=after$name")->{status}, 200, '  the next one is served');
+    is($logged, zcard("also:{$name}"), "$name: both logs agree");
+    $name eq 'half' ? is($logged, 301, "$name: both logs count all requests") : cmp_ok($logged, '<=', 301, "$name: no request is counted twice");
+    is(get($port, "/?k=after$name")->{status}, 200, "$name: the next client is served");
 }
 
 # in the middle of a body, in the middle of a header
@@ -82,11 +82,11 @@ my @clients = map { connect_to($port) } 1 .. 100;
 $_->syswrite("POST /upload?k=body HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" . 'x' x 5000) for @clients[0 .. 49];
 $_->syswrite("GET /?k=head HTTP/1.1\r\nHost:") for @clients[50 .. 99];
 all_was_read();
-is($nginx->sockets, $sockets + 100, '100 wait in the middle of a body or a header');
+is($nginx->sockets, $sockets + 100, '100 clients wait in the middle of a body or a header');
 close $_ for @clients;
 $redis->resume;
-ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '  none of their sockets is left');
-is(zcard('head:{head}'), 0, '  half a header is no request');
+ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), 'clients that leave in the middle of a body or a header leave no socket');
+is(zcard('head:{head}'), 0, 'half a header is no request');
 
 # an endless coming and going while Redis answers
 for my $round (1 .. 500) {
@@ -95,9 +95,9 @@ for my $round (1 .. 500) {
     setsockopt $socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if $round % 2;
     close $socket;
 }
-is(get($port, '/?k=last')->{status}, 200, '500 that come and go: the next one is served');
-ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '  no socket is left');
-is(join(' ', $nginx->workers), $worker, 'it is still the same worker');
-is(connections(), 1, '  with one connection to Redis');
+is(get($port, '/?k=last')->{status}, 200, '500 that come and go: the next client is served');
+ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '500 that come and go: no socket is left');
+is(join(' ', $nginx->workers), $worker, 'clients that leave: the worker stays');
+is(connections(), 1, 'clients that leave: the worker has one connection to Redis');
 
 $bed->done;

@@ -63,37 +63,37 @@ $nginx->start;
 
 sub status { my ($block) = @_; return get($nginx->port, "/$block?k=a")->{status} }
 
-is(status('plain'), 200, 'host and port');
-is($plain->cli(qw(ZCARD rl:sliding:plain:{a})), 1, '  under the default prefix, in database 0');
-is(status('unix'), 200, 'a unix socket');
-is($socket->cli(qw(ZCARD rl:sliding:unix:{a})), 1, '  logged there');
-is(status('secret'), 200, 'requirepass');
-is(status('file'),   200, 'password_file, database, prefix');
-is($secret->cli('-n', 3, 'ZCARD', 'my file:{a}'), 1, '  logged there');
-is($secret->cli('-n', 0, 'KEYS', '*file*'), '', '  and nowhere else');
-is(status('noprefix'), 200, 'no prefix');
-is($plain->cli(qw(-n 1 ZCARD noprefix:{a})), 1, '  just the name');
-is(status('name'), 200, 'a host name');
+is(status('plain'), 200, 'host and port: a request passes');
+is($plain->cli(qw(ZCARD rl:sliding:plain:{a})), 1, 'host and port: the log is under the default prefix, in database 0');
+is(status('unix'), 200, 'unix socket: a request passes');
+is($socket->cli(qw(ZCARD rl:sliding:unix:{a})), 1, 'unix socket: the log is there');
+is(status('secret'), 200, 'requirepass: a request passes');
+is(status('file'),   200, 'password_file, database and prefix: a request passes');
+is($secret->cli('-n', 3, 'ZCARD', 'my file:{a}'), 1, 'password_file, database and prefix: the log is in that database');
+is($secret->cli('-n', 0, 'KEYS', '*file*'), '', 'password_file, database and prefix: the log is in no other database');
+is(status('noprefix'), 200, 'prefix "": a request passes');
+is($plain->cli(qw(-n 1 ZCARD noprefix:{a})), 1, 'prefix "": the key is just the name');
+is(status('name'), 200, 'a host name: a request passes');
 SKIP: {
     skip 'no IPv6 here', 1 unless $six;
-    is(status('six'), 200, 'IPv6');
+    is(status('six'), 200, 'IPv6: a request passes');
 }
-is(status('acl'), 200, 'a user who may do no more than needed');
-is(status('acldb'), 503, 'who may not SELECT');
+is(status('acl'), 200, 'a user who may do no more than needed: a request passes');
+is(status('acldb'), 503, 'a user who may not SELECT: on_error');
 is(status('wrong'),  503, 'a wrong password: on_error');
-is(status('nopass'), 503, 'none where one is needed: on_error');
+is(status('nopass'), 503, 'no password where one is needed: on_error');
 is(status('baddb'),  503, 'a database that does not exist: on_error');
-is($plain->cli(qw(KEYS *baddb*)), '', '  and nothing lands in another one');
+is($plain->cli(qw(KEYS *baddb*)), '', 'a database that does not exist: no other one has a log');
 for my $cause (qr/"wrong".*AUTH answered: WRONGPASS/, qr/"nopass".*NOAUTH/, qr/"baddb".*SELECT answered: ERR DB index/, qr/"acldb".*SELECT answered: NOPERM/) {
     ok(wait_until('the cause', 5, sub { $nginx->logged($cause) }), "the log says $cause");
 }
 is($nginx->logged(qr/p4ss|us3r|wr0ng/), 0, 'no secret is in the error log');
 
 # whose clock: Redis's entries carry Redis's time, nginx's its own
-is(status('clock'), 200, 'clock nginx');
+is(status('clock'), 200, 'clock nginx: a request passes');
 my ($score) = reverse split /\n/, $plain->cli(qw(-n 2 ZRANGE rl:sliding:clock:{a} 0 -1 WITHSCORES));
-cmp_ok(abs($score - time * 1000), '<', 5000, '  stamps with the time of day');
-cmp_ok($plain->cli(qw(-n 2 PTTL rl:sliding:clock:{a})), '>', 3_600_000, '  and sets the time to live');
-is($plain->cli(qw(INFO commandstats)) =~ /cmdstat_time:calls=(\d+)/ ? $1 : 0, 3, '  without asking for the time');
+cmp_ok(abs($score - time * 1000), '<', 5000, 'clock nginx: the entry has the time of day');
+cmp_ok($plain->cli(qw(-n 2 PTTL rl:sliding:clock:{a})), '>', 3_600_000, 'clock nginx: the log has a time to live');
+is($plain->cli(qw(INFO commandstats)) =~ /cmdstat_time:calls=(\d+)/ ? $1 : 0, 3, 'clock nginx: Redis is not asked for the time');
 
 $bed->done;

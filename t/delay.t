@@ -97,34 +97,34 @@ for my $place (@PLACES) {
     my $nodes = $place =~ /local/ ? 2 : 1;    # which have a log each
     my $lasted = max(map { $_->{ended} } @denied) - $begin;    # s: they are answered as they come
     if ($place =~ /counter/) {
-        cmp_ok(scalar @passed, '>=', 5 * $nodes,  '  what fits passes');
-        cmp_ok(scalar @passed, '<=', 20 * $nodes, '  and no more than the windows that the delay reaches into hold');
+        cmp_ok(scalar @passed, '>=', 5 * $nodes,  "$place: what fits passes");
+        cmp_ok(scalar @passed, '<=', 20 * $nodes, "$place: no more pass than the windows that the delay reaches into hold");
     }
     else {
         # while they arrive a bucket refills, and a window may end
         my $spread = $nodes * ($place =~ /bucket/ ? 2 + 2.5 * $lasted : 5 * int($lasted / 2));
-        cmp_ok(abs(@passed - 15 * $nodes), '<=', $spread, '  three windows of 5 pass') or diag(scalar @passed);
+        cmp_ok(abs(@passed - 15 * $nodes), '<=', $spread, "$place: three windows of 5 pass") or diag(scalar @passed);
     }
-    cmp_ok(@passed - @held, '<=', 5 * $nodes + 1, '  five of them at once');
-    cmp_ok(max(map { $_->{time} } @held), '>', 2, '  the others when their slot comes');
-    is(scalar(grep { (field($_, 'Retry-After') // 0) < 1 } @denied), 0, '  a denied one is told when');
+    cmp_ok(@passed - @held, '<=', 5 * $nodes + 1, "$place: five pass at once");
+    cmp_ok(max(map { $_->{time} } @held), '>', 2, "$place: those that are held pass when their slot comes");
+    is(scalar(grep { (field($_, 'Retry-After') // 0) < 1 } @denied), 0, "$place: a denied request is told when to come again");
 }
 my @scores = scores('flood_log_default:{a}');
 is(scalar(grep { $scores[$_] - $scores[ $_ - 5 ] < 2000 } 5 .. $#scores), 0, 'no window of the log holds more than the limit');
-cmp_ok(scalar @scores, '>', 5, '  which has looked ahead');
+cmp_ok(scalar @scores, '>', 5, 'the log holds slots ahead');
 
 # a client that leaves gives its slot back
 for my $place (@PLACES) {
     my $path = "/gone/$place?k=a";
-    is(get($port, $path)->{status}, 200, "$place: the first passes");
+    is(get($port, $path)->{status}, 200, "$place: the first request passes");
     my $held;
     for my $round (1 .. 2) {
         # the slot of a client that has left is free a moment later
         ok(wait_until('the slot to be free', 5, sub {
             $held = ask($port, $path);
             !IO::Select->new($held)->can_read(0.2);
-        }), $round == 1 ? '  the second is held' : "  its client leaves: the slot is the next one's");
-        is(get($port, $path)->{status}, 429, '  another one is denied');
+        }), $round == 1 ? "$place: the second request is held" : "$place: the slot of a client that left goes to the next one");
+        is(get($port, $path)->{status}, 429, "$place: a request beyond the one that is held is denied");
         close $held;
     }
 }
@@ -135,13 +135,13 @@ get($port, '/gone/log/default?k=h2');
 ask_stream($socket, 1, '/gone/log/default?k=h2');
 ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream is held');
 reset_stream($socket, 1);
-ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), '  it is reset: its slot is given back');
+ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: a stream that is reset gives its slot back');
 ask_stream($socket, 3, '/gone/log/default?k=h2');
-ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), '  another is held');
+ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream takes the slot of one that was reset');
 ask_stream($socket, 5, '/free');
-is(answers($socket, [5], 5)->{5}{status}, 200, '  while others go on');
+is(answers($socket, [5], 5)->{5}{status}, 200, 'HTTP/2: another stream is served while one is held');
 close $socket;
-ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), '  its connection closes: given back');
+ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: a connection that closes gives the slot back');
 
 # a stream that is reset while Redis is asked
 get($port, '/gone/log/default?k=early');
@@ -155,7 +155,7 @@ ask_stream($socket, 5, '/free');
 answers($socket, [5], 5);
 $redis->resume;
 ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{early}') == 1 && $redis->calls('zrem') > 0 }),
-    '  one that is reset while Redis is asked keeps no slot');
+    'HTTP/2: a stream that is reset while Redis is asked keeps no slot');
 close $socket;
 
 # first come, first served, over two nodes
@@ -177,35 +177,35 @@ while ($select->count) {
 }
 is(join(' ', @order), '1 2 3 4 5 6 7 8', 'first come, first served, over two nodes');
 @scores = scores('turn:{a}');
-is(scalar(grep { $scores[$_] - $scores[ $_ - 1 ] < 300 } 1 .. $#scores), 0, '  one in each window');
+is(scalar(grep { $scores[$_] - $scores[ $_ - 1 ] < 300 } 1 .. $#scores), 0, 'each window has one of those that were held over two nodes');
 
 # a reload does not lose who is held
-is(get($port, '/reload?k=a')->{status}, 200, 'reload: one passes');
+is(get($port, '/reload?k=a')->{status}, 200, 'reload: the first request passes');
 my @held = map { ask($port, '/reload?k=a') } 1 .. 2;
 wait_until('their slots', 5, sub { zcard('reload:{a}') == 3 });
 $nginx->reload;
-is(answer($_), 200, '  one that is held over it is served') for @held;
+is(answer($_), 200, 'reload: a request that is held over it is served') for @held;
 
 # dry run
 get($port, '/dry?k=a');
 my $dry = get($port, '/dry?k=a');
-is($dry->{status} . ' ' . field($dry, 'X-Status'), '200 DELAYED_DRY_RUN', 'dry run: nobody is held');
-cmp_ok($dry->{time}, '<', 30, '  at once');
-is(get($port, '/dry?k=a')->{status}, 200, '  nor denied');
+is($dry->{status} . ' ' . field($dry, 'X-Status'), '200 DELAYED_DRY_RUN', 'dry run: a request over the limit is told as delayed');
+cmp_ok($dry->{time}, '<', 30, 'dry run: a request over the limit is not held');
+is(get($port, '/dry?k=a')->{status}, 200, 'dry run: a request over the limit is not denied');
 
 # with a plain limit beside it
 for my $path (qw(/both /apart)) {
     $begin   = time;
     @answers = many([map { [$port, "$path?k=a"] } 1 .. 6]);
     is(scalar(grep { $_->{status} == 200 } @answers), 3, "$path: the plain limit admits three, one after the other");
-    cmp_ok(max(map { $_->{ended} } grep { $_->{status} == 200 } @answers) - $begin, '>', 1.9, '  each in its slot');
-    is(get($port, "$path?k=a")->{status}, 429, '  and denies at once');
+    cmp_ok(max(map { $_->{ended} } grep { $_->{status} == 200 } @answers) - $begin, '>', 1.9, "$path: each of the three waits for its slot");
+    is(get($port, "$path?k=a")->{status}, 429, "$path: the plain limit denies at once");
 }
-is($redis->cli('ZCOUNT', 'rl:sliding:waits:{a}', '(' . int(1000 * time), '+inf'), 0, 'what the plain limit denied holds no slot');
-ok(wait_until('the log', 5, sub { zcard('far:{a}') == 3 }), '  in no store');
+is($redis->cli('ZCOUNT', 'rl:sliding:waits:{a}', '(' . int(1000 * time), '+inf'), 0, '/both: what the plain limit denied holds no slot');
+ok(wait_until('the log', 5, sub { zcard('far:{a}') == 3 }), '/apart: the plain limit counts no more than it admitted');
 
 my $log = Testbed::Process::slurp($nginx->dir . '/access.log');
-like($log, qr{^/gone/log/default\?k=a 499 DELAYED$}m, 'a client that left is told so in the access log');
-cmp_ok($nginx->logged(qr/\[warn\].*delaying request, by limit "turn": 1 in 300ms, next in \d+ms/), '>', 0, 'delays are logged, one level lower than denials');
+like($log, qr{^/gone/log/default\?k=a 499 DELAYED$}m, 'the access log tells of a client that left while it was held');
+cmp_ok($nginx->logged(qr/\[warn\].*delaying request, by limit "turn": 1 in 300ms, next in \d+ms/), '>', 0, 'delays are logged one level lower than denials');
 
 $bed->done;

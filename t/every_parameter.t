@@ -54,18 +54,19 @@ sub statuses { return join ' ', map { $_->{status} } many([map { [$port, $_] } @
 for my $place (@PLACES) {
     my $path = "/cost/$place?k=a&c=";
     is(join(' ', map { status($path . $_) } 4, 4, 3, 2, 0, 1), '200 200 429 200 200 429', "$place: a cost is taken whole or not at all");
-    is(field(get($port, "$path" . 0), 'RateLimit') =~ /;r=0;/ ? 1 : 0, 1, '  cost 0 looks, and takes nothing');
+    is(field(get($port, "$path" . 0), 'RateLimit') =~ /;r=0;/ ? 1 : 0, 1, "$place: cost 0 looks, and takes nothing");
     my $large = get($port, "/cost/$place?k=b&c=11");
-    is($large->{status}, 429, '  a cost above the limit is denied');
-    is(scalar(fields($large, 'Retry-After')), 0, '  for ever');
-    is(status("/cost/$place?k=b&c=10"), 200, '  and takes nothing');
-    like(field(get($port, "/cost/$place?k=c&c="), 'RateLimit'), qr/;r=9;/, '  an empty one is 1');
-    is(status("/cost/$place?k=d&c=two"), 429, '  one that is no number is denied');
+    is($large->{status}, 429, "$place: a cost above the limit is denied");
+    is(scalar(fields($large, 'Retry-After')), 0, "$place: a cost above the limit is denied for ever");
+    is(status("/cost/$place?k=b&c=10"), 200, "$place: a cost above the limit takes nothing");
+    like(field(get($port, "/cost/$place?k=c&c="), 'RateLimit'), qr/;r=9;/, "$place: an empty cost is 1");
+    is(status("/cost/$place?k=d&c=two"), 429, "$place: a cost that is no number is denied");
     my %seen;
     $seen{ $_->{status} }++ for many([map { [$port, "/cost/$place?k=e&c=3"] } 1 .. 40]);
-    is_deeply(\%seen, { 200 => 3, 429 => 37 }, '  40 of cost 3 at once: three fit into 10');
+    is_deeply(\%seen, { 200 => 3, 429 => 37 }, "$place: of 40 requests of cost 3 at once three fit into 10");
 }
-cmp_ok($nginx->logged(qr/limit "cost_log_local": invalid "cost" value "two", expected a whole number/), '==', 1, 'which the error log tells');
+cmp_ok($nginx->logged(qr/limit "cost_log_local": invalid "cost" value "two", expected a whole number/), '==', 1,
+    'the error log tells of a cost that is no number');
 
 # who keeps on hammering stays denied, where denied attempts count, until he calms down
 my (%hammered, %last);
@@ -78,7 +79,7 @@ while (time < $begin + 5) {
 for my $place (@PLACES) {
     my $passed = grep { $_->[1] == 200 } @{ $hammered{"/all/$place?k=a"} };
     is($passed, 2, "$place: hammering with count=all passes twice") or diag(join ' ', map { "@$_" } grep { $_->[1] == 200 } @{ $hammered{"/all/$place?k=a"} });
-    cmp_ok(scalar(grep { $_->[1] == 200 } @{ $hammered{"/plain/$place?k=a"} }), '>', 3, '  without it, in each window again');
+    cmp_ok(scalar(grep { $_->[1] == 200 } @{ $hammered{"/plain/$place?k=a"} }), '>', 3, "$place: hammering without count=all passes in each window");
 }
 $begin = time;
 for my $place (@PLACES) {
@@ -90,47 +91,48 @@ for my $place (@PLACES) {
     my ($at, $wait) = @{ $last{$place} };
     sleep $at - time if $at > time;
     is(status("/all/$place?k=a"), 200, "$place: who waits as told passes") or diag("waited $wait");
-    cmp_ok($wait, '<=', 4, '  which is bounded by the cap');
+    cmp_ok($wait, '<=', 4, "$place: the wait that is told is bounded by the cap");
 }
 cmp_ok($redis->cli('ZCARD', 'rl:sliding:all_log_default:{a}'), '<=', 4, 'the cap bounds the log');
 
 # the penalty box
-is(statuses(map { "/block/$_?k=a" } @PLACES), join(' ', (200) x @PLACES), 'block: the first passes');
+is(statuses(map { "/block/$_?k=a" } @PLACES), join(' ', (200) x @PLACES), 'block: the first request passes');
 my %blocked;
 for my $place (@PLACES) {
     # the window is short: a slow machine may need a few to be denied
     my $answer;
     wait_until('a denial', 5, sub { $answer = get($port, "/block/$place?k=a"); $answer->{status} == 429 });
     $blocked{$place} = time;
-    is(field($answer, 'Retry-After'), 4, "$place: denied for as long as the block is");
+    is(field($answer, 'Retry-After'), 4, "$place: a denial tells the length of the block");
 }
 sleep 0.7;
-is(statuses(map { "/block/$_?k=a" } @PLACES), join(' ', (429) x @PLACES), 'whatever the log says');
-is(statuses(map { "/block/$_?k=b" } @PLACES), join(' ', (200) x @PLACES), 'nobody else is');
+is(statuses(map { "/block/$_?k=a" } @PLACES), join(' ', (429) x @PLACES), 'block: a client is denied although the window has ended');
+is(statuses(map { "/block/$_?k=b" } @PLACES), join(' ', (200) x @PLACES), 'block: no other client is denied');
 for my $place (@PLACES) {
-    ok(wait_until('the end of the block', 8, sub { status("/block/$place?k=a") == 200 }), "$place: it ends");
-    cmp_ok(time - $blocked{$place}, '>=', 3.9, '  not before its time');
-    cmp_ok(time - $blocked{$place}, '<', 3.9 + 6 * Testbed::slow(), '  nor long after, though it was tried all the time');
+    ok(wait_until('the end of the block', 8, sub { status("/block/$place?k=a") == 200 }), "$place: the block ends");
+    cmp_ok(time - $blocked{$place}, '>=', 3.9, "$place: the block does not end before its time");
+    cmp_ok(time - $blocked{$place}, '<', 3.9 + 6 * Testbed::slow(), "$place: the block ends in time, though the client went on trying");
 }
 
 # dropped connections
-is(statuses(map { "/drop/$_?k=a" } @PLACES), join(' ', (200) x @PLACES), 'excess=drop: the first passes');
+is(statuses(map { "/drop/$_?k=a" } @PLACES), join(' ', (200) x @PLACES), 'excess=drop: the first request passes');
 my @dropped = map { get($port, "/drop/$_?k=a") } @PLACES;
-is(scalar(grep { $_->{text} ne '' } @dropped), 0, 'the next one gets no answer');
-like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{^/drop/$_\?k=a 444 REJECTED$}m, "$_: 444 in the access log") for @PLACES;
+is(scalar(grep { $_->{text} ne '' } @dropped), 0, 'excess=drop: the second request gets no answer');
+like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{^/drop/$_\?k=a 444 REJECTED$}m,
+    "$_: the access log tells of a dropped request with 444") for @PLACES;
 
 for my $store (qw(default local)) {
-    is(join(' ', map { status("/burst/$store?k=a") } 1 .. 7), '200 200 200 200 200 429 429', "bucket, $store: a burst of five at one an hour");
+    is(join(' ', map { status("/burst/$store?k=a") } 1 .. 7), '200 200 200 200 200 429 429', "bucket, $store: a burst of five passes at one an hour");
     my %seen;
     $seen{ status("/sample/$store?k=a") }++ for 1 .. 400;
     cmp_ok($seen{200} // 0, '>', 20,  "sampled, $store: about 100 of 400 pass");
-    cmp_ok($seen{200} // 0, '<', 320, '  not all');
+    cmp_ok($seen{200} // 0, '<', 320, "sampled, $store: not all of 400 pass");
 }
 
 # several limits: denied attempts are in each log that counts them, wherever the denial came from
-is(status('/together?k=a'), 200, 'three limits: the first passes');
-is(status('/together?k=a'), 429, '  the second is denied') for 1 .. 2;
-is($redis->cli('ZCARD', 'rl:sliding:attempts:{a}'), 3, '  its attempts are counted where count=all');
-like(field(get($port, '/together?k=a'), 'RateLimit'), qr/"after";r=5;/, '  in the other algorithm, too');
+is(status('/together?k=a'), 200, 'three limits: the first request passes');
+is(status('/together?k=a'), 429, 'three limits: a request over one of them is denied') for 1 .. 2;
+is($redis->cli('ZCARD', 'rl:sliding:attempts:{a}'), 3, 'three limits: denied attempts are counted where count=all');
+like(field(get($port, '/together?k=a'), 'RateLimit'), qr/"after";r=5;/, 'three limits: denied attempts are counted in the other algorithm');
 
 $bed->done;

@@ -41,49 +41,50 @@ sub up { my (@of) = @_; return wait_until("up to be $of[0]", 10, sub { (value('s
 
 # ---- health
 
-ok(up(1, @one), 'a store that is up');
-ok(up(0, @odd), 'one that is not');
-ok(wait_until('its health', 5, sub { value('sliding_log_redis_memory_used_bytes', @one) }), 'what Redis says of its memory');
+ok(up(1, @one), 'the metrics tell of a store that is up');
+ok(up(0, @odd), 'the metrics tell of a store that is down');
+ok(wait_until('its health', 5, sub { value('sliding_log_redis_memory_used_bytes', @one) }), 'the metrics have what Redis says of its memory');
 my $now = scrape($port);
-cmp_ok($now->value('sliding_log_redis_memory_used_bytes', @one), '>', 500_000, '  used');
-is($now->value('sliding_log_redis_memory_max_bytes', @one), 100 * 1024 * 1024, '  its bound');
-is($now->value('sliding_log_redis_evicted_keys_total', @one), 0, '  evicted keys');
-is($now->value('sliding_log_redis_eviction_unsafe', @one), 1, '  and an unsafe policy');
-is($now->value('sliding_log_redis_memory_used_bytes', @odd), undef, 'nothing is said of one that is down');
+cmp_ok($now->value('sliding_log_redis_memory_used_bytes', @one), '>', 500_000, 'the metrics have the memory that Redis uses');
+is($now->value('sliding_log_redis_memory_max_bytes', @one), 100 * 1024 * 1024, 'the metrics have the bound of the memory');
+is($now->value('sliding_log_redis_evicted_keys_total', @one), 0, 'the metrics have the evicted keys');
+is($now->value('sliding_log_redis_eviction_unsafe', @one), 1, 'the metrics tell of an unsafe eviction policy');
+is($now->value('sliding_log_redis_memory_used_bytes', @odd), undef, 'a store that is down has no metrics of memory');
 my ($status, $said) = promtool($bed, $now->text, 'check metrics');
 is("$status$said", '0', 'promtool finds no fault with names that want escapes');
 
 # ---- errors
 
-is(get($port, '/odd?k=1')->{status}, 200, 'down, allow');
-is(get($port, '/odder?k=1')->{status}, 503, 'down, deny');
-is(errors('down', @odd), 2, '  two errors');
-is(scrape($port)->results('odd') . ' ' . scrape($port)->results('odder'), 'passed/error:1 rejected/error:1', '  what became of the requests');
-is(value('sliding_log_store_calls_total', @odd), 0, '  and no call');
+is(get($port, '/odd?k=1')->{status}, 200, 'a store that is down: on_error allow lets a request pass');
+is(get($port, '/odder?k=1')->{status}, 503, 'a store that is down: on_error deny denies a request');
+is(errors('down', @odd), 2, 'a store that is down: two requests are two errors');
+is(scrape($port)->results('odd') . ' ' . scrape($port)->results('odder'), 'passed/error:1 rejected/error:1',
+    'a store that is down: the results are counted as errors');
+is(value('sliding_log_store_calls_total', @odd), 0, 'a store that is down: no call is counted');
 $quiet->start;
-ok(up(1, @odd), 'it comes up');
-is(get($port, '/odder?k=1')->{status}, 200, '  and decides');
-is(scrape($port)->results('odder'), 'passed/redis:1 rejected/error:1', '  which is counted');
+ok(up(1, @odd), 'a store that comes up is told as up');
+is(get($port, '/odder?k=1')->{status}, 200, 'a store that came up decides');
+is(scrape($port)->results('odder'), 'passed/redis:1 rejected/error:1', 'a decision of a store that came up is counted');
 
 $redis->cli('SET', 'rl:sliding:one:{text}', 'x');
 get($port, '/one?k=text') for 1 .. 3;
-is(errors('wrong_type'), 3, 'a key of another type');
+is(errors('wrong_type'), 3, 'a key of another type is an error wrong_type');
 $redis->cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction');
 $redis->cli('CONFIG', 'SET', 'maxmemory', '1');
 get($port, '/local?k=oom') for 1 .. 2;
-is(errors('out_of_memory'), 2, 'a Redis that is full');
-is(scrape($port)->results('local'), 'passed/local:2', '  where the local log decides');
+is(errors('out_of_memory'), 2, 'a Redis that is full is an error out_of_memory');
+is(scrape($port)->results('local'), 'passed/local:2', 'a Redis that is full: the local log decides');
 $redis->cli('CONFIG', 'SET', 'maxmemory', '0');
 $redis->pause;
 my @answers = many([map { [$port, "/one?k=$_"] } 1 .. 5]);
 $redis->resume;
 my $lost = errors('timeout') + errors('down');
-is($lost, 5, 'five requests to a Redis that hangs');
-cmp_ok(errors('timeout'), '>', 0, '  timed out');
-ok(up(1, @one), '  and it is up again');
-is(scrape($port)->value('sliding_log_requests_total', limit => 'one', source => 'error'), 3 + 5, 'each of them was let through by on_error');
+is($lost, 5, 'five requests to a Redis that hangs are five errors');
+cmp_ok(errors('timeout'), '>', 0, 'requests to a Redis that hangs time out');
+ok(up(1, @one), 'a Redis that hung is up again');
+is(scrape($port)->value('sliding_log_requests_total', limit => 'one', source => 'error'), 3 + 5, 'each request that met an error was let through by on_error');
 $redis->kill;
-ok(up(0, @one), 'Redis is killed: down');
+ok(up(0, @one), 'a Redis that is killed is told as down');
 
 # ---- a user who may not ask for it
 
@@ -104,14 +105,14 @@ http {
 }
 END
 $port = $silent->port;
-ok(wait_until('the refusal', 5, sub { $quiet->cli('ACL', 'LOG') =~ /^info$/m }), 'no right to INFO');
-ok(up(1, node => $quiet->address), '  the store is up all the same');
-is(get($port, '/?k=1')->{status}, 200, '  and decides');
+ok(wait_until('the refusal', 5, sub { $quiet->cli('ACL', 'LOG') =~ /^info$/m }), 'a user without the right to INFO is refused');
+ok(up(1, node => $quiet->address), 'no right to INFO: the store is up');
+is(get($port, '/?k=1')->{status}, 200, 'no right to INFO: the store decides');
 my $until = time + 3;
 wait_until('some looks at it', 5, sub { time > $until });
-is($quiet->cli('ACL', 'LOG') =~ /^count\n(\d+)\nreason\ncommand\n/m ? $1 : 0, 1, '  it is asked once');
-is(scrape($port)->those('sliding_log_redis_memory_used_bytes'), 0, '  nothing is told');
-is($silent->logged(qr/\[(?:warn|error)\]/), 0, '  and nothing said');
+is($quiet->cli('ACL', 'LOG') =~ /^count\n(\d+)\nreason\ncommand\n/m ? $1 : 0, 1, 'no right to INFO: Redis is asked once');
+is(scrape($port)->those('sliding_log_redis_memory_used_bytes'), 0, 'no right to INFO: the metrics tell nothing of memory');
+is($silent->logged(qr/\[(?:warn|error)\]/), 0, 'no right to INFO: nothing is logged');
 
 # ---- a cluster
 
@@ -138,18 +139,20 @@ my %tag = map { $_->address => $cluster->tag_on($_) } $first, $second;
 many([map { [$port, "/?k=$tag{ $first->address }"] } 1 .. 30]);
 many([map { [$port, "/?k=$tag{ $second->address }"] } 1 .. 20]);
 $now = scrape($port);
-is($now->value('sliding_log_store_requests_total', store => 'default', node => $first->address), 30, 'a cluster: what one node was asked');
-is($now->value('sliding_log_store_requests_total', store => 'default', node => $second->address), 20, '  and the other one');
-is($now->value('sliding_log_store_calls_total', node => $_->address), $_->calls('evalsha'), '  in as many calls as it counts') for $first, $second;
-ok(wait_until('their health', 5, sub { 2 == grep { value('sliding_log_redis_memory_used_bytes', node => $_->address) } $first, $second }), '  the health of each');
+is($now->value('sliding_log_store_requests_total', store => 'default', node => $first->address), 30, 'cluster: requests of the first node are counted');
+is($now->value('sliding_log_store_requests_total', store => 'default', node => $second->address), 20, 'cluster: requests of the second node are counted');
+is($now->value('sliding_log_store_calls_total', node => $_->address), $_->calls('evalsha'),
+    'cluster: the calls are as many as the node counts') for $first, $second;
+ok(wait_until('their health', 5, sub { 2 == grep { value('sliding_log_redis_memory_used_bytes', node => $_->address) } $first, $second }),
+    'cluster: the health of each node is known');
 my @polled = map { $_->calls('info') } $first, $second;    # redis-cli asks, too: what is above, and this
-cmp_ok($polled[0], '<', 12, '  is asked for by one worker, once in a while') or diag("@polled");
+cmp_ok($polled[0], '<', 12, 'cluster: one worker asks for the health, once in a while') or diag("@polled");
 
 # a slot on its way: the call is counted where it goes
 my $slot = $cluster->slot_of($tag{ $first->address });
 $cluster->move($slot, $first, $second);
-is(get($port, "/?k=$tag{ $first->address }")->{status}, 200, 'a slot moves');
-is(scrape($port)->value('sliding_log_store_requests_total', node => $second->address), 21, '  and so does the count');
+is(get($port, "/?k=$tag{ $first->address }")->{status}, 200, 'cluster: a request for a slot that moved passes');
+is(scrape($port)->value('sliding_log_store_requests_total', node => $second->address), 21, 'cluster: a request for a slot that moved is counted where it went');
 
 # ---- a small zone, and many limits
 
@@ -170,12 +173,12 @@ $port = $small->port;
 is(join(' ', map { get($port, "/$_?k=1")->{status} } 1 .. 30), join(' ', (200) x 30), 'a zone of 32k: limits decide as ever');
 $now = scrape($port);
 my @shown = grep { defined $now->value('sliding_log_requests_total', limit => "limit$_") } 1 .. 30;
-cmp_ok(scalar @shown, '>=', 5, '  some of them are shown');
-cmp_ok(scalar @shown, '<', 30, '  and some left out');
-is($now->value('sliding_log_requests_total', limit => "limit$_", result => 'passed'), 1, "  what is shown is right: limit$_") for @shown[0, -1];
-is($small->logged(qr/\[warn\].*"sliding_log_zone" has no room for the metrics of "limit\d+"/), 1, '  and the log says so, once');
+cmp_ok(scalar @shown, '>=', 5, 'a zone of 32k: some of the limits are shown');
+cmp_ok(scalar @shown, '<', 30, 'a zone of 32k: some of the limits are left out');
+is($now->value('sliding_log_requests_total', limit => "limit$_", result => 'passed'), 1, "a zone of 32k: what is shown of limit$_ is right") for @shown[0, -1];
+is($small->logged(qr/\[warn\].*"sliding_log_zone" has no room for the metrics of "limit\d+"/), 1, 'a zone of 32k: the log says once that there is no room');
 ($status, $said) = promtool($bed, $now->text, 'check metrics');
-is("$status$said", '0', '  promtool finds no fault');
+is("$status$said", '0', 'a zone of 32k: promtool finds no fault');
 
 # ---- no limit at all
 
@@ -184,8 +187,8 @@ my $bare = $bed->nginx(<<'END');
 events { }
 http { %%HTTP%% access_log off; server { listen 127.0.0.1:%%PORT%%; location / { sliding_log_metrics; } } }
 END
-is(scrape($bare->port, '/')->those('sliding_log_store_up'), 0, 'without a limit there is nothing to show');
+is(scrape($bare->port, '/')->those('sliding_log_store_up'), 0, 'without a limit no store is shown');
 ($status, $said) = promtool($bed, scrape($bare->port, '/')->text, 'check metrics');
-is("$status$said", '0', '  which promtool takes');
+is("$status$said", '0', 'without a limit promtool finds no fault');
 
 $bed->done;

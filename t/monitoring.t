@@ -21,15 +21,15 @@ sub accepted {
     return $said;
 }
 
-accepted('the scrape example', 'check config', "$root/monitoring/prometheus.yml");
-my $checked = accepted('the rules', 'check rules', "$root/monitoring/alerts.yml");
+accepted('promtool takes the scrape example', 'check config', "$root/monitoring/prometheus.yml");
+my $checked = accepted('promtool takes the rules', 'check rules', "$root/monitoring/alerts.yml");
 my ($rules) = $checked =~ /(\d+) rules found/;
-cmp_ok($rules // 0, '>=', 9, '  all of them');
-accepted('  fire when they should', 'test rules', "$root/monitoring/alerts_test.yml");
+cmp_ok($rules // 0, '>=', 9, 'promtool finds all rules');
+accepted('the rules fire when they should', 'test rules', "$root/monitoring/alerts_test.yml");
 my $tests = slurp('monitoring/alerts_test.yml');
 for my $alert (slurp('monitoring/alerts.yml') =~ /^ *- alert: (\w+)/mg) {
-    like($tests, qr/alertname: $alert\n\s+exp_alerts:\n/, "  $alert is seen to fire");
-    like(slurp('docs/monitoring.md'), qr/`$alert`/, '  and documented');
+    like($tests, qr/alertname: $alert\n\s+exp_alerts:\n/, "$alert is seen to fire");
+    like(slurp('docs/monitoring.md'), qr/`$alert`/, "$alert is documented");
 }
 
 # ---- names
@@ -64,9 +64,9 @@ my $dashboard = JSON::PP->new->decode(slurp('monitoring/grafana-dashboard.json')
 my @queries   = map { $_->{expr} } map { @{ $_->{targets} // [] } } @{ $dashboard->{panels} };
 my @variables = map { ref $_->{query} ? $_->{query}{query} : () } @{ $dashboard->{templating}{list} };
 cmp_ok(scalar @queries, '>=', 15, 'the dashboard has its panels');
-is(unknown($_), '', "  $_") for @queries, @variables;
-is(unknown(slurp('monitoring/alerts.yml')), '', 'the rules name only what there is');
-is(unknown($tests), '', '  and so do their tests');
+is(unknown($_), '', "the dashboard asks for what there is: $_") for @queries, @variables;
+is(unknown(slurp('monitoring/alerts.yml')), '', 'the rules name only metrics that there are');
+is(unknown($tests), '', 'the tests of the rules name only metrics that there are');
 
 # Grafana fills its variables in; Prometheus must take what comes out
 my %ids;
@@ -74,10 +74,10 @@ is(join(' ', grep { $ids{$_}++ } map { $_->{id} } @{ $dashboard->{panels} }), ''
 my $number = 0;
 my $as_rules = "groups:\n- name: dashboard\n  rules:\n" . join '', map {
     my $query = s/\$__rate_interval/5m/gr =~ s/\$(?:job|instance|limit)\b/.*/gr;
-    unlike($query, qr/\$/, '  every variable of it is defined') if $query =~ /\$/;
+    unlike($query, qr/\$/, "every variable is defined in $query") if $query =~ /\$/;
     "  - record: r" . $number++ . "\n    expr: " . JSON::PP->new->allow_nonref->encode($query) . "\n";
 } @queries;
-accepted('its queries', 'check rules', $bed->write_file('dashboard.yml', $as_rules));
+accepted('promtool takes the queries of the dashboard', 'check rules', $bed->write_file('dashboard.yml', $as_rules));
 
 # every label that is asked for is there
 my %labels;
@@ -85,11 +85,11 @@ for my $sample (@{ $shown->{samples} }) {
     $labels{$_} = 1 for keys %{ $sample->{labels} };
 }
 my %asked = map { $_ => 1 } map { /(?:by|on) \(([^)]*)\)/g } @queries, slurp('monitoring/alerts.yml');
-is(join(' ', grep { !$labels{$_} && !/^(?:job|instance)$/ } map { split /,\s*/ } keys %asked), '', 'and every label');
+is(join(' ', grep { !$labels{$_} && !/^(?:job|instance)$/ } map { split /,\s*/ } keys %asked), '', 'every label that is asked for is there');
 
 # the documentation names every metric, and no other
 my $docs = slurp('docs/monitoring.md');
-is(unknown($docs), '', 'docs/monitoring.md names only what there is');
-is(join(' ', grep { $docs !~ /`$_[`{]/ } $shown->families), '', '  and all of it');
+is(unknown($docs), '', 'docs/monitoring.md names only metrics that there are');
+is(join(' ', grep { $docs !~ /`$_[`{]/ } $shown->families), '', 'docs/monitoring.md names every metric');
 
 $bed->done;

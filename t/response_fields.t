@@ -86,74 +86,78 @@ sub legacy { my ($answer) = @_; return join ' ', map { field($answer, "X-RateLim
 
 my $answer = get($port, '/ietf?k=a');
 is(both($answer), '"ietf";q=3;w=60 | "ietf";r=2;t=60', 'ietf: t is the window on an empty log');
-is(legacy($answer), 'none none none', 'and nothing of the other family');
-is(field($answer, 'Retry-After'), undef, 'nor Retry-After on an admitted request');
+is(legacy($answer), 'none none none', 'ietf: no legacy fields');
+is(field($answer, 'Retry-After'), undef, 'ietf: an admitted request has no Retry-After');
 get($port, '/ietf?k=a') for 1 .. 2;
 $answer = get($port, '/ietf?k=a');
-is($answer->{status}, 429, 'denied');
-is(both($answer), '"ietf";q=3;w=60 | "ietf";r=0;t=60', 'ietf on a denial, t rounded up');
-is(field($answer, 'Retry-After'), 60, 'Retry-After on a denial, rounded up');
+is($answer->{status}, 429, 'ietf: the fourth request is denied');
+is(both($answer), '"ietf";q=3;w=60 | "ietf";r=0;t=60', 'ietf: t of a denial is rounded up');
+is(field($answer, 'Retry-After'), 60, 'ietf: Retry-After of a denial is rounded up');
 
 $answer = get($port, '/legacy?k=a');
-is(both($answer) . ' ' . legacy($answer), 'none | none 3 2 60', 'legacy alone');
+is(both($answer) . ' ' . legacy($answer), 'none | none 3 2 60', 'legacy: no field of the other family');
 $answer = get($port, '/all?k=a');
-is(both($answer) . ' ' . legacy($answer), '"all";q=3;w=60 | "all";r=2;t=60 3 2 60', 'all');
+is(both($answer) . ' ' . legacy($answer), '"all";q=3;w=60 | "all";r=2;t=60 3 2 60', 'all: the fields of both families');
 $answer = get($port, '/off?k=a');
-is(both($answer) . ' ' . legacy($answer), 'none | none none none none', 'off');
+is(both($answer) . ' ' . legacy($answer), 'none | none none none none', 'off: an admitted request has no fields');
 $answer = get($port, '/off?k=a');
-is($answer->{status}, 429, 'off and denied');
-is(both($answer), 'none | none', 'off: nothing on a denial');
-is(field($answer, 'Retry-After'), undef, 'off: no Retry-After either');
+is($answer->{status}, 429, 'off: the second request is denied');
+is(both($answer), 'none | none', 'off: a denial has no fields');
+is(field($answer, 'Retry-After'), undef, 'off: a denial has no Retry-After');
 
-is(both(get($port, '/short?k=a')), '"short";q=3 | "short";r=2;t=1', 'w is left out for half a second');
+is(both(get($port, '/short?k=a')), '"short";q=3 | "short";r=2;t=1', 'a window of half a second: w is left out');
 get($port, '/short?k=a') for 1 .. 2;
 $answer = get($port, '/short?k=a');
-is("$answer->{status} " . both($answer), '429 "short";q=3 | "short";r=0;t=1', '  nor on its denial');
-is(field($answer, 'Retry-After'), 1, '  and Retry-After is a second at least');
+is("$answer->{status} " . both($answer), '429 "short";q=3 | "short";r=0;t=1', 'a window of half a second: w is left out on a denial');
+is(field($answer, 'Retry-After'), 1, 'a window of half a second: Retry-After is a second');
 $answer = get($port, '/zero?k=a');
 is("$answer->{status} " . both($answer), '429 "zero";q=0;w=60 | "zero";r=0;t=60', 'limit 0 denies all');
-is(field($answer, 'Retry-After'), undef, 'and promises nothing');
+is(field($answer, 'Retry-After'), undef, 'limit 0: a denial has no Retry-After');
 
 # of a bucket it is the burst that is counted down, and that all of which comes back in w
 $answer = get($port, '/bucket?k=a');
-is(both($answer) . ' ' . legacy($answer), '"bucket";q=10;w=300 | "bucket";r=9;t=30 10 9 30', 'a bucket with a burst');
-is(field($answer, 'X-Limit'), 2, '  of which $sliding_log_limit is what limit= says');
+is(both($answer) . ' ' . legacy($answer), '"bucket";q=10;w=300 | "bucket";r=9;t=30 10 9 30', 'bucket: the burst is counted down');
+is(field($answer, 'X-Limit'), 2, 'bucket: $sliding_log_limit is what limit= says');
 get($port, '/bucket?k=a') for 1 .. 9;
 $answer = get($port, '/bucket?k=a');
-is("$answer->{status} " . both($answer), '429 "bucket";q=10;w=300 | "bucket";r=0;t=30', '  empty');
+is("$answer->{status} " . both($answer), '429 "bucket";q=10;w=300 | "bucket";r=0;t=30', 'bucket: a denial has nothing remaining');
 $answer = get($port, '/uneven?k=a');
-is(both($answer) . ' ' . legacy($answer), '"uneven";q=10 | "uneven";r=9;t=9 10 9 9', '  that does not come back in whole seconds');
+is(both($answer) . ' ' . legacy($answer), '"uneven";q=10 | "uneven";r=9;t=9 10 9 9',
+    'bucket: w is left out where the burst does not come back in whole seconds');
 $answer = get($port, '/plain?k=a');
-is(both($answer) . ' ' . legacy($answer), '"plain";q=2;w=60 | "plain";r=1;t=30 2 1 30', '  without a burst');
+is(both($answer) . ' ' . legacy($answer), '"plain";q=2;w=60 | "plain";r=1;t=30 2 1 30', 'bucket: the limit is counted down where there is no burst');
 $answer = get($port, '/given?k=a&l=5');
-is(both($answer) . ' ' . legacy($answer), '"given";q=10;w=120 | "given";r=9;t=12 10 9 12', '  with a limit of the request');
+is(both($answer) . ' ' . legacy($answer), '"given";q=10;w=120 | "given";r=9;t=12 10 9 12', 'bucket: a limit of the request is counted down');
 $answer = get($port, '/given?k=a&l=0');
-is(both($answer) . ' ' . legacy($answer), '"given";q=0;w=60 | "given";r=0;t=60 0 0 60', '  which denies all where it is 0');
+is(both($answer) . ' ' . legacy($answer), '"given";q=0;w=60 | "given";r=0;t=60 0 0 60', 'bucket: a limit of the request that is 0 denies all');
 $answer = get($port, '/share?k=a');
-is(both($answer) . ' ' . legacy($answer), '"share";q=3;w=90 | "share";r=2;t=30 3 2 30', "  and this node's share of both");
+is(both($answer) . ' ' . legacy($answer), '"share";q=3;w=90 | "share";r=2;t=30 3 2 30', "bucket: the fields tell this node's share of limit and burst");
 $answer = get($port, '/ones?k=a');
-is(both($answer) . ' ' . legacy($answer), '"ones";q=3;w=180 | "ones";r=2;t=60 3 2 60', '  also where the limit cannot be divided');
+is(both($answer) . ' ' . legacy($answer), '"ones";q=3;w=180 | "ones";r=2;t=60 3 2 60',
+    "bucket: the fields tell this node's share of a limit that cannot be divided");
 
 $answer = get($port, '/places?k=a');
-is(field($answer, 'RateLimit-Policy'), '"d";q=4;w=10, "c";q=3;w=10, "b";q=2;w=10, "a";q=1;w=10', 'limits of several stores and algorithms, as configured');
-is(field($answer, 'RateLimit'), '"d";r=3;t=10, "c";r=2;t=10, "b";r=1;t=10, "a";r=0;t=10', '  in both fields');
+is(field($answer, 'RateLimit-Policy'), '"d";q=4;w=10, "c";q=3;w=10, "b";q=2;w=10, "a";q=1;w=10',
+    'limits of several stores and algorithms: RateLimit-Policy has the order of the configuration');
+is(field($answer, 'RateLimit'), '"d";r=3;t=10, "c";r=2;t=10, "b";r=1;t=10, "a";r=0;t=10',
+    'limits of several stores and algorithms: RateLimit has the order of the configuration');
 
 $answer = get($port, '/two?k=a');
-is(both($answer), '"burst";q=2;w=10, "daily";q=5;w=86400 | "burst";r=1;t=10, "daily";r=4;t=86400', 'one member per limit');
-is(legacy($answer), '2 1 10', 'legacy is of the limit with the least remaining');
+is(both($answer), '"burst";q=2;w=10, "daily";q=5;w=86400 | "burst";r=1;t=10, "daily";r=4;t=86400', 'two limits: one member per limit');
+is(legacy($answer), '2 1 10', 'two limits: the legacy fields tell the one with the least remaining');
 get($port, '/two?k=a');
 $answer = get($port, '/two?k=a');
-is(legacy($answer), '2 0 10', 'or of the one that denied');
-is(field($answer, 'RateLimit'), '"burst";r=0;t=10, "daily";r=3;t=86400', 'the other keeps what it has left');
+is(legacy($answer), '2 0 10', 'two limits: the legacy fields tell the one that denied');
+is(field($answer, 'RateLimit'), '"burst";r=0;t=10, "daily";r=3;t=86400', 'two limits: the one that did not deny keeps what it has left');
 
-is(both(get($port, '/ietf')), 'none | none', 'no limit applied, no field');
+is(both(get($port, '/ietf')), 'none | none', 'no limit applied: no fields');
 $answer = get($port, '/missing?k=a');
-is("$answer->{status} " . both($answer), '404 "missing";q=9;w=60 | "missing";r=8;t=60', 'on a 404');
+is("$answer->{status} " . both($answer), '404 "missing";q=9;w=60 | "missing";r=8;t=60', 'a 404 has the fields');
 $answer = get($port, '/file?k=a');
-is("$answer->{status} " . both($answer), '200 "file";q=9;w=60 | "file";r=8;t=60', 'on a file');
+is("$answer->{status} " . both($answer), '200 "file";q=9;w=60 | "file";r=8;t=60', 'a file has the fields');
 my $modified = field($answer, 'Last-Modified');
 $answer = get($port, '/file?k=a', headers => { 'If-Modified-Since' => $modified });
-is("$answer->{status} " . both($answer), '304 "file";q=9;w=60 | "file";r=7;t=60', 'on a 304');
+is("$answer->{status} " . both($answer), '304 "file";q=9;w=60 | "file";r=7;t=60', 'a 304 has the fields');
 
 my @pages = (
     ['/page',   429, 'come back later'],
@@ -168,34 +172,34 @@ for my $case (@pages) {
     my $name = substr $path, 1;
     get($port, "$path?k=a");
     $answer = get($port, "$path?k=a");
-    is($answer->{status}, $status, "error_page of $path: status");
-    like($answer->{body}, qr/$body/, '  body');
-    is(both($answer), qq("$name";q=1;w=60 | "$name";r=0;t=60), '  fields, once');
-    is(field($answer, 'Retry-After'), 60, '  Retry-After');
+    is($answer->{status}, $status, "error_page of $path: the status");
+    like($answer->{body}, qr/$body/, "error_page of $path: the body");
+    is(both($answer), qq("$name";q=1;w=60 | "$name";r=0;t=60), "error_page of $path: the fields, once");
+    is(field($answer, 'Retry-After'), 60, "error_page of $path: Retry-After");
 }
 
 
 # what sliding_log_headers says where the limit stands holds for the error page of its denial too
 get($port, "/$_?k=a") for qw(ownall ownoff);
 $answer = get($port, '/ownall?k=a');
-is(both($answer) . ' ' . legacy($answer), '"ownall";q=1;w=60 | "ownall";r=0;t=60 1 0 60', 'all, with an error page');
+is(both($answer) . ' ' . legacy($answer), '"ownall";q=1;w=60 | "ownall";r=0;t=60 1 0 60', 'all: an error page of a denial has both families');
 $answer = get($port, '/ownoff?k=a');
-is(both($answer) . ' ' . (field($answer, 'Retry-After') // 'none'), 'none | none none', 'off, with an error page');
+is(both($answer) . ' ' . (field($answer, 'Retry-After') // 'none'), 'none | none none', 'off: an error page of a denial has no fields');
 
 # the store cannot tell
 $answer = get($port, '/dead?k=a');
-is($answer->{status}, 503, 'on_error deny');
-is($answer->{body}, 'denied by dead, wait 1', '  with an error page');
-is(both($answer) . ' ' . legacy($answer), '"dead";q=9;w=60 | none none none none', '  tells the policy, which is all that is known');
-is(field($answer, 'Retry-After'), 1, '  and Retry-After');
+is($answer->{status}, 503, 'on_error deny: the status');
+is($answer->{body}, 'denied by dead, wait 1', 'on_error deny: the body of the error page');
+is(both($answer) . ' ' . legacy($answer), '"dead";q=9;w=60 | none none none none', 'on_error deny: the fields tell the policy, which is all that is known');
+is(field($answer, 'Retry-After'), 1, 'on_error deny: Retry-After is a second');
 
 $answer = get($port, '/proxied?k=a');
-is($answer->{body}, 'from the backend', 'proxied');
-is(both($answer) . ' ' . legacy($answer), '"proxied";q=9;w=60 | "proxied";r=8;t=60 9 8 60', 'ours replace the backend\'s');
-is(field($answer, 'X-Backend'), 'yes', 'other fields pass');
-is(field($answer, 'Retry-After'), 99, "and the backend's Retry-After, since we have none");
+is($answer->{body}, 'from the backend', 'proxied: the body of the backend passes');
+is(both($answer) . ' ' . legacy($answer), '"proxied";q=9;w=60 | "proxied";r=8;t=60 9 8 60', "proxied: our fields replace the backend's");
+is(field($answer, 'X-Backend'), 'yes', 'proxied: other fields of the backend pass');
+is(field($answer, 'Retry-After'), 99, "proxied: the backend's Retry-After passes, since we have none");
 $answer = get($port, '/down?k=a');
-is("$answer->{status} " . both($answer), '502 "down";q=9;w=60 | "down";r=8;t=60', 'on a 502');
-is(join(',', fields(request($port, '/ietf?k=b', method => 'HEAD'), 'RateLimit')), '"ietf";r=2;t=60', 'on HEAD');
+is("$answer->{status} " . both($answer), '502 "down";q=9;w=60 | "down";r=8;t=60', 'a 502 has the fields');
+is(join(',', fields(request($port, '/ietf?k=b', method => 'HEAD'), 'RateLimit')), '"ietf";r=2;t=60', 'an answer to HEAD has the fields');
 
 $bed->done;

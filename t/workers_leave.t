@@ -38,21 +38,21 @@ sub status { return parse(Testbed::Http::read_all($_[0], 10))->{status} }
 
 # worker_shutdown_timeout ends requests that wait, be it for an answer or for the connection
 my $nginx = nginx(SHUTDOWN => '300ms');
-is(get($nginx->port, '/?k=a')->{status}, 200, 'answered');
+is(get($nginx->port, '/?k=a')->{status}, 200, 'a request is answered');
 $redis[0]->pause;
 my @waiting = map { waiting($nginx) } 1 .. 20;
 my $begin = time;
 $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers leave in time while requests wait for an answer');
-is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), '  which are dropped');
+is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), 'worker_shutdown_timeout: requests that wait for an answer are dropped');
 @waiting = map { waiting($nginx) } 1 .. 20;    # for the connection: Redis has not answered the new workers' greeting
 $begin = time;
 $nginx->reload(gone => 1);
-cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), '  the same while requests wait for the connection');
-is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), '  which are dropped too');
+cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers leave in time while requests wait for the connection');
+is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), 'worker_shutdown_timeout: requests that wait for the connection are dropped');
 $redis[0]->resume;
-ok(wait_until('the new ones to serve', 10, sub { get($nginx->port, '/?k=a')->{status} == 200 }), '  and the new ones are served');
-ok(wait_until('the old connections to be gone', 5, sub { connections($redis[0]) == 2 }), '  no connection is left');
+ok(wait_until('the new ones to serve', 10, sub { get($nginx->port, '/?k=a')->{status} == 200 }), 'worker_shutdown_timeout: the new workers serve');
+ok(wait_until('the old connections to be gone', 5, sub { connections($redis[0]) == 2 }), 'worker_shutdown_timeout: the old workers leave no connection');
 
 # a reload that names another Redis
 $nginx = nginx();
@@ -60,9 +60,9 @@ my $port = $nginx->port;
 get($port, '/?k=b');
 $nginx->{values}{REDIS} = $redis[1]->address;
 $nginx->configure($conf)->reload(gone => 1);
-is(get($port, '/?k=b')->{status}, 200, 'another Redis after a reload: answered');
-is($redis[1]->cli(qw(ZCARD rl:sliding:leave:{b})), 1, '  by the new one');
-is(connections($redis[0]), 2, '  and the old one is left, but for the other nginx');
+is(get($port, '/?k=b')->{status}, 200, 'another Redis after a reload: a request is answered');
+is($redis[1]->cli(qw(ZCARD rl:sliding:leave:{b})), 1, 'another Redis after a reload: the new one decides');
+is(connections($redis[0]), 2, 'another Redis after a reload: the connections to the old one are closed');
 
 # a reload while Redis is down, and one that is refused
 $redis[1]->kill;
@@ -70,23 +70,24 @@ wait_until('the loss to be seen', 5, sub { get($port, '/?k=b')->{status} == 503 
 $begin = time;
 $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 2 * slow(), 'reload while Redis is down: nobody waits, so the old workers leave at once');
-is(get($port, '/?k=b')->{status}, 503, '  on_error decides');
+is(get($port, '/?k=b')->{status}, 503, 'reload while Redis is down: on_error decides');
 $redis[1]->start;
-ok(wait_until('both workers to find Redis', 5, sub { connections($redis[1]) == 2 && get($port, '/?k=b')->{status} == 200 }), '  until Redis is back');
+ok(wait_until('both workers to find Redis', 5, sub { connections($redis[1]) == 2 && get($port, '/?k=b')->{status} == 200 }),
+    'reload while Redis is down: the new workers find Redis when it is back');
 my ($worker) = $nginx->workers;
 $nginx->expect_in_log(qr/\[emerg\].*invalid window "never"/);
 $nginx->configure($conf =~ s/window=1h/window=never/r);
 $nginx->signal('HUP');
 ok(wait_until('the refusal', 5, sub { $nginx->logged(qr/invalid window "never"/) }), 'a wrong configuration is refused on reload');
-is(get($port, '/?k=b')->{status}, 200, '  and the old one goes on');
-is(($nginx->workers)[0], $worker, '  in the same workers');
+is(get($port, '/?k=b')->{status}, 200, 'a reload that is refused: requests are served');
+is(($nginx->workers)[0], $worker, 'a reload that is refused: the workers stay');
 
 # a fast stop
 $redis[1]->pause;
 @waiting = map { waiting($nginx) } 1 .. 5;
 $nginx->signal('TERM');
-ok($nginx->wait_end(5 * slow()), 'a fast stop while requests wait');
+ok($nginx->wait_end(5 * slow()), 'fast stop: nginx ends while requests wait');
 $redis[1]->resume;
-ok(wait_until('its connections to be gone', 5, sub { connections($redis[1]) == 0 }), '  leaves no connection');
+ok(wait_until('its connections to be gone', 5, sub { connections($redis[1]) == 0 }), 'fast stop: no connection is left');
 
 $bed->done;
