@@ -27,7 +27,7 @@ http {
 }
 END
 sub statuses { my ($nginx, $key) = @_; return join ' ', map { get($nginx->port, "/?k=$key")->{status} } 1 .. 4 }
-sub grant { my ($redis, $user, @words) = @_; return is($redis->cli('ACL', 'SETUSER', $user, @words), 'OK', 'the rule is taken') }
+sub grant { my ($redis, $user, @words) = @_; return is($redis->cli('ACL', 'SETUSER', $user, @words), 'OK', "Redis takes the rule of $user") }
 
 # ---- Cluster
 
@@ -36,15 +36,15 @@ my $cluster = $bed->cluster(masters => 2);
 grant($_, 'limiter', @rule, @extra) for $cluster->nodes;
 my ($from, $to) = $cluster->nodes;
 my $nginx = $bed->nginx($conf, WHERE => 'mode cluster; server ' . $from->address . ';');
-is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', 'a node of the cluster decides') for $cluster->nodes;
+is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', 'cluster: a node decides') for $cluster->nodes;
 my $tag = $cluster->tag_on($from);
 $cluster->begin_move($cluster->slot_of($tag), $from, $to);
-is(statuses($nginx, $tag), '200 200 200 429', 'a slot that is on its way');
+is(statuses($nginx, $tag), '200 200 200 429', 'cluster: a slot that is on its way is followed');
 $cluster->end_move($cluster->slot_of($tag), $from, $to);
-is(statuses($nginx, $tag), '429 429 429 429', '  and has come');
-is($_->cli('ACL', 'LOG'), '', 'nothing was refused') for $cluster->nodes;
-is($from->calls('cluster|slots') > 0, 1, 'cluster|slots is used');
-is($to->calls('asking') > 0,          1, 'asking is used');
+is(statuses($nginx, $tag), '429 429 429 429', 'cluster: a slot that has come is followed');
+is($_->cli('ACL', 'LOG'), '', 'cluster: nothing was refused') for $cluster->nodes;
+is($from->calls('cluster|slots') > 0, 1, 'cluster: cluster|slots is used');
+is($to->calls('asking') > 0,          1, 'cluster: asking is used');
 
 # ---- Sentinel
 
@@ -53,18 +53,19 @@ my $sentinel = $bed->sentinel(master => $master);
 grant($master, 'limiter', @rule, '+role');
 grant($sentinel, 'watcher', @watcher);
 $nginx = $bed->nginx($conf, WHERE => 'mode sentinel limits; sentinel_username watcher; sentinel_password w4tchpass; server ' . $sentinel->address . ';');
-is(statuses($nginx, 'a'), '200 200 200 429', 'the master that a Sentinel names decides');
-ok(wait_until('the subscription', 5, sub { $sentinel->cli('CLIENT', 'LIST') =~ / sub=1 .* user=watcher /m }), '  and the Sentinel is listened to');
-is($_->cli('ACL', 'LOG'), '', '  nothing was refused') for $master, $sentinel;
-cmp_ok($master->calls('role'), '>', 0, 'role is used');
+is(statuses($nginx, 'a'), '200 200 200 429', 'Sentinel: the master that it names decides');
+ok(wait_until('the subscription', 5, sub { $sentinel->cli('CLIENT', 'LIST') =~ / sub=1 .* user=watcher /m }), 'Sentinel: the module is subscribed');
+is($_->cli('ACL', 'LOG'), '', 'Sentinel: nothing was refused') for $master, $sentinel;
+cmp_ok($master->calls('role'), '>', 0, 'Sentinel: role is used');
 is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'no password is in the error log');
 
 # secrets that are wrong
 grant($sentinel, 'watcher', 'resetpass', '>another');
 $nginx->reload(gone => 1);
 is(get($nginx->port, '/?k=b')->{status}, 503, 'a wrong password for the Sentinel: on_error decides');
-ok(wait_until('the cause', 5, sub { get($nginx->port, '/?k=b'); $nginx->logged(qr/no Sentinel knows the master: .*WRONGPASS$/) }), '  and the log says why')
+ok(wait_until('the cause', 5, sub { get($nginx->port, '/?k=b'); $nginx->logged(qr/no Sentinel knows the master: .*WRONGPASS$/) }),
+    'a wrong password for the Sentinel: the log tells the cause')
     or diag(grep { /sliding_log_redis/ } split /^/, $nginx->error_log);
-is($nginx->logged(qr/us3rpass|w4tchpass/), 0, '  without the password');
+is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'a wrong password for the Sentinel: the log has no password');
 
 $bed->done;

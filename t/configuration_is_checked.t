@@ -167,7 +167,7 @@ for my $row (@wrong_limits) {
     my ($directive, $message) = @$row;
     my ($accepted, $printed) = check($redis, $directive);
     ok(!$accepted, "refused: $directive");
-    like($printed, qr/\[emerg\].*$message/, '  and says why');
+    like($printed, qr/\[emerg\].*$message/, "refused with the reason: $directive");
 }
 
 # [redis block, what the message must hold]
@@ -235,7 +235,7 @@ for my $row (@wrong_blocks) {
     my ($block, $message) = @$row;
     my ($accepted, $printed) = check($block, "$good;");
     ok(!$accepted, 'refused: ' . ($block || 'no redis block'));
-    like($printed, qr/\[emerg\].*$message/, '  and says why');
+    like($printed, qr/\[emerg\].*$message/, 'refused with the reason: ' . ($block || 'no redis block'));
 }
 
 # however a password is misplaced, it is not told
@@ -245,7 +245,7 @@ for my $inside ('password s3cret s4cret;', 'password s3cret; password s4cret;', 
     $bed->write_file('p', "s4cret\n");
     my ($accepted, $printed) = check("sliding_log_redis { server 127.0.0.1; $inside }", "$good;");
     ok(!$accepted, "refused: $inside");
-    unlike($printed, qr/s[34]cret/, '  without a secret in the message');
+    unlike($printed, qr/s[34]cret/, "refused without a secret: $inside");
 }
 
 # what must be accepted: [redis block, server]

@@ -49,8 +49,8 @@ my @warned = (
 for (@warned) {
     my ($server, $warning) = @$_;
     my @told = warnings_of('', $server);
-    is(scalar @told, 1, '  with one warning') or diag(@told);
-    like($told[0], $warning, '  that says what is wrong');
+    is(scalar @told, 1, "one warning of $server") or diag(@told);
+    like($told[0], $warning, "the warning says what is wrong with $server");
 }
 
 my @quiet = (
@@ -63,17 +63,19 @@ my @quiet = (
     'location / { sliding_log_limit off; return 204; }',
 );
 for my $server (@quiet) {
-    is(join("\n", warnings_of('', $server)), '', '  without a warning');
+    is(join("\n", warnings_of('', $server)), '', "no warning of $server");
 }
 
 # what may be a password, and is no variable
 for my $directive ('password', 'prefix', 'sentinel_password') {
     my $mode = $directive =~ /sentinel/ ? 'mode sentinel m;' : '';
     my @told = warnings_of("sliding_log_redis { server 127.0.0.1; $mode $directive \$s3cret; }", $key->('a'));
-    is(scalar @told, 1, '  with one warning') or diag(@told);
-    like($told[0], qr/"$directive" begins with "\$", and is taken as it is: no variable works here in \S+nginx\.conf:\d+$/, '  that says what it is taken for');
-    unlike("@told", qr/s3cret/, '  and does not tell it');
-    is(join("\n", warnings_of("sliding_log_redis { server 127.0.0.1; $mode $directive $_; }", $key->('a'))), '', '  without a warning') for 's3cr$et', '$', '"$ x"', '$!x';
+    is(scalar @told, 1, "$directive: one warning of what begins with \$") or diag(@told);
+    like($told[0], qr/"$directive" begins with "\$", and is taken as it is: no variable works here in \S+nginx\.conf:\d+$/,
+        "$directive: the warning says that the value is taken as it is");
+    unlike("@told", qr/s3cret/, "$directive: the warning does not tell the value");
+    is(join("\n", warnings_of("sliding_log_redis { server 127.0.0.1; $mode $directive $_; }", $key->('a'))), '',
+        "$directive: no warning of $_") for 's3cr$et', '$', '"$ x"', '$!x';
 }
 
 $bed->done;

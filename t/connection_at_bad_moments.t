@@ -71,14 +71,14 @@ ok($seen{$_}{200}, "$cases[$_][0]: answered by Redis") for 0, 1;
 for my $i (0 .. $#cases) {
     my ($what, $expected) = @{ $cases[$i] };
     is(join(' ', grep { !/$expected/ } keys %{ $seen{$i} }), '', "$what: " . join(' or ', sort keys %{ $seen{$i} }));
-    cmp_ok(slowest(@{ $answers{$i} }), '<', 0.3 + 0.3 * slow(), '  in time');
+    cmp_ok(slowest(@{ $answers{$i} }), '<', 0.3 + 0.3 * slow(), "$what: every request is answered in time");
 }
 
 # Delays of 50 to 100 ms, 100 to 200, then 200 to 400: two in the first 0.3 s, and then 2.5 to 5 a second.
 my $most = 4 + 5 * $lasted;
 my ($refused) = grep { $cases[$_][0] eq 'hangs up at once' } 0 .. $#cases;
 my $connects = $cases[$refused][-1]->connections - $before{$refused};
-ok($connects >= 3 && $connects <= $most, 'it connects again, with growing patience') or diag("$connects times in $lasted s");
+ok($connects >= 3 && $connects <= $most, 'a connection that is refused is tried again, with growing patience') or diag("$connects times in $lasted s");
 
 # About one line a second of each store, however often it fails and recovers: two may share a second of the clock,
 # and a recovery may be told in between.
@@ -90,7 +90,7 @@ for my $line (split /\n/, $nginx->error_log) {
 }
 sub noisy { my ($most, $count) = @_; return join ', ', map { $cases[$_][0] } grep { grep { $_ > $most } values %{ $count->{$_} } } sort keys %$count }
 is(noisy(2, \%troubles), '', 'each store writes about one line of trouble a second');
-is(noisy(4, \%lines),    '', '  and no more of its recoveries');
+is(noisy(4, \%lines),    '', 'each store writes at most four lines a second, recoveries included');
 
-is(join(' ', $nginx->workers), $worker, 'it is still the same worker');
+is(join(' ', $nginx->workers), $worker, 'the worker lives through all cases');
 $bed->done;

@@ -52,16 +52,16 @@ for my $i (0 .. $#faults) {
     my $mine = $record->that(path => qr{^/$i/});
     my $what = join ' ', @{ $faults[$i] };
     like($mine->statuses, $faults[$i][0] eq 'flip' ? qr/^200:\d+(?: 429:\d+)?$/ : qr/^200:\d+$/, "$what: every request is decided");
-    cmp_ok($mine->that(source => 'redis')->count, '>', 0, '  some by Redis') if $faults[$i][0] ne 'hold';
-    cmp_ok($mine->that(source => 'local')->count, '>', 0, '  some without it') if $faults[$i][0] ne 'delay';
-    cmp_ok($mine->longest_wait, '<=', 0.03 + 0.1 * slow(), '  in time');
+    cmp_ok($mine->that(source => 'redis')->count, '>', 0, "$what: some requests are decided by Redis") if $faults[$i][0] ne 'hold';
+    cmp_ok($mine->that(source => 'local')->count, '>', 0, "$what: some requests are decided without Redis") if $faults[$i][0] ne 'delay';
+    cmp_ok($mine->longest_wait, '<=', 0.03 + 0.1 * slow(), "$what: every request is decided in time");
 }
 note(sprintf '%d requests in %.1f s, p90 %.1f ms, slowest %.1f ms', $record->count, $lasted,
     map { 1000 * $_ } $record->percentile(0.9), $record->slowest);
-is(join(' ', $nginx->workers), $worker, 'it is still the same worker');
+is(join(' ', $nginx->workers), $worker, 'the worker lives through all failures');
 # the listening one, the master's, and one for each store
 ok(wait_until('sockets to be closed', 5, sub { $nginx->sockets <= 2 + @faults }), 'no socket is left');
 my @troubles = grep { /\[(?:warn|error)\].*sliding_log_redis/ } split /\n/, $nginx->error_log;
-cmp_ok(scalar @troubles, '<=', @faults * ($lasted + 2), 'about a line a second for each store');
+cmp_ok(scalar @troubles, '<=', @faults * ($lasted + 2), 'each store writes about a line of trouble a second');
 
 $bed->done;

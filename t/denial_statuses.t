@@ -44,12 +44,12 @@ for my $status (@statuses) {
             "/$status?k=a", '/free');
     my @answered = $text =~ m{^HTTP/1\.1 (\d+)}mg;
     my @expected = $closed{$status} ? () : ($as_400{$status} ? 400 : $status, $hang_up{$status} ? () : 200);
-    is("@answered", "@expected", '  the second one is denied' . (@expected == 2 ? ', and the connection goes on' : ''));
-    is(scalar(() = $text =~ /^Retry-After: 3600\r$/mg), @expected ? 1 : 0, '  with Retry-After') ;
-    unlike($text, qr/^WWW-Authenticate/m, '  and no challenge') if $status == 401;
+    is("@answered", "@expected", "$status: the second request is denied" . (@expected == 2 ? ', and the connection goes on' : ''));
+    is(scalar(() = $text =~ /^Retry-After: 3600\r$/mg), @expected ? 1 : 0, "$status: the denial has Retry-After") ;
+    unlike($text, qr/^WWW-Authenticate/m, "$status: the denial has no challenge") if $status == 401;
 }
 
-is(join(' ', map { $redis->cli('ZCARD', "rl:sliding:s$_:{a}") } @statuses), join(' ', (1) x @statuses), 'every denial added nothing');
+is(join(' ', map { $redis->cli('ZCARD', "rl:sliding:s$_:{a}") } @statuses), join(' ', (1) x @statuses), 'a denial adds nothing to the log');
 for my $status (@statuses) {
     my $logged = $as_400{$status} ? "(?:400|$status)" : $status;
     is(scalar(() = Testbed::Process::slurp($nginx->dir . '/access.log') =~ m{^/$status $logged REJECTED$}mg), 1, "$status is in the access log");

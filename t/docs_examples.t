@@ -38,7 +38,7 @@ for my $file ("$root/README.md", glob "$root/docs/*.md") {
         my ($accepted, $printed) = $example->check;
         $accepted ||= !tls_is_built() && $printed =~ /"tls" has invalid value "on"/;
         ok($accepted, "$name, example " . ++$nth . ": $title") or diag($printed);
-        unlike($printed, qr/\[warn\].*"sliding_log/, '  of which nothing is to be warned');
+        unlike($printed, qr/\[warn\].*"sliding_log/, "$name, example $nth: nginx -t warns of nothing");
     }
     cmp_ok($nth, '>', 0, "$name has examples") if $name =~ /README|directives|operations|algorithms|recipes/;
 }

@@ -43,26 +43,26 @@ my @nodes  = map {
 } 1 .. 2;
 
 my @answers = many([map { [$nodes[$_ % 2]->port, "/?n=$_"] } 1 .. REQUESTS]);
-is(scalar(grep { $_->{status} == 200 } @answers), REQUESTS, 'nothing is lost: all that was sent is answered');
-cmp_ok(max(map { $_->{time} } @answers), '>', WINDOW / 1000 * (REQUESTS / QUOTA - 1.1), '  the last ones when their slot came');
+is(scalar(grep { $_->{status} == 200 } @answers), REQUESTS, 'all that was sent is answered');
+cmp_ok(max(map { $_->{time} } @answers), '>', WINDOW / 1000 * (REQUESTS / QUOTA - 1.1), 'the last requests are answered when their slot came');
 
 my @arrivals = map { [split] } split /\n/, Testbed::Process::slurp($partner->dir . '/arrivals.log');
 my %seen     = map { $_->[1] => 1 } @arrivals;
-is(scalar keys %seen, REQUESTS, 'the third party saw each of them');
-is(scalar @arrivals, REQUESTS, '  once');
+is(scalar keys %seen, REQUESTS, 'the third party saw each request');
+is(scalar @arrivals, REQUESTS, 'the third party saw each request once');
 my @at      = sort { $a <=> $b } map { $_->[0] } @arrivals;
 my @crowded = grep { $at[$_] - $at[ $_ - QUOTA ] < THEIR_WINDOW / 1000 } QUOTA .. $#at;
-is(scalar @crowded, 0, 'and never more than its quota in any window') or diag(join ' ', @at);
+is(scalar @crowded, 0, 'the third party never saw more than its quota in any window') or diag(join ' ', @at);
 my $last = (sort { $a->{time} <=> $b->{time} } @answers)[-1]{time};
-cmp_ok($last, '<', 6 * slow(), '  without waiting longer than it takes');
+cmp_ok($last, '<', 6 * slow(), 'no request waits longer than it takes');
 
 # one that would wait too long is told so at once, and when to try again
 @answers = many([map { [$nodes[$_ % 2]->port, "/?n=$_"] } 1 .. 6 * QUOTA]);
 my @denied = grep { $_->{status} == 429 } @answers;
 my $served = grep { $_->{status} == 200 } @answers;
-is($served + @denied, 6 * QUOTA, 'six quotas at once: held or denied');
-cmp_ok(scalar @denied, '>', 0, '  the last ones are denied');
-is(scalar(grep { !field($_, 'Retry-After') } @denied), 0, '  and told when to come again');
-cmp_ok(max(map { $_->{time} } @denied), '<', WINDOW / 1000 * slow(), '  at once');
+is($served + @denied, 6 * QUOTA, 'six quotas at once: each request is held or denied');
+cmp_ok(scalar @denied, '>', 0, 'six quotas at once: the last requests are denied');
+is(scalar(grep { !field($_, 'Retry-After') } @denied), 0, 'six quotas at once: a denied request is told when to come again');
+cmp_ok(max(map { $_->{time} } @denied), '<', WINDOW / 1000 * slow(), 'six quotas at once: a denied request is answered at once');
 
 $bed->done;

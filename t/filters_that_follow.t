@@ -51,18 +51,18 @@ for my $name (sort keys %others) {
         my ($accepted, $printed) = $bed->configuration($frame, %usual)->check;
         skip "$name is of another nginx", 1 if !$accepted && $printed =~ /is not binary compatible|version \d+ instead of/;
 
-        ok($accepted, "$name before this module") or diag($printed);
-        unlike($printed, qr/\[warn\]/, '  is as it should be');
-        ok($other->{sees}->(get($bed->nginx($frame, %usual)->port, '/')), '  and sees the fields');
+        ok($accepted, "$name before this module: nginx -t accepts it") or diag($printed);
+        unlike($printed, qr/\[warn\]/, "$name before this module: nginx -t does not warn");
+        ok($other->{sees}->(get($bed->nginx($frame, %usual)->port, '/')), "$name before this module: it sees the fields");
 
         my %wrong = (%usual, BEFORE => '', BEHIND => $load);
         ($accepted, $printed) = $bed->configuration($frame, %wrong)->check;
-        ok($accepted, "$name behind this module") or diag($printed);
+        ok($accepted, "$name behind this module: nginx -t accepts it") or diag($printed);
         like($printed, qr/\[warn\].* $name is loaded behind ngx_http_sliding_log_module, so it does not see the response fields of sliding_log_headers, put its load_module first/,
-            '  is warned of');
-        ok(!$other->{sees}->(get($bed->nginx($frame, %wrong)->port, '/')), '  and does not see the fields');
+            "$name behind this module: nginx -t warns");
+        ok(!$other->{sees}->(get($bed->nginx($frame, %wrong)->port, '/')), "$name behind this module: it does not see the fields");
         ($accepted, $printed) = $bed->configuration($frame, %wrong, LIMIT => '')->check;
-        ok($accepted && $printed !~ /\[warn\]/, '  and not where there is no limit');
+        ok($accepted && $printed !~ /\[warn\]/, "$name behind this module, no limit: nginx -t does not warn");
     }
 }
 

@@ -63,31 +63,31 @@ my %values = (
 for my $what (sort keys %values) {
     my $value = $values{$what};
     my @status = map { request($port, '/', headers => { 'X-Key' => $value })->{status} } 1 .. 3;
-    is("@status", '200 200 429', "$what: its own limit");
-    is(zcard(name_of($value)), 2, '  under its own name');
+    is("@status", '200 200 429', "$what: the key has its own limit");
+    is(zcard(name_of($value)), 2, "$what: the key has its own name");
 }
 for my $case (['%0d%0aFLUSHALL%0d%0a', "\r\nFLUSHALL\r\n"], ['*3%0d%0a$3%0d%0aSET', "*3\r\n\$3\r\nSET"], ['a%7fb', "a\x7fb"]) {
     my ($path, $value) = @$case;
-    is(get($port, "/path/$path")->{status}, 200, "$path is admitted");
-    is(zcard(name_of($value)), 1, '  under its own name');
+    is(get($port, "/path/$path")->{status}, 200, "$path: the key is admitted");
+    is(zcard(name_of($value)), 1, "$path: the key has its own name");
 }
 
 # NUL: nginx lets none in by path or header, but an address has them, and so may a text of the configuration
-is(get($port, '/path/a%00b')->{status}, 400, 'nginx itself refuses NUL in a path');
-is(request($port, '/', headers => { 'X-Key' => "a\0b" })->{status}, 400, '  and in a header');
-is(get($port, '/addr')->{status}, 200, 'an address in binary');
-is(zcard(name_of("\x7f\0\0\1")), 1, '  counts to its last byte');
+is(get($port, '/path/a%00b')->{status}, 400, 'NUL in a path is refused by nginx itself');
+is(request($port, '/', headers => { 'X-Key' => "a\0b" })->{status}, 400, 'NUL in a header is refused by nginx itself');
+is(get($port, '/addr')->{status}, 200, 'an address in binary is admitted');
+is(zcard(name_of("\x7f\0\0\1")), 1, 'an address in binary counts to its last byte');
 is(join(' ', map { get($port, "/nul?k=$_")->{status} } qw(b b b c)), '200 200 429 200', 'what follows a NUL counts');
-is(zcard(name_of("a\0b")) . zcard(name_of("a\0c")), '21', '  under names of its own');
+is(zcard(name_of("a\0b")) . zcard(name_of("a\0c")), '21', 'keys with a NUL have their own names');
 
-is($redis->cli('DBSIZE'), keys(%values) + 6, 'and there is no other key');
-is(scalar(grep { length > 200 } split /\n/, $redis->cli('KEYS', '*')), 0, 'none is long');
+is($redis->cli('DBSIZE'), keys(%values) + 6, 'Redis has no other key');
+is(scalar(grep { length > 200 } split /\n/, $redis->cli('KEYS', '*')), 0, 'Redis has no long key');
 
 # ids made by a client
 for (1 .. 2) {
     request($port, '/', headers => { 'X-Key' => 'ids', 'X-Id' => 'same' });
 }
-like($redis->cli(qw(ZRANGE rl:sliding:k:{ids} 0 -1)), qr/^same\nsame~[A-Za-z0-9_-]{9,12}$/, 'the same id twice: two entries');
+like($redis->cli(qw(ZRANGE rl:sliding:k:{ids} 0 -1)), qr/^same\nsame~[A-Za-z0-9_-]{9,12}$/, 'one id twice is two entries');
 request($port, '/', headers => { 'X-Key' => 'longid', 'X-Id' => 'i' x 20000 });
 is($redis->cli(qw(ZRANGE rl:sliding:k:{longid} 0 -1)), 'sha1-' . sha1_hex('i' x 20000), 'a long id is hashed');
 

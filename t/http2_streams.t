@@ -38,7 +38,7 @@ sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }
 
 my $socket = open_http2($port);
 ask_stream($socket, 1, '/free');
-is(answers($socket, [1], 5)->{1}{status}, 200, 'a connection');
+is(answers($socket, [1], 5)->{1}{status}, 200, 'a stream without a limit is answered');
 my $sockets = $nginx->sockets;
 
 # 50 streams wait, 25 of them are reset, one that needs no limit overtakes them
@@ -55,15 +55,15 @@ answers($socket, [105], 5);    # so the resets have been read too
 $redis->resume;
 my $answer = answers($socket, \@kept, 5);
 is(join(' ', map { $answer->{$_}{status} // 'none' } @kept), join(' ', (200) x @kept), 'streams that stay are answered');
-is(scalar(grep { $answer->{$_} } @reset), 0, 'streams that were reset are not');
+is(scalar(grep { $answer->{$_} } @reset), 0, 'streams that were reset are not answered');
 
 # the connection goes on
 ask_stream($socket, $_, '/tight?k=a') for map { 2 * $_ + 1 } 60 .. 99;
 $answer = answers($socket, [map { 2 * $_ + 1 } 60 .. 99], 5);
 my %seen;
 $seen{ $_->{status} }++ for values %$answer;
-is_deeply(\%seen, { 200 => 10, 429 => 30 }, 'the same connection goes on, and the limit is exact') or diag(explain(\%seen));
-is(zcard('tight:{a}'), 10, '  in the log too');
+is_deeply(\%seen, { 200 => 10, 429 => 30 }, 'the connection goes on, and the limit is exact') or diag(explain(\%seen));
+is(zcard('tight:{a}'), 10, 'the log has as many entries as the limit');
 
 # uploads
 ask_stream($socket, 301, '/upload?k=a', body => 1);
@@ -71,10 +71,10 @@ send_data($socket, 301, 'x' x 10000, 0) for 1 .. 3;
 send_data($socket, 301, 'y' x 100, 1);
 is(answers($socket, [301], 5)->{301}{body}, 30100, 'an upload passes whole');
 ask_stream($socket, 303, '/upload?k=a', body => 1);
-is(answers($socket, [303], 5)->{303}{status}, 429, 'a denied one is answered before its body came');
+is(answers($socket, [303], 5)->{303}{status}, 429, 'a denied upload is answered before its body came');
 send_data($socket, 303, 'x' x 10000, 0);
 ask_stream($socket, 305, '/?k=after');
-is(answers($socket, [305], 5)->{305}{status}, 200, '  and what still comes of it harms nobody');
+is(answers($socket, [305], 5)->{305}{status}, 200, 'what still comes of a denied upload harms no other stream');
 
 # a body that comes while the stream waits for Redis
 $redis->pause;
@@ -98,7 +98,7 @@ for (1 .. 10) {
 $redis->resume;
 ok(wait_until('their sockets to be closed', 5, sub { $nginx->sockets == $sockets }), 'connections that close take their streams with them');
 ask_stream($socket, 311, '/?k=end');
-is(answers($socket, [311], 5)->{311}{status}, 200, '  and the others go on');
+is(answers($socket, [311], 5)->{311}{status}, 200, 'connections that close leave the others alone');
 is($nginx->workers + 0, 1, 'the worker lives');
 close $socket;
 

@@ -37,15 +37,15 @@ sub pttl { return $redis->cli('PTTL', 'rl:sliding:full:{a}') }
 is(join(' ', map { get($port, '/full?k=a')->{status} } 1 .. 3), '200 200 200', 'as many as the limit are admitted');
 my @logged = scores('full');
 my $left   = pttl();
-ok($left > 3_900_000 && $left <= 3_960_000, 'time to live is window + a tenth') or diag($left);
+ok($left > 3_900_000 && $left <= 3_960_000, 'the time to live is the window and a tenth') or diag($left);
 sleep 0.01;
 for (1 .. 5) {
     my $denied = get($port, '/full?k=a');
-    is($denied->{status}, 429, 'one more is denied');
-    like(field($denied, 'Retry-After'), qr/^3[56]\d\d$/, '  and told when to come back');
+    is($denied->{status}, 429, 'a full log: one more request is denied');
+    like(field($denied, 'Retry-After'), qr/^3[56]\d\d$/, 'a full log: a denied request is told when to come back');
 }
 is(join(' ', scores('full')), "@logged", 'denied requests are not logged');
-cmp_ok(pttl(), '<', $left, 'nor do they prolong its life');
+cmp_ok(pttl(), '<', $left, 'denied requests do not prolong the life of the log');
 
 # a sliding one: three entries apart from each other, then a client that never stops asking
 my %seen;
@@ -59,13 +59,13 @@ ok(wait_until('a dozen to be admitted', 20, sub {
 }), 'requests keep being admitted');
 my @came = scores('admitted');
 is(scalar @came, $seen{200}, 'each admitted request is logged, and no other') or diag(explain(\%seen));
-cmp_ok($seen{429} // 0, '>', 12, 'many more were denied');
+cmp_ok($seen{429} // 0, '>', 12, 'many more requests are denied than admitted');
 is(join(' ', grep { $came[$_ + 3] - $came[$_] < 1000 } 0 .. $#came - 3), '', 'no window ever held more than the limit');
 # A window that starts anew would admit three at once, after the last of the three before has left.
 my $early = grep { $came[$_ + 3] - $came[$_ + 2] < 1000 } 0 .. $#came - 3;
-cmp_ok($early, '>', 0, 'and a slot frees when the oldest entry leaves, not when all have left');
+cmp_ok($early, '>', 0, 'a slot frees when the oldest entry leaves, not when all have left');
 my @now = scores('slide');
-is("@now", "@came[-@now .. -1]", 'what is left in the log are the latest ones');
-cmp_ok(scalar @now, '<=', 3, '  and no more than the limit');
+is("@now", "@came[-@now .. -1]", 'the log has the latest entries');
+cmp_ok(scalar @now, '<=', 3, 'the log has no more entries than the limit');
 
 $bed->done;

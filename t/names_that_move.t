@@ -33,15 +33,15 @@ my $without = $bed->nginx($conf, REDIS => $first->port, RESOLVER => '');
 sub serves { my ($nginx) = @_; return get($nginx->port, '/?k=x')->{status} == 200 }
 
 ok(wait_until('the first', 5, sub { serves($with) && serves($without) }), 'the address of the configuration is used');
-is($dns->asked, 0, '  without asking for it again');
+is($dns->asked, 0, 'the address of the configuration is not asked for again');
 
 $dns->answers('127.0.0.2');
 $first->cli(qw(CLIENT KILL TYPE normal));
 ok(wait_until('the move', 10, sub { serves($with) && $moved->calls('evalsha') > 0 }), 'the name moves: the new address is found');
-cmp_ok($dns->asked, '>', 0, '  through the resolver');
+cmp_ok($dns->asked, '>', 0, 'the name moves: the resolver is asked');
 my $calls = $moved->calls('evalsha');
 ok(wait_until('the other to be connected again', 5, sub { serves($without) }), 'no resolver: the address of the configuration is kept');
-is($moved->calls('evalsha'), $calls, '  the other one is not asked');
+is($moved->calls('evalsha'), $calls, 'no resolver: the new address is not used');
 
 # the name server is away: what was known is used, and nobody waits
 $dns->answers('mute');
@@ -53,7 +53,7 @@ my $start = time;
 get($with->port, '/?k=x') for 1 .. 20;
 cmp_ok(time - $start, '<', 0.5 * slow(), 'name server and Redis are away: nobody waits for either');
 $with->signal('QUIT');
-ok($with->wait_end(2 * slow()), '  nor does a quit');
+ok($with->wait_end(2 * slow()), 'name server and Redis are away: a quit does not wait');
 
 # a cluster and a Sentinel whose answers are names
 my $cluster = $bed->cluster(masters => 2, args => [qw(--cluster-announce-hostname redis.example --cluster-preferred-endpoint-type hostname)]);
@@ -69,7 +69,7 @@ for my $case (
 ) {
     my ($what, $block, $resolver) = @$case;
     my $nginx = $bed->nginx($conf, BLOCK => $block, RESOLVER => $resolver ? 'resolver ' . $dns->address . ' ipv6=off;' : '');
-    ok(wait_until($what, 10, sub { my $bad = grep { get($nginx->port, "/?k=$_")->{status} != 200 } 1 .. 10; !$bad }), "$what that answers with names");
+    ok(wait_until($what, 10, sub { my $bad = grep { get($nginx->port, "/?k=$_")->{status} != 200 } 1 .. 10; !$bad }), "$what that answers with names is found");
 }
 my $lost = $bed->nginx($conf, BLOCK => 'server ' . $watcher->address . '; mode sentinel limits;', RESOLVER => '');
 ok(wait_until('the cause', 10, sub { get($lost->port, '/?k=x'); $lost->logged(qr/no Sentinel knows the master: .*no "resolver" in http/) }), 'a name that nobody can resolve: the log says what is missing');

@@ -75,17 +75,18 @@ for my $path (qw(/ /try /tryname /accel /missing /rewritten /ssi /mirrored)) {
     my $key = 'k' . $path =~ s{/}{}gr;
     my $answer = get($port, "$path?k=$key");
     cmp_ok($answer->{status}, '<', 500, "$path is answered");
-    is(count('everywhere', $key), 1, '  and counted once');
-    like(field($answer, 'RateLimit') // '', qr/^"everywhere";r=4;t=3600/, '  and told so once');
+    is(count('everywhere', $key), 1, "$path is counted once");
+    like(field($answer, 'RateLimit') // '', qr/^"everywhere";r=4;t=3600/, "$path is told once in RateLimit");
 }
 is(count('extra', 'ktryname'), 1, 'a location reached inside asks the limits that were not asked yet');
-is(field(get($port, '/tryname?k=both'), 'RateLimit-Policy'), '"everywhere";q=5;w=3600, "extra";q=5;w=3600', '  and both are told');
+is(field(get($port, '/tryname?k=both'), 'RateLimit-Policy'), '"everywhere";q=5;w=3600, "extra";q=5;w=3600',
+    'a location reached inside names its limits and those asked before');
 
 # all or nothing: what a location before the redirect had logged is taken back when a later one denies
 for my $path (qw(/later /fallback)) {
     my $key = 'k' . substr $path, 1;
     is(join(' ', map { get($port, "$path?k=$key")->{status} } 1 .. 3), '200 429 429', "$path: the limit behind the redirect denies");
-    is(count('early', $key) . ' ' . count('late', $key), '1 1', '  and what it denied is in no log');
+    is(count('early', $key) . ' ' . count('late', $key), '1 1', "$path: what the limit behind the redirect denied is in no log");
 }
 
 get($port, '/return?k=ret');
@@ -93,22 +94,22 @@ is(count('everywhere', 'ret'), 0, 'return answers before the access phase');
 
 get($port, '/denied?k=d') for 1 .. 2;
 is(count('denied', 'd'), 1, 'a denied request is not logged');
-is(count('page', 'd'), 0, 'nor is its error page asked for');
+is(count('page', 'd'), 0, 'the error page of a denied request asks no limit');
 
-is(get($port, '/any_open?k=a')->{status}, 200, 'satisfy any: admitted');
-is(get($port, '/any_open?k=a')->{status}, 403, 'a denial of status 403 is not overruled by allow');
-is(get($port, '/any_401?k=a')->{status},  401, 'nor one of 401');
-is(get($port, '/any_shut?k=a')->{status}, 401, 'an admitted request is not past authentication');
-is(get($port, '/any_shut?k=a', headers => { Authorization => 'Basic dTpw' })->{status}, 200, 'until it satisfies it');
+is(get($port, '/any_open?k=a')->{status}, 200, 'satisfy any: a request is admitted');
+is(get($port, '/any_open?k=a')->{status}, 403, 'satisfy any: allow does not overrule a denial of status 403');
+is(get($port, '/any_401?k=a')->{status},  401, 'satisfy any: allow does not overrule a denial of status 401');
+is(get($port, '/any_shut?k=a')->{status}, 401, 'satisfy any: an admitted request without a password is refused');
+is(get($port, '/any_shut?k=a', headers => { Authorization => 'Basic dTpw' })->{status}, 200, 'satisfy any: an admitted request with the right password passes');
 my @login = (headers => { Authorization => 'Basic dTpw' });
 is(join(' ', map { get($port, '/any_user?k=a', @login)->{status} } 1 .. 3), '200 200 429', 'satisfy any: the right password is limited');
-is(join(' ', map { get($port, '/any_user?k=b')->{status} } 1 .. 3), '401 401 429', 'as is the lack of one');
-is(join(' ', map { get($port, '/any_check?k=a')->{status} } 1 .. 3), '200 200 429', 'and what auth_request lets through');
-is(get($port, '/any_403?k=a')->{status}, 403, 'which an admission is not past');
+is(join(' ', map { get($port, '/any_user?k=b')->{status} } 1 .. 3), '401 401 429', 'satisfy any: the lack of a password is limited');
+is(join(' ', map { get($port, '/any_check?k=a')->{status} } 1 .. 3), '200 200 429', 'satisfy any: what auth_request lets through is limited');
+is(get($port, '/any_403?k=a')->{status}, 403, 'satisfy any: an admitted request does not pass auth_request');
 is(get($port, '/all_shut?k=a')->{status}, 403, 'access denies what the limit admits');
-is(get($port, '/all_shut?k=a')->{status}, 429, 'and the limit comes first');
-is(join(' ', map { get($port, '/auth?k=a')->{status} } 1 .. 3), '200 200 429', 'auth_request after the limit');
-is(count('auth', 'a'), 2, 'its subrequest is not counted');
+is(get($port, '/all_shut?k=a')->{status}, 429, 'the limit comes before access');
+is(join(' ', map { get($port, '/auth?k=a')->{status} } 1 .. 3), '200 200 429', 'auth_request comes after the limit');
+is(count('auth', 'a'), 2, 'the subrequest of auth_request is not counted');
 get($port, '/posted?k=a');
 is(count('posted', 'a') . count('after', 'a'), '10', 'post_action is not counted');
 

@@ -72,15 +72,15 @@ $client->syswrite("GET /mirrored?k=a HTTP/1.1\r\nHost: x\r\n\r\n");
 my $mirror = $silent->accept;
 sysread $client, my $answer, 65536;
 like($answer, qr{^HTTP/1.1 200}, 'a request is answered while its mirror waits');
-is_given_back('mirrored', 'its entry is given back at once');
+is_given_back('mirrored', 'the entry of a request is given back while its mirror waits');
 close $mirror;
 
 $client = connect_to($port);
 $client->syswrite("POST /refused?k=a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nxxx");
 sysread $client, $answer, 65536;
 like($answer, qr{^HTTP/1.1 403}, 'a request is refused while its client goes on uploading');
-is_given_back('refused', 'its entry is given back at once');
-ok(defined $client->syswrite('x'), 'the client is still connected');
+is_given_back('refused', 'the entry of a request is given back while its client goes on uploading');
+ok(defined $client->syswrite('x'), 'a client that goes on uploading stays connected');
 close $client;
 
 # the status that is sent, not the one that the filters were given
@@ -99,7 +99,7 @@ $client->syswrite("GET /leaves?k=a HTTP/1.1\r\nHost: x\r\n\r\n");
 my $backend = $silent->accept;
 is(zcard('leaves'), 1, 'a request with a post_action is logged');
 close $client;
-is_given_back('leaves', 'its client leaves without an answer: 499 is refunded, whatever the post_action has');
+is_given_back('leaves', 'a client leaves without an answer: 499 is refunded, whatever the post_action has');
 $client = connect_to($port);
 $client->syswrite("GET /stays?k=a HTTP/1.1\r\nHost: x\r\n\r\n");
 $backend = $silent->accept;
@@ -111,20 +111,20 @@ is(zcard('stays'), 1, 'the status of the post_action refunds nothing');
 
 # what this module answers itself refunds nothing
 is(statuses('/own', 5), '200 200 429 429 429', 'denied attempts are counted');
-is(zcard('own'), 3, 'refund=4xx gives none of them back: the 429 is ours');
+is(zcard('own'), 3, 'refund=4xx gives no denied attempt back: the 429 is ours');
 is(statuses('/work', 8), join(' ', (429) x 8), 'a limit behind an error page denies');
 is(zcard('work'), 5, 'the limit in front of the upstream keeps what the upstream has worked for');
-is(get($port, '/work?k=a')->{status}, 429, 'and denies the next itself');
+is(get($port, '/work?k=a')->{status}, 429, 'the limit in front of the upstream denies the next request itself');
 
 # slots of a dry run
 get($port, '/rehearsed?k=a');
 my $begin = time;
 is(get($port, '/rehearsed?k=a')->{status}, 200, 'a slot of 9 s in a dry run, and one of 0.3 s that is enforced');
-cmp_ok(time - $begin, '<', 5, 'the request waits for the latter only');
+cmp_ok(time - $begin, '<', 5, 'a request waits for the slot that is enforced, not for that of a dry run');
 $begin = time;
 get($port, '/twice?k=a');
 is(get($port, '/twice?k=a')->{status}, 200, 'two locations that hold a request, one after the other');
-cmp_ok(time - $begin, '>', 0.85, 'the request waits for the first');
-cmp_ok(time - $begin, '<', 5, 'and for the second no longer than its slot');
+cmp_ok(time - $begin, '>', 0.85, 'two locations that hold a request: it waits for the first');
+cmp_ok(time - $begin, '<', 5, 'two locations that hold a request: it waits for the second no longer than its slot');
 
 $bed->done;

@@ -33,21 +33,21 @@ sub connections { my @lines = grep { !/cmd=client/ } split /\n/, $redis->cli(qw(
 
 my ($seen) = load_while(\@load, sub { $nginx->reload(gone => 1) for 1 .. 5 });
 like($seen, qr/^200:(\d+)$/, 'five reloads: every request is admitted');
-is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'and logged once');
-is(connections(), 2, 'one connection per worker is left');
+is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'five reloads: every request is logged once');
+is(connections(), 2, 'five reloads: one connection per worker is left');
 
 $redis->cli('FLUSHALL');
 ($seen) = load_while(\@load, sub { for (1 .. 20) { $redis->cli('SCRIPT', 'FLUSH'); select undef, undef, undef, 0.02 } });
 like($seen, qr/^200:(\d+)$/, 'SCRIPT FLUSH, twenty times: every request is admitted');
-is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'and logged once');
+is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'SCRIPT FLUSH, twenty times: every request is logged once');
 
 # a lost connection costs at most what was on it
 ($seen) = load_while(\@load, sub { for (1 .. 5) { $redis->cli(qw(CLIENT KILL TYPE normal SKIPME yes)); select undef, undef, undef, 0.1 } });
 my %seen = map { split /:/ } split / /, $seen;
 cmp_ok($seen{503} // 0, '<=', 5 * 20, 'connections killed: only requests in flight are given to on_error');
-is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'nothing else happens');
+is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'connections killed: every request is admitted or given to on_error');
 wait_until('both workers to be connected', 5, sub { get($port, '/?k=1'); connections() == 2 });
-is(connections(), 2, 'and the workers connect again, once');
+is(connections(), 2, 'connections killed: the workers connect again, once');
 
 # a request that waits when the worker is told to quit is answered
 $redis->pause;
@@ -56,8 +56,8 @@ $waiting->syswrite("GET /?k=quit HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\
 select undef, undef, undef, 0.1;
 $nginx->reload;
 $redis->resume;
-is(parse(Testbed::Http::read_all($waiting, 10))->{status}, 200, 'a request that waited through a reload');
-ok(wait_until('the old generation to end', 10, sub { $nginx->workers == 2 }), 'old workers end');
+is(parse(Testbed::Http::read_all($waiting, 10))->{status}, 200, 'reload: a request that waits is answered');
+ok(wait_until('the old generation to end', 10, sub { $nginx->workers == 2 }), 'reload: the old workers end');
 
 $redis->pause;
 $waiting = connect_to($port);
@@ -65,6 +65,6 @@ $waiting->syswrite("GET /?k=quit HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\
 select undef, undef, undef, 0.1;
 $nginx->signal('QUIT');
 $redis->resume;
-is(parse(Testbed::Http::read_all($waiting, 10))->{status}, 200, 'a request that waited through a quit');
+is(parse(Testbed::Http::read_all($waiting, 10))->{status}, 200, 'quit: a request that waits is answered');
 
 $bed->done;

@@ -117,10 +117,10 @@ cmp_ok($asked, '>=', $requests, "all of $requests requests were made");
 is(join("\n", sort keys %{ $wrong{status} // {} }), '', 'every request is answered as its limits allow');
 is(join("\n", sort keys %{ $wrong{field} // {} }), '', 'no field tells what cannot be');
 cmp_ok($slowest{'not held'}, '<=', TIMEOUT + 0.1 * slow(), 'without delay= nobody waits longer than the timeout');
-cmp_ok($slowest{held}, '<=', TIMEOUT + DELAY + 0.1 * slow(), 'with it nobody longer than that besides');
+cmp_ok($slowest{held}, '<=', TIMEOUT + DELAY + 0.1 * slow(), 'with delay= nobody waits longer than the timeout and the delay');
 cmp_ok($sources{redis} // 0, '>', $requests / 20, 'Redis has decided where its reply made sense');
-cmp_ok($sources{local} // 0, '>', $requests / 100, 'on_error where it made none');
-cmp_ok($nginx->logged(qr/unexpected reply/), '>', 0, 'which the error log tells');
+cmp_ok($sources{local} // 0, '>', $requests / 100, 'on_error has decided where the reply made no sense');
+cmp_ok($nginx->logged(qr/unexpected reply/), '>', 0, 'the error log tells of replies that make no sense');
 note join ', ', map { "$_ $sources{$_}" } sort keys %sources;
 
 $relay->be_honest;
@@ -129,7 +129,7 @@ ok(wait_until('Redis to decide again', 10, sub { !grep { (field($_, 'X-How') // 
 my $troubles = $nginx->logged(qr/unexpected reply/);
 my %afterwards;
 $afterwards{ field($_, 'X-How') // 'dropped' }++ for map { ask(300) } 1 .. 4;
-is(join(' ', grep { !/^(?:redis|cache|dropped)$/ } sort keys %afterwards), '', '  all the time');
-is($nginx->logged(qr/unexpected reply/), $troubles, '  and says nothing that the module does not expect');
+is(join(' ', grep { !/^(?:redis|cache|dropped)$/ } sort keys %afterwards), '', 'replies that are left alone: Redis decides all requests');
+is($nginx->logged(qr/unexpected reply/), $troubles, 'replies that are left alone: none is unexpected');
 
 $bed->done;

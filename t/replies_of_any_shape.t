@@ -94,10 +94,10 @@ for my $i (0 .. $#cases) {
         is(join(' ', grep { $_ != $expected } map { $_->{status} } @answers), '', "$what: always $expected");
     }
     is(scalar(grep { $_->{status} !~ /^(200|418|503)$/ } @answers), 0, "$what: everybody is answered");
-    cmp_ok(slowest(@answers), '<', 0.3 + 0.3 * slow(), '  in time');
+    cmp_ok(slowest(@answers), '<', 0.3 + 0.3 * slow(), "$what: everybody is answered in time");
 }
-is(join(' ', $nginx->workers), $worker, 'it is still the same worker');
+is(join(' ', $nginx->workers), $worker, 'the worker lives through all replies');
 cmp_ok($nginx->logged(qr/a reply that nobody asked for/), '>=', 1, 'an unasked reply is named as such');
-cmp_ok($nginx->logged(qr/unexpected reply/),              '>=', 1, 'an unexpected one too');
+cmp_ok($nginx->logged(qr/unexpected reply/),              '>=', 1, 'an unexpected reply is named as such');
 
 $bed->done;

@@ -95,9 +95,9 @@ is(both($answer), '"ietf";q=3;w=60 | "ietf";r=0;t=60', 'ietf: t of a denial is r
 is(field($answer, 'Retry-After'), 60, 'ietf: Retry-After of a denial is rounded up');
 
 $answer = get($port, '/legacy?k=a');
-is(both($answer) . ' ' . legacy($answer), 'none | none 3 2 60', 'legacy: no field of the other family');
+is(both($answer) . ' ' . legacy($answer), 'none | none 3 2 60', 'legacy: the legacy fields only');
 $answer = get($port, '/all?k=a');
-is(both($answer) . ' ' . legacy($answer), '"all";q=3;w=60 | "all";r=2;t=60 3 2 60', 'all: the fields of both families');
+is(both($answer) . ' ' . legacy($answer), '"all";q=3;w=60 | "all";r=2;t=60 3 2 60', 'all: an admitted request has the fields of both families');
 $answer = get($port, '/off?k=a');
 is(both($answer) . ' ' . legacy($answer), 'none | none none none none', 'off: an admitted request has no fields');
 $answer = get($port, '/off?k=a');

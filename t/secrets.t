@@ -63,7 +63,7 @@ for my $place (@PLACES) {
         is(join(' ', map { asked($_, "/secret/$place", $secrets{$what}) } @asked), '200 200 429', "$place, $what: two pass");
     }
 }
-is(get($nodes[1]->port, '/again', headers => { Cookie => "session=$secrets{'a plain one'}" })->{status}, 429, 'one client at another location has one log');
+is(get($nodes[1]->port, '/again', headers => { Cookie => "session=$secrets{'a plain one'}" })->{status}, 429, 'locations with one limit share the log of a client');
 is(asked($nodes[0], '/open', $secrets{'a plain one'}), 200, 'secret=off: a request passes');
 is($redis->cli('DEL', "rl:sliding:open:{$secrets{'a plain one'}}"), 1, 'secret=off: the key has its value in clear');
 is(asked($nodes[0], '/held', $secrets{'a plain one'}), 200, 'secret=on with delay=: a request is served') for 1 .. 2;

@@ -32,7 +32,7 @@ if (!tls_is_built()) {
     my ($accepted, $printed) = configuration('tls on;')->check;
     ok(!$accepted, 'tls on is refused with this hiredis');
     like($printed, qr/\[emerg\].*"tls" has invalid value "on", expected off: the module was built with hiredis 0\.\d+\.\d+, and TLS needs hiredis 1\.0 or later/,
-        '  and the message says why');
+        'tls on is refused with the reason');
     ($accepted, $printed) = configuration('tls off; tls_verify off;')->check;
     ok($accepted, 'tls off is accepted') or diag($printed);
     note('hiredis here is older than 1.0: TLS itself cannot be tested');
@@ -77,8 +77,8 @@ for my $row (
     my ($inside, $message, %more) = @$row;
     my ($accepted, $printed) = configuration($inside, %more)->check;
     ok(!$accepted, "refused: $inside");
-    like($printed, qr/\[emerg\].*$message/, '  and says why');
-    unlike($printed, qr/s3cret|BEGIN/, '  without a secret');
+    like($printed, qr/\[emerg\].*$message/, "refused with the reason: $inside");
+    unlike($printed, qr/s3cret|BEGIN/, "refused without a secret: $inside");
 }
 for my $inside ("tls on; $trust", "tls on; $trust tls_certificate $client[0]; tls_certificate_key $client[1];", 'tls on; tls_verify off;',
     "tls off; $trust", "tls on; $trust tls_server_name redis.test;")
@@ -92,7 +92,8 @@ for my $inside ("tls on; $trust", "tls on; $trust tls_certificate $client[0]; tl
     local @ENV{qw(SSL_CERT_FILE SSL_CERT_DIR)} = ('/nowhere', '/nowhere');
     my ($accepted, $printed) = configuration('tls on;')->check;
     ok(!$accepted, 'refused: a system without CA certificates');
-    like($printed, qr/"tls_verify" has invalid use "on", expected tls_trusted_certificate, as this system has no CA certificates/, '  and says why');
+    like($printed, qr/"tls_verify" has invalid use "on", expected tls_trusted_certificate, as this system has no CA certificates/,
+        'refused with the reason: a system without CA certificates');
 }
 my $hashed = $bed->dir . '/hashed';
 mkdir $hashed;
@@ -156,12 +157,12 @@ delete @ENV{qw(SSL_CERT_FILE SSL_CERT_DIR)};
 for my $block (@blocks) {
     my ($name, undef, $cause) = @$block;
     if ($cause) {
-        is(get($nginx->port, "/$name?k=a")->{status}, 503, "$name: refused, on_error decides");
-        ok(wait_until('the cause', 5, sub { $nginx->logged(qr/sliding_log_redis "$name".*$cause/) }), "  and the log says $cause");
+        is(get($nginx->port, "/$name?k=a")->{status}, 503, "$name: the connection is refused, on_error decides");
+        ok(wait_until('the cause', 5, sub { $nginx->logged(qr/sliding_log_redis "$name".*$cause/) }), "$name: the log says $cause");
     }
     else {
         # of localhost's addresses the first one may be another than Redis's
-        ok(wait_until($name, 5, sub { get($nginx->port, "/$name?k=a")->{status} == 200 }), "$name: works");
+        ok(wait_until($name, 5, sub { get($nginx->port, "/$name?k=a")->{status} == 200 }), "$name: Redis decides");
     }
 }
 unless ($redis{six}) {

@@ -72,8 +72,8 @@ sub defaults {
 # ---- the name in the client's first words
 
 sub first_words { my ($listen) = @_; my $client = $listen->accept; sysread $client, my $hello, 4096; return $hello }
-like(first_words($silent), qr/redis\.test/, 'the server name is sent');
-unlike(first_words($silent2), qr/127\.0\.0\.1/, 'an address is not');
+like(first_words($silent), qr/redis\.test/, 'a server name is sent in the first words');
+unlike(first_words($silent2), qr/127\.0\.0\.1/, 'an address is not sent in the first words');
 
 # ---- each case for a while
 
@@ -90,16 +90,17 @@ for my $round (1 .. 20) {
 for my $case (@cases) {
     my ($name, undef, $expected, $seen) = @$case;
     is(join(' ', grep { !/$expected/ } keys %$seen), '', "$name: " . join ' or ', sort keys %$seen);
-    cmp_ok(slowest(@{ $answers{$name} }), '<', ($name eq 'bytes' ? $patience : 0.3) + 0.3 * slow(), '  in time');
+    cmp_ok(slowest(@{ $answers{$name} }), '<', ($name eq 'bytes' ? $patience : 0.3) + 0.3 * slow(), "$name: every request is answered in time");
 }
 is($nginx->logged(qr/"mute".*is down: connect timed out/) > 0, 1, 'a handshake that hangs ends with connect_timeout');
-cmp_ok($nginx->logged(qr/"cut600".*is down: TLS: /), '>', 0, 'one that breaks off: the log says why') or diag(grep { /cut600/ } split /^/, $nginx->error_log);
+cmp_ok($nginx->logged(qr/"cut600".*is down: TLS: /), '>', 0,
+    'a handshake that breaks off is told in the log') or diag(grep { /cut600/ } split /^/, $nginx->error_log);
 
 # ---- many keys at once, and more than the network takes
 
 my $seen = flood([map { [$port, "/whole?k=key$_"] } 1 .. 1500], sub { });
-is(join(' ', %$seen), '200 1500', 'many keys at once');
-is($redis->cli('ZCARD', "rl:sliding:whole:{key$_}"), 1, "  key $_ is logged once") for 1, 700, 1500;
+is(join(' ', %$seen), '200 1500', 'many keys at once: every request is admitted');
+is($redis->cli('ZCARD', "rl:sliding:whole:{key$_}"), 1, "many keys at once: key $_ is logged once") for 1, 700, 1500;
 
 $bed->write_file('hold', '');
 my $first = connect_to($port);
@@ -108,11 +109,11 @@ my $key = 'k' x 120;
 $seen = flood([map { [$port, "/many?k=$key$_&i=$key$_"] } 1 .. 1500], sub {
     my $waiting = 0;
     wait_until('all of them to be asked', 20, sub { ($waiting) = get($port, '/status')->{body} =~ /Writing: (\d+)/; $waiting > 1500 });
-    cmp_ok($waiting, '>', 1500, 'calls that the network does not take yet, and half a record on its way to us');
+    cmp_ok($waiting, '>', 1500, 'slow network: calls wait to be written, and half a record is on its way to us');
     $bed->write_file('hold', 7_000_000);    # of about 9 MB, and more than the kernel keeps for a socket
 });
-is(join(' ', %$seen), '200 1500', '  all is written and answered in the end');
-is(parse(Testbed::Http::read_all($first, 10))->{status}, 200, '  the other half comes, too');
+is(join(' ', %$seen), '200 1500', 'slow network: all is written and answered in the end');
+is(parse(Testbed::Http::read_all($first, 10))->{status}, 200, 'slow network: the other half of the record comes');
 
 # ---- Redis killed and back, nginx reloaded
 
@@ -123,14 +124,14 @@ my ($statuses, $slowest) = load_while(\@load, sub {
         $redis->kill;
         select undef, undef, undef, 0.2;
         $redis->start;
-        wait_until('Redis to decide again', 5, sub { get($port, '/whole?k=load1')->{status} == 200 }) or fail('Redis decides again');
+        wait_until('Redis to decide again', 5, sub { get($port, '/whole?k=load1')->{status} == 200 }) or fail('Redis decides again after a kill');
     }
 });
-like($statuses, qr/^200:\d+ 503:\d+$/, 'Redis killed three times under load');
-cmp_ok($slowest, '<', 1.5 * slow(), '  nobody waits long') or diag($slowest);
+like($statuses, qr/^200:\d+ 503:\d+$/, 'Redis killed three times under load: every request is answered');
+cmp_ok($slowest, '<', 1.5 * slow(), 'Redis killed three times under load: nobody waits long') or diag($slowest);
 
-is($nginx->workers, 1, 'still one worker');
-is(($nginx->workers)[0], $worker, '  the same');
+is($nginx->workers, 1, 'Redis killed three times under load: one worker runs');
+is(($nginx->workers)[0], $worker, 'Redis killed three times under load: the worker is the one that began');
 ($statuses) = load_while(\@load, sub { $nginx->reload(gone => 1) for 1 .. 3 });
 like($statuses, qr/^200:\d+$/, 'three reloads under load: every request is admitted');
 is($nginx->logged(qr/stale global SSL error/), 0, "OpenSSL's errors are left to nobody else");

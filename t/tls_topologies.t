@@ -41,29 +41,30 @@ my $cluster = $bed->cluster(tls => \@server);
 my $nginx   = $bed->nginx($conf, TLS => $tls, WHERE => 'mode cluster; server ' . ($cluster->nodes)[0]->address . ';');
 for my $node ($cluster->nodes) {
     my $tag = $cluster->tag_on($node);
-    is(statuses($nginx, $tag), '200 200 200 429', 'a node of the cluster decides');
-    is($cluster->zcard('t', $tag), 3, '  and has the log');
+    is(statuses($nginx, $tag), '200 200 200 429', 'cluster: a node decides');
+    is($cluster->zcard('t', $tag), 3, 'cluster: the node that decides has the log');
 }
 my ($from, $to) = $cluster->nodes;
 my $tag = $cluster->tag_on($from);
 get($nginx->port, "/?k=$tag") for 1 .. 2;
 $cluster->move($cluster->slot_of($tag), $from, $to);
-is(statuses($nginx, $tag), '200 429 429 429', 'a slot that moved is followed');
+is(statuses($nginx, $tag), '200 429 429 429', 'cluster: a slot that moved is followed');
 
 # nodes that call each other by name
 $_->cli('CONFIG', 'SET', 'cluster-announce-hostname', 'node.test', 'cluster-preferred-endpoint-type', 'hostname') for $cluster->nodes;
 sub all_called { my ($name) = @_; return !grep { !/^\S+ \S+,\Q$name\E[ ,]/ } map { split /\n/, $_->cli('CLUSTER', 'NODES') } $cluster->nodes }
-ok(wait_until('the name to spread', 20, sub { all_called('node.test') }), 'the nodes are called by name');
+ok(wait_until('the name to spread', 20, sub { all_called('node.test') }), 'cluster: the nodes are called by name');
 $nginx->reload(gone => 1);
-is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', '  which its certificate is for') for $cluster->nodes;
+is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', 'cluster: a node is trusted that is called by the name of its certificate') for $cluster->nodes;
 $_->cli('CONFIG', 'SET', 'cluster-announce-hostname', 'elsewhere.test') for $cluster->nodes;
-ok(wait_until('the name to spread', 20, sub { all_called('elsewhere.test') }), 'another name');
+ok(wait_until('the name to spread', 20, sub { all_called('elsewhere.test') }), 'cluster: the nodes are called by another name');
 $nginx->reload(gone => 1);
-is(statuses($nginx, $cluster->tag_on($to)), '503 503 503 503', '  which it is not for');
-ok(wait_until('the cause', 5, sub { $nginx->logged(qr/elsewhere\.test:\d+\): is down: TLS: the server's certificate: hostname mismatch/i) }), '  as the log says');
+is(statuses($nginx, $cluster->tag_on($to)), '503 503 503 503', 'cluster: a node is not trusted that is called by another name');
+ok(wait_until('the cause', 5, sub { $nginx->logged(qr/elsewhere\.test:\d+\): is down: TLS: the server's certificate: hostname mismatch/i) }),
+    'cluster: the log tells the name that the certificate is not for');
 $nginx->{values}{TLS} = "$tls tls_server_name node.test;";
 $nginx->configure($conf)->reload(gone => 1);
-is(statuses($nginx, $cluster->tag_on($to)), '200 200 200 429', '  unless tls_server_name names the one that it is for');
+is(statuses($nginx, $cluster->tag_on($to)), '200 200 200 429', 'cluster: tls_server_name names what the certificate is for');
 
 # ---- Sentinel
 
@@ -72,13 +73,14 @@ my $replica  = $bed->redis(tls => \@server, args => ['--replicaof', '127.0.0.1',
 my $sentinel = Testbed::Sentinel->new($bed, master => $master, tls => \@server);
 push @{ $bed->{processes} }, $sentinel;
 ok(wait_until('the replica to be known', 20, sub { ($sentinel->field('num-slaves') // 0) == 1 && ($replica->info('master_link_status') // '') eq 'up' }),
-    'a Sentinel that watches by TLS');
+    'Sentinel: the replica is known by TLS');
 my $guarded = $bed->nginx($conf, TLS => $tls, WHERE => 'mode sentinel limits; server ' . $sentinel->address . ';');
-is(statuses($guarded, 'a'), '200 200 200 429', 'the master that it names decides');
-is($master->cli('ZCARD', 'rl:sliding:t:{a}'), 3, '  and has the log');
+is(statuses($guarded, 'a'), '200 200 200 429', 'Sentinel: the master that it names decides');
+is($master->cli('ZCARD', 'rl:sliding:t:{a}'), 3, 'Sentinel: the master has the log');
 my $failed = wait_until('a fail-over', 20, sub { $sentinel->cli('SENTINEL', 'FAILOVER', 'limits') eq 'OK' });
-ok($failed, 'a fail-over');
+ok($failed, 'Sentinel: a fail-over begins');
 my $key = 0;
-ok(wait_until('the new master', 30, sub { get($guarded->port, '/?k=n' . $key++)->{status} == 200 && $replica->calls('evalsha') }), '  the new master is found by TLS');
+ok(wait_until('the new master', 30, sub { get($guarded->port, '/?k=n' . $key++)->{status} == 200 && $replica->calls('evalsha') }),
+    'Sentinel: the new master is found by TLS');
 
 $bed->done;

@@ -86,9 +86,10 @@ for my $round (1 .. 15) {
     my ($accepted, $printed) = $nginx->check;
     ok($accepted, "configuration $round: nginx reads it") or diag($printed);
     my $top = tool('top', '--nginx-conf', $nginx->dir . '/nginx.conf', '--json', @at);
-    is($top->{status}, 0, '  so does the tool') or diag($top->{err});
+    is($top->{status}, 0, "configuration $round: the tool reads it") or diag($top->{err});
     my %seen = map { /^rl:sliding:(.*):\{sha1-(a+)\}$/ ? ($1 => length $2 == 8 ? 1 : 0) : () } map { $_->{key} } @{ JSON::PP::decode_json($top->{out})->{logs} };
-    is_deeply(\%seen, \%is_secret, '  and knows which limits have secret=on') or diag(Testbed::Process::slurp($nginx->dir . '/nginx.conf'));
+    is_deeply(\%seen, \%is_secret,
+        "configuration $round: the tool knows which limits have secret=on") or diag(Testbed::Process::slurp($nginx->dir . '/nginx.conf'));
     push @accepted, $nginx;
 }
 
@@ -117,7 +118,7 @@ for my $round (1 .. 100) {
         like("$ran->{status} $ran->{err}", qr/^3 sliding-log: \Q$place: $why\E/, "change $round: $why") or diag($printed, $wrong);
     }
 }
-cmp_ok($refused, '>', 0, 'some of the changes broke it');
+cmp_ok($refused, '>', 0, 'some of the changes are refused');
 
 sub write_to {
     my ($path, $text) = @_;
@@ -155,8 +156,9 @@ for my $row (
     write_to("$bed->{dir}/wrong.conf", $text);
     my $ran = tool('top', '--nginx-conf', "$bed->{dir}/wrong.conf", @at);
     is("$ran->{status}$ran->{out}", '3', 'refused: ' . ($text =~ s/[^ -~]/?/gr));
-    like($ran->{err}, qr/^sliding-log: \S*$message\n\z/, '  and where');
+    like($ran->{err}, qr/^sliding-log: \S*$message\n\z/, 'the message says where: ' . ($text =~ s/[^ -~]/?/gr));
 }
-like(tool('top', '--nginx-conf', "$bed->{dir}/none.conf", @at)->{err}, qr/"--nginx-conf" has invalid value "\S+", expected a readable file/, 'no file');
+like(tool('top', '--nginx-conf', "$bed->{dir}/none.conf", @at)->{err}, qr/"--nginx-conf" has invalid value "\S+", expected a readable file/,
+    'refused: no file');
 
 $bed->done;

@@ -21,7 +21,7 @@ my @us     = ('--cert', $client[0], '--key', $client[1]);
 my $redis = $bed->redis(tls => \@server);
 $redis->cli('ZADD', 'rl:sliding:api:{a}', int(time * 1000), 'one');
 my @ask = ('inspect', 'api', 'a', '--server', $redis->address);
-is(tool_json(@ask, @trust, @us)->{entries}, 1, 'a server that is trusted');
+is(tool_json(@ask, @trust, @us)->{entries}, 1, 'a trusted server is asked');
 for my $row (
     [[@trust],                                                   qr/certificate required|alert|closed|reset/i, 'without a certificate of our own'],
     [['--tls', '--cacert', $other->file, @us],                   qr/the server's certificate: unable to get local issuer certificate|self.signed/, 'one of another authority'],
@@ -32,18 +32,20 @@ for my $row (
     my ($options, $why, $what) = @$row;
     my $refused = tool(@ask, @$options);
     is($refused->{status}, 3, "$what: status 3");
-    like($refused->{err}, $why, '  and why');
+    like($refused->{err}, $why, "$what: the reason is told");
 }
-is(tool(@ask, @trust, @us, '--sni', 'node.test')->{status}, 0, 'another name of its certificate');
-is(tool(@ask, '--tls', '--insecure', '--cacert', $other->file, @us)->{status}, 0, 'anybody, with --insecure');
+is(tool(@ask, @trust, @us, '--sni', 'node.test')->{status}, 0, 'another name of the certificate is trusted');
+is(tool(@ask, '--tls', '--insecure', '--cacert', $other->file, @us)->{status}, 0, '--insecure trusts anybody');
 
 my $cluster = $bed->cluster(tls => \@server);
 my ($node, $far) = $cluster->nodes;
 my $tag = $cluster->tag_on($far);
 $far->cli('ZADD', "rl:sliding:api:{$tag}", int(time * 1000), 'one');
-is(tool_json('inspect', 'api', $tag, '--mode', 'cluster', '--server', $node->address, @trust, @us)->{entries}, 1, 'a node that a node named');
+is(tool_json('inspect', 'api', $tag, '--mode', 'cluster', '--server', $node->address, @trust, @us)->{entries}, 1,
+    'cluster: a node that another node named is asked');
 
 my $sentinel = $bed->sentinel(master => $redis, tls => \@server, conf => ['tls-replication yes']);
-is(tool_json('inspect', 'api', 'a', '--mode', 'sentinel', 'limits', '--server', $sentinel->address, @trust, @us)->{entries}, 1, 'the master that a Sentinel named');
+is(tool_json('inspect', 'api', 'a', '--mode', 'sentinel', 'limits', '--server', $sentinel->address, @trust, @us)->{entries}, 1,
+    'Sentinel: the master that it names is asked');
 
 $bed->done;

@@ -85,23 +85,23 @@ like($hurt->{out}, qr/CRITICAL +answers +\S+: Connection refused/, 'cluster: doc
 my $master   = $bed->redis(args => ['--maxmemory', '100mb', '--repl-diskless-sync-delay', 0]);
 my $replica  = $bed->redis(args => ['--maxmemory', '100mb']);
 $replica->cli('REPLICAOF', '127.0.0.1', $master->port);
-ok(wait_until('the replica', 20, sub { ($replica->info('master_link_status') // '') eq 'up' }), 'sentinel: the replica is up');
+ok(wait_until('the replica', 20, sub { ($replica->info('master_link_status') // '') eq 'up' }), 'Sentinel: the replica is up');
 my $stranger = $bed->sentinel;
 my $sentinel = $bed->sentinel(master => $master);
 $master->cli('ACL', 'SETUSER', 'operator', @rule, '+role');
 $_->cli('ACL', 'SETUSER', 'watcher', @watcher, '+sentinel|ckquorum') for $stranger, $sentinel;
 my @sentinel = ('--mode', 'sentinel', 'limits', '--user', 'operator', '--sentinel-user', 'watcher', map { ('--server', $_->address) } $stranger, $sentinel);
 $master->cli('ZADD', 'rl:sliding:api:{a}', $now, 'one');
-is(tool_json(\%as, 'inspect', 'api', 'a', @sentinel)->{entries}, 1, 'sentinel: inspect asks the master that a Sentinel names');
+is(tool_json(\%as, 'inspect', 'api', 'a', @sentinel)->{entries}, 1, 'Sentinel: inspect asks the master that a Sentinel names');
 my %said = map { ("$_->{server} $_->{check}" => "$_->{status}: $_->{text}") } @{ tool_json(\%as, 'doctor', @sentinel)->{checks} };
 my $at_master = '127.0.0.1:' . $master->port;
-is($said{"$at_master replication"}, 'ok: 1 replica', 'sentinel: doctor tells of the master');
-like($said{ $sentinel->address . ' sentinel' }, qr/^ok: OK 1 usable Sentinels/, 'sentinel: doctor tells of the Sentinel that could replace the master');
-is($said{ $stranger->address . ' sentinel' }, 'warning: it names another master, or none', 'sentinel: doctor warns of a Sentinel that knows nothing');
+is($said{"$at_master replication"}, 'ok: 1 replica', 'Sentinel: doctor tells of the master');
+like($said{ $sentinel->address . ' sentinel' }, qr/^ok: OK 1 usable Sentinels/, 'Sentinel: doctor tells of the Sentinel that could replace the master');
+is($said{ $stranger->address . ' sentinel' }, 'warning: it names another master, or none', 'Sentinel: doctor warns of a Sentinel that knows nothing');
 nothing_refused($master, $sentinel);
 my $unknown = tool(\%as, 'top', '--mode', 'sentinel', 'nobody', '--sentinel-user', 'watcher', '--server', $sentinel->address);
-is($unknown->{status}, 3, 'sentinel: a master that no Sentinel knows is status 3');
-like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: it does not know the master/, 'sentinel: a master that no Sentinel knows is told');
+is($unknown->{status}, 3, 'Sentinel: a master that no Sentinel knows is status 3');
+like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: it does not know the master/, 'Sentinel: a master that no Sentinel knows is told');
 
 # ---- a database, a socket, IPv6
 

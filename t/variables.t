@@ -64,47 +64,51 @@ sub logged {
 }
 
 get($port, '/free');
-is(logged('/free', 1), '/free status=- source=- name=- limit=- left=- reset=- retry=- wait=-;', 'no limit: all empty');
+is(logged('/free', 1), '/free status=- source=- name=- limit=- left=- reset=- retry=- wait=-;', 'no limit: the variables are empty');
 get($port, '/one');
-is(logged('/one', 1), '/one status=- source=- name=- limit=- left=- reset=- retry=- wait=-;', 'an empty key: the same');
+is(logged('/one', 1), '/one status=- source=- name=- limit=- left=- reset=- retry=- wait=-;', 'an empty key: the variables are empty');
 get($port, '/one?k=a') for 1 .. 2;
-like(logged('/one', 2), qr{^/one status=PASSED source=redis name=one limit=1 left=0 reset=10 retry=- wait=0\.\d{3};$}, 'passed');
-like(logged('/one', 3), qr{^/one status=REJECTED source=redis name=one limit=1 left=0 reset=10 retry=10 wait=0\.\d{3};$}, 'rejected');
+like(logged('/one', 2), qr{^/one status=PASSED source=redis name=one limit=1 left=0 reset=10 retry=- wait=0\.\d{3};$},
+    'a request that passed: the variables tell the decision');
+like(logged('/one', 3), qr{^/one status=REJECTED source=redis name=one limit=1 left=0 reset=10 retry=10 wait=0\.\d{3};$},
+    'a request that was rejected: the variables tell the decision');
 my $line = qr/\[error\].*limiting requests, by limit "one": 1 in 10000ms, next in \d+ms, client: 127\.0\.0\.1/;
 is($nginx->logged($line), 1, 'a denial writes one line');
 
-is(field(get($port, '/two?k=a'), 'X-Name'), 'tight', 'the one with the least remaining decides');
+is(field(get($port, '/two?k=a'), 'X-Name'), 'tight', 'two limits: the one with the least remaining is named');
 get($port, '/two?k=a') for 1 .. 2;
-like(logged('/two', 3), qr/status=REJECTED source=redis name=tight limit=2 left=0/, 'then the one that denied');
+like(logged('/two', 3), qr/status=REJECTED source=redis name=tight limit=2 left=0/, 'two limits: the one that denied is named');
 
 get($port, '/dry?k=a');
 my $over = get($port, '/dry?k=a');
-is($over->{status}, 200, 'dry run admits what is over the limit');
-is(field($over, 'Retry-After'), undef, 'without Retry-After');
-like(logged('/dry', 2), qr/status=REJECTED_DRY_RUN source=redis name=dry limit=1 left=0 reset=10 retry=- /, 'and says so');
-is($nginx->logged(qr/limiting requests, dry run, by limit "dry"/), 1, 'also in the error log');
-is($redis->cli(qw(ZCARD rl:sliding:dry:{a})), 1, 'the log is as it would be');
+is($over->{status}, 200, 'dry run: a request over the limit is admitted');
+is(field($over, 'Retry-After'), undef, 'dry run: the answer has no Retry-After');
+like(logged('/dry', 2), qr/status=REJECTED_DRY_RUN source=redis name=dry limit=1 left=0 reset=10 retry=- /, 'dry run: the status is REJECTED_DRY_RUN');
+is($nginx->logged(qr/limiting requests, dry run, by limit "dry"/), 1, 'dry run: the error log tells of the denial');
+is($redis->cli(qw(ZCARD rl:sliding:dry:{a})), 1, 'dry run: the log is as it would be');
 like($redis->cli(qw(ZRANGE rl:sliding:dry:{a} 0 -1)), qr/^[0-9a-f]{32}$/, 'id=$request_id names the entry');
 
-is(get($port, '/quiet?k=a')->{status}, 429, 'denied at level info');
-is($nginx->logged(qr/\[info\].*limiting requests, by limit "quiet": 0 in 10000ms, client/), 1, 'sliding_log_log_level');
+is(get($port, '/quiet?k=a')->{status}, 429, 'sliding_log_log_level info: a request is denied');
+is($nginx->logged(qr/\[info\].*limiting requests, by limit "quiet": 0 in 10000ms, client/), 1,
+    'sliding_log_log_level info: the denial is logged at this level');
 
 # a limit from a variable
-is(get($port, '/bad?k=a&l=')->{status},  200, 'an empty limit: it does not apply');
-is(get($port, '/bad?k=a&l=2')->{status}, 200, 'a number');
-is(get($port, '/bad?k=a&l=0')->{status}, 429, 'zero denies');
+is(get($port, '/bad?k=a&l=')->{status},  200, 'a limit from a variable: an empty one does not apply');
+is(get($port, '/bad?k=a&l=2')->{status}, 200, 'a limit from a variable: 2 admits');
+is(get($port, '/bad?k=a&l=0')->{status}, 429, 'a limit from a variable: 0 denies');
 my $begin = time;
 for my $place (qw(bad open)) {
     for my $text (qw(-1 1.5 1e3 many 99999999999999999999), '%202') {
         is(get($port, "/$place?k=a&l=$text")->{status}, 429, "/$place: limit $text is denied, whatever on_error says");
     }
     like(logged("/$place", $place eq 'bad' ? 4 : 1), qr/status=REJECTED source=invalid name=$place limit=- left=- reset=- retry=- /,
-        "/$place: the source of that is \"invalid\"");
+        "/$place: the source of an invalid limit is \"invalid\"");
 }
 is($redis->cli(qw(EXISTS rl:sliding:open:{a})), 0, 'a request with an invalid limit is in no log');
 my $told = $nginx->logged(qr/\[error\].*limit "bad": invalid "limit" value "/);
 ok($told >= 1 && $told <= 1 + time - $begin, 'the error log tells of an invalid limit once a second at most') or diag($told);
-like($nginx->error_log, qr/limit "bad": invalid "limit" value "-1", expected a whole number from 0 to 1000000000000,/, 'with the value and what was expected');
+like($nginx->error_log, qr/limit "bad": invalid "limit" value "-1", expected a whole number from 0 to 1000000000000,/,
+    'the error log has the invalid limit and what was expected');
 
 # a cost from a variable
 is(get($port, '/cost?k=a&c=')->{status}, 200, 'an empty cost is 1');
@@ -118,10 +122,10 @@ for my $cost ('x', '-1', '1001') {
 is(get($port, '/cost?k=a&c=1000')->{status}, 200, 'a cost of 1000 is what algorithm=log takes');
 is($redis->cli(qw(ZCARD rl:sliding:cost:{a})), 1001, 'each entry of a cost is a member');
 is(get($port, '/short?k=a&c=100001')->{status}, 429, 'compact: a cost that cannot be logged is denied');
-is(get($port, '/short?k=a&c=1001')->{status}, 200, 'compact: a cost of 1001 is none of these');
+is(get($port, '/short?k=a&c=1001')->{status}, 200, 'compact: a cost of 1001 can be logged');
 is(get($port, '/count?k=a&c=100001')->{status}, 200, 'counter: a large cost is a number as any other');
 is(get($port, '/beside?k=a&c=x')->{status}, 429, 'an invalid cost denies, whichever limit has it');
-is($redis->cli(qw(EXISTS rl:sliding:plain:{a})), 0, 'the limits beside it do not log the request');
-is($redis->cli(qw(ZCARD rl:sliding:all:{a})), 1, 'but for one that counts denied attempts');
+is($redis->cli(qw(EXISTS rl:sliding:plain:{a})), 0, 'an invalid cost: the limits beside it do not log the request');
+is($redis->cli(qw(ZCARD rl:sliding:all:{a})), 1, 'an invalid cost: a limit that counts denied attempts logs the request');
 
 $bed->done;

@@ -51,29 +51,29 @@ my $late = 0.6 + 0.5 * slow();    # two timeouts would be 1.2
 
 my $nginx = $bed->nginx($conf, @addresses);
 my ($statuses) = ask($nginx, qw(/all/deny /all/allow /all/dry));
-is($statuses, '200 200 200', 'all well');
+is($statuses, '200 200 200', 'all stores answer: all requests pass');
 for my $hang ([qw(two)], [qw(one two three)]) {
     $redis{$_}->pause for @$hang;
     for my $case (['/all/deny', 503], ['/all/allow', 200], ['/all/dry', 200]) {
         my ($path, $expected) = @$case;
         my ($status, $slowest, $answer) = ask($nginx, $path);
-        is($status, $expected, "@$hang: $path");
-        cmp_ok($slowest, '<', $late, '  inside the timeout');
-        cmp_ok(field($answer, 'X-Latency'), '<', $late, '  which $sliding_log_latency tells too');
+        is($status, $expected, "@$hang hang, $path: the status is $expected");
+        cmp_ok($slowest, '<', $late, "@$hang hang, $path: the request is answered inside the timeout");
+        cmp_ok(field($answer, 'X-Latency'), '<', $late, "@$hang hang, $path: \$sliding_log_latency is inside the timeout");
     }
     $redis{$_}->resume for @$hang;
-    ok(wait_until('the stores to answer', 10, sub { (ask($nginx, '/all/deny'))[0] =~ /200|429/ }), '  and back');
+    ok(wait_until('the stores to answer', 10, sub { (ask($nginx, '/all/deny'))[0] =~ /200|429/ }), "@$hang hung: the stores decide again");
 }
 
 # a connection that is being set up, at the start and much longer than the timeout
 $_->pause for values %redis;
 my $new = $bed->nginx($conf, @addresses);
 my ($status, $slowest) = ask($new, '/one');
-is($status, 200, 'at the start: on_error');
-cmp_ok($slowest, '<', $late, '  inside the timeout');
+is($status, 200, 'a connection is being set up: on_error decides');
+cmp_ok($slowest, '<', $late, 'a connection is being set up: a request is answered inside the timeout');
 my @answers = many([map { [$new->port, '/one?k=x'] } 1 .. 20]);
-cmp_ok((sort { $b <=> $a } map { $_->{time} } @answers)[0], '<', $late, '  for many as well');
+cmp_ok((sort { $b <=> $a } map { $_->{time} } @answers)[0], '<', $late, 'a connection is being set up: many requests are answered inside the timeout');
 $_->resume for values %redis;
-ok(wait_until('the connection', 10, sub { field(get($new->port, '/one?k=y'), 'RateLimit') }), '  and then it is asked');
+ok(wait_until('the connection', 10, sub { field(get($new->port, '/one?k=y'), 'RateLimit') }), 'a connection that has been set up is asked');
 
 $bed->done;

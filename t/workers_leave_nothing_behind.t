@@ -94,7 +94,7 @@ for my $count (1, 8) {
 }
 is(get($port, '/held?k=a')->{status}, 200, 'the first request of a window passes');
 my @held = map { ask('/held?k=a') } 1 .. 4;
-ok(wait_until('reservations', 5, sub { zcard('held:{a}') == 5 }), 'four more are held');
+ok(wait_until('reservations', 5, sub { zcard('held:{a}') == 5 }), 'four more requests of the window are held');
 my $ended = reload_begins();
 close $_ for @held;
 $ended->('held clients leave');
@@ -108,13 +108,13 @@ $ended = reload_begins();
 $redis{two}->resume;
 like(Testbed::Http::read_all($client, 10), qr{^HTTP/1.1 429}, 'the other store denies the request of a worker that quits');
 $ended->('a late denial');
-is(zcard('near:{a}'), 0, 'the first store has its entry back');
+is(zcard('near:{a}'), 0, 'what another store denied late is taken back');
 
 # worker_shutdown_timeout ends requests
 $nginx->{values}{SHUTDOWN} = '300ms';
 $nginx->configure($conf)->reload(gone => 1);
 @held = map { ask('/held?k=a') } 1 .. 4;
-ok(wait_until('reservations', 5, sub { zcard('held:{a}') == 5 }), 'four requests are held again');
+ok(wait_until('reservations', 5, sub { zcard('held:{a}') == 5 }), 'worker_shutdown_timeout: four requests are held');
 my $begin = time;
 $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 4 * slow(), 'worker_shutdown_timeout: the worker ends in time');
@@ -125,7 +125,7 @@ close $_ for @held;
 @{ $nginx->{values} }{qw(SHUTDOWN TIMEOUT)} = ('1m', '500ms');
 $nginx->configure($conf)->reload(gone => 1);
 sub lost { return scrape($port)->value('sliding_log_store_take_backs_lost_total', store => 'one') }
-is(lost(), 0, 'no take-back was lost so far');
+is(lost(), 0, 'no take-back is lost while Redis answers');
 my @under_way = under_way('/log?k=b');
 $redis{one}->pause;
 $ended = reload_begins();
@@ -134,9 +134,9 @@ answer($under_way[0]);
 $ended->('Redis is silent');
 cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a silent Redis for its timeout');
 $redis{one}->resume;
-is(lost(), 1, 'what was not answered counts as lost');
-ok($nginx->logged(qr/"one" .*could not be taken back/) >= 1, 'the error log tells of it');
-ok(wait_until('Redis to decide', 10, sub { get($port, '/free?k=a')->{status} == 200 }), 'Redis decides again');
+is(lost(), 1, 'a take-back that was not answered counts as lost');
+ok($nginx->logged(qr/"one" .*could not be taken back/) >= 1, 'the error log tells of a take-back that was lost');
+ok(wait_until('Redis to decide', 10, sub { get($port, '/free?k=a')->{status} == 200 }), 'Redis decides when it answers again');
 @under_way = under_way('/log?k=c');
 $redis{one}->kill;
 $ended = reload_begins();
@@ -144,6 +144,6 @@ $begin = time;
 answer($under_way[0]);
 $ended->('Redis is gone');
 cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker does not wait for a Redis that is gone');
-is(lost(), 2, 'what could not be sent counts as lost');
+is(lost(), 2, 'a take-back that could not be sent counts as lost');
 
 $bed->done;
