@@ -41,12 +41,9 @@ class Pair {
     }
 
     void remove(std::uint64_t time, std::size_t entries) {
-        ring_.remove(time, entries);
-        const auto end = std::upper_bound(list_.begin(), list_.end(), time);
-        if (end != list_.begin()) {
-            const auto begin = std::lower_bound(list_.begin(), end, *std::prev(end));
-            list_.erase(end - std::min<std::ptrdiff_t>(end - begin, static_cast<std::ptrdiff_t>(entries)), end);
-        }
+        const auto [begin, end] = std::equal_range(list_.begin(), list_.end(), time);
+        require(ring_.remove(time, entries) == (begin != end), "entries of that time leave, if there are any");
+        list_.erase(end - std::min<std::ptrdiff_t>(end - begin, static_cast<std::ptrdiff_t>(entries)), end);
     }
 
     void bringBack(std::uint64_t now, std::uint64_t farthest) {

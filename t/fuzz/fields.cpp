@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check(
         limits,
         [](char* begin, char* out, const Limit& each) {
-            return appendPolicyMember(begin, out, each.name, each.limit, each.windowMs);
+            return appendPolicyMember(begin, out, each.name, quotaOf(each.limit, 0, each.windowMs));
         },
         expectedPolicy);
     check(

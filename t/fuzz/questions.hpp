@@ -87,12 +87,15 @@ inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) 
         const char* end = appendLimitMember(member.data(), member.data(), "api", verdict.remaining, verdict.resetMs);
         require(end <= member.data() + member.size(), "a member keeps to its capacity");
     }
-    alignas(64) static std::array<char, 4 * Denials::kSlotBytes> memory;
+    alignas(64) static std::array<char, 8 * Denials::kSlotBytes> memory;
     if (!admitted) {
+        constexpr std::uint64_t kSentMs = 1000;
         Denials denials(memory.data(), memory.size());
-        denials.publish("signature", 1, 1000, verdicts);
+        Signature signature;
+        signature.assign(0, asked.questions);
+        denials.publish(signature, denials.generation(signature), kSentMs, asked.questions, verdicts);
         std::vector<Verdict> known(verdicts.size());
-        denials.find("signature", 1, 1000, known);
+        denials.find(signature, kSentMs, known);
     }
 }
 
