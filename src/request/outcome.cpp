@@ -1,8 +1,19 @@
 #include "request/outcome.hpp"
 
+#include <algorithm>
+
+#include "limit/time_text.hpp"
+
 namespace sliding_log {
 
 namespace {
+
+ngx_str_t gNothing = ngx_null_string;
+
+/// Whole seconds where there are some, rounded up as Retry-After's.
+std::int64_t readableMs(std::int64_t ms) {
+    return ms < 1000 ? ms : secondsUp(ms) * 1000;
+}
 
 /// The limit that denies longest: after its Retry-After all the others have room too.
 bool deniesLonger(const Decision& left, const Decision& right) {
@@ -64,26 +75,26 @@ Outcome judge(const LocationSettings& location, const Round& round) {
 
 void logOutcome(ngx_http_request_t* request, const LocationSettings& location, const Outcome& outcome) {
     const Decision& decision = *outcome.decider;
-    const LogSettings& log = *decision.settings->log;
-    ngx_log_t* out = request->connection->log;
+    const bool isDenied = outcome.status != 0;
+    const ngx_uint_t level = isDenied || location.logLevel == NGX_LOG_INFO ? location.logLevel : location.logLevel + 1;
+    ngx_log_t* log = request->connection->log;
+    if (log->log_level < level || decision.source == Source::Invalid) {  // Invalid: told where it was evaluated
+        return;
+    }
+    const LogSettings& settings = *decision.settings->log;
+    const char* what = isDenied ? "limiting requests" : "delaying request";
     const char* dryRun = location.dryRun != 0 ? ", dry run" : "";
-    if (decision.source == Source::Invalid) {
-        return;  // told where it was evaluated
+    if (decision.source == Source::Error) {
+        ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": its store cannot tell", what, dryRun, &settings.name);
+        return;
     }
-    if (outcome.status == 0) {
-        const ngx_uint_t level = location.logLevel == NGX_LOG_INFO ? NGX_LOG_INFO : location.logLevel + 1;
-        ngx_log_error(level, out, 0, "delaying request%s, by limit \"%V\": %L in %Lms, next in %Lms", dryRun, &log.name,
-                      decision.limit, log.windowMs, decision.delayMs());
-    } else if (decision.source == Source::Error) {
-        ngx_log_error(location.logLevel, out, 0, "limiting requests%s, by limit \"%V\": its store cannot tell", dryRun,
-                      &log.name);
-    } else if (decision.verdict->retryMs == Verdict::kNever) {
-        ngx_log_error(location.logLevel, out, 0, "limiting requests%s, by limit \"%V\": %L in %Lms", dryRun, &log.name,
-                      decision.limit, log.windowMs);
-    } else {
-        ngx_log_error(location.logLevel, out, 0, "limiting requests%s, by limit \"%V\": %L in %Lms, next in %Lms",
-                      dryRun, &log.name, decision.limit, log.windowMs, decision.verdict->retryMs);
-    }
+    const TimeText window(settings.windowMs);
+    const std::int64_t waitMs = isDenied ? decision.verdict->retryMs : decision.delayMs();
+    const TimeText wait(readableMs(std::max<std::int64_t>(waitMs, 0)));
+    const ngx_str_t times[] = {toNgx(window.view()), toNgx(wait.view())};
+    ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": %L in %V%s%V", what, dryRun, &settings.name, decision.limit,
+                  &times[0], waitMs == Verdict::kNever ? "" : ", next in ",
+                  waitMs == Verdict::kNever ? &gNothing : &times[1]);
 }
 
 }  // namespace sliding_log
