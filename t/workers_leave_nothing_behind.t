@@ -39,6 +39,7 @@ http {
         location /aborted { sliding_log_limit aborted key=$arg_k limit=50 window=1h refund=499; proxy_pass http://127.0.0.1:%%SILENT%%; }
         location /held    { sliding_log_limit held key=$arg_k limit=1 window=20s delay=10m; empty_gif; }
         location /second  { sliding_log_limit near key=$arg_k limit=50 window=1h; sliding_log_limit far key=$arg_k limit=0 window=1h store=two; empty_gif; }
+        location /mixed   { sliding_log_limit leaves key=$arg_k limit=50 window=1h refund=499; sliding_log_limit stays key=$arg_k limit=50 window=1h refund=404; empty_gif; }
         location /free    { sliding_log_limit free key=$arg_k limit=1000 window=1h; empty_gif; }
         location /metrics { sliding_log_metrics; }
     }
@@ -120,6 +121,13 @@ $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 4 * slow(), 'worker_shutdown_timeout: the worker ends in time');
 is(zcard('held:{a}'), 1, 'worker_shutdown_timeout: the slots of the requests that it ends are given back');
 close $_ for @held;
+$redis{one}->pause;
+my $asked = ask('/mixed?k=a');
+my $all_ended = reload_begins();
+is(Testbed::Http::read_all($asked, 10), '', 'worker_shutdown_timeout: a request ends while Redis is asked');
+$redis{one}->resume;
+$all_ended->('Redis answers for a request that has ended');
+is(zcard('leaves:{a}') . ' ' . zcard('stays:{a}'), '0 1', 'only the limit with refund=499 gives its entry back');
 
 # Redis is silent, or gone: the worker leaves all the same
 @{ $nginx->{values} }{qw(SHUTDOWN TIMEOUT)} = ('1m', '500ms');

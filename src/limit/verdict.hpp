@@ -20,13 +20,14 @@ struct Question {
     std::int64_t cap = 0;  // entries, 0: none
     std::int64_t ttlMs = 0;
 
-    std::int64_t cost = 1;     // entries the request takes; 0: it only looks
-    bool countsAll = false;    // a denied request is logged, too, as far as the cap allows
-    std::int64_t delayMs = 0;  // a request over the limit may reserve a slot that frees so soon
-    std::int64_t aheadMs = 0;  // how far ahead of now an entry of this log may be: a reservation of any request
-    std::int64_t blockMs = 0;  // a denial lasts so long at least
-    std::int64_t burst = 0;    // Bucket: its size
-    std::int64_t sample = 0;   // Sampled: one in so many is logged
+    std::int64_t cost = 1;          // entries the request takes; 0: it only looks
+    bool countsAll = false;         // a denied request is logged, too, as far as the cap allows
+    bool leavesWithClient = false;  // the entry is given back when the client leaves before an answer
+    std::int64_t delayMs = 0;       // a request over the limit may reserve a slot that frees so soon
+    std::int64_t aheadMs = 0;       // how far ahead of now an entry of this log may be: a reservation of any request
+    std::int64_t blockMs = 0;       // a denial lasts so long at least
+    std::int64_t burst = 0;         // Bucket: its size
+    std::int64_t sample = 0;        // Sampled: one in so many is logged
 
     /// The most that can be taken at one time.
     std::int64_t capacity() const { return algorithm == Algorithm::Bucket ? burst : limit; }

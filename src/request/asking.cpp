@@ -201,10 +201,9 @@ void takeAnswer(const LocationSettings& location, Context& context) {
 void abandon(Context& context) {
     const Round& round = *context.round;
     if (context.state == Context::State::Waiting) {
-        const std::span<const Decision> asked = decisionsOf(context);
-        const bool refunds = std::ranges::any_of(asked, [](const Decision& each) { return isRefunded(each, kLeft); });
-        if (refunds || std::ranges::any_of(asked, [](const Decision& each) { return each.settings->delayMs > 0; })) {
-            gWorker->store(*asked.front().settings->log->redis).abandon(context, refunds);
+        const auto mayLeave = [](const Question& each) { return each.leavesWithClient || each.delayMs > 0; };
+        if (std::ranges::any_of(questionsOf(context), mayLeave)) {
+            gWorker->store(*decisionsOf(context).front().settings->log->redis).abandon(context);
         } else {
             context.forget();
         }

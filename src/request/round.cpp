@@ -66,6 +66,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     question.cap = log.longest;
     question.ttlMs = log.ttlMs();
     question.countsAll = settings.countsAll;
+    question.leavesWithClient = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
     question.delayMs = settings.delayMs;
     question.aheadMs = log.aheadMs;
     question.blockMs = settings.blockMs;

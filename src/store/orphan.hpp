@@ -38,7 +38,6 @@ struct Orphan final : Waiter {
     }
 
     RedisStore* store = nullptr;
-    bool evenAdmitted = false;  // else only a slot that was reserved is given back
 
     std::string texts;
     std::vector<Question> copies;

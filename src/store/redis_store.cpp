@@ -161,14 +161,13 @@ void RedisStore::watch(Waiter& waiter) {
     });
 }
 
-void RedisStore::abandon(Waiter& waiter, bool evenAdmitted) {
+void RedisStore::abandon(Waiter& waiter) {
     if (waiter.group == nullptr || !waiter.group->sent) {
         waiter.forget();
         return;
     }
     Orphan& orphan = orphans_.take();
     orphan.store = this;
-    orphan.evenAdmitted = evenAdmitted;
     orphan.wake = [](Waiter& self, StoreError error) {
         auto& orphan = static_cast<Orphan&>(self);
         orphan.store->buryOrphan(orphan, error);
@@ -180,9 +179,14 @@ void RedisStore::abandon(Waiter& waiter, bool evenAdmitted) {
 void RedisStore::buryOrphan(Orphan& orphan, StoreError error) {
     const bool isAdmitted = error == StoreError::None && std::ranges::all_of(orphan.verdicts, &Verdict::hasRoom);
     const bool isHeld = std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
-    if (isAdmitted && (isHeld || orphan.evenAdmitted)) {
+    if (isAdmitted) {
         const auto delayMs = static_cast<std::uint64_t>(orphan.verdicts.front().delayMs);
-        takeBack(orphan.questions, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
+        if (!isHeld) {
+            std::erase_if(orphan.copies, [](const Question& each) { return !each.leavesWithClient; });
+        }
+        if (!orphan.copies.empty()) {
+            takeBack(orphan.copies, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
+        }
     }
     orphans_.giveBack(orphan);
 }

@@ -52,9 +52,9 @@ class RedisStore final : ClusterOwner {
     /// What the node knows of them without asking; unless it is None, the verdicts are there.
     Belief known(std::span<const Question> questions, std::span<Verdict> verdicts);
 
-    /// As the waiter's forget(); but when the answer comes, what it logged is taken back: a slot that it reserved, and
-    /// with `evenAdmitted` any entry.
-    void abandon(Waiter& waiter, bool evenAdmitted);
+    /// As the waiter's forget(); but when the answer comes, what it logged is taken back: all of it where it reserved a
+    /// slot, else of the questions with leavesWithClient.
+    void abandon(Waiter& waiter);
 
     /// Takes back what an ask() with this unique name logged, at the time its waiter was told, and ends the blocks that
     /// this leaves without a reason; `takenMs`: when it was decided, which is before that time where it was held. No
