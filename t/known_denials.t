@@ -68,19 +68,19 @@ my ($calls, $most) = calls_of($redis, sub { @answers = flood('/hour?k=a', 1000) 
 is(statuses(@answers), '429:1000', 'a flood on a denied key is denied');
 cmp_ok($calls, '<=', $most, 'one call a second of a flood on a denied key reaches Redis');
 my ($known) = grep { field($_, 'X-Source') =~ /^cache/ } @answers;
-is(field($known, 'X-Source'), 'cache hour ' . field($known, 'Retry-After'), 'the variables say how');
-like(field($answers[-1], 'RateLimit'), qr/^"hour";r=0;t=(3600|359\d)$/, 'the fields are those of the denial');
-is(get($port, '/hour?k=b')->{status}, 200, 'another key is asked for');
+is(field($known, 'X-Source'), 'cache hour ' . field($known, 'Retry-After'), 'a denial from memory: the variables name the cache, the limit and the wait');
+like(field($answers[-1], 'RateLimit'), qr/^"hour";r=0;t=(3600|359\d)$/, 'a denial from memory: the fields are those of the denial');
+is(get($port, '/hour?k=b')->{status}, 200, 'another key than the denied one passes');
 
 get($port, '/zero?k=a');
-($calls, $most) = calls_of($redis, sub { is(statuses(flood('/zero?k=a', 200)), '429:200', 'a limit of 0') });
-cmp_ok($calls, '<=', $most, 'a limit of 0 needs no more of Redis');
+($calls, $most) = calls_of($redis, sub { is(statuses(flood('/zero?k=a', 200)), '429:200', 'a limit of 0 denies a flood') });
+cmp_ok($calls, '<=', $most, 'a limit of 0: one call a second of a flood reaches Redis');
 
 get($port, '/two?k=a') for 1 .. 3;
 ($calls, $most) = calls_of($redis, sub { @answers = flood('/two?k=a', 100) });
-is(statuses(@answers), '429:100', 'several limits deny');
-cmp_ok($calls, '<=', $most, 'several limits are known together');
-like(field($answers[-1], 'RateLimit'), qr/^"a";r=0;t=\d+, "b";r=7;t=\d+$/, '  and the fields list each');
+is(statuses(@answers), '429:100', 'two limits of one place deny a flood');
+cmp_ok($calls, '<=', $most, 'two limits of one place: one call a second of a flood reaches Redis');
+like(field($answers[-1], 'RateLimit'), qr/^"a";r=0;t=\d+, "b";r=7;t=\d+$/, 'two limits of one place: the fields list each');
 
 # never longer than the slot is taken
 my ($admitted, $start) = (0, time);
@@ -88,12 +88,12 @@ while (time - $start < 3) {
     $admitted++ if get($port, '/short?k=a')->{status} == 200;
 }
 cmp_ok($admitted, '>=', 5, 'a hammered key gets each slot as it frees');
-cmp_ok($admitted, '<=', 7, 'and no other');
+cmp_ok($admitted, '<=', 7, 'a hammered key gets no slot before it frees');
 
 # other limits of the same log
 get($port, '/vary?k=a&l=2') for 1 .. 3;
-is(get($port, '/vary?k=a&l=2')->{status}, 429, 'denied at a limit of 2');
-is(get($port, '/vary?k=a&l=3')->{status}, 200, 'which says nothing of a limit of 3');
+is(get($port, '/vary?k=a&l=2')->{status}, 429, 'a limit from a variable: a request is denied at 2');
+is(get($port, '/vary?k=a&l=3')->{status}, 200, 'a limit from a variable: a denial at 2 says nothing of a limit of 3');
 $nginx->{values}{LIMIT} = 5;
 $nginx->configure($conf)->reload(gone => 1);
 is(join(' ', map { get($port, '/hour?k=a')->{status} } 1 .. 3), '200 200 429', 'a raised limit ends a denial');
@@ -112,21 +112,21 @@ cmp_ok($calls, '>=', 3, 'a blocked crowd is asked for every second');
 # what gives entries back ends a denial by itself, so those of such limits are known, too
 for my $limit (qw(refund block delay)) {
     get($port, "/$limit?k=a") for 1 .. 3;
-    ($calls, $most) = calls_of($redis, sub { is(statuses(flood("/$limit?k=a", 200)), '429:200', "$limit= denies") });
-    cmp_ok($calls, '<=', $most, "a denial of $limit= is known");
+    ($calls, $most) = calls_of($redis, sub { is(statuses(flood("/$limit?k=a", 200)), '429:200', "a limit with $limit= denies a flood") });
+    cmp_ok($calls, '<=', $most, "a limit with $limit=: one call a second of a flood reaches Redis");
 }
 get($port, '/all?k=a') for 1 .. 3;
-is(statuses(flood('/all?k=a', 50)) . ' ' . $redis->cli(qw(ZCARD rl:sliding:all:{a})), '429:50 53', 'under count=all each is asked');
+is(statuses(flood('/all?k=a', 50)) . ' ' . $redis->cli(qw(ZCARD rl:sliding:all:{a})), '429:50 53', 'count=all: Redis is asked for each denied request');
 
 # limits of several places: nothing is asked or logged in one where another is known to deny
 get($port, '/apart?k=a') for 1 .. 3;
 ($calls, $most) = calls_of($redis, sub { is(statuses(flood('/apart?k=a', 200)), '429:200', 'limits of three places deny') });
 cmp_ok($calls, '<=', 3 * $most, 'a denial in one place costs no calls in another');
 is($redis->cli(qw(ZCARD rl:sliding:near:{a})), 2, 'a denial in one place leaves nothing in another');
-like(field((flood('/apart?k=a', 1))[0], 'RateLimit'), qr/"far";r=0;t=\d+/, 'the fields tell of the one that denies');
+like(field((flood('/apart?k=a', 1))[0], 'RateLimit'), qr/"far";r=0;t=\d+/, 'limits of three places: the fields tell of the one that denies');
 get($port, '/counted?k=a') for 1 .. 3;
 flood('/counted?k=a', 20);
-is($redis->cli(qw(ZCARD rl:sliding:counts:{a})), 23, 'a place with count=all is asked all the same');
+is($redis->cli(qw(ZCARD rl:sliding:counts:{a})), 23, 'a denial in one place: another with count=all is asked for each request');
 
 # a delay admits ahead of the slot: the memory ends as early
 ($admitted, $start) = (0, time);
@@ -134,13 +134,15 @@ while (time - $start < 4) {
     $admitted++ if get($port, '/soon?k=a')->{status} == 200;
 }
 cmp_ok($admitted, '>=', 4, 'a hammered key with delay= gets each slot');
-cmp_ok($admitted, '<=', 6, 'a hammered key with delay= gets no other');
+cmp_ok($admitted, '<=', 6, 'a hammered key with delay= gets no more than the slots that free');
 
 # a denial is known even when Redis is not there, but no longer
 get($port, '/hour?k=gone') for 1 .. 6;
-ok(wait_until('Redis to be asked', 5, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^redis/ }), 'Redis is asked for all');
+ok(wait_until('Redis to be asked', 5, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^redis/ }),
+    'a denied key: Redis is asked when the second is over');
 $redis->kill;
-like(field(get($port, '/hour?k=gone'), 'X-Source'), qr/^cache/, 'Redis away: what is known is known');
-ok(wait_until('the denial to be over', 2, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^local/ }), 'a second later this node decides');
+like(field(get($port, '/hour?k=gone'), 'X-Source'), qr/^cache/, 'Redis away: a denial that is known holds');
+ok(wait_until('the denial to be over', 2, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^local/ }),
+    'Redis away: this node decides when the second is over');
 
 $bed->done;

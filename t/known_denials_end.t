@@ -98,12 +98,14 @@ get($port, '/hour?k=warm') for 1 .. 4;
 $other->pause;
 my $waiting = connect_to($port);
 $waiting->syswrite("GET /y?k=a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-ok(wait_until('the place to be taken', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 1 }), 'one request holds the place');
+ok(wait_until('the place to be taken', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 1 }),
+    'a request that waits for the other store holds the place');
 make_known('/x?k=a');
 $other->resume;
-is(parse(Testbed::Http::read_all($waiting, 5))->{status}, 429, 'it is denied behind a redirect');
-ok(wait_until('the place to be free', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 0 }), 'it gives the place back');
-is(get($port, '/x?k=a')->{status}, 200, 'who asks the same log with another limit has room at once');
+is(parse(Testbed::Http::read_all($waiting, 5))->{status}, 429, 'the request that holds the place is denied behind a redirect');
+ok(wait_until('the place to be free', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 0 }),
+    'a request that is denied behind a redirect gives the place back');
+is(get($port, '/x?k=a')->{status}, 200, 'a place given back: another limit of this log has room at once');
 
 # ---- a configuration that asks something else
 
@@ -119,9 +121,9 @@ sub first_after {
     return $first;
 }
 
-like(source(first_after('window', 0, WINDOW => '2h')), qr/redis/, 'another window is asked');
-is(first_after('algorithm', 1, ALGORITHM => 'compact')->{status}, 200, 'another algorithm is asked');
-is(first_after('store', 0, ONE => $other->address)->{status}, 200, 'another Redis is asked');
+like(source(first_after('window', 0, WINDOW => '2h')), qr/redis/, 'a reload with another window: Redis decides');
+is(first_after('algorithm', 1, ALGORITHM => 'compact')->{status}, 200, 'a reload with another algorithm: a request has room');
+is(first_after('store', 0, ONE => $other->address)->{status}, 200, 'a reload with another Redis: a request has room');
 
 # ---- while Redis is in trouble
 
@@ -137,11 +139,11 @@ while ($learned->elapsed < 2) {
     $latest  = $learned->elapsed - $answer->{disturbed} if source($answer) eq 'cache';
     $longest = $answer->{time} - $answer->{disturbed} if $answer->{time} - $answer->{disturbed} > $longest;
 }
-cmp_ok($latest, '<', 1.1, 'Redis stopped: what is known holds for its second');
+cmp_ok($latest, '<', 1.1, 'Redis stopped: a denial that is known holds for its second');
 cmp_ok($longest, '<', 0.4, 'Redis stopped: who asks for all waits no longer than timeout');
-is(join(', ', sort keys %seen), '429 cache, 503 error', 'Redis stopped: then on_error decides');
+is(join(', ', sort keys %seen), '429 cache, 503 error', 'Redis stopped: what is not known is decided by on_error');
 $redis->resume;
-ok(wait_until('Redis to be asked', 5, sub { source(get($port, '/hour?k=stopped')) eq 'redis' }), 'Redis goes on: it is asked');
+ok(wait_until('Redis to be asked', 5, sub { source(get($port, '/hour?k=stopped')) eq 'redis' }), 'Redis continued: Redis decides');
 
 # who was to ask for all leaves: the second ends all the same
 change($here);
@@ -157,7 +159,7 @@ while ($learned->elapsed < 0.99) {
 }
 $redis->resume;
 ok(wait_until('room', 5, sub { get($port, '/hour?k=left')->{status} == 200 || $redis->cli(qw(ZCARD rl:sliding:hour:{left})) == 1 }),
-    'clients that leave are asked for, or the next one');
-cmp_ok($learned->net, '<', 1.3, 'clients that leave delay nobody');
+    'clients leave while one asks for all: Redis is asked all the same');
+cmp_ok($learned->net, '<', 1.3, 'clients leave while one asks for all: nobody waits longer');
 
 $bed->done;

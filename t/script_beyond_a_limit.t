@@ -21,88 +21,94 @@ for my $name (qw(sliding_log compact_log)) {
     my $used = sub { my ($now, $key) = @_; my @told = split / /, $script->ask($now, $log->($key, 'cost=0', limit => 1000)); return 1000 - $told[1] };
     subtest $name => sub {
         # admitted remaining reset retry, and the slots of held ones
-        is($ask->($T, 'cost', 'cost=3'), '1 2 10000 0', 'a cost of 3 takes three');
-        is($ask->($T + 1, 'cost', 'cost=3'), '0 2 9999 9999', 'all or none: two are left');
-        is($ask->($T + 2, 'cost', 'cost=2'), '1 0 9998 0', 'which another one takes');
+        is($ask->($T, 'cost', 'cost=3'), '1 2 10000 0', 'a cost of 3 takes three of five');
+        is($ask->($T + 1, 'cost', 'cost=3'), '0 2 9999 9999', 'a cost of 3 is denied where two are left');
+        is($ask->($T + 2, 'cost', 'cost=2'), '1 0 9998 0', 'a cost of 2 takes the two that are left');
         is($ask->($T + 3, 'cost', 'cost=4'), '0 0 9997 9999', 'a cost of 4 waits for the fourth oldest');
-        is($ask->($T + 3, 'cost', 'cost=0'), '1 0 9997 0', 'looking needs no room');
-        is($ask->($T + 3, 'cost', 'cost=0', limit => 4), '0 0 9997 9997', 'but none beyond a limit that was lowered');
+        is($ask->($T + 3, 'cost', 'cost=0'), '1 0 9997 0', 'a cost of 0 needs no room');
+        is($ask->($T + 3, 'cost', 'cost=0', limit => 4), '0 0 9997 9997', 'a cost of 0 is denied beyond a limit that was lowered');
         is($ask->($T + 3, 'cost', 'cost=6'), '0 0 9997 -1', 'a cost above the limit: never');
-        is($ask->($T + 3, 'cost', 'cost=0', limit => 0), '0 0 9997 -1', 'limit 0: not even a look');
-        is($used->($T + 3, 'cost'), 5, 'and nothing was logged by those');
-        is($ask->($T + 10001, 'cost', 'cost=3'), '1 0 1 0', 'when the three have left there is room for three');
-        is($groups->($T, [4, $log->('many', 'cost=2')]), '2 1 10000 10000', 'of four that cost 2, two fit');
-        is($groups->($T, [2, $log->('g1', 'cost=2'), $log->('g2', '')]), '2 1 10000 0 3 10000 0', 'logs of other costs');
-        is($groups->($T, [2, $log->('g1', 'cost=2'), $log->('g2', '')]), '0 1 10000 10000 3 10000 0', 'all or nothing');
-        is($used->($T, 'g2'), 2, '  the one with room has logged two');
-        is($ask->($T, 'looks', 'cost=0'), '1 5 10000 0', 'a look at nothing');
-        is($redis->cli('EXISTS', "$name looks"), 0, '  leaves nothing');
+        is($ask->($T + 3, 'cost', 'cost=0', limit => 0), '0 0 9997 -1', 'limit 0: a cost of 0 is denied');
+        is($used->($T + 3, 'cost'), 5, 'denied requests and those of cost 0 are not logged');
+        is($ask->($T + 10001, 'cost', 'cost=3'), '1 0 1 0', 'a cost of 3 fits when the first three have left');
+        is($groups->($T, [4, $log->('many', 'cost=2')]), '2 1 10000 10000', 'four requests of cost 2: two fit');
+        is($groups->($T, [2, $log->('g1', 'cost=2'), $log->('g2', '')]), '2 1 10000 0 3 10000 0', 'two logs of different costs: both admit two requests');
+        is($groups->($T, [2, $log->('g1', 'cost=2'), $log->('g2', '')]), '0 1 10000 10000 3 10000 0', 'two logs of different costs: one denies for both');
+        is($used->($T, 'g2'), 2, 'two logs of different costs: where one denies, the other logs nothing');
+        is($ask->($T, 'looks', 'cost=0'), '1 5 10000 0', 'a cost of 0 on an empty log is admitted');
+        is($redis->cli('EXISTS', "$name looks"), 0, 'a cost of 0 on an empty log leaves no key');
 
         # denied ones count
         is($groups->($T, [7, $log->('all', 'count=all', cap => 6)]), '5 0 10000 10000', 'count=all: five of seven are admitted');
-        is($used->($T, 'all'), 6, '  and the denied ones are logged, up to cap');
-        is($ask->($T + 4000, 'all', 'count=all', cap => 6), '0 0 6000 6000', 'who keeps hammering');
-        is($groups->($T + 9000, [4, $log->('all', 'count=all', cap => 6)]), '0 0 1000 5000', '  makes it longer: the oldest went');
-        is($ask->($T + 10000, 'all', 'count=all', cap => 6), '0 0 4000 9000', '  and is denied when the first window is over');
-        is($groups->($T, [1, $log->('a1', 'count=all'), $log->('a2', '', limit => 0)]), '0 4 10000 0 0 10000 -1', 'denied by another log: counted');
-        is($used->($T, 'a1') . $used->($T, 'a2'), '10', '  only where all count');
+        is($used->($T, 'all'), 6, 'count=all: denied requests are logged, up to cap');
+        is($ask->($T + 4000, 'all', 'count=all', cap => 6), '0 0 6000 6000', 'count=all: a key that is hammered is denied');
+        is($groups->($T + 9000, [4, $log->('all', 'count=all', cap => 6)]), '0 0 1000 5000',
+            'count=all: further attempts make the wait longer, since the oldest entries go');
+        is($ask->($T + 10000, 'all', 'count=all', cap => 6), '0 0 4000 9000', 'count=all: a key that is hammered is denied when the first window is over');
+        is($groups->($T, [1, $log->('a1', 'count=all'), $log->('a2', '', limit => 0)]), '0 4 10000 0 0 10000 -1',
+            'two logs, one with count=all: it counts what the other denies');
+        is($used->($T, 'a1') . $used->($T, 'a2'), '10', 'two logs, one with count=all: the other does not count what it denies');
 
         # delay
         my $delay = 'delay=12000 ahead=12000';
-        is($groups->($T, [3, $log->('slots', $delay, limit => 2)]), '3 0 10000 0 10000', 'the third is held until the first leaves');
-        is($ask->($T + 1000, 'slots', $delay, limit => 2), '1 0 9000 0 9000', 'so is the fourth');
-        is($ask->($T + 1000, 'slots', $delay, limit => 2), '0 0 9000 19000', 'the fifth would wait too long; room now is when all of them have left');
-        is($ask->($T + 8000, 'slots', $delay, limit => 2), '1 0 2000 0 12000', 'when it is near enough it is held');
-        is($ask->($T + 8000, 'slots', 'delay=11999 ahead=12000', limit => 2), '0 0 2000 12000', 'a ms less of patience is not enough');
-        is($ask->($T + 10000, 'slots', 'ahead=12000', limit => 2), '0 0 10000 10000', 'the held ones count, and the first has left');
-        is($used->($T + 10000, 'slots'), 3, '  three are on their way or there');
+        is($groups->($T, [3, $log->('slots', $delay, limit => 2)]), '3 0 10000 0 10000', 'delay: the third of a limit of 2 is held until the first leaves');
+        is($ask->($T + 1000, 'slots', $delay, limit => 2), '1 0 9000 0 9000', 'delay: the fourth of a limit of 2 is held until the second leaves');
+        is($ask->($T + 1000, 'slots', $delay, limit => 2), '0 0 9000 19000', 'delay: the fifth would wait too long; room now is when all of them have left');
+        is($ask->($T + 8000, 'slots', $delay, limit => 2), '1 0 2000 0 12000', 'delay: the fifth is held when its slot is near enough');
+        is($ask->($T + 8000, 'slots', 'delay=11999 ahead=12000', limit => 2), '0 0 2000 12000', 'delay: a ms less of patience is not enough');
+        is($ask->($T + 10000, 'slots', 'ahead=12000', limit => 2), '0 0 10000 10000', 'delay: held requests count, and the first has left');
+        is($used->($T + 10000, 'slots'), 3, 'delay: three requests are on their way or there');
 
         $ask->($T, 'raised', $delay, limit => 1) for 1 .. 2;
-        is($ask->($T + 1, 'raised', $delay, limit => 3), '1 0 9999 0', 'a raised limit has room now, in front of a reservation');
-        is($ask->($T + 9999, 'raised', 'ahead=12000', limit => 3), '0 0 1 1', '  all three count');
-        is($ask->($T + 10000, 'raised', '', limit => 3), '1 0 1 0', '  the first leaves, then the one that was put between');
+        is($ask->($T + 1, 'raised', $delay, limit => 3), '1 0 9999 0', 'delay: a raised limit has room now, in front of a reservation');
+        is($ask->($T + 9999, 'raised', 'ahead=12000', limit => 3), '0 0 1 1', 'delay: all three count in front of a raised limit');
+        is($ask->($T + 10000, 'raised', '', limit => 3), '1 0 1 0', 'delay: a raised limit has room when the first leaves');
 
         is($groups->($T, [2, $log->('d1', $delay, limit => 1), $log->('d2', 'ahead=12000', limit => 2)]),
-            '2 0 10000 0 0 10000 0 10000', 'held in all logs, also in one that has no delay but room');
+            '2 0 10000 0 0 10000 0 10000', 'delay: a request is held in all logs, also in one that has no delay but room');
         is($groups->($T, [1, $log->('d1', $delay, limit => 3), $log->('d2', 'ahead=12000', limit => 2)]),
-            '0 1 10000 0 0 10000 10000', '  and denied by that one without');
+            '0 1 10000 0 0 10000 10000', 'delay: a request is denied by a log that has no delay and no room');
 
         # taking back
         $groups->($T, [['gone'], $log->('back', 'cost=2')]);
         $ask->($T + 1, 'back', 'cost=3');
-        is($script->take_back($T, 'gone', $log->('back', 'cost=2')), 1, 'taken back');
-        is($ask->($T + 2, 'back', 'cost=2'), '1 0 9999 0', '  both are free, the others stay');
+        is($script->take_back($T, 'gone', $log->('back', 'cost=2')), 1, 'a request of cost 2 is taken back');
+        is($ask->($T + 2, 'back', 'cost=2'), '1 0 9999 0', 'a request of cost 2 that is taken back frees both entries, the others stay');
         is($groups->($T, [['left'], $log->('held', $delay, limit => 1)], [['right'], $log->('held', $delay, limit => 1)]),
-            '1 0 10000 0 | 1 0 10000 0 10000', 'one goes, one is held');
-        is($script->take_back({ now => $T, logged => $T + 10000, taken => $T }, 'right', $log->('held', $delay, limit => 1)), 1, 'who is held leaves');
-        is($used->($T, 'held'), 1, '  and its slot is free');
-        is($ask->($T + 5, 'held', $delay, limit => 1), '1 0 9995 0 9995', '  for the next');
-        is($script->take_back($T, 'nobody', $log->('none', '')), 0, 'nothing to take back');
-        is($script->take_back($T, 'nobody', $log->('held', 'cost=0')), 0, 'nor for one that cost nothing');
+            '1 0 10000 0 | 1 0 10000 0 10000', 'of two requests one goes, one is held');
+        is($script->take_back({ now => $T, logged => $T + 10000, taken => $T }, 'right', $log->('held', $delay, limit => 1)), 1,
+            'a held request is taken back');
+        is($used->($T, 'held'), 1, 'a held request that is taken back frees its slot');
+        is($ask->($T + 5, 'held', $delay, limit => 1), '1 0 9995 0 9995', 'a slot that was freed is given to the next request');
+        is($script->take_back($T, 'nobody', $log->('none', '')), 0, 'a log that is not there has nothing to take back');
+        is($script->take_back($T, 'nobody', $log->('held', 'cost=0')), 0, 'a request of cost 0 has nothing to take back');
 
         # block
-        is($groups->($T, [6, $log->('box', 'block=30000')]), '5 0 10000 30000', 'the sixth is denied, and the key is blocked');
-        is($ask->($T + 5000, 'box', 'block=30000'), '0 0 5000 25000', 'another attempt does not prolong it');
-        is($ask->($T + 12000, 'box', ''), '0 5 10000 18000', 'whatever the log says, and who asks');
-        is($ask->($T + 29999, 'box', 'cost=0'), '0 5 10000 1', 'until it is over');
-        is($ask->($T + 30000, 'box', ''), '1 4 10000 0', 'then there is room');
-        is($groups->($T, [6, $log->('long', 'block=1')]), '5 0 10000 10000', 'the log itself may take longer');
-        is($ask->($T, 'large', 'cost=6 block=3000'), '0 5 10000 -1', 'a cost above the limit never fits');
-        is($ask->($T + 1, 'large', ''), '0 5 10000 2999', '  and blocks as any denial');
-        is($ask->($T, 'closed', 'block=3000', limit => 0), '0 0 10000 -1', 'limit 0');
-        is($ask->($T + 1, 'closed', ''), '1 4 10000 0', '  needs no block');
-        is($groups->($T, [1, $log->('b1', 'block=3000'), $log->('b2', '', limit => 0)]), '0 5 10000 0 0 10000 -1', 'denied by another log');
-        is($ask->($T, 'b1', ''), '1 4 10000 0', '  is no reason to block');
-        is($groups->($T, [3, $log->('late', "delay=10000 ahead=10000 block=3000", limit => 1)]), '2 0 10000 20000 10000', 'who is held is not denied, the third is');
-        is($ask->($T + 19999, 'late', 'ahead=10000', limit => 1), '0 0 1 1', '  and its block is over before the log has room');
-        is($ask->($T, 'full', 'block=30000 count=all', cap => 5, limit => 1), '1 0 10000 0', 'with count=all');
+        is($groups->($T, [6, $log->('box', 'block=30000')]), '5 0 10000 30000', 'block: the sixth of a limit of 5 is denied, and the key is blocked');
+        is($ask->($T + 5000, 'box', 'block=30000'), '0 0 5000 25000', 'block: another attempt does not prolong it');
+        is($ask->($T + 12000, 'box', ''), '0 5 10000 18000', 'block: the key is denied whatever the log says, and whoever asks');
+        is($ask->($T + 29999, 'box', 'cost=0'), '0 5 10000 1', 'block: a cost of 0 is denied 1 ms before it is over');
+        is($ask->($T + 30000, 'box', ''), '1 4 10000 0', 'block: there is room when it is over');
+        is($groups->($T, [6, $log->('long', 'block=1')]), '5 0 10000 10000', 'block: the wait is that of the log where this takes longer');
+        is($ask->($T, 'large', 'cost=6 block=3000'), '0 5 10000 -1', 'block: a cost above the limit never fits');
+        is($ask->($T + 1, 'large', ''), '0 5 10000 2999', 'block: a cost above the limit blocks as any denial');
+        is($ask->($T, 'closed', 'block=3000', limit => 0), '0 0 10000 -1', 'block: limit 0 denies');
+        is($ask->($T + 1, 'closed', ''), '1 4 10000 0', 'block: limit 0 begins no block');
+        is($groups->($T, [1, $log->('b1', 'block=3000'), $log->('b2', '', limit => 0)]), '0 5 10000 0 0 10000 -1', 'block: a request is denied by another log');
+        is($ask->($T, 'b1', ''), '1 4 10000 0', 'block: a denial by another log begins no block');
+        is($groups->($T, [3, $log->('late', "delay=10000 ahead=10000 block=3000", limit => 1)]), '2 0 10000 20000 10000',
+            'block with delay: the second of a limit of 1 is held, the third is denied');
+        is($ask->($T + 19999, 'late', 'ahead=10000', limit => 1), '0 0 1 1', 'block with delay: it is over before the log has room');
+        is($ask->($T, 'full', 'block=30000 count=all', cap => 5, limit => 1), '1 0 10000 0', 'block with count=all: the first request is admitted');
         $ask->($T, 'full', 'block=30000 count=all', cap => 5, limit => 1);
-        is($groups->($T + 25000, [9, $log->('full', 'block=30000 count=all', cap => 5, limit => 1)]), '0 0 10000 10000', '  attempts at a blocked log are logged');
-        is($used->($T + 34999, 'full') // '', 5, '  up to cap');
-        is($script->ask($T + 500, $log->('box2', 'block=30000', limit => 1)), '1 0 10000 0', 'a clock');
-        is($script->ask($T + 600, $log->('box2', 'block=30000', limit => 1)), '0 0 9900 30000', '  that steps back');
-        is($script->ask($T - 3_600_000, $log->('box2', '', limit => 1)), '0 0 10000 30000', '  makes no block longer than it was to be');
-        is($script->ask($T - 3_600_000 + 30000, $log->('box2', '', limit => 1)), '1 0 10000 0', '  and it ends');
+        is($groups->($T + 25000, [9, $log->('full', 'block=30000 count=all', cap => 5, limit => 1)]), '0 0 10000 10000',
+            'block with count=all: attempts at a blocked log are denied');
+        is($used->($T + 34999, 'full') // '', 5, 'block with count=all: attempts at a blocked log are logged up to cap');
+        is($script->ask($T + 500, $log->('box2', 'block=30000', limit => 1)), '1 0 10000 0', 'block, clock back by an hour: a request is admitted before');
+        is($script->ask($T + 600, $log->('box2', 'block=30000', limit => 1)), '0 0 9900 30000',
+            'block, clock back by an hour: the next request begins a block');
+        is($script->ask($T - 3_600_000, $log->('box2', '', limit => 1)), '0 0 10000 30000', 'block, clock back by an hour: it is no longer than it was to be');
+        is($script->ask($T - 3_600_000 + 30000, $log->('box2', '', limit => 1)), '1 0 10000 0', 'block, clock back by an hour: it ends');
         cmp_ok($redis->cli('PTTL', "$name box"), '>', 0, 'every log has a time to live');
 
         # a block ends with the attempts that do not count in the end
@@ -116,63 +122,70 @@ for my $name (qw(sliding_log compact_log)) {
         my $at = sub { my ($now, $taken, $logged) = @_; return { now => $now, taken => $taken, logged => $logged // $taken } };
         my $end = $boxed->('a');
         is($script->take_back($at->($T + 20, $T), 'b1', $end), 1, 'an entry that was taken before a block began is given back');
-        is($blocked->($T + 21, 'a'), 'open', '  and ends it');
-        is($ask->($T + 22, 'end a', ''), '1 2 9978 0', '  the other entry counts');
+        is($blocked->($T + 21, 'a'), 'open', 'an entry that was taken before a block began ends it');
+        is($ask->($T + 22, 'end a', ''), '1 2 9978 0', 'an entry that was given back and ended a block leaves the others');
         $end = $boxed->('b');
-        is($script->take_back($at->($T + 20, $T + 11, $T), 'b1', $end), 1, 'one that was taken after a block began');
-        is($blocked->($T + 21, 'b'), 'blocked', '  does not end it');
+        is($script->take_back($at->($T + 20, $T + 11, $T), 'b1', $end), 1, 'an entry that was taken after a block began is given back');
+        is($blocked->($T + 21, 'b'), 'blocked', 'an entry that was taken after a block began does not end it');
         $end = $boxed->('c');
-        is($script->take_back($at->($T + 20, $T), 'b3', $end), $name eq 'sliding_log' ? 0 : 1, 'one that was not there');
-        is($script->take_back($at->($T + 20, $T - 1), 'b4', $end), 0, '  at any time');
-        is($blocked->($T + 21, 'c'), $name eq 'sliding_log' ? 'blocked' : 'open', '  ends it where entries have no names');
+        is($script->take_back($at->($T + 20, $T), 'b3', $end), $name eq 'sliding_log' ? 0 : 1,
+            'an entry that was not there is given back where entries have no names');
+        is($script->take_back($at->($T + 20, $T - 1), 'b4', $end), 0, 'an entry of a time that has none is not given back');
+        is($blocked->($T + 21, 'c'), $name eq 'sliding_log' ? 'blocked' : 'open', 'an entry that was not there ends a block where entries have no names');
         $end = $boxed->('d');
-        is($script->take_back($at->($T + 20, $T), 'b1', { %$end, limit => 3 }), 1, 'one of a limit that has no room yet');
-        is($blocked->($T + 21, 'd'), 'blocked', '  does not end it');
-        is($script->take_back($at->($T + 20, $T), 'b2', { %$end, limit => 3 }), 1, '  another one');
-        is($blocked->($T + 21, 'd'), 'open', '  that makes room does');
-        is($redis->cli('EXISTS', "$name end d"), 0, '  and nothing is left');
+        is($script->take_back($at->($T + 20, $T), 'b1', { %$end, limit => 3 }), 1, 'an entry of a limit that has no room yet is given back');
+        is($blocked->($T + 21, 'd'), 'blocked', 'an entry of a limit that has no room yet does not end a block');
+        is($script->take_back($at->($T + 20, $T), 'b2', { %$end, limit => 3 }), 1, 'an entry that makes room is given back');
+        is($blocked->($T + 21, 'd'), 'open', 'an entry that makes room ends a block');
+        is($redis->cli('EXISTS', "$name end d"), 0, 'the last entry given back and the end of a block leave no key');
         $end = $boxed->('e');
-        is($script->take_back($at->($T + 10000, $T), 'b1', $end), 0, 'one that has left its window');
-        is($blocked->($T + 10001, 'e'), 'blocked', '  ends nothing');
-        is($groups->($T, [['s1', 's2'], $log->('slot', $delay, limit => 1)]), '2 0 10000 0 10000', 'a reservation');
-        is($ask->($T + 5, 'slot', 'ahead=12000 block=60000', limit => 1), '0 0 9995 60000', '  a block that begins when it is made');
-        is($script->take_back($at->($T + 6, $T, $T + 10000), 's2', $log->('slot', $delay, limit => 1)), 1, '  it is given back');
-        is($ask->($T + 7, 'slot', 'ahead=12000 cost=0', limit => 1), '0 0 9993 59998', '  but there is no room yet');
-        is($script->take_back($at->($T + 8, $T), 's1', $log->('slot', $delay, limit => 1)), 1, '  when the first is given back, too');
-        is($ask->($T + 9, 'slot', 'ahead=12000 cost=0', limit => 1), '1 1 10000 0', '  there is, and the block has ended');
+        is($script->take_back($at->($T + 10000, $T), 'b1', $end), 0, 'an entry that has left its window is not given back');
+        is($blocked->($T + 10001, 'e'), 'blocked', 'an entry that has left its window does not end a block');
+        is($groups->($T, [['s1', 's2'], $log->('slot', $delay, limit => 1)]), '2 0 10000 0 10000',
+            'block after a reservation: the second of a limit of 1 is held');
+        is($ask->($T + 5, 'slot', 'ahead=12000 block=60000', limit => 1), '0 0 9995 60000', 'block after a reservation: a denied request begins a block');
+        is($script->take_back($at->($T + 6, $T, $T + 10000), 's2', $log->('slot', $delay, limit => 1)), 1,
+            'block after a reservation: the reservation is given back');
+        is($ask->($T + 7, 'slot', 'ahead=12000 cost=0', limit => 1), '0 0 9993 59998',
+            'block after a reservation: there is no room without the reservation yet');
+        is($script->take_back($at->($T + 8, $T), 's1', $log->('slot', $delay, limit => 1)), 1, 'block after a reservation: the first request is given back');
+        is($ask->($T + 9, 'slot', 'ahead=12000 cost=0', limit => 1), '1 1 10000 0', 'block after a reservation: there is room, and the block has ended');
         $end = $boxed->('f');
-        is($ask->($T - 5000, 'end f', 'cost=2'), '0 1 10000 60000', 'a clock that steps back, during a block');
-        is($script->take_back($at->($T - 4000, $T), 'b1', $end), 1, '  an entry from before is given back');
-        is($blocked->($T - 3999, 'f'), 'open', '  and ends it');
-        like($redis->cli('PTTL', "$name end a"), qr/^(?:9|10)\d{3}$/, '  what is left lives as long as any log') or diag $redis->cli('PTTL', "$name end a");
+        is($ask->($T - 5000, 'end f', 'cost=2'), '0 1 10000 60000', 'block, clock back by five seconds: the key is blocked');
+        is($script->take_back($at->($T - 4000, $T), 'b1', $end), 1, 'block, clock back by five seconds: an entry from before is given back');
+        is($blocked->($T - 3999, 'f'), 'open', 'block, clock back by five seconds: an entry from before ends it');
+        like($redis->cli('PTTL', "$name end a"), qr/^(?:9|10)\d{3}$/,
+            'a log whose block has ended lives as long as any log') or diag $redis->cli('PTTL', "$name end a");
 
         # the clock steps back while slots are reserved
         $groups->($T, [2, $log->('step', $delay, limit => 1)]);
-        is($ask->($T - 2000, 'step', 'ahead=12000', limit => 1), '0 0 12000 22000', 'two seconds: what may be a reservation keeps its time');
-        is($ask->($T - 3_600_000, 'step', 'ahead=12000', limit => 1), '0 0 10000 10000', 'an hour: all are entries of now');
+        is($ask->($T - 2000, 'step', 'ahead=12000', limit => 1), '0 0 12000 22000', 'clock back by two seconds: what may be a reservation keeps its time');
+        is($ask->($T - 3_600_000, 'step', 'ahead=12000', limit => 1), '0 0 10000 10000', 'clock back by an hour: reservations are entries of now');
 
         # no answer is worse than an error
         my $key = "$name text";
         $redis->cli('SET', $key, 'x') if $name eq 'sliding_log';
         $redis->cli('HSET', $key, 'a', 'b') if $name eq 'compact_log';
         for my $options ('cost=2', 'count=all', $delay, 'block=5') {
-            like($ask->($T, 'text', $options), qr/^error WRONGTYPE/, "$options: a key of another type");
+            like($ask->($T, 'text', $options), qr/^error WRONGTYPE/, "$options: a key of another type is an error");
         }
         for my $case (['no number', limit => 'x'], ['no window', window => ''], ['no cap', cap => 'y'], ['infinite', limit => 'inf', window => 'nan']) {
             my ($what, %other) = @$case;
-            ok(defined $ask->($T, 'wrong', '', %other), "$what: an answer");
+            ok(defined $ask->($T, 'wrong', '', %other), "$what: the script answers");
         }
-        ok(defined $ask->($T, 'wrong', $_), "\"$_\": an answer") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1', 'nonsense', 'cost=', 'ids';
-        ok(defined $script->call('EVALSHA', $script->{sha}, 1, 'k', @$_), "(@$_): an answer") for [], [''], ['take back'], ['', 0], ['', 1, 1];
-        is($ask->($T, 'wrong', $_, limit => 1e12), "error ERR no log of this algorithm can keep a request of $_", "$_: is refused")
+        ok(defined $ask->($T, 'wrong', $_),
+            "option \"$_\": the script answers") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1', 'nonsense', 'cost=', 'ids';
+        ok(defined $script->call('EVALSHA', $script->{sha}, 1, 'k', @$_),
+            "arguments (@$_): the script answers") for [], [''], ['take back'], ['', 0], ['', 1, 1];
+        is($ask->($T, 'wrong', $_, limit => 1e12), "error ERR no log of this algorithm can keep a request of $_", "$_: the request is refused")
             for $name eq 'sliding_log' ? 'cost=1001' : 'cost=100001', 'cost=1000000000000';
-        like($script->take_back($T, 'x', $log->('wrong', 'cost=1000000000000')), qr/^error ERR no log/, '  taken back, too');
+        like($script->take_back($T, 'x', $log->('wrong', 'cost=1000000000000')), qr/^error ERR no log/, 'cost=1000000000000: taking back is refused');
         $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
-        like($ask->($T, "oom $_", $_), qr/^error OOM/, "$_: no memory") for 'cost=2', $delay, 'block=9', 'count=all';
-        is($script->take_back($T, $script->latest, $log->('none', '')), 0, 'taking back needs none');
+        like($ask->($T, "oom $_", $_), qr/^error OOM/, "$_: no memory is an error") for 'cost=2', $delay, 'block=9', 'count=all';
+        is($script->take_back($T, $script->latest, $log->('none', '')), 0, 'taking back needs no memory');
         $redis->cli('CONFIG', 'SET', 'maxmemory', 0);
-        is($redis->cli('EXISTS', map { "$name oom $_" } 'cost=2', $delay, 'block=9', 'count=all'), 0, 'and nothing was logged');
-        is($redis->cli('PING'), 'PONG', 'Redis is alive');
+        is($redis->cli('EXISTS', map { "$name oom $_" } 'cost=2', $delay, 'block=9', 'count=all'), 0, 'no memory: nothing was logged');
+        is($redis->cli('PING'), 'PONG', 'Redis is alive after all cases');
     };
 }
 $bed->done;

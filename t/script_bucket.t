@@ -26,72 +26,73 @@ sub many { my ($now, $requests, @log) = @_; return $script->ask_groups($now, [$r
 sub hash { my %fields = split /\n/, $redis->cli('HGETALL', $_[0]); return join ' ', map { "$_=$fields{$_}" } sort keys %fields }
 
 # admitted remaining reset retry
-is(ask($T, 'a', ''), '1 4 1000 0', 'a full one: the token is back in a second');
-is(hash('a'), "time=$T used=10000", 'what was taken, times the window, and when');
-is(many($T + 400, 9, 'a', ''), '4 0 600 600', 'four are left, for the fifth some ms of a token are there');
-is(ask($T + 999, 'a', ''), '0 0 1 1', '1 ms before it is whole');
-is(hash('a'), "time=${\ ($T + 400)} used=46000", '  a denial writes nothing');
-is(ask($T + 1000, 'a', ''), '1 0 1000 0', 'and then');
-is(ask($T + 7000, 'a', 'cost=0'), '1 5 10000 0', 'full again: nothing to wait for');
-is(ask($T + 7000, 'a', 'cost=5'), '1 0 1000 0', 'all at once');
-is(ask($T + 7000, 'a', 'cost=6'), '0 0 1000 -1', 'more than it holds: never');
-is(ask($T + 7000, 'a', 'cost=3'), '0 0 1000 3000', 'three need three seconds');
+is(ask($T, 'a', ''), '1 4 1000 0', 'a full bucket: the token is back in a second');
+is(hash('a'), "time=$T used=10000", 'the bucket keeps what was taken, times the window, and when');
+is(many($T + 400, 9, 'a', ''), '4 0 600 600', 'four tokens are left, and for the fifth some ms of a token are there');
+is(ask($T + 999, 'a', ''), '0 0 1 1', 'a token is not there 1 ms before it is whole');
+is(hash('a'), "time=${\ ($T + 400)} used=46000", 'a denial writes nothing');
+is(ask($T + 1000, 'a', ''), '1 0 1000 0', 'a token is there when it is whole');
+is(ask($T + 7000, 'a', 'cost=0'), '1 5 10000 0', 'a bucket that is full again has nothing to wait for');
+is(ask($T + 7000, 'a', 'cost=5'), '1 0 1000 0', 'a cost of 5 takes all tokens at once');
+is(ask($T + 7000, 'a', 'cost=6'), '0 0 1000 -1', 'a cost above the burst: never');
+is(ask($T + 7000, 'a', 'cost=3'), '0 0 1000 3000', 'a cost of 3 waits for three seconds');
 is(ask($T + 8000, 'a', '', limit => 0), '0 0 10000 -1', 'limit 0: never');
-is(ask($T + 8000, 'a', 'cost=0', limit => 0), '0 0 10000 -1', '  not even a look');
-is(ask($T + 9000, 'a', '', limit => 3), '0 0 1334 1334', 'slower where the limit is lower, from when it was written');
-is(many($T + 9000, 9, 'wide', '', burst => 20, limit => 3, window => 10), '9 11 4 0', 'a burst beyond the limit');
-cmp_ok($redis->cli('PTTL', 'wide'), '<=', 11020, '  lives until it is full again');
+is(ask($T + 8000, 'a', 'cost=0', limit => 0), '0 0 10000 -1', 'limit 0: a cost of 0 is denied');
+is(ask($T + 9000, 'a', '', limit => 3), '0 0 1334 1334', 'a lower limit gives tokens back more slowly, from when the bucket was written');
+is(many($T + 9000, 9, 'wide', '', burst => 20, limit => 3, window => 10), '9 11 4 0', 'a burst beyond the limit admits nine');
+cmp_ok($redis->cli('PTTL', 'wide'), '<=', 11020, 'a burst beyond the limit lives until it is full again');
 many($T, 20, 'slow', '', burst => 20);
-cmp_ok($redis->cli('PTTL', 'slow'), '>', 20000, 'also where that takes longer than a window');
-cmp_ok($redis->cli('PTTL', 'slow'), '<=', 21000, '  and the slack');
+cmp_ok($redis->cli('PTTL', 'slow'), '>', 20000, 'a bucket that takes longer than a window to fill lives for so long');
+cmp_ok($redis->cli('PTTL', 'slow'), '<=', 21000, 'a bucket that takes longer than a window to fill lives no longer than the slack beyond');
 
 my @debt = (burst => 1_000_000_000_000, limit => 1, window => 31_622_400_000);
-is(ask($T, 'debt', 'cost=1000000000000', @debt), '1 0 31622400000 0', 'a bucket that fills in 31 million million years');
-is(ask($T, 'debt', 'cost=1000000000000', @debt), '0 0 31622400000 999999999999999', '  the longest wait that is told');
+is(ask($T, 'debt', 'cost=1000000000000', @debt), '1 0 31622400000 0', 'a bucket that fills in 31 million million years admits a cost of all tokens');
+is(ask($T, 'debt', 'cost=1000000000000', @debt), '0 0 31622400000 999999999999999', 'a bucket that fills in 31 million million years tells the longest wait');
 
 # another limit and burst: what was taken stays taken, no more and no less
 many($T, 4, 'other', '', burst => 10);
-is(ask($T, 'other', 'cost=0', burst => 4), '1 0 1000 0', 'a smaller one is empty');
-is(ask($T, 'other', 'cost=0', burst => 10), '1 6 1000 0', '  which takes nothing from the larger one');
-is(ask($T, 'other', 'cost=0', burst => 100, limit => 100), '1 96 100 0', 'a raised one has room at once');
+is(ask($T, 'other', 'cost=0', burst => 4), '1 0 1000 0', 'another burst: a smaller bucket is empty');
+is(ask($T, 'other', 'cost=0', burst => 10), '1 6 1000 0', 'another burst: a smaller bucket takes nothing from the larger one');
+is(ask($T, 'other', 'cost=0', burst => 100, limit => 100), '1 96 100 0', 'another limit and burst: a raised one has room at once');
 
 # count=all
-is(many($T, 9, 'all', 'count=all', cap => 7), '5 0 3000 3000', 'denied ones count, up to cap: two tokens of debt');
-is(hash('all'), "time=$T used=70000", '  which it tells');
-is(ask($T + 1000, 'all', 'count=all', cap => 7), '0 0 3000 3000', '  and no more');
+is(many($T, 9, 'all', 'count=all', cap => 7), '5 0 3000 3000', 'count=all: denied requests count, up to cap: two tokens of debt');
+is(hash('all'), "time=$T used=70000", 'count=all: the bucket keeps the debt');
+is(ask($T + 1000, 'all', 'count=all', cap => 7), '0 0 3000 3000', 'count=all: the debt does not exceed cap');
 
 # delay
 my $delay = 'delay=2500 ahead=2500';
-is(many($T, 9, 'd', $delay), '7 0 3000 3000 1000 2000', 'two are held, until the token of each is there');
-is(ask($T + 499, 'd', $delay), '0 0 2501 2501', 'a third one would wait a ms too long') or diag hash('d');
-is(ask($T + 500, 'd', $delay), '1 0 3500 0 2500', 'now it does not');
-is($script->take_back({ now => $T + 500, logged => $T + 3000, taken => $T + 500 }, 'x', bucket('d', '')), 1, 'it leaves');
-is(ask($T + 500, 'd', $delay), '1 0 3500 0 2500', '  and another takes its place');
-is($script->take_back($T, 'x', bucket('d', 'cost=5')), 1, 'more are taken back');
-is(ask($T + 500, 'd', $delay), '1 1 500 0', '  and there is room');
-is($script->take_back($T, 'x', bucket('d', 'cost=5')), 1, 'never more than it holds');
-is(ask($T + 500, 'd', 'cost=0'), '1 5 10000 0', '  are there') or diag hash('d');
-is($script->take_back($T, 'x', bucket('none', '')), 0, 'nothing to take back');
-is($script->take_back($T, 'x', bucket('d', 'cost=0')), 0, 'nor for one that cost nothing');
+is(many($T, 9, 'd', $delay), '7 0 3000 3000 1000 2000', 'delay: two are held, until the token of each is there');
+is(ask($T + 499, 'd', $delay), '0 0 2501 2501', 'delay: a third would wait a ms too long') or diag hash('d');
+is(ask($T + 500, 'd', $delay), '1 0 3500 0 2500', 'delay: a third is held when its token is near enough');
+is($script->take_back({ now => $T + 500, logged => $T + 3000, taken => $T + 500 }, 'x', bucket('d', '')), 1, 'delay: a held request is taken back');
+is(ask($T + 500, 'd', $delay), '1 0 3500 0 2500', 'delay: another request takes the place of one that was taken back');
+is($script->take_back($T, 'x', bucket('d', 'cost=5')), 1, 'delay: a request of cost 5 is taken back');
+is(ask($T + 500, 'd', $delay), '1 1 500 0', 'delay: there is room when a request of cost 5 was taken back');
+is($script->take_back($T, 'x', bucket('d', 'cost=5')), 1, 'a request of cost 5 is taken back from a bucket that lacks less');
+is(ask($T + 500, 'd', 'cost=0'), '1 5 10000 0', 'taking back never leaves more than the bucket holds') or diag hash('d');
+is($script->take_back($T, 'x', bucket('none', '')), 0, 'a bucket that is not there has nothing to take back');
+is($script->take_back($T, 'x', bucket('d', 'cost=0')), 0, 'a request of cost 0 has nothing to take back');
 
 # block
-is(many($T, 6, 'b', 'block=60000'), '5 0 1000 60000', 'a block');
-is(ask($T + 30000, 'b', ''), '0 5 10000 30000', 'whatever the bucket holds');
-is(ask($T - 3_600_000, 'b', ''), '0 0 1000 60000', 'no longer than it was to be when the clock steps back');
-is(ask($T - 3_600_000 + 60000, 'b', ''), '1 4 1000 0', 'and it ends');
-is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, '  without a trace');
+is(many($T, 6, 'b', 'block=60000'), '5 0 1000 60000', 'block: the sixth of a burst of 5 is denied, and the key is blocked');
+is(ask($T + 30000, 'b', ''), '0 5 10000 30000', 'block: the key is denied whatever the bucket holds');
+is(ask($T - 3_600_000, 'b', ''), '0 0 1000 60000', 'block, clock back by an hour: it is no longer than it was to be');
+is(ask($T - 3_600_000 + 60000, 'b', ''), '1 4 1000 0', 'block, clock back by an hour: it ends');
+is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, 'block: nothing is left of it when it has ended');
 many($T, 6, 'end', 'block=60000');
-is($script->take_back({ now => $T + 5, logged => $T, taken => $T - 1 }, 'x', bucket('end', '', burst => 3)), 1, 'an entry that makes no room');
-is(ask($T + 5, 'end', 'cost=0'), '0 1 995 59995', '  does not end a block');
-is($script->take_back({ now => $T + 5, logged => $T, taken => $T + 1 }, 'x', bucket('end', '')), 1, 'one that was taken after it began');
-is(ask($T + 5, 'end', 'cost=0'), '0 2 995 59995', '  does not, either');
-is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', bucket('end', '')), 1, 'one that was taken before');
-is(hash('end'), "time=$T used=20000", '  does');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T - 1 }, 'x', bucket('end', '', burst => 3)), 1, 'an entry that makes no room is given back');
+is(ask($T + 5, 'end', 'cost=0'), '0 1 995 59995', 'an entry that makes no room does not end a block');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T + 1 }, 'x', bucket('end', '')), 1,
+    'an entry that was taken after a block began is given back');
+is(ask($T + 5, 'end', 'cost=0'), '0 2 995 59995', 'an entry that was taken after a block began does not end it');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', bucket('end', '')), 1, 'an entry that was taken before a block began is given back');
+is(hash('end'), "time=$T used=20000", 'an entry that was taken before a block began ends it');
 
 # the clock steps back
 many($T, 5, 'step', '');
-is(ask($T - 3_600_000, 'step', ''), '0 0 1000 1000', 'a time ahead of now is now');
-is(ask($T - 3_600_000 + 1000, 'step', ''), '1 0 1000 0', '  and it fills from then on');
+is(ask($T - 3_600_000, 'step', ''), '0 0 1000 1000', 'clock back by an hour: a time ahead of now is now');
+is(ask($T - 3_600_000 + 1000, 'step', ''), '1 0 1000 0', 'clock back by an hour: the bucket fills from now on');
 
 # a wait is exact, and never more than a full bucket and what has come since goes out
 my ($inexact, $over) = (0, 0);
@@ -115,20 +116,20 @@ for my $round (1 .. 60) {
         }
     }
 }
-is($inexact, 0, 'each wait is exact to the ms');
-is($over, 0, 'and nothing is given twice');
+is($inexact, 0, 'random requests: each wait is exact to the ms');
+is($over, 0, 'random requests: nothing is given twice');
 
 # no answer is worse than an error
 $redis->cli('SET', 'text', 'x');
 $redis->cli('HSET', 'count', $T, 1);
 $redis->cli('HSET', 'word', 'used', 'much');
-like(ask($T, $_, ''), qr/^error WRONGTYPE/, "$_: no bucket") for qw(text count word);
-ok(defined ask($T, 'wrong', $_), "\"$_\": an answer") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1';
+like(ask($T, $_, ''), qr/^error WRONGTYPE/, "$_: a key that is no bucket is an error") for qw(text count word);
+ok(defined ask($T, 'wrong', $_), "option \"$_\": the script answers") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1';
 many($T, 5, 'empty', '');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
-like(ask($T, 'oom', ''), qr/^error OOM/, 'no memory');
-is(ask($T, 'empty', ''), '0 0 1000 1000', 'a denial needs none');
-is($script->take_back($T, 'x', bucket('empty', '')), 1, 'nor does taking back');
+like(ask($T, 'oom', ''), qr/^error OOM/, 'no memory is an error');
+is(ask($T, 'empty', ''), '0 0 1000 1000', 'no memory: a denial needs none');
+is($script->take_back($T, 'x', bucket('empty', '')), 1, 'no memory: taking back needs none');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 0);
-is(ask($T, 'empty', ''), '1 0 1000 0', '  which has given one back');
+is(ask($T, 'empty', ''), '1 0 1000 0', 'no memory: taking back has given one token back');
 $bed->done;

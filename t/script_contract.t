@@ -24,43 +24,43 @@ sub scores  { my @words = split /\n/, $redis->cli('ZRANGE', $_[0], 0, -1, 'WITHS
 is(ask($T, ['a', 2, 10000]),        '1 1 10000 0',    'an empty log: reset is the window');
 is(ask($T + 4000, ['a', 2, 10000]), '1 0 6000 0',     'reset is when the oldest leaves');
 is(ask($T + 5000, ['a', 2, 10000]), '0 0 5000 5000',  'full: retry when the oldest leaves');
-is(ask($T + 9999, ['a', 2, 10000]), '0 0 1 1',        'one ms before the window is over it still counts');
-is(ask($T + 10000, ['a', 2, 10000]), '1 0 4000 0',    'one window old, it is out');
-is(scores('a'), join(' ', $T + 4000, $T + 10000),     'and pruned');
+is(ask($T + 9999, ['a', 2, 10000]), '0 0 1 1',        'an entry counts one ms before its window is over');
+is(ask($T + 10000, ['a', 2, 10000]), '1 0 4000 0',    'an entry that is one window old is out');
+is(scores('a'), join(' ', $T + 4000, $T + 10000),     'an entry that is one window old is pruned');
 
 is($redis->cli('PTTL', 'a') > 10000 && $redis->cli('PTTL', 'a') <= 11000, 1, 'time to live is what was given');
 ask($T + 10000, ['a', 2, 10000]);
 $redis->cli('PEXPIRE', 'a', 5000);
 ask($T + 11000, ['a', 2, 10000]);
-cmp_ok($redis->cli('PTTL', 'a'), '<=', 5000, 'a denial does not prolong it');
+cmp_ok($redis->cli('PTTL', 'a'), '<=', 5000, 'a denial does not prolong the time to live');
 
 # a lowered limit applies at once, and the wait is until enough have left
 ask($T + $_ * 1000, ['low', 5, 10000]) for 0 .. 4;
 is(ask($T + 5000, ['low', 2, 10000]), '0 0 5000 8000', 'limit lowered from 5 to 2: the fourth oldest must leave');
-is(ask($T + 5000, ['low', 6, 10000]), '1 0 5000 0',    'raised to 6: one more fits');
+is(ask($T + 5000, ['low', 6, 10000]), '1 0 5000 0',    'limit raised to 6: one more fits');
 is(ask($T + 5000, ['low', 0, 10000]), '0 0 5000 -1',   'limit 0: never');
-is(ask($T, ['none', 0, 10000]),       '0 0 10000 -1',  'limit 0 on an empty log');
+is(ask($T, ['none', 0, 10000]),       '0 0 10000 -1',  'limit 0 on an empty log: never');
 is($redis->cli('EXISTS', 'none'), 0, 'a denial makes no key');
 
 # cap
 ask($T + $_, ['cap', 10, 10000]) for 0 .. 9;
-is(ask($T + 20, ['cap', 3, 10000, 4]), '0 0 9980 9987', 'a limit whose cap is smaller than the log');
-is($redis->cli('ZCARD', 'cap'), 10, '  drops nothing that a larger one needs');
+is(ask($T + 20, ['cap', 3, 10000, 4]), '0 0 9980 9987', 'a limit whose cap is smaller than the log denies');
+is($redis->cli('ZCARD', 'cap'), 10, 'a limit whose cap is smaller than the log drops nothing that a larger one needs');
 my %counts = (key => 'cap', limit => 3, window => 10000, cap => 4, options => 'count=all');
-is(ask($T + 30, { %counts }), '0 0 9971 9978', 'a denied attempt that counts');
-is(scores('cap'), join(' ', (map { $T + $_ } 1 .. 9), $T + 30), '  takes the place of the oldest entry');
-is(ask($T + 10009, { %counts }), '1 1 21 0', 'when those have left');
-is($script->ask_groups($T + 10010, [5, { %counts }]), '1 0 10000 10000', '  attempts that are denied are kept');
-is(scores('cap'), join(' ', ($T + 10010) x 4), '  up to the cap');
+is(ask($T + 30, { %counts }), '0 0 9971 9978', 'count=all: an attempt beyond the limit is denied');
+is(scores('cap'), join(' ', (map { $T + $_ } 1 .. 9), $T + 30), 'count=all: a denied attempt takes the place of the oldest entry');
+is(ask($T + 10009, { %counts }), '1 1 21 0', 'count=all: a request is admitted when the oldest entries have left');
+is($script->ask_groups($T + 10010, [5, { %counts }]), '1 0 10000 10000', 'count=all: one of five attempts is admitted');
+is(scores('cap'), join(' ', ($T + 10010) x 4), 'count=all: denied attempts are kept up to the cap');
 
 # the same id twice
 ask($T, ['id', 5, 10000, 0, 11000, 'req']);
 ask($T, ['id', 5, 10000, 0, 11000, 'req']);
 is($redis->cli('ZCARD', 'id'), 2, 'an id that exists already loses nobody');
-like(members('id'), qr/^req req~u\d+$/, 'the second entry carries both names');
-is($script->take_back($T, $script->latest, ['id', 5, 10000, 0, 11000, 'req']), 1, 'taken back');
-is(members('id'), 'req', 'exactly its own entry left');
-is($script->take_back($T, 'stranger', ['id', 5, 10000]), 0, 'a stranger takes nothing back');
+like(members('id'), qr/^req req~u\d+$/, 'an id that exists already: the second entry carries both names');
+is($script->take_back($T, $script->latest, ['id', 5, 10000, 0, 11000, 'req']), 1, 'an id that exists already: the second entry is taken back');
+is(members('id'), 'req', 'an id that exists already: exactly its own entry left');
+is($script->take_back($T, 'stranger', ['id', 5, 10000]), 0, 'a name that is not in the log takes nothing back');
 
 # an entry is taken back by its time, too: an id may come again when the first entry under it has left
 my @named = (5, 10000, 0, 11000, 'req');
@@ -68,21 +68,23 @@ ask($T, ['again', @named]);
 my $first = $script->latest;
 ask($T + 10000, ['again', @named]);
 my $second = $script->latest;
-is($script->take_back({ now => $T + 10001, logged => $T, taken => $T }, $first, ['again', @named]), 0, 'what has left the window is not taken back');
-is(scores('again'), $T + 10000, '  nor the later entry of its id');
-is($script->take_back({ now => $T + 10001, logged => $T + 10000, taken => $T + 10000 }, $second, ['again', @named]), 1, '  which is taken back itself');
+is($script->take_back({ now => $T + 10001, logged => $T, taken => $T }, $first, ['again', @named]), 0, 'an entry that has left the window is not taken back');
+is(scores('again'), $T + 10000, 'an entry that has left the window: the later entry of its id stays');
+is($script->take_back({ now => $T + 10001, logged => $T + 10000, taken => $T + 10000 }, $second, ['again', @named]), 1,
+    'the later entry of an id is taken back itself');
 ask($T, ['twice', @named]);
 ask($T + 5, ['twice', @named]);
 my @second = ({ now => $T + 6, logged => $T + 5, taken => $T + 5 }, $script->latest, ['twice', @named]);
-is($script->take_back(@second), 1, 'an entry whose id was taken');
-is($script->take_back(@second), 0, '  is taken back once');
-is(scores('twice'), $T, '  and the one that had the id stays');
+is($script->take_back(@second), 1, 'an entry whose id was taken is taken back');
+is($script->take_back(@second), 0, 'an entry whose id was taken is taken back once');
+is(scores('twice'), $T, 'an entry whose id was taken: the one that had the id stays');
 ask($T, ['moved', @named]);
 $first = $script->latest;
 ask($T - 5000, ['moved', 9, 10000]);
-is(members('moved') =~ s/u\d+/other/r, 'req other', 'a clock that steps back');
-is($script->take_back({ now => $T - 4000, logged => $T, taken => $T }, $first, ['moved', @named]), 1, '  has moved the entry, which is taken back');
-unlike(members('moved'), qr/req/, '  itself');
+is(members('moved') =~ s/u\d+/other/r, 'req other', 'clock back by five seconds: both entries are in the log');
+is($script->take_back({ now => $T - 4000, logged => $T, taken => $T }, $first, ['moved', @named]), 1,
+    'clock back by five seconds: an entry that it has moved is taken back');
+unlike(members('moved'), qr/req/, 'clock back by five seconds: the entry that it has moved left the log');
 
 # a block ends with the attempts that do not count in the end
 my %box = (key => 'box', limit => 2, window => 10000, options => 'block=60000');
@@ -90,22 +92,22 @@ ask($T, { %box });
 $first = $script->latest;
 ask($T + 1, { %box });
 ask($T + 2, { %box });
-is(members('box') =~ s/u\d+/u/gr, 'blocked for 60000 ms u u', 'a third one is denied, and blocks');
-is($script->take_back({ now => $T + 3, logged => $T, taken => $T }, $first, ['box', 2, 10000]), 1, 'one is given back, whose limit has no block');
-is(members('box') =~ s/u\d+/u/gr, 'u', '  and the block has ended');
-is(ask($T + 4, { %box }), '1 0 9997 0', '  for the next');
+is(members('box') =~ s/u\d+/u/gr, 'blocked for 60000 ms u u', 'block: the third of a limit of 2 is denied, and blocks');
+is($script->take_back({ now => $T + 3, logged => $T, taken => $T }, $first, ['box', 2, 10000]), 1, 'block: an entry is given back, whose limit has no block');
+is(members('box') =~ s/u\d+/u/gr, 'u', 'block: it ends with an entry that was given back');
+is(ask($T + 4, { %box }), '1 0 9997 0', 'block: the next request is admitted when it has ended');
 
 # the clock steps back by an hour
 ask($T, ['step', 3, 10000]) for 1 .. 2;
 my $B = $T - 3_600_000;
 is(ask($B, ['step', 3, 10000]), '1 0 10000 0', 'clock back by an hour: the entries still count');
-is(scores('step'), "$B $B $B", 'as entries of now');
-is(ask($B + 1, ['step', 3, 10000]), '0 0 9999 9999', 'nobody gets through');
-is(ask($B + 10000, ['step', 3, 10000]), '1 2 10000 0', 'and nobody is locked out for longer than a window');
+is(scores('step'), "$B $B $B", 'clock back by an hour: the entries become those of now');
+is(ask($B + 1, ['step', 3, 10000]), '0 0 9999 9999', 'clock back by an hour: nobody gets through');
+is(ask($B + 10000, ['step', 3, 10000]), '1 2 10000 0', 'clock back by an hour: nobody is locked out for longer than a window');
 ask($T, ['part', 2, 10000]);
 ask($T + 8000, ['part', 2, 10000]);
-is(ask($T + 3000, ['part', 2, 10000]), '0 0 7000 7000', 'a step of five seconds: the older entry keeps its time');
-is(scores('part'), join(' ', $T, $T + 3000), 'the one ahead becomes one of now');
+is(ask($T + 3000, ['part', 2, 10000]), '0 0 7000 7000', 'clock back by five seconds: the older entry keeps its time');
+is(scores('part'), join(' ', $T, $T + 3000), 'clock back by five seconds: the entry ahead becomes one of now');
 
 # the server's own clock steps back: entries ahead, time to live beyond what PEXPIRE GT would set
 my ($s, $us) = split /\n/, $redis->cli('TIME');
@@ -113,10 +115,10 @@ my $own = $s * 1000 + int($us / 1000);
 $redis->cli('ZADD', 'own', $own + 3_600_000, 'ahead');
 $redis->cli('PEXPIRE', 'own', 3_611_000);
 like(ask('', ['own', 5, 10000]), qr/^1 3 10000 0$/, "the server's clock stepped back: an entry ahead counts");
-cmp_ok((sort split / /, scores('own'))[-1], '<', $own + 60_000, 'and is pulled back to now');
-cmp_ok($redis->cli('PTTL', 'own'), '<=', 11000, 'with its time to live');
-like(ask('', ['own', 5, 10000]), qr/^1 2 /, 'the next one in the same log');
-cmp_ok($redis->cli('PTTL', 'own'), '>', 9000, 'and the time to live moves on');
+cmp_ok((sort split / /, scores('own'))[-1], '<', $own + 60_000, "the server's clock stepped back: an entry ahead is pulled back to now");
+cmp_ok($redis->cli('PTTL', 'own'), '<=', 11000, "the server's clock stepped back: the time to live is pulled back");
+like(ask('', ['own', 5, 10000]), qr/^1 2 /, "the server's clock stepped back: the next request goes to the same log");
+cmp_ok($redis->cli('PTTL', 'own'), '>', 9000, "the server's clock stepped back: the time to live moves on");
 
 # entries of a node whose clock is ahead, by which this server's own shows nothing
 $redis->cli('ZADD', 'fast', $own + 3_600_000, 'ahead');
@@ -125,24 +127,24 @@ is(ask('', ['fast', 5, 10000], ['none', 0, 10000]), '0 4 10000 0 0 10000 -1', 'a
 
 # several keys: all or nothing
 ask($T, ['m2', 1, 10000]);
-is(ask($T + 1000, ['m1', 5, 20000], ['m2', 1, 10000]), '0 5 20000 0 0 9000 9000', 'one denies: the other tells what is left');
-is($redis->cli('EXISTS', 'm1'), 0, 'and logs nothing');
-is(ask($T + 10000, ['m1', 5, 20000], ['m2', 1, 10000]), '1 4 20000 0 0 10000 0', 'both admit');
-is($redis->cli('ZCARD', 'm1') + $redis->cli('ZCARD', 'm2'), 2, 'both log');
+is(ask($T + 1000, ['m1', 5, 20000], ['m2', 1, 10000]), '0 5 20000 0 0 9000 9000', 'two keys: one denies, the other tells what is left');
+is($redis->cli('EXISTS', 'm1'), 0, 'two keys: one denies, the other logs nothing');
+is(ask($T + 10000, ['m1', 5, 20000], ['m2', 1, 10000]), '1 4 20000 0 0 10000 0', 'two keys: both admit');
+is($redis->cli('ZCARD', 'm1') + $redis->cli('ZCARD', 'm2'), 2, 'two keys: both log what they admit');
 $redis->cli('SET', 'text', 'x');
 like(ask($T, ['m3', 5, 10000], ['text', 5, 10000]), qr/WRONGTYPE/, 'a key of another type is an error');
-is($redis->cli('EXISTS', 'm3'), 0, 'that leaves the other log untouched');
+is($redis->cli('EXISTS', 'm3'), 0, 'a key of another type leaves the other log untouched');
 
 # many requests of one log: the first that fit
-is(ask_groups($T, [3, ['n', 5, 10000]]), '3 2 10000 0', 'three of three: what is left after the last');
-is(ask_groups($T + 1, [4, ['n', 5, 10000]]), '2 0 9999 9999', 'two of four');
-is($redis->cli('ZCARD', 'n'), 5, 'and exactly those are logged');
-is(ask_groups($T, [4, ['fill', 3, 10000]]), '3 0 10000 10000', 'filling an empty log: the others wait a window');
-is(ask_groups($T, [3, ['p1', 2, 10000], ['p2', 5, 20000]]), '2 0 10000 10000 3 20000 0', 'of two logs: the smaller one decides');
-is($redis->cli('ZCARD', 'p1') . $redis->cli('ZCARD', 'p2'), '22', 'for both');
-is(ask_groups($T, [3, ['ids', 9, 10000, 0, 11000, 'same', 'same', 'other']]), '3 6 10000 0', 'with an id each');
-is($redis->cli('ZCARD', 'ids'), 3, 'none lost');
-is(ask_groups($T, [2, ['zero', 0, 10000]]), '0 0 10000 -1', 'limit 0');
+is(ask_groups($T, [3, ['n', 5, 10000]]), '3 2 10000 0', 'three requests of one log: the answer tells what is left after the last');
+is(ask_groups($T + 1, [4, ['n', 5, 10000]]), '2 0 9999 9999', 'four requests of one log: two fit');
+is($redis->cli('ZCARD', 'n'), 5, 'four requests of one log: exactly those that fit are logged');
+is(ask_groups($T, [4, ['fill', 3, 10000]]), '3 0 10000 10000', 'four requests fill an empty log: the last waits a window');
+is(ask_groups($T, [3, ['p1', 2, 10000], ['p2', 5, 20000]]), '2 0 10000 10000 3 20000 0', 'three requests of two logs: the smaller one decides');
+is($redis->cli('ZCARD', 'p1') . $redis->cli('ZCARD', 'p2'), '22', 'three requests of two logs: both log those that fit');
+is(ask_groups($T, [3, ['ids', 9, 10000, 0, 11000, 'same', 'same', 'other']]), '3 6 10000 0', 'three requests with an id each are admitted');
+is($redis->cli('ZCARD', 'ids'), 3, 'three requests with an id each: none is lost');
+is(ask_groups($T, [2, ['zero', 0, 10000]]), '0 0 10000 -1', 'two requests of a limit of 0: none fits');
 
 # many groups in one call
 is(ask_groups($T, [1, ['g1', 1, 10000]], [2, ['g2', 1, 10000], ['g3', 5, 10000]], [1, ['g1', 1, 10000]]),
@@ -150,16 +152,16 @@ is(ask_groups($T, [1, ['g1', 1, 10000]], [2, ['g2', 1, 10000], ['g3', 5, 10000]]
 like(ask_groups($T, map { [1, [$_, 5, 10000]] } qw(g4 text g5)), qr/^1 4 10000 0 \| error WRONGTYPE.* \| 1 4 10000 0$/,
     'an error in one group is its own');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
-like(ask($T, ['oom', 5, 10000]), qr/OOM/, 'no memory: an error');
-is(ask($T, ['none', 0, 10000]), '0 0 10000 -1', 'but a denial needs none');
+like(ask($T, ['oom', 5, 10000]), qr/OOM/, 'no memory is an error');
+is(ask($T, ['none', 0, 10000]), '0 0 10000 -1', 'no memory: a denial needs none');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 0);
-is($redis->cli('EXISTS', 'oom'), 0, 'and nothing was logged');
+is($redis->cli('EXISTS', 'oom'), 0, 'no memory: nothing was logged');
 
 # milliseconds are exact at the extremes
-is(ask($T, ['ms', 1, 1]), '1 0 1 0', 'a window of 1 ms');
-is(ask($T, ['ms', 1, 1]), '0 0 1 1', 'holds in its millisecond');
-is(ask($T + 1, ['ms', 1, 1]), '1 0 1 0', 'and is over in the next');
-is(ask($T, ['year', 1, 31622400000]), '1 0 31622400000 0', 'a window of 366 days');
-is(ask($T + 31622399999, ['year', 1, 31622400000]), '0 0 1 1', 'to the millisecond');
+is(ask($T, ['ms', 1, 1]), '1 0 1 0', 'a window of 1 ms admits a request');
+is(ask($T, ['ms', 1, 1]), '0 0 1 1', 'a window of 1 ms holds in its millisecond');
+is(ask($T + 1, ['ms', 1, 1]), '1 0 1 0', 'a window of 1 ms is over in the next millisecond');
+is(ask($T, ['year', 1, 31622400000]), '1 0 31622400000 0', 'a window of 366 days admits a request');
+is(ask($T + 31622399999, ['year', 1, 31622400000]), '0 0 1 1', 'a window of 366 days holds to the millisecond');
 
 $bed->done;

@@ -22,77 +22,80 @@ sub many    { my ($now, $requests, @log) = @_; return $script->ask_groups($now, 
 sub hash    { my %fields = split /\n/, $redis->cli('HGETALL', $_[0]); return join ' ', map { "$_=$fields{$_}" } sort keys %fields }
 
 # admitted remaining reset retry
-is(ask($T + 2000, 'a', ''), '1 9 18000 0', 'an empty one: until all of the limit is there again');
-is(many($T + 3000, 8, 'a', ''), '8 1 8112 0', 'nine: of the next window an eighth, less a ms, has to pass until eight are left');
-is(hash('a'), "$T=9", 'the window and its count');
-is(many($T + 4000, 2, 'a', ''), '1 0 7000 7000', 'full: until a tenth of the next window is over');
-is(ask($T + 10999, 'a', ''), '0 0 1 1', '1 ms before that it is');
-is(ask($T + 11000, 'a', ''), '1 0 1000 0', 'and then there is room: 9 of 10, and one');
-is(hash('a'), "$T=10 ${\ ($T + 10000)}=1", 'two windows');
-is(ask($T + 21000, 'a', ''), '1 8 9000 0', 'the one before the last does not count');
-is(hash('a'), "${\ ($T + 10000)}=1 ${\ ($T + 20000)}=1", '  and is gone');
-is(ask($T + 45000, 'a', ''), '1 9 15000 0', 'nor do any after a while');
+is(ask($T + 2000, 'a', ''), '1 9 18000 0', 'an empty counter: reset is when all of the limit is there again');
+is(many($T + 3000, 8, 'a', ''), '8 1 8112 0', 'nine of ten: of the next window an eighth, less a ms, has to pass until eight are left');
+is(hash('a'), "$T=9", 'the counter keeps the window and its count');
+is(many($T + 4000, 2, 'a', ''), '1 0 7000 7000', 'a full counter: retry is when a tenth of the next window is over');
+is(ask($T + 10999, 'a', ''), '0 0 1 1', 'a full counter denies 1 ms before a tenth of the next window is over');
+is(ask($T + 11000, 'a', ''), '1 0 1000 0', 'a full counter admits one when a tenth of the next window is over');
+is(hash('a'), "$T=10 ${\ ($T + 10000)}=1", 'the counter keeps two windows');
+is(ask($T + 21000, 'a', ''), '1 8 9000 0', 'the window before the last does not count');
+is(hash('a'), "${\ ($T + 10000)}=1 ${\ ($T + 20000)}=1", 'the window before the last is not kept');
+is(ask($T + 45000, 'a', ''), '1 9 15000 0', 'no window counts after a while');
 is(ask($T + 45000, 'a', '', limit => 0), '0 0 15000 -1', 'limit 0: never');
-cmp_ok($redis->cli('PTTL', 'a'), '>', 20000, 'it lives until the next window is over');
-cmp_ok($redis->cli('PTTL', 'a'), '<=', 21000, '  and the slack');
+cmp_ok($redis->cli('PTTL', 'a'), '>', 20000, 'a counter lives until the next window is over');
+cmp_ok($redis->cli('PTTL', 'a'), '<=', 21000, 'a counter lives no longer than the slack beyond the next window');
 
 # cost
-is(ask($T, 'cost', 'cost=7'), '1 3 11429 0', 'a cost of 7');
-is(ask($T, 'cost', 'cost=4'), '0 3 11429 11429', 'all or none: it waits for one to fade');
-is(ask($T, 'cost', 'cost=11'), '0 3 11429 -1', 'a cost above the limit');
-is(ask($T, 'cost', 'cost=0'), '1 3 11429 0', 'a look');
-is(hash('cost'), "$T=7", '  leaves nothing');
+is(ask($T, 'cost', 'cost=7'), '1 3 11429 0', 'a cost of 7 takes seven');
+is(ask($T, 'cost', 'cost=4'), '0 3 11429 11429', 'a cost of 4 where three are left waits for one to fade');
+is(ask($T, 'cost', 'cost=11'), '0 3 11429 -1', 'a cost above the limit: never');
+is(ask($T, 'cost', 'cost=0'), '1 3 11429 0', 'a cost of 0 is admitted');
+is(hash('cost'), "$T=7", 'a cost of 0 leaves nothing');
 
 # count=all
-is(many($T, 20, 'all', 'count=all', cap => 12), '10 0 12500 12500', 'denied ones count up to cap');
-is(hash('all'), "$T=12", '  which is two more');
-is(ask($T + 5, 'all', 'count=all', cap => 12), '0 0 12495 12495', '  and no more');
+is(many($T, 20, 'all', 'count=all', cap => 12), '10 0 12500 12500', 'count=all: ten of twenty are admitted, the others count up to cap');
+is(hash('all'), "$T=12", 'count=all: the counter keeps two more than the limit');
+is(ask($T + 5, 'all', 'count=all', cap => 12), '0 0 12495 12495', 'count=all: attempts beyond cap do not count');
 
 # delay
 my $delay = 'delay=12000 ahead=12000';
-is(many($T, 12, 'd', $delay), '12 0 13000 0 11000 12000', 'the eleventh and the twelfth wait for a tenth of the next window each');
-is(hash('d'), "$T=10 ${\ ($T + 10000)}=2 reserved=${\ ($T + 12000)}", '  and are counted there');
-is(ask($T + 500, 'd', $delay), '0 0 12500 12500', 'another would wait too long');
-is(ask($T + 1000, 'd', $delay), '1 0 13000 0 12000', '  until it is near enough');
-is(ask($T + 1000, 'd', 'delay=999999 ahead=12000 cost=7'), '1 0 22334 0 19000', 'more cost, more time');
-is($script->take_back({ now => $T + 1000, logged => $T + 20000, taken => $T + 1000 }, 'x', counter('d', 'cost=7 ahead=12000')), 1, 'who is held is taken back');
-is($script->take_back({ now => $T + 1000, logged => $T + 20000, taken => $T + 1000 }, 'x', counter('d', 'cost=7 ahead=12000')), 0, 'nothing is from a window without a count');
-is($script->take_back({ now => $T + 1000, logged => $T + 13000, taken => $T + 1000 }, 'x', counter('d', 'cost=2')), 1, 'two leave their window');
-like(hash('d'), qr/ ${\ ($T + 10000)}=1 /, '  exactly');
-is($script->take_back($T, 'x', counter('d', 'cost=10')), 1, 'ten leave theirs');
-unlike(hash('d'), qr/^$T=/, '  and none are left there');
-is($script->take_back($T, 'x', counter('d', '')), 0, 'then there is nothing to take back');
+is(many($T, 12, 'd', $delay), '12 0 13000 0 11000 12000', 'delay: the eleventh and the twelfth wait for a tenth of the next window each');
+is(hash('d'), "$T=10 ${\ ($T + 10000)}=2 reserved=${\ ($T + 12000)}", 'delay: held requests are counted in the next window');
+is(ask($T + 500, 'd', $delay), '0 0 12500 12500', 'delay: another would wait too long');
+is(ask($T + 1000, 'd', $delay), '1 0 13000 0 12000', 'delay: another is held when its time is near enough');
+is(ask($T + 1000, 'd', 'delay=999999 ahead=12000 cost=7'), '1 0 22334 0 19000', 'delay: a cost of 7 waits for longer');
+is($script->take_back({ now => $T + 1000, logged => $T + 20000, taken => $T + 1000 }, 'x', counter('d', 'cost=7 ahead=12000')), 1,
+    'delay: a held request is taken back');
+is($script->take_back({ now => $T + 1000, logged => $T + 20000, taken => $T + 1000 }, 'x', counter('d', 'cost=7 ahead=12000')), 0,
+    'delay: nothing is taken back from a window without a count');
+is($script->take_back({ now => $T + 1000, logged => $T + 13000, taken => $T + 1000 }, 'x', counter('d', 'cost=2')), 1, 'a request of cost 2 is taken back');
+like(hash('d'), qr/ ${\ ($T + 10000)}=1 /, 'a request of cost 2 that is taken back leaves the rest of its window');
+is($script->take_back($T, 'x', counter('d', 'cost=10')), 1, 'a request of cost 10 is taken back');
+unlike(hash('d'), qr/^$T=/, 'a request of cost 10 that is taken back leaves nothing in its window');
+is($script->take_back($T, 'x', counter('d', '')), 0, 'a window whose requests were taken back has nothing to take back');
 
 # reservations of a node that counts in other windows
-is(many($T, 13, 'other', $delay), '12 0 13000 13000 11000 12000', 'two are held in the next window');
+is(many($T, 13, 'other', $delay), '12 0 13000 13000 11000 12000', 'delay: of thirteen requests two are held in the next window');
 my $apart = Testbed::Script->new($redis, 'sliding_counter');
 $redis->cli('CONFIG', 'SET', 'lua-time-limit', 100);
 $apart->send($apart->words($T, [1, counter('other', $delay, limit => 2, window => 7000)]));
 $apart->{socket}->flush;
 wait_until('the script to end', 2, sub { $redis->cli('PING') eq 'PONG' }) or $redis->cli('SCRIPT', 'KILL');
-is($apart->told($T, $apart->reply), '0 0 16500 16500', 'are counted in the windows of whoever asks');
+is($apart->told($T, $apart->reply), '0 0 16500 16500', 'delay: reservations are counted in the windows of whoever asks');
 
 # block
-is(many($T, 11, 'b', 'block=60000'), '10 0 11000 60000', 'a block');
-is(ask($T + 30000, 'b', ''), '0 10 10000 30000', 'whatever the counts say');
-is(ask($T - 3_600_000, 'b', ''), '0 10 10000 60000', 'no longer than it was to be when the clock steps back');
-is(ask($T - 3_600_000 + 60000, 'b', ''), '1 9 20000 0', 'and it ends');
-is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, '  without a trace');
+is(many($T, 11, 'b', 'block=60000'), '10 0 11000 60000', 'block: the eleventh of a limit of 10 is denied, and the key is blocked');
+is(ask($T + 30000, 'b', ''), '0 10 10000 30000', 'block: the key is denied whatever the counts say');
+is(ask($T - 3_600_000, 'b', ''), '0 10 10000 60000', 'block, clock back by an hour: it is no longer than it was to be');
+is(ask($T - 3_600_000 + 60000, 'b', ''), '1 9 20000 0', 'block, clock back by an hour: it ends');
+is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, 'block: nothing is left of it when it has ended');
 many($T, 11, 'end', 'block=60000');
-is($script->take_back({ now => $T + 5, logged => $T, taken => $T + 1 }, 'x', counter('end', '')), 1, 'an entry that was taken after a block began');
-is(ask($T + 5, 'end', 'cost=0'), '0 1 11107 59995', '  does not end it');
-is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', counter('end', '', limit => 8)), 1, 'one that makes no room');
-is(ask($T + 5, 'end', 'cost=0'), '0 2 11245 59995', '  does not end it');
-is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', counter('end', '')), 1, 'one that was taken before');
-is(hash('end'), "$T=7", '  ends it');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T + 1 }, 'x', counter('end', '')), 1,
+    'an entry that was taken after a block began is given back');
+is(ask($T + 5, 'end', 'cost=0'), '0 1 11107 59995', 'an entry that was taken after a block began does not end it');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', counter('end', '', limit => 8)), 1, 'an entry that makes no room is given back');
+is(ask($T + 5, 'end', 'cost=0'), '0 2 11245 59995', 'an entry that makes no room does not end a block');
+is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', counter('end', '')), 1, 'an entry that was taken before a block began is given back');
+is(hash('end'), "$T=7", 'an entry that was taken before a block began ends it');
 
 # the clock steps back
 many($T, 4, 'step', '');
-is(ask($T - 1, 'step', ''), '1 5 2001 0', 'counts of a window ahead count in this one');
-is(hash('step'), "${\ ($T - 10000)}=5", '  for good');
+is(ask($T - 1, 'step', ''), '1 5 2001 0', 'clock back: counts of a window ahead count in this one');
+is(hash('step'), "${\ ($T - 10000)}=5", 'clock back: counts of a window ahead move to this one for good');
 many($T, 12, 'ahead', $delay);
-is(ask($T - 3_600_000, 'ahead', 'ahead=12000'), '0 0 12500 12500', 'reservations, too');
-is(hash('ahead'), "${\ ($T - 3_600_000)}=12", '  for good');
+is(ask($T - 3_600_000, 'ahead', 'ahead=12000'), '0 0 12500 12500', 'clock back: reservations count in this window');
+is(hash('ahead'), "${\ ($T - 3_600_000)}=12", 'clock back: reservations move to this window for good');
 
 # a wait is exact: 1 ms before its end there is no room, then there is, whatever the counts are
 my $inexact = 0;
@@ -115,7 +118,7 @@ for my $round (1 .. 60) {
         }
     }
 }
-is($inexact, 0, 'each wait is exact to the ms');
+is($inexact, 0, 'random requests: each wait is exact to the ms');
 
 # of many that are held, never more than the limit, as the counter tells it
 for my $window (10, 1000) {
@@ -145,13 +148,13 @@ for my $window (10, 1000) {
 $redis->cli('SET', 'text', 'x');
 $redis->cli('HSET', 'level', 'level', 1, 'time', 2);
 $redis->cli('HSET', 'word', $T, 'many');
-like(ask($T, $_, ''), qr/^error WRONGTYPE/, "$_: no counter") for qw(text level word);
-ok(defined ask($T, 'wrong', $_), "\"$_\": an answer") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1';
+like(ask($T, $_, ''), qr/^error WRONGTYPE/, "$_: a key that is no counter is an error") for qw(text level word);
+ok(defined ask($T, 'wrong', $_), "option \"$_\": the script answers") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1';
 ask($T, 'cost2', 'cost=7');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
-like(ask($T, 'oom', ''), qr/^error OOM/, 'no memory');
-is(ask($T, 'oom', '', limit => 0), '0 0 10000 -1', 'a denial needs none');
-is($script->take_back($T, 'x', counter('cost2', 'cost=2')), 1, 'nor does taking back');
+like(ask($T, 'oom', ''), qr/^error OOM/, 'no memory is an error');
+is(ask($T, 'oom', '', limit => 0), '0 0 10000 -1', 'no memory: a denial needs none');
+is($script->take_back($T, 'x', counter('cost2', 'cost=2')), 1, 'no memory: taking back needs none');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 0);
-is(hash('cost2'), "$T=5", '  which has left five');
+is(hash('cost2'), "$T=5", 'no memory: taking back has left five');
 $bed->done;
