@@ -42,11 +42,11 @@ sub pttl  { return $redis->cli('PTTL',  "rl:sliding:$_[0]:{a}") }
 sub ask { my ($path, $times) = @_; return join ' ', map { get($port, "$path?k=a")->{status} } 1 .. $times }
 
 # one NAME in two places
-is(ask('/large', 5), '200 200 200 200 200', 'the larger limit admits five');
-is(ask('/small', 1), '429', 'the smaller one counts them too');
-is(field(get($port, '/small?k=a'), 'RateLimit'), '"shared";r=0;t=3600', '  and has none left');
-is(zcard('shared'), 5, '  but trims nothing');
-is(ask('/large', 4), '200 200 200 429', 'so the larger one still knows all of them');
+is(ask('/large', 5), '200 200 200 200 200', 'one NAME in two places: the larger limit admits five');
+is(ask('/small', 1), '429', 'one NAME in two places: the smaller limit counts those of the larger one');
+is(field(get($port, '/small?k=a'), 'RateLimit'), '"shared";r=0;t=3600', 'one NAME in two places: the smaller limit has none left');
+is(zcard('shared'), 5, 'one NAME in two places: the smaller limit trims nothing');
+is(ask('/large', 4), '200 200 200 429', 'one NAME in two places: the larger limit still knows all requests');
 
 # time to live
 for my $case ([slack => 40_000], [tenth => 110_000], [none => 10_000]) {
@@ -55,7 +55,7 @@ for my $case ([slack => 40_000], [tenth => 110_000], [none => 10_000]) {
     my $left = pttl($name);
     ok($left <= $ttl && $left > $ttl - 5_000, "$name: time to live is window + slack") or diag($left);
 }
-is(ask('/none', 1), '200', 'no slack at all');
+is(ask('/none', 1), '200', 'slack=0: a request is admitted');
 
 # cap: nothing is dropped when the limit was lowered, since another node may still have the larger one
 for my $path (qw(/cap /default /audit)) {
@@ -65,8 +65,8 @@ $nginx->{values}{LIMIT} = 5;
 $nginx->{values}{CAP}   = 7;
 $nginx->configure($conf)->reload(gone => 1);
 for my $path (qw(/cap /default /audit)) {
-    is(ask($path, 1), '429', "$path: limit lowered to 5");
-    is(zcard(substr $path, 1), 20, '  the log keeps its entries');
+    is(ask($path, 1), '429', "$path, limit lowered to 5: a request is denied");
+    is(zcard(substr $path, 1), 20, "$path, limit lowered to 5: the log keeps its entries");
 }
 
 # two nodes, as while a limit is raised node by node
@@ -92,8 +92,8 @@ is($passed, 20, 'limits of 5 and 20 on two nodes: never more than the larger one
 
 # a limit from a variable
 is(join(' ', map { get($port, "/tenant?k=a&l=$_")->{status} } 3, 3, 3, 3, 5, 5, 5, 1, 6), '200 200 200 429 200 200 429 429 200',
-    'each tenant its own limit, of one log');
-is(zcard('tenant'), 6, '  which is not cut by default');
-is(join(' ', map { get($port, '/capped?k=a&l=100')->{status} } 1 .. 4), '200 200 200 429', 'a variable limit above the cap is the cap');
+    'a limit from a variable: each tenant has its own limit, of one log');
+is(zcard('tenant'), 6, 'a limit from a variable: the log is not cut by default');
+is(join(' ', map { get($port, '/capped?k=a&l=100')->{status} } 1 .. 4), '200 200 200 429', 'a limit from a variable: one above the cap is the cap');
 
 $bed->done;

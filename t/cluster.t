@@ -48,14 +48,15 @@ for my $path (qw(one compact)) {
     my $seen = flood([map { [$nginx[$_ % 2]->port, "/$path?k=" . $tags[$_ / 2 % 6]] } 1 .. 2400], sub { });
     is(join(' ', map { "$_:$seen->{$_}" } sort keys %$seen), '200:600 429:1800', "$path: six keys on three masters, two nginx: exactly the limits pass");
 }
-is($cluster->zcard('exact', $_), 100, "the log of $_ is full") for @tags;
+is($cluster->zcard('exact', $_), 100, "exact: the log of $_ is full") for @tags;
 is(scalar(grep { $_->calls('evalsha') == 0 } @masters), 0, 'every master was asked');
 
 # several limits in one slot go in one call
 my @answers = many([map { [$port, "/same?k=$tags[$_ % 3]s"] } 1 .. 60]);
 is(scalar(grep { $_->{status} == 200 } @answers), 15, 'two limits of one key: the smaller decides');
-is($cluster->zcard($_->[0], "$_->[1]s"), 5, "  $_->[0] of $_->[1] holds what was admitted") for map { my $tag = $_; map { [$_, $tag] } qw(small large) } @tags[0 .. 2];
-is($cluster->errors('CROSSSLOT'), 0, '  no key was sent with one of another slot');
+is($cluster->zcard($_->[0], "$_->[1]s"), 5,
+    "two limits of one key: $_->[0] of $_->[1] holds what was admitted") for map { my $tag = $_; map { [$_, $tag] } qw(small large) } @tags[0 .. 2];
+is($cluster->errors('CROSSSLOT'), 0, 'two limits of one key: no key was sent with one of another slot');
 
 # limits in different slots: whichever denies, the others hold nothing of what it denied
 for my $tight (qw(FIRST SECOND THIRD)) {
@@ -64,21 +65,23 @@ for my $tight (qw(FIRST SECOND THIRD)) {
     my %tag = (first => "$tags[0]-$tight", second => "$tags[1]-$tight", third => "$tags[2]-$tight");
     my $seen = flood([map { [$nginx[$_ % 2]->port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}"] } 1 .. 400], sub { });
     cmp_ok($seen->{200}, '<=', 4, "three slots, \L$tight\E denies: never more than its limit");
-    is($seen->{200} + $seen->{429}, 400, '  everything is decided');
+    is($seen->{200} + $seen->{429}, 400, "three slots, \L$tight\E denies: every request is decided");
     # what is taken back may have kept others out meanwhile
     many([map { [$port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}"] } 1 .. 4], at_once => 1);
     my $settled = sub { return join ' ', map { $cluster->zcard($_, $tag{$_}) } sort keys %tag };
-    ok(wait_until('entries to be taken back', 5, sub { $settled->() eq '4 4 4' }), '  all three logs hold the same') or diag($settled->());
+    ok(wait_until('entries to be taken back', 5, sub { $settled->() eq '4 4 4' }),
+        "three slots, \L$tight\E denies: all three logs hold the same") or diag($settled->());
     my $answer = get($port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}");
-    is($answer->{status}, 429, '  and it is full');
+    is($answer->{status}, 429, "three slots, \L$tight\E denies: the next request is denied");
 }
-like(field(get($port, "/apart?a=x&b=y&c=z"), 'RateLimit'), qr/^(?:"(?:first|second|third)";r=(?:9|3);t=\d+(?:, |$)){3}/, 'the fields list each');
+like(field(get($port, "/apart?a=x&b=y&c=z"), 'RateLimit'), qr/^(?:"(?:first|second|third)";r=(?:9|3);t=\d+(?:, |$)){3}/,
+    'three slots: the fields list each limit');
 is($cluster->errors('CROSSSLOT'), 0, 'no key was ever sent with one of another slot');
-is($cluster->errors('MOVED'), 0, 'nor to another than its node: the map was known');
+is($cluster->errors('MOVED'), 0, 'no key was sent to another than its node: the map was known');
 
 # one connection a worker and node
 my $mine = sub { return scalar grep { /cmd=(?:evalsha|config|cluster|info)/ } split /\n/, $_[0]->cli(qw(CLIENT LIST TYPE normal)) };
-cmp_ok($mine->($_), '<=', 4, 'at most one connection a worker') for @masters;
+cmp_ok($mine->($_), '<=', 4, 'a master has at most one connection a worker') for @masters;
 is(join(' ', map { $_->logged(qr/\[error\].*sliding_log_redis/) } @nginx), '0 0', 'the store had no trouble');
 
 $bed->done;

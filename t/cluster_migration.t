@@ -67,17 +67,18 @@ while (time < $end || $rounds < 2) {
 }
 my $record = $load->stop;
 is($record->statuses, '200:' . $record->count, "4 slots moved $rounds times under load: not a request failed");
-is($record->that(source => 'redis')->count, $record->count, '  and Redis decided every one');
+is($record->that(source => 'redis')->count, $record->count, "4 slots moved $rounds times under load: Redis decided every request");
 my %sent;
 $sent{ $_->{path} }++ for $record->requests;
 for my $tag (@tags) {
-    is($cluster->zcard('load', $tag), $sent{"/one?k=$tag"}, '  each is logged once');
-    is($cluster->zcard('two_a', $tag) . ' ' . $cluster->zcard('two_b', $tag), join(' ', ($sent{"/two?k=$tag"}) x 2), '  in both logs of two');
+    is($cluster->zcard('load', $tag), $sent{"/one?k=$tag"}, "4 slots moved $rounds times under load: each request of $tag is logged once");
+    is($cluster->zcard('two_a', $tag) . ' ' . $cluster->zcard('two_b', $tag), join(' ', ($sent{"/two?k=$tag"}) x 2),
+        "4 slots moved $rounds times under load: each request of $tag is in both logs of two limits");
 }
-cmp_ok($cluster->errors('MOVED'), '>', 0, '  MOVED was met');
-cmp_ok($cluster->errors('ASK'),   '>', 0, '  ASK was met');
-is($cluster->errors('CROSSSLOT'), 0, '  CROSSSLOT was not');
-cmp_ok($_->calls('cluster|slots'), '<', 200, '  the map is asked for now and then, not once a redirect') for $left, $right;
+cmp_ok($cluster->errors('MOVED'), '>', 0, 'slots moved under load: MOVED was met');
+cmp_ok($cluster->errors('ASK'),   '>', 0, 'slots moved under load: ASK was met');
+is($cluster->errors('CROSSSLOT'), 0, 'slots moved under load: CROSSSLOT was not met');
+cmp_ok($_->calls('cluster|slots'), '<', 200, 'slots moved under load: the map is asked for now and then, not once a redirect') for $left, $right;
 
 # a half-moved slot: of two keys one is here, one there
 my $tag  = "half$tags[0]";
@@ -93,8 +94,8 @@ cmp_ok($cluster->errors('TRYAGAIN'), '>', 3, 'a half-moved slot: TRYAGAIN is met
 1 while $cluster->move_keys($slot, $from, $to);
 $cluster->end_move($slot, $from, $to);
 $record = $load->stop;
-is($record->statuses, '200:' . $record->count, '  requests wait for the move, inside the timeout');
-is($cluster->zcard('two_a', $tag), 1 + $record->count, '  and are logged');
+is($record->statuses, '200:' . $record->count, 'a half-moved slot: requests wait for the move, inside the timeout');
+is($cluster->zcard('two_a', $tag), 1 + $record->count, 'a half-moved slot: requests are logged');
 
 for my $algorithm (qw(log compact)) {
 
@@ -104,13 +105,13 @@ for my $algorithm (qw(log compact)) {
     $from = $cluster->owner_of($slot);
     ($to) = grep { $_ != $from } $left, $right;
     my $ask = sub { scalar grep { $_->{status} == 200 } many([map { [$port, "/few/$algorithm?k=$tag"] } 1 .. 30]) };
-    is($ask->(), 30, "$algorithm: before a move");
+    is($ask->(), 30, "$algorithm: all requests before a move are admitted");
     $cluster->begin_move($slot, $from, $to);
     $cluster->move_keys($slot, $from, $to);
     $to->cli('SCRIPT', 'FLUSH');
-    is($ask->(), 20, '  in a move a limit stays exact');
+    is($ask->(), 20, "$algorithm: the limit is exact in a move");
     $cluster->end_move($slot, $from, $to);
-    is($ask->(), 0, '  and afterwards');
+    is($ask->(), 0, "$algorithm: the limit is exact after a move");
 
     # what is taken back is taken back where the log is by then
     $tag  = "apart$tags[0]";
@@ -121,9 +122,9 @@ for my $algorithm (qw(log compact)) {
     is($denied->(40, 1), 10, "$algorithm: limits of two slots: the smaller denies");
     $cluster->begin_move($slot, $from, $to);
     $cluster->move_keys($slot, $from, $to);
-    is($denied->(40, 40), 40, '  it denies while the other slot moves');
+    is($denied->(40, 40), 40, "$algorithm: limits of two slots: the smaller denies while the other slot moves");
     $cluster->end_move($slot, $from, $to);
-    is($denied->(40, 40), 40, '  and afterwards');
+    is($denied->(40, 40), 40, "$algorithm: limits of two slots: the smaller denies when the other slot has moved");
 
     # a request that looks is counted itself
     my ($counted, $looked) = (0, 0);
@@ -131,8 +132,8 @@ for my $algorithm (qw(log compact)) {
         my ($left) = field(get($port, "/count/$algorithm?k=$tag"), 'RateLimit') =~ /r=(\d+)/;
         $counted = 100000 - $left - ++$looked;
         return $counted == 30;
-    }), '  all is taken back, on the other node') or diag($counted);
+    }), "$algorithm: limits of two slots: all is taken back, on the other node") or diag($counted);
 }
-is($nginx->logged(qr/could not be taken back/), 0, 'nothing was given up');
+is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was given up');
 
 $bed->done;

@@ -129,7 +129,7 @@ sub world {
             my ($log, $compact) = map { $script{$_}->reply } qw(log compact);
             $calls++;
             if (text($log) ne text($compact)) {
-                is(text($compact), text($log), "$title: call $calls");
+                is(text($compact), text($log), "$title: both scripts decide call $calls alike");
                 exit 1;
             }
             ref $log && !(grep { !ref } @$log) or BAIL_OUT("$title: " . text($log));
@@ -161,7 +161,7 @@ sub world {
             my ($log, $compact) = map { $script{$_}->reply } qw(log compact);
             $back++;
             if ($log ne $compact) {
-                is($compact, $log, "$title: taken back after call $calls");
+                is($compact, $log, "$title: both scripts take back alike after call $calls");
                 exit 1;
             }
         }

@@ -58,33 +58,33 @@ sub statuses { my %seen = @_; return join ' ', map { "$_:$seen{$_}" } sort keys 
 $redis->pause;
 my $seen = flood([map { [$nodes[$_ % 2]->port, '/?k=flood'] } 1 .. 3000], sub { $redis->resume });
 is(statuses(%$seen), '200:500 429:2500', '3,000 at once over two nodes of four workers: exactly the limit passes');
-is($redis->cli('TYPE', key('exact', 'flood')), 'string', 'the log is a STRING');
-is(compact_entries(key('exact', 'flood')), 500, 'of every admitted request');
-cmp_ok($redis->cli('PTTL', key('exact', 'flood')), '>', 3_600_000, 'that outlives its window');
+is($redis->cli('TYPE', key('exact', 'flood')), 'string', 'a compact log is a STRING');
+is(compact_entries(key('exact', 'flood')), 500, 'a compact log has every admitted request');
+cmp_ok($redis->cli('PTTL', key('exact', 'flood')), '>', 3_600_000, 'a compact log outlives its window');
 
 flood([map { [$nodes[$_ % 2]->port, '/small?k=a'] } 1 .. 1000], sub { });
-cmp_ok($redis->cli('MEMORY', 'USAGE', key('small', 'a'), 'SAMPLES', 0), '<', 2000, '1,000 requests in less than 2,000 bytes, with the key');
+cmp_ok($redis->cli('MEMORY', 'USAGE', key('small', 'a'), 'SAMPLES', 0), '<', 2000, 'a compact log of 1,000 requests takes less than 2,000 bytes, with the key');
 
 my $answer = get($port, '/small?k=b');
-is(field($answer, 'RateLimit'), '"small";r=999;t=86400', 'response fields as ever');
+is(field($answer, 'RateLimit'), '"small";r=999;t=86400', 'algorithm=compact has the response fields of any other');
 
 # a limit of another algorithm beside it: whatever is asked first, the one that denies leaves the other as it was
 for my $case (['/audited', 'quota', 'audit'], ['/reversed', 'narrow', 'wide']) {
     my ($path, $compact, $log) = @$case;
     my @statuses = map { get($nodes[$_ % 2]->port, "$path?k=c")->{status} } 1 .. 6;
     is("@statuses", '200 200 200 429 429 429', "$path: the smaller limit decides");
-    ok(wait_until('what was taken back', 5, sub { compact_entries(key($compact, 'c')) == 3 }), '  the compact log holds three');
-    ok(wait_until('what was taken back', 5, sub { $redis->cli('ZCARD', key($log, 'c')) == 3 }), '  the other, too');
+    ok(wait_until('what was taken back', 5, sub { compact_entries(key($compact, 'c')) == 3 }), "$path: the compact log holds three");
+    ok(wait_until('what was taken back', 5, sub { $redis->cli('ZCARD', key($log, 'c')) == 3 }), "$path: the other log holds three");
 }
 
-is(join(' ', map { get($port, '/slides?k=s')->{status} } 1 .. 3), '200 200 429', 'a short window is full');
-ok(wait_until('the window to slide', 5, sub { get($port, '/slides?k=s')->{status} == 200 }), 'and slides');
+is(join(' ', map { get($port, '/slides?k=s')->{status} } 1 .. 3), '200 200 429', 'a short window denies the third request');
+ok(wait_until('the window to slide', 5, sub { get($port, '/slides?k=s')->{status} == 200 }), 'a short window slides');
 
 # another algorithm for the same NAME: a key of the old kind is refused, and said so, until it is gone
 $redis->cli('ZADD', key('exact', 'old'), 1, 'entry');
 is(get($port, '/?k=old')->{status}, 503, 'a key of the other algorithm cannot be used');
-cmp_ok($nodes[0]->logged(qr/WRONGTYPE/), '>=', 1, 'and the error log says why');
+cmp_ok($nodes[0]->logged(qr/WRONGTYPE/), '>=', 1, 'a key of the other algorithm: the error log says why');
 $redis->cli('DEL', key('exact', 'old'));
-is(get($port, '/?k=old')->{status}, 200, 'when it is gone, a new one begins');
+is(get($port, '/?k=old')->{status}, 200, 'a key of the other algorithm is gone: a new log begins');
 
 $bed->done;

@@ -56,35 +56,38 @@ ok(wait_until('the store', 5, sub { my ($store) = @{ data()->{stores} }; $store 
 
 my $page   = get($port, '/board');
 my $policy = field($page, 'Content-Security-Policy');
-is("$page->{status} " . field($page, 'Content-Type'), '200 text/html; charset=utf-8', 'a page');
-is(field($page, 'Cache-Control'), 'no-store', 'no cache keeps it');
-is(field($page, 'X-Content-Type-Options'), 'nosniff', '  nor is it taken for something else');
-is(field($page, 'Referrer-Policy'), 'no-referrer', '  nor told to others');
-is_deeply([grep { index($page->{body}, $_) >= 0 } 'http:', 'https:', 'src=', '@import', 'url(', 'innerHTML', ' style=', ' on'  . 'click='], [], 'nothing is fetched from elsewhere, or made of markup');
+is("$page->{status} " . field($page, 'Content-Type'), '200 text/html; charset=utf-8', 'the page is HTML');
+is(field($page, 'Cache-Control'), 'no-store', 'the page is kept by no cache');
+is(field($page, 'X-Content-Type-Options'), 'nosniff', 'the page is not taken for something else');
+is(field($page, 'Referrer-Policy'), 'no-referrer', 'the page is not told to others as a referrer');
+is_deeply([grep { index($page->{body}, $_) >= 0 } 'http:', 'https:', 'src=', '@import', 'url(', 'innerHTML', ' style=', ' on'  . 'click='], [],
+    'the page fetches nothing from elsewhere, and makes nothing of markup');
 for my $what (qw(script style)) {
     my @parts = $page->{body} =~ m{<$what>(.*?)</$what>}sg;
-    is(scalar @parts, 1, "one $what");
+    is(scalar @parts, 1, "the page has one $what");
     my $digest = sha256_base64($parts[0]);
     $digest .= '=' while length($digest) % 4;
-    like($policy, qr/(?:^|; )$what-src 'sha256-\Q$digest\E'(?:;|$)/, '  which the policy lets in by its hash');
+    like($policy, qr/(?:^|; )$what-src 'sha256-\Q$digest\E'(?:;|$)/, "the policy lets the $what in by its hash");
 }
-like($policy, qr/^default-src 'none'; /, 'and nothing that it does not name');
-is(join('; ', grep { !/^(?:script|style)-src/ } split /; /, $policy), "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'", '  but data from here');
+like($policy, qr/^default-src 'none'; /, 'the policy lets in nothing that it does not name');
+is(join('; ', grep { !/^(?:script|style)-src/ } split /; /, $policy), "default-src 'none'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    'the policy lets in no data but from here');
 my $head = request($port, '/board', method => 'HEAD');
-is("$head->{status}$head->{body}" . field($head, 'Content-Length'), '200' . length $page->{body}, 'HEAD says how long it is');
-is(request($port, '/board', method => 'POST', body => 'x')->{status}, 405, 'POST is refused');
-is(get($port, '/closed')->{status}, 403, 'deny keeps it closed');
-is(get($port, '/closed?format=json')->{status}, 403, '  and its numbers');
+is("$head->{status}$head->{body}" . field($head, 'Content-Length'), '200' . length $page->{body}, 'HEAD says how long the page is');
+is(request($port, '/board', method => 'POST', body => 'x')->{status}, 405, 'POST to the page is refused');
+is(get($port, '/closed')->{status}, 403, 'deny keeps the page closed');
+is(get($port, '/closed?format=json')->{status}, 403, 'deny keeps the numbers closed');
 is(get($port, '/board?format=xml')->{body}, $page->{body}, 'an unknown format is the page');
 
 # ---- the numbers
 
 my $numbers = get($port, '/board?format=json');
-is(field($numbers, 'Content-Type'), 'application/json; charset=utf-8', 'JSON');
-is(join(' ', map { field($numbers, $_) } qw(Cache-Control X-Content-Type-Options)), 'no-store nosniff', '  that nobody keeps, or takes for something else');
+is(field($numbers, 'Content-Type'), 'application/json; charset=utf-8', 'the numbers are JSON');
+is(join(' ', map { field($numbers, $_) } qw(Cache-Control X-Content-Type-Options)), 'no-store nosniff',
+    'the numbers are kept by nobody, nor taken for something else');
 my $json_head = request($port, '/board?format=json', method => 'HEAD');
-is("$json_head->{status}$json_head->{body}", '200', 'HEAD has no body');
-is(join(' ', map { get($port, '/board?format=json')->{status} } 1 .. 10), join(' ', (200) x 10), 'limits of an outer level are not for it');
+is("$json_head->{status}$json_head->{body}", '200', 'HEAD of the numbers has no body');
+is(join(' ', map { get($port, '/board?format=json')->{status} } 1 .. 10), join(' ', (200) x 10), 'limits of an outer level do not apply to the dashboard');
 
 # workers note in any order; the one admitted last, after all others
 many([map { [$port, '/a?k=1'] } 1 .. 99]);
@@ -93,70 +96,70 @@ many([map { [$port, '/a?k=1'] } 1 .. 200]);
 many([map { [$port, "/a?k=2"] } 1 .. 80]);
 my $now = data();
 my $a   = limit($now, 'a');
-is($a->{requests}{passed}{redis}, 180, 'three workers: what passed, exactly');
-is($a->{requests}{rejected}{redis} + $a->{requests}{rejected}{cache}, 200, '  and what did not');
-is($a->{near_limit}, 22, '  and what was near the limit');
-is(join(' ', map { "$a->{$_}" } qw(algorithm store limit window_ms)), 'log default 100 3600000', '  of which it tells');
+is($a->{requests}{passed}{redis}, 180, 'three workers: what passed is told exactly');
+is($a->{requests}{rejected}{redis} + $a->{requests}{rejected}{cache}, 200, 'three workers: what was rejected is told exactly');
+is($a->{near_limit}, 22, 'three workers: what was near the limit is told exactly');
+is(join(' ', map { "$a->{$_}" } qw(algorithm store limit window_ms)), 'log default 100 3600000', 'a limit is told with its algorithm, store, limit and window');
 is($a->{fullest_permille}, 1000, 'the fullest key is full');
-is(exists $a->{burst} ? $a->{burst} : 0, undef, '  no bucket');
-is(join(' ', map { limit($now, 'bucket')->{$_} } qw(limit burst window_ms)), '2 10 60000', '  a bucket has a limit and a burst');
-like(join(' ', keys_of($now, 'used', 'a')), qr/^1:@{[halves(100)]} 2:@{[halves(80)]}$/, 'who was admitted, the most first');
-like(join(' ', keys_of($now, 'denied', 'a')), qr/^1:@{[halves(200)]}$/, 'who was denied');
+is(exists $a->{burst} ? $a->{burst} : 0, undef, 'a limit that is no bucket has no burst');
+is(join(' ', map { limit($now, 'bucket')->{$_} } qw(limit burst window_ms)), '2 10 60000', 'a bucket has a limit and a burst');
+like(join(' ', keys_of($now, 'used', 'a')), qr/^1:@{[halves(100)]} 2:@{[halves(80)]}$/, 'keys that were admitted are listed, the most first');
+like(join(' ', keys_of($now, 'denied', 'a')), qr/^1:@{[halves(200)]}$/, 'keys that were denied are listed');
 my ($store) = @{ $now->{stores} };
-is("$store->{store} $store->{node}", 'default ' . $redis->address, 'the store');
-is($store->{calls}, $redis->calls('evalsha'), '  its calls');
-is($store->{latency}{counts}[-1], $store->{calls}, '  each with its latency');
-is(scalar @{ $store->{latency}{counts} }, 1 + @{ $store->{latency}{le_us} }, '  in its bucket, or beyond all');
-cmp_ok($store->{redis}{memory_used_bytes}, '>', 100_000, '  what Redis uses');
-is($now->{zone}{bytes}, 10 * 1024 * 1024, 'shared memory');
-cmp_ok($now->{zone}{free_bytes}, '<', $now->{zone}{bytes}, '  some of it is taken');
+is("$store->{store} $store->{node}", 'default ' . $redis->address, 'the store is told with its address');
+is($store->{calls}, $redis->calls('evalsha'), 'the calls of the store are told');
+is($store->{latency}{counts}[-1], $store->{calls}, 'each call of the store is told with its latency');
+is(scalar @{ $store->{latency}{counts} }, 1 + @{ $store->{latency}{le_us} }, 'each latency is in its bucket, or beyond all');
+cmp_ok($store->{redis}{memory_used_bytes}, '>', 100_000, 'the memory that Redis uses is told');
+is($now->{zone}{bytes}, 10 * 1024 * 1024, 'the size of shared memory is told');
+cmp_ok($now->{zone}{free_bytes}, '<', $now->{zone}{bytes}, 'some of the shared memory is taken');
 
 get($port, '/dry?k=1') for 1 .. 5;
-like(results('dry'), qr{^passed/redis:2 rejected_dry_run/}, 'dry run');
-like(join(' ', keys_of(data(), 'denied', 'dry')), qr/^1:@{[halves(3)]}$/, '  is denied, too');
+like(results('dry'), qr{^passed/redis:2 rejected_dry_run/}, 'dry run: what is rejected is told apart');
+like(join(' ', keys_of(data(), 'denied', 'dry')), qr/^1:@{[halves(3)]}$/, 'dry run: a key that is rejected is listed as denied');
 get($port, "/var?k=1&l=$_") for 4, 4, 'x';
-is(results('var'), 'passed/local:2 rejected/invalid:1', 'a limit that is a variable, once no number');
-is(limit(data(), 'var')->{limit}, undef, '  is none that could be shown');
-is(limit(data(), 'var')->{fullest_permille}, 500, '  and yet one can say how much is used');
+is(results('var'), 'passed/local:2 rejected/invalid:1', 'a limit from a variable: one that is no number is told as invalid');
+is(limit(data(), 'var')->{limit}, undef, 'a limit from a variable: no limit is shown');
+is(limit(data(), 'var')->{fullest_permille}, 500, 'a limit from a variable: the part that is used is told');
 
 # ---- hostile keys: on the page as in Redis
 
 my @hostile = ('<script>alert(1)</script>', '"><img src=x onerror=alert(1)>', "\xff\xfe\x80", "\xc3\xa4", '\\u0041"}', "tab\there", 'x' x 5000, '{}', '%00');
 get($port, '/head', headers => { 'X-Key' => $_ }) for @hostile, @hostile;
 my $answer = get($port, '/board?format=json')->{body};
-ok(utf8::decode(my $copy = $answer), 'hostile keys: UTF-8');
+ok(utf8::decode(my $copy = $answer), 'hostile keys: the numbers are UTF-8');
 my %seen = map { $_->{key} => 1 } grep { $_->{limit} eq 'b' } @{ $json->decode($answer)->{used_keys} };
-is(join(' ', sort keys %seen), join(' ', sort map { 'sha1-' . sha1_hex($_) } @hostile), '  as Redis would have them: hashed');
-unlike($answer, qr/[<>&']/, '  and nothing that could be markup');
+is(join(' ', sort keys %seen), join(' ', sort map { 'sha1-' . sha1_hex($_) } @hostile), 'hostile keys: they are hashed, as in Redis');
+unlike($answer, qr/[<>&']/, 'hostile keys: nothing in the numbers could be markup');
 get($port, '/head', headers => { 'X-Key' => 'user@example.com/a:b' }) for 1 .. 2;
-ok((grep { $_->{key} eq 'user@example.com/a:b' } @{ data()->{used_keys} }), 'a plain one as it is');
+ok((grep { $_->{key} eq 'user@example.com/a:b' } @{ data()->{used_keys} }), 'a plain key is shown as it is');
 
 # ---- bounded
 
 many([map { [$port, "/var?l=9&k=many$_"] } 1 .. 2000]);
 many([map { [$port, '/var?l=900&k=frequent'] } 1 .. 200]);
 $now = data();
-is(scalar @{ $now->{used_keys} }, 20, 'of many keys the first are shown');
-is($now->{used_keys}[0]{key}, 'frequent', '  by what they asked');
-cmp_ok($now->{used_keys}[0]{requests}, '<=', 200, '  never too much');
-cmp_ok($now->{used_keys}[0]{requests}, '>=', 40, '  nor much too little');
+is(scalar @{ $now->{used_keys} }, 20, 'many keys: the first 20 are shown');
+is($now->{used_keys}[0]{key}, 'frequent', 'many keys: the one that asked most is the first');
+cmp_ok($now->{used_keys}[0]{requests}, '<=', 200, 'many keys: a number is never too large');
+cmp_ok($now->{used_keys}[0]{requests}, '>=', 40, 'many keys: a number is not much too small');
 
 # ---- a reload, and other zones
 
 $nginx->reload(gone => 1);
-is(limit(data(), 'a')->{requests}{passed}{redis}, 180, 'a reload forgets nothing');
-like(join(' ', keys_of(data(), 'denied', 'a')), qr/^1:@{[halves(200)]}$/, '  and no key');
+is(limit(data(), 'a')->{requests}{passed}{redis}, 180, 'a reload forgets no number');
+like(join(' ', keys_of(data(), 'denied', 'a')), qr/^1:@{[halves(200)]}$/, 'a reload forgets no key');
 
 my $small = $bed->nginx($conf, REDIS => $redis->address, ZONE => '64k');
 $port = $small->port;
 get($port, '/a?k=1') for 1 .. 3;
 is(limit(data(), 'a')->{requests}{rejected}{redis} + limit(data(), 'a')->{requests}{rejected}{cache}, 3, 'a small zone counts');
-is($json->encode(data()->{used_keys}), '[]', '  but has no room for keys');
+is($json->encode(data()->{used_keys}), '[]', 'a small zone has no room for keys');
 
 my $none = $bed->nginx('%%GLOBALS%% events { } http { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; location / { sliding_log_dashboard; } } }');
 my $empty = $json->decode(get($none->port, '/?format=json')->{body});
 is($json->canonical->encode({ %$empty{qw(limits stores zone used_keys denied_keys)} }), '{"denied_keys":[],"limits":[],"stores":[],"used_keys":[],"zone":null}', 'without a limit there is nothing to show');
-is(get($none->port, '/')->{status}, 200, '  but the page');
+is(get($none->port, '/')->{status}, 200, 'without a limit the page is there');
 
 # ---- the configuration
 
@@ -165,7 +168,7 @@ for my $wrong (['sliding_log_dashboard; sliding_log_dashboard;', qr/"sliding_log
     ['sliding_log_dashboard; sliding_log_metrics;', qr{"sliding_log_metrics" has invalid location "/x"}]) {
     my ($accepted, $said) = $bed->configuration("%%GLOBALS%% events { } http { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; location /x { $wrong->[0] } } }")->check;
     ok(!$accepted, "$wrong->[0] is refused");
-    like($said, $wrong->[1], '  and told why');
+    like($said, $wrong->[1], "$wrong->[0] is refused with the reason");
 }
 
 $bed->done;

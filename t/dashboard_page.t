@@ -64,36 +64,38 @@ sub shows { my ($what, $expression) = @_; return ok(wait_until($what, 10, sub { 
 # ---- live
 
 $browser->look(1200, 1000, 'light')->open_page($url);
-shows('it is live', "document.getElementById('state')?.textContent === 'live'");
+shows('the page is live', "document.getElementById('state')?.textContent === 'live'");
 shows('each limit has a card', "[...document.querySelectorAll('.limit')].map(e => e.dataset.limit).join() === 'api,login,search'");
-shows('what it allows', "[...document.querySelectorAll('.limit h3 + p')].map(e => e.textContent).join() === '60 per 10s \\u00b7 compact \\u00b7 default,5 per 1m \\u00b7 log \\u00b7 default,30 per 10s, burst 50 \\u00b7 bucket \\u00b7 local'");
-shows('what is admitted', "Number(document.querySelector('[data-limit=api] .admitted').textContent) > 0");
-shows('what is denied', "Number(document.querySelector('[data-limit=login] .denied').textContent) >= 0 && document.querySelector('#denied-keys .key') !== null");
-shows('the keys', "[...document.querySelectorAll('#used-keys .key')].some(e => e.textContent.startsWith('acct_000'))");
-shows('the store', "document.querySelector('#stores tbody .up')?.textContent === 'up'");
-shows('its latency', "/ ms\$/.test(document.querySelector('#stores tbody').rows[0].cells[7].textContent)");
+shows('each card shows what its limit allows', "[...document.querySelectorAll('.limit h3 + p')].map(e => e.textContent).join() === '60 per 10s \\u00b7 compact \\u00b7 default,5 per 1m \\u00b7 log \\u00b7 default,30 per 10s, burst 50 \\u00b7 bucket \\u00b7 local'");
+shows('a card shows what is admitted', "Number(document.querySelector('[data-limit=api] .admitted').textContent) > 0");
+shows('a card shows what is denied', "Number(document.querySelector('[data-limit=login] .denied').textContent) >= 0 && document.querySelector('#denied-keys .key') !== null");
+shows('the page shows the keys', "[...document.querySelectorAll('#used-keys .key')].some(e => e.textContent.startsWith('acct_000'))");
+shows('the page shows the store', "document.querySelector('#stores tbody .up')?.textContent === 'up'");
+shows('the page shows the latency of the store', "/ ms\$/.test(document.querySelector('#stores tbody').rows[0].cells[7].textContent)");
 my $painted = <<'END';
 (() => { const c = document.querySelector('[data-limit=api] canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
          let n = 0; for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 0) n += (i / 4 % c.width) + 1; return n; })()
 END
 my $first = $browser->value($painted);
-cmp_ok($first, '>', 0, 'a plot');
-ok(wait_until('it to move', 10, sub { $browser->value($painted) != $first }), '  that moves');
-is($browser->value("performance.getEntriesByType('navigation').length + document.querySelectorAll('script').length"), 2, '  without the page being loaded again');
+cmp_ok($first, '>', 0, 'a card shows a plot');
+ok(wait_until('it to move', 10, sub { $browser->value($painted) != $first }), 'the plot moves');
+is($browser->value("performance.getEntriesByType('navigation').length + document.querySelectorAll('script').length"), 2,
+    'the plot moves without the page being loaded again');
 my $until = time + $watched;
 wait_until('the load', $watched + 10, sub { time > $until });
-is($browser->value("[...performance.getEntriesByType('resource')].filter(e => !e.name.startsWith(location.origin)).length"), 0, 'nothing came from elsewhere');
+is($browser->value("[...performance.getEntriesByType('resource')].filter(e => !e.name.startsWith(location.origin)).length"), 0,
+    'nothing on the page came from elsewhere');
 
 # ---- how it looks
 
 my $picture = $ENV{DASHBOARD_PNG} // $bed->dir . '/dashboard.png';
 $browser->screenshot($picture);
-like(Testbed::Process::slurp($picture), qr/\A\x89PNG/, 'a picture');
-cmp_ok(-s $picture, '<', 200_000, '  that is not too large');
+like(Testbed::Process::slurp($picture), qr/\A\x89PNG/, 'a picture of the page is a PNG');
+cmp_ok(-s $picture, '<', 200_000, 'a picture of the page is not too large');
 my $background = "getComputedStyle(document.body).backgroundColor";
 my $light = $browser->value($background);
 $browser->look(1200, 1000, 'dark');
-isnt($browser->value($background), $light, 'dark is dark');
+isnt($browser->value($background), $light, 'the page is dark where dark is preferred');
 for my $width (360, 1200) {
     $browser->look($width, 740, 'dark');
     cmp_ok($browser->value('document.documentElement.scrollWidth'), '<=', $width, "nothing sticks out at $width pixels");
@@ -104,11 +106,11 @@ for my $width (360, 1200) {
 sub offline { $browser->call('Network.emulateNetworkConditions', { offline => $_[0] ? JSON::PP::true() : JSON::PP::false(), latency => 0, downloadThroughput => -1, uploadThroughput => -1 }) }
 trouble();
 offline(1);
-shows('no answer is told', "document.getElementById('state').textContent.startsWith('no answer')");
-ok($browser->value("document.querySelectorAll('.limit').length === 3"), '  and what was known stays');
+shows('a server that is away: the page tells of no answer', "document.getElementById('state').textContent.startsWith('no answer')");
+ok($browser->value("document.querySelectorAll('.limit').length === 3"), 'a server that is away: what was known stays');
 offline(0);
-shows('it goes on', "document.getElementById('state').textContent === 'live'");
-is(join(' ', grep { !/Failed to load resource/ } trouble()), '', 'nothing went wrong');
+shows('a server that is back: the page is live', "document.getElementById('state').textContent === 'live'");
+is(join(' ', grep { !/Failed to load resource/ } trouble()), '', 'a server that was away causes no error in the page');
 
 # ---- hostile texts, wherever the data has one
 
@@ -124,17 +126,18 @@ $browser->call('Page.addScriptToEvaluateOnNewDocument', { source => "{ const dat
 trouble();
 $browser->open_page($url);
 shows('hostile texts are shown', "document.querySelectorAll('.limit').length === 3 && document.querySelector('#used-keys .key').textContent.includes('<script>')");
-is($browser->value("document.querySelector('#stores tbody .key').firstChild.data"), qq{"'>$hostile}, '  as texts');
-is($browser->value("document.querySelectorAll('img, script, [onerror]').length"), 1, '  with no element but the page\'s own script');
+is($browser->value("document.querySelector('#stores tbody .key').firstChild.data"), qq{"'>$hostile}, 'hostile texts are shown as texts');
+is($browser->value("document.querySelectorAll('img, script, [onerror]').length"), 1, "hostile texts make no element: there is no script but the page's own");
 sleep 1.5;
-is($browser->value('window.hit ?? null'), undef, '  and nothing ran');
-is(join(' ', trouble()), '', '  nor tried to');
+is($browser->value('window.hit ?? null'), undef, 'hostile texts run nothing');
+is(join(' ', trouble()), '', 'hostile texts cause no error in the page');
 
 # ---- even where one became markup, the policy holds
 
 $browser->value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hit=1\"><p style=\"color: red\">x</p>'); document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.hit = 1' }))");
-ok(wait_until('the refusals', 10, sub { (trouble()) > 0 || undef }), 'markup is refused');
-is($browser->value('window.hit ?? null'), undef, '  and does not run');
-is($browser->value("new XMLHttpRequest() && new Promise(done => { const r = new XMLHttpRequest(); r.onload = () => done('sent'); r.onerror = () => done('refused'); try { r.open('GET', 'http://localhost:$port/'); r.send(); } catch (e) { done('refused'); } })"), 'refused', '  nor sends anything elsewhere');
+ok(wait_until('the refusals', 10, sub { (trouble()) > 0 || undef }), 'markup in the page is refused');
+is($browser->value('window.hit ?? null'), undef, 'markup in the page does not run');
+is($browser->value("new XMLHttpRequest() && new Promise(done => { const r = new XMLHttpRequest(); r.onload = () => done('sent'); r.onerror = () => done('refused'); try { r.open('GET', 'http://localhost:$port/'); r.send(); } catch (e) { done('refused'); } })"), 'refused',
+    'the page sends nothing elsewhere');
 
 $bed->done;

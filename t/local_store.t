@@ -39,8 +39,8 @@ my $port  = $nginx->port;
 sub admitted { my ($path, $times) = @_; return scalar grep { $_->{status} == 200 } many([map { [$port, $path] } 1 .. $times]) }
 
 is(admitted('/hour?k=a', 2000), 500, 'four workers, one log: exactly the limit passes');
-is(admitted('/two?k=a', 50), 2, 'of two limits the smaller decides');
-is(admitted('/large?k=a', 50), 3, 'and what it denied is not in the other log');
+is(admitted('/two?k=a', 50), 2, 'two limits: the smaller decides');
+is(admitted('/large?k=a', 50), 3, 'two limits: what the smaller denied is not in the other log');
 is(field(get($port, '/name?k=a'), 'X-Log'), 'PASSED local 0.000', 'the variables tell who decided');
 like(field(get($port, '/name?k=a'), 'RateLimit'), qr/^"name";r=3;t=\d+$/, 'the fields are those of any store');
 is(get($port, '/name')->{status}, 200, 'an empty key is not limited');
@@ -52,13 +52,14 @@ while (time < $end) {
     my $before = time;
     push @times, [$before, time] if get($port, '/short?k=a')->{status} == 200;
 }
-cmp_ok(scalar @times, '>=', 9, 'requests keep being admitted');
+cmp_ok(scalar @times, '>=', 9, 'a short window: requests keep being admitted');
 # the fourth was decided no later than it was answered, the first no earlier than it was sent; times are ms in turns
-is(scalar(grep { $times[$_ + 3][1] - $times[$_][0] < 0.595 } 0 .. $#times - 3), 0, 'no window holds more than the limit');
+is(scalar(grep { $times[$_ + 3][1] - $times[$_][0] < 0.595 } 0 .. $#times - 3), 0, 'a short window: no window holds more than the limit');
 my $denied = get($port, '/short?k=a');
 get($port, '/short?k=b') for 1 .. 3;
 $denied = get($port, '/short?k=b');
-is($denied->{status} . ' ' . field($denied, 'Retry-After') . ' ' . field($denied, 'RateLimit'), '429 1 "short";r=0;t=1', 'a denial');
+is($denied->{status} . ' ' . field($denied, 'Retry-After') . ' ' . field($denied, 'RateLimit'), '429 1 "short";r=0;t=1',
+    'a short window: a denial has Retry-After and RateLimit');
 
 # reload
 $nginx->reload(gone => 1);
@@ -70,22 +71,22 @@ is(admitted('/hour?k=a', 20), 5, 'a raised limit applies to the log that exists'
 # a small zone: bounded memory, the most recently used keys keep their logs
 my $small = $bed->nginx($conf, ZONE => 'sliding_log_zone 64k;', LIMIT => 100_000);
 $port = $small->port;
-is(admitted('/many?k=first', 50), 50, 'a log in a small zone');
+is(admitted('/many?k=first', 50), 50, 'a small zone: 50 requests of a key pass');
 for my $round (1 .. 20) {
     my @answers = many([map { [$port, "/many?k=$round-$_"] } 1 .. 100]);
-    is(scalar(grep { $_->{status} == 200 } @answers), 100, "100 other keys, round $round") or last;
+    is(scalar(grep { $_->{status} == 200 } @answers), 100, "a small zone: 100 other keys pass, round $round") or last;
     last if $round == 20;
     get($port, '/many?k=kept') for 1 .. 2;
 }
-like(field(get($port, '/many?k=kept'), 'RateLimit'), qr/^"many";r=11;t=\d+$/, 'a key that is used keeps its log');
-like(field(get($port, '/many?k=first'), 'RateLimit'), qr/^"many";r=49;t=\d+$/, 'the one used longest ago was forgotten');
-is($small->logged(qr/\[warn\].*"sliding_log_zone" is full/), 1, 'and the log says so, once a minute at most');
-is(get($port, '/hour?k=huge')->{status}, 200, 'a log that fits');
+like(field(get($port, '/many?k=kept'), 'RateLimit'), qr/^"many";r=11;t=\d+$/, 'a small zone: a key that is used keeps its log');
+like(field(get($port, '/many?k=first'), 'RateLimit'), qr/^"many";r=49;t=\d+$/, 'a small zone: the key used longest ago was forgotten');
+is($small->logged(qr/\[warn\].*"sliding_log_zone" is full/), 1, 'a small zone: the error log says that it is full, once a minute at most');
+is(get($port, '/hour?k=huge')->{status}, 200, 'a small zone: a request of a log that fits passes');
 my ($passed, $failed) = `h2load --h1 -c 20 -n 40000 'http://127.0.0.1:$port/hour?k=huge' 2>&1` =~ /status codes: (\d+) 2xx, 0 3xx, 0 4xx, (\d+) 5xx/;
-ok($failed, 'a log larger than the zone is a store error, never silently off');
-is($passed + $failed, 40_000, '  answered 503, the safe side');
+ok($failed, 'a small zone: a log larger than it is a store error, never silently off');
+is($passed + $failed, 40_000, 'a small zone: every request passes or is answered with 5xx');
 my $told = $small->logged(qr/\[error\].*"sliding_log_zone" of 64k is too small for the logs of one request, which on_error decides; make it larger/);
-cmp_ok($told, '>', 0, '  and the log says which memory is too small');
-cmp_ok($told, '<', $failed / 10, '  a few times at most');
+cmp_ok($told, '>', 0, 'a small zone: the error log says which memory is too small');
+cmp_ok($told, '<', $failed / 10, 'a small zone: the error log says that memory is too small a few times at most');
 
 $bed->done;

@@ -209,7 +209,7 @@ for my $operation (1 .. $operations) {
     }
 }
 cmp_ok($admitted, '>', $operations / 20, "$admitted requests were admitted as the model says");
-cmp_ok($denied,   '>', $operations / 20, "$denied denied");
-cmp_ok($refunded, '>', $operations / 200, "$refunded refunded");
+cmp_ok($denied,   '>', $operations / 20, "$denied requests were denied as the model says");
+cmp_ok($refunded, '>', $operations / 200, "$refunded requests were refunded as the model says");
 
 $bed->done;

@@ -45,9 +45,9 @@ for my $name (sort keys %cases) {
             push @otherwise, "$limit in $window ms: at $now it says $told" if $told != $expected;
         }
     }
-    is(join("\n", @otherwise), '', "$name: the same in $asked decisions") or next;
-    cmp_ok($admitted, '>', 100, '  of which many admit');
-    cmp_ok($asked - $admitted, '>', 100, '  and many deny');
+    is(join("\n", @otherwise), '', "$name: the model and the script agree in $asked decisions") or next;
+    cmp_ok($admitted, '>', 100, "$name: more than 100 decisions admit");
+    cmp_ok($asked - $admitted, '>', 100, "$name: more than 100 decisions deny");
 }
 
 $bed->done;

@@ -68,70 +68,70 @@ sub remaining {
 
 my %recipes = (
     'By address' => sub {
-        is(statuses(301, '/', 'X-Client' => '192.0.2.1'), '300x200 1x429', 'three hundred of an address');
+        is(statuses(301, '/', 'X-Client' => '192.0.2.1'), '300x200 1x429', 'three hundred requests of an address pass');
         is(statuses(1, '/', 'X-Client' => '192.0.2.2'), '1x200', 'the next address is another client');
-        is(remaining('address', '/', 'X-Client' => '2001:db8::1'), 299, 'an IPv6 address');
-        is(remaining('address', '/', 'X-Client' => '2001:db8::2'), 298, '  and its /64 are one');
+        is(remaining('address', '/', 'X-Client' => '2001:db8::1'), 299, 'an IPv6 address takes one of three hundred');
+        is(remaining('address', '/', 'X-Client' => '2001:db8::2'), 298, 'an IPv6 address and its /64 are one client');
     },
     'By user' => sub {
-        is(statuses(1, '/app/'), '1x401', 'nobody without a name');
-        is(statuses(101, '/app/', 'X-Who' => 'alice'), '100x200 1x429', 'a hundred of a user');
+        is(statuses(1, '/app/'), '1x401', 'a request without a user is refused');
+        is(statuses(101, '/app/', 'X-Who' => 'alice'), '100x200 1x429', 'a hundred requests of a user pass');
         is(statuses(1, '/app/', 'X-Who' => 'bob'), '1x200', 'another user is not denied');
     },
     'By session' => sub {
-        is(statuses(61, '/shop/', Cookie => 'session=a'), '60x200 1x429', 'sixty of a session');
+        is(statuses(61, '/shop/', Cookie => 'session=a'), '60x200 1x429', 'sixty requests of a session pass');
         my @answers = many([map { [$port, '/shop/', "Cookie: session=new$_\r\n"] } 1 .. 600]);
         is(scalar(grep { $_->{status} == 200 } @answers), 540, 'new sessions come out of what the address has left');
-        is(statuses(1, '/shop/', 'X-Client' => '192.0.2.1'), '1x200', 'without a cookie, from another address');
+        is(statuses(1, '/shop/', 'X-Client' => '192.0.2.1'), '1x200', 'a request without a cookie passes from another address');
     },
     'By API key' => sub {
-        is(remaining('api', '/api/', 'X-Api-Key' => 'one'), 999, 'a key');
-        is(remaining('api', '/api/', 'X-Api-Key' => 'one', 'X-Client' => '192.0.2.1'), 998, '  wherever it comes from');
-        is(remaining('api', '/api/', 'X-Api-Key' => 'two'), 999, 'another one');
-        is(remaining('api', '/api/', 'X-Client' => '192.0.2.1'), 999, 'none: the address');
-        is(remaining('api', '/api/', 'X-Client' => '192.0.2.1'), 998, '  again');
+        is(remaining('api', '/api/', 'X-Api-Key' => 'one'), 999, 'a request of a key takes one of a thousand');
+        is(remaining('api', '/api/', 'X-Api-Key' => 'one', 'X-Client' => '192.0.2.1'), 998, 'a key is one client wherever it comes from');
+        is(remaining('api', '/api/', 'X-Api-Key' => 'two'), 999, 'another key has a limit of its own');
+        is(remaining('api', '/api/', 'X-Client' => '192.0.2.1'), 999, 'a request without a key counts for its address');
+        is(remaining('api', '/api/', 'X-Client' => '192.0.2.1'), 998, 'two requests without a key count for their address');
     },
     'By endpoint' => sub {
-        is(statuses(6, '/reports/a'), '5x200 1x429', 'five of a report for a client');
-        is(statuses(6, '/reports/b'), '5x200 1x429', 'five of another one');
-        is(statuses(6, '/reports/a', 'X-Client' => '192.0.2.1'), '5x200 1x429', 'the same for the next client');
-        is(statuses(6, '/reports/b', 'X-Client' => '192.0.2.1'), '5x200 1x429', '  which makes twenty');
-        is(statuses(1, '/reports/c', 'X-Client' => '192.0.2.2'), '1x429', 'and no more for anybody');
+        is(statuses(6, '/reports/a'), '5x200 1x429', 'five requests of a report pass for a client');
+        is(statuses(6, '/reports/b'), '5x200 1x429', 'five requests of another report pass for a client');
+        is(statuses(6, '/reports/a', 'X-Client' => '192.0.2.1'), '5x200 1x429', 'five requests of a report pass for the next client');
+        is(statuses(6, '/reports/b', 'X-Client' => '192.0.2.1'), '5x200 1x429', 'five requests of another report pass for the next client, twenty in all');
+        is(statuses(1, '/reports/c', 'X-Client' => '192.0.2.2'), '1x429', 'no more than twenty requests of all reports pass for anybody');
     },
     'By tenant, with a limit of its own' => sub {
-        is(statuses(11, '/', 'X-Tenant' => 'small'), '10x200 1x429', 'the default');
-        is(remaining('tenant', '/', 'X-Tenant' => 'acme'), 499, 'a limit of its own');
-        is(statuses(1, '/', 'X-Tenant' => 'suspended'), '1x429', '0 denies');
-        is(statuses(20, '/', 'X-Tenant' => 'internal'), '20x200', 'an empty one does not apply');
+        is(statuses(11, '/', 'X-Tenant' => 'small'), '10x200 1x429', 'a tenant without a limit of its own has the default');
+        is(remaining('tenant', '/', 'X-Tenant' => 'acme'), 499, 'a tenant has a limit of its own');
+        is(statuses(1, '/', 'X-Tenant' => 'suspended'), '1x429', 'a limit of 0 denies a tenant');
+        is(statuses(20, '/', 'X-Tenant' => 'internal'), '20x200', 'an empty limit does not apply to a tenant');
     },
     'Who is not limited' => sub {
-        is(statuses(6, '/', 'X-Client' => '198.51.100.1'), '5x200 1x429', 'anybody');
-        is(statuses(9, '/', 'X-Client' => '192.0.2.77'), '9x200', 'an address of ours');
-        is(statuses(9, '/', 'X-Client' => '2001:db8:1::77'), '9x200', '  in IPv6');
-        is(statuses(9, '/', 'X-Client' => '198.51.100.1', 'User-Agent' => 'UptimeMonitor/1'), '9x200', 'a monitor');
+        is(statuses(6, '/', 'X-Client' => '198.51.100.1'), '5x200 1x429', 'five requests of anybody pass');
+        is(statuses(9, '/', 'X-Client' => '192.0.2.77'), '9x200', 'an address of ours is not limited');
+        is(statuses(9, '/', 'X-Client' => '2001:db8:1::77'), '9x200', 'an IPv6 address of ours is not limited');
+        is(statuses(9, '/', 'X-Client' => '198.51.100.1', 'User-Agent' => 'UptimeMonitor/1'), '9x200', 'a monitor is not limited');
     },
     'Login' => sub {
         is(statuses(30, '/login?user=a'), '30x200', 'who succeeds is never denied');
-        ok(wait_until('the refunds', 5, sub { (remaining('login_address', '/login?user=a') // 0) == 4 }), '  each is given back');
+        ok(wait_until('the refunds', 5, sub { (remaining('login_address', '/login?user=a') // 0) == 4 }), 'logins that succeed are given back');
         for (1 .. 5) {
             many([map { [$port, '/login?user=d', "X-Client: 192.0.2.9\r\n"] } 1 .. 30]);
         }
         ok(wait_until('a login', 5, sub { get($port, '/login?user=d', headers => { 'X-Client' => '192.0.2.9' })->{status} == 200 }),
-            '  nor is locked out, also of many at once');
-        is(statuses(6, '/login?user=a&status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'five failures of an address');
+            'who succeeds is not locked out, also of many at once');
+        is(statuses(6, '/login?user=a&status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'five failures of an address pass');
         my $denied = get($port, '/login?user=b', headers => { 'X-Client' => '192.0.2.1' });
-        is($denied->{status}, 429, '  lock it out');
-        cmp_ok(field($denied, 'Retry-After'), '>', 14 * 60, '  for a quarter of an hour');
-        is(statuses(5, '/login?user=c&status=401', 'X-Client' => "192.0.2.$_"), '5x401', "an account, from address $_") for 2 .. 5;
-        is(statuses(1, '/login?user=c&status=401', 'X-Client' => '192.0.2.6'), '1x429', '  twenty in all');
+        is($denied->{status}, 429, 'five failures lock an address out');
+        cmp_ok(field($denied, 'Retry-After'), '>', 14 * 60, 'five failures lock an address out for a quarter of an hour');
+        is(statuses(5, '/login?user=c&status=401', 'X-Client' => "192.0.2.$_"), '5x401', "five failures of an account pass from address $_") for 2 .. 5;
+        is(statuses(1, '/login?user=c&status=401', 'X-Client' => '192.0.2.6'), '1x429', 'twenty failures in all lock an account out');
     },
     'One-time codes' => sub {
-        is(statuses(4, '/code/send?phone=1'), '3x200 1x429', 'three messages to a number');
-        is(statuses(3, "/code/send?phone=$_"), '3x200', "  to number $_") for 2 .. 3;
-        is(statuses(2, '/code/send?phone=4'), '1x200 1x429', '  ten of an address');
+        is(statuses(4, '/code/send?phone=1'), '3x200 1x429', 'three messages to a number pass');
+        is(statuses(3, "/code/send?phone=$_"), '3x200', "three messages to number $_ pass") for 2 .. 3;
+        is(statuses(2, '/code/send?phone=4'), '1x200 1x429', 'ten messages of an address pass');
         is(statuses(9, '/code/check?phone=1'), '9x200', 'right codes are given back');
-        is(statuses(20, '/code/check?phone=2&status=401'), '5x401 15x429', 'five guesses');
-        cmp_ok(field(get($port, '/code/check?phone=2'), 'Retry-After'), '>', 540, '  after which each attempt starts anew');
+        is(statuses(20, '/code/check?phone=2&status=401'), '5x401 15x429', 'five wrong guesses of a code pass');
+        cmp_ok(field(get($port, '/code/check?phone=2'), 'Retry-After'), '>', 540, 'after five wrong guesses each attempt begins the wait anew');
     },
     'An audit log beside a compact one' => sub {
         my ($nginx, $over_redis) = @_;
@@ -139,97 +139,97 @@ my %recipes = (
         return if !$over_redis;
         my @entries = split /\n/, $redis->cli('ZRANGE', 'rl:sliding:audit:{alice}', 0, -1);
         my $passed  = Testbed::Process::slurp($nginx->dir . '/access.log');
-        is(scalar @entries, 60, 'the other one has the sixty');
-        is(join(' ', sort @entries), join(' ', sort $passed =~ m{^(\w+) /transfers/ 200$}mg), '  by their ids of the access log');
-        is($redis->cli('TYPE', 'rl:sliding:transfers:{alice}'), 'string', '  which the compact one has not');
+        is(scalar @entries, 60, 'the audit log has the sixty requests');
+        is(join(' ', sort @entries), join(' ', sort $passed =~ m{^(\w+) /transfers/ 200$}mg), 'the audit log has the ids of the access log');
+        is($redis->cli('TYPE', 'rl:sliding:transfers:{alice}'), 'string', 'the compact log has no ids');
     },
     'Several limits at once' => sub {
         my @answers = many([map { [$port, '/search'] } 1 .. 40]);
         my $passed  = grep { $_->{status} == 200 } @answers;
-        cmp_ok($passed, '<', 40, 'forty at once are too many');
+        cmp_ok($passed, '<', 40, 'forty searches at once are too many');
         my $next;
         wait_until('a second to pass', 5, sub { $next = get($port, '/search'); $next->{status} == 200 });
         my ($minute, $day) = (60 - $passed - 1, 2000 - $passed - 1);
         like(field($next, 'RateLimit'), qr/"search_second";r=\d;.*"search_minute";r=$minute;.*"search_day";r=$day;/,
-            'what one denies is in none');
+            'what one limit denies is in no log');
     },
     'log' => sub {
         my ($nginx, $over_redis) = @_;
-        is(statuses(21, '/payments/', 'X-Account' => 'a'), '20x200 1x429', 'twenty an hour');
+        is(statuses(21, '/payments/', 'X-Account' => 'a'), '20x200 1x429', 'twenty payments an hour pass');
         my ($id) = Testbed::Process::slurp($nginx->dir . '/access.log') =~ m{^(\w+) /payments/ 200$}m;
-        ok($redis->cli('ZSCORE', 'rl:sliding:payments:{a}', $id), '  each in the list by its id') if $over_redis;
+        ok($redis->cli('ZSCORE', 'rl:sliding:payments:{a}', $id), 'a payment is in the list by its id') if $over_redis;
     },
     'compact' => sub {
         my @answers = many([map { [$port, '/api/', "X-Api-Key: a\r\n"] } 1 .. 1010]);
-        is(scalar(grep { $_->{status} == 200 } @answers), 1000, 'a thousand a minute');
+        is(scalar(grep { $_->{status} == 200 } @answers), 1000, 'a thousand requests a minute pass');
     },
     'counter' => sub {
-        is(statuses(1, '/tiles/'), '1x200', 'a tile');
-        is(remaining('tiles', '/tiles/'), 5998, '  and the next one count');
+        is(statuses(1, '/tiles/'), '1x200', 'a request of a tile passes');
+        is(remaining('tiles', '/tiles/'), 5998, 'two requests of tiles count');
     },
     'bucket' => sub {
         my ($passed, $seconds) = passed_at_once(30, '/upload', 'X-User');
-        cmp_ok($passed, '>=', 10, 'ten uploads at once');
-        cmp_ok($passed, '<=', 10 + 1 + $seconds, '  then one each second');
+        cmp_ok($passed, '>=', 10, 'ten uploads pass at once');
+        cmp_ok($passed, '<=', 10 + 1 + $seconds, 'one upload a second passes after ten');
     },
     'sampled' => sub {
-        is(statuses(300, '/events', 'X-Site' => 'a'), '300x200', 'three hundred events');
+        is(statuses(300, '/events', 'X-Site' => 'a'), '300x200', 'three hundred events pass');
         my $left = remaining('events', '/events', 'X-Site' => 'a');
-        cmp_ok($left, '>=', 98_000, '  count about that');
-        is($left % 100, 0, '  in hundreds');
+        cmp_ok($left, '>=', 98_000, 'three hundred events count as about that');
+        is($left % 100, 0, 'events count in hundreds');
     },
     'cost=' => sub {
         my @key = ('X-Api-Key' => 'a');
-        is(statuses(19, '/api/report/1', @key), '19x200', 'nineteen reports of fifty');
-        is(remaining('api', '/api/x', @key), 49, '  and one request of 1');
-        is(statuses(1, '/api/report/1', @key), '1x429', '  leave no room for a report');
-        is(remaining('api', '/quota', @key), 49, 'which /quota tells');
-        is(statuses(9, '/quota', @key), '9x204', '  as often as it is asked');
-        is(remaining('api', '/api/x', @key), 48, '  for nothing');
+        is(statuses(19, '/api/report/1', @key), '19x200', 'nineteen reports of cost 50 pass');
+        is(remaining('api', '/api/x', @key), 49, 'nineteen reports and a request of cost 1 leave 49 of a thousand');
+        is(statuses(1, '/api/report/1', @key), '1x429', 'a report is denied where 49 are left');
+        is(remaining('api', '/quota', @key), 49, '/quota tells what is left');
+        is(statuses(9, '/quota', @key), '9x204', '/quota answers as often as it is asked');
+        is(remaining('api', '/api/x', @key), 48, '/quota takes nothing');
     },
     'count=all' => sub {
-        is(statuses(100, '/search'), '30x200 70x429', 'thirty a minute');
-        cmp_ok(field(get($port, '/search'), 'Retry-After'), '>=', 50, '  counted from the last attempts, not from the first');
+        is(statuses(100, '/search'), '30x200 70x429', 'thirty searches a minute pass');
+        cmp_ok(field(get($port, '/search'), 'Retry-After'), '>=', 50, 'the wait is counted from the last attempts, not from the first');
     },
     'refund=' => sub {
-        is(statuses(9, '/login'), '9x200', 'logins that succeed');
-        is(statuses(6, '/login?status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'and that fail');
+        is(statuses(9, '/login'), '9x200', 'logins that succeed pass');
+        is(statuses(6, '/login?status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'the sixth login that fails is denied');
         is(statuses(101, '/orders/', 'X-User' => 'a'), '100x200 1x429', 'orders count');
         get($port, '/orders/?status=500', headers => { 'X-User' => 'b' }) for 1 .. 3;
         ok(wait_until('refunds', 5, sub { (remaining('orders', '/orders/?status=500', 'X-User' => 'b') // 0) == 99 }),
-            '  those that fail by our fault do not');
+            'orders that fail by our fault do not count');
     },
     'delay=' => sub {
         my @answers = many([map { [$port, '/api/', "X-Api-Key: a\r\n"] } 1 .. 110]);
-        is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred at once');
-        is(scalar(grep { $_->{status} == 429 } @answers), 10, '  the others would have to wait for ten seconds');
+        is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred requests pass at once');
+        is(scalar(grep { $_->{status} == 429 } @answers), 10, 'requests that would have to wait for ten seconds are denied');
     },
     'block=' => sub {
-        is(statuses(11, '/xmlrpc.php'), '10x200 1x429', 'the eleventh');
-        cmp_ok(field(get($port, '/xmlrpc.php'), 'Retry-After'), '>', 3590, '  costs an hour');
+        is(statuses(11, '/xmlrpc.php'), '10x200 1x429', 'the eleventh request is denied');
+        cmp_ok(field(get($port, '/xmlrpc.php'), 'Retry-After'), '>', 3590, 'the eleventh request costs an hour');
     },
     'burst=' => sub {
         my ($passed, $seconds) = passed_at_once(20, '/chat/', 'X-User');
-        cmp_ok($passed, '>=', 5, 'five messages at once');
-        cmp_ok($passed, '<=', 5 + 1 + $seconds / 2, '  then one in two seconds');
+        cmp_ok($passed, '>=', 5, 'five messages pass at once');
+        cmp_ok($passed, '<=', 5 + 1 + $seconds / 2, 'one message in two seconds passes after five');
     },
     'sample=' => sub {
-        is(statuses(100, '/beacon', 'X-Site' => 'a'), '100x200', 'a hundred beacons');
+        is(statuses(100, '/beacon', 'X-Site' => 'a'), '100x200', 'a hundred beacons pass');
         my $left = remaining('beacon', '/beacon', 'X-Site' => 'a');
-        is($left % 1000, 0, '  count in thousands');
+        is($left % 1000, 0, 'beacons count in thousands');
     },
     'excess=' => sub {
-        is(statuses(601, '/'), '600x200 1x0', 'six hundred a minute, then no answer');
+        is(statuses(601, '/'), '600x200 1x0', 'six hundred requests a minute pass, the next one gets no answer');
         my ($nginx) = @_;
-        like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{ / 444$}m, '  444 in the access log');
+        like(Testbed::Process::slurp($nginx->dir . '/access.log'), qr{ / 444$}m, 'a request that gets no answer is 444 in the access log');
     },
     'Costs, refunds and delays' => sub {
         my $left = sub { my ($query, $user) = @_; return remaining('render', "/render$query", 'X-User' => $user) };
-        is($left->('', 'a'), 99, 'no number of pages is one');
-        is($left->('?pages=10', 'a'), 89, '  ten are ten');
-        is($left->('?pages=99', 'b'), 1, '  ninety-nine are as many');
-        is($left->("?pages=$_", "client$_"), 0, "  and \"$_\" is all") for qw(0 x -1 1x 1.5 007 100 100001 1000000000000);
-        is(statuses(3, '/render?pages=x', 'X-User' => 'a'), '3x429', '  for which there is no room then');
+        is($left->('', 'a'), 99, 'no number of pages costs one');
+        is($left->('?pages=10', 'a'), 89, 'ten pages cost ten');
+        is($left->('?pages=99', 'b'), 1, 'ninety-nine pages cost as many');
+        is($left->("?pages=$_", "client$_"), 0, "pages=\"$_\" costs all") for qw(0 x -1 1x 1.5 007 100 100001 1000000000000);
+        is(statuses(3, '/render?pages=x', 'X-User' => 'a'), '3x429', 'a cost of all is denied where some is used');
     },
     "Outbound: under somebody else's quota" => sub {
         my @answers = many([map { [$port, '/'] } 1 .. 100]);

@@ -86,34 +86,35 @@ for my $place (@PLACES) {
         wait_until('the refund', 5, sub { (field(get($port, "$path&status=200"), 'RateLimit') // '') =~ /;r=2;/ }) or $bad++;
     }
     is($bad, 0, "$place: a success takes nothing");
-    is(get($port, "$path&status=401")->{status}, 401, '  a failure stays') for 1 .. 2;
-    becomes("$path&status=200", 200, '  a success still passes');
-    ok(wait_until('the refund', 5, sub { (field(get($port, "$path&status=200"), 'RateLimit') // '') =~ /;r=0;/ }), '  and is given back');
-    becomes("$path&status=401", 401, '  the third failure');
-    is(get($port, "$path&status=200")->{status}, 429, '  the next one is denied, whatever it would be');
-    is(get($port, "/login/$place?k=b&status=200")->{status}, 200, '  another key is not');
+    is(get($port, "$path&status=401")->{status}, 401, "$place: a failure passes and is counted") for 1 .. 2;
+    becomes("$path&status=200", 200, "$place: a success still passes after two failures");
+    ok(wait_until('the refund', 5, sub { (field(get($port, "$path&status=200"), 'RateLimit') // '') =~ /;r=0;/ }),
+        "$place: a success after two failures is given back");
+    becomes("$path&status=401", 401, "$place: the third failure passes");
+    is(get($port, "$path&status=200")->{status}, 429, "$place: the request after three failures is denied, whatever it would be");
+    is(get($port, "/login/$place?k=b&status=200")->{status}, 200, "$place: another key is not denied");
 }
 
 # our own errors charge nobody
 get($port, '/ours?k=a&status=500') for 1 .. 5;
-becomes('/ours?k=a&status=500', 500, 'errors of ours take nothing');
+becomes('/ours?k=a&status=500', 500, 'refund=5xx: errors of ours take nothing');
 get($port, '/down?k=a') for 1 .. 5;
-is(get($port, '/down?k=a')->{status}, 502, 'nor does a backend that is down');
-ok(wait_until('the log to be empty', 5, sub { zcard('down:{a}') == 0 }), '  the log is empty');
+is(get($port, '/down?k=a')->{status}, 502, 'refund=502: a backend that is down takes nothing');
+ok(wait_until('the log to be empty', 5, sub { zcard('down:{a}') == 0 }), 'refund=502: the log of a backend that is down is empty');
 
 # the final answer counts, not the one that error_page replaced
 get($port, '/page?k=a') for 1 .. 3;
 is(zcard('page:{a}'), 0, 'a location that answers before the access phase asks nothing');
-ok(wait_until('the refund', 5, sub { zcard('found:{a}') == 0 }), 'an internal redirect: refunded once it was answered');
+ok(wait_until('the refund', 5, sub { zcard('found:{a}') == 0 }), 'an internal redirect is refunded once it was answered');
 get($port, '/missing?k=a') for 1 .. 3;
-ok(wait_until('the refund', 5, sub { zcard('missing:{a}') == 0 }), 'a file that is missing: refunded');
+ok(wait_until('the refund', 5, sub { zcard('missing:{a}') == 0 }), 'a file that is missing is refunded');
 
 # two stores, and a log that keeps its entry
 get($port, '/both?k=a&status=404') for 1 .. 5;
 ok(wait_until('the refund', 5, sub { zcard('far:{a}') == 0 }), 'two stores: both logs are refunded');
-is(zcard('stays:{a}'), 5, '  the limit without refund= keeps its entries');
-is(get($port, '/both?k=a&status=404')->{status}, 429, '  and denies');
-is(zcard('far:{a}'), 0, '  a denied request is given back once');
+is(zcard('stays:{a}'), 5, 'two stores: the limit without refund= keeps its entries');
+is(get($port, '/both?k=a&status=404')->{status}, 429, 'two stores: the limit without refund= denies');
+is(zcard('far:{a}'), 0, 'two stores: a denied request is given back once');
 
 # clients that leave early
 my @waiting;
@@ -123,8 +124,9 @@ for (1 .. 3) {
     push @waiting, scalar $silent->accept;
     is(zcard('slow:{a}'), 1, 'a client waits for its answer: its request is logged');
     close $client;
-    ok(wait_until('the refund', 5, sub { zcard('slow:{a}') == 0 }), '  it leaves: 499 is refunded');
-    ok(wait_until('the refund', 5, sub { $redis->cli('EXISTS', 'rl:sliding:slowly:{a}') == 0 }), '  in the compact log, too');
+    ok(wait_until('the refund', 5, sub { zcard('slow:{a}') == 0 }), 'a client leaves while it waits: 499 is refunded');
+    ok(wait_until('the refund', 5, sub { $redis->cli('EXISTS', 'rl:sliding:slowly:{a}') == 0 }),
+        'a client leaves while it waits: 499 is refunded in the compact log');
 }
 
 # clients that leave while Redis is asked: what the answer says was logged is given back
@@ -137,8 +139,10 @@ reset_stream($socket, $_) for map { 2 * $_ + 1 } 0 .. 2;
 ask_stream($socket, 13, '/free');
 answers($socket, [13], 5);
 $redis->resume;
-ok(wait_until('their entries to leave', 5, sub { zcard('slow:{b}') == 0 && $redis->calls('evalsha') > 0 }), 'streams that were reset while Redis was asked');
-ok(wait_until('their entries to leave', 5, sub { $redis->cli('EXISTS', 'rl:sliding:slowly:{b}') == 0 }), '  leave the compact log, too');
+ok(wait_until('their entries to leave', 5, sub { zcard('slow:{b}') == 0 && $redis->calls('evalsha') > 0 }),
+    'streams that were reset while Redis was asked leave the log');
+ok(wait_until('their entries to leave', 5, sub { $redis->cli('EXISTS', 'rl:sliding:slowly:{b}') == 0 }),
+    'streams that were reset while Redis was asked leave the compact log');
 close $socket;
 
 # under load: what is left is what failed

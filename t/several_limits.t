@@ -60,34 +60,34 @@ sub counts { my ($key, %in) = @_; return join ' ', map { $in{$_}->cli('ZCARD', "
 
 my @answers = many([map { [$port, '/same?k=a'] } 1 .. 200]);
 is(scalar(grep { $_->{status} == 200 } @answers), 4, 'one store: the smaller limit decides');
-is(counts('a', small => $one, large => $one), '4 4', 'and what it denied is in neither log');
+is(counts('a', small => $one, large => $one), '4 4', 'one store: what the smaller limit denied is in neither log');
 
 @answers = many([map { [$port, '/apart?k=a'] } 1 .. 200]);
 is(scalar(grep { $_->{status} == 200 } @answers), 3, 'two stores: the smaller limit decides');
 wait_until('entries to be taken back', 5, sub { counts('a', here => $one, there => $two) eq '3 3' });
-is(counts('a', here => $one, there => $two), '3 3', 'and what the other had logged is taken back');
+is(counts('a', here => $one, there => $two), '3 3', 'two stores: what the larger limit had logged of denied requests is taken back');
 get($port, '/apart?k=f') for 1 .. 3;
-like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+, "here";r=7;t=\d+$/, 'the fields list each that was asked, as configured');
-like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+$/, 'a denial that is known asks no other store');
+like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+, "here";r=7;t=\d+$/, 'two stores: the fields list each that was asked, as configured');
+like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+$/, 'two stores: a denial that is known asks no other store');
 
 @answers = many([map { [$port, '/mixed?k=a'] } 1 .. 100]);
 is(scalar(grep { $_->{status} == 200 } @answers), 2, 'a Redis and the local store: the smaller limit decides');
-like(field(get($port, '/near?k=a'), 'RateLimit'), qr/^"near";r=2;t=\d+$/, 'and what it denied left the local log');
+like(field(get($port, '/near?k=a'), 'RateLimit'), qr/^"near";r=2;t=\d+$/, 'a Redis and the local store: what was denied left the local log');
 get($port, '/near?k=a') for 1 .. 2;
-is(get($port, '/mixed?k=b')->{status} . get($port, '/mixed?k=a')->{status}, '200429', 'each key has its own');
+is(get($port, '/mixed?k=b')->{status} . get($port, '/mixed?k=a')->{status}, '200429', 'a Redis and the local store: each key has its own limits');
 
 $two->kill;
 wait_until('the second store to be missed', 5, sub { get($port, '/apart?k=b')->{status} == 503 });
 my $answer = get($port, '/apart?k=c');
-is($answer->{status}, 503, 'one store down, on_error deny');
-is(field($answer, 'RateLimit'), '"here";r=10;t=86400', 'what is known is told, nothing was taken');
+is($answer->{status}, 503, 'one store down, on_error deny: a request is denied');
+is(field($answer, 'RateLimit'), '"here";r=10;t=86400', 'one store down, on_error deny: what is known is told, nothing was taken');
 wait_until('the entry to be taken back', 5, sub { $one->cli(qw(ZCARD rl:sliding:here:{c})) == 0 });
-is($one->cli(qw(ZCARD rl:sliding:here:{c})), 0, 'the other store keeps nothing of a denied request');
-is(get($port, '/allow?k=d')->{status}, 200, 'one store down, on_error allow');
-is($one->cli(qw(ZCARD rl:sliding:here:{d})), 1, 'the other one counts on');
-is(scalar(grep { get($port, '/allow?k=d')->{status} == 429 } 1 .. 12), 3, 'and denies on');
+is($one->cli(qw(ZCARD rl:sliding:here:{c})), 0, 'one store down, on_error deny: the other store keeps nothing of a denied request');
+is(get($port, '/allow?k=d')->{status}, 200, 'one store down, on_error allow: a request passes');
+is($one->cli(qw(ZCARD rl:sliding:here:{d})), 1, 'one store down, on_error allow: the other store counts');
+is(scalar(grep { get($port, '/allow?k=d')->{status} == 429 } 1 .. 12), 3, 'one store down, on_error allow: the other store denies');
 $two->start;
-ok(wait_until('the second store', 5, sub { get($port, '/apart?k=e')->{status} == 200 }), 'back again');
+ok(wait_until('the second store', 5, sub { get($port, '/apart?k=e')->{status} == 200 }), 'one store back: a request passes');
 
 # inheritance
 my $port2 = $nginx->port('PORT2');
@@ -98,13 +98,13 @@ is($one->cli(qw(ZCARD rl:sliding:deep:{i})),   1, 'off ends at the next level wi
 is(field(get($port2, '/off?k=i'), 'RateLimit'), undef, 'off is a list of none');
 
 # the limit is no part of the log
-is(get($port, '/same?k=a')->{status}, 429, 'full at 4');
+is(get($port, '/same?k=a')->{status}, 429, 'a limit of 4 is full');
 $nginx->{values}{SMALL} = 6;
 $nginx->configure($conf)->reload(gone => 1);
-is(join(' ', map { get($port, '/same?k=a')->{status} } 1 .. 3), '200 200 429', 'raised to 6: two more');
+is(join(' ', map { get($port, '/same?k=a')->{status} } 1 .. 3), '200 200 429', 'a limit raised to 6 admits two more');
 $nginx->{values}{SMALL} = 2;
 $nginx->configure($conf)->reload(gone => 1);
-is(get($port, '/same?k=a')->{status}, 429, 'lowered to 2: none');
-is($one->cli(qw(ZCARD rl:sliding:large:{a})), 6, 'the other log is untouched');
+is(get($port, '/same?k=a')->{status}, 429, 'a limit lowered to 2 admits none');
+is($one->cli(qw(ZCARD rl:sliding:large:{a})), 6, 'a changed limit leaves the other log untouched');
 
 $bed->done;

@@ -87,27 +87,27 @@ while ($text =~ /^```console\n(.*?)^```/msg) {
         my $words = words_of($line) or next;
         my $got   = tool(@$words);
         cmp_ok($got->{status}, '<', 3, $line) or diag($got->{err});
-        is(shape($got->{out}), shape($output), '  says what docs/tool.md shows') if length $output;
+        is(shape($got->{out}), shape($output), "$line: the output is what docs/tool.md shows") if length $output;
         $ran++;
     }
 }
-cmp_ok($ran, '>', 6, 'the examples were run');
+cmp_ok($ran, '>', 6, 'more than 6 examples of docs/tool.md were run');
 
 # ---- --help, the manual, and wrong usage
 
 my $manual = Testbed::Process::slurp("$root/docs/sliding-log.1") =~ s/\\-/-/gr;
 my $help   = tool('--help');
-is($help->{status}, 0, '--help');
+is($help->{status}, 0, 'sliding-log --help succeeds');
 my @commands = $help->{out} =~ /^  ([a-z]+)\b/mg;
-is("@commands", 'size doctor inspect top reset export', '  names the commands');
+is("@commands", 'size doctor inspect top reset export', 'sliding-log --help names the commands');
 my %options;
 for my $page ($help, map { tool($_, '--help') } @commands) {
     $options{$_}++ for $page->{out} =~ /^  (--[a-z-]+)/mg;
 }
-cmp_ok(scalar keys %options, '>', 25, 'options');
+cmp_ok(scalar keys %options, '>', 25, '--help of all commands tells of more than 25 options');
 like($manual, qr/^\.B[IR]? \Q$_\E\b/m, "$_ is in the manual") for sort keys %options;
-is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'the manual tells of no other');
-is(join(' ', grep { !$options{$_} && !/^--server$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'nor does docs/tool.md');
+is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'the manual tells of no option that --help lacks');
+is(join(' ', grep { !$options{$_} && !/^--server$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'docs/tool.md tells of no option that --help lacks');
 
 for my $row (
     [[],                                          qr/a command is missing/],
@@ -138,7 +138,7 @@ for my $row (
     my ($words, $message) = @$row;
     my $wrong = tool(@$words);
     is("$wrong->{status}$wrong->{out}", '3', "sliding-log @$words: status 3" =~ s/[^ -~]/?/gr);
-    like($wrong->{err}, qr/^sliding-log: $message.*\n\z/, '  and a line that says why');
+    like($wrong->{err}, qr/^sliding-log: $message.*\n\z/, "sliding-log @$words: a line says why" =~ s/[^ -~]/?/gr);
 }
 
 $bed->done;
