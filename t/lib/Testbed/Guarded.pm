@@ -104,10 +104,10 @@ sub fails_over {
     Testbed::wait_until('some requests more', 5, sub { time > $over });
     my $record = $load->stop;
     my $local  = $record->that(path => qr/local/);
-    is($local->statuses, '200:' . $local->count, '  not a request failed under on_error local');
-    cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * Testbed::slow(), '  none waited past the timeout');
-    cmp_ok($record->that(source => 'redis', from => $over - 0.5)->count, '>', 0, '  and Redis decides again');
-    like($record->statuses, qr/^200:\d+(?: 503:\d+)?$/, '  nothing but 200 and 503');
+    is($local->statuses, '200:' . $local->count, "$what: no request fails under on_error local");
+    cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * Testbed::slow(), "$what: no request waits past the timeout");
+    cmp_ok($record->that(source => 'redis', from => $over - 0.5)->count, '>', 0, "$what: Redis decides again");
+    like($record->statuses, qr/^200:\d+(?: 503:\d+)?$/, "$what: the answers are 200 and 503 only");
     return;
 }
 

@@ -102,7 +102,7 @@ sub try_once {
 
     $self->check_answers($record, $key, \%at, $reload, %fault);
     $self->check_log($logged->(), time - $at{begin}, $fault{logged});
-    is(join(' ', sort $nginx->workers), join(' ', sort @workers), 'the same workers') unless $reload;
+    is(join(' ', sort $nginx->workers), join(' ', sort @workers), 'no worker has ended') unless $reload;
     $self->check_remains($sockets, $memory, $reload);
     return $record;
 }
@@ -115,16 +115,16 @@ sub check_answers {
     is($record->that(status => 0)->count, 0, 'every request is answered');
     my $slack   = 0.05 * Testbed::slow() + $self->{delayed};
     my $longest = $self->{timeout} + $slack;
-    cmp_ok($record->slowest, '<=', $longest, 'none later than the timeout')
+    cmp_ok($record->slowest, '<=', $longest, 'no request is answered later than the timeout')
         or diag($record->describe(sub { $_->{took} > $longest }, $at->{begin}));
-    cmp_ok($record->longest_wait, '<=', $longest, 'none waited for its store longer');
-    like($record->that(path => qr/many/)->statuses, qr/^200:\d+$/, 'all admitted that have room');
-    like($record->that(path => qr/deny/)->statuses, qr/^200:\d+(?: 503:\d+)?$/, '503 only where on_error denies');
+    cmp_ok($record->longest_wait, '<=', $longest, 'no request waits for its store longer than the timeout');
+    like($record->that(path => qr/many/)->statuses, qr/^200:\d+$/, 'every request that has room is admitted');
+    like($record->that(path => qr/deny/)->statuses, qr/^200:\d+(?: 503:\d+)?$/, '503 is answered only where on_error denies');
 
     my %admitted = map { $_ => $record->that(path => qr/few/, status => 200, source => $_)->count } qw(redis local);
     like($record->that(path => qr/few/)->statuses, qr/^200:\d+(?: 429:\d+)?$/, 'over the limit: admitted or denied');
     cmp_ok($admitted{redis}, '<=', LIMIT * ($fault{forgets} ? 2 : 1), 'Redis admits no more than the limit');
-    cmp_ok($admitted{local}, '<=', LIMIT, 'nor does the local log');
+    cmp_ok($admitted{local}, '<=', LIMIT, 'the local log admits no more than the limit');
     cmp_ok($self->redis->cli('ZCARD', "rl:sliding:few:{$key}"), '>=', $admitted{redis}, 'what Redis admitted is in its log')
         unless $fault{forgets};
 
@@ -135,7 +135,7 @@ sub check_answers {
         my @decided = $record->that(from => $at->{mended}, source => 'redis', worker => $_)->requests;
         @decided ? $decided[0]{at} + $decided[0]{took} - $at->{mended} : ();
     } $record->that(from => $at->{back})->workers;
-    cmp_ok($slowest_back // 1e9, '<=', LONGEST + 0.2 * Testbed::slow() + $self->{delayed}, 'within the longest back-off');
+    cmp_ok($slowest_back // 1e9, '<=', LONGEST + 0.2 * Testbed::slow() + $self->{delayed}, 'Redis decides again within the longest back-off');
 
     my $over = $record->that(from => $at->{begin}, to => $at->{mended});
     note(sprintf '%d requests during the fault: p50 %.1f ms, p90 %.1f ms, slowest %.1f ms; %d not decided by Redis; '
@@ -151,7 +151,7 @@ sub check_log {
     my ($self, $text, $seconds, $cause) = @_;
     my @troubles = grep { /\[(?:warn|error)\].*sliding_log/ } split /\n/, $text;
     cmp_ok(scalar @troubles, '<=', 2 * WORKERS * ($seconds + 2), 'a short error log') or diag(join "\n", @troubles);
-    ok(scalar(grep { /$cause/ } @troubles), '  with the cause in it') or diag(join "\n", @troubles) if $cause;
+    ok(scalar(grep { /$cause/ } @troubles), 'the error log tells the cause') or diag(join "\n", @troubles) if $cause;
     return;
 }
 
