@@ -37,15 +37,25 @@ Addresses::Addresses(const RedisSettings& settings, std::string_view host, int p
         endpoints_.push_back({std::exchange(name_, {}), port, "", ""});
         return;
     }
-    if (isAddressLiteral(std::string(address))) {
-        endpoints_.push_back({std::string(address), port, "", ""});
-    }
     const auto* servers = static_cast<const ServerSettings*>(settings.servers.elts);
     const auto* end = servers + settings.servers.nelts;
     const auto* known = std::find_if(servers, end, [&](const ServerSettings& each) { return view(each.host) == host; });
     if (known != end) {
         append(endpoints_, *known, port);
     }
+    learn(address);
+}
+
+bool Addresses::learn(std::string_view address) {
+    std::string told(address);
+    if (name_.empty() || told == told_ || !isAddressLiteral(told)) {
+        return false;
+    }
+    std::erase_if(endpoints_, [&](const Endpoint& each) { return each.host == told_ || each.host == told; });
+    endpoints_.insert(endpoints_.begin(), {told, port_, "", ""});
+    told_ = std::move(told);
+    next_ = 0;
+    return true;
 }
 
 void Addresses::locate(LocatorTarget& target) {

@@ -20,6 +20,10 @@ class Addresses final : public Locator, ResolutionOwner {
     /// the one that the configuration has for the same name.
     Addresses(const RedisSettings& settings, std::string_view host, int port, std::string_view address = {});
 
+    /// Another server tells that the name has this address now: it comes first, until the resolver finds others. False
+    /// for what was told before, and for what is no address.
+    bool learn(std::string_view address);
+
     void locate(LocatorTarget& target) override;
     void didNotServe() override { next_++; }
     void stop() override;
@@ -32,6 +36,7 @@ class Addresses final : public Locator, ResolutionOwner {
     const RedisSettings& settings_;
     std::string name_;  // empty: an address literal, which stays
     int port_ = 0;
+    std::string told_;  // the name's address that was told last
     std::vector<Endpoint> endpoints_;
     std::size_t next_ = 0;
     bool fresh_ = false;  // the configuration resolved it for this process

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "redis/addresses.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
 
@@ -11,10 +10,14 @@ namespace sliding_log {
 
 namespace {
 
-/// The map is not asked for more often than this, in ms; while a node of it is lost, not less often than that, nor than
-/// the longest `reconnect` delay.
-constexpr std::uint64_t kRefreshMin = 100;
-constexpr std::uint64_t kRefreshMax = 1000;
+/// The map is asked for no more often than this, in ms, and as often while a node of it is lost. Each time a random
+/// part of the jitter is waited first: what makes one worker ask makes all of them.
+constexpr ngx_msec_t kAskEvery = 1000;
+constexpr ngx_msec_t kJitter = 100;
+
+/// A source that takes longer than this to connect or to answer, in ms, is passed over.
+constexpr ngx_msec_t kLeastPatience = 100;
+constexpr ngx_msec_t kMostPatience = 1000;
 
 /// A node outside the map is kept for so many ms at least after something pointed to it: slots may be on their way to
 /// it.
@@ -22,11 +25,13 @@ constexpr ngx_msec_t kKeepUnmapped = 2000;
 
 }  // namespace
 
-Cluster::Member::Member(Cluster& owner, const std::string& name, std::string hostName, std::unique_ptr<Locator> locator)
+Cluster::Member::Member(Cluster& owner, const std::string& name, std::string hostName,
+                        std::unique_ptr<Addresses> places)
     : cluster(owner),
       host(std::move(hostName)),
       usedAt(ngx_current_msec),
-      node(owner.owner_, owner.log_, owner.settings_, name, std::move(locator)) {}
+      addresses(*places),
+      node(owner.owner_, owner.log_, owner.settings_, name, std::move(places)) {}
 
 Cluster::Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settings)
     : owner_(owner),
@@ -34,14 +39,14 @@ Cluster::Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settin
       settings_(settings),
       keepUnmapped_(std::max(kKeepUnmapped, settings.timeout)),
       nextSeed_(static_cast<std::size_t>(ngx_random())),  // workers spread over the nodes
-      backoff_(kRefreshMin, std::clamp<std::uint64_t>(settings.reconnectMax, kRefreshMin, kRefreshMax)),
       refresh_(
-          this, [](void* self) { static_cast<Cluster*>(self)->refresh(); }, Timer::Kind::Chore, log.nginxLog()),
+          this, [](void* self) { static_cast<Cluster*>(self)->timeIsUp(); }, Timer::Kind::Chore, log.nginxLog()),
       sweep_(
           this, [](void* self) { static_cast<Cluster*>(self)->sweep(); }, Timer::Kind::Chore, log.nginxLog()) {}
 
+/// The first map is asked for without the wait: requests may wait for it.
 void Cluster::start() {
-    seed().node.connect();
+    search();
 }
 
 void Cluster::forEachNode(const std::function<void(Node&)>& visit) {
@@ -79,6 +84,9 @@ Node* Cluster::follow(const Redirect& redirect, const Node& from, bool forGood) 
         host = std::ranges::find_if(members_, [&](const Member& each) { return &each.node == &from; })->host;
     }
     Member& target = memberAt(host, redirect.port);
+    if (&target.node == &from && std::exchange(target.hasNewAddress, false)) {
+        target.node.leave("its name has another address");
+    }
     if (forGood) {
         if (!slots_.empty()) {
             slots_[redirect.slot] = &target;
@@ -94,6 +102,7 @@ Cluster::Member& Cluster::memberAt(const std::string& host, int port, std::strin
     const auto known = std::ranges::find_if(members_, [&](const Member& each) { return each.node.name() == name; });
     if (known != members_.end()) {
         known->usedAt = ngx_current_msec;
+        known->hasNewAddress = known->addresses.learn(address) || known->hasNewAddress;
         return *known;
     }
     members_.emplace_back(*this, name, host, std::make_unique<Addresses>(settings_, host, port, address));
@@ -112,63 +121,115 @@ Cluster::Member& Cluster::seed() {
 
 // ---- the map
 
-/// Asks for the map, now or as soon as may be.
+/// Has the map asked for, as soon as may be.
 void Cluster::refresh() {
     wanted_ = true;
+    if (searching_ || refresh_.isSet() || owner_.isLeaving()) {
+        return;
+    }
     const ngx_msec_t since = ngx_current_msec - askedAt_;
-    if (refresh_.isSet() || owner_.isLeaving()) {
-        return;
-    }
-    if (askedAt_ != 0 && since < kRefreshMin) {
-        refresh_.set(kRefreshMin - since);
-        return;
-    }
-    const auto member = memberToAsk();
-    if (member != members_.end()) {
-        static const std::string question = command({"CLUSTER", "SLOTS"});
-        member->asked = member->node.send(question, *member);
-        members_.splice(members_.end(), members_, member);
-        askedAt_ = ngx_current_msec;
-        wanted_ = false;
-        refresh_.set(settings_.connectTimeout + kRefreshMin);  // then another one is asked
-        return;
-    }
-    if (!someNodeCanBeAsked()) {
-        seed().node.connectIfIdle();
-    }
-    refresh_.set(kRefreshMax);  // nodeReady() asks earlier
+    refresh_.set((since < kAskEvery ? kAskEvery - since : 0) + static_cast<ngx_msec_t>(ngx_random()) % kJitter);
 }
 
-/// A node that is connected, first one that the map has: another may have left the cluster. They take turns, since one
-/// of them may be cut off from the others.
-std::list<Cluster::Member>::iterator Cluster::memberToAsk() {
-    const auto mayBeAsked = [](const Member& each) { return each.node.isReady() && !each.asked; };
-    const auto found =
-        std::ranges::find_if(members_, [&](const Member& each) { return each.inMap && mayBeAsked(each); });
-    return found != members_.end() ? found : std::ranges::find_if(members_, mayBeAsked);
+void Cluster::timeIsUp() {
+    if (!searching_) {
+        search();
+        return;
+    }
+    if (source_ != nullptr && source_->asked) {
+        log_.trouble(NGX_LOG_ERR, source_->node.name(), "CLUSTER SLOTS is not answered in time", "");
+        tellFailing();
+    } else if (source_ != nullptr) {
+        source_->isSlow = true;
+    }
+    askNext();
 }
 
+void Cluster::search() {
+    searching_ = true;
+    askedAt_ = ngx_current_msec;
+    seedsLeft_ = settings_.servers.nelts;
+    for (Member& each : members_) {
+        each.isSlow = false;
+    }
+    askNext();
+}
+
+/// Asks the next source, or has it connected to. Connecting may fail before it returns: nodeDown() has gone on by then.
+void Cluster::askNext() {
+    source_ = owner_.isLeaving() ? nullptr : nextSource();
+    if (source_ == nullptr) {
+        searching_ = false;
+        refresh_.cancel();
+        tellFailing();
+        refresh();
+    } else if (source_->node.isReady()) {
+        ask(*source_);
+    } else {
+        refresh_.set(std::clamp(settings_.connectTimeout, kLeastPatience, kMostPatience));
+        source_->node.connectIfIdle();
+    }
+}
+
+/// First a node that the map has: another may have left the cluster. They take turns, since one of them may be cut off
+/// from the others.
+Cluster::Member* Cluster::nextSource() {
+    const auto first = [this](auto suits) {
+        const auto found =
+            std::ranges::find_if(members_, [&](Member& each) { return mayBeAsked(each) && suits(each); });
+        return found == members_.end() ? nullptr : &*found;
+    };
+    Member* source = first([](const Member& each) { return each.inMap && each.node.isReady(); });
+    source = source != nullptr ? source : first([](const Member& each) { return each.node.isReady(); });
+    source = source != nullptr ? source : first([](const Member&) { return true; });
+    while (source == nullptr && seedsLeft_ > 0) {
+        seedsLeft_--;
+        Member& next = seed();
+        source = mayBeAsked(next) ? &next : nullptr;
+    }
+    return source;
+}
+
+bool Cluster::mayBeAsked(const Member& member) {
+    const bool isTooEarly = member.question != 0 && ngx_current_msec - member.askedAt < kAskEvery;
+    return !member.asked && !isTooEarly && !member.isSlow && !member.node.isDown();
+}
+
+void Cluster::ask(Member& member) {
+    static const std::string question = command({"CLUSTER", "SLOTS"});
+    member.asked = member.node.send(question, member);
+    member.askedAt = askedAt_ = ngx_current_msec;
+    member.question = ++questions_;
+    members_.splice(members_.end(), members_,
+                    std::ranges::find_if(members_, [&](const Member& each) { return &each == &member; }));
+    wanted_ = false;
+    refresh_.set(std::clamp(settings_.timeout, kLeastPatience, kMostPatience));
+}
+
+/// Requests that wait for the first map wait no longer.
+void Cluster::tellFailing() {
+    if (slots_.empty() && !std::exchange(failing_, true)) {
+        owner_.mapChanged();
+    }
+}
+
+/// An answer that comes late will do unless a later question has been answered since.
 void Cluster::answered(Member& member, const redisReply* reply) {
     member.asked = false;
     if (reply == nullptr) {
-        return;  // nodeDown() follows, or a new connection
+        return;  // nodeDown() follows, or a new connection, or its time is up
     }
-    refresh_.cancel();
     if (reply->type == REDIS_REPLY_ERROR) {
-        noMap(member, "CLUSTER SLOTS answered", replyText(*reply));
-    } else if (!takeOver(member, *reply)) {
-        noMap(member, "CLUSTER SLOTS names no node that serves slots", "");
+        log_.trouble(NGX_LOG_ERR, member.node.name(), "CLUSTER SLOTS answered", replyText(*reply));
+    } else if (member.question < answeredQuestion_ || takeOver(member, *reply)) {
+        return;
+    } else {
+        log_.trouble(NGX_LOG_ERR, member.node.name(), "CLUSTER SLOTS names no node that serves slots", "");
     }
-}
-
-void Cluster::noMap(const Member& member, const char* what, std::string_view cause) {
-    log_.trouble(NGX_LOG_ERR, member.node.name(), what, cause);
-    if (slots_.empty()) {
-        failing_ = true;
-        owner_.mapChanged();
+    if (source_ == &member) {
+        wanted_ = true;
+        askNext();
     }
-    wanted_ = true;
-    refresh_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
 }
 
 /// False for a map without any slot: that node knows no cluster.
@@ -187,38 +248,59 @@ bool Cluster::takeOver(const Member& from, const redisReply& reply) {
         member.inMap = true;
         std::fill(slots_.begin() + range.first, slots_.begin() + range.last + 1, &member);
     }
-    failing_ = false;
+    answeredQuestion_ = from.question;
+    failing_ = searching_ = false;
+    source_ = nullptr;
+    refresh_.cancel();
     const auto isLost = [](const Member& each) { return each.inMap && each.node.isDown(); };
     if (wanted_ || std::ranges::any_of(members_, isLost)) {
-        refresh_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
-    } else {
-        backoff_.reset();
+        refresh();
     }
     if (!sweep_.isSet()) {
         sweep_.set(keepUnmapped_);
     }
     owner_.mapChanged();
+    goToNewAddresses();
     return true;
 }
 
-void Cluster::nodeReady(Node&) {
-    if (wanted_ && memberToAsk() != members_.end()) {
-        refresh_.cancel();
-        refresh();
+/// A node that is down may be there already. One that is connected stays so until it shows that it is another node.
+void Cluster::goToNewAddresses() {
+    for (Member& each : members_) {
+        if (each.hasNewAddress && each.node.isDown()) {
+            each.hasNewAddress = false;
+            each.node.leave("its name has another address");
+        }
     }
 }
 
-void Cluster::nodeDown(Node&) {
-    refresh();
+/// While there is no map each node that is connected is another chance.
+void Cluster::nodeReady(Node& node) {
+    const bool isAnswering = source_ != nullptr && source_->asked;
+    if (isAnswering || !(searching_ || slots_.empty())) {
+        return;
+    }
+    std::ranges::find_if(members_, [&](const Member& each) { return &each.node == &node; })->isSlow = false;
+    searching_ = true;
+    askNext();
+}
+
+void Cluster::nodeDown(Node& node) {
+    wanted_ = true;
+    if (source_ != nullptr && &source_->node == &node) {
+        askNext();
+    } else {
+        refresh();
+    }
 }
 
 /// Lets go of nodes that the map does not have. Called from a timer: none of them is inside a callback.
 void Cluster::sweep() {
     bool remain = false;
     for (auto member = members_.begin(); member != members_.end();) {
-        const bool isWatched = member->inMap || slots_.empty();
+        const bool isWatched = member->inMap || slots_.empty() || &*member == source_;
         if (isWatched || ngx_current_msec - member->usedAt < keepUnmapped_) {
-            remain = remain || !isWatched;
+            remain = remain || !(member->inMap || slots_.empty());
             member++;
             continue;
         }

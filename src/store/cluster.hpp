@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "conf/settings.hpp"
-#include "redis/backoff.hpp"
+#include "redis/addresses.hpp"
 #include "redis/slot_map.hpp"
 #include "redis/timer.hpp"
 #include "store/node.hpp"
@@ -31,10 +31,12 @@ class ClusterOwner : public NodeOwner {
     ~ClusterOwner() = default;
 };
 
-/// The map is asked of any node that is connected, first of one of the configuration. A redirect corrects one slot at
-/// once, and has the whole map asked again, however many redirects come meanwhile; so does a node that is lost, until
-/// the map names another in its place. A node is connected to when a question for one of its slots comes, and let go
-/// of when the map no longer has it and nothing was sent there for a while.
+/// The map is asked of one source after the other until one gives it: of the nodes that are connected, then of those
+/// that can be connected to, then of those of the configuration. MOVED corrects one slot at once, and has the whole map
+/// asked again, however many redirects come meanwhile; so does a node that is lost, until the map names another in its
+/// place. A search begins a second after the latest question at the earliest, at a moment that differs from worker to
+/// worker. A node is connected to when a question for one of its slots comes, and let go of when the map no longer has
+/// it and nothing was sent there for a while.
 class Cluster final : public Topology {
   public:
     Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settings);
@@ -51,24 +53,35 @@ class Cluster final : public Topology {
   private:
     /// A node, and who takes its answer to CLUSTER SLOTS.
     struct Member final : ReplyTarget {
-        Member(Cluster& owner, const std::string& name, std::string hostName, std::unique_ptr<Locator> locator);
+        Member(Cluster& owner, const std::string& name, std::string hostName, std::unique_ptr<Addresses> places);
         void replied(const redisReply* reply) override { cluster.answered(*this, reply); }
 
         Cluster& cluster;
         std::string host;
-        bool asked = false;  // for the map
-        bool inMap = false;  // serves slots
-        ngx_msec_t usedAt;   // when something last pointed to it
+        bool asked = false;          // for the map, and has not answered
+        std::uint64_t question = 0;  // the number of its latest question; 0: none
+        ngx_msec_t askedAt = 0;      // when that was
+        bool isSlow = false;         // it did not connect in time in this search
+        bool inMap = false;          // serves slots
+        bool hasNewAddress = false;  // its connection, if any, may be to the former one
+        ngx_msec_t usedAt;           // when something last pointed to it
+        Addresses& addresses;        // the node's
         Node node;
     };
 
     Member& memberAt(const std::string& host, int port, std::string_view address = {});
     Member& seed();
-    std::list<Member>::iterator memberToAsk();
     void refresh();
+    void timeIsUp();
+    void search();
+    void askNext();
+    Member* nextSource();
+    static bool mayBeAsked(const Member& member);
+    void ask(Member& member);
+    void tellFailing();
     void answered(Member& member, const redisReply* reply);
     bool takeOver(const Member& from, const redisReply& reply);
-    void noMap(const Member& member, const char* what, std::string_view cause);
+    void goToNewAddresses();
     bool someNodeCanBeAsked();
     void sweep();
 
@@ -81,9 +94,13 @@ class Cluster final : public Topology {
     std::size_t nextSeed_ = 0;
     bool wanted_ = true;    // the map is to be asked for
     bool failing_ = false;  // no map could be had, and there is none
-    ngx_msec_t askedAt_ = 0;
-    Backoff backoff_;
-    Timer refresh_;
+    bool searching_ = false;
+    ngx_msec_t askedAt_ = 0;              // when the latest search began, or asked
+    std::size_t seedsLeft_ = 0;           // that the search has not come to yet
+    Member* source_ = nullptr;            // whose map, or connection, it waits for
+    std::uint64_t questions_ = 0;         // for the map, so far
+    std::uint64_t answeredQuestion_ = 0;  // whose answer the map is
+    Timer refresh_;                       // searching: the source's time is up; else the next search
     Timer sweep_;
 };
 

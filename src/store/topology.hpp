@@ -29,7 +29,7 @@ class Topology {
     /// slot from now on.
     virtual Node* follow(const Redirect& redirect, const Node& from, bool forGood) = 0;
 
-    /// A server answered that the cluster is not well.
+    /// A server answered that it cannot be asked now: the cluster may have changed.
     virtual void suspect() = 0;
 
     virtual void nodeReady(Node& node) = 0;

@@ -1,0 +1,94 @@
+# Sources of the slot map that give none: a node outside the cluster, a user without the right, one that holds its answer
+# back, one that nobody answers for. Each is passed over for the next, by every worker, at the start and later.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until free_port);
+use Testbed::Acl qw(documented_rule);
+use Testbed::FakeRedis;
+use Testbed::Http qw(get field many);
+use Time::HiRes qw(time);
+
+my $bed     = Testbed->new;
+my $cluster = $bed->cluster(masters => 3, node_timeout => 2000);
+my @masters = $cluster->nodes;
+my ($first, $second, $third) = @masters;
+my @tags = map { $cluster->tag_on($_) } @masters;
+my @rule = split ' ', documented_rule('limiter', 'us3rpass');
+
+my $stranger = $cluster->start_node;
+pop @{ $cluster->{nodes} };    # of no use to it
+$_->cli('ACL', 'SETUSER', 'limiter', @rule, '+cluster|slots', '+asking') for @masters, $stranger;
+$second->cli(qw(ACL SETUSER limiter -cluster|slots));
+my $holds = Testbed::FakeRedis->new($bed, answers => { CLUSTER => '' });
+
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 4;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis {
+        server %%SEEDS%%; mode cluster; username limiter; password us3rpass;
+        timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms;
+    }
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
+        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+        location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+
+# True when all four workers have Redis decide, for all of the tags.
+sub all_decide {
+    my ($nginx, @of) = @_;
+    my (%by, $local);
+    for my $answer (many([map { [$nginx->port, "/?k=$of[$_ % @of]"] } 1 .. 60])) {
+        my ($source, $worker) = split / /, field($answer, 'X-How');
+        $by{$worker}++;
+        $local = 1 if $source ne 'redis';
+    }
+    return !$local && keys %by == 4;
+}
+
+my %seed = (
+    'a node that knows no cluster'      => $stranger->address,
+    'a user without the right'          => $second->address,
+    'a node that holds its answer back' => '127.0.0.1:' . $holds->port,
+    'nobody'                            => '127.0.0.1:' . free_port(),
+);
+for my $what (sort keys %seed) {
+    my $nginx = $bed->nginx($conf, SEEDS => join ' ', ($seed{$what}) x 3, $first->address);
+    ok(wait_until('all workers', 5, sub { all_decide($nginx, @tags) }), "$what as a seed: all workers find the map");
+}
+my $nginx = $bed->nginx($conf, SEEDS => join ' ', values %seed, $first->address);
+ok(wait_until('all workers', 5, sub { all_decide($nginx, @tags) }), 'all of them: the same');
+
+# a source that gives no map is not asked again at once
+my $only    = $bed->nginx($conf, SEEDS => $stranger->address);
+wait_until('the cause', 5, sub { get($only->port, '/?k=x'); $only->logged(qr/names no node that serves slots/) });
+my $before = $stranger->calls('cluster|slots');
+my $over   = time + 3;
+wait_until('some seconds', 5, sub { get($only->port, '/?k=x'); time > $over });
+cmp_ok($stranger->calls('cluster|slots') - $before, '<=', 4 * 4, 'the only source gives no map: each worker asks it once a second');
+cmp_ok($stranger->calls('cluster|slots') - $before, '>=', 4, '  and goes on asking');
+
+# with a map, and connected to nodes that give none any more
+$first->cli(qw(ACL SETUSER limiter -cluster|slots));
+my $slot = $cluster->slot_of($tags[2]);
+$third->kill;
+$third->start;
+$third->cli('ACL', 'SETUSER', 'limiter', @rule, '+cluster|slots', '+asking');
+$cluster->wait_agreed;
+ok(wait_until('all workers', 10, sub { all_decide($nginx, @tags) }), 'two of three nodes do not tell the map any more: all is decided');
+my $asked = $third->calls('cluster|slots');
+$cluster->move($slot, $third, $first);
+ok(wait_until('the map to be asked', 10, sub { all_decide($nginx, @tags) && $third->calls('cluster|slots') > $asked }), '  the third one is asked for it');
+
+# nothing stays of the stranger's connections when the map is there
+ok(wait_until('connections to be closed', 15, sub { all_decide($nginx, @tags); 4 >= grep { /user=limiter/ } split /\n/, $stranger->cli(qw(CLIENT LIST TYPE normal)) }), 'seeds outside the cluster are let go of');
+
+$bed->done;
