@@ -61,4 +61,9 @@ inline StoreError classifyError(std::string_view message) {
     return StoreError::Refused;
 }
 
+/// TRYAGAIN, CLUSTERDOWN: the server is well, but a slot is not.
+inline bool isOfSlots(std::string_view message) {
+    return message.starts_with("TRYAGAIN") || message.starts_with("CLUSTERDOWN");
+}
+
 }  // namespace sliding_log

@@ -47,9 +47,11 @@ struct Group : ListHook<Opened> {
     std::uint16_t slot = 0;                // the same, in a cluster
     bool sent = false;
     ngx_msec_t sentAt = 0;
-    std::uint32_t generation = 0;  // of its logs, when it was sent: see Denials
-    bool refreshes = false;        // a request of it asks for all whom a known denial denies meanwhile
-    bool joinable = false;         // found by its signature; false for one beyond a full group
+    std::uint32_t generation = 0;     // of its logs, when it was sent: see Denials
+    bool refreshes = false;           // a request of it asks for all whom a known denial denies meanwhile
+    const void* refusedBy = nullptr;  // the server that gave the latest answer to wait out
+    std::string refusal;              // that answer; empty: none
+    bool joinable = false;            // found by its signature; false for one beyond a full group
     List<Waiter, InGroup> waiters;
     Group* follower = nullptr;  // sent after this one
     Group* nextInBucket = nullptr;

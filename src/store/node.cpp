@@ -135,7 +135,7 @@ void Node::replied(Call& call, const redisReply* reply) {
     }
     counters_.latency.observe(nowNs() - call.sentNs);
     const StoreError error = checkCall(*reply);
-    if (error == StoreError::TryAgain) {
+    if (error == StoreError::TryAgain && !isOfSlots(replyText(*reply))) {
         notYet_ = replyText(*reply);
     } else if (error != StoreError::NotMaster && call.isWaitedFor()) {  // too late for everybody is as good as none
         timeouts_ = 0;

@@ -133,6 +133,10 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
         countersOf(questions.front().slot).failed(isLate ? StoreError::Timeout : StoreError::Down);
         return Reception::Unavailable;
     }
+    if (!refusals_.isEmpty() && isTurnedAway(questions.front().slot)) {
+        countersOf(questions.front().slot).failed(StoreError::TryAgain);
+        return belief == Belief::Due ? Reception::KnownDenied : Reception::Unavailable;
+    }
     Group& group = groupFor(questions);
     group.requests++;
     group.refreshes = group.refreshes || belief == Belief::Due;
@@ -152,6 +156,11 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
 Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict> verdicts) {
     signature_.assign(identity_, questions);
     return denials_.find(signature_, ngx_current_msec, verdicts);
+}
+
+bool RedisStore::isTurnedAway(std::uint16_t slot) {
+    return refusals_.turnsAway(topology_->nodeOf(slot), slot, ngx_current_msec,
+                               static_cast<std::uint64_t>(ngx_random()));
 }
 
 /// The waiter is woken at its deadline at the latest.
@@ -268,6 +277,8 @@ Group& RedisStore::newGroup(std::span<const Question> questions) {
     group.algorithm = questions.front().algorithm;
     group.slot = questions.front().slot;
     group.sent = group.joinable = group.refreshes = false;
+    group.refusedBy = nullptr;
+    group.refusal.clear();
     group.follower = nullptr;
     return group;
 }
@@ -352,6 +363,9 @@ void RedisStore::route(Call& call) {
 }
 
 void RedisStore::answered(Call& call, const redisReply& reply, StoreError error) {
+    if (!refusals_.isEmpty() && error != StoreError::TryAgain && error != StoreError::Moved) {
+        refusals_.served(call.node, call.slot, ngx_current_msec);
+    }
     switch (error) {
         case StoreError::None:
             answer(call, reply);
@@ -382,9 +396,14 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         return;
     }
     if (error == StoreError::TryAgain) {
-        topology_->suspect();
-        if (call.groups.size() > 1 && replyText(reply).starts_with("TRYAGAIN")) {
+        const bool isUnderWay = replyText(reply).starts_with("TRYAGAIN");
+        if (!isUnderWay) {
+            topology_->suspect();
+        }
+        if (isUnderWay && call.groups.size() > 1) {
             askApart(call);
+        } else if (isOfSlots(replyText(reply))) {
+            waitOut(call, replyText(reply), error);
         } else {
             repeatSoon(call);
         }
@@ -396,7 +415,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
     } else if (call.repetitions > kMostRedirects) {
-        repeatSoon(call);
+        waitOut(call, replyText(reply), error);
     } else {
         call.asking = error == StoreError::Ask;
         target->send(call);
@@ -416,6 +435,20 @@ void RedisStore::repeatQueued() {
     while (Call* call = again.popFront()) {
         route(*call);
     }
+}
+
+/// Asks again in a moment, unless a request has waited in vain for another answer than this one.
+void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
+    if (!call.isUndo() && refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
+        log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", answer);
+        failed(call, error);
+        return;
+    }
+    for (Group* group : call.groups) {
+        group->refusedBy = call.node;
+        group->refusal = answer;
+    }
+    repeatSoon(call);
 }
 
 /// A slot on its way: the keys of one group may be on one side, those of another on the other.
@@ -532,8 +565,13 @@ void RedisStore::retire(Group& group) {
 void RedisStore::expire() {
     while (!deadlines_.isEmpty() && hasPassed(deadlines_.front().deadline)) {
         Waiter& waiter = deadlines_.front();
-        countersOf(waiter.group->slot).failed(StoreError::Timeout);
-        if (Node* node = topology_->nodeOf(waiter.group->slot)) {
+        const Group& group = *waiter.group;
+        countersOf(group.slot).failed(StoreError::Timeout);
+        Node* node = topology_->nodeOf(group.slot);
+        if (!group.refusal.empty()) {
+            refusals_.add(group.refusedBy, group.slot, group.refusal, ngx_current_msec);
+            log_.trouble(NGX_LOG_ERR, node == nullptr ? nameOf(settings_) : node->name(), "timed out", group.refusal);
+        } else if (node != nullptr) {
             node->timedOut(waiter.deadline - settings_.timeout);
         } else {
             log_.trouble(NGX_LOG_ERR, nameOf(settings_), "timed out", "no server to ask inside \"timeout\"");
@@ -565,6 +603,12 @@ void RedisStore::nodeDown(Node& node) {
 }
 
 void RedisStore::nodeLeaves(Node& node) {
+    refusals_.forget(&node);
+    deadlines_.forEach([&](const Waiter& waiter) {
+        if (waiter.group->refusedBy == &node) {
+            waiter.group->refusal.clear();
+        }
+    });
     openAgain(node.groups());
     while (Call* call = node.takeQueued()) {
         route(*call);

@@ -19,6 +19,7 @@
 #include "store/node.hpp"
 #include "store/orphan.hpp"
 #include "store/recycler.hpp"
+#include "store/refusals.hpp"
 #include "store/store_log.hpp"
 #include "store/topology.hpp"
 
@@ -75,6 +76,7 @@ class RedisStore final : ClusterOwner {
     bool isLeaving() const override { return quitting_ && deadlines_.isEmpty() && !isOwing() && !dying_; }
 
     NodeCounters& countersOf(std::uint16_t slot);
+    bool isTurnedAway(std::uint16_t slot);
     Group& groupFor(std::span<const Question> questions);
     Group& newGroup(std::span<const Question> questions);
     void open(Group& group);
@@ -87,6 +89,7 @@ class RedisStore final : ClusterOwner {
     void route(Call& call);
     void repeat(Call& call, const redisReply& reply, StoreError error);
     void repeatSoon(Call& call);
+    void waitOut(Call& call, std::string_view answer, StoreError error);
     void askApart(Call& call);
     void repeatQueued();
 
@@ -126,6 +129,7 @@ class RedisStore final : ClusterOwner {
     CallWriter writer_;
     GroupReply reply_;  // that is being answered
     Denials denials_;
+    Refusals refusals_;
     Signature signature_;  // of the questions at hand
     DecimalText now_{0};   // of the latest stamp()
 
