@@ -6,7 +6,7 @@ namespace {
 
 /// Between two requests that are asked all the same, in ms.
 constexpr std::uint64_t kAskAgainMin = 50;
-constexpr std::uint64_t kAskAgainMax = 1000;
+constexpr std::uint64_t kAskAgainMax = 250;
 
 /// Keys that were refused so many ms ago are taken to be together again.
 constexpr std::uint64_t kKeysForgottenAfter = 10'000;

@@ -61,8 +61,8 @@ TEST_F(RefusalsTest, OneIsAskedNowAndThenLessAndLessOften) {
     for (; now < end; now++) {
         asked += turnsAway(left, 7) ? 0 : 1;
     }
-    EXPECT_GE(asked, 10);
-    EXPECT_LE(asked, 16);
+    EXPECT_GE(asked, 38);
+    EXPECT_LE(asked, 46);
 }
 
 TEST_F(RefusalsTest, AnAnswerEndsIt) {
