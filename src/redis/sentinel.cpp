@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::string_view kSwitched = "+switch-master";
 
+/// The same message is no news for so long: whoever acts on it asks, and subscribes, anew.
+constexpr ngx_msec_t kSameMessageMs = 1000;
+
 bool isText(const redisReply* reply) {
     return reply != nullptr && reply->type == REDIS_REPLY_STRING;
 }
@@ -33,7 +36,7 @@ SentinelLocator::SentinelLocator(const RedisSettings& settings, ngx_log_t* log)
     for (ngx_uint_t i = 0; i < settings.servers.nelts; i++) {
         sentinels_.push_back(std::make_unique<Addresses>(settings, servers[i]));
     }
-    current_ = static_cast<std::size_t>(ngx_random()) % sentinels_.size();  // workers spread over the Sentinels
+    next_ = static_cast<std::size_t>(ngx_random()) % sentinels_.size();  // workers spread over the Sentinels
 }
 
 void SentinelLocator::locate(LocatorTarget& target) {
@@ -43,7 +46,7 @@ void SentinelLocator::locate(LocatorTarget& target) {
 
 /// Another Sentinel may know better, and the master's name may have another address.
 void SentinelLocator::didNotServe() {
-    current_++;
+    next_ = asked_ + 1;
     if (named_ != nullptr) {
         named_->didNotServe();
     }
@@ -53,7 +56,7 @@ void SentinelLocator::stop() {
     quitting_ = true;
     waiting_ = target_ = nullptr;
     again_.cancel();
-    sentinels_[current_ % sentinels_.size()]->stop();
+    sentinels_[asked_]->stop();
     stopNaming();
     connection_.close("the worker quits");
 }
@@ -72,7 +75,8 @@ void SentinelLocator::begin() {
 
 void SentinelLocator::ask() {
     state_ = State::Looking;
-    sentinels_[current_ % sentinels_.size()]->locate(*this);
+    asked_ = next_ % sentinels_.size();
+    sentinels_[asked_]->locate(*this);
 }
 
 void SentinelLocator::located(const Endpoint& endpoint) {
@@ -100,15 +104,14 @@ void SentinelLocator::connected() {
         connection_.send(authenticate_, *this);
     }
     connection_.send(where_, *this);
+    connection_.subscribe(kSwitched, messages_);
 }
 
 void SentinelLocator::replied(const redisReply* reply) {
     if (reply == nullptr) {
         return;  // disconnected() follows
     }
-    if (state_ == State::Watching) {
-        heard(*reply);
-    } else if (reply->type == REDIS_REPLY_ERROR) {
+    if (reply->type == REDIS_REPLY_ERROR) {
         const std::string_view message = replyText(*reply);
         connection_.close(authenticated_ ? message : authenticationRefusal(message));
     } else if (!std::exchange(authenticated_, true)) {
@@ -150,8 +153,6 @@ void SentinelLocator::found(const Endpoint& master) {
     state_ = State::Watching;
     if (quitting_) {
         connection_.close("the worker quits");
-    } else {
-        connection_.subscribe(kSwitched, *this);
     }
     if (waiting != nullptr) {
         waiting->located(master);
@@ -160,14 +161,30 @@ void SentinelLocator::found(const Endpoint& master) {
     }
 }
 
-/// `+switch-master`: name, old address and port, new address and port.
+void SentinelLocator::Messages::replied(const redisReply* message) {
+    if (message != nullptr) {
+        locator.heard(*message);
+    }
+}
+
+/// `+switch-master`: name, old address and port, new address and port. The Sentinel that tells it is the one to ask.
 void SentinelLocator::heard(const redisReply& message) {
     if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || !isText(message.element[2])) {
         return;  // the subscription's own confirmation
     }
     const std::string_view text = replyText(*message.element[2]);
-    if (text.substr(0, text.find(' ')) == view(settings_.master) && target_ != nullptr) {
+    const bool isNews = text != heard_ || ngx_current_msec - heardAt_ >= kSameMessageMs;
+    if (text.substr(0, text.find(' ')) != view(settings_.master) || target_ == nullptr || !isNews) {
+        return;
+    }
+    heard_ = text;
+    heardAt_ = ngx_current_msec;
+    next_ = asked_;
+    if (state_ == State::Watching) {
         target_->hasMoved(kSwitched);
+    } else {
+        stopNaming();
+        begin();
     }
 }
 
@@ -187,8 +204,8 @@ void SentinelLocator::tryNext(std::string_view reason) {
     const bool wasWatching = state_ == State::Watching;
     stopNaming();
     state_ = State::Idle;
-    sentinels_[current_ % sentinels_.size()]->didNotServe();
-    current_++;
+    sentinels_[asked_]->didNotServe();
+    next_ = asked_ + 1;
     if (wasWatching) {
         tried_ = 0;
     }
@@ -196,10 +213,14 @@ void SentinelLocator::tryNext(std::string_view reason) {
         ask();
         return;
     }
-    if (waiting_ != nullptr) {
-        std::exchange(waiting_, nullptr)->notLocated(std::string("no Sentinel knows the master: ").append(reason));
-    } else {
-        again_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
+    LocatorTarget* waiting = std::exchange(waiting_, nullptr);
+    if (waiting != nullptr && !master_) {
+        waiting->notLocated(std::string("no Sentinel knows the master: ").append(reason));
+        return;
+    }
+    again_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
+    if (waiting != nullptr) {
+        waiting->located(*master_);
     }
 }
 

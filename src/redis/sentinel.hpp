@@ -18,8 +18,9 @@
 namespace sliding_log {
 
 /// The Sentinels are asked in turn until one knows the master. With that one the connection stays, subscribed to
-/// +switch-master; when it is lost the next one is asked, and tells what was missed. While there is no Sentinel the
-/// master found last is left in its place: whether it serves is for its own connection to say.
+/// +switch-master since the question, so that no switch falls between the two; when it is lost the next one is asked,
+/// and tells what was missed. While there is no Sentinel the master found last is the one: whether it serves is for its
+/// own connection to say.
 class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, LocatorTarget {
   public:
     SentinelLocator(const RedisSettings& settings, ngx_log_t* log);
@@ -35,6 +36,13 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
         Asking,   // where the master is
         Naming,   // which address the master's name has
         Watching  // for +switch-master
+    };
+
+    /// Takes what comes on the channel.
+    struct Messages final : ReplyTarget {
+        explicit Messages(SentinelLocator& owner) : locator(owner) {}
+        void replied(const redisReply* message) override;
+        SentinelLocator& locator;
     };
 
     // of the Sentinel, then of the master
@@ -59,8 +67,12 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
     std::string authenticate_;  // commands, kept; empty: none
     std::string where_;
     std::vector<std::unique_ptr<Addresses>> sentinels_;
-    std::size_t current_ = 0;
-    std::size_t tried_ = 0;             // in this search
+    Messages messages_{*this};
+    std::size_t next_ = 0;   // to be asked; of sentinels_, round and round
+    std::size_t asked_ = 0;  // the one that is asked, or watched
+    std::size_t tried_ = 0;  // in this search
+    std::string heard_;      // the latest message
+    ngx_msec_t heardAt_ = 0;
     std::string name_;                  // of the master, as told last
     std::unique_ptr<Addresses> named_;  // what that comes to
     State state_ = State::Idle;

@@ -10,8 +10,8 @@ use IO::Select;
 use IO::Socket::INET;
 use Testbed::Process;
 
-# answer: bytes for each EVALSHA that has keys (a probe has none); answers: { COMMAND => bytes }, which may hold %PORT%, its
-# own; greeting: for each other command (+OK); on_connect: said before anything is asked;
+# answer: bytes for each EVALSHA that has keys (a probe has none); answers: { COMMAND => bytes, or a list of them, of which the
+# last one stays }, which may hold %PORT%, its own; greeting: for each other command (+OK); on_connect: said before anything is asked;
 # byte_by_byte: 1; then_close: 1
 sub new {
     my ($class, $bed, %options) = @_;
@@ -49,6 +49,7 @@ sub serve {
                 my $asks   = $command eq 'EVALSHA' && $keys > 0;
                 my $answer = $asks ? $options{answers}{EVALSHA} // $options{answer} : $command eq 'EVALSHA' ? "*0\r\n"
                     : $options{answers}{$command} // $options{greeting} // "+OK\r\n";
+                $answer = @$answer > 1 ? shift @$answer : $answer->[0] if ref $answer;
                 say_to($socket, $answer =~ s/%PORT%/$listen->sockport/er, %options);
                 if ($options{then_close} && $asks) {
                     $select->remove($socket);

@@ -1,0 +1,57 @@
+# While no Sentinel is there the master that was found last is asked on, also over a new connection, as long as it says
+# that it is the master; and a Sentinel that comes back is listened to.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get);
+
+my $bed      = Testbed->new;
+my $master   = $bed->redis;
+my $sentinel = $bed->sentinel(master => $master);
+my $nginx    = $bed->nginx(<<'END', SENTINEL => $sentinel->address, NOBODY => Testbed::free_port());
+%%GLOBALS%%
+worker_processes 1;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { mode sentinel limits; server %%SENTINEL%% 127.0.0.1:%%NOBODY%%; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+my $number = 0;
+sub status { return get($nginx->port, '/?k=' . $number++)->{status} }
+sub is_watched { return $sentinel->cli(qw(CLIENT LIST)) =~ / sub=1 / }
+
+is(status(), 200, 'the master is found');
+ok(wait_until('the subscription', 5, \&is_watched), '  and the Sentinel listened to');
+
+$sentinel->kill;
+for (1 .. 3) {
+    my $connects = $master->info('total_connections_received');
+    $master->cli(qw(CLIENT KILL TYPE normal));
+    ok(wait_until('the master to be asked', 5, sub { status() == 200 }), 'no Sentinel, and the connection lost: the master is asked on');
+    cmp_ok($master->info('total_connections_received'), '<', $connects + 8, '  over one new connection');
+}
+$master->kill;
+ok(wait_until('the loss', 5, sub { status() == 503 }), 'it dies: on_error decides');
+$master->start;
+ok(wait_until('the master to be asked', 5, sub { status() == 200 }), '  it comes back: it is asked on');
+
+$master->cli(qw(REPLICAOF 127.0.0.1 1));
+$master->cli(qw(CLIENT KILL TYPE normal));
+ok(wait_until('the refusal', 5, sub { status() == 503 && $nginx->logged(qr/is down: ROLE answered: slave/) }), 'it says that it is a replica: it is not asked');
+$master->cli(qw(REPLICAOF NO ONE));
+ok(wait_until('the master to be asked', 5, sub { status() == 200 }), '  until it is the master again');
+
+$sentinel->start;
+ok(wait_until('the subscription', 5, \&is_watched), 'a Sentinel comes back: it is listened to');
+is(status(), 200, '  and nothing changes');
+
+$bed->done;
