@@ -1,5 +1,10 @@
-// Lets one message per second through: a store in trouble must not fill the disk.
+// Lets one message per second and cause through: a store in trouble must not fill the disk, nor may one trouble hide
+// another.
 #pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "ngx.hpp"
 
@@ -7,19 +12,32 @@ namespace sliding_log {
 
 class LogThrottle {
   public:
-    /// True once a second at most.
-    bool allows() {
-        if (everUsed_ && ngx_current_msec - last_ < 1000) {
+    /// True once a second at most for one cause. Of kMostCauses that came within a second further ones are not told.
+    bool allows(std::size_t cause) {
+        Told* told = std::ranges::find(told_, cause, &Told::cause);
+        if (told == told_.end() || !told->everUsed) {
+            told = std::ranges::max_element(told_, {}, &Told::idleMs);
+        }
+        if (told->idleMs() < kPauseMs) {
             return false;
         }
-        everUsed_ = true;
-        last_ = ngx_current_msec;
+        *told = {cause, ngx_current_msec, true};
         return true;
     }
 
   private:
-    bool everUsed_ = false;
-    ngx_msec_t last_ = 0;
+    static constexpr ngx_msec_t kPauseMs = 1000;
+    static constexpr std::size_t kMostCauses = 16;
+
+    struct Told {
+        std::size_t cause = 0;
+        ngx_msec_t at = 0;
+        bool everUsed = false;
+
+        ngx_msec_t idleMs() const { return everUsed ? ngx_current_msec - at : static_cast<ngx_msec_t>(-1); }
+    };
+
+    std::array<Told, kMostCauses> told_;
 };
 
 }  // namespace sliding_log

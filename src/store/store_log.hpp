@@ -1,7 +1,9 @@
-// What one store says in the error log: troubles once a second at most, whichever of its servers has them.
+// What one store says in the error log: each cause of each of its servers once a second at most.
 #pragma once
 
+#include <functional>
 #include <string_view>
+#include <utility>
 
 #include "ngx.hpp"
 #include "store/log_throttle.hpp"
@@ -14,7 +16,7 @@ class StoreLog {
 
     /// `sliding_log_redis "<name>" (<server>): <what>[: <cause>]`
     void trouble(ngx_uint_t level, std::string_view server, const char* what, std::string_view cause) {
-        if (troubles_.allows()) {
+        if (throttle_.allows(identityOf(server, what, cause))) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(cause)};
             ngx_log_error(level, log_, 0, "sliding_log_redis \"%V\" (%V): %s%s%V", &name_, &texts[0], what,
                           cause.empty() ? "" : ": ", &texts[1]);
@@ -22,12 +24,7 @@ class StoreLog {
     }
 
     /// Tells of a trouble's end.
-    void recovery(std::string_view server) {
-        if (recoveries_.allows()) {
-            const ngx_str_t text = toNgx(server);
-            ngx_log_error(NGX_LOG_NOTICE, log_, 0, "sliding_log_redis \"%V\" (%V): connected again", &name_, &text);
-        }
-    }
+    void recovery(std::string_view server) { trouble(NGX_LOG_NOTICE, server, "connected again", ""); }
 
     /// One worker says it for all of them.
     void evictionUnsafe(std::string_view server, std::string_view policy) const {
@@ -40,13 +37,38 @@ class StoreLog {
         }
     }
 
+    /// The same, and once.
+    void roleForbidden(std::string_view server, std::string_view answer) {
+        if (ngx_worker == 0 && !std::exchange(roleTold_, true)) {
+            const ngx_str_t texts[] = {toNgx(server), toNgx(answer)};
+            ngx_log_error(
+                NGX_LOG_WARN, log_, 0,
+                "sliding_log_redis \"%V\" (%V): ROLE answered: %V; a replica is recognized by its refusals only",
+                &name_, &texts[0], &texts[1]);
+        }
+    }
+
     ngx_log_t* nginxLog() const { return log_; }
 
   private:
+    /// The same for what is told of one cause: its first word, without what the server was asked. The rest may differ
+    /// each time.
+    static std::size_t identityOf(std::string_view server, const char* what, std::string_view cause) {
+        constexpr std::string_view answered = "answered: ";
+        if (const std::size_t at = cause.find(answered); at != std::string_view::npos) {
+            cause.remove_prefix(at + answered.size());
+        }
+        std::size_t identity = 0;
+        for (const std::string_view part : {server, std::string_view(what), cause.substr(0, cause.find(' '))}) {
+            identity = identity * 31 + std::hash<std::string_view>()(part);
+        }
+        return identity;
+    }
+
     const ngx_str_t& name_;
     ngx_log_t* log_;
-    LogThrottle troubles_;
-    LogThrottle recoveries_;
+    LogThrottle throttle_;
+    bool roleTold_ = false;
 };
 
 }  // namespace sliding_log

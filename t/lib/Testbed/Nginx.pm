@@ -126,6 +126,20 @@ sub error_log { return Testbed::Process::slurp($_[0]{log}) }
 # How many lines of the error log match.
 sub logged { my ($self, $regex) = @_; return scalar grep { /$regex/ } split /\n/, $self->error_log }
 
+# What stores said more than twice within one second of the clock: each cause of a server is told once a second at most,
+# which may be twice in one. The lines, or those of this text of the log.
+sub repeated_troubles {
+    my ($self, $text) = @_;
+    my %count;
+    for my $line (split /\n/, $text // $self->error_log) {
+        my ($second, $worker, $said) = $line =~ /^(\S+ \S+) \[(?:warn|error)\] (\d+)#.*?: (sliding_log_redis .*)/ or next;
+        my ($who, $what, $cause) = $said =~ /^(\S+ "[^"]*" \([^)]*\)): ([^:]*)(?:: (.*))?/;
+        my ($word) = ($cause // '') =~ /^(?:.*answered: )?(\S*)/;
+        $count{"$second $worker $who: $what: $word"}++;
+    }
+    return map { "$count{$_} times $_" } grep { $count{$_} > 2 } sort keys %count;
+}
+
 # An [alert] or [crit] that this test provokes.
 sub expect_in_log { my ($self, $regex) = @_; push @{ $self->{expected} }, $regex; return $self }
 
