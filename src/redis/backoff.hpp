@@ -6,7 +6,11 @@
 
 namespace sliding_log {
 
-/// Delays in ms: a random point in the upper half of min, 2 min, 4 min, ... max. Never longer than max.
+/// So many ms are room enough for a fleet's workers, all of which notice a failure at the same moment.
+inline constexpr std::uint64_t kSpreadMs = 100;
+
+/// Delays in ms: a random point in the upper half of min, 2 min, 4 min, ... max; of all of kSpreadMs while that is no
+/// less. Never longer than max.
 class Backoff {
   public:
     Backoff(std::uint64_t minMs, std::uint64_t maxMs) : min_(minMs), max_(maxMs), ceiling_(minMs) {}
@@ -15,7 +19,7 @@ class Backoff {
     std::uint64_t next(std::uint64_t random) {
         const std::uint64_t ceiling = std::min(ceiling_, max_);
         ceiling_ = std::min(ceiling * 2, max_);
-        return ceiling - random % (ceiling / 2 + 1);
+        return ceiling > kSpreadMs ? ceiling - random % (ceiling / 2 + 1) : random % (std::min(kSpreadMs, max_) + 1);
     }
 
     void reset() { ceiling_ = min_; }
