@@ -38,7 +38,7 @@ my @cases = (
     ['a reply before the greeting',  503, answer => $good, on_connect => ":1\r\n"],
     ['the reason of a full server',  503, answer => $good, on_connect => "-ERR max number of clients reached\r\n"],
     ['garbage at connect',           503, answer => $good, on_connect => "HTTP/1.1 400 Bad Request\r\n\r\n"],
-    ['a greeting that is refused',   503, answer => $good, greeting => "-NOPERM no\r\n"],
+    ['a greeting that is refused',   503, answer => $good, greeting => "-NOAUTH no\r\n"],
     ['a greeting of garbage',        503, answer => $good, greeting => "?\r\n"],
     ['an empty array',               503, answer => "*0\r\n"],
     ['a nil array',                  503, answer => "*-1\r\n"],

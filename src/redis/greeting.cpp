@@ -5,7 +5,7 @@
 #include "redis/info.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
-#include "redis/scripts.hpp"
+#include "redis/store_error.hpp"
 
 namespace sliding_log {
 
@@ -14,6 +14,23 @@ namespace {
 constexpr std::string_view kAuth = "AUTH";
 constexpr std::string_view kRole = "ROLE";
 constexpr std::string_view kPolicy = "CONFIG GET";
+
+/// What a server says to whoever connects, in place of an answer to the first question, before it closes.
+constexpr std::string_view kFarewells[] = {"ERR max number of clients reached",
+                                           "DENIED Redis is running in protected mode"};
+
+std::string_view farewellIn(const redisReply& reply) {
+    for (std::string_view each : kFarewells) {
+        if (reply.type == REDIS_REPLY_ERROR && replyText(reply).starts_with(each)) {
+            return each;
+        }
+    }
+    return {};
+}
+
+std::optional<std::string_view> errorIn(const redisReply& reply) {
+    return reply.type == REDIS_REPLY_ERROR ? std::optional(replyText(reply)) : std::nullopt;
+}
 
 /// Empty for a reply that is none of ROLE's.
 std::string_view roleIn(const redisReply& reply) {
@@ -34,21 +51,17 @@ std::string_view authenticationRefusal(std::string_view message) {
     return message.substr(0, message.find(' '));
 }
 
-Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings) : owner_(owner) {
+Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings) : owner_(owner), role_(settings.role) {
     if (std::string text = authentication(settings.username, settings.password); !text.empty()) {
         steps_.push_back({kAuth.data(), std::move(text)});
     }
     if (settings.database != 0) {
         steps_.push_back({"SELECT", command({"SELECT", DecimalText(settings.database).view()})});
     }
-    if (settings.master) {
+    if (role_ != Role::Any) {
         steps_.push_back({kRole.data(), command({kRole})});
     }
-    // before the scripts: a server that wants a password calls what is as long as they are a protocol error, not NOAUTH
     steps_.push_back({kPolicy.data(), command({"CONFIG", "GET", "maxmemory-policy"})});
-    for (Algorithm algorithm : kScripts) {
-        steps_.push_back({"SCRIPT LOAD", command({"SCRIPT", "LOAD", scriptSource(algorithm)})});
-    }
 }
 
 void Greeting::begin(Connection& connection) {
@@ -63,20 +76,48 @@ void Greeting::replied(const redisReply* reply) {
     if (reply == nullptr || refused_) {
         return;  // the connection is closing, and its owner is told so
     }
-    const Step& step = steps_[answered_++];
-    if (step.name == kPolicy && !replyText(*reply).starts_with("NOAUTH")) {
-        inspectPolicy(*reply);
-    } else if (reply->type == REDIS_REPLY_ERROR) {
-        const std::string_view message = replyText(*reply);
-        refuse(step.name, step.name == kAuth ? authenticationRefusal(message) : message);
-        return;
-    } else if (step.name == kRole && roleIn(*reply) != "master") {
-        refuse(step.name, roleIn(*reply));
+    if (const std::string_view farewell = farewellIn(*reply); !farewell.empty()) {
+        refused_ = true;
+        owner_.greetingRefused(farewell);
         return;
     }
-    if (answered_ == steps_.size()) {
+    const Step& step = steps_[answered_++];
+    if (const std::optional<std::string_view> refusal = refusalOf(step, *reply)) {
+        refuse(step.name, *refusal);
+    } else if (answered_ == steps_.size()) {
         owner_.greeted();
     }
+}
+
+/// What may be told of the answer where the server will not do; nullopt where it will.
+std::optional<std::string_view> Greeting::refusalOf(const Step& step, const redisReply& reply) {
+    const std::optional<std::string_view> error = errorIn(reply);
+    if (step.name == kAuth) {
+        return error ? std::optional(authenticationRefusal(*error)) : std::nullopt;
+    }
+    if (error && (error->starts_with("NOAUTH") || classifyError(*error) == StoreError::TryAgain)) {
+        return error;
+    }
+    if (step.name == kRole) {
+        return refusalOfRole(reply);
+    }
+    if (step.name == kPolicy) {
+        inspectPolicy(reply);
+        return std::nullopt;
+    }
+    return error;
+}
+
+std::optional<std::string_view> Greeting::refusalOfRole(const redisReply& reply) {
+    const std::optional<std::string_view> error = errorIn(reply);
+    const std::string_view role = roleIn(reply);
+    if (role_ == Role::Master) {
+        return error || role == "master" ? error : std::optional(role);
+    }
+    if (error && classifyError(*error) == StoreError::Forbidden) {
+        owner_.roleForbidden(*error);
+    }
+    return role == "slave" ? std::optional(role) : std::nullopt;
 }
 
 void Greeting::refuse(std::string_view step, std::string_view answer) {
@@ -86,12 +127,8 @@ void Greeting::refuse(std::string_view step, std::string_view answer) {
 
 /// A server that does not tell (managed, ACL) is not asked again.
 void Greeting::inspectPolicy(const redisReply& reply) {
-    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != 2 || reply.element[1] == nullptr) {
-        return;
-    }
-    const std::string_view policy = replyText(*reply.element[1]);
-    if (isEvictionUnsafe(policy)) {
-        owner_.evictionUnsafe(policy);
+    if (reply.type == REDIS_REPLY_ARRAY && reply.elements == 2 && reply.element[1] != nullptr) {
+        owner_.policyTold(replyText(*reply.element[1]));
     }
 }
 

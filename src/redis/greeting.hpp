@@ -1,7 +1,7 @@
-// What is said on a new connection before the first question: AUTH, SELECT, ROLE, SCRIPT LOAD, and a look at the
-// policy.
+// What is said on a new connection before the first question: AUTH, SELECT, ROLE, and a look at the policy.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,11 +10,18 @@
 
 namespace sliding_log {
 
+/// Which servers will do, by what they answer to ROLE.
+enum class Role {
+    Any,        // it is not asked
+    NoReplica,  // one that says it is a replica will not; one that does not tell may do
+    Master      // no other
+};
+
 struct GreetingSettings {
     std::string username;
     std::string password;
     std::int64_t database = 0;
-    bool master = false;  // no other server will do
+    Role role = Role::Any;
 };
 
 /// AUTH as a command; empty where there is no password.
@@ -31,8 +38,11 @@ class GreetingOwner {
     /// A step was refused; the reason names it and holds no secret. The owner closes the connection.
     virtual void greetingRefused(std::string_view reason) = 0;
 
-    /// The server may evict live logs under this maxmemory-policy.
-    virtual void evictionUnsafe(std::string_view policy) = 0;
+    /// The server's maxmemory-policy, where it tells.
+    virtual void policyTold(std::string_view policy) = 0;
+
+    /// The user may not ask for ROLE, which is done without.
+    virtual void roleForbidden(std::string_view answer) = 0;
 
   protected:
     ~GreetingOwner() = default;
@@ -52,10 +62,13 @@ class Greeting final : ReplyTarget {
     };
 
     void replied(const redisReply* reply) override;
+    std::optional<std::string_view> refusalOf(const Step& step, const redisReply& reply);
+    std::optional<std::string_view> refusalOfRole(const redisReply& reply);
     void inspectPolicy(const redisReply& reply);
     void refuse(std::string_view step, std::string_view answer);
 
     GreetingOwner& owner_;
+    Role role_;
     std::vector<Step> steps_;
     std::size_t answered_ = 0;
     bool refused_ = false;

@@ -55,6 +55,14 @@ StoreError checkCall(const redisReply& reply) {
     return errorIn(reply);
 }
 
+bool hasAdmitted(const redisReply& reply) {
+    const std::size_t groups = reply.type == REDIS_REPLY_ARRAY ? reply.elements : 0;
+    return std::any_of(reply.element, reply.element + groups, [](const redisReply* group) {
+        return group != nullptr && group->type == REDIS_REPLY_ARRAY && group->elements > 0 &&
+               integerOf(*group->element[0]) > 0;
+    });
+}
+
 StoreError checkTakeBack(const redisReply& reply, std::size_t logs) {
     return isBetween(integerOf(reply), 0, static_cast<std::int64_t>(logs)) ? StoreError::None : StoreError::Unexpected;
 }

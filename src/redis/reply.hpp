@@ -30,6 +30,9 @@ StoreError checkCall(const redisReply& reply);
 /// Of a call that took back what was in so many logs, and that checkCall() found to be None.
 StoreError checkTakeBack(const redisReply& reply, std::size_t logs);
 
+/// True when that reply to a call tells of something that was logged: the server takes writes.
+bool hasAdmitted(const redisReply& reply);
+
 /// What a script says of one group of requests that ask the same. It is read once, and each of its numbers is held
 /// against the questions, so that nothing behind it meets one that cannot be: on the way from the server a number may
 /// become any other. Bounds allow for what other nodes wrote whose limits, windows, delays and blocks are others.

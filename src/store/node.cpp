@@ -1,5 +1,6 @@
 #include "store/node.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -18,7 +19,10 @@ constexpr unsigned kTimeoutsToGiveUp = 3;
 constexpr unsigned kSilentTimeoutsToGiveUp = 2;
 
 /// How often one call is sent again on NOSCRIPT: more means that the server does not keep scripts at all.
-constexpr unsigned kMostScriptMisses = 3;
+constexpr unsigned kMostScriptMisses = 4;
+
+/// A policy that comes and goes is warned of no more often.
+constexpr ngx_msec_t kPolicyPauseMs = 60'000;
 
 /// Lets the command that follows at once through to a slot that is still on its way.
 constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
@@ -26,6 +30,17 @@ constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 /// How often a server is asked for its health, by one worker of the node, and when again if it would not tell.
 constexpr std::uint64_t kHealthEveryMs = 10'000;
 constexpr std::uint64_t kHealthRefusedMs = 600'000;
+
+Role roleIn(const RedisSettings& settings) {
+    switch (static_cast<Mode>(settings.mode)) {
+        case Mode::Cluster:
+            return Role::Any;
+        case Mode::Sentinel:
+            return Role::Master;
+        default:
+            return Role::NoReplica;
+    }
+}
 
 /// For a latency below nginx's own millisecond; about 20 ns, without a system call.
 std::uint64_t nowNs() {
@@ -51,13 +66,15 @@ Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::
       locator_(std::move(locator)),
       counters_(owner.counters(name)),
       greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database,
-                        settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)}),
+                        roleIn(settings)}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
       connectDeadline_(
           this, [](void* self) { static_cast<Node*>(self)->connection_.close("connect timed out"); },
           Timer::Kind::Chore, log.nginxLog()),
       reconnect_(
           this, [](void* self) { static_cast<Node*>(self)->connect(); }, Timer::Kind::Chore, log.nginxLog()),
+      scriptWait_(
+          this, [](void* self) { static_cast<Node*>(self)->sendQueued(); }, Timer::Kind::Chore, log.nginxLog()),
       connection_(*this, settings.tlsContext, log.nginxLog()) {}
 
 /// Calls that its connection takes along fail, and are not sent again.
@@ -68,9 +85,10 @@ Node::~Node() {
 
 void Node::connect() {
     state_ = State::Connecting;
+    unreadySince_ = ngx_current_msec;
+    moved_ = false;
     timeouts_ = 0;
     notYet_.clear();
-    scriptsSent_ = sent_;
     locator_->locate(*this);
 }
 
@@ -82,22 +100,51 @@ void Node::located(const Endpoint& endpoint) {
     }
 }
 
-/// Calls on the wire are still answered, be it with READONLY; then the server that is right now is asked.
+/// A hint is never lost: what is asked meanwhile may be the wrong server. Calls on the wire are still answered.
 void Node::hasMoved(std::string_view reason) {
-    if (state_ == State::Ready) {
-        log_.trouble(NGX_LOG_WARN, name_, "is left", reason);
-        state_ = State::Leaving;
-        connectDeadline_.set(settings_.connectTimeout);
-        closeIfLeft();
-    } else if (state_ == State::Down) {
-        reconnect_.cancel();
-        connect();
+    backoff_.reset();
+    refusesWrites_ = false;
+    switch (state_) {
+        case State::Ready:
+            log_.trouble(NGX_LOG_WARN, name_, "is left", reason);
+            moved_ = true;
+            beLeaving();
+            break;
+        case State::Leaving:
+            moved_ = true;
+            break;
+        case State::Connecting:
+            moved_ = connection_.isOpen();
+            connection_.close(reason);
+            break;
+        case State::Down:
+            reconnect_.cancel();
+            connect();
+            break;
+        case State::Idle:
+            break;
     }
+}
+
+/// The first refusal may come of a fail-over behind the same address.
+void Node::leave() {
+    if (state_ == State::Ready) {
+        trusted_ = !std::exchange(refusesWrites_, true);
+        beLeaving();
+    }
+}
+
+/// Calls on the wire are still answered.
+void Node::beLeaving() {
+    state_ = State::Leaving;
+    unreadySince_ = ngx_current_msec;
+    connectDeadline_.set(settings_.connectTimeout);
+    closeIfLeft();
 }
 
 void Node::closeIfLeft() {
     if (state_ == State::Leaving && connection_.pending() == 0) {
-        connection_.close("another server is asked");
+        connection_.close(refusesWrites_ ? "it takes no writes" : "another server is asked");
     }
 }
 
@@ -121,7 +168,7 @@ void Node::send(Call& call) {
     }
     call.sequence = ++sent_;
     call.sentNs = nowNs();
-    counters_.sent(call.requests());
+    counters_.sent(call.scriptMisses == 0 ? call.requests() : 0);  // they are carried once
 }
 
 bool Node::send(std::string_view command, ReplyTarget& target) {
@@ -135,8 +182,16 @@ void Node::replied(Call& call, const redisReply* reply) {
     }
     counters_.latency.observe(nowNs() - call.sentNs);
     const StoreError error = checkCall(*reply);
+    if (refusesWrites_ && error == StoreError::None && hasAdmitted(*reply)) {
+        refusesWrites_ = false;
+        backoff_.reset();
+    }
     if (error == StoreError::TryAgain && !isOfSlots(replyText(*reply))) {
         notYet_ = replyText(*reply);
+        if (notYet_.starts_with("LOADING")) {  // which takes longer than a request may wait
+            trusted_ = false;
+            connection_.close(notYet_);
+        }
     } else if (error != StoreError::NotMaster && call.isWaitedFor()) {  // too late for everybody is as good as none
         timeouts_ = 0;
         notYet_.clear();
@@ -149,17 +204,33 @@ void Node::replied(Call& call, const redisReply* reply) {
     closeIfLeft();
 }
 
-/// NOSCRIPT: of all the calls in flight the first one has the scripts loaded; the others, sent before that, only
-/// follow them on the wire.
+/// NOSCRIPT: another worker of the fleet may load the script in a moment, which all of them lack at once; so the call
+/// is sent again after a random time. If it still lacks then, the first of all the calls in flight has the script
+/// loaded; the others, sent before that, only follow it on the wire.
 void Node::repeatWithScript(Call& call) {
-    call.scriptMisses++;
-    if (call.sequence > scriptsSent_) {
-        scriptsSent_ = sent_;
-        for (Algorithm algorithm : kScripts) {
-            connection_.send(command({"SCRIPT", "LOAD", scriptSource(algorithm)}), prepared_);
+    if (call.scriptMisses++ == 0) {
+        queued_.pushBack(call);
+        if (!scriptWait_.isSet()) {
+            const ngx_msec_t most = std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
+            scriptWait_.set(static_cast<ngx_msec_t>(ngx_random()) % (most + 1));
         }
+        return;
+    }
+    std::uint64_t& loadedAt = loadedAt_[static_cast<std::size_t>(call.algorithm)];
+    if (call.sequence > loadedAt) {
+        loadedAt = sent_;
+        connection_.send(command({"SCRIPT", "LOAD", scriptSource(call.algorithm)}), prepared_);
     }
     send(call);
+}
+
+/// Those that cannot be sent now are kept.
+void Node::sendQueued() {
+    List<Call, Queued> waiting;
+    queued_.moveTo(waiting);
+    while (Call* call = waiting.popFront()) {
+        send(*call);
+    }
 }
 
 void Node::timedOut(ngx_msec_t askedAt) {
@@ -178,6 +249,11 @@ void Node::giveUpIfSilent() {
         ngx_current_msec - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
         trusted_ = false;
         connection_.close(std::string(whyNoAnswer()));
+    } else if ((state_ == State::Connecting || state_ == State::Leaving) && trusted_ && timeouts_ > 0 &&
+               ngx_current_msec - unreadySince_ >= settings_.timeout) {
+        trusted_ = false;
+        loseQueued();
+        owner_.nodeDown(*this);
     }
 }
 
@@ -216,9 +292,11 @@ void Node::Probe::replied(const redisReply* reply) {
     if (reply == nullptr) {
         return;  // disconnected() tells
     }
-    if (reply->type == REDIS_REPLY_ERROR) {
+    const bool lacksScript = reply->type == REDIS_REPLY_ERROR && checkCall(*reply) == StoreError::NoScript;
+    const bool isAnswer = lacksScript || (reply->type == REDIS_REPLY_ARRAY && reply->elements == 0);
+    if (reply->type == REDIS_REPLY_ERROR && !lacksScript) {
         node.connection_.close(replyText(*reply));
-    } else if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 0) {
+    } else if (!isAnswer) {
         node.connection_.close("unexpected reply");
     } else if (ngx_current_msec - node.probedAt_ > node.settings_.timeout) {
         node.connection_.close("answers later than \"timeout\"");
@@ -229,7 +307,9 @@ void Node::Probe::replied(const redisReply* reply) {
 
 void Node::becomeReady() {
     connectDeadline_.cancel();
-    backoff_.reset();
+    if (!refusesWrites_) {
+        backoff_.reset();
+    }
     if (!trusted_) {
         log_.recovery(name_);
     }
@@ -237,29 +317,29 @@ void Node::becomeReady() {
     readySince_ = ngx_current_msec;
     state_ = State::Ready;
     see(Seen::Up);
-    List<Call, Queued> waiting;
-    queued_.moveTo(waiting);
-    while (Call* call = waiting.popFront()) {
-        send(*call);
-    }
+    sendQueued();
     owner_.nodeReady(*this);
 }
 
 void Node::disconnected(std::string_view reason) {
     connectDeadline_.cancel();
-    const bool wasReady = state_ == State::Ready || state_ == State::Leaving;
+    scriptWait_.cancel();
+    const bool isLeft = state_ == State::Leaving;
+    const bool wasReady = state_ == State::Ready || isLeft;
     const bool worked = wasReady && trusted_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
     state_ = State::Idle;
     if (owner_.isLeaving()) {
         owner_.workerQuits();
         return;
     }
-    if (worked) {
-        log_.trouble(NGX_LOG_WARN, name_, "connection lost", reason);
-        connect();
-    } else {
+    if (!worked && !moved_) {
         becomeDown(reason);
+        return;
     }
+    if (!moved_ && !isLeft) {
+        log_.trouble(NGX_LOG_WARN, name_, "connection lost", reason);
+    }
+    connect();
 }
 
 void Node::becomeDown(std::string_view reason) {
@@ -269,13 +349,28 @@ void Node::becomeDown(std::string_view reason) {
     locator_->didNotServe();
     log_.trouble(NGX_LOG_ERR, name_, "is down", reason);
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
-    while (Call* call = queued_.popFront()) {
-        owner_.lost(*call);
-    }
+    loseQueued();
     owner_.nodeDown(*this);
 }
 
+void Node::loseQueued() {
+    while (Call* call = queued_.popFront()) {
+        owner_.lost(*call);
+    }
+}
+
 // ---- what is told of the server
+
+/// Once for each change.
+void Node::policyTold(std::string_view policy) {
+    if (!isEvictionUnsafe(policy)) {
+        policyTold_.clear();
+    } else if (policy != policyTold_ && (policyToldAt_ == 0 || ngx_current_msec - policyToldAt_ >= kPolicyPauseMs)) {
+        policyTold_ = policy;
+        policyToldAt_ = ngx_current_msec;
+        log_.evictionUnsafe(name_, policy);
+    }
+}
 
 /// A worker that quits has a successor, which tells.
 void Node::see(Seen what) {

@@ -1,6 +1,7 @@
 // One Redis server, seen from one worker: its connection, how well it is, and the calls on their way to it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "redis/connection.hpp"
 #include "redis/greeting.hpp"
 #include "redis/locator.hpp"
+#include "redis/scripts.hpp"
 #include "redis/store_error.hpp"
 #include "redis/timer.hpp"
 #include "store/call.hpp"
@@ -77,13 +79,15 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     /// Sends a command that is no call; false when there is no connection. The target is called once.
     bool send(std::string_view command, ReplyTarget& target);
 
-    /// Another server has taken its place: that one is found, and gets the calls from now on.
-    void leave(std::string_view reason) { hasMoved(reason); }
+    /// It takes no writes: the server that does is looked for, and gets the calls from now on. Where that one takes
+    /// none either, on_error decides until another attempt.
+    void leave();
 
     /// A request that was asked at `askedAt` got no answer in time.
     void timedOut(ngx_msec_t askedAt);
 
-    /// Gives the connection up after several timeouts in a row; until a probe is answered nothing waits for it.
+    /// Gives the connection up after several timeouts in a row; until a probe is answered nothing waits for it. Nor for
+    /// one that is not ready within a request's timeout.
     void giveUpIfSilent();
 
     /// It said what the scripts never say: replies may be out of step with calls, so no other one of this connection is
@@ -131,7 +135,8 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void workerQuits() override { owner_.workerQuits(); }
     void greeted() override;
     void greetingRefused(std::string_view reason) override { connection_.close(reason); }
-    void evictionUnsafe(std::string_view policy) override { log_.evictionUnsafe(name_, policy); }
+    void policyTold(std::string_view policy) override;
+    void roleForbidden(std::string_view answer) override { log_.roleForbidden(name_, answer); }
 
     /// Takes the answer to INFO.
     struct HealthCheck final : ReplyTarget {
@@ -145,7 +150,10 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void replied(Call& call, const redisReply* reply);
     void becomeReady();
     void becomeDown(std::string_view reason);
+    void beLeaving();
     void closeIfLeft();
+    void loseQueued();
+    void sendQueued();
     std::string_view whyNoAnswer() const;
     void repeatWithScript(Call& call);
 
@@ -162,19 +170,25 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     ngx_msec_t probedAt_ = 0;
     Backoff backoff_;
     State state_ = State::Idle;
-    bool trusted_ = true;  // the server was well when last seen
+    bool trusted_ = true;         // the server was well when last seen
+    bool moved_ = false;          // another server has taken its place, as the locator says: that one is next
+    bool refusesWrites_ = false;  // it did so, and has taken none since
     ngx_msec_t readySince_ = 0;
+    ngx_msec_t unreadySince_ = 0;  // while it is Connecting or Leaving
 
     List<Group, Opened> groups_;
-    List<Call, Queued> queued_;  // to be sent when there is a connection
+    List<Call, Queued> queued_;  // to be sent when there is a connection, or when a script may be there
     std::uint64_t sent_ = 0;
-    std::uint64_t scriptsSent_ = 0;  // value of sent_ when the scripts were last loaded
-    unsigned timeouts_ = 0;          // in a row, no answer in time between them
-    ngx_msec_t silentSince_ = 0;     // when the first of them was asked
-    std::string notYet_;             // the latest answer where that was one to ask again after, else empty
+    std::array<std::uint64_t, kScripts.size()> loadedAt_{};  // by script: sent_ when it was last loaded
+    unsigned timeouts_ = 0;                                  // in a row, no answer in time between them
+    ngx_msec_t silentSince_ = 0;                             // when the first of them was asked
+    std::string notYet_;      // the latest answer where that was one to ask again after, else empty
+    std::string policyTold_;  // that was warned of; empty: none
+    ngx_msec_t policyToldAt_ = 0;
 
     Timer connectDeadline_;
     Timer reconnect_;
+    Timer scriptWait_;
 
     Connection connection_;  // last, so that it dies first: it tells the calls
 };

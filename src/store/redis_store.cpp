@@ -391,7 +391,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     Node& node = *call.node;
     if (error == StoreError::NotMaster) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply).empty() ? "READONLY" : replyText(reply));
-        node.leave("it takes no writes");
+        node.leave();
         node.send(call);
         return;
     }

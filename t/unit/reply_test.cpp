@@ -111,6 +111,20 @@ Verdict verdict(const std::vector<std::int64_t>& values, std::size_t requests, c
     return verdicts(values, requests, {asked}, place)[0];
 }
 
+bool admits(std::string_view bytes) {
+    Wire wire;
+    return hasAdmitted(*wire.read(bytes));
+}
+
+TEST(HasAdmitted, IsTrueForAnyGroupWithAnAdmission) {
+    EXPECT_TRUE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n*5\r\n:1\r\n:5\r\n:0\r\n:9\r\n:0\r\n"));
+    EXPECT_FALSE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n-ERR no\r\n"));
+    for (const char* other : {"*0\r\n", "*-1\r\n", "$-1\r\n", ":1\r\n", "-ERR no\r\n", "*1\r\n$-1\r\n", "*1\r\n*0\r\n",
+                              "*1\r\n*1\r\n$1\r\n1\r\n"}) {
+        EXPECT_FALSE(admits(other)) << other;
+    }
+}
+
 constexpr std::int64_t kNow = 1'800'000'000'000;
 constexpr std::int64_t kYear = 366LL * 24 * 3600 * 1000;
 

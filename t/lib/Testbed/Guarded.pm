@@ -15,7 +15,7 @@ my $sentinel_password = 'watch-pass';
 
 my $conf = <<'END';
 %%GLOBALS%%
-worker_processes 2;
+worker_processes %%WORKERS%%;
 events { worker_connections 1024; }
 http {
     %%HTTP%%
@@ -28,7 +28,7 @@ http {
         password           %%REDIS_PASSWORD%%;
         timeout            300ms;
         connect_timeout    300ms;
-        reconnect          20ms 200ms;
+        reconnect          %%RECONNECT%%;
     }
     server {
         listen 127.0.0.1:%%PORT%% backlog=4096;
@@ -39,8 +39,9 @@ http {
 }
 END
 
+# workers => how many; reconnect => MIN MAX
 sub new {
-    my ($class, $bed) = @_;
+    my ($class, $bed, %options) = @_;
     my @redis = (args => ['--requirepass', $redis_password, '--masterauth', $redis_password, '--repl-diskless-sync-delay', 0],
         auth => ['-a', $redis_password]);
     my $master  = $bed->redis(@redis);
@@ -66,6 +67,8 @@ sub new {
         SENTINELS         => join(' ', map { $_->address } $self->sentinels),
         SENTINEL_PASSWORD => $sentinel_password,
         REDIS_PASSWORD    => $redis_password,
+        WORKERS           => $options{workers} // 2,
+        RECONNECT         => $options{reconnect} // '20ms 200ms',
     );
     return $self;
 }

@@ -1,0 +1,75 @@
+# What a store tells in the error log: one cause does not hide another one, the same one comes once a second, and a policy
+# that may evict logs is warned of once.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get);
+use Testbed::Load;
+use Time::HiRes qw(sleep);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis(args => ['--maxmemory-policy', 'allkeys-lru']);
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+my $port = $nginx->port;
+my $key  = 0;
+sub served { my ($path) = @_; return get($port, $path // '/?k=' . $key++)->{status} == 200 }
+my $warning = qr/\[warn\].*maxmemory-policy "allkeys-\w+" can evict live logs/;
+
+for (1 .. 20) {
+    my $connects = $redis->info('total_connections_received');
+    $redis->cli(qw(CLIENT KILL TYPE normal));
+    wait_until('a new connection', 5, sub { $redis->info('total_connections_received') > $connects + 2 && served() });
+}
+is($nginx->logged($warning), 1, 'a policy that may evict logs, and twenty connects: it is warned of once');
+for (1 .. 5) {
+    for my $policy (qw(noeviction allkeys-lfu)) {
+        $redis->cli(qw(CONFIG SET maxmemory-policy), $policy);
+        $redis->cli(qw(CLIENT KILL TYPE normal));
+        wait_until('a new connection', 5, sub { $redis->connections(cmd => 'evalsha') || !served() });
+    }
+}
+is($nginx->logged($warning), 1, '  and once a minute at most where it changes');
+
+# one cause all along, and others beside it
+$redis->cli(qw(CONFIG SET maxmemory-policy noeviction));
+$redis->cli(qw(SET rl:sliding:a:{text} x));
+served('/?k=known');
+my $load = Testbed::Load->start($bed, $port, paths => ['/?k=text'], rate => 200);
+my $told = sub { my ($cause) = @_; return $nginx->logged(qr/answered: $cause/) };
+ok(wait_until('WRONGTYPE', 5, sub { $told->('WRONGTYPE') }), 'a key of a wrong type is told');
+my %soon = (
+    OOM      => [[qw(CONFIG SET maxmemory 1)],                [qw(CONFIG SET maxmemory 0)]],
+    NOPERM   => [[qw(ACL SETUSER default resetkeys ~other*)], [qw(ACL SETUSER default allkeys)]],
+    READONLY => [[qw(REPLICAOF 127.0.0.1 1)],                 [qw(REPLICAOF NO ONE)]],
+);
+for my $cause (sort keys %soon) {
+    my $same = $told->('WRONGTYPE');
+    wait_until('the same again', 5, sub { $told->('WRONGTYPE') > $same });    # its second has just begun
+    my ($fault, $mend) = @{ $soon{$cause} };
+    my $before = $told->($cause);
+    $redis->cli(@$fault);
+    served('/?k=known' . $key++);
+    ok(wait_until($cause, 0.2, sub { $told->($cause) > $before }), "$cause in the same second is told, too");
+    $redis->cli(@$mend);
+    ok(wait_until('the end of it', 10, sub { served() }), '  and mended');
+}
+$load->stop;
+is(join("\n", $nginx->repeated_troubles), '', 'nothing is told twice a second');
+
+$bed->done;

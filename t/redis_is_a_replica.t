@@ -1,0 +1,70 @@
+# A deposed primary behind the same address, or a proxy that still names it: on_error decides, and it is tried again with
+# growing patience and few bytes, whether its user may ask for ROLE or not, until it takes writes again.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get field);
+use Testbed::Load;
+use Time::HiRes qw(sleep);
+
+my $bed = Testbed->new;
+my %redis = map { $_ => $bed->redis } qw(open closed);
+$redis{closed}->cli(qw(ACL SETUSER limiter on >us3rpass ~* -@all +evalsha +script|load +time +zrange +zrangebyscore +zremrangebyscore),
+    qw(+zremrangebyrank +zcard +zadd +zrem +pexpire +config|get +info));
+
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; %%USER%% timeout 300ms; connect_timeout 300ms; reconnect 20ms 1s; }
+    sliding_log_on_error deny;
+    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+
+for my $case (['open', 'whose user may ask for ROLE', ''], ['closed', 'whose user may not', 'username limiter; password us3rpass;']) {
+    my ($name, $what, $user) = @$case;
+    my $redis = $redis{$name};
+    my $nginx = $bed->nginx($conf, REDIS => $redis->address, USER => $user);
+    my $served = sub {
+        my %seen;
+        return wait_until('both workers to be served', 10, sub {
+            my $answer = get($nginx->port, '/?k=a');
+            my (undef, $worker) = split / /, field($answer, 'X-How') // '';
+            $seen{ $worker // '' } = $answer->{status};
+            return 2 == grep { ($seen{$_} // 0) == 200 } $nginx->workers;
+        });
+    };
+    ok($served->(), "a server $what: it decides");
+
+    $redis->cli(qw(REPLICAOF 127.0.0.1 1));
+    my %before = map { $_ => $redis->info($_) } qw(total_connections_received total_net_input_bytes);
+    my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/?k=%d'], rate => 200);
+    sleep 4;
+    my %spent = map { $_ => $redis->info($_) - $before{$_} } keys %before;
+    my $record = $load->stop;
+    note($record->count . ' requests; ' . join ', ', map { "$_ $spent{$_}" } sort keys %spent);
+
+    # delays of 20, 40, 80, 160, 320, 640, 1000 ms at most, and in the mean two thirds of it: about ten attempts each
+    cmp_ok($spent{total_connections_received}, '<', 2 * 20, '  made a replica: it is tried now and then');
+    cmp_ok($spent{total_net_input_bytes}, '<', 100_000, '  with few bytes');
+    is($record->that(status => 503)->count, $record->count, '  on_error decides all');
+    cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), '  in time');
+    ok($nginx->logged($name eq 'open' ? qr/is down: ROLE answered: slave/ : qr/is down: it takes no writes/), '  and the log says why');
+    is(join("\n", $nginx->repeated_troubles), '', '  about once a second');
+
+    $redis->cli(qw(REPLICAOF NO ONE));
+    ok($served->(), '  made a master again: it decides');
+    is($nginx->logged(qr/ROLE answered: NOPERM/), $name eq 'open' ? 0 : 1, '  what lacks is told once') if $name eq 'closed';
+}
+
+$bed->done;

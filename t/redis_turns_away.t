@@ -1,0 +1,77 @@
+# A server that turns the worker away, or holds its greeting back: the error log has the server's own words, and on_error
+# decides, at once after the first request has waited for its timeout.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::FakeRedis;
+use Testbed::Http qw(get many field);
+use IO::Socket::INET;
+
+my $bed  = Testbed->new;
+my $full = $bed->redis;
+$full->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
+my $protected = Testbed::FakeRedis->new($bed, on_connect => '-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. '
+    . "In this mode connections are only accepted from the loopback interface.\r\n");
+my $held = $bed->redis;
+
+# nobody else gets in
+$full->cli(qw(CONFIG SET maxclients 3));
+my @guests = map { guest() } 1 .. 3;
+sub guest {
+    return wait_until('a guest to be let in', 5, sub {
+        my $guest = IO::Socket::INET->new(PeerAddr => $full->address);
+        syswrite $guest, "PING\r\n";
+        sysread $guest, my $answer, 100;
+        return $answer =~ /PONG/ && $guest;
+    });
+}
+$held->pause;
+
+my $nginx = $bed->nginx(<<'END', FULL => $full->address, PROTECTED => $protected->port, HELD => $held->address);
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis full      { server %%FULL%%; reconnect 20ms 100ms; }
+    sliding_log_redis user      { server %%FULL%%; reconnect 20ms 100ms; username limiter; password us3rpass; }
+    sliding_log_redis protected { server 127.0.0.1:%%PROTECTED%%; reconnect 20ms 100ms; }
+    sliding_log_redis held      { server %%HELD%%; timeout 300ms; connect_timeout 60s; }
+    sliding_log_on_error deny;
+    add_header X-Waited $sliding_log_latency always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /full      { sliding_log_limit full key=$arg_k limit=100000 window=1h store=full; empty_gif; }
+        location /user      { sliding_log_limit user key=$arg_k limit=100000 window=1h store=user; empty_gif; }
+        location /protected { sliding_log_limit protected key=$arg_k limit=100000 window=1h store=protected; empty_gif; }
+        location /held      { sliding_log_limit held key=$arg_k limit=100000 window=1h store=held; empty_gif; }
+    }
+}
+END
+my $port = $nginx->port;
+
+my $first = get($port, '/held?k=1');
+is($first->{status}, 503, 'a greeting that is held back: on_error decides');
+cmp_ok($first->{time}, '<', 0.3 + 0.1 * slow(), '  after the timeout');
+my @next = many([map { [$port, "/held?k=$_"] } 1 .. 20]);
+is(join(' ', map { $_->{status} } @next), join(' ', (503) x 20), '  and from then on');
+is(join(' ', grep { field($_, 'X-Waited') > 0.1 } @next), '', '  at once');
+$held->resume;
+ok(wait_until('an answer', 10, sub { get($port, '/held?k=1')->{status} == 200 }), '  until it is answered');
+
+for (['full', 'a server with all the clients it takes'], ['user', '  the same behind a password']) {
+    my ($store, $what) = @$_;
+    ok(wait_until('the refusal', 10, sub { get($port, "/$store?k=1"); $nginx->logged(qr/"$store" .* is down: ERR max number of clients reached$/) }), "$what: it is quoted");
+    is(get($port, "/$store?k=1")->{status}, 503, '  and on_error decides');
+}
+ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->logged(qr/"protected" .* is down: DENIED Redis is running in protected mode$/) }), 'protected mode: it is quoted');
+is(get($port, '/protected?k=1')->{status}, 503, '  and on_error decides');
+is($nginx->logged(qr/us3rpass/), 0, 'no password is told');
+
+close $_ for @guests;
+ok(wait_until("an answer by $_", 10, sub { get($port, "/$_?k=1")->{status} == 200 }), "clients leave: $_ is served") for qw(full user);
+
+$bed->done;

@@ -1,0 +1,65 @@
+# A connection costs few bytes, and only what is missing is loaded: the script that is asked for, by the first of many
+# workers that need it.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get field);
+use Testbed::Load;
+use Time::HiRes qw(sleep);
+
+use constant WORKERS => 16;
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, WORKERS => WORKERS);
+%%GLOBALS%%
+worker_processes %%WORKERS%%;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 50ms 300ms; }
+    sliding_log_on_error deny;
+    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location /log     { sliding_log_limit log key=$arg_k limit=100000 window=1h; empty_gif; }
+        location /compact { sliding_log_limit compact key=$arg_k limit=100000 window=1h algorithm=compact; empty_gif; }
+    }
+}
+END
+sub loads { return $redis->calls('script|load') }
+
+ok(wait_until('all to be connected', 10, sub { $redis->connections == WORKERS }), 'every worker is connected');
+is(loads(), 0, '  and has loaded nothing');
+cmp_ok($redis->info('total_net_input_bytes'), '<', 500 * WORKERS + 10_000, '  with few bytes');
+
+is(get($nginx->port, '/log?k=a')->{status}, 200, 'a script is asked for');
+is($redis->info('number_of_cached_scripts'), 1, '  and only that one loaded');
+is(loads(), 1, '  once');
+is(get($nginx->port, '/compact?k=a')->{status}, 200, 'another one');
+is($redis->info('number_of_cached_scripts') . ' ' . loads(), '2 2', '  is loaded, too');
+
+my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/log?k=%d'], rate => 800);
+my $before = loads();
+my $asked  = $redis->calls('evalsha');
+wait_until('the load', 10, sub { $redis->calls('evalsha') > $asked + 400 });
+$redis->cli(qw(SCRIPT FLUSH));
+sleep 1;
+my $flushed = loads() - $before;
+cmp_ok($flushed, '>=', 1, 'the scripts flushed under load');
+cmp_ok($flushed, '<', WORKERS / 2, '  are loaded by some of the workers');
+is($redis->info('number_of_cached_scripts'), 1, '  and only the one that is needed');
+
+$redis->kill;
+$redis->start;
+ok(wait_until('all to be connected', 10, sub { $redis->connections(cmd => 'evalsha') == WORKERS }), 'the server restarted: every worker asks it');
+cmp_ok(loads(), '<', WORKERS / 2, '  and some have loaded what they need');
+my $record = $load->stop;
+is($record->that(status => 0)->count, 0, 'every request is answered');
+note("$flushed loads after the flush, " . loads() . ' after the restart');
+ok($record->that(status => 503)->count < $record->count, 'Redis decides');
+
+$bed->done;
