@@ -28,7 +28,7 @@ std::string_view farewellIn(const redisReply& reply) {
     return {};
 }
 
-std::optional<std::string_view> errorIn(const redisReply& reply) {
+std::optional<std::string_view> refusalIn(const redisReply& reply) {
     return reply.type == REDIS_REPLY_ERROR ? std::optional(replyText(reply)) : std::nullopt;
 }
 
@@ -91,7 +91,7 @@ void Greeting::replied(const redisReply* reply) {
 
 /// What may be told of the answer where the server will not do; nullopt where it will.
 std::optional<std::string_view> Greeting::refusalOf(const Step& step, const redisReply& reply) {
-    const std::optional<std::string_view> error = errorIn(reply);
+    const std::optional<std::string_view> error = refusalIn(reply);
     if (step.name == kAuth) {
         return error ? std::optional(authenticationRefusal(*error)) : std::nullopt;
     }
@@ -109,7 +109,7 @@ std::optional<std::string_view> Greeting::refusalOf(const Step& step, const redi
 }
 
 std::optional<std::string_view> Greeting::refusalOfRole(const redisReply& reply) {
-    const std::optional<std::string_view> error = errorIn(reply);
+    const std::optional<std::string_view> error = refusalIn(reply);
     const std::string_view role = roleIn(reply);
     if (role_ == Role::Master) {
         return error || role == "master" ? error : std::optional(role);

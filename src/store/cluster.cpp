@@ -85,7 +85,7 @@ Node* Cluster::follow(const Redirect& redirect, const Node& from, bool forGood) 
     }
     Member& target = memberAt(host, redirect.port);
     if (&target.node == &from && std::exchange(target.hasNewAddress, false)) {
-        target.node.leave("its name has another address");
+        target.node.hasMoved("its name has another address");
     }
     if (forGood) {
         if (!slots_.empty()) {
@@ -269,7 +269,7 @@ void Cluster::goToNewAddresses() {
     for (Member& each : members_) {
         if (each.hasNewAddress && each.node.isDown()) {
             each.hasNewAddress = false;
-            each.node.leave("its name has another address");
+            each.node.hasMoved("its name has another address");
         }
     }
 }

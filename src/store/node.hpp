@@ -83,6 +83,9 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     /// none either, on_error decides until another attempt.
     void leave();
 
+    /// Its name leads to another server: that one is connected to, and gets the calls from now on.
+    void hasMoved(std::string_view reason) override;
+
     /// A request that was asked at `askedAt` got no answer in time.
     void timedOut(ngx_msec_t askedAt);
 
@@ -129,7 +132,6 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
 
     void located(const Endpoint& endpoint) override;
     void notLocated(std::string_view reason) override { becomeDown(reason); }
-    void hasMoved(std::string_view reason) override;
     void connected() override;
     void disconnected(std::string_view reason) override;
     void workerQuits() override { owner_.workerQuits(); }
