@@ -39,51 +39,56 @@ sub a_moment { my $over = time + 0.5; wait_until('some requests more', 5, sub { 
 my $load = load();
 a_moment();
 $first->kill;
-ok(wait_until('the replica to be promoted', 20, sub { $replica->cli('ROLE') =~ /^master/ && $replica->calls('evalsha') > 50 }), 'a master killed: its replica is asked');
+ok(wait_until('the replica to be promoted', 20, sub { $replica->cli('ROLE') =~ /^master/ && $replica->calls('evalsha') > 50 }),
+    'a master killed: its replica is asked');
 my %served;
 ok(wait_until('both workers', 10, sub {
     my $answer = get($port, "/deny?k=$lost");
     $served{ (split / /, field($answer, 'X-How'))[1] } = $answer->{status} == 200;
     return 2 == grep { $_ } values %served;
-}), '  by both workers');
+}), 'a master killed: both workers ask its replica');
 my $over = time;
 a_moment();
 my $record = $load->stop;
 my $local  = $record->that(path => qr/local/);
-is($local->statuses, '200:' . $local->count, '  not a request failed under on_error local');
-is($record->that(path => qr/deny\?k=$lost$/)->statuses =~ s/:\d+//gr, '200 503', '  the slot was without a master for a while');
-is($record->that(path => qr/deny\?k=$lost$/, from => $over)->statuses =~ s/:\d+//r, '200', '  and no longer');
-cmp_ok($record->that(path => qr/deny\?k=$kept$/, status => 200)->count, '>', 0.5 * $record->that(path => qr/deny\?k=$kept$/)->count, '  the others were served on, but for the vote');
-cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), '  none waited past the timeout');
-cmp_ok($record->percentile(0.5), '<', 0.05 * slow(), '  and most of them not at all');
+is($local->statuses, '200:' . $local->count, 'a master killed: no request fails under on_error local');
+is($record->that(path => qr/deny\?k=$lost$/)->statuses =~ s/:\d+//gr, '200 503', 'a master killed: its slot is denied for a while');
+is($record->that(path => qr/deny\?k=$lost$/, from => $over)->statuses =~ s/:\d+//r, '200', 'a master killed: its slot is served after the promotion');
+cmp_ok($record->that(path => qr/deny\?k=$kept$/, status => 200)->count, '>', 0.5 * $record->that(path => qr/deny\?k=$kept$/)->count,
+    'a master killed: another slot is served on, but for the vote');
+cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), 'a master killed: no request waits past the timeout');
+cmp_ok($record->percentile(0.5), '<', 0.05 * slow(), 'a master killed: most requests do not wait');
 
 # back again
 $first->start;
-ok(wait_until('the old master to be a replica', 20, sub { $first->cli('ROLE') =~ /^slave/ && ($first->info('master_link_status') // '') eq 'up' }), 'the old master comes back as a replica');
+ok(wait_until('the old master to be a replica', 20, sub { $first->cli('ROLE') =~ /^slave/ && ($first->info('master_link_status') // '') eq 'up' }),
+    'the old master comes back as a replica');
 $load = load();
 a_moment();
-is($load->stop->statuses =~ s/:\d+//r, '200', '  everything is served');
-unlike($first->cli(qw(INFO errorstats)), qr/MOVED/, '  and it is asked nothing');
+is($load->stop->statuses =~ s/:\d+//r, '200', 'the old master is a replica: every request is served');
+unlike($first->cli(qw(INFO errorstats)), qr/MOVED/, 'the old master is a replica: it is asked nothing');
 
 # by command: CLUSTER FAILOVER hands over with nothing lost
 $load = load();
 a_moment();
-is($first->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command');
-ok(wait_until('the fail-over', 20, sub { $first->cli('ROLE') =~ /^master/ && $first->calls('evalsha') > 50 }), '  another master is asked');
+is($first->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command: Redis begins it');
+ok(wait_until('the fail-over', 20, sub { $first->cli('ROLE') =~ /^master/ && $first->calls('evalsha') > 50 }),
+    'a fail-over by command: the new master is asked');
 a_moment();
 $record = $load->stop;
-is($record->statuses, '200:' . $record->count, '  not a request failed, under deny either');
-is($record->that(source => 'redis')->count, $record->count, '  Redis decided every one');
+is($record->statuses, '200:' . $record->count, 'a fail-over by command: every request is served, under on_error deny too');
+is($record->that(source => 'redis')->count, $record->count, 'a fail-over by command: Redis decides every request');
 
 # a reload in the middle
 my $reloading = load();
 a_moment();
 $second->kill;
 $nginx->reload;
-ok(wait_until('the replica to be promoted', 20, sub { my $owner = $cluster->owner_of($cluster->slot_of($kept)); $owner && $owner != $second && $owner->calls('evalsha') > 50 }), 'a reload while a master is lost: its replica is asked');
+ok(wait_until('the replica to be promoted', 20, sub { my $owner = $cluster->owner_of($cluster->slot_of($kept)); $owner && $owner != $second && $owner->calls('evalsha') > 50 }),
+    'a reload while a master is lost: its replica is asked');
 $record = $reloading->stop;
-is($record->that(path => qr/local/)->statuses =~ s/:\d+//gr, '200', '  not a request failed under on_error local');
-like($record->statuses, qr/^200:\d+(?: 503:\d+)?$/, '  nothing but 200 and 503');
-cmp_ok($nginx->logged(qr/\[(?:error|warn)\].*sliding_log_redis/), '<', 150, 'about one line a second and worker');
+is($record->that(path => qr/local/)->statuses =~ s/:\d+//gr, '200', 'a reload while a master is lost: no request fails under on_error local');
+like($record->statuses, qr/^200:\d+(?: 503:\d+)?$/, 'a reload while a master is lost: the answers are 200 and 503 only');
+cmp_ok($nginx->logged(qr/\[(?:error|warn)\].*sliding_log_redis/), '<', 150, 'the error log has about one line a second and worker');
 
 $bed->done;

@@ -65,7 +65,7 @@ for my $what (sort keys %seed) {
     ok(wait_until('all workers', 5, sub { all_decide($nginx, @tags) }), "$what as a seed: all workers find the map");
 }
 my $nginx = $bed->nginx($conf, SEEDS => join ' ', values %seed, $first->address);
-ok(wait_until('all workers', 5, sub { all_decide($nginx, @tags) }), 'all of them: the same');
+ok(wait_until('all workers', 5, sub { all_decide($nginx, @tags) }), 'seeds of no use of every kind: all workers find the map');
 
 # a source that gives no map is not asked again at once
 my $only    = $bed->nginx($conf, SEEDS => $stranger->address);
@@ -74,7 +74,7 @@ my $before = $stranger->calls('cluster|slots');
 my $over   = time + 3;
 wait_until('some seconds', 5, sub { get($only->port, '/?k=x'); time > $over });
 cmp_ok($stranger->calls('cluster|slots') - $before, '<=', 4 * 4, 'the only source gives no map: each worker asks it once a second');
-cmp_ok($stranger->calls('cluster|slots') - $before, '>=', 4, '  and goes on asking');
+cmp_ok($stranger->calls('cluster|slots') - $before, '>=', 4, 'the only source gives no map: the workers go on asking it');
 
 # with a map, and connected to nodes that give none any more
 $first->cli(qw(ACL SETUSER limiter -cluster|slots));
@@ -83,12 +83,14 @@ $third->kill;
 $third->start;
 $third->cli('ACL', 'SETUSER', 'limiter', @rule, '+cluster|slots', '+asking');
 $cluster->wait_agreed;
-ok(wait_until('all workers', 10, sub { all_decide($nginx, @tags) }), 'two of three nodes do not tell the map any more: all is decided');
+ok(wait_until('all workers', 10, sub { all_decide($nginx, @tags) }), 'two of three nodes tell no map: Redis decides all');
 my $asked = $third->calls('cluster|slots');
 $cluster->move($slot, $third, $first);
-ok(wait_until('the map to be asked', 10, sub { all_decide($nginx, @tags) && $third->calls('cluster|slots') > $asked }), '  the third one is asked for it');
+ok(wait_until('the map to be asked', 10, sub { all_decide($nginx, @tags) && $third->calls('cluster|slots') > $asked }),
+    'two of three nodes tell no map: the third node is asked for it');
 
 # nothing stays of the stranger's connections when the map is there
-ok(wait_until('connections to be closed', 15, sub { all_decide($nginx, @tags); 4 >= grep { /user=limiter/ } split /\n/, $stranger->cli(qw(CLIENT LIST TYPE normal)) }), 'seeds outside the cluster are let go of');
+ok(wait_until('connections to be closed', 15, sub { all_decide($nginx, @tags); 4 >= grep { /user=limiter/ } split /\n/, $stranger->cli(qw(CLIENT LIST TYPE normal)) }),
+    'connections to a seed outside the cluster are closed');
 
 $bed->done;

@@ -51,14 +51,15 @@ ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), 'host names 
 my $port = $second->port;
 for my $address ('127.0.0.2', '127.0.0.1') {
     $second->kill;
-    ok(wait_until('the loss', 10, sub { field(get($nginx->port, "/?k=$two"), 'X-How') eq 'local' }), 'a node goes');
+    ok(wait_until('the loss', 10, sub { field(get($nginx->port, "/?k=$two"), 'X-How') eq 'local' }),
+        "a node goes to $address: on_error decides until it is back");
     $second->{host} = $address;
     push @{ $second->{args} }, '--cluster-announce-ip', $address;
     $second->start;
     $cluster->wait_agreed;
-    ok(wait_until("$address to be found", 10, sub { serves($two) }), "  and comes back as $address: it is found under its old name");
-    is($second->port, $port, '  with its old port');
-    ok(serves($one), '  the other one is asked on');
+    ok(wait_until("$address to be found", 10, sub { serves($two) }), "a node comes back as $address: it is found under its old name");
+    is($second->port, $port, "a node comes back as $address: it has its old port");
+    ok(serves($one), "a node comes back as $address: the other node is asked on");
 }
 
 # a node that joins is first named by MOVED, which tells no address
@@ -68,9 +69,9 @@ $cluster->meet($third);
 $cluster->wait_agreed;
 wait_until('names to be known', 10, sub { $first->cli(qw(CLUSTER NODES)) =~ /third\.invalid/ });
 $cluster->move($cluster->slot_of($one), $first, $third);
-ok(wait_until('the new node', 10, sub { serves($one) }), 'a slot that moved to a new node is served');
-cmp_ok($third->calls('evalsha'), '>', 0, '  by that node');
+ok(wait_until('the new node', 10, sub { serves($one) }), 'a slot moved to a new node: the slot is served');
+cmp_ok($third->calls('evalsha'), '>', 0, 'a slot moved to a new node: that node is asked');
 $cluster->move($cluster->slot_of($two), $second, $third);
-is(serves($two), 1, '  and the next one at once');
+is(serves($two), 1, 'a second slot moved to a new node: the slot is served at once');
 
 $bed->done;

@@ -34,8 +34,8 @@ sub serves { my ($tag) = @_; return get($port, "/deny?k=$tag")->{status} == 200 
 sub connections { my ($node) = @_; return scalar grep { /cmd=(?:evalsha|config|cluster|info)/ } split /\n/, $node->cli(qw(CLIENT LIST TYPE normal)) }
 
 my ($one, $two) = map { $cluster->tag_on($_) } $first, $second;
-ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), 'one seed of two is nobody: the other one tells of the rest');
-is($_->calls('evalsha') > 0, 1, '  and each node is asked for its own') for $first, $second;
+ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), 'a seed that is nobody: the other seed tells the map');
+is($_->calls('evalsha') > 0, 1, "a seed that is nobody: the node on port $_->{port} is asked") for $first, $second;
 
 # a third one joins, and takes a slot over
 my $third = $cluster->start_node;
@@ -44,22 +44,22 @@ $cluster->wait_agreed;
 is(connections($third), 0, 'a node joins: nobody connects to it for nothing');
 my $slot = $cluster->slot_of($one);
 $cluster->move($slot, $first, $third);
-is(serves($one), 1, '  it takes a slot over, and is asked at once');
-is($cluster->zcard('load', $one), $third->cli('ZCARD', "rl:sliding:load:{$one}"), '  the log is there');
-cmp_ok($third->calls('evalsha'), '>', 0, '  by the new node');
+is(serves($one), 1, 'a node takes a slot over: the slot is served at once');
+is($cluster->zcard('load', $one), $third->cli('ZCARD', "rl:sliding:load:{$one}"), 'a node takes a slot over: it has the log');
+cmp_ok($third->calls('evalsha'), '>', 0, 'a node takes a slot over: it is asked');
 
 # and leaves: the connection to it, too
 $cluster->move($slot, $third, $first);
-is(serves($one), 1, 'it gives the slot back: the former node is asked');
+is(serves($one), 1, 'a node gives a slot back: the slot is served at once');
 my $id = $cluster->id($third);
 $_->cli('CLUSTER', 'FORGET', $id) for $first, $second;
 $third->cli('CLUSTER', 'RESET', 'HARD');
-ok(wait_until('the connection to be closed', 15, sub { serves($one) && connections($third) == 0 }), '  and leaves: no connection to it stays');
-is(serves($two), 1, '  the others go on');
+ok(wait_until('the connection to be closed', 15, sub { serves($one) && connections($third) == 0 }), 'a node leaves: no connection to it stays');
+is(serves($two), 1, 'a node leaves: the other nodes are asked on');
 $third->kill;
 
 # how nodes name each other
-for my $case (['unknown-endpoint', 'no host: the one that answered'], ['hostname', 'host names, of which the map tells the address'], ['ip', 'addresses']) {
+for my $case (['unknown-endpoint', 'no host for the node that answered'], ['hostname', 'host names with their addresses'], ['ip', 'addresses']) {
     my ($type, $what) = @$case;
     for my $node ($first, $second) {
         $node->cli(qw(CONFIG SET cluster-announce-hostname localhost)) if $type eq 'hostname';
@@ -67,32 +67,33 @@ for my $case (['unknown-endpoint', 'no host: the one that answered'], ['hostname
     }
     wait_until('names to be known', 10, sub { $type ne 'hostname' || !grep { $_->cli(qw(CLUSTER SLOTS)) =~ /\?/ } $first, $second });
     $nginx->reload(gone => 1);
-    ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), "$type: $what");
+    ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), "$type, $what: both nodes are asked");
     $slot = $cluster->slot_of($two);
     $cluster->move($slot, $second, $first);
-    is(serves($two), 1, '  MOVED is followed');
+    is(serves($two), 1, "$type: MOVED is followed");
     $cluster->move($slot, $first, $second);
-    is(serves($two), 1, '  and back');
+    is(serves($two), 1, "$type: MOVED back is followed");
 }
 
 # nobody is left, and all come back
 $_->kill for $first, $second;
 ok(wait_until('the loss', 10, sub { !serves($one) && !serves($two) }), 'all nodes gone: on_error decides');
 my $start = time;
-is(scalar(grep { get($port, '/local?k=x')->{status} == 200 } 1 .. 20), 20, '  the local log, too');
-cmp_ok(time - $start, '<', 1 * slow(), '  at once');
+is(scalar(grep { get($port, '/local?k=x')->{status} == 200 } 1 .. 20), 20, 'all nodes gone: the local log decides');
+cmp_ok(time - $start, '<', 1 * slow(), 'all nodes gone: the local log decides at once');
 $_->start for $first, $second;
 my $well = 0;
-ok(wait_until('the cluster', 20, sub { $well = serves($one) && serves($two) ? $well + 1 : 0; $well > 20 }), '  until they are back');
+ok(wait_until('the cluster', 20, sub { $well = serves($one) && serves($two) ? $well + 1 : 0; $well > 20 }), 'all nodes back: Redis decides again');
 
 # a server that is no node
 my $plain = $bed->redis;
 my $wrong = $bed->nginx($conf, SEEDS => $plain->address);
 $port = $wrong->port;
-ok(wait_until('the cause', 10, sub { get($port, '/deny?k=x')->{status} == 503 && $wrong->logged(qr/CLUSTER SLOTS answered: ERR This instance has cluster support disabled/) }), 'a server without cluster support: on_error, and the log says so');
+ok(wait_until('the cause', 10, sub { get($port, '/deny?k=x')->{status} == 503 && $wrong->logged(qr/CLUSTER SLOTS answered: ERR This instance has cluster support disabled/) }),
+    'a server without cluster support: on_error decides, and the error log tells the cause');
 $start = time;
-is(scalar(grep { get($port, '/deny?k=x')->{status} == 503 } 1 .. 20), 20, '  on and on');
-cmp_ok(time - $start, '<', 1 * slow(), '  at once');
+is(scalar(grep { get($port, '/deny?k=x')->{status} == 503 } 1 .. 20), 20, 'a server without cluster support: on_error decides every request');
+cmp_ok(time - $start, '<', 1 * slow(), 'a server without cluster support: on_error decides at once');
 
 SKIP: {
     my $probe = IO::Socket::IP->new(Listen => 1, LocalHost => '::1') or skip 'no IPv6 here', 3;
@@ -101,10 +102,10 @@ SKIP: {
     my $way = $bed->nginx($conf, SEEDS => ($six->nodes)[0]->address);
     $port = $way->port;
     my @tags = map { $six->tag_on($_) } $six->nodes;
-    ok(wait_until('the map', 10, sub { serves($tags[0]) && serves($tags[1]) }), 'nodes with IPv6 addresses');
+    ok(wait_until('the map', 10, sub { serves($tags[0]) && serves($tags[1]) }), 'nodes with IPv6 addresses: both are asked');
     $six->move($six->slot_of($tags[0]), $six->nodes);
-    is(serves($tags[0]), 1, '  MOVED is followed');
-    is($six->errors('CROSSSLOT'), 0, '  and no key sent astray');
+    is(serves($tags[0]), 1, 'nodes with IPv6 addresses: MOVED is followed');
+    is($six->errors('CROSSSLOT'), 0, 'nodes with IPv6 addresses: no key is sent astray');
 }
 
 $bed->done;

@@ -60,16 +60,16 @@ sub trouble {
     my $over = time - $ended;
     sleep 0.3;
     my $record = $load->stop;
-    cmp_ok($over, '<', 2 * slow(), sprintf '  after %.1f s', $over);
+    cmp_ok($over, '<', 2 * slow(), sprintf "$what: Redis decides again in time, after %.1f s", $over);
     my %ill = map { $_ => 1 } @{ $with{ill} };
     my ($is_ill, $is_well) = map { my $wanted = $_; Testbed::Load::Record->new(grep { !!$ill{ $_->{path} } eq $wanted } $record->requests) } 1, '';
-    is(sources($is_well), 'redis', '  Redis decides the others throughout');
-    cmp_ok($is_well->percentile(0.99), '<', 0.05 * slow(), '  without a wait');
+    is(sources($is_well), 'redis', "$what: Redis decides the other requests throughout");
+    cmp_ok($is_well->percentile(0.99), '<', 0.05 * slow(), "$what: the other requests do not wait");
     my $lasting = $is_ill->that(from => $made + 0.5, to => $ended);
-    cmp_ok($lasting->that(source => 'local')->count, '>', 0.9 * $lasting->count, '  on_error decides those');
+    cmp_ok($lasting->that(source => 'local')->count, '>', 0.9 * $lasting->count, "$what: on_error decides what is refused");
     my $waited = grep { ($_->{waited} || 0) - $_->{stalled} > 0.05 } $lasting->requests;
-    cmp_ok($waited, '<', 0.02 * $lasting->count, sprintf '  at once: %d of %d waited', $waited, $lasting->count);
-    is(ids($second), $before, '  the connections stay');
+    cmp_ok($waited, '<', 0.02 * $lasting->count, sprintf "$what: on_error decides at once, %d of %d requests waited", $waited, $lasting->count);
+    is(ids($second), $before, "$what: the connections stay");
     return;
 }
 
@@ -107,6 +107,6 @@ trouble(
     },
 );
 cmp_ok($nginx->logged(qr/sliding_log_redis.*(?:CLUSTERDOWN|TRYAGAIN)/), '>', 4, 'the error log names the causes');
-cmp_ok($nginx->logged(qr/\[(?:error|warn)\].*sliding_log_redis/), '<', 2 * 5 * 10, '  once a second and worker');
+cmp_ok($nginx->logged(qr/\[(?:error|warn)\].*sliding_log_redis/), '<', 2 * 5 * 10, 'the error log has about one line a second and worker');
 
 $bed->done;

@@ -44,7 +44,7 @@ for (1 .. 5) {
         wait_until('a new connection', 5, sub { $redis->connections(cmd => 'evalsha') || !served() });
     }
 }
-is($nginx->logged($warning), 1, '  and once a minute at most where it changes');
+is($nginx->logged($warning), 1, 'a policy that may evict logs comes and goes: it is warned of once a minute at most');
 
 # one cause all along, and others beside it
 $redis->cli(qw(CONFIG SET maxmemory-policy noeviction));
@@ -65,9 +65,9 @@ for my $cause (sort keys %soon) {
     my $before = $told->($cause);
     $redis->cli(@$fault);
     served('/?k=known' . $key++);
-    ok(wait_until($cause, 0.2, sub { $told->($cause) > $before }), "$cause in the same second is told, too");
+    ok(wait_until($cause, 0.2, sub { $told->($cause) > $before }), "$cause in the same second as WRONGTYPE: it is told");
     $redis->cli(@$mend);
-    ok(wait_until('the end of it', 10, sub { served() }), '  and mended');
+    ok(wait_until('the end of it', 10, sub { served() }), "$cause is mended: Redis decides again");
 }
 $load->stop;
 is(join("\n", $nginx->repeated_troubles), '', 'nothing is told twice a second');

@@ -38,25 +38,25 @@ sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n
 sub answers_again {
     my ($what) = @_;
     my $watch = Testbed::Stopwatch->start;
-    ok(wait_until("$what to be over", 10, sub { get($port, '/deny?k=again')->{status} == 200 }), "$what: back again");
-    cmp_ok($watch->net, '<', 0.3 + 0.5 * slow(), '  within the longest back-off');
+    ok(wait_until("$what to be over", 10, sub { get($port, '/deny?k=again')->{status} == 200 }), "$what: Redis decides again");
+    cmp_ok($watch->net, '<', 0.3 + 0.5 * slow(), "$what: Redis decides again within the longest back-off");
 }
 
 # down at start
 my @answers = many([map { [$port, '/deny?k=x'] } 1 .. 50]);
 is(statuses(@answers), '503:50', 'down at start, deny: 503');
-is(field($answers[-1], 'Retry-After'), 1, '  with Retry-After');
-is(field($answers[-1], 'RateLimit-Policy'), '"a";q=1000;w=3600', '  and the policy, all that is known');
-is(field($answers[-1], 'RateLimit'), undef, '  nothing more');
-is(get($port, '/allow?k=x')->{status}, 200, 'allow: admitted');
-is(join(' ', map { get($port, '/local?k=x')->{status} } 1 .. 4), '200 200 200 429', "local, the default: this node's own log");
-like(field(get($port, '/local?k=x'), 'RateLimit'), qr/^"l";r=0;t=\d+$/, '  with all fields');
-is(join(' ', map { get($port, '/share?k=x')->{status} } 1 .. 3), '200 200 429', 'local nodes=3: a third of 5, rounded up');
-is(join(' ', map { get($port, '/bucket?k=x')->{status} } 1 .. 5), '200 200 200 200 429', '  and of a bucket of 12');
-is(get($port, '/dry?k=x')->{status},   200, 'dry run: admitted all the same');
-is(get($port, '/zero?k=x')->{status},  429, 'a limit of 0 denies all even so');
-cmp_ok(slowest(many([map { [$port, '/deny?k=x'] } 1 .. 50])), '<', 0.1 * slow(), 'at once, not after a timeout');
-cmp_ok($nginx->logged(qr/is down: .*refused/), '>=', 1, 'the log names the cause');
+is(field($answers[-1], 'Retry-After'), 1, 'down at start, deny: Retry-After is 1');
+is(field($answers[-1], 'RateLimit-Policy'), '"a";q=1000;w=3600', 'down at start, deny: the policy is told');
+is(field($answers[-1], 'RateLimit'), undef, 'down at start, deny: the state of the limit is not told');
+is(get($port, '/allow?k=x')->{status}, 200, 'down at start, allow: admitted');
+is(join(' ', map { get($port, '/local?k=x')->{status} } 1 .. 4), '200 200 200 429', "down at start, local, the default: this node's own log decides");
+like(field(get($port, '/local?k=x'), 'RateLimit'), qr/^"l";r=0;t=\d+$/, 'down at start, local: the state of the limit is told');
+is(join(' ', map { get($port, '/share?k=x')->{status} } 1 .. 3), '200 200 429', 'down at start, local nodes=3: a third of 5, rounded up');
+is(join(' ', map { get($port, '/bucket?k=x')->{status} } 1 .. 5), '200 200 200 200 429', 'down at start, local nodes=3: a third of a bucket of 12');
+is(get($port, '/dry?k=x')->{status},   200, 'down at start, dry run: admitted');
+is(get($port, '/zero?k=x')->{status},  429, 'down at start, a limit of 0: denied');
+cmp_ok(slowest(many([map { [$port, '/deny?k=x'] } 1 .. 50])), '<', 0.1 * slow(), 'down at start: on_error decides at once, not after a timeout');
+cmp_ok($nginx->logged(qr/is down: .*refused/), '>=', 1, 'down at start: the error log tells the cause');
 
 $redis->start;
 answers_again('down at start');
@@ -65,8 +65,8 @@ answers_again('down at start');
 $redis->kill;
 wait_until('the loss to be seen', 5, sub { get($port, '/deny?k=x')->{status} == 503 });
 @answers = many([map { [$port, '/allow?k=x'] } 1 .. 100]);
-is(statuses(@answers), '200:100', 'killed: all admitted under allow');
-cmp_ok(slowest(@answers), '<', 0.15 * slow(), '  without waiting');
+is(statuses(@answers), '200:100', 'killed, allow: admitted');
+cmp_ok(slowest(@answers), '<', 0.15 * slow(), 'killed, allow: no request waits');
 $redis->start;
 answers_again('killed');
 
@@ -74,10 +74,10 @@ answers_again('killed');
 $redis->pause;
 @answers = many([map { [$port, "/deny?k=$_"] } 1 .. 30]);
 is(statuses(@answers), '503:30', 'stopped: on_error decides');
-cmp_ok(slowest(@answers), '<', $late, '  no later than the timeout');
+cmp_ok(slowest(@answers), '<', $late, 'stopped: on_error decides no later than the timeout');
 wait_until('the connection to be given up', 5, sub { get($port, '/deny?k=x')->{time} < 0.1 * slow() && get($port, '/deny?k=x')->{time} < 0.1 * slow() });
 @answers = many([map { [$port, "/deny?k=$_"] } 1 .. 30]);
-cmp_ok(slowest(@answers), '<', 0.1 * slow(), '  and soon at once');
+cmp_ok(slowest(@answers), '<', 0.1 * slow(), 'stopped: on_error decides at once when the connection is given up');
 $redis->resume;
 answers_again('stopped');
 
@@ -90,7 +90,7 @@ for (1 .. 300) {
 }
 $redis->resume;
 answers_again('clients that left');
-is(scalar $nginx->workers, 1, 'the worker lives');
+is(scalar $nginx->workers, 1, 'clients that left: the worker lives');
 
 # a slow script in Redis, then errors it answers
 $redis->cli('CONFIG', 'SET', 'busy-reply-threshold', '1');
@@ -104,24 +104,25 @@ else {
     $redis->cli('EVAL', "local t=redis.call('TIME') local e=t[1]*1000000+t[2]+1000000 repeat t=redis.call('TIME') until t[1]*1000000+t[2]>e", 0);
     POSIX::_exit(0);
 }
-cmp_ok(slowest(@answers), '<', $late, 'BUSY: no later than the timeout');
+cmp_ok(slowest(@answers), '<', $late, 'BUSY: no request is answered later than the timeout');
 answers_again('BUSY');
 
 $redis->cli('SET', 'rl:sliding:a:{text}', 'x');
-is(get($port, '/deny?k=text')->{status}, 503, 'WRONGTYPE: on_error');
-ok(wait_until('the cause', 3, sub { get($port, '/deny?k=text'); $nginx->logged(qr/answered: WRONGTYPE/) }), '  with its cause in the log');
+is(get($port, '/deny?k=text')->{status}, 503, 'WRONGTYPE: on_error decides');
+ok(wait_until('the cause', 3, sub { get($port, '/deny?k=text'); $nginx->logged(qr/answered: WRONGTYPE/) }),
+    'WRONGTYPE: the error log tells the cause');
 get($port, '/deny?k=text') for 1 .. 200;
-cmp_ok($nginx->logged(qr/answered: WRONGTYPE/), '<', 5 * slow(), '  one line a second at most');
+cmp_ok($nginx->logged(qr/answered: WRONGTYPE/), '<', 5 * slow(), 'WRONGTYPE: the error log has one line a second at most');
 
 $redis->cli('CONFIG', 'SET', 'maxmemory', '1');
-is(get($port, '/deny?k=oom')->{status}, 503, 'OOM: on_error');
+is(get($port, '/deny?k=oom')->{status}, 503, 'OOM: on_error decides');
 $redis->cli('CONFIG', 'SET', 'maxmemory', '0');
-is(get($port, '/deny?k=oom')->{status}, 200, '  and back');
+is(get($port, '/deny?k=oom')->{status}, 200, 'OOM: Redis decides again');
 
 $redis->cli('CONFIG', 'SET', 'requirepass', 'hidden');
 $redis->cli('-a', 'hidden', 'CLIENT', 'KILL', 'TYPE', 'normal');
-ok(wait_until('NOAUTH', 5, sub { get($port, '/deny?k=x')->{status} == 503 }), 'NOAUTH: on_error');
-ok(wait_until('the cause', 5, sub { $nginx->logged(qr/NOAUTH/) }), '  with its cause in the log');
+ok(wait_until('NOAUTH', 5, sub { get($port, '/deny?k=x')->{status} == 503 }), 'NOAUTH: on_error decides');
+ok(wait_until('the cause', 5, sub { $nginx->logged(qr/NOAUTH/) }), 'NOAUTH: the error log tells the cause');
 $redis->cli('-a', 'hidden', 'CONFIG', 'SET', 'requirepass', '');
 answers_again('NOAUTH');
 

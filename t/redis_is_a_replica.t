@@ -31,7 +31,7 @@ http {
 }
 END
 
-for my $case (['open', 'whose user may ask for ROLE', ''], ['closed', 'whose user may not', 'username limiter; password us3rpass;']) {
+for my $case (['open', 'whose user may ask for ROLE', ''], ['closed', 'whose user may not ask for ROLE', 'username limiter; password us3rpass;']) {
     my ($name, $what, $user) = @$case;
     my $redis = $redis{$name};
     my $nginx = $bed->nginx($conf, REDIS => $redis->address, USER => $user);
@@ -55,16 +55,17 @@ for my $case (['open', 'whose user may ask for ROLE', ''], ['closed', 'whose use
     note($record->count . ' requests; ' . join ', ', map { "$_ $spent{$_}" } sort keys %spent);
 
     # delays of 20, 40, 80, 160, 320, 640, 1000 ms at most, and in the mean two thirds of it: about ten attempts each
-    cmp_ok($spent{total_connections_received}, '<', 2 * 20, '  made a replica: it is tried now and then');
-    cmp_ok($spent{total_net_input_bytes}, '<', 100_000, '  with few bytes');
-    is($record->that(status => 503)->count, $record->count, '  on_error decides all');
-    cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), '  in time');
-    ok($nginx->logged($name eq 'open' ? qr/is down: ROLE answered: slave/ : qr/is down: it takes no writes/), '  and the log says why');
-    is(join("\n", $nginx->repeated_troubles), '', '  about once a second');
+    cmp_ok($spent{total_connections_received}, '<', 2 * 20, "a replica $what: it is tried now and then");
+    cmp_ok($spent{total_net_input_bytes}, '<', 100_000, "a replica $what: it is tried with few bytes");
+    is($record->that(status => 503)->count, $record->count, "a replica $what: on_error decides all");
+    cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), "a replica $what: no request waits past the timeout");
+    ok($nginx->logged($name eq 'open' ? qr/is down: ROLE answered: slave/ : qr/is down: it takes no writes/),
+        "a replica $what: the error log tells the cause");
+    is(join("\n", $nginx->repeated_troubles), '', "a replica $what: the error log tells the cause about once a second");
 
     $redis->cli(qw(REPLICAOF NO ONE));
-    ok($served->(), '  made a master again: it decides');
-    is($nginx->logged(qr/ROLE answered: NOPERM/), $name eq 'open' ? 0 : 1, '  what lacks is told once') if $name eq 'closed';
+    ok($served->(), "a replica $what, made a master: it decides");
+    is($nginx->logged(qr/ROLE answered: NOPERM/), $name eq 'open' ? 0 : 1, "a server $what: the missing right is told once") if $name eq 'closed';
 }
 
 $bed->done;

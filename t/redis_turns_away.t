@@ -55,20 +55,22 @@ my $port = $nginx->port;
 
 my $first = get($port, '/held?k=1');
 is($first->{status}, 503, 'a greeting that is held back: on_error decides');
-cmp_ok($first->{time}, '<', 0.3 + 0.1 * slow(), '  after the timeout');
+cmp_ok($first->{time}, '<', 0.3 + 0.1 * slow(), 'a greeting that is held back: the first request waits no longer than the timeout');
 my @next = many([map { [$port, "/held?k=$_"] } 1 .. 20]);
-is(join(' ', map { $_->{status} } @next), join(' ', (503) x 20), '  and from then on');
-is(join(' ', grep { field($_, 'X-Waited') > 0.1 } @next), '', '  at once');
+is(join(' ', map { $_->{status} } @next), join(' ', (503) x 20), 'a greeting that is held back: on_error decides the next requests');
+is(join(' ', grep { field($_, 'X-Waited') > 0.1 } @next), '', 'a greeting that is held back: the next requests do not wait');
 $held->resume;
-ok(wait_until('an answer', 10, sub { get($port, '/held?k=1')->{status} == 200 }), '  until it is answered');
+ok(wait_until('an answer', 10, sub { get($port, '/held?k=1')->{status} == 200 }), 'a greeting that comes late: Redis decides');
 
-for (['full', 'a server with all the clients it takes'], ['user', '  the same behind a password']) {
+for (['full', 'a server with all the clients it takes'], ['user', 'a server with all the clients it takes, and a password']) {
     my ($store, $what) = @$_;
-    ok(wait_until('the refusal', 10, sub { get($port, "/$store?k=1"); $nginx->logged(qr/"$store" .* is down: ERR max number of clients reached$/) }), "$what: it is quoted");
-    is(get($port, "/$store?k=1")->{status}, 503, '  and on_error decides');
+    ok(wait_until('the refusal', 10, sub { get($port, "/$store?k=1"); $nginx->logged(qr/"$store" .* is down: ERR max number of clients reached$/) }),
+        "$what: the error log quotes it");
+    is(get($port, "/$store?k=1")->{status}, 503, "$what: on_error decides");
 }
-ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->logged(qr/"protected" .* is down: DENIED Redis is running in protected mode$/) }), 'protected mode: it is quoted');
-is(get($port, '/protected?k=1')->{status}, 503, '  and on_error decides');
+ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->logged(qr/"protected" .* is down: DENIED Redis is running in protected mode$/) }),
+    'a server in protected mode: the error log quotes it');
+is(get($port, '/protected?k=1')->{status}, 503, 'a server in protected mode: on_error decides');
 is($nginx->logged(qr/us3rpass/), 0, 'no password is told');
 
 close $_ for @guests;

@@ -33,14 +33,14 @@ END
 sub loads { return $redis->calls('script|load') }
 
 ok(wait_until('all to be connected', 10, sub { $redis->connections == WORKERS }), 'every worker is connected');
-is(loads(), 0, '  and has loaded nothing');
-cmp_ok($redis->info('total_net_input_bytes'), '<', 500 * WORKERS + 10_000, '  with few bytes');
+is(loads(), 0, 'every worker is connected: no script is loaded');
+cmp_ok($redis->info('total_net_input_bytes'), '<', 500 * WORKERS + 10_000, 'every worker is connected: few bytes are sent');
 
-is(get($nginx->port, '/log?k=a')->{status}, 200, 'a script is asked for');
-is($redis->info('number_of_cached_scripts'), 1, '  and only that one loaded');
-is(loads(), 1, '  once');
-is(get($nginx->port, '/compact?k=a')->{status}, 200, 'another one');
-is($redis->info('number_of_cached_scripts') . ' ' . loads(), '2 2', '  is loaded, too');
+is(get($nginx->port, '/log?k=a')->{status}, 200, 'a script is asked for: Redis decides');
+is($redis->info('number_of_cached_scripts'), 1, 'a script is asked for: no other one is loaded');
+is(loads(), 1, 'a script is asked for: it is loaded once');
+is(get($nginx->port, '/compact?k=a')->{status}, 200, 'a second script is asked for: Redis decides');
+is($redis->info('number_of_cached_scripts') . ' ' . loads(), '2 2', 'a second script is asked for: it is loaded once');
 
 my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/log?k=%d'], rate => 800);
 my $before = loads();
@@ -49,14 +49,14 @@ wait_until('the load', 10, sub { $redis->calls('evalsha') > $asked + 400 });
 $redis->cli(qw(SCRIPT FLUSH));
 sleep 1;
 my $flushed = loads() - $before;
-cmp_ok($flushed, '>=', 1, 'the scripts flushed under load');
-cmp_ok($flushed, '<', WORKERS / 2, '  are loaded by some of the workers');
-is($redis->info('number_of_cached_scripts'), 1, '  and only the one that is needed');
+cmp_ok($flushed, '>=', 1, 'scripts flushed under load: what is needed is loaded');
+cmp_ok($flushed, '<', WORKERS / 2, 'scripts flushed under load: few workers load scripts');
+is($redis->info('number_of_cached_scripts'), 1, 'scripts flushed under load: only the script that is needed is loaded');
 
 $redis->kill;
 $redis->start;
 ok(wait_until('all to be connected', 10, sub { $redis->connections(cmd => 'evalsha') == WORKERS }), 'the server restarted: every worker asks it');
-cmp_ok(loads(), '<', WORKERS / 2, '  and some have loaded what they need');
+cmp_ok(loads(), '<', WORKERS / 2, 'the server restarted: few workers load scripts');
 my $record = $load->stop;
 is($record->that(status => 0)->count, 0, 'every request is answered');
 note("$flushed loads after the flush, " . loads() . ' after the restart');

@@ -14,12 +14,12 @@ $world->both_serve('the master is found by way of the Sentinels that know it');
 is($second->calls('evalsha'), 0, 'the replica is not asked');
 
 $world->fails_over('a fail-over by command', sub {
-    is(($world->sentinels)[0]->cli(qw(SENTINEL FAILOVER limits)), 'OK', 'a fail-over by command');
+    is(($world->sentinels)[0]->cli(qw(SENTINEL FAILOVER limits)), 'OK', 'a fail-over by command: the Sentinel begins it');
 }, $second);
-ok($world->wait_settled($second), '  the old master is a replica');
-$world->both_serve('  both workers have found the new one');
+ok($world->wait_settled($second), 'a fail-over by command: the old master is a replica');
+$world->both_serve('a fail-over by command: both workers find the new master');
 my $calls = $first->calls('evalsha');
-$world->both_serve('  and stay there');
-is($first->calls('evalsha'), $calls, '  the old one is asked nothing');
+$world->both_serve('a fail-over by command: both workers stay with the new master');
+is($first->calls('evalsha'), $calls, 'a fail-over by command: the old master is asked nothing');
 
 $bed->done;

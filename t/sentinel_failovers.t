@@ -46,10 +46,11 @@ for my $number (1 .. $ENV{TEST_FAILOVERS} // 4) {
     }
     my ($slowest) = sort { $b <=> $a } values %late, 0;
     push @slowest, $slowest;
-    cmp_ok($slowest, '<', 1 + $stolen, '  within a second') or diag(join ', ', map { "$_ $late{$_}" } sort keys %late);
+    cmp_ok($slowest, '<', 1 + $stolen, "$what: every worker asks the new master within a second")
+        or diag(join ', ', map { "$_ $late{$_}" } sort keys %late);
     $master->start if $dies;
     ($master, $replica) = ($replica, $master);
-    ok($world->wait_settled($master), '  the other one is a replica') or last;
+    ok($world->wait_settled($master), "$what: the old master is a replica") or last;
 }
 diag(sprintf 'the slowest worker after %d fail-overs: %s s', scalar @slowest, join ' ', map { sprintf '%.2f', $_ } @slowest) if $ENV{TEST_FAILOVERS};
 note(join ' ', map { sprintf '%.3f', $_ } @slowest);

@@ -11,16 +11,16 @@ my $bed   = Testbed->new;
 my $world = Testbed::Guarded->new($bed);
 my ($first, $second) = $world->redis;
 
-$world->both_serve('both workers are served');
+$world->both_serve('at the start both workers are served');
 $world->fails_over('a fail-over by death', sub { $first->kill; $world->nginx->reload }, $second);
 $first->start;
 like($first->cli('ROLE'), qr/^master/, 'the old master comes back, and takes itself for the master');
-$world->both_serve('  both workers are served');
+$world->both_serve('the old master takes itself for the master: both workers are served');
 $world->nginx->reload(gone => 1);
-$world->both_serve('  new ones, too');
-ok($world->wait_settled($second), '  it is made a replica');
-$world->both_serve('  both workers are served');
-is($first->calls('evalsha'), 0, '  and never asked it');
-cmp_ok($world->nginx->logged(qr/\[error\].*sliding_log_redis/), '<', 60, 'about one line a second and worker');
+$world->both_serve('the old master takes itself for the master: new workers are served');
+ok($world->wait_settled($second), 'the old master is made a replica');
+$world->both_serve('the old master is a replica: both workers are served');
+is($first->calls('evalsha'), 0, 'the old master is asked nothing after it came back');
+cmp_ok($world->nginx->logged(qr/\[error\].*sliding_log_redis/), '<', 60, 'the error log has about one line a second and worker');
 
 $bed->done;

@@ -37,7 +37,7 @@ http {
     }
 }
 END
-ok(wait_until('the new master', 20, sub { get($nginx->port, '/?k=1')->{status} == 200 }), 'the new master is asked');
-cmp_ok($watch->net, '<', 1 + slow(), '  at once');
+ok(wait_until('the new master', 20, sub { get($nginx->port, '/?k=1')->{status} == 200 }), '+switch-master while the worker connects: the new master is asked');
+cmp_ok($watch->net, '<', 1 + slow(), '+switch-master while the worker connects: the new master is asked at once');
 
 $bed->done;

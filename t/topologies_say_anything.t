@@ -35,21 +35,21 @@ my @sentinels = (
     ['a name with NUL bytes',       503, list(text("127.0.0.1\0.x"), text($real->port)), ''],
     ['itself',                      503, list(text('127.0.0.1'), text('%PORT%') =~ s/\$6/\$5/r), $subscribed],
     ['two replies for one',         undef, $where . $where, $subscribed],
-    ['then no subscription',        200, $where, "-NOPERM no\r\n"],
-    ['then nothing',                200, $where, ''],
-    ['then an integer',             200, $where, ":1\r\n"],
-    ['then a status',               200, $where, "+OK\r\n"],
-    ['then nil',                    200, $where, "*-1\r\n"],
-    ['then an empty array',         200, $where, "*0\r\n"],
-    ['then two elements',           200, $where, $subscribed . list(text('message'), $channel)],
-    ['then numbers',                200, $where, "*3\r\n:1\r\n:2\r\n:3\r\n"],
-    ['then an unsubscription',      200, $where, $subscribed . list(text('unsubscribe'), $channel, text('x'))],
-    ['then another channel',        200, $where, $subscribed . list(text('message'), text('x'), text('x'))],
-    ['then garbage',                200, $where, "$subscribed?\r\n"],
-    ['then an empty message',       200, $where, $subscribed . message('')],
-    ['then a message of another',   200, $where, $subscribed . message('other 1 2 3 4') x 3],
-    ['then a list in a message',    200, $where, $subscribed . list(text('message'), $channel, "*1\r\n:1\r\n")],
-    ['then the master for ever',    undef, $where, $subscribed . message('limits 1 2 3 4') x 5],
+    ['a master, then no subscription',      200, $where, "-NOPERM no\r\n"],
+    ['a master, then nothing',              200, $where, ''],
+    ['a master, then an integer',           200, $where, ":1\r\n"],
+    ['a master, then a status',             200, $where, "+OK\r\n"],
+    ['a master, then nil',                  200, $where, "*-1\r\n"],
+    ['a master, then an empty array',       200, $where, "*0\r\n"],
+    ['a master, then two elements',         200, $where, $subscribed . list(text('message'), $channel)],
+    ['a master, then numbers',              200, $where, "*3\r\n:1\r\n:2\r\n:3\r\n"],
+    ['a master, then an unsubscription',    200, $where, $subscribed . list(text('unsubscribe'), $channel, text('x'))],
+    ['a master, then another channel',      200, $where, $subscribed . list(text('message'), text('x'), text('x'))],
+    ['a master, then garbage',              200, $where, "$subscribed?\r\n"],
+    ['a master, then an empty message',     200, $where, $subscribed . message('')],
+    ['a master, then a message of another', 200, $where, $subscribed . message('other 1 2 3 4') x 3],
+    ['a master, then a list in a message',  200, $where, $subscribed . list(text('message'), $channel, "*1\r\n:1\r\n")],
+    ['a master, then the master for ever',  undef, $where, $subscribed . message('limits 1 2 3 4') x 5],
 );
 
 # A cluster's node: [what, status, to CLUSTER SLOTS, to EVALSHA]
@@ -121,10 +121,10 @@ for my $i (0 .. $#cases) {
         is(get($nginx->port, "/$i/?k=1")->{status}, $expected, "$what: $expected");
     }
     my @answers = many([map { [$nginx->port, "/$i/?k=$_"] } 1 .. 5]);
-    is(scalar(grep { $_->{status} !~ /^(200|503)$/ } @answers), 0, '  everybody is answered');
-    cmp_ok(slowest(@answers), '<', 0.3 + 0.3 * slow(), '  in time');
-    cmp_ok(cpu() - $before, '<', 0.2 * slow(), '  without going in circles');
+    is(scalar(grep { $_->{status} !~ /^(200|503)$/ } @answers), 0, "$what: everybody is answered");
+    cmp_ok(slowest(@answers), '<', 0.3 + 0.3 * slow(), "$what: everybody is answered in time");
+    cmp_ok(cpu() - $before, '<', 0.2 * slow(), "$what: the worker does not go in circles");
 }
-is(join(' ', $nginx->workers), $worker, 'it is still the same worker');
+is(join(' ', $nginx->workers), $worker, 'the worker lives through all answers');
 
 $bed->done;
