@@ -183,24 +183,35 @@ local function rarely()
     end
   end
 
-  -- Takes out an entry of the time `logged`, and says of which time it was; of those that came in the same millisecond one
-  -- is as good as the other. Where the clock `has_stepped` back since, the newest that is not after it: the step has moved
-  -- the entry, and all that was as new, to before. nil when there is none: it has left already.
-  local function take_out(log, logged, has_stepped)
+  -- Takes out up to `most` entries of the time `logged`: of those that came in the same millisecond one is as good as the
+  -- other. Where the clock `has_stepped` back since, of the newest time that is not after it: the step has moved the
+  -- entries, and all that were as new, to before. False when there is none: they have left already.
+  local function take_out(log, logged, has_stepped, most)
     local entry, behind, at, rest = split(log, logged)
     if log.used == 0 or not entry or entry ~= logged and not has_stepped then
-      return nil
+      return false
+    end
+    -- an entry as old as the one before it is a zero that ends no longer number; mostly all are there, side by side
+    local bytes, others, gone = log.latest, most - 1, 1
+    if others < at and byte(bytes, at - others) < 128 and sub(bytes, at - others + 1, at) == rep('\0', others) then
+      at, gone = at - others, most
+    end
+    while gone < most and at > 0 and byte(bytes, at) == 0 and (at == 1 or byte(bytes, at - 1) < 128) do
+      at, gone = at - 1, gone + 1
     end
     if at > 0 then
       local ahead
-      ahead, at = before(log.latest, at)
-      log.latest = sub(log.latest, 1, at) .. (behind and it.number(ahead + behind) or '') .. sub(log.latest, rest)
+      ahead, at = before(bytes, at)
+      log.latest = sub(bytes, 1, at) .. (behind and it.number(ahead + behind) or '') .. sub(bytes, rest)
       log.newest = behind and log.newest or entry - ahead
+    elseif log.filled > 0 or log.next ~= '' then
+      flatten(log)  -- the one before stands there
+      return take_out(log, logged, has_stepped, most)
     else
-      log.oldest, log.latest = entry + (behind or 0), sub(log.latest, rest)
+      log.oldest, log.latest = entry + (behind or 0), sub(bytes, rest)
     end
-    log.used = log.used - 1
-    return entry
+    log.used = log.used - gone
+    return true
   end
 
   function it.take_back(log, _, _, logged, taken)
@@ -209,12 +220,8 @@ local function rarely()
       return false
     end
     local cost = log.options.cost
-    local time = cost > 0 and take_out(log, logged, now < taken)
-    if not time then
+    if cost == 0 or not take_out(log, logged, now < taken, cost) then
       return false
-    end
-    for _ = 2, cost do
-      take_out(log, time)
     end
     local ttl = log.ttl
     if blocked then

@@ -221,8 +221,8 @@ char* setStore(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
 }
 
 char* setSecret(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    draft.log.secrecy = view(value) == "on" ? Secrecy::Secret : Secrecy::Open;
-    return draft.log.secrecy == Secrecy::Secret || view(value) == "off"
+    draft.log.secrecy = isWord(value, "on") ? Secrecy::Secret : Secrecy::Open;
+    return draft.log.secrecy == Secrecy::Secret || isWord(value, "off")
                ? kConfOk
                : refuse(cf, kLimitDirective, "secret", view(value), "on or off");
 }

@@ -64,6 +64,7 @@ void SentinelLocator::stop() {
 /// Starts a search, with a connection of its own: the former one may only hear.
 void SentinelLocator::begin() {
     again_.cancel();
+    stopNaming();
     tried_ = 0;
     if (connection_.isOpen()) {
         restarts_ = true;

@@ -47,6 +47,9 @@ ngx_int_t deny(ngx_http_request_t* request, const LocationSettings& location, Co
     takeBackDenied(context);
     logOutcome(request, location, outcome);
     if (context.round->isDryRun) {
+        for (Decision& each : context.round->all()) {
+            each.logged = false;  // what count=all keeps is a denied attempt, which no answer refunds
+        }
         context.status = Status::RejectedDryRun;
         return NGX_DECLINED;
     }

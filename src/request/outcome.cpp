@@ -65,7 +65,7 @@ Outcome judge(const LocationSettings& location, const Round& round) {
         return {denier, denialStatus(*denier), retryMs == Verdict::kNever ? 0 : retryAfterSeconds(retryMs)};
     }
     if (unknown != nullptr && unknown->limit == 0) {
-        return {unknown, location.status, 0};
+        return {unknown, denialStatus(*unknown), 0};
     }
     if (unknown != nullptr && location.onError != static_cast<ngx_uint_t>(OnError::Allow)) {
         return {unknown, NGX_HTTP_SERVICE_UNAVAILABLE, 1};

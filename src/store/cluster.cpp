@@ -304,9 +304,11 @@ void Cluster::sweep() {
             member++;
             continue;
         }
-        owner_.nodeLeaves(member->node);
+        const auto leaving = member++;
+        owner_.nodeLeaves(leaving->node);
+        source_ = source_ == &*leaving ? nullptr : source_;  // what it had to tell may have made it one
         std::list<Member> gone;  // dies when the others are a list again: it tells of its calls
-        gone.splice(gone.end(), members_, member++);
+        gone.splice(gone.end(), members_, leaving);
     }
     if (remain) {
         sweep_.set(keepUnmapped_);
