@@ -162,6 +162,7 @@ sub walk {
             $asked{ $_->{name} } = $dry ? 'dry' : 'enforced' for @limits;
             if (!$admitted) {
                 take_back(\@held, sub { !$_[0]{all} && ($dry ? $_[0]{round} == $number : $_[0]{worked} == $worked) });
+                @held = grep { $_->{round} != $number } @held;    # what count=all keeps is a denied attempt now
             }
             elsif (!$dry) {
                 $remains{ $_->{name} } = $_->{limit} - $entries{"$_->{name} $key"} for @limits;
