@@ -16,6 +16,8 @@
 --
 --   format (1 byte), when the block ends (6, ms), how long it was to last (6, ms), oldest, newest, entries, all numbers
 --
+-- What cannot have been written so is an error, where it is met: a log is not read through to find it.
+--
 -- The time to live is set again when half of the slack is used up. Cost in redis.calls, of 1 to 2 us each: TIME, and
 -- per log GETRANGE and SETRANGE; GETRANGE alone when nothing has changed.
 
@@ -29,6 +31,11 @@ local HEAD = STATE_BYTES + FRONT
 local HEAD_LAST = tostring(HEAD - 1)  -- as text: Redis 7.0 writes a number argument as a double and reads it back
 
 local most_entries = 100000
+
+local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
+
+-- The most bytes of a number.
+local LONGEST = 7
 
 local now, now_text, own_clock
 
@@ -79,7 +86,7 @@ local function rarely()
     if #bytes < length then
       bytes = bytes .. call('GETRANGE', log.key, HEAD, HEAD + length - #bytes - 1)
     end
-    return bytes
+    return #bytes == length and bytes or error({ err = NOT_OURS })
   end
 
   -- All numbers leave their places for `latest`.
@@ -124,6 +131,7 @@ local function rarely()
       local set = pcall('SET', log.key, state(log) .. rep('\0', FRONT) .. bytes .. rep('\0', log.size - #bytes), 'PX', log.ttl)
       return set.ok and true or set
     end
+    of_ring(log, log.size - log.begin - 1, 1)  -- an error where the string ends before its ring: it does not grow
     local at = (log.begin + log.filled) % log.size
     local set = pcall('SETRANGE', log.key, HEAD + at, sub(bytes, 1, log.size - at))
     if at + #bytes > log.size and type(set) == 'number' then
@@ -148,7 +156,9 @@ local function rarely()
         behind, at = before(bytes, at)
         entry = entry - behind
       end
-      if entry <= time and (at > 0 or whole == 1) then
+      if at > 0 and entry < log.oldest or at == 0 and whole == 1 and entry ~= log.oldest then
+        error({ err = NOT_OURS })
+      elseif entry <= time and (at > 0 or whole == 1) then
         return entry, behind, at, rest
       end
     end
@@ -199,6 +209,9 @@ local function rarely()
     while gone < most and at > 0 and byte(bytes, at) == 0 and (at == 1 or byte(bytes, at - 1) < 128) do
       at, gone = at - 1, gone + 1
     end
+    if gone > log.used then
+      error({ err = NOT_OURS })
+    end
     if at > 0 then
       local ahead
       ahead, at = before(bytes, at)
@@ -248,16 +261,24 @@ local function rarely()
       until bits < 128
       log.oldest, log.used, log.next = log.oldest + ms, log.used - 1, sub(log.next, place + 1)
     end
+    if log.oldest > log.newest then
+      error({ err = NOT_OURS })
+    end
   end
 
   -- A log in its blocked form: true while that lasts.
   function it.read_blocked(log)
     local bytes = call('GETRANGE', log.key, '0', '-1')
     if #bytes < BLOCKED_BYTES then
-      return { err = 'WRONGTYPE not a log of algorithm=compact' }
+      return { err = NOT_OURS }
     end
     local _, till, length
     _, till, length, log.oldest, log.newest, log.used = open(BLOCKED_STATE, bytes)
+    local numbers = max(log.used - 1, 0)
+    if #bytes - BLOCKED_BYTES < numbers or #bytes - BLOCKED_BYTES > numbers * LONGEST
+        or log.used > 0 and log.oldest > log.newest then
+      return { err = NOT_OURS }
+    end
     log.touched, log.size, log.begin, log.filled = 0, 0, 0, 0
     log.next, log.latest = '', sub(bytes, BLOCKED_BYTES + 1)
     if log.used == 0 then
@@ -311,7 +332,7 @@ local function rarely()
         high = (high + bits - 128) * 128
       end
     end
-    return time
+    return time <= log.newest and time or error({ err = NOT_OURS })
   end
 
   function it.room_at(log, missing)
@@ -335,13 +356,18 @@ read = function(log)
       open(STATE, front)
     local latest_at = STATE_BYTES + next_bytes
     log.next, log.latest = sub(front, STATE_BYTES + 1, latest_at), sub(front, latest_at + 1, latest_at + latest_bytes)
+    local numbers, bytes = log.used - 1, next_bytes + log.filled + latest_bytes
+    if bytes < numbers or bytes > numbers * LONGEST or log.oldest > log.newest or log.filled > log.size
+        or latest_at + latest_bytes > #front then
+      return { err = NOT_OURS }
+    end
   elseif byte(front) == BLOCKED then
     blocked = rarely().read_blocked(log)
     if blocked and blocked ~= true then
       return blocked
     end
   else
-    return { err = 'WRONGTYPE not a log of algorithm=compact' }
+    return { err = NOT_OURS }
   end
 
   local horizon = now - log.window
@@ -369,6 +395,9 @@ read = function(log)
       end
       oldest, place, left = oldest + high + bits, place + 1, left + 1
     until oldest > horizon
+    if oldest > log.newest or left >= log.used then
+      return { err = NOT_OURS }
+    end
     log.oldest, log.used, log.next, log.changed = oldest, log.used - left, sub(bytes, place), true
   end
   if log.newest > now then

@@ -11,7 +11,7 @@
 --          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options, or one '' for all
 --            five when they are those of the log before,
 --            and with the option ids an id per request, to be its entry's name ('' = none)
--- Reply  for each group, or an error:
+-- Reply  for each group, or an error, which is of this group alone:
 --          { how many are admitted, now, then three per log: remaining, reset (ms), retry (ms),
 --            then for each of the last ones admitted that is held: ms until its slot, ascending }
 --        remaining: what is left of the limit after the last request admitted; for one admitted before it and not held,
@@ -34,7 +34,9 @@
 --   burst=100    token_bucket.lua: its size. Always there
 --   sample=10    sampled_log.lua: one in so many is logged. Always there
 --
--- Nothing is added before every log of the group was read, so a key of a wrong type leaves the others as they were.
+-- Nothing is added before every log of the group was read, so a key of a wrong type, or with contents that no log has,
+-- leaves the others as they were. Whatever a key holds, a group's reply is such numbers or an error, and nothing of it is
+-- mended but what the clock may have made of it.
 -- Where several logs hold a request it waits for the last of its slots, and is an entry of that time in all of them. A
 -- log without room denies also where only another one had no slot in time: its retry tells when there is room now.
 --
@@ -53,6 +55,7 @@
 -- an entry that was made before the step counts as older than it.
 --
 -- The algorithm's file has, beside now (ms), now_text and own_clock (true: now is this server's), which are set here:
+--   any of them may raise an error, too: a table, as replies have it
 --   read(log)    what is at log.key now, pruned: sets log.used, in units of the limit, and log.frees, when more of it
 --                becomes available (ms; false: all of it is). An error; or true with log.blocked (when that ends, ms) and
 --                log.block_length
@@ -71,6 +74,8 @@
 -- A log's other fields: key, limit, capacity (limit, or the bucket's size), window, cap, ttl (text), changed (add() has to
 -- write it in any case), options (parsed; false: none) and ids (id j is ARGV[ids + j]).
 
+local protect = _G.pcall  -- since the algorithms' `pcall` is Redis's
+
 local taking_back = ARGV[1] == 'take back'
 now_text = taking_back and ARGV[2] or ARGV[1]
 own_clock = now_text == ''
@@ -83,6 +88,8 @@ now = tonumber(now_text)
 -- What options ask for beyond a limit.
 local function beyond(now, call, format, read, add, rarely, most_entries)
   local it, parsed = {}, {}
+  local longest_block = 366 * 86400000  -- ms, as the configuration allows
+  local floor = math.floor
 
   -- Of an options' text. An error besides where the algorithm cannot keep a request of that cost, which would be
   -- more entries than Redis can write at once.
@@ -99,8 +106,23 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
     return options, not options.keeps and { err = 'ERR no log of this algorithm can keep a request of ' .. text } or nil
   end
 
+  -- What a group's reply is when that was raised. By a command: its error, which Redis 7.0 raises as text. By Lua: it was
+  -- a log that nobody has written.
+  function it.error_of(raised)
+    if type(raised) == 'table' then
+      return raised
+    end
+    local text = tostring(raised)
+    return { err = string.find(text, '^%u+ ') and text or 'ERR a log cannot be read: ' .. text }
+  end
+
   -- The log was blocked when it was read.
   function it.blocked(log)
+    local length = log.block_length or -1
+    if not (length >= 1 and length <= longest_block and log.blocked > now) then
+      error({ err = 'WRONGTYPE not a log: it is blocked for a time that cannot be' })
+    end
+    log.blocked, log.block_length = math.ceil(log.blocked), floor(length)
     if log.blocked > now + log.block_length then
       log.blocked = now + log.block_length
       rarely().block(log, log.block_length, log.blocked)
@@ -127,7 +149,7 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
       return 0
     end
     local fits = rarely().fits
-    return fits and fits(log, names, requests) or cost == 0 and requests or math.floor(room / cost)
+    return fits and fits(log, names, requests) or cost == 0 and requests or floor(room / cost)
   end
 
   -- ms until the log has room.
@@ -227,6 +249,66 @@ local at = 2                           -- where the group's arguments begin
 local limit, window, cap, ttl, text    -- of the latest log
 local logged, taken
 
+-- The reply to a group of so many logs, or an error, or what raises one; nil where it lacks `extra`. It takes what it
+-- needs as arguments: Lua would make as many upvalues at each call.
+local function decide(logs, count, requests, names, extra, now, read, add, rarely)
+  local admitted, more = requests, extra
+  for i = 1, count do
+    local log = logs[i]
+    local found = read(log)
+    if found == true then
+      if not extra then
+        return nil
+      end
+      extra.blocked(log)
+      more = extra
+    elseif found then
+      return found
+    end
+    local fits = (log.options or log.blocked) and extra.fits(log, names, requests) or log.capacity - log.used
+    if fits < admitted then
+      admitted = fits > 0 and fits or 0
+    end
+  end
+
+  for i = 1, count do
+    if admitted > 0 or logs[i].changed then
+      local failed = add(logs[i], names, 1, admitted)
+      if failed then
+        return failed  -- no memory: the first log already refuses
+      end
+    end
+  end
+  local held
+  if more and admitted < requests then
+    local failed
+    admitted, failed, held = extra.hold(logs, count, names, admitted, requests)
+    if failed then
+      return failed
+    end
+  end
+
+  local reply = { admitted, now, 0, 0, 0 }
+  for i = 1, count do
+    local log = logs[i]
+    local room = log.capacity - log.used
+    local reset = log.frees and log.frees - now or log.window
+    local retry = 0
+    if admitted < requests then
+      if more then
+        retry = extra.wait(log)
+      elseif room < 1 then
+        retry = log.limit < 1 and -1 or math.max(room == 0 and reset or rarely().room_at(log, 1 - room) - now, 1)
+      end
+    end
+    reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = room > 0 and room or 0, reset, retry
+  end
+  for i = 1, held and #held or 0 do
+    reply[#reply + 1] = held[i]
+  end
+  return reply
+end
+
 if taking_back then
   logged, taken, at = tonumber(ARGV[3]), tonumber(ARGV[4]), 5
 end
@@ -234,8 +316,7 @@ end
 while before < #KEYS do
   local count, requests = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local names = at + 1
-  local admitted = requests
-  local failed, more = nil, false
+  local refused, more = nil, false
 
   at = at + 2 + requests
   for i = 1, count do
@@ -253,11 +334,14 @@ while before < #KEYS do
       at = at + 5
     end
     log.key, log.limit, log.capacity, log.window, log.cap = KEYS[before + i], limit, limit, window, cap
-    log.ttl, log.options, log.blocked = ttl, false, false
+    if log.blocked then
+      log.blocked, log.block_length = false, nil
+    end
+    log.ttl, log.options = ttl, false
     if text ~= '' or taking_back then
       extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
-      local options, refused = extra.options(text)
-      failed = failed or refused
+      local options, kept_by_none = extra.options(text)
+      refused = refused or kept_by_none
       log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
       log.ids = at - 1
       at = at + (options.ids and requests or 0)
@@ -266,72 +350,42 @@ while before < #KEYS do
         options.ahead = math.huge  -- it moves no entries
       end
     end
-
-    if not failed and not taking_back then
-      local found = read(log)
-      if found == true then
-        extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
-        extra.blocked(log)
-        more = true
-      else
-        failed = found
-      end
-    end
-    if not failed and not taking_back then
-      local fits = (log.options or log.blocked) and extra.fits(log, names, requests) or log.capacity - log.used
-      if fits < admitted then
-        admitted = fits > 0 and fits or 0
-      end
-    end
   end
 
   if taking_back then
-    local left = 0
-    for i = 1, failed and 0 or count do
-      local log = logs[i]
+    local function take_back(log)
       local id = log.options.ids and ARGV[log.ids + 1] or ''
       local gone, blocked = rarely().take_back(log, ARGV[names + 1], id, logged, taken)
-      left = left + (gone and 1 or 0)
       if gone and blocked then
         extra.end_block(log, taken)
       end
+      return gone
     end
-    return failed or left
-  end
-
-  for i = 1, failed and 0 or count do
-    if admitted > 0 or logs[i].changed then
-      failed = add(logs[i], names, 1, admitted)
-      if failed then
-        break  -- no memory: the first log already refuses
+    local left = 0
+    for i = 1, refused and 0 or count do
+      local fine, gone = protect(take_back, logs[i])
+      if not fine then
+        refused = refused or extra.error_of(gone)
+      elseif gone then
+        left = left + 1
       end
     end
-  end
-  local held
-  if more and not failed and admitted < requests then
-    admitted, failed, held = extra.hold(logs, count, names, admitted, requests)
+    return refused or left
   end
 
-  local reply = { admitted, now, 0, 0, 0 }
-  for i = 1, failed and 0 or count do
-    local log = logs[i]
-    local room = log.capacity - log.used
-    local reset = log.frees and log.frees - now or log.window
-    local retry = 0
-    if admitted < requests then
-      if more then
-        retry = extra.wait(log)
-      elseif room < 1 then
-        retry = log.limit < 1 and -1 or math.max(room == 0 and reset or rarely().room_at(log, 1 - room) - now, 1)
-      end
-    end
-    reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = room > 0 and room or 0, reset, retry
+  local fine, reply = true, refused
+  if not refused then
+    fine, reply = protect(decide, logs, count, requests, names, more and extra, now, read, add, rarely)
   end
-  for i = 1, held and #held or 0 do
-    reply[#reply + 1] = held[i]
+  if not reply then  -- a block began at another place
+    extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
+    fine, reply = protect(decide, logs, count, requests, names, extra, now, read, add, rarely)
   end
-
-  replies[#replies + 1] = failed or reply
+  if not fine then
+    extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
+    reply = extra.error_of(reply)
+  end
+  replies[#replies + 1] = reply
   before = before + count
 end
 

@@ -17,6 +17,8 @@ local call, pcall, format = redis.call, redis.pcall, string.format
 
 local most_entries = 1000
 
+local NOT_OURS = 'WRONGTYPE not a log of algorithm=log or sampled'
+
 local now, now_text, own_clock
 
 local made
@@ -32,10 +34,12 @@ local function rarely()
     return log.options and log.options.cost or 1
   end
 
-  -- The block that the first member tells of: true while it lasts.
+  -- The block that the first member tells of: true while it lasts; nil where it tells of none.
   function it.is_blocked(log, member, score)
     local length = tonumber(string.match(member, '^blocked for (%d+) ms~*$'))
-    if not length or -score <= now then
+    if not length then
+      return nil
+    elseif -score <= now then
       call('ZREM', log.key, member)
       return false
     end
@@ -65,8 +69,10 @@ local function rarely()
     call('PEXPIRE', log.key, log.ttl)
   end
 
+  -- Whole, since what is added up there shall be no fraction of a ms away; what is too far ahead is to be of now.
   local function score_at(log, rank)
-    return tonumber(call('ZRANGE', log.key, rank, rank, 'WITHSCORES')[2]) or now
+    local score = tonumber(call('ZRANGE', log.key, rank, rank, 'WITHSCORES')[2]) or now
+    return score <= now + (log.options and log.options.ahead or 0) and math.ceil(score) or now
   end
 
   function it.room_at(log, missing)
@@ -186,9 +192,18 @@ local function read(log)
   local oldest, count = tonumber(head[2]), 0
   local first = 0  -- where the oldest entry stands
   if oldest and oldest <= now - window then
-    first = oldest < 0 and rarely().is_blocked(log, head[1], oldest) and 1 or 0
+    if oldest < 0 then
+      local blocked = rarely().is_blocked(log, head[1], oldest)
+      if blocked == nil then
+        return { err = NOT_OURS }
+      end
+      first = blocked and 1 or 0
+    end
     call('ZREMRANGEBYSCORE', key, '0', format('%d', now - window))
     oldest = tonumber(call('ZRANGE', key, first, first, 'WITHSCORES')[2])
+    if oldest and oldest < 0 then
+      return { err = NOT_OURS }
+    end
   end
   if oldest then
     count = call('ZCARD', key) - first

@@ -151,6 +151,12 @@ is(ask_groups($T, [1, ['g1', 1, 10000]], [2, ['g2', 1, 10000], ['g3', 5, 10000]]
     '1 0 10000 0 | 1 0 10000 10000 4 10000 0 | 0 0 10000 10000', 'groups are decided one after the other');
 like(ask_groups($T, map { [1, [$_, 5, 10000]] } qw(g4 text g5)), qr/^1 4 10000 0 \| error WRONGTYPE.* \| 1 4 10000 0$/,
     'an error in one group is its own');
+$redis->cli('ZADD', 'stale', $T - 20000, 'old', $T - 1, 'new');
+$redis->cli('REPLICAOF', '127.0.0.1', 1);
+like(ask_groups($T, [1, ['stale', 5, 10000]], [1, ['g6', 5, 10000]]), qr/^error READONLY.* \| error READONLY/,
+    'what a command raises that prunes is told as what one answers that adds');
+$redis->cli('REPLICAOF', 'NO', 'ONE');
+is(ask_groups($T, [1, ['stale', 5, 10000]]), '1 3 9999 0', 'a server that took no writes has changed nothing');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
 like(ask($T, ['oom', 5, 10000]), qr/OOM/, 'no memory is an error');
 is(ask($T, ['none', 0, 10000]), '0 0 10000 -1', 'no memory: a denial needs none');
