@@ -1,9 +1,14 @@
 -- The sliding counter (algorithm=counter): the requests of this window, and those of the one before as far as it still
 -- reaches into the last `window` ms. lua/decide.lua, which follows this in the script, has the contract of a call.
 --
--- A log is a HASH: the start of a window (ms, a multiple of its length) => how many were admitted in it; with
--- reservations also of windows ahead, and "reserved" => the latest one (ms). A blocked log has "blocked until" (ms) and
--- "blocked for" (ms).
+-- A log is a HASH: a time (ms) => how many were admitted in its window, of which it is the time of the first of them. It
+-- is the window's start (a multiple of its length) for reservations in windows ahead, and for what a version counted that
+-- knew of starts alone; so a window may have several, whose sum counts. "reserved" => the latest reservation (ms), and
+-- after .00000 when the first one was made, which no number shows. A blocked log has "blocked until" (ms) and "blocked
+-- for" (ms).
+--
+-- So what is taken back names its time: a count that began later holds others alone, since the log was lost in between,
+-- and is left as it is.
 --
 -- How much of the limit is used = all from this window on + the window before * the part of this one that is to come,
 -- rounded up. It only falls with time, so the wait until there is room is exact to the millisecond.
@@ -17,17 +22,27 @@ local most_entries = math.huge
 
 local now, now_text, own_clock
 
--- Each field of a log: here, before: counts; start: of this window (ms); ahead: counts of later windows by their start
--- (false: none); reserved: the latest reservation (ms).
+-- Beyond this Lua's numbers are not exact.
+local most_counted = 2 ^ 53
+
+local NOT_OURS = 'WRONGTYPE not a log of algorithm=counter'
+
+-- Each field of a log: here, before: counts; start: of this window (ms); field: of the HASH, which counts what is
+-- admitted now (false: none yet); ahead: counts of later windows by their start (false: none); reserved: the latest
+-- reservation (ms; nil: none); reserved_since: what stands behind it (text).
 
 -- When no more than `most` of the limit is used (ms), 0 or more.
 local function falls_to(log, most)
   local window, start, before, here, ahead = log.window, log.start, log.before, log.here, log.ahead
   local current = here  -- of the window at `start` alone
+  local later           -- windows with a count behind that, the latest first
   if ahead then
-    for _, count in pairs(ahead) do
+    later = {}
+    for begin, count in pairs(ahead) do
+      later[#later + 1] = begin
       current = current - count
     end
+    table.sort(later, function(one, other) return one > other end)
   end
   while true do
     if here <= most then
@@ -36,8 +51,14 @@ local function falls_to(log, most)
         return math.max(start + math.max(window - part, 0), now)
       end
     end
-    start, before, here = start + window, current, here - current
-    current = ahead and ahead[start] or 0
+    local left = later and #later or 0
+    if current == 0 and here > most and left > 0 then
+      start = later[left] - window  -- those without a count in between change nothing
+    end
+    start, before, here, current = start + window, current, left > 0 and here - current or 0, 0
+    if left > 0 and later[left] == start then
+      current, later[left] = ahead[start], nil
+    end
   end
 end
 
@@ -57,11 +78,11 @@ local function rarely()
   made = it
 
   function it.room_at(log, missing)
-    return falls_to(log, log.used - missing)
+    return falls_to(log, math.max(log.used - missing, 0))
   end
 
   function it.newest(log)
-    return log.reserved
+    return log.reserved or 0
   end
 
   function it.block(log, length, till)
@@ -69,13 +90,13 @@ local function rarely()
   end
 
   -- What stands in the HASH beside counts; false when it is not ours.
-  function it.field(log, name, value)
+  function it.field(log, name, value, text)
     if name == 'blocked until' then
       log.blocked = value
     elseif name == 'blocked for' then
       log.block_length = value
-    elseif name == 'reserved' then
-      log.reserved = value
+    elseif name == 'reserved' and value >= 0 then
+      log.reserved, log.reserved_since = floor(value), string.match(text, '%.00000(%d+)$')
     else
       return false
     end
@@ -88,35 +109,59 @@ local function rarely()
   end
 
   -- The count of a later window: of this one, where the clock has stepped back.
-  function it.later(log, start, count, farthest)
+  function it.later(log, field, start, count, farthest)
     log.here = log.here + count
     if start <= farthest then
       local begin = start - start % log.window  -- a node with another window may have written it
       log.ahead = log.ahead or {}
       log.ahead[begin] = (log.ahead[begin] or 0) + count
     else
-      call('HINCRBY', log.key, format('%d', log.start), format('%d', count))
-      call('HDEL', log.key, format('%d', start))
+      log.field = log.field or format('%d', log.start)
+      call('HINCRBY', log.key, log.field, format('%d', count))
+      call('HDEL', log.key, field)
     end
   end
 
-  function it.take_back(log, _, _, logged)
-    local field = format('%d', logged - logged % log.window)
-    local fields, cost = call('HGETALL', log.key), log.options.cost
-    local count, blocked = nil, false
+  -- Keeps the latest reservation, and when the first one was made.
+  function it.reserve(log, at)
+    local since = not log.reserved and now_text or log.reserved_since
+    log.reserved, log.reserved_since = at, since
+    call('HSET', log.key, 'reserved', format('%d', at) .. (since and '.00000' .. since or ''))
+  end
+
+  -- The counts of the window at `start` that may hold a request of `taken`, the latest first; and whether it is blocked.
+  local function counts_of(log, start, taken)
+    local fields, counts, blocked, since = call('HGETALL', log.key), {}, false, nil
     for i = 1, #fields, 2 do
-      count = fields[i] == field and tonumber(fields[i + 1]) or count
-      blocked = blocked or fields[i] == 'blocked until'
+      local name, begin, value = fields[i], tonumber(fields[i]), tonumber(fields[i + 1])
+      if begin and begin >= start and begin < start + log.window and (begin <= taken or begin == start) then
+        counts[#counts + 1] = value and value >= 0 and { name = name, begin = begin, count = value }
+          or error({ err = NOT_OURS })
+      end
+      blocked = blocked or name == 'blocked until'
+      since = since or name == 'reserved' and tonumber(string.match(fields[i + 1], '%.00000(%d+)$'))
     end
-    if not count or cost == 0 then
-      return false
-    elseif count <= cost then
-      call('HDEL', log.key, field)
-    else
-      call('PEXPIRE', log.key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
-      call('HINCRBY', log.key, field, format('%d', -cost))
+    if since and taken < start and taken < since then
+      return {}
     end
-    return true, blocked
+    table.sort(counts, function(one, other) return one.begin > other.begin end)
+    return counts, blocked
+  end
+
+  function it.take_back(log, _, _, logged, taken)
+    local key, left = log.key, log.options.cost
+    local counts, blocked = counts_of(log, logged - logged % log.window, taken)
+    for i = 1, left > 0 and #counts or 0 do
+      local name, count = counts[i].name, counts[i].count
+      if count <= left then
+        call('HDEL', key, name)
+      elseif left > 0 then
+        call('PEXPIRE', key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
+        call('HINCRBY', key, name, format('%d', -left))
+      end
+      left = math.max(left - count, 0)
+    end
+    return left < log.options.cost, blocked
   end
 
   return it
@@ -130,25 +175,37 @@ local function read(log)
   end
   local farthest = now + (log.options and log.options.ahead or 0)
   local start = now - now % window
-  log.start, log.before, log.here, log.ahead, log.reserved = start, 0, 0, false, 0
+  log.start, log.before, log.here, log.ahead, log.field = start, 0, 0, false, false
+  if log.reserved then
+    log.reserved = nil  -- none without need: another field is one too many for Lua's first table
+  end
+  local since = 0
   for i = 1, #fields, 2 do
     local begin, value = tonumber(fields[i]), tonumber(fields[i + 1])
-    if not value or not begin and not rarely().field(log, fields[i], value) then
-      return { err = 'WRONGTYPE not a log of algorithm=counter' }
-    elseif not begin then
-      if log.reserved > farthest then
-        log.reserved = 0
+    if not begin then
+      if not value or not rarely().field(log, fields[i], value, fields[i + 1]) then
+        return { err = NOT_OURS }
+      elseif log.reserved and log.reserved > farthest then
+        log.reserved = nil
         call('HDEL', key, 'reserved')
       end
+    elseif not (value and value >= 0 and value % 1 == 0 and begin >= 0 and begin < most_counted) then
+      return { err = NOT_OURS }
     elseif begin >= start + window then
-      rarely().later(log, begin, value, farthest)
+      rarely().later(log, fields[i], begin, value, farthest)
     elseif begin >= start then
       log.here = log.here + value
+      if begin >= since and begin <= now then
+        since, log.field = begin, fields[i]
+      end
     elseif begin >= start - window then
       log.before = log.before + value
     else
       call('HDEL', key, fields[i])
     end
+  end
+  if log.here + log.before > most_counted then
+    return { err = NOT_OURS }
   end
   if log.blocked and log.blocked <= now then
     rarely().unblock(log)
@@ -170,7 +227,8 @@ local function add(log, _, from, to, at, denied)
     return nil
   end
   local start = at and at - at % log.window or log.start
-  local count = pcall('HINCRBY', key, format('%d', start), format('%d', more))
+  local field = start > log.start and format('%d', start) or log.field or now_text
+  local count = pcall('HINCRBY', key, field, more == 1 and '1' or format('%d', more))
   if type(count) ~= 'number' then
     return count
   end
@@ -180,10 +238,11 @@ local function add(log, _, from, to, at, denied)
   if start > log.start then
     log.ahead = log.ahead or {}
     log.ahead[start] = (log.ahead[start] or 0) + more
+  else
+    log.field = field
   end
-  if at and at > log.reserved then
-    log.reserved = at
-    call('HSET', key, 'reserved', format('%d', at))
+  if at and at > (log.reserved or 0) then
+    rarely().reserve(log, at)
   end
   log.here = log.here + more
   tell(log)

@@ -6,6 +6,10 @@
 -- applies to it at once. Reservations and denied requests that are counted take more than the bucket has. A blocked log
 -- has "blocked until" (ms) and "blocked for" (ms).
 --
+-- Behind time stands since when it is not full (ms), after .00000; a point alone: since that time. No number shows that,
+-- and a version that knows nothing of it drops it. Nothing is taken back of a request that came before: what it took has
+-- flowed back, or was lost with the log, and only others' tokens are missing.
+--
 -- It lives until it is full again, and the slack longer. Cost in redis.calls, of 1 to 2 us each: TIME, and per log
 -- HGETALL, HSET and PEXPIRE; HGETALL alone when nothing has changed.
 
@@ -16,6 +20,11 @@ local most_entries = math.huge
 local now, now_text, own_clock
 
 local longest_wait = 999999999999999
+
+-- The deepest debt; more is forgotten.
+local most_used = 1e30
+
+local NOT_OURS = 'WRONGTYPE not a log of algorithm=bucket'
 
 -- When the bucket holds so many tokens (ms).
 local function filled_at(log, tokens)
@@ -53,15 +62,33 @@ local function rarely()
     call('HDEL', log.key, 'blocked until', 'blocked for')
   end
 
-  function it.take_back(log)
+  -- Since when a bucket of that time is not full (ms); nil: that is not known.
+  local function since_in(time)
+    return tonumber(string.match(time, '^%d+%.00000(%d+)$') or string.match(time, '^(%d+)%.$'))
+  end
+
+  -- As it is behind the time; the clock has stepped back, maybe to before.
+  function it.since(time)
+    local since = since_in(time)
+    return since and '.00000' .. format('%d', math.min(since, now)) or ''
+  end
+
+  function it.take_back(log, _, _, _, taken)
     local fields, cost = call('HGETALL', log.key), log.options.cost
-    local used, blocked = nil, false
+    local used, since, blocked = nil, nil, false
     for i = 1, #fields, 2 do
-      used = fields[i] == 'used' and tonumber(fields[i + 1]) or used
-      blocked = blocked or fields[i] == 'blocked until'
+      local name, text = fields[i], fields[i + 1]
+      if name == 'used' then
+        used = tonumber(text) or -1
+      elseif name == 'time' then
+        since = since_in(text)
+      end
+      blocked = blocked or name == 'blocked until'
     end
-    if not used or cost == 0 then
+    if not used or cost == 0 or since and taken < since then
       return false
+    elseif not (used >= 0 and used <= most_used) then
+      error({ err = NOT_OURS })
     end
     call('PEXPIRE', log.key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
     call('HSET', log.key, 'used', format('%.0f', math.max(used - cost * log.window, 0)))
@@ -76,7 +103,7 @@ local function read(log)
   if fields.err then
     return fields
   end
-  local used, time = 0, now
+  local used, time, time_text = 0, now, ''
   for i = 1, #fields, 2 do
     local name, value = fields[i], tonumber(fields[i + 1])
     if not value then
@@ -85,18 +112,22 @@ local function read(log)
     if name == 'used' then
       used = value
     elseif name == 'time' then
-      time = value
+      time, time_text = value, fields[i + 1]
     elseif name == 'blocked until' then
       log.blocked = value
     elseif name == 'blocked for' then
       log.block_length = value
     else
-      return { err = 'WRONGTYPE not a log of algorithm=bucket' }
+      return { err = NOT_OURS }
     end
+  end
+  if not (used >= 0 and used <= most_used and time <= longest_wait) then
+    return { err = NOT_OURS }
   end
   if log.blocked and log.blocked <= now then
     rarely().unblock(log)
   end
+  log.time_text = time_text
   log.changed = time > now  -- the clock has stepped back: from now on it fills
   if time < now then
     used = used - (now - time) * log.limit
@@ -120,11 +151,26 @@ local function add(log, _, from, to, _, denied)
   if log.level == level and not log.changed then
     return nil
   end
-  local used = log.capacity * window - log.level
-  local set = pcall('HSET', log.key, 'used', format('%.0f', used), 'time', now_text)
+  local full = log.capacity * window
+  local used, since = full - log.level, nil
+  if used > most_used then
+    used, log.level = most_used, full - most_used
+  end
+  if level >= full then
+    since = '.'
+  else
+    since = string.sub(log.time_text, #now_text + 1)
+    if since == '.' or log.changed then
+      since = rarely().since(log.time_text)
+    end
+  end
+  local time_text = now_text .. since
+  -- the shorter way writes what is no larger
+  local set = pcall('HSET', log.key, 'used', format(used < 2 ^ 53 and '%d' or '%.0f', used), 'time', time_text)
   if type(set) ~= 'number' then
     return set
   end
+  log.time_text, log.changed = time_text, false
   local ttl, to_fill = log.ttl, log.limit > 0 and used / log.limit or 0
   call('PEXPIRE', log.key, to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + ttl) or ttl)
   tell(log)

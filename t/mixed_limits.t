@@ -82,9 +82,14 @@ sub counter {
 
 sub bucket {
     my ($window) = @_;
-    my ($taken, $time) = (0, 0);    # each token is `window` parts; as last written
+    my ($taken, $time, $since) = (0, 0, 0);    # each token is `window` parts; as last written, and since when some are missing
     my $now_taken = sub { my ($node, $now) = @_; return max($taken - ($now - $time) * $node->{limit}, 0) };
-    my $write = sub { my ($before, $after, $now) = @_; ($taken, $time) = ($after, $now) if $after != $before };
+    my $write = sub {
+        my ($before, $after, $now) = @_;
+        return if $after == $before;
+        ($taken, $time) = ($after, $now);
+        $since = $now if !$before;
+    };
     return {
         used => sub {
             my ($node, $now) = @_;
@@ -100,7 +105,12 @@ sub bucket {
             my $before = $now_taken->($node, $request->{at});
             $write->($before, max($before, min($before + $request->{cost} * $window, $node->{cap} * $window)), $request->{at});
         },
-        remove => sub { my ($node, $request) = @_; $taken = max($taken - $request->{cost} * $window, 0); return 1 },
+        remove => sub {
+            my ($node, $request) = @_;
+            return 0 if $request->{taken} < $since;    # it has flowed back
+            $taken = max($taken - $request->{cost} * $window, 0);
+            return 1;
+        },
     };
 }
 

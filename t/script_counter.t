@@ -24,13 +24,13 @@ sub hash    { my %fields = split /\n/, $redis->cli('HGETALL', $_[0]); return joi
 # admitted remaining reset retry
 is(ask($T + 2000, 'a', ''), '1 9 18000 0', 'an empty counter: reset is when all of the limit is there again');
 is(many($T + 3000, 8, 'a', ''), '8 1 8112 0', 'nine of ten: of the next window an eighth, less a ms, has to pass until eight are left');
-is(hash('a'), "$T=9", 'the counter keeps the window and its count');
+is(hash('a'), "${\ ($T + 2000)}=9", 'the counter keeps the time of the first request, and the count of its window');
 is(many($T + 4000, 2, 'a', ''), '1 0 7000 7000', 'a full counter: retry is when a tenth of the next window is over');
 is(ask($T + 10999, 'a', ''), '0 0 1 1', 'a full counter denies 1 ms before a tenth of the next window is over');
 is(ask($T + 11000, 'a', ''), '1 0 1000 0', 'a full counter admits one when a tenth of the next window is over');
-is(hash('a'), "$T=10 ${\ ($T + 10000)}=1", 'the counter keeps two windows');
+is(hash('a'), "${\ ($T + 2000)}=10 ${\ ($T + 11000)}=1", 'the counter keeps two windows');
 is(ask($T + 21000, 'a', ''), '1 8 9000 0', 'the window before the last does not count');
-is(hash('a'), "${\ ($T + 10000)}=1 ${\ ($T + 20000)}=1", 'the window before the last is not kept');
+is(hash('a'), "${\ ($T + 11000)}=1 ${\ ($T + 21000)}=1", 'the window before the last is not kept');
 is(ask($T + 45000, 'a', ''), '1 9 15000 0', 'no window counts after a while');
 is(ask($T + 45000, 'a', '', limit => 0), '0 0 15000 -1', 'limit 0: never');
 cmp_ok($redis->cli('PTTL', 'a'), '>', 20000, 'a counter lives until the next window is over');
@@ -51,7 +51,7 @@ is(ask($T + 5, 'all', 'count=all', cap => 12), '0 0 12495 12495', 'count=all: at
 # delay
 my $delay = 'delay=12000 ahead=12000';
 is(many($T, 12, 'd', $delay), '12 0 13000 0 11000 12000', 'delay: the eleventh and the twelfth wait for a tenth of the next window each');
-is(hash('d'), "$T=10 ${\ ($T + 10000)}=2 reserved=${\ ($T + 12000)}", 'delay: held requests are counted in the next window');
+is(hash('d'), "$T=10 ${\ ($T + 10000)}=2 reserved=${\ ($T + 12000)}.00000$T", 'delay: held requests are counted in the next window');
 is(ask($T + 500, 'd', $delay), '0 0 12500 12500', 'delay: another would wait too long');
 is(ask($T + 1000, 'd', $delay), '1 0 13000 0 12000', 'delay: another is held when its time is near enough');
 is(ask($T + 1000, 'd', 'delay=999999 ahead=12000 cost=7'), '1 0 22334 0 19000', 'delay: a cost of 7 waits for longer');

@@ -27,7 +27,7 @@ std::int64_t blockedFor(ReplyView fields, const Asked& asked) {
 
 // ---- counter
 
-/// The counts by the start of their window.
+/// The counts, by when they began or by the start of their window.
 std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
     std::map<std::int64_t, std::int64_t> counts;
     for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
@@ -80,22 +80,51 @@ std::int64_t fallsTo(Windows at, const std::map<std::int64_t, std::int64_t>& cou
     }
 }
 
-/// Two windows that both have requests lie one window apart.
-std::optional<std::int64_t> windowBetween(const std::map<std::int64_t, std::int64_t>& counts) {
-    return counts.size() < 2 ? std::nullopt : std::optional(std::next(counts.begin())->first - counts.begin()->first);
+/// As the script adds them up: by the start of their window.
+std::map<std::int64_t, std::int64_t> byWindow(const std::map<std::int64_t, std::int64_t>& counts,
+                                              std::int64_t windowMs) {
+    std::map<std::int64_t, std::int64_t> sums;
+    for (const auto& [begin, count] : counts) {
+        sums[begin - begin % windowMs] += count;
+    }
+    return sums;
+}
+
+/// Where two counts have the starts of their windows, these lie one window apart. Else the time to live was set when
+/// the latest count began, and is a window longer than that of other logs.
+std::optional<std::int64_t> windowOf(const std::map<std::int64_t, std::int64_t>& counts, const Asked& asked) {
+    if (counts.empty()) {
+        return std::nullopt;
+    }
+    const std::int64_t latest = counts.rbegin()->first;
+    const std::int64_t apart = latest - counts.begin()->first;
+    if (counts.size() == 2 && latest % apart == 0) {
+        return apart;
+    }
+    if (asked.ttlMs < 0 || latest < 0 || latest > asked.nowMs) {
+        return std::nullopt;
+    }
+    Asked other = asked;
+    other.ttlMs = (asked.ttlMs + asked.nowMs - latest) * 11 / 21;
+    other.nowMs = latest;
+    const std::optional<std::int64_t> window = guessWindow(other, latest);
+    return window && latest % *window != 0 ? window : std::nullopt;
 }
 
 State readCounter(Store& store, const std::string& key, const Asked& asked) {
     const Reply fields = store.ask(key, look(key));
-    const std::map<std::int64_t, std::int64_t> counts = countsIn(checked(fields, "HGETALL"));
+    std::map<std::int64_t, std::int64_t> counts = countsIn(checked(fields, "HGETALL"));
     State state;
     state.entries = sumOfCounts(fields);
     state.blockedMs = blockedFor(fields, asked);
+    state.windowMs = asked.windowMs ? asked.windowMs : windowOf(counts, asked);
+    if (state.windowMs) {
+        counts = byWindow(counts, *state.windowMs);
+    }
     if (!counts.empty()) {
         state.oldestMs = counts.begin()->first;
         state.newestMs = counts.rbegin()->first;
     }
-    state.windowMs = asked.windowMs ? asked.windowMs : windowBetween(counts);
     if (!state.windowMs) {
         return state;
     }
