@@ -1,0 +1,300 @@
+# Keys that hold what no log holds: random contents, and logs in which something was changed. Whatever stands there, an
+# error of a key is its own: the others of the call are decided as ever, and the reply is numbers that can be, or an
+# error. First the scripts alone, then through nginx, whose connection is never given up.
+
+use strict;
+use warnings;
+use List::Util qw(max);
+use Test::More;
+use Testbed qw(slow);
+use Testbed::Http qw(many field);
+use Testbed::Metrics qw(scrape);
+use Testbed::Script;
+use Time::HiRes qw(time);
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+my $rounds = $ENV{TEST_ROUNDS} // 300;    # of each algorithm
+
+use constant {
+    LONGEST_TIME => 366 * 86_400_000,
+    LONGEST_WAIT => 999_999_999_999_999,
+    LATEST       => 999_999_999_999_999,
+};
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+$redis->cli('CONFIG', 'SET', 'lua-time-limit', 500);
+
+my %files = (log => 'sliding_log', compact => 'compact_log', counter => 'sliding_counter', bucket => 'token_bucket', sampled => 'sampled_log');
+
+sub any { return $_[int rand @_] }
+
+# ---- contents
+
+my @absurd = ('0', '-0', '1', '-1', '-5', '0.5', '1.5', '1e3', '1e15', '1e18', '1e300', '-1e300', '9007199254740993', '9223372036854775807',
+    '-9223372036854775808', '99999999999999999999', '0x10', '00');
+my @words = ('inf', '-inf', 'nan', '-nan', '', ' 5', '5 ', 'many', '1.', '1.000001', "\0", '1' x 400);
+
+# A time around now, in ms.
+sub moment {
+    my ($now, $window) = @_;
+    return any($now, $now - 1, $now + 1, $now - $window, $now - $window + 1, $now + $window, $now - $now % $window, $now - $now % $window - $window,
+        $now - int rand 3 * $window, $now + int rand 3 * $window, $now . '.5', "$now.", "$now.00000$now", "$now.00000", "+$now", "0$now");
+}
+
+sub number { my ($now, $window) = @_; return rand() < 0.4 ? moment($now, $window) : rand() < 0.6 ? any(@absurd) : int rand 50 }
+
+sub block {
+    my ($now, $window) = @_;
+    return map { ($_, any(number($now, $window), any(@words), 60000)) } any(['blocked until'], ['blocked for'], ['blocked until', 'blocked for'])->@*;
+}
+
+# Commands that write such a key.
+my %random = (
+    log => sub {
+        my ($key, $now, $window) = @_;
+        return map {
+            my $is_block = rand() < 0.2;
+            my $score    = any('inf', '-inf', number($now, $window)) =~ s/^(\d{13})\.0*\d*$/$1/r =~ s/^0x10$/16/r;
+            ['ZADD', $key, $is_block ? '-' . abs($score) : $score, $is_block ? 'blocked for ' . any(@absurd, 5000, '9' x 400) . ' ms' : 'm' . int rand 1e6]
+        } 1 .. 1 + int rand 12;
+    },
+    counter => sub {
+        my ($key, $now, $window) = @_;
+        return ['HSET', $key, map { @$_ } map {
+            any([number($now, $window), any(number($now, $window), int rand 9)], [number($now, $window), int rand 9], [any(@words), any(@absurd)],
+                ['reserved', any(number($now, $window), any(@words))], [block($now, $window)])
+        } 1 .. 1 + int rand 6];
+    },
+    bucket => sub {
+        my ($key, $now, $window) = @_;
+        return ['HSET', $key, 'used', any(number($now, $window), any(@words), int rand 20 * $window), 'time', any(moment($now, $window), number($now, $window), any(@words)),
+            rand() < 0.3 ? block($now, $window) : (), rand() < 0.05 ? (any(@words), 1) : ()];
+    },
+    compact => sub {
+        my ($key, $now, $window) = @_;
+        my $six  = sub { my $ms = any($now, $now - 5, $now - $window, $now + 5, 0, 2**48 - 1, $now + $window, int rand 2**48); return substr pack('Q>', $ms), 2 };
+        my $four = sub { return pack 'N', any(0, 1, 2, 5, 40, 100, 2**32 - 1, int rand 2**32, int rand 200) };
+        my $rest = join '', map { chr any(0, 1, 5, 127, 128, 255, int rand 256) } 1 .. any(0, 1, 5, 64, 200, 700);
+        my $text = rand() < 0.6
+            ? "\1" . $six->() . $six->() . $four->() . $six->() . $four->() . $four->() . $four->() . chr(any(0, 5, 32, 64, 255)) . chr(any(0, 5, 32, 64, 255)) . $rest
+            : rand() < 0.7 ? "\2" . $six->() . $six->() . $six->() . $six->() . $four->() . $rest
+            :                any("\1", "\2", '', 'x') . $rest;
+        return ['SET', $key, $text];
+    },
+);
+$random{sampled} = $random{log};
+
+# A log that requests have made, in which something is changed.
+sub mutate {
+    my ($client, $algorithm, $key, $now, $window) = @_;
+    if ($algorithm eq 'compact') {
+        my $text = $client->call('GET', $key) // return;
+        my $at   = int rand any(length $text, 40);
+        for (any(1, 1, 2, 5)) {
+            my $how = int rand 4;
+            substr($text, min_of($at, length $text), $how == 1 ? 0 : 1) = chr any(0, 1, 127, 128, 255, int rand 256) if $how < 2;
+            substr($text, min_of($at, length $text)) = '' if $how == 2;
+            $text .= chr int rand 256 if $how == 3;
+        }
+        return ['SET', $key, $text];
+    }
+    if ($algorithm =~ /log|sampled/) {
+        my $members = $client->call('ZRANGE', $key, 0, -1);
+        return map { ['ZADD', $key, any('inf', '-inf', any(@absurd[0 .. 14])), any(@$members, 'blocked for 5000 ms')] } 1 .. any(1, 2);
+    }
+    my $fields = $client->call('HGETALL', $key);
+    return if !@$fields;
+    my $i = 2 * int rand @$fields / 2;
+    return rand() < 0.5 ? ['HSET', $key, $fields->[$i], any(number($now, $window), any(@words))] : ['HSET', $key, number($now, $window), $fields->[ $i + 1 ]];
+}
+
+sub min_of { return $_[0] < $_[1] ? $_[0] : $_[1] }
+
+# ---- what may be asked, and what may be answered
+
+sub options {
+    my ($algorithm, $window, $limit) = @_;
+    my $delay = rand() < 0.3 ? int rand 2 * $window : 0;
+    my %asked = (cost => rand() < 0.3 ? 0 : rand() < 0.5 ? 1 : 1 + int rand 12, count => rand() < 0.25, delay => $delay, ahead => $delay,
+        block => rand() < 0.2 ? 1000 : 0, burst => 1 + int rand 20);
+    $asked{ahead} += int rand $window if $delay && rand() < 0.5;
+    my $text = join ' ', $asked{cost} != 1 ? "cost=$asked{cost}" : (), $asked{count} ? 'count=all' : (), (map { $asked{$_} ? "$_=$asked{$_}" : () } qw(delay ahead block)),
+        $algorithm eq 'bucket' ? "burst=$asked{burst}" : (), $algorithm eq 'sampled' ? 'sample=3' : ();
+    return ($text, %asked);
+}
+
+# Why that cannot be a reply to that question; '' when it can: as src/redis/reply.cpp has it.
+sub wrong {
+    my ($reply, $algorithm, $requests, $window, $limit, %asked) = @_;
+    return $reply =~ /^error (?:WRONGTYPE|ERR) / ? '' : "error: $reply" if !ref $reply;
+    my ($admitted, $now, $remaining, $reset, $retry, @held) = @$reply;
+    my $capacity = $algorithm eq 'bucket' ? $asked{burst} : $limit;
+    return 'numbers missing' if !defined $retry;
+    return "$admitted of $requests admitted" if $admitted < 0 || $admitted > $requests;
+    return "now $now" if $now < 0 || $now > LATEST;
+    my $latest = 1;
+    for (@held) {
+        return "held for $_" if $_ < $latest || $_ > $asked{delay};
+        $latest = $_;
+    }
+    my $taken = $algorithm eq 'sampled' ? 0 : ($admitted - @held) * $asked{cost};
+    return "remaining $remaining" if $remaining < 0 || $remaining > $capacity - $taken;
+    my $furthest = ($algorithm =~ /counter|bucket/ ? 2 : 1) * $window + $asked{ahead};
+    my $most = $algorithm eq 'bucket' && $admitted < $requests && $remaining == 0 ? LONGEST_WAIT : $furthest;
+    return "reset $reset" if $reset < 0 || $reset > $most;
+    my $never = $limit < 1 || $asked{cost} > $capacity;
+    return "never $retry" if $never && ($admitted > 0 || $retry != -1);
+    my $longest = max($algorithm eq 'bucket' ? LONGEST_WAIT : $furthest, LONGEST_TIME);
+    return "retry $retry" if !$never && $retry != 0 && ($retry < 1 || $retry > $longest);
+    return "retry $retry, $admitted of $requests admitted" if ($retry == 0) != ($admitted == $requests);
+    return '';
+}
+
+for my $algorithm (sort keys %files) {
+    my $script = Testbed::Script->new($redis, $files{$algorithm});
+    my (@wrong, %met);
+    my $slowest = 0;
+    my $ask     = sub {
+        my $begin = time;
+        local $SIG{ALRM} = sub { die "the script does not end\n" };
+        alarm 20;
+        my $reply = $script->call(@_);
+        alarm 0;
+        $slowest = max($slowest, time - $begin);
+        return $reply;
+    };
+    my $more = $algorithm eq 'bucket' ? 'burst=50' : $algorithm eq 'sampled' ? 'sample=1' : '';
+  ROUND: for my $round (1 .. $rounds) {
+        my $window = any(1, 20, 1000, 10_000, 86_400_000);
+        my $own    = rand() < 0.3;
+        my $now    = $own ? int 1000 * time : 1_800_000_000_000 + int rand 1e6;
+        my $key    = "$algorithm $round";
+        my $limit  = any(0, 1, 5, 40, 400);
+        my %log    = (key => $key, limit => $limit, window => $window, cap => any(0, $limit + 1), ttl => 3 * $window + 60_000);
+        my @made;
+        if (rand() < 0.5) {
+            my $at = $now - int rand 1.2 * $window;
+            for (1 .. any(1, 3, 12, 150)) {
+                $ask->($script->words($at, [1, { %log, limit => 1e6, options => $algorithm eq 'bucket' ? 'burst=1000' : $algorithm eq 'sampled' ? 'sample=3' : any('', 'cost=3') }]));
+                $at += int rand $window / 50 + 1;
+            }
+            @made = mutate($script, $algorithm, $key, $now, $window);
+        }
+        @made = $random{$algorithm}->($key, $now, $window) if !@made;
+        $script->call(@$_) for @made;
+        for my $step (1 .. 4) {
+            my ($text, %asked) = options($algorithm, $window, $limit);
+            my $what = join ', ', "round $round, step $step", $text, "limit $limit in $window", "now $now";
+            my $at   = $own ? '' : $now;
+            if (rand() < 0.25) {
+                my $taken = $now - int rand 3;
+                my $reply = $ask->($script->words(['take back', $at, $now - int rand any(3, $window), $taken],
+                    [['u1'], { key => "$key beside", limit => 5, window => 1000, options => $more }, { %log, options => $text }]));
+                push @wrong, "$what: taken back $reply" and last ROUND if $reply !~ /^(?:[012]$|error (?:WRONGTYPE|ERR) )/;
+                next;
+            }
+            my $requests = any(1, 1, 3);
+            my $reply = $ask->($script->words($at, map { [@$_] } [1, { key => "$key a $step", limit => 50, window => 10_000, options => $more }],
+                [$requests, { %log, options => $text }], [1, { key => "$key b $step", limit => 50, window => 10_000, options => $more }]));
+            my $reason = !ref $reply ? $reply : @$reply != 3 ? scalar(@$reply) . ' replies' : wrong($reply->[1], $algorithm, $requests, $window, $limit, %asked);
+            $reason ||= 'a neighbour was not admitted' if !ref $reply->[0] || "$reply->[0][0] $reply->[0][2] $reply->[2][0] $reply->[2][2]" ne '1 49 1 49';
+            push @wrong, "$what: $reason" and last ROUND if $reason;
+            $met{ ref $reply->[1] ? $reply->[1][0] == $requests ? 'admitted' : 'denied' : $reply->[1] =~ s/^error (\w+).*/$1/sr }++;
+            $now += int rand any(2, $window) if !$own;
+        }
+    }
+    is("@wrong", '', "$algorithm: whatever a key holds, its reply is one that can be, and its neighbours are admitted");
+    cmp_ok($slowest, '<', 0.2 * slow(), "$algorithm: no call takes long");
+    cmp_ok($met{WRONGTYPE} // 0, '>', $rounds / 20, "$algorithm: keys that are no logs are told");
+    note "$algorithm: ", join ', ', map { "$_ $met{$_}" } sort keys %met;
+}
+
+# ---- what is allowed can be told: the extremes of all parameters, on logs that those of other nodes have written
+
+my %most_cost = (log => 1000, sampled => 1000, compact => 100_000, counter => 1e12, bucket => 1e12);
+for my $algorithm (sort keys %files) {
+    my $script = Testbed::Script->new($redis, $files{$algorithm});
+    my @wrong;
+    for my $round (1 .. $rounds / 3) {
+        my $window = any(1, 2, 1000, LONGEST_TIME);
+        my $ahead  = any(0, 0, 1, $window, LONGEST_TIME);
+        my $now    = 1_800_000_000_000 + int rand 1e12;
+        for my $step (1 .. 12) {
+            my $limit = any(0, 1, 1, 2, 1000, 1e12);
+            my %asked = (cost => any(0, 1, 1, 2, 7, 999, 1e3, 99_999, 1e5, 1e12 - 1, 1e12), count => any(0, 0, 1), delay => any(0, 1, $ahead), ahead => $ahead,
+                block => any(0, 0, 0, 1, LONGEST_TIME), burst => any(1, 2, 1e5, 1e12));
+            $asked{delay} = $ahead if $asked{delay} > $ahead;
+            $asked{cost}  = any(0, 1, 3) if $asked{cost} > $most_cost{$algorithm} || $asked{count} && $algorithm =~ /log|compact|sampled/;
+            my $options = join ' ', (map { sprintf '%s=%d', $_, $asked{$_} } grep { $asked{$_} || $_ eq 'cost' } 'cost'), $asked{count} ? 'count=all' : (),
+                (map { $asked{$_} ? sprintf '%s=%d', $_, $asked{$_} : () } qw(delay ahead block)),
+                $algorithm eq 'bucket' ? sprintf 'burst=%d', $asked{burst} : (), $algorithm eq 'sampled' ? 'sample=3' : ();
+            my $requests = any(1, 1, 4);
+            my $reply    = $script->call($script->words($now, [$requests, { key => "extreme $algorithm $round", limit => sprintf('%d', $limit),
+                window => $window, cap => sprintf('%d', any(0, $limit, 1e12)), ttl => 2 * $window + $ahead, options => $options }]));
+            my $reason = !ref $reply ? $reply : !ref $reply->[0] ? $reply->[0] : wrong($reply->[0], $algorithm, $requests, $window, $limit, %asked);
+            push @wrong, "round $round, step $step, limit $limit in $window, $options, $requests requests: $reason" if $reason;
+            $now += int rand any(1, 5, $window, 3 * $window);
+        }
+    }
+    is(join("\n", @wrong), '', "$algorithm: whatever is allowed, its reply is one that can be");
+}
+my $far = 1_800_000_000_000 + LONGEST_TIME - 1;
+$redis->cli('HSET', 'far', $far, 5);
+my $begin = time;
+is(Testbed::Script->new($redis, 'sliding_counter')->ask($far - LONGEST_TIME + 1, { key => 'far', limit => 1, window => 1, options => 'ahead=' . LONGEST_TIME }),
+    '0 0 ' . (LONGEST_TIME + 1) . ' ' . (LONGEST_TIME + 1), 'counter: a reservation is 366 days and as many windows ahead');
+cmp_ok(time - $begin, '<', 0.2 * slow(), 'counter: windows that have no count are not gone through');
+
+# ---- through nginx
+
+my %kinds = (plain => '', look => 'cost=0', large => 'cost=3', all => 'count=all cap=12', delay => 'delay=50ms', block => 'block=1s', refund => 'refund=2xx');
+my $locations = '';
+for my $algorithm (sort keys %files) {
+    for my $kind (sort keys %kinds) {
+        $locations .= "location /$kind/$algorithm { sliding_log_limit $algorithm-$kind key=\$arg_k limit=10 window=1m algorithm=$algorithm $kinds{$kind}; empty_gif; }\n";
+    }
+}
+my $nginx = $bed->nginx(<<'END', PORT_OF_REDIS => $redis->port, LOCATIONS => $locations);
+%%GLOBALS%%
+worker_processes 1;    # its requests of one turn go in one call
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server 127.0.0.1:%%PORT_OF_REDIS%%; timeout 2s; }
+    sliding_log_on_error allow;
+    add_header X-How "$sliding_log_source" always;
+    server { listen 127.0.0.1:%%PORT%%; location = /metrics { sliding_log_metrics; } %%LOCATIONS%% }
+}
+END
+my $client = Testbed::Script->new($redis, 'sliding_log');
+my (%sources, @lost);
+for my $batch (1 .. 30) {
+    my $now = int 1000 * time;
+    my @paths;
+    for my $algorithm (sort keys %files) {
+        for my $kind (sort keys %kinds) {
+            my $key = "rl:sliding:$algorithm-$kind:{c$batch}";
+            $client->call(@$_) for $random{$algorithm}->($key, $now, 60_000);
+            push @paths, "/$kind/$algorithm?k=c$batch", "/$kind/$algorithm?k=h$batch", "/$kind/$algorithm?k=c$batch";
+        }
+    }
+    my @answers = many([map { [$nginx->port, $_] } @paths], at_once => 105);
+    for my $i (0 .. $#paths) {
+        my $how = field($answers[$i], 'X-How') // '';
+        $sources{ $paths[$i] =~ /k=c/ ? 'corrupt' : 'healthy' }{$how}++;
+        push @lost, $paths[$i] if $paths[$i] =~ /k=h/ && $how ne 'redis';
+    }
+}
+is("@lost", '', 'requests of other keys are decided by Redis');
+cmp_ok($sources{corrupt}{error} // 0, '>', 500, 'corrupt keys: on_error decides');
+note join ', ', map { my $which = $_; map { "$which $_ $sources{$which}{$_}" } sort keys %{ $sources{$which} } } sort keys %sources;
+my $metrics = scrape($nginx->port);
+is($metrics->value('sliding_log_store_errors_total', reason => $_) // 0, 0, "no error is counted as $_") for qw(unexpected down timeout);
+cmp_ok($metrics->value('sliding_log_store_errors_total', reason => 'wrong_type'), '>', 500, 'corrupt keys are counted as of a wrong type');
+is($nginx->logged(qr/unexpected reply|connection lost|is down/), 0, 'the connection is never given up');
+
+$bed->done;
