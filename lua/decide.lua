@@ -55,7 +55,6 @@
 -- an entry that was made before the step counts as older than it.
 --
 -- The algorithm's file has, beside now (ms), now_text and own_clock (true: now is this server's), which are set here:
---   any of them may raise an error, too: a table, as replies have it
 --   read(log)    what is at log.key now, pruned: sets log.used, in units of the limit, and log.frees, when more of it
 --                becomes available (ms; false: all of it is). An error; or true with log.blocked (when that ends, ms) and
 --                log.block_length
@@ -71,6 +70,7 @@
 --     take_back(log, name, id, logged, taken)   takes out what add() wrote for a request that was decided at `taken`: true
 --                when something left, and whether the log is blocked
 --     fits(log, names, requests) where entries are not as many as the cost: how many of the requests fit; else nil
+-- An error is a table, as replies have it, and may also be raised.
 -- A log's other fields: key, limit, capacity (limit, or the bucket's size), window, cap, ttl (text), changed (add() has to
 -- write it in any case), options (parsed; false: none) and ids (id j is ARGV[ids + j]).
 
