@@ -170,7 +170,7 @@ void Node::send(Call& call) {
     }
     call.sequence = ++sent_;
     call.sentNs = nowNs();
-    counters_.sent(call.scriptMisses + call.repetitions == 0 ? call.requests() : 0);  // they are carried once
+    counters_.sent(call.scriptMisses == 0 && !call.isPart ? call.requests() : 0);  // they are carried once
 }
 
 bool Node::send(std::string_view command, ReplyTarget& target) {

@@ -499,7 +499,7 @@ void RedisStore::askApart(Call& call, StoreError error) {
         writer_.begin(own, *group);
         writer_.add(*group);
         writer_.finish(stamp());
-        own.repetitions = call.repetitions + 1;
+        own.isPart = true;
         route(own);
     }
     calls_.giveBack(call);
