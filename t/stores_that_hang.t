@@ -1,13 +1,14 @@
 # Requests that ask several stores while one of them hangs: each limit is decided by its own store. Random limits of three
 # Redis (one of them a cluster) and of the local store, under every on_error, and a store that is stopped now and then: what
-# passes keeps to the limits whose stores are well, and is in their logs exactly.
+# passes keeps to the limits whose stores are well, and is in their logs exactly. Clients that leave while several stores
+# are asked leave nothing behind.
 
 use strict;
 use warnings;
-use List::Util qw(max shuffle);
+use List::Util qw(shuffle);
 use Test::More;
 use Testbed qw(wait_until slow);
-use Testbed::Http qw(get field);
+use Testbed::Http qw(get field connect_to);
 use Testbed::Load;
 use Testbed::Stopwatch;
 use Time::HiRes qw(sleep time);
@@ -36,7 +37,7 @@ my @locations = map {
 sub limits {
     my ($number, $cost) = @_;
     my $location = $locations[$number];
-    return join ' ', map { "sliding_log_limit l$number-$_ key=\$arg_k limit=$location->{limits}{$_} window=1h store=$_ cost=$cost;" } @{ $location->{order} };
+    return join ' ', map { "sliding_log_limit l$number-$_ key=\$arg_k limit=$location->{limits}{$_} window=1h store=$_ cost=$cost refund=499;" } @{ $location->{order} };
 }
 
 my $nginx = $bed->nginx(<<'END_OF_CONF' =~ s/%%LOCATIONS%%/join "\n", map { "location = \/$_ { sliding_log_on_error $locations[$_]{on_error}; @{[limits($_, 1)]} empty_gif; } location = \/look\/$_ { @{[limits($_, 0)]} empty_gif; }" } 0 .. $#locations/er, map { (uc $_ => $redis{$_}->address) } keys %redis);
@@ -61,6 +62,19 @@ my $port = $nginx->port;
 
 sub all_decide { return !grep { my $number = $_; grep { (field(get($port, "/look/$number?k=w"), 'X-How') // '') !~ /redis|local/ } 1 .. 3 } 0 .. $#locations }
 
+# Clients come and leave for so many seconds, some at once and some when they have waited a while.
+sub leave {
+    my ($key, $seconds) = @_;
+    my @open;
+    for (my $end = time + $seconds; time < $end; sleep 0.02) {
+        my $socket = connect_to($port);
+        syswrite $socket, "GET /@{[int rand @locations]}?k=$key HTTP/1.1\r\nHost: x\r\n\r\n";
+        push @open, $socket;
+        splice @open, int rand @open, 1 if @open > 20;
+    }
+    return;
+}
+
 # Entries of each limit that these requests count for.
 sub entries {
     my ($number, $key) = @_;
@@ -75,7 +89,9 @@ for my $round (1 .. ROUNDS) {
     my $load  = Testbed::Load->start($bed, $port, paths => [map { "/$_?k=r$round" } 0 .. $#locations], rate => 240);
     sleep rand 0.3;
     $redis{$hangs}->pause;
-    sleep 0.2 + rand 1.5;
+    leave("left$round", 0.1 + rand 0.7);
+    $nginx->reload if rand() < 0.4;    # old workers finish what they wait for
+    leave("left$round", 0.1 + rand 0.7);
     $redis{$hangs}->resume;
     sleep rand 0.3;
     my $record = $load->stop;
@@ -85,6 +101,10 @@ for my $round (1 .. ROUNDS) {
     wait_until('the store to be well', 10, sub { all_decide() && $redis{$hangs}->connections(cmd => 'evalsha') >= 2 });
 
     my @wrong;
+    for my $number (0 .. $#locations) {
+        my %there = entries($number, "left$round");
+        push @wrong, map { "/$number, clients that left: $_ has $there{$_} entries" } grep { $_ ne $hangs && $there{$_} > $locations[$number]{limits}{$_} } sort keys %there;
+    }
     for my $number (0 .. $#locations) {
         my ($location, $those) = ($locations[$number], $record->that(path => qr{^/$number\?}));
         my $passed = $those->that(status => 200)->count;

@@ -120,6 +120,9 @@ ngx_int_t onAccess(ngx_http_request_t* request) noexcept try {
     return handle(request);
 } catch (const std::exception& e) {
     ngx_log_error(NGX_LOG_ALERT, request->connection->log, 0, "sliding_log: %s", e.what());
+    if (Context* context = Context::of(request)) {
+        leave(*context);
+    }
     return NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 

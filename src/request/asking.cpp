@@ -281,6 +281,8 @@ void abandon(Context& context) {
         if (stage.state != Stage::State::Out) {
             continue;
         }
+        stage.state = Stage::State::Done;
+        context.out--;
         for (Question& question : questionsOf(stage)) {
             question.leavesWithClient = question.leavesWithClient || (context.refused && !question.countsAll);
         }

@@ -59,6 +59,9 @@ void leave(Context& context) noexcept try {
             takeBack(context, [&](const Round& round, const Decision&) { return !context.upstreamWorkedSince(round); });
             break;
         case Context::State::Idle:
+            if (context.out > 0) {  // it failed while it asked
+                abandon(context);
+            }
             break;
     }
     context.state = Context::State::Idle;
@@ -66,6 +69,8 @@ void leave(Context& context) noexcept try {
     for (Stage& stage : context.round->allStages()) {
         stage.forget();
     }
+    context.out = 0;
+    context.state = Context::State::Idle;
     ngx_log_error(NGX_LOG_ALERT, context.request->connection->log, 0, "sliding_log: %s", e.what());
 }
 
