@@ -67,6 +67,12 @@ inline bool isOfKeys(std::string_view message) {
            message.starts_with("NOPERM No permissions to access a key");  // from Redis 7.2 on
 }
 
+/// A command of a script is forbidden: the same for all whom the script decides.
+inline bool isOfScripts(std::string_view message) {
+    return message.find("ACL failure in script") != std::string_view::npos ||
+           message.find("The user executing the script") != std::string_view::npos;  // until Redis 7.0
+}
+
 /// TRYAGAIN: a slot is on its way, and the keys of a command are not together; it was not run.
 inline bool isOfSlotUnderWay(std::string_view message) {
     return message.starts_with("TRYAGAIN");

@@ -34,8 +34,14 @@ std::int64_t wallClockMs() {
 }
 
 /// An error of a group's, which its script met with one of its logs.
-bool mayBeOfOneLog(StoreError error) {
-    return error == StoreError::WrongType || error == StoreError::OutOfMemory || error == StoreError::Refused;
+bool mayBeOfOneLog(StoreError error, std::string_view message) {
+    return error == StoreError::WrongType || error == StoreError::OutOfMemory ||
+           (error == StoreError::Refused && !isOfScripts(message));
+}
+
+/// Of a call that is waited for.
+bool hasSeveralLogs(const Call& call) {
+    return call.groups.size() > 1 || call.groups.front()->waiters.front().questions.size() > 1;
 }
 
 /// What messages call the store where they speak of none of its nodes.
@@ -129,7 +135,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     if (belief == Belief::Holds) {
         return Reception::KnownDenied;
     }
-    if (questions.size() > 1 && !loners_.isEmpty(ngx_current_msec) && loners_.areApart(questions, ngx_current_msec)) {
+    if (questions.size() > 1 && areApart(questions)) {
         return Reception::Apart;
     }
     const bool isLate = leftMs == 0;
@@ -170,6 +176,11 @@ Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict>
 bool RedisStore::isWell(std::uint16_t slot) {
     const Node* node = topology_->nodeOf(slot);
     return node != nullptr && node->isWell();
+}
+
+/// True when one call is not to name all these logs.
+bool RedisStore::areApart(std::span<const Question> questions) const {
+    return !loners_.isEmpty(ngx_current_msec) && loners_.areApart(questions, ngx_current_msec);
 }
 
 bool RedisStore::isTurnedAway(std::uint16_t slot) {
@@ -216,6 +227,12 @@ void RedisStore::buryOrphan(Orphan& orphan, StoreError error) {
 
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
+    if (questions.size() > 1 && areApart(questions)) {
+        for (const Question& question : questions) {
+            takeBack({&question, 1}, unique, loggedMs, takenMs);
+        }
+        return;
+    }
     Call& call = calls_.take();
     call.leftLogs.clear();
     for (const Question& question : questions) {
@@ -428,8 +445,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         if (!isUnderWay) {
             topology_->suspect();
         }
-        const bool hasOneLog = call.isUndo() || (call.groups.size() == 1 && call.groups.front()->logs == 1);
-        if (isUnderWay && !hasOneLog) {
+        if (isUnderWay && !call.isUndo() && hasSeveralLogs(call)) {
             loners_.addSlot(call.slot, ngx_current_msec);
             askApart(call, error);
         } else if (isOfSlots(replyText(reply))) {
@@ -528,7 +544,7 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
         node.distrust();
     } else if (error != StoreError::None) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
-        if (mayBeOfOneLog(error)) {
+        if (mayBeOfOneLog(error, replyText(reply))) {
             refuse(group, error);
             return;
         }
@@ -593,11 +609,14 @@ void RedisStore::settle(Group& group, StoreError error) {
 /// The server refuses the group for one of its logs. Of several it is not known which: who asks them asks each apart,
 /// and is counted when that one is refused.
 void RedisStore::refuse(Group& group, StoreError error) {
-    if (group.logs > 1) {
+    const std::span<const Question> logs =
+        group.waiters.isEmpty() ? std::span<const Question>() : group.waiters.front().questions;
+    if (logs.size() > 1) {
         group.waiters.forEach([](Waiter& waiter) { waiter.apart = true; });
-    } else if (!group.waiters.isEmpty()) {
-        const std::string_view key = group.waiters.front().questions.front().key;
-        error == StoreError::Forbidden ? loners_.addName(key, ngx_current_msec) : loners_.addLog(key, ngx_current_msec);
+    } else if (!logs.empty() && error == StoreError::Forbidden) {
+        loners_.addName(logs.front().key, ngx_current_msec);
+    } else if (!logs.empty()) {
+        loners_.addLog(logs.front().key, ngx_current_msec);
     }
     settle(group, error);
 }

@@ -82,6 +82,7 @@ class RedisStore final : ClusterOwner {
 
     NodeCounters& countersOf(std::uint16_t slot);
     bool isTurnedAway(std::uint16_t slot);
+    bool areApart(std::span<const Question> questions) const;
     bool goesAlone(Group& group);
     Group& groupFor(std::span<const Question> questions);
     Group& newGroup(std::span<const Question> questions);

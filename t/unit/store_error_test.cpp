@@ -19,5 +19,11 @@ TEST(StoreErrorTest, WhatIsForbiddenToAllIsNotOfKeys) {
     }
 }
 
+TEST(StoreErrorTest, ACommandThatScriptsMayNotRunIsForbiddenToAll) {
+    EXPECT_TRUE(isOfScripts("ERR ACL failure in script: User limiter has no permissions to run the 'zadd' command"));
+    EXPECT_TRUE(isOfScripts("ERR The user executing the script can't run this command or subcommand"));
+    EXPECT_FALSE(isOfScripts("ERR this is no log"));
+}
+
 }  // namespace
 }  // namespace sliding_log
