@@ -33,8 +33,9 @@ Loners::Subject Loners::ofSlot(std::uint16_t slot) {
 
 void Loners::add(Subject subject, std::uint64_t nowMs) {
     latest_ = nowMs + kLastsMs;
-    const auto known = std::ranges::find(loners_, subject, &Loner::subject);
-    Loner& loner = known != loners_.end() ? *known : loners_[next_++ % loners_.size()];
+    const std::span all(loners_);
+    const auto known = std::ranges::find(all, subject, &Loner::subject);
+    Loner& loner = known != all.end() ? *known : loners_[next_++ % loners_.size()];
     loner = {subject, latest_};
 }
 
