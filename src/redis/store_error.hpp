@@ -61,6 +61,23 @@ inline StoreError classifyError(std::string_view message) {
     return StoreError::Refused;
 }
 
+/// NOPERM for the keys of a command, which was not run; not for the command, nor in a script.
+inline bool isOfKeys(std::string_view message) {
+    return message.starts_with("NOPERM this user has no permissions to access one of the keys") ||
+           message.starts_with("NOPERM No permissions to access a key");  // from Redis 7.2 on
+}
+
+/// A command of a script is forbidden: the same for all whom the script decides.
+inline bool isOfScripts(std::string_view message) {
+    return message.find("ACL failure in script") != std::string_view::npos ||
+           message.find("The user executing the script") != std::string_view::npos;  // until Redis 7.0
+}
+
+/// TRYAGAIN: a slot is on its way, and the keys of a command are not together; it was not run.
+inline bool isOfSlotUnderWay(std::string_view message) {
+    return message.starts_with("TRYAGAIN");
+}
+
 /// TRYAGAIN, CLUSTERDOWN: the server is well, but a slot is not.
 inline bool isOfSlots(std::string_view message) {
     return message.starts_with("TRYAGAIN") || message.starts_with("CLUSTERDOWN");

@@ -17,17 +17,6 @@ const LocationSettings& settingsOf(ngx_http_request_t* request) {
     return *static_cast<const LocationSettings*>(ngx_http_get_module_loc_conf(request, ngx_http_sliding_log_module));
 }
 
-/// All or nothing: a request that is denied leaves every log that had admitted it, also those of a location before an
-/// internal redirect, but for those that count denied requests, too, and those of locations after which an upstream has
-/// worked for it. A denial in a dry run concerns nothing but the limits of that dry run.
-void takeBackDenied(Context& context) {
-    takeBack(context, [&](const Round& round, const Decision& decision) {
-        const bool isConcerned =
-            context.round->isDryRun ? &round == context.round : !context.upstreamWorkedSince(round);
-        return isConcerned && !decision.settings->countsAll;
-    });
-}
-
 /// What was logged in a dry run only, and is enforced in the latest round, is asked again there: without what the dry
 /// run has logged.
 void takeBackRehearsed(Context& context) {
@@ -107,7 +96,7 @@ ngx_int_t handle(ngx_http_request_t* request) {
             context->state = Context::State::Idle;
             return NGX_DECLINED;
         case Context::State::Answered:
-            takeAnswer(location, *context);
+            takeAnswers(location, *context);
             break;
         case Context::State::Idle:
             if (context != nullptr && context->denied) {
@@ -117,6 +106,9 @@ ngx_int_t handle(ngx_http_request_t* request) {
                 return begun;
             }
             takeBackRehearsed(*context);
+            if (context->round->stageCount > 1) {
+                lookAhead(*context);
+            }
             break;
     }
     return askAll(location, *context) ? conclude(request, location, *context) : NGX_AGAIN;
@@ -128,6 +120,9 @@ ngx_int_t onAccess(ngx_http_request_t* request) noexcept try {
     return handle(request);
 } catch (const std::exception& e) {
     ngx_log_error(NGX_LOG_ALERT, request->connection->log, 0, "sliding_log: %s", e.what());
+    if (Context* context = Context::of(request)) {
+        leave(*context);
+    }
     return NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 

@@ -12,28 +12,49 @@ namespace {
 
 constexpr ngx_uint_t kLeft = NGX_HTTP_CLIENT_CLOSED_REQUEST;
 
-// The limits that are asked in one call.
-
-std::span<Question> questionsOf(const Context& context) {
-    return {context.round->questions + context.stageBegin, context.stageEnd - context.stageBegin};
+std::span<Question> questionsOf(const Stage& stage) {
+    return {stage.context->round->questions + stage.begin, stage.end - stage.begin};
 }
 
-std::span<Decision> decisionsOf(const Context& context) {
-    return {context.round->decisions + context.stageBegin, context.stageEnd - context.stageBegin};
+std::span<Decision> decisionsOf(const Stage& stage) {
+    return {stage.context->round->decisions + stage.begin, stage.end - stage.begin};
 }
 
-std::span<Verdict> verdictsOf(const Context& context) {
-    return {context.round->verdicts + context.stageBegin, context.stageEnd - context.stageBegin};
+std::span<Verdict> verdictsOf(const Stage& stage) {
+    return {stage.context->round->verdicts + stage.begin, stage.end - stage.begin};
+}
+
+/// nullptr: it is this node's own.
+const RedisSettings* redisOf(const Stage& stage) {
+    return decisionsOf(stage).front().settings->log->redis;
+}
+
+/// How long the request may wait yet.
+ngx_msec_t leftOf(const Context& context) {
+    return context.longest - std::min(context.longest, context.waited);
+}
+
+/// The wait is over: the phases run again soon.
+inline void resume(Context& context) {
+    if (context.timer.timer_set) {
+        ngx_del_timer(&context.timer);
+    }
+    context.state = Context::State::Answered;
+    context.waited += ngx_current_msec - context.askedAt;
+    ngx_post_event(context.request->connection->write, &ngx_posted_events);
 }
 
 /// The store's answer: noted here, acted on when the phases run again. Called from Redis's callbacks, where no
 /// request may run.
 void noteAnswer(Waiter& waiter, StoreError error) {
-    auto& context = static_cast<Context&>(waiter);
-    context.error = error;
-    context.state = Context::State::Answered;
-    context.waited += ngx_current_msec - context.askedAt;
-    ngx_post_event(context.request->connection->write, &ngx_posted_events);
+    auto& stage = static_cast<Stage&>(waiter);
+    Context& context = *stage.context;
+    stage.state = Stage::State::Answered;
+    stage.error = error;
+    context.out--;
+    if (context.out == 0 && context.state == Context::State::Waiting) {
+        resume(context);
+    }
 }
 
 /// A slot that was reserved is not used before its time: both clocks cut milliseconds off, and this loop's is behind.
@@ -48,18 +69,20 @@ void noteSlot(Context& context, const Verdict& verdict) {
 }
 
 /// Takes the stage's verdicts over into its decisions.
-void takeVerdicts(Context& context, Source source) {
+void takeVerdicts(Stage& stage, Source source) {
+    Context& context = *stage.context;
     const Round& round = *context.round;
+    stage.state = Stage::State::Done;
     bool denied = false;
-    for (std::size_t i = context.stageBegin; i < context.stageEnd; i++) {
+    for (std::size_t i = stage.begin; i < stage.end; i++) {
         Decision& decision = round.decisions[i];
         decision.source = source;
         decision.verdict = &round.verdicts[i];
-        decision.loggedMs = context.loggedMs;
+        decision.loggedMs = stage.loggedMs;
         denied = denied || decision.isDenied();
     }
     context.refused = context.refused || denied;
-    for (std::size_t i = context.stageBegin; !denied && i < context.stageEnd; i++) {
+    for (std::size_t i = stage.begin; !denied && i < stage.end; i++) {
         round.decisions[i].logged = true;
         if (!round.isDryRun) {
             noteSlot(context, round.verdicts[i]);
@@ -68,26 +91,27 @@ void takeVerdicts(Context& context, Source source) {
 }
 
 /// No store could tell.
-void noteUnknown(const Context& context) {
-    for (Decision& decision : decisionsOf(context)) {
+void noteUnknown(Stage& stage) {
+    stage.state = Stage::State::Done;
+    for (Decision& decision : decisionsOf(stage)) {
         decision.source = Source::Error;
     }
 }
 
 /// Asks this node's own logs for the stage.
-void askLocally(Context& context) {
-    if (gWorker->local().ask(questionsOf(context), verdictsOf(context), context.uniqueId(), context.loggedMs)) {
-        takeVerdicts(context, Source::Local);
+void askLocally(Stage& stage) {
+    if (gWorker->local().ask(questionsOf(stage), verdictsOf(stage), stage.context->uniqueId(), stage.loggedMs)) {
+        takeVerdicts(stage, Source::Local);
         return;
     }
-    noteUnknown(context);
+    noteUnknown(stage);
 }
 
 /// This node's share of the stage's limits, and of their buckets.
-void takeShare(const Context& context, std::int64_t nodes) {
+void takeShare(const Stage& stage, std::int64_t nodes) {
     const auto shareOf = [nodes](std::int64_t whole) { return (whole + nodes - 1) / nodes; };
-    const std::span<Question> questions = questionsOf(context);
-    const std::span<Decision> decisions = decisionsOf(context);
+    const std::span<Question> questions = questionsOf(stage);
+    const std::span<Decision> decisions = decisionsOf(stage);
     for (std::size_t i = 0; i < questions.size(); i++) {
         questions[i].limit = decisions[i].limit = shareOf(questions[i].limit);
         questions[i].burst = shareOf(questions[i].burst);
@@ -95,13 +119,30 @@ void takeShare(const Context& context, std::int64_t nodes) {
 }
 
 /// What decides where a Redis cannot.
-void decideInstead(const LocationSettings& location, Context& context) {
+void decideInstead(const LocationSettings& location, Stage& stage) {
     if (location.onError == static_cast<ngx_uint_t>(OnError::Local)) {
-        takeShare(context, static_cast<std::int64_t>(location.nodes));
-        askLocally(context);
+        takeShare(stage, static_cast<std::int64_t>(location.nodes));
+        askLocally(stage);
         return;
     }
-    noteUnknown(context);
+    noteUnknown(stage);
+}
+
+/// Each limit of the stage is asked by itself.
+void askApart(Stage& stage) {
+    Context& context = *stage.context;
+    divide(context, stage);
+    lookAhead(context);
+}
+
+void takeAnswer(const LocationSettings& location, Stage& stage) {
+    if (stage.error == StoreError::None) {
+        takeVerdicts(stage, Source::Redis);
+    } else if (stage.apart) {
+        askApart(stage);
+    } else {
+        decideInstead(location, stage);
+    }
 }
 
 /// True when a limit that no store could tell of denies the request, whatever the others say.
@@ -110,134 +151,178 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
            std::ranges::any_of(round.all(), [](const Decision& each) { return each.source == Source::Error; });
 }
 
-/// Sets [stageBegin, stageEnd) to the next limits that one call asks; false when there are none. Inlined by force,
-/// since every request comes here twice.
-[[gnu::always_inline]] inline bool nextStage(Context& context) {
-    const Round& round = *context.round;
-    context.stageBegin = context.stageEnd;
-    while (context.stageBegin < round.count && round.decisions[context.stageBegin].source == Source::Invalid) {
-        context.stageBegin++;
-    }
-    context.stageEnd = context.stageBegin;
-    while (context.stageEnd < round.count && round.decisions[context.stageEnd].source != Source::Invalid &&
-           placeOf(round, context.stageEnd) == placeOf(round, context.stageBegin)) {
-        context.stageEnd++;
-    }
-    return context.stageEnd > context.stageBegin;
+/// True when the stage is still to be asked: once the request is denied only for a log that counts it all the same.
+/// Inlined by force, since every request comes here several times.
+[[gnu::always_inline]] inline bool isToAsk(const LocationSettings& location, const Stage& stage) {
+    const Context& context = *stage.context;
+    return stage.state == Stage::State::Open && (!(context.refused || isDeniedUnknown(location, *context.round)) ||
+                                                 std::ranges::any_of(questionsOf(stage), &Question::countsAll));
 }
 
-/// Before anything is asked: what the node knows to be denied anywhere is denied without being logged and taken back
-/// elsewhere. Where nothing else denies, a place whose denial is due comes first, for the same reason.
-void lookAhead(Context& context) {
-    const Round& round = *context.round;
-    std::size_t dueBegin = 0;
-    std::size_t dueEnd = 0;
-    while (nextStage(context)) {
-        const RedisSettings* redis = round.decisions[context.stageBegin].settings->log->redis;
-        const Belief belief =
-            redis == nullptr ? Belief::None : gWorker->store(*redis).known(questionsOf(context), verdictsOf(context));
-        if (belief == Belief::Holds) {
-            takeVerdicts(context, Source::Cache);
-        } else if (belief == Belief::Due) {
-            dueBegin = context.stageBegin;
-            dueEnd = context.stageEnd;
+/// The next one in turn; nullptr when there is none.
+Stage* nextToAsk(const LocationSettings& location, const Context& context) {
+    Stage* next = nullptr;
+    for (Stage& stage : context.round->allStages()) {
+        if ((next == nullptr || stage.turn < next->turn) && isToAsk(location, stage)) {
+            next = &stage;
         }
     }
-    if (!context.refused) {
-        std::rotate(round.decisions, round.decisions + dueBegin, round.decisions + dueEnd);
-        std::rotate(round.questions, round.questions + dueBegin, round.questions + dueEnd);
+    return next;
+}
+
+void ask(const LocationSettings& location, Stage& stage) {
+    const RedisSettings* redis = redisOf(stage);
+    if (redis == nullptr) {
+        askLocally(stage);
+        return;
     }
-    context.stageBegin = context.stageEnd = 0;
+    Context& context = *stage.context;
+    stage.wake = noteAnswer;
+    stage.verdicts = verdictsOf(stage);
+    switch (gWorker->store(*redis).ask(questionsOf(stage), context.uniqueId(), leftOf(context), stage)) {
+        case RedisStore::Reception::Pending:
+            stage.state = Stage::State::Out;
+            context.out++;
+            break;
+        case RedisStore::Reception::KnownDenied:
+            takeVerdicts(stage, Source::Cache);
+            break;
+        case RedisStore::Reception::Unavailable:
+            decideInstead(location, stage);
+            break;
+        case RedisStore::Reception::Apart:
+            askApart(stage);
+            break;
+    }
+}
+
+/// Stages are open while one is out: they are asked, all at once, when it has taken its share of the time. So a store
+/// that hangs leaves the others theirs.
+void waitInTurn(const LocationSettings& location, Context& context) {
+    const auto open = static_cast<ngx_msec_t>(
+        std::ranges::count_if(context.round->allStages(), [&](const Stage& each) { return isToAsk(location, each); }));
+    context.timer.handler = [](ngx_event_t* timer) { resume(*static_cast<Context*>(timer->data)); };
+    context.timer.data = &context;
+    context.timer.log = context.request->connection->log;
+    ngx_add_timer(&context.timer, leftOf(context) / (open + 1));
+}
+
+/// Takes entries back that one call has logged, of the round's limits [begin, end).
+void takeBackTogether(const Context& context, const Round& round, std::size_t begin, std::size_t end) {
+    const Decision& first = round.decisions[begin];
+    const std::span<const Question> questions(round.questions + begin, end - begin);
+    const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
+    if (first.source == Source::Local) {
+        gWorker->local().takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
+    } else {
+        gWorker->store(*first.settings->log->redis).takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
+    }
 }
 
 }  // namespace
 
-bool askAll(const LocationSettings& location, Context& context) {
-    const Round& round = *context.round;
-    if (context.stageEnd == 0 && round.count > 1 && placeOf(round, 0) != placeOf(round, round.count - 1)) {
-        lookAhead(context);
-    }
-    while (nextStage(context)) {
-        const std::span<const Question> questions = questionsOf(context);
-        if (round.decisions[context.stageBegin].verdict != nullptr) {
+void lookAhead(Context& context) {
+    for (Stage& stage : context.round->allStages()) {
+        if (stage.state != Stage::State::Open) {
             continue;
         }
-        if ((context.refused || isDeniedUnknown(location, round)) &&
-            std::ranges::none_of(questions, &Question::countsAll)) {
-            continue;
-        }
-        const RedisSettings* redis = round.decisions[context.stageBegin].settings->log->redis;
+        const RedisSettings* redis = redisOf(stage);
         if (redis == nullptr) {
-            askLocally(context);
+            stage.turn = Stage::Turn::Local;
             continue;
         }
-        context.wake = noteAnswer;
-        context.verdicts = verdictsOf(context);
-        switch (gWorker->store(*redis).ask(questions, context.uniqueId(), context.waited, context)) {
-            case RedisStore::Reception::Pending:
-                context.state = Context::State::Waiting;
-                context.askedAt = ngx_current_msec;
-                return false;
-            case RedisStore::Reception::KnownDenied:
-                takeVerdicts(context, Source::Cache);
-                break;
-            case RedisStore::Reception::Unavailable:
-                decideInstead(location, context);
-                break;
+        RedisStore& store = gWorker->store(*redis);
+        const Belief belief = store.known(questionsOf(stage), verdictsOf(stage));
+        if (belief == Belief::Holds) {
+            takeVerdicts(stage, Source::Cache);
+        } else if (!store.isWell(questionsOf(stage).front().slot)) {
+            stage.turn = Stage::Turn::Ill;
+        } else {
+            stage.turn = belief == Belief::Due ? Stage::Turn::Due : Stage::Turn::Well;
         }
     }
-    return true;
 }
 
-void takeAnswer(const LocationSettings& location, Context& context) {
+bool askAll(const LocationSettings& location, Context& context) {
+    const bool isInTurn = context.out == 0;
+    while (Stage* stage = nextToAsk(location, context)) {
+        if (isInTurn && context.out > 0) {
+            waitInTurn(location, context);
+            break;
+        }
+        ask(location, *stage);
+    }
+    if (context.out == 0) {
+        return true;
+    }
+    context.state = Context::State::Waiting;
+    context.askedAt = ngx_current_msec;
+    return false;
+}
+
+void takeAnswers(const LocationSettings& location, Context& context) {
     context.state = Context::State::Idle;
-    if (context.error == StoreError::None) {
-        takeVerdicts(context, Source::Redis);
-    } else {
-        decideInstead(location, context);
+    const Round& round = *context.round;
+    for (std::size_t i = 0; i < round.stageCount; i++) {  // which may grow
+        if (round.stages[i].state == Stage::State::Answered) {
+            takeAnswer(location, round.stages[i]);
+        }
     }
 }
 
 void abandon(Context& context) {
-    const Round& round = *context.round;
-    if (context.state == Context::State::Waiting) {
-        const auto mayLeave = [](const Question& each) { return each.leavesWithClient || each.delayMs > 0; };
-        if (std::ranges::any_of(questionsOf(context), mayLeave)) {
-            gWorker->store(*decisionsOf(context).front().settings->log->redis).abandon(context);
-        } else {
-            context.forget();
+    const auto mayLeave = [](const Question& each) { return each.leavesWithClient || each.delayMs > 0; };
+    for (Stage& stage : context.round->allStages()) {
+        if (stage.state == Stage::State::Answered && stage.error == StoreError::None) {
+            takeVerdicts(stage, Source::Redis);
         }
-    } else if (context.error == StoreError::None) {
-        takeVerdicts(context, Source::Redis);
     }
-    const bool isHeld =
-        std::ranges::any_of(round.all(), [](const Decision& each) { return each.logged && each.delayMs() > 0; });
+    for (Stage& stage : context.round->allStages()) {
+        if (stage.state != Stage::State::Out) {
+            continue;
+        }
+        stage.state = Stage::State::Done;
+        context.out--;
+        for (Question& question : questionsOf(stage)) {
+            question.leavesWithClient = question.leavesWithClient || (context.refused && !question.countsAll);
+        }
+        if (std::ranges::any_of(questionsOf(stage), mayLeave)) {
+            gWorker->store(*redisOf(stage)).abandon(stage);
+        } else {
+            stage.forget();
+        }
+    }
+    if (context.refused) {
+        takeBackDenied(context);
+    }
+    const bool isHeld = std::ranges::any_of(context.round->all(),
+                                            [](const Decision& each) { return each.logged && each.delayMs() > 0; });
     takeBack(context, [&](const Round& of, const Decision& decision) {
         return isRefunded(decision, kLeft) || (isHeld && !context.upstreamWorkedSince(of));
     });
 }
 
+void takeBackDenied(Context& context) {
+    takeBack(context, [&](const Round& round, const Decision& decision) {
+        const bool isConcerned =
+            context.round->isDryRun ? &round == context.round : !context.upstreamWorkedSince(round);
+        return isConcerned && !decision.settings->countsAll;
+    });
+}
+
 void takeBackMarked(Context& context) {
     for (Round* round = context.round; round != nullptr; round = round->previous) {
-        for (std::size_t begin = 0, end = 0; begin < round->count; begin = std::max(end, begin + 1)) {
-            const Decision& first = round->decisions[begin];
-            for (end = begin;
-                 end < round->count && round->decisions[end].isLeaving &&
-                 round->decisions[end].source == first.source && placeOf(*round, end) == placeOf(*round, begin);
-                 end++) {
-                round->decisions[end].isLeaving = round->decisions[end].logged = false;
-                round->verdicts[end].remaining += round->questions[end].cost;
-            }
-            const std::span<const Question> questions(round->questions + begin, end - begin);
-            if (questions.empty()) {
-                continue;
-            }
-            const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
-            if (first.source == Source::Local) {
-                gWorker->local().takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
-            } else {
-                gWorker->store(*first.settings->log->redis)
-                    .takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
+        for (const Stage& stage : round->allStages()) {
+            for (std::size_t begin = stage.begin, end = 0; begin < stage.end; begin = std::max(end, begin + 1)) {
+                end = begin;
+                while (end < stage.end && round->decisions[end].isLeaving) {
+                    round->decisions[end].isLeaving = round->decisions[end].logged = false;
+                    round->verdicts[end].remaining += round->questions[end].cost;
+                    end++;
+                }
+                if (end > begin) {
+                    takeBackTogether(context, *round, begin, end);
+                }
             }
         }
     }

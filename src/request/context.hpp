@@ -2,9 +2,10 @@
 //
 // Ownership: a Context lives in r->pool, from the first limit that applies until the pool goes, after the log phase,
 // so that variables serve the access log. It is found through the module context and, after an internal redirect
-// has cleared that, through its pool cleanup. While it waits it is in a group of its store; the cleanup (client gone,
-// request terminated) takes it out, and the group's answer then finds nobody. While it is held its timer runs; the
-// cleanup stops it and gives the slot back. It points at settings only.
+// has cleared that, through its pool cleanup. While it waits its stages that were asked are in groups of their stores;
+// the cleanup (client gone, request terminated) takes them out, and the groups' answers then find nobody. While it is
+// held, or waits for one stage before it asks the next, its timer runs; the cleanup stops it and gives a slot that was
+// held back. It points at settings only.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +47,30 @@ inline bool isRefunded(const Decision& decision, ngx_uint_t status) {
     return status < statuses.size() && statuses[status];
 }
 
-/// The limits that one location asks of one request, in the order they are asked: those of one place together.
+struct Context;
+
+/// Limits of a round that one call asks, next to each other, and the wait for its answer.
+struct Stage final : Waiter {
+    enum class State : std::uint8_t {
+        Open,      // not asked yet
+        Out,       // its store was asked
+        Answered,  // the answer is here, and not taken over yet
+        Done       // nothing more is asked
+    };
+
+    /// Which are asked before others: what is likely to deny, then what answers sooner.
+    enum class Turn : std::uint8_t { Due, Local, Well, Ill };
+
+    Context* context = nullptr;
+    std::size_t begin = 0;  // of the round's limits: [begin, end)
+    std::size_t end = 0;
+    State state = State::Open;
+    Turn turn = Turn::Well;
+    StoreError error = StoreError::None;  // Answered: what kept the store from deciding
+};
+
+/// The limits that one location asks of one request, those of one place next to each other: a stage, until an error of
+/// one of them has each asked by itself.
 struct Round {
     Round* previous;             // of the location before an internal redirect
     bool isDryRun;               // nothing follows from what these limits say
@@ -55,18 +79,21 @@ struct Round {
     Decision* decisions;
     Question* questions;
     Verdict* verdicts;
+    Stage* stages;  // there is room for one per limit
+    std::size_t stageCount;
 
+    std::span<Stage> allStages() const { return {stages, stageCount}; }
     std::span<Decision> all() const { return {decisions, count}; }
 
     /// In the order in which the configuration has them.
     const Decision& configured(std::size_t nth) const { return *std::ranges::find(all(), nth, &Decision::nth); }
 };
 
-struct Context final : Waiter {
+struct Context {
     enum class State {
         Idle,      // nothing is out
-        Waiting,   // a store was asked; the request is suspended
-        Answered,  // the answer is here; the phases run again soon
+        Waiting,   // a store was asked, or several; the request is suspended
+        Answered,  // all have answered, or one is late and others are to be asked; the phases run again soon
         Held,      // every limit has admitted the request, for a later moment
         Due        // which has come; the phases run again soon
     };
@@ -87,11 +114,9 @@ struct Context final : Waiter {
 
     ngx_http_request_t* request;
     State state;
-    StoreError error;  // of the last answer
 
-    Round* round;            // the latest; nullptr: none yet
-    std::size_t stageBegin;  // of the round's limits: [stageBegin, stageEnd) were asked last, in one call
-    std::size_t stageEnd;
+    Round* round;                 // the latest; nullptr: none yet
+    std::size_t out;              // how many of its stages are
     bool refused;                 // a limit of the latest round has denied; only those that count it are asked still
     std::array<char, 24> unique;  // the request's own name in every log
     std::size_t uniqueLength;
@@ -104,10 +129,11 @@ struct Context final : Waiter {
     ngx_uint_t answer;         // the status that was sent to the client, or is about to be; 0: none yet
     ngx_uint_t fields;         // a Fields, of the location that enforced last: an error page may lie in another
     std::int64_t retryAfter;   // seconds; 0: not to be promised
-    ngx_msec_t askedAt;
-    ngx_msec_t waited;  // ms, for all stores together
-    ngx_msec_t dueAt;   // when the last slot comes that the latest round has reserved; 0: none
-    ngx_event_t timer;  // while Held
+    ngx_msec_t longest;        // the longest `timeout` of the stores it was to ask so far: it never waits longer
+    ngx_msec_t askedAt;        // Waiting: since when
+    ngx_msec_t waited;         // ms, for all stores together
+    ngx_msec_t dueAt;          // when the last slot comes that the latest round has reserved; 0: none
+    ngx_event_t timer;         // while Held; while Waiting, where stages are open
 
     std::string_view uniqueId() const { return {unique.data(), uniqueLength}; }
 };

@@ -46,6 +46,9 @@ ngx_int_t hold(Context& context) {
 }
 
 void leave(Context& context) noexcept try {
+    if (context.timer.timer_set) {
+        ngx_del_timer(&context.timer);
+    }
     switch (context.state) {
         case Context::State::Waiting:
         case Context::State::Answered:
@@ -53,17 +56,21 @@ void leave(Context& context) noexcept try {
             break;
         case Context::State::Held:
         case Context::State::Due:
-            if (context.timer.timer_set) {
-                ngx_del_timer(&context.timer);
-            }
             takeBack(context, [&](const Round& round, const Decision&) { return !context.upstreamWorkedSince(round); });
             break;
         case Context::State::Idle:
+            if (context.out > 0) {  // it failed while it asked
+                abandon(context);
+            }
             break;
     }
     context.state = Context::State::Idle;
 } catch (const std::exception& e) {
-    context.forget();
+    for (Stage& stage : context.round->allStages()) {
+        stage.forget();
+    }
+    context.out = 0;
+    context.state = Context::State::Idle;
     ngx_log_error(NGX_LOG_ALERT, context.request->connection->log, 0, "sliding_log: %s", e.what());
 }
 

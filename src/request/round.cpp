@@ -132,9 +132,10 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
 Round* newRound(ngx_http_request_t* request, const LocationSettings& location) {
     const std::size_t most = location.limits->nelts;
     static_assert(alignof(Round) == alignof(Decision) && alignof(Round) == alignof(Question) &&
-                  alignof(Round) == alignof(Verdict));
-    void* memory =
-        ngx_palloc(request->pool, sizeof(Round) + most * (sizeof(Decision) + sizeof(Question) + sizeof(Verdict)));
+                  alignof(Round) == alignof(Verdict) && alignof(Round) == alignof(Stage));
+    static_assert(std::is_trivially_destructible_v<Stage>);
+    void* memory = ngx_palloc(
+        request->pool, sizeof(Round) + most * (sizeof(Decision) + sizeof(Question) + sizeof(Verdict) + sizeof(Stage)));
     if (memory == nullptr) {
         return nullptr;
     }
@@ -142,9 +143,21 @@ Round* newRound(ngx_http_request_t* request, const LocationSettings& location) {
     round->decisions = new (round + 1) Decision[most]();
     round->questions = new (round->decisions + most) Question[most]();
     round->verdicts = new (round->questions + most) Verdict[most]();
+    round->stages = reinterpret_cast<Stage*>(round->verdicts + most);
     round->isDryRun = location.dryRun != 0;
     round->upstreamsBefore = request->upstream_states == nullptr ? 0 : request->upstream_states->nelts;
     return round;
+}
+
+/// Where a limit is asked: limits of one place are asked in one call. A store, in a cluster a slot, and a script. The
+/// local store comes first, since what it denies costs no round trip.
+std::size_t placeOf(const Round& round, std::size_t limit) {
+    const RedisSettings* redis = round.decisions[limit].settings->log->redis;
+    if (redis == nullptr) {
+        return 0;
+    }
+    const Question& question = round.questions[limit];
+    return ((redis->index + 1) * kSlots + question.slot) << 8 | static_cast<std::size_t>(question.algorithm);
 }
 
 /// Moves the limits of one place next to each other; their order stays otherwise.
@@ -157,15 +170,41 @@ void groupByPlace(Round& round) {
     }
 }
 
+inline void addStage(Context& context, std::size_t begin, std::size_t end) {
+    Round& round = *context.round;
+    Stage& stage = *new (round.stages + round.stageCount++) Stage();
+    stage.context = &context;
+    stage.begin = begin;
+    stage.end = end;
+    if (const RedisSettings* redis = round.decisions[begin].settings->log->redis) {
+        context.longest = std::max(context.longest, redis->timeout);
+    }
+}
+
+/// A stage for each place. What has a number that is none is not asked.
+void formStages(Context& context) {
+    const Round& round = *context.round;
+    const auto isAsked = [&](std::size_t limit) { return round.decisions[limit].source != Source::Invalid; };
+    for (std::size_t begin = 0, end = 0; begin < round.count; begin = end) {
+        end = begin + 1;
+        if (!isAsked(begin)) {
+            continue;
+        }
+        while (end < round.count && isAsked(end) && placeOf(round, end) == placeOf(round, begin)) {
+            end++;
+        }
+        addStage(context, begin, end);
+    }
+}
+
 }  // namespace
 
-std::size_t placeOf(const Round& round, std::size_t limit) {
-    const RedisSettings* redis = round.decisions[limit].settings->log->redis;
-    if (redis == nullptr) {
-        return 0;
+void divide(Context& context, Stage& stage) {
+    for (std::size_t limit = stage.begin + 1; limit < stage.end; limit++) {
+        addStage(context, limit, limit + 1);
     }
-    const Question& question = round.questions[limit];
-    return ((redis->index + 1) * kSlots + question.slot) << 8 | static_cast<std::size_t>(question.algorithm);
+    stage.end = stage.begin + 1;
+    stage.state = Stage::State::Open;
 }
 
 ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, Context*& context) {
@@ -215,13 +254,14 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     }
     round->previous = context->round;
     context->round = round;
-    context->stageBegin = context->stageEnd = 0;
+    context->out = 0;
     context->refused = isInvalid;
     context->refunds = context->refunds || refunds;
     context->dueAt = 0;
     if (!isDryRun) {
         context->fields = location.fields;
     }
+    formStages(*context);
     return NGX_OK;
 }
 

@@ -1,7 +1,5 @@
-// Which limits a request has to meet, and what each asks of its log.
+// Which limits a request has to meet, what each asks of its log, and which are asked in one call.
 #pragma once
-
-#include <cstddef>
 
 #include "request/context.hpp"
 
@@ -11,8 +9,7 @@ namespace sliding_log {
 /// none. NGX_OK: context->round is new. NGX_DECLINED: nothing to ask. NGX_ERROR: no memory.
 ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, Context*& context);
 
-/// Where a limit is asked: limits of one place are asked in one call. A store, in a cluster a slot, and a script. The
-/// local store comes first, since what it denies costs no round trip.
-std::size_t placeOf(const Round& round, std::size_t limit);
+/// Has each limit of the latest round's stage asked by itself. Its own are open again.
+void divide(Context& context, Stage& stage);
 
 }  // namespace sliding_log

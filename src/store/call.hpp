@@ -38,6 +38,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::vector<std::uint32_t> leftLogs;   // of an undo: hashes of those that its entries leave
     std::uint16_t slot = 0;                // of all its keys, in a cluster
     bool asking = false;                   // sent where the slot is on its way to
+    bool isPart = false;                   // of a call that was sent before
     std::uint64_t sentNs = 0;              // when it was last sent
     std::uint64_t sequence = 0;            // of its latest sending on the connection
     unsigned scriptMisses = 0;

@@ -28,6 +28,7 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
                  StoreError error) = nullptr;  // called at most once per ask(); must not run the request
     std::span<Verdict> verdicts;               // written before wake(None)
     std::uint64_t loggedMs = 0;                // the same, by Redis's clock: where it was admitted
+    bool apart = false;  // the same, with an error: of several logs one may be its reason, so each is to be asked apart
 
     // the store's own
     Group* group = nullptr;

@@ -31,6 +31,8 @@ constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 constexpr std::uint64_t kHealthEveryMs = 10'000;
 constexpr std::uint64_t kHealthRefusedMs = 600'000;
 
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+
 Role roleIn(const RedisSettings& settings) {
     switch (static_cast<Mode>(settings.mode)) {
         case Mode::Cluster:
@@ -168,7 +170,7 @@ void Node::send(Call& call) {
     }
     call.sequence = ++sent_;
     call.sentNs = nowNs();
-    counters_.sent(call.scriptMisses == 0 ? call.requests() : 0);  // they are carried once
+    counters_.sent(call.scriptMisses == 0 && !call.isPart ? call.requests() : 0);  // they are carried once
 }
 
 bool Node::send(std::string_view command, ReplyTarget& target) {
@@ -180,7 +182,8 @@ void Node::replied(Call& call, const redisReply* reply) {
         owner_.lost(call);
         return;
     }
-    counters_.latency.observe(nowNs() - call.sentNs);
+    const std::uint64_t tookNs = nowNs() - call.sentNs;
+    counters_.latency.observe(tookNs);
     const StoreError error = checkCall(*reply);
     if (refusesWrites_ && error == StoreError::None && hasAdmitted(*reply)) {
         refusesWrites_ = false;
@@ -192,7 +195,8 @@ void Node::replied(Call& call, const redisReply* reply) {
             trusted_ = false;
             connection_.close(notYet_);
         }
-    } else if (error != StoreError::NotMaster && call.isWaitedFor()) {  // too late for everybody is as good as none
+    } else if (error != StoreError::NotMaster && (call.isWaitedFor() || tookNs <= settings_.timeout * kNsPerMs)) {
+        // later than that, and too late for everybody, is as good as none; a request may wait shorter than `timeout`
         timeouts_ = 0;
         notYet_.clear();
     }

@@ -70,6 +70,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     /// True when a call given now is sent now, or as soon as the server is connected, which it is expected to be.
     bool canBeAsked();
     bool isReady() const { return state_ == State::Ready; }
+    bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
     bool isDown() const { return state_ == State::Down; }
 
     /// Sends the call, or keeps it until there is a connection; the owner is told of its end. Its memory is the

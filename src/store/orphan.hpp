@@ -31,6 +31,7 @@ struct Orphan final : Waiter {
         questions = copies;
         verdicts = answers;
         place = waiter.place;
+        apart = false;
         deadline = waiter.deadline;
         group = waiter.group;
         group->waiters.pushBack(*this);

@@ -33,6 +33,17 @@ std::int64_t wallClockMs() {
     return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
 }
 
+/// An error of a group's, which its script met with one of its logs.
+bool mayBeOfOneLog(StoreError error, std::string_view message) {
+    return error == StoreError::WrongType || error == StoreError::OutOfMemory ||
+           (error == StoreError::Refused && !isOfScripts(message));
+}
+
+/// Of a call that is waited for.
+bool hasSeveralLogs(const Call& call) {
+    return call.groups.size() > 1 || call.groups.front()->waiters.front().questions.size() > 1;
+}
+
 /// What messages call the store where they speak of none of its nodes.
 std::string_view nameOf(const RedisSettings& settings) {
     return view(settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)
@@ -118,13 +129,16 @@ NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
     return node == nullptr ? unplacedCounters_ : node->counters();
 }
 
-RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs,
+RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t leftMs,
                                       Waiter& waiter) {
     const Belief belief = known(questions, waiter.verdicts);
     if (belief == Belief::Holds) {
         return Reception::KnownDenied;
     }
-    const bool isLate = waitedMs >= settings_.timeout;
+    if (questions.size() > 1 && areApart(questions)) {
+        return Reception::Apart;
+    }
+    const bool isLate = leftMs == 0;
     const bool canAsk = !isLate && topology_->canBeAsked(questions.front().slot);
     if (belief == Belief::Due && (!canAsk || !denials_.claim(signature_, ngx_current_msec))) {
         return Reception::KnownDenied;
@@ -144,9 +158,10 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     waiter.group = &group;
     waiter.questions = questions;
     waiter.unique = unique;
-    waiter.deadline = ngx_current_msec + settings_.timeout - waitedMs;
+    waiter.apart = false;
+    waiter.deadline = ngx_current_msec + std::min(settings_.timeout, leftMs);
     watch(waiter);
-    if (!deadline_.isSet() || (waitedMs > 0 && &deadlines_.front() == &waiter)) {
+    if (!deadline_.isSet() || (leftMs < settings_.timeout && &deadlines_.front() == &waiter)) {
         deadline_.set(waiter.deadline - ngx_current_msec);
     }
     return Reception::Pending;
@@ -156,6 +171,16 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
 Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict> verdicts) {
     signature_.assign(identity_, questions);
     return denials_.find(signature_, ngx_current_msec, verdicts);
+}
+
+bool RedisStore::isWell(std::uint16_t slot) {
+    const Node* node = topology_->nodeOf(slot);
+    return node != nullptr && node->isWell();
+}
+
+/// True when one call is not to name all these logs.
+bool RedisStore::areApart(std::span<const Question> questions) const {
+    return !loners_.isEmpty(ngx_current_msec) && loners_.areApart(questions, ngx_current_msec);
 }
 
 bool RedisStore::isTurnedAway(std::uint16_t slot) {
@@ -202,6 +227,12 @@ void RedisStore::buryOrphan(Orphan& orphan, StoreError error) {
 
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
+    if (questions.size() > 1 && areApart(questions)) {
+        for (const Question& question : questions) {
+            takeBack({&question, 1}, unique, loggedMs, takenMs);
+        }
+        return;
+    }
     Call& call = calls_.take();
     call.leftLogs.clear();
     for (const Question& question : questions) {
@@ -326,8 +357,13 @@ void RedisStore::flush(Node& node) {
     while (node.isReady() && nextToSend(node) != nullptr) {
         Call& call = calls_.take();
         writer_.begin(call, node.groups().front());
-        for (Group* group = nextToSend(node); group != nullptr && writer_.hasRoomFor(*group);
+        bool isFull = false;
+        for (Group* group = nextToSend(node); group != nullptr && !isFull && writer_.hasRoomFor(*group);
              group = nextToSend(node)) {
+            isFull = goesAlone(*group);
+            if (isFull && !call.groups.empty()) {
+                break;
+            }
             node.groups().popFront();
             group->sent = true;
             group->sentAt = ngx_current_msec;
@@ -337,6 +373,11 @@ void RedisStore::flush(Node& node) {
         writer_.finish(stamp());
         node.send(call);
     }
+}
+
+/// Of one that waits to be sent.
+bool RedisStore::goesAlone(Group& group) {
+    return !loners_.isEmpty(ngx_current_msec) && loners_.areAlone(group.waiters.front().questions, ngx_current_msec);
 }
 
 /// What a call is told of the time: this node's, or "" for the server's. The view is good until the next one.
@@ -382,6 +423,10 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
             break;
         default:
             log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", replyText(reply));
+            if (isOfKeys(replyText(reply)) && !call.isUndo()) {
+                askApart(call, error);
+                return;
+            }
     }
     failed(call, error);
 }
@@ -396,12 +441,13 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         return;
     }
     if (error == StoreError::TryAgain) {
-        const bool isUnderWay = replyText(reply).starts_with("TRYAGAIN");
+        const bool isUnderWay = isOfSlotUnderWay(replyText(reply));
         if (!isUnderWay) {
             topology_->suspect();
         }
-        if (isUnderWay && call.groups.size() > 1) {
-            askApart(call);
+        if (isUnderWay && !call.isUndo() && hasSeveralLogs(call)) {
+            loners_.addSlot(call.slot, ngx_current_msec);
+            askApart(call, error);
         } else if (isOfSlots(replyText(reply))) {
             waitOut(call, replyText(reply), error);
         } else {
@@ -451,8 +497,13 @@ void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) 
     repeatSoon(call);
 }
 
-/// A slot on its way: the keys of one group may be on one side, those of another on the other.
-void RedisStore::askApart(Call& call) {
+/// Nothing was done for the call because of one of its logs, perhaps: each group has a call of its own, and where it
+/// has one its request asks each log apart.
+void RedisStore::askApart(Call& call, StoreError error) {
+    if (call.groups.size() == 1) {
+        refuse(*call.groups.front(), error);
+        call.groups.clear();
+    }
     for (Group* group : call.groups) {
         group->requests = 0;
         group->waiters.forEach([&](Waiter&) { group->requests++; });
@@ -464,9 +515,11 @@ void RedisStore::askApart(Call& call) {
         writer_.begin(own, *group);
         writer_.add(*group);
         writer_.finish(stamp());
-        repeatSoon(own);
+        own.isPart = true;
+        route(own);
     }
     calls_.giveBack(call);
+    closeWhenUnused();
 }
 
 void RedisStore::answer(Call& call, const redisReply& reply) {
@@ -491,6 +544,10 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
         node.distrust();
     } else if (error != StoreError::None) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
+        if (mayBeOfOneLog(error, replyText(reply))) {
+            refuse(group, error);
+            return;
+        }
     } else {
         group.waiters.forEach([&](Waiter& waiter) {
             reply_.writeVerdicts(waiter.place, waiter.verdicts);
@@ -540,13 +597,28 @@ void RedisStore::giveBack(Call& call) {
 void RedisStore::settle(Group& group, StoreError error) {
     while (!group.waiters.isEmpty()) {
         Waiter& waiter = group.waiters.front();
-        if (error != StoreError::None) {
+        if (error != StoreError::None && !waiter.apart) {
             countersOf(group.slot).failed(error);
         }
         waiter.forget();
         waiter.wake(waiter, error);
     }
     retire(group);
+}
+
+/// The server refuses the group for one of its logs. Of several it is not known which: who asks them asks each apart,
+/// and is counted when that one is refused.
+void RedisStore::refuse(Group& group, StoreError error) {
+    const std::span<const Question> logs =
+        group.waiters.isEmpty() ? std::span<const Question>() : group.waiters.front().questions;
+    if (logs.size() > 1) {
+        group.waiters.forEach([](Waiter& waiter) { waiter.apart = true; });
+    } else if (!logs.empty() && error == StoreError::Forbidden) {
+        loners_.addName(logs.front().key, ngx_current_msec);
+    } else if (!logs.empty()) {
+        loners_.addLog(logs.front().key, ngx_current_msec);
+    }
+    settle(group, error);
 }
 
 /// The group is done: its follower's turn has come.
@@ -572,7 +644,7 @@ void RedisStore::expire() {
             refusals_.add(group.refusedBy, group.slot, group.refusal, ngx_current_msec);
             log_.trouble(NGX_LOG_ERR, node == nullptr ? nameOf(settings_) : node->name(), "timed out", group.refusal);
         } else if (node != nullptr) {
-            node->timedOut(waiter.deadline - settings_.timeout);
+            node->timedOut(group.sent ? group.sentAt : waiter.deadline - settings_.timeout);
         } else {
             log_.trouble(NGX_LOG_ERR, nameOf(settings_), "timed out", "no server to ask inside \"timeout\"");
         }

@@ -16,6 +16,7 @@
 #include "store/cluster.hpp"
 #include "store/denials.hpp"
 #include "store/group.hpp"
+#include "store/loners.hpp"
 #include "store/node.hpp"
 #include "store/orphan.hpp"
 #include "store/recycler.hpp"
@@ -41,14 +42,18 @@ class RedisStore final : ClusterOwner {
     enum class Reception {
         Pending,      // the answer comes through the waiter, at most `timeout` later
         KnownDenied,  // the verdicts are there: the node knows of a denial that lasts
-        Unavailable   // the store cannot be asked now
+        Unavailable,  // the store cannot be asked now
+        Apart         // these limits are to be asked one by one
     };
 
-    /// Asks all the limits of one request, all or nothing; all of
-    /// one algorithm, and in a cluster of one slot. The waiter is woken only when the answer is Pending, never before
-    /// the return. `unique` is a name no other request has; `waitedMs`: what the request has spent of its `timeout` on
-    /// other stores. Questions, name and waiter live until the waiter is woken or forgets.
-    Reception ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t waitedMs, Waiter& waiter);
+    /// Asks all the limits of one request, all or nothing; all of one algorithm, and in a cluster of one slot. The
+    /// waiter is woken only when the answer is Pending, never before the return. `unique` is a name no other request
+    /// has; `leftMs`: how long the request may wait at most. Questions, name and waiter live until the waiter is woken
+    /// or forgets.
+    Reception ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t leftMs, Waiter& waiter);
+
+    /// True when its server is connected and has answered all that it was asked, in time.
+    bool isWell(std::uint16_t slot);
 
     /// What the node knows of them without asking; unless it is None, the verdicts are there.
     Belief known(std::span<const Question> questions, std::span<Verdict> verdicts);
@@ -77,6 +82,8 @@ class RedisStore final : ClusterOwner {
 
     NodeCounters& countersOf(std::uint16_t slot);
     bool isTurnedAway(std::uint16_t slot);
+    bool areApart(std::span<const Question> questions) const;
+    bool goesAlone(Group& group);
     Group& groupFor(std::span<const Question> questions);
     Group& newGroup(std::span<const Question> questions);
     void open(Group& group);
@@ -90,7 +97,7 @@ class RedisStore final : ClusterOwner {
     void repeat(Call& call, const redisReply& reply, StoreError error);
     void repeatSoon(Call& call);
     void waitOut(Call& call, std::string_view answer, StoreError error);
-    void askApart(Call& call);
+    void askApart(Call& call, StoreError error);
     void repeatQueued();
 
     void answer(Call& call, const redisReply& reply);
@@ -99,6 +106,7 @@ class RedisStore final : ClusterOwner {
     void giveBack(Call& call);
     void failed(Call& call, StoreError error);
     void settle(Group& group, StoreError error);
+    void refuse(Group& group, StoreError error);
     void retire(Group& group);
     void expire();
     void watch(Waiter& waiter);
@@ -130,6 +138,7 @@ class RedisStore final : ClusterOwner {
     GroupReply reply_;  // that is being answered
     Denials denials_;
     Refusals refusals_;
+    Loners loners_;
     Signature signature_;  // of the questions at hand
     DecimalText now_{0};   // of the latest stamp()
 

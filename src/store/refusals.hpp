@@ -1,5 +1,6 @@
-// What servers of a cluster refuse for long: a server all its slots or some of them (CLUSTERDOWN), a slot under way the
-// keys that are not together (TRYAGAIN), two nodes a slot that each says the other has (MOVED).
+// What servers of a cluster refuse for long: a server all its slots or some of them (CLUSTERDOWN), a slot under way a
+// key although it is asked alone (TRYAGAIN, which Redis says of several), two nodes a slot that each says the other has
+// (MOVED).
 //
 // What is refused is asked again inside the timeout of its requests. Once one of them has waited in vain the refusal
 // lasts, for those slots and no others, and nobody waits for its end: on_error decides at once, but for a request now
