@@ -42,7 +42,7 @@ std::size_t Call::requests() const {
 void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
     call.algorithm = algorithm;
     call.slot = slot;
-    call.asking = false;
+    call.asking = call.isOnWire = call.isRepaid = false;
     call.scriptMisses = call.repetitions = 0;
     call.groups.clear();
     call.command.clear();

@@ -31,6 +31,8 @@ constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 constexpr std::uint64_t kHealthEveryMs = 10'000;
 constexpr std::uint64_t kHealthRefusedMs = 600'000;
 
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+
 Role roleIn(const RedisSettings& settings) {
     switch (static_cast<Mode>(settings.mode)) {
         case Mode::Cluster:
@@ -161,11 +163,13 @@ bool Node::canBeAsked() {
 
 void Node::send(Call& call) {
     call.node = this;
+    call.isOnWire = false;
     if (state_ != State::Ready || (call.asking && !connection_.send(kAsking, prepared_)) ||
         !connection_.send(call.command, call)) {
         queued_.pushBack(call);
         return;
     }
+    call.isOnWire = true;
     call.sequence = ++sent_;
     call.sentNs = nowNs();
     counters_.sent(call.scriptMisses == 0 ? call.requests() : 0);  // they are carried once
@@ -180,7 +184,8 @@ void Node::replied(Call& call, const redisReply* reply) {
         owner_.lost(call);
         return;
     }
-    counters_.latency.observe(nowNs() - call.sentNs);
+    const std::uint64_t tookNs = nowNs() - call.sentNs;
+    counters_.latency.observe(tookNs);
     const StoreError error = checkCall(*reply);
     if (refusesWrites_ && error == StoreError::None && hasAdmitted(*reply)) {
         refusesWrites_ = false;
@@ -192,7 +197,7 @@ void Node::replied(Call& call, const redisReply* reply) {
             trusted_ = false;
             connection_.close(notYet_);
         }
-    } else if (error != StoreError::NotMaster && call.isWaitedFor()) {  // too late for everybody is as good as none
+    } else if (error != StoreError::NotMaster && isInTime(call, tookNs)) {  // too late is as good as none
         timeouts_ = 0;
         notYet_.clear();
     }
@@ -204,11 +209,17 @@ void Node::replied(Call& call, const redisReply* reply) {
     closeIfLeft();
 }
 
+/// Nobody waits for an undo.
+bool Node::isInTime(const Call& call, std::uint64_t tookNs) const {
+    return call.isUndo() ? tookNs < settings_.timeout * kNsPerMs : call.isWaitedFor();
+}
+
 /// NOSCRIPT: another worker of the fleet may load the script in a moment, which all of them lack at once; so the call
 /// is sent again after a random time. If it still lacks then, the first of all the calls in flight has the script
 /// loaded; the others, sent before that, only follow it on the wire.
 void Node::repeatWithScript(Call& call) {
     if (call.scriptMisses++ == 0) {
+        call.isOnWire = false;
         queued_.pushBack(call);
         if (!scriptWait_.isSet()) {
             const ngx_msec_t most = std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);

@@ -15,11 +15,15 @@ namespace {
 /// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: asked again after so many ms, inside the timeout.
 constexpr ngx_msec_t kRepeatAfterMs = 10;
 
-/// An undo has no deadline: it is given a second, and more where it waits for a connection.
-constexpr unsigned kMostUndoRepetitions = 100;
-
 /// A call that is sent on more often than this in a row waits a moment each time: the nodes disagree.
 constexpr unsigned kMostRedirects = 5;
+
+/// Take-backs that were kept go to a server so many at a time: a fleet's workers all have some when it comes back.
+constexpr std::size_t kMostRepaying = 16;
+
+/// When those that nobody could take are tried again, in ms, if no server tells earlier that it is well.
+constexpr std::uint64_t kRepayMinMs = 10;
+constexpr std::uint64_t kRepayMaxMs = 1000;
 
 /// Far inside what Lua can unpack() (8000), and more than a round trip gathers.
 constexpr std::size_t kMostRequestsPerGroup = 512;
@@ -31,6 +35,32 @@ bool hasPassed(ngx_msec_t moment) {
 std::int64_t wallClockMs() {
     const ngx_time_t* now = ngx_timeofday();
     return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
+}
+
+/// How long an entry may count after its time: a counter weighs a window in the next one, too, and a bucket may take
+/// several to fill up.
+std::int64_t lastsMs(const Question& question) {
+    constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
+    const std::int64_t full = std::max<std::int64_t>(question.limit, 1);
+    const std::int64_t windows = question.algorithm == Algorithm::Counter  ? 2
+                                 : question.algorithm == Algorithm::Bucket ? (question.burst + full - 1) / full
+                                                                           : 1;
+    return windows > kMostMs / question.windowMs ? kMostMs : windows * question.windowMs;
+}
+
+/// True where the server did nothing of a take-back, which another one, or it itself, may do later.
+bool isUndone(StoreError error, std::string_view answer) {
+    switch (error) {
+        case StoreError::TryAgain:
+        case StoreError::NotMaster:
+        case StoreError::Moved:
+        case StoreError::Ask:
+        case StoreError::NoScript:
+        case StoreError::OutOfMemory:
+            return true;
+        default:  // it keeps no snapshots, or has too few replicas
+            return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
+    }
 }
 
 /// What messages call the store where they speak of none of its nodes.
@@ -83,6 +113,9 @@ RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Boa
           this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
       repeat_(
           this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Work, log),
+      repayAfter_(kRepayMinMs, kRepayMaxMs),
+      repay_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->repay(); }, Timer::Kind::Chore, log),
       owing_(
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       topology_(topologyOf(settings, *this, log_)) {}
@@ -96,9 +129,10 @@ RedisStore::~RedisStore() {
     while (Call* call = queued_.popFront()) {
         failed(*call, StoreError::Down);
     }
+    loseKept("the worker quits");
     topology_->forEachNode([this](Node& node) {
         while (Call* call = node.takeQueued()) {
-            failed(*call, StoreError::Down);
+            lost(*call);
         }
     });
 }
@@ -204,32 +238,52 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
                           std::uint64_t takenMs) {
     Call& call = calls_.take();
     call.leftLogs.clear();
+    std::int64_t lasts = 0;
     for (const Question& question : questions) {
         call.leftLogs.push_back(Signature::hashOfLog(question.key));
+        lasts = std::max(lasts, lastsMs(question));
     }
-    denials_.entriesLeave(call.leftLogs);
+    call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts) + static_cast<ngx_msec_t>(loggedMs - takenMs);
     writer_.writeTakeBack(call, questions, unique, loggedMs, takenMs, stamp());
     owe();
-    route(call);
+    Node* node = nodeFor(call);
+    if (node != nullptr && node->isAnswering()) {
+        sendTakeBack(*node, call);
+    } else {
+        keep(call);
+    }
 }
 
-/// A take-back is on its way.
+// ---- what is owed
+
+/// A take-back is there.
 void RedisStore::owe() {
-    owed_++;
+    noteQuit();
+    takeBacks_++;
     owedUntil_ = ngx_current_msec + settings_.timeout;
-    quitting_ = quitting_ || ngx_exiting != 0;
     if (!owing_.isSet()) {
         owing_.set(settings_.timeout);
     }
 }
 
+/// The worker was told to quit: what it owes has so long from now on.
+void RedisStore::noteQuit() {
+    if (ngx_exiting != 0 && !quitting_) {
+        quitting_ = true;
+        owedUntil_ = ngx_current_msec + settings_.timeout;
+        repaySoon();
+    }
+}
+
 bool RedisStore::isOwing() const {
-    return owed_ > 0 && !(ngx_exiting != 0 && hasPassed(owedUntil_));
+    return takeBacks_ > 0 && !(quitting_ && hasPassed(owedUntil_));
 }
 
 /// The timer of what is owed.
 void RedisStore::tryToQuit() {
+    noteQuit();
     if (!isOwing()) {
+        loseKept("the worker quits");
         closeWhenUnused();
     } else if (hasPassed(owedUntil_)) {
         owing_.set(settings_.timeout);
@@ -238,9 +292,151 @@ void RedisStore::tryToQuit() {
     }
 }
 
-void RedisStore::loseTakeBack(const Call& call) {
+/// The server of the call's slot, connected or about to be; nullptr where none is.
+Node* RedisStore::nodeFor(const Call& call) {
+    return !dying_ && topology_->canBeAsked(call.slot) ? topology_->nodeOf(call.slot) : nullptr;
+}
+
+void RedisStore::sendTakeBack(Node& node, Call& call) {
+    denials_.entriesLeave(call.leftLogs);
+    node.send(call);
+}
+
+/// Redis cannot do it now.
+void RedisStore::keep(Call& call) {
+    if (dying_ || !isOwing()) {
+        loseTakeBack(call, "the worker quits");
+        return;
+    }
+    call.asking = false;
+    call.scriptMisses = call.repetitions = 0;
+    owed_.keep(call);
+    while (Call* surplus = owed_.surplus()) {
+        loseTakeBack(*surplus, "too many are owed");
+    }
+    if (!repay_.isSet()) {
+        repay_.set(repayAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+    }
+}
+
+/// A server is well again. All workers learn of it at once, so each waits a random time; and so long at least that it
+/// has read what lost connections still hold: requests that nobody waits for, whose entries are to be taken back.
+void RedisStore::repaySoon() {
+    if (!owed_.isEmpty()) {
+        repayAfter_.reset();
+        const ngx_msec_t least = quitting_ ? 0 : std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
+        repay_.set(least + static_cast<ngx_msec_t>(ngx_random()) % (least + 1));
+    }
+}
+
+/// Gives each server that is ready what it is owed.
+void RedisStore::repay() {
+    topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
+    List<Call, Queued> again;
+    while (Call* call = owed_.take()) {
+        Node* node = nodeFor(*call);
+        if (hasPassed(call->until)) {
+            owed_.settled(*call);
+            giveBack(*call);
+        } else {
+            (node != nullptr && node->isReady() ? node->owed() : again).pushBack(*call);
+        }
+    }
+    owed_.putBack(again);
+    topology_->forEachNode([this](Node& node) { repay(node); });
+    if (!owed_.isEmpty()) {
+        repay_.set(repayAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+    }
+    closeWhenUnused();
+}
+
+/// One where requests have waited in vain shows first that it answers.
+void RedisStore::repay(Node& node) {
+    while (node.isReady() && node.repaying() < (node.isAnswering() ? kMostRepaying : 1)) {
+        Call* call = node.owed().popFront();
+        if (call == nullptr) {
+            return;
+        }
+        owed_.settled(*call);
+        call->isRepaid = true;
+        node.repaying()++;
+        sendTakeBack(node, *call);
+    }
+}
+
+/// Its answer, or its connection's end.
+void RedisStore::backFrom(Node& node, Call& call) {
+    if (call.isRepaid) {
+        call.isRepaid = false;
+        node.repaying()--;
+    }
+}
+
+void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error) {
+    Node& node = *call.node;
+    const std::string_view answer = replyText(reply);
+    backFrom(node, call);
+    if (error == StoreError::None) {
+        if (checkTakeBack(reply, call.leftLogs.size()) != StoreError::None) {
+            node.distrust();
+            loseTakeBack(call, "unexpected reply");
+            return;
+        }
+        repayAfter_.reset();
+        giveBack(call);
+        repay(node);
+        return;
+    }
+    if (error == StoreError::Moved || error == StoreError::Ask) {
+        Node* target = redirectedBy(reply, node, error);
+        if (target != nullptr && target->canBeAsked() && target->isReady() && call.repetitions++ < kMostRedirects) {
+            call.asking = error == StoreError::Ask;
+            target->send(call);
+            return;
+        }
+    } else {
+        log_.trouble(NGX_LOG_ERR, node.name(), "answered", answer.empty() ? "READONLY" : answer);
+    }
+    if (!isUndone(error, answer)) {
+        loseTakeBack(call, answer);
+        return;
+    }
+    if (error == StoreError::NotMaster) {
+        node.leave();
+    } else if (error == StoreError::TryAgain && !answer.starts_with("TRYAGAIN")) {
+        topology_->suspect();
+    }
+    owed_.putBack(node.owed());  // they would meet the same
+    keep(call);
+}
+
+/// No reply will come.
+void RedisStore::lost(Call& call) {
+    if (!call.isUndo()) {
+        failed(call, StoreError::Down);
+        return;
+    }
+    backFrom(*call.node, call);
+    if (call.isOnWire && !call.isRepeatable()) {
+        loseTakeBack(call, "the connection was lost");
+    } else {
+        keep(call);
+    }
+}
+
+void RedisStore::loseKept(std::string_view why) {
+    topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
+    while (Call* call = owed_.take()) {
+        owed_.settled(*call);
+        loseTakeBack(*call, why);
+    }
+}
+
+/// Its entries stay until they leave the window.
+void RedisStore::loseTakeBack(Call& call, std::string_view why) {
     (dying_ ? unplacedCounters_ : countersOf(call.slot)).lostTakeBacks.add();
-    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", "");
+    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", why);
+    giveBack(call);
 }
 
 // ---- groups
@@ -353,7 +549,7 @@ std::string_view RedisStore::stamp() {
 /// Sends the call to the node that serves its slot.
 void RedisStore::route(Call& call) {
     call.asking = false;
-    if (!topology_->canBeAsked(call.slot) || (call.isUndo() && !isOwing())) {
+    if (!topology_->canBeAsked(call.slot)) {
         failed(call, StoreError::Down);
     } else if (Node* node = topology_->nodeOf(call.slot)) {
         node->send(call);
@@ -366,6 +562,11 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
     if (!refusals_.isEmpty() && error != StoreError::TryAgain && error != StoreError::Moved) {
         refusals_.served(call.node, call.slot, ngx_current_msec);
     }
+    if (call.isUndo()) {
+        takenBack(call, reply, error);
+        closeWhenUnused();
+        return;
+    }
     switch (error) {
         case StoreError::None:
             answer(call, reply);
@@ -374,7 +575,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
         case StoreError::NotMaster:
         case StoreError::Moved:
         case StoreError::Ask:
-            if (call.isUndo() ? isOwing() && call.repetitions < kMostUndoRepetitions : call.isWaitedFor()) {
+            if (call.isWaitedFor()) {
                 call.repetitions++;
                 repeat(call, reply, error);
                 return;
@@ -409,8 +610,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         }
         return;
     }
-    const std::optional<Redirect> redirect = readRedirect(replyText(reply));
-    Node* target = redirect ? topology_->follow(*redirect, node, error == StoreError::Moved) : nullptr;
+    Node* target = redirectedBy(reply, node, error);
     if (target == nullptr || !target->canBeAsked()) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
@@ -420,6 +620,12 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         call.asking = error == StoreError::Ask;
         target->send(call);
     }
+}
+
+/// The node that MOVED or ASK names; nullptr where it names none.
+Node* RedisStore::redirectedBy(const redisReply& reply, const Node& from, StoreError error) {
+    const std::optional<Redirect> redirect = readRedirect(replyText(reply));
+    return redirect ? topology_->follow(*redirect, from, error == StoreError::Moved) : nullptr;
 }
 
 void RedisStore::repeatSoon(Call& call) {
@@ -439,7 +645,7 @@ void RedisStore::repeatQueued() {
 
 /// Asks again in a moment, unless a request has waited in vain for another answer than this one.
 void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
-    if (!call.isUndo() && refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
+    if (refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
         log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", answer);
         failed(call, error);
         return;
@@ -470,9 +676,7 @@ void RedisStore::askApart(Call& call) {
 }
 
 void RedisStore::answer(Call& call, const redisReply& reply) {
-    const bool isExpected = call.isUndo() ? checkTakeBack(reply, call.leftLogs.size()) == StoreError::None
-                                          : reply.type == REDIS_REPLY_ARRAY && reply.elements == call.groups.size();
-    if (!isExpected) {
+    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.groups.size()) {
         call.node->distrust();
         failed(call, StoreError::Unexpected);
         return;
@@ -480,7 +684,7 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
     for (std::size_t i = 0; i < call.groups.size(); i++) {
         answer(*call.node, *call.groups[i], *reply.element[i]);
     }
-    giveBack(call);
+    calls_.giveBack(call);
     closeWhenUnused();
 }
 
@@ -518,22 +722,17 @@ void RedisStore::learn(Group& group) {
 }
 
 void RedisStore::failed(Call& call, StoreError error) {
-    if (call.isUndo()) {
-        loseTakeBack(call);
-    }
     for (Group* group : call.groups) {
         settle(*group, error);
     }
-    giveBack(call);
+    calls_.giveBack(call);
     closeWhenUnused();
 }
 
-/// The call is over. Denials that were decided before an undo of it may have been learned since that was sent.
+/// The undo is over. Denials that were decided before it may have been learned since it was sent.
 void RedisStore::giveBack(Call& call) {
-    if (call.isUndo()) {
-        owed_--;
-        denials_.entriesLeave(call.leftLogs);
-    }
+    takeBacks_--;
+    denials_.entriesLeave(call.leftLogs);
     calls_.giveBack(call);
 }
 
@@ -590,6 +789,7 @@ void RedisStore::expire() {
 
 void RedisStore::nodeReady(Node& node) {
     topology_->nodeReady(node);
+    repaySoon();
     flush();
 }
 
@@ -610,18 +810,24 @@ void RedisStore::nodeLeaves(Node& node) {
         }
     });
     openAgain(node.groups());
+    owed_.putBack(node.owed());
     while (Call* call = node.takeQueued()) {
-        route(*call);
+        if (call->isUndo()) {
+            lost(*call);
+        } else {
+            route(*call);
+        }
     }
 }
 
 void RedisStore::mapChanged() {
     openAgain(unplaced_);
+    repaySoon();
 }
 
 /// Requests may end in the same turn, and have something to give back then.
 void RedisStore::workerQuits() {
-    quitting_ = true;
+    noteQuit();
     flush_.post();
 }
 

@@ -9,6 +9,7 @@
 #include "limit/number.hpp"
 #include "limit/verdict.hpp"
 #include "metrics/board.hpp"
+#include "redis/backoff.hpp"
 #include "redis/posted.hpp"
 #include "redis/reply.hpp"
 #include "redis/timer.hpp"
@@ -18,6 +19,7 @@
 #include "store/group.hpp"
 #include "store/node.hpp"
 #include "store/orphan.hpp"
+#include "store/owed.hpp"
 #include "store/recycler.hpp"
 #include "store/refusals.hpp"
 #include "store/store_log.hpp"
@@ -59,15 +61,15 @@ class RedisStore final : ClusterOwner {
 
     /// Takes back what an ask() with this unique name logged, at the time its waiter was told, and ends the blocks that
     /// this leaves without a reason; `takenMs`: when it was decided, which is before that time where it was held. No
-    /// request waits for it, but a worker that quits does, for `timeout`; what does not reach Redis is counted and
-    /// told.
+    /// request waits for it, but a worker that quits does, for `timeout`. What Redis cannot do now is kept, and done
+    /// later; what is lost is counted and told.
     void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
   private:
     NodeCounters& counters(std::string_view node) override { return board_.node(view(settings_.name), node); }
     void answered(Call& call, const redisReply& reply, StoreError error) override;
-    void lost(Call& call) override { failed(call, StoreError::Down); }
+    void lost(Call& call) override;
     void nodeReady(Node& node) override;
     void nodeDown(Node& node) override;
     void nodeLeaves(Node& node) override;
@@ -88,6 +90,7 @@ class RedisStore final : ClusterOwner {
 
     void route(Call& call);
     void repeat(Call& call, const redisReply& reply, StoreError error);
+    Node* redirectedBy(const redisReply& reply, const Node& from, StoreError error);
     void repeatSoon(Call& call);
     void waitOut(Call& call, std::string_view answer, StoreError error);
     void askApart(Call& call);
@@ -103,10 +106,21 @@ class RedisStore final : ClusterOwner {
     void expire();
     void watch(Waiter& waiter);
     void buryOrphan(Orphan& orphan, StoreError error);
+
     void owe();
-    void tryToQuit();
-    void loseTakeBack(const Call& call);
     bool isOwing() const;
+    void noteQuit();
+    void tryToQuit();
+    Node* nodeFor(const Call& call);
+    void sendTakeBack(Node& node, Call& call);
+    void keep(Call& call);
+    void repaySoon();
+    void repay();
+    void repay(Node& node);
+    static void backFrom(Node& node, Call& call);
+    void takenBack(Call& call, const redisReply& reply, StoreError error);
+    void loseKept(std::string_view why);
+    void loseTakeBack(Call& call, std::string_view why);
     void closeWhenUnused();
 
     const RedisSettings& settings_;
@@ -116,15 +130,16 @@ class RedisStore final : ClusterOwner {
     NodeCounters& unplacedCounters_;  // for what no server is known
     bool quitting_ = false;           // the worker finishes what it holds
     bool dying_ = false;              // only the nodes' last words come
-    std::size_t owed_ = 0;            // take-backs on their way
+    std::size_t takeBacks_ = 0;       // that Redis has not done yet
     ngx_msec_t owedUntil_ = 0;        // a worker that quits waits for them so long
 
     Recycler<Call> calls_;
     Recycler<Group> groupObjects_;
     Recycler<Orphan> orphans_;
-    Groups groups_;                         // under way
-    List<Group, Opened> unplaced_;          // until it is known which node serves them
-    List<Call, Queued> queued_;             // to be sent again in a moment
+    Groups groups_;                 // under way
+    List<Group, Opened> unplaced_;  // until it is known which node serves them
+    List<Call, Queued> queued_;     // to be sent again in a moment
+    Owed owed_;
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
     GroupReply reply_;  // that is being answered
@@ -136,6 +151,8 @@ class RedisStore final : ClusterOwner {
     Posted flush_;
     Timer deadline_;
     Timer repeat_;
+    Backoff repayAfter_;
+    Timer repay_;
     Timer owing_;  // keeps a worker that quits
 
     std::unique_ptr<Topology> topology_;  // last, so that it dies first: its nodes tell the calls
