@@ -26,6 +26,20 @@ std::span<Verdict> verdictsOf(const Context& context) {
     return {context.round->verdicts + context.stageBegin, context.stageEnd - context.stageBegin};
 }
 
+/// Redis may log the request later on, or have done so.
+void noteLate(Context& context, Orphan& orphan) {
+    void* memory = ngx_palloc(context.request->pool, sizeof(Late));
+    if (memory == nullptr) {
+        return;
+    }
+    auto* late = new (memory) Late(orphan);
+    late->next = context.lates;
+    context.lates = late;
+    for (Decision& decision : decisionsOf(context)) {
+        decision.late = late;
+    }
+}
+
 /// The store's answer: noted here, acted on when the phases run again. Called from Redis's callbacks, where no
 /// request may run.
 void noteAnswer(Waiter& waiter, StoreError error) {
@@ -33,6 +47,9 @@ void noteAnswer(Waiter& waiter, StoreError error) {
     context.error = error;
     context.state = Context::State::Answered;
     context.waited += ngx_current_msec - context.askedAt;
+    if (context.orphan != nullptr) {
+        noteLate(context, *context.orphan);
+    }
     ngx_post_event(context.request->connection->write, &ngx_posted_events);
 }
 
@@ -220,16 +237,25 @@ void abandon(Context& context) {
 void takeBackMarked(Context& context) {
     for (Round* round = context.round; round != nullptr; round = round->previous) {
         for (std::size_t begin = 0, end = 0; begin < round->count; begin = std::max(end, begin + 1)) {
-            const Decision& first = round->decisions[begin];
+            const Decision first = round->decisions[begin];
             for (end = begin;
                  end < round->count && round->decisions[end].isLeaving &&
-                 round->decisions[end].source == first.source && placeOf(*round, end) == placeOf(*round, begin);
+                 round->decisions[end].source == first.source && round->decisions[end].logged == first.logged &&
+                 placeOf(*round, end) == placeOf(*round, begin);
                  end++) {
-                round->decisions[end].isLeaving = round->decisions[end].logged = false;
-                round->verdicts[end].remaining += round->questions[end].cost;
+                Decision& each = round->decisions[end];
+                round->verdicts[end].remaining += each.logged ? round->questions[end].cost : 0;
+                each.isLeaving = each.logged = false;
+                each.late = nullptr;
             }
             const std::span<const Question> questions(round->questions + begin, end - begin);
             if (questions.empty()) {
+                continue;
+            }
+            if (first.late != nullptr) {
+                gWorker->store(*first.settings->log->redis).takeBackLate(*first.late, questions, context.uniqueId());
+            }
+            if (!first.logged) {
                 continue;
             }
             const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());

@@ -62,6 +62,9 @@ void leave(Context& context) noexcept try {
             break;
     }
     context.state = Context::State::Idle;
+    for (Late* late = context.lates; late != nullptr; late = late->next) {
+        late->forget();
+    }
 } catch (const std::exception& e) {
     context.forget();
     ngx_log_error(NGX_LOG_ALERT, context.request->connection->log, 0, "sliding_log: %s", e.what());

@@ -14,6 +14,7 @@
 namespace sliding_log {
 
 struct Group;
+struct Orphan;
 struct WithDeadline;
 struct InGroup;
 struct Opened;
@@ -24,10 +25,15 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
     /// The request goes: the answer will find nobody. Its place on the wire, where it has one, stays taken.
     void forget();
 
+    /// Its request waits no longer: it is an orphan.
+    bool isGone() const { return wake == nullptr; }
+
     void (*wake)(Waiter& waiter,
                  StoreError error) = nullptr;  // called at most once per ask(); must not run the request
     std::span<Verdict> verdicts;               // written before wake(None)
     std::uint64_t loggedMs = 0;                // the same, by Redis's clock: where it was admitted
+    Orphan* orphan = nullptr;                  // while it is woken with an error: what waits for the answer in its
+                                               // place, if that may come
 
     // the store's own
     Group* group = nullptr;
@@ -52,7 +58,9 @@ struct Group : ListHook<Opened> {
     const void* refusedBy = nullptr;  // the server that gave the latest answer to wait out
     std::string refusal;              // that answer; empty: none
     bool joinable = false;            // found by its signature; false for one beyond a full group
-    List<Waiter, InGroup> waiters;
+    bool isInDoubt = false;           // no answer will come, and it may be logged
+    List<Waiter, InGroup> waiters;    // in the order of their requests
+    List<Waiter, InGroup> orphans;
     Group* follower = nullptr;  // sent after this one
     Group* nextInBucket = nullptr;
 };

@@ -184,6 +184,7 @@ void Node::replied(Call& call, const redisReply* reply) {
         owner_.lost(call);
         return;
     }
+    call.isOnWire = false;
     const std::uint64_t tookNs = nowNs() - call.sentNs;
     counters_.latency.observe(tookNs);
     const StoreError error = checkCall(*reply);
@@ -235,12 +236,16 @@ void Node::repeatWithScript(Call& call) {
     send(call);
 }
 
-/// Those that cannot be sent now are kept.
+/// Those that cannot be sent now are kept. What nobody waits for any more is not asked.
 void Node::sendQueued() {
     List<Call, Queued> waiting;
     queued_.moveTo(waiting);
     while (Call* call = waiting.popFront()) {
-        send(*call);
+        if (call->isUndo() || call->isWaitedFor()) {
+            send(*call);
+        } else {
+            owner_.lost(*call);
+        }
     }
 }
 

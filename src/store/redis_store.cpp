@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "redis/addresses.hpp"
 #include "redis/sentinel.hpp"
@@ -209,33 +210,99 @@ void RedisStore::abandon(Waiter& waiter) {
         waiter.forget();
         return;
     }
-    Orphan& orphan = orphans_.take();
-    orphan.store = this;
-    orphan.wake = [](Waiter& self, StoreError error) {
-        auto& orphan = static_cast<Orphan&>(self);
-        orphan.store->buryOrphan(orphan, error);
-    };
-    orphan.replace(waiter);
+    Orphan& orphan = orphanOf(waiter);
+    for (const Question& question : orphan.copies) {
+        if (question.leavesWithClient) {
+            orphan.leave(question.key);
+        }
+    }
+    owe();
+    orphan.isOwed = true;
     watch(orphan);
 }
 
-void RedisStore::buryOrphan(Orphan& orphan, StoreError error) {
+/// The request goes on without an answer, and may be logged all the same.
+void RedisStore::wakeUnanswered(Waiter& waiter, StoreError error) {
+    waiter.orphan = &orphanOf(waiter);
+    waiter.wake(waiter, error);
+    waiter.orphan = nullptr;
+}
+
+Orphan& RedisStore::orphanOf(Waiter& waiter) {
+    Orphan& orphan = orphans_.take();
+    orphan.replace(waiter);
+    return orphan;
+}
+
+/// Its group is settled. A slot that was reserved is taken back whole: nobody will use it.
+void RedisStore::bury(Orphan& orphan, StoreError error) {
+    const bool isInDoubt = orphan.group->isInDoubt;
     const bool isAdmitted = error == StoreError::None && std::ranges::all_of(orphan.verdicts, &Verdict::hasRoom);
-    const bool isHeld = std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
-    if (isAdmitted) {
-        const auto delayMs = static_cast<std::uint64_t>(orphan.verdicts.front().delayMs);
-        if (!isHeld) {
-            std::erase_if(orphan.copies, [](const Question& each) { return !each.leavesWithClient; });
-        }
-        if (!orphan.copies.empty()) {
-            takeBack(orphan.copies, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
-        }
+    const bool isHeld =
+        isAdmitted && std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
+    orphan.forget();
+    if (orphan.late != nullptr) {
+        orphan.late->state = isInDoubt               ? Late::State::Unknown
+                             : isAdmitted && !isHeld ? Late::State::Logged
+                                                     : Late::State::Void;
+        orphan.late->loggedMs = orphan.loggedMs;
+    }
+    const auto delayMs = static_cast<std::uint64_t>(orphan.verdicts.front().delayMs);
+    const std::span<const Question> leavers = orphan.leavers(isHeld);
+    if (isAdmitted && !leavers.empty()) {
+        takeBack(leavers, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
+    } else if (isInDoubt) {
+        takeBackUnseen(leavers, orphan.unique);
+    }
+    if (std::exchange(orphan.isOwed, false)) {
+        takeBacks_--;
     }
     orphans_.giveBack(orphan);
 }
 
+void RedisStore::takeBackLate(Late& late, std::span<const Question> questions, std::string_view unique) {
+    switch (late.state) {
+        case Late::State::Open:
+            for (const Question& question : questions) {
+                late.orphan->leave(question.key);
+            }
+            if (!std::exchange(late.orphan->isOwed, true)) {
+                owe();
+            }
+            break;
+        case Late::State::Logged:
+            takeBack(questions, unique, late.loggedMs, late.loggedMs);
+            break;
+        case Late::State::Void:
+            break;
+        case Late::State::Unknown:
+            takeBackUnseen(questions, unique);
+            break;
+    }
+}
+
+/// What may be in the logs, nobody knows since when. An entry is found by the request's own name alone; an id may be
+/// that of another request, too.
+void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string_view unique) {
+    constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
+    for (const Question& question : questions) {
+        const bool hasName = question.algorithm == Algorithm::Log || question.algorithm == Algorithm::Sampled;
+        if (hasName && question.id.empty()) {
+            undo({&question, 1}, unique, kAnyTime, 0, question.delayMs);
+        } else {
+            tellLost(question.slot, "its answer was lost");
+        }
+    }
+}
+
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
+    undo(questions, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs));
+}
+
+/// `aheadMs`: how much later than now the entries' time may be.
+void RedisStore::undo(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                      std::uint64_t takenMs, std::int64_t aheadMs) {
     Call& call = calls_.take();
     call.leftLogs.clear();
     std::int64_t lasts = 0;
@@ -243,7 +310,7 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
         call.leftLogs.push_back(Signature::hashOfLog(question.key));
         lasts = std::max(lasts, lastsMs(question));
     }
-    call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts) + static_cast<ngx_msec_t>(loggedMs - takenMs);
+    call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
     writer_.writeTakeBack(call, questions, unique, loggedMs, takenMs, stamp());
     owe();
     Node* node = nodeFor(call);
@@ -434,9 +501,13 @@ void RedisStore::loseKept(std::string_view why) {
 
 /// Its entries stay until they leave the window.
 void RedisStore::loseTakeBack(Call& call, std::string_view why) {
-    (dying_ ? unplacedCounters_ : countersOf(call.slot)).lostTakeBacks.add();
-    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", why);
+    tellLost(call.slot, why);
     giveBack(call);
+}
+
+void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
+    (dying_ ? unplacedCounters_ : countersOf(slot)).lostTakeBacks.add();
+    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", why);
 }
 
 // ---- groups
@@ -475,6 +546,7 @@ Group& RedisStore::newGroup(std::span<const Question> questions) {
     group.sent = group.joinable = group.refreshes = false;
     group.refusedBy = nullptr;
     group.refusal.clear();
+    group.isInDoubt = false;
     group.follower = nullptr;
     return group;
 }
@@ -549,7 +621,7 @@ std::string_view RedisStore::stamp() {
 /// Sends the call to the node that serves its slot.
 void RedisStore::route(Call& call) {
     call.asking = false;
-    if (!topology_->canBeAsked(call.slot)) {
+    if (!call.isWaitedFor() || !topology_->canBeAsked(call.slot)) {
         failed(call, StoreError::Down);
     } else if (Node* node = topology_->nodeOf(call.slot)) {
         node->send(call);
@@ -660,6 +732,9 @@ void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) 
 /// A slot on its way: the keys of one group may be on one side, those of another on the other.
 void RedisStore::askApart(Call& call) {
     for (Group* group : call.groups) {
+        while (Waiter* orphan = group->orphans.popFront()) {
+            bury(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
+        }
         group->requests = 0;
         group->waiters.forEach([&](Waiter&) { group->requests++; });
         if (group->requests == 0) {
@@ -689,17 +764,20 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
 }
 
 void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
-    const StoreError error =
-        group.waiters.isEmpty() ? errorIn(reply) : reply_.read(reply, group.requests, group.waiters.front().questions);
+    List<Waiter, InGroup>& any = group.waiters.isEmpty() ? group.orphans : group.waiters;
+    const StoreError error = any.isEmpty() ? errorIn(reply) : reply_.read(reply, group.requests, any.front().questions);
     if (error == StoreError::Unexpected) {
+        group.isInDoubt = true;
         node.distrust();
     } else if (error != StoreError::None) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
     } else {
-        group.waiters.forEach([&](Waiter& waiter) {
+        const auto tell = [this](Waiter& waiter) {
             reply_.writeVerdicts(waiter.place, waiter.verdicts);
             waiter.loggedMs = reply_.loggedMs(waiter.place);
-        });
+        };
+        group.waiters.forEach(tell);
+        group.orphans.forEach(tell);
         learn(group);
     }
     settle(group, error);
@@ -723,6 +801,7 @@ void RedisStore::learn(Group& group) {
 
 void RedisStore::failed(Call& call, StoreError error) {
     for (Group* group : call.groups) {
+        group->isInDoubt = call.isOnWire || error == StoreError::Unexpected;
         settle(*group, error);
     }
     calls_.giveBack(call);
@@ -742,8 +821,15 @@ void RedisStore::settle(Group& group, StoreError error) {
         if (error != StoreError::None) {
             countersOf(group.slot).failed(error);
         }
-        waiter.forget();
-        waiter.wake(waiter, error);
+        if (group.isInDoubt) {
+            wakeUnanswered(waiter, error);
+        } else {
+            waiter.forget();
+            waiter.wake(waiter, error);
+        }
+    }
+    while (Waiter* orphan = group.orphans.popFront()) {
+        bury(static_cast<Orphan&>(*orphan), error);
     }
     retire(group);
 }
@@ -775,8 +861,14 @@ void RedisStore::expire() {
         } else {
             log_.trouble(NGX_LOG_ERR, nameOf(settings_), "timed out", "no server to ask inside \"timeout\"");
         }
-        waiter.forget();
-        waiter.wake(waiter, StoreError::Timeout);
+        if (waiter.isGone()) {
+            static_cast<ListHook<WithDeadline>&>(waiter).unlink();
+        } else if (group.sent) {
+            wakeUnanswered(waiter, StoreError::Timeout);
+        } else {
+            waiter.forget();
+            waiter.wake(waiter, StoreError::Timeout);
+        }
     }
     topology_->forEachNode([](Node& node) { node.giveUpIfSilent(); });
     if (!deadlines_.isEmpty()) {

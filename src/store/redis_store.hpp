@@ -59,6 +59,10 @@ class RedisStore final : ClusterOwner {
     /// slot, else of the questions with leavesWithClient.
     void abandon(Waiter& waiter);
 
+    /// Takes back what an ask() with this unique name, whose waiter was woken with an error, has logged all the same,
+    /// or will have. Where nobody can tell, and entries have no names, it counts as lost.
+    void takeBackLate(Late& late, std::span<const Question> questions, std::string_view unique);
+
     /// Takes back what an ask() with this unique name logged, at the time its waiter was told, and ends the blocks that
     /// this leaves without a reason; `takenMs`: when it was decided, which is before that time where it was held. No
     /// request waits for it, but a worker that quits does, for `timeout`. What Redis cannot do now is kept, and done
@@ -105,7 +109,12 @@ class RedisStore final : ClusterOwner {
     void retire(Group& group);
     void expire();
     void watch(Waiter& waiter);
-    void buryOrphan(Orphan& orphan, StoreError error);
+    Orphan& orphanOf(Waiter& waiter);
+    void wakeUnanswered(Waiter& waiter, StoreError error);
+    void bury(Orphan& orphan, StoreError error);
+    void takeBackUnseen(std::span<const Question> questions, std::string_view unique);
+    void undo(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+              std::uint64_t takenMs, std::int64_t aheadMs);
 
     void owe();
     bool isOwing() const;
@@ -121,6 +130,7 @@ class RedisStore final : ClusterOwner {
     void takenBack(Call& call, const redisReply& reply, StoreError error);
     void loseKept(std::string_view why);
     void loseTakeBack(Call& call, std::string_view why);
+    void tellLost(std::uint16_t slot, std::string_view why);
     void closeWhenUnused();
 
     const RedisSettings& settings_;

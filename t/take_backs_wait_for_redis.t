@@ -1,0 +1,145 @@
+# What is to be given back while Redis is away (refunds, requests that something else denied, clients that left, answers
+# that came too late) leaves its log when Redis is back: under algorithm=log exactly, and nothing else does. What stays
+# elsewhere was counted as lost. Random; the seed is told.
+
+use strict;
+use warnings;
+use IO::Socket::INET;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get field connect_to many);
+use Testbed::Metrics qw(scrape);
+use Time::HiRes qw(sleep);
+
+my $seed = $ENV{TEST_SEED} // int rand 1e6;
+srand $seed;
+diag("TEST_SEED=$seed");
+
+my @ALGORITHMS = qw(log sampled compact counter bucket);
+my $bed   = Testbed->new;
+my @kept  = (args => [qw(--appendonly yes --appendfsync always)]);
+my $redis = $bed->redis(@kept);
+my $other = $bed->redis;
+my $silent = IO::Socket::INET->new(Listen => 200, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+
+# The same log in different places: kept, given back, or denied by something else.
+my $locations = join "\n", map {
+    my $limit = "sliding_log_limit $_ key=\$arg_k limit=10000 window=30d algorithm=$_" . ($_ eq 'sampled' ? ' sample=1' : '');
+    "location /work/$_   { $limit refund=5xx,499; sliding_log_on_error deny; proxy_pass http://127.0.0.1:%%SILENT%%; }
+     location /deny/$_   { $limit; sliding_log_on_error deny; empty_gif; }
+     location /allow/$_  { $limit refund=200; sliding_log_on_error allow; empty_gif; }
+     location /local/$_  { $limit refund=200; sliding_log_on_error local; empty_gif; }
+     location /second/$_ { $limit; sliding_log_limit full key=\$arg_k limit=0 window=1h store=other; sliding_log_on_error allow; empty_gif; }
+     location /look/$_   { $limit cost=0; sliding_log_on_error deny; empty_gif; }"
+} @ALGORITHMS;
+
+sub start {
+    my ($server) = @_;
+    return $bed->nginx(<<"END", SERVER => $server, OTHER => $other->address, SILENT => $silent->sockport);
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis main { server %%SERVER%% timeout 100ms; connect_timeout 1s; reconnect 20ms 200ms; }
+    sliding_log_redis other { server %%OTHER%%; timeout 5s; connect_timeout 5s; }
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        $locations
+        location /metrics { sliding_log_metrics; }
+    }
+}
+END
+}
+
+# Requests that the backend holds.
+sub under_way {
+    return map {
+        my $client = connect_to($_[0]);
+        $client->syswrite("GET $_ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        { path => $_, client => $client, backend => $silent->accept // die "nobody asks the backend\n" }
+    } @_[1 .. $#_];
+}
+
+# How many entries of that log count; undef while Redis cannot tell.
+sub used {
+    my ($port, $algorithm, $key) = @_;
+    return (field(get($port, "/look/$algorithm?k=$key"), 'RateLimit') // '') =~ /;r=(\d+)/ ? 10000 - $1 : undef;
+}
+
+sub lost { return scrape($_[0])->value('sliding_log_store_take_backs_lost_total', store => 'main') }
+
+my $round = 0;
+
+# A fault, requests of all kinds before and within it, and what is in the logs at its end.
+sub try {
+    my ($nginx, $what, %fault) = @_;
+    my $port = $nginx->port;
+    my $key  = $fault{key} // 'key' . ++$round;
+    my $lost = lost($port);
+    my %kept = map { $_ => 0 } @ALGORITHMS;
+    ok(wait_until('Redis to decide', 20, sub { defined used($port, 'log', $key) }), "$what: Redis decides before");
+    get($port, "/deny/$_?k=$key")->{status} == 200 and $kept{$_}++ for map { ($_) x 3 } @ALGORITHMS;
+    my @under_way = under_way($port, map { "/work/$_?k=$key" } map { ($_) x 8 } @ALGORITHMS);
+
+    $fault{begin}->();
+    my $within = sub {
+        my @paths = map { my $place = $_; map { "/$place/$_?k=$key" } @ALGORITHMS } map { ($_) x (1 + int rand 3) } qw(deny allow local second);
+        for my $answer (map { $_ } zip_answers($port, sort { rand() <=> 0.5 } @paths)) {
+            my ($path, $status) = @$answer;
+            $kept{$1}++ if $path =~ m{^/deny/(\w+)} && $status == 200;
+        }
+    };
+    my $finish = sub {
+        for my $one (splice @under_way, 0, $_[0]) {
+            my ($algorithm) = $one->{path} =~ m{/work/(\w+)};
+            my $end = int rand 3;
+            if ($end == 2) {
+                close $one->{client};
+                next;
+            }
+            syswrite $one->{backend}, 'HTTP/1.0 ' . ($end ? '200 OK' : '500 Error') . "\r\nContent-Length: 0\r\n\r\n";
+            close $one->{backend};
+            Testbed::Http::read_all($one->{client}, 10);
+            $kept{$algorithm}++ if $end;
+        }
+    };
+    for (sort { rand() <=> 0.5 } ($within) x 3, (sub { $finish->(10) }) x 2) {
+        $_->();
+    }
+    $finish->(scalar @under_way);
+    $fault{end}->();
+
+    my %too_many;
+    for my $algorithm (@ALGORITHMS) {
+        wait_until("$algorithm to be as it should", 6, sub { $too_many{$algorithm} = (used($port, $algorithm, $key) // 1e6) - $kept{$algorithm}; $too_many{$algorithm} == 0 || ($algorithm !~ /log|sampled/ && lost($port) - $lost >= $too_many{$algorithm}) });
+    }
+    is($too_many{$_}, 0, "$what: $_: the log has the $kept{$_} requests that it keeps, and no others") for qw(log sampled);
+    $lost = lost($port) - $lost;
+    my $stayed = 0;
+    for (qw(compact counter bucket)) {
+        cmp_ok($too_many{$_}, '>=', 0, "$what: $_: the log has the $kept{$_} requests that it keeps");
+        $stayed += $too_many{$_};
+    }
+    cmp_ok($stayed, '<=', $lost, "$what: what stays elsewhere was counted as lost ($lost)");
+    is($lost, 0, "$what: nothing is lost") if $fault{loses_none};
+    return;
+}
+
+# [path, status] of many at once.
+sub zip_answers {
+    my ($port, @paths) = @_;
+    my @answers = many([map { [$port, $_] } @paths]);
+    return map { [$paths[$_], $answers[$_]{status}] } 0 .. $#paths;
+}
+
+my $nginx = start($redis->address . ';');
+for my $turn (1 .. 2) {
+    try($nginx, "stopped and continued, $turn", begin => sub { $redis->pause }, end => sub { $redis->resume });
+    try($nginx, "killed and started again, $turn", loses_none => 1, begin => sub { $redis->kill }, end => sub { $redis->start });
+    try($nginx, "stopped, killed and started again, $turn", begin => sub { $redis->pause }, end => sub { $redis->kill; $redis->start });
+}
+try($nginx, 'slow for a moment', begin => sub { $redis->in_background('DEBUG', 'SLEEP', 0.15) }, end => sub { });
+
+$bed->done;
