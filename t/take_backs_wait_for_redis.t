@@ -142,4 +142,24 @@ for my $turn (1 .. 2) {
 }
 try($nginx, 'slow for a moment', begin => sub { $redis->in_background('DEBUG', 'SLEEP', 0.15) }, end => sub { });
 
+# True when the replica has all that its master has.
+sub in_step { my ($master, $replica) = @_; return wait_until('the replica to be in step', 10, sub { $master->info('master_repl_offset') == $replica->info('master_repl_offset') }) }
+
+# a fail-over by Sentinel
+my ($master, $replica) = map { $bed->redis(args => ['--repl-diskless-sync-delay', 0]) } 1 .. 2;
+$replica->cli('REPLICAOF', '127.0.0.1', $master->port);
+my $sentinel = $bed->sentinel(master => $master);
+ok(wait_until('the Sentinel to know the replica', 20, sub { ($sentinel->field('num-slaves') // 0) == 1 && ($replica->info('master_link_status') // '') eq 'up' }),
+    'a Sentinel guards two servers');
+try(start($sentinel->address . '; mode sentinel limits;'), 'a fail-over by Sentinel', loses_none => 1,
+    begin => sub { in_step($master, $replica); $master->kill },
+    end   => sub { wait_until('the promotion', 20, sub { $replica->cli('ROLE') =~ /^master/ }) });
+
+# a fail-over in a cluster
+my $cluster = $bed->cluster(masters => 3, replicas => 1, node_timeout => 500 * slow());
+my ($first, undef, undef, $successor) = $cluster->nodes;
+try(start(join(' ', map { $_->address } $cluster->nodes) . '; mode cluster;'), 'a fail-over in a cluster', loses_none => 1, key => $cluster->tag_on($first),
+    begin => sub { in_step($first, $successor); $first->kill },
+    end   => sub { wait_until('the promotion', 20, sub { $successor->cli('ROLE') =~ /^master/ }) });
+
 $bed->done;

@@ -86,6 +86,7 @@ class CallWriter {
     std::string arguments_;
     std::size_t keyCount_ = 0;
     std::size_t argumentCount_ = 0;
+    std::int64_t work_ = 0;  // of the call's groups
 };
 
 }  // namespace sliding_log

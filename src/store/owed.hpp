@@ -13,7 +13,7 @@ namespace sliding_log {
 class Owed {
   public:
     static constexpr std::size_t kMost = 10'000;
-    static constexpr std::size_t kMostBytes = std::size_t{4} << 20;
+    static constexpr std::size_t kMostBytes = std::size_t{8} << 20;
 
     bool isEmpty() const { return count_ == 0; }
 

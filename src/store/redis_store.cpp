@@ -26,9 +26,6 @@ constexpr std::size_t kMostRepaying = 16;
 constexpr std::uint64_t kRepayMinMs = 10;
 constexpr std::uint64_t kRepayMaxMs = 1000;
 
-/// Far inside what Lua can unpack() (8000), and more than a round trip gathers.
-constexpr std::size_t kMostRequestsPerGroup = 512;
-
 bool hasPassed(ngx_msec_t moment) {
     return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) <= 0;
 }
@@ -512,42 +509,35 @@ void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
 
 // ---- groups
 
-/// The group that the request joins: the one of the same questions that is not sent yet, or its follower.
+/// The group that the request joins: the last of the same questions, if that is not sent yet and has room.
 Group& RedisStore::groupFor(std::span<const Question> questions) {
-    Group* group = groups_.find(signature_);
-    if (group == nullptr) {
-        group = &newGroup(questions);
-        group->joinable = true;
-        groups_.insert(*group);
-        open(*group);
-        return *group;
+    Group* first = groups_.find(signature_);
+    if (first == nullptr) {
+        first = &newGroup(questions);
+        first->last = first;
+        groups_.insert(*first);
+        open(*first);
+    } else if (first->last->sent || first->last->isFull()) {
+        Group& next = newGroup(questions);
+        first->last->follower = &next;
+        first->last = &next;
     }
-    if (group->sent) {
-        if (group->follower == nullptr) {
-            group->follower = &newGroup(questions);
-            group->follower->joinable = true;
-        }
-        group = group->follower;
-    }
-    if (group->requests >= kMostRequestsPerGroup) {
-        group = &newGroup(questions);
-        open(*group);
-    }
-    return *group;
+    return *first->last;
 }
 
 Group& RedisStore::newGroup(std::span<const Question> questions) {
     Group& group = groupObjects_.take();
     group.signature = signature_;
     group.requests = 0;
-    group.logs = questions.size();
+    group.workOfLogs = workOfLogs(questions.size());
+    group.workOfRequest = workOfRequest(questions);
     group.algorithm = questions.front().algorithm;
     group.slot = questions.front().slot;
-    group.sent = group.joinable = group.refreshes = false;
+    group.sent = group.refreshes = false;
     group.refusedBy = nullptr;
     group.refusal.clear();
     group.isInDoubt = false;
-    group.follower = nullptr;
+    group.follower = group.last = nullptr;
     return group;
 }
 
@@ -567,6 +557,7 @@ void RedisStore::openAgain(List<Group, Opened>& groups) {
             open(*group);
         } else {
             settle(*group, StoreError::Down);
+            groups.moveTo(again);  // its follower
         }
     }
 }
@@ -836,12 +827,11 @@ void RedisStore::settle(Group& group, StoreError error) {
 
 /// The group is done: its follower's turn has come.
 void RedisStore::retire(Group& group) {
-    if (group.joinable) {
-        groups_.erase(group);
-        if (group.follower != nullptr) {
-            groups_.insert(*group.follower);
-            open(*group.follower);
-        }
+    groups_.erase(group);
+    if (Group* next = group.follower) {
+        next->last = group.last;
+        groups_.insert(*next);
+        open(*next);
     }
     groupObjects_.giveBack(group);
 }
