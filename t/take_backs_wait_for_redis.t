@@ -5,6 +5,7 @@
 use strict;
 use warnings;
 use IO::Socket::INET;
+use List::Util qw(shuffle);
 use Test::More;
 use Testbed qw(wait_until slow);
 use Testbed::Http qw(get field connect_to many);
@@ -30,6 +31,7 @@ my $locations = join "\n", map {
      location /allow/$_  { $limit refund=200; sliding_log_on_error allow; empty_gif; }
      location /local/$_  { $limit refund=200; sliding_log_on_error local; empty_gif; }
      location /second/$_ { $limit; sliding_log_limit full key=\$arg_k limit=0 window=1h store=other; sliding_log_on_error allow; empty_gif; }
+     location /later/$_  { $limit refund=5xx; sliding_log_on_error allow; proxy_pass http://127.0.0.1:%%SILENT%%; }
      location /look/$_   { $limit cost=0; sliding_log_on_error deny; empty_gif; }"
 } @ALGORITHMS;
 
@@ -47,6 +49,7 @@ http {
     server {
         listen 127.0.0.1:%%PORT%% reuseport;
         $locations
+        location /held    { sliding_log_limit held key=\$arg_k limit=1 window=1h delay=2h; sliding_log_on_error allow; empty_gif; }
         location /metrics { sliding_log_metrics; }
     }
 }
@@ -86,7 +89,7 @@ sub try {
     $fault{begin}->();
     my $within = sub {
         my @paths = map { my $place = $_; map { "/$place/$_?k=$key" } @ALGORITHMS } map { ($_) x (1 + int rand 3) } qw(deny allow local second);
-        for my $answer (map { $_ } zip_answers($port, sort { rand() <=> 0.5 } @paths)) {
+        for my $answer (statuses($port, shuffle @paths)) {
             my ($path, $status) = @$answer;
             $kept{$1}++ if $path =~ m{^/deny/(\w+)} && $status == 200;
         }
@@ -105,7 +108,7 @@ sub try {
             $kept{$algorithm}++ if $end;
         }
     };
-    for (sort { rand() <=> 0.5 } ($within) x 3, (sub { $finish->(10) }) x 2) {
+    for (shuffle(($within) x 3, (sub { $finish->(10) }) x 2)) {
         $_->();
     }
     $finish->(scalar @under_way);
@@ -128,7 +131,7 @@ sub try {
 }
 
 # [path, status] of many at once.
-sub zip_answers {
+sub statuses {
     my ($port, @paths) = @_;
     my @answers = many([map { [$port, $_] } @paths]);
     return map { [$paths[$_], $answers[$_]{status}] } 0 .. $#paths;
@@ -141,6 +144,45 @@ for my $turn (1 .. 2) {
     try($nginx, "stopped, killed and started again, $turn", begin => sub { $redis->pause }, end => sub { $redis->kill; $redis->start });
 }
 try($nginx, 'slow for a moment', begin => sub { $redis->in_background('DEBUG', 'SLEEP', 0.15) }, end => sub { });
+
+# One answer that comes too late, on a connection that lasts: each algorithm is exact.
+my $port = $nginx->port;
+
+sub late {
+    my ($path) = @_;
+    ok(wait_until('Redis to decide', 10, sub { defined used($port, 'log', 'late') }), "$path: Redis decides before");
+    $redis->pause;
+    my $answer = get($port, $path);
+    $redis->resume;
+    return $answer->{status};
+}
+
+sub becomes { my ($algorithm, $key, $number, $what) = @_; return ok(wait_until($what, 5, sub { (used($port, $algorithm, $key) // -1) == $number }), $what) }
+
+my $lost = lost($port);
+for my $algorithm (@ALGORITHMS) {
+    is(late("/deny/$algorithm?k=denied"), 503, "$algorithm: an answer that comes too late, on_error denies");
+    becomes($algorithm, 'denied', 0, "$algorithm: what was denied by on_error leaves its log");
+    is(late("/second/$algorithm?k=second"), 429, "$algorithm: an answer that comes too late, another limit denies");
+    becomes($algorithm, 'second', 0, "$algorithm: what was denied by another limit leaves its log");
+    is(late("/allow/$algorithm?k=refunded"), 200, "$algorithm: an answer that comes too late, on_error allows, and the status refunds");
+    becomes($algorithm, 'refunded', 0, "$algorithm: what was refunded leaves its log");
+    for my $status (200, 500) {
+        my $key = "later$status";
+        $redis->pause;
+        my ($one) = under_way($port, "/later/$algorithm?k=$key");
+        $redis->resume;
+        becomes($algorithm, $key, 1, "$algorithm: what on_error allows is logged late");
+        syswrite $one->{backend}, "HTTP/1.0 $status Whatever\r\nContent-Length: 0\r\n\r\n";
+        close $one->{backend};
+        Testbed::Http::read_all($one->{client}, 10);
+        becomes($algorithm, $key, $status == 200 ? 1 : 0, "$algorithm: it " . ($status == 200 ? 'stays' : 'leaves when the status refunds it'));
+    }
+}
+is(get($port, '/held?k=a')->{status}, 200, 'one request has the slot');
+is(late('/held?k=a'), 200, 'a reservation that is answered too late, on_error allows');
+ok(wait_until('the reservation to leave', 5, sub { $redis->cli('ZCARD', 'rl:sliding:held:{a}') == 1 }), 'a slot that nobody uses is given back');
+is(lost($port), $lost, 'nothing is lost where the answer comes');
 
 # True when the replica has all that its master has.
 sub in_step { my ($master, $replica) = @_; return wait_until('the replica to be in step', 10, sub { $master->info('master_repl_offset') == $replica->info('master_repl_offset') }) }
