@@ -330,7 +330,7 @@ void RedisStore::owe() {
     }
 }
 
-/// The worker was told to quit: what it owes has so long from now on.
+/// The worker was told to quit, which nobody tells where there is no connection: what it owes has so long from now on.
 void RedisStore::noteQuit() {
     if (ngx_exiting != 0 && !quitting_) {
         quitting_ = true;
@@ -395,6 +395,7 @@ void RedisStore::repaySoon() {
 
 /// Gives each server that is ready what it is owed.
 void RedisStore::repay() {
+    noteQuit();
     topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
     List<Call, Queued> again;
     while (Call* call = owed_.take()) {
@@ -440,6 +441,7 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
     Node& node = *call.node;
     const std::string_view answer = replyText(reply);
     backFrom(node, call);
+    noteQuit();
     if (error == StoreError::None) {
         if (checkTakeBack(reply, call.leftLogs.size()) != StoreError::None) {
             node.distrust();
