@@ -1,5 +1,5 @@
 # A worker keeps no more than 10,000 take-backs for a store that is away: the oldest are lost beyond that, counted and
-# told. When Redis is back it gets the others a few at a time, and requests do not wait for them.
+# told. When Redis is back it gets the others, but for those whose entries have left their window meanwhile.
 
 use strict;
 use warnings;
@@ -10,6 +10,7 @@ use Testbed qw(wait_until slow);
 use Testbed::Http qw(get field);
 use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
 use Testbed::Metrics qw(scrape);
+use Time::HiRes qw(sleep);
 
 use constant { REQUESTS => 2100, MOST => 10_000 };
 
@@ -29,12 +30,13 @@ http {
     access_log off;
     keepalive_requests 10000;
     http2_max_concurrent_streams 10000;
-    sliding_log_redis { server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms; }
+    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 1s; reconnect 20ms 200ms; }
     sliding_log_on_error deny;
     server {
         listen 127.0.0.1:%%PORT%%;
         listen 127.0.0.1:%%PORT2%% http2;
         location /work { $limits proxy_connect_timeout 60s; proxy_pass http://127.0.0.1:%%SILENT%%; }
+        location /brief { sliding_log_limit brief key=\$arg_k limit=10000 window=300ms refund=499; proxy_connect_timeout 60s; proxy_pass http://127.0.0.1:%%SILENT%%; }
         $looks
         location /free    { empty_gif; }
         location /metrics { sliding_log_metrics; }
@@ -63,5 +65,22 @@ $redis->start;
 ok(wait_until('what was kept to be given back', 30, sub { sum0(map { used($_) } @ALGORITHMS) == $owed - MOST }), 'all that was kept is given back, and nothing else')
     or diag(join ' ', map { used($_) } @ALGORITHMS);
 is(lost(), $owed - MOST, 'nothing else is lost');
+
+# entries that have left their window meanwhile
+$client = open_http2($nginx->port('PORT2'));
+ask_stream($client, 2 * $_ + 1, '/brief?k=a') for 0 .. 19;
+ok(wait_until('all to be logged', 10, sub { $redis->cli('ZCARD', 'rl:sliding:brief:{a}') == 20 || $redis->cli('EXISTS', 'rl:sliding:brief:{a}') == 0 }), 'twenty requests of a short window');
+ask_stream($client, 41, '/free');
+answers($client, [41], 20);
+$redis->kill;
+reset_stream($client, 2 * $_ + 1) for 0 .. 19;
+ask_stream($client, 43, '/free');
+answers($client, [43], 20);
+sleep 0.5;
+$redis->start;
+ok(wait_until('Redis to decide', 10, sub { used('log') < 1e6 }), 'Redis is back after the window');
+sleep 0.5;    # longer than it takes to give anything back
+is($redis->calls('zrem'), 0, 'what has left its window is not taken back any more');
+is(lost(), $owed - MOST, 'nor does it count as lost');
 
 $bed->done;

@@ -279,13 +279,13 @@ void RedisStore::takeBackLate(Late& late, std::span<const Question> questions, s
 }
 
 /// What may be in the logs, nobody knows since when. An entry is found by the request's own name alone; an id may be
-/// that of another request, too.
+/// that of another request, too. Not at once: the server may still have to read what was lost.
 void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string_view unique) {
     constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
     for (const Question& question : questions) {
         const bool hasName = question.algorithm == Algorithm::Log || question.algorithm == Algorithm::Sampled;
         if (hasName && question.id.empty()) {
-            undo({&question, 1}, unique, kAnyTime, 0, question.delayMs);
+            keep(newTakeBack({&question, 1}, unique, kAnyTime, 0, question.delayMs));
         } else {
             tellLost(question.slot, "its answer was lost");
         }
@@ -294,12 +294,18 @@ void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string
 
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
-    undo(questions, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs));
+    Call& call = newTakeBack(questions, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs));
+    Node* node = nodeFor(call);
+    if (node != nullptr && node->isAnswering()) {
+        sendTakeBack(*node, call);
+    } else {
+        keep(call);
+    }
 }
 
 /// `aheadMs`: how much later than now the entries' time may be.
-void RedisStore::undo(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
-                      std::uint64_t takenMs, std::int64_t aheadMs) {
+Call& RedisStore::newTakeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                              std::uint64_t takenMs, std::int64_t aheadMs) {
     Call& call = calls_.take();
     call.leftLogs.clear();
     std::int64_t lasts = 0;
@@ -310,12 +316,7 @@ void RedisStore::undo(std::span<const Question> questions, std::string_view uniq
     call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
     writer_.writeTakeBack(call, questions, unique, loggedMs, takenMs, stamp());
     owe();
-    Node* node = nodeFor(call);
-    if (node != nullptr && node->isAnswering()) {
-        sendTakeBack(*node, call);
-    } else {
-        keep(call);
-    }
+    return call;
 }
 
 // ---- what is owed

@@ -113,8 +113,8 @@ class RedisStore final : ClusterOwner {
     void wakeUnanswered(Waiter& waiter, StoreError error);
     void bury(Orphan& orphan, StoreError error);
     void takeBackUnseen(std::span<const Question> questions, std::string_view unique);
-    void undo(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
-              std::uint64_t takenMs, std::int64_t aheadMs);
+    Call& newTakeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                      std::uint64_t takenMs, std::int64_t aheadMs);
 
     void owe();
     bool isOwing() const;
