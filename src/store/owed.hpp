@@ -28,7 +28,6 @@ class Owed {
     Call* take() { return waiting_.popFront(); }
 
     /// Taken, and to wait again.
-    void putBack(Call& call) { waiting_.pushBack(call); }
     void putBack(List<Call, Queued>& calls) { calls.moveTo(waiting_); }
 
     /// Taken, and owed no more.
