@@ -21,7 +21,8 @@
 --                   will. All 0 when all were admitted
 -- or
 -- ARGV   'take back', now or '', when its entries are of (ms), when it was decided (ms: before that, where it was held),
---        then one group of one request, as above. To be sent once for a request
+--        then one group of one request, as above. To be sent once for a request; where entries have names, again changes
+--        nothing, and where nobody knows its time, that may be one to come, and the decision's 0
 -- Reply  how many logs it left
 --
 -- options are '' mostly, or words in this order, a blank between them:

@@ -11,7 +11,7 @@ use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(time);
 
 my $bed    = Testbed->new;
-my %redis  = map { $_ => $bed->redis } qw(one two);
+my %redis  = map { $_ => $bed->redis(args => [qw(--appendonly yes --appendfsync always)]) } qw(one two);
 my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
 my $conf   = <<'END';
 %%GLOBALS%%
@@ -151,7 +151,25 @@ $ended = reload_begins();
 $begin = time;
 answer($under_way[0]);
 $ended->('Redis is gone');
-cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker does not wait for a Redis that is gone');
+cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a Redis that is gone for its timeout');
 is(lost(), 2, 'a take-back that could not be sent counts as lost');
+
+# Redis is gone, and comes back while the worker waits for it
+$redis{one}->start;
+$nginx->{values}{TIMEOUT} = '10s';
+$nginx->configure($conf)->reload(gone => 1);
+my $waits = lost();
+for my $order ('before', 'after') {
+    @under_way = under_way("/log?k=$order", "/compact?k=$order");
+    $redis{one}->kill;
+    $ended = reload_begins() if $order eq 'before';
+    answer($_) for @under_way;
+    $ended = reload_begins() if $order eq 'after';
+    $redis{one}->start;
+    $ended->("Redis comes back, told to quit $order");
+    is(zcard("log:{$order}"), 0, "Redis comes back while a worker waits that was told to quit $order the refund: that has reached Redis");
+    is($redis{one}->cli('EXISTS', "rl:sliding:compact:{$order}"), 0, 'the same under compact');
+}
+is(lost(), $waits, 'nothing is lost when Redis comes back in time');
 
 $bed->done;

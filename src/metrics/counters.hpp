@@ -110,7 +110,7 @@ struct NodeCounters : Owned<340> {
     Counter calls;     // sent
     Counter requests;  // in those calls
     Counter errors[kStoreErrors];
-    Counter lostTakeBacks;  // entries that should have left their logs, and stay until they leave the window
+    Counter lostTakeBacks;  // whose entries may stay in their logs until they leave the window
     Histogram latency;
     Health health;
     std::atomic<Seen> seen[kMostWorkers] = {};

@@ -97,7 +97,7 @@ void writeCalls(Exposition& out, const Shown& shown) {
         }
     }
     writeServers(out, shown, "sliding_log_store_take_backs_lost_total", "counter",
-                 "Take-backs that did not reach the store: their entries count until they leave the window.", always,
+                 "Take-backs that were lost: their entries may count until they leave the window.", always,
                  [](const NodeCounters& counters) { return counters.lostTakeBacks.get(); });
     writeLatency(out, shown);
 }

@@ -38,6 +38,7 @@ ngx_int_t deny(ngx_http_request_t* request, const LocationSettings& location, Co
     if (context.round->isDryRun) {
         for (Decision& each : context.round->all()) {
             each.logged = false;  // what count=all keeps is a denied attempt, which no answer refunds
+            each.late = nullptr;
         }
         context.status = Status::RejectedDryRun;
         return NGX_DECLINED;

@@ -44,6 +44,21 @@ inline void resume(Context& context) {
     ngx_post_event(context.request->connection->write, &ngx_posted_events);
 }
 
+/// Redis may log the request later on, or have done so.
+void noteLate(Stage& stage, Orphan& orphan) {
+    Context& context = *stage.context;
+    void* memory = ngx_palloc(context.request->pool, sizeof(Late));
+    if (memory == nullptr) {
+        return;
+    }
+    auto* late = new (memory) Late(orphan);
+    late->next = context.lates;
+    context.lates = late;
+    for (Decision& decision : decisionsOf(stage)) {
+        decision.late = late;
+    }
+}
+
 /// The store's answer: noted here, acted on when the phases run again. Called from Redis's callbacks, where no
 /// request may run.
 void noteAnswer(Waiter& waiter, StoreError error) {
@@ -51,6 +66,9 @@ void noteAnswer(Waiter& waiter, StoreError error) {
     Context& context = *stage.context;
     stage.state = Stage::State::Answered;
     stage.error = error;
+    if (stage.orphan != nullptr) {
+        noteLate(stage, *stage.orphan);
+    }
     context.out--;
     if (context.out == 0 && context.state == Context::State::Waiting) {
         resume(context);
@@ -207,15 +225,20 @@ void waitInTurn(const LocationSettings& location, Context& context) {
     ngx_add_timer(&context.timer, leftOf(context) / (open + 1));
 }
 
-/// Takes entries back that one call has logged, of the round's limits [begin, end).
-void takeBackTogether(const Context& context, const Round& round, std::size_t begin, std::size_t end) {
-    const Decision& first = round.decisions[begin];
-    const std::span<const Question> questions(round.questions + begin, end - begin);
+/// Takes entries back that one call has logged, or may log yet; `first`: the first of their decisions, as it was.
+void takeBackTogether(const Context& context, const Decision& first, std::span<const Question> questions) {
+    const RedisSettings* redis = first.settings->log->redis;
+    if (first.late != nullptr) {
+        gWorker->store(*redis).takeBackLate(*first.late, questions, context.uniqueId());
+    }
+    if (!first.logged) {
+        return;
+    }
     const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
     if (first.source == Source::Local) {
         gWorker->local().takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
     } else {
-        gWorker->store(*first.settings->log->redis).takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
+        gWorker->store(*redis).takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
     }
 }
 
@@ -314,14 +337,18 @@ void takeBackMarked(Context& context) {
     for (Round* round = context.round; round != nullptr; round = round->previous) {
         for (const Stage& stage : round->allStages()) {
             for (std::size_t begin = stage.begin, end = 0; begin < stage.end; begin = std::max(end, begin + 1)) {
+                const Decision first = round->decisions[begin];
                 end = begin;
-                while (end < stage.end && round->decisions[end].isLeaving) {
-                    round->decisions[end].isLeaving = round->decisions[end].logged = false;
-                    round->verdicts[end].remaining += round->questions[end].cost;
+                while (end < stage.end && round->decisions[end].isLeaving &&
+                       round->decisions[end].logged == first.logged) {
+                    Decision& each = round->decisions[end];
+                    round->verdicts[end].remaining += each.logged ? round->questions[end].cost : 0;
+                    each.isLeaving = each.logged = false;
+                    each.late = nullptr;
                     end++;
                 }
                 if (end > begin) {
-                    takeBackTogether(context, *round, begin, end);
+                    takeBackTogether(context, first, {round->questions + begin, end - begin});
                 }
             }
         }

@@ -43,7 +43,7 @@ void takeBack(Context& context, Leaves leaves) {
     bool any = false;
     for (Round* round = context.round; round != nullptr; round = round->previous) {
         for (Decision& decision : round->all()) {
-            decision.isLeaving = decision.logged && leaves(*round, decision);
+            decision.isLeaving = (decision.logged || decision.late != nullptr) && leaves(*round, decision);
             any = any || decision.isLeaving;
         }
     }

@@ -19,6 +19,7 @@
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
 #include "store/group.hpp"
+#include "store/orphan.hpp"
 
 namespace sliding_log {
 
@@ -36,6 +37,7 @@ struct Decision {
     bool logged;             // its log holds the request
     bool isLeaving;          // its entries are about to be taken back
     std::size_t nth;         // of its round, as configured
+    Late* late = nullptr;    // where its Redis did not answer, and may have logged the request
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
@@ -134,6 +136,7 @@ struct Context {
     ngx_msec_t waited;         // ms, for all stores together
     ngx_msec_t dueAt;          // when the last slot comes that the latest round has reserved; 0: none
     ngx_event_t timer;         // while Held; while Waiting, where stages are open
+    Late* lates;               // all of the request's
 
     std::string_view uniqueId() const { return {unique.data(), uniqueLength}; }
 };

@@ -65,6 +65,9 @@ void leave(Context& context) noexcept try {
             break;
     }
     context.state = Context::State::Idle;
+    for (Late* late = context.lates; late != nullptr; late = late->next) {
+        late->forget();
+    }
 } catch (const std::exception& e) {
     for (Stage& stage : context.round->allStages()) {
         stage.forget();

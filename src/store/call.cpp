@@ -12,9 +12,6 @@ namespace sliding_log {
 
 namespace {
 
-/// One call's size: a script of 64 logs takes about a millisecond, in which Redis serves nobody else.
-constexpr std::size_t kMostLogsPerCall = 64;
-
 /// True when a script is told the same of two logs, but for their keys.
 bool areAlike(const Question& left, const Question& right) {
     return left.limit == right.limit && left.windowMs == right.windowMs && left.cap == right.cap &&
@@ -42,7 +39,7 @@ std::size_t Call::requests() const {
 void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
     call.algorithm = algorithm;
     call.slot = slot;
-    call.asking = call.isPart = false;
+    call.asking = call.isPart = call.isOnWire = call.isRepaid = false;
     call.scriptMisses = call.repetitions = 0;
     call.groups.clear();
     call.command.clear();
@@ -51,16 +48,18 @@ void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
     keys_.clear();
     arguments_.clear();
     keyCount_ = argumentCount_ = 0;
+    work_ = 0;
 }
 
 bool CallWriter::hasRoomFor(const Group& group) const {
-    return keyCount_ == 0 || (keyCount_ + group.logs <= kMostLogsPerCall && group.slot == call_->slot &&
+    return keyCount_ == 0 || (work_ + group.work() <= kMostWorkPerCall && group.slot == call_->slot &&
                               group.algorithm == call_->algorithm);
 }
 
 /// What the scripts want to know of one group: see lua/decide.lua.
 void CallWriter::add(Group& group) {
     call_->groups.push_back(&group);
+    work_ += group.work();
     const std::span<const Question> logs = group.waiters.front().questions;
     argument(static_cast<std::int64_t>(logs.size()));
     argument(static_cast<std::int64_t>(group.requests));

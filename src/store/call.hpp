@@ -28,6 +28,9 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool isWaitedFor() const;
     bool isUndo() const { return groups.empty(); }
 
+    /// True for an undo that changes nothing when it is done again: its entries have names.
+    bool isRepeatable() const { return algorithm == Algorithm::Log || algorithm == Algorithm::Sampled; }
+
     /// How many requests ask in it.
     std::size_t requests() const;
 
@@ -36,9 +39,12 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::string command;                   // as sent, kept for a repetition
     std::vector<Group*> groups;            // in the order of the reply; none for an undo
     std::vector<std::uint32_t> leftLogs;   // of an undo: hashes of those that its entries leave
+    ngx_msec_t until = 0;                  // of an undo: when these have left their windows anyway
+    bool isRepaid = false;                 // an undo that was kept, on its way now
     std::uint16_t slot = 0;                // of all its keys, in a cluster
     bool asking = false;                   // sent where the slot is on its way to
     bool isPart = false;                   // of a call that was sent before
+    bool isOnWire = false;                 // the server may have it, and has not answered
     std::uint64_t sentNs = 0;              // when it was last sent
     std::uint64_t sequence = 0;            // of its latest sending on the connection
     unsigned scriptMisses = 0;
@@ -81,6 +87,7 @@ class CallWriter {
     std::string arguments_;
     std::size_t keyCount_ = 0;
     std::size_t argumentCount_ = 0;
+    std::int64_t work_ = 0;  // of the call's groups
 };
 
 }  // namespace sliding_log

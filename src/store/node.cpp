@@ -163,11 +163,13 @@ bool Node::canBeAsked() {
 
 void Node::send(Call& call) {
     call.node = this;
+    call.isOnWire = false;
     if (state_ != State::Ready || (call.asking && !connection_.send(kAsking, prepared_)) ||
         !connection_.send(call.command, call)) {
         queued_.pushBack(call);
         return;
     }
+    call.isOnWire = true;
     call.sequence = ++sent_;
     call.sentNs = nowNs();
     counters_.sent(call.scriptMisses == 0 && !call.isPart ? call.requests() : 0);  // they are carried once
@@ -182,6 +184,7 @@ void Node::replied(Call& call, const redisReply* reply) {
         owner_.lost(call);
         return;
     }
+    call.isOnWire = false;
     const std::uint64_t tookNs = nowNs() - call.sentNs;
     counters_.latency.observe(tookNs);
     const StoreError error = checkCall(*reply);
@@ -195,8 +198,7 @@ void Node::replied(Call& call, const redisReply* reply) {
             trusted_ = false;
             connection_.close(notYet_);
         }
-    } else if (error != StoreError::NotMaster && (call.isWaitedFor() || tookNs <= settings_.timeout * kNsPerMs)) {
-        // later than that, and too late for everybody, is as good as none; a request may wait shorter than `timeout`
+    } else if (error != StoreError::NotMaster && isInTime(call, tookNs)) {  // too late is as good as none
         timeouts_ = 0;
         notYet_.clear();
     }
@@ -208,11 +210,17 @@ void Node::replied(Call& call, const redisReply* reply) {
     closeIfLeft();
 }
 
+/// Of what was asked nobody may wait any more: a request may wait shorter than `timeout`, and none waits for an undo.
+bool Node::isInTime(const Call& call, std::uint64_t tookNs) const {
+    return call.isWaitedFor() || tookNs < settings_.timeout * kNsPerMs;
+}
+
 /// NOSCRIPT: another worker of the fleet may load the script in a moment, which all of them lack at once; so the call
 /// is sent again after a random time. If it still lacks then, the first of all the calls in flight has the script
 /// loaded; the others, sent before that, only follow it on the wire.
 void Node::repeatWithScript(Call& call) {
     if (call.scriptMisses++ == 0) {
+        call.isOnWire = false;
         queued_.pushBack(call);
         if (!scriptWait_.isSet()) {
             const ngx_msec_t most = std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
@@ -228,12 +236,16 @@ void Node::repeatWithScript(Call& call) {
     send(call);
 }
 
-/// Those that cannot be sent now are kept.
+/// Those that cannot be sent now are kept. What nobody waits for any more is not asked.
 void Node::sendQueued() {
     List<Call, Queued> waiting;
     queued_.moveTo(waiting);
     while (Call* call = waiting.popFront()) {
-        send(*call);
+        if (call->isUndo() || call->isWaitedFor()) {
+            send(*call);
+        } else {
+            owner_.lost(*call);
+        }
     }
 }
 

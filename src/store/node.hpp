@@ -73,6 +73,9 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
     bool isDown() const { return state_ == State::Down; }
 
+    /// True when it is ready and has let no request wait in vain since it last answered one in time.
+    bool isAnswering() const { return state_ == State::Ready && timeouts_ == 0; }
+
     /// Sends the call, or keeps it until there is a connection; the owner is told of its end. Its memory is the
     /// owner's, who leaves it alone until then.
     void send(Call& call);
@@ -106,6 +109,11 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
 
     /// Groups to be sent in its next calls: the owner's.
     List<Group, Opened>& groups() { return groups_; }
+
+    /// Take-backs that it was owed while it was away, to be sent as it answers those that were, and the number of
+    /// these: the owner's.
+    List<Call, Queued>& owed() { return owed_; }
+    std::size_t& repaying() { return repaying_; }
 
     std::string_view name() const { return name_; }
     NodeCounters& counters() { return counters_; }
@@ -159,6 +167,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void sendQueued();
     std::string_view whyNoAnswer() const;
     void repeatWithScript(Call& call);
+    bool isInTime(const Call& call, std::uint64_t tookNs) const;
 
     NodeOwner& owner_;
     StoreLog& log_;
@@ -180,6 +189,8 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     ngx_msec_t unreadySince_ = 0;  // while it is Connecting or Leaving
 
     List<Group, Opened> groups_;
+    List<Call, Queued> owed_;
+    std::size_t repaying_ = 0;
     List<Call, Queued> queued_;  // to be sent when there is a connection, or when a script may be there
     std::uint64_t sent_ = 0;
     std::array<std::uint64_t, kScripts.size()> loadedAt_{};  // by script: sent_ when it was last loaded

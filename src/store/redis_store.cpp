@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "redis/addresses.hpp"
 #include "redis/sentinel.hpp"
@@ -15,14 +16,15 @@ namespace {
 /// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: asked again after so many ms, inside the timeout.
 constexpr ngx_msec_t kRepeatAfterMs = 10;
 
-/// An undo has no deadline: it is given a second, and more where it waits for a connection.
-constexpr unsigned kMostUndoRepetitions = 100;
-
 /// A call that is sent on more often than this in a row waits a moment each time: the nodes disagree.
 constexpr unsigned kMostRedirects = 5;
 
-/// Far inside what Lua can unpack() (8000), and more than a round trip gathers.
-constexpr std::size_t kMostRequestsPerGroup = 512;
+/// Take-backs that were kept go to a server so many at a time: a fleet's workers all have some when it comes back.
+constexpr std::size_t kMostRepaying = 16;
+
+/// When those that nobody could take are tried again, in ms, if no server tells earlier that it is well.
+constexpr std::uint64_t kRepayMinMs = 10;
+constexpr std::uint64_t kRepayMaxMs = 1000;
 
 bool hasPassed(ngx_msec_t moment) {
     return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) <= 0;
@@ -42,6 +44,32 @@ bool mayBeOfOneLog(StoreError error, std::string_view message) {
 /// Of a call that is waited for.
 bool hasSeveralLogs(const Call& call) {
     return call.groups.size() > 1 || call.groups.front()->waiters.front().questions.size() > 1;
+}
+
+/// How long an entry may count after its time: a counter weighs a window in the next one, too, and a bucket may take
+/// several to fill up.
+std::int64_t lastsMs(const Question& question) {
+    constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
+    const std::int64_t full = std::max<std::int64_t>(question.limit, 1);
+    const std::int64_t windows = question.algorithm == Algorithm::Counter  ? 2
+                                 : question.algorithm == Algorithm::Bucket ? (question.burst + full - 1) / full
+                                                                           : 1;
+    return windows > kMostMs / question.windowMs ? kMostMs : windows * question.windowMs;
+}
+
+/// True where the server did nothing of a take-back, which another one, or it itself, may do later.
+bool isUndone(StoreError error, std::string_view answer) {
+    switch (error) {
+        case StoreError::TryAgain:
+        case StoreError::NotMaster:
+        case StoreError::Moved:
+        case StoreError::Ask:
+        case StoreError::NoScript:
+        case StoreError::OutOfMemory:
+            return true;
+        default:  // it keeps no snapshots, or has too few replicas
+            return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
+    }
 }
 
 /// What messages call the store where they speak of none of its nodes.
@@ -94,6 +122,9 @@ RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Boa
           this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
       repeat_(
           this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Work, log),
+      repayAfter_(kRepayMinMs, kRepayMaxMs),
+      repay_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->repay(); }, Timer::Kind::Chore, log),
       owing_(
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       topology_(topologyOf(settings, *this, log_)) {}
@@ -107,9 +138,10 @@ RedisStore::~RedisStore() {
     while (Call* call = queued_.popFront()) {
         failed(*call, StoreError::Down);
     }
+    loseKept("the worker quits");
     topology_->forEachNode([this](Node& node) {
         while (Call* call = node.takeQueued()) {
-            failed(*call, StoreError::Down);
+            lost(*call);
         }
     });
 }
@@ -200,29 +232,89 @@ void RedisStore::abandon(Waiter& waiter) {
         waiter.forget();
         return;
     }
-    Orphan& orphan = orphans_.take();
-    orphan.store = this;
-    orphan.wake = [](Waiter& self, StoreError error) {
-        auto& orphan = static_cast<Orphan&>(self);
-        orphan.store->buryOrphan(orphan, error);
-    };
-    orphan.replace(waiter);
+    Orphan& orphan = orphanOf(waiter);
+    for (const Question& question : orphan.copies) {
+        if (question.leavesWithClient) {
+            orphan.leave(question.key);
+        }
+    }
+    owe();
+    orphan.isOwed = true;
     watch(orphan);
 }
 
-void RedisStore::buryOrphan(Orphan& orphan, StoreError error) {
+/// The request goes on without an answer, and may be logged all the same.
+void RedisStore::wakeUnanswered(Waiter& waiter, StoreError error) {
+    waiter.orphan = &orphanOf(waiter);
+    waiter.wake(waiter, error);
+    waiter.orphan = nullptr;
+}
+
+Orphan& RedisStore::orphanOf(Waiter& waiter) {
+    Orphan& orphan = orphans_.take();
+    orphan.replace(waiter);
+    return orphan;
+}
+
+/// Its group is settled. A slot that was reserved is taken back whole: nobody will use it.
+void RedisStore::bury(Orphan& orphan, StoreError error) {
+    const bool isInDoubt = orphan.group->isInDoubt;
     const bool isAdmitted = error == StoreError::None && std::ranges::all_of(orphan.verdicts, &Verdict::hasRoom);
-    const bool isHeld = std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
-    if (isAdmitted) {
-        const auto delayMs = static_cast<std::uint64_t>(orphan.verdicts.front().delayMs);
-        if (!isHeld) {
-            std::erase_if(orphan.copies, [](const Question& each) { return !each.leavesWithClient; });
-        }
-        if (!orphan.copies.empty()) {
-            takeBack(orphan.copies, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
-        }
+    const bool isHeld =
+        isAdmitted && std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
+    orphan.forget();
+    if (orphan.late != nullptr) {
+        orphan.late->state = isInDoubt               ? Late::State::Unknown
+                             : isAdmitted && !isHeld ? Late::State::Logged
+                                                     : Late::State::Void;
+        orphan.late->loggedMs = orphan.loggedMs;
+    }
+    const auto delayMs = static_cast<std::uint64_t>(orphan.verdicts.front().delayMs);
+    const std::span<const Question> leavers = orphan.leavers(isHeld);
+    if (isAdmitted && !leavers.empty()) {
+        takeBack(leavers, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
+    } else if (isInDoubt) {
+        takeBackUnseen(leavers, orphan.unique);
+    }
+    if (std::exchange(orphan.isOwed, false)) {
+        takeBacks_--;
     }
     orphans_.giveBack(orphan);
+}
+
+void RedisStore::takeBackLate(Late& late, std::span<const Question> questions, std::string_view unique) {
+    switch (late.state) {
+        case Late::State::Open:
+            for (const Question& question : questions) {
+                late.orphan->leave(question.key);
+            }
+            if (!std::exchange(late.orphan->isOwed, true)) {
+                owe();
+            }
+            break;
+        case Late::State::Logged:
+            takeBack(questions, unique, late.loggedMs, late.loggedMs);
+            break;
+        case Late::State::Void:
+            break;
+        case Late::State::Unknown:
+            takeBackUnseen(questions, unique);
+            break;
+    }
+}
+
+/// What may be in the logs, nobody knows since when. An entry is found by the request's own name alone; an id may be
+/// that of another request, too. Not at once: the server may still have to read what was lost.
+void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string_view unique) {
+    constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
+    for (const Question& question : questions) {
+        const bool hasName = question.algorithm == Algorithm::Log || question.algorithm == Algorithm::Sampled;
+        if (hasName && question.id.empty()) {
+            keep(newTakeBack({&question, 1}, unique, kAnyTime, 0, question.delayMs));
+        } else {
+            tellLost(question.slot, "its answer was lost");
+        }
+    }
 }
 
 void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
@@ -233,34 +325,61 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
         }
         return;
     }
-    Call& call = calls_.take();
-    call.leftLogs.clear();
-    for (const Question& question : questions) {
-        call.leftLogs.push_back(Signature::hashOfLog(question.key));
+    Call& call = newTakeBack(questions, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs));
+    Node* node = nodeFor(call);
+    if (node != nullptr && node->isAnswering()) {
+        sendTakeBack(*node, call);
+    } else {
+        keep(call);
     }
-    denials_.entriesLeave(call.leftLogs);
-    writer_.writeTakeBack(call, questions, unique, loggedMs, takenMs, stamp());
-    owe();
-    route(call);
 }
 
-/// A take-back is on its way.
+/// `aheadMs`: how much later than now the entries' time may be.
+Call& RedisStore::newTakeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                              std::uint64_t takenMs, std::int64_t aheadMs) {
+    Call& call = calls_.take();
+    call.leftLogs.clear();
+    std::int64_t lasts = 0;
+    for (const Question& question : questions) {
+        call.leftLogs.push_back(Signature::hashOfLog(question.key));
+        lasts = std::max(lasts, lastsMs(question));
+    }
+    call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
+    writer_.writeTakeBack(call, questions, unique, loggedMs, takenMs, stamp());
+    owe();
+    return call;
+}
+
+// ---- what is owed
+
+/// A take-back is there.
 void RedisStore::owe() {
-    owed_++;
+    noteQuit();
+    takeBacks_++;
     owedUntil_ = ngx_current_msec + settings_.timeout;
-    quitting_ = quitting_ || ngx_exiting != 0;
     if (!owing_.isSet()) {
         owing_.set(settings_.timeout);
     }
 }
 
+/// The worker was told to quit, which nobody tells where there is no connection: what it owes has so long from now on.
+void RedisStore::noteQuit() {
+    if (ngx_exiting != 0 && !quitting_) {
+        quitting_ = true;
+        owedUntil_ = ngx_current_msec + settings_.timeout;
+        repaySoon();
+    }
+}
+
 bool RedisStore::isOwing() const {
-    return owed_ > 0 && !(ngx_exiting != 0 && hasPassed(owedUntil_));
+    return takeBacks_ > 0 && !(quitting_ && hasPassed(owedUntil_));
 }
 
 /// The timer of what is owed.
 void RedisStore::tryToQuit() {
+    noteQuit();
     if (!isOwing()) {
+        loseKept("the worker quits");
         closeWhenUnused();
     } else if (hasPassed(owedUntil_)) {
         owing_.set(settings_.timeout);
@@ -269,48 +388,190 @@ void RedisStore::tryToQuit() {
     }
 }
 
-void RedisStore::loseTakeBack(const Call& call) {
-    (dying_ ? unplacedCounters_ : countersOf(call.slot)).lostTakeBacks.add();
-    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", "");
+/// The server of the call's slot, connected or about to be; nullptr where none is.
+Node* RedisStore::nodeFor(const Call& call) {
+    return !dying_ && topology_->canBeAsked(call.slot) ? topology_->nodeOf(call.slot) : nullptr;
+}
+
+void RedisStore::sendTakeBack(Node& node, Call& call) {
+    denials_.entriesLeave(call.leftLogs);
+    node.send(call);
+}
+
+/// Redis cannot do it now.
+void RedisStore::keep(Call& call) {
+    if (dying_ || !isOwing()) {
+        loseTakeBack(call, "the worker quits");
+        return;
+    }
+    call.asking = false;
+    call.scriptMisses = call.repetitions = 0;
+    owed_.keep(call);
+    while (Call* surplus = owed_.surplus()) {
+        loseTakeBack(*surplus, "too many are owed");
+    }
+    if (!repay_.isSet()) {
+        repay_.set(repayAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+    }
+}
+
+/// A server is well again. All workers learn of it at once, so each waits a random time; and so long at least that it
+/// has read what lost connections still hold: requests that nobody waits for, whose entries are to be taken back.
+void RedisStore::repaySoon() {
+    if (!owed_.isEmpty()) {
+        repayAfter_.reset();
+        const ngx_msec_t least = quitting_ ? 0 : std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
+        repay_.set(least + static_cast<ngx_msec_t>(ngx_random()) % (least + 1));
+    }
+}
+
+/// Gives each server that is ready what it is owed.
+void RedisStore::repay() {
+    noteQuit();
+    topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
+    List<Call, Queued> again;
+    while (Call* call = owed_.take()) {
+        Node* node = nodeFor(*call);
+        if (hasPassed(call->until)) {
+            owed_.settled(*call);
+            giveBack(*call);
+        } else {
+            (node != nullptr && node->isReady() ? node->owed() : again).pushBack(*call);
+        }
+    }
+    owed_.putBack(again);
+    topology_->forEachNode([this](Node& node) { repay(node); });
+    if (!owed_.isEmpty()) {
+        repay_.set(repayAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+    }
+    closeWhenUnused();
+}
+
+/// One where requests have waited in vain shows first that it answers.
+void RedisStore::repay(Node& node) {
+    while (node.isReady() && node.repaying() < (node.isAnswering() ? kMostRepaying : 1)) {
+        Call* call = node.owed().popFront();
+        if (call == nullptr) {
+            return;
+        }
+        owed_.settled(*call);
+        call->isRepaid = true;
+        node.repaying()++;
+        sendTakeBack(node, *call);
+    }
+}
+
+/// Its answer, or its connection's end.
+void RedisStore::backFrom(Node& node, Call& call) {
+    if (call.isRepaid) {
+        call.isRepaid = false;
+        node.repaying()--;
+    }
+}
+
+void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error) {
+    Node& node = *call.node;
+    const std::string_view answer = replyText(reply);
+    backFrom(node, call);
+    noteQuit();
+    if (error == StoreError::None) {
+        if (checkTakeBack(reply, call.leftLogs.size()) != StoreError::None) {
+            node.distrust();
+            loseTakeBack(call, "unexpected reply");
+            return;
+        }
+        repayAfter_.reset();
+        giveBack(call);
+        repay(node);
+        return;
+    }
+    if (error == StoreError::Moved || error == StoreError::Ask) {
+        Node* target = redirectedBy(reply, node, error);
+        if (target != nullptr && target->canBeAsked() && target->isReady() && call.repetitions++ < kMostRedirects) {
+            call.asking = error == StoreError::Ask;
+            target->send(call);
+            return;
+        }
+    } else {
+        log_.trouble(NGX_LOG_ERR, node.name(), "answered", answer.empty() ? "READONLY" : answer);
+    }
+    if (!isUndone(error, answer)) {
+        loseTakeBack(call, answer);
+        return;
+    }
+    if (error == StoreError::NotMaster) {
+        node.leave();
+    } else if (error == StoreError::TryAgain && !answer.starts_with("TRYAGAIN")) {
+        topology_->suspect();
+    }
+    owed_.putBack(node.owed());  // they would meet the same
+    keep(call);
+}
+
+/// No reply will come.
+void RedisStore::lost(Call& call) {
+    if (!call.isUndo()) {
+        failed(call, StoreError::Down);
+        return;
+    }
+    backFrom(*call.node, call);
+    if (call.isOnWire && !call.isRepeatable()) {
+        loseTakeBack(call, "the connection was lost");
+    } else {
+        keep(call);
+    }
+}
+
+void RedisStore::loseKept(std::string_view why) {
+    topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
+    while (Call* call = owed_.take()) {
+        owed_.settled(*call);
+        loseTakeBack(*call, why);
+    }
+}
+
+/// Its entries stay until they leave the window.
+void RedisStore::loseTakeBack(Call& call, std::string_view why) {
+    tellLost(call.slot, why);
+    giveBack(call);
+}
+
+void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
+    (dying_ ? unplacedCounters_ : countersOf(slot)).lostTakeBacks.add();
+    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", why);
 }
 
 // ---- groups
 
-/// The group that the request joins: the one of the same questions that is not sent yet, or its follower.
+/// The group that the request joins: the last of the same questions, if that is not sent yet and has room.
 Group& RedisStore::groupFor(std::span<const Question> questions) {
-    Group* group = groups_.find(signature_);
-    if (group == nullptr) {
-        group = &newGroup(questions);
-        group->joinable = true;
-        groups_.insert(*group);
-        open(*group);
-        return *group;
+    Group* first = groups_.find(signature_);
+    if (first == nullptr) {
+        first = &newGroup(questions);
+        first->last = first;
+        groups_.insert(*first);
+        open(*first);
+    } else if (first->last->sent || first->last->isFull()) {
+        Group& next = newGroup(questions);
+        first->last->follower = &next;
+        first->last = &next;
     }
-    if (group->sent) {
-        if (group->follower == nullptr) {
-            group->follower = &newGroup(questions);
-            group->follower->joinable = true;
-        }
-        group = group->follower;
-    }
-    if (group->requests >= kMostRequestsPerGroup) {
-        group = &newGroup(questions);
-        open(*group);
-    }
-    return *group;
+    return *first->last;
 }
 
 Group& RedisStore::newGroup(std::span<const Question> questions) {
     Group& group = groupObjects_.take();
     group.signature = signature_;
     group.requests = 0;
-    group.logs = questions.size();
+    group.workOfLogs = workOfLogs(questions.size());
+    group.workOfRequest = workOfRequest(questions);
     group.algorithm = questions.front().algorithm;
     group.slot = questions.front().slot;
-    group.sent = group.joinable = group.refreshes = false;
+    group.sent = group.refreshes = false;
     group.refusedBy = nullptr;
     group.refusal.clear();
-    group.follower = nullptr;
+    group.isInDoubt = false;
+    group.follower = group.last = nullptr;
     return group;
 }
 
@@ -330,6 +591,7 @@ void RedisStore::openAgain(List<Group, Opened>& groups) {
             open(*group);
         } else {
             settle(*group, StoreError::Down);
+            groups.moveTo(again);  // its follower
         }
     }
 }
@@ -394,7 +656,7 @@ std::string_view RedisStore::stamp() {
 /// Sends the call to the node that serves its slot.
 void RedisStore::route(Call& call) {
     call.asking = false;
-    if (!topology_->canBeAsked(call.slot) || (call.isUndo() && !isOwing())) {
+    if (!call.isWaitedFor() || !topology_->canBeAsked(call.slot)) {
         failed(call, StoreError::Down);
     } else if (Node* node = topology_->nodeOf(call.slot)) {
         node->send(call);
@@ -407,6 +669,11 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
     if (!refusals_.isEmpty() && error != StoreError::TryAgain && error != StoreError::Moved) {
         refusals_.served(call.node, call.slot, ngx_current_msec);
     }
+    if (call.isUndo()) {
+        takenBack(call, reply, error);
+        closeWhenUnused();
+        return;
+    }
     switch (error) {
         case StoreError::None:
             answer(call, reply);
@@ -415,7 +682,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
         case StoreError::NotMaster:
         case StoreError::Moved:
         case StoreError::Ask:
-            if (call.isUndo() ? isOwing() && call.repetitions < kMostUndoRepetitions : call.isWaitedFor()) {
+            if (call.isWaitedFor()) {
                 call.repetitions++;
                 repeat(call, reply, error);
                 return;
@@ -455,8 +722,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         }
         return;
     }
-    const std::optional<Redirect> redirect = readRedirect(replyText(reply));
-    Node* target = redirect ? topology_->follow(*redirect, node, error == StoreError::Moved) : nullptr;
+    Node* target = redirectedBy(reply, node, error);
     if (target == nullptr || !target->canBeAsked()) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
@@ -466,6 +732,12 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         call.asking = error == StoreError::Ask;
         target->send(call);
     }
+}
+
+/// The node that MOVED or ASK names; nullptr where it names none.
+Node* RedisStore::redirectedBy(const redisReply& reply, const Node& from, StoreError error) {
+    const std::optional<Redirect> redirect = readRedirect(replyText(reply));
+    return redirect ? topology_->follow(*redirect, from, error == StoreError::Moved) : nullptr;
 }
 
 void RedisStore::repeatSoon(Call& call) {
@@ -485,7 +757,7 @@ void RedisStore::repeatQueued() {
 
 /// Asks again in a moment, unless a request has waited in vain for another answer than this one.
 void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
-    if (!call.isUndo() && refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
+    if (refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
         log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", answer);
         failed(call, error);
         return;
@@ -505,6 +777,9 @@ void RedisStore::askApart(Call& call, StoreError error) {
         call.groups.clear();
     }
     for (Group* group : call.groups) {
+        while (Waiter* orphan = group->orphans.popFront()) {
+            bury(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
+        }
         group->requests = 0;
         group->waiters.forEach([&](Waiter&) { group->requests++; });
         if (group->requests == 0) {
@@ -523,9 +798,7 @@ void RedisStore::askApart(Call& call, StoreError error) {
 }
 
 void RedisStore::answer(Call& call, const redisReply& reply) {
-    const bool isExpected = call.isUndo() ? checkTakeBack(reply, call.leftLogs.size()) == StoreError::None
-                                          : reply.type == REDIS_REPLY_ARRAY && reply.elements == call.groups.size();
-    if (!isExpected) {
+    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.groups.size()) {
         call.node->distrust();
         failed(call, StoreError::Unexpected);
         return;
@@ -533,14 +806,15 @@ void RedisStore::answer(Call& call, const redisReply& reply) {
     for (std::size_t i = 0; i < call.groups.size(); i++) {
         answer(*call.node, *call.groups[i], *reply.element[i]);
     }
-    giveBack(call);
+    calls_.giveBack(call);
     closeWhenUnused();
 }
 
 void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
-    const StoreError error =
-        group.waiters.isEmpty() ? errorIn(reply) : reply_.read(reply, group.requests, group.waiters.front().questions);
+    List<Waiter, InGroup>& any = group.waiters.isEmpty() ? group.orphans : group.waiters;
+    const StoreError error = any.isEmpty() ? errorIn(reply) : reply_.read(reply, group.requests, any.front().questions);
     if (error == StoreError::Unexpected) {
+        group.isInDoubt = true;
         node.distrust();
     } else if (error != StoreError::None) {
         log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
@@ -549,10 +823,12 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
             return;
         }
     } else {
-        group.waiters.forEach([&](Waiter& waiter) {
+        const auto tell = [this](Waiter& waiter) {
             reply_.writeVerdicts(waiter.place, waiter.verdicts);
             waiter.loggedMs = reply_.loggedMs(waiter.place);
-        });
+        };
+        group.waiters.forEach(tell);
+        group.orphans.forEach(tell);
         learn(group);
     }
     settle(group, error);
@@ -575,22 +851,18 @@ void RedisStore::learn(Group& group) {
 }
 
 void RedisStore::failed(Call& call, StoreError error) {
-    if (call.isUndo()) {
-        loseTakeBack(call);
-    }
     for (Group* group : call.groups) {
+        group->isInDoubt = call.isOnWire || error == StoreError::Unexpected;
         settle(*group, error);
     }
-    giveBack(call);
+    calls_.giveBack(call);
     closeWhenUnused();
 }
 
-/// The call is over. Denials that were decided before an undo of it may have been learned since that was sent.
+/// The undo is over. Denials that were decided before it may have been learned since it was sent.
 void RedisStore::giveBack(Call& call) {
-    if (call.isUndo()) {
-        owed_--;
-        denials_.entriesLeave(call.leftLogs);
-    }
+    takeBacks_--;
+    denials_.entriesLeave(call.leftLogs);
     calls_.giveBack(call);
 }
 
@@ -600,8 +872,15 @@ void RedisStore::settle(Group& group, StoreError error) {
         if (error != StoreError::None && !waiter.apart) {
             countersOf(group.slot).failed(error);
         }
-        waiter.forget();
-        waiter.wake(waiter, error);
+        if (group.isInDoubt) {
+            wakeUnanswered(waiter, error);
+        } else {
+            waiter.forget();
+            waiter.wake(waiter, error);
+        }
+    }
+    while (Waiter* orphan = group.orphans.popFront()) {
+        bury(static_cast<Orphan&>(*orphan), error);
     }
     retire(group);
 }
@@ -623,12 +902,11 @@ void RedisStore::refuse(Group& group, StoreError error) {
 
 /// The group is done: its follower's turn has come.
 void RedisStore::retire(Group& group) {
-    if (group.joinable) {
-        groups_.erase(group);
-        if (group.follower != nullptr) {
-            groups_.insert(*group.follower);
-            open(*group.follower);
-        }
+    groups_.erase(group);
+    if (Group* next = group.follower) {
+        next->last = group.last;
+        groups_.insert(*next);
+        open(*next);
     }
     groupObjects_.giveBack(group);
 }
@@ -648,8 +926,14 @@ void RedisStore::expire() {
         } else {
             log_.trouble(NGX_LOG_ERR, nameOf(settings_), "timed out", "no server to ask inside \"timeout\"");
         }
-        waiter.forget();
-        waiter.wake(waiter, StoreError::Timeout);
+        if (waiter.isGone()) {
+            static_cast<ListHook<WithDeadline>&>(waiter).unlink();
+        } else if (group.sent) {
+            wakeUnanswered(waiter, StoreError::Timeout);
+        } else {
+            waiter.forget();
+            waiter.wake(waiter, StoreError::Timeout);
+        }
     }
     topology_->forEachNode([](Node& node) { node.giveUpIfSilent(); });
     if (!deadlines_.isEmpty()) {
@@ -662,6 +946,7 @@ void RedisStore::expire() {
 
 void RedisStore::nodeReady(Node& node) {
     topology_->nodeReady(node);
+    repaySoon();
     flush();
 }
 
@@ -682,18 +967,24 @@ void RedisStore::nodeLeaves(Node& node) {
         }
     });
     openAgain(node.groups());
+    owed_.putBack(node.owed());
     while (Call* call = node.takeQueued()) {
-        route(*call);
+        if (call->isUndo()) {
+            lost(*call);
+        } else {
+            route(*call);
+        }
     }
 }
 
 void RedisStore::mapChanged() {
     openAgain(unplaced_);
+    repaySoon();
 }
 
 /// Requests may end in the same turn, and have something to give back then.
 void RedisStore::workerQuits() {
-    quitting_ = true;
+    noteQuit();
     flush_.post();
 }
 

@@ -9,6 +9,7 @@
 #include "limit/number.hpp"
 #include "limit/verdict.hpp"
 #include "metrics/board.hpp"
+#include "redis/backoff.hpp"
 #include "redis/posted.hpp"
 #include "redis/reply.hpp"
 #include "redis/timer.hpp"
@@ -19,6 +20,7 @@
 #include "store/loners.hpp"
 #include "store/node.hpp"
 #include "store/orphan.hpp"
+#include "store/owed.hpp"
 #include "store/recycler.hpp"
 #include "store/refusals.hpp"
 #include "store/store_log.hpp"
@@ -62,17 +64,21 @@ class RedisStore final : ClusterOwner {
     /// slot, else of the questions with leavesWithClient.
     void abandon(Waiter& waiter);
 
+    /// Takes back what an ask() with this unique name, whose waiter was woken with an error, has logged all the same,
+    /// or will have. Where nobody can tell, and entries have no names, it counts as lost.
+    void takeBackLate(Late& late, std::span<const Question> questions, std::string_view unique);
+
     /// Takes back what an ask() with this unique name logged, at the time its waiter was told, and ends the blocks that
     /// this leaves without a reason; `takenMs`: when it was decided, which is before that time where it was held. No
-    /// request waits for it, but a worker that quits does, for `timeout`; what does not reach Redis is counted and
-    /// told.
+    /// request waits for it, but a worker that quits does, for `timeout`. What Redis cannot do now is kept, and done
+    /// later; what is lost is counted and told.
     void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
   private:
     NodeCounters& counters(std::string_view node) override { return board_.node(view(settings_.name), node); }
     void answered(Call& call, const redisReply& reply, StoreError error) override;
-    void lost(Call& call) override { failed(call, StoreError::Down); }
+    void lost(Call& call) override;
     void nodeReady(Node& node) override;
     void nodeDown(Node& node) override;
     void nodeLeaves(Node& node) override;
@@ -95,6 +101,7 @@ class RedisStore final : ClusterOwner {
 
     void route(Call& call);
     void repeat(Call& call, const redisReply& reply, StoreError error);
+    Node* redirectedBy(const redisReply& reply, const Node& from, StoreError error);
     void repeatSoon(Call& call);
     void waitOut(Call& call, std::string_view answer, StoreError error);
     void askApart(Call& call, StoreError error);
@@ -110,11 +117,28 @@ class RedisStore final : ClusterOwner {
     void retire(Group& group);
     void expire();
     void watch(Waiter& waiter);
-    void buryOrphan(Orphan& orphan, StoreError error);
+    Orphan& orphanOf(Waiter& waiter);
+    void wakeUnanswered(Waiter& waiter, StoreError error);
+    void bury(Orphan& orphan, StoreError error);
+    void takeBackUnseen(std::span<const Question> questions, std::string_view unique);
+    Call& newTakeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+                      std::uint64_t takenMs, std::int64_t aheadMs);
+
     void owe();
-    void tryToQuit();
-    void loseTakeBack(const Call& call);
     bool isOwing() const;
+    void noteQuit();
+    void tryToQuit();
+    Node* nodeFor(const Call& call);
+    void sendTakeBack(Node& node, Call& call);
+    void keep(Call& call);
+    void repaySoon();
+    void repay();
+    void repay(Node& node);
+    static void backFrom(Node& node, Call& call);
+    void takenBack(Call& call, const redisReply& reply, StoreError error);
+    void loseKept(std::string_view why);
+    void loseTakeBack(Call& call, std::string_view why);
+    void tellLost(std::uint16_t slot, std::string_view why);
     void closeWhenUnused();
 
     const RedisSettings& settings_;
@@ -124,15 +148,16 @@ class RedisStore final : ClusterOwner {
     NodeCounters& unplacedCounters_;  // for what no server is known
     bool quitting_ = false;           // the worker finishes what it holds
     bool dying_ = false;              // only the nodes' last words come
-    std::size_t owed_ = 0;            // take-backs on their way
+    std::size_t takeBacks_ = 0;       // that Redis has not done yet
     ngx_msec_t owedUntil_ = 0;        // a worker that quits waits for them so long
 
     Recycler<Call> calls_;
     Recycler<Group> groupObjects_;
     Recycler<Orphan> orphans_;
-    Groups groups_;                         // under way
-    List<Group, Opened> unplaced_;          // until it is known which node serves them
-    List<Call, Queued> queued_;             // to be sent again in a moment
+    Groups groups_;                 // under way
+    List<Group, Opened> unplaced_;  // until it is known which node serves them
+    List<Call, Queued> queued_;     // to be sent again in a moment
+    Owed owed_;
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
     GroupReply reply_;  // that is being answered
@@ -145,6 +170,8 @@ class RedisStore final : ClusterOwner {
     Posted flush_;
     Timer deadline_;
     Timer repeat_;
+    Backoff repayAfter_;
+    Timer repay_;
     Timer owing_;  // keeps a worker that quits
 
     std::unique_ptr<Topology> topology_;  // last, so that it dies first: its nodes tell the calls

@@ -1,0 +1,127 @@
+# One call keeps Redis busy for about a millisecond at most, whatever waits: by the number of its logs, requests and
+# entries, not by the clock. Who comes first is served first all the same, and a log that many ask does not hold up the
+# others of its worker.
+
+use strict;
+use warnings;
+use IO::Socket::INET;
+use List::Util qw(max sum0);
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get);
+use Testbed::Http2 qw(open_http2 ask_stream answers);
+
+use constant {
+    MOST_ENTRIES => 1000,    # of one call: about a microsecond each
+    MOST_LOGS    => 150,     # some seven microseconds each
+    MOST_HELD    => 100,     # some ten microseconds each
+};
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    keepalive_requests 100000;
+    http2_max_concurrent_streams 10000;
+    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 5s; }
+    sliding_log_on_error deny;
+    sliding_log_log_level info;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        listen 127.0.0.1:%%PORT2%% http2;
+        location /log     { sliding_log_limit log key=$arg_k limit=$arg_l cost=$arg_c window=1h; empty_gif; }
+        location /sampled { sliding_log_limit sampled key=$arg_k limit=$arg_l cost=$arg_c window=1h algorithm=sampled sample=1; empty_gif; }
+        location /compact { sliding_log_limit compact key=$arg_k limit=$arg_l cost=$arg_c window=1h algorithm=compact; empty_gif; }
+        location /held    { sliding_log_limit held key=$arg_k limit=$arg_l window=1s delay=1m; empty_gif; }
+        location /free    { empty_gif; }
+    }
+}
+END
+my $port = $nginx->port;
+
+my $monitor = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $redis->port) or die "connect: $!";
+$monitor->syswrite("MONITOR\r\n");
+<$monitor>;
+
+# Calls since the last time, without those that take something back: { keys, requests, entries (under log) }
+sub calls {
+    my ($cost) = @_;
+    $redis->cli('ECHO', 'that is all');
+    my @calls;
+    while (defined(my $line = <$monitor>)) {
+        last if $line =~ /"ECHO" "that is all"/i;
+        my ($text) = $line =~ /\] "evalsha" (.*)/i or next;
+        my (undef, $keys, @words) = $text =~ /"([^"]*)"/g;
+        my @names = splice @words, 0, $keys;
+        shift @words;    # the time
+        my $requests = 0;
+        for (1 .. $keys) {    # each group has one log here
+            my (undef, $here) = splice @words, 0, 2;
+            splice @words, 0, $here;
+            splice @words, 0, $words[0] eq '' ? 1 : 5;
+            $requests += $here;
+        }
+        push @calls, { names => \@names, requests => $requests, entries => $requests * $cost };
+    }
+    return @calls;
+}
+
+# Statuses of these paths, asked in this order on one connection while Redis is stopped, of so many bytes a write.
+sub ask_in_order {
+    my (@paths) = @_;
+    my $socket  = open_http2($nginx->port('PORT2'));
+    my @streams = map { 2 * $_ + 1 } 0 .. $#paths;
+    $redis->pause;
+    ask_stream($socket, $streams[$_], $paths[$_]) for 0 .. $#paths;
+    ask_stream($socket, 2 * @paths + 1, '/free');
+    my $free = answers($socket, [2 * @paths + 1], 20);    # nginx has read them all
+    $redis->resume;
+    my $answers = answers($socket, \@streams, 20);
+    return map { $answers->{$_}{status} } @streams;
+}
+
+get($port, '/log?k=warm&l=9&c=1');
+get($port, "/$_?k=warm&l=9&c=1") for qw(sampled compact held);
+calls(1);
+
+for my $of (['log', 1, 1500], ['log', 2, 700], ['log', 10, 500], ['log', 100, 60], ['log', 1000, 6], ['sampled', 10, 400], ['compact', 1, 1500]) {
+    my ($algorithm, $cost, $requests) = @$of;
+    my $fits     = int $requests * 0.7;
+    my $what     = "$requests requests of one key under $algorithm, cost $cost";
+    my @statuses = ask_in_order(map { '/' . $algorithm . "?k=$cost-$requests&c=$cost&l=" . $fits * $cost } 1 .. $requests);
+    is(join(' ', @statuses), join(' ', (200) x $fits, (429) x ($requests - $fits)), "$what: the first $fits are admitted");
+    my @calls = calls($cost);
+    cmp_ok(max(map { $_->{requests} == 1 ? 0 : $_->{entries} } @calls), '<=', MOST_ENTRIES, "$what: no call has too many entries") if $algorithm ne 'compact';
+    is(sum0(map { $_->{requests} } @calls), $requests, "$what: each is asked once");
+    cmp_ok(scalar @calls, '<=', 5 + 3 * $requests * $cost / MOST_ENTRIES, "$what: in few calls");
+}
+
+# reservations
+my @statuses = ask_in_order(map { '/held?k=held&l=500' } 1 .. 700);
+is(join(' ', @statuses), join(' ', (200) x 700), '700 requests of one key that are held, or not');
+cmp_ok(max(map { $_->{requests} } calls(1)), '<=', MOST_HELD, 'no call has too many requests that may be held');
+
+# many keys
+@statuses = ask_in_order(map { "/log?k=many$_&l=1&c=1" } 1 .. 2000);
+is(scalar(grep { $_ == 200 } @statuses), 2000, '2000 keys at once');
+my @calls = calls(1);
+cmp_ok(max(map { scalar @{ $_->{names} } } @calls), '<=', MOST_LOGS, '2000 keys at once: no call has too many logs');
+is(sum0(map { $_->{requests} } @calls), 2000, '2000 keys at once: each is asked once');
+
+# one key's flood, and the others
+@statuses = ask_in_order((map { '/log?k=hot&l=1000000&c=100' } 1 .. 200), map { "/log?k=calm$_&l=100&c=100" } 1 .. 5);
+is(scalar(grep { $_ == 200 } @statuses), 205, 'a flood of one key, and others');
+my ($hot, $before) = (0, undef);
+for (map { @{ $_->{names} } } calls(100)) {
+    $hot++ if /hot/;
+    $before = $hot if /calm5/;
+}
+cmp_ok($hot, '>', 20, 'a flood of one key goes in many calls');
+cmp_ok($before, '<=', 2, 'the others wait for two of them at most');
+
+$bed->done;
