@@ -107,9 +107,12 @@ void RedisStore::start() {
     topology_->start();
 }
 
-void RedisStore::tick() {
+std::size_t RedisStore::tick() {
     unplacedCounters_.touch(ngx_current_msec);
     topology_->forEachNode([](Node& node) { node.tick(); });
+    writer_.freeMemory();
+    reply_ = {};
+    return calls_.freeUnused() + groupObjects_.freeUnused() + orphans_.freeUnused();
 }
 
 /// Of the server that is to be asked for that slot.

@@ -35,8 +35,8 @@ class RedisStore final : ClusterOwner {
     /// Connects ahead of the first question.
     void start();
 
-    /// To be called every second or so.
-    void tick();
+    /// To be called every second or so: frees what is not in use, and returns how many objects.
+    std::size_t tick();
 
     enum class Reception {
         Pending,      // the answer comes through the waiter, at most `timeout` later
