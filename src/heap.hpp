@@ -16,9 +16,9 @@ namespace sliding_log {
 /// when it has been calm for a while.
 class Heap {
   public:
-    /// To be called every second or so, with how many objects were freed since the last time.
-    void tick(std::size_t freed) {
-        if (freed >= kSpike) {
+    /// To be called every second or so, with how many things there are that take memory for a moment.
+    void tick(std::size_t passing) {
+        if (passing >= kSpike) {
             spikeAt_ = ngx_current_msec;
             isSwollen_ = true;
         } else if (isSwollen_ && ngx_current_msec - spikeAt_ >= kCalmMs) {

@@ -1,4 +1,4 @@
-# Memory that a worker needed for a spike goes back when that is over.
+# Memory that a worker needed for a spike of requests goes back when that is over.
 
 use strict;
 use warnings;
@@ -8,19 +8,20 @@ use Testbed qw(wait_until slow);
 use Testbed::Http qw(get);
 use Testbed::Process;
 
-use constant { REQUESTS => 10_000, CONNECTIONS => 20 };
+use constant REQUESTS => 10_000;
 
 plan skip_all => 'sanitizers keep what was freed' if ($ENV{TEST_NGINX_MODULE} // '-') eq '';
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, STREAMS => REQUESTS / CONNECTIONS);
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, STREAMS => REQUESTS);
 %%GLOBALS%%
 worker_processes 1;
 events { worker_connections 1024; }
 http {
     %%HTTP%%
     access_log off;
+    keepalive_requests 1000000;
     http2_max_concurrent_streams %%STREAMS%%;
     sliding_log_redis { server %%REDIS%%; timeout 1m; connect_timeout 1m; }
     server {
@@ -46,7 +47,7 @@ my $crowd  = bless { log => $bed->dir . '/h2load' }, 'Testbed::Process';
 push @{ $bed->{processes} }, $crowd;
 
 $redis->pause;
-$crowd->spawn($crowd->{log}, 'h2load', '-n', REQUESTS, '-c', CONNECTIONS, '-m', REQUESTS / CONNECTIONS, '-i', $urls);
+$crowd->spawn($crowd->{log}, 'h2load', '-n', REQUESTS, '-c', 1, '-m', REQUESTS, '-i', $urls);
 my ($most, $unchanged) = (0, 0);
 wait_until('all requests to wait', 30, sub {
     my $now = memory();
@@ -56,7 +57,7 @@ wait_until('all requests to wait', 30, sub {
 });
 $redis->resume;
 ok($crowd->wait_end(30 * slow()), 'Redis stops for a while: the spike is over when it goes on');
-like(Testbed::Process::slurp($crowd->{log}), qr/ 10000 2xx/, 'Redis stops for a while: it decides all requests when it goes on');
+like(Testbed::Process::slurp($crowd->{log}), qr/ ${\ REQUESTS} 2xx/, 'Redis stops for a while: it decides all requests when it goes on');
 
 my $least = $most;
 ok(wait_until('the memory to be given back', 60, sub {

@@ -112,7 +112,9 @@ std::size_t RedisStore::tick() {
     topology_->forEachNode([](Node& node) { node.tick(); });
     writer_.freeMemory();
     reply_ = {};
-    return calls_.freeUnused() + groupObjects_.freeUnused() + orphans_.freeUnused();
+    std::size_t passing = calls_.freeUnused() + groupObjects_.freeUnused() + orphans_.freeUnused();
+    deadlines_.forEach([&](const Waiter&) { passing++; });
+    return passing;
 }
 
 /// Of the server that is to be asked for that slot.

@@ -35,7 +35,7 @@ class RedisStore final : ClusterOwner {
     /// Connects ahead of the first question.
     void start();
 
-    /// To be called every second or so: frees what is not in use, and returns how many objects.
+    /// To be called every second or so: frees what is not in use. Returns how many objects, and how many requests wait.
     std::size_t tick();
 
     enum class Reception {
