@@ -6,6 +6,7 @@ package Bench::Fleet;
 
 use strict;
 use warnings;
+use FindBin;
 use List::Util qw(max sum0);
 use Time::HiRes qw(sleep time);
 
@@ -22,6 +23,7 @@ use constant {
     AFTER   => 5,       # seconds watched once it is over
     SERVERS => 100,     # of the node whose workers ask many
     SLOTS   => 20,      # that move
+    NODE_TIMEOUT => 2000,    # ms, of the Cluster
     KEYS    => 200,
     PLANNED => 16_000,  # workers: 1,000 nodes of 16
 };
@@ -77,6 +79,7 @@ sub table {
         notes => [
             sprintf('%d requests a second of %d keys, on_error local; the limiter logs in with a user and a password.', RATE, KEYS),
             'Connects, bytes and commands are those of all servers together, most per s those of the busiest server in its busiest second.',
+            'Whoever decided without Redis: until when is told of the last worker that came back.',
             'It is over when the server answers again, the replica is promoted, or the last slot has moved.',
             memory_note($one, $cluster, %memory),
             "\n\n" . planned($nodes * $workers, $one, $cluster),
@@ -114,11 +117,12 @@ sub one_server {
 
 sub cluster {
     my ($world, $nodes, $workers) = @_;
-    my $cluster = Testbed::Cluster->new($world->{bed}, masters => 3, replicas => 1, node_timeout => 1500, args => \@user);
+    my $cluster = Testbed::Cluster->new($world->{bed}, masters => 3, replicas => 1, args => \@user);
     my @servers = $cluster->nodes;
     for my $server (@servers) {
         $world->own($server);
         Bench::Machine::pin($server->pid, 'redis');
+        $server->cli(qw(CONFIG SET cluster-node-timeout), NODE_TIMEOUT);
     }
     my $seeds = join ' ', map { $_->address } @servers;
     my @fleet = start($world, $nodes, $workers, "sliding_log_redis { server $seeds; mode cluster; $login }");
@@ -308,6 +312,7 @@ sub planned {
     my ($restart) = grep { $_->{name} =~ /restarts/ } @{ $one->{events} };
     my ($lost)    = grep { $_->{name} =~ /loses/ } @{ $cluster->{events} };
     my $greeting  = $one->{greeting}{bytes} / $one->{greeting}{connects};
+    my $script    = sum0(map { -s "$FindBin::RealBin/../lua/$_.lua" } qw(sliding_log decide));
     return sprintf(
         '**1,000 nodes** of 16 workers would be %s connections to each server: above the default `maxclients 10000`, which'
             . ' needs as many open files besides, and %.0f MB of Redis\'s memory (%.1f KB a connection). A server that restarts gets'
@@ -316,7 +321,7 @@ sub planned {
             . ' masters that are left, %.0f ms of each one\'s time in every second with two of them (%.0f us a question).',
         commas(PLANNED), PLANNED * $one->{client} / 1e6, $one->{client} / 1000,
         PLANNED * $greeting / 1e6, $greeting,
-        $restart->{loads} * $times, $restart->{loads} * $times * 0.021,
+        $restart->{loads} * $times, $restart->{loads} * $times * $script / 1e6,
         commas(PLANNED), PLANNED / 2 * $cluster->{map_us} / 1000, $cluster->{map_us},
     );
 }
