@@ -18,14 +18,14 @@ use Bench::Progress qw(progress);
 use Bench::Table;
 
 use constant {
-    RATE    => 1000,    # requests a second, of the whole fleet
-    USUAL   => 3,       # seconds before an event
-    AFTER   => 5,       # seconds watched once it is over
-    SERVERS => 100,     # of the node whose workers ask many
-    SLOTS   => 20,      # that move
-    NODE_TIMEOUT => 2000,    # ms, of the Cluster
-    KEYS    => 200,
-    PLANNED => 16_000,  # workers: 1,000 nodes of 16
+    RATE         => 1000,      # requests a second, of the whole fleet
+    KEYS         => 200,
+    USUAL        => 3,         # seconds before an event
+    AFTER        => 5,         # seconds watched once it is over
+    SLOTS        => 20,        # that move
+    NODE_TIMEOUT => 2000,      # ms, of the Cluster
+    SERVERS      => 100,       # of the node whose workers ask many
+    PLANNED      => 16_000,    # workers: 1,000 nodes of 16
 };
 
 my $conf = <<'END';
@@ -79,10 +79,10 @@ sub table {
         notes => [
             sprintf('%d requests a second of %d keys, on_error local; the limiter logs in with a user and a password.', RATE, KEYS),
             'Connects, bytes and commands are those of all servers together, most per s those of the busiest server in its busiest second.',
-            'Whoever decided without Redis: until when is told of the last worker that came back.',
+            'The last request without Redis is told of the worker that came back last.',
             'It is over when the server answers again, the replica is promoted, or the last slot has moved.',
-            memory_note($one, $cluster, %memory),
-            "\n\n" . planned($nodes * $workers, $one, $cluster),
+            'At the start all workers come to the same cores at once: on a busy machine some meet connect_timeout, and connect twice.',
+            memory_note($one, $cluster, %memory) . "\n\n" . planned($nodes * $workers, $one, $cluster),
         ],
     );
 }
@@ -96,7 +96,6 @@ sub one_server {
     my $count = $nodes * $workers;
     connected($count, $redis);
     my %found = (
-        workers => $count,
         greeting => sample($redis),
         memory => own_memory(@fleet),
         client => Bench::Client->new($redis)->info('memory')->{mem_clients_normal} / $count,
@@ -105,7 +104,7 @@ sub one_server {
     my $killed  = sub { $redis->kill; sleep 2 };
     my $started = sub { $redis->start; Bench::Machine::pin($redis->pid, 'redis') };
     $found{events} = [
-        watch($world, \@fleet, [$redis], 'one server: the first requests', sub { }),
+        watch($world, \@fleet, [$redis], 'one server: the nodes start, and are asked', undef),
         watch($world, \@fleet, [$redis], 'one server restarts at once', $restart),
         watch($world, \@fleet, [$redis], 'one server is away for 2 s', $killed, $started),
         watch($world, \@fleet, [$redis], 'one server forgets its scripts', sub { $redis->cli(qw(SCRIPT FLUSH)) }),
@@ -128,21 +127,19 @@ sub cluster {
     my @fleet = start($world, $nodes, $workers, "sliding_log_redis { server $seeds; mode cluster; $login }");
     my $count = $nodes * $workers;
     my ($first, $second, undef, $replica) = @servers;
-    my $first_requests = watch($world, \@fleet, \@servers, 'a Cluster: the first requests', sub { });
-    my %found = (workers => $count, memory => own_memory(@fleet));
+    my $start = watch($world, \@fleet, \@servers, 'a Cluster: the nodes start, and are asked', undef);
+    my %found = (memory => own_memory(@fleet));
     my $kill  = sub { $first->kill };
     my $promoted = sub { Testbed::wait_until('a promotion', 30, sub { $replica->cli('ROLE') =~ /^master/ }) or die "bench: no fail-over\n" };
-    my $move = sub {
-        my ($range) = (grep { /myself/ } split /\n/, $second->cli('CLUSTER', 'NODES'))[0] =~ / (\d+)-\d+/;
-        $cluster->move($_, $second, $servers[2]) for $range .. $range + SLOTS - 1;
-    };
+    my @lost = map { '/?k=' . $cluster->tag_on($first) } 1 .. KEYS / 4;
+    my @moving = map { $cluster->tag_on($second) } 1 .. SLOTS;
+    my $move   = sub { $cluster->move($cluster->slot_of($_), $second, $servers[2]) for @moving };
     $found{events} = [
-        $first_requests,
-        watch($world, \@fleet, \@servers, "a Cluster moves ${\ SLOTS} slots", sub { }, $move),
-        watch($world, \@fleet, \@servers, 'a Cluster loses a master, a replica is promoted', $kill, $promoted),
+        $start,
+        watch($world, \@fleet, \@servers, "a Cluster moves ${\ SLOTS} slots, of all these keys", sub { }, $move, map { "/?k=$_" } @moving),
+        watch($world, \@fleet, \@servers, 'a Cluster loses the master of all these keys', $kill, $promoted, @lost),
     ];
-    my ($stats) = grep { defined } map { Bench::Client->new($_)->ask('INFO', 'commandstats') =~ /^cmdstat_cluster\|slots:.*usec_per_call=([\d.]+)/m } $servers[1], $servers[2];
-    $found{map_us} = $stats;
+    ($found{map_us}) = map { Bench::Client->new($_)->ask('INFO', 'commandstats') =~ /^cmdstat_cluster\|slots:.*usec_per_call=([\d.]+)/m } @servers[1, 2];
     $world->stop(@fleet);
     $_->kill for @servers;
     return \%found;
@@ -163,16 +160,16 @@ sub connected {
     return;
 }
 
-# The paths of requests whose keys spread over all slots.
-sub paths { return [map { "/?k=key$_" } 1 .. KEYS] }
-
 # ---- events
 
-# What the servers got while that happened: `begin` starts it, and it is over when `end` returns.
+# What the servers got while that happened: `begin` starts it, and it is over when `end` returns. Without `begin` it is
+# the first that is asked of them: what they have counted by then is of it. The paths are keys of all slots where none are
+# given.
 sub watch {
-    my ($world, $fleet, $servers, $name, $begin, $end) = @_;
+    my ($world, $fleet, $servers, $name, $begin, $end, @paths) = @_;
     progress($name);
-    my @loads = map { Testbed::Load->start($world->{bed}, $_->port, paths => paths(), rate => RATE / @$fleet) } @$fleet;
+    @paths = map { "/?k=key$_" } 1 .. KEYS if !@paths;
+    my @loads = map { Testbed::Load->start($world->{bed}, $_->port, paths => \@paths, rate => RATE / @$fleet) } @$fleet;
     my %series;
     my $look = sub {
         for my $i (grep { $servers->[$_]->is_running } 0 .. $#$servers) {
@@ -182,13 +179,12 @@ sub watch {
     };
     my $until = sub { my ($moment) = @_; while (time < $moment) { $look->(); sleep 0.04 } };
     my $began = time;
-    $until->($began + USUAL) if $name !~ /first requests/;
+    $until->($began + USUAL) if $begin;
     my $usual = max(0, map { per_second($_, 'bytes') } values %series);
     %series = ();
     $look->();
     my $at = time;
-    $began = $at if $name =~ /first requests/;
-    $begin->();
+    $begin->() if $begin;
     $look->();
     $end->() if $end;
     my $over = time;
@@ -197,6 +193,8 @@ sub watch {
     my @without = grep { $_->{at} >= $began && $_->{source} ne 'redis' } @requests;
     my @last    = last_of_each_worker(grep { $_->{at} >= $at } @requests);
     my @series = map { since_start($_) } values %series;
+    my $all    = sub { my ($what) = @_; return sum0(map { $_->[-1]{$what} - ($begin ? $_->[0]{$what} : 0) } @series) };
+    my $most   = sub { my ($what) = @_; return max(0, map { per_second($_, $what) } @series) };
     return {
         name => $name,
         usual => $usual,
@@ -204,8 +202,8 @@ sub watch {
         without => scalar(@without),
         last => max(0, map { $_ - $at } @last),
         last_after => max(0, map { $_ - $over } @last),
-        map({ my $what = $_; ($what => sum0(map { $_->[-1]{$what} - $_->[0]{$what} } @series), "most_$what" => max(0, map { per_second($_, $what) } @series)) }
-            qw(connects bytes loads maps)),
+        map({ ($_ => $all->($_), "most_$_" => $begin ? $most->($_) : '') } qw(connects loads maps)),
+        most_bytes => $most->('bytes'),
     };
 }
 
@@ -230,7 +228,7 @@ sub sample {
     return {
         at       => time,
         connects => $calls->('auth'),
-        bytes    => $text =~ /^total_net_input_bytes:(\d+)/m,
+        bytes    => ($text =~ /^total_net_input_bytes:(\d+)/m)[0],
         loads    => $calls->('script|load'),
         maps     => $calls->('cluster|slots'),
     };
@@ -267,7 +265,7 @@ sub row {
     return [
         $event->{name},
         @$event{qw(connects most_connects)},
-        map({ sprintf '%.0f', $_ / 1000 } @$event{qw(usual most_bytes)}),
+        map({ $_ ? sprintf('%.0f', $_ / 1000) : '' } @$event{qw(usual most_bytes)}),
         @$event{qw(loads most_loads maps most_maps requests without)},
         map { $event->{without} ? sprintf('%.1f', $_) : '' } @$event{qw(last last_after)},
     ];
