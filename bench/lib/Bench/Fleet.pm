@@ -77,11 +77,13 @@ sub table {
         ],
         rows  => [map { row($_) } @{ $one->{events} }, @{ $cluster->{events} }],
         notes => [
-            sprintf('%d requests a second of %d keys, on_error local; the limiter logs in with a user and a password.', RATE, KEYS),
-            'Connects, bytes and commands are those of all servers together, most per s those of the busiest server in its busiest second.',
+            sprintf('%d requests a second of %d keys, on_error local; each worker logs in with a user and a password.', RATE, KEYS),
+            'Connects, bytes and commands are those of all servers together, most per s those of the busiest server in its',
+            'busiest second.',
             'The last request without Redis is told of the worker that came back last.',
             'It is over when the server answers again, the replica is promoted, or the last slot has moved.',
-            'At the start all workers come to the same cores at once: on a busy machine some meet connect_timeout, and connect twice.',
+            'At the start all workers come to the same cores at once: on a busy machine some meet connect_timeout, and connect',
+            'twice.',
             memory_note($one, $cluster, %memory) . "\n\n" . planned($nodes * $workers, $one, $cluster),
         ],
     );
@@ -97,16 +99,15 @@ sub one_server {
     connected($count, $redis);
     my %found = (
         greeting => sample($redis),
-        memory => own_memory(@fleet),
-        client => Bench::Client->new($redis)->info('memory')->{mem_clients_normal} / $count,
+        memory   => own_memory(@fleet),
+        client   => Bench::Client->new($redis)->info('memory')->{mem_clients_normal} / $count,
     );
-    my $restart = sub { $redis->kill; $redis->start; Bench::Machine::pin($redis->pid, 'redis') };
-    my $killed  = sub { $redis->kill; sleep 2 };
-    my $started = sub { $redis->start; Bench::Machine::pin($redis->pid, 'redis') };
+    my $kill  = sub { $redis->kill };
+    my $start = sub { $redis->start; Bench::Machine::pin($redis->pid, 'redis') };
     $found{events} = [
         watch($world, \@fleet, [$redis], 'one server: the nodes start, and are asked', undef),
-        watch($world, \@fleet, [$redis], 'one server restarts at once', $restart),
-        watch($world, \@fleet, [$redis], 'one server is away for 2 s', $killed, $started),
+        watch($world, \@fleet, [$redis], 'one server restarts at once', $kill, $start),
+        watch($world, \@fleet, [$redis], 'one server is away for 2 s', $kill, sub { sleep 2; $start->() }),
         watch($world, \@fleet, [$redis], 'one server forgets its scripts', sub { $redis->cli(qw(SCRIPT FLUSH)) }),
     ];
     $world->stop(@fleet);
@@ -125,21 +126,23 @@ sub cluster {
     }
     my $seeds = join ' ', map { $_->address } @servers;
     my @fleet = start($world, $nodes, $workers, "sliding_log_redis { server $seeds; mode cluster; $login }");
-    my $count = $nodes * $workers;
     my ($first, $second, undef, $replica) = @servers;
     my $start = watch($world, \@fleet, \@servers, 'a Cluster: the nodes start, and are asked', undef);
     my %found = (memory => own_memory(@fleet));
-    my $kill  = sub { $first->kill };
-    my $promoted = sub { Testbed::wait_until('a promotion', 30, sub { $replica->cli('ROLE') =~ /^master/ }) or die "bench: no fail-over\n" };
-    my @lost = map { '/?k=' . $cluster->tag_on($first) } 1 .. KEYS / 4;
+    my $kill     = sub { $first->kill };
+    my $promoted = sub {
+        Testbed::wait_until('a promotion', 30, sub { $replica->cli('ROLE') =~ /^master/ }) or die "bench: no fail-over\n";
+    };
+    my @lost   = map { '/?k=' . $cluster->tag_on($first) } 1 .. KEYS / 4;
     my @moving = map { $cluster->tag_on($second) } 1 .. SLOTS;
     my $move   = sub { $cluster->move($cluster->slot_of($_), $second, $servers[2]) for @moving };
     $found{events} = [
         $start,
-        watch($world, \@fleet, \@servers, "a Cluster moves ${\ SLOTS} slots, of all these keys", sub { }, $move, map { "/?k=$_" } @moving),
+        watch($world, \@fleet, \@servers, "a Cluster moves ${\ SLOTS} slots, of all these keys", sub { }, $move,
+            map { "/?k=$_" } @moving),
         watch($world, \@fleet, \@servers, 'a Cluster loses the master of all these keys', $kill, $promoted, @lost),
     ];
-    ($found{map_us}) = map { Bench::Client->new($_)->ask('INFO', 'commandstats') =~ /^cmdstat_cluster\|slots:.*usec_per_call=([\d.]+)/m } @servers[1, 2];
+    ($found{map_us}) = Bench::Client->new($second)->ask('INFO', 'commandstats') =~ /^cmdstat_cluster\|slots:.*usec_per_call=([\d.]+)/m;
     $world->stop(@fleet);
     $_->kill for @servers;
     return \%found;
@@ -282,7 +285,8 @@ sub own_memory {
 
 sub memory {
     my ($world, $stores) = @_;
-    my @locations = map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=1000000 window=1h store=$_; }" } $stores =~ /sliding_log_redis (\w+)/g;
+    my @locations = map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=1000000 window=1h store=$_; }" }
+        $stores =~ /sliding_log_redis (\w+)/g;
     my $nginx = $world->nginx($conf, MODULE => 1, WORKERS => 4, STORES => $stores, LOCATIONS => "@locations");
     sleep 1.5;
     my $memory = own_memory($nginx);
@@ -298,7 +302,8 @@ sub many_servers {
 
 sub memory_note {
     my ($one, $cluster, %memory) = @_;
-    return sprintf 'A worker\'s own memory: %.1f MB without a Redis, %.1f with one server, %.1f with the Cluster, %.1f with %d servers, each in a block of its own.',
+    return sprintf 'A worker\'s own memory: %.1f MB without a Redis, %.1f with one server, %.1f with the Cluster, %.1f with %d'
+        . ' servers, each in a block of its own.',
         $memory{none}, $one->{memory}, $cluster->{memory}, $memory{servers}, SERVERS;
 }
 
