@@ -36,10 +36,9 @@ class Recycler {
             all_, [&](const std::unique_ptr<T>& each) { return std::binary_search(first, free_.end(), each.get()); });
         const auto freed = static_cast<std::size_t>(free_.end() - first);
         free_.erase(first, free_.end());
-        if (all_.capacity() > 2 * all_.size()) {
-            all_.shrink_to_fit();
-            free_.shrink_to_fit();
-            free_.reserve(all_.capacity());
+        if (all_.empty()) {
+            decltype(all_)().swap(all_);
+            decltype(free_)().swap(free_);
         }
         return freed;
     }
