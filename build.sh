@@ -6,7 +6,7 @@
 #   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
-#   bench [OPTION...]: see bench/run
+#   bench [fleet] [OPTION...]: see bench/run
 set -euo pipefail
 cd "$(dirname "$0")"
 root=$PWD

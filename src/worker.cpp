@@ -55,11 +55,13 @@ void Worker::tick() {
     }
     usedKeys_.age(ngx_current_msec);
     deniedKeys_.age(ngx_current_msec);
+    std::size_t passing = 0;
     for (const std::unique_ptr<RedisStore>& store : stores_) {
         if (store != nullptr) {
-            store->tick();
+            passing += store->tick();
         }
     }
+    heap_.tick(passing);
     tick_.set(kTickMs);
 }
 

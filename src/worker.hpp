@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "conf/settings.hpp"
+#include "heap.hpp"
 #include "limit/unique_id.hpp"
 #include "metrics/board.hpp"
 #include "metrics/top_keys.hpp"
@@ -38,6 +39,7 @@ class Worker {
     TopKeys deniedKeys_;                               // denied
     std::vector<LimitCounters*> limits_;               // by LogSettings::index
     std::vector<std::unique_ptr<RedisStore>> stores_;  // by RedisSettings::index; nullptr where unused
+    Heap heap_;
     Timer tick_;
 };
 

@@ -51,11 +51,12 @@ std::string_view authenticationRefusal(std::string_view message) {
     return message.substr(0, message.find(' '));
 }
 
-Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings) : owner_(owner), role_(settings.role) {
+Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings)
+    : owner_(owner), role_(settings.role), selects_(settings.database != 0) {
     if (std::string text = authentication(settings.username, settings.password); !text.empty()) {
         steps_.push_back({kAuth.data(), std::move(text)});
     }
-    if (settings.database != 0) {
+    if (selects_) {
         steps_.push_back({"SELECT", command({"SELECT", DecimalText(settings.database).view()})});
     }
     if (role_ != Role::Any) {

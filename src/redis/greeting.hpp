@@ -55,6 +55,11 @@ class Greeting final : ReplyTarget {
 
     void begin(Connection& connection);
 
+    /// True when calls may be sent right behind the steps: where one is refused no harm is done, since the server
+    /// refuses the calls as well, or logs requests once that are decided without it. Not where the database has to be
+    /// selected: they might be logged in another one.
+    bool letsCallsFollow() const { return !selects_; }
+
   private:
     struct Step {
         const char* name;
@@ -69,6 +74,7 @@ class Greeting final : ReplyTarget {
 
     GreetingOwner& owner_;
     Role role_;
+    bool selects_;
     std::vector<Step> steps_;
     std::size_t answered_ = 0;
     bool refused_ = false;

@@ -117,6 +117,11 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, 
             DecimalText(static_cast<std::int64_t>(takenMs)).view()});
 }
 
+void CallWriter::freeMemory() {
+    std::string().swap(keys_);  // one that is assigned keeps its memory
+    std::string().swap(arguments_);
+}
+
 /// `EVALSHA <sha> <keys>`, the arguments that are given and those that were added.
 void CallWriter::finish(std::initializer_list<std::string_view> first) {
     std::string& out = call_->command;

@@ -69,6 +69,9 @@ class CallWriter {
     void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                        std::uint64_t takenMs, std::string_view now);
 
+    /// Gives back what it keeps between calls.
+    void freeMemory();
+
   private:
     void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
     void addName(std::string_view unique);

@@ -88,7 +88,7 @@ Node::~Node() {
 void Node::connect() {
     state_ = State::Connecting;
     unreadySince_ = ngx_current_msec;
-    moved_ = false;
+    moved_ = probed_ = false;
     timeouts_ = 0;
     notYet_.clear();
     locator_->locate(*this);
@@ -107,6 +107,7 @@ void Node::hasMoved(std::string_view reason) {
     backoff_.reset();
     refusesWrites_ = false;
     switch (state_) {
+        case State::Greeting:
         case State::Ready:
             log_.trouble(NGX_LOG_WARN, name_, "is left", reason);
             moved_ = true;
@@ -158,14 +159,13 @@ void Node::connectIfIdle() {
 
 bool Node::canBeAsked() {
     connectIfIdle();
-    return state_ == State::Ready || ((state_ == State::Connecting || state_ == State::Leaving) && trusted_);
+    return isReady() || ((state_ == State::Connecting || state_ == State::Leaving) && trusted_);
 }
 
 void Node::send(Call& call) {
     call.node = this;
     call.isOnWire = false;
-    if (state_ != State::Ready || (call.asking && !connection_.send(kAsking, prepared_)) ||
-        !connection_.send(call.command, call)) {
+    if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) || !connection_.send(call.command, call)) {
         queued_.pushBack(call);
         return;
     }
@@ -176,7 +176,7 @@ void Node::send(Call& call) {
 }
 
 bool Node::send(std::string_view command, ReplyTarget& target) {
-    return state_ == State::Ready && connection_.send(command, target);
+    return isReady() && connection_.send(command, target);
 }
 
 void Node::replied(Call& call, const redisReply* reply) {
@@ -265,9 +265,10 @@ void Node::giveUpIfSilent() {
         ngx_current_msec - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
         trusted_ = false;
         connection_.close(std::string(whyNoAnswer()));
-    } else if ((state_ == State::Connecting || state_ == State::Leaving) && trusted_ && timeouts_ > 0 &&
-               ngx_current_msec - unreadySince_ >= settings_.timeout) {
+    } else if ((state_ == State::Connecting || state_ == State::Greeting || state_ == State::Leaving) && trusted_ &&
+               timeouts_ > 0 && ngx_current_msec - unreadySince_ >= settings_.timeout) {
         trusted_ = false;
+        state_ = state_ == State::Greeting ? State::Connecting : state_;
         loseQueued();
         owner_.nodeDown(*this);
     }
@@ -292,14 +293,28 @@ void Node::closeIfUnused() {
 
 void Node::connected() {
     greeting_.begin(connection_);
+    if (!trusted_) {
+        probe();
+    } else if (greeting_.letsCallsFollow()) {
+        state_ = State::Greeting;
+        sendQueued();
+        owner_.nodeReady(*this);
+    }
 }
 
-/// A server that was in trouble first shows that it decides inside the timeout.
+/// A server that was in trouble, or whose greeting took too long, first shows that it decides inside the timeout.
 void Node::greeted() {
-    if (trusted_) {
+    if (state_ == State::Leaving) {
+        closeIfLeft();
+    } else if (trusted_) {
         becomeReady();
-        return;
+    } else if (!probed_) {
+        probe();
     }
+}
+
+void Node::probe() {
+    probed_ = true;
     probedAt_ = ngx_current_msec;
     connection_.send(command({"EVALSHA", scriptSha(Algorithm::Log), "0", "0"}), probe_);
 }

@@ -50,11 +50,12 @@ class NodeOwner {
     ~NodeOwner() = default;
 };
 
-/// Life: Idle -> Connecting -> Ready; Down after a failure, until the back-off timer connects again. While the
-/// server is taken to be well (at start, and when it closed a connection that had worked) calls wait for the
-/// connection inside their deadline; after a failure they are refused at once until a probe is answered in time. When
-/// another server has taken its place it is Leaving until the calls on the wire are answered, and then connects to
-/// that one.
+/// Life: Idle -> Connecting -> Greeting -> Ready; Down after a failure, until the back-off timer connects again. While
+/// the server is taken to be well (at start, and when it closed a connection that had worked) calls wait for the
+/// connection inside their deadline, and leave in one write with the greeting, whose answers come before theirs: what a
+/// server says that does not pass is not looked at. After a failure they are refused at once until a probe is answered
+/// in time. When another server has taken its place it is Leaving until the calls on the wire are answered, and then
+/// connects to that one.
 class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
   public:
     /// `name`: for messages. The locator says where to connect to.
@@ -69,12 +70,13 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
 
     /// True when a call given now is sent now, or as soon as the server is connected, which it is expected to be.
     bool canBeAsked();
-    bool isReady() const { return state_ == State::Ready; }
-    bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
+
+    /// True when a call given now is sent now.
+    bool isReady() const { return state_ == State::Ready || state_ == State::Greeting; }
     bool isDown() const { return state_ == State::Down; }
 
     /// True when it is ready and has let no request wait in vain since it last answered one in time.
-    bool isAnswering() const { return state_ == State::Ready && timeouts_ == 0; }
+    bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
 
     /// Sends the call, or keeps it until there is a connection; the owner is told of its end. Its memory is the
     /// owner's, who leaves it alone until then.
@@ -123,7 +125,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
 
   private:
     friend struct Call;
-    enum class State { Idle, Connecting, Ready, Leaving, Down };
+    enum class State { Idle, Connecting, Greeting, Ready, Leaving, Down };
 
     /// Takes the replies to SCRIPT LOAD after a NOSCRIPT, and to ASKING.
     struct Prepared final : ReplyTarget {
@@ -132,7 +134,8 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
         Node& node;
     };
 
-    /// Takes the answer to a call for no log, the first on a connection to a server that was in trouble.
+    /// Takes the answer to a call for no log, the first on a connection to a server that was in trouble. It writes
+    /// nothing, so it need not wait for the greeting's answers.
     struct Probe final : ReplyTarget {
         explicit Probe(Node& owner) : node(owner) {}
         void replied(const redisReply* reply) override;
@@ -159,6 +162,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void see(Seen what);
     void askForHealth();
     void replied(Call& call, const redisReply* reply);
+    void probe();
     void becomeReady();
     void becomeDown(std::string_view reason);
     void beLeaving();
@@ -180,13 +184,14 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     Probe probe_{*this};
     HealthCheck healthCheck_{*this};
     ngx_msec_t probedAt_ = 0;
+    bool probed_ = false;  // on this connection
     Backoff backoff_;
     State state_ = State::Idle;
     bool trusted_ = true;         // the server was well when last seen
     bool moved_ = false;          // another server has taken its place, as the locator says: that one is next
     bool refusesWrites_ = false;  // it did so, and has taken none since
     ngx_msec_t readySince_ = 0;
-    ngx_msec_t unreadySince_ = 0;  // while it is Connecting or Leaving
+    ngx_msec_t unreadySince_ = 0;  // while it is Connecting, Greeting or Leaving
 
     List<Group, Opened> groups_;
     List<Call, Queued> owed_;

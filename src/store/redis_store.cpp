@@ -150,9 +150,14 @@ void RedisStore::start() {
     topology_->start();
 }
 
-void RedisStore::tick() {
+std::size_t RedisStore::tick() {
     unplacedCounters_.touch(ngx_current_msec);
     topology_->forEachNode([](Node& node) { node.tick(); });
+    writer_.freeMemory();
+    reply_ = {};
+    std::size_t passing = calls_.freeUnused() + groupObjects_.freeUnused() + orphans_.freeUnused();
+    deadlines_.forEach([&](const Waiter&) { passing++; });
+    return passing;
 }
 
 /// Of the server that is to be asked for that slot.
@@ -327,7 +332,7 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
     }
     Call& call = newTakeBack(questions, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs));
     Node* node = nodeFor(call);
-    if (node != nullptr && node->isAnswering()) {
+    if (node != nullptr && node->isWell()) {
         sendTakeBack(*node, call);
     } else {
         keep(call);
@@ -449,7 +454,7 @@ void RedisStore::repay() {
 
 /// One where requests have waited in vain shows first that it answers.
 void RedisStore::repay(Node& node) {
-    while (node.isReady() && node.repaying() < (node.isAnswering() ? kMostRepaying : 1)) {
+    while (node.isReady() && node.repaying() < (node.isWell() ? kMostRepaying : 1)) {
         Call* call = node.owed().popFront();
         if (call == nullptr) {
             return;

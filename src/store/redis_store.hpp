@@ -38,8 +38,8 @@ class RedisStore final : ClusterOwner {
     /// Connects ahead of the first question.
     void start();
 
-    /// To be called every second or so.
-    void tick();
+    /// To be called every second or so: frees what is not in use. Returns how many objects, and how many requests wait.
+    std::size_t tick();
 
     enum class Reception {
         Pending,      // the answer comes through the waiter, at most `timeout` later

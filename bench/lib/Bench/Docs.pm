@@ -14,6 +14,7 @@ use Bench::Panels;
 my @files = (
     { name => 'benchmarks.md', tables => [qw(requests blocked memory scripts growth)], write => \&benchmarks },
     { name => 'algorithms.md', tables => [qw(errors)],                         write => \&algorithms },
+    { name => 'operations.md', tables => [qw(fleet)],                          write => \&fleet },
 );
 
 my ($begin, $end) = ('<!-- begin: written by ./build.sh bench --docs -->', '<!-- end -->');
@@ -59,8 +60,7 @@ sub benchmarks {
         series => [map { [$_, $memory->{$_}] } @{ $tables{memory}{names} }],
     ));
     return (
-        strftime('Measured on %Y-%m-%d by `./build.sh bench', gmtime) . "$how` on:", '',
-        '```', $machine =~ s/\n\z//r, '```', '',
+        measured("bench$how", $machine),
         '![CPU time of one request](benchmark-requests.svg)', '',
         '![Memory of one logged request](benchmark-memory.svg)', '',
     );
@@ -78,6 +78,19 @@ sub algorithms {
         panels => [map { [$_, $errors->{fullest}{$_}] } 'steady', 'on/off', 'full, then steady'],
     ));
     return ('![The most that any window admits](algorithms-errors.svg)', '');
+}
+
+sub fleet {
+    my ($self, $machine, $how) = @_;
+    return measured("bench fleet$how", $machine);
+}
+
+sub measured {
+    my ($how, $machine) = @_;
+    return (
+        strftime('Measured on %Y-%m-%d by `./build.sh ', gmtime) . "$how` on:", '',
+        '```', $machine =~ s/\n\z//r, '```', '',
+    );
 }
 
 sub put {

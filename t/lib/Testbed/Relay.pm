@@ -21,6 +21,8 @@ use Time::HiRes qw(time);
 #            says, until the file holds a number: the rest is passed on when the client has said so many bytes more
 # changes    [share, seed]: this share of the integers in replies become other ones, until be_honest()
 # deaf       accepts nothing, and its queue is full: connecting hangs
+# tape       file: a line for each piece in which bytes come from a client: the connection's number (from 0), how many
+#            bytes, and the commands that begin in it
 # each_byte  [what, first, step]: the n-th connection (from 0) suffers at byte first + n * step of its replies; what:
 #            close, reset, hold (nothing more comes), flip (the byte is another one), delay (the rest comes later).
 #            One that was not cut by that is closed some bytes further on.
@@ -56,7 +58,9 @@ sub serve {
     my $parent = getppid;
     open my $counter, '>>', $count;
     my $select = IO::Select->new($listen);
-    my (%peer, %client, %passed, %said, %suffers);
+    my (%peer, %client, %passed, %said, %suffers, %number);
+    my $tape;
+    open $tape, '>>', $options{tape} or die "$options{tape}: $!" if defined $options{tape};
     my ($held, $wanted);    # what is held back, until the client has said so many bytes
     my @late;    # [when it is due, to whom, bytes]
     my $is_late = 0;
@@ -68,7 +72,7 @@ sub serve {
     my $hang_up = sub {
         my ($one, $reset) = @_;
         for my $socket (grep { defined } $one, delete $peer{$one}) {
-            delete $_->{$socket} for \%peer, \%client, \%passed, \%said, \%suffers;
+            delete $_->{$socket} for \%peer, \%client, \%passed, \%said, \%suffers, \%number;
             $select->remove($socket);
             setsockopt $socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if $reset;
             close $socket;
@@ -90,6 +94,7 @@ sub serve {
                 ($peer{$client}, $peer{$redis}) = ($redis, $client);
                 $client{$client}  = 1;
                 $passed{$client}  = 0;
+                $number{$client}  = $number;
                 $suffers{$client} = fault($number++, %options);
                 next;
             }
@@ -98,6 +103,8 @@ sub serve {
                 $hang_up->($socket);
             }
             elsif ($client{$socket}) {
+                my @commands = $bytes =~ /^\*\d+\r\n\$\d+\r\n(\w+)/mg;
+                syswrite $tape, join(' ', $number{$socket}, length $bytes, @commands) . "\n" if $tape;
                 write_all($peer, $bytes);
                 next unless defined $held;
                 $wanted -= length $bytes;

@@ -1,0 +1,59 @@
+# Two nodes of eight workers each, whose Redis is killed and started again under load: it gets each of them back once, in
+# few bytes, and the script that it lacks from few of them.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Http qw(get field);
+use Testbed::Load;
+
+use constant { NODES => 2, WORKERS => 8, RATE => 400 };
+use constant FLEET => NODES * WORKERS;
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis(args => [qw(--user limiter on >us3rpass ~* +@all)]);
+my @nginx = map { $bed->nginx(<<'END', REDIS => $redis->address, WORKERS => WORKERS) } 1 .. NODES;
+%%GLOBALS%%
+worker_processes %%WORKERS%%;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; username limiter; password us3rpass; timeout 1s; connect_timeout 1s; reconnect 50ms 300ms; }
+    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        location / { sliding_log_limit fleet key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+
+# A worker that connects logs in.
+sub logins { return $redis->calls('auth') }
+sub asking { return $redis->connections(cmd => 'evalsha') }
+
+my @loads = map { Testbed::Load->start($bed, $_->port, paths => ['/?k=%d'], rate => RATE / NODES) } @nginx;
+ok(wait_until('all to ask', 20, sub { asking() == FLEET }), 'all workers ask Redis');
+is(logins(), FLEET, 'all workers ask Redis: each has connected once');
+
+for my $round (1 .. 3) {
+    $redis->kill;
+    $redis->start;
+    ok(wait_until('all to ask again', 20, sub { asking() == FLEET }), "restart $round: all workers ask Redis again");
+    my %spent = (logins => logins(), loads => $redis->calls('script|load'), bytes => $redis->info('total_net_input_bytes'),
+        calls => $redis->calls('evalsha'));
+    note(join ', ', map { "$_ $spent{$_}" } sort keys %spent);
+    # a busy machine may let a probe be late
+    cmp_ok($spent{logins}, '<=', FLEET * slow(), "restart $round: each worker connects about once");
+    cmp_ok($spent{loads}, '>=', 1, "restart $round: the script is loaded");
+    cmp_ok($spent{loads}, '<', FLEET / 2, "restart $round: few workers load it");
+    # a call with one log is some 250 bytes; what the test itself asks is in this, too
+    cmp_ok($spent{bytes} - 400 * $spent{calls} - 25_000 * $spent{loads}, '<', 200 * $spent{logins} + 20_000,
+        "restart $round: connecting takes few bytes");
+}
+my @records = map { $_->stop } @loads;
+is(scalar(grep { $_->that(status => 200)->count == $_->count } @records), NODES, 'every request is answered');
+is(join("\n", map { $_->repeated_troubles } @nginx), '', 'each worker tells a cause about once a second');
+
+$bed->done;
