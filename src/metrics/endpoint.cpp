@@ -130,7 +130,7 @@ void writeZone(Exposition& out, const Shown& shown) {
     }
     out.family("sliding_log_zone_free_bytes", "gauge", "What is free of it, in whole pages.");
     if (shown.zone != nullptr) {
-        out.sample("sliding_log_zone_free_bytes", {}, shown.zone->pool->pfree * ngx_pagesize);
+        out.sample("sliding_log_zone_free_bytes", {}, shown.zone->freeBytes());
     }
 }
 
