@@ -131,31 +131,24 @@ class ExactLog {
     }
 
     /// The spare cells that add() might take.
-    std::size_t cellsToAdd(std::uint64_t time, std::uint64_t entries) const {
-        return fits(time, entries) ? 0 : 1;
-    }
+    std::size_t cellsToAdd(std::uint64_t time, std::uint64_t entries) const { return fits(time, entries) ? 0 : 1; }
 
     /// Adds entries of that time.
     void add(std::uint64_t time, std::uint64_t entries) {
         if (entries == 0) {
             return;
         }
-        const bool last = isLast(time);
-        if (first_ == nullptr && !fits(time, entries)) {
-            makeChunk(nullptr).piece.copy(small_);
-            small_.clear();
+        const bool isNewest = isLast(time);
+        if (!fits(time, entries)) {
+            makeRoom(isNewest);
         }
         count_ += entries;
-        if (last) {
-            appendTo(first_ == nullptr ? nullptr : first_->inFront(), time, entries);
+        if (isNewest) {
+            back().append(time, entries);
             return;
         }
         Chunk* chunk = chunkOf(time);
         Piece& piece = chunk == nullptr ? small_ : chunk->piece;
-        if (time >= piece.newest()) {
-            appendTo(chunk, time, entries);
-            return;
-        }
         Unpacked all(piece);
         all.add(time, entries);
         if (Piece::mostIn(all.view(), piece.capacity()) == all.view().size()) {
@@ -326,13 +319,14 @@ class ExactLog {
         return chunk;
     }
 
-    /// Adds entries of that time at the end of the chunk, or behind it.
-    void appendTo(Chunk* chunk, std::uint64_t time, std::uint64_t entries) {
-        Piece* piece = chunk == nullptr ? &small_ : &chunk->piece;
-        if (!piece->hasRoomFor(time, entries)) {
-            piece = &makeChunk(chunk).piece;
+    /// What fits() no more does, in another cell: a small log, or what is behind the last chunk.
+    void makeRoom(bool atEnd) {
+        if (first_ == nullptr) {
+            makeChunk(nullptr).piece.copy(small_);
+            small_.clear();
+        } else if (atEnd) {
+            makeChunk(first_->inFront());
         }
-        piece->append(time, entries);
     }
 
     /// An empty one, of a spare cell, behind that one; nullptr: the first.

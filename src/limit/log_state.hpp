@@ -18,8 +18,8 @@
 
 namespace sliding_log {
 
-/// Plain data, so that it can stand in shared memory; the cells it grows into are given and taken by somebody else. Times are ms
-/// of a clock that never steps back. Each question is of the algorithm that the state was made for.
+/// Plain data, so that it can stand in shared memory; the cells it grows into are given and taken by somebody else.
+/// Times are ms of a clock that never steps back. Each question is of the algorithm that the state was made for.
 class LogState {
   public:
     static bool areAlike(Algorithm left, Algorithm right) { return kindOf(left) == kindOf(right); }
@@ -203,9 +203,9 @@ class LogState {
         return std::min(entries, static_cast<std::int64_t>(longestWithDenied(question) - log().countAfter(now)));
     }
 
-    /// Logs a denied attempt at now, as far as the cap allows: so many entries as entriesOfDenied() said, with the cells
-    /// that cellsToAdd() said. The oldest leave, until there are no more than the cap, or than there were:
-    /// each that leaves is replaced by a newer one, so to nobody whose limit is larger the log looks emptier.
+    /// Logs a denied attempt at now, as far as the cap allows: so many entries as entriesOfDenied() said, with the
+    /// cells that cellsToAdd() said. The oldest leave, until there are no more than the cap, or than there were: each
+    /// that leaves is replaced by a newer one, so to nobody whose limit is larger the log looks emptier.
     void addDenied(const Question& question, std::uint64_t now, std::int64_t entries) {
         switch (algorithm_) {
             case Algorithm::Bucket:

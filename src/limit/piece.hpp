@@ -24,7 +24,7 @@ struct Entries {
 /// all but the last byte, so that it reads from either end.
 class Piece {
   public:
-    static constexpr std::size_t kLongestNumber = 10;             // bytes: 64 bits
+    static constexpr std::size_t kLongestNumber = 10;              // bytes: 64 bits
     static constexpr std::size_t kLongest = 2 * kLongestNumber;    // bytes that append() takes
     static constexpr std::size_t kLongestIn = 3 * kLongestNumber;  // bytes that one more time between others takes
 

@@ -76,11 +76,11 @@ class WindowCounts {
                 if (overlap > 0) {
                     return std::max(from, (index + 1) * windowMs_ - static_cast<std::uint64_t>(overlap));
                 }
-            } else if (index > index_) {
-                index = ahead_->at(ahead_->count() - sumFrom(index));  // there may be very many windows without a count in between
+            } else {
+                index = lastAbove(most, index);
             }
             before = countOf(index);
-            here -= before;
+            here = sumFrom(index + 1);
             index++;
         }
     }
@@ -164,6 +164,13 @@ class WindowCounts {
 
     /// All from a window ahead on.
     std::uint64_t sumFrom(std::uint64_t index) const { return ahead_ == nullptr ? 0 : ahead_->countAfter(index - 1); }
+
+    /// The last window, from one on of which that is true, from which on more than `most` counts: there may be very
+    /// many in between.
+    std::uint64_t lastAbove(std::int64_t most, std::uint64_t index) const {
+        const auto wanted = static_cast<std::uint64_t>(most);
+        return ahead_ == nullptr || ahead_->count() <= wanted ? index : ahead_->at(ahead_->count() - wanted - 1);
+    }
 
     std::uint64_t countOf(std::uint64_t index) const {
         if (index == index_) {

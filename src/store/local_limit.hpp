@@ -42,8 +42,8 @@ struct LocalLimits {
     ngx_rbtree_t byName;
     ngx_rbtree_node_t sentinel;
     ngx_queue_t all;  // of LocalLimit
-    size_t limits;  // how many
-    size_t cells;   // of all their logs
+    size_t limits;    // how many
+    size_t cells;     // of all their logs
 
     void init();
 

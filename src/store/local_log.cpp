@@ -4,10 +4,7 @@ namespace sliding_log {
 
 namespace {
 
-constexpr std::size_t kRest = kCellBytes - sizeof(LocalLog);  // of its cell
 constexpr std::size_t kTextOfCell = kCellBytes - sizeof(Cell*);
-
-static_assert(kRest >= 48, "most names are shorter");
 
 char* restOf(const LocalLog& log) {
     return const_cast<char*>(reinterpret_cast<const char*>(&log + 1));
@@ -23,49 +20,43 @@ Cell* firstOf(const LocalLog& log) {
     return first;
 }
 
-/// The name from that offset on, at which a part begins, as far as it stands in one piece.
-std::string_view partOf(const LocalLog& log, std::size_t offset) {
-    if (log.nameLength <= kRest) {
+/// Calls visit(offset, part) for each part of a long name while it returns 0; what it returned last.
+template <typename Visit>
+int forEachPart(const LocalLog& log, Visit visit) {
+    int result = 0;
+    Cell* cell = firstOf(log);
+    for (std::size_t offset = 0; result == 0 && offset < log.nameLength; offset += kTextOfCell, cell = cell->next) {
+        result = visit(offset, std::string_view(textOf(cell), std::min(log.nameLength - offset, kTextOfCell)));
+    }
+    return result;
+}
+
+using NameBuffer = char[LocalLog::kLongestName];
+
+/// The name in one piece; a long one is copied there.
+std::string_view nameOf(const LocalLog& log, NameBuffer& buffer) {
+    if (log.nameLength <= kRestOfCell) {
         return {restOf(log), log.nameLength};
     }
-    Cell* cell = firstOf(log);
-    for (std::size_t begin = 0; begin < offset; begin += kTextOfCell) {
-        cell = cell->next;
-    }
-    return {textOf(cell), std::min(log.nameLength - offset, kTextOfCell)};
+    forEachPart(log, [&buffer](std::size_t offset, std::string_view part) {
+        std::memcpy(buffer + offset, part.data(), part.size());
+        return 0;
+    });
+    return {buffer, log.nameLength};
 }
 
-/// As compareWith(); `textAt(offset)` points to the rest of the other name, or of its part.
-template <typename TextAt>
-int compare(const LocalLog& log, ngx_uint_t hash, std::size_t length, TextAt textAt) {
-    if (hash != log.node.key) {
-        return hash < log.node.key ? -1 : 1;
-    }
-    if (length != log.nameLength) {
-        return length < log.nameLength ? -1 : 1;
-    }
-    int order = 0;
-    for (std::size_t offset = 0; order == 0 && offset < length;) {
-        const std::string_view part = partOf(log, offset);
-        order = std::memcmp(textAt(offset), part.data(), part.size());
-        offset += part.size();
-    }
-    return order;
+/// Where the first entries of a log stand in its cell.
+std::span<std::uint8_t> placeIn(char* cell, std::size_t nameLength) {
+    const std::size_t begin = sizeof(LocalLog) + (nameLength <= kRestOfCell ? nameLength : sizeof(Cell*));
+    return {reinterpret_cast<std::uint8_t*>(cell) + begin, kCellBytes - begin};
 }
 
-}  // namespace
-
-std::size_t LocalLog::cellsOfName(std::size_t length) {
-    return length <= kRest ? 0 : (length + kTextOfCell - 1) / kTextOfCell;
-}
-
-void LocalLog::setName(std::string_view name, const Chain& cells) {
-    nameLength = static_cast<std::uint32_t>(name.size());
+void writeName(char* place, std::string_view name, const Chain& cells) {
     if (cells.count == 0) {
-        std::memcpy(restOf(*this), name.data(), name.size());
+        std::memcpy(place, name.data(), name.size());
         return;
     }
-    std::memcpy(restOf(*this), static_cast<const void*>(&cells.first), sizeof cells.first);
+    std::memcpy(place, static_cast<const void*>(&cells.first), sizeof cells.first);
     for (Cell* cell = cells.first; !name.empty(); cell = cell->next) {
         const std::string_view part = name.substr(0, kTextOfCell);
         std::memcpy(textOf(cell), part.data(), part.size());
@@ -73,27 +64,49 @@ void LocalLog::setName(std::string_view name, const Chain& cells) {
     }
 }
 
+}  // namespace
+
+std::size_t LocalLog::cellsOfName(std::size_t length) {
+    return length <= kRestOfCell ? 0 : (length + kTextOfCell - 1) / kTextOfCell;
+}
+
+LocalLog& LocalLog::make(Chain cells, LocalLimit& limit, const Question& question, std::uint64_t now) {
+    const auto count = static_cast<std::uint32_t>(cells.count);
+    const std::string_view name = question.key;
+    auto* memory = reinterpret_cast<char*>(cells.pop());
+    writeName(memory + sizeof(LocalLog), name, cells);
+    return *new (memory) LocalLog{.node = {},
+                                  .used = {},
+                                  .limit = &limit,
+                                  .transaction = 0,
+                                  .clock = now,
+                                  .cells = count,
+                                  .nameLength = static_cast<std::uint32_t>(name.size()),
+                                  .state = LogState(question, now, placeIn(memory, name.size()))};
+}
+
+void LocalLog::begin(const Question& question, std::uint64_t now) {
+    state = LogState(question, now, placeIn(reinterpret_cast<char*>(this), nameLength));
+}
+
 Chain LocalLog::nameCells() const {
     const std::size_t count = cellsOfName(nameLength);
     return count == 0 ? Chain() : Chain{firstOf(*this), count};
 }
 
-std::span<std::uint8_t> LocalLog::place() {
-    const std::size_t begin = nameLength <= kRest ? nameLength : sizeof(Cell*);
-    return {reinterpret_cast<std::uint8_t*>(restOf(*this)) + begin, kRest - begin};
-}
-
-int compareWith(const LocalLog& log, ngx_uint_t hash, std::string_view name) {
-    return compare(log, hash, name.size(), [name](std::size_t offset) { return name.data() + offset; });
+int compareLongName(const LocalLog& log, std::string_view name) {
+    return forEachPart(log, [name](std::size_t offset, std::string_view part) {
+        return std::memcmp(name.data() + offset, part.data(), part.size());
+    });
 }
 
 void insertLocalLog(ngx_rbtree_node_t* root, ngx_rbtree_node_t* node, ngx_rbtree_node_t* sentinel) {
     const LocalLog& log = LocalLog::of(node);
+    NameBuffer buffer;
+    const std::string_view name = nameOf(log, buffer);
     ngx_rbtree_node_t** place = nullptr;
     for (ngx_rbtree_node_t* parent = root;; parent = *place) {
-        const int order = compare(LocalLog::of(parent), node->key, log.nameLength,
-                                  [&log](std::size_t offset) { return partOf(log, offset).data(); });
-        place = order < 0 ? &parent->left : &parent->right;
+        place = compareWith(LocalLog::of(parent), node->key, name) < 0 ? &parent->left : &parent->right;
         if (*place == sentinel) {
             node->parent = parent;
             break;

@@ -116,7 +116,7 @@ LocalLog* LocalStore::findOrCreate(const Question& question, std::uint64_t now) 
     } else {
         if (!log->state.suits(question)) {
             giveBack(*log, log->state.takeAll());
-            log->state = LogState(question, now, log->place());
+            log->begin(question, now);
         }
         ngx_queue_remove(&log->used);
     }
@@ -136,26 +136,15 @@ LocalLog* LocalStore::create(const Question& question, std::uint64_t now) {
     // as limit_req does: what expired goes a little faster than new logs come
     evictExpired(*limit);
     evictExpired(zone_.header->limits.next());
-    Chain memory = takeCells(*limit, cells);
+    const Chain memory = takeCells(*limit, cells);
     if (memory.count == 0) {
         uncount(*limit, cells);
         return nullptr;
     }
-    const std::string_view name = question.key;
-    void* place = memory.pop();
-    auto* log = new (place) LocalLog{.node = {},
-                                     .used = {},
-                                     .limit = limit,
-                                     .transaction = 0,
-                                     .clock = now,
-                                     .cells = static_cast<std::uint32_t>(cells),
-                                     .nameLength = static_cast<std::uint32_t>(name.size()),
-                                     .state = LogState(question, now, {})};
-    log->setName(name, memory);
-    log->state = LogState(question, now, log->place());
-    log->node.key = hashOf(name);
-    ngx_rbtree_insert(&zone_.header->logs, &log->node);
-    return log;
+    LocalLog& log = LocalLog::make(memory, *limit, question, now);
+    log.node.key = hashOf(question.key);
+    ngx_rbtree_insert(&zone_.header->logs, &log.node);
+    return &log;
 }
 
 /// Where the limit has no logs it is made; nullptr when the zone is too small.
