@@ -1,5 +1,7 @@
 #include "store/local_log.hpp"
 
+#include <span>
+
 namespace sliding_log {
 
 namespace {

@@ -1,7 +1,6 @@
 // One key's log in shared memory.
 #pragma once
 
-#include <span>
 #include <string_view>
 
 #include "limit/cell.hpp"
