@@ -18,6 +18,10 @@ ngx_uint_t hashOf(std::string_view name) {
     return std::hash<std::string_view>()(name);
 }
 
+bool isLive(const LocalLog& log) {
+    return log.state.endsAt() > ngx_current_msec;
+}
+
 }  // namespace
 
 /// Holds the zone's mutex; one request is one transaction.
@@ -219,7 +223,9 @@ bool LocalStore::evictFor(const LocalLimit* limit) {
     if (log == nullptr) {
         return false;
     }
-    warnOfEviction(*log->limit);
+    if (isLive(*log)) {
+        warnOfEviction(*log->limit);
+    }
     erase(*log);
     return true;
 }
@@ -227,7 +233,7 @@ bool LocalStore::evictFor(const LocalLimit* limit) {
 /// Drops the limit's log that was used longest ago, if it has expired; true when it went.
 bool LocalStore::evictExpired(LocalLimit& limit) {
     LocalLog* last = evictable(limit);
-    if (last == nullptr || last->state.endsAt() > ngx_current_msec) {
+    if (last == nullptr || isLive(*last)) {
         return false;
     }
     erase(*last);
