@@ -41,6 +41,9 @@ struct LocalLog {
     static LocalLog& of(ngx_queue_t* link) {
         return *reinterpret_cast<LocalLog*>(reinterpret_cast<char*>(link) - offsetof(LocalLog, used));
     }
+    static LocalLog& of(LogState& state) {
+        return *reinterpret_cast<LocalLog*>(reinterpret_cast<char*>(&state) - offsetof(LocalLog, state));
+    }
 };
 
 inline constexpr std::size_t kRestOfCell = kCellBytes - sizeof(LocalLog);

@@ -70,11 +70,9 @@ bool LocalStore::decideAll(std::span<const Question> questions, std::span<Verdic
     for (std::size_t i = 0; i < count; i++) {
         logs[i]->clock = now;
     }
-    const bool isAnswered = decide(questions, std::span<LogState* const>(states, count), verdicts, now, unique,
-                                   loggedMs, [&](LogState& state, std::size_t cells) {
-                                       const auto* place = std::find(states, states + count, &state);
-                                       return grow(*logs[place - states], cells);
-                                   });
+    const bool isAnswered =
+        decide(questions, std::span<LogState* const>(states, count), verdicts, now, unique, loggedMs,
+               [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
     for (std::size_t i = 0; i < count; i++) {
         giveBack(*logs[i], logs[i]->state.takeSpare(now));
     }
@@ -276,7 +274,7 @@ void LocalStore::erase(LocalLog& log) {
 }
 
 /// The log needs these cells no more.
-void LocalStore::giveBack(LocalLog& log, const Chain& cells) {
+void LocalStore::giveBack(LocalLog& log, const Chain& cells) const {
     if (cells.count > 0) {
         log.cells -= static_cast<std::uint32_t>(cells.count);
         zone_.header->limits.uncount(*log.limit, cells.count);
@@ -285,7 +283,7 @@ void LocalStore::giveBack(LocalLog& log, const Chain& cells) {
 }
 
 /// The limit has so many cells less; without any, it goes.
-void LocalStore::uncount(LocalLimit& limit, std::size_t cells) {
+void LocalStore::uncount(LocalLimit& limit, std::size_t cells) const {
     LocalLimits& limits = zone_.header->limits;
     limits.uncount(limit, cells);
     if (limit.cells == 0) {

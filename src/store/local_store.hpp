@@ -48,8 +48,8 @@ class LocalStore {
     LocalLog* evictable(const LocalLimit& limit) const;
     LocalLog* largestEvictable(std::size_t leastCells) const;
     void erase(LocalLog& log);
-    void giveBack(LocalLog& log, const Chain& cells);
-    void uncount(LocalLimit& limit, std::size_t cells);
+    void giveBack(LocalLog& log, const Chain& cells) const;
+    void uncount(LocalLimit& limit, std::size_t cells) const;
     void warnOfEviction(LocalLimit& limit) const;
 
     Zone zone_;
