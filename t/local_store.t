@@ -80,13 +80,6 @@ for my $round (1 .. 20) {
 }
 like(field(get($port, '/many?k=kept'), 'RateLimit'), qr/^"many";r=11;t=\d+$/, 'a small zone: a key that is used keeps its log');
 like(field(get($port, '/many?k=first'), 'RateLimit'), qr/^"many";r=49;t=\d+$/, 'a small zone: the key used longest ago was forgotten');
-is($small->logged(qr/\[warn\].*"sliding_log_zone" is full/), 1, 'a small zone: the error log says that it is full, once a minute at most');
-is(get($port, '/hour?k=huge')->{status}, 200, 'a small zone: a request of a log that fits passes');
-my ($passed, $failed) = `h2load --h1 -c 20 -n 40000 'http://127.0.0.1:$port/hour?k=huge' 2>&1` =~ /status codes: (\d+) 2xx, 0 3xx, 0 4xx, (\d+) 5xx/;
-ok($failed, 'a small zone: a log larger than it is a store error, never silently off');
-is($passed + $failed, 40_000, 'a small zone: every request passes or is answered with 5xx');
-my $told = $small->logged(qr/\[error\].*"sliding_log_zone" of 64k is too small for the logs of one request, which on_error decides; make it larger/);
-cmp_ok($told, '>', 0, 'a small zone: the error log says which memory is too small');
-cmp_ok($told, '<', $failed / 10, 'a small zone: the error log says that memory is too small a few times at most');
+is($small->logged(qr/\[warn\].*"sliding_log_zone" is full: live logs of limit "many" are dropped/), 1, 'a small zone: the error log says that it is full, once a minute at most');
 
 $bed->done;

@@ -136,7 +136,7 @@ std::string dashboardData(const MainSettings& main) {
     } else {
         out.beginObject();
         out.name("bytes").number(shown.zoneSize);
-        out.name("free_bytes").number(shown.zone->pool->pfree * ngx_pagesize);
+        out.name("free_bytes").number(shown.zone->freeBytes());
         out.endObject();
     }
     out.name("denied_keys");

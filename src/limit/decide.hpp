@@ -46,8 +46,8 @@ inline bool denies(LogState& log, const Question& question, std::uint64_t now, s
 template <typename Grow>
 void countDenied(LogState& log, const Question& question, std::uint64_t now, std::string_view unique, Grow& grow) {
     const std::int64_t entries = log.entriesOfDenied(question, now, log.entriesOf(question, unique));
-    const std::size_t capacity = log.capacityToAdd(now, now, entries);
-    if (capacity == log.capacity() || grow(log, capacity)) {
+    const std::size_t cells = log.cellsToAdd(now, now, entries);
+    if (cells == 0 || grow(log, cells)) {
         log.addDenied(question, now, entries);
     }
 }
@@ -55,8 +55,8 @@ void countDenied(LogState& log, const Question& question, std::uint64_t now, std
 }  // namespace deciding
 
 /// All or nothing over the questions, each of which asks the log beside it; all logs suit their questions, and no log
-/// is there twice. `now` is not before any time they were asked at. `grow(log, capacity)` moves the log to a memory of
-/// that size, or returns false. False: an admitted request could not be logged, and is in no log.
+/// is there twice. `now` is not before any time they were asked at. `grow(log, cells)` gives the log so many cells, or
+/// returns false. False: an admitted request could not be logged, and is in no log.
 /// `loggedMs` is set to the time of an admitted request's entries.
 template <typename Grow>
 bool decide(std::span<const Question> questions, std::span<LogState* const> logs, std::span<Verdict> verdicts,
@@ -72,8 +72,8 @@ bool decide(std::span<const Question> questions, std::span<LogState* const> logs
     loggedMs = slot;
 
     for (std::size_t i = 0; admitted && i < questions.size(); i++) {
-        const std::size_t capacity = logs[i]->capacityToAdd(now, slot, logs[i]->entriesOf(questions[i], unique));
-        if (capacity != logs[i]->capacity() && !grow(*logs[i], capacity)) {
+        const std::size_t cells = logs[i]->cellsToAdd(now, slot, logs[i]->entriesOf(questions[i], unique));
+        if (cells > 0 && !grow(*logs[i], cells)) {
             return false;
         }
     }

@@ -1,297 +1,403 @@
-// The exact log of one key in memory that somebody else owns: a ring of bytes, one to two for each arrival.
+// The exact log of one key in memory that somebody else gives: pieces of some hundred entries, so that nothing takes
+// longer than a look at each piece, and growing takes one more cell.
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <new>
+#include <span>
+
+#include "limit/cell.hpp"
+#include "limit/piece.hpp"
 
 namespace sliding_log {
 
 /// Plain data, so that it can stand in shared memory. Times are ms of a clock that never steps back; entries may be
 /// ahead of it: slots that were reserved.
 ///
-/// It holds its oldest and newest time, and in the ring for each entry but the oldest the ms since the one before, as
-/// lua/compact_log.lua does: 7 bits a byte, highest first, the eighth bit set in all but the last byte of a number, so
-/// that it reads from either end.
+/// A small log is one piece in the few bytes it was made with. A larger one is a list of cells, each a piece. It never
+/// asks for memory itself: cellsToAdd() tells how many cells add() might take, give() hands them over, and what it
+/// uses no more is taken by takeSpare().
 class ExactLog {
   public:
-    static constexpr std::size_t kFirstCapacity = 16;  // bytes
+    /// The bytes are the log's own as long as it lives; of very many it uses some.
+    ExactLog(std::uint8_t* bytes, std::size_t capacity) : small_(bytes, std::min(capacity, kMostSmall)) {}
+    ExactLog() = default;
 
-    std::size_t count() const { return count_; }
-    std::size_t capacity() const { return capacity_; }  // bytes
-    std::uint8_t* bytes() const { return bytes_; }
+    std::uint64_t count() const { return count_; }
+    std::uint64_t oldest() const { return front().oldest(); }  // these two: when there are entries
+    std::uint64_t newest() const { return back().newest(); }
 
-    /// The time of the entry at that place, 0 being the oldest; place < count(). Walks there from the nearer end.
-    std::uint64_t at(std::size_t place) const {
+    /// The time of the entry at that place, 0 being the oldest; place < count().
+    std::uint64_t at(std::uint64_t place) const {
+        if (first_ == nullptr) {
+            return small_.at(place);
+        }
+        const Chunk* chunk = first_;
         if (place < count_ / 2) {
-            std::uint64_t time = oldest_;
-            for (std::size_t offset = 0; place > 0; place--) {
-                time += numberFrom(offset);
+            for (; place >= chunk->piece.count(); chunk = chunk->behind()) {
+                place -= chunk->piece.count();
             }
-            return time;
+            return chunk->piece.at(place);
         }
-        std::uint64_t time = newest_;
-        for (std::size_t end = used_; place + 1 < count_; place++) {
-            time -= numberBefore(end);
-        }
-        return time;
+        std::uint64_t before = count_;  // entries in front of the chunk
+        do {
+            chunk = chunk->inFront();
+            before -= chunk->piece.count();
+        } while (before > place);
+        return chunk->piece.at(place - before);
     }
 
-    std::uint64_t oldest() const { return oldest_; }  // these two: when there are entries
-    std::uint64_t newest() const { return newest_; }
-
-    /// How many entries are after that time. Walks over them.
-    std::size_t countAfter(std::uint64_t time) const { return count_ == 0 ? 0 : lastNotAfter(time).behind; }
+    /// How many entries are after that time.
+    std::uint64_t countAfter(std::uint64_t time) const {
+        if (count_ == 0 || newest() <= time) {
+            return 0;
+        }
+        if (first_ == nullptr) {
+            return small_.countAfter(time);
+        }
+        std::uint64_t after = 0;
+        const Chunk* chunk = first_->inFront();
+        for (; chunk->piece.oldest() > time && chunk != first_; chunk = chunk->inFront()) {
+            after += chunk->piece.count();
+        }
+        return after + chunk->piece.countAfter(time);
+    }
 
     /// Entries that are a window old or older leave.
     void prune(std::uint64_t now, std::uint64_t windowMs) {
-        if (count_ > 0 && newest_ + windowMs <= now) {
+        if (count_ == 0) {
+            return;
+        }
+        if (newest() + windowMs <= now) {
             clear();
+            return;
         }
-        while (count_ > 0 && oldest_ + windowMs <= now) {
-            dropOldest();
+        while (first_ != nullptr && first_->piece.newest() + windowMs <= now) {
+            drop(*first_);
         }
+        for (Piece& piece = front(); piece.oldest() + windowMs <= now;) {
+            count_ -= piece.count();
+            piece.dropOldest();
+            count_ += piece.count();
+        }
+        shrink();
     }
 
     /// Of more than `cap` entries the oldest leave.
-    void trim(std::size_t cap) {
-        while (count_ > cap) {
-            dropOldest();
-        }
-    }
-
-    /// Entries after `farthest`, which is not before `now`, become entries of now. The memory suffices: see
-    /// capacityToAdd().
-    void bringBack(std::uint64_t now, std::uint64_t farthest) {
-        if (count_ == 0 || newest_ <= farthest) {
+    void trim(std::uint64_t cap) {
+        if (cap == 0) {
+            clear();
             return;
         }
-        const Place last = lastNotAfter(farthest);
-        used_ = last.end;
-        count_ -= last.behind;
-        newest_ = last.time;
-        add(now, last.behind);
-    }
-
-    /// The capacity that a log needs for adding so many entries, at least one, of that time: capacity() where it
-    /// suffices.
-    std::size_t capacityToAdd(std::uint64_t now, std::uint64_t time, std::size_t entries) const {
-        std::size_t needed = used_ + entries - 1;
-        if (count_ > 0) {
-            // an entry among others splits a number; so does each that is ahead of now when it is brought back
-            needed += time > now || newest_ > now ? 3 * kLongestNumber : kLongestNumber;
-        } else if (time > now) {
-            needed += kLongestNumber;
+        while (first_ != nullptr && count_ - std::min(cap, count_) >= first_->piece.count()) {
+            drop(*first_);
         }
-        return needed <= capacity_ ? capacity_ : std::bit_ceil(std::max(needed, kFirstCapacity));
+        if (count_ > cap) {
+            front().trim(count_ - cap);
+            count_ = cap;
+        }
+        shrink();
     }
 
-    /// Adds entries of that time; the capacity is what capacityToAdd() said.
-    void add(std::uint64_t time, std::size_t entries) {
+    /// Entries after that time leave.
+    void truncate(std::uint64_t time) {
+        const std::uint64_t kept = count_ - countAfter(time);
+        if (kept == 0) {
+            clear();
+        }
+        if (kept == count_) {
+            return;
+        }
+        while (first_ != nullptr && back().oldest() > time) {
+            drop(*first_->inFront());
+        }
+        Unpacked all(back());
+        all.cut(time);
+        back().assign(all.view());
+        count_ = kept;
+        shrink();
+    }
+
+    /// Entries after `farthest`, which is not before `now`, become entries of now. They stay ahead until there is a
+    /// spare cell, which the owner sees to while any are ahead.
+    void bringBack(std::uint64_t now, std::uint64_t farthest) {
+        const std::uint64_t entries = countAfter(farthest);
+        if (entries > 0 && spares_ > 0) {
+            truncate(farthest);
+            add(now, entries);
+        }
+    }
+
+    /// The spare cells that add() might take.
+    std::size_t cellsToAdd(std::uint64_t time, std::uint64_t entries) const { return fits(time, entries) ? 0 : 1; }
+
+    /// Adds entries of that time.
+    void add(std::uint64_t time, std::uint64_t entries) {
         if (entries == 0) {
             return;
         }
-        if (count_ == 0) {
-            oldest_ = newest_ = time;
-            appendZeros(entries - 1);
-        } else if (time >= newest_) {
-            used_ += write(used_, time - newest_);
-            newest_ = time;
-            appendZeros(entries - 1);
-        } else {
-            insert(time, entries);
+        const bool isNewest = isLast(time);
+        if (!fits(time, entries)) {
+            makeRoom(isNewest);
         }
         count_ += entries;
+        if (isNewest) {
+            back().append(time, entries);
+            return;
+        }
+        Chunk* chunk = chunkOf(time);
+        Piece& piece = chunk == nullptr ? small_ : chunk->piece;
+        Unpacked all(piece);
+        all.add(time, entries);
+        if (Piece::mostIn(all.view(), piece.capacity()) == all.view().size()) {
+            piece.assign(all.view());
+            return;
+        }
+        const std::size_t half = Piece::mostIn(all.view(), piece.capacity() / 2);
+        piece.assign(all.view().first(half));
+        makeChunk(chunk).piece.assign(all.view().subspan(half));
     }
 
     /// Removes up to so many entries of that time, which are alike, so any of them are the right ones; false where
     /// there are none.
-    bool remove(std::uint64_t time, std::size_t entries) {
-        if (count_ == 0 || time < oldest_ || entries == 0) {
+    bool remove(std::uint64_t time, std::uint64_t entries) {
+        if (count_ == 0 || time < oldest() || time > newest() || entries == 0) {
             return false;
         }
-        const Place last = lastNotAfter(time);
-        if (last.time != time) {
-            return false;
-        }
-        const std::size_t kept = count_ - last.behind;  // it and those before it
-        std::size_t begin = last.end;
-        std::size_t removed = 1;
-        std::uint64_t ahead = 0;  // ms from the entry before those removed
-        for (; removed < kept; removed++) {
-            std::size_t end = begin;
-            ahead = numberBefore(end);
-            begin = end;
-            if (ahead > 0 || removed == entries) {
+        const std::uint64_t before = count_;
+        for (;;) {
+            Chunk* chunk = chunkOf(time);
+            Piece& piece = chunk == nullptr ? small_ : chunk->piece;
+            Unpacked all(piece);
+            const std::uint64_t removed = all.remove(time, entries - (before - count_));
+            if (removed == 0) {
+                break;
+            }
+            count_ -= removed;
+            piece.assign(all.view());
+            if (chunk != nullptr) {
+                join(*chunk);
+            }
+            // entries of one time may begin in the piece in front
+            if (count_ == 0 || before - count_ == entries || time < oldest()) {
                 break;
             }
         }
-        if (removed == kept) {  // they were the oldest
-            if (last.behind == 0) {
-                clear();
-                return true;
-            }
-            oldest_ = last.time + last.gap;
-            erase(0, last.gapEnd);
-        } else if (last.behind == 0) {
-            newest_ = last.time - ahead;
-            used_ = begin;
-        } else {
-            begin += write(begin, ahead + last.gap);  // never longer than the two were
-            erase(begin, last.gapEnd);
-        }
-        count_ -= removed;
-        return true;
+        shrink();
+        return count_ < before;
     }
 
-    /// Moves to a larger memory of `capacity` bytes, a power of two; the caller frees what bytes() was before.
-    void moveTo(std::uint8_t* bytes, std::size_t capacity) {
-        for (std::size_t i = 0; i < used_; i++) {
-            bytes[i] = byte(i);
+    void clear() {
+        if (first_ != nullptr) {
+            first_->inFront()->next = spare_;
+            spare_ = first_;
+            spares_ += chunks_;
+            first_ = nullptr;
+            chunks_ = 0;
         }
-        bytes_ = bytes;
-        capacity_ = capacity;
-        first_ = 0;
+        small_.clear();
+        count_ = 0;
+    }
+
+    void give(Cell& cell) {
+        cell.next = spare_;
+        spare_ = &cell;
+        spares_++;
+    }
+    std::size_t spares() const { return spares_; }
+
+    /// The spare cells but so many, which are to be few.
+    Chain takeSpare(std::size_t kept) {
+        if (spares_ <= kept) {
+            return {};
+        }
+        Cell** rest = &spare_;
+        for (std::size_t i = 0; i < kept; i++) {
+            rest = &(*rest)->next;
+        }
+        const Chain taken{*rest, spares_ - kept};
+        *rest = nullptr;
+        spares_ = static_cast<std::uint32_t>(kept);
+        return taken;
     }
 
   private:
-    static constexpr std::size_t kLongestNumber = 10;  // 64 bits
+    static constexpr std::size_t kMostSmall = 128;  // bytes, which go into a cell with what is added
 
-    /// An entry, and what is needed to put others behind it or take it out.
-    struct Place {
-        std::uint64_t time;
-        std::size_t end;     // of its own number; 0 for the oldest
-        std::size_t behind;  // entries newer than it
-        std::uint64_t gap;   // ms to its successor, and where that number ends; when there is one
-        std::size_t gapEnd;
+    /// A cell of the log. `next` of the last one is nullptr, `previous` of the first one is the last one.
+    struct Chunk : Cell {
+        Piece piece;
+        std::uint8_t bytes[kCellBytes - sizeof(Cell) - sizeof(Piece)];
+
+        explicit Chunk(const Cell& links) : Cell(links), piece(bytes, sizeof bytes) {}
+
+        Chunk* behind() const { return static_cast<Chunk*>(next); }
+        Chunk* inFront() const { return static_cast<Chunk*>(previous); }
+    };
+    static_assert(sizeof(Chunk) == kCellBytes && sizeof(Chunk::bytes) >= kMostSmall + Piece::kLongestIn);
+
+    /// The entries of a piece, taken apart to be changed.
+    class Unpacked {
+      public:
+        explicit Unpacked(const Piece& piece) { append(piece); }
+
+        std::span<const Entries> view() const { return {all_, size_}; }
+
+        void append(const Piece& piece) {
+            piece.forEach([this](Entries each) {
+                if (size_ > 0 && all_[size_ - 1].time == each.time) {
+                    all_[size_ - 1].count += each.count;
+                } else {
+                    all_[size_++] = each;
+                }
+                return true;
+            });
+        }
+
+        void add(std::uint64_t time, std::uint64_t entries) {
+            Entries* place = from(time);
+            if (place != all_ + size_ && place->time == time) {
+                place->count += entries;
+                return;
+            }
+            std::copy_backward(place, all_ + size_, all_ + size_ + 1);
+            *place = {time, entries};
+            size_++;
+        }
+
+        /// How many could be removed.
+        std::uint64_t remove(std::uint64_t time, std::uint64_t entries) {
+            Entries* place = from(time);
+            if (place == all_ + size_ || place->time != time) {
+                return 0;
+            }
+            const std::uint64_t removed = std::min(place->count, entries);
+            place->count -= removed;
+            if (place->count == 0) {
+                std::copy(place + 1, all_ + size_, place);
+                size_--;
+            }
+            return removed;
+        }
+
+        /// Those after that time go.
+        void cut(std::uint64_t time) { size_ = static_cast<std::size_t>(from(time + 1) - all_); }
+
+      private:
+        /// The first that are of that time or later.
+        Entries* from(std::uint64_t time) {
+            return std::lower_bound(all_, all_ + size_, time,
+                                    [](const Entries& each, std::uint64_t wanted) { return each.time < wanted; });
+        }
+
+        // one without a byte, one a byte, and one that is added
+        Entries all_[sizeof(Chunk::bytes) + 2];
+        std::size_t size_ = 0;
     };
 
-    /// The newest entry that is not after that time; where all are, what would be in front of the oldest: `end` 0, all
-    /// behind, and `time` and `gap` as from `time` to the oldest. There are entries.
-    Place lastNotAfter(std::uint64_t time) const {
-        Place place{newest_, used_, 0, 0, used_};
-        while (place.time > time) {
-            if (place.behind == count_ - 1) {
-                return {time, 0, count_, oldest_ - time, 0};
-            }
-            place.gapEnd = place.end;
-            place.gap = numberBefore(place.end);
-            place.time -= place.gap;
-            place.behind++;
-        }
-        return place;
+    Piece& front() { return first_ == nullptr ? small_ : first_->piece; }
+    const Piece& front() const { return first_ == nullptr ? small_ : first_->piece; }
+    Piece& back() { return first_ == nullptr ? small_ : first_->inFront()->piece; }
+    const Piece& back() const { return first_ == nullptr ? small_ : first_->inFront()->piece; }
+
+    bool isLast(std::uint64_t time) const { return count_ == 0 || time >= newest(); }
+
+    /// False: another cell may be needed.
+    bool fits(std::uint64_t time, std::uint64_t entries) const {
+        return isLast(time) ? back().hasRoomFor(time, entries)
+                            : first_ == nullptr && small_.room() >= Piece::kLongestIn;
     }
 
-    /// Puts entries in front of newer ones.
-    void insert(std::uint64_t time, std::size_t entries) {
-        const Place last = lastNotAfter(time);
-        const bool isOldest = last.behind == count_;
-        const std::uint64_t toSuccessor = last.time + last.gap - time;
-        // the gap's number makes place for: the one to the new entries, the zeros between them, the one behind them
-        const std::size_t front = isOldest ? 0 : lengthOf(time - last.time);
-        const std::size_t length = front + entries - 1 + lengthOf(toSuccessor);
-        const std::size_t tail = used_ - last.gapEnd;
-        used_ = last.end + length + tail;
-        if (length >= last.gapEnd - last.end) {
-            for (std::size_t i = tail; i > 0; i--) {
-                byte(last.end + length + i - 1) = byte(last.gapEnd + i - 1);
-            }
+    /// The last one that has an entry of that time or an earlier one, else the first; nullptr: the log is small.
+    Chunk* chunkOf(std::uint64_t time) const {
+        Chunk* chunk = first_ == nullptr ? nullptr : first_->inFront();
+        while (chunk != first_ && chunk->piece.oldest() > time) {
+            chunk = chunk->inFront();
+        }
+        return chunk;
+    }
+
+    /// What fits() no more does, in another cell: a small log, or what is behind the last chunk.
+    void makeRoom(bool atEnd) {
+        if (first_ == nullptr) {
+            makeChunk(nullptr).piece.copy(small_);
+            small_.clear();
+        } else if (atEnd) {
+            makeChunk(first_->inFront());
+        }
+    }
+
+    /// An empty one, of a spare cell, behind that one; nullptr: the first.
+    Chunk& makeChunk(Chunk* before) {
+        Cell* cell = spare_;
+        spare_ = cell->next;
+        spares_--;
+        chunks_++;
+        if (before == nullptr) {
+            first_ = new (cell) Chunk({nullptr, nullptr});
+            first_->previous = first_;
+            return *first_;
+        }
+        auto* made = new (cell) Chunk({before->next, before});
+        (before->next == nullptr ? first_->previous : before->next->previous) = made;
+        before->next = made;
+        return *made;
+    }
+
+    /// The chunk goes, and its entries with it.
+    void drop(Chunk& chunk) {
+        count_ -= chunk.piece.count();
+        chunks_--;
+        Cell* behind = chunk.next;
+        if (&chunk == first_) {
+            first_ = chunk.behind();
         } else {
-            for (std::size_t i = 0; i < tail; i++) {
-                byte(last.end + length + i) = byte(last.gapEnd + i);
-            }
+            chunk.previous->next = behind;
         }
-        std::size_t at = last.end;
-        if (isOldest) {
-            oldest_ = time;
-        } else {
-            at += write(at, time - last.time);
+        if (behind != nullptr) {
+            behind->previous = chunk.previous;
+        } else if (first_ != nullptr) {
+            first_->previous = chunk.previous;
         }
-        for (std::size_t i = 1; i < entries; i++) {
-            byte(at++) = 0;
-        }
-        write(at, toSuccessor);
+        give(chunk);
     }
 
-    void appendZeros(std::size_t zeros) {
-        for (; zeros > 0; zeros--) {
-            byte(used_++) = 0;
-        }
-    }
-
-    /// The bytes of [begin, end) go.
-    void erase(std::size_t begin, std::size_t end) {
-        if (begin == 0) {
-            first_ = (first_ + end) & (capacity_ - 1);
-            used_ -= end;
+    /// A chunk from which entries have left goes when it is empty, and into its neighbour when both leave half of a
+    /// cell free: so what is taken out of the middle of a log gives its memory back, too.
+    void join(Chunk& chunk) {
+        if (chunk.piece.isEmpty()) {
+            drop(chunk);
             return;
         }
-        for (; end < used_; end++) {
-            byte(begin++) = byte(end);
-        }
-        used_ = begin;
-    }
-
-    std::uint8_t& byte(std::size_t offset) const { return bytes_[(first_ + offset) & (capacity_ - 1)]; }
-
-    /// The number that begins at the offset, which moves behind it.
-    std::uint64_t numberFrom(std::size_t& offset) const {
-        std::uint64_t number = 0;
-        std::uint8_t next = byte(offset++);
-        for (; next >= 0x80; next = byte(offset++)) {
-            number = (number | (next & 0x7f)) << 7;
-        }
-        return number | next;
-    }
-
-    /// The number that ends at the offset, which moves to where it begins.
-    std::uint64_t numberBefore(std::size_t& offset) const {
-        std::uint64_t number = byte(--offset);
-        for (unsigned shift = 7; offset > 0 && byte(offset - 1) >= 0x80; shift += 7) {
-            number |= static_cast<std::uint64_t>(byte(--offset) & 0x7f) << shift;
-        }
-        return number;
-    }
-
-    static std::size_t lengthOf(std::uint64_t number) {
-        std::size_t length = 1;
-        for (number >>= 7; number > 0; number >>= 7) {
-            length++;
-        }
-        return length;
-    }
-
-    /// Writes the number at the offset, and returns how many bytes it takes.
-    std::size_t write(std::size_t offset, std::uint64_t number) {
-        const std::size_t length = lengthOf(number);
-        std::uint8_t more = 0;
-        for (std::size_t i = length; i > 0; i--, number >>= 7, more = 0x80) {
-            byte(offset + i - 1) = static_cast<std::uint8_t>((number & 0x7f) | more);
-        }
-        return length;
-    }
-
-    void dropOldest() {
-        if (--count_ == 0) {
-            clear();
+        Chunk& left = chunk.next == nullptr ? *chunk.inFront() : chunk;
+        Chunk* right = left.behind();
+        if (right == nullptr || left.piece.used() + right->piece.used() > left.piece.capacity() / 2) {
             return;
         }
-        std::size_t length = 0;
-        oldest_ += numberFrom(length);
-        first_ = (first_ + length) & (capacity_ - 1);
-        used_ -= length;
+        Unpacked all(left.piece);
+        all.append(right->piece);
+        count_ += right->piece.count();
+        drop(*right);
+        left.piece.assign(all.view());
     }
 
-    void clear() { count_ = used_ = first_ = 0; }
+    /// What would leave half of the log's own bytes free goes there.
+    void shrink() {
+        if (first_ != nullptr && first_->next == nullptr && first_->piece.used() <= small_.capacity() / 2) {
+            small_.copy(first_->piece);
+            count_ += small_.count();
+            drop(*first_);
+        }
+    }
 
-    std::uint8_t* bytes_ = nullptr;
-    std::size_t capacity_ = 0;  // a power of two, or 0
-    std::size_t first_ = 0;     // where the second entry's number begins
-    std::size_t used_ = 0;      // bytes
-    std::size_t count_ = 0;     // entries
-    std::uint64_t oldest_ = 0;  // these two: when there are entries
-    std::uint64_t newest_ = 0;
+    Piece small_;  // all entries, unless there are chunks
+    Chunk* first_ = nullptr;
+    std::uint64_t count_ = 0;
+    Cell* spare_ = nullptr;
+    std::uint32_t spares_ = 0;
+    std::uint32_t chunks_ = 0;
 };
 
 }  // namespace sliding_log

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "limit/exact_log.hpp"
@@ -16,13 +18,15 @@
 
 namespace sliding_log {
 
-/// Plain data, so that it can stand in shared memory; the memory it grows into belongs to somebody else. Times are ms
-/// of a clock that never steps back. Each question is of the algorithm that the state was made for.
+/// Plain data, so that it can stand in shared memory; the cells it grows into are given and taken by somebody else.
+/// Times are ms of a clock that never steps back. Each question is of the algorithm that the state was made for.
 class LogState {
   public:
     static bool areAlike(Algorithm left, Algorithm right) { return kindOf(left) == kindOf(right); }
 
-    LogState(const Question& question, std::uint64_t now) : algorithm_(question.algorithm) {
+    /// `place`: a few bytes that are its own as long as it lives.
+    LogState(const Question& question, std::uint64_t now, std::span<std::uint8_t> place)
+        : algorithm_(question.algorithm), state_(std::in_place_type<ExactLog>, place.data(), place.size()) {
         if (algorithm_ == Algorithm::Bucket) {
             state_.emplace<TokenBucket>(now, question.burst);
         } else if (algorithm_ == Algorithm::Counter) {
@@ -121,22 +125,59 @@ class LogState {
         }
     }
 
-    /// The capacity that is needed to add so many entries of that time: capacity() where it suffices.
-    std::size_t capacityToAdd(std::uint64_t now, std::uint64_t time, std::int64_t entries) const {
+    /// The cells that it must be given before so many entries of that time are added.
+    std::size_t cellsToAdd(std::uint64_t now, std::uint64_t time, std::int64_t entries) const {
         if (entries == 0) {
-            return capacity();
+            return 0;
         }
+        const auto added = static_cast<std::uint64_t>(entries);
         switch (algorithm_) {
             case Algorithm::Bucket:
                 return 0;
             case Algorithm::Counter:
-                return counts().capacityToAdd(time);
-            default:
-                return log().capacityToAdd(now, time, static_cast<std::size_t>(entries));
+                return counts().cellsToAdd(time, added);
+            default: {
+                // one is at hand for entries ahead to be brought back
+                const std::size_t wanted = log().cellsToAdd(time, added) + (time > now || isAhead(now) ? 1 : 0);
+                return wanted - std::min(wanted, log().spares());
+            }
         }
     }
 
-    /// Logs an admitted request at that time; the capacity is what capacityToAdd() said.
+    void give(Cell& cell) {
+        if (algorithm_ == Algorithm::Counter) {
+            counts().give(cell);
+        } else {
+            log().give(cell);
+        }
+    }
+
+    /// All that it was given, with its end.
+    Chain takeAll() {
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                return {};
+            case Algorithm::Counter:
+                return counts().takeAll();
+            default:
+                log().clear();
+                return log().takeSpare(0);
+        }
+    }
+
+    /// What it does not need at now; to be taken after each decision.
+    Chain takeSpare(std::uint64_t now) {
+        switch (algorithm_) {
+            case Algorithm::Bucket:
+                return {};
+            case Algorithm::Counter:
+                return counts().takeSpare();
+            default:
+                return log().spares() == 0 ? Chain() : log().takeSpare(isAhead(now) ? 2 : 0);
+        }
+    }
+
+    /// Logs an admitted request at that time; it has the cells that cellsToAdd() said.
     void add(const Question& question, std::uint64_t time, std::int64_t entries) {
         if (entries == 0) {
             return;
@@ -149,7 +190,7 @@ class LogState {
                 counts().add(time, static_cast<std::uint64_t>(entries));
                 break;
             default:
-                log().add(time, static_cast<std::size_t>(entries));
+                log().add(time, static_cast<std::uint64_t>(entries));
         }
     }
 
@@ -162,9 +203,9 @@ class LogState {
         return std::min(entries, static_cast<std::int64_t>(longestWithDenied(question) - log().countAfter(now)));
     }
 
-    /// Logs a denied attempt at now, as far as the cap allows: so many entries as entriesOfDenied() said, the capacity
-    /// being what capacityToAdd() said. The oldest leave, until there are no more than the cap, or than there were:
-    /// each that leaves is replaced by a newer one, so to nobody whose limit is larger the log looks emptier.
+    /// Logs a denied attempt at now, as far as the cap allows: so many entries as entriesOfDenied() said, with the
+    /// cells that cellsToAdd() said. The oldest leave, until there are no more than the cap, or than there were: each
+    /// that leaves is replaced by a newer one, so to nobody whose limit is larger the log looks emptier.
     void addDenied(const Question& question, std::uint64_t now, std::int64_t entries) {
         switch (algorithm_) {
             case Algorithm::Bucket:
@@ -223,22 +264,6 @@ class LogState {
         return std::max(end, blockedUntil_);
     }
 
-    std::size_t capacity() const {
-        return memoryOf<std::size_t>([](const auto& state) { return state.capacity(); });
-    }
-    std::uint8_t* bytes() const {
-        return memoryOf<std::uint8_t*>([](const auto& state) { return state.bytes(); });
-    }
-
-    /// Moves to a larger memory of `capacity` bytes; the caller frees what bytes() was before.
-    void moveTo(std::uint8_t* bytes, std::size_t capacity) {
-        if (algorithm_ == Algorithm::Counter) {
-            counts().moveTo(bytes, capacity);
-        } else {
-            log().moveTo(bytes, capacity);
-        }
-    }
-
   private:
     static Algorithm kindOf(Algorithm algorithm) {
         return algorithm == Algorithm::Compact ? Algorithm::Log : algorithm;  // the same here
@@ -262,6 +287,9 @@ class LogState {
         return std::max(mostEntries(question), log().count());
     }
 
+    /// There are entries ahead of now.
+    bool isAhead(std::uint64_t now) const { return log().count() > 0 && log().newest() > now; }
+
     Wide used(const Question& question) const { return static_cast<Wide>(log().count()) * weight(question); }
 
     ExactLog& log() { return *std::get_if<ExactLog>(&state_); }
@@ -270,18 +298,6 @@ class LogState {
     const WindowCounts& counts() const { return *std::get_if<WindowCounts>(&state_); }
     TokenBucket& bucket() { return *std::get_if<TokenBucket>(&state_); }
     const TokenBucket& bucket() const { return *std::get_if<TokenBucket>(&state_); }
-
-    template <typename Result, typename Function>
-    Result memoryOf(Function function) const {
-        switch (algorithm_) {
-            case Algorithm::Bucket:
-                return {};
-            case Algorithm::Counter:
-                return function(counts());
-            default:
-                return function(log());
-        }
-    }
 
     std::int64_t windowMs_ = 0;  // as last asked
     std::uint64_t blockedUntil_ = 0;

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
+#include "limit/exact_log.hpp"
 #include "limit/wide.hpp"
 
 namespace sliding_log {
@@ -14,13 +15,10 @@ namespace sliding_log {
 /// time is the count of the window before, as far as it overlaps the last `windowMs`, and all from that time's window
 /// on.
 ///
-/// Two numbers tell of the time that is. The counts of windows ahead, in which slots were reserved, stand in memory
-/// that somebody else owns, where they differ from 0: there are no more of them than requests held.
+/// Two numbers tell of the time that is. The counts of windows ahead, in which slots were reserved, stand in cells that
+/// somebody else gives: as a log in which the index of a window is the time.
 class WindowCounts {
   public:
-    std::size_t capacity() const { return capacity_; }  // bytes
-    std::uint8_t* bytes() const { return reinterpret_cast<std::uint8_t*>(ahead_); }
-
     /// Counts of windows before the previous one leave; those of windows ahead that no reservation can be in, of
     /// entries more than `aheadMs` ahead, count in this window. `now` never steps back.
     void advance(std::uint64_t now, std::uint64_t windowMs, std::uint64_t aheadMs) {
@@ -34,8 +32,8 @@ class WindowCounts {
         if (latest_ > now + aheadMs) {
             latest_ = now;
         }
-        while (aheadCount_ > 0 && ahead_[aheadCount_ - 1].index > (now + aheadMs) / windowMs) {
-            aheadCount_--;
+        if (ahead_ != nullptr) {
+            ahead_->truncate((now + aheadMs) / windowMs);
         }
     }
 
@@ -49,7 +47,7 @@ class WindowCounts {
         if (isEmpty()) {
             return 0;
         }
-        const std::uint64_t last = aheadCount_ > 0 ? ahead_[aheadCount_ - 1].index : index_;
+        const std::uint64_t last = ahead_ != nullptr && ahead_->count() > 0 ? ahead_->newest() : index_;
         return (last + (here_ > 0 ? 2 : 1)) * windowMs_;
     }
 
@@ -78,37 +76,62 @@ class WindowCounts {
                 if (overlap > 0) {
                     return std::max(from, (index + 1) * windowMs_ - static_cast<std::uint64_t>(overlap));
                 }
-            } else if (index > index_) {
-                index = firstFrom(index)->index;  // there may be very many windows without a count in between
+            } else {
+                index = lastAbove(most, index);
             }
             before = countOf(index);
-            here -= before;
+            here = sumFrom(index + 1);
             index++;
         }
     }
 
-    /// The capacity needed to add something at that time: capacity() where it suffices.
-    std::size_t capacityToAdd(std::uint64_t time) const {
-        const std::size_t needed = (std::size_t{aheadCount_} + 1) * sizeof(Count);
-        return needed <= capacity_ || time / windowMs_ <= index_ ? capacity_ : std::bit_ceil(needed);
+    /// The cells that add() might take, beyond those it was given.
+    std::size_t cellsToAdd(std::uint64_t time, std::uint64_t cost) const {
+        const std::uint64_t index = time / windowMs_;
+        if (index <= index_) {
+            return 0;
+        }
+        return ahead_ == nullptr ? 1 : ahead_->cellsToAdd(index, cost);
     }
 
-    /// `time` is not before now; the capacity is what capacityToAdd() said.
+    void give(Cell& cell) {
+        if (ahead_ != nullptr) {
+            ahead_->give(cell);
+            return;
+        }
+        auto* rest = reinterpret_cast<std::uint8_t*>(&cell) + sizeof(ExactLog);
+        ahead_ = new (static_cast<void*>(&cell)) ExactLog(rest, kCellBytes - sizeof(ExactLog));
+    }
+
+    /// All that it was given, with its end.
+    Chain takeAll() {
+        if (ahead_ != nullptr) {
+            ahead_->clear();
+        }
+        return takeSpare();
+    }
+
+    /// What it needs no more.
+    Chain takeSpare() {
+        if (ahead_ == nullptr) {
+            return {};
+        }
+        Chain spare = ahead_->takeSpare(0);
+        if (ahead_->count() == 0) {
+            spare.push(*new (static_cast<void*>(ahead_)) Cell());
+            ahead_ = nullptr;
+        }
+        return spare;
+    }
+
+    /// `time` is not before now; it has the cells that cellsToAdd() said.
     void add(std::uint64_t time, std::uint64_t cost) {
         latest_ = std::max(latest_, time);
         here_ = sum(here_, cost);
         const std::uint64_t index = time / windowMs_;
-        if (index <= index_) {
-            return;
+        if (index > index_) {
+            ahead_->add(index, cost);
         }
-        Count* place = firstFrom(index);
-        Count* end = ahead_ + aheadCount_;
-        if (place == end || place->index != index) {
-            std::copy_backward(place, end, end + 1);
-            *place = {index, 0};
-            aheadCount_++;
-        }
-        place->count += cost;
     }
 
     /// Adds to this window's count as far as not more than `most` is used from it on.
@@ -127,49 +150,26 @@ class WindowCounts {
         }
         here_ -= removed;
         if (index > index_) {
-            Count* place = firstFrom(index);
-            place->count -= removed;
-            if (place->count == 0) {
-                std::copy(place + 1, ahead_ + aheadCount_, place);
-                aheadCount_--;
-            }
+            ahead_->remove(index, removed);
         }
         return true;
-    }
-
-    /// Moves to a larger memory of `capacity` bytes; the caller frees what bytes() was before.
-    void moveTo(std::uint8_t* bytes, std::size_t capacity) {
-        auto* ahead = reinterpret_cast<Count*>(bytes);
-        std::copy(ahead_, ahead_ + aheadCount_, ahead);
-        ahead_ = ahead;
-        capacity_ = static_cast<std::uint32_t>(capacity);
     }
 
   private:
     static constexpr std::uint64_t kMost = 1'000'000'000'000'000'000;  // of a count; more is forgotten
 
-    struct Count {
-        std::uint64_t index;  // of the window: its begin / its length
-        std::uint64_t count;
-    };
-
     static std::uint64_t sum(std::uint64_t left, std::uint64_t right) { return std::min(left + right, kMost); }
 
     std::uint64_t restOfWindow(std::uint64_t now) const { return windowMs_ - now % windowMs_; }
 
-    /// The first count ahead that is of that window or a later one.
-    Count* firstFrom(std::uint64_t index) const {
-        return std::lower_bound(ahead_, ahead_ + aheadCount_, index,
-                                [](const Count& count, std::uint64_t wanted) { return count.index < wanted; });
-    }
-
     /// All from a window ahead on.
-    std::uint64_t sumFrom(std::uint64_t index) const {
-        std::uint64_t all = 0;
-        for (const Count* place = firstFrom(index); place != ahead_ + aheadCount_; place++) {
-            all += place->count;
-        }
-        return all;
+    std::uint64_t sumFrom(std::uint64_t index) const { return ahead_ == nullptr ? 0 : ahead_->countAfter(index - 1); }
+
+    /// The last window, from one on of which that is true, from which on more than `most` counts: there may be very
+    /// many in between.
+    std::uint64_t lastAbove(std::int64_t most, std::uint64_t index) const {
+        const auto wanted = static_cast<std::uint64_t>(most);
+        return ahead_ == nullptr || ahead_->count() <= wanted ? index : ahead_->at(ahead_->count() - wanted - 1);
     }
 
     std::uint64_t countOf(std::uint64_t index) const {
@@ -179,18 +179,16 @@ class WindowCounts {
         if (index + 1 == index_) {
             return previous_;
         }
-        const Count* place = firstFrom(index);
-        return place != ahead_ + aheadCount_ && place->index == index ? place->count : 0;
+        return sumFrom(index) - sumFrom(index + 1);
     }
 
     void beginWindow(std::uint64_t index) {
         previous_ = countOf(index - 1);
         here_ = sumFrom(index);
         index_ = index;
-        const Count* rest = firstFrom(index + 1);
-        const auto dropped = static_cast<std::uint32_t>(rest - ahead_);
-        std::copy(rest, static_cast<const Count*>(ahead_) + aheadCount_, ahead_);
-        aheadCount_ -= dropped;
+        if (ahead_ != nullptr) {
+            ahead_->prune(index, 0);
+        }
     }
 
     /// Counts of windows of another length tell of no times in these: all become entries of now, so that none is
@@ -198,7 +196,9 @@ class WindowCounts {
     void changeWindow(std::uint64_t now, std::uint64_t windowMs) {
         here_ = sum(here_, previous_);
         previous_ = 0;
-        aheadCount_ = 0;
+        if (ahead_ != nullptr) {
+            ahead_->clear();
+        }
         windowMs_ = windowMs;
         index_ = now / windowMs;
         latest_ = 0;
@@ -209,9 +209,7 @@ class WindowCounts {
     std::uint64_t previous_ = 0;  // the count of the window before that one
     std::uint64_t here_ = 0;      // the counts of that window and all ahead
     std::uint64_t latest_ = 0;    // ms
-    Count* ahead_ = nullptr;      // by index
-    std::uint32_t capacity_ = 0;  // bytes of it
-    std::uint32_t aheadCount_ = 0;
+    ExactLog* ahead_ = nullptr;   // nothing was reserved
 };
 
 }  // namespace sliding_log

@@ -128,9 +128,9 @@ void writeZone(Exposition& out, const Shown& shown) {
     if (shown.zone != nullptr) {
         out.sample("sliding_log_zone_bytes", {}, shown.zoneSize);
     }
-    out.family("sliding_log_zone_free_bytes", "gauge", "What is free of it, in whole pages.");
+    out.family("sliding_log_zone_free_bytes", "gauge", "What is free of it: whole pages, and what local logs have left.");
     if (shown.zone != nullptr) {
-        out.sample("sliding_log_zone_free_bytes", {}, shown.zone->pool->pfree * ngx_pagesize);
+        out.sample("sliding_log_zone_free_bytes", {}, shown.zone->freeBytes());
     }
 }
 

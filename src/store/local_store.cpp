@@ -4,33 +4,25 @@
 #include <functional>
 
 #include "limit/decide.hpp"
+#include "store/local_log.hpp"
 
 namespace sliding_log {
 
 namespace {
 
-constexpr ngx_msec_t kWarnEveryMs = 60'000;
+constexpr ngx_msec_t kWarnEveryMs = 60'000;  // of one limit
+constexpr ngx_msec_t kWarnAnyEveryMs = 1'000;
+constexpr std::size_t kMostSearched = 16;  // limits, for a log that has expired
 
 ngx_uint_t hashOf(std::string_view name) {
     return std::hash<std::string_view>()(name);
 }
 
-}  // namespace
-
-void insertLocalLog(ngx_rbtree_node_t* root, ngx_rbtree_node_t* node, ngx_rbtree_node_t* sentinel) {
-    const LocalLog& log = LocalLog::of(node);
-    ngx_rbtree_node_t** place = nullptr;
-    for (ngx_rbtree_node_t* parent = root;; parent = *place) {
-        place = compareWith(LocalLog::of(parent), node->key, log.name()) < 0 ? &parent->left : &parent->right;
-        if (*place == sentinel) {
-            node->parent = parent;
-            break;
-        }
-    }
-    *place = node;
-    node->left = node->right = sentinel;
-    ngx_rbt_red(node);
+bool isLive(const LocalLog& log) {
+    return log.state.endsAt() > ngx_current_msec;
 }
+
+}  // namespace
 
 /// Holds the zone's mutex; one request is one transaction.
 class LocalStore::Lock {
@@ -78,8 +70,13 @@ bool LocalStore::decideAll(std::span<const Question> questions, std::span<Verdic
     for (std::size_t i = 0; i < count; i++) {
         logs[i]->clock = now;
     }
-    return decide(questions, std::span<LogState* const>(states, count), verdicts, now, unique, loggedMs,
-                  [this](LogState& state, std::size_t capacity) { return grow(state, capacity); });
+    const bool isAnswered =
+        decide(questions, std::span<LogState* const>(states, count), verdicts, now, unique, loggedMs,
+               [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
+    for (std::size_t i = 0; i < count; i++) {
+        giveBack(*logs[i], logs[i]->state.takeSpare(now));
+    }
+    return isAnswered;
 }
 
 void LocalStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
@@ -91,6 +88,7 @@ void LocalStore::takeBack(std::span<const Question> questions, std::string_view 
         if (log != nullptr && log->state.suits(question)) {
             log->clock = std::max(now, log->clock);
             sliding_log::takeBack(log->state, question, log->clock, unique, loggedMs, takenMs);
+            giveBack(*log, log->state.takeSpare(log->clock));
         }
     }
 }
@@ -99,9 +97,10 @@ LocalLog* LocalStore::find(std::string_view name) const {
     const ngx_uint_t hash = hashOf(name);
     ngx_rbtree_node_t* node = zone_.header->logs.root;
     while (node != &zone_.header->sentinel) {
-        const int order = compareWith(LocalLog::of(node), hash, name);
+        LocalLog& log = LocalLog::of(node);
+        const int order = compareWith(log, hash, name);
         if (order == 0) {
-            return &LocalLog::of(node);
+            return &log;
         }
         node = order < 0 ? node->left : node->right;
     }
@@ -118,108 +117,195 @@ LocalLog* LocalStore::findOrCreate(const Question& question, std::uint64_t now) 
         }
     } else {
         if (!log->state.suits(question)) {
-            freeBytes(log->state);
-            log->state = LogState(question, now);
+            giveBack(*log, log->state.takeAll());
+            log->begin(question, now);
         }
         ngx_queue_remove(&log->used);
     }
-    ngx_queue_insert_head(&zone_.header->used, &log->used);
+    ngx_queue_insert_head(&log->limit->logs, &log->used);
     log->transaction = zone_.header->transaction;
     return log;
 }
 
 LocalLog* LocalStore::create(const Question& question, std::uint64_t now) {
+    LocalLimit* limit = limitOf(question.key);
+    if (limit == nullptr) {
+        return nullptr;
+    }
+    // counted beforehand, so that the limit stays while others' logs are evicted
+    const std::size_t cells = 1 + LocalLog::cellsOfName(question.key.size());
+    zone_.header->limits.count(*limit, cells);
     // as limit_req does: what expired goes a little faster than new logs come
-    for (int i = 0; i < 2; i++) {
-        evictOne(false);
-    }
-    const std::string_view name = question.key;
-    void* memory = allocate(sizeof(LocalLog) + name.size());
-    if (memory == nullptr) {
+    evictExpired(*limit);
+    evictExpired(zone_.header->limits.next());
+    const Chain memory = takeCells(*limit, cells);
+    if (memory.count == 0) {
+        uncount(*limit, cells);
         return nullptr;
     }
-    auto* log = new (memory) LocalLog{.node = {},
-                                      .used = {},
-                                      .transaction = 0,
-                                      .clock = now,
-                                      .state = LogState(question, now),
-                                      .nameLength = name.size()};
-    log->node.key = hashOf(name);
-    std::memcpy(static_cast<void*>(log + 1), name.data(), name.size());
-    ngx_rbtree_insert(&zone_.header->logs, &log->node);
-    return log;
+    LocalLog& log = LocalLog::make(memory, *limit, question, now);
+    log.node.key = hashOf(question.key);
+    ngx_rbtree_insert(&zone_.header->logs, &log.node);
+    return &log;
 }
 
-/// Moves what is kept of a key to a larger memory.
-bool LocalStore::grow(LogState& state, std::size_t capacity) {
-    auto* bytes = static_cast<std::uint8_t*>(allocate(capacity));
-    if (bytes == nullptr) {
+/// Where the limit has no logs it is made; nullptr when the zone is too small.
+LocalLimit* LocalStore::limitOf(std::string_view logKey) {
+    LocalLimits& limits = zone_.header->limits;
+    const std::string_view name = LocalLimit::nameIn(logKey);
+    LocalLimit* limit = limits.find(name);
+    if (limit == nullptr) {
+        Cell* cell = takeCell(nullptr);
+        limit = cell == nullptr ? nullptr : &limits.make(*cell, name);
+    }
+    return limit;
+}
+
+bool LocalStore::grow(LocalLog& log, std::size_t cells) {
+    Chain memory = takeCells(*log.limit, cells);
+    if (memory.count == 0) {
         return false;
     }
-    std::uint8_t* before = state.bytes();
-    state.moveTo(bytes, capacity);
-    if (before != nullptr) {
-        ngx_slab_free_locked(zone_.pool, before);
+    zone_.header->limits.count(*log.limit, cells);
+    log.cells += static_cast<std::uint32_t>(cells);
+    while (memory.count > 0) {
+        log.state.give(*memory.pop());
     }
     return true;
 }
 
-void LocalStore::freeBytes(const LogState& state) const {
-    if (state.bytes() != nullptr) {
-        ngx_slab_free_locked(zone_.pool, state.bytes());
-    }
-}
-
-/// Memory of the zone; where there is none, the logs that were used longest ago go, live ones too. None goes for what
-/// no zone of this size could hold.
-void* LocalStore::allocate(std::size_t size) {
-    if (size > static_cast<std::size_t>(zone_.pool->end - zone_.pool->start)) {
-        return nullptr;
-    }
-    void* memory = ngx_slab_alloc_locked(zone_.pool, size);
-    while (memory == nullptr && evictOne(true)) {
-        memory = ngx_slab_alloc_locked(zone_.pool, size);
-    }
-    return memory;
-}
-
-/// Drops the log that was used longest ago, if it has expired or `evenLive`; true when one went.
-bool LocalStore::evictOne(bool evenLive) {
-    if (ngx_queue_empty(&zone_.header->used)) {
-        return false;
-    }
-    LocalLog& last = LocalLog::of(ngx_queue_last(&zone_.header->used));
-    if (last.transaction == zone_.header->transaction) {
-        return false;
-    }
-    const bool isLive = last.state.endsAt() > ngx_current_msec;
-    if (isLive) {
-        if (!evenLive) {
-            return false;
+/// So many cells for the limit, at least one; none: there are not.
+Chain LocalStore::takeCells(const LocalLimit& limit, std::size_t count) {
+    Chain taken;
+    while (taken.count < count) {
+        Cell* cell = takeCell(&limit);
+        if (cell == nullptr) {
+            zone_.header->freeCells.put(taken);
+            return {};
         }
-        warnOfEviction();
+        taken.push(*cell);
     }
-    erase(last);
+    return taken;
+}
+
+/// A cell for the limit, nullptr: for one that has none yet. nullptr: there is none. Cells are never given back to the
+/// zone, which holds nothing else that would want them.
+Cell* LocalStore::takeCell(const LocalLimit* limit) {
+    Cell* cell = zone_.header->freeCells.take();
+    if (cell != nullptr) {
+        return cell;
+    }
+    void* memory = ngx_slab_alloc_locked(zone_.pool, kCellBytes);
+    if (memory != nullptr) {
+        return new (memory) Cell();
+    }
+    while (cell == nullptr && evictFor(limit)) {
+        cell = zone_.header->freeCells.take();
+    }
+    return cell;
+}
+
+/// Drops a log, so that the limit gets a cell: an expired one, whose ever it is. Else the limit's own, when it has its
+/// share of the zone, that was used longest ago; else one of the limit that has most. False: none may go.
+bool LocalStore::evictFor(const LocalLimit* limit) {
+    LocalLimits& limits = zone_.header->limits;
+    for (std::size_t i = 0; i < std::min(limits.limits, kMostSearched); i++) {
+        if (evictExpired(limits.next())) {
+            return true;
+        }
+    }
+    LocalLog* log = limit != nullptr && limits.hasItsShare(*limit) ? evictable(*limit) : nullptr;
+    if (log == nullptr) {
+        log = largestEvictable(limit == nullptr ? 0 : limit->cells);
+    }
+    if (log == nullptr) {
+        return false;
+    }
+    if (isLive(*log)) {
+        warnOfEviction(*log->limit);
+    }
+    erase(*log);
     return true;
+}
+
+/// Drops the limit's log that was used longest ago, if it has expired; true when it went.
+bool LocalStore::evictExpired(LocalLimit& limit) {
+    LocalLog* last = evictable(limit);
+    if (last == nullptr || isLive(*last)) {
+        return false;
+    }
+    erase(*last);
+    return true;
+}
+
+/// The limit's log that was used longest ago; nullptr: it has only such as are being asked.
+LocalLog* LocalStore::evictable(const LocalLimit& limit) const {
+    if (ngx_queue_empty(&limit.logs)) {
+        return nullptr;
+    }
+    LocalLog& last = LocalLog::of(ngx_queue_last(&limit.logs));
+    return last.transaction == zone_.header->transaction ? nullptr : &last;
+}
+
+/// That of the limit which has most, and no less than so many cells.
+LocalLog* LocalStore::largestEvictable(std::size_t leastCells) const {
+    LocalLog* found = nullptr;
+    zone_.header->limits.forEach([&](LocalLimit& limit) {
+        if (limit.cells >= leastCells) {
+            if (LocalLog* last = evictable(limit)) {
+                leastCells = limit.cells + 1;
+                found = last;
+            }
+        }
+    });
+    return found;
 }
 
 void LocalStore::erase(LocalLog& log) {
+    LocalLimit& limit = *log.limit;
     ngx_queue_remove(&log.used);
     ngx_rbtree_delete(&zone_.header->logs, &log.node);
-    freeBytes(log.state);
-    ngx_slab_free_locked(zone_.pool, &log);
+    FreeCells& freeCells = zone_.header->freeCells;
+    freeCells.put(log.state.takeAll());
+    freeCells.put(log.nameCells());
+    const std::size_t cells = log.cells;
+    freeCells.put(*new (static_cast<void*>(&log)) Cell());
+    uncount(limit, cells);
 }
 
-void LocalStore::warnOfEviction() const {
+/// The log needs these cells no more.
+void LocalStore::giveBack(LocalLog& log, const Chain& cells) const {
+    if (cells.count > 0) {
+        log.cells -= static_cast<std::uint32_t>(cells.count);
+        zone_.header->limits.uncount(*log.limit, cells.count);
+        zone_.header->freeCells.put(cells);
+    }
+}
+
+/// The limit has so many cells less; without any, it goes.
+void LocalStore::uncount(LocalLimit& limit, std::size_t cells) const {
+    LocalLimits& limits = zone_.header->limits;
+    limits.uncount(limit, cells);
+    if (limit.cells == 0) {
+        limits.erase(limit);
+        zone_.header->freeCells.put(*new (static_cast<void*>(&limit)) Cell());
+    }
+}
+
+void LocalStore::warnOfEviction(LocalLimit& limit) const {
     ZoneHeader& header = *zone_.header;
-    if (header.everWarned != 0 && ngx_current_msec - header.evictionWarned < kWarnEveryMs) {
+    const ngx_msec_t now = ngx_current_msec;
+    if ((limit.everWarned != 0 && now - limit.warned < kWarnEveryMs) ||
+        (header.everWarned != 0 && now - header.evictionWarned < kWarnAnyEveryMs)) {
         return;
     }
-    header.everWarned = 1;
-    header.evictionWarned = ngx_current_msec;
+    limit.everWarned = header.everWarned = 1;
+    limit.warned = header.evictionWarned = now;
+    const ngx_str_t name = toNgx(limit.shownName());
     ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
-                  "\"sliding_log_zone\" is full: live logs of the keys used longest ago are dropped, which forgets "
-                  "their requests; make it larger");
+                  "\"sliding_log_zone\" is full: live logs of limit \"%V\" are dropped, of the keys used longest ago, "
+                  "which forgets their requests; make it larger",
+                  &name);
 }
 
 }  // namespace sliding_log

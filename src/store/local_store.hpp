@@ -6,11 +6,12 @@
 #include <string_view>
 
 #include "limit/verdict.hpp"
-#include "store/local_log.hpp"
 #include "store/log_throttle.hpp"
 #include "store/zone.hpp"
 
 namespace sliding_log {
+
+struct LocalLog;
 
 class LocalStore {
   public:
@@ -36,14 +37,20 @@ class LocalStore {
     bool decideAll(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
                    std::uint64_t& loggedMs);
     LocalLog* find(std::string_view name) const;
-    LocalLog* create(const Question& question, std::uint64_t now);
     LocalLog* findOrCreate(const Question& question, std::uint64_t now);
-    bool grow(LogState& state, std::size_t capacity);
-    void freeBytes(const LogState& state) const;
-    void* allocate(std::size_t size);
-    bool evictOne(bool evenLive);
+    LocalLog* create(const Question& question, std::uint64_t now);
+    LocalLimit* limitOf(std::string_view logKey);
+    bool grow(LocalLog& log, std::size_t cells);
+    Chain takeCells(const LocalLimit& limit, std::size_t count);
+    Cell* takeCell(const LocalLimit* limit);
+    bool evictFor(const LocalLimit* limit);
+    bool evictExpired(LocalLimit& limit);
+    LocalLog* evictable(const LocalLimit& limit) const;
+    LocalLog* largestEvictable(std::size_t leastCells) const;
     void erase(LocalLog& log);
-    void warnOfEviction() const;
+    void giveBack(LocalLog& log, const Chain& cells) const;
+    void uncount(LocalLimit& limit, std::size_t cells) const;
+    void warnOfEviction(LocalLimit& limit) const;
 
     Zone zone_;
     LogThrottle tooSmall_;

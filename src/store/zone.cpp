@@ -45,7 +45,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     zone.header = new (place) ZoneHeader();
     zone.pool->data = zone.header;
     ngx_rbtree_init(&zone.header->logs, &zone.header->sentinel, insertLocalLog);
-    ngx_queue_init(&zone.header->used);
+    zone.header->limits.init();
     zone.header->denialsBytes = memory->shm.size / kShareOfDenials;
     zone.header->denials = ngx_slab_calloc(zone.pool, zone.header->denialsBytes);
     if (zone.header->denials == nullptr) {

@@ -1,8 +1,10 @@
 // The shared memory of all workers: what survives a reload, and what they know together.
 #pragma once
 
+#include "limit/cell.hpp"
 #include "metrics/board.hpp"
 #include "ngx.hpp"
+#include "store/local_limit.hpp"
 
 namespace sliding_log {
 
@@ -10,7 +12,8 @@ namespace sliding_log {
 struct ZoneHeader {
     ngx_rbtree_t logs;  // local logs, by hash and then by name
     ngx_rbtree_node_t sentinel;
-    ngx_queue_t used;           // local logs, the one asked last first
+    LocalLimits limits;         // whose logs they are
+    FreeCells freeCells;        // that logs have left
     ngx_uint_t transaction;     // of the request that is being decided: its logs are not evicted meanwhile
     ngx_msec_t evictionWarned;  // when a live log was last reported evicted
     ngx_flag_t everWarned;
@@ -25,6 +28,9 @@ struct ZoneHeader {
 struct Zone {
     ngx_slab_pool_t* pool;
     ZoneHeader* header;
+
+    /// What is free: whole pages, and what logs have left.
+    size_t freeBytes() const { return pool->pfree * ngx_pagesize + header->freeCells.count() * kCellBytes; }
 };
 
 /// Declares the zone of the configuration that is being read; its Zone is filled when nginx has made the memory,

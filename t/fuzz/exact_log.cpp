@@ -1,12 +1,13 @@
-// The ring of arrival times against a plain list, over any operations that its contract allows. Input: window, cap,
+// The log of arrival times against a plain list, over any operations that its contract allows. Input: window, cap,
 // then one byte per operation and what it takes.
 
 #include "limit/exact_log.hpp"
 
 #include <algorithm>
+#include <array>
 #include <deque>
-#include <memory>
 
+#include "../unit/cells.hpp"
 #include "fuzz.hpp"
 
 namespace sliding_log::fuzz {
@@ -16,38 +17,34 @@ namespace {
 class Pair {
   public:
     void prune(std::uint64_t now, std::uint64_t window) {
-        ring_.prune(now, window);
+        log_.prune(now, window);
         while (!list_.empty() && list_.front() + window <= now) {
             list_.pop_front();
         }
     }
 
     void trim(std::size_t cap) {
-        ring_.trim(cap);
+        log_.trim(cap);
         while (list_.size() > cap) {
             list_.pop_front();
         }
     }
 
     void add(std::uint64_t now, std::uint64_t time, std::size_t entries) {
-        const std::size_t capacity = ring_.capacityToAdd(now, time, entries);
-        if (capacity != ring_.capacity()) {
-            auto larger = std::make_unique<std::uint8_t[]>(capacity);
-            ring_.moveTo(larger.get(), capacity);
-            memory_ = std::move(larger);
-        }
-        ring_.add(time, entries);
+        give(log_.cellsToAdd(time, entries) + (time > now ? 1 : 0));
+        log_.add(time, entries);
         list_.insert(std::upper_bound(list_.begin(), list_.end(), time), entries, time);
     }
 
     void remove(std::uint64_t time, std::size_t entries) {
         const auto [begin, end] = std::equal_range(list_.begin(), list_.end(), time);
-        require(ring_.remove(time, entries) == (begin != end), "entries of that time leave, if there are any");
+        require(log_.remove(time, entries) == (begin != end), "entries of that time leave, if there are any");
         list_.erase(end - std::min<std::ptrdiff_t>(end - begin, static_cast<std::ptrdiff_t>(entries)), end);
     }
 
     void bringBack(std::uint64_t now, std::uint64_t farthest) {
-        ring_.bringBack(now, farthest);
+        give(1);
+        log_.bringBack(now, farthest);
         std::size_t entries = 0;
         for (; !list_.empty() && list_.back() > farthest; entries++) {
             list_.pop_back();
@@ -57,18 +54,18 @@ class Pair {
 
     void compareAfter(std::uint64_t time) const {
         const auto after = list_.end() - std::upper_bound(list_.begin(), list_.end(), time);
-        require(ring_.countAfter(time) == static_cast<std::size_t>(after), "both hold as many ahead");
+        require(log_.countAfter(time) == static_cast<std::size_t>(after), "both hold as many ahead");
     }
 
     void compareEnds() const {
-        require(ring_.count() == list_.size(), "both hold as many");
-        require(list_.empty() || (ring_.at(0) == list_.front() && ring_.at(list_.size() - 1) == list_.back()),
+        require(log_.count() == list_.size(), "both hold as many");
+        require(list_.empty() || (log_.at(0) == list_.front() && log_.at(list_.size() - 1) == list_.back()),
                 "both begin and end alike");
     }
 
     void compareSmall() const {
         for (std::size_t i = 0; list_.size() < 100 && i < list_.size(); i++) {
-            require(ring_.at(i) == list_[i], "both hold the same");
+            require(log_.at(i) == list_[i], "both hold the same");
         }
     }
 
@@ -81,12 +78,22 @@ class Pair {
         compareEnds();
     }
 
+    /// What is spare goes.
+    void tidy() { cells_.take(log_.takeSpare(0)); }
+
     std::uint64_t timeAt(std::size_t place) const { return list_.empty() ? place : list_[place % list_.size()]; }
 
   private:
-    ExactLog ring_;
+    void give(std::size_t wanted) {
+        while (log_.spares() < wanted) {
+            log_.give(cells_.make());
+        }
+    }
+
+    std::array<std::uint8_t, 30> place_;
+    ExactLog log_{place_.data(), place_.size()};
     std::deque<std::uint64_t> list_;
-    std::unique_ptr<std::uint8_t[]> memory_;
+    Cells cells_;
 };
 
 constexpr std::uint8_t kOperations = 9;
@@ -132,6 +139,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             default:
                 pair.remove(pair.timeAt(input.number<std::uint8_t>()), entries);
         }
+        pair.tidy();
         pair.compareAfter(now);
         pair.compareEnds();
     }

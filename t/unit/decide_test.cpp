@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
-#include <memory>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "cells.hpp"
 
 namespace sliding_log {
 namespace {
@@ -33,7 +35,10 @@ class Logs {
             states.push_back(&of(question, now));
         }
         answer.logged = decide(questions, states, answer.verdicts, now, unique, answer.loggedMs,
-                               [&](LogState& state, std::size_t capacity) { return grow(state, capacity); });
+                               [&](LogState& state, std::size_t cells) { return grow(state, cells); });
+        for (LogState* state : states) {
+            cells_.take(state->takeSpare(now));
+        }
         return answer;
     }
 
@@ -41,33 +46,37 @@ class Logs {
 
     void takeBack(std::uint64_t now, const Question& question, std::uint64_t loggedMs, std::uint64_t takenMs,
                   std::string_view unique = "name") {
-        sliding_log::takeBack(of(question, now), question, now, unique, loggedMs, takenMs);
+        LogState& state = of(question, now);
+        sliding_log::takeBack(state, question, now, unique, loggedMs, takenMs);
+        cells_.take(state.takeSpare(now));
     }
 
     LogState& of(const Question& question, std::uint64_t now) {
-        auto [place, isNew] = states_.try_emplace(std::string(question.key), question, now);
-        if (!place->second.suits(question)) {
-            memory_.erase(&place->second);
-            place->second = LogState(question, now);
+        std::span<std::uint8_t> place = places_[std::string(question.key)];
+        auto [log, isNew] = states_.try_emplace(std::string(question.key), question, now, place);
+        if (!log->second.suits(question)) {
+            cells_.take(log->second.takeAll());
+            log->second = LogState(question, now, place);
         }
-        return place->second;
+        return log->second;
     }
 
-    std::size_t mostBytes = 1 << 20;
+    std::size_t mostCells = 10'000;
 
   private:
-    bool grow(LogState& state, std::size_t capacity) {
-        if (capacity > mostBytes) {
+    bool grow(LogState& state, std::size_t cells) {
+        if (cells_.out() + cells > mostCells) {
             return false;
         }
-        auto larger = std::make_unique<std::uint64_t[]>(capacity / sizeof(std::uint64_t) + 1);
-        state.moveTo(reinterpret_cast<std::uint8_t*>(larger.get()), capacity);
-        memory_[&state] = std::move(larger);
+        for (; cells > 0; cells--) {
+            state.give(cells_.make());
+        }
         return true;
     }
 
     std::map<std::string, LogState> states_;
-    std::map<const LogState*, std::unique_ptr<std::uint64_t[]>> memory_;
+    std::map<std::string, std::array<std::uint8_t, 5>> places_;
+    Cells cells_;
 };
 
 Question question(Algorithm algorithm, std::int64_t limit, std::int64_t windowMs, std::string_view key = "key") {
@@ -362,14 +371,17 @@ TEST(Decide, AnotherAlgorithmStartsAnew) {
 
 TEST(Decide, NothingIsLoggedWhereMemoryIsShort) {
     Logs logs;
-    logs.mostBytes = 64;
-    const Question large = with(question(Algorithm::Log, 1000, 1000, "large"), &Question::cost, 100);
+    const Question large = question(Algorithm::Log, 1000, 1000, "large");
     const Question small = question(Algorithm::Log, 1000, 1000, "small");
-    EXPECT_FALSE(logs.ask(0, {small, large}).logged);
-    EXPECT_EQ(logs.ask(0, small).remaining, 999);
+    for (std::uint64_t now = 0; now < 6; now++) {
+        logs.ask(now, large);
+    }
+    logs.mostCells = 0;
+    EXPECT_FALSE(logs.ask(6, {small, large}).logged);
+    EXPECT_EQ(logs.ask(6, small).remaining, 999);
     Question counting = with(large, &Question::cost, 1001);
     counting.countsAll = true;
-    EXPECT_EQ(logs.ask(0, counting).retryMs, Verdict::kNever) << "a denial stands without its entries";
+    EXPECT_EQ(logs.ask(6, counting).retryMs, Verdict::kNever) << "a denial stands without its entries";
 }
 
 TEST(Decide, LivesUntilNothingCounts) {

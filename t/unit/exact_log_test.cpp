@@ -4,29 +4,32 @@
 
 #include <algorithm>
 #include <deque>
-#include <memory>
 #include <random>
+#include <string>
 #include <vector>
+
+#include "cells.hpp"
 
 namespace sliding_log {
 namespace {
 
-/// A log with memory of its own, which grows as the store's does.
+/// A log with cells of its own, which it gets and gives back as a LogState does.
 class Owned {
   public:
-    ExactLog log;
+    explicit Owned(std::size_t bytes = 40) : place_(bytes), log(place_.data(), bytes) {}
 
     void add(std::uint64_t now) { add(now, now, 1); }
 
     void add(std::uint64_t now, std::uint64_t time, std::size_t entries) {
-        const std::size_t capacity = log.capacityToAdd(now, time, entries);
-        if (capacity != log.capacity()) {
-            auto larger = std::make_unique<std::uint8_t[]>(capacity);
-            log.moveTo(larger.get(), capacity);
-            memory_ = std::move(larger);
-        }
+        give(log.cellsToAdd(time, entries) + (time > now || isAhead(now) ? 1 : 0));
         log.add(time, entries);
+        tidy(now);
     }
+
+    /// What is spare goes.
+    void tidy(std::uint64_t now) { cells_.take(log.takeSpare(isAhead(now) ? 2 : 0)); }
+
+    std::size_t cells() const { return cells_.out(); }
 
     std::vector<std::uint64_t> entries() const {
         std::vector<std::uint64_t> all;
@@ -37,7 +40,19 @@ class Owned {
     }
 
   private:
-    std::unique_ptr<std::uint8_t[]> memory_;
+    bool isAhead(std::uint64_t now) const { return log.count() > 0 && log.newest() > now; }
+
+    void give(std::size_t wanted) {
+        while (log.spares() < wanted) {
+            log.give(cells_.make());
+        }
+    }
+
+    std::vector<std::uint8_t> place_;
+    Cells cells_;
+
+  public:
+    ExactLog log;
 };
 
 TEST(ExactLog, KeepsAnEntryForExactlyOneWindow) {
@@ -55,7 +70,46 @@ TEST(ExactLog, TakesOneToTwoBytesAnEntry) {
         owned.add(now);
     }
     EXPECT_EQ(owned.log.count(), 1000u);
-    EXPECT_LE(owned.log.capacity(), 1024u);
+    EXPECT_LE(owned.cells(), 6u) << "one byte each, and 56 of 256 for the links";
+    for (std::uint64_t now = 60'000; now < 1'060'000; now += 1000) {
+        owned.add(now);
+        owned.log.trim(1000);
+        owned.tidy(now);
+    }
+    EXPECT_LE(owned.cells(), 12u);
+}
+
+TEST(ExactLog, AFewEntriesTakeNoCell) {
+    Owned owned;
+    for (std::uint64_t now = 0; now < 40; now++) {
+        owned.add(now);
+    }
+    EXPECT_EQ(owned.cells(), 0u);
+    for (std::uint64_t now = 40; now < 200; now++) {
+        owned.add(now);
+    }
+    EXPECT_EQ(owned.cells(), 1u);
+    owned.log.prune(200, 20);
+    owned.tidy(200);
+    EXPECT_EQ(owned.cells(), 0u) << "few again";
+    EXPECT_EQ(owned.entries().size(), 19u);
+}
+
+TEST(ExactLog, GivesBackWhatItNeedsNoMore) {
+    Owned owned;
+    std::vector<std::uint64_t> times;
+    for (std::uint64_t now = 0; now < 100'000; now += 10) {
+        owned.add(now);
+        times.push_back(now);
+    }
+    const std::size_t most = owned.cells();
+    std::shuffle(times.begin(), times.end(), std::mt19937(5));
+    for (std::size_t left = times.size(); left > 0; left--) {
+        EXPECT_TRUE(owned.log.remove(times[left - 1], 1));
+        owned.tidy(100'000);
+        ASSERT_LE(owned.cells(), left / 20 + 1) << left << " left, of " << most << " cells";
+    }
+    EXPECT_EQ(owned.cells(), 0u);
 }
 
 TEST(ExactLog, TrimsTheOldest) {
@@ -102,7 +156,7 @@ TEST(ExactLog, AddsManyOfOneTime) {
     Owned owned;
     owned.add(7, 7, 1'000'000);
     EXPECT_EQ(owned.log.count(), 1'000'000u);
-    EXPECT_LE(owned.log.capacity(), 1u << 20);
+    EXPECT_EQ(owned.cells(), 0u) << "they are a number";
     EXPECT_EQ(owned.log.at(999'999), 7u);
     owned.log.remove(7, 999'999);
     EXPECT_EQ(owned.log.count(), 1u);
@@ -125,71 +179,100 @@ TEST(ExactLog, AddsInFrontOfReservations) {
     EXPECT_EQ(owned.entries(), (std::vector<std::uint64_t>{2700, 2700, 2700, 3000}));
 }
 
-/// Against the plainest log there is, over random arrivals, reservations, steps of time, trims and removals.
+/// Against the plainest log there is, over random arrivals, reservations, steps of time, trims and removals, with logs
+/// of some entries and of some thousand.
 TEST(ExactLog, IsANaiveLog) {
     std::mt19937 random(42);
-    Owned owned;
-    std::deque<std::uint64_t> naive;
-    std::uint64_t now = 1'000'000;
-    const auto insert = [&](std::uint64_t time, std::size_t entries) {
-        naive.insert(std::upper_bound(naive.begin(), naive.end(), time), entries, time);
-    };
-    for (int step = 0; step < 50'000; step++) {
-        // numbers of one, two and more bytes
-        const std::uint64_t scale = step % 1000 < 500 ? 1 : step % 1000 < 900 ? 300 : 3'000'000'000;
-        now += random() % 4 == 0 ? random() % 50 * scale : 0;
-        const std::uint64_t window = 1 + random() % 300 * scale;
-        owned.log.prune(now, window);
-        while (!naive.empty() && naive.front() + window <= now) {
-            naive.pop_front();
-        }
-        const std::size_t entries = random() % 4 == 0 ? random() % 5 : 1;
-        switch (random() % 40) {
-            case 0: {
-                const std::size_t cap = random() % 20;
-                owned.log.trim(cap);
-                while (naive.size() > cap) {
+    const auto upTo = [&](std::uint64_t most) { return random() % (most + 1); };
+    std::size_t largest = 0;
+    for (int round = 0; round < 45; round++) {
+        Owned owned(random() % 80);
+        std::deque<std::uint64_t> naive;
+        std::uint64_t now = 1'000'000;
+        const auto insert = [&](std::uint64_t time, std::size_t entries) {
+            naive.insert(std::upper_bound(naive.begin(), naive.end(), time), entries, time);
+        };
+        const std::size_t length = std::size_t{20} << random() % 10;
+        const std::uint64_t scale = round % 3 == 0 ? 1 : round % 3 == 1 ? 300 : 3'000'000'000;  // one, two, more bytes
+        for (int step = 0; step < 4'000; step++) {
+            const auto where = [&] { return "round " + std::to_string(round) + " step " + std::to_string(step); };
+            now += random() % 2 == 0 ? upTo(50) * scale : 0;
+            const std::uint64_t window = 1 + (1 + upTo(3)) * upTo(random() % 20 == 0 ? 10 : 4 * length) * scale;
+            if (random() % 30 == 0) {
+                owned.log.prune(now, window);
+                while (!naive.empty() && naive.front() + window <= now) {
                     naive.pop_front();
                 }
-                break;
             }
-            case 1:
-            case 2:
-            case 3: {
-                const std::uint64_t time =
-                    random() % 2 == 0 || naive.empty() ? now - random() % 60 : naive[random() % naive.size()];
-                const auto begin = std::lower_bound(naive.begin(), naive.end(), time);
-                const auto end = std::upper_bound(naive.begin(), naive.end(), time);
-                const auto removed = std::min(end - begin, static_cast<std::ptrdiff_t>(entries));
-                ASSERT_EQ(owned.log.remove(time, entries), removed > 0) << "step " << step;
-                naive.erase(begin, begin + removed);
-                break;
+            const std::size_t entries = random() % 4 == 0 ? 1 + upTo(length / 8) : 1;
+            switch (random() % 40) {
+                case 0: {
+                    const std::size_t cap = random() % 8 == 0 ? upTo(length) : length + upTo(length);
+                    owned.log.trim(cap);
+                    while (naive.size() > cap) {
+                        naive.pop_front();
+                    }
+                    break;
+                }
+                case 1:
+                case 2:
+                case 3:
+                case 4: {
+                    const std::uint64_t time =
+                        random() % 3 == 0 || naive.empty() ? now - upTo(60) : naive[random() % naive.size()];
+                    const auto begin = std::lower_bound(naive.begin(), naive.end(), time);
+                    const auto end = std::upper_bound(naive.begin(), naive.end(), time);
+                    const auto removed = std::min(end - begin, static_cast<std::ptrdiff_t>(entries));
+                    ASSERT_EQ(owned.log.remove(time, entries), removed > 0) << where();
+                    naive.erase(begin, begin + removed);
+                    break;
+                }
+                case 5: {
+                    const std::uint64_t farthest = now + upTo(100) * scale;
+                    const bool isKept = owned.log.spares() == 0;  // nothing is ahead, or too little memory
+                    owned.log.bringBack(now, farthest);
+                    const auto first = std::upper_bound(naive.begin(), naive.end(), farthest);
+                    const auto moved = static_cast<std::size_t>(naive.end() - first);
+                    if (!isKept) {
+                        naive.erase(first, naive.end());
+                        insert(now, moved);
+                    }
+                    break;
+                }
+                case 6:
+                case 7:
+                case 8:
+                case 9:
+                case 10:
+                case 11: {
+                    const std::uint64_t slot = now + upTo(100) * scale;
+                    owned.add(now, slot, entries);
+                    insert(slot, entries);
+                    break;
+                }
+                default:
+                    owned.add(now, now, entries);
+                    insert(now, entries);
             }
-            case 4: {
-                const std::uint64_t farthest = now + random() % 100 * scale;
-                owned.log.bringBack(now, farthest);
-                const auto first = std::upper_bound(naive.begin(), naive.end(), farthest);
-                const auto moved = static_cast<std::size_t>(naive.end() - first);
-                naive.erase(first, naive.end());
-                insert(now, moved);
-                break;
+            owned.tidy(now);
+            ASSERT_EQ(owned.log.count(), naive.size()) << where();
+            for (int i = 0; i < 4 && !naive.empty(); i++) {
+                const std::size_t place = i == 0 ? 0 : i == 1 ? naive.size() - 1 : random() % naive.size();
+                ASSERT_EQ(owned.log.at(place), naive[place]) << where() << " place " << place;
             }
-            case 5:
-            case 6:
-            case 7:
-            case 8: {
-                const std::uint64_t slot = now + random() % 100 * scale;
-                owned.add(now, slot, entries + 1);
-                insert(slot, entries + 1);
-                break;
+            const std::uint64_t time = random() % 2 == 0 ? now : now - 50 + upTo(200);
+            ASSERT_EQ(owned.log.countAfter(time), naive.end() - std::upper_bound(naive.begin(), naive.end(), time))
+                << where();
+            if (step % 100 == 0 && naive.size() < 2'000) {
+                ASSERT_EQ(owned.entries(), std::vector<std::uint64_t>(naive.begin(), naive.end())) << where();
             }
-            default:
-                owned.add(now, now, entries + 1);
-                insert(now, entries + 1);
+            largest = std::max(largest, owned.cells());
         }
-        ASSERT_EQ(owned.entries(), std::vector<std::uint64_t>(naive.begin(), naive.end())) << "step " << step;
-        ASSERT_EQ(owned.log.countAfter(now), naive.end() - std::upper_bound(naive.begin(), naive.end(), now));
+        owned.log.clear();
+        owned.tidy(now);
+        ASSERT_EQ(owned.cells(), 0u);
     }
+    EXPECT_GT(largest, 10u) << "cells";
 }
 
 }  // namespace

@@ -3,8 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 #include <random>
+
+#include "cells.hpp"
 
 namespace sliding_log {
 namespace {
@@ -18,17 +19,22 @@ class Owned {
     WindowCounts counts;
 
     void add(std::uint64_t time, std::uint64_t cost) {
-        const std::size_t capacity = counts.capacityToAdd(time);
-        if (capacity != counts.capacity()) {
-            auto larger = std::make_unique<std::uint64_t[]>(capacity / sizeof(std::uint64_t));
-            counts.moveTo(reinterpret_cast<std::uint8_t*>(larger.get()), capacity);
-            memory_ = std::move(larger);
+        for (std::size_t cells = counts.cellsToAdd(time, cost); cells > 0; cells--) {
+            counts.give(cells_.make());
         }
         counts.add(time, cost);
+        cells_.take(counts.takeSpare());
     }
 
+    void remove(std::uint64_t time, std::uint64_t cost) {
+        counts.remove(time, cost);
+        cells_.take(counts.takeSpare());
+    }
+
+    std::size_t cells() const { return cells_.out(); }
+
   private:
-    std::unique_ptr<std::uint64_t[]> memory_;
+    Cells cells_;
 };
 
 TEST(WindowCounts, WeighThePreviousWindowByItsOverlap) {
@@ -84,6 +90,23 @@ TEST(WindowCounts, KeepTheWindowsAhead) {
     counts.remove(9999, 1);
     counts.remove(1000, 1);
     EXPECT_EQ(counts.remaining(4, 3700), 3) << "what is kept no more is not taken from";
+}
+
+TEST(WindowCounts, TakeMemoryForTheWindowsAheadAlone) {
+    Owned owned;
+    owned.counts.advance(0, 1000, 1'000'000);
+    owned.add(0, 5);
+    EXPECT_EQ(owned.cells(), 0u);
+    for (std::uint64_t time = 0; time < 1'000'000; time += 500) {
+        owned.add(time, 1);
+    }
+    EXPECT_GT(owned.cells(), 1u);
+    EXPECT_LE(owned.cells(), 2'000u / 100);
+    for (std::uint64_t time = 0; time < 1'000'000; time += 500) {
+        owned.remove(time, 1);
+    }
+    EXPECT_EQ(owned.cells(), 0u);
+    EXPECT_EQ(owned.counts.remaining(10, 0), 5);
 }
 
 TEST(WindowCounts, AFarReservationCostsNoSearch) {
@@ -174,7 +197,7 @@ TEST(WindowCounts, AreNaiveCounts) {
             const std::uint64_t time = random() % 3 == 0 ? from : now;
             if (random() % 4 == 0) {
                 std::int64_t& count = naive[time / window];
-                owned.counts.remove(time, static_cast<std::uint64_t>(cost));
+                owned.remove(time, static_cast<std::uint64_t>(cost));
                 count = std::max<std::int64_t>(count - cost, 0);
             } else {
                 owned.add(time, static_cast<std::uint64_t>(cost));
