@@ -16,7 +16,10 @@
 --
 --   format (1 byte), when the block ends (6, ms), how long it was to last (6, ms), oldest, newest, entries, all numbers
 --
--- The time to live is set again when half of the slack is used up. Cost in redis.calls, of 1 to 2 us each: TIME, and
+-- What is stale leaves when something is added: see lua/decide.lua of slots on their way.
+--
+-- The time to live is set again when half of the slack is used up; for a caller's clock, by which nobody can tell, with
+-- each request. Cost in redis.calls, of 1 to 2 us each: TIME, and
 -- per log GETRANGE and SETRANGE; GETRANGE alone when nothing has changed.
 
 local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
@@ -31,6 +34,8 @@ local HEAD_LAST = tostring(HEAD - 1)  -- as text: Redis 7.0 writes a number argu
 local most_entries = 100000
 
 local now, now_text, own_clock
+
+-- Each log's fields are those of the form; found: its front, where that was read before (false: not).
 
 local function state(log)
   return pack(STATE, FORMAT, log.oldest, log.newest, log.used, log.touched, log.size, log.begin, log.filled, #log.next,
@@ -214,13 +219,22 @@ local function rarely()
     return true
   end
 
+  -- The last thing that is done to a log in a call, where nothing is left of it.
+  function it.write(log)
+    if log.used == 0 and not log.blocked then
+      call('DEL', log.key)
+    else
+      add(log, nil, 1, 0)
+    end
+  end
+
   function it.take_back(log, _, _, logged, taken)
     local blocked = read(log)
     if blocked and blocked ~= true then
       return false
     end
     local cost = log.options.cost
-    if cost == 0 or not take_out(log, logged, now < taken, cost) then
+    if cost == 0 or not take_out(log, logged, own_clock and now < taken, cost) then
       return false
     end
     local ttl = log.ttl
@@ -228,7 +242,7 @@ local function rarely()
       log.ttl = format('%d', max(tonumber(ttl), log.blocked - now))
     end
     call('PEXPIRE', log.key, log.ttl)  -- a script that has begun to write is not refused for want of memory
-    add(log, nil, 1, 0)
+    it.write(log)
     log.ttl = ttl
     return true, blocked
   end
@@ -283,7 +297,7 @@ local function rarely()
 
   function it.unblock(log)
     log.blocked = false
-    add(log, nil, 1, 0)
+    it.write(log)
   end
 
   function it.newest(log)
@@ -321,10 +335,25 @@ local function rarely()
   return it
 end
 
+local function latest(log)
+  local front = pcall('GETRANGE', log.key, '0', HEAD_LAST)
+  log.found = front
+  local form = not front.err and byte(front)
+  local ahead = log.options and log.options.ahead or 0
+  if form == FORMAT and #front >= STATE_BYTES then
+    local _, _, newest = open(STATE, front)
+    return newest - ahead
+  elseif form == BLOCKED and #front >= BLOCKED_BYTES then
+    local _, till, length, _, newest, used = open(BLOCKED_STATE, front)
+    return max(till - length, used > 0 and newest - ahead or 0)
+  end
+  return 0
+end
+
 read = function(log)
   local key, blocked = log.key, nil
-  local front = pcall('GETRANGE', key, '0', HEAD_LAST)
-  log.changed = false
+  local front = log.found or pcall('GETRANGE', key, '0', HEAD_LAST)
+  log.found, log.changed = false, false
   if front == '' then
     log.newest = nil
   elseif front.err then
@@ -346,7 +375,7 @@ read = function(log)
 
   local horizon = now - log.window
   if not log.newest or log.newest <= horizon then
-    log.changed = front ~= ''
+    log.changed = blocked and log.used > 0  -- else what is stale stays
     log.oldest, log.newest, log.used, log.touched = now, now, 0, now
     log.size, log.begin, log.filled, log.next, log.latest = 0, 0, 0, '', ''
     log.frees = false
@@ -410,7 +439,6 @@ add = function(log, _, from, to, at, denied)
     end
     log.frees = log.oldest + log.window
   elseif log.used == 0 and not log.blocked then
-    call('DEL', key)
     return nil
   end
 
@@ -425,12 +453,18 @@ add = function(log, _, from, to, at, denied)
   end
   local set
   if log.size == 0 then
-    log.touched = now
-    set = pcall('SET', key, state(log), 'PX', log.ttl)
+    local lives_on = more == 0 and log.touched > 0 and log.touched <= now
+    if lives_on then
+      set = pcall('SET', key, state(log), 'KEEPTTL')
+    else
+      log.touched = now
+      set = pcall('SET', key, state(log), 'PX', log.ttl)
+    end
     return not set.ok and set or nil
   end
   -- a reservation lives as long as an entry that is made when it is due
-  local due = log.touched > now or (now - log.touched) * 2 >= log.ttl - log.window - (options and options.ahead or 0)
+  local due = log.touched > now or not own_clock and more > 0
+    or (now - log.touched) * 2 >= log.ttl - log.window - (options and options.ahead or 0)
   if due then
     log.touched = now
   end

@@ -52,7 +52,18 @@
 -- entries of now: each still counts, and leaves at most one window later. A block lasts no longer than when it began, and
 -- an entry that was made before the step counts as older than it.
 --
+-- A caller's clock does not step back in a log: the latest decision there is a floor for the time of the next one, so now
+-- may be later than the caller said. A reservation is none; where it looks like a decision, that may be as much earlier as
+-- reservations are ahead. By whoever's clock is behind nothing leaves such a log meanwhile; but a denial does not renew its
+-- time to live, which passes by this server's clock.
+--
+-- A slot of a cluster that is on its way has the keys here that have not left yet, and a key that a script has emptied is
+-- gone. So no script deletes a key that it may touch again: what is stale leaves only where something stays, else behind
+-- what is added.
+--
 -- The algorithm's file has, beside now (ms), now_text and own_clock (true: now is this server's), which are set here:
+--   latest(log)  no decision at log.key was later (ms); 0 where none is known. Asked before read(), for a caller's clock;
+--                leaves what it found there in log.found
 --   read(log)    what is at log.key now, pruned: sets log.used, in units of the limit, and log.frees, when more of it
 --                becomes available (ms; false: all of it is). An error; or true with log.blocked (when that ends, ms) and
 --                log.block_length
@@ -79,9 +90,20 @@ if own_clock then
   now_text = time[1] .. format('%03d', time[2] / 1000)
 end
 now = tonumber(now_text)
+local called, called_text = now, now_text
+
+-- Brings now to what the call says, or to a later decision; to none that cannot be.
+local function begin_at(floor)
+  if floor > called and floor <= 999999999999999 then
+    now_text = format('%d', floor)
+    now = tonumber(now_text)
+  else
+    now, now_text = called, called_text
+  end
+end
 
 -- What options ask for beyond a limit.
-local function beyond(now, call, format, read, add, rarely, most_entries)
+local function beyond(call, format, read, add, rarely, most_entries)
   local it, parsed = {}, {}
 
   -- Of an options' text. An error besides where the algorithm cannot keep a request of that cost, which would be
@@ -99,15 +121,16 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
     return options, not options.keeps and { err = 'ERR no log of this algorithm can keep a request of ' .. text } or nil
   end
 
-  -- The log was blocked when it was read.
-  function it.blocked(log)
+  -- The log was blocked when it was read, or is from now on. By a caller's clock its time to live says how long it has
+  -- been.
+  function it.blocked(log, begins)
     if log.blocked > now + log.block_length then
       log.blocked = now + log.block_length
       rarely().block(log, log.block_length, log.blocked)
     end
     local rest = format('%d', log.blocked - now)
     log.ttl = tonumber(rest) > tonumber(log.ttl) and rest or log.ttl
-    if call('PTTL', log.key) < tonumber(log.ttl) then
+    if (own_clock or begins) and call('PTTL', log.key) < tonumber(log.ttl) then
       call('PEXPIRE', log.key, log.ttl)
     end
   end
@@ -193,7 +216,7 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
       if options and options.block > 0 and not slots[i] and not log.blocked and log.limit > 0 then
         log.blocked, log.block_length = now + options.block, options.block
         rarely().block(log, options.block, log.blocked)
-        it.blocked(log)
+        it.blocked(log, true)
       end
       if options and options.count then
         local first = from
@@ -209,7 +232,7 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
   -- An entry of a request that was decided at `taken` has left the log, which is blocked.
   function it.end_block(log, taken)
     log.blocked = false
-    if read(log) == true and (log.blocked - log.block_length >= taken or now < taken) and not never_has_room(log)
+    if read(log) == true and (log.blocked - log.block_length >= taken or own_clock and now < taken) and not never_has_room(log)
         and log.capacity - log.used >= cost_of(log) then
       rarely().unblock(log)
     end
@@ -235,14 +258,14 @@ while before < #KEYS do
   local count, requests = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local names = at + 1
   local admitted = requests
-  local failed, more = nil, false
+  local failed, more, floor = nil, false, 0
 
   at = at + 2 + requests
   for i = 1, count do
     local log = logs[i]
     if not log then
       log = { key = '', limit = 0, capacity = 0, window = 0, cap = 0, ttl = '', used = 0, frees = 0, options = false,
-        blocked = false, changed = false }
+        blocked = false, changed = false, found = false }
       logs[i] = log
     end
     if ARGV[at] == '' then
@@ -255,22 +278,28 @@ while before < #KEYS do
     log.key, log.limit, log.capacity, log.window, log.cap = KEYS[before + i], limit, limit, window, cap
     log.ttl, log.options, log.blocked = ttl, false, false
     if text ~= '' or taking_back then
-      extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
+      extra = extra or beyond(call, format, read, add, rarely, most_entries)
       local options, refused = extra.options(text)
       failed = failed or refused
       log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
       log.ids = at - 1
       at = at + (options.ids and requests or 0)
       more = true
-      if taking_back then
-        options.ahead = math.huge  -- it moves no entries
-      end
     end
+    if not own_clock and not taking_back then
+      floor = math.max(floor, latest(log))
+    end
+  end
+  if not own_clock then
+    begin_at(floor)
+  end
 
+  for i = 1, count do
+    local log = logs[i]
     if not failed and not taking_back then
       local found = read(log)
       if found == true then
-        extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
+        extra = extra or beyond(call, format, read, add, rarely, most_entries)
         extra.blocked(log)
         more = true
       else
@@ -290,11 +319,18 @@ while before < #KEYS do
     for i = 1, failed and 0 or count do
       local log = logs[i]
       local id = log.options.ids and ARGV[log.ids + 1] or ''
+      if not own_clock then
+        begin_at(latest(log))
+        log.found = false
+      end
+      local ahead = log.options.ahead
+      log.options.ahead = math.huge  -- it moves no entries
       local gone, blocked = rarely().take_back(log, ARGV[names + 1], id, logged, taken)
       left = left + (gone and 1 or 0)
       if gone and blocked then
         extra.end_block(log, taken)
       end
+      log.options.ahead = ahead  -- another log may have the same options
     end
     return failed or left
   end

@@ -8,8 +8,13 @@
 -- How much of the limit is used = all from this window on + the window before * the part of this one that is to come,
 -- rounded up. It only falls with time, so the wait until there is room is exact to the millisecond.
 --
--- It lives until the window after the latest is over: set when a window begins. Cost in redis.calls, of 1 to 2 us each:
--- TIME, and per log HGETALL and HINCRBY, and when a window begins PEXPIRE and HDEL.
+-- It lives until the window after the latest is over: set when a window begins. By callers' clocks a window may last longer
+-- than its length: there it lives a window longer than each request, too.
+--
+-- Fields of windows that are over, and of a block that is, leave where another field stays, else behind what is added.
+--
+-- Cost in redis.calls, of 1 to 2 us each: TIME, and per log HGETALL and HINCRBY, and when a window begins PEXPIRE and
+-- HDEL.
 
 local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
 
@@ -18,7 +23,7 @@ local most_entries = math.huge
 local now, now_text, own_clock
 
 -- Each field of a log: here, before: counts; start: of this window (ms); ahead: counts of later windows by their start
--- (false: none); reserved: the latest reservation (ms).
+-- (false: none); reserved: the latest reservation (ms); leaving: fields that leave when something is added (false: none).
 
 -- When no more than `most` of the limit is used (ms), 0 or more.
 local function falls_to(log, most)
@@ -100,6 +105,11 @@ local function rarely()
     end
   end
 
+  function it.remove(log, fields)
+    log.leaving = false
+    call('HDEL', log.key, unpack(fields))
+  end
+
   function it.take_back(log, _, _, logged)
     local field = format('%d', logged - logged % log.window)
     local fields, cost = call('HGETALL', log.key), log.options.cost
@@ -122,15 +132,47 @@ local function rarely()
   return it
 end
 
+-- With one more field that is to leave; no more than can be deleted at once.
+local function with(stale, field)
+  stale = stale or {}
+  if #stale < 1000 then
+    stale[#stale + 1] = field
+  end
+  return stale
+end
+
+-- A reservation was made no longer before it than reservations are ahead.
+local function latest(log)
+  local fields = pcall('HGETALL', log.key)
+  local start, reserved, till, length = 0, 0, 0, math.huge
+  for i = 1, #fields, 2 do
+    local begin, value = tonumber(fields[i]), tonumber(fields[i + 1]) or 0
+    if begin then
+      start = math.max(start, begin)
+    elseif fields[i] == 'reserved' then
+      reserved = value
+    elseif fields[i] == 'blocked until' then
+      till = value
+    elseif fields[i] == 'blocked for' then
+      length = value
+    end
+  end
+  log.found = fields
+  local ahead = log.options and log.options.ahead or 0
+  return math.max(reserved < start and start or start - ahead, reserved - ahead, till - length)
+end
+
 local function read(log)
   local key, window = log.key, log.window
-  local fields = pcall('HGETALL', key)
+  local fields = log.found or pcall('HGETALL', key)
   if fields.err then
     return fields
   end
+  log.found = false
   local farthest = now + (log.options and log.options.ahead or 0)
   local start = now - now % window
-  log.start, log.before, log.here, log.ahead, log.reserved = start, 0, 0, false, 0
+  local stale = false
+  log.start, log.before, log.here, log.ahead, log.reserved, log.leaving = start, 0, 0, false, 0, false
   for i = 1, #fields, 2 do
     local begin, value = tonumber(fields[i]), tonumber(fields[i + 1])
     if not value or not begin and not rarely().field(log, fields[i], value) then
@@ -138,7 +180,7 @@ local function read(log)
     elseif not begin then
       if log.reserved > farthest then
         log.reserved = 0
-        call('HDEL', key, 'reserved')
+        stale = with(stale, 'reserved')
       end
     elseif begin >= start + window then
       rarely().later(log, begin, value, farthest)
@@ -147,11 +189,17 @@ local function read(log)
     elseif begin >= start - window then
       log.before = log.before + value
     else
-      call('HDEL', key, fields[i])
+      stale = with(stale, fields[i])
     end
   end
   if log.blocked and log.blocked <= now then
-    rarely().unblock(log)
+    log.blocked = false
+    stale = with(with(stale, 'blocked until'), 'blocked for')
+  end
+  if stale and 2 * #stale < #fields then
+    rarely().remove(log, stale)
+  else
+    log.leaving = stale
   end
   tell(log)
   return log.blocked and true or nil
@@ -176,6 +224,11 @@ local function add(log, _, from, to, at, denied)
   end
   if count == more then
     call('PEXPIRE', key, format('%d', log.ttl + log.window))
+  elseif not own_clock then
+    call('PEXPIRE', key, log.ttl, 'GT')
+  end
+  if log.leaving then
+    rarely().remove(log, log.leaving)
   end
   if start > log.start then
     log.ahead = log.ahead or {}

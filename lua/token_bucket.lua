@@ -6,7 +6,10 @@
 -- applies to it at once. Reservations and denied requests that are counted take more than the bucket has. A blocked log
 -- has "blocked until" (ms) and "blocked for" (ms).
 --
--- It lives until it is full again, and the slack longer. Cost in redis.calls, of 1 to 2 us each: TIME, and per log
+-- It lives until it is full again, and the slack longer. The fields of a block that is over leave when the bucket is
+-- written.
+--
+-- Cost in redis.calls, of 1 to 2 us each: TIME, and per log
 -- HGETALL, HSET and PEXPIRE; HGETALL alone when nothing has changed.
 
 local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
@@ -71,11 +74,29 @@ local function rarely()
   return it
 end
 
-local function read(log)
+local function latest(log)
   local fields = pcall('HGETALL', log.key)
+  local time, till, length = 0, 0, math.huge
+  for i = 1, #fields, 2 do
+    local value = tonumber(fields[i + 1]) or 0
+    if fields[i] == 'time' then
+      time = value
+    elseif fields[i] == 'blocked until' then
+      till = value
+    elseif fields[i] == 'blocked for' then
+      length = value
+    end
+  end
+  log.found = fields
+  return math.max(time, till - length)
+end
+
+local function read(log)
+  local fields = log.found or pcall('HGETALL', log.key)
   if fields.err then
     return fields
   end
+  log.found = false
   local used, time = 0, now
   for i = 1, #fields, 2 do
     local name, value = fields[i], tonumber(fields[i + 1])
@@ -94,8 +115,9 @@ local function read(log)
       return { err = 'WRONGTYPE not a log of algorithm=bucket' }
     end
   end
-  if log.blocked and log.blocked <= now then
-    rarely().unblock(log)
+  log.was_blocked = log.blocked and log.blocked <= now
+  if log.was_blocked then
+    log.blocked = false
   end
   log.changed = time > now  -- the clock has stepped back: from now on it fills
   if time < now then
@@ -124,6 +146,9 @@ local function add(log, _, from, to, _, denied)
   local set = pcall('HSET', log.key, 'used', format('%.0f', used), 'time', now_text)
   if type(set) ~= 'number' then
     return set
+  end
+  if log.was_blocked and not log.blocked then
+    rarely().unblock(log)
   end
   local ttl, to_fill = log.ttl, log.limit > 0 and used / log.limit or 0
   call('PEXPIRE', log.key, to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + ttl) or ttl)
