@@ -93,7 +93,7 @@ now = tonumber(now_text)
 local called, called_text = now, now_text
 
 -- Brings now to what the call says, or to a later decision; to none that cannot be.
-local function begin_at(floor)
+local begin_at = not own_clock and function(floor)
   if floor > called and floor <= 999999999999999 then
     now_text = format('%d', floor)
     now = tonumber(now_text)

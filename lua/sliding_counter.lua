@@ -105,6 +105,15 @@ local function rarely()
     end
   end
 
+  -- With one more field that is to leave; no more than can be deleted at once.
+  function it.with(stale, field)
+    stale = stale or {}
+    if #stale < 1000 then
+      stale[#stale + 1] = field
+    end
+    return stale
+  end
+
   function it.remove(log, fields)
     log.leaving = false
     call('HDEL', log.key, unpack(fields))
@@ -132,17 +141,8 @@ local function rarely()
   return it
 end
 
--- With one more field that is to leave; no more than can be deleted at once.
-local function with(stale, field)
-  stale = stale or {}
-  if #stale < 1000 then
-    stale[#stale + 1] = field
-  end
-  return stale
-end
-
--- A reservation was made no longer before it than reservations are ahead.
-local function latest(log)
+-- Made for a caller's clock only. A reservation was made no longer before it than reservations are ahead.
+local latest = ARGV[1] ~= '' and function(log)
   local fields = pcall('HGETALL', log.key)
   local start, reserved, till, length = 0, 0, 0, math.huge
   for i = 1, #fields, 2 do
@@ -180,7 +180,7 @@ local function read(log)
     elseif not begin then
       if log.reserved > farthest then
         log.reserved = 0
-        stale = with(stale, 'reserved')
+        stale = rarely().with(stale, 'reserved')
       end
     elseif begin >= start + window then
       rarely().later(log, begin, value, farthest)
@@ -189,12 +189,12 @@ local function read(log)
     elseif begin >= start - window then
       log.before = log.before + value
     else
-      stale = with(stale, fields[i])
+      stale = rarely().with(stale, fields[i])
     end
   end
   if log.blocked and log.blocked <= now then
     log.blocked = false
-    stale = with(with(stale, 'blocked until'), 'blocked for')
+    stale = rarely().with(rarely().with(stale, 'blocked until'), 'blocked for')
   end
   if stale and 2 * #stale < #fields then
     rarely().remove(log, stale)

@@ -21,24 +21,16 @@
 
 local call, pcall, format = redis.call, redis.pcall, string.format
 
-local AT_ONCE = 1000
-local AT_ONCE_TEXT = tostring(AT_ONCE)
+local AT_ONCE, AT_ONCE_TEXT = 1000, '1000'
+
+local BLOCKED = '^blocked for (%d+) ms~*$'
 
 local most_entries = 1000
 
 local now, now_text, own_clock
 
 -- Each log's fields: first: how many members stand before the oldest entry of the window; leaving: how many of these
--- leave when something is added.
-
-local function score_of(log, rank)
-  return tonumber(call('ZRANGE', log.key, rank, rank, 'WITHSCORES')[2])
-end
-
--- How long the block was to last that a member tells of, if it does.
-local function block_length(member)
-  return tonumber(string.match(member, '^blocked for (%d+) ms~*$'))
-end
+-- leave when something is added; newest: the score of the last member, where latest() has looked (else nil).
 
 local made
 local function rarely()
@@ -47,6 +39,10 @@ local function rarely()
   end
   local it = {}
   made = it
+
+  local function score_of(log, rank)
+    return tonumber(call('ZRANGE', log.key, rank, rank, 'WITHSCORES')[2])
+  end
 
   -- How many entries a request of that name has.
   function it.entries(log, name)
@@ -76,7 +72,7 @@ local function rarely()
   -- Of a log that begins with a block, or has more stale entries than leave at once, or nothing else; `stale`: so many are
   -- known. The oldest entry of the window, how many there are, and whether the block lasts.
   function it.prune(log, member, score, count, stale)
-    local length = score < 0 and block_length(member)
+    local length = score < 0 and tonumber(string.match(member, BLOCKED))
     local blocked = length and -score > now
     if blocked then
       log.blocked, log.block_length = -score, length
@@ -256,42 +252,53 @@ local function rarely()
   return it
 end
 
--- No decision was later, and no block began later (ms); 0 where there was none.
-local function latest(log)
+-- Made for a caller's clock only.
+local latest = ARGV[1] ~= '' and function(log)
   local head = pcall('ZRANGE', log.key, '0', '0', 'WITHSCORES')
-  log.found = head
   local oldest = tonumber(head[2])
+  log.found, log.newest = head, nil
   if not oldest then
     return 0
   end
-  local length = oldest < 0 and block_length(head[1]) or math.huge
-  return math.max(score_of(log, -1) - (log.options and log.options.ahead or 0), -oldest - length)
+  log.newest = tonumber(call('ZRANGE', log.key, '-1', '-1', 'WITHSCORES')[2])
+  local length = oldest < 0 and tonumber(string.match(head[1], BLOCKED)) or math.huge
+  return math.max(log.newest - (log.options and log.options.ahead or 0), -oldest - length)
 end
 
 local function read(log)
   local key, window, options = log.key, log.window, log.options
-  local head = log.found or pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
+  local head, newest = log.found, nil
+  if head then
+    newest, log.found = log.newest, false
+  else
+    head = pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
+  end
   if head.err then
     return head
   end
-  log.found, log.first, log.leaving = false, 0, 0
+  log.first, log.leaving = 0, 0
   local oldest, count, blocked = tonumber(head[2]), 0, nil
   if oldest then
     count = call('ZCARD', key)
     if oldest <= now - window then
-      local is_long = count > AT_ONCE
-      if oldest >= 0 and score_of(log, is_long and AT_ONCE_TEXT or '-1') > now - window then
-        count = count - call('ZREMRANGEBYSCORE', key, '0', format('%d', now - window))
-        oldest = score_of(log, '0')
+      local last, stale  -- so many are, if the last of them is
+      if count > AT_ONCE then
+        last, stale = tonumber(call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2]), AT_ONCE + 1
       else
-        local stale = oldest < 0 and 0 or is_long and AT_ONCE + 1 or count
-        oldest, count, blocked = rarely().prune(log, head[1], oldest, count, stale)
+        newest = newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])
+        last, stale = newest, count
+      end
+      if oldest >= 0 and last > now - window then
+        count = count - call('ZREMRANGEBYSCORE', key, '0', format('%d', now - window))
+        oldest = tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
+      else
+        oldest, count, blocked = rarely().prune(log, head[1], oldest, count, oldest >= 0 and stale or 0)
       end
     end
   end
   if oldest and (count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0) then
     local farthest = now + (options and options.ahead or 0)
-    if score_of(log, '-1') > farthest then
+    if (newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])) > farthest then
       rarely().step_back(log, farthest)
       oldest = math.min(oldest, now)
     end

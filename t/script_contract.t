@@ -121,6 +121,12 @@ cmp_ok($redis->cli('PTTL', 'own'), '<=', 11000, "the server's clock stepped back
 like(ask('', ['own', 5, 10000]), qr/^1 2 /, "the server's clock stepped back: the next request goes to the same log");
 cmp_ok($redis->cli('PTTL', 'own'), '>', 9000, "the server's clock stepped back: the time to live moves on");
 
+# entries leave: the log lives on for as long as what came
+$redis->cli('ZADD', 'leave', $own - 20_000, 'left', $own, 'there');
+$redis->cli('PEXPIRE', 'leave', 5000);
+like(ask('', ['leave', 5, 10000]), qr/^1 3 /, 'an entry that left the window does not count');
+cmp_ok($redis->cli('PTTL', 'leave'), '>', 9000, 'an entry that left the window: the time to live moves on');
+
 # entries of a node whose clock is ahead, by which this server's own shows nothing
 $redis->cli('ZADD', 'fast', $own + 3_600_000, 'ahead');
 $redis->cli('PEXPIRE', 'fast', 5000);

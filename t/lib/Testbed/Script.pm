@@ -32,7 +32,7 @@ sub new {
         $source =~ s/FRONT = \d+/FRONT = $options{front}/ or die "$name: no FRONT\n";
     }
     if ($options{at_once}) {
-        $source =~ s/AT_ONCE = \d+/AT_ONCE = $options{at_once}/ or die "$name: no AT_ONCE\n";
+        $source =~ s/AT_ONCE_TEXT = \d+, '\d+'/AT_ONCE_TEXT = $options{at_once}, '$options{at_once}'/ or die "$name: no AT_ONCE\n";
     }
     if ($options{own_clock}) {
         $source =~ s/^own_clock = now_text == ''\nif own_clock then/own_clock = true\nif now_text == '' then/m or die "$name: no own_clock\n";
