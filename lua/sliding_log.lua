@@ -12,8 +12,8 @@
 -- behind what is added, or with its time to live.
 --
 -- A step back of this server's own clock shows in the time to live, which PEXPIRE GT then cannot move on; only then, and
--- on a denial, the newest entry is looked at. Of entries ahead, too, AT_ONCE are moved in a call, the newest first; the
--- others count, and are taken for those of now.
+-- on a denial, the newest entry is looked at. Of entries ahead, too, AT_ONCE are moved in a call; the others count, and
+-- are taken for those of now.
 --
 -- Cost in redis.calls, of 1 to 2 us each: TIME, and per log ZRANGE, ZCARD, ZADD, PEXPIRE, and while entries leave
 -- the window two ZRANGE and ZREMRANGEBYSCORE. Numbers are given as text, since Redis 7.0 spends 0.5 us on writing a
@@ -118,7 +118,7 @@ local function rarely()
   -- Entries further ahead of now than a reservation become entries of now. While some are left, the time to live is one
   -- that PEXPIRE GT cannot move on.
   function it.step_back(log, farthest)
-    local ahead = call('ZRANGE', log.key, '+inf', format('(%d', farthest), 'BYSCORE', 'REV', 'LIMIT', '0', AT_ONCE_TEXT)
+    local ahead = call('ZRANGEBYSCORE', log.key, format('(%d', farthest), '+inf', 'LIMIT', '0', AT_ONCE_TEXT)
     local moved = { 'ZADD', log.key }
     for i = 1, #ahead do
       moved[2 * i + 1], moved[2 * i + 2] = now_text, ahead[i]
