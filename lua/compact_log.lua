@@ -267,7 +267,7 @@ local function rarely()
     if log.oldest <= farthest then
       entry, _, at, _, moved = split(log, farthest)
     else
-      flatten(log)
+      log.next, log.begin, log.filled, log.size = '', 0, 0, 0
     end
     if not entry then
       log.oldest, log.newest, log.latest = now, now, rep('\0', log.used - 1)
