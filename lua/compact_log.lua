@@ -159,7 +159,8 @@ local function rarely()
   -- From the oldest entry forward while it is not after `time`, or from the newest back while it is after it; over no more
   -- than `most` numbers. Where that ends: the entry, how many numbers were passed, and their bytes.
   local function walk(log, forward, most, time)
-    local it = { forward = forward, most = most, time = time, entry = forward and log.oldest or log.newest, passed = 0, bytes = 0 }
+    local entry = forward and log.oldest or log.newest
+    local it = { forward = forward, most = most, time = time, entry = entry, passed = 0, bytes = 0 }
     local goes_on = pass(it, forward and log.next or log.latest)
     local done, size = 0, FRONT
     while goes_on and done < log.filled do

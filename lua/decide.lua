@@ -232,7 +232,8 @@ local function beyond(call, format, read, add, rarely, most_entries)
   -- An entry of a request that was decided at `taken` has left the log, which is blocked.
   function it.end_block(log, taken)
     log.blocked = false
-    if read(log) == true and (log.blocked - log.block_length >= taken or own_clock and now < taken) and not never_has_room(log)
+    local has_stepped = own_clock and now < taken
+    if read(log) == true and (log.blocked - log.block_length >= taken or has_stepped) and not never_has_room(log)
         and log.capacity - log.used >= cost_of(log) then
       rarely().unblock(log)
     end
