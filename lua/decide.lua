@@ -266,7 +266,7 @@ while before < #KEYS do
     local log = logs[i]
     if not log then
       log = { key = '', limit = 0, capacity = 0, window = 0, cap = 0, ttl = '', used = 0, frees = 0, options = false,
-        blocked = false, changed = false, found = false }
+        blocked = false, changed = false }
       logs[i] = log
     end
     if ARGV[at] == '' then

@@ -23,7 +23,8 @@ local most_entries = math.huge
 local now, now_text, own_clock
 
 -- Each field of a log: here, before: counts; start: of this window (ms); ahead: counts of later windows by their start
--- (false: none); reserved: the latest reservation (ms); leaving: fields that leave when something is added (false: none).
+-- (false: none); reserved: the latest reservation (ms); leaving: fields that leave when something is added (none: no
+-- table).
 
 -- When no more than `most` of the limit is used (ms), 0 or more.
 local function falls_to(log, most)
@@ -168,11 +169,13 @@ local function read(log)
   if fields.err then
     return fields
   end
-  log.found = false
+  if log.found or log.leaving then
+    log.found, log.leaving = false, false  -- a seventeenth field would double the table of each log
+  end
   local farthest = now + (log.options and log.options.ahead or 0)
   local start = now - now % window
   local stale = false
-  log.start, log.before, log.here, log.ahead, log.reserved, log.leaving = start, 0, 0, false, 0, false
+  log.start, log.before, log.here, log.ahead, log.reserved = start, 0, 0, false, 0
   for i = 1, #fields, 2 do
     local begin, value = tonumber(fields[i]), tonumber(fields[i + 1])
     if not value or not begin and not rarely().field(log, fields[i], value) then
@@ -198,7 +201,7 @@ local function read(log)
   end
   if stale and 2 * #stale < #fields then
     rarely().remove(log, stale)
-  else
+  elseif stale then
     log.leaving = stale
   end
   tell(log)
