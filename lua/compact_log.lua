@@ -25,7 +25,6 @@
 
 local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
 local byte, char, sub, rep, pack, open = string.byte, string.char, string.sub, string.rep, struct.pack, struct.unpack
-local find, gsub = string.find, string.gsub
 
 local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37
 local BLOCKED, BLOCKED_STATE, BLOCKED_BYTES = 2, '>BI6I6I6I6I4', 29
@@ -53,6 +52,7 @@ local function rarely()
   end
   local it = {}
   made = it
+  local find, gsub = string.find, string.gsub
 
   -- The number whose last byte stands at `at`, and where the one before it ends.
   local function before(bytes, at)
