@@ -6,7 +6,8 @@
 -- the eighth bit set in all but the last byte of a number, so that it reads from either end. Most of these stand in a
 -- ring of bytes. The next to leave and the latest to come stand in front of it, in HEAD bytes that are read and written
 -- at each call, so that the ring is touched once in some thirty calls, and a call costs the same however long the log is:
--- each new Lua string costs Redis five cycles a byte. A log whose numbers fit in front has no ring.
+-- each new Lua string costs Redis five cycles a byte. Where many leave, or one far from both ends is looked for, whole
+-- pieces of the ring are added up: some 20 ns an entry. A log whose numbers fit in front has no ring.
 --
 --   format (1 byte), oldest, newest (6 each, ms), entries (4), when the time to live was set (6, ms),
 --   the ring's size, where it begins, how much of it is used (4 each), lengths of next and latest (1 each),
@@ -16,9 +17,11 @@
 --
 --   format (1 byte), when the block ends (6, ms), how long it was to last (6, ms), oldest, newest, entries, all numbers
 --
--- What cannot have been written so is an error, where it is met: a log is not read through to find it.
+-- What cannot have been written so is an error, where it is met: a log is not read through to find it. What is stale leaves
+-- when something is added: see lua/decide.lua of slots on their way.
 --
--- The time to live is set again when half of the slack is used up. Cost in redis.calls, of 1 to 2 us each: TIME, and
+-- The time to live is set again when half of the slack is used up; for a caller's clock, by which nobody can tell, with
+-- each request. Cost in redis.calls, of 1 to 2 us each: TIME, and
 -- per log GETRANGE and SETRANGE; GETRANGE alone when nothing has changed.
 
 local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
@@ -39,6 +42,8 @@ local LONGEST = 7
 
 local now, now_text, own_clock
 
+-- Each log's fields are those of the form; found: its front, where that was read before (false: not).
+
 local function state(log)
   return pack(STATE, FORMAT, log.oldest, log.newest, log.used, log.touched, log.size, log.begin, log.filled, #log.next,
     #log.latest) .. log.next .. log.latest
@@ -53,6 +58,7 @@ local function rarely()
   end
   local it = {}
   made = it
+  local find, gsub = string.find, string.gsub
 
   -- The number whose last byte stands at `at`, and where the one before it ends.
   local function before(bytes, at)
@@ -87,6 +93,100 @@ local function rarely()
       bytes = bytes .. call('GETRANGE', log.key, HEAD, HEAD + length - #bytes - 1)
     end
     return #bytes == length and bytes or error({ err = NOT_OURS })
+  end
+
+  -- The number that begins at `at`, and where the next one does.
+  local function number_at(bytes, at)
+    local high, bits = 0, byte(bytes, at)
+    while bits >= 128 do
+      high, at = (high + bits - 128) * 128, at + 1
+      bits = byte(bytes, at)
+    end
+    return high + bits, at + 1
+  end
+
+  local function sum(bytes)
+    local total = 0
+    for at = 1, #bytes - 15, 16 do
+      local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = byte(bytes, at, at + 15)
+      total = total + a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p
+    end
+    for at = #bytes - #bytes % 16 + 1, #bytes do
+      total = total + byte(bytes, at)
+    end
+    return total
+  end
+
+  -- What whole numbers add up to, and how many these are; nil where one has more than two bytes.
+  local function total(bytes)
+    local high = ''
+    if find(bytes, '[\128-\255]') then
+      if find(bytes, '[\128-\255][\128-\255]') then
+        return nil
+      end
+      high = gsub(bytes, '[%z\1-\127]+', '')
+    end
+    local of_high = sum(high)
+    return sum(bytes) - of_high + 128 * (of_high - 128 * #high), #bytes - #high
+  end
+
+  -- Passes numbers from the side that the walk comes from; false when it has come to its end. Many are passed at once.
+  local function pass(walk, bytes)
+    local forward, time, size = walk.forward, walk.time, #bytes
+    if size > 16 then
+      local ms, count = total(bytes)
+      local entry = ms and (forward and walk.entry + ms or walk.entry - ms)
+      if ms and walk.passed + count <= walk.most and forward == (entry <= time) then
+        walk.entry, walk.passed, walk.bytes = entry, walk.passed + count, walk.bytes + size
+        return true
+      end
+      local middle = floor(size / 2)
+      while byte(bytes, middle) >= 128 do
+        middle = middle + 1
+      end
+      local first, second = sub(bytes, 1, middle), sub(bytes, middle + 1)
+      if forward then
+        return pass(walk, first) and pass(walk, second)
+      end
+      return pass(walk, second) and pass(walk, first)
+    end
+    local at = forward and 1 or size
+    while at > 0 and at <= size do
+      if walk.passed >= walk.most or forward == (walk.entry > time) then
+        return false
+      end
+      local ms, past = (forward and number_at or before)(bytes, at)
+      walk.entry = forward and walk.entry + ms or walk.entry - ms
+      walk.passed, walk.bytes, at = walk.passed + 1, walk.bytes + math.abs(past - at), past
+    end
+    return true
+  end
+
+  -- From the oldest entry forward while it is not after `time`, or from the newest back while it is after it; over no more
+  -- than `most` numbers. Where that ends: the entry, how many numbers were passed, and their bytes.
+  local function walk(log, forward, most, time)
+    local entry = forward and log.oldest or log.newest
+    local it = { forward = forward, most = most, time = time, entry = entry, passed = 0, bytes = 0 }
+    local goes_on = pass(it, forward and log.next or log.latest)
+    local done, size = 0, FRONT
+    while goes_on and done < log.filled do
+      local length = min(size, log.filled - done)
+      local bytes = of_ring(log, forward and done or log.filled - done - length, length)
+      if forward then
+        bytes = string.match(bytes, '^.*[%z\1-\127]')
+      elseif done + length < log.filled then
+        bytes = sub(bytes, find(bytes, '[%z\1-\127]') + 1)
+      end
+      if #bytes == 0 then
+        error({ err = NOT_OURS })  -- a number longer than that is none
+      end
+      done, size = done + #bytes, min(4 * size, 4096)
+      goes_on = pass(it, bytes)
+    end
+    if goes_on then
+      pass(it, forward and log.latest or log.next)
+    end
+    return it
   end
 
   -- All numbers leave their places for `latest`.
@@ -142,26 +242,23 @@ local function rarely()
   end
 
   -- Where the entries end that are not after `time`: the latest of them, ms from it to its successor (nil: there is
-  -- none), where its number ends in `latest`, and where the numbers behind its successor's begin. nil: all are after it,
-  -- and all numbers are in `latest`.
+  -- none), where its number ends in `latest`, where the numbers behind its successor's begin, and how many entries are
+  -- after it. nil: all are after it, and all numbers are in `latest`.
   local function split(log, time)
-    for whole = 0, 1 do
-      if whole == 1 then
-        flatten(log)
-      end
-      local bytes, entry, at = log.latest, log.newest, #log.latest
-      local behind, rest = nil, at + 1
-      while entry > time and at > 0 do
-        rest = at + 1
-        behind, at = before(bytes, at)
-        entry = entry - behind
-      end
-      if at > 0 and entry < log.oldest or at == 0 and whole == 1 and entry ~= log.oldest then
-        error({ err = NOT_OURS })
-      elseif entry <= time and (at > 0 or whole == 1) then
-        return entry, behind, at, rest
-      end
+    local found = walk(log, false, math.huge, time)
+    if found.entry < log.oldest or found.entry > time and found.entry ~= log.oldest then
+      error({ err = NOT_OURS })
+    elseif found.bytes >= #log.latest then
+      flatten(log)
     end
+    local at = #log.latest - found.bytes
+    if found.entry > time then
+      return nil
+    elseif found.passed == 0 then
+      return found.entry, nil, at, at + 1, 0
+    end
+    local behind, rest = number_at(log.latest, at + 1)
+    return found.entry, behind, at, rest, found.passed
   end
 
   -- Puts entries in front of newer ones.
@@ -179,12 +276,16 @@ local function rarely()
 
   -- Entries further ahead of now than a reservation become entries of now.
   function it.step_back(log, farthest)
-    local entry, _, at = split(log, farthest)
+    local entry, _, at, _, moved
+    if log.oldest <= farthest then
+      entry, _, at, _, moved = split(log, farthest)
+    else
+      log.next, log.begin, log.filled, log.size = '', 0, 0, 0
+    end
     if not entry then
       log.oldest, log.newest, log.latest = now, now, rep('\0', log.used - 1)
       return
     end
-    local _, moved = string.gsub(sub(log.latest, at + 1), '[%z\1-\127]', '')
     log.latest, log.newest = sub(log.latest, 1, at), entry
     if entry > now then
       it.insert(log, now, moved)
@@ -227,13 +328,22 @@ local function rarely()
     return true
   end
 
+  -- The last thing that is done to a log in a call, where nothing is left of it.
+  function it.write(log)
+    if log.used == 0 and not log.blocked then
+      call('DEL', log.key)
+    else
+      add(log, nil, 1, 0)
+    end
+  end
+
   function it.take_back(log, _, _, logged, taken)
     local blocked = read(log)
     if blocked and blocked ~= true then
       return false
     end
     local cost = log.options.cost
-    if cost == 0 or not take_out(log, logged, now < taken, cost) then
+    if cost == 0 or not take_out(log, logged, own_clock and now < taken, cost) then
       return false
     end
     local ttl = log.ttl
@@ -241,28 +351,24 @@ local function rarely()
       log.ttl = format('%d', max(tonumber(ttl), log.blocked - now))
     end
     call('PEXPIRE', log.key, log.ttl)  -- a script that has begun to write is not refused for want of memory
-    add(log, nil, 1, 0)
+    it.write(log)
     log.ttl = ttl
     return true, blocked
   end
 
-  -- The oldest entries leave: so many, and never all.
-  function it.drop(log, leaving)
-    for _ = 1, leaving do
-      local ms, place, bits = 0, 0, nil
-      repeat
-        place = place + 1
-        bits = byte(log.next, place)
-        if not bits then
-          it.refill(log)
-          place, bits = 1, byte(log.next, 1)
-        end
-        ms = ms * 128 + bits % 128
-      until bits < 128
-      log.oldest, log.used, log.next = log.oldest + ms, log.used - 1, sub(log.next, place + 1)
-    end
-    if log.oldest > log.newest then
+  -- The oldest entries leave: so many, or those that are not after `time`; and never all.
+  function it.drop(log, most, time)
+    local found = walk(log, true, most, time)
+    if found.passed >= log.used or found.entry > log.newest then
       error({ err = NOT_OURS })
+    end
+    log.oldest, log.used = found.entry, log.used - found.passed
+    local of_next, of_rest = found.bytes, found.bytes - #log.next
+    log.next = sub(log.next, of_next + 1)
+    if of_rest > log.filled then
+      log.latest, log.filled = sub(log.latest, of_rest - log.filled + 1), 0
+    elseif of_rest > 0 then
+      log.begin, log.filled = (log.begin + of_rest) % log.size, log.filled - of_rest
     end
   end
 
@@ -304,35 +410,21 @@ local function rarely()
 
   function it.unblock(log)
     log.blocked = false
-    add(log, nil, 1, 0)
+    it.write(log)
   end
 
   function it.newest(log)
     return log.used > 0 and log.newest or now
   end
 
-  -- The time of the entry that `skipped` others are older than.
+  -- The time of the entry that `skipped` others are older than, from the nearer end.
   local function arrival(log, skipped)
-    local bytes, at, time, read_to = log.next, 1, log.oldest, 0
-    for _ = 1, skipped do
-      local high = 0
-      while true do
-        local bits = byte(bytes, at)
-        if not bits then
-          local length = min(log.filled - read_to, 1024)
-          bytes, at = length > 0 and of_ring(log, read_to, length) or log.latest, 1
-          read_to = read_to + length
-          bits = byte(bytes, at)
-        end
-        at = at + 1
-        if bits < 128 then
-          time = time + high + bits
-          break
-        end
-        high = (high + bits - 128) * 128
-      end
+    if skipped < log.used / 2 then
+      local time = walk(log, true, skipped, math.huge).entry
+      return time <= log.newest and time or error({ err = NOT_OURS })
     end
-    return time <= log.newest and time or error({ err = NOT_OURS })
+    local time = walk(log, false, log.used - 1 - skipped, -math.huge).entry
+    return time >= log.oldest and time or error({ err = NOT_OURS })
   end
 
   function it.room_at(log, missing)
@@ -342,10 +434,26 @@ local function rarely()
   return it
 end
 
+-- Made for a caller's clock only.
+local latest = ARGV[1] ~= '' and function(log)
+  local front = pcall('GETRANGE', log.key, '0', HEAD_LAST)
+  log.found = front
+  local form = not front.err and byte(front)
+  local ahead = log.options and log.options.ahead or 0
+  if form == FORMAT and #front >= STATE_BYTES then
+    local _, _, newest = open(STATE, front)
+    return newest - ahead
+  elseif form == BLOCKED and #front >= BLOCKED_BYTES then
+    local _, till, length, _, newest, used = open(BLOCKED_STATE, front)
+    return max(till - length, used > 0 and newest - ahead or 0)
+  end
+  return 0
+end
+
 read = function(log)
   local key, blocked = log.key, nil
-  local front = pcall('GETRANGE', key, '0', HEAD_LAST)
-  log.changed = false
+  local front = log.found or pcall('GETRANGE', key, '0', HEAD_LAST)
+  log.found, log.changed = false, false
   if front == '' then
     log.newest = nil
   elseif front.err then
@@ -372,7 +480,7 @@ read = function(log)
 
   local horizon = now - log.window
   if not log.newest or log.newest <= horizon then
-    log.changed = front ~= ''
+    log.changed = blocked and log.used > 0  -- else what is stale stays
     log.oldest, log.newest, log.used, log.touched = now, now, 0, now
     log.size, log.begin, log.filled, log.next, log.latest = 0, 0, 0, '', ''
     log.frees = false
@@ -384,6 +492,12 @@ read = function(log)
       local high = 0
       local bits = byte(bytes, place)
       if not bits then
+        if left >= FRONT then
+          log.oldest, log.used, log.next = oldest, log.used - left, ''
+          rarely().drop(log, math.huge, horizon)
+          bytes, place, oldest, left = log.next, 1, log.oldest, 0
+          break
+        end
         rarely().refill(log)
         bytes, place = log.next, 1
         bits = byte(bytes, 1)
@@ -435,11 +549,10 @@ add = function(log, _, from, to, at, denied)
     end
     log.used = log.used + more
     if longest and log.used > longest then
-      rarely().drop(log, log.used - longest)
+      rarely().drop(log, log.used - longest, math.huge)
     end
     log.frees = log.oldest + log.window
   elseif log.used == 0 and not log.blocked then
-    call('DEL', key)
     return nil
   end
 
@@ -454,12 +567,18 @@ add = function(log, _, from, to, at, denied)
   end
   local set
   if log.size == 0 then
-    log.touched = now
-    set = pcall('SET', key, state(log), 'PX', log.ttl)
+    local lives_on = more == 0 and log.touched > 0 and log.touched <= now
+    if lives_on then
+      set = pcall('SET', key, state(log), 'KEEPTTL')
+    else
+      log.touched = now
+      set = pcall('SET', key, state(log), 'PX', log.ttl)
+    end
     return not set.ok and set or nil
   end
   -- a reservation lives as long as an entry that is made when it is due
-  local due = log.touched > now or (now - log.touched) * 2 >= log.ttl - log.window - (options and options.ahead or 0)
+  local due = log.touched > now or not own_clock and more > 0
+    or (now - log.touched) * 2 >= log.ttl - log.window - (options and options.ahead or 0)
   if due then
     log.touched = now
   end

@@ -55,7 +55,18 @@
 -- entries of now: each still counts, and leaves at most one window later. A block lasts no longer than when it began, and
 -- an entry that was made before the step counts as older than it.
 --
+-- A caller's clock does not step back in a log: the latest decision there is a floor for the time of the next one, so now
+-- may be later than the caller said. A reservation is none; where it looks like a decision, that may be as much earlier as
+-- reservations are ahead. By whoever's clock is behind nothing leaves such a log meanwhile; but a denial does not renew its
+-- time to live, which passes by this server's clock.
+--
+-- A slot of a cluster that is on its way has the keys here that have not left yet, and a key that a script has emptied is
+-- gone. So no script deletes a key that it may touch again: what is stale leaves only where something stays, else behind
+-- what is added.
+--
 -- The algorithm's file has, beside now (ms), now_text and own_clock (true: now is this server's), which are set here:
+--   latest(log)  no decision at log.key was later (ms); 0 where none is known. Asked before read(), for a caller's clock;
+--                leaves what it found there in log.found
 --   read(log)    what is at log.key now, pruned: sets log.used, in units of the limit, and log.frees, when more of it
 --                becomes available (ms; false: all of it is). An error; or true with log.blocked (when that ends, ms) and
 --                log.block_length
@@ -85,9 +96,20 @@ if own_clock then
   now_text = time[1] .. format('%03d', time[2] / 1000)
 end
 now = tonumber(now_text)
+local called, called_text = now, now_text
+
+-- Brings now to what the call says, or to a later decision; to none that cannot be.
+local begin_at = not own_clock and function(floor)
+  if floor > called and floor <= 999999999999999 then
+    now_text = format('%d', floor)
+    now = tonumber(now_text)
+  else
+    now, now_text = called, called_text
+  end
+end
 
 -- What options ask for beyond a limit.
-local function beyond(now, call, format, read, add, rarely, most_entries)
+local function beyond(call, format, read, add, rarely, most_entries)
   local it, parsed = {}, {}
   local longest_block = 366 * 86400000  -- ms, as the configuration allows
   local floor = math.floor
@@ -117,8 +139,9 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
     return { err = string.find(text, '^%u+ ') and text or 'ERR a log cannot be read: ' .. text }
   end
 
-  -- The log was blocked when it was read.
-  function it.blocked(log)
+  -- The log was blocked when it was read, or is from now on. By a caller's clock its time to live says how long it has
+  -- been.
+  function it.blocked(log, begins)
     local length = log.block_length or -1
     if not (length >= 1 and length <= longest_block and log.blocked > now) then
       error({ err = 'WRONGTYPE not a log: it is blocked for a time that cannot be' })
@@ -130,7 +153,7 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
     end
     local rest = format('%d', log.blocked - now)
     log.ttl = tonumber(rest) > tonumber(log.ttl) and rest or log.ttl
-    if call('PTTL', log.key) < tonumber(log.ttl) then
+    if (own_clock or begins) and call('PTTL', log.key) < tonumber(log.ttl) then
       call('PEXPIRE', log.key, log.ttl)
     end
   end
@@ -216,7 +239,7 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
       if options and options.block > 0 and not slots[i] and not log.blocked and log.limit > 0 then
         log.blocked, log.block_length = now + options.block, options.block
         rarely().block(log, options.block, log.blocked)
-        it.blocked(log)
+        it.blocked(log, true)
       end
       if options and options.count then
         local first = from
@@ -232,7 +255,8 @@ local function beyond(now, call, format, read, add, rarely, most_entries)
   -- An entry of a request that was decided at `taken` has left the log, which is blocked.
   function it.end_block(log, taken)
     log.blocked = false
-    if read(log) == true and (log.blocked - log.block_length >= taken or now < taken) and not never_has_room(log)
+    local has_stepped = own_clock and now < taken
+    if read(log) == true and (log.blocked - log.block_length >= taken or has_stepped) and not never_has_room(log)
         and log.capacity - log.used >= cost_of(log) then
       rarely().unblock(log)
     end
@@ -310,6 +334,15 @@ local function decide(logs, count, requests, names, extra, now, read, add, rarel
   return reply
 end
 
+-- No decision of these logs was later (ms).
+local latest_of = not own_clock and function(logs, count)
+  local floor = 0
+  for i = 1, count do
+    floor = math.max(floor, latest(logs[i]))
+  end
+  return floor
+end
+
 if taking_back then
   logged, taken, at = tonumber(ARGV[3]), tonumber(ARGV[4]), 5
 end
@@ -340,26 +373,30 @@ while before < #KEYS do
     end
     log.ttl, log.options = ttl, false
     if text ~= '' or taking_back then
-      extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
+      extra = extra or beyond(call, format, read, add, rarely, most_entries)
       local options, kept_by_none = extra.options(text)
       refused = refused or kept_by_none
       log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
       log.ids = at - 1
       at = at + (options.ids and requests or 0)
       more = true
-      if taking_back then
-        options.ahead = math.huge  -- it moves no entries
-      end
     end
   end
 
   if taking_back then
     local function take_back(log)
       local id = log.options.ids and ARGV[log.ids + 1] or ''
+      if not own_clock then
+        begin_at(latest(log))
+        log.found = false
+      end
+      local ahead = log.options.ahead
+      log.options.ahead = math.huge  -- it moves no entries
       local gone, blocked = rarely().take_back(log, ARGV[names + 1], id, logged, taken)
       if gone and blocked then
         extra.end_block(log, taken)
       end
+      log.options.ahead = ahead  -- another log may have the same options
       return gone
     end
     local left = 0
@@ -375,15 +412,22 @@ while before < #KEYS do
   end
 
   local fine, reply = true, refused
-  if not refused then
+  if not refused and not own_clock then
+    fine, reply = protect(latest_of, logs, count)
+    if fine then
+      begin_at(reply)
+      reply = nil
+    end
+  end
+  if fine and not reply then
     fine, reply = protect(decide, logs, count, requests, names, more and extra, now, read, add, rarely)
   end
-  if not reply then  -- a block began at another place
-    extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
+  if fine and not reply then  -- a block began at another place
+    extra = extra or beyond(call, format, read, add, rarely, most_entries)
     fine, reply = protect(decide, logs, count, requests, names, extra, now, read, add, rarely)
   end
   if not fine then
-    extra = extra or beyond(now, call, format, read, add, rarely, most_entries)
+    extra = extra or beyond(call, format, read, add, rarely, most_entries)
     reply = extra.error_of(reply)
   end
   replies[#replies + 1] = reply

@@ -13,8 +13,13 @@
 -- How much of the limit is used = all from this window on + the window before * the part of this one that is to come,
 -- rounded up. It only falls with time, so the wait until there is room is exact to the millisecond.
 --
--- It lives until the window after the latest is over: set when a window begins. Cost in redis.calls, of 1 to 2 us each:
--- TIME, and per log HGETALL and HINCRBY, and when a window begins PEXPIRE and HDEL.
+-- It lives until the window after the latest is over: set when a window begins. By callers' clocks a window may last longer
+-- than its length: there it lives a window longer than each request, too.
+--
+-- Fields of windows that are over, and of a block that is, leave where another field stays, else behind what is added.
+--
+-- Cost in redis.calls, of 1 to 2 us each: TIME, and per log HGETALL and HINCRBY, and when a window begins PEXPIRE and
+-- HDEL.
 
 local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
 
@@ -29,7 +34,8 @@ local NOT_OURS = 'WRONGTYPE not a log of algorithm=counter'
 
 -- Each field of a log: here, before: counts; start: of this window (ms); field: of the HASH, which counts what is
 -- admitted now (false: none yet); ahead: counts of later windows by their start (false: none); reserved: the latest
--- reservation (ms; nil: none); reserved_since: what stands behind it (text).
+-- reservation (ms; nil: none); reserved_since: what stands behind it (text); leaving: fields that leave when something is
+-- added (none: no table).
 
 -- When no more than `most` of the limit is used (ms), 0 or more.
 local function falls_to(log, most)
@@ -122,6 +128,20 @@ local function rarely()
     end
   end
 
+  -- With one more field that is to leave; no more than can be deleted at once.
+  function it.with(stale, field)
+    stale = stale or {}
+    if #stale < 1000 then
+      stale[#stale + 1] = field
+    end
+    return stale
+  end
+
+  function it.remove(log, fields)
+    log.leaving = false
+    call('HDEL', log.key, unpack(fields))
+  end
+
   -- Keeps the latest reservation, and when the first one was made.
   function it.reserve(log, at)
     local since = not log.reserved and now_text or log.reserved_since
@@ -167,11 +187,35 @@ local function rarely()
   return it
 end
 
+-- Made for a caller's clock only. A reservation was made no longer before it than reservations are ahead.
+local latest = ARGV[1] ~= '' and function(log)
+  local fields = pcall('HGETALL', log.key)
+  local start, reserved, till, length = 0, 0, 0, math.huge
+  for i = 1, #fields, 2 do
+    local begin, value = tonumber(fields[i]), tonumber(fields[i + 1]) or 0
+    if begin then
+      start = math.max(start, begin)
+    elseif fields[i] == 'reserved' then
+      reserved = value
+    elseif fields[i] == 'blocked until' then
+      till = value
+    elseif fields[i] == 'blocked for' then
+      length = value
+    end
+  end
+  log.found = fields
+  local ahead = log.options and log.options.ahead or 0
+  return math.max(reserved < start and start or start - ahead, reserved - ahead, till - length)
+end
+
 local function read(log)
   local key, window = log.key, log.window
-  local fields = pcall('HGETALL', key)
+  local fields = log.found or pcall('HGETALL', key)
   if fields.err then
     return fields
+  end
+  if log.found or log.leaving then
+    log.found, log.leaving = false, false  -- a seventeenth field would double the table of each log
   end
   local farthest = now + (log.options and log.options.ahead or 0)
   local start = now - now % window
@@ -179,7 +223,7 @@ local function read(log)
   if log.reserved then
     log.reserved = nil  -- none without need: another field is one too many for Lua's first table
   end
-  local since = 0
+  local since, stale = 0, false
   for i = 1, #fields, 2 do
     local begin, value = tonumber(fields[i]), tonumber(fields[i + 1])
     if not begin then
@@ -187,7 +231,7 @@ local function read(log)
         return { err = NOT_OURS }
       elseif log.reserved and log.reserved > farthest then
         log.reserved = nil
-        call('HDEL', key, 'reserved')
+        stale = rarely().with(stale, 'reserved')
       end
     elseif not (value and value >= 0 and value % 1 == 0 and begin >= 0 and begin < most_counted) then
       return { err = NOT_OURS }
@@ -201,14 +245,20 @@ local function read(log)
     elseif begin >= start - window then
       log.before = log.before + value
     else
-      call('HDEL', key, fields[i])
+      stale = rarely().with(stale, fields[i])
     end
   end
   if log.here + log.before > most_counted then
     return { err = NOT_OURS }
   end
   if log.blocked and log.blocked <= now then
-    rarely().unblock(log)
+    log.blocked = false
+    stale = rarely().with(rarely().with(stale, 'blocked until'), 'blocked for')
+  end
+  if stale and 2 * #stale < #fields then
+    rarely().remove(log, stale)
+  elseif stale then
+    log.leaving = stale
   end
   tell(log)
   return log.blocked and true or nil
@@ -234,6 +284,11 @@ local function add(log, _, from, to, at, denied)
   end
   if count == more then
     call('PEXPIRE', key, format('%d', log.ttl + log.window))
+  elseif not own_clock then
+    call('PEXPIRE', key, log.ttl, 'GT')
+  end
+  if log.leaving then
+    rarely().remove(log, log.leaving)
   end
   if start > log.start then
     log.ahead = log.ahead or {}

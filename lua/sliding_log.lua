@@ -6,20 +6,33 @@
 -- requests of one id the plain one is told by its time: an id may come back when its first entry has left.
 -- A blocked log has one more member, "blocked for <ms> ms", its score minus the time when that ends, which no entry is.
 --
--- A step back of this server's own clock shows in the time to live, which PEXPIRE GT then cannot move on; only then, on a
--- denial, and for a caller's clock, the newest entry is looked at.
+-- Entries that are a window old, and a block that is over, are stale. They count for nothing wherever they stand, and at
+-- most AT_ONCE of them leave in a call, so that no log holds up the others. The last member never leaves while a key is
+-- read: in a cluster a key that is gone from a slot on its way cannot be touched again. So what is all stale leaves
+-- behind what is added, or with its time to live.
+--
+-- A step back of this server's own clock shows in the time to live, which PEXPIRE GT then cannot move on; only then, and
+-- on a denial, the newest entry is looked at. Of entries ahead, too, AT_ONCE are moved in a call; the others count, and
+-- are taken for those of now.
 --
 -- Cost in redis.calls, of 1 to 2 us each: TIME, and per log ZRANGE, ZCARD, ZADD, PEXPIRE, and while entries leave
--- the window ZREMRANGEBYSCORE and ZRANGE. Numbers are given as text, since Redis 7.0 spends 0.5 us on writing a number
--- argument as a double and reading it back.
+-- the window two ZRANGE and ZREMRANGEBYSCORE. Numbers are given as text, since Redis 7.0 spends 0.5 us on writing a
+-- number argument as a double and reading it back.
 
 local call, pcall, format = redis.call, redis.pcall, string.format
+
+local AT_ONCE, AT_ONCE_TEXT = 1000, '1000'
+
+local BLOCKED = '^blocked for (%d+) ms~*$'
 
 local most_entries = 1000
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=log or sampled'
 
 local now, now_text, own_clock
+
+-- Each log's fields: first: how many members stand before the oldest entry of the window; leaving: how many of these
+-- leave when something is added; newest: the score of the last member, where latest() has looked (else nil).
 
 local made
 local function rarely()
@@ -29,22 +42,56 @@ local function rarely()
   local it = {}
   made = it
 
+  local function score_of(log, rank)
+    return tonumber(call('ZRANGE', log.key, rank, rank, 'WITHSCORES')[2])
+  end
+
   -- How many entries a request of that name has.
   function it.entries(log, name)
     return log.options and log.options.cost or 1
   end
 
-  -- The block that the first member tells of: true while it lasts; nil where it tells of none.
-  function it.is_blocked(log, member, score)
-    local length = tonumber(string.match(member, '^blocked for (%d+) ms~*$'))
-    if not length then
-      return nil
-    elseif -score <= now then
-      call('ZREM', log.key, member)
-      return false
+  -- The rank of the oldest entry of the window, behind so many that are known to be none; `count`: there is none. Mostly
+  -- it is near.
+  local function rank_of_oldest(log, known, count)
+    local low, high, step = known, count, 1
+    while low < high do
+      local rank = math.min(low + step - 1, math.floor((low + high) / 2))
+      if score_of(log, rank) <= now - log.window then
+        low, step = rank + 1, 2 * step
+      else
+        high = rank
+      end
     end
-    log.blocked, log.block_length = -score, length
-    return true
+    return low
+  end
+
+  -- Of a log that begins with a block, or has more stale entries than leave at once, or nothing else; `stale`: so many are
+  -- known. The oldest entry of the window, how many there are, and whether the block lasts.
+  function it.prune(log, member, score, count, stale)
+    local length = score < 0 and (tonumber(string.match(member, BLOCKED)) or error({ err = NOT_OURS }))
+    local blocked = length and -score > now
+    if blocked then
+      log.blocked, log.block_length = -score, length
+    end
+    local front = blocked and 1 or 0
+    log.first = rank_of_oldest(log, math.max(front, stale), count)
+    log.leaving = math.min(log.first - front, AT_ONCE)
+    count = count - log.first
+    if blocked or count > 0 then
+      it.remove_stale(log)
+    end
+    local oldest = count > 0 and score_of(log, log.first) or nil
+    return oldest, count, blocked
+  end
+
+  -- A block that lasts is not stale.
+  function it.remove_stale(log)
+    if log.leaving > 0 then
+      local front = log.blocked and 1 or 0
+      call('ZREMRANGEBYRANK', log.key, front, front + log.leaving - 1)
+      log.first, log.leaving = log.first - log.leaving, 0
+    end
   end
 
   function it.block(log, length, till)
@@ -52,7 +99,13 @@ local function rarely()
     while (tonumber(call('ZSCORE', log.key, member)) or -1) > 0 do
       member = member .. '~'  -- that is somebody's id
     end
-    call('ZADD', log.key, format('%d', -till), member)
+    local is_new = call('ZADD', log.key, format('%d', -till), member) == 1
+    if is_new then
+      log.first = log.first + 1
+    elseif log.leaving > 0 then
+      log.leaving = log.leaving - 1  -- it was that block
+    end
+    it.remove_stale(log)
   end
 
   function it.unblock(log)
@@ -60,35 +113,39 @@ local function rarely()
     call('ZREMRANGEBYRANK', log.key, '0', '0')
   end
 
-  -- Entries further ahead of now than a reservation become entries of now.
+  -- Entries further ahead of now than a reservation become entries of now. While some are left, the time to live is one
+  -- that PEXPIRE GT cannot move on.
   function it.step_back(log, farthest)
-    local ahead = call('ZRANGEBYSCORE', log.key, format('(%d', farthest), '+inf')
+    local ahead = call('ZRANGEBYSCORE', log.key, format('(%d', farthest), '+inf', 'LIMIT', '0', AT_ONCE_TEXT)
+    local moved = { 'ZADD', log.key }
     for i = 1, #ahead do
-      call('ZADD', log.key, now_text, ahead[i])
+      moved[2 * i + 1], moved[2 * i + 2] = now_text, ahead[i]
     end
-    call('PEXPIRE', log.key, log.ttl)
+    if #ahead > 0 then
+      call(unpack(moved))
+    end
+    call('PEXPIRE', log.key, #ahead < AT_ONCE and log.ttl or format('%d', 2 * log.ttl))
   end
 
   -- Whole, since what is added up there shall be no fraction of a ms away; what is too far ahead is to be of now.
   local function score_at(log, rank)
-    local score = tonumber(call('ZRANGE', log.key, rank, rank, 'WITHSCORES')[2]) or now
+    local score = score_of(log, rank) or now
     return score <= now + (log.options and log.options.ahead or 0) and math.ceil(score) or now
   end
 
   function it.room_at(log, missing)
     local leave = math.ceil(missing / (log.options and log.options.sample or 1))
-    return score_at(log, leave - 1 + (log.blocked and 1 or 0)) + log.window
+    return score_at(log, leave - 1 + log.first) + log.window
   end
 
   function it.newest(log)
     return score_at(log, -1)
   end
 
-  -- ZADD (with a score) or ZREM of a request's entries behind its first: how many, or an error.
-  local function others(log, command, score, name, entries)
-    local done = 0
+  -- ZADD of a request's entries behind its first: an error, if there is one.
+  local function add_others(log, score, name, entries)
     for from = 2, entries, 1000 do
-      local arguments = { command, log.key }
+      local arguments = { 'ZADD', log.key }
       for i = from, math.min(from + 999, entries) do
         arguments[#arguments + 1] = score
         arguments[#arguments + 1] = name .. '~' .. i
@@ -97,9 +154,7 @@ local function rarely()
       if type(reply) ~= 'number' then
         return reply
       end
-      done = done + reply
     end
-    return done
   end
 
   -- Entries of their own names or numbers, at most `longest` of a request: how many, or an error.
@@ -119,9 +174,9 @@ local function rarely()
         if type(new) ~= 'number' then
           return new
         end
-        new = others(log, 'ZADD', score, id == '' and name or id .. '~' .. name, entries)
-        if type(new) ~= 'number' then
-          return new
+        local failed = add_others(log, score, id == '' and name or id .. '~' .. name, entries)
+        if failed then
+          return failed
         end
         added = added + entries
       end
@@ -148,76 +203,107 @@ local function rarely()
   function it.cut(log, longest)
     local over = log.used / log.options.sample - longest
     if over > 0 then
-      local first = log.blocked and 1 or 0
-      call('ZREMRANGEBYRANK', log.key, first, first + over - 1)
+      call('ZREMRANGEBYRANK', log.key, log.first, log.first + over - 1)
       log.used = longest * log.options.sample
-      log.frees = score_at(log, first) + log.window
+      log.frees = score_at(log, log.first) + log.window
     end
   end
 
-  -- The entry under an id alone, which is the request's own if it is of its time, or of an earlier one where the clock has
-  -- stepped back since and brought it there. ZADD tells its score, since ZSCORE takes a right that few have given.
-  local function take_plain(log, id, logged, taken)
-    local score = tonumber(call('ZADD', log.key, 'XX', 'INCR', '0', id) or nil)
-    local is_own = score == logged or score and score > 0 and score < logged and now < taken
-    return is_own and call('ZREM', log.key, id) == 1
+  -- A member's score, or nil. ZADD tells it, since ZSCORE takes a right that few have given.
+  local function score_of_member(log, member)
+    return tonumber(call('ZADD', log.key, 'XX', 'INCR', '0', member) or nil)
   end
 
+  -- The first entry of a request that has an id: under both names; or under the id alone, if it is of the request's time,
+  -- or of an earlier one where the clock has stepped back since and brought it there.
+  local function first_of(log, name, id, logged, taken)
+    call('ZREMRANGEBYRANK', log.key, '1', '0')  -- a script that has begun to write is not refused for want of memory
+    if score_of_member(log, id .. '~' .. name) then
+      return id .. '~' .. name
+    end
+    local score = score_of_member(log, id)
+    local is_own = score == logged or score and score > 0 and score < logged and own_clock and now < taken
+    return is_own and id or nil
+  end
+
+  -- All entries leave in one command, the last one for this key unless a block is left.
   function it.take_back(log, name, id, logged, taken)
-    local key, entries = log.key, it.entries(log, name)
+    local entries = it.entries(log, name)
     if entries == 0 or logged <= now - log.window then
       return false
     end
-    local gone
+    local blocked = (score_of(log, 0) or 0) < 0
+    local leaving = { 'ZREM', log.key }
     if id == '' then
-      gone = call('ZREM', key, name) == 1 or call('ZREM', key, name .. '~' .. name) == 1
-      gone = others(log, 'ZREM', nil, name, entries) > 0 or gone
+      leaving[3], leaving[4] = name, name .. '~' .. name
     else
+      leaving[3] = first_of(log, name, id, logged, taken)
       name = id .. '~' .. name
-      gone = call('ZREM', key, name) == 1 or take_plain(log, id, logged, taken)
-      gone = others(log, 'ZREM', nil, name, entries) > 0 or gone
     end
-    return gone, gone and (tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) or 0) < 0
+    for i = 2, entries do
+      leaving[#leaving + 1] = name .. '~' .. i
+    end
+    local gone = #leaving > 2 and call(unpack(leaving)) > 0
+    return gone, gone and blocked
   end
 
   return it
 end
 
+-- Made for a caller's clock only.
+local latest = ARGV[1] ~= '' and function(log)
+  local head = pcall('ZRANGE', log.key, '0', '0', 'WITHSCORES')
+  local oldest = tonumber(head[2])
+  log.found, log.newest = head, nil
+  if not oldest then
+    return 0
+  end
+  log.newest = tonumber(call('ZRANGE', log.key, '-1', '-1', 'WITHSCORES')[2])
+  local length = oldest < 0 and tonumber(string.match(head[1], BLOCKED)) or math.huge
+  return math.max(log.newest - (log.options and log.options.ahead or 0), -oldest - length)
+end
+
 local function read(log)
   local key, window, options = log.key, log.window, log.options
-  local head = pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
+  local head, newest = log.found, nil
+  if head then
+    newest, log.found = log.newest, false
+  else
+    head = pcall('ZRANGE', key, '0', '0', 'WITHSCORES')
+  end
   if head.err then
     return head
   end
-  local oldest, count = tonumber(head[2]), 0
-  local first = 0  -- where the oldest entry stands
-  if oldest and oldest <= now - window then
-    if oldest < 0 then
-      local blocked = rarely().is_blocked(log, head[1], oldest)
-      if blocked == nil then
-        return { err = NOT_OURS }
+  log.first, log.leaving = 0, 0
+  local oldest, count, blocked = tonumber(head[2]), 0, nil
+  if oldest then
+    count = call('ZCARD', key)
+    if oldest <= now - window then
+      local last, stale  -- so many are, if the last of them is
+      if count > AT_ONCE then
+        last, stale = tonumber(call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2]), AT_ONCE + 1
+      else
+        newest = newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])
+        last, stale = newest, count
       end
-      first = blocked and 1 or 0
-    end
-    call('ZREMRANGEBYSCORE', key, '0', format('%d', now - window))
-    oldest = tonumber(call('ZRANGE', key, first, first, 'WITHSCORES')[2])
-    if oldest and oldest < 0 then
-      return { err = NOT_OURS }
+      if oldest >= 0 and last > now - window then
+        count = count - call('ZREMRANGEBYSCORE', key, '0', format('%d', now - window))
+        oldest = tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
+      else
+        oldest, count, blocked = rarely().prune(log, head[1], oldest, count, oldest >= 0 and stale or 0)
+      end
     end
   end
-  if oldest then
-    count = call('ZCARD', key) - first
-    if count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0 then
-      local farthest = now + (options and options.ahead or 0)
-      if tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2]) > farthest then
-        rarely().step_back(log, farthest)
-        oldest = math.min(oldest, now)
-      end
+  if oldest and (count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0) then
+    local farthest = now + (options and options.ahead or 0)
+    if (newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])) > farthest then
+      rarely().step_back(log, farthest)
+      oldest = math.min(oldest, now)
     end
   end
   log.used = options and count * options.sample or count
   log.frees = oldest and oldest + window or false
-  return first == 1 or nil
+  return blocked or nil
 end
 
 local function add(log, names, from, to, at, denied)
@@ -242,10 +328,13 @@ local function add(log, names, from, to, at, denied)
     rarely().add_again(log, names, from, to, score, to - from + 1 - added)
     added = to - from + 1
   end
-  if not log.frees or not own_clock or log.used >= log.limit then
-    call('PEXPIRE', key, log.ttl)  -- GT would take the "none" of a log that begins for the longest
-  end
   if added > 0 then
+    if log.leaving > 0 then
+      rarely().remove_stale(log)
+    end
+    if not log.frees or not own_clock or log.used >= log.limit then
+      call('PEXPIRE', key, log.ttl)  -- GT would take the "none" of a log that begins for the longest
+    end
     local leaves = (at or now) + log.window
     if not log.frees or log.frees > leaves then
       log.frees = leaves

@@ -10,7 +10,10 @@
 -- and a version that knows nothing of it drops it. Nothing is taken back of a request that came before: what it took has
 -- flowed back, or was lost with the log, and only others' tokens are missing.
 --
--- It lives until it is full again, and the slack longer. Cost in redis.calls, of 1 to 2 us each: TIME, and per log
+-- It lives until it is full again, and the slack longer. The fields of a block that is over leave when the bucket is
+-- written.
+--
+-- Cost in redis.calls, of 1 to 2 us each: TIME, and per log
 -- HGETALL, HSET and PEXPIRE; HGETALL alone when nothing has changed.
 
 local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
@@ -98,11 +101,30 @@ local function rarely()
   return it
 end
 
-local function read(log)
+-- Made for a caller's clock only.
+local latest = ARGV[1] ~= '' and function(log)
   local fields = pcall('HGETALL', log.key)
+  local time, till, length = 0, 0, math.huge
+  for i = 1, #fields, 2 do
+    local value = tonumber(fields[i + 1]) or 0
+    if fields[i] == 'time' then
+      time = value
+    elseif fields[i] == 'blocked until' then
+      till = value
+    elseif fields[i] == 'blocked for' then
+      length = value
+    end
+  end
+  log.found = fields
+  return math.max(time, till - length)
+end
+
+local function read(log)
+  local fields = log.found or pcall('HGETALL', log.key)
   if fields.err then
     return fields
   end
+  log.found = false
   local used, time, time_text = 0, now, ''
   for i = 1, #fields, 2 do
     local name, value = fields[i], tonumber(fields[i + 1])
@@ -124,8 +146,9 @@ local function read(log)
   if not (used >= 0 and used <= most_used and time <= longest_wait) then
     return { err = NOT_OURS }
   end
-  if log.blocked and log.blocked <= now then
-    rarely().unblock(log)
+  log.was_blocked = log.blocked and log.blocked <= now
+  if log.was_blocked then
+    log.blocked = false
   end
   log.time_text = time_text
   log.changed = time > now  -- the clock has stepped back: from now on it fills
@@ -171,6 +194,9 @@ local function add(log, _, from, to, _, denied)
     return set
   end
   log.time_text, log.changed = time_text, false
+  if log.was_blocked and not log.blocked then
+    rarely().unblock(log)
+  end
   local ttl, to_fill = log.ttl, log.limit > 0 and used / log.limit or 0
   call('PEXPIRE', log.key, to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + ttl) or ttl)
   tell(log)

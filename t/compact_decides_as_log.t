@@ -70,13 +70,13 @@ sub options {
 # Keeps what was admitted, for is_exact() and is_fair().
 sub keep {
     my ($call, $group, $reply) = @_;
-    my ($admitted, undef, @rest) = @$reply;
+    my ($admitted, $now, @rest) = @$reply;
     my @held = splice @rest, 3 * @{ $group->{logs} };
     for my $i (0 .. $#{ $group->{logs} }) {
         my ($log, $asks) = ($group->{logs}[$i], $group->{asks}[$i]);
         for my $j (1 .. $admitted) {
             my $held = $j > $admitted - @held ? $held[ $j - 1 - $admitted + @held ] : undef;
-            my $at = $call->{now} + ($held // 0);
+            my $at = $now + ($held // 0);
             push @{ $log->{admitted} }, [$at, $asks->{cost}];
             push @{ $log->{held} }, [$at, scalar @{ $group->{logs} }] if defined $held && $asks->{cost};
         }
@@ -84,13 +84,13 @@ sub keep {
     return @held;
 }
 
-# mixed: whoever asks has a cap of his own, from the limit on.
+# mixed: whoever asks has a cap of his own, from the limit on; alone: no request asks two logs.
 # A world of keys with limits of their own; what differs from world to world is what is likely in it.
 sub world {
     my ($title, %world) = @_;
     my %script = (
-        log     => Testbed::Script->new($redis, 'sliding_log'),
-        compact => Testbed::Script->new($redis, 'compact_log', front => $world{front}),
+        log     => Testbed::Script->new($redis, 'sliding_log', own_clock => $world{own_clock}, at_once => $world{at_once}),
+        compact => Testbed::Script->new($redis, 'compact_log', own_clock => $world{own_clock}, front => $world{front}),
     );
     my @logs = map {
         my $limit = 1 + int rand $world{limits};
@@ -108,7 +108,7 @@ sub world {
             my @groups;
             for (1 .. 1 + int rand 3) {
                 my ($first, $second) = @logs[rand @logs, rand @logs];
-                my @asked = $first == $second || rand() < 0.7 ? $first : ($first, $second);
+                my @asked = $first == $second || $world{alone} || rand() < 0.7 ? $first : ($first, $second);
                 my $requests = rand() < 0.9 ? 1 : 1 + int rand $world{burst};
                 push @groups, {
                     logs  => \@asked,
@@ -142,10 +142,11 @@ sub world {
                 next if !$reply->[0] || rand() >= $world{taken_back};
                 my $place = @held && rand() < 0.7 ? $reply->[0] - 1 - int rand @held : 0;
                 my $slot  = $place - $reply->[0] + @held;
-                my $at    = $call->{now} + ($slot >= 0 ? $held[$slot] : 0);
+                my $taken = $reply->[1];
+                my $at    = $taken + ($slot >= 0 ? $held[$slot] : 0);
                 push @undone, $group;
                 for my $kind (qw(log compact)) {
-                    $script{$kind}->send($script{$kind}->words(Testbed::Script::taking_back({ now => $call->{now}, logged => $at, taken => $call->{now} }),
+                    $script{$kind}->send($script{$kind}->words(Testbed::Script::taking_back({ now => $call->{now}, logged => $at, taken => $taken }),
                         [[$group->{names}[$place]], logs_of($kind, $group)]));
                 }
                 next if !$world{fixed};
@@ -183,32 +184,41 @@ sub logs_of {
 }
 
 my %usual = (keys => 30, limits => 20, windows => 2000, burst => 12, step => 30, taken_back => 0, steps_back => 0);
+my %steps = (own_clock => 1);    # the server's own clock steps back; else each call has a clock of its own
+my %few   = (at_once => 2);      # of what has left the window two entries are removed in a call
 world('short logs',     %usual, share => 0.1, fixed => 1);
-world('small fronts',   %usual, share => 0.1, front => 14, limits => 60);
+world('small fronts',   %usual, %few, share => 0.1, front => 14, limits => 60);
 world('fixed limits',   %usual, share => 0.1, front => 14, limits => 60, fixed => 1);
-world('clock goes back', %usual, share => 0.2, front => 14, limits => 60, steps_back => 0.01);
+world('clock goes back', %usual, %steps, share => 0.2, front => 14, limits => 60, steps_back => 0.01);
+world('clock goes back often', %usual, %steps, share => 0.05, front => 20, limits => 200, steps_back => 0.3);
 world('skewed clocks',  %usual, share => 0.1, front => 20, limits => 200, steps_back => 0.3);
-world('long windows',   %usual, share => 0.1, front => 14, limits => 60, windows => 30_000_000_000, step => 300_000_000);
+world('skewed clocks, one log each', %usual, share => 0.1, limits => 10, steps_back => 0.3, fixed => 1, alone => 1);
+world('skewed clocks, taken back', %usual, share => 0.02, batch => 1, front => 14, limits => 60, taken_back => 0.3, steps_back => 0.1);
+world('long windows',   %usual, %few, share => 0.1, front => 14, limits => 60, windows => 30_000_000_000, step => 300_000_000);
 world('taken back',     %usual, share => 0.2, front => 14, limits => 60, taken_back => 0.3);
-world('taken back, clock goes back', %usual, share => 0.02, batch => 1, front => 14, limits => 60, taken_back => 0.3, steps_back => 0.01);
-world('long logs',      %usual, share => 0.3, keys => 3, limits => 9000, windows => 9000, step => 1, burst => 500, steps_back => 0.001);
+world('taken back, clock goes back', %usual, %steps, share => 0.02, batch => 1, front => 14, limits => 60, taken_back => 0.3, steps_back => 0.01);
+world('long logs',      %usual, share => 0.2, keys => 3, limits => 9000, windows => 9000, step => 1, burst => 500);
+world('long logs, clock goes back', %usual, %steps, share => 0.2, keys => 3, limits => 3000, windows => 9000, step => 1, burst => 300, steps_back => 0.001, at_once => 3900);
 
-world('costs',          %usual, share => 0.05, front => 14, costs => 1, fixed => 1);
-world('costs, taken back', %usual, share => 0.05, front => 14, costs => 1, fixed => 1, taken_back => 0.2, batch => 1);
-world('denied ones count', %usual, share => 0.05, front => 14, count_all => 0.5);
+world('costs',          %usual, %few, share => 0.05, front => 14, costs => 1, fixed => 1);
+world('costs, taken back', %usual, %few, share => 0.05, front => 14, costs => 1, fixed => 1, taken_back => 0.2, batch => 1);
+world('denied ones count', %usual, %few, share => 0.05, front => 14, count_all => 0.5);
 world('all count, with costs', %usual, share => 0.05, front => 14, count_all => 1, costs => 1, fixed => 1);
-world('delays',         %usual, share => 0.05, front => 14, delays => 3000, fixed => 1);
+world('delays',         %usual, %few, share => 0.05, front => 14, delays => 3000, fixed => 1);
 world('delays, few at a time', %usual, share => 0.05, limits => 3, delays => 3000, fixed => 1);
 world('delays, with costs', %usual, share => 0.05, front => 14, delays => 3000, costs => 1, fixed => 1);
-world('delays, taken back', %usual, share => 0.03, batch => 1, front => 14, delays => 3000, costs => 1, fixed => 1, taken_back => 0.3);
-world('delays, clock goes back', %usual, share => 0.05, front => 14, delays => 3000, steps_back => 0.02);
+world('delays, taken back', %usual, %few, share => 0.03, batch => 1, front => 14, delays => 3000, costs => 1, fixed => 1, taken_back => 0.3);
+world('delays, clock goes back', %usual, %steps, share => 0.05, front => 14, delays => 3000, steps_back => 0.02);
+world('delays, skewed clocks', %usual, share => 0.05, front => 14, delays => 3000, steps_back => 0.1);
 world('blocks',         %usual, share => 0.05, front => 14, blocks => 4000, fixed => 1);
-world('blocks, clock goes back', %usual, share => 0.05, front => 14, blocks => 4000, steps_back => 0.02);
-world('blocks, taken back', %usual, share => 0.05, batch => 1, front => 14, blocks => 4000, fixed => 1, taken_back => 0.3);
-world('delays and blocks, taken back', %usual, share => 0.05, batch => 1, front => 14, limits => 5, delays => 3000, blocks => 4000, costs => 1,
+world('blocks, clock goes back', %usual, %steps, share => 0.05, front => 14, blocks => 4000, steps_back => 0.02);
+world('blocks, skewed clocks', %usual, share => 0.05, front => 14, blocks => 4000, steps_back => 0.1);
+world('blocks, taken back', %usual, %few, share => 0.05, batch => 1, front => 14, blocks => 4000, fixed => 1, taken_back => 0.3);
+world('delays and blocks, taken back', %usual, %few, share => 0.05, batch => 1, front => 14, limits => 5, delays => 3000, blocks => 4000, costs => 1,
     fixed => 1, taken_back => 0.3);
-world('mixed caps',     %usual, share => 0.05, front => 14, limits => 60, mixed => 1, count_all => 0.5, costs => 1);
+world('mixed caps',     %usual, %few, share => 0.05, front => 14, limits => 60, mixed => 1, count_all => 0.5, costs => 1);
 world('mixed caps, with reservations', %usual, share => 0.05, front => 14, mixed => 1, count_all => 0.5, costs => 1, delays => 3000);
-world('all of it',      %usual, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, fixed => 1);
-world('all of it, clock goes back', %usual, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, steps_back => 0.02);
+world('all of it',      %usual, %few, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, fixed => 1);
+world('all of it, clock goes back', %usual, %steps, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, steps_back => 0.02);
+world('all of it, skewed clocks', %usual, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, steps_back => 0.1);
 $bed->done;

@@ -20,7 +20,7 @@ my $redis = $bed->redis;
 my $T     = 1_800_000_003_000;    # 3 s into a window of 10 s
 
 my %files   = (log => 'sliding_log', compact => 'compact_log', counter => 'sliding_counter', bucket => 'token_bucket', sampled => 'sampled_log');
-my %scripts = map { ($_ => Testbed::Script->new($redis, $files{$_})) } keys %files;
+my %scripts = map { ($_ => Testbed::Script->new($redis, $files{$_}, own_clock => 1)) } keys %files;    # only that steps back
 my %options = (bucket => 'burst=20', sampled => 'sample=1');
 
 sub any { return $_[int rand @_] }

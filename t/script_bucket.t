@@ -13,6 +13,7 @@ note "TEST_SEED=$seed";
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
 my $script = Testbed::Script->new($redis, 'token_bucket');
+my $own    = Testbed::Script->new($redis, 'token_bucket', own_clock => 1);
 my $T      = 1_800_000_000_000;
 
 # 10 tokens come back in 10 s: one a second
@@ -22,6 +23,7 @@ sub bucket {
     return { key => $key, limit => 10, window => 10000, options => join(' ', grep { length } $options, "burst=$burst"), %other };
 }
 sub ask  { my ($now, @log) = @_; return $script->ask($now, bucket(@log)) }
+sub stepped { my ($now, @log) = @_; return $own->ask($now, bucket(@log)) }
 sub many { my ($now, $requests, @log) = @_; return $script->ask_groups($now, [$requests, bucket(@log)]) }
 sub hash { my %fields = split /\n/, $redis->cli('HGETALL', $_[0]); return join ' ', map { "$_=$fields{$_}" } sort keys %fields }
 
@@ -77,8 +79,8 @@ is($script->take_back($T, 'x', bucket('d', 'cost=0')), 0, 'a request of cost 0 h
 # block
 is(many($T, 6, 'b', 'block=60000'), '5 0 1000 60000', 'block: the sixth of a burst of 5 is denied, and the key is blocked');
 is(ask($T + 30000, 'b', ''), '0 5 10000 30000', 'block: the key is denied whatever the bucket holds');
-is(ask($T - 3_600_000, 'b', ''), '0 0 1000 60000', 'block, clock back by an hour: it is no longer than it was to be');
-is(ask($T - 3_600_000 + 60000, 'b', ''), '1 4 1000 0', 'block, clock back by an hour: it ends');
+is(stepped($T - 3_600_000, 'b', ''), '0 0 1000 60000', 'block, clock back by an hour: it is no longer than it was to be');
+is(stepped($T - 3_600_000 + 60000, 'b', ''), '1 4 1000 0', 'block, clock back by an hour: it ends');
 is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, 'block: nothing is left of it when it has ended');
 many($T, 6, 'end', 'block=60000');
 is($script->take_back({ now => $T + 5, logged => $T, taken => $T }, 'x', bucket('end', '', burst => 3)), 1, 'an entry that makes no room is given back');
@@ -91,8 +93,8 @@ is(hash('end'), "time=$T. used=20000", 'an entry that was taken before a block b
 
 # the clock steps back
 many($T, 5, 'step', '');
-is(ask($T - 3_600_000, 'step', ''), '0 0 1000 1000', 'clock back by an hour: a time ahead of now is now');
-is(ask($T - 3_600_000 + 1000, 'step', ''), '1 0 1000 0', 'clock back by an hour: the bucket fills from now on');
+is(stepped($T - 3_600_000, 'step', ''), '0 0 1000 1000', 'clock back by an hour: a time ahead of now is now');
+is(stepped($T - 3_600_000 + 1000, 'step', ''), '1 0 1000 0', 'clock back by an hour: the bucket fills from now on');
 
 # a wait is exact, and never more than a full bucket and what has come since goes out
 my ($inexact, $over) = (0, 0);

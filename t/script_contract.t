@@ -9,6 +9,7 @@ use Testbed::Script;
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
 my $script = Testbed::Script->new($redis, 'sliding_log');
+my $stepping = Testbed::Script->new($redis, 'sliding_log', own_clock => 1);
 my $T      = 1_800_000_000_000;
 
 # ask(now, [key, limit, window, cap, ttl, id], ...): one request of these logs; the reply's numbers
@@ -80,9 +81,9 @@ is($script->take_back(@second), 0, 'an entry whose id was taken is taken back on
 is(scores('twice'), $T, 'an entry whose id was taken: the one that had the id stays');
 ask($T, ['moved', @named]);
 $first = $script->latest;
-ask($T - 5000, ['moved', 9, 10000]);
+$stepping->ask($T - 5000, ['moved', 9, 10000]);
 is(members('moved') =~ s/u\d+/other/r, 'req other', 'clock back by five seconds: both entries are in the log');
-is($script->take_back({ now => $T - 4000, logged => $T, taken => $T }, $first, ['moved', @named]), 1,
+is($stepping->take_back({ now => $T - 4000, logged => $T, taken => $T }, $first, ['moved', @named]), 1,
     'clock back by five seconds: an entry that it has moved is taken back');
 unlike(members('moved'), qr/req/, 'clock back by five seconds: the entry that it has moved left the log');
 
@@ -100,13 +101,13 @@ is(ask($T + 4, { %box }), '1 0 9997 0', 'block: the next request is admitted whe
 # the clock steps back by an hour
 ask($T, ['step', 3, 10000]) for 1 .. 2;
 my $B = $T - 3_600_000;
-is(ask($B, ['step', 3, 10000]), '1 0 10000 0', 'clock back by an hour: the entries still count');
+is($stepping->ask($B, ['step', 3, 10000]), '1 0 10000 0', 'clock back by an hour: the entries still count');
 is(scores('step'), "$B $B $B", 'clock back by an hour: the entries become those of now');
-is(ask($B + 1, ['step', 3, 10000]), '0 0 9999 9999', 'clock back by an hour: nobody gets through');
-is(ask($B + 10000, ['step', 3, 10000]), '1 2 10000 0', 'clock back by an hour: nobody is locked out for longer than a window');
+is($stepping->ask($B + 1, ['step', 3, 10000]), '0 0 9999 9999', 'clock back by an hour: nobody gets through');
+is($stepping->ask($B + 10000, ['step', 3, 10000]), '1 2 10000 0', 'clock back by an hour: nobody is locked out for longer than a window');
 ask($T, ['part', 2, 10000]);
 ask($T + 8000, ['part', 2, 10000]);
-is(ask($T + 3000, ['part', 2, 10000]), '0 0 7000 7000', 'clock back by five seconds: the older entry keeps its time');
+is($stepping->ask($T + 3000, ['part', 2, 10000]), '0 0 7000 7000', 'clock back by five seconds: the older entry keeps its time');
 is(scores('part'), join(' ', $T, $T + 3000), 'clock back by five seconds: the entry ahead becomes one of now');
 
 # the server's own clock steps back: entries ahead, time to live beyond what PEXPIRE GT would set
@@ -119,6 +120,12 @@ cmp_ok((sort split / /, scores('own'))[-1], '<', $own + 60_000, "the server's cl
 cmp_ok($redis->cli('PTTL', 'own'), '<=', 11000, "the server's clock stepped back: the time to live is pulled back");
 like(ask('', ['own', 5, 10000]), qr/^1 2 /, "the server's clock stepped back: the next request goes to the same log");
 cmp_ok($redis->cli('PTTL', 'own'), '>', 9000, "the server's clock stepped back: the time to live moves on");
+
+# entries leave: the log lives on for as long as what came
+$redis->cli('ZADD', 'leave', $own - 20_000, 'left', $own, 'there');
+$redis->cli('PEXPIRE', 'leave', 5000);
+like(ask('', ['leave', 5, 10000]), qr/^1 3 /, 'an entry that left the window does not count');
+cmp_ok($redis->cli('PTTL', 'leave'), '>', 9000, 'an entry that left the window: the time to live moves on');
 
 # entries of a node whose clock is ahead, by which this server's own shows nothing
 $redis->cli('ZADD', 'fast', $own + 3_600_000, 'ahead');

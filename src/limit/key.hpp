@@ -32,6 +32,11 @@ constexpr std::size_t logKeyCapacity(std::string_view prefix, std::string_view n
 std::size_t writeLogKey(char* out, std::string_view prefix, std::string_view name, std::string_view value,
                         Secrecy secrecy);
 
+/// The limit's name in such a key, when its prefix is taken off.
+constexpr std::string_view nameIn(std::string_view key) {
+    return key.substr(0, key.find(":{"));
+}
+
 /// What stands in the braces of such a key, when its prefix is taken off.
 constexpr std::string_view valueIn(std::string_view key, std::string_view name) {
     return key.substr(name.size() + 2, key.size() - name.size() - 3);

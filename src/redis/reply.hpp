@@ -42,6 +42,9 @@ class GroupReply {
     /// None; or why there is no answer, and what follows is not to be asked. There is a question, and a request.
     StoreError read(const redisReply& group, std::size_t requests, std::span<const Question> questions);
 
+    /// When the group was decided, by the clock that the logs go by.
+    std::int64_t nowMs() const { return nowMs_; }
+
     /// When the request in that place (0: the first) was logged, by Redis's clock: now, or the slot of one that is
     /// held; where it was admitted.
     std::uint64_t loggedMs(std::size_t place) const;

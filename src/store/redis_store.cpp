@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "limit/key.hpp"
 #include "redis/addresses.hpp"
 #include "redis/sentinel.hpp"
 
@@ -834,9 +835,24 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
         };
         group.waiters.forEach(tell);
         group.orphans.forEach(tell);
+        if (settings_.clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
+            tellSkew(node, group);
+        }
         learn(group);
     }
     settle(group, error);
+}
+
+/// A log's latest decision cannot lie ahead of this node's clock, unless another node's clock is ahead of it.
+void RedisStore::tellSkew(const Node& node, Group& group) {
+    const std::int64_t ms = reply_.nowMs() - wallClockMs();
+    if (ms <= 0 || group.waiters.isEmpty()) {
+        return;
+    }
+    const Question& shortest = *std::ranges::min_element(group.waiters.front().questions, {}, &Question::windowMs);
+    if (ms > shortest.windowMs / 10) {
+        log_.clockIsBehind(node.name(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
+    }
 }
 
 /// The last request of a group is the one that is denied if any is.

@@ -109,6 +109,7 @@ class RedisStore final : ClusterOwner {
 
     void answer(Call& call, const redisReply& reply);
     void answer(Node& node, Group& group, const redisReply& reply);
+    void tellSkew(const Node& node, Group& group);
     void learn(Group& group);
     void giveBack(Call& call);
     void failed(Call& call, StoreError error);

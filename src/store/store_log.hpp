@@ -1,6 +1,7 @@
 // What one store says in the error log: each cause of each of its servers once a second at most.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string_view>
 #include <utility>
@@ -48,9 +49,25 @@ class StoreLog {
         }
     }
 
+    /// Once a minute at most: it lasts until somebody sets a clock.
+    void clockIsBehind(std::string_view server, std::int64_t ms, std::string_view limit) {
+        if (!isSkewTold_ || ngx_current_msec - skewToldAt_ >= kTellSkewEveryMs) {
+            isSkewTold_ = true;
+            skewToldAt_ = ngx_current_msec;
+            const ngx_str_t texts[] = {toNgx(server), toNgx(limit)};
+            ngx_log_error(
+                NGX_LOG_WARN, log_, 0,
+                "sliding_log_redis \"%V\" (%V): clock nginx: the clock of this node is %L.%03Ls behind that of "
+                "another node, by limit \"%V\"",
+                &name_, &texts[0], ms / 1000, ms % 1000, &texts[1]);
+        }
+    }
+
     ngx_log_t* nginxLog() const { return log_; }
 
   private:
+    static constexpr ngx_msec_t kTellSkewEveryMs = 60'000;
+
     /// The same for what is told of one cause: its first word, without what the server was asked. The rest may differ
     /// each time.
     static std::size_t identityOf(std::string_view server, const char* what, std::string_view cause) {
@@ -69,6 +86,8 @@ class StoreLog {
     ngx_log_t* log_;
     LogThrottle throttle_;
     bool roleTold_ = false;
+    bool isSkewTold_ = false;
+    ngx_msec_t skewToldAt_ = 0;
 };
 
 }  // namespace sliding_log

@@ -21,7 +21,8 @@ sub source {
     return join '', map { Testbed::Process::slurp("$lua/$_.lua") || die "no $_.lua\n" } @{ $files{$name} // [$name] }, 'decide';
 }
 
-# Options: front => of another size, so that short compact logs meet what long ones do
+# Options: front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
+# what this server's own clock says, which may so step back by milliseconds; at_once => how many entries leave in a call
 sub new {
     my ($class, $redis, $name, %options) = @_;
     my $socket = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
@@ -29,6 +30,13 @@ sub new {
     my $source = source($name);
     if ($options{front}) {
         $source =~ s/FRONT = \d+/FRONT = $options{front}/ or die "$name: no FRONT\n";
+    }
+    if ($options{at_once}) {
+        $source =~ s/AT_ONCE_TEXT = \d+, '\d+'/AT_ONCE_TEXT = $options{at_once}, '$options{at_once}'/ or die "$name: no AT_ONCE\n";
+    }
+    if ($options{own_clock}) {
+        $source =~ s/^own_clock = now_text == ''\nif own_clock then/own_clock = true\nif now_text == '' then/m or die "$name: no own_clock\n";
+        $source =~ s/call\('PEXPIRE', key, log.ttl, 'GT'\) == 0/true/;    # Redis's true clock does not step back
     }
     $self->{sha} = $self->call('SCRIPT', 'LOAD', $source);
     return $self;

@@ -1,0 +1,60 @@
+# The server's clock jumps while slots are reserved, forwards and back, as each script sees it: nobody is let through beyond
+# the limit, and a window and the longest delay after the jump there is room.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Script;
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+
+use constant { WINDOW => 1000, DELAY => 2500, LIMIT => 5 };
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $T     = 1_800_000_000_000;
+
+for my $name (qw(sliding_log compact_log sampled_log sliding_counter token_bucket)) {
+    my $script = Testbed::Script->new($redis, $name, own_clock => 1);
+    my $more   = { sampled_log => ' sample=1', token_bucket => ' burst=' . LIMIT }->{$name} // '';
+    my $log    = sub { my ($key, $cost) = @_;
+        return { key => $key, limit => LIMIT, window => WINDOW, ttl => 3_600_000, options => ($cost == 1 ? '' : "cost=$cost ") . 'delay=' . DELAY . ' ahead=' . DELAY . $more } };
+    my ($over, $locked, $late, $held) = (0, 0, 0, 0);
+    for my $round (1 .. 40) {
+        my ($now, $key) = ($T, "$name $round");
+        my @ran;        # when the clock of the log said that each ran
+        for (1 .. 30) {
+            $now += int rand WINDOW / 8;
+            my ($admitted, undef, undef, undef, $for) = split / /, $script->ask($now, $log->($key, 1));
+            $held++ if $for;
+        }
+        my $jump = (-3_600_000, -1500, -300, 300, 1500, 3_600_000)[$round % 6];
+        $now += $jump;
+        # whoever comes then: the first answer is no later than a window and the longest delay
+        my ($admitted, $left, $reset, $retry, $for) = split / /, $script->ask($now, $log->($key, 1));
+        my $longest = DELAY + WINDOW * ($name eq 'sliding_counter' ? 2 : 1);
+        $late++ if $retry > $longest || ($for // 0) > DELAY;
+        # nobody gets through twice in what the log says is one window
+        my $begin = $now;
+        push @ran, $now + ($for // 0) if $admitted;
+        for (1 .. 60) {
+            $now += int rand WINDOW / 8;
+            my ($admitted, undef, undef, undef, $for) = split / /, $script->ask($now, $log->($key, 1));
+            push @ran, $now + ($for // 0) if $admitted;
+        }
+        @ran = sort { $a <=> $b } @ran;
+        my $most = $name =~ /counter|bucket/ ? 2 * LIMIT - 1 : LIMIT;
+        for my $i ($most .. $#ran) {
+            $over++ if $ran[$i] - $ran[ $i - $most ] < WINDOW;
+        }
+        $locked++ if !@ran || $ran[0] - $begin > $longest;
+    }
+    cmp_ok($held, '>', 100, "$name: $held requests are held before the jumps");
+    is($over,   0, "$name: no window after a jump has more than the limit");
+    is($late,   0, "$name: no answer after a jump is of a later time than reservations may be");
+    is($locked, 0, "$name: nobody is locked out for longer");
+}
+$bed->done;

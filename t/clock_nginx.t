@@ -1,0 +1,84 @@
+# clock nginx with two nodes whose clocks are an hour apart, far more than the window: the latest decision in a log is a
+# floor for the next one's time, so both share the limit. The node behind says so. When the one ahead is asked no more,
+# the other is locked out until the log's time to live has passed, and no longer.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(slow wait_until);
+use Testbed::Clock;
+use Testbed::Http qw(get);
+use Testbed::Load;
+use Testbed::Stopwatch;
+use Time::HiRes qw(sleep time);
+
+use constant { WINDOW => 2, LIMIT => 10 };
+
+my $bed        = Testbed->new;
+my $redis      = $bed->redis;
+my @ALGORITHMS = qw(log compact counter bucket sampled);
+my $locations  = join "\n", map {
+    my $more = { bucket => 'burst=' . LIMIT, sampled => 'sample=1' }->{$_} // '';
+    "location /$_ { sliding_log_limit api_$_ key=\$arg_k limit=${\ LIMIT} window=${\ WINDOW}s algorithm=$_ $more; empty_gif; }"
+} @ALGORITHMS;
+my $conf = <<'END';
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; clock nginx; timeout 5s; connect_timeout 5s; }
+    sliding_log_on_error deny;
+    sliding_log_log_level info;
+    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+    server { listen 127.0.0.1:%%PORT%% backlog=4096; %%LOCATIONS%% }
+}
+END
+mkdir $bed->dir . "/$_" for qw(ahead behind);
+my ($ahead, $behind) = map {
+    my ($name, $seconds) = @$_;
+    $bed->nginx($conf, REDIS => $redis->address, LOCATIONS => $locations, CLOCK => Testbed::Clock->new($bed->dir . "/$name")->set($seconds));
+} ['ahead', 3600], ['behind', 0];
+$behind->expect_in_log(qr/clock nginx: the clock of this node is/);
+
+my @paths = map { "/$_?k=1" } @ALGORITHMS;
+my ($begin, $stolen) = (time, Testbed::Stopwatch::stolen());
+my @loads = map { Testbed::Load->start($bed, $_->port, paths => \@paths, rate => 150) } $ahead, $behind;
+sleep 4.3 * WINDOW;
+my @records = map { $_->stop } @loads;
+my $took = time - $begin;
+$stolen = Testbed::Stopwatch::stolen() - $stolen;
+
+for my $algorithm (@ALGORITHMS) {
+    my @of       = map { $_->that(path => qr{/$algorithm\?}) } @records;
+    my $together = Testbed::Load::Record->new(map { $_->requests } @of);
+    my $passed   = $together->that(status => 200);
+    is($together->that(status => 503)->count + $together->that(status => 0)->count, 0, "$algorithm: Redis decides all");
+    # the node ahead may drop what the other has just added at the time of its own latest decision
+    cmp_ok($passed->most_within(WINDOW), '<=', 2 * LIMIT, "$algorithm: no window has more than twice the limit");
+    cmp_ok($passed->count, '<=', LIMIT * ($took / WINDOW + 2), "$algorithm: in the long run the limit holds") or diag sprintf '%.1f s', $took;
+    cmp_ok($passed->count, '>=', LIMIT, "$algorithm: requests pass");
+}
+is($behind->logged(qr/\[warn\].*sliding_log_redis "default" \(127.*\): clock nginx: the clock of this node is 3\d\d\d\.\d+s behind that of another node, by limit "api_\w+"/),
+    1, 'the node behind says so, once') or diag $behind->error_log;
+is($ahead->logged(qr/clock nginx/), 0, 'the node ahead has nothing to say');
+
+# the node ahead fills the logs, and is asked no more
+get($ahead->port, $_) for map { my $path = "/$_?k=2"; ($path) x (LIMIT + 1) } @ALGORITHMS;
+my $filled = time;
+my %until;
+my $longest = 2.2 * WINDOW + 1 + 2 * slow();    # of a counter: it looks back at a whole window before
+wait_until('the logs to go', $longest, sub {
+    for my $algorithm (grep { !$until{$_} } @ALGORITHMS) {
+        $until{$algorithm} = time - $filled if get($behind->port, "/$algorithm?k=2")->{status} == 200;
+    }
+    return keys %until == @ALGORITHMS;
+});
+for my $algorithm (@ALGORITHMS) {
+    my $windows = $algorithm eq 'counter' ? 2.1 : 1.1;
+    cmp_ok($until{$algorithm} // 99, '<=', $windows * WINDOW + 1 + slow() + $stolen, "$algorithm: nobody is locked out for longer than the log lives");
+    note(sprintf '%s: %.1f s', $algorithm, $until{$algorithm} // 99);
+}
+
+$bed->done;
