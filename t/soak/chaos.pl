@@ -1,0 +1,138 @@
+#!/usr/bin/env perl
+# Chaos: t/soak/chaos.pl MINUTES [cluster|sentinel [SEED]]. Four workers under a steady load, over a Cluster of six nodes or
+# three Sentinels with a master and two replicas, which suffer one to three random faults at a time. After each, once the
+# servers are well, no worker is on on_error for longer than two seconds, and no request has waited longer than its timeout.
+# The servers are well when the harness's own client is served by each that should. The seed that is printed makes the same
+# choices again.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Chaos::Cluster;
+use Testbed::Chaos::Sentinel;
+use Testbed::Load;
+use Testbed::Stopwatch;
+use Testbed::Trial;
+use Time::HiRes qw(sleep time);
+
+use constant {
+    TIMEOUT  => 0.15,
+    LATER    => 0.05,    # a request may be answered so much later
+    BACK     => 2,       # seconds until Redis decides again
+    WATCHED  => 1,       # so long after that
+    GET_WELL => 60,      # seconds until the servers are to be well by themselves
+};
+
+my $minutes = shift // 10;
+my $kind    = shift // 'cluster';
+my $seed    = shift // int(time) % 1_000_000;
+srand $seed;
+diag("$kind, seed $seed");
+
+my $bed   = Testbed->new;
+my $world = $kind eq 'cluster' ? Testbed::Chaos::Cluster->new($bed) : Testbed::Chaos::Sentinel->new($bed);
+my $nginx = $bed->nginx(<<'END', STORE => $world->configuration);
+%%GLOBALS%%
+worker_processes 4;
+events { worker_connections 2048; }
+http {
+    %%HTTP%%
+    access_log off;
+    error_log %%DIR%%/error.log notice;
+    sliding_log_redis {
+        %%STORE%%
+        username limiter; password us3rpass; timeout 150ms; connect_timeout 300ms; reconnect 20ms 500ms;
+    }
+    sliding_log_log_level info;
+    server {
+        listen 127.0.0.1:%%PORT%% reuseport;
+        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+        location /one { sliding_log_limit one key=$arg_k limit=1000000 window=10s algorithm=compact; empty_gif; }
+        location /two {
+            sliding_log_limit here  key=$arg_k limit=1000000 window=10s algorithm=compact;
+            sliding_log_limit there key=$arg_l limit=1000000 window=10s algorithm=compact;
+            empty_gif;
+        }
+    }
+}
+END
+wait_until('the servers', 30, sub { $world->is_well }) or die "no world\n";
+my %faults  = $world->faults;
+my @workers = $nginx->workers;
+
+my $begin = time;
+my (@memory, %happened, @failures, $requests, $slowest, $longest_back, $unwell);
+($requests, $slowest, $longest_back, $unwell) = (0, 0, 0, 0);
+while (time - $begin < 60 * $minutes && $nginx->is_running && @failures < 20) {
+    my $load = Testbed::Load->start($bed, $nginx->port, paths => [$world->paths], rate => 150);
+    my %watch = (steal => Testbed::Stopwatch::stolen(), map { $_ => Testbed::Trial::starved($_) } @workers);
+    sleep 0.3;
+
+    my $from = time;
+    my (@names, @heal);
+    for (1 .. 1 + (rand() < 0.4) + (rand() < 0.2)) {
+        my $name = (sort keys %faults)[rand keys %faults];
+        push @names, sprintf '%s at %.2f', $name, time - $from;
+        $happened{$name}++;
+        push @heal, $faults{$name}->();
+        sleep rand 0.5;
+    }
+    sleep((0.1, 0.5, 1, 3)[rand 4] * rand);
+    for my $heal (@heal) { $heal->(); sleep rand 0.2 }
+
+    my $healed = time;
+    my $well   = wait_until('the servers to be well', 10, sub { $world->is_well })
+        // ($world->mend, wait_until('the servers to be well, mended', GET_WELL, sub { $world->is_well }))[-1];
+    my $from_well = time;
+    if (!$well) {
+        $unwell++;
+        push @failures, "the servers do not get well after: @names";
+    }
+    my $watch = Testbed::Stopwatch->start;
+    sleep BACK + WATCHED;
+    my $stolen = $watch->disturbed;
+    my $record = $load->stop;
+    @{ $bed->{processes} } = grep { $_ != $load } @{ $bed->{processes} };
+
+    # what the machine adds to a wait: no worker may have had a CPU for so long
+    my $starved = Testbed::Stopwatch::stolen() - $watch{steal} + Testbed::Load::Record::greatest(map { Testbed::Trial::starved($_) - $watch{$_} } @workers);
+    my @late = grep { $_->{source} ne 'redis' && $_->{at} > $from_well + BACK + $stolen } $record->requests;
+    my ($last) = sort { $b <=> $a } map { $_->{at} } grep { $_->{source} ne 'redis' } $record->that(from => $from_well)->requests;
+    my $back = $last ? $last - $from_well : 0;
+    my $told = sprintf '%6.1f s: %s; healed after %.1f s, well after %.1f s, back after %.2f s; %s, longest wait %d ms', $from - $begin, join(', ', @names), $healed - $from,
+        $from_well - $from, $back, $record->statuses, 1000 * $record->longest_wait;
+    note($told);
+    my $what = @late ? scalar(@late) . ' not decided by Redis, of ' . join(' ', map { "worker $_" } Testbed::Load::Record->new(@late)->workers)
+        : $record->longest_wait > TIMEOUT + LATER + $starved ? sprintf('a request waited %.0f ms, and the machine took %.0f ms', 1000 * $record->longest_wait, 1000 * $starved)
+        : $record->that(status => 0)->count ? 'requests were not answered'
+        : '';
+    if ($what ne '' && $well) {
+        push @failures, "$what: $told";
+        diag($failures[-1]);
+        diag($record->describe(sub { $_->{source} ne 'redis' && $_->{at} > $from_well + BACK }, $from_well) =~ s/\n.*//sr);
+        diag(grep { /sliding_log_redis/ } (split /^/, $nginx->error_log)[-40 .. -1]);
+    }
+    $requests += $record->count;
+    $slowest      = $record->longest_wait if $record->longest_wait > $slowest;
+    $longest_back = $back if $back > $longest_back && $well;
+    push @memory, [time - $begin, own_memory()];
+}
+
+sub own_memory {
+    my ($most) = sort { $b <=> $a } map { Testbed::Process::slurp("/proc/$_/status") =~ /^RssAnon:\s+(\d+)/m ? $1 : 0 } $nginx->workers;
+    return $most // 0;
+}
+
+sub typical { my @sorted = sort { $a <=> $b } @_; return $sorted[@sorted / 2] // 0 }
+my $length = time - $begin;
+my $early  = typical(map { $_->[1] } grep { $_->[0] > 0.3 * $length && $_->[0] < 0.6 * $length } @memory);
+my $late   = typical(map { $_->[1] } grep { $_->[0] > 0.8 * $length } @memory);
+
+is(join("\n", @failures), '', "after each fault Redis decides again, and no request waits longer than its timeout ($kind, seed $seed)");
+is(join(' ', sort $nginx->workers), join(' ', sort @workers), 'the workers live on');
+cmp_ok($late, '<', 1.05 * $early + 1024, 'memory is flat') if $minutes >= 5;
+diag(sprintf '%s, seed %d: %d faults, %d requests, longest wait %.0f ms, back after %.2f s at most; memory %d KiB, later %d KiB', $kind, $seed,
+    (eval { my $n = 0; $n += $_ for values %happened; $n }), $requests, 1000 * $slowest, $longest_back, $early, $late);
+diag(join ', ', map { "$_ $happened{$_}" } sort keys %happened);
+$bed->done;
