@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# Builds, shows, tests, measures and packages the module and its command-line tool.
+# Usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|chaos|bench]
+#   build is the default; deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed,
+#   upgraded and removed in a clean Debian, as root;
+#   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
+#   test: check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
+#   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
+#   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
+#   bench [OPTION...]: see bench/run
+set -euo pipefail
+cd "$(dirname "$0")"
+root=$PWD
+out=$root/build
+module=ngx_http_sliding_log_module
+
+build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
+behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus
+    libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
+check_packages=("${build_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
+sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
+
+# need PACKAGE...: installs what is missing where that is possible, else says what is.
+need() {
+    local missing=() package
+    for package in "$@"; do
+        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+    done
+    [ ${#missing[@]} -eq 0 ] && return
+    if [ "$(id -u)" -ne 0 ]; then
+        echo "build.sh: missing packages; as root: apt-get install ${missing[*]}" >&2
+        exit 1
+    fi
+    echo "build.sh: installing ${missing[*]}" >&2
+    apt-get update -qq
+    # RUNLEVEL=1: a package must not start its server, the system's own ports are none of our business
+    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$out/apt.log" 2>&1 ||
+        { tail -n 20 "$out/apt.log" >&2; exit 1; }
+}
+
+# configured TREE CONFIGURE_ARGUMENT...: configures nginx's sources in TREE, once per state of what it depends on.
+configured() {
+    local tree=$1 state
+    shift
+    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; cat config config.make; find src lua -type f | LC_ALL=C sort)
+    [ "$state" = "$(cat "$tree/state" 2>/dev/null)" ] && return
+    (cd "$tree" && ./configure "$@" >configure.log 2>&1 || { tail -n 20 configure.log >&2; exit 1; })
+    printf '%s' "$state" >"$tree/state"
+}
+
+build() {
+    need "${build_packages[@]}"
+    local tree=$out/nginx sources NGX_CONF_FLAGS=()
+    sources=$(dirname "$(dpkg -L nginx-dev | grep -m1 '/configure$')")
+    [ -d "$tree" ] || cp -a "$sources" "$tree"
+    # shellcheck disable=SC1091
+    . "$sources/conf_flags" # of Debian's own nginx: a dynamic module must be built with the same
+    configured "$tree" "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2' --add-dynamic-module="$root"
+    make -s -C "$tree" -f objs/Makefile -j"$(nproc)" modules
+    install -m 644 "$tree/objs/$module.so" "$out/" # a new file: an nginx may have the old one loaded
+    make -s -C tool -j"$(nproc)"
+    install -m 755 "$out/tool/sliding-log" "$out/"
+    echo "built build/$module.so and build/sliding-log" >&2
+}
+
+# Debian packages for the nginx of this Debian. They are made of a copy, since dpkg-buildpackage writes into the sources
+# and beside them. It would ask for all of build-essential.
+deb() {
+    need "${build_packages[@]}" dpkg-dev
+    local packages=$out/deb
+    rm -rf "$packages"
+    mkdir -p "$packages/sources"
+    tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C "$packages/sources"
+    (cd "$packages/sources" && DEB_BUILD_OPTIONS="parallel=$(nproc) ${DEB_BUILD_OPTIONS-}" \
+        dpkg-buildpackage --build=binary --no-sign --no-check-builddeps) >"$packages/log" 2>&1 ||
+        { tail -n 20 "$packages/log" >&2; exit 1; }
+    (cd "$root" && printf 'built %s\n' build/deb/*.deb) >&2
+}
+
+examine_packages() {
+    need lintian
+    lintian --allow-root --fail-on error,warning "$out"/deb/*.changes
+}
+
+# The inputs that fuzzing has found worth keeping, without a fuzzer.
+replay_corpus() {
+    make -s -C t/fuzz -j"$(nproc)"
+    local inputs
+    for inputs in t/fuzz/corpus/*; do
+        "$out/fuzz/${inputs##*/}" "$inputs"/*
+    done
+}
+
+# fuzz SECONDS: a finding ends it, with the input in build/fuzzers. An input that reaches code which the corpus does not
+# is added to the corpus.
+fuzz() {
+    need clang libclang-rt-dev libhiredis-dev libssl-dev
+    make -s -C t/fuzz -j"$(nproc)" CXX=clang++ FUZZER=1 OUT="$out/fuzzers"
+    local corpus target found
+    for corpus in t/fuzz/corpus/*; do
+        target=${corpus##*/}
+        found=$out/fuzzers/found/$target
+        mkdir -p "$found"
+        echo "fuzzing $target" >&2
+        "$out/fuzzers/$target" -max_total_time="$1" -max_len=4096 -timeout=10 -dict=t/fuzz/resp.dict -print_final_stats=1 \
+            -artifact_prefix="$out/fuzzers/$target-" "$found" "$corpus" >"$found.log" 2>&1 ||
+            { tail -n 40 "$found.log" >&2; exit 1; }
+        grep -E 'DONE|new_units_added' "$found.log" >&2
+        "$out/fuzzers/$target" -merge=1 -use_counters=0 "$corpus" "$found" >"$found.merge.log" 2>&1
+    done
+}
+
+check() {
+    need "${check_packages[@]}" ${TEST_BROWSER-chromium} # TEST_BROWSER= : t/dashboard_page.t is skipped where it is missing
+    build
+    make -s -C t/unit -j"$(nproc)"
+    "$out/unit/unit" --gtest_brief=1
+    "$out/unit/shared" --gtest_brief=1
+    replay_corpus
+    t/prove
+}
+
+# An nginx with the module linked in, and the tool, under AddressSanitizer and UBSan, and with one malloc per pool allocation
+# (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build. nginx-dev has
+# no .c files, hence Debian's source package.
+build_sanitized() {
+    need "${sanitize_packages[@]}"
+    local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
+    # nginx itself leans on these three everywhere; UBSan still checks the rest
+    flags+=' -fno-sanitize=alignment,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
+    [ -d "$tree" ] || fetch_nginx_sources "$tree"
+    configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
+        --with-http_stub_status_module --with-http_realip_module --with-http_auth_request_module \
+        --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
+        --add-module="$root"
+    make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
+    make -s -C tool -j"$(nproc)" OUT="$out/tool-sanitized" EXTRA="-O0 $flags"
+}
+
+# sanitized COMMAND...: runs tests over that nginx.
+sanitized() {
+    # a small quarantine, so that memory that grows shows
+    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1 \
+        TEST_SLOW=${TEST_SLOW:-6} TEST_NGINX_BINARY=$out/nginx-sanitized/objs/nginx TEST_NGINX_MODULE='' \
+        TEST_TOOL=$out/tool-sanitized/sliding-log "$@"
+}
+
+# sanitize [TEST...]: the same suite, or these of it, over that nginx.
+sanitize() {
+    build_sanitized
+    sanitized t/prove "$@"
+}
+
+# soak MINUTES [SEED]
+soak() {
+    build_sanitized
+    sanitized perl -It/lib t/soak/soak.pl "$@"
+}
+
+# chaos MINUTES [cluster|sentinel [SEED]]: without a topology in both, one after the other
+chaos() {
+    build_sanitized
+    local topology
+    for topology in ${2:-cluster sentinel}; do
+        sanitized perl -It/lib t/soak/chaos.pl "$1" "$topology" "${@:3}"
+    done
+}
+
+# fetch_nginx_sources TREE: through lists of its own, so that the system's apt configuration stays as it is.
+fetch_nginx_sources() {
+    local tree=$1 apt=$out/apt
+    rm -rf "$apt"
+    mkdir -p "$apt/sources.list.d" "$apt/lists/partial" "$apt/unpacked"
+    local list
+    for list in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do
+        [ -f "$list" ] && sed -E 's/^Types:.*/Types: deb-src/; s/^deb /deb-src /' "$list" \
+            >"$apt/sources.list.d/source.${list##*.}"
+    done
+    local options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$apt/sources.list.d"
+        -o Dir::State::Lists="$apt/lists" -o APT::Sandbox::User=)
+    apt-get update -qq "${options[@]}"
+    # an archive's list may name a version that its pool has no more, or not yet: any of the release's will do
+    local version
+    for version in $(apt-cache "${options[@]}" showsrc nginx | sed -n 's/^Version: //p' | sort -rV); do
+        (cd "$apt/unpacked" && apt-get source -qq "${options[@]}" nginx="$version" >/dev/null) && break
+        rm -rf "$apt/unpacked" && mkdir "$apt/unpacked"
+    done
+    mv "$apt"/unpacked/nginx-*/ "$tree"
+}
+
