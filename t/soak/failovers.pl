@@ -16,7 +16,7 @@ use constant { RATE => 400, WORKERS => 4 };
 
 Testbed::Partition::enter();
 my $count = shift // 10;
-my @kinds = @ARGV ? @ARGV : qw(command killed stopped cut);
+my @kinds = @ARGV ? @ARGV : qw(command paused killed stopped cut);
 my $bed   = Testbed->new;
 
 my $conf = <<'END';
@@ -68,6 +68,14 @@ sub settled {
 
 my %faults = (
     command => [sub { my ($self) = @_; wait_until('a Sentinel', 20, sub { $self->{sentinels}[0]->cli(qw(SENTINEL FAILOVER limits)) eq 'OK' }) }, sub { }],
+    # as the first, but the master is told first to take no writes until another one takes its place
+    paused => [sub {
+        my ($self, $master) = @_;
+        wait_until('a Sentinel', 20, sub {
+            $master->cli(qw(CLIENT PAUSE 5000 WRITE));
+            $self->{sentinels}[0]->cli(qw(SENTINEL FAILOVER limits)) eq 'OK';
+        });
+    }, sub { $_[1]->cli(qw(CLIENT UNPAUSE)) }],
     killed  => [sub { $_[1]->kill },  sub { $_[1]->start }],
     stopped => [sub { $_[1]->pause }, sub { $_[1]->resume }],
     # nginx still reaches the master, which nobody else does
