@@ -82,6 +82,7 @@ while (time - $begin < 60 * $minutes && $nginx->is_running && @failures < 20) {
     }
     sleep((0.1, 0.5, 1, 3)[rand 4] * rand);
     for my $heal (@heal) { $heal->(); sleep rand 0.2 }
+    $world->restore;
 
     my $healed = time;
     my $well   = get_well(BY_ITSELF);

@@ -8,6 +8,8 @@ use parent -norequire, 'Testbed::Chaos::World';
 use Testbed::Chaos::World;
 use Time::HiRes qw(sleep time);
 
+my @watcher = (qw(reset on >w4tchpass resetchannels &+switch-master -@all +sentinel|get-master-addr-by-name +subscribe));
+
 sub new {
     my ($class, $bed) = @_;
     my $self = bless { bed => $bed, places => [] }, $class;
@@ -18,7 +20,7 @@ sub new {
     }
     my $first = $self->{places}[0]{relay};
     $_->{redis}->cli('REPLICAOF', '127.0.0.1', $first->port) for @{ $self->{places} }[1, 2];
-    my @user = ('user watcher on >w4tchpass resetkeys resetchannels &+switch-master -@all +sentinel|get-master-addr-by-name +subscribe');
+    my @user = ('user watcher ' . join ' ', @watcher);
     $self->{sentinels} = [map { { redis => $bed->sentinel(master => $first, quorum => 2, conf => \@user) } } 1 .. 3];
     $_->{admin} = Testbed::Admin->new(port => $_->{redis}->port) for $self->sentinels;
     return $self;
@@ -50,6 +52,16 @@ sub master {
 
 sub is_well { my ($self) = @_; my $master = $self->master; return $master && Testbed::Chaos::World::decides($master, 'well') }
 
+sub restore {
+    my ($self) = @_;
+    $self->SUPER::restore;
+    for my $guard ($self->sentinels) {
+        Testbed::Chaos::World::wake($guard);
+        $guard->{admin}->ask('ACL', 'SETUSER', 'watcher', @watcher);
+    }
+    return;
+}
+
 # A replica that follows one that is not the master any more is put right by the Sentinels in time.
 sub mend { return }
 
@@ -71,8 +83,8 @@ sub faults {
     return (
         $self->common_faults($victims),
         'SENTINEL FAILOVER'  => sub { Testbed::Chaos::World::any($self->sentinels)->{admin}->ask(qw(SENTINEL FAILOVER limits)); return sub { } },
-        'Sentinels killed'   => $guards->(sub { $_[0]{redis}->kill },  sub { $_[0]{redis}->start }),
-        'Sentinels stopped'  => $guards->(sub { $_[0]{redis}->pause }, sub { $_[0]{redis}->resume }),
+        'Sentinels killed'   => $guards->(sub { $_[0]{redis}->kill }, \&Testbed::Chaos::World::wake),
+        'Sentinels stopped'  => $guards->(sub { Testbed::Chaos::World::pause($_[0]{redis}) }, \&Testbed::Chaos::World::wake),
         'Sentinels hang up'  => $guards->(sub { $_[0]{admin}->ask(qw(CLIENT KILL USER watcher)) }, sub { }),
         "Sentinels' password" => $guards->(
             sub { $_[0]{admin}->ask(qw(ACL SETUSER watcher resetpass >another)); $_[0]{admin}->ask(qw(CLIENT KILL USER watcher)) },

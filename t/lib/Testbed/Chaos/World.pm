@@ -46,6 +46,25 @@ sub put_relay {
     return;
 }
 
+# Faults may meet at one server: what is gone cannot be stopped, and what runs is not started.
+sub pause { my ($process) = @_; return $process->pid && $process->signal('STOP') }
+
+sub wake {
+    my ($place) = @_;
+    return $place->{redis}->is_running ? $place->{redis}->resume : $place->{redis}->start;
+}
+
+# After all faults are healed: nothing is left of any that met another.
+sub restore {
+    my ($self) = @_;
+    for my $place ($self->places) {
+        wake($place);
+        $place->{admin}->ask(qw(ACL SETUSER limiter on +@all resetpass), '>' . PASSWORD);
+        $place->{admin}->ask(qw(CONFIG SET maxclients 10000));
+    }
+    return;
+}
+
 # A decision by the user that nginx has, by way of the relay.
 sub decides {
     my ($place, $tag) = @_;
@@ -63,14 +82,14 @@ sub common_faults {
         return sub { my @them = $victims->(); $begin->($_) for @them; return sub { $heal->($_) for @them } };
     };
     return (
-        'killed'          => $undone->(sub { $_[0]{redis}->kill },  sub { $_[0]{redis}->start }),
-        'stopped'         => $undone->(sub { $_[0]{redis}->pause }, sub { $_[0]{redis}->resume }),
+        'killed'          => $undone->(sub { $_[0]{redis}->kill }, \&wake),
+        'stopped'         => $undone->(sub { pause($_[0]{redis}) }, \&wake),
         'stutters'        => sub {
             my ($them) = $victims->();
-            for (1 .. 4) { $them->{redis}->pause; sleep rand 0.3; $them->{redis}->resume; sleep rand 0.2 }
+            for (1 .. 4) { pause($them->{redis}); sleep rand 0.3; wake($them); sleep rand 0.2 }
             return sub { };
         },
-        'relay holds'     => $undone->(sub { $_[0]{relay}->signal('STOP') }, sub { $_[0]{relay}->signal('CONT') }),
+        'relay holds'     => $undone->(sub { pause($_[0]{relay}) }, sub { $self->put_relay($_[0]) }),
         'relay cuts'      => sub { my @them = $victims->(); $self->put_relay($_) for @them; return sub { } },
         'relay is away'   => $undone->(sub { $_[0]{relay}->kill }, sub { $self->put_relay($_[0]) }),
         'relay swallows'  => $undone->(sub { $self->put_relay($_[0], mute => 1) }, sub { $self->put_relay($_[0]) }),
