@@ -23,7 +23,7 @@ my %versions = (
 );
 
 # What is asked for and done without.
-my %optional = map { $_ => 1 } qw(role info config|get);
+my %optional = map { $_ => 1 } qw(role info config|get +promoted-slave);
 
 my %modes = (
     standalone => { rights => '' },
@@ -125,9 +125,10 @@ sub holds {
         map { split /^(?=count$)/m, $_->cli(qw(ACL LOG 100)) } @servers, $world->{guard} // ();
     is(scalar(grep { $_ eq 'role' } @refused) > 0, $mode eq 'standalone', 'ROLE is asked for where the user may not');
     is(join(' ', sort grep { !$optional{$_} } @refused), '', 'nothing was refused that is not optional');
-    is($nginx->logged(qr/NOPERM|ACL failure|can't run this command/) - $nginx->logged(qr/ROLE answered: NOPERM/), 0, 'nothing but ROLE is told')
+    is($nginx->logged(qr/NOPERM|ACL failure|can't run this command/) - $nginx->logged(qr/(?:ROLE|\+promoted-slave) answered: NOPERM/), 0, 'nothing else is told')
         or diag(grep { /NOPERM|ACL failure|can't run/ } split /^/, $nginx->error_log);
     is($nginx->logged(qr/\[warn\].*ROLE answered: NOPERM/), $mode eq 'standalone' ? 1 : 0, 'ROLE: a right that lacks is told once');
+    is($nginx->logged(qr/\[warn\].*SUBSCRIBE \+promoted-slave answered: NOPERM/), $mode eq 'sentinel' ? 1 : 0, 'SUBSCRIBE: a right that lacks is told once');
     $nginx->finish;
     @{ $bed->{processes} } = grep { $_ != $nginx } @{ $bed->{processes} };
     return;
