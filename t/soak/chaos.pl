@@ -94,6 +94,7 @@ while (time - $begin < 60 * $minutes && $nginx->is_running && @failures < 20) {
     my $from_well = time;
     if (!$well) {
         push @failures, "the servers do not get well after: @names";
+        diag($failures[-1], "\n", $world->described);
     }
     sleep BACK + WATCHED;
     my $record = $load->stop;

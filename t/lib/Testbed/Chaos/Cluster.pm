@@ -54,6 +54,13 @@ sub view {
     return join '; ', sort map { my @w = split; @w > 8 ? "$w[0]: @w[8 .. $#w]" : () } @lines;
 }
 
+# For people.
+sub described {
+    my ($self) = @_;
+    return join "\n", map { my $place = $_; map { s/^(\w{8})\w+/$1/r } split(/\n/, ($place->{admin}->ask(qw(CLUSTER INFO)) // 'no answer') =~ s/\n.*//sr), split /\n/, $place->{admin}->ask(qw(CLUSTER NODES)) // '' }
+        $self->places;
+}
+
 sub is_well {
     my ($self) = @_;
     my %views;
@@ -100,6 +107,8 @@ sub mend {
         $to->{admin}->ask('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', id($other));
         $to->{admin}->ask('CLUSTER', 'SETSLOT', $slot, 'NODE', id($to));
     }
+    # what a node says of its own slots counts more than what others were told of them
+    $_->{admin}->ask(qw(CLUSTER BUMPEPOCH)) for @masters;
     return;
 }
 

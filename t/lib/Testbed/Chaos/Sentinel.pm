@@ -50,6 +50,12 @@ sub master {
     return $master && ($master->{admin}->ask('ROLE') // '') =~ /^master/ ? $master : undef;
 }
 
+# For people.
+sub described {
+    my ($self) = @_;
+    return join "\n", map({ ($_->{admin}->ask(qw(SENTINEL MASTER limits)) // 'no answer') =~ s/\n/ /gr } $self->sentinels), map { ($_->{admin}->ask('ROLE') // 'no answer') =~ s/\n/ /gr } $self->places;
+}
+
 sub is_well { my ($self) = @_; my $master = $self->master; return $master && Testbed::Chaos::World::decides($master, 'well') }
 
 sub restore {
