@@ -59,6 +59,10 @@ sub restore {
     my ($self) = @_;
     for my $place ($self->places) {
         wake($place);
+        if (($place->{admin}->ask('PING') // '') !~ /PONG|LOADING/) {    # one that was stopped takes no more clients, not even us
+            $place->{redis}->kill;
+            wake($place);
+        }
         $place->{admin}->ask(qw(ACL SETUSER limiter on +@all resetpass), '>' . PASSWORD);
         $place->{admin}->ask(qw(CONFIG SET maxclients 10000));
     }
