@@ -105,10 +105,11 @@ while (time - $begin < 60 * $minutes && $nginx->is_running && @failures < 20) {
     my $taken   = sub { my ($one, $begin) = @_; return $one->{worker} eq '' ? 0 : $starved->between($one->{worker}, $begin, $one->{at} + $one->{took}) };
     my @late    = lasting(grep { $_->{source} ne 'redis' && $_->{at} > $from_well + BACK + $taken->($_, $from_well) } $record->requests);
     my @waited  = grep { ($_->{waited} || 0) - $_->{stalled} > TIMEOUT + LATER && $_->{waited} > TIMEOUT + LATER + $taken->($_, $_->{at}) } $record->requests;
-    my ($last) = sort { $b <=> $a } map { $_->{at} } grep { $_->{source} ne 'redis' } $record->that(from => $from_well)->requests;
+    my @undecided = map { $_->{at} } grep { $_->{source} ne 'redis' } $record->that(from => $from_well)->requests;
+    my ($last) = sort { $b <=> $a } @undecided;
     my $back = $last ? $last - $from_well : 0;
-    my $told = sprintf '%6.1f s: %s; healed after %.1f s, well after %.1f s, back after %.2f s; %s, longest wait %d ms', $from - $begin, join(', ', @names), $healed - $from,
-        $from_well - $from, $back, $record->statuses, 1000 * $record->longest_wait;
+    my $told = sprintf '%6.1f s: %s; healed after %.1f s, well after %.1f s, back after %.2f s (%d not decided by Redis since it was well); %s, longest wait %d ms', $from - $begin, join(', ', @names), $healed - $from,
+        $from_well - $from, $back, scalar @undecided, $record->statuses, 1000 * $record->longest_wait;
     note($told);
     my $what = @late ? scalar(@late) . ' not decided by Redis, of ' . join(' ', map { "worker $_" } Testbed::Load::Record->new(@late)->workers)
         : @waited ? sprintf('%d requests waited too long, one %.0f ms, of which the machine took %.0f ms', scalar @waited, 1000 * $waited[0]{waited}, 1000 * $taken->($waited[0], $waited[0]{at}))
@@ -118,7 +119,8 @@ while (time - $begin < 60 * $minutes && $nginx->is_running && @failures < 20) {
         push @failures, "$what: $told";
         diag($failures[-1]);
         diag($record->describe(sub { $_->{source} ne 'redis' && $_->{at} > $from_well + BACK }, $from_well) =~ s/\n.*//sr);
-        diag(grep { /sliding_log_redis/ } (split /^/, $nginx->error_log)[-40 .. -1]);
+        my @said = grep { /sliding_log_redis/ } split /^/, $nginx->error_log;
+        diag(@said > 30 ? @said[-30 .. -1] : @said);
     }
     $requests += $record->count;
     $slowest      = $record->longest_wait if $record->longest_wait > $slowest;
