@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|bench]
+# Usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|chaos|bench]
 #   build is the default; deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed,
 #   upgraded and removed in a clean Debian, as root;
 #   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
+#   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
 #   bench [fleet] [OPTION...]: see bench/run
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -157,6 +158,15 @@ soak() {
     sanitized perl -It/lib t/soak/soak.pl "$@"
 }
 
+# chaos MINUTES [cluster|sentinel [SEED]]: without a topology in both, one after the other
+chaos() {
+    build_sanitized
+    local topology
+    for topology in ${2:-cluster sentinel}; do
+        sanitized perl -It/lib t/soak/chaos.pl "$1" "$topology" "${@:3}"
+    done
+}
+
 # fetch_nginx_sources TREE: through lists of its own, so that the system's apt configuration stays as it is.
 fetch_nginx_sources() {
     local tree=$1 apt=$out/apt
@@ -180,8 +190,8 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | deb | debtest | demo | check | sanitize | test | debian13 | fuzz | soak | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|bench]" >&2; exit 2 ;;
+    build | deb | debtest | demo | check | sanitize | test | debian13 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -209,6 +219,7 @@ case ${1:-build} in
         ;;
     fuzz) fuzz "${2:-600}" ;;
     soak) shift; soak "${@:-10}" ;;
+    chaos) shift; chaos "${@:-10}" ;;
     bench)
         need redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis
         build

@@ -54,7 +54,7 @@ grant($master, 'limiter', @rule, '+role');
 grant($sentinel, 'watcher', @watcher);
 $nginx = $bed->nginx($conf, WHERE => 'mode sentinel limits; sentinel_username watcher; sentinel_password w4tchpass; server ' . $sentinel->address . ';');
 is(statuses($nginx, 'a'), '200 200 200 429', 'Sentinel: the master that it names decides');
-ok(wait_until('the subscription', 5, sub { $sentinel->cli('CLIENT', 'LIST') =~ / sub=1 .* user=watcher /m }), 'Sentinel: the module is subscribed');
+ok(wait_until('the subscription', 5, sub { $sentinel->cli('CLIENT', 'LIST') =~ / sub=2 .* user=watcher /m }), 'Sentinel: the module is subscribed');
 is($_->cli('ACL', 'LOG'), '', 'Sentinel: nothing was refused') for $master, $sentinel;
 cmp_ok($master->calls('role'), '>', 0, 'Sentinel: role is used');
 is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'no password is in the error log');

@@ -1,4 +1,5 @@
-# Every nginx example in README.md and docs/ is accepted by `nginx -t`, and is nothing that it warns of.
+# Every nginx example in README.md and docs/ is accepted by `nginx -t`, and is nothing that it warns of; every setting for
+# redis.conf is accepted by Redis.
 
 use strict;
 use warnings;
@@ -7,10 +8,11 @@ use File::Basename ();
 use Test::More;
 use Testbed;
 use Testbed::Certificates;
-use Testbed::Examples qw(examples in_context);
+use Testbed::Examples qw(examples redis_settings in_context);
 use Testbed::Tls qw(tls_is_built);
 
-my $bed  = Testbed->new;
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
 my $ca   = Testbed::Certificates->new($bed);
 my ($certificate, $key) = $ca->issue([]);
 
@@ -40,6 +42,7 @@ for my $file ("$root/README.md", glob "$root/docs/*.md") {
         ok($accepted, "$name, example " . ++$nth . ": $title") or diag($printed);
         unlike($printed, qr/\[warn\].*"sliding_log/, "$name, example $nth: nginx -t warns of nothing");
     }
+    is($redis->cli('CONFIG', 'SET', @$_), 'OK', "$name: Redis accepts @$_") for redis_settings($file);
     cmp_ok($nth, '>', 0, "$name has examples") if $name =~ /README|directives|operations|algorithms|recipes/;
 }
 

@@ -25,6 +25,21 @@ $trial->try('made a replica',
     logged => qr/answered: READONLY /,
 );
 
+# a master that has lost its replicas, under min-replicas-to-write: it is no reason to leave it
+my $lost;
+sub connections_lost { return $trial->nginx->logged(qr/is down|connection lost|is left/) }
+$trial->try('too few replicas',
+    fault  => sub { $lost = connections_lost(); $redis->cli(qw(CONFIG SET min-replicas-to-write 1)) },
+    lasts  => 0.5,
+    mend   => sub { $redis->cli(qw(CONFIG SET min-replicas-to-write 0)) },
+    logged => qr/answered: NOREPLICAS /,
+    check  => sub {
+        my ($during) = @_;
+        is(connections_lost(), $lost, 'the connections stay');
+        cmp_ok($during->percentile(0.9), '<', 0.05 * Testbed::slow(), 'on_error decides at once');
+    },
+);
+
 # of one key of many: the others go on
 my @others = map { "rl:sliding:many:{$_}" } 1 .. 5;
 $trial->try('a key of another type',

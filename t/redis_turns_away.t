@@ -14,6 +14,8 @@ my $full = $bed->redis;
 $full->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
 my $protected = Testbed::FakeRedis->new($bed, on_connect => '-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. '
     . "In this mode connections are only accepted from the loopback interface.\r\n");
+# a node of a cluster words it otherwise
+my $node = Testbed::FakeRedis->new($bed, on_connect => "-ERR max number of clients + cluster connections reached\r\n");
 my $held = $bed->redis;
 
 # nobody else gets in
@@ -29,7 +31,7 @@ sub guest {
 }
 $held->pause;
 
-my $nginx = $bed->nginx(<<'END', FULL => $full->address, PROTECTED => $protected->port, HELD => $held->address);
+my $nginx = $bed->nginx(<<'END', FULL => $full->address, PROTECTED => $protected->port, NODE => $node->port, HELD => $held->address);
 %%GLOBALS%%
 worker_processes 1;
 events { worker_connections 1024; }
@@ -39,6 +41,7 @@ http {
     sliding_log_redis full      { server %%FULL%%; reconnect 20ms 100ms; }
     sliding_log_redis user      { server %%FULL%%; reconnect 20ms 100ms; username limiter; password us3rpass; }
     sliding_log_redis protected { server 127.0.0.1:%%PROTECTED%%; reconnect 20ms 100ms; }
+    sliding_log_redis node      { server 127.0.0.1:%%NODE%%; reconnect 20ms 100ms; username limiter; password us3rpass; }
     sliding_log_redis held      { server %%HELD%%; timeout 300ms; connect_timeout 60s; }
     sliding_log_on_error deny;
     add_header X-Waited $sliding_log_latency always;
@@ -47,6 +50,7 @@ http {
         location /full      { sliding_log_limit full key=$arg_k limit=100000 window=1h store=full; empty_gif; }
         location /user      { sliding_log_limit user key=$arg_k limit=100000 window=1h store=user; empty_gif; }
         location /protected { sliding_log_limit protected key=$arg_k limit=100000 window=1h store=protected; empty_gif; }
+        location /node      { sliding_log_limit node key=$arg_k limit=100000 window=1h store=node; empty_gif; }
         location /held      { sliding_log_limit held key=$arg_k limit=100000 window=1h store=held; empty_gif; }
     }
 }
@@ -71,6 +75,8 @@ for (['full', 'a server with all the clients it takes'], ['user', 'a server with
 ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->logged(qr/"protected" .* is down: DENIED Redis is running in protected mode$/) }),
     'a server in protected mode: the error log quotes it');
 is(get($port, '/protected?k=1')->{status}, 503, 'a server in protected mode: on_error decides');
+ok(wait_until('the refusal', 10, sub { get($port, '/node?k=1'); $nginx->logged(qr/"node" .* is down: ERR max number of clients \+ cluster connections reached$/) }),
+    'a node of a cluster with all the clients it takes: the error log quotes it');
 is($nginx->logged(qr/us3rpass/), 0, 'no password is told');
 
 close $_ for @guests;

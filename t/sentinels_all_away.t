@@ -27,7 +27,7 @@ http {
 END
 my $number = 0;
 sub status { return get($nginx->port, '/?k=' . $number++)->{status} }
-sub is_watched { return $sentinel->cli(qw(CLIENT LIST)) =~ / sub=1 / }
+sub is_watched { return $sentinel->cli(qw(CLIENT LIST)) =~ / sub=2 / }
 
 is(status(), 200, 'the master is found');
 ok(wait_until('the subscription', 5, \&is_watched), 'the Sentinel is listened to');

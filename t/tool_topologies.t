@@ -25,7 +25,7 @@ sub nothing_refused {
 my $cluster = $bed->cluster(masters => 3, args => ['--maxmemory', '100mb']);
 my @masters = $cluster->nodes;
 for my $node (@masters) {
-    $node->cli('ACL', 'SETUSER', 'operator', @rule, '+cluster|slots', '+cluster|info', '+asking');
+    $node->cli('ACL', 'SETUSER', 'operator', @rule, '+cluster|slots', '+cluster|info', '+cluster|nodes', '+asking');
 }
 my @cluster = (\%as, '--mode', 'cluster', '--server', $masters[0]->address, '--user', 'operator');
 sub on_cluster { my ($how, @words) = @_; return $how->($cluster[0], @words, @cluster[1 .. $#cluster]) }

@@ -38,7 +38,7 @@ extern const ToolCommand kTop;
 extern const ToolCommand kReset;
 extern const ToolCommand kExport;
 
-/// Writes to standard output; throws CouldNotAsk when that fails, as on a full disk or a closed pipe.
+/// Writes to standard output; throws CouldNotWrite when that fails, as on a full disk or a closed pipe.
 void print(std::string_view text);
 
 }  // namespace sliding_log::tool

@@ -2,11 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <optional>
 
 #include "command.hpp"
 #include "findings.hpp"
 #include "interrupt.hpp"
-#include "json.hpp"
+#include "membership.hpp"
 #include "rights.hpp"
 #include "table.hpp"
 #include "text.hpp"
@@ -257,13 +258,7 @@ std::vector<const Form*> chosenForms(const Arguments& arguments) {
     return chosen;
 }
 
-Status run(const Context& context) {
-    if (!context.arguments.words().empty()) {
-        throw UsageError("doctor takes no operand: \"" + printable(context.arguments.words().front()) + "\"");
-    }
-    const std::vector<const Form*> forms = chosenForms(context.arguments);
-    Store store(context.settings);
-    Findings findings;
+void inspectMasters(Findings& findings, Store& store, const Context& context, std::span<const Form* const> forms) {
     for (const Endpoint& master : store.masters()) {
         findings.of(nameOf(master));
         try {
@@ -275,9 +270,34 @@ Status run(const Context& context) {
             findings.add("answers", Status::Critical, failure.what());
         }
     }
-    if (context.settings.mode == Mode::Sentinel) {
-        inspectSentinels(findings, context, store.masters().front());
+}
+
+/// Throws CouldNotAsk when nobody answers.
+void inspectStore(Findings& findings, const Context& context, std::span<const Form* const> forms) {
+    std::optional<Store> store;
+    try {
+        store.emplace(context.settings);
+    } catch (const CouldNotAsk&) {  // servers that know no cluster do answer
+        if (context.settings.mode != Mode::Cluster || !inspectMembership(findings, context.settings, {})) {
+            throw;
+        }
+        return;
     }
+    inspectMasters(findings, *store, context, forms);
+    if (context.settings.mode == Mode::Sentinel) {
+        inspectSentinels(findings, context, store->masters().front());
+    } else if (context.settings.mode == Mode::Cluster) {
+        inspectMembership(findings, context.settings, store->masters());
+    }
+}
+
+Status run(const Context& context) {
+    if (!context.arguments.words().empty()) {
+        throw UsageError("doctor takes no operand: \"" + printable(context.arguments.words().front()) + "\"");
+    }
+    const std::vector<const Form*> forms = chosenForms(context.arguments);
+    Findings findings;
+    inspectStore(findings, context, forms);
     print(context.json ? findings.json() : findings.human());
     return findings.worst();
 }

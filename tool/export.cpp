@@ -65,7 +65,7 @@ class Output {
             file_.reset(std::tmpfile());
         }
         if (file_ == nullptr || std::fwrite(held_.data(), 1, held_.size(), file_.get()) != held_.size()) {
-            throw CouldNotAsk("a temporary file cannot be written");
+            throw CouldNotWrite("a temporary file cannot be written");
         }
         held_.clear();
     }
@@ -212,37 +212,39 @@ Status run(const Context& context) {
     std::int64_t entries = 0;
     std::int64_t others = 0;
     std::int64_t changed = 0;
+    Scanned scanned;
     {
         Progress progress("entries:", 0);
-        scan(store, logPattern(context.prefix, name), budget,
-             [&](const Endpoint& where, const std::vector<std::string>& keys) {
-                 const std::vector<Reply> replies = store.typesOf(where, keys);
-                 for (std::size_t i = 0; i < keys.size(); i++) {
-                     if (!seen.insert(hash(salt + keys[i])).second) {
-                         continue;
+        scanned =
+            scan(store, logPattern(context.prefix, name), budget,
+                 [&](const Endpoint& where, const std::vector<std::string>& keys) {
+                     const std::vector<Reply> replies = store.typesOf(where, keys);
+                     for (std::size_t i = 0; i < keys.size(); i++) {
+                         if (!seen.insert(hash(salt + keys[i])).second) {
+                             continue;
+                         }
+                         const std::string_view type = checked(replies[i], "TYPE").text();
+                         if (type != kLogForm.type) {
+                             others += type == "none" ? 0 : 1;
+                             continue;
+                         }
+                         output.beginLog(context.shown(keys[i]));
+                         const Outcome outcome = readLog(store, keys[i], output);
+                         if (outcome == Outcome::Read) {
+                             entries += output.keep();
+                             logs++;
+                         } else if (outcome == Outcome::Changed) {
+                             output.drop();
+                             changed++;
+                             std::fprintf(stderr, "sliding-log: %s changed each time it was read, and is left out\n",
+                                          printable(context.shown(keys[i])).c_str());
+                         }
+                         progress.at(entries);
+                         endIfInterrupted();
                      }
-                     const std::string_view type = checked(replies[i], "TYPE").text();
-                     if (type != kLogForm.type) {
-                         others += type == "none" ? 0 : 1;
-                         continue;
-                     }
-                     output.beginLog(context.shown(keys[i]));
-                     const Outcome outcome = readLog(store, keys[i], output);
-                     if (outcome == Outcome::Read) {
-                         entries += output.keep();
-                         logs++;
-                     } else if (outcome == Outcome::Changed) {
-                         output.drop();
-                         changed++;
-                         std::fprintf(stderr, "sliding-log: %s changed each time it was read, and is left out\n",
-                                      printable(context.shown(keys[i])).c_str());
-                     }
-                     progress.at(entries);
-                     endIfInterrupted();
-                 }
-             });
+                 });
     }
-    const bool moved = !store.refresh();
+    const bool moved = scanned.isWhole() && !store.refresh();
     std::fprintf(stderr, "sliding-log: %s entries of %s logs, each log's count verified\n", grouped(entries).c_str(),
                  grouped(logs).c_str());
     if (others > 0) {
@@ -252,7 +254,8 @@ Status run(const Context& context) {
     if (moved) {
         std::fputs("sliding-log: slots of the cluster moved meanwhile: logs may lack\n", stderr);
     }
-    return changed + others > 0 || moved ? Status::Warning : Status::Ok;
+    tellMissing(scanned);
+    return !scanned.isWhole() ? Status::CouldNotAsk : changed + others > 0 || moved ? Status::Warning : Status::Ok;
 }
 
 }  // namespace

@@ -9,7 +9,7 @@ enum class Status {
     Ok = 0,
     Warning = 1,     // doctor: something to look at; else: not found, or not complete
     Critical = 2,    // doctor only
-    CouldNotAsk = 3  // wrong usage, no connection, or Redis refused
+    CouldNotAsk = 3  // wrong usage, no connection, or Redis refused; of top and export: a part of it
 };
 
 /// Wrong usage; the message says what was expected.
@@ -19,6 +19,11 @@ struct UsageError : std::runtime_error {
 
 /// No answer from Redis, or one that is no use. The message holds no secret.
 struct CouldNotAsk : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// What was found cannot be given: standard output is full or closed, or a temporary file cannot be written.
+struct CouldNotWrite : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 

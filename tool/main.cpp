@@ -16,7 +16,7 @@ namespace sliding_log::tool {
 
 void print(std::string_view text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
-        throw CouldNotAsk("standard output cannot be written");
+        throw CouldNotWrite("standard output cannot be written");
     }
 }
 
@@ -82,7 +82,7 @@ Status run(std::span<const std::string_view> words) {
     const Status status = (*command)->run(
         {settings, arguments, arguments.text("--prefix", "rl:sliding:"), arguments.has("--json"), Secrets(arguments)});
     if (std::fflush(stdout) != 0) {
-        throw CouldNotAsk("standard output cannot be written");
+        throw CouldNotWrite("standard output cannot be written");
     }
     return status;
 }

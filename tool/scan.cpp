@@ -1,6 +1,7 @@
 #include "scan.hpp"
 
 #include <chrono>
+#include <cstdio>
 
 #include "failure.hpp"
 #include "interrupt.hpp"
@@ -12,35 +13,61 @@ namespace {
 
 constexpr const char* kBatch = "250";  // SCAN's COUNT: Redis spends some 100 us on it
 
+using Clock = std::chrono::steady_clock;
+using Batch = std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>;
+
+/// False when the time was up.
+bool scanOne(Store& store, const Endpoint& master, const std::string& pattern, Clock::time_point end,
+             std::int64_t pauseMs, const Batch& batch) {
+    std::string cursor = "0";
+    do {
+        if (Clock::now() > end) {
+            return false;
+        }
+        const Reply reply = store.at(master).ask({"SCAN", cursor, "MATCH", pattern, "COUNT", kBatch});
+        if (reply.isError()) {
+            throw CouldNotAsk(printable(nameOf(master)) + ": SCAN answered: " + printable(reply.text()));
+        }
+        cursor = reply[0].text();
+        std::vector<std::string> keys;
+        for (std::size_t i = 0; i < reply[1].size(); i++) {
+            keys.emplace_back(reply[1][i].text());
+        }
+        if (!keys.empty()) {
+            batch(master, keys);
+        }
+        pauseFor(cursor == "0" ? 0 : static_cast<int>(pauseMs));
+    } while (cursor != "0" && !cursor.empty());
+    return true;
+}
+
 }  // namespace
 
-bool scan(Store& store, const std::string& pattern, const ScanBudget& budget,
-          const std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>& batch) {
-    using Clock = std::chrono::steady_clock;
-    const Clock::time_point end = Clock::now() + std::chrono::milliseconds(budget.mostMs);
+Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget, const Batch& batch) {
+    const Clock::time_point end =
+        budget.mostMs > 0 ? Clock::now() + std::chrono::milliseconds(budget.mostMs) : Clock::time_point::max();
+    Scanned scanned;
+    if (const std::size_t slots = store.unservedSlots(); slots > 0) {
+        scanned.missing.push_back(
+            {"", "no master serves " + grouped(static_cast<std::int64_t>(slots)) + " of 16,384 slots"});
+    }
     const std::vector<Endpoint> masters = store.masters();
     for (const Endpoint& master : masters) {
-        std::string cursor = "0";
-        do {
-            if (budget.mostMs > 0 && Clock::now() > end) {
-                return false;
-            }
-            const Reply reply = store.at(master).ask({"SCAN", cursor, "MATCH", pattern, "COUNT", kBatch});
-            if (reply.isError()) {
-                throw CouldNotAsk(printable(nameOf(master)) + ": SCAN answered: " + printable(reply.text()));
-            }
-            cursor = reply[0].text();
-            std::vector<std::string> keys;
-            for (std::size_t i = 0; i < reply[1].size(); i++) {
-                keys.emplace_back(reply[1][i].text());
-            }
-            if (!keys.empty()) {
-                batch(master, keys);
-            }
-            pauseFor(cursor == "0" ? 0 : static_cast<int>(budget.pauseMs));
-        } while (cursor != "0" && !cursor.empty());
+        try {
+            scanned.isInTime = scanOne(store, master, pattern, end, budget.pauseMs, batch) && scanned.isInTime;
+        } catch (const CouldNotAsk& failure) {
+            scanned.missing.push_back({nameOf(master), failure.what()});
+        }
     }
-    return true;
+    return scanned;
+}
+
+void tellMissing(const Scanned& scanned) {
+    for (const Missing& each : scanned.missing) {
+        const bool isNamed = each.server.empty() || each.text.starts_with(printable(each.server));
+        std::fprintf(stderr, "sliding-log: missing: %s%s%s\n", isNamed ? "" : printable(each.server).c_str(),
+                     isNamed ? "" : ": ", each.text.c_str());
+    }
 }
 
 }  // namespace sliding_log::tool

@@ -137,6 +137,10 @@ void Store::readMap(Server& server) {
     }
 }
 
+std::size_t Store::unservedSlots() const {
+    return settings_.mode == Mode::Cluster ? static_cast<std::size_t>(std::ranges::count(owners_, kNobody)) : 0;
+}
+
 Endpoint Store::ownerOf(std::string_view key) const {
     if (settings_.mode != Mode::Cluster) {
         return masters_.front();

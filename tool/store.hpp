@@ -36,6 +36,9 @@ class Store {
     /// The masters, each once.
     const std::vector<Endpoint>& masters() const { return masters_; }
 
+    /// How many slots of a cluster no master serves.
+    std::size_t unservedSlots() const;
+
     /// The connection to that server, made when first asked for; throws CouldNotAsk.
     Server& at(const Endpoint& endpoint);
 

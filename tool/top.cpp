@@ -107,9 +107,18 @@ std::string human(const std::vector<Log>& logs) {
     return table.text();
 }
 
-std::string json(const std::vector<Log>& logs, std::int64_t seen, bool complete) {
+std::string json(const std::vector<Log>& logs, std::int64_t seen, const Scanned& scanned) {
     Json out;
-    out.beginObject().member("logs_seen", seen).name("complete").boolean(complete).name("logs").beginArray();
+    out.beginObject().member("logs_seen", seen);
+    out.name("complete").boolean(scanned.isInTime && scanned.isWhole()).name("missing").beginArray();
+    for (const Missing& each : scanned.missing) {
+        out.beginObject();
+        if (!each.server.empty()) {
+            out.member("server", each.server);
+        }
+        out.member("text", each.text).endObject();
+    }
+    out.endArray().name("logs").beginArray();
     for (const Log& log : logs) {
         out.beginObject().bytes("key", log.key).member("algorithm", log.form->name);
         if (log.entries) {
@@ -141,27 +150,28 @@ Status run(const Context& context) {
 
     Store store(context.settings);
     std::int64_t seen = 0;
-    bool complete = false;
+    Scanned scanned;
     {
         Progress progress("logs seen:", 0);
-        complete = scan(store, logPattern(context.prefix, name), budget,
-                        [&](const Endpoint& where, const std::vector<std::string>& keys) {
-                            look(store, where, keys, largest, seen);
-                            progress.at(seen);
-                        });
+        scanned = scan(store, logPattern(context.prefix, name), budget,
+                       [&](const Endpoint& where, const std::vector<std::string>& keys) {
+                           look(store, where, keys, largest, seen);
+                           progress.at(seen);
+                       });
     }
     std::vector<Log> logs = largest.logs();
     for (Log& log : logs) {
         log.key = context.shown(log.key);
     }
-    print(context.json ? json(logs, seen, complete) : human(logs));
+    print(context.json ? json(logs, seen, scanned) : human(logs));
     if (!context.json) {
-        print((complete ? "of " : "of the first ") + grouped(seen) + (seen == 1 ? " log\n" : " logs\n"));
+        print((scanned.isInTime ? "of " : "of the first ") + grouped(seen) + (seen == 1 ? " log\n" : " logs\n"));
     }
-    if (!complete) {
+    if (!scanned.isInTime) {
         std::fputs("sliding-log: the time is up, and not all keys were seen: --for\n", stderr);
     }
-    return complete ? Status::Ok : Status::Warning;
+    tellMissing(scanned);
+    return !scanned.isWhole() ? Status::CouldNotAsk : scanned.isInTime ? Status::Ok : Status::Warning;
 }
 
 }  // namespace

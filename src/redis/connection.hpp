@@ -58,8 +58,8 @@ class Connection {
     /// connection is closing, and the target will not be called.
     bool send(std::string_view command, ReplyTarget& target);
 
-    /// Sends SUBSCRIBE, as the last command: behind the replies that are owed only messages come, each to the target,
-    /// and nullptr once at the end.
+    /// Sends SUBSCRIBE; behind it no other command follows: after the replies that are owed only messages come, each to
+    /// the target, and nullptr once for each channel at the end. A refusal ends the connection, and is the reason.
     bool subscribe(std::string_view channel, ReplyTarget& target);
 
     /// How many replies are owed.

@@ -17,6 +17,7 @@ constexpr std::string_view kPolicy = "CONFIG GET";
 
 /// What a server says to whoever connects, in place of an answer to the first question, before it closes.
 constexpr std::string_view kFarewells[] = {"ERR max number of clients reached",
+                                           "ERR max number of clients + cluster connections reached",
                                            "DENIED Redis is running in protected mode"};
 
 std::string_view farewellIn(const redisReply& reply) {

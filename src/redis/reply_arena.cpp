@@ -1,5 +1,6 @@
 #include "redis/reply_arena.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
@@ -74,12 +75,13 @@ bool ReplyArena::isWelcome(const redisReadTask& task, int type, std::string_view
         return true;
     }
     if (task.parent == nullptr) {
-        return type == REDIS_REPLY_ERROR || (!channel_.empty() && type == REDIS_REPLY_ARRAY && elements == 3);
+        return type == REDIS_REPLY_ERROR || (!channels_.empty() && type == REDIS_REPLY_ARRAY && elements == 3);
     }
     if (task.parent->parent != nullptr || task.idx > 1) {
         return true;
     }
-    return type == REDIS_REPLY_STRING && (task.idx == 1 ? text == channel_ : text == "message" || text == "subscribe");
+    return type == REDIS_REPLY_STRING && (task.idx == 1 ? std::ranges::find(channels_, text) != channels_.end()
+                                                        : text == "message" || text == "subscribe");
 }
 
 redisReply* ReplyArena::create(const redisReadTask& task, int type, std::string_view text, std::size_t elements) try {

@@ -9,6 +9,7 @@
 #include <memory_resource>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sliding_log {
 
@@ -29,10 +30,10 @@ class ReplyArena {
     void replyDelivered() { expected_--; }
     std::size_t expected() const { return expected_; }
 
-    /// From here on messages of this channel come unasked. Only such as hiredis takes without an assert: arrays of
-    /// three, of which the first two are texts, what it is and which channel. hiredis 1.2 asserts on the confirmation
-    /// of a channel that it did not subscribe to.
-    void expectMessages(std::string_view channel) { channel_ = channel; }
+    /// From here on messages of this channel, too, come unasked. Only such as hiredis takes without an assert: arrays
+    /// of three, of which the first two are texts, what it is and which channel. hiredis 1.2 asserts on the
+    /// confirmation of a channel that it did not subscribe to.
+    void expectMessages(std::string_view channel) { channels_.emplace_back(channel); }
 
     /// True when a reply was refused: the connection is about to be closed for it.
     bool hasRefused() const { return refused_; }
@@ -41,7 +42,7 @@ class ReplyArena {
     void reset() {
         expected_ = 0;
         refused_ = false;
-        channel_.clear();
+        channels_.clear();
     }
 
   private:
@@ -55,7 +56,7 @@ class ReplyArena {
     std::array<std::byte, 4096> first_;
     std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
     std::size_t expected_ = 0;
-    std::string channel_;  // empty: not subscribed
+    std::vector<std::string> channels_;  // that we are subscribed to
     bool refused_ = false;
 };
 

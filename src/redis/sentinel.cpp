@@ -12,8 +12,21 @@ namespace {
 
 constexpr std::string_view kSwitched = "+switch-master";
 
+/// What the Sentinel that leads a fail-over says when the new master is one. It says kSwitched only when the other
+/// replicas follow that, a second and more later for each.
+constexpr std::string_view kPromoted = "+promoted-slave";
+
 /// The same message is no news for so long: whoever acts on it asks, and subscribes, anew.
 constexpr ngx_msec_t kSameMessageMs = 1000;
+
+/// The name of the master that the event is about.
+std::string_view masterIn(std::string_view event, std::string_view text) {
+    if (event == kPromoted) {
+        const std::size_t at = text.find(" @ ");
+        text.remove_prefix(at == std::string_view::npos ? text.size() : at + 3);
+    }
+    return text.substr(0, text.find(' '));
+}
 
 bool isText(const redisReply* reply) {
     return reply != nullptr && reply->type == REDIS_REPLY_STRING;
@@ -23,6 +36,7 @@ bool isText(const redisReply* reply) {
 
 SentinelLocator::SentinelLocator(const RedisSettings& settings, ngx_log_t* log)
     : settings_(settings),
+      log_(log),
       authenticate_(authentication(view(settings.sentinelUsername), view(settings.sentinelPassword))),
       where_(command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", view(settings.master)})),
       backoff_(settings.reconnectMin, settings.reconnectMax),
@@ -101,11 +115,15 @@ void SentinelLocator::notLocated(std::string_view reason) {
 void SentinelLocator::connected() {
     state_ = State::Asking;
     authenticated_ = authenticate_.empty();
+    hearsSwitches_ = false;
     if (!authenticated_) {
         connection_.send(authenticate_, *this);
     }
     connection_.send(where_, *this);
     connection_.subscribe(kSwitched, messages_);
+    if (hearsPromotions_) {
+        connection_.subscribe(kPromoted, messages_);
+    }
 }
 
 void SentinelLocator::replied(const redisReply* reply) {
@@ -168,21 +186,25 @@ void SentinelLocator::Messages::replied(const redisReply* message) {
     }
 }
 
-/// `+switch-master`: name, old address and port, new address and port. The Sentinel that tells it is the one to ask.
+/// `+switch-master`: name, old address and port, new address and port. `+promoted-slave`: what was promoted, an `@`,
+/// and the master's name, address and port. The Sentinel that tells it is the one to ask.
 void SentinelLocator::heard(const redisReply& message) {
-    if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || !isText(message.element[2])) {
-        return;  // the subscription's own confirmation
+    if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || !isText(message.element[1]) ||
+        !isText(message.element[2])) {
+        hearsSwitches_ = true;  // the subscription's own confirmation
+        return;
     }
+    const std::string_view event = replyText(*message.element[1]);
     const std::string_view text = replyText(*message.element[2]);
     const bool isNews = text != heard_ || ngx_current_msec - heardAt_ >= kSameMessageMs;
-    if (text.substr(0, text.find(' ')) != view(settings_.master) || target_ == nullptr || !isNews) {
+    if (masterIn(event, text) != view(settings_.master) || target_ == nullptr || !isNews) {
         return;
     }
     heard_ = text;
     heardAt_ = ngx_current_msec;
     next_ = asked_;
     if (state_ == State::Watching) {
-        target_->hasMoved(kSwitched);
+        target_->hasMoved(event == kPromoted ? kPromoted : kSwitched);  // the reply may go meanwhile
     } else {
         stopNaming();
         begin();
@@ -195,9 +217,27 @@ void SentinelLocator::disconnected(std::string_view reason) {
         state_ = State::Idle;
     } else if (std::exchange(restarts_, false)) {
         ask();
+    } else if (hearsPromotions_ && hearsSwitches_ && reason.starts_with("NOPERM")) {
+        doWithoutPromotions(reason);
     } else {
         tryNext(reason);
     }
+}
+
+/// The user has no right to that channel, as an older version's has none.
+void SentinelLocator::doWithoutPromotions(std::string_view refusal) {
+    hearsPromotions_ = false;
+    if (ngx_worker == 0) {
+        const ngx_str_t text = toNgx(refusal);
+        ngx_log_error(
+            NGX_LOG_WARN, log_, 0,
+            "sliding_log_redis \"%V\": SUBSCRIBE %*s answered: %V; the Sentinel that leads a fail-over tells of "
+            "it later",
+            &settings_.name, kPromoted.size(), kPromoted.data(), &text);
+    }
+    stopNaming();
+    next_ = asked_;
+    ask();
 }
 
 /// The current Sentinel is of no use. When none is, whoever waits is told; a watch begins anew after a while.

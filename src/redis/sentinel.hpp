@@ -18,9 +18,9 @@
 namespace sliding_log {
 
 /// The Sentinels are asked in turn until one knows the master. With that one the connection stays, subscribed to
-/// +switch-master since the question, so that no switch falls between the two; when it is lost the next one is asked,
-/// and tells what was missed. While there is no Sentinel the master found last is the one: whether it serves is for its
-/// own connection to say.
+/// +switch-master and, where the user may, +promoted-slave since the question, so that no switch falls between the two;
+/// when it is lost the next one is asked, and tells what was missed. While there is no Sentinel the master found last
+/// is the one: whether it serves is for its own connection to say.
 class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, LocatorTarget {
   public:
     SentinelLocator(const RedisSettings& settings, ngx_log_t* log);
@@ -35,10 +35,10 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
         Looking,  // for a Sentinel's address, or connecting to it
         Asking,   // where the master is
         Naming,   // which address the master's name has
-        Watching  // for +switch-master
+        Watching  // for a fail-over
     };
 
-    /// Takes what comes on the channel.
+    /// Takes what comes on the channels.
     struct Messages final : ReplyTarget {
         explicit Messages(SentinelLocator& owner) : locator(owner) {}
         void replied(const redisReply* message) override;
@@ -62,8 +62,10 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
     void stopNaming();
     void found(const Endpoint& master);
     void heard(const redisReply& message);
+    void doWithoutPromotions(std::string_view refusal);
 
     const RedisSettings& settings_;
+    ngx_log_t* log_;
     std::string authenticate_;  // commands, kept; empty: none
     std::string where_;
     std::vector<std::unique_ptr<Addresses>> sentinels_;
@@ -79,6 +81,8 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
     bool restarts_ = false;  // a search begins when the connection is gone
     bool quitting_ = false;
     bool authenticated_ = false;
+    bool hearsSwitches_ = false;        // on this connection
+    bool hearsPromotions_ = true;       // unless the user may not
     LocatorTarget* waiting_ = nullptr;  // for the search
     LocatorTarget* target_ = nullptr;   // of the latest search, told when the master moves
     std::optional<Endpoint> master_;    // as told last

@@ -18,10 +18,12 @@ struct Subscriber {
         context->ev.data = this;
         context->ev.cleanup = [](void* self) { static_cast<Subscriber*>(self)->context = nullptr; };
         arena.attach(*context->c.reader);
-        const std::string subscribe = command({"SUBSCRIBE", "+switch-master"});
-        require(redisAsyncFormattedCommand(context, heard, this, subscribe.data(), subscribe.size()) == REDIS_OK,
-                "it may subscribe");
-        arena.expectMessages("+switch-master");
+        for (const std::string_view channel : {"+switch-master", "+promoted-slave"}) {
+            const std::string subscribe = command({"SUBSCRIBE", channel});
+            require(redisAsyncFormattedCommand(context, heard, this, subscribe.data(), subscribe.size()) == REDIS_OK,
+                    "it may subscribe");
+            arena.expectMessages(channel);
+        }
     }
     ~Subscriber() {
         if (context != nullptr) {

@@ -22,7 +22,7 @@ diag("seed $seed");
 use constant { TIMEOUT => 0.15, WINDOW => 1, LIMIT => 20 };
 
 my $bed = Testbed->new;
-my $far = $bed->redis(clock => 1, args => [qw(--busy-reply-threshold 20 --maxmemory-policy noeviction)]);
+my $far = $bed->redis(clock => 1, args => [qw(--busy-reply-threshold 20 --maxmemory-policy noeviction), qw(--user limiter on), '>' . Testbed::Chaos::PASSWORD, qw(~* &* +@all)]);
 my $near = $bed->redis;
 my $chaos = Testbed::Chaos->new($bed, redis => $far, conf => \&configuration);
 
@@ -35,7 +35,7 @@ http {
     error_log %%DIR%%/error.log notice;
     log_format waits '$status $sliding_log_status $sliding_log_source $sliding_log_latency';
     access_log %%DIR%%/access.log waits;
-    sliding_log_redis far  { server 127.0.0.1:%%FAR%%; timeout 150ms; connect_timeout 150ms; reconnect 20ms 300ms; }
+    sliding_log_redis far  { server 127.0.0.1:%%FAR%%; username limiter; password %%PASSWORD%%; timeout 150ms; connect_timeout 150ms; reconnect 20ms 300ms; }
     sliding_log_redis near { server %%NEAR%%; timeout 150ms; connect_timeout 150ms; reconnect 20ms 300ms; }
     sliding_log_log_level info;
     sliding_log_zone 1m;    # small: logs are evicted all the time
@@ -108,7 +108,7 @@ my @paths = map {
     "/$name?k=" . (rand() < 0.05 ? '%7B' . 'long' x rand 40 : int rand 60) . '&id=' . int(rand 30) . '&l=' . ('', 3, 50, 'x')[rand 4];
 } 1 .. 400;
 
-my @nodes = map { $bed->nginx(configuration(), FAR => $chaos->relay_port, NEAR => $near->address) } 1 .. 2;
+my @nodes = map { $bed->nginx(configuration(), FAR => $chaos->relay_port, NEAR => $near->address, PASSWORD => Testbed::Chaos::PASSWORD) } 1 .. 2;
 my ($reloaded, $steady) = @nodes;
 $chaos->{nginx} = $reloaded;
 wait_until('the workers', 10, sub { $steady->workers == 2 }) or die "no workers\n";

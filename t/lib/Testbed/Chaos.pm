@@ -5,10 +5,14 @@ package Testbed::Chaos;
 
 use strict;
 use warnings;
+use Testbed::Admin;
 use Testbed::Relay;
 use Time::HiRes qw(sleep);
 
-# redis: behind the relay, on its port; nginx: the one that is reloaded; conf: code that gives its next configuration
+# Of the user `limiter`, by which nginx asks.
+use constant PASSWORD => 'us3rpass';
+
+# redis: behind the relay, on its port, with that user; nginx: the one that is reloaded; conf: code that gives its next configuration
 sub new {
     my ($class, $bed, %options) = @_;
     my $self = bless { bed => $bed, happened => {}, %options }, $class;
@@ -30,7 +34,22 @@ my %faults = (
         $_[0]->cli(qw(CONFIG SET maxmemory-policy noeviction));
     },
     'a replica'         => sub { $_[0]->cli(qw(REPLICAOF 127.0.0.1 1)); pause(1); $_[0]->cli(qw(REPLICAOF NO ONE)) },
-    'forbidden'         => sub { $_[0]->cli(qw(ACL SETUSER default -evalsha)); pause(1); $_[0]->cli(qw(ACL SETUSER default +@all)) },
+    'forbidden'         => sub { $_[0]->cli(qw(ACL SETUSER limiter), (qw(-evalsha -time resetkeys -@all))[rand 4]); pause(1); $_[0]->cli(qw(ACL SETUSER limiter +@all ~*)) },
+    'another password'  => sub {
+        $_[0]->cli(qw(ACL SETUSER limiter resetpass >another));
+        $_[0]->cli(qw(CLIENT KILL USER limiter)) if rand() < 0.7;
+        pause(1);
+        $_[0]->cli('ACL', 'SETUSER', 'limiter', 'resetpass', '>' . PASSWORD);
+    },
+    'too few replicas'  => sub { $_[0]->cli(qw(CONFIG SET min-replicas-to-write 1)); pause(1); $_[0]->cli(qw(CONFIG SET min-replicas-to-write 0)) },
+    'writes paused'     => sub { $_[0]->cli(qw(CLIENT PAUSE 5000 WRITE)); pause(1); $_[0]->cli(qw(CLIENT UNPAUSE)) },
+    'no more clients'   => sub {
+        my $admin = Testbed::Admin->new(path => $_[0]{redis}->path);    # one that is there already
+        $admin->ask(qw(CONFIG SET maxclients 1));
+        $admin->ask(qw(CLIENT KILL TYPE normal SKIPME yes)) if rand() < 0.7;
+        pause(1);
+        $admin->ask(qw(CONFIG SET maxclients 10000));
+    },
     'keys of a wrong type' => sub {
         my ($self) = @_;
         $self->cli('SET', $_, 'text') for my @keys = grep { rand() < 0.3 } split /\n/, $self->cli(qw(KEYS rl:sliding:*0}));
@@ -45,6 +64,15 @@ my %faults = (
     'connections killed' => sub { for (1 .. 1 + rand 4) { $_[0]->cli(qw(CLIENT KILL TYPE normal)); pause(0.3) } },
     'clock jumps'       => sub { $_[0]{redis}->set_clock(int rand(7200) - 3600); pause(1); $_[0]{redis}->set_clock(0) },
     'network down'      => sub { my ($self) = @_; $self->{relay}->kill; pause(1.5); $self->{relay} = $self->relay },
+    'network stands still' => sub { my ($self) = @_; $self->{relay}->signal('STOP'); pause(1.5); $self->{relay}->signal('CONT') },
+    'network swallows'  => sub {
+        my ($self) = @_;
+        $self->{relay}->kill;
+        $self->{relay} = $self->relay(mute => 1);
+        pause(1.5);
+        $self->{relay}->kill;
+        $self->{relay} = $self->relay;
+    },
     'network fails'     => sub {
         my ($self) = @_;
         my $what = (qw(close reset hold flip delay))[rand 5];

@@ -7,7 +7,8 @@ use warnings;
 use Testbed::Redis;
 
 # Options: masters => 3, replicas => of each, node_timeout => ms, args => [more of redis-server's], host => address,
-# tls => [certificate, key, CA], as Testbed::Redis has it
+# tls => [certificate, key, CA], as Testbed::Redis has it, each => code that gives what one node has beside these, as a list
+# of Testbed::Redis's options, of which args come last
 sub new {
     my ($class, $bed, %options) = @_;
     my $self = bless { bed => $bed, options => \%options, nodes => [] }, $class;
@@ -31,11 +32,14 @@ sub new {
 sub start_node {
     my ($self) = @_;
     my %options = %{ $self->{options} };
+    my %own     = $options{each} ? $options{each}->() : ();
+    my $more    = delete $own{args};
     my $node    = $self->{bed}->redis(
         host => $options{host},
+        %own,
         tls  => $options{tls},
         args => ['--cluster-enabled', 'yes', '--cluster-port', Testbed::free_port(), '--cluster-node-timeout', $options{node_timeout} // 15000,
-            '--repl-diskless-sync-delay', 0, $options{tls} ? ('--tls-cluster', 'yes') : (), @{ $options{args} // [] }]
+            '--repl-diskless-sync-delay', 0, $options{tls} ? ('--tls-cluster', 'yes') : (), @{ $options{args} // [] }, @{ $more // [] }]
     );
     push @{ $self->{nodes} }, $node;
     return $node;

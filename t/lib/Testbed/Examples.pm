@@ -8,7 +8,7 @@ use Exporter 'import';
 
 use Testbed::Process;
 
-our @EXPORT_OK = qw(examples in_context);
+our @EXPORT_OK = qw(examples redis_settings in_context);
 
 # [title of the section, text], in order.
 sub examples {
@@ -20,6 +20,12 @@ sub examples {
         push @examples, [$title, $1] if $part =~ /^```nginx\n(.*?)^```/ms;
     }
     return @examples;
+}
+
+# [name, value] of each line of its examples of redis.conf.
+sub redis_settings {
+    my ($file) = @_;
+    return map { [split ' ', $_, 2] } map { split /\n/ } Testbed::Process::slurp($file) =~ /^```redis-conf\n(.*?)^```/msg;
 }
 
 # An example is a whole file, or stands in http or server: by what it begins with. $http: what else is in http.

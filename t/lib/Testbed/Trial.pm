@@ -26,7 +26,7 @@ events { worker_connections 2048; }
 http {
     %%HTTP%%
     access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout %%TIMEOUT%%ms; connect_timeout 1s; reconnect 20ms 300ms; %%MORE%% }
+    sliding_log_redis { server %%REDIS%%; timeout %%TIMEOUT%%ms; connect_timeout %%CONNECT%%; reconnect 20ms 300ms; %%MORE%% }
     sliding_log_log_level info;
     add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
     server {
@@ -38,7 +38,8 @@ http {
 }
 END
 
-# redis => options of Testbed::Redis; more => in the sliding_log_redis block; timeout => seconds; relay => its
+# redis => options of Testbed::Redis; more => in the sliding_log_redis block; timeout => seconds; connect => its
+# connect_timeout; relay => its
 # options: Redis is reached through one
 sub new {
     my ($class, $bed, %options) = @_;
@@ -49,7 +50,7 @@ sub new {
         $self->{relay} = Testbed::Relay->new($bed, to => $redis->port, %{ $options{relay} });
         $address = '127.0.0.1:' . $self->{relay}->port;
     }
-    $self->{nginx} = $bed->nginx($conf, REDIS => $address, TIMEOUT => 1000 * $self->{timeout}, MORE => $options{more} // '');
+    $self->{nginx} = $bed->nginx($conf, REDIS => $address, TIMEOUT => 1000 * $self->{timeout}, CONNECT => $options{connect} // '1s', MORE => $options{more} // '');
     return $self;
 }
 

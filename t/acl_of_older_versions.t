@@ -1,0 +1,141 @@
+# A fleet is upgraded node by node under the rights that an older version documented: what this one asks for beyond them
+# it does without, and tells of once. The rules are those of older versions of docs/operations.md, and do not change.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Http qw(get);
+use Time::HiRes qw(sleep time);
+
+my $first  = '+evalsha +script|load +time +zrange +zrangebyscore +zremrangebyscore +zremrangebyrank +zcard +zadd +zrem +pexpire';
+my $before = "$first +getrange +setrange +set +del +pttl +config|get +info";
+my %versions = (
+    'the first version'             => { rights => "$first +config|get", algorithms => ['log', 'sampled'] },
+    'the first version, barely'     => { rights => $first, algorithms => ['log'] },
+    'the version before this one'   => { rights => $before, algorithms => ['log', 'compact', 'sampled'] },
+    'the version before, with all'  => {
+        rights     => "$before +hgetall +hget +hset +hincrby +hdel +zscore +select",
+        algorithms => [qw(log compact counter bucket sampled)],
+        more       => 'block=1s',
+        database   => 1,
+    },
+);
+
+# What is asked for and done without.
+my %optional = map { $_ => 1 } qw(role info config|get +promoted-slave);
+
+my %modes = (
+    standalone => { rights => '' },
+    cluster    => { rights => '+cluster|slots +asking' },
+    sentinel   => { rights => '+role', watcher => '&+switch-master -@all +sentinel|get-master-addr-by-name +subscribe' },
+);
+
+my $bed = Testbed->new;
+
+sub configuration {
+    my ($version) = @_;
+    my $text = <<'END';
+%%GLOBALS%%
+worker_processes 2;
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { %%WHERE%% username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 200ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+END
+    for my $algorithm (@{ $version->{algorithms} }) {
+        my %limits = (
+            plain  => 'limit=4 window=1h',
+            slides => 'limit=4 window=300ms',
+            held   => 'limit=4 window=1h delay=1ms',
+            costly => 'limit=8 window=1h cost=2',
+            all    => 'limit=4 window=1h' . ($algorithm eq 'bucket' || $algorithm eq 'counter' ? '' : ' count=all cap=6'),
+            named  => 'limit=4 window=1h' . ($algorithm eq 'log' ? ' id=$request_id' : ''),
+            again  => 'limit=4 window=1h refund=404',
+            boxed  => 'limit=4 window=1h ' . ($version->{more} // ''),
+        );
+        my $kind = "algorithm=$algorithm" . ($algorithm eq 'sampled' ? ' sample=1' : '');
+        $text .= "location /$algorithm/$_ { sliding_log_limit ${algorithm}_$_ key=\$arg_k $limits{$_} $kind; "
+            . ($_ eq 'again' ? 'return 404;' : 'empty_gif;') . " }\n" for sort keys %limits;
+    }
+    return "$text}\n}\n";
+}
+
+# Of a mode: its servers, the Sentinel, and where they are for nginx.
+my %worlds;
+sub world {
+    my ($mode) = @_;
+    return $worlds{$mode} //= do {
+        my @servers = $mode eq 'cluster' ? $bed->cluster(masters => 2)->nodes : $bed->redis;
+        my $where   = 'server ' . $servers[0]->address . ';';
+        my $guard   = $mode eq 'sentinel' ? $bed->sentinel(master => $servers[0]) : undef;
+        if ($guard) {
+            $guard->cli('ACL', 'SETUSER', 'watcher', 'on', '>w4tchpass', 'resetkeys', 'resetchannels', split ' ', $modes{$mode}{watcher});
+            $where = 'mode sentinel limits; sentinel_username watcher; sentinel_password w4tchpass; server ' . $guard->address . ';';
+        }
+        { servers => \@servers, guard => $guard, where => ($mode eq 'cluster' ? 'mode cluster; ' : '') . $where };
+    };
+}
+
+sub holds {
+    my ($mode, $version) = @_;
+    my $world   = world($mode);
+    my @servers = @{ $world->{servers} };
+    for my $server (@servers) {
+        is($server->cli('ACL', 'SETUSER', 'limiter', 'reset', 'on', '>us3rpass', 'resetchannels', '~rl:sliding:*', '-@all',
+            split(' ', $version->{rights}), split(' ', $modes{$mode}{rights})), 'OK', 'Redis takes the rule');
+        $server->cli(qw(ACL LOG RESET));
+        $server->cli(qw(FLUSHALL));
+    }
+    my $database = $mode eq 'cluster' ? '' : $version->{database} ? "database $version->{database};" : '';
+    my $nginx = $bed->nginx(configuration($version), WHERE => "$world->{where} $database");
+
+    for my $algorithm (@{ $version->{algorithms} }) {
+        for my $limit (qw(plain slides held costly all named boxed)) {
+            my $got = join ' ', map { get($nginx->port, "/$algorithm/$limit?k=a")->{status} } 1 .. 5;
+            # a slow machine lets entries of a short window leave, and a bucket refills
+            like($got, $limit eq 'slides' ? qr/^200(?: 200| 429)*$/ : qr/^200 200 200 200 429$/, "$algorithm, $limit: decided by Redis");
+        }
+        is(join(' ', map { get($nginx->port, "/$algorithm/again?k=a")->{status} } 1 .. 8), join(' ', ('404') x 8), "$algorithm: refunds are given");
+        sleep 0.35;
+        is(get($nginx->port, "/$algorithm/slides?k=a")->{status}, 200, "$algorithm: a log whose entries have all left");
+    }
+
+    # many that have left, too
+    my ($stale, $now) = ('rl:sliding:log_slides:{stale}', int(time * 1000));
+    my @to = $mode ne 'cluster' && $version->{database} ? ('-n', $version->{database}) : ();
+    for my $server (@servers) {
+        $server->cli(@to, 'EVAL', 'for i = 1, 3000 do redis.call("ZADD", KEYS[1], ARGV[1] - i, "m" .. i) end', 1, $stale, $now - 10_000);
+    }
+    is(get($nginx->port, '/log/slides?k=stale')->{status}, 200, 'a long log whose entries have all left');
+
+    # other connections of both workers, and a script that is lost
+    for (1 .. 3) {
+        $_->cli(qw(SCRIPT FLUSH)), $_->cli(qw(CLIENT KILL TYPE normal SKIPME yes)) for @servers;
+        ok(wait_until('both workers', 10, sub {
+            my $status = get($nginx->port, '/log/plain?k=new' . rand)->{status};
+            $status == 200 && $servers[0]->connections >= 1;
+        }), 'a new connection is served');
+    }
+    my @refused = map { my %entry = split /\n/; $entry{reason} eq 'auth' ? () : $entry{object} }
+        map { split /^(?=count$)/m, $_->cli(qw(ACL LOG 100)) } @servers, $world->{guard} // ();
+    is(scalar(grep { $_ eq 'role' } @refused) > 0, $mode eq 'standalone', 'ROLE is asked for where the user may not');
+    is(join(' ', sort grep { !$optional{$_} } @refused), '', 'nothing was refused that is not optional');
+    is($nginx->logged(qr/NOPERM|ACL failure|can't run this command/) - $nginx->logged(qr/(?:ROLE|\+promoted-slave) answered: NOPERM/), 0, 'nothing else is told')
+        or diag(grep { /NOPERM|ACL failure|can't run/ } split /^/, $nginx->error_log);
+    is($nginx->logged(qr/\[warn\].*ROLE answered: NOPERM/), $mode eq 'standalone' ? 1 : 0, 'ROLE: a right that lacks is told once');
+    is($nginx->logged(qr/\[warn\].*SUBSCRIBE \+promoted-slave answered: NOPERM/), $mode eq 'sentinel' ? 1 : 0, 'SUBSCRIBE: a right that lacks is told once');
+    $nginx->finish;
+    @{ $bed->{processes} } = grep { $_ != $nginx } @{ $bed->{processes} };
+    return;
+}
+
+for my $mode (sort keys %modes) {
+    subtest "$mode: $_" => sub { holds($mode, $versions{$_}) } for sort keys %versions;
+}
+
+$bed->done;

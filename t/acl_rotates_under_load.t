@@ -1,0 +1,120 @@
+# The user's password, rights and life change while requests stream in: a rotation by two passwords is not felt, what is
+# taken away puts requests on on_error at once, and what is given back is used again in time.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until slow);
+use Testbed::Acl qw(documented_rule);
+use Testbed::Http qw(get field);
+use Testbed::Load;
+use Testbed::Stopwatch;
+use Testbed::Trial;
+use Time::HiRes qw(sleep time);
+
+use constant { TIMEOUT => 0.15, LONGEST => 0.3 };
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+my $file  = $bed->write_file('limiter.password', "first-secret\n");
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, FILE => $file);
+%%GLOBALS%%
+worker_processes 2;
+events { worker_connections 1024; }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%REDIS%%; username limiter; password_file %%FILE%%; timeout 150ms; connect_timeout 300ms; reconnect 20ms 300ms; }
+    sliding_log_on_error deny;
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=4096;
+        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
+        location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
+    }
+}
+END
+
+sub user { return is($redis->cli(qw(ACL SETUSER limiter), @_), 'OK', 'ACL SETUSER ' . join ' ', map { /secret/ ? '…' : $_ } @_) }
+sub hang_up { return $redis->cli(qw(CLIENT KILL USER limiter)) }
+$redis->cli('ACL', 'SETUSER', 'limiter', 'reset', split ' ', documented_rule('limiter', 'first-secret'));
+
+# Both workers are served.
+sub are_served {
+    my %served;
+    return wait_until('both workers', 10, sub {
+        my $answer = get($nginx->port, '/?k=1');
+        my (undef, $worker) = split / /, field($answer, 'X-How') // '? ?';
+        $served{$worker} = $answer->{status} == 200;
+        return 2 == grep { $served{$_} } $nginx->workers;
+    });
+}
+ok(are_served(), 'both workers are served');
+
+# What a steady load sees while the code runs.
+sub under_load {
+    my ($code) = @_;
+    my $load  = Testbed::Load->start($bed, $nginx->port, paths => ['/?k=%d'], rate => 200);
+    my $calls = $redis->calls('evalsha');
+    my ($stolen, %starved) = (Testbed::Stopwatch::stolen(), map { $_ => Testbed::Trial::starved($_) } $nginx->workers);
+    wait_until('the load', 5, sub { $redis->calls('evalsha') > $calls + 20 });
+    $code->();
+    sleep 0.3;
+    my $record = $load->stop;
+    my $delayed = Testbed::Stopwatch::stolen() - $stolen + Testbed::Load::Record::greatest(map { Testbed::Trial::starved($_) - ($starved{$_} // 0) } $nginx->workers);
+    cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.05 * slow() + $delayed, 'no request waits past the timeout');
+    return $record;
+}
+
+# ---- a rotation: the new password beside the old one, the configuration, the old one's end
+
+my $rotation = under_load(sub {
+    user('>second-secret');
+    $bed->write_file('limiter.password', "second-secret\n");
+    $nginx->reload(gone => 1);
+    user('<first-secret');
+    hang_up();
+});
+is($rotation->that(source => 'redis', status => 200)->count, $rotation->count, 'a rotation: Redis decides every request');
+
+# ---- what is taken away, and given back: name, what is taken, what is given, what the error log has
+
+for my $case (
+    ['the password',        ['resetpass', '>another-secret'], ['resetpass', '>second-secret'], qr/AUTH answered: WRONGPASS/],
+    ['the user, off',       ['off'],                          ['on'],                          qr/AUTH answered: WRONGPASS/],
+    ['the right to ask',    ['-evalsha'],                     ['+evalsha'],                    qr/answered: NOPERM/],
+    ['a right of a script', ['-zadd'],                        ['+zadd'],                       qr/answered: (?:ERR|NOPERM|ACL) .*(?:can't run|permission|ACL failure)/],
+    ['all keys',            ['resetkeys'],                    ['~rl:sliding:*'],               qr/answered: NOPERM/],
+    ['the right to TIME',   ['-time'],                        ['+time'],                       qr/answered: (?:ERR|NOPERM|ACL) .*(?:can't run|permission|ACL failure)/],
+) {
+    my ($what, $taken, $given, $cause) = @$case;
+    my ($from, $to, $back);
+    my $record = under_load(sub {
+        user(@$taken);
+        hang_up() if $cause =~ /AUTH/;
+        $from = time;
+        ok(wait_until('its cause', 5, sub { $nginx->logged($cause) }), "$what: the error log tells the cause");
+        sleep 0.5;
+        $to = time;
+        user(@$given);
+        $back = time;
+        ok(are_served(), "$what: given back, both workers are served");
+    });
+    my $over = $record->that(from => $from + 0.1, to => $to - 0.05);
+    is($over->that(status => 200, source => 'redis')->count, 0, "$what: no request is decided by Redis meanwhile");
+    cmp_ok($over->percentile(0.5), '<', 0.05 * slow(), "$what: on_error decides at once");
+    my $later = $record->that(from => $back + LONGEST + 0.2 * slow());
+    is($later->that(status => 200)->count, $later->count, "$what: given back, Redis decides every request again");
+}
+
+# a user that is removed takes its connections along
+my $gone = under_load(sub {
+    $redis->cli(qw(ACL DELUSER limiter));
+    sleep 0.5;
+    $redis->cli('ACL', 'SETUSER', 'limiter', 'reset', split ' ', documented_rule('limiter', 'second-secret'));
+    ok(are_served(), 'a user that was removed: made again, both workers are served');
+});
+like($gone->statuses, qr/^200:\d+ 503:\d+$/, 'a user that was removed: on_error decides meanwhile');
+is($nginx->logged(qr/-secret/), 0, 'no password is in the error log');
+is(join("\n", $nginx->repeated_troubles), '', 'each cause is told once a second');
+
+$bed->done;

@@ -1,0 +1,19 @@
+# appendfsync always on a slow disk: each turn of Redis's event loop waits for it. As long as that takes less than the
+# timeout Redis decides all; beyond it on_error does, at once after the first, until the disk is well again.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Trial;
+
+my $bed   = Testbed->new;
+my $trial = Testbed::Trial->new($bed, timeout => 0.3, redis => { args => [qw(--appendonly yes --appendfsync always --enable-debug-command yes)] });
+
+sub flushes_in { my ($ms) = @_; return $trial->redis->cli(qw(DEBUG AOF-FLUSH-SLEEP), 1000 * $ms) }
+
+is(flushes_in(0), 'OK', 'Redis can be told to flush slowly');
+$trial->try('a flush takes 15 ms', lasts => 1.5, keeps_answering => 1, fault => sub { flushes_in(15) }, mend => sub { flushes_in(0) });
+$trial->try('a flush takes longer than the timeout', lasts => 4, logged => qr/timed out|answers later than/, fault => sub { flushes_in(600) }, mend => sub { flushes_in(0) });
+
+$bed->done;
