@@ -15,6 +15,7 @@
 #include "request/fields.hpp"
 #include "request/refund.hpp"
 #include "request/variables.hpp"
+#include "version.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -80,6 +81,14 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
     return NGX_OK;
 }
 
+/// The master logs which module it has loaded. After an upgrade of the file the old one runs until nginx is restarted.
+ngx_int_t tellVersion(ngx_cycle_t* cycle) noexcept {
+    if (ngx_test_config == 0) {
+        ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0, "sliding_log module %*s", kVersion.size(), kVersion.data());
+    }
+    return NGX_OK;
+}
+
 ngx_int_t startWorker(ngx_cycle_t* cycle) noexcept try {
     const auto* main =
         static_cast<const MainSettings*>(ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sliding_log_module));
@@ -118,7 +127,7 @@ ngx_module_t ngx_http_sliding_log_module = {
     sliding_log::gCommands,
     NGX_HTTP_MODULE,
     nullptr,                   // init master
-    nullptr,                   // init module
+    sliding_log::tellVersion,  // init module
     sliding_log::startWorker,  // init process
     nullptr,                   // init thread
     nullptr,                   // exit thread

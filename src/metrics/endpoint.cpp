@@ -6,6 +6,7 @@
 #include "metrics/own_answer.hpp"
 #include "metrics/shown.hpp"
 #include "store/zone.hpp"
+#include "version.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -134,11 +135,17 @@ void writeZone(Exposition& out, const Shown& shown) {
     }
 }
 
+void writeBuild(Exposition& out) {
+    out.family("sliding_log_build_info", "gauge", "Always 1; the label tells the module's version.");
+    out.sample("sliding_log_build_info", {{"version", kVersion}}, 1);
+}
+
 void write(Exposition& out, const Shown& shown) {
     writeLimits(out, shown);
     writeCalls(out, shown);
     writeHealth(out, shown);
     writeZone(out, shown);
+    writeBuild(out);
 }
 
 /// The text in the request's pool; nullptr when memory is short.
