@@ -12,7 +12,8 @@ namespace sliding_log {
 
 class LogThrottle {
   public:
-    /// True once a second at most for one cause, be it the only one. Of kMostCauses that came within a second further ones are not told.
+    /// True once a second at most for one cause, be it the only one. Of kMostCauses that came within a second further
+    /// ones are not told.
     bool allows(std::size_t cause = 0) {
         Told* told = std::ranges::find(told_, cause, &Told::cause);
         if (told == told_.end() || !told->everUsed) {

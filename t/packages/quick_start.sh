@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Does what README's quick start tells, word by word, but for making the packages. Run by t/packages/in_clean_debian inside a
 # system that is thrown away, as root, with this tree in /src and the packages in its build/deb.
 set -euo pipefail
@@ -32,6 +33,7 @@ for command in "${commands[@]}"; do
         *'/api/v1/query?'*) becomes 'Prometheus has what nginx counted' counted "$command" ;;
         'service nginx reload')
             fenced nginx >/etc/nginx/conf.d/limits.conf
+            # shellcheck disable=SC2086 # a command with its arguments
             quiet $command || fail "$command"
             ;;
         *) quiet bash -c "$command" || fail "$command" ;;

@@ -1,0 +1,4 @@
+all
+rule 'MD013', line_length: 120, tables: false, ignore_code_blocks: true
+exclude_rule 'MD033' # placeholders such as <ms> and images of a given width
+exclude_rule 'MD046' # commands are indented, configurations fenced
