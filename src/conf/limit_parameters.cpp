@@ -288,6 +288,12 @@ char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
     return kConfOk;
 }
 
+/// For who writes a parameter of limit_req.
+std::string_view hintFor(std::string_view word) {
+    const bool isOfLimitReq = word == "nodelay" || word.starts_with("rate=") || word.starts_with("zone=");
+    return isOfLimitReq ? "; docs/from-limit-req.md says what stands for the parameters of limit_req" : "";
+}
+
 /// What parameters say of each other.
 char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
     const Algorithm algorithm = draft.log.algorithm;
@@ -328,7 +334,8 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
             for (const Parameter& each : kParameters) {
                 known.append(known.empty() ? "" : "=, ").append(each.name);
             }
-            return refuse(cf, kLimitDirective, "parameter", word, "one of " + known + "=");
+            return refuse(cf, kLimitDirective, "parameter", word,
+                          std::string("one of ").append(known).append("=").append(hintFor(word)));
         }
         const auto index = static_cast<std::size_t>(parameter - kParameters);
         if (given[index]) {
