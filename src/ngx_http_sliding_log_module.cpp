@@ -2,15 +2,17 @@
 
 #include <exception>
 
+#include "conf/directives.hpp"
 #include "conf/limit_directive.hpp"
 #include "conf/merge.hpp"
 #include "conf/redis_block.hpp"
 #include "conf/settings.hpp"
+#include "conf/settle.hpp"
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
-#include "dashboard/endpoint.hpp"
-#include "metrics/endpoint.hpp"
+#include "dashboard/dashboard_page.hpp"
 #include "ngx.hpp"
+#include "pages/metrics_page.hpp"
 #include "request/access.hpp"
 #include "request/fields.hpp"
 #include "request/refund.hpp"
@@ -75,6 +77,7 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
     installFieldsFilter();
     const auto* main =
         static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
+    settleReservations(*main);
     if (main->limits.nelts > 0) {
         warnOfLoadOrder(cf);
     }
@@ -110,7 +113,7 @@ ngx_http_module_t gContext = {
     addVariables,            // preconfiguration
     installHandlers,         // postconfiguration
     createMainSettings,      // create main configuration
-    finishLimits,            // init main configuration
+    settleLimits,            // init main configuration
     nullptr,                 // create server configuration
     nullptr,                 // merge server configuration
     createLocationSettings,  // create location configuration

@@ -61,7 +61,7 @@ char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* par
 }
 
 /// What two directives of one NAME must share, as far as it is known before the whole configuration is read; cap and
-/// store follow in finishLimits().
+/// store follow in settleLimits().
 char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& draft) {
     if (log.windowMs != draft.windowMs) {
         return refuseDisagreement(cf, log, "window", TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
