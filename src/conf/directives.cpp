@@ -25,7 +25,7 @@ ngx_conf_enum_t gOnErrors[] = {
 char* setStatus(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& location = *static_cast<LocationSettings*>(conf);
     if (location.status != NGX_CONF_UNSET_UINT) {
-        return refuseDuplicate(cf, view(cmd->name), "value");
+        return refuseDuplicate(cf, view(cmd->name));
     }
     const std::string_view text = view(static_cast<ngx_str_t*>(cf->args->elts)[1]);
     const std::optional<std::int64_t> code = parseCount(text);
@@ -61,7 +61,7 @@ char* setOnError(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
 char* setZone(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& main = *static_cast<MainSettings*>(conf);
     if (main.zoneSize != NGX_CONF_UNSET_SIZE) {
-        return refuseDuplicate(cf, view(cmd->name), "value");
+        return refuseDuplicate(cf, view(cmd->name));
     }
     ngx_str_t text = static_cast<ngx_str_t*>(cf->args->elts)[1];
     const off_t size = ngx_parse_offset(&text);

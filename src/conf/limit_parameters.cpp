@@ -339,7 +339,7 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
         }
         const auto index = static_cast<std::size_t>(parameter - kParameters);
         if (given[index]) {
-            return refuseDuplicate(cf, kLimitDirective, parameter->name);
+            return refuseDuplicate(cf, kLimitDirective, "parameter", parameter->name);
         }
         given[index] = true;
         ngx_str_t value = toNgx(word.substr(equals + 1));
@@ -349,7 +349,7 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
     }
     for (const Parameter& parameter : kParameters) {
         if (!parameter.required.empty() && !given[static_cast<std::size_t>(&parameter - kParameters)]) {
-            return refuseLack(cf, draft.limit.place, "\"sliding_log_limit\"", parameter.name, parameter.required);
+            return refuseLack(cf, draft.limit.place, kLimitDirective, parameter.name, parameter.required);
         }
     }
     return settleParameters(cf, draft);

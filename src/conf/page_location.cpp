@@ -1,7 +1,5 @@
 #include "conf/page_location.hpp"
 
-#include <string>
-
 #include "conf/refuse.hpp"
 #include "conf/rewrite_return.hpp"
 
@@ -17,7 +15,7 @@ char* setPage(ngx_conf_t* cf, const ngx_command_t& cmd, void* conf, ngx_http_han
     auto& location = *static_cast<LocationSettings*>(conf);
     auto* core = static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
     if (location.page == handler) {
-        return refuseDuplicate(cf, view(cmd.name), "directive");
+        return refuseDuplicate(cf, view(cmd.name));
     }
     if (core->handler != nullptr) {
         return refuse(cf, view(cmd.name), "location", view(core->name), kExpectedLocation);
@@ -38,8 +36,7 @@ char* inheritPage(ngx_conf_t* cf, const LocationSettings& from, LocationSettings
     if (to.page == nullptr || (core->handler == to.page && !returnsFirst(cf))) {
         return kConfOk;
     }
-    return refuseAt(cf, to.pagePlace, std::string("\"").append(view(to.pageDirective)).append("\""), "location",
-                    view(core->name), kExpectedLocation);
+    return refuseAt(cf, to.pagePlace, view(to.pageDirective), "location", view(core->name), kExpectedLocation);
 }
 
 }  // namespace sliding_log

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kDefaultZoneSize = size_t{10} * 1024 * 1024;
 
 std::string nameOf(const LimitSettings& limit) {
-    return std::string("\"sliding_log_limit\" ").append(view(limit.log->name));
+    return std::string("sliding_log_limit ").append(view(limit.log->name));
 }
 
 char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, std::string_view what, std::string_view text,

@@ -85,7 +85,7 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     const char* what = isDenied ? "limiting requests" : "delaying request";
     const char* dryRun = location.dryRun != 0 ? ", dry run" : "";
     if (decision.source == Source::Error) {
-        ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": its store cannot tell", what, dryRun, &settings.name);
+        ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": store unavailable", what, dryRun, &settings.name);
         return;
     }
     const TimeText window(settings.windowMs);
