@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|chaos|bench]
+# Usage: ./build.sh [build|deb|debtest|demo|lint|check|sanitize|test|debian13|fuzz|soak|chaos|bench]
 #   build is the default; deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed,
 #   upgraded and removed in a clean Debian, as root;
+#   lint: layout and habits of all that is written here;
 #   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
-#   test: check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
+#   test: lint, check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
 #   bench [fleet] [OPTION...]: see bench/run
@@ -18,6 +19,7 @@ build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev 
 behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
 check_packages=("${build_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
+lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
 # need PACKAGE...: installs what is missing where that is possible, else says what is.
@@ -45,7 +47,7 @@ configured() {
     shift
     state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; cat config config.make; find src lua -type f | LC_ALL=C sort)
     [ "$state" = "$(cat "$tree/state" 2>/dev/null)" ] && return
-    (cd "$tree" && ./configure "$@" >configure.log 2>&1 || { tail -n 20 configure.log >&2; exit 1; })
+    (cd "$tree" && if ! ./configure "$@" >configure.log 2>&1; then tail -n 20 configure.log >&2; exit 1; fi)
     printf '%s' "$state" >"$tree/state"
 }
 
@@ -54,7 +56,6 @@ build() {
     local tree=$out/nginx sources NGX_CONF_FLAGS=()
     sources=$(dirname "$(dpkg -L nginx-dev | grep -m1 '/configure$')")
     [ -d "$tree" ] || cp -a "$sources" "$tree"
-    # shellcheck disable=SC1091
     . "$sources/conf_flags" # of Debian's own nginx: a dynamic module must be built with the same
     configured "$tree" "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2' --add-dynamic-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" modules
@@ -111,8 +112,27 @@ fuzz() {
     done
 }
 
+# What other versions of these tools complain of differs: Debian 12's are the ones that have to be quiet.
+lint() {
+    need "${lint_packages[@]}"
+    local scripts=$out/lint
+    mkdir -p "$scripts"
+    find src tool t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
+    shellcheck build.sh demo.sh .ci/run t/debian13 t/prove t/packages/* t/lib/*.sh
+    perlcritic --quiet bench t
+    # as they are sent: an algorithm's file, and decide.lua behind it
+    local algorithm
+    for algorithm in sliding_log compact_log sliding_counter token_bucket; do
+        cat "lua/$algorithm.lua" lua/decide.lua >"$scripts/$algorithm.lua"
+    done
+    cat lua/sliding_log.lua lua/sampled_log.lua lua/decide.lua >"$scripts/sampled_log.lua"
+    luacheck --quiet --no-color "$scripts" bench
+    mdl --style .mdl_style.rb ./*.md docs
+}
+
 check() {
-    need "${check_packages[@]}" ${TEST_BROWSER-chromium} # TEST_BROWSER= : t/dashboard_page.t is skipped where it is missing
+    # shellcheck disable=SC2086 # TEST_BROWSER= : none is needed, and t/dashboard_page.t is skipped where it is missing
+    need "${check_packages[@]}" ${TEST_BROWSER-chromium}
     build
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
@@ -190,8 +210,8 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | deb | debtest | demo | check | sanitize | test | debian13 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|deb|debtest|demo|check|sanitize|test|debian13|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
+    build | deb | debtest | demo | lint | check | sanitize | test | debian13 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|deb|debtest|demo|lint|check|sanitize|test|debian13|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -207,9 +227,11 @@ case ${1:-build} in
         build
         ./demo.sh
         ;;
+    lint) lint ;;
     check) check ;;
     sanitize) sanitize "${@:2}" ;;
     test)
+        lint
         check
         sanitize
         ;;

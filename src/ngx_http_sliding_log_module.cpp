@@ -2,19 +2,22 @@
 
 #include <exception>
 
+#include "conf/directives.hpp"
 #include "conf/limit_directive.hpp"
 #include "conf/merge.hpp"
 #include "conf/redis_block.hpp"
 #include "conf/settings.hpp"
+#include "conf/settle.hpp"
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
-#include "dashboard/endpoint.hpp"
-#include "metrics/endpoint.hpp"
+#include "dashboard/dashboard_page.hpp"
 #include "ngx.hpp"
+#include "pages/metrics_page.hpp"
 #include "request/access.hpp"
 #include "request/fields.hpp"
 #include "request/refund.hpp"
 #include "request/variables.hpp"
+#include "version.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -74,8 +77,17 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
     installFieldsFilter();
     const auto* main =
         static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
+    settleReservations(*main);
     if (main->limits.nelts > 0) {
         warnOfLoadOrder(cf);
+    }
+    return NGX_OK;
+}
+
+/// The master logs which module it has loaded. After an upgrade of the file the old one runs until nginx is restarted.
+ngx_int_t tellVersion(ngx_cycle_t* cycle) noexcept {
+    if (ngx_test_config == 0) {
+        ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0, "sliding_log module %*s", kVersion.size(), kVersion.data());
     }
     return NGX_OK;
 }
@@ -101,7 +113,7 @@ ngx_http_module_t gContext = {
     addVariables,            // preconfiguration
     installHandlers,         // postconfiguration
     createMainSettings,      // create main configuration
-    finishLimits,            // init main configuration
+    settleLimits,            // init main configuration
     nullptr,                 // create server configuration
     nullptr,                 // merge server configuration
     createLocationSettings,  // create location configuration
@@ -118,7 +130,7 @@ ngx_module_t ngx_http_sliding_log_module = {
     sliding_log::gCommands,
     NGX_HTTP_MODULE,
     nullptr,                   // init master
-    nullptr,                   // init module
+    sliding_log::tellVersion,  // init module
     sliding_log::startWorker,  // init process
     nullptr,                   // init thread
     nullptr,                   // exit thread

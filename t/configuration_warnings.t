@@ -78,4 +78,12 @@ for my $directive ('password', 'prefix', 'sentinel_password') {
         "$directive: no warning of $_") for 's3cr$et', '$', '"$ x"', '$!x';
 }
 
+# a Sentinel where a Redis is meant
+my @told = warnings_of('sliding_log_redis { server 127.0.0.1:26379; }', $key->('a'));
+is(scalar @told, 1, "one warning of a Sentinel's port in mode standalone") or diag(@told);
+like($told[0], qr/"127\.0\.0\.1:26379" in "server" directive has the port of a Sentinel.*"mode sentinel MASTER"\? in \S+nginx\.conf:\d+$/,
+    'the warning names the mode');
+is(join("\n", warnings_of("sliding_log_redis { server 127.0.0.1:$_ }", $key->('a'))), '', "no warning of $_")
+    for '26380;', '26379; mode sentinel limits;', '6379;';
+
 $bed->done;

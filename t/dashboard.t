@@ -163,9 +163,9 @@ is(get($none->port, '/')->{status}, 200, 'without a limit the page is there');
 
 # ---- the configuration
 
-for my $wrong (['sliding_log_dashboard; sliding_log_dashboard;', qr/"sliding_log_dashboard" has duplicate directive, expected it once/],
-    ['sliding_log_metrics; sliding_log_dashboard;', qr{"sliding_log_dashboard" has invalid location "/x", expected one that no other directive answers}],
-    ['sliding_log_dashboard; sliding_log_metrics;', qr{"sliding_log_metrics" has invalid location "/x"}]) {
+for my $wrong (['sliding_log_dashboard; sliding_log_dashboard;', qr/"sliding_log_dashboard" directive is duplicate/],
+    ['sliding_log_metrics; sliding_log_dashboard;', qr{invalid location "/x" in "sliding_log_dashboard" directive, expected one that no other directive answers}],
+    ['sliding_log_dashboard; sliding_log_metrics;', qr{invalid location "/x" in "sliding_log_metrics" directive}]) {
     my ($accepted, $said) = $bed->configuration("%%GLOBALS%% events { } http { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; location /x { $wrong->[0] } } }")->check;
     ok(!$accepted, "$wrong->[0] is refused");
     like($said, $wrong->[1], "$wrong->[0] is refused with the reason");

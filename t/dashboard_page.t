@@ -1,7 +1,7 @@
 # The dashboard in a real browser: it shows what happens while it happens, survives a server that is away, reads well in
 # the dark and on a phone, and no text of the data ever becomes more than text.
 #
-# With DASHBOARD_PNG=FILE it watches a longer load, and leaves a picture of it there.
+# With DASHBOARD_PNG=DIRECTORY it watches a longer load, and leaves pictures of the page there: light, dark and on a phone.
 
 use strict;
 use warnings;
@@ -30,6 +30,7 @@ http {
         location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact; empty_gif; }
         location /login   { sliding_log_limit login key=$arg_k limit=5 window=1m; empty_gif; }
         location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s burst=50 algorithm=bucket store=local; empty_gif; }
+        location /trial   { sliding_log_limit trial key=$arg_k limit=1 window=1m; sliding_log_dry_run on; empty_gif; }
         location /limits/ { sliding_log_dashboard; }
     }
 }
@@ -47,6 +48,7 @@ sub load {
         many([
             (map { [$port, '/api/?k=' . $client->('acct_%03d', 200)] } 1 .. 12 * $wave),
             (map { [$port, '/search?k=' . $client->('192.0.2.%d', 60)] } 1 .. 5 + 3 * cos($past / 11)),
+            [$port, '/trial?k=a'],
             (map { [$port, '/login?k=' . $client->('user%d@example.com', 40)] } 1 .. ($past % 50 > 35 ? 8 : 1)),
         ]);
         sleep 0.1;
@@ -65,13 +67,15 @@ sub shows { my ($what, $expression) = @_; return ok(wait_until($what, 10, sub { 
 
 $browser->look(1200, 1000, 'light')->open_page($url);
 shows('the page is live', "document.getElementById('state')?.textContent === 'live'");
-shows('each limit has a card', "[...document.querySelectorAll('.limit')].map(e => e.dataset.limit).join() === 'api,login,search'");
-shows('each card shows what its limit allows', "[...document.querySelectorAll('.limit h3 + p')].map(e => e.textContent).join() === '60 per 10s \\u00b7 compact \\u00b7 default,5 per 1m \\u00b7 log \\u00b7 default,30 per 10s, burst 50 \\u00b7 bucket \\u00b7 local'");
+shows('each limit has a card', "[...document.querySelectorAll('.limit')].map(e => e.dataset.limit).join() === 'api,login,search,trial'");
+shows('each card shows what its limit allows', "[...document.querySelectorAll('.limit h3 + p')].map(e => e.textContent).join() === '60 per 10s \\u00b7 compact \\u00b7 default,5 per 1m \\u00b7 log \\u00b7 default,30 per 10s, burst 50 \\u00b7 bucket \\u00b7 local,1 per 1m \\u00b7 log \\u00b7 default'");
 shows('a card shows what is admitted', "Number(document.querySelector('[data-limit=api] .admitted').textContent) > 0");
 shows('a card shows what is denied', "Number(document.querySelector('[data-limit=login] .denied').textContent) >= 0 && document.querySelector('#denied-keys .key') !== null");
 shows('the page shows the keys', "[...document.querySelectorAll('#used-keys .key')].some(e => e.textContent.startsWith('acct_000'))");
 shows('the page shows the store', "document.querySelector('#stores tbody .up')?.textContent === 'up'");
 shows('the page shows the latency of the store', "/ ms\$/.test(document.querySelector('#stores tbody').rows[0].cells[7].textContent)");
+shows('a dry run: a banner says that nobody is denied', "document.querySelector('#banners .banner')?.textContent === 'Dry run: nobody is denied by trial'");
+shows('a dry run: what is over the limit is not called denied', "document.querySelector('[data-limit=trial] .rates').textContent.endsWith('over the limit/s, dry run')");
 my $painted = <<'END';
 (() => { const c = document.querySelector('[data-limit=api] canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
          let n = 0; for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 0) n += (i / 4 % c.width) + 1; return n; })()
@@ -88,17 +92,25 @@ is($browser->value("[...performance.getEntriesByType('resource')].filter(e => !e
 
 # ---- how it looks
 
-my $picture = $ENV{DASHBOARD_PNG} // $bed->dir . '/dashboard.png';
-$browser->screenshot($picture);
-like(Testbed::Process::slurp($picture), qr/\A\x89PNG/, 'a picture of the page is a PNG');
-cmp_ok(-s $picture, '<', 200_000, 'a picture of the page is not too large');
+my $pictures = $ENV{DASHBOARD_PNG} // $bed->dir;
+for (['dashboard', 1200, 1000, 'light'], ['dashboard-dark', 1200, 1000, 'dark'], ['dashboard-phone', 390, 844, 'light']) {
+    my ($name, $width, $height, $scheme) = @$_;
+    $browser->look($width, $height, $scheme);
+    sleep 1.2;    # a second sample is drawn at this size
+    $browser->screenshot("$pictures/$name.png");
+    like(Testbed::Process::slurp("$pictures/$name.png"), qr/\A\x89PNG/, "$name.png is a picture of the page");
+    cmp_ok(-s "$pictures/$name.png", '<', 250_000, "$name.png is not too large");
+}
+$browser->look(1200, 1000, 'light');
 my $background = "getComputedStyle(document.body).backgroundColor";
 my $light = $browser->value($background);
 $browser->look(1200, 1000, 'dark');
 isnt($browser->value($background), $light, 'the page is dark where dark is preferred');
-for my $width (360, 1200) {
+for my $width (360, 390, 700, 1200) {
     $browser->look($width, 740, 'dark');
     cmp_ok($browser->value('document.documentElement.scrollWidth'), '<=', $width, "nothing sticks out at $width pixels");
+    my $hidden = $browser->value("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.scroll'))");
+    cmp_ok($hidden, '<=', 0, "the stores are read without scrolling sideways at $width pixels") if $width != 700;
 }
 
 # ---- a server that is away
@@ -107,10 +119,18 @@ sub offline { $browser->call('Network.emulateNetworkConditions', { offline => $_
 trouble();
 offline(1);
 shows('a server that is away: the page tells of no answer', "document.getElementById('state').textContent.startsWith('no answer')");
-ok($browser->value("document.querySelectorAll('.limit').length === 3"), 'a server that is away: what was known stays');
+ok($browser->value("document.querySelectorAll('.limit').length === 4"), 'a server that is away: what was known stays');
 offline(0);
 shows('a server that is back: the page is live', "document.getElementById('state').textContent === 'live'");
 is(join(' ', grep { !/Failed to load resource/ } trouble()), '', 'a server that was away causes no error in the page');
+
+# ---- Redis is down
+
+$redis->kill;
+shows('Redis is down: a banner says what decides', "/^Redis 127[.0-9:]+ \\(default\\) is down: this node decides alone\$/.test(document.querySelector('#banners .bad')?.textContent)");
+is($browser->value("document.getElementById('state').className"), 'degraded', 'Redis is down: the state is not the one of a page that is well');
+is($browser->value("document.getElementById('state').textContent"), 'live, Redis is down', 'Redis is down: the state says so');
+is($browser->value("document.getElementById('banners').getAttribute('role')"), 'alert', 'Redis is down: who cannot see is told, too');
 
 # ---- hostile texts, wherever the data has one
 
@@ -125,7 +145,7 @@ my $text = JSON::PP->new->ascii->encode($data);
 $browser->call('Page.addScriptToEvaluateOnNewDocument', { source => "{ const data = $text; window.fetch = async () => { data.now_ms += 1000; return new Response(JSON.stringify(data)); }; }" });
 trouble();
 $browser->open_page($url);
-shows('hostile texts are shown', "document.querySelectorAll('.limit').length === 3 && document.querySelector('#used-keys .key').textContent.includes('<script>')");
+shows('hostile texts are shown', "document.querySelectorAll('.limit').length === 4 && document.querySelector('#used-keys .key').textContent.includes('<script>')");
 is($browser->value("document.querySelector('#stores tbody .key').firstChild.data"), qq{"'>$hostile}, 'hostile texts are shown as texts');
 is($browser->value("document.querySelectorAll('img, script, [onerror]').length"), 1, "hostile texts make no element: there is no script but the page's own");
 sleep 1.5;

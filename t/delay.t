@@ -206,6 +206,6 @@ ok(wait_until('the log', 5, sub { zcard('far:{a}') == 3 }), '/apart: the plain l
 
 my $log = Testbed::Process::slurp($nginx->dir . '/access.log');
 like($log, qr{^/gone/log/default\?k=a 499 DELAYED$}m, 'the access log tells of a client that left while it was held');
-cmp_ok($nginx->logged(qr/\[warn\].*delaying request, by limit "turn": 1 in 300ms, next in [\dms]+/), '>', 0, 'delays are logged one level lower than denials');
+cmp_ok($nginx->logged(qr/\[warn\].*delaying request, by limit "turn": key "\w+", 1 in 300ms, next in [\dms]+, by redis/), '>', 0, 'delays are logged one level lower than denials');
 
 $bed->done;

@@ -30,7 +30,7 @@ http {
 END
 my $port = $nginx->port;
 
-sub scores { my ($name) = @_; my %of = split ' ', $redis->cli('ZRANGE', "rl:sliding:$name:{a}", 0, -1, 'WITHSCORES'); return sort { $a <=> $b } values %of }
+sub scores { my ($name) = @_; my %of = split ' ', $redis->cli('ZRANGE', "rl:sliding:$name:{a}", 0, -1, 'WITHSCORES'); my @sorted = sort { $a <=> $b } values %of; return @sorted }
 sub pttl { return $redis->cli('PTTL', 'rl:sliding:full:{a}') }
 
 # a full log

@@ -98,13 +98,13 @@ my %recipes = (
         is(statuses(6, '/reports/b', 'X-Client' => '192.0.2.1'), '5x200 1x429', 'five requests of another report pass for the next client, twenty in all');
         is(statuses(1, '/reports/c', 'X-Client' => '192.0.2.2'), '1x429', 'no more than twenty requests of all reports pass for anybody');
     },
-    'By tenant, with a limit of its own' => sub {
+    'By tenant, with different limits' => sub {
         is(statuses(11, '/', 'X-Tenant' => 'small'), '10x200 1x429', 'a tenant without a limit of its own has the default');
         is(remaining('tenant', '/', 'X-Tenant' => 'acme'), 499, 'a tenant has a limit of its own');
         is(statuses(1, '/', 'X-Tenant' => 'suspended'), '1x429', 'a limit of 0 denies a tenant');
         is(statuses(20, '/', 'X-Tenant' => 'internal'), '20x200', 'an empty limit does not apply to a tenant');
     },
-    'Who is not limited' => sub {
+    'Exceptions' => sub {
         is(statuses(6, '/', 'X-Client' => '198.51.100.1'), '5x200 1x429', 'five requests of anybody pass');
         is(statuses(9, '/', 'X-Client' => '192.0.2.77'), '9x200', 'an address of ours is not limited');
         is(statuses(9, '/', 'X-Client' => '2001:db8:1::77'), '9x200', 'an IPv6 address of ours is not limited');
@@ -133,7 +133,7 @@ my %recipes = (
         is(statuses(20, '/code/check?phone=2&status=401'), '5x401 15x429', 'five wrong guesses of a code pass');
         cmp_ok(field(get($port, '/code/check?phone=2'), 'Retry-After'), '>', 540, 'after five wrong guesses each attempt begins the wait anew');
     },
-    'An audit log beside a compact one' => sub {
+    'An audit log' => sub {
         my ($nginx, $over_redis) = @_;
         is(statuses(61, '/transfers/', 'X-User' => 'alice'), '60x200 1x429', 'the compact log denies');
         return if !$over_redis;
@@ -143,7 +143,7 @@ my %recipes = (
         is(join(' ', sort @entries), join(' ', sort $passed =~ m{^(\w+) /transfers/ 200$}mg), 'the audit log has the ids of the access log');
         is($redis->cli('TYPE', 'rl:sliding:transfers:{alice}'), 'string', 'the compact log has no ids');
     },
-    'Several limits at once' => sub {
+    'Several windows' => sub {
         my @answers = many([map { [$port, '/search'] } 1 .. 40]);
         my $passed  = grep { $_->{status} == 200 } @answers;
         cmp_ok($passed, '<', 40, 'forty searches at once are too many');
@@ -231,7 +231,7 @@ my %recipes = (
         is($left->("?pages=$_", "client$_"), 0, "pages=\"$_\" costs all") for qw(0 x -1 1x 1.5 007 100 100001 1000000000000);
         is(statuses(3, '/render?pages=x', 'X-User' => 'a'), '3x429', 'a cost of all is denied where some is used');
     },
-    "Outbound: under somebody else's quota" => sub {
+    "Outbound requests: staying within a partner's quota" => sub {
         my @answers = many([map { [$port, '/'] } 1 .. 100]);
         is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred pass at once (egress_proxy.t has what follows)');
     },

@@ -31,7 +31,7 @@ END
 if (!tls_is_built()) {
     my ($accepted, $printed) = configuration('tls on;')->check;
     ok(!$accepted, 'tls on is refused with this hiredis');
-    like($printed, qr/\[emerg\].*"tls" has invalid value "on", expected off: the module was built with hiredis 0\.\d+\.\d+, and TLS needs hiredis 1\.0 or later/,
+    like($printed, qr/\[emerg\].*invalid value "on" in "tls" directive, expected off: the module was built with hiredis 0\.\d+\.\d+, and TLS needs hiredis 1\.0 or later/,
         'tls on is refused with the reason');
     ($accepted, $printed) = configuration('tls off; tls_verify off;')->check;
     ok($accepted, 'tls off is accepted') or diag($printed);
@@ -58,21 +58,21 @@ my $locked     = $bed->dir . '/locked.key';
 system("openssl pkey -in $client[1] -aes256 -passout pass:s3cret -out $locked 2>/dev/null") == 0 or die 'openssl';
 my $trust = 'tls_trusted_certificate ' . $ca->file . ';';
 for my $row (
-    ["tls on; tls_trusted_certificate none.pem;",          qr/"tls_trusted_certificate" has invalid file "[^"]*\/none.pem", expected a PEM file of CA certificates: No such file or directory/],
-    ["tls on; tls_trusted_certificate $plain_file;",       qr/"tls_trusted_certificate" has invalid file "\Q$plain_file\E", expected a PEM file of CA certificates: no /],
-    ["tls on; $trust tls_certificate none.pem; tls_certificate_key none.key;", qr/"tls_certificate" has invalid file "[^"]*\/none.pem", expected a PEM certificate, with its chain: No such file/],
-    ["tls on; $trust tls_certificate $client[0]; tls_certificate_key none.key;", qr/"tls_certificate_key" has invalid file "[^"]*\/none.key", expected the certificate's PEM key, not encrypted: No such file/],
-    ["tls on; $trust tls_certificate $client[0]; tls_certificate_key $good[1];", qr/"tls_certificate_key" has invalid file "\Q$good[1]\E", expected .*: key values mismatch/],
-    ["tls on; $trust tls_certificate $client[0]; tls_certificate_key $locked;",  qr/"tls_certificate_key" has invalid file "\Q$locked\E", expected the certificate's PEM key, not encrypted: /],
-    ["tls on; $trust tls_certificate $client[0];",         qr/"tls_certificate" has invalid use "\Q$client[0]\E", expected tls_certificate_key with it/],
-    ["tls on; $trust tls_certificate_key $client[1];",     qr/"tls_certificate_key" has invalid use "\Q$client[1]\E", expected tls_certificate with it/],
-    [$trust,                                               qr/"tls_trusted_certificate" has invalid use ".*", expected tls on beside it, or tls off/],
-    ['tls_verify on;',                                     qr/"tls_verify" has invalid use "on", expected tls on/],
-    ["tls on; $trust tls_server_name '';",                 qr/"tls_server_name" has invalid value "", expected a text/],
-    ["tls on; tls on; $trust",                             qr/"tls" has duplicate value/],
-    ['tls yes;',                                           qr/"tls" has invalid value "yes", expected off or on/],
-    ["tls on; $trust tls_verify optional;",                qr/"tls_verify" has invalid value "optional", expected off or on/],
-    ["tls on; $trust", qr/"tls" has invalid use "unix:\/tmp\/x.sock", expected a server that is reached by TCP/, server => 'server unix:/tmp/x.sock;'],
+    ["tls on; tls_trusted_certificate none.pem;",          qr/invalid file "[^" in "tls_trusted_certificate" directive]*\/none.pem", expected a PEM file of CA certificates: No such file or directory/],
+    ["tls on; tls_trusted_certificate $plain_file;",       qr/invalid file "\Q$plain_file\E" in "tls_trusted_certificate" directive, expected a PEM file of CA certificates: no /],
+    ["tls on; $trust tls_certificate none.pem; tls_certificate_key none.key;", qr/invalid file "[^" in "tls_certificate" directive]*\/none.pem", expected a PEM certificate, with its chain: No such file/],
+    ["tls on; $trust tls_certificate $client[0]; tls_certificate_key none.key;", qr/invalid file "[^" in "tls_certificate_key" directive]*\/none.key", expected the certificate's PEM key, not encrypted: No such file/],
+    ["tls on; $trust tls_certificate $client[0]; tls_certificate_key $good[1];", qr/invalid file "\Q$good[1]\E" in "tls_certificate_key" directive, expected .*: key values mismatch/],
+    ["tls on; $trust tls_certificate $client[0]; tls_certificate_key $locked;",  qr/invalid file "\Q$locked\E" in "tls_certificate_key" directive, expected the certificate's PEM key, not encrypted: /],
+    ["tls on; $trust tls_certificate $client[0];",         qr/"tls_certificate \Q$client[0]\E" is not allowed here, expected tls_certificate_key with it/],
+    ["tls on; $trust tls_certificate_key $client[1];",     qr/"tls_certificate_key \Q$client[1]\E" is not allowed here, expected tls_certificate with it/],
+    [$trust,                                               qr/"tls_trusted_certificate .*" is not allowed here, expected tls on beside it, or tls off/],
+    ['tls_verify on;',                                     qr/"tls_verify on" is not allowed here, expected tls on/],
+    ["tls on; $trust tls_server_name '';",                 qr/invalid value "" in "tls_server_name" directive, expected a text/],
+    ["tls on; tls on; $trust",                             qr/"tls" directive is duplicate/],
+    ['tls yes;',                                           qr/invalid value "yes" in "tls" directive, expected off or on/],
+    ["tls on; $trust tls_verify optional;",                qr/invalid value "optional" in "tls_verify" directive, expected off or on/],
+    ["tls on; $trust", qr/"tls unix:\/tmp\/x.sock" is not allowed here, expected a server that is reached by TCP/, server => 'server unix:/tmp/x.sock;'],
 ) {
     my ($inside, $message, %more) = @$row;
     my ($accepted, $printed) = configuration($inside, %more)->check;
@@ -92,7 +92,7 @@ for my $inside ("tls on; $trust", "tls on; $trust tls_certificate $client[0]; tl
     local @ENV{qw(SSL_CERT_FILE SSL_CERT_DIR)} = ('/nowhere', '/nowhere');
     my ($accepted, $printed) = configuration('tls on;')->check;
     ok(!$accepted, 'refused: a system without CA certificates');
-    like($printed, qr/"tls_verify" has invalid use "on", expected tls_trusted_certificate, as this system has no CA certificates/,
+    like($printed, qr/"tls_verify on" is not allowed here, expected tls_trusted_certificate, as this system has no CA certificates/,
         'refused with the reason: a system without CA certificates');
 }
 my $hashed = $bed->dir . '/hashed';

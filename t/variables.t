@@ -72,7 +72,7 @@ like(logged('/one', 2), qr{^/one status=PASSED source=redis name=one limit=1 lef
     'a request that passed: the variables tell the decision');
 like(logged('/one', 3), qr{^/one status=REJECTED source=redis name=one limit=1 left=0 reset=10 retry=10 wait=0\.\d{3};$},
     'a request that was rejected: the variables tell the decision');
-my $line = qr/\[error\].*limiting requests, by limit "one": 1 in 10s, next in (?:10|9)s, client: 127\.0\.0\.1/;
+my $line = qr/\[error\].*limiting requests, by limit "one": key "a", 1 in 10s, next in (?:10|9)s, by (?:redis|cache), client: 127\.0\.0\.1/;
 is($nginx->logged($line), 1, 'a denial writes one line');
 
 is(field(get($port, '/two?k=a'), 'X-Name'), 'tight', 'two limits: the one with the least remaining is named');
@@ -89,7 +89,7 @@ is($redis->cli(qw(ZCARD rl:sliding:dry:{a})), 1, 'dry run: the log is as it woul
 like($redis->cli(qw(ZRANGE rl:sliding:dry:{a} 0 -1)), qr/^[0-9a-f]{32}$/, 'id=$request_id names the entry');
 
 is(get($port, '/quiet?k=a')->{status}, 429, 'sliding_log_log_level info: a request is denied');
-is($nginx->logged(qr/\[info\].*limiting requests, by limit "quiet": 0 in 10s, client/), 1,
+is($nginx->logged(qr/\[info\].*limiting requests, by limit "quiet": key "a", 0 in 10s, by redis, client/), 1,
     'sliding_log_log_level info: the denial is logged at this level');
 
 # a limit from a variable

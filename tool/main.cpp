@@ -11,6 +11,7 @@
 #include "interrupt.hpp"
 #include "table.hpp"
 #include "text.hpp"
+#include "version.hpp"
 
 namespace sliding_log::tool {
 
@@ -51,7 +52,7 @@ std::string usage() {
                        (command->operands.empty() ? "" : " " + std::string(command->operands)),
                    std::string(command->help)});
     }
-    return "usage: sliding-log COMMAND [OPTION]...\n\n" + table.text() +
+    return "usage: sliding-log COMMAND [OPTION]...\n       sliding-log --version\n\n" + table.text() +
            "\nsliding-log COMMAND --help tells its options. For all commands:\n\n" + optionRows(everywhere());
 }
 
@@ -61,6 +62,10 @@ Status run(std::span<const std::string_view> words) {
     if (command == kCommands.end()) {
         if (!words.empty() && words.front() == "--help") {
             print(usage());
+            return Status::Ok;
+        }
+        if (!words.empty() && words.front() == "--version") {
+            print("sliding-log " + std::string(kVersion) + "\n");
             return Status::Ok;
         }
         throw UsageError(words.empty()

@@ -1,6 +1,7 @@
 #include "conf/limit_directive.hpp"
 
 #include <algorithm>
+#include <string>
 #include <string_view>
 
 #include "conf/limit_parameters.hpp"
@@ -52,16 +53,13 @@ LogSettings* findLog(const MainSettings& settings, std::string_view name) {
 
 char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* parameter, std::string_view text,
                          std::string_view above) {
-    const ngx_str_t words[] = {toNgx(text), toNgx(above)};
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "\"sliding_log_limit\" %V has another %s (\"%V\") than the limit of that name above (\"%V\"), "
-                       "expected the same: they are one log",
-                       &log.name, parameter, &words[0], &words[1]);
-    return kConfError;
+    const std::string directive = std::string(kLimitDirective).append(" ").append(view(log.name));
+    return refuse(cf, directive, parameter, text,
+                  std::string("\"").append(above).append("\", as in the limit of that name above: they share one log"));
 }
 
 /// What two directives of one NAME must share, as far as it is known before the whole configuration is read; cap and
-/// store follow in finishLimits().
+/// store follow in settleLimits().
 char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& draft) {
     if (log.windowMs != draft.windowMs) {
         return refuseDisagreement(cf, log, "window", TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
@@ -150,12 +148,12 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     auto** others = static_cast<LimitSettings**>(location.limits->elts);
     for (ngx_uint_t i = 0; i < location.limits->nelts; i++) {
         if (others[i]->log == log) {
-            return refuseDuplicate(cf, kLimitDirective, view(name));
+            return refuseDuplicate(cf, kLimitDirective, "limit", view(name));
         }
     }
 
     if (location.limits->nelts == LocalStore::kMostLogs) {
-        return refuse(cf, kLimitDirective, "number of limits at one level, with", view(name), "at most 32");
+        return refuse(cf, kLimitDirective, "limit", view(name), "at most 32 limits at one level");
     }
     if (draft.limit.limitVariable != nullptr) {
         log->variableLimit = 1;

@@ -288,6 +288,12 @@ char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
     return kConfOk;
 }
 
+/// For who writes a parameter of limit_req.
+std::string_view hintFor(std::string_view word) {
+    const bool isOfLimitReq = word == "nodelay" || word.starts_with("rate=") || word.starts_with("zone=");
+    return isOfLimitReq ? "; docs/from-limit-req.md says what stands for the parameters of limit_req" : "";
+}
+
 /// What parameters say of each other.
 char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
     const Algorithm algorithm = draft.log.algorithm;
@@ -328,11 +334,12 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
             for (const Parameter& each : kParameters) {
                 known.append(known.empty() ? "" : "=, ").append(each.name);
             }
-            return refuse(cf, kLimitDirective, "parameter", word, "one of " + known + "=");
+            return refuse(cf, kLimitDirective, "parameter", word,
+                          std::string("one of ").append(known).append("=").append(hintFor(word)));
         }
         const auto index = static_cast<std::size_t>(parameter - kParameters);
         if (given[index]) {
-            return refuseDuplicate(cf, kLimitDirective, parameter->name);
+            return refuseDuplicate(cf, kLimitDirective, "parameter", parameter->name);
         }
         given[index] = true;
         ngx_str_t value = toNgx(word.substr(equals + 1));
@@ -342,7 +349,7 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
     }
     for (const Parameter& parameter : kParameters) {
         if (!parameter.required.empty() && !given[static_cast<std::size_t>(&parameter - kParameters)]) {
-            return refuseLack(cf, draft.limit.place, "\"sliding_log_limit\"", parameter.name, parameter.required);
+            return refuseLack(cf, draft.limit.place, kLimitDirective, parameter.name, parameter.required);
         }
     }
     return settleParameters(cf, draft);

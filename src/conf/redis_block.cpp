@@ -32,6 +32,21 @@ T& fieldOf(const ngx_command_t* cmd, void* conf) {
     return *reinterpret_cast<T*>(static_cast<char*>(conf) + cmd->offset);
 }
 
+/// `reason` is nginx's: its "host not found" comes of DNS, all others of the text.
+char* refuseAddress(ngx_conf_t* cf, const ngx_command_t& cmd, const ngx_str_t& text, std::string_view reason) {
+    if (reason == "host not found") {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "host not found in \"%V\" of \"%V\" directive, expected a name that resolves, or an address",
+                           &text, &cmd.name);
+        return kConfError;
+    }
+    std::string expected(kExpectedAddress);
+    if (!reason.empty()) {
+        expected.append(" (").append(reason).append(")");
+    }
+    return refuse(cf, view(cmd.name), "address", view(text), expected);
+}
+
 // ---- setters; conf is the block's RedisSettings
 
 char* setServer(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
@@ -45,9 +60,7 @@ char* setServer(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
         url.url = text;
         url.default_port = kRedisPort;
         if (ngx_parse_url(cf->pool, &url) != NGX_OK || url.naddrs == 0) {
-            const ngx_str_t reason = toNgx(url.err == nullptr ? "" : url.err);
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%V", &reason);
-            return refuse(cf, view(cmd->name), "address", view(text), kExpectedAddress);
+            return refuseAddress(cf, *cmd, text, url.err == nullptr ? "" : url.err);
         }
         auto* server = static_cast<ServerSettings*>(ngx_array_push(&redis.servers));
         if (server == nullptr) {
@@ -86,7 +99,7 @@ char* setMode(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
 char* setText(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& field = fieldOf<ngx_str_t>(cmd, conf);
     if (field.data != nullptr) {
-        return refuseDuplicate(cf, view(cmd->name), "value");
+        return refuseDuplicate(cf, view(cmd->name));
     }
     if (argument(cf, 1).len == 0) {
         return refuse(cf, view(cmd->name), "value", "", "a text");
@@ -118,7 +131,7 @@ char* setName(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
 
 char* setPassword(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     if (static_cast<RedisSettings*>(conf)->password.data != nullptr) {
-        return refuseDuplicate(cf, view(cmd->name), "password (one of password and password_file)");
+        return refuseHere(cf, view(cmd->name), "", "one of password and password_file, once");
     }
     return setTakenAsItIs(cf, cmd, conf);
 }
@@ -127,7 +140,7 @@ char* setPassword(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
 char* setPasswordFile(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& redis = *static_cast<RedisSettings*>(conf);
     if (redis.password.data != nullptr) {
-        return refuseDuplicate(cf, view(cmd->name), "password (one of password and password_file)");
+        return refuseHere(cf, view(cmd->name), "", "one of password and password_file, once");
     }
     ngx_str_t path = argument(cf, 1);
     if (beginsAsVariable(view(path))) {
@@ -140,7 +153,7 @@ char* setPasswordFile(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     const ngx_fd_t fd = ngx_open_file(path.data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
     if (content == nullptr || fd == NGX_INVALID_FILE) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
-                           "\"password_file\" cannot open \"%V\", expected a readable file", &path);
+                           "invalid file \"%V\" in \"password_file\" directive, expected a readable file", &path);
         return kConfError;
     }
     const ssize_t size = ngx_read_fd(fd, content, kLargestPasswordFile);
@@ -159,7 +172,7 @@ char* setPrefix(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& field = fieldOf<ngx_str_t>(cmd, conf);
     const ngx_str_t& prefix = argument(cf, 1);
     if (field.data != nullptr) {
-        return refuseDuplicate(cf, view(cmd->name), "value");
+        return refuseDuplicate(cf, view(cmd->name));
     }
     if (view(prefix).find_first_of("{}") != std::string_view::npos || prefix.len > 128) {
         return refuse(cf, view(cmd->name), "value", view(prefix), "at most 128 characters, without { and }");
@@ -172,7 +185,7 @@ char* setPrefix(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
 char* setDatabase(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& field = fieldOf<ngx_int_t>(cmd, conf);
     if (field != NGX_CONF_UNSET) {
-        return refuseDuplicate(cf, view(cmd->name), "value");
+        return refuseDuplicate(cf, view(cmd->name));
     }
     const std::optional<std::int64_t> database = parseCount(view(argument(cf, 1)));
     if (!database || *database > kLargestDatabase) {
@@ -185,7 +198,7 @@ char* setDatabase(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
 char* setTime(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& field = fieldOf<ngx_msec_t>(cmd, conf);
     if (field != NGX_CONF_UNSET_MSEC) {
-        return refuseDuplicate(cf, view(cmd->name), "value");
+        return refuseDuplicate(cf, view(cmd->name));
     }
     const std::optional<std::int64_t> time = parseTime(argument(cf, 1), 1);
     if (!time) {
@@ -198,7 +211,7 @@ char* setTime(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
 char* setReconnect(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& redis = *static_cast<RedisSettings*>(conf);
     if (redis.reconnectMin != NGX_CONF_UNSET_MSEC) {
-        return refuseDuplicate(cf, view(cmd->name), "value");
+        return refuseDuplicate(cf, view(cmd->name));
     }
     const std::optional<std::int64_t> least = parseTime(argument(cf, 1), 1);
     const std::optional<std::int64_t> most = parseTime(argument(cf, 2), 1);
@@ -278,6 +291,9 @@ const Arguments& argumentsOf(const ngx_command_t& command) {
 /// Called by nginx for each directive inside the block.
 char* readInside(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     const std::string_view name = view(argument(cf, 0));
+    if (name == "include" && cf->args->nelts == 2) {
+        return ngx_conf_include(cf, nullptr, conf);
+    }
     auto* command = std::ranges::find(gBlockCommands, name, [](const ngx_command_t& each) { return view(each.name); });
     if (command == std::end(gBlockCommands)) {
         std::string known;
@@ -289,8 +305,8 @@ char* readInside(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     const Arguments& allowed = argumentsOf(*command);
     const ngx_uint_t given = cf->args->nelts - 1;
     if (given < allowed.least || given > allowed.most) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" has invalid number of arguments %ui, expected %s",
-                           &command->name, given, allowed.text);
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid number of arguments in \"%V\" directive, expected %s",
+                           &command->name, allowed.text);
         return kConfError;
     }
     return command->set(cf, command, conf);
@@ -333,6 +349,12 @@ char* checkServers(ngx_conf_t* cf, const RedisSettings& redis) {
     if (redis.mode == static_cast<ngx_uint_t>(Mode::Standalone) && redis.servers.nelts > 1) {
         return refuse(cf, "server", "second address", view(servers[1].text), "one server in mode standalone");
     }
+    if (redis.mode == static_cast<ngx_uint_t>(Mode::Standalone) && servers[0].port == kSentinelPort) {
+        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                           "\"%V\" in \"server\" directive has the port of a Sentinel, which decides nothing; "
+                           "did you mean \"mode sentinel MASTER\"?",
+                           &servers[0].text);
+    }
     if (redis.mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
         const auto* unixSocket = std::find_if(servers, servers + redis.servers.nelts,
                                               [](const ServerSettings& each) { return each.host.len == 0; });
@@ -350,19 +372,19 @@ char* checkWhole(ngx_conf_t* cf, const RedisSettings& redis) {
         return rv;
     }
     if (redis.username.data != nullptr && redis.password.data == nullptr) {
-        return refuse(cf, "username", "use", view(redis.username), "a password or password_file with it");
+        return refuseHere(cf, "username", view(redis.username), "password or password_file with it");
     }
     if (redis.mode == static_cast<ngx_uint_t>(Mode::Cluster) && redis.database != NGX_CONF_UNSET) {
-        return refuse(cf, "database", "use", DecimalText(redis.database).view(),
-                      "none in mode cluster, which has the database 0 only");
+        return refuseHere(cf, "database", DecimalText(redis.database).view(),
+                          "none in mode cluster, which has the database 0 only");
     }
     const bool isSentinel = redis.mode == static_cast<ngx_uint_t>(Mode::Sentinel);
     if (!isSentinel && (redis.sentinelUsername.data != nullptr || redis.sentinelPassword.data != nullptr)) {
-        return refuse(cf, redis.sentinelUsername.data != nullptr ? "sentinel_username" : "sentinel_password", "use",
-                      view(redis.sentinelUsername), "mode sentinel MASTER with it");
+        return refuseHere(cf, redis.sentinelUsername.data != nullptr ? "sentinel_username" : "sentinel_password",
+                          view(redis.sentinelUsername), "mode sentinel MASTER with it");
     }
     if (redis.sentinelUsername.data != nullptr && redis.sentinelPassword.data == nullptr) {
-        return refuse(cf, "sentinel_username", "use", view(redis.sentinelUsername), "a sentinel_password with it");
+        return refuseHere(cf, "sentinel_username", view(redis.sentinelUsername), "sentinel_password with it");
     }
     return kConfOk;
 }
@@ -378,7 +400,7 @@ char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     auto** stores = static_cast<RedisSettings**>(main.stores.elts);
     for (ngx_uint_t i = 0; i < main.stores.nelts; i++) {
         if (view(stores[i]->name) == name) {
-            return refuseDuplicate(cf, "sliding_log_redis", name);
+            return refuseDuplicate(cf, "sliding_log_redis", "name", name);
         }
     }
     auto* redis = poolNew<RedisSettings>(cf->pool);

@@ -45,11 +45,11 @@ char* checkUnused(ngx_conf_t* cf, const TlsSettings& tls) {
     };
     for (const auto& each : given) {
         if (each.value.data != nullptr) {
-            return refuse(cf, each.directive, "use", view(each.value), "tls on beside it, or tls off");
+            return refuseHere(cf, each.directive, view(each.value), "tls on beside it, or tls off");
         }
     }
     if (tls.verify != NGX_CONF_UNSET_UINT) {
-        return refuse(cf, "tls_verify", "use", tls.verify ? "on" : "off", "tls on beside it, or tls off");
+        return refuseHere(cf, "tls_verify", tls.verify ? "on" : "off", "tls on beside it, or tls off");
     }
     return kConfOk;
 }
@@ -64,14 +64,14 @@ char* checkUsed(ngx_conf_t* cf, const RedisSettings& redis) {
     const auto* servers = static_cast<const ServerSettings*>(redis.servers.elts);
     for (ngx_uint_t i = 0; i < redis.servers.nelts; i++) {
         if (servers[i].host.len == 0) {
-            return refuse(cf, "tls", "use", view(servers[i].text), "a server that is reached by TCP");
+            return refuse(cf, "server", "address", view(servers[i].text), "one that is reached by TCP with tls on");
         }
     }
     if ((tls.certificate.data == nullptr) != (tls.certificateKey.data == nullptr)) {
         const bool hasKey = tls.certificate.data == nullptr;
-        return refuse(cf, hasKey ? "tls_certificate_key" : "tls_certificate", "use",
-                      view(hasKey ? tls.certificateKey : tls.certificate),
-                      hasKey ? "tls_certificate with it" : "tls_certificate_key with it");
+        return refuseHere(cf, hasKey ? "tls_certificate_key" : "tls_certificate",
+                          view(hasKey ? tls.certificateKey : tls.certificate),
+                          hasKey ? "tls_certificate with it" : "tls_certificate_key with it");
     }
     return kConfOk;
 }
@@ -116,7 +116,7 @@ char* prepareTls(ngx_conf_t* cf, RedisSettings& redis) try {
         }
     }
     if (settings.verify != 0 && settings.trustedCertificate.data == nullptr && !tls->trustSystem()) {
-        return refuse(cf, "tls_verify", "use", "on", "tls_trusted_certificate, as this system has no CA certificates");
+        return refuseHere(cf, "tls_verify", "on", "tls_trusted_certificate, as this system has no CA certificates");
     }
     return kConfOk;
 } catch (const std::exception& e) {

@@ -1,4 +1,4 @@
-// How every configuration error reads: the directive, the offending text, what was expected, then nginx's file:line.
+// How every configuration error reads: in nginx's words, then what was expected; nginx adds file and line.
 #pragma once
 
 #include <string_view>
@@ -11,12 +11,37 @@ namespace sliding_log {
 inline char* const kConfOk = nullptr;  // NGX_CONF_OK
 inline char* const kConfError = static_cast<char*>(NGX_CONF_ERROR);
 
-/// Logs `"<directive>" has invalid <what> "<text>", expected <expected> in nginx.conf:7` and returns kConfError.
+/// Logs `invalid <what> "<text>" in "<directive>" directive, expected <expected> in nginx.conf:7` and returns
+/// kConfError.
 inline char* refuse(ngx_conf_t* cf, std::string_view directive, std::string_view what, std::string_view text,
                     std::string_view expected) {
-    const ngx_str_t words[] = {toNgx(directive), toNgx(what), toNgx(text), toNgx(expected)};
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" has invalid %V \"%V\", expected %V", &words[0], &words[1],
+    const ngx_str_t words[] = {toNgx(what), toNgx(text), toNgx(directive), toNgx(expected)};
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "invalid %V \"%V\" in \"%V\" directive, expected %V", &words[0], &words[1],
                        &words[2], &words[3]);
+    return kConfError;
+}
+
+/// Logs `"<directive> <text>" is not allowed here, expected <expected>`: something else lacks, or is too much. The text
+/// is empty where it may be a secret.
+inline char* refuseHere(ngx_conf_t* cf, std::string_view directive, std::string_view text, std::string_view expected) {
+    const ngx_str_t words[] = {toNgx(directive), toNgx(text.empty() ? "" : " "), toNgx(text), toNgx(expected)};
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V%V%V\" is not allowed here, expected %V", &words[0], &words[1],
+                       &words[2], &words[3]);
+    return kConfError;
+}
+
+/// Logs `"<directive>" directive is duplicate`.
+inline char* refuseDuplicate(ngx_conf_t* cf, std::string_view directive) {
+    const ngx_str_t word = toNgx(directive);
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" directive is duplicate", &word);
+    return kConfError;
+}
+
+/// Logs `duplicate <what> "<text>" in "<directive>" directive`.
+inline char* refuseDuplicate(ngx_conf_t* cf, std::string_view directive, std::string_view what, std::string_view text) {
+    const ngx_str_t words[] = {toNgx(what), toNgx(text), toNgx(directive)};
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "duplicate %V \"%V\" in \"%V\" directive", &words[0], &words[1],
+                       &words[2]);
     return kConfError;
 }
 
@@ -25,28 +50,21 @@ inline Place placeOf(const ngx_conf_t* cf) {
     return {cf->conf_file->file.name, cf->conf_file->line};
 }
 
-/// As refuse(), for a directive that was read before; `directive` says which, quotes included.
+/// As refuse(), for a directive that was read before.
 inline char* refuseAt(ngx_conf_t* cf, const Place& place, std::string_view directive, std::string_view what,
                       std::string_view text, std::string_view expected) {
-    const ngx_str_t words[] = {toNgx(directive), toNgx(what), toNgx(text), toNgx(expected)};
-    ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "%V has invalid %V \"%V\", expected %V in %V:%ui", &words[0], &words[1],
-                  &words[2], &words[3], &place.file, place.line);
+    const ngx_str_t words[] = {toNgx(what), toNgx(text), toNgx(directive), toNgx(expected)};
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "invalid %V \"%V\" in \"%V\" directive, expected %V in %V:%ui", &words[0],
+                  &words[1], &words[2], &words[3], &place.file, place.line);
     return kConfError;
 }
 
-/// The same for something that is not there.
+/// Logs `"<directive>" directive must have "<parameter>" parameter, expected <expected>`.
 inline char* refuseLack(ngx_conf_t* cf, const Place& place, std::string_view directive, std::string_view parameter,
                         std::string_view expected) {
     const ngx_str_t words[] = {toNgx(directive), toNgx(parameter), toNgx(expected)};
-    ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "%V has no \"%V\" parameter, expected %V in %V:%ui", &words[0], &words[1],
-                  &words[2], &place.file, place.line);
-    return kConfError;
-}
-
-/// The same for something given twice: `"<directive>" has duplicate <what>, expected it once`.
-inline char* refuseDuplicate(ngx_conf_t* cf, std::string_view directive, std::string_view what) {
-    const ngx_str_t words[] = {toNgx(directive), toNgx(what)};
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" has duplicate %V, expected it once", &words[0], &words[1]);
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "\"%V\" directive must have \"%V\" parameter, expected %V in %V:%ui",
+                  &words[0], &words[1], &words[2], &place.file, place.line);
     return kConfError;
 }
 

@@ -136,10 +136,10 @@ struct LocationSettings {
     ngx_uint_t fields;
     ngx_uint_t logLevel;
 
-    ngx_http_handler_pt ownAnswer;  // of sliding_log_metrics and the like: outer levels' limits are not for it
-    ngx_str_t ownAnswerName;        // the directive
-    Place ownAnswerPlace;
-    ngx_array_t* inherited;  // the limits of a level inside that has none: those above an own answer reach it
+    ngx_http_handler_pt page;  // of sliding_log_metrics and the like: the limits of outer levels do not apply to it
+    ngx_str_t pageDirective;
+    Place pagePlace;
+    ngx_array_t* inherited;  // the limits of a level inside that has none: those above a page reach it
 };
 
 struct MainSettings {
@@ -148,6 +148,7 @@ struct MainSettings {
     ngx_array_t limits;         // of LimitSettings*, all of them
     size_t zoneSize;            // bytes
     Zone* zone;                 // nullptr: no limit, no zone
+    ngx_array_t levels;         // of ngx_array_t*: the limits of each level that has some, of LimitSettings*
     std::int64_t largestDelay;  // ms, of all limits
 };
 

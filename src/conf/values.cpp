@@ -45,7 +45,7 @@ bool isWord(const ngx_str_t& text, std::string_view word) {
 char* setChoice(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& field = *reinterpret_cast<ngx_uint_t*>(static_cast<char*>(conf) + cmd->offset);
     if (field != NGX_CONF_UNSET_UINT) {
-        return refuseDuplicate(cf, view(cmd->name), "value");
+        return refuseDuplicate(cf, view(cmd->name));
     }
     const ngx_str_t& word = static_cast<ngx_str_t*>(cf->args->elts)[1];
     std::string expected;

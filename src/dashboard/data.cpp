@@ -7,7 +7,7 @@
 
 #include "conf/limit_parameters.hpp"
 #include "dashboard/json.hpp"
-#include "metrics/shown.hpp"
+#include "pages/snapshot.hpp"
 #include "store/zone.hpp"
 #include "worker.hpp"
 
@@ -65,7 +65,7 @@ void writeLatency(Json& out, const Histogram& latency) {
     out.endList().endObject();
 }
 
-void writeServer(Json& out, const Shown::Server& server) {
+void writeServer(Json& out, const Snapshot::Server& server) {
     const NodeCounters& counters = *server.counters;
     out.beginObject();
     out.name("store").text(server.store());
@@ -111,7 +111,7 @@ void writeKeys(Json& out, const std::vector<TopKeys::Key>& keys) {
 }  // namespace
 
 std::string dashboardData(const MainSettings& main) {
-    const Shown shown = gatherShown(main);
+    const Snapshot snapshot = takeSnapshot(main);
     const bool runs = gWorker != nullptr;
     const std::vector<TopKeys::Key> used = runs ? gWorker->usedKeys().list() : std::vector<TopKeys::Key>();
     Json out;
@@ -119,24 +119,24 @@ std::string dashboardData(const MainSettings& main) {
     out.name("host").text(view(const_cast<const ngx_cycle_t*>(ngx_cycle)->hostname));
     out.name("now_ms").number(ngx_current_msec);  // of a clock that only counts time that passes
     out.name("limits").beginList();
-    for (const LogSettings* log : shown.logs) {
+    for (const LogSettings* log : snapshot.logs) {
         if (const LimitCounters& counters = gWorker->counters(*log); !counters.names.first().empty()) {
             writeLimit(out, *log, counters, fullest(used, *log));
         }
     }
     out.endList();
     out.name("stores").beginList();
-    for (const Shown::Server& server : shown.servers) {
+    for (const Snapshot::Server& server : snapshot.servers) {
         writeServer(out, server);
     }
     out.endList();
     out.name("zone");
-    if (shown.zone == nullptr) {
+    if (snapshot.zone == nullptr) {
         out.null();
     } else {
         out.beginObject();
-        out.name("bytes").number(shown.zoneSize);
-        out.name("free_bytes").number(shown.zone->freeBytes());
+        out.name("bytes").number(snapshot.zoneSize);
+        out.name("free_bytes").number(snapshot.zone->freeBytes());
         out.endObject();
     }
     out.name("denied_keys");

@@ -1,5 +1,5 @@
 'use strict';
-// Asks for the numbers once a second and shows what became of them since. Every text goes through textContent.
+// Asks for the numbers once a second and shows how they change. Every text goes through textContent.
 
 const PLOTTED = 120;    // seconds
 const SMOOTHED = 5;     // seconds that a shown rate is the mean of
@@ -22,7 +22,10 @@ function make(tag, className, ...children) {
 
 const sum = numbers => Object.values(numbers).reduce((left, right) => left + right, 0);
 const admitted = limit => sum(limit.requests.passed) + sum(limit.requests.delayed) + sum(limit.requests.delayed_dry_run);
-const denied = limit => sum(limit.requests.rejected) + sum(limit.requests.rejected_dry_run);
+const denied = limit => sum(limit.requests.rejected);
+const rehearsed = limit => sum(limit.requests.rejected_dry_run);  // would have been denied, but for the dry run
+const inDryRun = limit => rehearsed(limit) + sum(limit.requests.delayed_dry_run);
+const overLimit = limit => denied(limit) + rehearsed(limit);
 const fromCache = limit => limit.requests.rejected.cache + limit.requests.rejected_dry_run.cache;
 const near = limit => limit.near_limit;
 
@@ -91,7 +94,7 @@ function plot(canvas, lower, upper) {
   const style = getComputedStyle(document.documentElement);
   const color = name => style.getPropertyValue(name).trim();
   const most = ceiling(Math.max(1, ...lower.map((value, i) => value + upper[i])));
-  const [top, bottom] = [14, height - 2];
+  const [top, bottom] = [14, height - 16];
   const y = value => bottom - value / most * (bottom - top);
   const x = i => width - (lower.length - 1 - i) * width / (PLOTTED - 1);
 
@@ -105,7 +108,11 @@ function plot(canvas, lower, upper) {
     out.lineTo(width, line);
     out.stroke();
   }
-  out.fillText(short(most) + '/s', 2, top - 3);
+  out.fillText(short(most) + ' requests/s', 2, top - 3);
+  for (const [label, align, part] of [['2 min ago', 'left', 0], ['1 min', 'center', 0.5], ['now', 'right', 1]]) {
+    out.textAlign = align;
+    out.fillText(label, part * width, height - 3);
+  }
 
   const area = (from, to, fill) => {
     if (!to.some((value, i) => value > from[i])) return;
@@ -132,12 +139,13 @@ function plot(canvas, lower, upper) {
 function cardOf(name) {
   if (cards.has(name)) return cards.get(name);
   const card = {
-    about: make('p', ''), admitted: make('b', 'admitted'), denied: make('b', 'denied'), canvas: make('canvas', ''),
+    about: make('p', ''), admitted: make('b', 'admitted'), denied: make('b', 'denied'), deniedLabel: make('span', ''),
+    canvas: make('canvas', ''),
     used: make('p', ''), level: make('i', ''), near: make('p', ''),
   };
   card.canvas.setAttribute('role', 'img');
   card.root = make('article', 'limit', make('h3', '', name), card.about,
-    make('div', 'rates', make('span', '', card.admitted, ' admitted/s'), make('span', '', card.denied, ' denied/s')),
+    make('div', 'rates', make('span', '', card.admitted, ' admitted/s'), make('span', '', card.denied, ' ', card.deniedLabel)),
     card.canvas, card.used, make('div', 'meter', card.level), card.near);
   card.root.dataset.limit = name;
   at('limits').append(card.root);
@@ -158,13 +166,15 @@ function showLimit(limit, now, then) {
   const burst = limit.burst === null ? '' : `, burst ${limit.burst.toLocaleString('en')}`;
   card.about.textContent = `${much} per ${duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}`;
   card.admitted.textContent = short(per(admitted));
-  card.denied.textContent = short(per(denied));
+  const isRehearsed = per(rehearsed) > 0 && per(denied) === 0;
+  card.denied.textContent = short(per(overLimit));
+  card.deniedLabel.textContent = isRehearsed ? 'over the limit/s, dry run' : 'denied/s';
   const used = limit.fullest_permille / 1000;
   card.used.textContent = `fullest key seen in the window: ${percent(used)} of its limit`;
   level(card.level, used);
-  card.near.textContent = per(admitted) > 0 ? `${percent(Math.min(1, per(near) / per(admitted)))} admitted at 80 % or more` : ' ';
-  card.canvas.setAttribute('aria-label', `${limit.name}: ${card.admitted.textContent} admitted and ${card.denied.textContent} denied per second`);
-  plot(card.canvas, points(limit.name, admitted), points(limit.name, denied));
+  card.near.textContent = per(admitted) > 0 ? `${percent(Math.min(1, per(near) / per(admitted)))} of the admitted requests at 80 % of the limit or more` : ' ';
+  card.canvas.setAttribute('aria-label', `${limit.name}: ${card.admitted.textContent} admitted/s, ${card.denied.textContent} ${card.deniedLabel.textContent}`);
+  plot(card.canvas, points(limit.name, admitted), points(limit.name, overLimit));
 }
 
 function showLimits(now, then) {
@@ -198,7 +208,8 @@ function showTiles(now, then) {
   at('tiles').replaceChildren(
     tile('admitted', short(total(admitted)), 'admitted per second'),
     tile('denied', short(total(denied)), 'denied per second'),
-    tile('', share(total(fromCache), total(denied)), 'of denials known, without a call'),
+    ...(total(rehearsed) > 0 ? [tile('denied', short(total(rehearsed)), 'over the limit per second, dry run')] : []),
+    tile('', share(total(fromCache), total(overLimit)), 'of denials known, without a call'),
     tile('', calls > 0 ? (stores(server => server.requests) / calls).toFixed(2) : '–', 'requests per store call'),
     tile('', zone ? percent(1 - zone.free_bytes / zone.bytes) : '–', zone ? `of ${bytes(zone.bytes)} shared memory` : 'shared memory'),
   );
@@ -214,7 +225,9 @@ function showKeys(table, keys, noneSoFar) {
     return make('tr', '', make('td', 'key', key.key, make('small', '', key.limit)),
       make('td', 'bar', make('div', 'meter', bar)), make('td', 'number', key.requests < 1e4 ? String(key.requests) : short(key.requests)));
   });
-  table.replaceChildren(make('tbody', '', ...(rows.length ? rows : [make('tr', '', make('td', 'nothing', noneSoFar))])));
+  table.replaceChildren(
+    ...(rows.length ? [make('thead', '', make('tr', '', make('th', '', 'Key'), make('th', ''), make('th', 'number', 'Recent requests')))] : []),
+    make('tbody', '', ...(rows.length ? rows : [make('tr', '', make('td', 'nothing', noneSoFar))])));
 }
 
 // ---- stores
@@ -241,7 +254,7 @@ function latencies(now, server) {
 function memory(redis) {
   if (!redis) return '–';
   const of = redis.memory_max_bytes > 0 ? ' of ' + bytes(redis.memory_max_bytes) : '';
-  return bytes(redis.memory_used_bytes) + of + (redis.eviction_unsafe ? ', may evict live logs' : '');
+  return bytes(redis.memory_used_bytes) + of + (redis.eviction_unsafe ? ', may evict logs in use' : '');
 }
 
 function showStores(now, then) {
@@ -249,14 +262,47 @@ function showStores(now, then) {
     const before = serverOf(then, server) ?? server;
     const per = count => rate(then, now, count(before), count(server));
     const calls = per(each => each.calls);
-    const [className, text] = server.up === null ? ['unknown', 'not needed yet'] : server.up ? ['up', 'up'] : ['down', 'down'];
-    return make('tr', '', make('td', 'key', server.node, make('small', '', server.store)), make('td', className, text),
+    const [className, text] = server.up === null ? ['unknown', 'not used yet'] : server.up ? ['up', 'up'] : ['down', 'down'];
+    const row = make('tr', '', make('td', 'key', server.node, make('small', '', server.store)), make('td', className, text),
       make('td', '', short(calls)), make('td', '', calls > 0 ? (per(each => each.requests) / calls).toFixed(2) : '–'),
       make('td', '', short(per(each => sum(each.errors)))), ...latencies(now, server).map(each => make('td', '', each)),
       make('td', '', memory(server.redis)));
+    // where the table is too narrow for columns each number stands behind its name
+    [...row.cells].forEach((cell, i) => { cell.dataset.label = at('stores').tHead.rows[0].cells[i].textContent; });
+    return row;
   });
   at('stores').tBodies[0].replaceChildren(...rows);
   at('stores-section').hidden = rows.length === 0;
+}
+
+// ---- what has to be known before any number
+
+// What has decided of late instead of that store.
+function insteadOf(store, now, then) {
+  const per = count => now.limits.reduce((all, limit) => {
+    const before = limitOf(then, limit.name);
+    return limit.store === store && before ? all + rate(then, now, count(before), count(limit)) : all;
+  }, 0);
+  const by = source => limit => Object.values(limit.requests).reduce((all, sources) => all + sources[source], 0);
+  const instead = [];
+  if (per(by('local')) > 0) instead.push('this node decides alone');
+  if (per(limit => limit.requests.passed.error) > 0) instead.push('requests are admitted');
+  if (per(limit => limit.requests.rejected.error) > 0) instead.push('requests are answered with 503');
+  return instead.join(', ') || 'no requests';
+}
+
+function showBanners(now, then) {
+  const down = now.stores.filter(server => server.up === false);
+  const minute = ago(LATENCY_OF);
+  const dry = now.limits.filter(limit => {
+    const before = limitOf(minute, limit.name);
+    return before && grown(inDryRun(before), inDryRun(limit)) > 0 && grown(denied(before), denied(limit)) === 0;
+  });
+  at('banners').replaceChildren(
+    ...down.map(server => make('p', 'banner bad', `Redis ${server.node} (${server.store}) is down: ${insteadOf(server.store, now, then)}`)),
+    ...(dry.length ? [make('p', 'banner', `Dry run: nobody is denied by ${dry.map(limit => limit.name).join(', ')}`)] : []),
+  );
+  return down.length > 0;
 }
 
 // ---- life
@@ -267,9 +313,10 @@ function show() {
   at('host').textContent = now.host;
   showTiles(now, then);
   showLimits(now, then);
-  showKeys(at('denied-keys'), now.denied_keys, 'None was denied.');
-  showKeys(at('used-keys'), now.used_keys, 'None was admitted.');
+  showKeys(at('denied-keys'), now.denied_keys, 'No request was denied.');
+  showKeys(at('used-keys'), now.used_keys, 'No request was admitted.');
   showStores(now, then);
+  return showBanners(now, then) ? ['degraded', 'live, Redis is down'] : ['live', 'live'];
 }
 
 function say(className, text) {
@@ -286,8 +333,7 @@ async function poll() {
     if (samples.length > 0 && sample.now_ms <= samples.at(-1).now_ms) samples.length = 0;  // another machine, or a reboot
     samples.push(sample);
     if (samples.length > PLOTTED + 1) samples.shift();
-    show();
-    say('live', 'live');
+    say(...show());
   } catch (error) {
     say('lost', 'no answer: ' + error.message);
   }

@@ -1,5 +1,6 @@
 #include "request/context.hpp"
 
+#include "limit/key.hpp"
 #include "request/hold.hpp"
 
 namespace sliding_log {
@@ -12,6 +13,15 @@ void forgetRequest(void* data) {
 }
 
 }  // namespace
+
+std::string_view shownKey(const Decision& decision) {
+    if (decision.key.empty()) {
+        return {};
+    }
+    const LogSettings& log = *decision.settings->log;
+    const std::size_t prefix = log.redis == nullptr ? 0 : log.redis->prefix.len;
+    return shownValue(valueIn(decision.key.substr(prefix), view(log.name)), log.secrecy);
+}
 
 Context* Context::of(ngx_http_request_t* request) {
     auto* context = static_cast<Context*>(ngx_http_get_module_ctx(request, ngx_http_sliding_log_module));

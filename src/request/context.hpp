@@ -37,11 +37,15 @@ struct Decision {
     bool logged;             // its log holds the request
     bool isLeaving;          // its entries are about to be taken back
     std::size_t nth;         // of its round, as configured
+    std::string_view key;    // of its log, as it is stored; empty where a number is invalid
     Late* late = nullptr;    // where its Redis did not answer, and may have logged the request
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
 };
+
+/// What people may see of the key's value.
+std::string_view shownKey(const Decision& decision);
 
 /// True when an answer of that status gives the entries back.
 inline bool isRefunded(const Decision& decision, ngx_uint_t status) {

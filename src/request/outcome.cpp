@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "limit/source.hpp"
 #include "limit/time_text.hpp"
 
 namespace sliding_log {
 
 namespace {
-
-ngx_str_t gNothing = ngx_null_string;
 
 /// Whole seconds where there are some, rounded up as Retry-After's.
 std::int64_t readableMs(std::int64_t ms) {
@@ -84,17 +83,21 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     const LogSettings& settings = *decision.settings->log;
     const char* what = isDenied ? "limiting requests" : "delaying request";
     const char* dryRun = location.dryRun != 0 ? ", dry run" : "";
+    const ngx_str_t key = toNgx(shownKey(decision));
     if (decision.source == Source::Error) {
-        ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": its store cannot tell", what, dryRun, &settings.name);
+        ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", store unavailable", what, dryRun,
+                      &settings.name, &key);
         return;
     }
-    const TimeText window(settings.windowMs);
     const std::int64_t waitMs = isDenied ? decision.verdict->retryMs : decision.delayMs();
+    const bool isNever = waitMs == Verdict::kNever;
+    const bool isBlocked = isDenied && !isNever && decision.settings->blockMs > 0;
+    const TimeText window(settings.windowMs);
     const TimeText wait(readableMs(std::max<std::int64_t>(waitMs, 0)));
-    const ngx_str_t times[] = {toNgx(window.view()), toNgx(wait.view())};
-    ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": %L in %V%s%V", what, dryRun, &settings.name, decision.limit,
-                  &times[0], waitMs == Verdict::kNever ? "" : ", next in ",
-                  waitMs == Verdict::kNever ? &gNothing : &times[1]);
+    const ngx_str_t texts[] = {toNgx(window.view()), toNgx(isNever ? "" : wait.view()), toNgx(nameOf(decision.source))};
+    ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", %L in %V%s%s%V, by %V", what, dryRun,
+                  &settings.name, &key, decision.limit, &texts[0], isBlocked ? ", blocked" : "",
+                  isNever ? "" : ", next in ", &texts[1], &texts[2]);
 }
 
 }  // namespace sliding_log

@@ -112,7 +112,8 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     }
     const LogSettings& log = *settings.log;
     decision = {
-        &settings, question.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, false, 0};
+        &settings, question.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, false, 0,
+        {}};
 
     const std::string_view prefix = log.redis == nullptr ? std::string_view() : view(log.redis->prefix);
     const std::string_view name = view(log.name);
@@ -121,6 +122,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         return Applies::NoMemory;
     }
     question.key = {key, writeLogKey(key, prefix, name, view(value), log.secrecy)};
+    decision.key = question.key;
     if (log.redis != nullptr && log.redis->mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
         question.slot = slotOf(question.key);
     }
@@ -232,7 +234,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
                 question = {};
                 break;
             case Applies::Invalid:
-                decision = {limit, Decision::kUnknownLimit, Source::Invalid, nullptr, 0, false, false, 0};
+                decision = {limit, Decision::kUnknownLimit, Source::Invalid, nullptr, 0, false, false, 0, {}};
                 isInvalid = true;
                 [[fallthrough]];
             case Applies::Yes:

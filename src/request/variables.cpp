@@ -52,7 +52,7 @@ ngx_int_t setSeconds(ngx_http_request_t* request, Value* value, ngx_msec_t ms) {
     return setText(value, {reinterpret_cast<const char*>(text), static_cast<std::size_t>(end - text)});
 }
 
-enum class Variable : uintptr_t { Status, Source, Name, Limit, Remaining, Reset, RetryAfter, Latency };
+enum class Variable : uintptr_t { Status, Source, Name, Limit, Remaining, Reset, RetryAfter, Latency, Key };
 
 /// Empty until the request was decided, and where the store could not tell.
 ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data) {
@@ -80,6 +80,8 @@ ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data)
             return context->retryAfter == 0 ? setText(value, "") : setNumber(request, value, context->retryAfter);
         case Variable::Latency:
             return setSeconds(request, value, context->waited);
+        case Variable::Key:
+            return setText(value, shownKey(decider));
     }
     return NGX_ERROR;
 }
@@ -98,6 +100,7 @@ constexpr Definition kDefinitions[] = {
     {"sliding_log_reset", Variable::Reset},
     {"sliding_log_retry_after", Variable::RetryAfter},
     {"sliding_log_latency", Variable::Latency},
+    {"sliding_log_key", Variable::Key},
 };
 
 }  // namespace

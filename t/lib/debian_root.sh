@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Debian systems of our own to test in, made by debootstrap. To be sourced by a script that runs as root.
 # A system is made once, from the Debian mirror that apt uses here, and kept in $SLIDING_LOG_CACHE
 # (/var/cache/ngx_http_sliding_log_module); remove that to have newer packages. Without a mirror and without a kept

@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What a user does with the packages, from nothing to nothing again. Run by t/packages/in_clean_debian inside a system that is thrown
 # away, as root, with the packages in /packages.
 set -euo pipefail

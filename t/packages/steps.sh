@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # What the scripts here are written with. To be sourced by one that runs as root in a system that is thrown away; what
 # its commands print is in the file `log`.
 

@@ -11,7 +11,7 @@ our @EXPORT_OK = qw(progress);
 # '' wipes it.
 sub progress {
     my ($text) = @_;
-    printf STDERR "\r%-70.70s%s", $text, $text eq '' ? "\r" : '' if -t STDERR;
+    printf STDERR "\r%-70.70s%s", $text, $text eq '' ? "\r" : '' if -t STDERR;    ## no critic (ProhibitInteractiveTest)
     return;
 }
 

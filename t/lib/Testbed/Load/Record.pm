@@ -84,6 +84,6 @@ sub most_within {
 }
 
 # The workers that answered.
-sub workers { my %seen = map { $_->{worker} => 1 } grep { $_->{worker} } $_[0]->requests; return sort keys %seen }
+sub workers { my %seen = map { $_->{worker} => 1 } grep { $_->{worker} } $_[0]->requests; my @workers = sort keys %seen; return @workers }
 
 1;

@@ -1,11 +1,13 @@
-#include "metrics/endpoint.hpp"
+#include "pages/metrics_page.hpp"
 
 #include <iterator>
 
+#include "conf/page_location.hpp"
 #include "metrics/exposition.hpp"
-#include "metrics/own_answer.hpp"
-#include "metrics/shown.hpp"
+#include "pages/response.hpp"
+#include "pages/snapshot.hpp"
 #include "store/zone.hpp"
+#include "version.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -22,10 +24,10 @@ bool canBe(const LogSettings& log, Source source) {
     return log.redis != nullptr || source == Source::Local || source == Source::Error;
 }
 
-void writeLimits(Exposition& out, const Shown& shown) {
+void writeLimits(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_requests_total", "counter",
                "Requests that asked the limit, by its answer and who gave it.");
-    for (const LogSettings* log : shown.logs) {
+    for (const LogSettings* log : snapshot.logs) {
         LimitCounters& counters = gWorker->counters(*log);
         if (counters.names.first().empty()) {
             continue;  // left out
@@ -43,7 +45,7 @@ void writeLimits(Exposition& out, const Shown& shown) {
         }
     }
     out.family("sliding_log_near_limit_total", "counter", "Requests admitted at 80 % of the limit or more.");
-    for (const LogSettings* log : shown.logs) {
+    for (const LogSettings* log : snapshot.logs) {
         const LimitCounters& counters = gWorker->counters(*log);
         if (!counters.names.first().empty()) {
             out.sample("sliding_log_near_limit_total", {{"limit", counters.names.first()}}, counters.nearLimit.get());
@@ -51,9 +53,9 @@ void writeLimits(Exposition& out, const Shown& shown) {
     }
 }
 
-void writeLatency(Exposition& out, const Shown& shown) {
+void writeLatency(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_store_latency_seconds", "histogram", "From sending a call to the store to its answer.");
-    for (const Shown::Server& each : shown.servers) {
+    for (const Snapshot::Server& each : snapshot.servers) {
         const Histogram& latency = each.counters->latency;
         const auto counts = latency.cumulated();
         const auto bucket = [&](std::string_view most, std::uint64_t count) {
@@ -72,99 +74,105 @@ void writeLatency(Exposition& out, const Shown& shown) {
 
 /// A family with one sample for each server that has it.
 template <typename Has, typename Value>
-void writeServers(Exposition& out, const Shown& shown, std::string_view name, std::string_view type,
+void writeServers(Exposition& out, const Snapshot& snapshot, std::string_view name, std::string_view type,
                   std::string_view help, Has has, Value value) {
     out.family(name, type, help);
-    for (const Shown::Server& each : shown.servers) {
+    for (const Snapshot::Server& each : snapshot.servers) {
         if (has(each)) {
             out.sample(name, {{"store", each.store()}, {"node", each.node()}}, value(*each.counters));
         }
     }
 }
 
-void writeCalls(Exposition& out, const Shown& shown) {
-    const auto always = [](const Shown::Server&) { return true; };
-    writeServers(out, shown, "sliding_log_store_calls_total", "counter", "Calls sent to the store.", always,
+void writeCalls(Exposition& out, const Snapshot& snapshot) {
+    const auto always = [](const Snapshot::Server&) { return true; };
+    writeServers(out, snapshot, "sliding_log_store_calls_total", "counter", "Calls sent to the store.", always,
                  [](const NodeCounters& counters) { return counters.calls.get(); });
-    writeServers(out, shown, "sliding_log_store_requests_total", "counter", "Requests that those calls carried.",
+    writeServers(out, snapshot, "sliding_log_store_requests_total", "counter", "Requests that those calls carried.",
                  always, [](const NodeCounters& counters) { return counters.requests.get(); });
     out.family("sliding_log_store_errors_total", "counter", "Requests that the store did not decide, by the reason.");
-    for (const Shown::Server& each : shown.servers) {
+    for (const Snapshot::Server& each : snapshot.servers) {
         for (std::size_t error = 1; error < kStoreErrors; error++) {
             out.sample("sliding_log_store_errors_total",
                        {{"store", each.store()}, {"node", each.node()}, {"reason", kStoreErrorNames[error]}},
                        each.counters->errors[error].get());
         }
     }
-    writeServers(out, shown, "sliding_log_store_take_backs_lost_total", "counter",
+    writeServers(out, snapshot, "sliding_log_store_take_backs_lost_total", "counter",
                  "Take-backs that were lost: their entries may count until they leave the window.", always,
                  [](const NodeCounters& counters) { return counters.lostTakeBacks.get(); });
-    writeLatency(out, shown);
+    writeLatency(out, snapshot);
 }
 
-void writeHealth(Exposition& out, const Shown& shown) {
+void writeHealth(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_store_up", "gauge", "1 where every worker that needs the server reaches it.");
-    for (const Shown::Server& each : shown.servers) {
+    for (const Snapshot::Server& each : snapshot.servers) {
         if (each.seen != Seen::Not) {
             out.sample("sliding_log_store_up", {{"store", each.store()}, {"node", each.node()}},
                        each.seen == Seen::Up ? 1 : 0);
         }
     }
-    const auto isKnown = [](const Shown::Server& each) { return each.healthKnown; };
-    writeServers(out, shown, "sliding_log_redis_memory_used_bytes", "gauge", "What Redis has allocated.", isKnown,
+    const auto isKnown = [](const Snapshot::Server& each) { return each.healthKnown; };
+    writeServers(out, snapshot, "sliding_log_redis_memory_used_bytes", "gauge", "What Redis has allocated.", isKnown,
                  [](const NodeCounters& counters) { return get(counters.health.memoryUsed); });
-    writeServers(out, shown, "sliding_log_redis_memory_max_bytes", "gauge", "Redis's maxmemory; 0: no bound.", isKnown,
-                 [](const NodeCounters& counters) { return get(counters.health.memoryMax); });
-    writeServers(out, shown, "sliding_log_redis_evicted_keys_total", "counter", "Keys that Redis evicted.", isKnown,
+    writeServers(out, snapshot, "sliding_log_redis_memory_max_bytes", "gauge", "Redis's maxmemory; 0: no bound.",
+                 isKnown, [](const NodeCounters& counters) { return get(counters.health.memoryMax); });
+    writeServers(out, snapshot, "sliding_log_redis_evicted_keys_total", "counter", "Keys that Redis evicted.", isKnown,
                  [](const NodeCounters& counters) { return get(counters.health.evictedKeys); });
-    writeServers(out, shown, "sliding_log_redis_eviction_unsafe", "gauge",
+    writeServers(out, snapshot, "sliding_log_redis_eviction_unsafe", "gauge",
                  "1 where Redis's maxmemory-policy can evict live logs.", isKnown, [](const NodeCounters& counters) {
                      return std::uint64_t{counters.health.evictionUnsafe.load(std::memory_order_relaxed)};
                  });
 }
 
-void writeZone(Exposition& out, const Shown& shown) {
+void writeZone(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_zone_bytes", "gauge", "Size of the shared memory.");
-    if (shown.zone != nullptr) {
-        out.sample("sliding_log_zone_bytes", {}, shown.zoneSize);
+    if (snapshot.zone != nullptr) {
+        out.sample("sliding_log_zone_bytes", {}, snapshot.zoneSize);
     }
     out.family("sliding_log_zone_free_bytes", "gauge", "What is free of it: whole pages, and what local logs have left.");
-    if (shown.zone != nullptr) {
-        out.sample("sliding_log_zone_free_bytes", {}, shown.zone->freeBytes());
+    if (snapshot.zone != nullptr) {
+        out.sample("sliding_log_zone_free_bytes", {}, snapshot.zone->freeBytes());
     }
 }
 
-void write(Exposition& out, const Shown& shown) {
-    writeLimits(out, shown);
-    writeCalls(out, shown);
-    writeHealth(out, shown);
-    writeZone(out, shown);
+void writeBuild(Exposition& out) {
+    out.family("sliding_log_build_info", "gauge", "Always 1; the label tells the module's version.");
+    out.sample("sliding_log_build_info", {{"version", kVersion}}, 1);
+}
+
+void write(Exposition& out, const Snapshot& snapshot) {
+    writeLimits(out, snapshot);
+    writeCalls(out, snapshot);
+    writeHealth(out, snapshot);
+    writeZone(out, snapshot);
+    writeBuild(out);
 }
 
 /// The text in the request's pool; nullptr when memory is short.
 ngx_buf_t* render(ngx_http_request_t* request) {
     const auto& main =
         *static_cast<const MainSettings*>(ngx_http_get_module_main_conf(request, ngx_http_sliding_log_module));
-    const Shown shown = gatherShown(main);
+    const Snapshot snapshot = takeSnapshot(main);
     Exposition measure;
-    write(measure, shown);
+    write(measure, snapshot);
     ngx_buf_t* buffer = ngx_create_temp_buf(request->pool, measure.size());
     if (buffer != nullptr) {
         Exposition text(reinterpret_cast<char*>(buffer->pos));
-        write(text, shown);
+        write(text, snapshot);
         buffer->last += text.size();
     }
     return buffer;
 }
 
 ngx_int_t onContent(ngx_http_request_t* request) noexcept {
-    return answerItself(request, [](ngx_http_request_t* each) { return OwnAnswer{render(each), kContentType, {}}; });
+    return respond(request, [](ngx_http_request_t* each) { return PageResponse{render(each), kContentType, {}}; });
 }
 
 }  // namespace
 
 char* setMetrics(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
-    return setOwnAnswer(cf, *cmd, conf, onContent);
+    return setPage(cf, *cmd, conf, onContent);
 }
 
 }  // namespace sliding_log

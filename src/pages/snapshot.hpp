@@ -13,7 +13,7 @@
 namespace sliding_log {
 
 /// Held still as far as it decides how much there is to write.
-struct Shown {
+struct Snapshot {
     struct Server {
         NodeCounters* counters;
         Seen seen;
@@ -29,7 +29,7 @@ struct Shown {
     std::size_t zoneSize;
 };
 
-Shown gatherShown(const MainSettings& main);
+Snapshot takeSnapshot(const MainSettings& main);
 
 inline std::uint64_t get(const std::atomic<std::uint64_t>& number) {
     return number.load(std::memory_order_relaxed);

@@ -1,4 +1,4 @@
-#include "metrics/shown.hpp"
+#include "pages/snapshot.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -14,8 +14,9 @@ constexpr ngx_msec_int_t kHealthLastsMs = 60'000;
 
 }  // namespace
 
-Shown gatherShown(const MainSettings& main) {
-    Shown shown{{static_cast<LogSettings* const*>(main.logs.elts), main.logs.nelts}, {}, main.zone, main.zoneSize};
+Snapshot takeSnapshot(const MainSettings& main) {
+    Snapshot snapshot{
+        {static_cast<LogSettings* const*>(main.logs.elts), main.logs.nelts}, {}, main.zone, main.zoneSize};
     if (gWorker == nullptr) {
         return {{}, {}, nullptr, 0};
     }
@@ -24,11 +25,11 @@ Shown gatherShown(const MainSettings& main) {
     gWorker->board().forEachNode([&](NodeCounters& each) {
         const std::uint64_t toldMs = get(each.health.toldMs);
         const auto age = static_cast<ngx_msec_int_t>(ngx_current_msec - toldMs);
-        shown.servers.push_back({&each, each.seenBy(workers), toldMs != 0 && age < kHealthLastsMs});
+        snapshot.servers.push_back({&each, each.seenBy(workers), toldMs != 0 && age < kHealthLastsMs});
     });
-    std::ranges::sort(shown.servers, {},
-                      [](const Shown::Server& each) { return std::pair(each.store(), each.node()); });
-    return shown;
+    std::ranges::sort(snapshot.servers, {},
+                      [](const Snapshot::Server& each) { return std::pair(each.store(), each.node()); });
+    return snapshot;
 }
 
 }  // namespace sliding_log

@@ -1,10 +1,11 @@
-#include "dashboard/endpoint.hpp"
+#include "dashboard/dashboard_page.hpp"
 
 #include <string_view>
 
+#include "conf/page_location.hpp"
 #include "dashboard/data.hpp"
 #include "dashboard/page.hpp"
-#include "metrics/own_answer.hpp"
+#include "pages/response.hpp"
 
 namespace sliding_log {
 
@@ -13,8 +14,8 @@ namespace {
 constexpr std::string_view kJsonType = "application/json; charset=utf-8";
 constexpr std::string_view kPageType = "text/html; charset=utf-8";
 
-constexpr OwnField kNoSniffing = {"X-Content-Type-Options", "nosniff"};
-constexpr OwnField kJsonFields[] = {kNoSniffing};
+constexpr ResponseField kNoSniffing = {"X-Content-Type-Options", "nosniff"};
+constexpr ResponseField kJsonFields[] = {kNoSniffing};
 
 bool wantsJson(ngx_http_request_t* request) {
     ngx_str_t format;
@@ -34,25 +35,25 @@ ngx_buf_t* bufferOf(ngx_pool_t* pool, std::string_view text) {
     return nullptr;
 }
 
-OwnAnswer make(ngx_http_request_t* request) {
+PageResponse make(ngx_http_request_t* request) {
     if (wantsJson(request)) {
         const auto& main =
             *static_cast<const MainSettings*>(ngx_http_get_module_main_conf(request, ngx_http_sliding_log_module));
         return {bufferOf(request->pool, poolCopy(request->pool, dashboardData(main))), kJsonType, kJsonFields};
     }
-    static const OwnField fields[] = {
+    static const ResponseField fields[] = {
         {"Content-Security-Policy", pagePolicy()}, {"Referrer-Policy", "no-referrer"}, kNoSniffing};
     return {bufferOf(request->pool, page()), kPageType, fields};
 }
 
 ngx_int_t onContent(ngx_http_request_t* request) noexcept {
-    return answerItself(request, make);
+    return respond(request, make);
 }
 
 }  // namespace
 
 char* setDashboard(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
-    return setOwnAnswer(cf, *cmd, conf, onContent);
+    return setPage(cf, *cmd, conf, onContent);
 }
 
 }  // namespace sliding_log

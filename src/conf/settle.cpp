@@ -1,0 +1,159 @@
+#include "conf/settle.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "conf/refuse.hpp"
+#include "conf/warnings.hpp"
+#include "limit/number.hpp"
+#include "store/zone.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+constexpr size_t kDefaultZoneSize = size_t{10} * 1024 * 1024;
+
+std::string nameOf(const LimitSettings& limit) {
+    return std::string("sliding_log_limit ").append(view(limit.log->name));
+}
+
+char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, std::string_view what, std::string_view text,
+                  std::string_view expected) {
+    return refuseAt(cf, limit.place, nameOf(limit), what, text, expected);
+}
+
+RedisSettings* findStore(const MainSettings& main, std::string_view name) {
+    auto** stores = static_cast<RedisSettings**>(main.stores.elts);
+    for (ngx_uint_t i = 0; i < main.stores.nelts; i++) {
+        if (name.empty() || view(stores[i]->name) == name) {
+            return stores[i];
+        }
+    }
+    return nullptr;
+}
+
+char* settleStore(ngx_conf_t* cf, const MainSettings& main, const LimitSettings& limit) {
+    LogSettings& log = *limit.log;
+    RedisSettings* store = view(limit.store) == "local" ? nullptr : findStore(main, view(limit.store));
+    if (store == nullptr && limit.store.len > 0 && view(limit.store) != "local") {
+        return refuseLater(cf, limit, "store", view(limit.store), "the name of a sliding_log_redis block, or local");
+    }
+    if (log.settledBy != nullptr && log.redis != store) {
+        return refuseLater(cf, limit, "store", store == nullptr ? "local" : view(store->name),
+                           "the one of the other limits of that name");
+    }
+    log.redis = store;
+    if (store != nullptr) {
+        store->used = 1;
+    }
+    return kConfOk;
+}
+
+/// 1.2 times the largest limit, rounded up; none where a limit is a variable.
+std::int64_t defaultCap(const LogSettings& log) {
+    return log.variableLimit ? 0 : std::max<std::int64_t>((log.mostAllowed() * 12 + 9) / 10, 1);
+}
+
+std::string capText(std::int64_t cap) {
+    return cap == 0 ? "off" : std::string(DecimalText(cap).view());
+}
+
+/// Two places of one NAME have different caps. One of them may be a default: nobody wrote that number.
+char* refuseOtherCap(ngx_conf_t* cf, const LimitSettings& limit, std::int64_t cap) {
+    const LimitSettings& other = *limit.log->settledBy;
+    const std::string ours = capText(cap);
+    const std::string theirs = capText(limit.log->cap);
+    std::string there(view(other.place.file));
+    there.append(":").append(DecimalText(static_cast<std::int64_t>(other.place.line)).view());
+    if (limit.capGiven) {
+        return refuseLater(cf, limit, "cap", ours,
+                           other.capGiven ? "the same as cap=" + theirs + " in " + there + ": they share one log"
+                                          : "the same as in " + there + ", where none is written and " + theirs +
+                                                " is the default: write cap=" + ours + " there, too");
+    }
+    const std::string expected =
+        "cap=" + theirs + " instead of the default, " + ours + ", as in " + there + ": they share one log";
+    return refuseLack(cf, limit.place, nameOf(limit), "cap", expected);
+}
+
+char* settleCap(ngx_conf_t* cf, const LimitSettings& limit) {
+    LogSettings& log = *limit.log;
+    const std::int64_t cap = limit.capGiven ? limit.cap : defaultCap(log);
+    if (cap != 0 && cap < log.mostAllowed()) {
+        return refuseLater(cf, limit, "cap", capText(cap),
+                           "a whole number not below the largest limit of that name, or off: a log cut shorter than "
+                           "its limit would never deny");
+    }
+    if (log.settledBy != nullptr && log.cap != cap) {
+        return refuseOtherCap(cf, limit, cap);
+    }
+    const bool isCappedBelowCost = limit.limitVariable != nullptr && limit.burst == 0 && limit.cost > cap && cap != 0;
+    if (limit.costVariable == nullptr && isCappedBelowCost) {
+        return refuseLater(cf, limit, "cost", DecimalText(limit.cost).view(),
+                           "at most the cap, " + capText(cap) + ", which a variable limit never exceeds");
+    }
+    if (cap == 0 && limit.countsAll) {
+        return refuseLater(cf, limit, "count", "all", "a cap with it, which bounds what denied attempts add");
+    }
+    log.cap = cap;
+    log.longest = cap;
+    log.settledBy = &limit;
+    return kConfOk;
+}
+
+/// What denied attempts are kept to when entries may lie ahead of now: the cap, and a limit for each window that these
+/// reach into. A log cut shorter would lose what it needs to know.
+std::int64_t withReservations(const LogSettings& log) {
+    const std::int64_t limit = log.variableLimit ? log.cap : log.mostAllowed();
+    const std::int64_t windows = (log.aheadMs + log.windowMs - 1) / log.windowMs;
+    const bool isMore = windows > (kLargestCount - log.cap) / std::max<std::int64_t>(limit, 1);
+    return isMore ? kLargestCount : log.cap + limit * windows;
+}
+
+}  // namespace
+
+char* settleLimits(ngx_conf_t* cf, void* conf) {
+    auto& main = *static_cast<MainSettings*>(conf);
+    auto** limits = static_cast<LimitSettings**>(main.limits.elts);
+    for (ngx_uint_t i = 0; i < main.limits.nelts; i++) {
+        if (settleStore(cf, main, *limits[i]) != kConfOk || settleCap(cf, *limits[i]) != kConfOk) {
+            return kConfError;
+        }
+        warnOfForgottenDollar(cf, *limits[i]);
+    }
+    // without a resolver directive nginx puts one without name servers there
+    const auto* core =
+        static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
+    const bool resolves = core->resolver != nullptr && core->resolver->connections.nelts > 0;
+    auto** stores = static_cast<RedisSettings**>(main.stores.elts);
+    for (ngx_uint_t i = 0; i < main.stores.nelts; i++) {
+        stores[i]->resolver = resolves ? core->resolver : nullptr;
+    }
+    ngx_conf_init_size_value(main.zoneSize, kDefaultZoneSize);
+    if (main.limits.nelts > 0) {
+        main.zone = declareZone(cf, main.zoneSize);
+        if (main.zone == nullptr) {
+            return kConfError;
+        }
+    }
+    return kConfOk;
+}
+
+void settleReservations(const MainSettings& main) {
+    const std::span levels(static_cast<ngx_array_t* const*>(main.levels.elts), main.levels.nelts);
+    for (const ngx_array_t* level : levels) {
+        const std::span limits(static_cast<LimitSettings* const*>(level->elts), level->nelts);
+        if (std::ranges::none_of(limits, [](const LimitSettings* each) { return each->delayMs > 0; })) {
+            continue;
+        }
+        for (const LimitSettings* limit : limits) {
+            LogSettings& log = *limit->log;
+            log.aheadMs = main.largestDelay;
+            log.longest = log.cap == 0 ? 0 : withReservations(log);
+        }
+    }
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,40 @@
+# One version: the module tells it in its metrics and at its start, the tool by --version, the packages and the changelog in
+# their heads.
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use Test::More;
+use Testbed;
+use Testbed::Http qw(get);
+use Testbed::Process;
+use Testbed::Tool qw(tool);
+
+my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+my ($version) = Testbed::Process::slurp("$root/src/version.hpp") =~ /kVersion = "([\d.]+)"/;
+like($version, qr/^\d+\.\d+\.\d+$/, 'src/version.hpp has a version');
+my ($latest) = Testbed::Process::slurp("$root/CHANGELOG.md") =~ /^## (\S+)/m;
+is($latest, $version, 'it is the latest of CHANGELOG.md');
+like(Testbed::Process::slurp("$root/debian/changelog"), qr/^\S+ \(\Q$version\E\) /, 'it is the latest of debian/changelog');
+
+my $bed   = Testbed->new;
+my $nginx = $bed->nginx(<<'END');
+%%GLOBALS%%
+events { worker_connections 64; }
+http {
+    %%HTTP%%
+    sliding_log_limit all key=$remote_addr limit=9 window=1m;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /metrics { sliding_log_metrics; }
+    }
+}
+END
+
+like(get($nginx->port, '/metrics')->{body}, qr/^sliding_log_build_info\{version="\Q$version\E"\} 1$/m, 'it is in the metrics');
+is(() = $nginx->error_log =~ /\[notice\] .*: sliding_log module \Q$version\E$/mg, 1, 'the error log tells it once at the start');
+my $run = tool('--version');
+is("$run->{status} $run->{out}", "0 sliding-log $version\n", 'the tool tells it');
+
+done_testing;
