@@ -228,7 +228,8 @@ local function rarely()
       end
       log.size, log.filled = math.ceil(needed / step) * step - HEAD - 16, #bytes
       log.latest, log.touched = '', now
-      local set = pcall('SET', log.key, state(log) .. rep('\0', FRONT) .. bytes .. rep('\0', log.size - #bytes), 'PX', log.ttl)
+      local whole = state(log) .. rep('\0', FRONT) .. bytes .. rep('\0', log.size - #bytes)
+      local set = pcall('SET', log.key, whole, 'PX', log.ttl)
       return set.ok and true or set
     end
     of_ring(log, log.size - log.begin - 1, 1)  -- an error where the string ends before its ring: it does not grow
@@ -276,7 +277,7 @@ local function rarely()
 
   -- Entries further ahead of now than a reservation become entries of now.
   function it.step_back(log, farthest)
-    local entry, _, at, _, moved
+    local entry, at, moved, _
     if log.oldest <= farthest then
       entry, _, at, _, moved = split(log, farthest)
     else
@@ -359,7 +360,7 @@ local function rarely()
   -- The oldest entries leave: so many, or those that are not after `time`; and never all.
   function it.drop(log, most, time)
     local found = walk(log, true, most, time)
-    if found.passed >= log.used or found.entry > log.newest then
+    if found.passed >= log.used or found.entry > log.newest or found.entry <= time and found.passed < most then
       error({ err = NOT_OURS })
     end
     log.oldest, log.used = found.entry, log.used - found.passed

@@ -274,16 +274,22 @@ local at = 2                           -- where the group's arguments begin
 local limit, window, cap, ttl, text    -- of the latest log
 local logged, taken
 
--- The reply to a group of so many logs, or an error, or what raises one; nil where it lacks `extra`. It takes what it
--- needs as arguments: Lua would make as many upvalues at each call.
-local function decide(logs, count, requests, names, extra, now, read, add, rarely)
+-- The reply to a group of so many logs, or an error, or what raises one; nil where it lacks `extra`, and which log needs
+-- that. `done`: so many logs were read before, the last of them is blocked. It takes what it needs as arguments: Lua would
+-- make as many upvalues at each call.
+local function decide(logs, count, requests, names, extra, now, read, add, rarely, done)
   local admitted, more = requests, extra
   for i = 1, count do
     local log = logs[i]
-    local found = read(log)
+    local found
+    if i > done then
+      found = read(log)
+    else
+      found = i == done or nil
+    end
     if found == true then
       if not extra then
-        return nil
+        return nil, i
       end
       extra.blocked(log)
       more = extra
@@ -411,7 +417,7 @@ while before < #KEYS do
     return refused or left
   end
 
-  local fine, reply = true, refused
+  local fine, reply, blocked = true, refused, 0
   if not refused and not own_clock then
     fine, reply = protect(latest_of, logs, count)
     if fine then
@@ -420,11 +426,11 @@ while before < #KEYS do
     end
   end
   if fine and not reply then
-    fine, reply = protect(decide, logs, count, requests, names, more and extra, now, read, add, rarely)
+    fine, reply, blocked = protect(decide, logs, count, requests, names, more and extra, now, read, add, rarely, 0)
   end
   if fine and not reply then  -- a block began at another place
     extra = extra or beyond(call, format, read, add, rarely, most_entries)
-    fine, reply = protect(decide, logs, count, requests, names, extra, now, read, add, rarely)
+    fine, reply = protect(decide, logs, count, requests, names, extra, now, read, add, rarely, blocked)
   end
   if not fine then
     extra = extra or beyond(call, format, read, add, rarely, most_entries)

@@ -47,7 +47,7 @@ local function rarely()
   end
 
   -- How many entries a request of that name has.
-  function it.entries(log, name)
+  function it.entries(log, _)
     return log.options and log.options.cost or 1
   end
 
@@ -308,7 +308,8 @@ end
 
 local function add(log, names, from, to, at, denied)
   local key, options = log.key, log.options
-  local score, added, longest = at and format('%d', at) or now_text, nil, nil
+  local score = at and format('%d', at) or now_text
+  local added, longest
   if options then
     longest = denied and rarely().longest(log) or math.huge
     added = rarely().add(log, names, from, to, score, longest)

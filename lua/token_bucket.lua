@@ -175,7 +175,7 @@ local function add(log, _, from, to, _, denied)
     return nil
   end
   local full = log.capacity * window
-  local used, since = full - log.level, nil
+  local used, since = full - log.level
   if used > most_used then
     used, log.level = most_used, full - most_used
   end

@@ -6,7 +6,6 @@
 #include "conf/limit_directive.hpp"
 #include "conf/merge.hpp"
 #include "conf/redis_block.hpp"
-#include "conf/settings.hpp"
 #include "conf/settle.hpp"
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
@@ -17,6 +16,7 @@
 #include "request/fields.hpp"
 #include "request/refund.hpp"
 #include "request/variables.hpp"
+#include "settings/settings.hpp"
 #include "version.hpp"
 #include "worker.hpp"
 

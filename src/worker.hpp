@@ -4,12 +4,12 @@
 #include <memory>
 #include <vector>
 
-#include "conf/settings.hpp"
 #include "heap.hpp"
 #include "limit/unique_id.hpp"
 #include "metrics/board.hpp"
 #include "metrics/top_keys.hpp"
 #include "redis/timer.hpp"
+#include "settings/settings.hpp"
 #include "store/local_store.hpp"
 #include "store/redis_store.hpp"
 

@@ -1,8 +1,8 @@
 // Setters of the directives that take a value or two.
 #pragma once
 
-#include "conf/settings.hpp"
 #include "ngx.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -1,8 +1,8 @@
 // Life of the configuration: created, and merged from level to level.
 #pragma once
 
-#include "conf/settings.hpp"
 #include "ngx.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -1,8 +1,8 @@
 // Locations whose content this module makes: sliding_log_metrics, sliding_log_dashboard.
 #pragma once
 
-#include "conf/settings.hpp"
 #include "ngx.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

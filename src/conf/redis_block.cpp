@@ -5,10 +5,10 @@
 
 #include "conf/redis_tls.hpp"
 #include "conf/refuse.hpp"
-#include "conf/settings.hpp"
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
 #include "limit/number.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -1,8 +1,8 @@
 // The tls directives of a sliding_log_redis block.
 #pragma once
 
-#include "conf/settings.hpp"
 #include "ngx.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

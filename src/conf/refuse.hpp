@@ -3,8 +3,8 @@
 
 #include <string_view>
 
-#include "conf/settings.hpp"
 #include "ngx.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -1,8 +1,8 @@
 // What is known only when the whole configuration has been read.
 #pragma once
 
-#include "conf/settings.hpp"
 #include "ngx.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "conf/limit_parameters.hpp"
-#include "conf/settings.hpp"
 #include "ngx.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "conf/settings.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -1,6 +1,6 @@
 #include "metrics/board.hpp"
 
-#include "store/slab_lock.hpp"
+#include "shared/slab_lock.hpp"
 
 namespace sliding_log {
 

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/seqlock.hpp"
+#include "shared/seqlock.hpp"
 
 namespace sliding_log {
 

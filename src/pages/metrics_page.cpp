@@ -130,7 +130,8 @@ void writeZone(Exposition& out, const Snapshot& snapshot) {
     if (snapshot.zone != nullptr) {
         out.sample("sliding_log_zone_bytes", {}, snapshot.zoneSize);
     }
-    out.family("sliding_log_zone_free_bytes", "gauge", "What is free of it: whole pages, and what local logs have left.");
+    out.family("sliding_log_zone_free_bytes", "gauge",
+               "What is free of it: whole pages, and what local logs have left.");
     if (snapshot.zone != nullptr) {
         out.sample("sliding_log_zone_free_bytes", {}, snapshot.zone->freeBytes());
     }

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/settings.hpp"
 #include "metrics/counters.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

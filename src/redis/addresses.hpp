@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/settings.hpp"
 #include "redis/locator.hpp"
 #include "redis/resolution.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/settings.hpp"
 #include "redis/addresses.hpp"
 #include "redis/backoff.hpp"
 #include "redis/connection.hpp"
 #include "redis/locator.hpp"
 #include "redis/timer.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
 

@@ -13,11 +13,11 @@
 #include <span>
 #include <string_view>
 
-#include "conf/settings.hpp"
 #include "limit/source.hpp"
 #include "limit/verdict.hpp"
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
+#include "settings/settings.hpp"
 #include "store/group.hpp"
 #include "store/orphan.hpp"
 

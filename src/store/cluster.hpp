@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/settings.hpp"
 #include "redis/addresses.hpp"
 #include "redis/slot_map.hpp"
 #include "redis/timer.hpp"
+#include "settings/settings.hpp"
 #include "store/node.hpp"
 #include "store/topology.hpp"
 

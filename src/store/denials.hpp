@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "limit/verdict.hpp"
-#include "store/seqlock.hpp"
+#include "shared/seqlock.hpp"
 #include "store/signature.hpp"
 
 namespace sliding_log {

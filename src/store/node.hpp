@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "conf/settings.hpp"
 #include "metrics/counters.hpp"
 #include "redis/backoff.hpp"
 #include "redis/connection.hpp"
@@ -16,6 +15,7 @@
 #include "redis/scripts.hpp"
 #include "redis/store_error.hpp"
 #include "redis/timer.hpp"
+#include "settings/settings.hpp"
 #include "store/call.hpp"
 #include "store/store_log.hpp"
 

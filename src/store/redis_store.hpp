@@ -5,7 +5,6 @@
 #include <span>
 #include <string_view>
 
-#include "conf/settings.hpp"
 #include "limit/number.hpp"
 #include "limit/verdict.hpp"
 #include "metrics/board.hpp"
@@ -13,6 +12,7 @@
 #include "redis/posted.hpp"
 #include "redis/reply.hpp"
 #include "redis/timer.hpp"
+#include "settings/settings.hpp"
 #include "store/call.hpp"
 #include "store/cluster.hpp"
 #include "store/denials.hpp"

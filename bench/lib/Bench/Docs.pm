@@ -89,7 +89,7 @@ sub measured {
     my ($how, $machine) = @_;
     return (
         strftime('Measured on %Y-%m-%d by `./build.sh ', gmtime) . "$how` on:", '',
-        '```', $machine =~ s/\n\z//r, '```', '',
+        '```text', $machine =~ s/\n\z//r, '```', '',
     );
 }
 

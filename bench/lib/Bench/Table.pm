@@ -73,7 +73,14 @@ sub markdown {
     } @{ $self->{columns} };
     my $line = sub { return '| ' . join(' | ', @_) . " |\n" };
     return join '', "### $self->{title}\n\n", $line->(@names), '|---|', '---:|' x $#names, "\n",
-        map({ $line->(@$_) } @{ $self->{rows} }), "\n", join(' ', @{ $self->{notes} }), "\n";
+        map({ $line->(@$_) } @{ $self->{rows} }), "\n", join "\n", map { wrapped($_) } split /\n\n/, join ' ', @{ $self->{notes} };
+}
+
+# A paragraph in lines of a document's width.
+sub wrapped {
+    my ($text) = @_;
+    local ($Text::Wrap::columns, $Text::Wrap::huge) = (119, 'overflow');
+    return Text::Wrap::wrap('', '', $text) . "\n";
 }
 
 1;

@@ -1,0 +1,42 @@
+# The folders of src/ form layers: a file includes its own folder and those that stand below it in README's map.
+
+use strict;
+use warnings;
+use Cwd ();
+use File::Basename ();
+use File::Find ();
+use Test::More;
+use Testbed::Process;
+
+my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+chdir $root or die $!;
+
+# Files of src/ itself that are no folder: worker stands in the map, the headers that anybody may include come last.
+my @map = Testbed::Process::slurp('README.md') =~ m{^\| `src/([\w./*]+)`}mg;
+my %rank;
+@rank{ map { s{/$|\.cpp$}{}r } @map } = 0 .. $#map;
+cmp_ok(scalar keys %rank, '>', 10, "README's map has the folders of src/");
+
+sub layer_of {
+    my ($file) = @_;
+    return $file =~ m{^([^/]+)/} ? $1 : $file =~ m{^(worker|ngx_http_sliding_log_module)\.} ? $1 : '*.hpp';
+}
+
+my (@unknown, @upwards, $includes);
+File::Find::find({
+    no_chdir => 1,
+    wanted   => sub {
+        return if !/\.[ch]pp$/;
+        my $file = s{^src/}{}r;
+        push @unknown, $file if !exists $rank{ layer_of($file) };
+        for my $included (Testbed::Process::slurp($_) =~ /^#include "([^"]+)"/mg) {
+            $includes++;
+            push @upwards, "$file includes $included" if ($rank{ layer_of($included) } // -1) < ($rank{ layer_of($file) } // 0);
+        }
+    },
+}, 'src');
+is("@unknown", '', 'each folder of src/ stands in the map');
+is(join("\n", @upwards), '', 'no file includes one of a layer above its own');
+cmp_ok($includes, '>', 300, "$includes includes were looked at");
+
+done_testing;
