@@ -45,14 +45,18 @@ std::int64_t longestRetry(const Question& question) {
 
 }  // namespace
 
-StoreError checkCall(const redisReply& reply) {
+const redisReply& errorOfCall(const redisReply& reply) {
     for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
         const redisReply* group = reply.element[i];
         if (group != nullptr && errorIn(*group) == StoreError::NotMaster) {
-            return StoreError::NotMaster;
+            return *group;
         }
     }
-    return errorIn(reply);
+    return reply;
+}
+
+StoreError checkCall(const redisReply& reply) {
+    return errorIn(errorOfCall(reply));
 }
 
 bool hasAdmitted(const redisReply& reply) {

@@ -23,6 +23,9 @@ inline StoreError errorIn(const redisReply& reply) {
     return reply.type == REDIS_REPLY_ERROR ? classifyError(replyText(reply)) : StoreError::None;
 }
 
+/// The reply to a call, or of its groups' replies the one that tells that the server takes no writes.
+const redisReply& errorOfCall(const redisReply& reply);
+
 /// What keeps the whole call from being decided: its error reply, or NotMaster where a group met a server that takes no
 /// writes, so that nothing was logged. None: each group has an answer of its own.
 StoreError checkCall(const redisReply& reply);

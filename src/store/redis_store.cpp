@@ -499,7 +499,7 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
             return;
         }
     } else {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", answer.empty() ? "READONLY" : answer);
+        log_.trouble(NGX_LOG_ERR, node.name(), "answered", answer);
     }
     if (!isUndone(error, answer)) {
         loseTakeBack(call, answer);
@@ -708,7 +708,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
 void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     Node& node = *call.node;
     if (error == StoreError::NotMaster) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply).empty() ? "READONLY" : replyText(reply));
+        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(errorOfCall(reply)));
         node.leave();
         node.send(call);
         return;
