@@ -32,7 +32,11 @@ http {
     sliding_log_on_error deny;
     sliding_log_log_level info;
     add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server { listen 127.0.0.1:%%PORT%% backlog=4096; %%LOCATIONS%% }
+    server {
+        listen 127.0.0.1:%%PORT%% backlog=4096;
+        %%LOCATIONS%%
+        location /slow { sliding_log_limit slow key=$arg_k limit=100 window=20s; empty_gif; }
+    }
 }
 END
 mkdir $bed->dir . "/$_" for qw(ahead behind);
@@ -79,6 +83,18 @@ for my $algorithm (@ALGORITHMS) {
     my $windows = $algorithm eq 'counter' ? 2.1 : 1.1;
     cmp_ok($until{$algorithm} // 99, '<=', $windows * WINDOW + 1 + slow() + $stolen, "$algorithm: nobody is locked out for longer than the log lives");
     note(sprintf '%s: %.1f s', $algorithm, $until{$algorithm} // 99);
+}
+
+# a tenth of the window is borne in silence
+for my $skew (1, 4) {
+    my ($fast, $slow) = map {
+        my $dir = $bed->dir . "/$skew-$_";
+        mkdir $dir;
+        $bed->nginx($conf, REDIS => $redis->address, LOCATIONS => '', CLOCK => Testbed::Clock->new($dir)->set($_));
+    } $skew, 0;
+    $slow->expect_in_log(qr/clock nginx: the clock of this node is/);
+    get($_->port, "/slow?k=$skew") for $fast, $slow;
+    is($slow->logged(qr/clock nginx: .* by limit "slow"/), $skew > 2 ? 1 : 0, "a clock $skew s behind, a window of 20 s: " . ($skew > 2 ? 'the node says so' : 'nothing is said'));
 }
 
 $bed->done;

@@ -87,7 +87,7 @@ sub nginx_module {
 sub description {
     my ($cpu)    = slurp('/proc/cpuinfo') =~ /^model name\s*:\s*(.*)/m;
     my ($system) = slurp('/etc/os-release') =~ /^PRETTY_NAME="?([^"\n]*)/m;
-    my ($kernel) = slurp('/proc/sys/kernel/osrelease') =~ /^(\S+)/;
+    my ($kernel) = slurp('/proc/sys/kernel/osrelease') =~ /^(\d+\.\d+)/;
     my @lines    = (
         'machine  ' . @cores . ' cores (' . ($cpu // 'unknown') . '), ' . ($system // 'unknown') . ", Linux $kernel",
         'versions ' . join(', ', versions()),
