@@ -90,7 +90,9 @@ sleep 1;
 $master->cli(qw(CLIENT KILL USER limiter));
 sleep 1;
 my $record = $load->stop;
-is($record->that(source => 'redis', status => 200)->count, $record->count, 'the Sentinels refuse: the master is asked on, over a new connection, too');
+# each worker may have had a call on the connection that was cut
+my $decided = $record->that(source => 'redis', status => 200)->count;
+cmp_ok($decided, '>=', $record->count - $nginx->workers, 'the Sentinels refuse: the master is asked on, over a new connection, too');
 is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'the Sentinels refuse: the error log has no password');
 cmp_ok($nginx->logged(qr/\[(?:error|warn)\].*sliding_log_redis/), '<', 100, 'the Sentinels refuse: the error log stays short');
 $_->cli('ACL', @watcher) for @sentinels;
