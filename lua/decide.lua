@@ -374,7 +374,7 @@ while before < #KEYS do
       at = at + 5
     end
     log.key, log.limit, log.capacity, log.window, log.cap = KEYS[before + i], limit, limit, window, cap
-    if log.blocked then
+    if log.blocked or log.block_length then
       log.blocked, log.block_length = false, nil
     end
     log.ttl, log.options = ttl, false

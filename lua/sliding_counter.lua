@@ -139,12 +139,27 @@ local function rarely()
 
   function it.remove(log, fields)
     log.leaving = false
-    call('HDEL', log.key, unpack(fields))
+    local leaving = fields
+    if log.blocked then
+      leaving = {}
+      for i = 1, #fields do
+        if string.sub(fields[i], 1, 8) ~= 'blocked ' then
+          leaving[#leaving + 1] = fields[i]
+        end
+      end
+    end
+    if #leaving > 0 then
+      call('HDEL', log.key, unpack(leaving))
+    end
   end
 
   -- Keeps the latest reservation, and when the first one was made.
   function it.reserve(log, at)
-    local since = not log.reserved and now_text or log.reserved_since
+    local since = log.reserved and log.reserved_since
+    if not log.reserved or since and tonumber(since) > now then
+      since = now_text
+    end
+    at = math.max(at, log.reserved or 0)
     log.reserved, log.reserved_since = at, since
     call('HSET', log.key, 'reserved', format('%d', at) .. (since and '.00000' .. since or ''))
   end
@@ -170,7 +185,8 @@ local function rarely()
 
   function it.take_back(log, _, _, logged, taken)
     local key, left = log.key, log.options.cost
-    local counts, blocked = counts_of(log, logged - logged % log.window, taken)
+    local start = logged - logged % log.window
+    local counts, blocked = counts_of(log, start, taken)
     for i = 1, left > 0 and #counts or 0 do
       local name, count = counts[i].name, counts[i].count
       if count <= left then
@@ -181,7 +197,7 @@ local function rarely()
       end
       left = math.max(left - count, 0)
     end
-    return left < log.options.cost, blocked
+    return left < log.options.cost, blocked and start + 2 * log.window > now
   end
 
   return it
@@ -296,7 +312,7 @@ local function add(log, _, from, to, at, denied)
   else
     log.field = field
   end
-  if at and at > (log.reserved or 0) then
+  if at and (at > (log.reserved or 0) or (tonumber(log.reserved_since) or 0) > now) then
     rarely().reserve(log, at)
   end
   log.here = log.here + more

@@ -159,4 +159,32 @@ is(ask($T, 'oom', '', limit => 0), '0 0 10000 -1', 'no memory: a denial needs no
 is($script->take_back($T, 'x', counter('cost2', 'cost=2')), 1, 'no memory: taking back needs none');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 0);
 is(hash('cost2'), "$T=5", 'no memory: taking back has left five');
+# a block that begins where all counts have left is not taken for the one that has ended
+my $B = 1_800_000_000_000;
+my $block = sub { my ($ms) = @_; return { key => 'begins', limit => 2, window => 1000, cap => 4, ttl => 3_600_000, options => "cost=3 count=all block=$ms" } };
+$own->ask($B, $block->(500));
+$own->ask($B + 5000, $block->(60_000));
+is((split / /, $own->ask($B + 9000, { key => 'begins', limit => 2, window => 1000, ttl => 3_600_000, options => 'block=60000' }))[3], 56_000,
+    'a block begins where the fields of another one are to leave');
+
+# what has left long ago ends no block
+my %left = (key => 'left', limit => 3, window => 1000, ttl => 3_600_000, options => 'block=60000');
+$own->ask_groups($B, [['x1'], {%left}]);
+$own->ask($B + 4000, { %left, options => 'cost=4 block=60000' });
+$own->take_back({ now => $B + 5000, logged => $B, taken => $B }, 'x1', {%left});
+is((split / /, $own->ask($B + 5000, {%left}))[3], 59_000, 'taking back what has left long ago ends no block');
+
+# a reservation that a node with a slower clock made before the first one's time
+my %slow = (key => 'slow', limit => 1, window => 1000, ttl => 3_600_000, options => 'delay=5000 ahead=5000');
+$script->ask_groups($B + 500, [['x1'], {%slow}]) for 1 .. 2;
+my $held = $script->call($script->words($B + 400, [['x3'], {%slow}]))->[0];
+is($script->take_back({ now => $B + 550, logged => $held->[1] + $held->[5], taken => $held->[1] }, 'x3', {%slow}), 1,
+    'a reservation is given back that was made by a slower clock than the first one');
+
+# half a block is none, whatever the group before has read
+$redis->cli('HSET', 'whole', 'blocked until', $B - 1, 'blocked for', 5000);
+$redis->cli('HSET', 'half', 'blocked until', $B + 1000);
+my @halves = map { { key => $_, limit => 3, window => 1000, ttl => 3_600_000 } } qw(whole half);
+like(join(' ', map { ref ? 'decided' : $_ } @{ $script->call($script->words($B, map { [1, $_] } @halves)) }), qr/^decided error WRONGTYPE/, 'a block without its length is an error of its group alone');
+
 $bed->done;

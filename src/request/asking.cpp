@@ -70,7 +70,8 @@ void noteAnswer(Waiter& waiter, StoreError error) {
         noteLate(stage, *stage.orphan);
     }
     context.out--;
-    if (context.out == 0 && context.state == Context::State::Waiting) {
+    const bool isToDivide = error != StoreError::None && stage.apart;  // its limits are asked while others are out
+    if ((context.out == 0 || isToDivide) && context.state == Context::State::Waiting) {
         resume(context);
     }
 }
@@ -118,7 +119,7 @@ void noteUnknown(Stage& stage) {
 
 /// Asks this node's own logs for the stage.
 void askLocally(Stage& stage) {
-    if (gWorker->local().ask(questionsOf(stage), verdictsOf(stage), stage.context->uniqueId(), stage.loggedMs)) {
+    if (gWorker->local().ask(questionsOf(stage), verdictsOf(stage), stage.context->round->unique, stage.loggedMs)) {
         takeVerdicts(stage, Source::Local);
         return;
     }
@@ -144,6 +145,7 @@ void decideInstead(const LocationSettings& location, Stage& stage) {
         return;
     }
     noteUnknown(stage);
+    stage.context->refused = stage.context->refused || location.onError == static_cast<ngx_uint_t>(OnError::Deny);
 }
 
 /// Each limit of the stage is asked by itself.
@@ -197,7 +199,7 @@ void ask(const LocationSettings& location, Stage& stage) {
     Context& context = *stage.context;
     stage.wake = noteAnswer;
     stage.verdicts = verdictsOf(stage);
-    switch (gWorker->store(*redis).ask(questionsOf(stage), context.uniqueId(), leftOf(context), stage)) {
+    switch (gWorker->store(*redis).ask(questionsOf(stage), context.round->unique, leftOf(context), stage)) {
         case RedisStore::Reception::Pending:
             stage.state = Stage::State::Out;
             context.out++;
@@ -226,19 +228,19 @@ void waitInTurn(const LocationSettings& location, Context& context) {
 }
 
 /// Takes entries back that one call has logged, or may log yet; `first`: the first of their decisions, as it was.
-void takeBackTogether(const Context& context, const Decision& first, std::span<const Question> questions) {
+void takeBackTogether(std::string_view unique, const Decision& first, std::span<const Question> questions) {
     const RedisSettings* redis = first.settings->log->redis;
     if (first.late != nullptr) {
-        gWorker->store(*redis).takeBackLate(*first.late, questions, context.uniqueId());
+        gWorker->store(*redis).takeBackLate(*first.late, questions, unique);
     }
     if (!first.logged) {
         return;
     }
     const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
     if (first.source == Source::Local) {
-        gWorker->local().takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
+        gWorker->local().takeBack(questions, unique, first.loggedMs, takenMs);
     } else {
-        gWorker->store(*redis).takeBack(questions, context.uniqueId(), first.loggedMs, takenMs);
+        gWorker->store(*redis).takeBack(questions, unique, first.loggedMs, takenMs);
     }
 }
 
@@ -348,7 +350,7 @@ void takeBackMarked(Context& context) {
                     end++;
                 }
                 if (end > begin) {
-                    takeBackTogether(context, first, {round->questions + begin, end - begin});
+                    takeBackTogether(round->unique, first, {round->questions + begin, end - begin});
                 }
             }
         }

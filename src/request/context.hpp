@@ -81,6 +81,8 @@ struct Round {
     Round* previous;             // of the location before an internal redirect
     bool isDryRun;               // nothing follows from what these limits say
     ngx_uint_t upstreamsBefore;  // how many of r->upstream_states were there when it began
+    std::string_view unique;     // the request's own name in its logs; not that of a round before, whose entries in the
+                                 // same log may leave it later than this one's come
     std::size_t count;
     Decision* decisions;
     Question* questions;
@@ -124,7 +126,7 @@ struct Context {
     Round* round;                 // the latest; nullptr: none yet
     std::size_t out;              // how many of its stages are
     bool refused;                 // a limit of the latest round has denied; only those that count it are asked still
-    std::array<char, 24> unique;  // the request's own name in every log
+    std::array<char, 24> unique;  // the request's own name in the logs of its first round
     std::size_t uniqueLength;
 
     Status status;

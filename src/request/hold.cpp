@@ -25,6 +25,12 @@ void onWrite(ngx_http_request_t* request) {
     }
 }
 
+void forgetLates(const Context& context) {
+    for (Late* late = context.lates; late != nullptr; late = late->next) {
+        late->forget();
+    }
+}
+
 }  // namespace
 
 ngx_int_t hold(Context& context) {
@@ -65,10 +71,9 @@ void leave(Context& context) noexcept try {
             break;
     }
     context.state = Context::State::Idle;
-    for (Late* late = context.lates; late != nullptr; late = late->next) {
-        late->forget();
-    }
+    forgetLates(context);
 } catch (const std::exception& e) {
+    forgetLates(context);
     for (Stage& stage : context.round->allStages()) {
         stage.forget();
     }

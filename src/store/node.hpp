@@ -75,6 +75,9 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     bool isReady() const { return state_ == State::Ready || state_ == State::Greeting; }
     bool isDown() const { return state_ == State::Down; }
 
+    /// True when it is ready and has answered on this connection.
+    bool hasAnswered() const { return state_ == State::Ready; }
+
     /// True when it is ready and has let no request wait in vain since it last answered one in time.
     bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
 

@@ -101,6 +101,7 @@ inline Late::Late(Orphan& of) : orphan(&of) {
 
 inline void Late::forget() {
     if (state == State::Open) {
+        state = State::Void;
         orphan->late = nullptr;
     }
 }

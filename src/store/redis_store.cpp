@@ -36,10 +36,15 @@ std::int64_t wallClockMs() {
     return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
 }
 
+/// It keeps no snapshots, or has too few replicas.
+bool refusesAllWrites(std::string_view answer) {
+    return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
+}
+
 /// An error of a group's, which its script met with one of its logs.
 bool mayBeOfOneLog(StoreError error, std::string_view message) {
     return error == StoreError::WrongType || error == StoreError::OutOfMemory ||
-           (error == StoreError::Refused && !isOfScripts(message));
+           (error == StoreError::Refused && !isOfScripts(message) && !refusesAllWrites(message));
 }
 
 /// Of a call that is waited for.
@@ -68,8 +73,8 @@ bool isUndone(StoreError error, std::string_view answer) {
         case StoreError::NoScript:
         case StoreError::OutOfMemory:
             return true;
-        default:  // it keeps no snapshots, or has too few replicas
-            return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
+        default:
+            return refusesAllWrites(answer);
     }
 }
 
@@ -442,7 +447,7 @@ void RedisStore::repay() {
             owed_.settled(*call);
             giveBack(*call);
         } else {
-            (node != nullptr && node->isReady() ? node->owed() : again).pushBack(*call);
+            (node != nullptr && node->hasAnswered() ? node->owed() : again).pushBack(*call);
         }
     }
     owed_.putBack(again);
@@ -455,7 +460,7 @@ void RedisStore::repay() {
 
 /// One where requests have waited in vain shows first that it answers.
 void RedisStore::repay(Node& node) {
-    while (node.isReady() && node.repaying() < (node.isWell() ? kMostRepaying : 1)) {
+    while (node.hasAnswered() && node.repaying() < (node.isWell() ? kMostRepaying : 1)) {
         Call* call = node.owed().popFront();
         if (call == nullptr) {
             return;
@@ -493,7 +498,7 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
     }
     if (error == StoreError::Moved || error == StoreError::Ask) {
         Node* target = redirectedBy(reply, node, error);
-        if (target != nullptr && target->canBeAsked() && target->isReady() && call.repetitions++ < kMostRedirects) {
+        if (target != nullptr && target->canBeAsked() && target->hasAnswered() && call.repetitions++ < kMostRedirects) {
             call.asking = error == StoreError::Ask;
             target->send(call);
             return;
@@ -622,6 +627,9 @@ void RedisStore::flush() {
 }
 
 void RedisStore::flush(Node& node) {
+    if (node.isDown()) {  // followers of groups that were under way when it went down
+        openAgain(node.groups());
+    }
     while (node.isReady() && nextToSend(node) != nullptr) {
         Call& call = calls_.take();
         writer_.begin(call, node.groups().front());
