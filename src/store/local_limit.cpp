@@ -1,5 +1,7 @@
 #include "store/local_limit.hpp"
 
+#include <cstdint>
+#include <cstring>
 #include <functional>
 
 namespace sliding_log {

@@ -1,5 +1,9 @@
 #include "store/local_log.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 
 namespace sliding_log {
