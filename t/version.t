@@ -37,4 +37,4 @@ is(() = $nginx->error_log =~ /\[notice\] .*: sliding_log module \Q$version\E$/mg
 my $run = tool('--version');
 is("$run->{status} $run->{out}", "0 sliding-log $version\n", 'the tool tells it');
 
-done_testing;
+$bed->done;
