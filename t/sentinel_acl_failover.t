@@ -21,7 +21,7 @@ my @sentinels = map { $bed->sentinel(master => $master, quorum => 2) } 1 .. 3;
 $_->cli('ACL', @watcher) for @sentinels;
 
 sub agree {
-    return wait_until('all to agree', 30, sub {
+    return wait_until('all to agree', 90, sub {
         ($replica->info('master_link_status') // '') eq 'up' && !grep {
             $_->master_port != $master->port || ($_->field('flags') // '') ne 'master' || ($_->field('num-slaves') // 0) != 1 || ($_->field('num-other-sentinels') // 0) != 2
         } @sentinels;

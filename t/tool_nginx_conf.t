@@ -111,7 +111,7 @@ for my $round (1 .. 100) {
     if ($accepted) {
         is($ran->{status}, 0, "change $round: nginx reads it, and so does the tool") or diag($ran->{err}, $wrong);
     }
-    elsif ($printed =~ /\[emerg\] .*?(unexpected (?:"[^{]"|end of file)).* in (\S+:\d+)$/m) {    # map refuses any block
+    elsif ($printed =~ /\[emerg\] .*?(unexpected (?:"[^{]"|end of file))(?! in condition).* in (\S+:\d+)$/m) {    # map refuses any block
         $refused++;
         my ($why, $place) = ($1, $2);
         $why =~ s/\\/\\x5c/;

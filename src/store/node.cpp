@@ -141,7 +141,7 @@ void Node::leave() {
 void Node::beLeaving() {
     state_ = State::Leaving;
     unreadySince_ = ngx_current_msec;
-    connectDeadline_.set(settings_.connectTimeout);
+    connectDeadline_.set(std::min(settings_.connectTimeout, settings_.timeout));  // nobody waits longer for an answer
     closeIfLeft();
 }
 
