@@ -160,6 +160,7 @@ $nginx->{values}{TIMEOUT} = '10s';
 $nginx->configure($conf)->reload(gone => 1);
 my $waits = lost();
 for my $order ('before', 'after') {
+    ok(wait_until('Redis to decide', 20, sub { get($port, '/free?k=a')->{status} == 200 }), "Redis decides, before a worker is told to quit $order the refund");
     @under_way = under_way("/log?k=$order", "/compact?k=$order");
     $redis{one}->kill;
     $ended = reload_begins() if $order eq 'before';
