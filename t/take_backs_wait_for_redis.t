@@ -27,7 +27,7 @@ my $silent = IO::Socket::INET->new(Listen => 200, LocalAddr => '127.0.0.1', Time
 # The same log in different places: kept, given back, or denied by something else.
 my $locations = join "\n", map {
     my $limit = "sliding_log_limit $_ key=\$arg_k limit=10000 window=30d algorithm=$_" . ($_ eq 'sampled' ? ' sample=1' : '');
-    "location /work/$_   { $limit refund=5xx,499; sliding_log_on_error deny; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    "location /serve/$_   { $limit refund=5xx,499; sliding_log_on_error deny; proxy_pass http://127.0.0.1:%%SILENT%%; }
      location /deny/$_   { $limit; sliding_log_on_error deny; empty_gif; }
      location /allow/$_  { $limit refund=200; sliding_log_on_error allow; empty_gif; }
      location /local/$_  { $limit refund=200; sliding_log_on_error local; empty_gif; }
@@ -90,7 +90,7 @@ sub try {
     my %kept = map { $_ => 0 } @ALGORITHMS;
     ok(wait_until('Redis to decide', 20, sub { defined used($port, 'log', $key) }), "$what: Redis decides before");
     get($port, "/deny/$_?k=$key")->{status} == 200 and $kept{$_}++ for map { ($_) x 3 } @ALGORITHMS;
-    my @under_way = under_way($port, map { "/work/$_?k=$key" } map { ($_) x 8 } @ALGORITHMS);
+    my @under_way = under_way($port, map { "/serve/$_?k=$key" } map { ($_) x 8 } @ALGORITHMS);
 
     $fault{begin}->();
     my $within = sub {
@@ -102,7 +102,7 @@ sub try {
     };
     my $finish = sub {
         for my $one (splice @under_way, 0, $_[0]) {
-            my ($algorithm) = $one->{path} =~ m{/work/(\w+)};
+            my ($algorithm) = $one->{path} =~ m{/serve/(\w+)};
             my $end = int rand 3;
             if ($end == 2) {
                 close $one->{client};
