@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "colour.hpp"
 #include "json.hpp"
 #include "table.hpp"
 #include "text.hpp"
@@ -12,6 +13,10 @@ namespace {
 
 std::string_view nameOf(Status status) {
     return status == Status::Ok ? "ok" : status == Status::Warning ? "warning" : "critical";
+}
+
+Colour colourOf(Status status) {
+    return status == Status::Ok ? Colour::Good : status == Status::Warning ? Colour::Warning : Colour::Bad;
 }
 
 }  // namespace
@@ -38,15 +43,15 @@ std::string Findings::human() const {
         const auto end = std::find_if(at, all_.end(), [&](const Finding& each) { return each.server != at->server; });
         Table table({{""}, {""}, {""}});
         for (auto each = at; each != end; ++each) {
-            table.row({"  " + std::string(each->status == Status::Ok        ? "ok"
-                                          : each->status == Status::Warning ? "WARNING"
-                                                                            : "CRITICAL"),
-                       each->check, each->text});
+            const char* word = each->status == Status::Ok        ? "  ok"
+                               : each->status == Status::Warning ? "  WARNING"
+                                                                 : "  CRITICAL";
+            table.row({{word, colourOf(each->status)}, each->check, each->text});
         }
         out += printable(at->server) + "\n" + table.text();
         at = end;
     }
-    return out + "status: " + std::string(nameOf(worst())) + "\n";
+    return out + "status: " + coloured(nameOf(worst()), colourOf(worst())) + "\n";
 }
 
 std::string Findings::json() const {
