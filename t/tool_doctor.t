@@ -24,7 +24,7 @@ sub config { return $redis->cli('CONFIG', 'SET', @_) }
 sub is_well { my (@words) = @_; return wait_until('a quick answer', 20, sub { tool('doctor', @at, @words)->{status} == 0 }) }
 
 ok(is_well(), 'a Redis that is well: status 0');
-like(tool('doctor', @at)->{out}, qr/^  ok  +rights  +all \d+ commands.*^status: \w+$/ms, 'a Redis that is well: a table');
+like(tool('doctor', @at)->{out}, qr/^  ok  +rights  +user "default" has all \d+ commands.*^status: \w+$/ms, 'a Redis that is well: a table');
 is($redis->cli('DBSIZE'), 0, 'doctor leaves nothing in Redis');
 like(tool_json('doctor', @at)->{status}, qr/^(?:ok|warning)$/, 'doctor --json tells the status');
 
@@ -73,18 +73,23 @@ like($busy->{out} . $busy->{err}, qr/WARNING +clients|max number of clients/, 'c
 $redis->cli(qw(ACL SETUSER poor on >secret ~rl:sliding:* +@all -setrange -zadd));
 my %as_poor = (env => { SLIDING_LOG_PASSWORD => 'secret' });
 my $poor = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
-like($poor->{out}, qr/CRITICAL +rights +the user lacks \+setrange \+zadd/, 'a user learns of the rights that it lacks');
+like($poor->{out}, qr/CRITICAL +rights +user "poor" lacks \+setrange \+zadd/, 'a user learns of the rights that it lacks');
 is($poor->{status}, 2, 'a user that lacks rights: status 2');
-like(check('rights', '--module-user', 'poor'), qr/^critical: the user lacks \+setrange \+zadd$/, '--module-user: the rights that another user lacks are told');
-like(check('rights', '--module-user', 'poor', '--algorithms', 'compact'), qr/^critical: the user lacks \+setrange$/,
+like(check('rights', '--check-user', 'poor'), qr/^critical: user "poor" lacks \+setrange \+zadd$/, '--check-user: the rights that another user lacks are told');
+like(check('rights', '--check-user', 'poor', '--algorithms', 'compact'), qr/^critical: user "poor" lacks \+setrange$/,
     '--algorithms: the rights that one algorithm needs are told');
-like(check('rights', '--module-user', 'default'), qr/^ok: /, '--module-user: a user that lacks nothing is ok');
+like(check('rights', '--check-user', 'default'), qr/^ok: user "default" has all /, '--check-user: a user that lacks nothing is ok');
 $redis->cli(qw(ACL SETUSER poor ~other:* resetkeys ~other:* +@all));
-like(check('rights', '--module-user', 'poor'), qr/^critical: /, '--module-user: keys that are not granted are critical');
-like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +rights +EVALSHA answered: NOPERM/, 'a user learns of keys that are not granted');
+like(check('rights', '--check-user', 'poor'), qr/^critical: /, '--check-user: keys that are not granted are critical');
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +rights +user "poor": EVALSHA answered: NOPERM/, 'a user learns of keys that are not granted');
 $redis->cli(qw(ACL SETUSER poor resetkeys ~rl:sliding:* -info -ping));
 my $blind = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
 like($blind->{out}, qr/WARNING +server +cannot be seen: NOPERM.*ok +scripts/s, 'what the user may not see is a warning');
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor', '--check-user', 'default')->{out}, qr/rights +user "default" has all /, '--check-user: one who may ask looks at another');
+$redis->cli(qw(ACL SETUSER poor -acl|dryrun));
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor', '--check-user', 'default')->{out},
+    qr/WARNING +rights +user "default" cannot be seen: the user who asks needs \+acl\|dryrun/, '--check-user: without that right it is a warning');
+like(check('rights', '--check-user', 'nobody'), qr/^critical: user "nobody": ACL DRYRUN answered: ERR User 'nobody' not found/, '--check-user: a user that is not there is critical');
 my $wrong = tool({ env => { SLIDING_LOG_PASSWORD => 's3cret' } }, 'doctor', @at, '--user', 'poor');
 is("$wrong->{status} $wrong->{err}", '3 sliding-log: ' . $redis->address . ": AUTH answered: WRONGPASS\n", 'a wrong password: status 3, and no secret');
 $redis->cli('ACL', 'SETUSER', 'poor', '+@all');
@@ -93,8 +98,16 @@ ok(is_well('--user', 'poor', '--password-file', $file), '--password-file: the pa
 
 # the rule that docs/operations.md has for the module
 $redis->cli(qw(ACL SETUSER limiter), split ' ', documented_rule('limiter', 'secret'));
-like(check('rights', '--module-user', 'limiter', '--algorithms', 'log,compact'), qr/^(?:ok: |warning: the user lacks \+zscore, which block= needs$)/,
-    'the documented rights are enough');
+like(check('rights', '--check-user', 'limiter', '--algorithms', 'log,compact'), qr/^ok: user "limiter" has all /, 'the documented rights are enough');
+$redis->cli(qw(ACL SETUSER limiter -zscore));
+is(check('rights', '--check-user', 'limiter', '--algorithms', 'log,compact'), 'warning: user "limiter" lacks +zscore, which block= needs',
+    'a right that block= needs is a warning where nobody says whether it is used');
+for (['', qr/^ok: /], ['block=1s', qr/^critical: user "limiter" lacks \+zscore$/]) {
+    my ($more, $said) = @$_;
+    my $conf = $bed->write_file('nginx.conf', 'http { sliding_log_redis { server ' . $redis->address . "; } sliding_log_limit a key=a limit=1 window=1s $more; }");
+    my ($check) = grep { $_->{check} eq 'rights' } @{ tool_json('doctor', '--nginx-conf', $conf, '--check-user', 'limiter')->{checks} };
+    like("$check->{status}: $check->{text}", $said, "--nginx-conf tells it: '$more'");
+}
 
 # ---- scripts, replication, persistence
 

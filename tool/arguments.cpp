@@ -1,16 +1,16 @@
 #include "arguments.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "failure.hpp"
-#include "limit/number.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
 
 void refuseValue(std::string_view option, std::string_view text, std::string_view expected) {
-    throw UsageError("\"" + std::string(option) + "\" has invalid value \"" + printable(text) + "\", expected " +
-                     std::string(expected));
+    throw InvalidValue(std::string(option),
+                       "has invalid value \"" + printable(text) + "\", expected " + std::string(expected));
 }
 
 /// `--option value` or `--option=value`; `--` ends the options.
@@ -49,6 +49,18 @@ Arguments::Arguments(std::span<const std::string_view> words, std::span<const Op
     }
 }
 
+void Arguments::addDefault(std::string_view option, std::vector<std::string> values, Origin origin) {
+    if (!has(option)) {
+        values_.emplace(option, std::move(values));
+        origins_.emplace(option, std::move(origin));
+    }
+}
+
+const Origin* Arguments::originOf(std::string_view option) const {
+    const auto found = origins_.find(option);
+    return found == origins_.end() ? nullptr : &found->second;
+}
+
 std::string Arguments::text(std::string_view option, std::string_view otherwise) const {
     const auto found = values_.find(option);
     return found == values_.end() ? std::string(otherwise) : found->second.back();
@@ -64,10 +76,11 @@ std::int64_t Arguments::count(std::string_view option, std::int64_t otherwise, s
     if (!has(option)) {
         return otherwise;
     }
-    const std::optional<std::int64_t> number = parseCount(text(option));
+    const std::optional<std::int64_t> number = parseNumber(text(option));
     if (!number || *number < least || *number > most) {
-        refuseValue(option, text(option),
-                    "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+        refuseValue(
+            option, text(option),
+            "a whole number from " + std::to_string(least) + " to " + std::to_string(most) + ", as 500 or 200k");
     }
     return *number;
 }

@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "place.hpp"
 
 namespace sliding_log::tool {
 
@@ -16,24 +18,42 @@ struct Option {
     std::string_view value;  // what --help calls it; empty: a switch
     std::string_view help;
     std::string_view longer = {};  // a value that another word belongs to, one blank between them
+    bool isRepeatable = false;
 };
 
-/// The options given, each of them known, and the other words in their order. Getters throw UsageError in the shape
-/// `"--option" has invalid value "text", expected ...`.
+/// Where a default comes from, and what it is called there.
+struct Origin {
+    Place place;
+    std::string word;
+};
+
+/// The options given, each of them known, and the other words in their order. Getters throw InvalidValue.
 class Arguments {
   public:
     Arguments(std::span<const std::string_view> words, std::span<const Option> known);
 
+    /// For an option that has no value yet: that of a file.
+    void addDefault(std::string_view option, std::vector<std::string> values, Origin origin);
+
     const std::vector<std::string>& words() const { return words_; }
 
     bool has(std::string_view option) const { return values_.contains(option); }
+
+    /// Not a default of a file.
+    bool isOnCommandLine(std::string_view option) const { return has(option) && !origins_.contains(option); }
+
+    /// The file and line of a default; nullptr for what stands on the command line.
+    const Origin* originOf(std::string_view option) const;
+
     std::string text(std::string_view option, std::string_view otherwise = {}) const;
     std::vector<std::string> texts(std::string_view option) const;
+    /// A whole number, which may end in k, m or g.
     std::int64_t count(std::string_view option, std::int64_t otherwise, std::int64_t least, std::int64_t most) const;
     std::int64_t time(std::string_view option, std::int64_t otherwiseMs) const;
 
   private:
     std::map<std::string, std::vector<std::string>, std::less<>> values_;
+    std::map<std::string, Origin, std::less<>> origins_;
     std::vector<std::string> words_;
 };
 

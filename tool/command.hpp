@@ -7,6 +7,7 @@
 
 #include "arguments.hpp"
 #include "failure.hpp"
+#include "nginx_settings.hpp"
 #include "secrets.hpp"
 #include "store.hpp"
 
@@ -18,6 +19,11 @@ struct Context {
     std::string prefix;
     bool json;
     Secrets secrets;
+    const NginxSettings* nginx;  // its configuration, by --nginx-conf; nullptr: none
+    const NginxStore* store;     // the block of it that is asked; nullptr: none
+
+    /// What nginx's configuration has of that NAME, or of a key that has this prefix; nullptr: nothing.
+    const NginxLimit* limitOf(std::string_view nameOrKey) const;
 
     /// As a person may see it.
     std::string shown(std::string_view key) const { return secrets.shown(key, prefix); }
@@ -29,6 +35,7 @@ struct ToolCommand {
     std::string_view help;
     std::span<const Option> options;  // of its own
     Status (*run)(const Context& context);
+    bool asksRedis = true;  // else no password and no certificate is read
 };
 
 extern const ToolCommand kSize;

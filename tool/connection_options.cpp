@@ -15,8 +15,10 @@ namespace {
 constexpr std::string_view kSentinelMode = "sentinel";
 
 constexpr std::array kOptions = {
-    Option{"--server", "HOST[:PORT]",
-           "or [IPv6]:PORT, or unix:/path; repeatable (cluster seeds, Sentinels); 127.0.0.1"},
+    Option{kNginxConfOption, "FILE", "nginx's configuration: all that its sliding_log_redis and limits say"},
+    Option{kStoreOption, "NAME", "the sliding_log_redis, where there are several; that of the limit's NAME"},
+    Option{"--server", "HOST[:PORT]", "or [IPv6]:PORT, or unix:/path; repeatable (cluster seeds, Sentinels); 127.0.0.1",
+           "", true},
     Option{"--mode", "MODE", "standalone, cluster, or sentinel MASTER", kSentinelMode},
     Option{"--user", "NAME", "ACL user; the password comes from --password-file or SLIDING_LOG_PASSWORD"},
     Option{"--password-file", "FILE", "its first line is the password"},
@@ -66,16 +68,18 @@ Endpoint parseServer(const std::string& text, int defaultPort) {
     return {host, port, "", host};
 }
 
-/// From the file, else from the environment: never from the command line, which every user of the machine can read.
-std::string password(const Arguments& arguments, std::string_view option, const char* variable) {
-    if (!arguments.has(option)) {
-        const char* value = std::getenv(variable);
-        return value == nullptr ? "" : value;
+/// From the file, else from the environment, else from nginx's configuration: never from the command line, which every
+/// user of the machine can read.
+std::string password(const Arguments& arguments, const LoginOptions& login) {
+    if (!arguments.has(login.passwordFile)) {
+        const char* value = std::getenv(login.passwordVariable);
+        return value == nullptr ? arguments.text(login.password) : value;
     }
-    std::ifstream file(arguments.text(option));
+    std::ifstream file(arguments.text(login.passwordFile));
     std::string line;
     if (!std::getline(file, line) || line.empty()) {
-        refuseValue(option, arguments.text(option), "a readable file with the password in its first line");
+        refuseValue(login.passwordFile, arguments.text(login.passwordFile),
+                    "a readable file with the password in its first line");
     }
     if (line.ends_with('\r')) {
         line.pop_back();
@@ -85,8 +89,8 @@ std::string password(const Arguments& arguments, std::string_view option, const 
 
 void makeTls(const Arguments& arguments, std::optional<Tls>& tls) {
     if (!Tls::kSupported) {
-        throw UsageError("\"--tls\" cannot be had: this was built with hiredis " + Tls::hiredisVersion() +
-                         ", and TLS needs hiredis 1.0 or later");
+        throw InvalidValue("--tls", "cannot be had: this was built with hiredis " + Tls::hiredisVersion() +
+                                        ", and TLS needs hiredis 1.0 or later");
     }
     tls.emplace(!arguments.has("--insecure"), arguments.text("--sni"));
     const auto read = [&](std::string_view option, std::string_view expected, auto how) {
@@ -101,7 +105,7 @@ void makeTls(const Arguments& arguments, std::optional<Tls>& tls) {
     read("--cert", "a PEM file of a certificate", [&](const char* path) { return tls->useCertificate(path); });
     read("--key", "a PEM file of the certificate's key", [&](const char* path) { return tls->useKey(path); });
     if (!arguments.has("--cacert") && !arguments.has("--insecure") && !tls->trustSystem()) {
-        throw UsageError("\"--tls\" needs \"--cacert\": this system has no CA certificates");
+        throw InvalidValue("--tls", "needs \"--cacert\": this system has no CA certificates");
     }
 }
 
@@ -109,7 +113,7 @@ void makeTls(const Arguments& arguments, std::optional<Tls>& tls) {
 
 const std::span<const Option> kConnectionOptions(kOptions);
 
-StoreSettings storeSettings(const Arguments& arguments, std::optional<Tls>& tls) {
+StoreSettings storeAddress(const Arguments& arguments) {
     StoreSettings settings;
     const std::string mode = arguments.text("--mode", "standalone");
     if (mode == "cluster") {
@@ -129,20 +133,24 @@ StoreSettings storeSettings(const Arguments& arguments, std::optional<Tls>& tls)
         settings.servers.push_back({"127.0.0.1", port, "", "127.0.0.1"});
     }
     if (settings.mode == Mode::Standalone && settings.servers.size() > 1) {
-        throw UsageError("\"--server\" is given more than once, expected once in mode standalone");
+        throw InvalidValue("--server", "is given more than once, expected once in mode standalone");
     }
-
-    Login& login = settings.login;
-    login.database = static_cast<int>(arguments.count("--db", 0, 0, 1'000'000));
-    if (login.database != 0 && settings.mode == Mode::Cluster) {
+    settings.login.database = static_cast<int>(arguments.count("--db", 0, 0, 1'000'000));
+    if (settings.login.database != 0 && settings.mode == Mode::Cluster) {
         refuseValue("--db", arguments.text("--db"), "0 in mode cluster");
     }
+    return settings;
+}
+
+StoreSettings storeSettings(const Arguments& arguments, std::optional<Tls>& tls) {
+    StoreSettings settings = storeAddress(arguments);
+    Login& login = settings.login;
     login.timeoutMs = static_cast<int>(std::min<std::int64_t>(arguments.time("--timeout", 5000), 3'600'000));
-    login.username = arguments.text("--user");
-    login.password = password(arguments, "--password-file", "SLIDING_LOG_PASSWORD");
+    login.username = arguments.text(kRedisLogin.user);
+    login.password = password(arguments, kRedisLogin);
     for (const std::string_view option : {"--cacert", "--cert", "--key", "--sni", "--insecure"}) {
         if (arguments.has(option) && !arguments.has("--tls")) {
-            throw UsageError("\"" + std::string(option) + "\" needs \"--tls\"");
+            throw InvalidValue(std::string(option), "needs \"--tls\"");
         }
     }
     if (arguments.has("--tls")) {
@@ -151,8 +159,8 @@ StoreSettings storeSettings(const Arguments& arguments, std::optional<Tls>& tls)
     }
     settings.sentinelLogin = login;
     settings.sentinelLogin.database = 0;
-    settings.sentinelLogin.username = arguments.text("--sentinel-user");
-    settings.sentinelLogin.password = password(arguments, "--sentinel-password-file", "SLIDING_LOG_SENTINEL_PASSWORD");
+    settings.sentinelLogin.username = arguments.text(kSentinelLogin.user);
+    settings.sentinelLogin.password = password(arguments, kSentinelLogin);
     return settings;
 }
 

@@ -13,6 +13,26 @@ namespace sliding_log::tool {
 /// For every command.
 extern const std::span<const Option> kConnectionOptions;
 
+inline constexpr std::string_view kNginxConfOption = "--nginx-conf";
+inline constexpr std::string_view kStoreOption = "--store";
+
+/// Who we are at the Redis, or at the Sentinels.
+struct LoginOptions {
+    std::string_view user;
+    std::string_view password;  // no option of the command line: a default that nginx's configuration may have
+    std::string_view passwordFile;
+    const char* passwordVariable;  // of the environment
+};
+
+inline constexpr LoginOptions kRedisLogin = {"--user", "password", "--password-file", "SLIDING_LOG_PASSWORD"};
+inline constexpr LoginOptions kSentinelLogin = {"--sentinel-user", "sentinel_password", "--sentinel-password-file",
+                                                "SLIDING_LOG_SENTINEL_PASSWORD"};
+
+inline constexpr std::string_view kUsualPrefix = "rl:sliding:";
+
+/// Where it is: servers, mode, database. Reads no file. Throws UsageError.
+StoreSettings storeAddress(const Arguments& arguments);
+
 /// What they come to. `tls` keeps what the settings point to. Throws UsageError.
 StoreSettings storeSettings(const Arguments& arguments, std::optional<Tls>& tls);
 

@@ -11,15 +11,15 @@
 #include "rights.hpp"
 #include "table.hpp"
 #include "text.hpp"
+#include "use.hpp"
 
 namespace sliding_log::tool {
 
 namespace {
 
 constexpr std::array kOptions = {
-    Option{"--algorithms", "LIST",
-           "those that are used, by commas: rights and scripts of the others are not looked at"},
-    Option{"--module-user", "NAME", "the ACL user whose rights are looked at, by ACL DRYRUN; the one we are"},
+    kAlgorithmsOption,
+    kCheckUserOption,
 };
 
 constexpr int kPings = 20;
@@ -192,7 +192,7 @@ void inspectClock(Findings& findings, Server& server) {
                  text + (differs ? ": a fail-over to another clock shifts the windows" : ""));
 }
 
-void inspectServer(Findings& findings, Server& server, const Context& context, std::span<const Form* const> forms) {
+void inspectServer(Findings& findings, Server& server, const Context& context, const Use& use) {
     const Mode mode = context.settings.mode;
     const Reply before = server.ask({"INFO"});
     inspectLatency(findings, server);
@@ -210,8 +210,8 @@ void inspectServer(Findings& findings, Server& server, const Context& context, s
         inspectReplication(findings, info, mode);
         inspectCluster(findings, server, info, mode);
     }
-    inspectRights(findings, server, context, forms);
-    inspectScripts(findings, server, context.prefix, forms);
+    inspectRights(findings, server, context, use);
+    inspectScripts(findings, server, context.prefix, use.forms);
 }
 
 /// Whether the Sentinels could replace the master, and agree on it.
@@ -235,34 +235,11 @@ void inspectSentinels(Findings& findings, const Context& context, const Endpoint
     }
 }
 
-std::vector<const Form*> chosenForms(const Arguments& arguments) {
-    std::vector<const Form*> chosen;
-    if (!arguments.has("--algorithms")) {
-        for (const Form& form : forms()) {
-            chosen.push_back(&form);
-        }
-        return chosen;
-    }
-    std::string list = arguments.text("--algorithms") + ",";
-    for (std::size_t end = 0; (end = list.find(',')) != std::string::npos; list.erase(0, end + 1)) {
-        const Form* form = formNamed(std::string_view(list).substr(0, end));
-        if (form == nullptr) {
-            std::string names;
-            for (const Form& each : forms()) {
-                names += (names.empty() ? "" : ", ") + std::string(each.name);
-            }
-            refuseValue("--algorithms", arguments.text("--algorithms"), "names out of " + names + ", by commas");
-        }
-        chosen.push_back(form);
-    }
-    return chosen;
-}
-
-void inspectMasters(Findings& findings, Store& store, const Context& context, std::span<const Form* const> forms) {
+void inspectMasters(Findings& findings, Store& store, const Context& context, const Use& use) {
     for (const Endpoint& master : store.masters()) {
         findings.of(nameOf(master));
         try {
-            inspectServer(findings, store.at(master), context, forms);
+            inspectServer(findings, store.at(master), context, use);
         } catch (const CouldNotAsk& failure) {
             if (store.masters().size() == 1) {
                 throw;
@@ -273,7 +250,7 @@ void inspectMasters(Findings& findings, Store& store, const Context& context, st
 }
 
 /// Throws CouldNotAsk when nobody answers.
-void inspectStore(Findings& findings, const Context& context, std::span<const Form* const> forms) {
+void inspectStore(Findings& findings, const Context& context, const Use& use) {
     std::optional<Store> store;
     try {
         store.emplace(context.settings);
@@ -283,7 +260,7 @@ void inspectStore(Findings& findings, const Context& context, std::span<const Fo
         }
         return;
     }
-    inspectMasters(findings, *store, context, forms);
+    inspectMasters(findings, *store, context, use);
     if (context.settings.mode == Mode::Sentinel) {
         inspectSentinels(findings, context, store->masters().front());
     } else if (context.settings.mode == Mode::Cluster) {
@@ -295,9 +272,9 @@ Status run(const Context& context) {
     if (!context.arguments.words().empty()) {
         throw UsageError("doctor takes no operand: \"" + printable(context.arguments.words().front()) + "\"");
     }
-    const std::vector<const Form*> forms = chosenForms(context.arguments);
+    const Use use = useOf(context);
     Findings findings;
-    inspectStore(findings, context, forms);
+    inspectStore(findings, context, use);
     print(context.json ? findings.json() : findings.human());
     return findings.worst();
 }

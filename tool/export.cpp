@@ -26,7 +26,6 @@ constexpr std::array kOptions = {
     Option{"--format", "FORMAT", "json, a line for each entry, or csv; json"},
     Option{"--pause", "TIME", "rest between two batches of SCAN; 10ms"},
     kSecretOption,
-    kNginxConfOption,
 };
 
 constexpr std::array<std::int64_t, 5> kChunks = {1000, 4000, 16'000, 64'000,

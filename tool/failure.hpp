@@ -2,6 +2,8 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 namespace sliding_log::tool {
 
@@ -15,6 +17,15 @@ enum class Status {
 /// Wrong usage; the message says what was expected.
 struct UsageError : std::runtime_error {
     using std::runtime_error::runtime_error;
+};
+
+/// Of an option: `"--option" has invalid value "text", expected ...`.
+struct InvalidValue : UsageError {
+    InvalidValue(std::string ofOption, std::string whatOfIt)
+        : UsageError("\"" + ofOption + "\" " + whatOfIt), option(std::move(ofOption)), complaint(std::move(whatOfIt)) {}
+
+    std::string option;
+    std::string complaint;  // without the option
 };
 
 /// No answer from Redis, or one that is no use. The message holds no secret.

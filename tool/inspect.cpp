@@ -4,6 +4,7 @@
 #include "command.hpp"
 #include "forms.hpp"
 #include "json.hpp"
+#include "limit/number.hpp"
 #include "table.hpp"
 #include "target.hpp"
 #include "text.hpp"
@@ -18,7 +19,6 @@ constexpr std::array kOptions = {
     Option{"--burst", "N", "algorithm=bucket: its size; the limit"},
     Option{"--sample", "N", "algorithm=sampled, which looks as log: requests that an entry counts for"},
     kSecretOption,
-    kNginxConfOption,
 };
 
 struct Found {
@@ -79,7 +79,7 @@ std::string human(const std::string& key, const Found& found) {
     }
     table.row({"newest", timeAndAge(state.newestMs, found.asked.nowMs)});
     if (found.state.blockedMs > 0) {
-        table.row({"blocked", "for " + duration(found.state.blockedMs)});
+        table.row({"blocked", {"for " + duration(found.state.blockedMs), Colour::Bad}});
     }
     table.row({"next slot", nextSlot(found)});
     table.row({"expires", found.asked.ttlMs < 0 ? "never" : "in " + duration(found.asked.ttlMs)});
@@ -116,6 +116,25 @@ std::string json(const std::string& key, const Found& found) {
     return out.endObject().line() + "\n";
 }
 
+/// What the log does not tell: as the options say, else nginx's configuration.
+void take(Asked& asked, const Arguments& arguments, const NginxLimit* limit, bool isSampled) {
+    if (limit != nullptr) {
+        asked.windowMs = limit->windowMs;
+        asked.limit = limit->limit.value();
+        asked.burst = limit->burst.value();
+    }
+    asked.sample = arguments.count("--sample", isSampled ? limit->sample : 1, 1, 1'000'000);
+    if (arguments.has("--burst")) {
+        asked.burst = arguments.count("--burst", 0, 0, kLargestCount);
+    }
+    if (arguments.has("--window")) {
+        asked.windowMs = arguments.time("--window", 0);
+    }
+    if (arguments.has("--limit")) {
+        asked.limit = arguments.count("--limit", 0, 0, kLargestCount);
+    }
+}
+
 Status run(const Context& context) {
     const std::string key = targetKey(context);
     const std::string shown = context.shown(key);
@@ -139,26 +158,19 @@ Status run(const Context& context) {
     if (form == nullptr) {
         throw CouldNotAsk("the key is a " + type + " that no algorithm keeps");
     }
-    if (context.arguments.has("--sample")) {
-        if (form->type != kSampledForm.type) {
-            throw UsageError("\"--sample\" is for algorithm=sampled, and this log is of " + std::string(form->name));
-        }
+    const NginxLimit* limit = context.limitOf(context.arguments.words()[0]);
+    const bool isSampled = limit != nullptr && limit->algorithm == kSampledForm.name;
+    if (context.arguments.has("--sample") && form->type != kSampledForm.type) {
+        throw UsageError("\"--sample\" is for algorithm=sampled, and this log is of " + std::string(form->name));
+    }
+    if ((context.arguments.has("--sample") || isSampled) && form->type == kSampledForm.type) {
         form = &kSampledForm;
     }
     Found found{form, {}, {}, replies[2].number()};
     const ReplyView time = checked(replies[3], "TIME");
     found.asked.nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
     found.asked.ttlMs = checked(replies[1], "PTTL").numberOr(-1);
-    found.asked.sample = context.arguments.count("--sample", 1, 1, 1'000'000);
-    if (context.arguments.has("--burst")) {
-        found.asked.burst = context.arguments.count("--burst", 0, 0, 1'000'000'000'000);
-    }
-    if (context.arguments.has("--window")) {
-        found.asked.windowMs = context.arguments.time("--window", 0);
-    }
-    if (context.arguments.has("--limit")) {
-        found.asked.limit = context.arguments.count("--limit", 0, 0, 1'000'000'000'000);
-    }
+    take(found.asked, context.arguments, limit, isSampled);
     found.state = form->read(store, key, found.asked);
     print(context.json ? json(shown, found) : human(shown, found));
     return Status::Ok;

@@ -8,8 +8,12 @@
 
 #include "command.hpp"
 #include "connection_options.hpp"
+#include "defaults.hpp"
 #include "interrupt.hpp"
+#include "limit/key.hpp"
+#include "nginx_settings.hpp"
 #include "table.hpp"
+#include "target.hpp"
 #include "text.hpp"
 #include "version.hpp"
 
@@ -19,6 +23,11 @@ void print(std::string_view text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) {
         throw CouldNotWrite("standard output cannot be written");
     }
+}
+
+const NginxLimit* Context::limitOf(std::string_view nameOrKey) const {
+    const bool isKey = nameOrKey.starts_with(prefix) && nameOrKey.find(":{") != std::string_view::npos;
+    return nginx == nullptr ? nullptr : nginx->limitNamed(isKey ? nameIn(nameOrKey.substr(prefix.size())) : nameOrKey);
 }
 
 namespace {
@@ -56,6 +65,50 @@ std::string usage() {
            "\nsliding-log COMMAND --help tells its options. For all commands:\n\n" + optionRows(everywhere());
 }
 
+/// The NAME that the command's words are about; empty: none, or a whole key.
+std::string_view limitIn(const ToolCommand& command, const Arguments& arguments) {
+    const bool isAboutOne = command.operands.find("NAME") != std::string_view::npos && !arguments.words().empty();
+    return isAboutOne && isName(arguments.words()[0]) ? std::string_view(arguments.words()[0]) : std::string_view();
+}
+
+Status runWith(const ToolCommand& command, Arguments& arguments) {
+    addFileDefaults(arguments, kConnectionOptions);
+    std::optional<NginxSettings> nginx;
+    const NginxStore* store = nullptr;
+    if (arguments.has(kNginxConfOption)) {
+        nginx.emplace(arguments.text(kNginxConfOption));
+        store = chosenStore(*nginx, arguments, limitIn(command, arguments));
+    } else if (arguments.has(kStoreOption)) {
+        throw InvalidValue(std::string(kStoreOption), "needs \"--nginx-conf\"");
+    }
+    if (store != nullptr) {
+        addStoreDefaults(arguments, *nginx, *store, command.asksRedis);
+    }
+    std::optional<Tls> tls;
+    const StoreSettings settings = command.asksRedis ? storeSettings(arguments, tls) : storeAddress(arguments);
+    const NginxSettings* known = nginx ? &*nginx : nullptr;
+    noteInterrupts();
+    const Status status = command.run({settings, arguments, arguments.text("--prefix", kUsualPrefix),
+                                       arguments.has("--json"), Secrets(arguments, known), known, store});
+    if (std::fflush(stdout) != 0) {
+        throw CouldNotWrite("standard output cannot be written");
+    }
+    return status;
+}
+
+/// What is wrong with a default is told with its file and line.
+Status run(const ToolCommand& command, Arguments& arguments) {
+    try {
+        return runWith(command, arguments);
+    } catch (const InvalidValue& invalid) {
+        const Origin* origin = arguments.originOf(invalid.option);
+        if (origin == nullptr) {
+            throw;
+        }
+        throw UsageError(origin->place.text() + ": \"" + origin->word + "\" " + invalid.complaint);
+    }
+}
+
 Status run(std::span<const std::string_view> words) {
     const auto* const command = std::ranges::find_if(
         kCommands, [&](const ToolCommand* each) { return !words.empty() && each->name == words.front(); });
@@ -74,22 +127,14 @@ Status run(std::span<const std::string_view> words) {
     }
     std::vector<Option> known = everywhere();
     known.insert(known.end(), (*command)->options.begin(), (*command)->options.end());
-    const Arguments arguments(words.subspan(1), known);
+    Arguments arguments(words.subspan(1), known);
     if (arguments.has("--help")) {
         print("usage: sliding-log " + std::string((*command)->name) + " " + std::string((*command)->operands) +
               " [OPTION]...\n" + std::string((*command)->help) + "\n\n" + optionRows((*command)->options) +
               "\nand those that sliding-log --help tells.\n");
         return Status::Ok;
     }
-    std::optional<Tls> tls;
-    const StoreSettings settings = storeSettings(arguments, tls);
-    noteInterrupts();
-    const Status status = (*command)->run(
-        {settings, arguments, arguments.text("--prefix", "rl:sliding:"), arguments.has("--json"), Secrets(arguments)});
-    if (std::fflush(stdout) != 0) {
-        throw CouldNotWrite("standard output cannot be written");
-    }
-    return status;
+    return run(**command, arguments);
 }
 
 int complain(const char* message) {

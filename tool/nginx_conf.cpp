@@ -55,9 +55,9 @@ class File {
   public:
     File(std::string path, std::string text) : path_(std::move(path)), text_(std::move(text)) {}
 
-    [[noreturn]] void refuse(const std::string& why) const {
-        throw UsageError(printable(path_) + ":" + std::to_string(line_) + ": " + why);
-    }
+    [[noreturn]] void refuse(const std::string& why) const { throw UsageError(place().text() + ": " + why); }
+
+    Place place() const { return {path_, line_}; }
 
     /// The words up to the next `;`, `{` or `}`, which is `end`; '\0': the end of the file.
     Words words(char& end) {
@@ -190,48 +190,54 @@ class File {
 };
 
 struct Reader {
-    std::string folder;  // with its slash
-    const std::function<void(const Words&)>& each;
+    const std::string& main;
+    const std::function<void(const Directive&)>& each;
+    std::vector<Directive> blocks = {};  // that are open, also across an include
 
-    void read(File file, int depth) const {
-        int open = 0;
+    void read(File file, int depth) {
+        const std::size_t outside = blocks.size();
         while (true) {
             char end = '\0';
             const Words words = file.words(end);
             switch (end) {
                 case '\0':
-                    if (open > 0) {
+                    if (blocks.size() > outside) {
                         file.refuse("unexpected end of file, expected \"}\"");
                     }
                     return;
                 case '}':
-                    if (open-- == 0) {
+                    if (blocks.size() == outside) {
                         file.refuse("unexpected \"}\"");
                     }
+                    blocks.pop_back();
                     break;
                 case '{':
                     if (words[0].ends_with("_by_lua_block")) {
                         file.skipLua();
                     } else {
-                        open++;
-                        each(words);
+                        tell(words, file);
+                        blocks.push_back({words, file.place()});
                     }
                     break;
                 default:
                     if (words[0] == "include" && words.size() == 2) {
                         include(file, words[1], depth);
                     } else {
-                        each(words);
+                        tell(words, file);
                     }
             }
         }
     }
 
-    void include(const File& from, const std::string& name, int depth) const {
+    void tell(const Words& words, const File& file) const {
+        each({words, file.place(), blocks.empty() ? nullptr : &blocks.back()});
+    }
+
+    void include(const File& from, const std::string& name, int depth) {
         if (depth == kDeepestInclude) {
             from.refuse("includes are nested too deeply");
         }
-        const std::string pattern = name.starts_with('/') ? name : folder + name;
+        const std::string pattern = besideMain(main, name);
         std::vector<std::string> paths{pattern};
         if (pattern.find_first_of("*?[") != std::string::npos) {
             glob_t found{};
@@ -251,13 +257,17 @@ struct Reader {
 
 }  // namespace
 
-bool readNginxConf(const std::string& path, const std::function<void(const Words&)>& each) {
+std::string besideMain(const std::string& main, const std::string& path) {
+    const std::size_t slash = main.rfind('/');
+    return path.starts_with('/') || slash == std::string::npos ? path : main.substr(0, slash + 1) + path;
+}
+
+bool readNginxConf(const std::string& path, const std::function<void(const Directive&)>& each) {
     std::optional<std::string> content = contentOf(path);
     if (!content) {
         return false;
     }
-    const std::size_t slash = path.rfind('/');
-    Reader{path.substr(0, slash == std::string::npos ? 0 : slash + 1), each}.read(File(path, std::move(*content)), 0);
+    Reader{path, each}.read(File(path, std::move(*content)), 0);
     return true;
 }
 

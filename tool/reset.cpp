@@ -11,7 +11,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::array kOptions = {kSecretOption, kNginxConfOption};
+constexpr std::array kOptions = {kSecretOption};
 
 Status run(const Context& context) {
     const std::string key = targetKey(context);

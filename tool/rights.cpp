@@ -1,9 +1,7 @@
 #include "rights.hpp"
 
-#include <algorithm>
-#include <set>
-
 #include "decision.hpp"
+#include "failure.hpp"
 #include "forms.hpp"
 #include "limit/key.hpp"
 #include "random.hpp"
@@ -12,13 +10,6 @@
 namespace sliding_log::tool {
 
 namespace {
-
-/// A command as ACL writes it (`config|get`), and a call of it, without the key at the end.
-struct Right {
-    std::string name;
-    Command call;
-    bool isForBlock = false;
-};
 
 /// Redis's own answer for this user, given inside a script as the module's commands are: ACL DRYRUN would need a right
 /// of its own. Returns the numbers of the calls that are denied. A command the server does not know is none that it
@@ -45,33 +36,19 @@ std::string shaOf(std::string_view script) {
     return sha;
 }
 
-std::vector<Right> neededRights(const StoreSettings& settings, std::span<const Form* const> forms) {
-    std::vector<Right> needed = {{"evalsha", {"evalsha", "sha", "1"}}, {"script|load", {"script", "load"}}};
-    std::set<std::string_view> names;
-    std::set<std::string_view> forBlock;
-    for (const Form* form : forms) {
-        names.insert(form->commands.begin(), form->commands.end());
-        forBlock.insert(form->blockCommands.begin(), form->blockCommands.end());
+/// We have no right to look at another user.
+struct MayNotAsk : CouldNotAsk {
+    using CouldNotAsk::CouldNotAsk;
+};
+
+/// A call of the command, without the key at the end.
+Command callOf(const Right& right) {
+    const std::size_t bar = right.name.find('|');
+    if (right.name == "evalsha") {
+        return {right.name, "sha", "1"};
     }
-    for (const std::string_view name : names) {
-        needed.push_back({std::string(name), {std::string(name)}});
-    }
-    for (const std::string_view name : forBlock) {
-        if (!names.contains(name)) {
-            needed.push_back({std::string(name), {std::string(name)}, true});
-        }
-    }
-    if (settings.login.database != 0) {
-        needed.push_back({"select", {"select"}});
-    }
-    if (settings.mode == Mode::Sentinel) {
-        needed.push_back({"role", {"role"}});
-    }
-    if (settings.mode == Mode::Cluster) {
-        needed.push_back({"cluster|slots", {"cluster", "slots"}});
-        needed.push_back({"asking", {"asking"}});
-    }
-    return needed;
+    return bar == std::string::npos ? Command{right.name}
+                                    : Command{right.name.substr(0, bar), right.name.substr(bar + 1)};
 }
 
 /// A key that this server may be asked about: in a cluster, one of its own slots.
@@ -98,7 +75,7 @@ std::vector<std::size_t> deniedToUs(Server& server, const std::string& prefix, s
         Command command = {"EVALSHA", shaOf(kProbe), "1", key};
         for (const Right& right : needed) {
             std::string call;
-            for (const std::string& word : right.call) {
+            for (const std::string& word : callOf(right)) {
                 call += word + " ";
             }
             command.push_back(call);
@@ -120,11 +97,15 @@ std::vector<std::size_t> deniedTo(const std::string& user, Server& server, const
     std::vector<std::size_t> denied;
     for (std::size_t i = 0; i < needed.size(); i++) {
         Command command = {"ACL", "DRYRUN", user};
-        command.insert(command.end(), needed[i].call.begin(), needed[i].call.end());
+        const Command call = callOf(needed[i]);
+        command.insert(command.end(), call.begin(), call.end());
         Reply reply = server.ask(command);
         for (int added = 0; added < mostArguments && isOfArity(reply); added++) {
             command.push_back(added == 0 ? ownKey(prefix) : "1");
             reply = server.ask(command);
+        }
+        if (reply.errorWord() == "NOPERM") {
+            throw MayNotAsk("the user who asks needs +acl|dryrun");
         }
         if (checked(reply, "ACL DRYRUN").text() != "OK") {
             denied.push_back(i);
@@ -135,26 +116,33 @@ std::vector<std::size_t> deniedTo(const std::string& user, Server& server, const
 
 }  // namespace
 
-void inspectRights(Findings& findings, Server& server, const Context& context, std::span<const Form* const> forms) {
-    const std::vector<Right> needed = neededRights(context.settings, forms);
-    const std::string user = context.arguments.text("--module-user");
+void inspectRights(Findings& findings, Server& server, const Context& context, const Use& use) {
+    std::vector<Right> needed = moduleRights(use);
+    std::erase_if(needed, [](const Right& right) { return right.what == Right::For::Comfort; });
+    const std::string other = context.arguments.text(kCheckUserOption.name);
+    const std::string& ours = context.settings.login.username;
+    const std::string user = "user \"" + printable(!other.empty() ? other : ours.empty() ? "default" : ours) + "\"";
     std::string lacking;
     std::string lackingForBlock;
     try {
-        for (const std::size_t i : user.empty() ? deniedToUs(server, context.prefix, needed)
-                                                : deniedTo(user, server, context.prefix, needed)) {
-            (needed.at(i).isForBlock ? lackingForBlock : lacking) += " +" + needed.at(i).name;
+        for (const std::size_t i : other.empty() ? deniedToUs(server, context.prefix, needed)
+                                                 : deniedTo(other, server, context.prefix, needed)) {
+            (needed.at(i).what == Right::For::Block ? lackingForBlock : lacking) += " +" + needed.at(i).name;
         }
+    } catch (const MayNotAsk& failure) {
+        findings.add("rights", Status::Warning, user + " cannot be seen: " + failure.what());
+        return;
     } catch (const CouldNotAsk& failure) {
-        findings.add("rights", Status::Critical, failure.what());
+        findings.add("rights", Status::Critical, user + ": " + failure.what());
         return;
     }
     if (!lacking.empty()) {
-        findings.add("rights", Status::Critical, "the user lacks" + lacking + lackingForBlock);
+        findings.add("rights", Status::Critical, user + " lacks" + lacking + lackingForBlock);
     } else if (!lackingForBlock.empty()) {
-        findings.add("rights", Status::Warning, "the user lacks" + lackingForBlock + ", which block= needs");
+        findings.add("rights", Status::Warning, user + " lacks" + lackingForBlock + ", which block= needs");
     } else {
-        findings.add("rights", Status::Ok, "all " + std::to_string(needed.size()) + " commands of the module");
+        findings.add("rights", Status::Ok,
+                     user + " has all " + std::to_string(needed.size()) + " commands of the module");
     }
 }
 

@@ -7,11 +7,15 @@
 #include "command.hpp"
 #include "findings.hpp"
 #include "forms.hpp"
+#include "use.hpp"
 
 namespace sliding_log::tool {
 
-/// Asks Redis about each command, for us or for --module-user, and executes none of them.
-void inspectRights(Findings& findings, Server& server, const Context& context, std::span<const Form* const> forms);
+inline constexpr Option kCheckUserOption{"--check-user", "NAME",
+                                         "the ACL user whose rights are looked at, by ACL DRYRUN; the one that asks"};
+
+/// Asks Redis about each command, for us or for --check-user, and executes none of them.
+void inspectRights(Findings& findings, Server& server, const Context& context, const Use& use);
 
 /// Loads each script, and has it deny a request of a key that does not exist, which writes nothing.
 void inspectScripts(Findings& findings, Server& server, const std::string& prefix, std::span<const Form* const> forms);

@@ -1,37 +1,22 @@
 #include "secrets.hpp"
 
-#include <algorithm>
-
 #include "failure.hpp"
-#include "nginx_conf.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
 
-Secrets::Secrets(const Arguments& arguments)
-    : areAll_(arguments.has(kSecretOption.name)), file_(arguments.text(kNginxConfOption.name)) {
-    if (!arguments.has(kNginxConfOption.name)) {
-        return;
-    }
-    const bool isRead = readNginxConf(file_, [this](const Words& words) {
-        if (words[0] == "sliding_log_limit" && words.size() > 2) {
-            limits_[words[1]] = std::ranges::count(words, "secret=on") > 0 ? Secrecy::Secret : Secrecy::Open;
-        }
-    });
-    if (!isRead) {
-        refuseValue(kNginxConfOption.name, file_, "a readable file");
-    }
-}
+Secrets::Secrets(const Arguments& arguments, const NginxSettings* nginx)
+    : areAll_(arguments.has(kSecretOption.name)), nginx_(nginx) {}
 
 Secrecy Secrets::of(std::string_view limit) const {
-    if (areAll_ || file_.empty()) {
+    if (areAll_ || nginx_ == nullptr) {
         return areAll_ ? Secrecy::Secret : Secrecy::Open;
     }
-    const auto found = limits_.find(limit);
-    if (found == limits_.end()) {
-        throw UsageError(printable(file_) + " has no sliding_log_limit " + printable(limit));
+    const NginxLimit* known = nginx_->limitNamed(limit);
+    if (known == nullptr) {
+        throw UsageError(printable(nginx_->file()) + " has no sliding_log_limit " + printable(limit));
     }
-    return found->second;
+    return known->secrecy;
 }
 
 std::string Secrets::shown(std::string_view key, std::string_view prefix) const {
@@ -40,8 +25,8 @@ std::string Secrets::shown(std::string_view key, std::string_view prefix) const 
         return std::string(key);
     }
     const std::string_view limit = key.substr(prefix.size(), brace - prefix.size());
-    const auto found = limits_.find(limit);
-    const bool isSecret = areAll_ || (found != limits_.end() && found->second == Secrecy::Secret);
+    const NginxLimit* known = nginx_ == nullptr ? nullptr : nginx_->limitNamed(limit);
+    const bool isSecret = areAll_ || (known != nullptr && known->secrecy == Secrecy::Secret);
     const std::string_view begin = key.substr(0, brace + 2);
     const std::string_view value = valueIn(key.substr(prefix.size()), limit);
     return isSecret && value.starts_with(kHashMark)

@@ -1,23 +1,21 @@
-// Which limits have secret=on, as the command line tells.
+// Which limits have secret=on, as the command line or nginx's configuration tells.
 #pragma once
 
-#include <map>
 #include <string>
 #include <string_view>
 
 #include "arguments.hpp"
 #include "limit/key.hpp"
+#include "nginx_settings.hpp"
 
 namespace sliding_log::tool {
 
 inline constexpr Option kSecretOption{"--secret", "", "VALUE is of a limit with secret=on; keys are shown shortened"};
-inline constexpr Option kNginxConfOption{"--nginx-conf", "FILE",
-                                         "nginx's configuration, which tells the limits that have secret=on"};
 
 class Secrets {
   public:
-    /// By --secret all, by --nginx-conf those that have it there. Throws UsageError, also for a bad configuration.
-    explicit Secrets(const Arguments& arguments);
+    /// By --secret all, by nginx's configuration those that have it there. `nginx`: nullptr without one.
+    Secrets(const Arguments& arguments, const NginxSettings* nginx);
 
     /// Of the limit's values. Throws UsageError where a configuration was given that has no such limit: whether a VALUE
     /// is hashed must not be a guess.
@@ -28,8 +26,7 @@ class Secrets {
 
   private:
     bool areAll_;
-    std::string file_;                                    // empty: none was given
-    std::map<std::string, Secrecy, std::less<>> limits_;  // that the file has
+    const NginxSettings* nginx_;
 };
 
 }  // namespace sliding_log::tool

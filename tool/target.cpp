@@ -10,17 +10,6 @@ namespace sliding_log::tool {
 
 namespace {
 
-std::string escapeGlob(std::string_view text) {
-    std::string escaped;
-    for (const char c : text) {
-        if (std::string_view("*?[]\\^").find(c) != std::string_view::npos) {
-            escaped.push_back('\\');
-        }
-        escaped.push_back(c);
-    }
-    return escaped;
-}
-
 /// A VALUE of `-` is a line of standard input: there it is in no list of processes and in no shell's history.
 std::string valueOf(const std::string& word) {
     if (word != "-") {
@@ -54,15 +43,29 @@ std::string targetKey(const Context& context) {
     return key;
 }
 
-void requireName(std::string_view name) {
+bool isName(std::string_view name) {
     constexpr std::size_t longest = 64;
-    const bool isName = !name.empty() && name.size() <= longest && std::ranges::all_of(name, [](char c) {
+    return !name.empty() && name.size() <= longest && std::ranges::all_of(name, [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' ||
                c == '-';
     });
-    if (!isName) {
+}
+
+void requireName(std::string_view name) {
+    if (!isName(name)) {
         throw UsageError("\"" + printable(name) + "\" is no limit's NAME, expected at most 64 of [A-Za-z0-9_.-]");
     }
+}
+
+std::string escapeGlob(std::string_view text) {
+    std::string escaped;
+    for (const char c : text) {
+        if (std::string_view("*?[]\\^").find(c) != std::string_view::npos) {
+            escaped.push_back('\\');
+        }
+        escaped.push_back(c);
+    }
+    return escaped;
 }
 
 std::string logPattern(std::string_view prefix, std::string_view name) {

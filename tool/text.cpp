@@ -1,10 +1,12 @@
 #include "text.hpp"
 
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cstdio>
 #include <ctime>
 
+#include "limit/number.hpp"
 #include "utf8.hpp"
 
 namespace sliding_log::tool {
@@ -31,6 +33,10 @@ std::string grouped(std::int64_t number) {
         text.insert(at, 1, ',');
     }
     return text;
+}
+
+std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
+    return grouped(number).append(" ").append(number == 1 ? one : many);
 }
 
 std::string decimal(double number, int digits) {
@@ -125,6 +131,20 @@ std::optional<std::int64_t> parseTime(std::string_view text) {
         text.remove_prefix(name.size());
     }
     return total;
+}
+
+std::optional<std::int64_t> parseNumber(std::string_view text) {
+    constexpr std::string_view letters = "kmg";
+    std::int64_t unit = 1;
+    if (!text.empty()) {
+        const std::size_t at = letters.find(static_cast<char>(std::tolower(static_cast<unsigned char>(text.back()))));
+        if (at != std::string_view::npos) {
+            text.remove_suffix(1);
+            unit = std::array<std::int64_t, 3>{1000, 1'000'000, 1'000'000'000}[at];
+        }
+    }
+    const std::optional<std::int64_t> number = parseCount(text);
+    return number && *number <= kLargestCount / unit ? std::optional(*number * unit) : std::nullopt;
 }
 
 bool isUtf8(std::string_view bytes) {

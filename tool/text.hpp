@@ -15,6 +15,9 @@ std::string printable(std::string_view bytes);
 /// `1,234,567`
 std::string grouped(std::int64_t number);
 
+/// `1 log`, `1,234 logs`.
+std::string counted(std::int64_t number, std::string_view one, std::string_view many);
+
 /// `512 B`, `1.4 kB`, `2.1 GB`: powers of 1000.
 std::string byteSize(double bytes);
 
@@ -29,6 +32,10 @@ std::string decimal(double number, int digits);
 
 /// nginx's time (`500ms`, `10s`, `1h30m`, `1d`, a number is seconds), in ms.
 std::optional<std::int64_t> parseTime(std::string_view text);
+
+/// A whole number as parseCount() has it, or one of thousands (`200k`), millions (`5m`) or thousands of millions
+/// (`1g`).
+std::optional<std::int64_t> parseNumber(std::string_view text);
 
 /// True where the bytes are UTF-8 by the letter (no surrogates, nothing overlong).
 bool isUtf8(std::string_view bytes);

@@ -22,7 +22,6 @@ constexpr std::array kOptions = {
     Option{"--pause", "TIME", "rest between two batches of SCAN; 10ms"},
     Option{"--for", "TIME", "scan no longer than this; 1m"},
     kSecretOption,
-    kNginxConfOption,
 };
 
 struct Log {

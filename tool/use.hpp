@@ -1,0 +1,44 @@
+// What limits use of a Redis, and the rights that this takes, as ACL names them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "command.hpp"
+#include "forms.hpp"
+
+namespace sliding_log::tool {
+
+inline constexpr Option kAlgorithmsOption{
+    "--algorithms", "LIST", "those that are used, by commas; those of the limits in --nginx-conf, else all"};
+
+struct Use {
+    Mode mode = Mode::Standalone;
+    int database = 0;
+    std::vector<const Form*> forms;
+    std::optional<bool> blocks;  // whether a limit has block=; nullopt: not known
+    bool asksTime = true;        // not with `clock nginx`
+};
+
+/// As the options say, else nginx's configuration. Throws UsageError.
+Use useOf(const Context& context);
+
+struct Right {
+    enum class For {
+        All,
+        Block,
+        Comfort
+    };  // what lacks without it: a decision, one with block=, a warning or a metric
+
+    std::string name;  // `config|get`
+    For what = For::All;
+};
+
+/// Of the module, at the Redis.
+std::vector<Right> moduleRights(const Use& use);
+
+/// Of this tool there, which does what the module does, besides.
+std::vector<Right> toolRights(const Use& use);
+
+}  // namespace sliding_log::tool
