@@ -44,6 +44,7 @@ extern const ToolCommand kInspect;
 extern const ToolCommand kTop;
 extern const ToolCommand kReset;
 extern const ToolCommand kExport;
+extern const ToolCommand kAcl;
 
 /// Writes to standard output; throws CouldNotWrite when that fails, as on a full disk or a closed pipe.
 void print(std::string_view text);

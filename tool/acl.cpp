@@ -1,0 +1,118 @@
+// acl: the rules that give nginx's user, or this tool's, the rights that it needs, and no more.
+#include <algorithm>
+#include <array>
+
+#include "command.hpp"
+#include "connection_options.hpp"
+#include "json.hpp"
+#include "target.hpp"
+#include "text.hpp"
+#include "use.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+constexpr std::array kOptions = {
+    kAlgorithmsOption,
+    Option{"--for", "WHOM", "nginx or tool; nginx"},
+};
+
+/// Keys and channels are bounded, whatever the user had before; the password stands for the operator's own.
+constexpr std::string_view kBegin = " on >PASSWORD resetkeys resetchannels ";
+
+struct Line {
+    std::string_view where;  // it is to be given
+    std::string user;
+    std::string text;
+};
+
+std::string rule(const std::string& user, std::string_view own, std::span<const Right> rights) {
+    std::string text = "ACL SETUSER " + user + std::string(kBegin) + std::string(own) + "-@all";
+    for (const Right& right : rights) {
+        text += " +" + right.name;
+    }
+    return text;
+}
+
+/// What ACL could not take as one word, or would read as several.
+void refuseBlanks(std::string_view option, const std::string& text) {
+    if (printable(text) != text || text.find_first_of(" \"'") != std::string::npos) {
+        refuseValue(option, text, "a text without blanks, quotes and backslashes: ACL takes no other");
+    }
+}
+
+/// On the command line, else in nginx's configuration where nginx is meant, else in the file of defaults.
+std::string userOf(const Context& context, std::string_view option, std::string_view directive, bool isForNginx,
+                   const char* otherwise) {
+    const Directive* configured = isForNginx && context.store != nullptr ? context.store->find(directive) : nullptr;
+    std::string user = otherwise;
+    if (context.arguments.isOnCommandLine(option) || (!isForNginx && context.arguments.has(option))) {
+        user = context.arguments.text(option);
+    } else if (configured != nullptr) {
+        user = configured->words.back();
+    }
+    if (user.empty()) {
+        refuseValue(option, user, "a name");
+    }
+    refuseBlanks(option, user);
+    return user;
+}
+
+std::vector<Line> linesFor(const Context& context, bool isForNginx) {
+    refuseBlanks("--prefix", context.prefix);
+    const Use use = useOf(context);
+    const std::string user =
+        userOf(context, kRedisLogin.user, "username", isForNginx, isForNginx ? "limiter" : "operator");
+    std::vector<Line> lines = {
+        {"the Redis, and each replica", user,
+         rule(user, "~" + escapeGlob(context.prefix) + "* ", isForNginx ? moduleRights(use) : toolRights(use))}};
+    if (use.mode == Mode::Sentinel) {
+        const std::string watcher =
+            userOf(context, kSentinelLogin.user, "sentinel_username", isForNginx, isForNginx ? "watcher" : "operator");
+        static const std::array nginx = {Right{"sentinel|get-master-addr-by-name"}, Right{"subscribe"}};
+        static const std::array tool = {Right{"sentinel|get-master-addr-by-name"}, Right{"sentinel|ckquorum"}};
+        lines.push_back(
+            {"each Sentinel", watcher,
+             isForNginx ? rule(watcher, "&+switch-master &+promoted-slave ", nginx) : rule(watcher, "", tool)});
+    }
+    return lines;
+}
+
+std::string human(const std::vector<Line>& lines) {
+    std::string text;
+    for (const Line& line : lines) {
+        text += (lines.size() > 1 ? "# " + std::string(line.where) + "\n" : "") + line.text + "\n";
+    }
+    return text;
+}
+
+std::string json(const std::vector<Line>& lines) {
+    Json out;
+    out.beginObject().name("rules").beginArray();
+    for (const Line& line : lines) {
+        out.beginObject().member("where", line.where).member("user", line.user).member("rule", line.text).endObject();
+    }
+    return out.endArray().endObject().line() + "\n";
+}
+
+Status run(const Context& context) {
+    if (!context.arguments.words().empty()) {
+        throw UsageError("acl takes no operand: \"" + printable(context.arguments.words().front()) + "\"");
+    }
+    const std::string whom = context.arguments.text("--for", "nginx");
+    if (whom != "nginx" && whom != "tool") {
+        refuseValue("--for", whom, "nginx or tool");
+    }
+    const std::vector<Line> lines = linesFor(context, whom == "nginx");
+    print(context.json ? json(lines) : human(lines));
+    return Status::Ok;
+}
+
+}  // namespace
+
+const ToolCommand kAcl = {
+    "acl",    "",  "the ACL SETUSER that gives --user the rights it needs, and no more; asks no Redis",
+    kOptions, run, false};
+
+}  // namespace sliding_log::tool
