@@ -56,6 +56,25 @@ like($one->{time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'export has eac
 is(substr($one->{time}, 20, 3), sprintf('%03d', $one->{time_ms} % 1000), 'both forms of a time have the same milliseconds');
 like($export->{err}, qr/^sliding-log: 20 entries of 5 logs, each log's count verified$/m, 'export says that the counts were verified');
 
+# ---- one log
+
+my @of_one = grep { $_->{key} eq 'rl:sliding:audit:{client3}' } @entries;
+for my $words (['audit', 'client3'], ['rl:sliding:audit:{client3}']) {
+    my $one = tool('export', @$words, @at);
+    is_deeply([sort { $a->{id} cmp $b->{id} } lines($one)], [sort { $a->{id} cmp $b->{id} } @of_one], "export @$words: the entries of that log alone");
+    is("$one->{status} $one->{err}", "0 sliding-log: 4 entries of 1 log, each log's count verified\n", "export @$words: its count was verified");
+}
+my $gone = tool('export', 'audit', 'nobody', @at);
+is("$gone->{status} $gone->{out}$gone->{err}", "1 sliding-log: no log at rl:sliding:audit:{nobody}\n", 'export of a log that is not there exits with 1');
+is(tool('export', 'packed', 'one', @at)->{status}, 1, 'export of no log of another algorithm exits with 1');
+get($nginx->port, '/compact?k=one');
+my $refused = tool('export', 'packed', 'one', @at);
+is("$refused->{status} $refused->{out}", '1 ', 'export of a log of another algorithm exits with 1');
+like($refused->{err}, qr/^sliding-log: 1 key of rl:sliding:packed:\{one\} was left out: not of algorithm=log$/m, 'export of a log of another algorithm tells it');
+$redis->cli('DEL', 'rl:sliding:packed:{one}');
+is(tool('export', 'other:audit:{x}', @at)->{status}, 3, 'export of a key that is none of the module');
+like(tool('export', '--secret', 'audit', 'client3', @at)->{err}, qr/no log at rl:sliding:audit:\{sha1-[0-9a-f]{8}\}$/m, 'export --secret: the key is made of the hash');
+
 my $csv = tool('export', 'audit', @at, '--format', 'csv');
 my ($head, @rows) = split /\r\n/, $csv->{out};
 is($head, 'id,time_ms,time,entry,key', 'CSV begins with the names of its columns');
@@ -65,7 +84,7 @@ is(tool('export', 'nothing', @at)->{out}, '', 'export of a limit without logs wr
 get($nginx->port, '/compact?k=a');
 my $packed = tool('export', 'packed', @at);
 is("$packed->{status} $packed->{out}", '1 ', 'export of entries without ids writes nothing and exits with 1');
-like($packed->{err}, qr/1 keys of packed are no logs of algorithm=log/, 'export says that the keys are no logs of algorithm=log');
+like($packed->{err}, qr/1 key of packed was left out: not of algorithm=log/, 'export says that the keys are no logs of algorithm=log');
 
 # ---- ids and keys of any bytes, ids that were there already
 

@@ -69,6 +69,9 @@ cmp_ok($redis->cli('STRLEN', 'rl:sliding:long:{busy}'), '>', 101, 'a long compac
 is("$long->{entries} $long->{used}", '400 400', 'a compact log with a ring is read whole');
 ok($long->{retry_ms} > $long->{oldest_ms} + 3_600_000 - $long->{now_ms} && $long->{retry_ms} < 3_600_000, 'a compact log with a ring is read in order');
 
+is(tool_json('inspect', 'long', 'busy', @at, '--limit', '3k', '--window', '1h')->{remaining}, 2600, 'a limit of 3k is one of 3000');
+is(tool_json('inspect', 'long', 'busy', @at, '--limit', '1M', '--window', '1h')->{remaining}, 999_600, 'a limit of 1M is one of a million');
+
 my $none = tool('inspect', 'api', 'nobody', @at);
 is("$none->{status} $none->{out}", "1 no log at rl:sliding:api:{nobody}: no request in its window\n", 'inspect of a key without a log exits with 1');
 $redis->cli('SADD', 'rl:sliding:api:{a_set}', 'x');
@@ -105,6 +108,13 @@ my @bytes = map { $_->{bytes} } @{ tool_json('top', @at)->{logs} };
 is("@bytes", join(' ', sort { $b <=> $a } @bytes), 'top sorts by memory');
 is(join(' ', map { $_->{key} } @{ tool_json('top', 'small', @at)->{logs} }), 'rl:sliding:small:{acct_42}', 'top of one limit tells its log only');
 is(scalar @{ tool_json('top', @at, '--prefix', 'other:')->{logs} }, 0, 'top under another prefix finds nothing');
+is(tool('top', 'small', @at)->{status}, 0, 'top of a limit that has logs exits with 0');
+for my $words (['NOSUCH'], ['NOSUCH', '--json'], ['api', '--prefix', 'other:']) {
+    my $none = tool('top', @$words, @at);
+    my ($name, $prefix) = ($words->[0], $words->[2] // 'rl:sliding:');
+    is("$none->{status} $none->{err}", "1 sliding-log: no log of $name: no key begins with $prefix$name:\n", "top @$words: a NAME that no log has exits with 1, and is told");
+}
+is(tool('top', @at, '--prefix', 'other:')->{status}, 0, 'top of all exits with 0, also where there is none');
 $redis->cli('EVAL', 'for i = 1, 20000 do redis.call("SET", "unrelated" .. i, "x") end', 0);
 my $hasty = tool('top', @at, '--for', '1ms', '--pause', '5ms');
 is($hasty->{status}, 1, 'top exits with 1 when its scan is cut short');

@@ -1,4 +1,4 @@
-// export: every entry of every log of one NAME, for audits; joins the access log by id.
+// export: every entry of one log, or of every log of one NAME, for audits; joins the access log by id.
 //
 // Each log is read as it is at one moment, though a long one in several pieces. A log of at most a chunk is read in one
 // MULTI with its ZCARD. A longer one is read chunk by chunk under WATCH, so that a change in between voids what was
@@ -189,77 +189,111 @@ Outcome readLog(Store& store, const std::string& key, Output& output) {
     return Outcome::Changed;
 }
 
-Status run(const Context& context) {
-    const Arguments& arguments = context.arguments;
-    if (arguments.words().size() != 1) {
-        throw UsageError("expected the NAME of a limit");
-    }
-    const std::string& name = arguments.words().front();
-    requireName(name);
-    const std::string format = arguments.text("--format", "json");
-    if (format != "json" && format != "csv") {
-        refuseValue("--format", format, "json or csv");
-    }
-    const ScanBudget budget{arguments.time("--pause", 10), 0};
+struct Tally {
+    std::int64_t logs = 0;
+    std::int64_t entries = 0;
+    std::int64_t others = 0;   // keys that are no such log
+    std::int64_t changed = 0;  // logs that were left out
+};
 
+void exportLog(Store& store, const std::string& key, std::string_view type, const std::string& shown, Output& output,
+               Tally& tally) {
+    if (type != kLogForm.type) {
+        tally.others += type == "none" ? 0 : 1;
+        return;
+    }
+    output.beginLog(shown);
+    const Outcome outcome = readLog(store, key, output);
+    if (outcome == Outcome::Read) {
+        tally.entries += output.keep();
+        tally.logs++;
+    } else if (outcome == Outcome::Changed) {
+        output.drop();
+        tally.changed++;
+        std::fprintf(stderr, "sliding-log: %s changed each time it was read, and is left out\n",
+                     printable(shown).c_str());
+    }
+    endIfInterrupted();
+}
+
+/// Ok where all was read.
+Status tell(const Tally& tally, std::string_view name) {
+    std::fprintf(stderr, "sliding-log: %s of %s, each log's count verified\n",
+                 counted(tally.entries, "entry", "entries").c_str(), counted(tally.logs, "log", "logs").c_str());
+    if (tally.others > 0) {
+        std::fprintf(stderr, "sliding-log: %s of %s %s left out: not of algorithm=log\n",
+                     counted(tally.others, "key", "keys").c_str(), std::string(name).c_str(),
+                     tally.others == 1 ? "was" : "were");
+    }
+    return tally.changed + tally.others > 0 ? Status::Warning : Status::Ok;
+}
+
+Status exportOne(const Context& context, Output& output) {
+    const std::string key = targetKey(context);
+    const std::string shown = context.shown(key);
     Store store(context.settings);
-    Output output(format == "csv");
+    Tally tally;
+    const Reply type = store.ask(key, {"TYPE", key});
+    exportLog(store, key, checked(type, "TYPE").text(), shown, output, tally);
+    if (tally.logs + tally.others + tally.changed == 0) {
+        std::fprintf(stderr, "sliding-log: no log at %s\n", printable(shown).c_str());
+        return Status::Warning;
+    }
+    return tell(tally, printable(shown));
+}
+
+Status exportAll(const Context& context, const std::string& name, Output& output) {
+    const ScanBudget budget{context.arguments.time("--pause", 10), 0};
+    Store store(context.settings);
     const std::hash<std::string> hash;
     const std::string salt = std::to_string(randomBits());
     std::unordered_set<std::uint64_t> seen;  // SCAN may tell a key twice; salted, so that nobody makes two alike
-    std::int64_t logs = 0;
-    std::int64_t entries = 0;
-    std::int64_t others = 0;
-    std::int64_t changed = 0;
+    Tally tally;
     Scanned scanned;
     {
         Progress progress("entries:", 0);
-        scanned =
-            scan(store, logPattern(context.prefix, name), budget,
-                 [&](const Endpoint& where, const std::vector<std::string>& keys) {
-                     const std::vector<Reply> replies = store.typesOf(where, keys);
-                     for (std::size_t i = 0; i < keys.size(); i++) {
-                         if (!seen.insert(hash(salt + keys[i])).second) {
-                             continue;
-                         }
-                         const std::string_view type = checked(replies[i], "TYPE").text();
-                         if (type != kLogForm.type) {
-                             others += type == "none" ? 0 : 1;
-                             continue;
-                         }
-                         output.beginLog(context.shown(keys[i]));
-                         const Outcome outcome = readLog(store, keys[i], output);
-                         if (outcome == Outcome::Read) {
-                             entries += output.keep();
-                             logs++;
-                         } else if (outcome == Outcome::Changed) {
-                             output.drop();
-                             changed++;
-                             std::fprintf(stderr, "sliding-log: %s changed each time it was read, and is left out\n",
-                                          printable(context.shown(keys[i])).c_str());
-                         }
-                         progress.at(entries);
-                         endIfInterrupted();
-                     }
-                 });
+        scanned = scan(store, logPattern(context.prefix, name), budget,
+                       [&](const Endpoint& where, const std::vector<std::string>& keys) {
+                           const std::vector<Reply> types = store.typesOf(where, keys);
+                           for (std::size_t i = 0; i < keys.size(); i++) {
+                               if (seen.insert(hash(salt + keys[i])).second) {
+                                   exportLog(store, keys[i], checked(types[i], "TYPE").text(), context.shown(keys[i]),
+                                             output, tally);
+                                   progress.at(tally.entries);
+                               }
+                           }
+                       });
     }
     const bool moved = scanned.isWhole() && !store.refresh();
-    std::fprintf(stderr, "sliding-log: %s entries of %s logs, each log's count verified\n", grouped(entries).c_str(),
-                 grouped(logs).c_str());
-    if (others > 0) {
-        std::fprintf(stderr, "sliding-log: %s keys of %s are no logs of algorithm=log, and were left out\n",
-                     grouped(others).c_str(), name.c_str());
-    }
+    const Status status = tell(tally, name);
     if (moved) {
         std::fputs("sliding-log: slots of the cluster moved meanwhile: logs may lack\n", stderr);
     }
     tellMissing(scanned);
-    return !scanned.isWhole() ? Status::CouldNotAsk : changed + others > 0 || moved ? Status::Warning : Status::Ok;
+    return !scanned.isWhole() ? Status::CouldNotAsk : moved ? Status::Warning : status;
+}
+
+Status run(const Context& context) {
+    const std::vector<std::string>& words = context.arguments.words();
+    const std::string format = context.arguments.text("--format", "json");
+    if (format != "json" && format != "csv") {
+        refuseValue("--format", format, "json or csv");
+    }
+    if (words.empty() || words.size() > 2) {
+        throw UsageError("expected the NAME of a limit, with or without the value of its key, or a full key");
+    }
+    const bool isOne = words.size() == 2 || words[0].find(":{") != std::string::npos;
+    if (!isOne) {
+        requireName(words[0]);
+    }
+    Output output(format == "csv");
+    return isOne ? exportOne(context, output) : exportAll(context, words[0], output);
 }
 
 }  // namespace
 
-const ToolCommand kExport = {"export", "NAME", "every entry of every log of that limit (algorithm=log), for audits",
+const ToolCommand kExport = {"export", "NAME [VALUE] | KEY",
+                             "every entry of every log of that limit (algorithm=log), or of one log, for audits",
                              kOptions, run};
 
 }  // namespace sliding_log::tool

@@ -164,12 +164,17 @@ Status run(const Context& context) {
     }
     print(context.json ? json(logs, seen, scanned) : human(logs));
     if (!context.json) {
-        print((scanned.isInTime ? "of " : "of the first ") + grouped(seen) + (seen == 1 ? " log\n" : " logs\n"));
+        print((scanned.isInTime ? "of " : "of the first ") + counted(seen, "log", "logs") + "\n");
     }
     if (!scanned.isInTime) {
         std::fputs("sliding-log: the time is up, and not all keys were seen: --for\n", stderr);
     }
     tellMissing(scanned);
+    if (seen == 0 && !name.empty() && scanned.isInTime && scanned.isWhole()) {
+        std::fprintf(stderr, "sliding-log: no log of %s: no key begins with %s%s:\n", name.c_str(),
+                     printable(context.prefix).c_str(), name.c_str());
+        return Status::Warning;
+    }
     return !scanned.isWhole() ? Status::CouldNotAsk : scanned.isInTime ? Status::Ok : Status::Warning;
 }
 
