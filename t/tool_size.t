@@ -22,9 +22,20 @@ is($of{$_}{bytes}, 5000 * $of{$_}{key_bytes}, "$_: the keys take as many times t
 is($redis->cli('DBSIZE'), 0, 'size leaves no keys');
 cmp_ok(tool_json('size', @at, '--entries', 1000, '--id-length', 32)->{algorithms}[0]{key_bytes}, '>', $of{log}{key_bytes} + 10_000, 'longer ids take more');
 my $human = tool('size', @at, '--keys', 50_000, '--entries', 100);
-like($human->{out}, qr{^algorithm +one key +an entry +50,000 keys +of maxmemory\nlog .* %\ncompact .* %\ncounter .* %\nbucket .* %\nsampled .* %$}m,
+like($human->{out}, qr{^algorithm +one key +an entry +50,000 keys +of maxmemory +suggested maxmemory\nlog .* % +(\d+m)\ncompact .* % +\d+m\ncounter .* % +\d+m\nbucket .* % +\d+m\nsampled .* % +\d+m$}m,
     'size writes a table for people');
 is($human->{status}, 0, 'size exits with 0');
+my ($suggested) = $human->{out} =~ /^log .* (\d+m)$/m;
+is($redis->cli('CONFIG', 'SET', 'maxmemory', $suggested), 'OK', 'Redis takes the suggested maxmemory');
+my $taken = $redis->info('maxmemory');
+$redis->cli('CONFIG', 'SET', 'maxmemory', '200mb');
+my $again = tool_json('size', @at, '--keys', '50k', '--entries', 100);
+my ($log) = grep { $_->{algorithm} eq 'log' } @{ $again->{algorithms} };
+is($again->{keys}, 50_000, '50k keys are 50,000');
+is($log->{suggested_maxmemory}, $taken, 'size --json has it in bytes');
+my $share = ($log->{bytes} + $again->{used_memory}) / $taken;
+cmp_ok($share, '<=', 0.75, 'the logs, and what is used now, leave a quarter of it free');
+cmp_ok($share, '>', 0.65, 'it is no larger than that needs');
 
 my $large = tool('size', @at, '--entries', 1_000_000);
 is($large->{status}, 3, 'a fill that Redis might have no room for is refused');

@@ -1,6 +1,7 @@
 // size: what the logs will take of Redis's memory, measured there by the module's own scripts.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <random>
 
 #include "command.hpp"
@@ -60,9 +61,11 @@ struct Plan {
     std::size_t idLength;  // 0: the module's own ids
 };
 
+/// Of all masters.
 struct Memory {
     std::int64_t used = 0;
     std::int64_t most = 0;  // 0: a server has no maxmemory
+    std::int64_t masters = 1;
 };
 
 struct Measured {
@@ -70,9 +73,9 @@ struct Measured {
     std::int64_t bytes;
 };
 
-/// Of all masters.
 Memory memoryOf(Store& store) {
     Memory sum;
+    sum.masters = static_cast<std::int64_t>(store.masters().size());
     bool bounded = true;
     for (const Endpoint& master : store.masters()) {
         const Reply info = store.at(master).ask({"INFO", "memory"});
@@ -172,24 +175,47 @@ std::vector<Measured> measure(Store& store, const std::string& prefix, const Pla
     return measured;
 }
 
+/// For each master: what is there now and the logs in three quarters of it, beyond which doctor warns. Rounded up to
+/// two digits of a unit that redis.conf has.
+std::int64_t suggestedMaxmemory(double logs, const Memory& memory) {
+    constexpr std::int64_t megabyte = 1'000'000;
+    const double bytes = (static_cast<double>(memory.used) + logs) / 0.75 / static_cast<double>(memory.masters);
+    const auto megabytes = static_cast<std::int64_t>(std::ceil(bytes / megabyte));
+    std::int64_t unit = 1;
+    while (megabytes / unit >= 100) {
+        unit *= 10;
+    }
+    return (megabytes + unit - 1) / unit * unit * megabyte;
+}
+
+/// As CONFIG SET and redis.conf take it: `m` is a million bytes.
+std::string maxmemoryText(std::int64_t bytes) {
+    return std::to_string(bytes / 1'000'000) + "m";
+}
+
 std::string human(const Plan& plan, const Memory& memory, const std::vector<Measured>& measured) {
     using enum Table::Align;
     Table table({{"algorithm"},
                  {"one key", Right},
                  {"an entry", Right},
                  {grouped(plan.keys) + " keys", Right},
-                 {"of maxmemory", Right}});
+                 {"of maxmemory", Right},
+                 {"suggested maxmemory", Right}});
     for (const Measured& each : measured) {
         const auto bytes = static_cast<double>(each.bytes);
         const double all = bytes * static_cast<double>(plan.keys);
         table.row({std::string(each.form->name), byteSize(bytes),
                    decimal(bytes / static_cast<double>(plan.entries), 2) + " B", byteSize(all),
-                   memory.most == 0 ? "-" : decimal(100 * all / static_cast<double>(memory.most), 1) + " %"});
+                   memory.most == 0 ? "-" : decimal(100 * all / static_cast<double>(memory.most), 1) + " %",
+                   maxmemoryText(suggestedMaxmemory(all, memory))});
     }
     return grouped(plan.entries) + " requests of each key in a window of " + duration(plan.windowMs) + ":\n\n" +
            table.text() + "\n" +
            (memory.most == 0 ? "maxmemory is not set" : "maxmemory " + byteSize(static_cast<double>(memory.most))) +
-           "; used now: " + byteSize(static_cast<double>(memory.used)) + "\n";
+           "; used now: " + byteSize(static_cast<double>(memory.used)) + "\n" +
+           (memory.masters == 1 ? "the suggested one"
+                                : "the suggested one, of each of the " + grouped(memory.masters) + " masters,") +
+           " leaves a quarter free beside what is used now\n";
 }
 
 std::string json(const Plan& plan, const Memory& memory, const std::vector<Measured>& measured) {
@@ -198,7 +224,10 @@ std::string json(const Plan& plan, const Memory& memory, const std::vector<Measu
     out.member("used_memory", memory.used).member("maxmemory", memory.most).name("algorithms").beginArray();
     for (const Measured& each : measured) {
         out.beginObject().member("algorithm", each.form->name).member("key_bytes", each.bytes);
-        out.member("bytes", each.bytes * plan.keys).endObject();
+        out.member("bytes", each.bytes * plan.keys);
+        out.member("suggested_maxmemory",
+                   suggestedMaxmemory(static_cast<double>(each.bytes) * static_cast<double>(plan.keys), memory))
+            .endObject();
     }
     return out.endArray().endObject().line() + "\n";
 }
