@@ -118,7 +118,7 @@ lint() {
     local scripts=$out/lint
     mkdir -p "$scripts"
     find src tool t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
-    shellcheck build.sh demo.sh .ci/run t/debian13 t/prove t/packages/* t/lib/*.sh
+    shellcheck build.sh demo.sh .ci/run packaging/bash/* t/debian13 t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     # as they are sent: an algorithm's file, and decide.lua behind it
     local algorithm
