@@ -30,7 +30,9 @@ my @tls;
 my %files = (
     'operator.password' => "secret\n",
     'session.txt'       => "hush\n",
-    'nginx.conf'        => "http { server { sliding_log_limit sessions key=\$cookie_session limit=9 window=1m secret=on; } }\n",
+    'nginx.conf'        => 'http { sliding_log_redis { server ' . $plain->address . "; }\n"
+        . "server { sliding_log_limit sessions key=\$cookie_session limit=9 window=1m secret=on; }\n"
+        . "server { sliding_log_limit login key=\$remote_addr limit=5 window=10m; } }\n",
 );
 if (tls_is_built()) {
     my $ca = Testbed::Certificates->new($bed);
@@ -38,12 +40,17 @@ if (tls_is_built()) {
     $files{'redis-ca.pem'} = Testbed::Process::slurp($ca->file);
 }
 $bed->write_file($_, $files{$_}) for keys %files;
+my $text = Testbed::Process::slurp("$root/docs/tool.md");
+my ($defaults) = $text =~ /^```sliding-log-conf\n(.*?)^```/ms or die "no example of /etc/sliding-log.conf\n";
+$defaults = $bed->write_file('sliding-log.conf', $defaults =~ s{/etc/(?:nginx/)?}{$bed->{dir}/}gr =~ s{sliding-log\.password}{operator.password}r);
 chdir $bed->dir or die $!;
 END { chdir '/' }    # the directory goes
 
 my $now = int(time * 1000);
 $plain->cli('ZADD', 'rl:sliding:api:{acct_42}', map { ($now - 5000 * $_, "request$_") } 1 .. 5);
 $plain->cli('PEXPIRE', 'rl:sliding:api:{acct_42}', 66_000);
+$plain->cli('ZADD', 'rl:sliding:login:{192.0.2.7}', map { ($now - 5000 * $_, "request$_") } 1 .. 5);
+$plain->cli('PEXPIRE', 'rl:sliding:login:{192.0.2.7}', 659_000);
 my $session = 'rl:sliding:sessions:{sha1-' . sha1_hex('hush') . '}';
 $plain->cli('ZADD', $session, $now, 'request');
 $plain->cli('PEXPIRE', $session, 66_000);
@@ -60,6 +67,8 @@ sub words_of {
     $line =~ s/ --server \S+//g;
     my $in = $line =~ s/ < (\S+)// ? $files{$1} : '';
     (undef, @words) = split ' ', $line;
+    return [{}, @words] if $line =~ /--nginx-conf| acl /;
+    return [{ env => { SLIDING_LOG_CONF => $defaults } }, @words] if $line !~ /--/ && $line =~ / inspect /;
     return [{ in => $in }, @words, '--server', $server];
 }
 
@@ -71,6 +80,7 @@ sub shape {
     $text =~ s/(?:Redis|Valkey) [\d.]+/VERSION/g;
     $text =~ s/\d[\d.]* (?:ms|[smhd])(?: \d+ [smh])?\b/TIME/g;
     $text =~ s/\d[\d.]* (?:B|kB|MB|GB)\b/SIZE/g;
+    $text =~ s/\b\d+m\b/MEGABYTES/g;
     $text =~ s/"time_ms":\d+/"time_ms":N/g;
     $text =~ s/\d[\d.]* %/PERCENT/g;
     $text =~ s/^ +\w+ +latency .*/latency/m;    # as busy as the machine is
@@ -79,7 +89,6 @@ sub shape {
     return $text;
 }
 
-my $text = Testbed::Process::slurp("$root/docs/tool.md");
 my $ran  = 0;
 while ($text =~ /^```console\n(.*?)^```/msg) {
     for my $example (split /^(?=\$ )/m, $1) {
@@ -99,7 +108,7 @@ my $manual = Testbed::Process::slurp("$root/docs/sliding-log.1") =~ s/\\-/-/gr;
 my $help   = tool('--help');
 is($help->{status}, 0, 'sliding-log --help succeeds');
 my @commands = $help->{out} =~ /^  ([a-z]+)\b/mg;
-is("@commands", 'size doctor inspect top reset export', 'sliding-log --help names the commands');
+is("@commands", 'size doctor inspect top reset export acl', 'sliding-log --help names the commands');
 my %options;
 for my $page ($help, map { tool($_, '--help') } @commands) {
     $options{$_}++ for $page->{out} =~ /^  (--[a-z-]+)/mg;
@@ -116,7 +125,7 @@ for my $row (
     [['top', "--\e[1m"],                          qr/unknown option "--\\x1b\[1m"/],
     [['top', '--json=yes'],                       qr/"--json" takes no value/],
     [['top', '--count'],                          qr/"--count" lacks its value: N/],
-    [['top', '--count', 'many'],                  qr/"--count" has invalid value "many", expected a whole number from 1 to 10000/],
+    [['top', '--count', 'many'],                  qr/"--count" has invalid value "many", expected a whole number from 1 to 10000, as 500 or 200k/],
     [['top', '--pause', 'soon'],                  qr/"--pause" has invalid value "soon", expected a time from 1ms to 366d/],
     [['top', '--by', 'name'],                     qr/"--by" has invalid value "name", expected entries or bytes/],
     [['top', '--server', 'a b'],                  qr/"--server" has invalid value "a b", expected HOST\[:PORT\]/],
@@ -131,8 +140,13 @@ for my $row (
     [['inspect'],                                 qr/expected a full key, or a limit's NAME and the value of its key/],
     [['doctor', '--algorithms', 'log,lag'],       qr/"--algorithms" has invalid value "log,lag", expected names out of log, compact/],
     [['doctor', 'api'],                           qr/doctor takes no operand: "api"/],
-    [['export'],                                  qr/expected the NAME of a limit/],
-    [['size', '--entries', '2000000'],            qr/"--entries" has invalid value "2000000", expected a whole number from 1 to 1000000/],
+    [['export'],                                  qr/expected the NAME of a limit, with or without the value of its key, or a full key/],
+    [['export', 'a', 'b', 'c'],                   qr/expected the NAME of a limit, with or without the value of its key, or a full key/],
+    [['size', '--entries', '2000000'],            qr/"--entries" has invalid value "2000000", expected a whole number from 1 to 1000000, as 500 or 200k/],
+    [['size', '--entries', '2m'],                 qr/"--entries" has invalid value "2m", expected a whole number from 1 to 1000000/],
+    [['size', '--keys', '1.5k'],                  qr/"--keys" has invalid value "1.5k"/],
+    [['size', '--keys', 'k'],                     qr/"--keys" has invalid value "k"/],
+    [['size', '--keys', '9000000g'],              qr/"--keys" has invalid value "9000000g"/],
     tls_is_built() ? () : [['top', '--tls'],      qr/"--tls" cannot be had: this was built with hiredis 0\.\d+\.\d+, and TLS needs hiredis 1\.0 or later/],
 ) {
     my ($words, $message) = @$row;
