@@ -58,9 +58,10 @@ my %all = ((map { $_ => "algorithm=$_ block=1h" } qw(log compact counter bucket)
 # Locations with a limit each: one that denies, one that slides, one that gives back.
 sub locations {
     my (%limits) = @_;
+    my %open = map { $_ => $limits{$_} =~ s/ block=1h//r } keys %limits;
     return join "\n", map { (
         "location /$_/denies { sliding_log_limit $_.denies key=\$arg_k limit=3 window=1h $limits{$_}; empty_gif; }",
-        "location /$_/slides { sliding_log_limit $_.slides key=\$arg_k limit=9 window=20ms $limits{$_}; empty_gif; }",
+        "location /$_/slides { sliding_log_limit $_.slides key=\$arg_k limit=9 window=20ms $open{$_}; empty_gif; }",
         "location /$_/back   { sliding_log_limit $_.back key=\$arg_k limit=3 window=1h refund=404 $limits{$_}; try_files /none =404; }",
     ) } sort keys %limits;
 }
@@ -152,6 +153,9 @@ my @logins = qw(--user operator);
     like(tool('acl', @conf, '--for', 'tool')->{out}, qr/^ACL SETUSER operator /, 'the tool has a user of its own');
     nothing_refused('a configuration', $redis);
     unlike(tool('acl', @conf)->{out}, qr/us3rpass/, 'a password is not printed');
+    my $refused = tool('inspect', 'log.denies', 'a', @conf);
+    like("$refused->{status} $refused->{err}", qr/^3 sliding-log: TYPE answered: NOPERM .*; sliding-log acl --for tool prints the rights that this tool needs$/,
+        "the tool as nginx's user says what it needs");
 }
 
 # Cluster

@@ -111,6 +111,7 @@ my @commands = $help->{out} =~ /^  ([a-z]+)\b/mg;
 is("@commands", 'size doctor inspect top reset export acl', 'sliding-log --help names the commands');
 my %options;
 for my $page ($help, map { tool($_, '--help') } @commands) {
+    unlike($page->{out}, qr/^usage: .*?  /, 'the usage has no gap');
     $options{$_}++ for $page->{out} =~ /^  (--[a-z-]+)/mg;
 }
 cmp_ok(scalar keys %options, '>', 25, '--help of all commands tells of more than 25 options');

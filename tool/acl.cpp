@@ -112,7 +112,7 @@ Status run(const Context& context) {
 }  // namespace
 
 const ToolCommand kAcl = {
-    "acl",    "",  "the ACL SETUSER that gives --user the rights it needs, and no more; asks no Redis",
+    "acl",    "",  "prints the ACL SETUSER that gives --user the rights it needs, and no more; asks no Redis",
     kOptions, run, false};
 
 }  // namespace sliding_log::tool

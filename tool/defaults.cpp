@@ -17,7 +17,6 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr const char* kFile = "/etc/sliding-log.conf";
 constexpr std::string_view kBlanks = " \t\r";
 
 std::string_view trimmed(std::string_view text) {
@@ -109,7 +108,7 @@ std::string namesOf(const std::vector<NginxStore>& stores) {
 
 void addFileDefaults(Arguments& arguments, std::span<const Option> known) {
     const char* named = std::getenv("SLIDING_LOG_CONF");
-    const std::string path = named == nullptr ? kFile : named;
+    const std::string path = named == nullptr ? std::string(kDefaultsFile) : named;
     if (path.empty()) {
         return;
     }

@@ -10,8 +10,10 @@
 
 namespace sliding_log::tool {
 
+inline constexpr std::string_view kDefaultsFile = "/etc/sliding-log.conf";
+
 /// From the file that SLIDING_LOG_CONF names, which must be there unless that is empty; without it from
-/// /etc/sliding-log.conf, where there is one. A line is an option of `known` as on the command line, without its
+/// kDefaultsFile, where there is one. A line is an option of `known` as on the command line, without its
 /// dashes. Throws UsageError.
 void addFileDefaults(Arguments& arguments, std::span<const Option> known);
 

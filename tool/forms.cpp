@@ -65,9 +65,13 @@ std::optional<std::int64_t> guessWindow(const Asked& asked, std::int64_t setMs) 
     return std::max<std::int64_t>((window + unit / 2) / unit * unit, 1);
 }
 
+std::string hintFor(ReplyView refusal) {
+    return refusal.errorWord() == "NOPERM" ? "; sliding-log acl --for tool prints the rights that this tool needs" : "";
+}
+
 ReplyView checked(ReplyView reply, std::string_view what) {
     if (reply.isError()) {
-        throw CouldNotAsk(std::string(what) + " answered: " + printable(reply.text()));
+        throw CouldNotAsk(std::string(what) + " answered: " + printable(reply.text()) + hintFor(reply));
     }
     return reply;
 }

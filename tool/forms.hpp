@@ -69,6 +69,9 @@ State stateOf(std::span<const std::int64_t> times, const Asked& asked, std::opti
 /// The window, from a time to live that was set at `setMs` and has the default slack: right to three digits.
 std::optional<std::int64_t> guessWindow(const Asked& asked, std::int64_t setMs);
 
+/// What helps where we lack a right; empty for another error.
+std::string hintFor(ReplyView refusal);
+
 /// The reply when it is no error; else throws what it says.
 ReplyView checked(ReplyView reply, std::string_view what);
 

@@ -62,7 +62,9 @@ std::string usage() {
                    std::string(command->help)});
     }
     return "usage: sliding-log COMMAND [OPTION]...\n       sliding-log --version\n\n" + table.text() +
-           "\nsliding-log COMMAND --help tells its options. For all commands:\n\n" + optionRows(everywhere());
+           "\nsliding-log COMMAND --help tells its options. Those for all commands, which but for the last two may "
+           "also stand in\n" +
+           std::string(kDefaultsFile) + ", one in a line, without dashes:\n\n" + optionRows(everywhere());
 }
 
 /// The NAME that the command's words are about; empty: none, or a whole key.
@@ -129,9 +131,9 @@ Status run(std::span<const std::string_view> words) {
     known.insert(known.end(), (*command)->options.begin(), (*command)->options.end());
     Arguments arguments(words.subspan(1), known);
     if (arguments.has("--help")) {
-        print("usage: sliding-log " + std::string((*command)->name) + " " + std::string((*command)->operands) +
-              " [OPTION]...\n" + std::string((*command)->help) + "\n\n" + optionRows((*command)->options) +
-              "\nand those that sliding-log --help tells.\n");
+        print("usage: sliding-log " + std::string((*command)->name) + ((*command)->operands.empty() ? "" : " ") +
+              std::string((*command)->operands) + " [OPTION]...\n" + std::string((*command)->help) + "\n\n" +
+              optionRows((*command)->options) + "\nand those that sliding-log --help tells.\n");
         return Status::Ok;
     }
     return run(**command, arguments);

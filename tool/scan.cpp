@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "failure.hpp"
+#include "forms.hpp"
 #include "interrupt.hpp"
 #include "text.hpp"
 
@@ -26,7 +27,8 @@ bool scanOne(Store& store, const Endpoint& master, const std::string& pattern, C
         }
         const Reply reply = store.at(master).ask({"SCAN", cursor, "MATCH", pattern, "COUNT", kBatch});
         if (reply.isError()) {
-            throw CouldNotAsk(printable(nameOf(master)) + ": SCAN answered: " + printable(reply.text()));
+            throw CouldNotAsk(printable(nameOf(master)) + ": SCAN answered: " + printable(reply.text()) +
+                              hintFor(reply));
         }
         cursor = reply[0].text();
         std::vector<std::string> keys;

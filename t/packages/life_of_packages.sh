@@ -79,6 +79,8 @@ sliding-log inspect api a --json >inspected || fail 'sliding-log inspect --json'
 holds "what it tells: $(cat inspected)" grep -q '"entries":1,' inspected
 quiet sliding-log doctor || [ $? -eq 1 ] || fail 'sliding-log doctor finds a Redis fit, but for warnings'
 holds 'its manual is there' [ -e /usr/share/man/man1/sliding-log.1.gz ]
+holds 'its completion is there' bash -n /usr/share/bash-completion/completions/sliding-log
+holds "it knows nginx's configuration" quiet sliding-log inspect api a --nginx-conf /etc/nginx/nginx.conf
 quiet apt-get purge -qy sliding-log || fail 'apt-get purge sliding-log'
 fails 'the tool is still there' [ -e /usr/bin/sliding-log ]
 
