@@ -1,6 +1,7 @@
 // The map of the module: its directives, variables, phases and processes. Everything it names lives elsewhere.
 
 #include <exception>
+#include <new>
 
 #include "conf/directives.hpp"
 #include "conf/limit_directive.hpp"
@@ -10,6 +11,7 @@
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
 #include "dashboard/dashboard_page.hpp"
+#include "metrics/own_file.hpp"
 #include "ngx.hpp"
 #include "pages/metrics_page.hpp"
 #include "request/access.hpp"
@@ -85,11 +87,14 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
 }
 
 /// The master logs which module it has loaded. After an upgrade of the file the old one runs until nginx is restarted.
-ngx_int_t tellVersion(ngx_cycle_t* cycle) noexcept {
+ngx_int_t tellVersion(ngx_cycle_t* cycle) noexcept try {
+    rememberOwnFile();
     if (ngx_test_config == 0) {
         ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0, "sliding_log module %*s", kVersion.size(), kVersion.data());
     }
     return NGX_OK;
+} catch (const std::bad_alloc&) {
+    return NGX_ERROR;
 }
 
 ngx_int_t startWorker(ngx_cycle_t* cycle) noexcept try {

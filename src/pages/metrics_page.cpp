@@ -1,9 +1,11 @@
 #include "pages/metrics_page.hpp"
 
 #include <iterator>
+#include <optional>
 
 #include "conf/page_location.hpp"
 #include "metrics/exposition.hpp"
+#include "metrics/own_file.hpp"
 #include "pages/response.hpp"
 #include "pages/snapshot.hpp"
 #include "store/zone.hpp"
@@ -140,6 +142,11 @@ void writeZone(Exposition& out, const Snapshot& snapshot) {
 void writeBuild(Exposition& out) {
     out.family("sliding_log_build_info", "gauge", "Always 1; the label tells the module's version.");
     out.sample("sliding_log_build_info", {{"version", kVersion}}, 1);
+    out.family("sliding_log_module_replaced", "gauge",
+               "1 if another file of the module is installed than the one that is loaded.");
+    if (const std::optional<bool> replaced = isOwnFileReplaced()) {
+        out.sample("sliding_log_module_replaced", {}, *replaced ? 1 : 0);
+    }
 }
 
 void write(Exposition& out, const Snapshot& snapshot) {
