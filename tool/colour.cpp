@@ -8,14 +8,15 @@ namespace sliding_log::tool {
 
 namespace {
 
-bool isSet(const char* variable) {
-    const char* value = std::getenv(variable);
-    return value != nullptr && *value != '\0';
+/// Of the environment; empty where it is not set.
+std::string_view variable(const char* name) {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
 }
 
 bool isWanted() {
-    static const bool wanted = isatty(STDOUT_FILENO) == 1 && !isSet("NO_COLOR") && isSet("TERM") &&
-                               std::string_view(std::getenv("TERM")) != "dumb";
+    static const bool wanted = isatty(STDOUT_FILENO) == 1 && variable("NO_COLOR").empty() &&
+                               !variable("TERM").empty() && variable("TERM") != "dumb";
     return wanted;
 }
 

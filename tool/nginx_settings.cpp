@@ -36,7 +36,10 @@ const NginxLimit* NginxSettings::limitNamed(std::string_view name) const {
 }
 
 std::string_view NginxSettings::storeOf(const NginxLimit& limit) const {
-    return !limit.store.empty() ? std::string_view(limit.store) : stores_.empty() ? "local" : stores_.front().name;
+    if (!limit.store.empty()) {
+        return limit.store;
+    }
+    return stores_.empty() ? std::string_view("local") : std::string_view(stores_.front().name);
 }
 
 void NginxSettings::take(const Directive& directive) {
