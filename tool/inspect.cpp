@@ -122,8 +122,9 @@ void take(Asked& asked, const Arguments& arguments, const NginxLimit* limit, boo
         asked.windowMs = limit->windowMs;
         asked.limit = limit->limit.value();
         asked.burst = limit->burst.value();
+        asked.sample = isSampled ? limit->sample : 1;
     }
-    asked.sample = arguments.count("--sample", isSampled ? limit->sample : 1, 1, 1'000'000);
+    asked.sample = arguments.count("--sample", asked.sample, 1, 1'000'000);
     if (arguments.has("--burst")) {
         asked.burst = arguments.count("--burst", 0, 0, kLargestCount);
     }
