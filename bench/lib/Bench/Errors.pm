@@ -89,9 +89,9 @@ sub wrong_table {
         columns => [['', 'traffic'], ['', 'limit'], columns('let in, %'), columns('kept out, %')],
         rows    => \@rows,
         notes   => [
-            'Per cent of the requests. *let in*: though the algorithm had admitted the limit within the window; *kept out*:',
-            'though it had not. It need not be far off: who stops one request short of the limit keeps out, wrongly, all',
-            'that come until the first entry leaves.',
+            'Percent of the requests. *let in*: the algorithm had already admitted the limit within the window; *kept out*: it',
+            'had not. A small error can make many decisions wrong: an algorithm that stops one request below the limit denies',
+            'all requests until the first entry leaves.',
         ],
     );
 }
