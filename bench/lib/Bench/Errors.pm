@@ -28,7 +28,7 @@ my %models = (
 );
 my @names = qw(counter bucket sampled);
 
-# Two tables in one. `fullest`: traffic => algorithm => limit => per cent
+# Two tables in one. `fullest`: traffic => algorithm => limit => percent
 sub table {
     srand 1;
     my (@admitted, @wrong, %fullest);
@@ -73,7 +73,7 @@ sub admitted_table {
         columns => [['', 'traffic'], ['', 'limit'], columns('fullest window, %'), columns('in all, %')],
         rows    => \@rows,
         notes   => [
-            'The most admitted within any window, in per cent of the limit; all that was admitted, in per cent of what an',
+            'The maximum admitted within any window, in percent of the limit; all that was admitted, in percent of what an',
             "exact log admits of the same requests. bucket with burst = limit, sampled with sample=${\ SAMPLE}.",
             map({ "*$_->{name}*: $_->{about}." } Bench::Traffic::all()),
             search_note(),
@@ -101,7 +101,7 @@ sub columns { my ($group) = @_; return map { [$_ eq $names[0] ? $group : '', $_]
 # Holds a model's decisions against the log of what it has admitted itself:
 #   admitted          how many
 #   let_in, kept_out  how many, wrongly
-#   fullest           the most in any window, in per cent of the limit
+#   fullest           the most in any window, in percent of the limit
 sub judge {
     my ($model, $limit, @times) = @_;
     my ($admitted, $let_in, $kept_out, $fullest, @log) = (0, 0, 0, 0);
@@ -134,12 +134,12 @@ sub search_note {
         }
     }
     return (
-        'The most that a counter lets through in a window of w ms is 2 limit - ceil(2 limit / w): all arrivals there are',
-        "were tried for $tried small limits and windows.",
+        'A counter admits at most 2 limit - ceil(2 limit / w) requests in a window of w ms: all possible arrivals were tried',
+        "for $tried small limits and windows.",
     );
 }
 
-# The standard deviation, in per cent of the limit, of what a sampled log admits into an empty window: it is full when
+# The standard deviation, in percent of the limit, of what a sampled log admits into an empty window: it is full when
 # limit / sample of them were logged, a negative binomial distribution.
 sub law { my ($limit, $sample) = @_; return 100 * sqrt(($sample - 1) / $limit) }
 
@@ -167,7 +167,7 @@ sub law_note {
         push @found, sprintf '%.1f %% at %d (%.1f %% found)', $law, $limit, $found;
     }
     return (
-        'What sampled admits into an empty window has a standard deviation of sqrt((sample - 1) / limit) of the limit: '
+        'The number that sampled admits into an empty window has a standard deviation of sqrt((sample - 1) / limit) of the limit: '
             . join(', ', @found) . '.',
     );
 }

@@ -78,11 +78,10 @@ sub table {
         rows  => [map { row($_) } @{ $one->{events} }, @{ $cluster->{events} }],
         notes => [
             sprintf('%d requests a second of %d keys, on_error local; each worker logs in with a user and a password.', RATE, KEYS),
-            'Connects, bytes and commands are those of all servers together, most per s those of the busiest server in its',
-            'busiest second.',
-            'The last request without Redis is told of the worker that came back last.',
-            'It is over when the server answers again, the replica is promoted, or the last slot has moved.',
-            'At the start all workers come to the same cores at once: on a busy machine some meet connect_timeout, and connect',
+            'Connects, bytes and commands are sums over all servers; "most per s" is the busiest second of the busiest server.',
+            'The last request without Redis is that of the last worker to return.',
+            'The event is over when the server answers again, the replica is promoted, or the last slot has moved.',
+            'At the start all workers use the same cores at once: on a busy machine some exceed connect_timeout and connect',
             'twice.',
             memory_note($one, $cluster, %memory) . "\n\n" . planned($nodes * $workers, $one, $cluster),
         ],
@@ -302,8 +301,8 @@ sub many_servers {
 
 sub memory_note {
     my ($one, $cluster, %memory) = @_;
-    return sprintf 'A worker\'s own memory: %.1f MB without a Redis, %.1f with one server, %.1f with the Cluster, %.1f with %d'
-        . ' servers, each in a block of its own.',
+    return sprintf 'Private memory of a worker: %.1f MB without a Redis, %.1f with one server, %.1f with the Cluster, %.1f with %d'
+        . ' servers, each in its own block.',
         $memory{none}, $one->{memory}, $cluster->{memory}, $memory{servers}, SERVERS;
 }
 
@@ -317,11 +316,11 @@ sub planned {
     my $greeting  = $one->{greeting}{bytes} / $one->{greeting}{connects};
     my $script    = sum0(map { -s "$FindBin::RealBin/../lua/$_.lua" } qw(sliding_log decide));
     return sprintf(
-        '**1,000 nodes** of 16 workers would be %s connections to each server: above the default `maxclients 10000`, which'
-            . ' needs as many open files besides, and %.0f MB of Redis\'s memory (%.1f KB a connection). A server that restarts gets'
-            . ' the greetings of all, %.1f MB (%.0f bytes each), and `SCRIPT LOAD` %.0f times, %.1f MB, if it is sent as often per worker as'
-            . ' here. When a Cluster loses a master each worker asks for the map once a second at most: %s questions a second over the'
-            . ' masters that are left, %.0f ms of each one\'s time in every second with two of them (%.0f us a question).',
+        '**1,000 nodes** of 16 workers have %s connections to each server. This is above the default `maxclients 10000`,'
+            . ' requires as many open files, and takes %.0f MB of Redis memory (%.1f KB a connection). A server that restarts receives'
+            . ' the greetings of all workers, %.1f MB (%.0f bytes each), and `SCRIPT LOAD` %.0f times, %.1f MB, if it is sent as often per'
+            . ' worker as here. When a Cluster loses a master, each worker requests the map at most once a second: %s requests a second'
+            . ' to the remaining masters, %.0f ms in every second of each of two masters (%.0f us a request).',
         commas(PLANNED), PLANNED * $one->{client} / 1e6, $one->{client} / 1000,
         PLANNED * $greeting / 1e6, $greeting,
         $restart->{loads} * $times, $restart->{loads} * $times * $script / 1e6,

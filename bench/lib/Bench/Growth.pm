@@ -98,8 +98,8 @@ sub report {
         ],
         rows  => \@cells,
         notes => [
-            'CPU of a request that is admitted, and EVALSHA calls per request; the log of every key is there before, a window',
-            sprintf('of an hour, which nothing leaves meanwhile. Medians of %d turns of %g s, in which all take turns.', $turns,
+            'CPU of an admitted request, and EVALSHA calls per request. The log of each key exists before the run; with a',
+            sprintf('window of an hour no entry leaves it. Medians of %d turns of %g s, in which the algorithms alternate.', $turns,
                 Bench::Turns::LENGTH),
             Bench::Turns::others_note($others),
         ],

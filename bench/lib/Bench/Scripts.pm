@@ -175,10 +175,10 @@ sub report {
         rows  => \@cells,
         notes => [
             "User and system time of the whole Redis process, pipelined calls; medians of $turns turns of ${\ TURN} requests,",
-            'in which all take turns; ratios turn by turn. A caller\'s clock gives all the same arrivals at random, at which',
-            'as many entries leave as come, and all exact ones must decide alike. With Redis\'s own clock, which is the',
-            'default of this module, nothing leaves during the run. The ZSET script takes one log per call always. The log',
-            'length is that of the requests in the window, of which counter and bucket keep none, and sampled one in ten.',
+            'in which the scripts alternate; ratios are taken turn by turn. With the caller\'s clock all scripts get the same',
+            'random arrivals, as many entries leave as are added, and all exact scripts must decide alike. With Redis\'s own',
+            'clock, the default of this module, no entry leaves during the run. The ZSET script always takes one log per call.',
+            'The log length is the number of requests in the window; counter and bucket store none of them, sampled one in ten.',
         ],
     );
 }

@@ -18,7 +18,7 @@ use constant LENGTH => 0.1;    # seconds
 # Leaves in each node `turns`, what Node::turn returns. Options:
 #   turns    how many
 #   warm_up  seconds of turns before, that count for nothing
-# Returns the share of the machine, in per cent, that others used meanwhile.
+# Returns the share of the machine, in percent, that other processes used meanwhile.
 sub measure {
     my ($nodes, %options) = @_;
     $_->connect_load for @$nodes;
@@ -43,8 +43,8 @@ sub series { my ($node, $what) = @_; return [map { $_->{$what} } @{ $node->{turn
 
 sub others_note {
     my ($others) = @_;
-    return sprintf('Meanwhile others used %.0f %% of the machine%s', $others,
-        $others > 5 ? ': the figures are disturbed, run it again when the machine is idle.' : '.');
+    return sprintf('Other processes used %.0f %% of the machine%s', $others,
+        $others > 5 ? ': repeat the measurement on an idle machine.' : '.');
 }
 
 # The medians of what some hashes of the same names hold.
