@@ -19,7 +19,7 @@ my @files = (
 
 my ($begin, $end) = ('<!-- begin: written by ./build.sh bench --docs -->', '<!-- end -->');
 
-# names: the tables that will be there. Refuses a directory without the files before anything is measured.
+# names: the tables that will exist. Refuses a directory without the files before anything is measured.
 sub new {
     my ($class, $dir, @names) = @_;
     my %there = map { $_ => 1 } @names;

@@ -1,6 +1,6 @@
 package Bench::Errors;
 
-# How far the algorithms that keep no exact log are from one: a simulation, the same on any machine.
+# How far the algorithms without an exact log are from one: a simulation with the same result on any machine.
 
 use strict;
 use warnings;
@@ -60,7 +60,7 @@ sub table {
     return bless { tables => \@tables, names => \@names, fullest => \%fullest }, __PACKAGE__;
 }
 
-# Nothing at all shows.
+# Only an exact zero is shown as 0.
 sub share { my ($part, @all) = @_; return $part == 0 ? '0' : sprintf '%.1f', 100 * $part / @all }
 
 sub text     { my ($self) = @_; return join '',   map { $_->text } @{ $self->{tables} } }
@@ -98,7 +98,7 @@ sub wrong_table {
 
 sub columns { my ($group) = @_; return map { [$_ eq $names[0] ? $group : '', $_] } @names }
 
-# Holds a model's decisions against the log of what it has admitted itself:
+# Compares the decisions of a model with a log of the requests that it has admitted:
 #   admitted          how many
 #   let_in, kept_out  how many, wrongly
 #   fullest           the most in any window, in percent of the limit
@@ -120,8 +120,8 @@ sub judge {
     return { admitted => $admitted, let_in => $let_in, kept_out => $kept_out, fullest => 100 * $fullest / $limit };
 }
 
-# The counter's worst case by reasoning: the whole limit in the last millisecond of a window of the clock is still in
-# the window w - 1 ms later, when 2 / w of it still counts.
+# The worst case of a counter, derived: the whole limit in the last millisecond of a clock window is still in the window
+# w - 1 ms later, when 2 / w of it still counts.
 sub most { my ($limit, $window) = @_; return 2 * $limit - ceil(2 * $limit / $window) }
 
 sub search_note {

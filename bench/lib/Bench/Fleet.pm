@@ -1,8 +1,8 @@
 package Bench::Fleet;
 
-# What a fleet of nodes asks of its Redis while that is in trouble: hundreds of workers of several nginx, at a modest load,
-# against one server and against a Cluster of three masters. Counts and bytes are Redis's own; who decided is told by
-# nginx with each answer.
+# The load of a fleet of nodes on a Redis in trouble: hundreds of workers of several nginx, with moderate load, against
+# one server and against a Cluster of three masters. Counts and bytes are those of Redis; each answer of nginx has what
+# decided.
 
 use strict;
 use warnings;
@@ -164,9 +164,9 @@ sub connected {
 
 # ---- events
 
-# What the servers got while that happened: `begin` starts it, and it is over when `end` returns. Without `begin` it is
-# the first that is asked of them: what they have counted by then is of it. The paths are keys of all slots where none are
-# given.
+# What the servers received during an event: `begin` starts it, and it is over when `end` returns. Without `begin` it is
+# the start of the fleet: everything that the servers have counted by then belongs to it. Without paths, the keys are of
+# all slots.
 sub watch {
     my ($world, $fleet, $servers, $name, $begin, $end, @paths) = @_;
     progress($name);
@@ -209,8 +209,8 @@ sub watch {
     };
 }
 
-# For each worker that decided without Redis when it last did so before it asked Redis again: what comes later is not of
-# the event, but of a machine with other things to do.
+# For each worker that decided without Redis: when it last did so before it asked Redis again. Later times are due to
+# other load of the machine, not to the event.
 sub last_of_each_worker {
     my (%last, %recovered);
     for my $one (sort { $a->{at} <=> $b->{at} } @_) {
@@ -222,7 +222,7 @@ sub last_of_each_worker {
     return values %last;
 }
 
-# What a server counts: who logs in is a worker of the fleet.
+# The counters of a server: every login is that of a worker of the fleet.
 sub sample {
     my ($server) = @_;
     my $text  = Bench::Client->new($server)->ask('INFO', 'stats', 'commandstats');
@@ -236,7 +236,7 @@ sub sample {
     };
 }
 
-# A server that restarts counts anew: what it counted before is added.
+# A server that restarts resets its counters: the previous values are added.
 sub since_start {
     my ($series) = @_;
     my %before = map { $_ => 0 } qw(connects bytes loads maps);
@@ -275,7 +275,7 @@ sub row {
 
 # ---- memory
 
-# What a worker has of its own, in MB.
+# Private memory of a worker, in MB.
 sub own_memory {
     my (@fleet) = @_;
     my @workers = map { $_->workers } @fleet;
@@ -306,7 +306,7 @@ sub memory_note {
         $memory{none}, $one->{memory}, $cluster->{memory}, $memory{servers}, SERVERS;
 }
 
-# ---- what it comes to for many more
+# ---- extrapolation to more workers
 
 sub planned {
     my ($workers, $one, $cluster) = @_;

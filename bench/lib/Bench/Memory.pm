@@ -1,6 +1,6 @@
 package Bench::Memory;
 
-# What a logged request takes of Redis's memory, by algorithm and by the length of the log.
+# The Redis memory of a logged request, by algorithm and by the length of the log.
 
 use strict;
 use warnings;
@@ -71,7 +71,7 @@ sub many_logs {
     abs($copied / $size - 1) < 0.02 or die "bench: logs of $size bytes take $copied as copies\n";
     for my $number (1 .. $templates) {
         for my $room (0, 1) {
-            # a window out of which nothing has left since the last request
+            # a window that no entry has left since the last request
             my $limit = { limit => $of_copy[$number - 1] + $room, window => 10 * Bench::Logs::WINDOW };
             my @calls = $compact->calls($limit, int $logs->{clock}, $compact->key($number));
             my ($verdict) = $compact->verdicts($limit, $client->exchange(@calls));

@@ -1,6 +1,6 @@
 package Bench::Requests;
 
-# The first table: what one request costs, by variant.
+# The first table: the cost of a request, by variant.
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ sub table {
 
     count_answers(@nodes);
     my $window = Bench::Variants::milliseconds($options{window}) / 1000;
-    # a whole window: from then on entries leave the logs as fast as others come, as in any life longer than that
+    # a whole window: from then on entries leave the logs as fast as others are added
     my $others = Bench::Turns::measure(\@nodes, turns => $options{turns}, warm_up => $window);
     measure_latency($options{rounds}, @nodes);
     $_->stop for @nodes;
@@ -36,7 +36,7 @@ sub table {
     return report($others, \%options, @nodes);
 }
 
-# Warms up, and counts every status, which is too much work for the load generator while something is measured.
+# Warms up, and counts every status, which is too much work for the load generator during a measurement.
 sub count_answers {
     for my $node (@_) {
         progress("answers: $node->{name}");
@@ -47,8 +47,8 @@ sub count_answers {
     return;
 }
 
-# Throughput and latency, at full load and at about the same modest rate for all: at full load a slower variant's
-# latency says no more than its throughput.
+# Throughput and latency, at full load and at about the same moderate rate for all: at full load the latency of a slower
+# variant only follows from its throughput.
 sub measure_latency {
     my ($rounds, @nodes) = @_;
     for my $round (1 .. $rounds) {

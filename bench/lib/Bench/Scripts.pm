@@ -1,6 +1,6 @@
 package Bench::Scripts;
 
-# What the scripts cost Redis, without nginx.
+# The cost of the scripts in Redis, without nginx.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ sub table {
     my ($logs, %options) = @_;
     my @rows = map { rows($logs, $_) } @{ +Bench::Logs::LENGTHS };
     push @rows, rows_of_own_clock($logs);
-    # warms up; then all take turns, and only what lies side by side is compared
+    # warms up; then all alternate, and only adjacent turns are compared
     for my $turn (0 .. $options{script_turns}) {
         progress("scripts: turn $turn of $options{script_turns}");
         turn($logs, $turn > 0, $_) for @rows;
@@ -55,8 +55,8 @@ sub rows {
     );
 }
 
-# Gives each cell a limit that is reached: where the log lists requests, as many as are in it, and a window out of which
-# none has left; else one that a few reach.
+# Gives each cell a limit that is reached: if the log lists requests, their number, and a window that none of them has
+# left; otherwise a limit that a few requests reach.
 sub fill_up {
     my ($logs, $row, @filled) = @_;
     for my $i (0 .. $#filled) {
@@ -74,7 +74,7 @@ sub fill_up {
     return;
 }
 
-# The scripts' usual clock, Redis's own, cannot be made to fit a length: here nothing leaves.
+# The usual clock of the scripts, that of Redis, cannot be adapted to a length: no entry leaves here.
 sub rows_of_own_clock {
     my ($logs) = @_;
     my $window = 3_600_000;

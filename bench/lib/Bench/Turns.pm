@@ -15,7 +15,7 @@ use Bench::Table qw(median);
 
 use constant LENGTH => 0.1;    # seconds
 
-# Leaves in each node `turns`, what Node::turn returns. Options:
+# Sets `turns` of each node to the results of Node::turn. Options:
 #   turns    how many
 #   warm_up  seconds of turns before, that count for nothing
 # Returns the share of the machine, in percent, that other processes used meanwhile.
@@ -38,7 +38,7 @@ sub measure {
     return max(0, 100 * ($used{machine} - $used{ours}) / $used{available});
 }
 
-# One figure of all turns of a node.
+# A figure of all turns of a node.
 sub series { my ($node, $what) = @_; return [map { $_->{$what} } @{ $node->{turns} }] }
 
 sub others_note {
@@ -47,7 +47,7 @@ sub others_note {
         $others > 5 ? ': repeat the measurement on an idle machine.' : '.');
 }
 
-# The medians of what some hashes of the same names hold.
+# The medians of the values of hashes with the same names.
 sub medians {
     my (@samples) = @_;
     return map { my $what = $_; $what => median(map { $_->{$what} } @samples) } keys %{ $samples[0] };
