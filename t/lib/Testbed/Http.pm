@@ -1,6 +1,6 @@
 package Testbed::Http;
 
-# A small HTTP client that shows what is on the wire: duplicate fields, half-closed and pipelined connections, and
+# A small HTTP client for details that others hide: duplicate fields, half-closed and pipelined connections, and
 # thousands of requests at once from one process.
 
 use strict;
@@ -50,8 +50,8 @@ sub parse {
     return { status => $status // 0, fields => [map { [split /:\s*/, $_, 2] } @lines], body => $body // '', text => $text };
 }
 
-# The answer to what was asked when the watch was started, with: ended, when it had come; time, how long it took; and
-# disturbed, how much of that a busy machine may have added. In seconds.
+# The answer to the request that was sent when the watch was started, with: ended, when it had arrived; time, how long
+# it took; and disturbed, how much of that a busy machine may have added. In seconds.
 sub timed {
     my ($watch, $text) = @_;
     my $answer = parse($text);
@@ -109,11 +109,11 @@ sub many {
     return @answers;
 }
 
-# How long the slowest took, without what a busy machine may have added.
+# The time of the slowest, without what a busy machine may have added.
 sub slowest { return max(map { $_->{time} - $_->{disturbed} } @_) }
 
-# All the requests at the same time, out of four processes, so that 1,024 open files each are enough. The code runs
-# when all are sent and before any answer is read. Returns { status => how many }.
+# Sends all requests at the same time from four processes, so that 1,024 open files each are enough. The code runs when
+# all have been sent and before any answer is read. Returns { status => how many }.
 sub flood {
     my ($requests, $when_sent) = @_;
     pipe(my $sent, my $tell_sent);

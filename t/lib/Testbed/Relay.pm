@@ -1,6 +1,6 @@
 package Testbed::Relay;
 
-# Stands between nginx and a real Redis, and does what networks and servers do at bad moments.
+# A proxy between nginx and a real Redis that causes faults of networks and servers.
 
 use strict;
 use warnings;
@@ -153,7 +153,8 @@ sub fault {
     return [$what, $first + $number * $step];
 }
 
-# This share of the integers are others: near, far, of another sign, too large, or the one before. Texts and lengths stay.
+# Changes this share of the integers to others: near, far, of another sign, too large, or the previous one. Texts and
+# lengths are not changed.
 sub with_changes {
     my ($bytes, $share) = @_;
     return $bytes if !$share;
@@ -168,7 +169,7 @@ sub with_changes {
     return $bytes;
 }
 
-# Passes replies on, up to what the fault leaves of them; true ('close' or 'reset') when the connection is to end.
+# Passes on replies as far as the fault permits; true ('close' or 'reset') if the connection has to end.
 sub pass_on {
     my ($to, $bytes, $passed, $fault, $slow) = @_;
     my ($what, $at) = @{ $fault // ['none', 1e12] };
