@@ -10,30 +10,26 @@ use Testbed::Http qw(get connect_to parse);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    REDIS  => $redis->address,
+    store  => 'server %%REDIS%%; timeout 20s; connect_timeout 5s;',
+    http   => <<'HTTP',
     log_format status '$arg_k $status $sliding_log_status';
     access_log %%DIR%%/access.log status;
-    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        keepalive_timeout 0;
-        location / {
-            sliding_log_limit gone key=$arg_k limit=500 window=1h;
-            sliding_log_limit also key=$arg_k limit=500 window=1h;
-            empty_gif;
-        }
-        location /free { empty_gif; }
-        location /upload { sliding_log_limit upload key=$arg_k limit=500 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
-    }
     server { listen 127.0.0.1:%%PORT2%%; location / { return 200 $http_content_length; } }
-}
+HTTP
+    server => <<'END',
+    keepalive_timeout 0;
+    location / {
+        sliding_log_limit gone key=$arg_k limit=500 window=1h;
+        sliding_log_limit also key=$arg_k limit=500 window=1h;
+        empty_gif;
+    }
+    location /free { empty_gif; }
+    location /upload { sliding_log_limit upload key=$arg_k limit=500 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
 END
+);
 my $port = $nginx->port;
 
 sub connections { return scalar grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)) }

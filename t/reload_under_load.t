@@ -9,21 +9,14 @@ use Testbed::Http qw(get load_while connect_to parse);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 512; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        location / { sliding_log_limit load key=$arg_k limit=1000000 window=1h; empty_gif; }
-    }
-}
-END
+my $nginx = $bed->serve(
+    REDIS       => $redis->address,
+    workers     => 2,
+    connections => 512,
+    store       => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms;',
+    http        => 'sliding_log_on_error deny;',
+    server      => 'location / { sliding_log_limit load key=$arg_k limit=1000000 window=1h; empty_gif; }',
+);
 my $port = $nginx->port;
 
 my @load = map { [$port, "/?k=$_"] } (0 .. 9) x 10;

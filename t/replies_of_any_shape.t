@@ -4,26 +4,15 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::FakeRedis;
 use Testbed::Http qw(get many slowest);
 
 my $bed = Testbed->new;
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    %%BLOCKS%%
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        sliding_log_on_error deny;
-        sliding_log_status 418;
-        %%LOCATIONS%%
-    }
-}
+my $conf = conf(http => '%%BLOCKS%%', server => <<'END');
+    sliding_log_on_error deny;
+    sliding_log_status 418;
+    %%LOCATIONS%%
 END
 
 my $good = "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n";

@@ -4,28 +4,19 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Http qw(get connect_to parse);
 use Time::HiRes qw(time);
 
 my $bed  = Testbed->new;
 my @redis = map { $bed->redis } 1 .. 2;
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-worker_shutdown_timeout %%SHUTDOWN%%;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 8s; connect_timeout 8s; reconnect 50ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit leave key=$arg_k limit=1000 window=1h; empty_gif; }
-    }
-}
-END
+my $conf = conf(
+    workers => 2,
+    main    => 'worker_shutdown_timeout %%SHUTDOWN%%;',
+    store   => 'server %%REDIS%%; timeout 8s; connect_timeout 8s; reconnect 50ms 200ms;',
+    http    => 'sliding_log_on_error deny;',
+    server  => 'location / { sliding_log_limit leave key=$arg_k limit=1000 window=1h; empty_gif; }',
+);
 sub nginx { return $bed->nginx($conf, REDIS => $redis[0]->address, SHUTDOWN => '1m', @_) }
 sub connections { my ($redis) = @_; return scalar grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)) }
 sub waiting {

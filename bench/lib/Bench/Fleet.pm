@@ -28,22 +28,13 @@ use constant {
     PLANNED      => 16_000,    # workers: 1,000 nodes of 16
 };
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes %%WORKERS%%;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    error_log %%DIR%%/error.log crit;
-    %%STORES%%
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
-        %%LOCATIONS%%
-    }
-}
-END
+my $conf = Testbed::conf(
+    workers => '%%WORKERS%%',
+    listen  => 'reuseport',
+    http    => 'error_log %%DIR%%/error.log crit; %%STORES%%',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => '%%LOCATIONS%%',
+);
 my @user = ('--user', 'limiter', 'on', '>fleet', '~*', '+@all');
 my $login = 'username limiter; password fleet;';
 
