@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(conf wait_until);
+use Testbed qw(wait_until);
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field fields many);
 use Time::HiRes qw(sleep time);
@@ -12,16 +12,15 @@ use Time::HiRes qw(sleep time);
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-my $nginx = $bed->nginx(conf(
+my $nginx = $bed->serve(
     workers => 2,
-    redis   => '%%REDIS%%',
+    redis   => $redis,
     http    => <<'HTTP',
     log_format status '$request_uri $status $sliding_log_status';
     access_log %%DIR%%/access.log status;
     sliding_log_on_error deny;
 HTTP
-    server  => <<'END',
-    %%LOCATIONS%%
+    server  => <<'END'
     location /burst/default { sliding_log_limit burst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket; empty_gif; }
     location /burst/local { sliding_log_limit lburst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket store=local; empty_gif; }
     location /sample/default { sliding_log_limit sample key=$arg_k limit=100 window=1h algorithm=sampled; empty_gif; }
@@ -33,13 +32,12 @@ HTTP
         empty_gif;
     }
 END
-),
-    REDIS     => $redis->address,
-    LOCATIONS => locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => 'empty_gif;')
+        . locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => 'empty_gif;')
         . locations(all => limit => 'limit=2 window=2s cap=4 count=all', inside => 'empty_gif;')
         . locations(plain => limit => 'limit=2 window=2s', inside => 'empty_gif;')
         . locations(block => limit => 'limit=1 window=300ms block=4s', inside => 'empty_gif;')
-        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => 'empty_gif;'));
+        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => 'empty_gif;'),
+);
 my $port = $nginx->port;
 
 sub status { return get($port, $_[0])->{status} }

@@ -5,19 +5,20 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(conf wait_until);
+use Testbed qw(wait_until);
 use Testbed::Http qw(get field many);
 use Testbed::Metrics qw(scrape);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $conf  = conf(
+my $nginx = $bed->serve(
     workers     => 1,    # so that requests share calls
+    events      => 'multi_accept on;',
     connections => 2048,
-    redis       => '%%REDIS%%',
+    redis       => $redis,
     http        => 'sliding_log_log_level info;',
     how         => '$sliding_log_source',
-    server      => <<'END_OF_CONF',
+    server      => <<'END',
     location /metrics { sliding_log_metrics; }
     location /open   { sliding_log_limit open   key=$arg_k limit=1000 window=1h; empty_gif; }
     location /closed { sliding_log_limit closed key=$arg_k limit=1000 window=1h; empty_gif; }
@@ -36,9 +37,8 @@ my $conf  = conf(
         sliding_log_on_error deny;
         empty_gif;
     }
-END_OF_CONF
+END
 );
-my $nginx = $bed->nginx($conf, REDIS => $redis->address);
 my $port  = $nginx->port;
 
 sub entries { my ($name, $key) = @_; return $redis->cli('ZCARD', "rl:sliding:$name:{$key}") }

@@ -130,15 +130,10 @@ my @blocks = (
 );
 $ENV{SSL_CERT_FILE} = '/nowhere';
 $ENV{SSL_CERT_DIR}  = $hashed;
-my $nginx = $bed->nginx(conf(
-    http   => <<'HTTP',
-    sliding_log_on_error deny;
-    %%BLOCKS%%
-HTTP
-    server => '%%LOCATIONS%%',
-),
-    BLOCKS    => join("\n", map { "sliding_log_redis $_->[0] { $_->[1] timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }" } @blocks),
-    LOCATIONS => join("\n", map { "location /$_->[0] { sliding_log_limit $_->[0] key=\$arg_k limit=5 window=1h store=$_->[0]; empty_gif; }" } @blocks));
+my $nginx = $bed->serve(
+    http   => join("\n", 'sliding_log_on_error deny;', map { "sliding_log_redis $_->[0] { $_->[1] timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }" } @blocks),
+    server => join("\n", map { "location /$_->[0] { sliding_log_limit $_->[0] key=\$arg_k limit=5 window=1h store=$_->[0]; empty_gif; }" } @blocks),
+);
 delete @ENV{qw(SSL_CERT_FILE SSL_CERT_DIR)};
 
 for my $block (@blocks) {

@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(conf slow wait_until);
+use Testbed qw(slow wait_until);
 use Testbed::FakeRedis;
 use Testbed::FakeSentinel qw(address confirmed list message text);
 use Testbed::Http qw(get many slowest);
@@ -81,10 +81,6 @@ my @nodes = (
     ['READONLY in the group',       503, $map, list("-READONLY You can't write against a read only replica.\r\n")],
 );
 
-my $conf = conf(http => '%%BLOCKS%%', server => <<'END');
-    sliding_log_on_error deny;
-    %%LOCATIONS%%
-END
 my ($blocks, $locations, @cases) = ('', '');
 for (map({ [sentinel => @$_] } @sentinels), map { [cluster => @$_] } @nodes) {
     my ($mode, $what, $status, $first, $second) = @$_;
@@ -95,7 +91,7 @@ for (map({ [sentinel => @$_] } @sentinels), map { [cluster => @$_] } @nodes) {
         . "; timeout 300ms; connect_timeout 300ms; reconnect 20ms 50ms; }\n";
     $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=100 window=1m store=r$i; empty_gif; }\n";
 }
-my $nginx = $bed->nginx($conf, BLOCKS => $blocks, LOCATIONS => $locations);
+my $nginx = $bed->serve(http => $blocks, server => "sliding_log_on_error deny; $locations");
 my ($worker) = $nginx->workers;
 
 sub cpu { my @stat = split / /, Testbed::Process::slurp("/proc/$worker/stat"); return ($stat[13] + $stat[14]) / 100 }

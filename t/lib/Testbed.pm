@@ -87,24 +87,24 @@ sub sentinel {
 sub cluster { my ($self, @options) = @_; return Testbed::Cluster->new($self, @options) }
 
 # A configuration of the usual shape, with one server on %%PORT%%. A test states what it is about:
-#   main, http, server  directives of these contexts
-#   redis               a Testbed::Redis or an address: a sliding_log_redis block whose timeouts only a fault exceeds
-#   store               other contents of this block
-#   how                 variables that each answer has in its field X-How
-#   listen              more parameters of listen
+#   main, events, http, server  directives of these contexts
+#   redis                       a Testbed::Redis or an address: a sliding_log_redis block whose timeouts only a fault exceeds
+#   store                       other contents of this block
+#   how                         variables that each answer has in its field X-How
+#   listen                      more parameters of listen
 #   workers (1), connections (1024 of each worker)
 sub conf {
     my (%of) = @_;
     my ($redis, $how, $listen, $workers, $connections) = delete @of{qw(redis how listen workers connections)};
     $of{store} = 'server ' . (ref $redis ? $redis->address : $redis) . '; timeout 5s; connect_timeout 5s;' if $redis;
-    my ($main, $http, $store, $server) = map { delete $of{$_} // '' } qw(main http store server);
+    my ($main, $events, $http, $store, $server) = map { delete $of{$_} // '' } qw(main events http store server);
     !%of or die 'conf: ' . join(' ', sort keys %of) . "?\n";
     my $block  = $store eq '' ? '' : "sliding_log_redis { $store }";
     my $field  = $how ? qq{add_header X-How "$how" always;} : '';
     my $log    = $http =~ /\baccess_log / ? '' : 'access_log off;';
     my $listed = join ' ', '127.0.0.1:%%PORT%% backlog=4096', $listen // ();
     return join "\n", '%%GLOBALS%%', 'worker_processes ' . ($workers // 1) . ';', $main,
-        'events { worker_connections ' . ($connections // 1024) . '; }',
+        'events { worker_connections ' . ($connections // 1024) . "; $events }",
         "http {\n%%HTTP%%\n$log\n$block\n$http", "server {\nlisten $listed;\n$field\n$server}\n}\n";
 }
 
