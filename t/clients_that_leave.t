@@ -32,7 +32,6 @@ END
 );
 my $port = $nginx->port;
 
-sub connections { return scalar grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)) }
 sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }
 
 get($port, '/?k=first');
@@ -94,6 +93,6 @@ for my $round (1 .. 500) {
 is(get($port, '/?k=last')->{status}, 200, '500 that come and go: the next client is served');
 ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '500 that come and go: no socket is left');
 is(join(' ', $nginx->workers), $worker, 'clients that leave: the worker stays');
-is(connections(), 1, 'clients that leave: the worker has one connection to Redis');
+is($redis->connections, 1, 'clients that leave: the worker has one connection to Redis');
 
 $bed->done;

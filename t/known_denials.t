@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(conf slow wait_until);
-use Testbed::Http qw(get many field);
+use Testbed::Http qw(get many field statuses);
 use Time::HiRes qw(time);
 
 my $bed   = Testbed->new;
@@ -46,7 +46,6 @@ END
 my $nginx = $bed->nginx($conf, REDIS => $redis->address, OTHER => $other->address, LIMIT => 3);
 my $port  = $nginx->port;
 
-sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 sub flood { my ($path, $times) = @_; return many([map { [$port, $path] } 1 .. $times], at_once => 100) }
 
 # What the code makes Redis be asked for a key that is denied, and the most that may be: one call in 950 ms, and one of

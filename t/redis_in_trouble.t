@@ -4,7 +4,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until slow);
-use Testbed::Http qw(get many slowest field);
+use Testbed::Http qw(get many slowest field statuses);
 use Testbed::Stopwatch;
 use Time::HiRes qw(sleep);
 
@@ -30,7 +30,6 @@ END
 my $port = $nginx->port;
 my $late = 0.2 + 0.15 * slow();    # the timeout, and what a busy machine adds
 
-sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 sub answers_again {
     my ($what) = @_;
     my $watch = Testbed::Stopwatch->start;

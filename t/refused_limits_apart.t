@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Http qw(get field many);
+use Testbed::Http qw(get field many statuses);
 use Testbed::Metrics qw(scrape);
 
 my $bed   = Testbed->new;
@@ -42,7 +42,6 @@ END
 my $port  = $nginx->port;
 
 sub entries { my ($name, $key) = @_; return $redis->cli('ZCARD', "rl:sliding:$name:{$key}") }
-sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 
 # True as soon as a request with three limits is one call.
 sub go_together {

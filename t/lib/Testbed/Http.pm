@@ -13,7 +13,7 @@ use POSIX ();
 use Testbed::Stopwatch;
 use Time::HiRes qw(time);
 
-our @EXPORT_OK = qw(get request raw parse many slowest flood load_while connect_to field fields);
+our @EXPORT_OK = qw(get request raw parse many slowest flood load_while connect_to field fields statuses);
 
 sub connect_to {
     my ($port) = @_;
@@ -76,6 +76,9 @@ sub get { my ($port, $path, %options) = @_; return request($port, $path, %option
 # All values of one field, and the only one (undef when it is missing or there twice).
 sub fields { my ($answer, $name) = @_; return map { $_->[1] } grep { lc $_->[0] eq lc $name } @{ $answer->{fields} } }
 sub field  { my @values = fields(@_); return @values == 1 ? $values[0] : undef }
+
+# How many answers have each status: '200:1 429:2'.
+sub statuses { my %count; $count{ $_->{status} }++ for @_; return join ' ', map { "$_:$count{$_}" } sort keys %count }
 
 # Many GETs at once: many([[port, path, headers], ...]), each on its own connection, `at_once` open at a time.
 # Returns the answers in order; when_sent => code runs once the last request is on its way.
