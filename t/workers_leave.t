@@ -24,18 +24,27 @@ sub waiting {
     $socket->syswrite("GET /?k=wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     return $socket;
 }
+
+# Accepted, too: what is still in the queue of the listening socket would go to the next workers.
+sub twenty_waiting {
+    my ($nginx) = @_;
+    my $sockets = $nginx->sockets;
+    my @waiting = map { waiting($nginx) } 1 .. 20;
+    wait_until('the requests to be accepted', 10, sub { $nginx->sockets >= $sockets + 20 });
+    return @waiting;
+}
 sub status { return parse(Testbed::Http::read_all($_[0], 10))->{status} }
 
 # worker_shutdown_timeout ends requests that wait, be it for an answer or for the connection
 my $nginx = nginx(SHUTDOWN => '300ms');
 is(get($nginx->port, '/?k=a')->{status}, 200, 'a request is answered');
 $redis[0]->pause;
-my @waiting = map { waiting($nginx) } 1 .. 20;
+my @waiting = twenty_waiting($nginx);
 my $begin = time;
 $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers leave in time while requests wait for an answer');
 is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), 'worker_shutdown_timeout: requests that wait for an answer are dropped');
-@waiting = map { waiting($nginx) } 1 .. 20;    # for the connection: Redis has not answered the new workers' greeting
+@waiting = twenty_waiting($nginx);    # for the connection: Redis has not answered the new workers' greeting
 $begin = time;
 $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers leave in time while requests wait for the connection');

@@ -82,7 +82,7 @@ struct LogSettings {
     Secrecy secrecy;       // of the key's value
     RedisSettings* redis;  // nullptr: this node's local store
     const LimitSettings* settledBy;  // the directive that set store and cap; nullptr until then
-    std::int64_t sample;             // algorithm=sampled: one request in so many is logged
+    std::int64_t sample;             // algorithm=sampled: one of this number of requests is logged
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
     ngx_uint_t index;      // in MainSettings::logs
 
@@ -131,7 +131,7 @@ struct LocationSettings {
     ngx_array_t* limits;  // of LimitSettings*; empty: `off`; nullptr until merged: none at this level
     ngx_uint_t status;
     ngx_uint_t onError;
-    ngx_uint_t nodes;   // of `sliding_log_on_error local nodes=N`: how many share a limit meanwhile
+    ngx_uint_t nodes;   // of `sliding_log_on_error local nodes=N`: the number of nodes that share a limit
     ngx_uint_t dryRun;  // 0 or 1
     ngx_uint_t fields;
     ngx_uint_t logLevel;

@@ -70,7 +70,7 @@ my %faults = (
     }, sub { $_[1]->cli(qw(CLIENT UNPAUSE)) }],
     killed  => [sub { $_[1]->kill },  sub { $_[1]->start }],
     stopped => [sub { $_[1]->pause }, sub { $_[1]->resume }],
-    # nginx still reaches the master, which nobody else does
+    # only nginx still reaches the master
     cut => [sub {
         my ($self, $master) = @_;
         Testbed::Partition::cut($master->host, $_) for map({ "127.0.0.1$_" } 0 .. 2), map { $_->host } grep { $_ != $master } @{ $self->{redis} };

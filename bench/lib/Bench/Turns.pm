@@ -18,7 +18,7 @@ use constant LENGTH => 0.1;    # seconds
 # Sets `turns` of each node to the results of Node::turn. Options:
 #   turns    how many
 #   warm_up  seconds of turns before, that count for nothing
-# Returns the share of the machine, in percent, that other processes used meanwhile.
+# Returns the share of the machine, in percent, that other processes used in the meantime.
 sub measure {
     my ($nodes, %options) = @_;
     $_->connect_load for @$nodes;
