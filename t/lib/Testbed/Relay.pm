@@ -24,8 +24,8 @@ use Time::HiRes qw(time);
 # tape       file: a line for each piece in which bytes arrive from a client: the number of the connection (from 0), the
 #            number of bytes, and the commands that begin in it
 # each_byte  [what, first, step]: the n-th connection (from 0) has a fault at byte first + n * step of its replies;
-#            what: close, reset, hold (nothing more arrives), flip (the byte is changed), delay (the rest arrives later).
-#            A connection that is not cut by this is closed some bytes later.
+#            what: close, reset, hold (nothing more arrives), flip (the byte is changed), delay (the rest arrives
+#            later). A connection that is not cut by this is closed some bytes later.
 sub new {
     my ($class, $bed, %options) = @_;
     my $listen = IO::Socket::INET->new(Listen => $options{deaf} ? 0 : 50, LocalAddr => '127.0.0.1', ReuseAddr => 1,
