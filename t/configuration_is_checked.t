@@ -3,24 +3,17 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
 
 my $bed = Testbed->new;
 
-my $frame = <<'END';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $frame = conf(
+    http   => <<'HTTP',
     %%BLOCK%%
     map $http_x_tenant $tenant { default 10; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%SERVER%%
-    }
-}
-END
+HTTP
+    server => '%%SERVER%%',
+);
 
 sub check {
     my ($block, $server) = @_;

@@ -4,7 +4,7 @@ use strict;
 use warnings;
 use IO::Socket::IP;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get);
 
 my $bed    = Testbed->new;
@@ -17,13 +17,8 @@ $acl->cli(qw(ACL SETUSER limiter on >us3rpass ~rl:sliding:* resetchannels -@all 
     qw(+time +zrange +zrangebyscore +zremrangebyscore +zremrangebyrank +zcard +zadd +zrem +pexpire));
 $acl->cli(qw(ACL SETUSER default off));
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf = conf(
+    http   => <<'HTTP',
     sliding_log_redis plain   { server %%PLAIN%%; %%LIMITS%% }
     sliding_log_redis unix    { server unix:%%PATH%%; %%LIMITS%% }
     sliding_log_redis secret  { server %%SECRET%%; password 'p4ss word"'; %%LIMITS%% }
@@ -38,12 +33,9 @@ http {
     sliding_log_redis six     { server [::1]:%%SIX%%; %%LIMITS%% }
     sliding_log_redis name    { server localhost:%%PLAINPORT%%; %%LIMITS%% }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-    }
-}
-END
+HTTP
+    server => '%%LOCATIONS%%',
+);
 my @blocks = qw(plain unix secret file wrong nopass acl acldb baddb noprefix clock six name);
 my $six = eval { IO::Socket::IP->new(Listen => 1, LocalHost => '::1') } ? $bed->redis(host => '::1') : undef;
 my $nginx = $bed->configuration(

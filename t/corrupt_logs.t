@@ -257,19 +257,14 @@ for my $algorithm (sort keys %files) {
         $locations .= "location /$kind/$algorithm { sliding_log_limit $algorithm-$kind key=\$arg_k limit=10 window=1m algorithm=$algorithm $kinds{$kind}; empty_gif; }\n";
     }
 }
-my $nginx = $bed->nginx(<<'END', PORT_OF_REDIS => $redis->port, LOCATIONS => $locations);
-%%GLOBALS%%
-worker_processes 1;    # its requests of one turn go in one call
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server 127.0.0.1:%%PORT_OF_REDIS%%; timeout 2s; }
-    sliding_log_on_error allow;
-    add_header X-How "$sliding_log_source" always;
-    server { listen 127.0.0.1:%%PORT%%; location = /metrics { sliding_log_metrics; } %%LOCATIONS%% }
-}
-END
+my $nginx = $bed->serve(
+    PORT_OF_REDIS => $redis->port, LOCATIONS => $locations,
+    workers       => 1,    # its requests of one turn go in one call
+    store         => 'server 127.0.0.1:%%PORT_OF_REDIS%%; timeout 2s;',
+    http          => 'sliding_log_on_error allow;',
+    how           => '$sliding_log_source',
+    server        => 'location = /metrics { sliding_log_metrics; } %%LOCATIONS%%',
+);
 my $client = Testbed::Script->new($redis, 'sliding_log');
 my (%sources, @lost);
 for my $batch (1 .. 30) {

@@ -16,25 +16,19 @@ plan skip_all => 'chromium is not installed' unless browser_is_there();
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_log_level info;
-    sliding_log_redis { server %%REDIS%%; timeout 2s; connect_timeout 2s; reconnect 10ms 100ms; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact; empty_gif; }
-        location /login   { sliding_log_limit login key=$arg_k limit=5 window=1m; empty_gif; }
-        location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s burst=50 algorithm=bucket store=local; empty_gif; }
-        location /trial   { sliding_log_limit trial key=$arg_k limit=1 window=1m; sliding_log_dry_run on; empty_gif; }
-        location /limits/ { sliding_log_dashboard; }
-    }
-}
+my $nginx = $bed->serve(
+    REDIS   => $redis->address,
+    workers => 2,
+    store   => 'server %%REDIS%%; timeout 2s; connect_timeout 2s; reconnect 10ms 100ms;',
+    http    => 'sliding_log_log_level info;',
+    server  => <<'END',
+    location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact; empty_gif; }
+    location /login   { sliding_log_limit login key=$arg_k limit=5 window=1m; empty_gif; }
+    location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s burst=50 algorithm=bucket store=local; empty_gif; }
+    location /trial   { sliding_log_limit trial key=$arg_k limit=1 window=1m; sliding_log_dry_run on; empty_gif; }
+    location /limits/ { sliding_log_dashboard; }
 END
+);
 my $port = $nginx->port;
 my $url  = "http://127.0.0.1:$port/limits/";
 

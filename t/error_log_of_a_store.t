@@ -11,21 +11,12 @@ use Time::HiRes qw(sleep);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--maxmemory-policy', 'allkeys-lru']);
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $nginx = $bed->serve(
+    REDIS  => $redis->address,
+    store  => 'server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms;',
+    http   => 'sliding_log_on_error deny;',
+    server => 'location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 my $port = $nginx->port;
 my $key  = 0;
 sub served { my ($path) = @_; return get($port, $path // '/?k=' . $key++)->{status} == 200 }

@@ -12,38 +12,32 @@ use Time::HiRes qw(sleep time);
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-my $nginx = $bed->nginx(<<'END',
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    workers => 2,
+    redis   => $redis,
+    http    => <<'HTTP',
     log_format status '$request_uri $status $sliding_log_status';
     access_log %%DIR%%/access.log status;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-        location /burst/default { sliding_log_limit burst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket; empty_gif; }
-        location /burst/local { sliding_log_limit lburst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket store=local; empty_gif; }
-        location /sample/default { sliding_log_limit sample key=$arg_k limit=100 window=1h algorithm=sampled; empty_gif; }
-        location /sample/local { sliding_log_limit lsample key=$arg_k limit=100 window=1h algorithm=sampled store=local; empty_gif; }
-        location /together {
-            sliding_log_limit attempts key=$arg_k limit=5 window=1h count=all;
-            sliding_log_limit strict key=$arg_k limit=1 window=1h store=local;
-            sliding_log_limit after key=$arg_k limit=9 window=1h algorithm=compact count=all;
-            empty_gif;
-        }
+HTTP
+    server  => <<'END'
+    location /burst/default { sliding_log_limit burst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket; empty_gif; }
+    location /burst/local { sliding_log_limit lburst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket store=local; empty_gif; }
+    location /sample/default { sliding_log_limit sample key=$arg_k limit=100 window=1h algorithm=sampled; empty_gif; }
+    location /sample/local { sliding_log_limit lsample key=$arg_k limit=100 window=1h algorithm=sampled store=local; empty_gif; }
+    location /together {
+        sliding_log_limit attempts key=$arg_k limit=5 window=1h count=all;
+        sliding_log_limit strict key=$arg_k limit=1 window=1h store=local;
+        sliding_log_limit after key=$arg_k limit=9 window=1h algorithm=compact count=all;
+        empty_gif;
     }
-}
 END
-    REDIS     => $redis->address,
-    LOCATIONS => locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => 'empty_gif;')
+        . locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => 'empty_gif;')
         . locations(all => limit => 'limit=2 window=2s cap=4 count=all', inside => 'empty_gif;')
         . locations(plain => limit => 'limit=2 window=2s', inside => 'empty_gif;')
         . locations(block => limit => 'limit=1 window=300ms block=4s', inside => 'empty_gif;')
-        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => 'empty_gif;'));
+        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => 'empty_gif;'),
+);
 my $port = $nginx->port;
 
 sub status { return get($port, $_[0])->{status} }

@@ -64,28 +64,22 @@ sub directive {
         . " count=$limit->{count} $limit->{refund} algorithm=$log->{algorithm} store=$log->{store} $more;";
 }
 
-my $nginx = $bed->nginx(<<'END' =~ s/%%LOCATIONS%%/locations()/er, CLOCK => $clock, REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;    # so that what a request gives back is there before the next one asks
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 9s; connect_timeout 9s; }
+my $nginx = $bed->serve(
+    CLOCK => $clock, REDIS => $redis->address,
+    workers => 1,    # so that what a request gives back is there before the next one asks
+    store   => 'server %%REDIS%%; timeout 9s; connect_timeout 9s;',
+    http    => <<'HTTP',
     sliding_log_on_error deny;
     sliding_log_log_level info;
     map "" $two { default 2; }
     add_header X-Source $sliding_log_source always;
     server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-    }
-    server {
         listen 127.0.0.1:%%PORT2%%;
         location / { if ($arg_status = 404) { return 404; } if ($arg_status = 500) { return 500; } return 200; }
     }
-}
-END
+HTTP
+    server  => locations(),
+);
 
 sub locations {
     return join "\n", map { "location /$_/ { @{[map { directive($_) } @{ $locations[$_] }]} proxy_pass http://127.0.0.1:%%PORT2%%; }" } 0 .. $#locations;

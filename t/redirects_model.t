@@ -83,23 +83,15 @@ sub inside {
         defined $location->{page} ? "error_page 429 = \@n$location->{page};" : (), $ways{ $location->{way} }{says}->($location, $target);
 }
 
-my $nginx = $bed->nginx(<<'END' =~ s/%%LOCATIONS%%/join "\n", map { "location = \/$_ { @{[inside($_)]} } location \@n$_ { @{[inside($_)]} }" } 0 .. $#locations/er, ONE => $redis{one}->address, TWO => $redis{two}->address);
-%%GLOBALS%%
-worker_processes 1;    # so that what a request gives back is there before the next one asks
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    ONE => $redis{one}->address, TWO => $redis{two}->address,
+    workers => 1,    # so that what a request gives back is there before the next one asks
+    http    => <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout 9s; connect_timeout 9s; }
     sliding_log_redis two { server %%TWO%%; timeout 9s; connect_timeout 9s; }
     sliding_log_on_error deny;
     sliding_log_log_level info;
     recursive_error_pages on;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-        location @nothing { return 200; }
-    }
     server {
         listen 127.0.0.1:%%PORT2%%;
         location /answer/200 { return 200; }
@@ -107,8 +99,10 @@ http {
         location /answer/500 { return 500; }
         location ~ ^/accel/(\d+) { add_header X-Accel-Redirect /$1; return 200; }
     }
-}
-END
+HTTP
+    server  => join "\n", 'location @nothing { return 200; }',
+        map { "location = /$_ { @{[inside($_)]} } location \@n$_ { @{[inside($_)]} }" } 0 .. $#locations,
+);
 
 # ---- the model: how many entries each log has
 

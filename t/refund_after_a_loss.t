@@ -129,18 +129,13 @@ my $limits = sub {
             . ($algorithm eq 'sampled' ? ' sample=1' : '') . "; $inside }"
     } @ALGORITHMS;
 };
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, SLOW => $limits->('slow', 'refund=5xx', 'proxy_pass http://127.0.0.1:' . $silent->sockport . ';'), FAST => $limits->('fast', '', 'empty_gif;'));
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    sliding_log_on_error deny;
-    server { listen 127.0.0.1:%%PORT%%; %%SLOW%% %%FAST%% }
-}
-END
+my $nginx = $bed->serve(
+    workers => 2,
+    redis   => $redis,
+    http    => 'sliding_log_on_error deny;',
+    server  => $limits->('slow', 'refund=5xx', 'proxy_pass http://127.0.0.1:' . $silent->sockport . ';')
+        . $limits->('fast', '', 'empty_gif;'),
+);
 sub statuses { my ($path, $times) = @_; my %count; $count{ get($nginx->port, $path)->{status} }++ for 1 .. $times; return join ' ', map { "$_: $count{$_}" } sort keys %count }
 
 for my $algorithm (@ALGORITHMS) {

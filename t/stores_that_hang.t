@@ -40,24 +40,23 @@ sub limits {
     return join ' ', map { "sliding_log_limit l$number-$_ key=\$arg_k limit=$location->{limits}{$_} window=1h store=$_ cost=$cost refund=499;" } @{ $location->{order} };
 }
 
-my $nginx = $bed->nginx(<<'END_OF_CONF' =~ s/%%LOCATIONS%%/join "\n", map { "location = \/$_ { sliding_log_on_error $locations[$_]{on_error}; @{[limits($_, 1)]} empty_gif; } location = \/look\/$_ { sliding_log_on_error deny; @{[limits($_, 0)]} empty_gif; }" } 0 .. $#locations/er, map { (uc $_ => $redis{$_}->address) } keys %redis);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    (map { (uc $_ => $redis{$_}->address) } keys %redis),
+    workers     => 2,
+    connections => 2048,
+    listen      => 'reuseport',
+    http        => <<'HTTP',
     sliding_log_redis one   { server %%ONE%%;   timeout 500ms; connect_timeout 500ms; reconnect 50ms 200ms; }
     sliding_log_redis two   { server %%TWO%%;   timeout 500ms; connect_timeout 500ms; reconnect 50ms 200ms; }
     sliding_log_redis three { server %%THREE%%; timeout 500ms; connect_timeout 500ms; reconnect 50ms 200ms; mode cluster; }
     sliding_log_log_level info;
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
-        %%LOCATIONS%%
-    }
-}
-END_OF_CONF
+HTTP
+    how         => '$sliding_log_source $pid $sliding_log_latency',
+    server      => join "\n", map {
+        "location = /$_ { sliding_log_on_error $locations[$_]{on_error}; @{[limits($_, 1)]} empty_gif; }"
+            . " location = /look/$_ { sliding_log_on_error deny; @{[limits($_, 0)]} empty_gif; }"
+    } 0 .. $#locations,
+);
 my $port = $nginx->port;
 
 # Whether two workers are left, and both ask every store of each location.

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kMostKeys = 20;  // of each list
 
-/// How much of its limit that key had taken which is nearest to it, of those seen within the window; in thousandths.
+/// The largest used part of its limit, in thousandths, of all keys seen within the window.
 unsigned fullest(const std::vector<TopKeys::Key>& keys, const LogSettings& log) {
     unsigned most = 0;
     for (const TopKeys::Key& key : keys) {
@@ -58,7 +58,7 @@ void writeLatency(Json& out, const Histogram& latency) {
     for (const Histogram::Bucket& bucket : Histogram::kBuckets) {
         out.number(bucket.mostNs / 1000);
     }
-    out.endList().name("counts").beginList();  // cumulated; the last is of all
+    out.endList().name("counts").beginList();  // cumulative; the last one is of all
     for (const std::uint64_t count : latency.cumulated()) {
         out.number(count);
     }
@@ -117,7 +117,7 @@ std::string dashboardData(const MainSettings& main) {
     Json out;
     out.beginObject();
     out.name("host").text(view(const_cast<const ngx_cycle_t*>(ngx_cycle)->hostname));
-    out.name("now_ms").number(ngx_current_msec);  // of a clock that only counts time that passes
+    out.name("now_ms").number(ngx_current_msec);  // of a monotonic clock
     out.name("limits").beginList();
     for (const LogSettings* log : snapshot.logs) {
         if (const LimitCounters& counters = gWorker->counters(*log); !counters.names.first().empty()) {

@@ -10,10 +10,10 @@ namespace sliding_log {
 
 namespace {
 
-/// A server's clock may say anything that has not more digits than this.
+/// The clock of a server may have any value with this number of digits.
 constexpr std::int64_t kLatestMs = 999'999'999'999'999;
 
-/// Below all that is allowed where it is no integer.
+/// Below all permitted values if it is not an integer.
 std::int64_t integerOf(const redisReply& element) {
     return element.type == REDIS_REPLY_INTEGER ? element.integer : INT64_MIN;
 }
@@ -22,23 +22,23 @@ bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
     return number >= least && number <= most;
 }
 
-/// How far away the moment may be at which more of the limit is available, whoever wrote into the log. `owes`: the log
-/// may have given more than the limit.
+/// The longest possible time until more of the limit is available, whichever node wrote the log. `owes`: the log may
+/// have admitted more than the limit.
 std::int64_t longestReset(const Question& question, bool owes) {
     switch (question.algorithm) {
         case Algorithm::Bucket:
             if (owes) {
-                return kLongestWaitMs;  // the burst may have been any other
+                return kLongestWaitMs;  // any burst may have been used
             }
             [[fallthrough]];  // a token takes no longer than a window; large numbers are rounded
         case Algorithm::Counter:
-            return 2 * question.windowMs + question.aheadMs;  // the next window still looks back at a whole one
+            return 2 * question.windowMs + question.aheadMs;  // the next window still weighs the whole previous one
         default:
-            return question.windowMs + question.aheadMs;  // what is further ahead is brought back to now
+            return question.windowMs + question.aheadMs;  // entries further ahead are moved to now
     }
 }
 
-/// A block may be another place's.
+/// A block may have been begun by another location or node.
 std::int64_t longestRetry(const Question& question) {
     return std::max(longestReset(question, true), kLongestTimeMs);
 }
@@ -92,7 +92,7 @@ StoreError GroupReply::read(const redisReply& group, std::size_t requests, std::
     return isRight ? StoreError::None : StoreError::Unexpected;
 }
 
-/// A slot is reserved in the order of arrival, by those who may wait so long.
+/// Reservations are made in the order of arrival, by requests that may wait that long.
 bool GroupReply::readHeld(std::span<redisReply* const> times, std::span<const Question> questions) {
     if (times.size() > admitted_) {
         return false;
@@ -112,7 +112,7 @@ bool GroupReply::readHeld(std::span<redisReply* const> times, std::span<const Qu
     return true;
 }
 
-/// Admissions follow from what the logs say: all logs have room, or at least one has none.
+/// Admissions must match the logs: all logs have room, or at least one has none.
 bool GroupReply::readLogs(redisReply* const* numbers, bool allAdmitted, std::span<const Question> questions) {
     const auto admittedNow = static_cast<std::int64_t>(admittedNow_);
     if (logs_.size() < questions.size()) {
@@ -145,7 +145,7 @@ bool GroupReply::readLogs(redisReply* const* numbers, bool allAdmitted, std::spa
     return allHaveRoom == allAdmitted;
 }
 
-/// ms until the slot of the request in that place; 0 for one that is not held.
+/// ms until the reservation of the request in this place; 0 if it is not held.
 std::int64_t GroupReply::delayMs(std::size_t place) const {
     return place >= admittedNow_ && place < admitted_ ? held_[place - admittedNow_] : 0;
 }

@@ -12,7 +12,7 @@ namespace sliding_log {
 
 namespace {
 
-/// True when a script is told the same of two logs, but for their keys.
+/// True if the arguments of two logs are equal, apart from their keys.
 bool areAlike(const Question& left, const Question& right) {
     return left.limit == right.limit && left.windowMs == right.windowMs && left.cap == right.cap &&
            left.ttlMs == right.ttlMs && OptionsText(left).view() == OptionsText(right).view();
@@ -56,7 +56,7 @@ bool CallWriter::hasRoomFor(const Group& group) const {
                               group.algorithm == call_->algorithm);
 }
 
-/// What the scripts want to know of one group: see lua/decide.lua.
+/// The arguments of one group: see lua/decide.lua.
 void CallWriter::add(Group& group) {
     call_->groups.push_back(&group);
     work_ += group.work();
@@ -76,7 +76,7 @@ void CallWriter::add(Group& group) {
     }
 }
 
-/// Only where an entry is a member of a ZSET, which needs a name.
+/// Used only if entries are members of a ZSET, which need names.
 void CallWriter::addName(std::string_view unique) {
     const bool isNamed = call_->algorithm == Algorithm::Log || call_->algorithm == Algorithm::Sampled;
     argument(isNamed ? unique : std::string_view());
@@ -118,11 +118,11 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, 
 }
 
 void CallWriter::freeMemory() {
-    std::string().swap(keys_);  // one that is assigned keeps its memory
+    std::string().swap(keys_);  // an assignment would keep the memory
     std::string().swap(arguments_);
 }
 
-/// `EVALSHA <sha> <keys>`, the arguments that are given and those that were added.
+/// `EVALSHA <sha> <keys>`, the given arguments and those that were added.
 void CallWriter::finish(std::initializer_list<std::string_view> first) {
     std::string& out = call_->command;
     beginCommand(out, 3 + keyCount_ + first.size() + argumentCount_);

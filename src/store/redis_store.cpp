@@ -14,16 +14,16 @@ namespace sliding_log {
 
 namespace {
 
-/// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: asked again after so many ms, inside the timeout.
+/// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: repeated after this time, in ms, within the timeout.
 constexpr ngx_msec_t kRepeatAfterMs = 10;
 
-/// A call that is sent on more often than this in a row waits a moment each time: the nodes disagree.
+/// A call that is redirected more often than this in a row waits each time, since the nodes disagree.
 constexpr unsigned kMostRedirects = 5;
 
-/// Take-backs that were kept go to a server so many at a time: a fleet's workers all have some when it comes back.
+/// The number of kept take-backs sent to a server at a time: all workers of a fleet have some when it returns.
 constexpr std::size_t kMostRepaying = 16;
 
-/// When those that nobody could take are tried again, in ms, if no server tells earlier that it is well.
+/// When kept take-backs are tried again, in ms, unless a server becomes ready earlier.
 constexpr std::uint64_t kRepayMinMs = 10;
 constexpr std::uint64_t kRepayMaxMs = 1000;
 
@@ -36,24 +36,24 @@ std::int64_t wallClockMs() {
     return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
 }
 
-/// It keeps no snapshots, or has too few replicas.
+/// Snapshots fail, or there are too few replicas.
 bool refusesAllWrites(std::string_view answer) {
     return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
 }
 
-/// An error of a group's, which its script met with one of its logs.
+/// An error of a group, from its script, with one of its logs.
 bool mayBeOfOneLog(StoreError error, std::string_view message) {
     return error == StoreError::WrongType || error == StoreError::OutOfMemory ||
            (error == StoreError::Refused && !isOfScripts(message) && !refusesAllWrites(message));
 }
 
-/// Of a call that is waited for.
+/// The deadline of a call that a request waits for.
 bool hasSeveralLogs(const Call& call) {
     return call.groups.size() > 1 || call.groups.front()->waiters.front().questions.size() > 1;
 }
 
-/// How long an entry may count after its time: a counter weighs a window in the next one, too, and a bucket may take
-/// several to fill up.
+/// How long an entry may count after its time: a counter also weighs the previous window, and a bucket may take several
+/// windows to fill up.
 std::int64_t lastsMs(const Question& question) {
     constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
     const std::int64_t full = std::max<std::int64_t>(question.limit, 1);
@@ -63,7 +63,7 @@ std::int64_t lastsMs(const Question& question) {
     return windows > kMostMs / question.windowMs ? kMostMs : windows * question.windowMs;
 }
 
-/// True where the server did nothing of a take-back, which another one, or it itself, may do later.
+/// True if the server did not execute a take-back which it, or another one, may execute later.
 bool isUndone(StoreError error, std::string_view answer) {
     switch (error) {
         case StoreError::TryAgain:
@@ -78,14 +78,14 @@ bool isUndone(StoreError error, std::string_view answer) {
     }
 }
 
-/// What messages call the store where they speak of none of its nodes.
+/// The name of the store in messages that are not about one of its nodes.
 std::string_view nameOf(const RedisSettings& settings) {
     return view(settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)
                     ? settings.master
                     : static_cast<const ServerSettings*>(settings.servers.elts)->text);
 }
 
-/// Of the logs behind the same keys, through reloads.
+/// The same for stores with the same logs, also after reloads.
 std::uint64_t identityOf(const RedisSettings& settings) {
     const DecimalText database(settings.database);
     std::string text;
@@ -135,7 +135,7 @@ RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Boa
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
-/// A dying worker resumes nothing: whoever still waits is forgotten before hiredis tells the calls.
+/// A worker that exits resumes no requests: all waiters are removed before hiredis reports the calls.
 RedisStore::~RedisStore() {
     while (Waiter* waiter = deadlines_.popFront()) {
         waiter->forget();
@@ -166,7 +166,7 @@ std::size_t RedisStore::tick() {
     return passing;
 }
 
-/// Of the server that is to be asked for that slot.
+/// The counters of the server of that slot.
 NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
     Node* node = topology_->nodeOf(slot);
     return node == nullptr ? unplacedCounters_ : node->counters();
@@ -210,7 +210,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     return Reception::Pending;
 }
 
-/// Sets signature_, too.
+/// Also sets signature_.
 Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict> verdicts) {
     signature_.assign(identity_, questions);
     return denials_.find(signature_, ngx_current_msec, verdicts);
@@ -221,7 +221,7 @@ bool RedisStore::isWell(std::uint16_t slot) {
     return node != nullptr && node->isWell();
 }
 
-/// True when one call is not to name all these logs.
+/// True if these logs must not be asked in one call.
 bool RedisStore::areApart(std::span<const Question> questions) const {
     return !loners_.isEmpty(ngx_current_msec) && loners_.areApart(questions, ngx_current_msec);
 }
@@ -231,7 +231,7 @@ bool RedisStore::isTurnedAway(std::uint16_t slot) {
                                static_cast<std::uint64_t>(ngx_random()));
 }
 
-/// The waiter is woken at its deadline at the latest.
+/// The waiter is woken by its deadline at the latest.
 void RedisStore::watch(Waiter& waiter) {
     deadlines_.insertSorted(waiter, [](const Waiter& left, const Waiter& right) {
         return static_cast<ngx_msec_int_t>(left.deadline - right.deadline) < 0;
@@ -254,7 +254,7 @@ void RedisStore::abandon(Waiter& waiter) {
     watch(orphan);
 }
 
-/// The request goes on without an answer, and may be logged all the same.
+/// The request continues without a reply, and may have been logged.
 void RedisStore::wakeUnanswered(Waiter& waiter, StoreError error) {
     waiter.orphan = &orphanOf(waiter);
     waiter.wake(waiter, error);
@@ -267,7 +267,7 @@ Orphan& RedisStore::orphanOf(Waiter& waiter) {
     return orphan;
 }
 
-/// Its group is settled. A slot that was reserved is taken back whole: nobody will use it.
+/// Its group has been answered. A reservation is taken back in all logs, since it is not used.
 void RedisStore::bury(Orphan& orphan, StoreError error) {
     const bool isInDoubt = orphan.group->isInDoubt;
     const bool isAdmitted = error == StoreError::None && std::ranges::all_of(orphan.verdicts, &Verdict::hasRoom);
@@ -314,8 +314,8 @@ void RedisStore::takeBackLate(Late& late, std::span<const Question> questions, s
     }
 }
 
-/// What may be in the logs, nobody knows since when. An entry is found by the request's own name alone; an id may be
-/// that of another request, too. Not at once: the server may still have to read what was lost.
+/// Entries that may be in the logs, at an unknown time. They can only be found by the unique name of the request; an id
+/// may belong to another request, too. Not sent at once: the server may still have to read the lost calls.
 void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string_view unique) {
     constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
     for (const Question& question : questions) {
@@ -345,7 +345,7 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
     }
 }
 
-/// `aheadMs`: how much later than now the entries' time may be.
+/// `aheadMs`: how much later than now the time of the entries may be.
 Call& RedisStore::newTakeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                               std::uint64_t takenMs, std::int64_t aheadMs) {
     Call& call = calls_.take();
@@ -361,9 +361,9 @@ Call& RedisStore::newTakeBack(std::span<const Question> questions, std::string_v
     return call;
 }
 
-// ---- what is owed
+// ---- take-backs that are kept
 
-/// A take-back is there.
+/// A take-back was added.
 void RedisStore::owe() {
     noteQuit();
     takeBacks_++;
@@ -373,7 +373,7 @@ void RedisStore::owe() {
     }
 }
 
-/// The worker was told to quit, which nobody tells where there is no connection: what it owes has so long from now on.
+/// The worker was told to quit, which is not reported without a connection: the time for its take-backs starts now.
 void RedisStore::noteQuit() {
     if (ngx_exiting != 0 && !quitting_) {
         quitting_ = true;
@@ -386,7 +386,7 @@ bool RedisStore::isOwing() const {
     return takeBacks_ > 0 && !(quitting_ && hasPassed(owedUntil_));
 }
 
-/// The timer of what is owed.
+/// The timer of kept take-backs.
 void RedisStore::tryToQuit() {
     noteQuit();
     if (!isOwing()) {
@@ -399,7 +399,7 @@ void RedisStore::tryToQuit() {
     }
 }
 
-/// The server of the call's slot, connected or about to be; nullptr where none is.
+/// The server of the slot of the call, connected or connecting; nullptr if there is none.
 Node* RedisStore::nodeFor(const Call& call) {
     return !dying_ && topology_->canBeAsked(call.slot) ? topology_->nodeOf(call.slot) : nullptr;
 }
@@ -409,7 +409,7 @@ void RedisStore::sendTakeBack(Node& node, Call& call) {
     node.send(call);
 }
 
-/// Redis cannot do it now.
+/// Redis cannot execute it now.
 void RedisStore::keep(Call& call) {
     if (dying_ || !isOwing()) {
         loseTakeBack(call, "the worker quits");
@@ -426,8 +426,8 @@ void RedisStore::keep(Call& call) {
     }
 }
 
-/// A server is well again. All workers learn of it at once, so each waits a random time; and so long at least that it
-/// has read what lost connections still hold: requests that nobody waits for, whose entries are to be taken back.
+/// A server is ready again. All workers learn of it at the same time, so each waits a random time, and at least until
+/// the server has read what lost connections still hold: requests that timed out, whose entries have to be taken back.
 void RedisStore::repaySoon() {
     if (!owed_.isEmpty()) {
         repayAfter_.reset();
@@ -436,7 +436,7 @@ void RedisStore::repaySoon() {
     }
 }
 
-/// Gives each server that is ready what it is owed.
+/// Sends kept take-backs to each server that is ready.
 void RedisStore::repay() {
     noteQuit();
     topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
@@ -458,7 +458,7 @@ void RedisStore::repay() {
     closeWhenUnused();
 }
 
-/// One where requests have waited in vain shows first that it answers.
+/// A server with timeouts must first answer.
 void RedisStore::repay(Node& node) {
     while (node.hasAnswered() && node.repaying() < (node.isWell() ? kMostRepaying : 1)) {
         Call* call = node.owed().popFront();
@@ -472,7 +472,7 @@ void RedisStore::repay(Node& node) {
     }
 }
 
-/// Its answer, or its connection's end.
+/// It was answered, or its connection has ended.
 void RedisStore::backFrom(Node& node, Call& call) {
     if (call.isRepaid) {
         call.isRepaid = false;
@@ -515,11 +515,11 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
     } else if (error == StoreError::TryAgain && !answer.starts_with("TRYAGAIN")) {
         topology_->suspect();
     }
-    owed_.putBack(node.owed());  // they would meet the same
+    owed_.putBack(node.owed());  // they would fail, too
     keep(call);
 }
 
-/// No reply will come.
+/// No reply will arrive.
 void RedisStore::lost(Call& call) {
     if (!call.isUndo()) {
         failed(call, StoreError::Down);
@@ -554,7 +554,7 @@ void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
 
 // ---- groups
 
-/// The group that the request joins: the last of the same questions, if that is not sent yet and has room.
+/// The group that the request joins: the last one with the same questions, if it has not been sent and has room.
 Group& RedisStore::groupFor(std::span<const Question> questions) {
     Group* first = groups_.find(signature_);
     if (first == nullptr) {
@@ -586,14 +586,14 @@ Group& RedisStore::newGroup(std::span<const Question> questions) {
     return group;
 }
 
-/// The group waits to be sent, by the node that serves it or until that is known.
+/// Queues the group at the node that serves it, or until this node is known.
 void RedisStore::open(Group& group) {
     Node* node = dying_ ? nullptr : topology_->nodeOf(group.slot);
     (node == nullptr ? unplaced_ : node->groups()).pushBack(group);
     flush_.post();
 }
 
-/// As open(), for a group that has waited already: where nobody can be asked it waits no longer.
+/// Like open(), for a group that has already waited: if no server can be asked, it does not wait any more.
 void RedisStore::openAgain(List<Group, Opened>& groups) {
     List<Group, Opened> again;
     groups.moveTo(again);
@@ -607,7 +607,7 @@ void RedisStore::openAgain(List<Group, Opened>& groups) {
     }
 }
 
-/// The first group that waits to be sent, nullptr when there is none. Groups that everybody left are retired.
+/// The first group to be sent, nullptr if there is none. Groups without waiters are retired.
 Group* RedisStore::nextToSend(Node& node) {
     while (!node.groups().isEmpty()) {
         Group& group = node.groups().front();
@@ -620,14 +620,14 @@ Group* RedisStore::nextToSend(Node& node) {
     return nullptr;
 }
 
-/// The end of a turn of the event loop: what it asked leaves in as few calls as may be.
+/// At the end of an event-loop turn: sends all its questions in as few calls as possible.
 void RedisStore::flush() {
     topology_->forEachNode([this](Node& node) { flush(node); });
     closeWhenUnused();
 }
 
 void RedisStore::flush(Node& node) {
-    if (node.isDown()) {  // followers of groups that were under way when it went down
+    if (node.isDown()) {  // followers of groups that were in flight when it went down
         openAgain(node.groups());
     }
     while (node.isReady() && nextToSend(node) != nullptr) {
@@ -651,12 +651,13 @@ void RedisStore::flush(Node& node) {
     }
 }
 
-/// Of one that waits to be sent.
+/// The list of a group that waits to be sent.
 bool RedisStore::goesAlone(Group& group) {
     return !loners_.isEmpty(ngx_current_msec) && loners_.areAlone(group.waiters.front().questions, ngx_current_msec);
 }
 
-/// What a call is told of the time: this node's, or "" for the server's. The view is good until the next one.
+/// The time argument of a call: the time of this node, or "" for that of the server. Valid until the next call of this
+/// function.
 std::string_view RedisStore::stamp() {
     if (settings_.clock != static_cast<ngx_uint_t>(Clock::Nginx)) {
         return "";
@@ -712,7 +713,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
     failed(call, error);
 }
 
-/// Nothing was done for such a call: the same, or another node may do it.
+/// Nothing was done for such a call: the same or another node may execute it.
 void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     Node& node = *call.node;
     if (error == StoreError::NotMaster) {
@@ -748,7 +749,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     }
 }
 
-/// The node that MOVED or ASK names; nullptr where it names none.
+/// The node that MOVED or ASK names; nullptr if there is none.
 Node* RedisStore::redirectedBy(const redisReply& reply, const Node& from, StoreError error) {
     const std::optional<Redirect> redirect = readRedirect(replyText(reply));
     return redirect ? topology_->follow(*redirect, from, error == StoreError::Moved) : nullptr;
@@ -769,7 +770,7 @@ void RedisStore::repeatQueued() {
     }
 }
 
-/// Asks again in a moment, unless a request has waited in vain for another answer than this one.
+/// Repeats the call in a moment, unless a request has already waited in vain for another reply than this one.
 void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
     if (refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
         log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", answer);
@@ -783,8 +784,8 @@ void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) 
     repeatSoon(call);
 }
 
-/// Nothing was done for the call because of one of its logs, perhaps: each group has a call of its own, and where it
-/// has one its request asks each log apart.
+/// Nothing was done for the call, possibly because of one of its logs: each group gets a call of its own; if it already
+/// has one, its requests ask each log separately.
 void RedisStore::askApart(Call& call, StoreError error) {
     if (call.groups.size() == 1) {
         refuse(*call.groups.front(), error);
@@ -851,7 +852,8 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
     settle(group, error);
 }
 
-/// A log's latest decision cannot lie ahead of this node's clock, unless another node's clock is ahead of it.
+/// The latest decision of a log can only be ahead of the clock of this node if the clock of another node is ahead of
+/// it.
 void RedisStore::tellSkew(const Node& node, Group& group) {
     const std::int64_t ms = reply_.nowMs() - wallClockMs();
     if (ms <= 0 || group.waiters.isEmpty()) {
@@ -888,7 +890,7 @@ void RedisStore::failed(Call& call, StoreError error) {
     closeWhenUnused();
 }
 
-/// The undo is over. Denials that were decided before it may have been learned since it was sent.
+/// The undo has ended. Denials that were decided before it may have been learned since it was sent.
 void RedisStore::giveBack(Call& call) {
     takeBacks_--;
     denials_.entriesLeave(call.leftLogs);
@@ -914,8 +916,8 @@ void RedisStore::settle(Group& group, StoreError error) {
     retire(group);
 }
 
-/// The server refuses the group for one of its logs. Of several it is not known which: who asks them asks each apart,
-/// and is counted when that one is refused.
+/// The server refuses the group because of one of its logs. With several logs it is not known which: the requests ask
+/// each separately, and count when that one is refused.
 void RedisStore::refuse(Group& group, StoreError error) {
     const std::span<const Question> logs =
         group.waiters.isEmpty() ? std::span<const Question>() : group.waiters.front().questions;
@@ -929,7 +931,7 @@ void RedisStore::refuse(Group& group, StoreError error) {
     settle(group, error);
 }
 
-/// The group is done: its follower's turn has come.
+/// The group is done; its follower is next.
 void RedisStore::retire(Group& group) {
     groups_.erase(group);
     if (Group* next = group.follower) {
@@ -940,7 +942,7 @@ void RedisStore::retire(Group& group) {
     groupObjects_.giveBack(group);
 }
 
-/// A group on the wire keeps its place there until its reply comes, or the connection is given up.
+/// A group in flight keeps its place until its reply arrives or the connection is closed.
 void RedisStore::expire() {
     while (!deadlines_.isEmpty() && hasPassed(deadlines_.front().deadline)) {
         Waiter& waiter = deadlines_.front();
@@ -971,7 +973,7 @@ void RedisStore::expire() {
     closeWhenUnused();
 }
 
-// ---- what the nodes tell
+// ---- events of the nodes
 
 void RedisStore::nodeReady(Node& node) {
     topology_->nodeReady(node);
@@ -984,7 +986,7 @@ void RedisStore::nodeDown(Node& node) {
     openAgain(node.groups());
     openAgain(unplaced_);
     if (deadlines_.isEmpty()) {
-        deadline_.cancel();  // without a socket nobody tells of a quit, which the timer would hold up
+        deadline_.cancel();  // without a socket a quit is not reported, and the timer would delay it
     }
 }
 
@@ -1011,7 +1013,7 @@ void RedisStore::mapChanged() {
     repaySoon();
 }
 
-/// Requests may end in the same turn, and have something to give back then.
+/// Requests may end in the same turn and have entries to give back.
 void RedisStore::workerQuits() {
     noteQuit();
     flush_.post();

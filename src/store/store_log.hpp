@@ -1,4 +1,4 @@
-// What one store says in the error log: each cause of each of its servers once a second at most.
+// Error log messages of one store: each cause of each server at most once a second.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ class StoreLog {
         }
     }
 
-    /// Tells of a trouble's end.
+    /// Logs the end of a trouble.
     void recovery(std::string_view server) { trouble(NGX_LOG_NOTICE, server, "connected again", ""); }
 
-    /// One worker says it for all of them.
+    /// Logged by one worker for all.
     void evictionUnsafe(std::string_view server, std::string_view policy) const {
         if (ngx_worker == 0) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(policy)};
@@ -38,7 +38,7 @@ class StoreLog {
         }
     }
 
-    /// The same, and once.
+    /// The same, only once.
     void roleForbidden(std::string_view server, std::string_view answer) {
         if (ngx_worker == 0 && !std::exchange(roleTold_, true)) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(answer)};
@@ -49,7 +49,7 @@ class StoreLog {
         }
     }
 
-    /// Once a minute at most: it lasts until somebody sets a clock.
+    /// At most once a minute: it lasts until a clock is corrected.
     void clockIsBehind(std::string_view server, std::int64_t ms, std::string_view limit) {
         if (!isSkewTold_ || ngx_current_msec - skewToldAt_ >= kTellSkewEveryMs) {
             isSkewTold_ = true;
@@ -68,8 +68,8 @@ class StoreLog {
   private:
     static constexpr ngx_msec_t kTellSkewEveryMs = 60'000;
 
-    /// The same for what is told of one cause: its first word, without what the server was asked. The rest may differ
-    /// each time.
+    /// Equal for messages of one cause: its first word, without the command that the server was sent. The rest may
+    /// differ.
     static std::size_t identityOf(std::string_view server, const char* what, std::string_view cause) {
         constexpr std::string_view answered = "answered: ";
         if (const std::size_t at = cause.find(answered); at != std::string_view::npos) {

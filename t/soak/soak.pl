@@ -8,7 +8,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Chaos;
 use Testbed::Crowd;
 use Testbed::Load;
@@ -55,7 +55,7 @@ diag("algorithms: @algorithms");
 
 sub accepted {
     my ($directive) = @_;
-    my $try = $bed->configuration("%%GLOBALS%%\nevents { }\nhttp { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; $directive } }");
+    my $try = $bed->configuration(conf(server => $directive));
     return ($try->check)[0];
 }
 

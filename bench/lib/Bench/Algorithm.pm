@@ -1,7 +1,7 @@
 package Bench::Algorithm;
 
-# The scripts, called without nginx: this module's as the module calls them, and the ZSET script as it is usually
-# published. The caller's clock stamps the requests, so that all meet the same arrivals.
+# The scripts, called without nginx: those of this module as the module calls them, and the ZSET script as it is usually
+# published. The caller's clock stamps the requests, so that all get the same arrivals.
 
 use strict;
 use warnings;
@@ -42,11 +42,11 @@ sub all {
 
 sub name { return $_[0]{name} }
 
-# The key of a log, named as the module would.
+# The key of a log, with the name that the module uses.
 sub key { my ($self, $number) = @_; return "rl:sliding:$self->{name}:{acct_$number}" =~ tr/ /_/r }
 
-# (bytes, lines of the reply) of one request to each of the keys: one call for all where the script takes several.
-# limit: limit and window (ms); now: ms, or '' for the server's own clock, which the published script does not know.
+# (bytes, lines of the reply) of one request to each of the keys: one call for all if the script takes several. limit:
+# limit and window (ms); now: ms, or '' for the server's clock, which the published script does not support.
 sub calls {
     my ($self, $limit, $now, @keys) = @_;
     my $cap = int(1.2 * $limit->{limit} + 0.9);
@@ -59,7 +59,7 @@ sub calls {
     return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
 }
 
-# As the module's: eight characters that a worker draws, and a count.
+# As in the module: eight random characters of a worker, and a count.
 my $count = 'aaaa';
 
 sub unique_id { return 'q7ZkT-0x' . ++$count }

@@ -1,7 +1,8 @@
 package Bench::Blocked;
 
-# What a crowd costs that is denied all the time, by the number of its keys: a denial lasts a second on the node, then one
-# request of each key asks Redis. Not in turns, as the other tables: a pause would end what the node knows.
+# The cost of clients that are denied all the time, by the number of their keys: a known denial lasts a second on the
+# node, then one request of each key asks Redis. Not in turns, unlike the other tables: known denials would end in a
+# pause.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 package Bench::Chart;
 
-# Charts as SVG, drawn in the reader's light or dark colours.
+# Charts as SVG, in the light or dark colours of the reader.
 
 use strict;
 use warnings;
@@ -94,7 +94,7 @@ sub lines {
         push @svg, curve($i, @at);
         push @names, [$at[-1][0] + 10, $at[-1][1] + 4, $name];
     }
-    # names stand at the ends of their lines, one below the other where these are close
+    # names are at the ends of their lines, one below the other if these are close
     my $free = 0;
     for my $name (sort { $a->[1] <=> $b->[1] } @names) {
         my ($x, $y, $text) = @$name;

@@ -1,7 +1,7 @@
 package Bench::Client;
 
-# A connection to Redis of the bench's own: a redis-cli for each look would disturb what is measured, and cannot
-# pipeline. An error reply is an exception, since a figure of failing calls must not end up in a table.
+# A connection to Redis: running redis-cli for each command would disturb the measurement, and it cannot pipeline. An
+# error reply is an exception, so that figures of failing calls do not get into a table.
 
 use strict;
 use warnings;

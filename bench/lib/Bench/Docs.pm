@@ -19,7 +19,7 @@ my @files = (
 
 my ($begin, $end) = ('<!-- begin: written by ./build.sh bench --docs -->', '<!-- end -->');
 
-# names: the tables that will be there. Refuses a directory without the files before anything is measured.
+# names: the tables that will exist. Refuses a directory without the files before anything is measured.
 sub new {
     my ($class, $dir, @names) = @_;
     my %there = map { $_ => 1 } @names;
@@ -72,7 +72,7 @@ sub algorithms {
     $self->put('algorithms-errors.svg', Bench::Panels::panels(
         title  => 'The most that any window admits',
         x_axis => 'limit per window',
-        y_axis => 'per cent of the limit (dashed: the exact algorithms)',
+        y_axis => 'percent of the limit (dashed: the exact algorithms)',
         even   => 100,
         series => $errors->{names},
         panels => [map { [$_, $errors->{fullest}{$_}] } 'steady', 'on/off', 'full, then steady'],

@@ -12,7 +12,7 @@ use Bench::Client;
 use Bench::Load;
 use Bench::Machine;
 
-# error_log crit: no limiter may spend its time on a line per denial.
+# error_log crit: no limiter may spend time on a log line per denial.
 my $conf = <<'END';
 %%LOAD%%
 %%GLOBALS%%
@@ -75,7 +75,7 @@ sub status {
     return ($1, $2);
 }
 
-# The load that turn() lets run, and that pauses until then.
+# The load that turn() lets run; it is paused until then.
 sub connect_load {
     my ($self) = @_;
     my $load = $self->{load} = $self->load('load', 24 * 3600);
@@ -89,11 +89,11 @@ sub stop { my ($self) = @_; return $self->{world}->stop($self->{nginx}) }
 
 sub end_load { my ($self) = @_; return $self->check($self->{load}->end->result) }
 
-# Lets the load run for so many seconds; what one request took, in microseconds of CPU time, calls of scripts and
-# commands of Redis. A turn's requests are nginx's own count.
+# Lets the load run for this number of seconds; returns what one request took in microseconds of CPU time, calls of
+# scripts and commands of Redis. The number of requests is that of nginx.
 sub turn {
     my ($self, $seconds) = @_;
-    # a machine with other things to do may not let the load generator run in its turn
+    # on a busy machine the load generator may not run in its turn
     for (1 .. 20) {
         my @commands = $self->{client}->commands_so_far;
         my (undef, $begun) = $self->status;
@@ -102,14 +102,14 @@ sub turn {
         sleep $seconds;
         $self->{load}->pause;
         sleep 0.005;
-        # what is under way comes to its end: where cores are short, nginx may come to it only before this answer
+        # requests in progress are finished: on a busy core nginx may process them only before this answer
         my (undef, $requests) = $self->status;
         my %used = $watch->();
         $requests -= $begun + 1;    # this question
         next if $requests < 50 || $used{nginx} <= 0;
         my ($calls, $all) = $self->{client}->commands_so_far;
         my $nginx = $used{nginx} / $requests * 1e6;
-        # Redis has things to do of its own, which those who do not ask it must not pay for
+        # background work of Redis is not charged to variants that do not use it
         my $of_redis = $self->{redis} ? $used{redis} / $requests * 1e6 : 0;
         return {
             requests => $requests,
@@ -123,7 +123,7 @@ sub turn {
     die "$self->{name}: hardly any request is answered\n", $self->{nginx}->log_tail, "\n";
 }
 
-# A fast answer that is the wrong one must not end up in a table.
+# Fast but wrong answers must not get into a table.
 sub check {
     my ($self, $result) = @_;
     my $denied   = $self->{kind} =~ /denied|blocked/;

@@ -1,6 +1,6 @@
 package Bench::Requests;
 
-# The first table: what one request costs, by variant.
+# The first table: the cost of a request, by variant.
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ sub table {
 
     count_answers(@nodes);
     my $window = Bench::Variants::milliseconds($options{window}) / 1000;
-    # a whole window: from then on entries leave the logs as fast as others come, as in any life longer than that
+    # a whole window: from then on entries leave the logs as fast as others are added
     my $others = Bench::Turns::measure(\@nodes, turns => $options{turns}, warm_up => $window);
     measure_latency($options{rounds}, @nodes);
     $_->stop for @nodes;
@@ -36,7 +36,7 @@ sub table {
     return report($others, \%options, @nodes);
 }
 
-# Warms up, and counts every status, which is too much work for the load generator while something is measured.
+# Warms up, and counts every status, which is too much work for the load generator during a measurement.
 sub count_answers {
     for my $node (@_) {
         progress("answers: $node->{name}");
@@ -47,8 +47,8 @@ sub count_answers {
     return;
 }
 
-# Throughput and latency, at full load and at about the same modest rate for all: at full load a slower variant's
-# latency says no more than its throughput.
+# Throughput and latency, at full load and at about the same moderate rate for all: at full load the latency of a slower
+# variant only follows from its throughput.
 sub measure_latency {
     my ($rounds, @nodes) = @_;
     for my $round (1 .. $rounds) {
@@ -115,12 +115,12 @@ sub report {
         columns => \@columns,
         rows    => \@rows,
         notes   => [
-            sprintf('One worker, %d connections, %d keys picked at random or one, window %s; nginx\'s own empty image.',
+            sprintf('One worker, %d connections, %d keys picked at random or one, window %s; empty_gif of nginx.',
                 Bench::Variants::CONNECTIONS, Bench::Variants::KEYS, $options->{window}),
-            sprintf('CPU: user and system, medians of %d turns of %g s, in which all take turns; ratios turn by turn, to',
+            sprintf('CPU: user and system time, medians of %d turns of %g s, in which the variants alternate; ratios are taken',
                 $options->{turns}, Bench::Turns::LENGTH),
-            'the row of the same kind. calls: EVALSHA, or the C peer\'s; commands: also those inside scripts.',
-            sprintf('Paced: all variants at %.0f to %.0f req/s.', min(@pace), max(@pace)),
+            'turn by turn, to the row of the same kind. calls: EVALSHA, or the command of the C peer; commands: including those',
+            sprintf('inside scripts. paced: all variants at %.0f to %.0f req/s.', min(@pace), max(@pace)),
             Bench::Turns::others_note($others),
         ],
         figures => \@figures,

@@ -1,6 +1,6 @@
 package Bench::Scripts;
 
-# What the scripts cost Redis, without nginx.
+# The cost of the scripts in Redis, without nginx.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ sub table {
     my ($logs, %options) = @_;
     my @rows = map { rows($logs, $_) } @{ +Bench::Logs::LENGTHS };
     push @rows, rows_of_own_clock($logs);
-    # warms up; then all take turns, and only what lies side by side is compared
+    # warms up; then all alternate, and only adjacent turns are compared
     for my $turn (0 .. $options{script_turns}) {
         progress("scripts: turn $turn of $options{script_turns}");
         turn($logs, $turn > 0, $_) for @rows;
@@ -55,8 +55,8 @@ sub rows {
     );
 }
 
-# Gives each cell a limit that is reached: where the log lists requests, as many as are in it, and a window out of which
-# none has left; else one that a few reach.
+# Gives each cell a limit that is reached: if the log lists requests, their number, and a window that none of them has
+# left; otherwise a limit that a few requests reach.
 sub fill_up {
     my ($logs, $row, @filled) = @_;
     for my $i (0 .. $#filled) {
@@ -74,7 +74,7 @@ sub fill_up {
     return;
 }
 
-# The scripts' usual clock, Redis's own, cannot be made to fit a length: here nothing leaves.
+# The usual clock of the scripts, that of Redis, cannot be adapted to a length: no entry leaves here.
 sub rows_of_own_clock {
     my ($logs) = @_;
     my $window = 3_600_000;
@@ -175,10 +175,10 @@ sub report {
         rows  => \@cells,
         notes => [
             "User and system time of the whole Redis process, pipelined calls; medians of $turns turns of ${\ TURN} requests,",
-            'in which all take turns; ratios turn by turn. A caller\'s clock gives all the same arrivals at random, at which',
-            'as many entries leave as come, and all exact ones must decide alike. With Redis\'s own clock, which is the',
-            'default of this module, nothing leaves during the run. The ZSET script takes one log per call always. The log',
-            'length is that of the requests in the window, of which counter and bucket keep none, and sampled one in ten.',
+            'in which the scripts alternate; ratios are taken turn by turn. With the caller\'s clock all scripts get the same',
+            'random arrivals, as many entries leave as are added, and all exact scripts must decide alike. With Redis\'s own',
+            'clock, the default of this module, no entry leaves during the run. The ZSET script always takes one log per call.',
+            'The log length is the number of requests in the window; counter and bucket store none of them, sampled one in ten.',
         ],
     );
 }

@@ -1,6 +1,6 @@
 package Bench::Variants;
 
-# What is compared. A new row of the table is one entry here.
+# The variants that are compared. Each is a row of the table.
 
 use strict;
 use warnings;
@@ -8,7 +8,7 @@ use FindBin;
 
 use constant { KEYS => 10_000, CONNECTIONS => 50 };
 
-# Nobody reaches it in a run.
+# Not reached in a run.
 use constant PLENTY => 10_000_000;
 
 # A variant:
@@ -21,7 +21,7 @@ use constant PLENTY => 10_000_000;
 #   http      lines of the http block; %%REDIS%% is host:port, %%REDISPORT%% the port, %%SCRIPT%% the peer's script,
 #             %%NAME%% the variant's own name for its limit
 #   location  lines of the location, the same
-# Its answers shall be 2xx always; or, when denied, 429 but for one in a hundred.
+# Its answers must always be 2xx; if denied, 429 except for one in a hundred.
 # c_peer: where a C module for nginx and its Redis module are, which no Debian has; without it they are left out.
 sub all {
     my ($window, $c_peer) = @_;

@@ -1,6 +1,6 @@
 package Testbed::Everywhere;
 
-# One limit in every algorithm and in every store, each at a location of its own.
+# A limit in every algorithm and in every store, each in its own location.
 
 use strict;
 use warnings;
@@ -13,8 +13,8 @@ our @ALGORITHMS = qw(log compact counter bucket sampled);
 # "ALGORITHM/STORE"; the store `default` is Redis.
 our @PLACES = map { my $algorithm = $_; map { "$algorithm/$_" } qw(default local) } @ALGORITHMS;
 
-# Locations /PREFIX/PLACE, whose limits are named PREFIX_ALGORITHM_STORE. limit: its parameters, or code that makes them
-# for an algorithm; key: of what it is made; inside: what else the location has.
+# Locations /PREFIX/PLACE with limits named PREFIX_ALGORITHM_STORE. limit: parameters, or code that returns them for an
+# algorithm; key: the value of key=; inside: other directives of the location.
 sub locations {
     my ($prefix, %options) = @_;
     return join "\n", map {

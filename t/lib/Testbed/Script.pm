@@ -1,6 +1,6 @@
 package Testbed::Script;
 
-# A script as the module sends it, called without nginx: an algorithm's file, and the frame of all behind it.
+# A script as the module sends it, called without nginx: the file of an algorithm, followed by decide.lua.
 
 use strict;
 use warnings;
@@ -120,13 +120,13 @@ sub take_back {
     return $self->call($self->words(taking_back($at), [[$name], @logs]));
 }
 
-# What such a call has in place of the time.
+# The time argument of such a call.
 sub taking_back {
     my ($at) = @_;
     return ['take back', ref $at ? @$at{qw(now logged taken)} : ($at) x 3];
 }
 
-# The name of the request asked last.
+# The name of the latest request.
 sub latest { return "u$names" }
 
 1;
