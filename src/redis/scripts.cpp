@@ -5,13 +5,16 @@
 #include "embed.hpp"
 #include "limit/key.hpp"
 
-#define FILE_OF_LUA(name) EMBEDDED_FILE(name ".lua")
+// A script is an algorithm's file of lua/ as the function `algorithm`, and the frame of all behind it.
+#define FUNCTION(name, file) \
+    ".ascii \"local function " name "(...) \"\n" EMBEDDED_FILE(file ".lua") ".ascii \"end\\n\"\n"
+#define SCRIPT(file) FUNCTION("algorithm", file) EMBEDDED_FILE("decide.lua")
 
-EMBED(log, FILE_OF_LUA("sliding_log") FILE_OF_LUA("decide"));
-EMBED(compact, FILE_OF_LUA("compact_log") FILE_OF_LUA("decide"));
-EMBED(counter, FILE_OF_LUA("sliding_counter") FILE_OF_LUA("decide"));
-EMBED(bucket, FILE_OF_LUA("token_bucket") FILE_OF_LUA("decide"));
-EMBED(sampled, FILE_OF_LUA("sliding_log") FILE_OF_LUA("sampled_log") FILE_OF_LUA("decide"));
+EMBED(log, SCRIPT("sliding_log"));
+EMBED(compact, SCRIPT("compact_log"));
+EMBED(counter, SCRIPT("sliding_counter"));
+EMBED(bucket, SCRIPT("token_bucket"));
+EMBED(sampled, FUNCTION("exact_log", "sliding_log") SCRIPT("sampled_log"));
 
 namespace sliding_log {
 

@@ -12,6 +12,7 @@ use Time::HiRes qw(sleep time);
 
 use Testbed;
 use Testbed::Load;
+use Testbed::Script qw(source);
 use Bench::Client;
 use Bench::Machine;
 use Bench::Progress qw(progress);
@@ -315,7 +316,7 @@ sub planned {
     my ($restart) = grep { $_->{name} =~ /restarts/ } @{ $one->{events} };
     my ($lost)    = grep { $_->{name} =~ /loses/ } @{ $cluster->{events} };
     my $greeting  = $one->{greeting}{bytes} / $one->{greeting}{connects};
-    my $script    = sum0(map { -s "$FindBin::RealBin/../lua/$_.lua" } qw(sliding_log decide));
+    my $script    = length source('sliding_log');
     return sprintf(
         '**1,000 nodes** of 16 workers would be %s connections to each server: above the default `maxclients 10000`, which'
             . ' needs as many open files besides, and %.0f MB of Redis\'s memory (%.1f KB a connection). A server that restarts gets'
