@@ -161,7 +161,7 @@ void inspectRights(Findings& findings, Server& server, const Context& context, s
 void inspectScripts(Findings& findings, Server& server, const std::string& prefix, std::span<const Form* const> forms) {
     std::string names;
     for (const Form* form : forms) {
-        names += (names.empty() ? "" : ", ") + std::string(form->name);
+        names += (names.empty() ? "" : ", ") + std::string(form->name());
         try {
             load(server, form->algorithm);
             const std::string name = std::to_string(randomBits());
@@ -169,11 +169,11 @@ void inspectScripts(Findings& findings, Server& server, const std::string& prefi
                 return decide(form->algorithm, key, {1, 0, 1000, 1000}, std::span(&name, 1));
             });
             if (admittedIn(reply) != 0) {
-                findings.add("scripts", Status::Critical, std::string(form->name) + ": admitted against a limit of 0");
+                findings.add("scripts", Status::Critical, std::string(form->name()) + ": admitted against a limit of 0");
                 return;
             }
         } catch (const CouldNotAsk& failure) {
-            findings.add("scripts", Status::Critical, std::string(form->name) + ": " + failure.what());
+            findings.add("scripts", Status::Critical, std::string(form->name()) + ": " + failure.what());
             return;
         }
     }

@@ -138,7 +138,7 @@ class Filler {
             asked_ -= admittedIn(reply);
         }
         if (asked_ != 0) {
-            throw CouldNotAsk("the script of algorithm=" + std::string(form_.name) + " denied a request that had room");
+            throw CouldNotAsk("the script of algorithm=" + std::string(form_.name()) + " denied a request that had room");
         }
         calls_.clear();
     }
@@ -182,7 +182,7 @@ std::string human(const Plan& plan, const Memory& memory, const std::vector<Meas
     for (const Measured& each : measured) {
         const auto bytes = static_cast<double>(each.bytes);
         const double all = bytes * static_cast<double>(plan.keys);
-        table.row({std::string(each.form->name), byteSize(bytes),
+        table.row({std::string(each.form->name()), byteSize(bytes),
                    decimal(bytes / static_cast<double>(plan.entries), 2) + " B", byteSize(all),
                    memory.most == 0 ? "-" : decimal(100 * all / static_cast<double>(memory.most), 1) + " %"});
     }
@@ -197,7 +197,7 @@ std::string json(const Plan& plan, const Memory& memory, const std::vector<Measu
     out.beginObject().member("keys", plan.keys).member("entries", plan.entries).member("window_ms", plan.windowMs);
     out.member("used_memory", memory.used).member("maxmemory", memory.most).name("algorithms").beginArray();
     for (const Measured& each : measured) {
-        out.beginObject().member("algorithm", each.form->name).member("key_bytes", each.bytes);
+        out.beginObject().member("algorithm", each.form->name()).member("key_bytes", each.bytes);
         out.member("bytes", each.bytes * plan.keys).endObject();
     }
     return out.endArray().endObject().line() + "\n";

@@ -25,17 +25,16 @@ bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
 /// How far away the moment may be at which more of the limit is available, whoever wrote into the log. `owes`: the log
 /// may have given more than the limit.
 std::int64_t longestReset(const Question& question, bool owes) {
-    switch (question.algorithm) {
-        case Algorithm::Bucket:
-            if (owes) {
-                return kLongestWaitMs;  // the burst may have been any other
-            }
-            [[fallthrough]];  // a token takes no longer than a window; large numbers are rounded
-        case Algorithm::Counter:
-            return 2 * question.windowMs + question.aheadMs;  // the next window still looks back at a whole one
-        default:
+    switch (rowOf(question.algorithm).lasts) {
+        case Lasts::Window:
             return question.windowMs + question.aheadMs;  // what is further ahead is brought back to now
+        case Lasts::NextWindow:
+            return 2 * question.windowMs + question.aheadMs;  // the next window still looks back at a whole one
+        case Lasts::Refill:
+            // the burst may have been any other; a token takes no longer than a window, and large numbers are rounded
+            return owes ? kLongestWaitMs : 2 * question.windowMs + question.aheadMs;
     }
+    __builtin_unreachable();
 }
 
 /// A block may be another place's.
@@ -125,7 +124,8 @@ bool GroupReply::readLogs(redisReply* const* numbers, bool allAdmitted, std::spa
                 question.capacity()};
         // which requests a sampled log holds is not known here; costs are no more than kLargestCount, and the requests
         // of a group are few, so this cannot overflow
-        const std::int64_t taken = question.algorithm == Algorithm::Sampled ? 0 : admittedNow * question.cost;
+        const bool isSampled = takes(question.algorithm, Parameter::Sample);
+        const std::int64_t taken = isSampled ? 0 : admittedNow * question.cost;
         const bool owes = !allAdmitted && log->remaining == 0;
         if (!isBetween(log->remaining, 0, log->capacity - taken) ||
             !isBetween(log->resetMs, 0, longestReset(question, owes))) {

@@ -1,16 +1,11 @@
 // The Lua scripts, inside the binary, and the names Redis knows them by.
 #pragma once
 
-#include <array>
 #include <string_view>
 
 #include "limit/algorithm.hpp"
 
 namespace sliding_log {
-
-/// The algorithms that have a script: all.
-inline constexpr std::array kScripts = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
-                                        Algorithm::Sampled};
 
 /// The source of the script that decides by that algorithm: its file in lua/, and the frame of all behind it.
 std::string_view scriptSource(Algorithm algorithm);

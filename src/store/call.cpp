@@ -78,8 +78,7 @@ void CallWriter::add(Group& group) {
 
 /// Only where an entry is a member of a ZSET, which needs a name.
 void CallWriter::addName(std::string_view unique) {
-    const bool isNamed = call_->algorithm == Algorithm::Log || call_->algorithm == Algorithm::Sampled;
-    argument(isNamed ? unique : std::string_view());
+    argument(rowOf(call_->algorithm).namesEntries ? unique : std::string_view());
 }
 
 void CallWriter::addLog(const Question& question) {

@@ -29,7 +29,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool isUndo() const { return groups.empty(); }
 
     /// True for an undo that changes nothing when it is done again: its entries have names.
-    bool isRepeatable() const { return algorithm == Algorithm::Log || algorithm == Algorithm::Sampled; }
+    bool isRepeatable() const { return rowOf(algorithm).namesEntries; }
 
     /// How many requests ask in it.
     std::size_t requests() const;

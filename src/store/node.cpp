@@ -39,9 +39,10 @@ Role roleIn(const RedisSettings& settings) {
             return Role::Any;
         case Mode::Sentinel:
             return Role::Master;
-        default:
-            return Role::NoReplica;
+        case Mode::Standalone:
+            break;
     }
+    return Role::NoReplica;
 }
 
 /// For a latency below nginx's own millisecond; about 20 ns, without a system call.

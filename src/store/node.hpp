@@ -201,9 +201,9 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     std::size_t repaying_ = 0;
     List<Call, Queued> queued_;  // to be sent when there is a connection, or when a script may be there
     std::uint64_t sent_ = 0;
-    std::array<std::uint64_t, kScripts.size()> loadedAt_{};  // by script: sent_ when it was last loaded
-    unsigned timeouts_ = 0;                                  // in a row, no answer in time between them
-    ngx_msec_t silentSince_ = 0;                             // when the first of them was asked
+    std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: sent_ when it was last loaded
+    unsigned timeouts_ = 0;                                     // in a row, no answer in time between them
+    ngx_msec_t silentSince_ = 0;                                // when the first of them was asked
     std::string notYet_;      // the latest answer where that was one to ask again after, else empty
     std::string policyTold_;  // that was warned of; empty: none
     ngx_msec_t policyToldAt_ = 0;

@@ -57,9 +57,17 @@ bool hasSeveralLogs(const Call& call) {
 std::int64_t lastsMs(const Question& question) {
     constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
     const std::int64_t full = std::max<std::int64_t>(question.limit, 1);
-    const std::int64_t windows = question.algorithm == Algorithm::Counter  ? 2
-                                 : question.algorithm == Algorithm::Bucket ? (question.burst + full - 1) / full
-                                                                           : 1;
+    std::int64_t windows = 1;
+    switch (rowOf(question.algorithm).lasts) {
+        case Lasts::Window:
+            break;
+        case Lasts::NextWindow:
+            windows = 2;
+            break;
+        case Lasts::Refill:
+            windows = (question.burst + full - 1) / full;
+            break;
+    }
     return windows > kMostMs / question.windowMs ? kMostMs : windows * question.windowMs;
 }
 
@@ -73,9 +81,16 @@ bool isUndone(StoreError error, std::string_view answer) {
         case StoreError::NoScript:
         case StoreError::OutOfMemory:
             return true;
-        default:
-            return refusesAllWrites(answer);
+        case StoreError::None:
+        case StoreError::Down:
+        case StoreError::Timeout:
+        case StoreError::WrongType:
+        case StoreError::Forbidden:
+        case StoreError::Refused:
+        case StoreError::Unexpected:
+            break;
     }
+    return refusesAllWrites(answer);
 }
 
 /// What messages call the store where they speak of none of its nodes.
@@ -107,10 +122,11 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
         case Mode::Sentinel:
             return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
                                                 std::make_unique<SentinelLocator>(settings, log.nginxLog()));
-        default:
-            return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
-                                                std::make_unique<Addresses>(settings, server));
+        case Mode::Standalone:
+            break;
     }
+    return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
+                                        std::make_unique<Addresses>(settings, server));
 }
 
 }  // namespace
@@ -319,8 +335,7 @@ void RedisStore::takeBackLate(Late& late, std::span<const Question> questions, s
 void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string_view unique) {
     constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
     for (const Question& question : questions) {
-        const bool hasName = question.algorithm == Algorithm::Log || question.algorithm == Algorithm::Sampled;
-        if (hasName && question.id.empty()) {
+        if (rowOf(question.algorithm).namesEntries && question.id.empty()) {
             keep(newTakeBack({&question, 1}, unique, kAnyTime, 0, question.delayMs));
         } else {
             tellLost(question.slot, "its answer was lost");
@@ -702,7 +717,14 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
                 return;
             }
             break;
-        default:
+        case StoreError::Down:
+        case StoreError::Timeout:
+        case StoreError::NoScript:
+        case StoreError::OutOfMemory:
+        case StoreError::WrongType:
+        case StoreError::Forbidden:
+        case StoreError::Refused:
+        case StoreError::Unexpected:
             log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", replyText(reply));
             if (isOfKeys(replyText(reply)) && !call.isUndo()) {
                 askApart(call, error);
