@@ -45,6 +45,9 @@ class GroupReply {
     /// None; or why there is no answer, and what follows is not to be asked. There is a question, and a request.
     StoreError read(const redisReply& group, std::size_t requests, std::span<const Question> questions);
 
+    /// How many requests are admitted: the first ones.
+    std::size_t admitted() const { return admitted_; }
+
     /// When the group was decided, by the clock that the logs go by.
     std::int64_t nowMs() const { return nowMs_; }
 
@@ -68,7 +71,7 @@ class GroupReply {
     bool readLogs(redisReply* const* numbers, bool allAdmitted, std::span<const Question> questions);
     std::int64_t delayMs(std::size_t place) const;
 
-    std::size_t admitted_ = 0;     // the first ones
+    std::size_t admitted_ = 0;
     std::size_t admittedNow_ = 0;  // the first of these; the others are held
     std::int64_t nowMs_ = 0;
     std::vector<Log> logs_;           // of each question, and more of groups before

@@ -647,7 +647,7 @@ void RedisStore::flush(Node& node) {
     }
     while (node.isReady() && nextToSend(node) != nullptr) {
         Call& call = calls_.take();
-        writer_.begin(call, node.groups().front());
+        writer_.begin(call, node.groups().front(), stamp());
         bool isFull = false;
         for (Group* group = nextToSend(node); group != nullptr && !isFull && writer_.hasRoomFor(*group);
              group = nextToSend(node)) {
@@ -661,7 +661,7 @@ void RedisStore::flush(Node& node) {
             group->generation = denials_.generation(group->signature);
             writer_.add(*group);
         }
-        writer_.finish(stamp());
+        writer_.finish();
         node.send(call);
     }
 }
@@ -823,9 +823,9 @@ void RedisStore::askApart(Call& call, StoreError error) {
             continue;
         }
         Call& own = calls_.take();
-        writer_.begin(own, *group);
+        writer_.begin(own, *group, stamp());
         writer_.add(*group);
-        writer_.finish(stamp());
+        writer_.finish();
         own.isPart = true;
         route(own);
     }
