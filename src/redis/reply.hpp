@@ -67,15 +67,17 @@ class GroupReply {
         std::int64_t capacity;
     };
 
-    bool readHeld(std::span<redisReply* const> times, std::span<const Question> questions);
-    bool readLogs(redisReply* const* numbers, bool allAdmitted, std::span<const Question> questions);
+    bool isHeldRight(std::span<const Question> questions) const;
+    bool areLogsRight(bool allAdmitted, std::span<const Question> questions) const;
     std::int64_t delayMs(std::size_t place) const;
 
+    /// How many are admitted and not held: the first ones.
+    std::size_t admittedNow() const { return admitted_ - held_.size(); }
+
     std::size_t admitted_ = 0;
-    std::size_t admittedNow_ = 0;  // the first of these; the others are held
     std::int64_t nowMs_ = 0;
     std::vector<Log> logs_;           // of each question, and more of groups before
-    std::vector<std::int64_t> held_;  // ms until their slots; where there are any
+    std::vector<std::int64_t> held_;  // ms until the slots of the last ones admitted
 };
 
 }  // namespace sliding_log
