@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(conf slow wait_until);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
 use Testbed::Http qw(get);
 use Testbed::Load;
@@ -14,10 +15,9 @@ use Time::HiRes qw(sleep time);
 
 use constant { WINDOW => 2, LIMIT => 10 };
 
-my $bed        = Testbed->new;
-my $redis      = $bed->redis;
-my @ALGORITHMS = qw(log compact counter bucket sampled);
-my $locations  = join "\n", map {
+my $bed       = Testbed->new;
+my $redis     = $bed->redis;
+my $locations = join "\n", map {
     my $more = { bucket => 'burst=' . LIMIT, sampled => 'sample=1' }->{$_} // '';
     "location /$_ { sliding_log_limit api_$_ key=\$arg_k limit=${\ LIMIT} window=${\ WINDOW}s algorithm=$_ $more; empty_gif; }"
 } @ALGORITHMS;

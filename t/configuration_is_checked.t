@@ -4,6 +4,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(conf);
+use Testbed::Algorithm qw(@ALGORITHMS);
 
 my $bed = Testbed->new;
 
@@ -68,7 +69,7 @@ my @wrong_limits = (
     ['sliding_log_limit api key=a limit=999999 window=1s algorithm=sampled cost=10001;', qr/invalid cost "10001" in "[^"]+" directive, expected at most 10000 with algorithm=sampled, which keeps an entry for each 10: algorithm=compact takes/],
     ['sliding_log_limit api key=a limit=999999 window=1s algorithm=sampled sample=1 cost=1001;', qr/invalid cost "1001" in "[^"]+" directive, expected at most 1000 with algorithm=sampled/],
     (map { [
-        "sliding_log_limit api key=a limit=10 window=1s algorithm=$_ cost=11;", qr/invalid cost "11" in "[^"]+" directive, expected at most 10, the limit: a larger one would be denied for ever/ ] } qw(log compact counter bucket sampled)),
+        "sliding_log_limit api key=a limit=10 window=1s algorithm=$_ cost=11;", qr/invalid cost "11" in "[^"]+" directive, expected at most 10, the limit: a larger one would be denied for ever/ ] } @ALGORITHMS),
     ['sliding_log_limit api key=a limit=10 window=1s algorithm=bucket burst=5 cost=6;', qr/invalid cost "6" in "[^"]+" directive, expected at most 5, the burst: a larger one/],
     ['sliding_log_limit api key=a limit=10 window=1s algorithm=bucket burst=20 cost=21;', qr/invalid cost "21" in "[^"]+" directive, expected at most 20, the burst/],
     ['sliding_log_limit api key=a limit=$tenant window=1s cap=10 cost=11;', qr/invalid cost "11" in "sliding_log_limit api" directive, expected at most the cap, 10, which a variable limit never exceeds in \S+nginx\.conf:\d+/],

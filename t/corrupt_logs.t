@@ -7,6 +7,7 @@ use warnings;
 use List::Util qw(max);
 use Test::More;
 use Testbed qw(slow);
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Http qw(many field);
 use Testbed::Metrics qw(scrape);
 use Testbed::Script;
@@ -26,8 +27,6 @@ use constant {
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 $redis->cli('CONFIG', 'SET', 'lua-time-limit', 500);
-
-my %files = (log => 'sliding_log', compact => 'compact_log', counter => 'sliding_counter', bucket => 'token_bucket', sampled => 'sampled_log');
 
 sub any { return $_[int rand @_] }
 
@@ -153,8 +152,8 @@ sub wrong {
     return '';
 }
 
-for my $algorithm (sort keys %files) {
-    my $script = Testbed::Script->new($redis, $files{$algorithm});
+for my $algorithm (@ALGORITHMS) {
+    my $script = Testbed::Script->new($redis, $SCRIPTS{$algorithm});
     my (@wrong, %met);
     my $slowest = 0;
     my $ask     = sub {
@@ -215,8 +214,8 @@ for my $algorithm (sort keys %files) {
 # ---- what is allowed can be told: the extremes of all parameters, on logs that those of other nodes have written
 
 my %most_cost = (log => 1000, sampled => 1000, compact => 100_000, counter => 1e12, bucket => 1e12);
-for my $algorithm (sort keys %files) {
-    my $script = Testbed::Script->new($redis, $files{$algorithm});
+for my $algorithm (@ALGORITHMS) {
+    my $script = Testbed::Script->new($redis, $SCRIPTS{$algorithm});
     my @wrong;
     for my $round (1 .. $rounds / 3) {
         my $window = any(1, 2, 1000, LONGEST_TIME);
@@ -252,7 +251,7 @@ cmp_ok(time - $begin, '<', 0.2 * slow(), 'counter: windows that have no count ar
 
 my %kinds = (plain => '', look => 'cost=0', large => 'cost=3', all => 'count=all cap=12', delay => 'delay=50ms', block => 'block=1s', refund => 'refund=2xx');
 my $locations = '';
-for my $algorithm (sort keys %files) {
+for my $algorithm (@ALGORITHMS) {
     for my $kind (sort keys %kinds) {
         $locations .= "location /$kind/$algorithm { sliding_log_limit $algorithm-$kind key=\$arg_k limit=10 window=1m algorithm=$algorithm $kinds{$kind}; empty_gif; }\n";
     }
@@ -270,7 +269,7 @@ my (%sources, @lost);
 for my $batch (1 .. 30) {
     my $now = int 1000 * time;
     my @paths;
-    for my $algorithm (sort keys %files) {
+    for my $algorithm (@ALGORITHMS) {
         for my $kind (sort keys %kinds) {
             my $key = "rl:sliding:$algorithm-$kind:{c$batch}";
             $client->call(@$_) for $random{$algorithm}->($key, $now, 60_000);

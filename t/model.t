@@ -9,6 +9,7 @@ use warnings;
 use List::Util qw(max min);
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
 use Testbed::Http qw(get field);
 
@@ -26,14 +27,15 @@ my $redis = $bed->redis(clock => $clock);
 # NAME => what is the same for all its limits. Without end: counters and buckets, whose time the model does not know.
 my %logs;
 for my $store (qw(default local)) {
-    for my $algorithm (qw(log compact sampled counter bucket)) {
+    for my $number (0 .. $#ALGORITHMS) {
+        my $algorithm = $ALGORITHMS[$number];
         my $endless = $algorithm =~ /counter|bucket/;
         $logs{"$algorithm-$store"} = {
             algorithm => $algorithm,
             store     => $store,
             leaps     => $endless ? 1e9 : 1 + int rand 3,
             cap       => 12 + int rand 10,
-            place     => $store eq 'local' ? 0 : { log => 1, compact => 2, counter => 3, bucket => 4, sampled => 5 }->{$algorithm},
+            place     => $store eq 'local' ? 0 : 1 + $number,
         };
     }
 }

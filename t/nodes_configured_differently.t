@@ -6,8 +6,8 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(conf);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
-use Testbed::Everywhere qw(@ALGORITHMS);
 use Testbed::Http qw(many field);
 
 my $seed = $ENV{TEST_SEED} // time;

@@ -6,6 +6,7 @@ use warnings;
 use List::Util qw(min sum0);
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(@ALGORITHMS takes);
 use Testbed::Http qw(request field);
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -20,12 +21,11 @@ my %redis = map { $_ => $bed->redis } qw(one two);
 sub any { return $_[int rand @_] }
 
 # NAME => where its limits are asked: the local store first, then one store after the other, algorithm by algorithm.
-my @algorithms = qw(log compact counter bucket sampled);
 my (%place, %store, %algorithm);
-for my $number (0 .. $#algorithms) {
+for my $number (0 .. $#ALGORITHMS) {
     for my $store (qw(local one two)) {
-        my $name = "$algorithms[$number]-$store";
-        ($store{$name}, $algorithm{$name}) = ($store, $algorithms[$number]);
+        my $name = "$ALGORITHMS[$number]-$store";
+        ($store{$name}, $algorithm{$name}) = ($store, $ALGORITHMS[$number]);
         $place{$name} = $store eq 'local' ? 0 : ($store eq 'one' ? 10 : 20) + $number;
     }
 }
@@ -66,7 +66,7 @@ my @locations = map {
 
 sub directive {
     my ($limit) = @_;
-    my ($name, $sample) = ($limit->{name}, $algorithm{ $limit->{name} } eq 'sampled' ? 'sample=1' : '');
+    my ($name, $sample) = ($limit->{name}, takes($algorithm{ $limit->{name} }, 'sample') ? 'sample=1' : '');
     my $cost   = min($limit->{cost}, $limit->{limit});
     my $refund = $limit->{refund} && "refund=$limit->{refund}";
     return "sliding_log_limit $name key=\$http_k limit=$limit->{limit} window=366d cap=@{[CAP]} cost=$cost algorithm=$algorithm{$name}"

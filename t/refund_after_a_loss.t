@@ -7,7 +7,7 @@ use IO::Socket::INET;
 use List::Util qw(sum0);
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Everywhere qw(@ALGORITHMS);
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Http qw(get connect_to);
 use Testbed::Script;
 
@@ -19,8 +19,7 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $T     = 1_800_000_003_000;    # 3 s into a window of 10 s
 
-my %files   = (log => 'sliding_log', compact => 'compact_log', counter => 'sliding_counter', bucket => 'token_bucket', sampled => 'sampled_log');
-my %scripts = map { ($_ => Testbed::Script->new($redis, $files{$_}, own_clock => 1)) } keys %files;    # only that steps back
+my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_}, own_clock => 1)) } @ALGORITHMS;    # only that steps back
 my %options = (bucket => 'burst=20', sampled => 'sample=1');
 
 sub any { return $_[int rand @_] }

@@ -8,7 +8,7 @@ use List::Util qw(any max);
 use POSIX qw(ceil);
 use Test::More;
 use Testbed qw(wait_until slow);
-use Testbed::Everywhere qw(@ALGORITHMS);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Http qw(many field);
 use Testbed::Relay;
 

@@ -7,6 +7,7 @@ use IO::Socket::INET;
 use List::Util qw(max sum0);
 use Test::More;
 use Testbed qw(wait_until slow);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Http qw(get field);
 use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
 use Testbed::Metrics qw(scrape);
@@ -14,7 +15,6 @@ use Time::HiRes qw(sleep);
 
 use constant { REQUESTS => 2100, MOST => 10_000 };
 
-my @ALGORITHMS = qw(log sampled compact counter bucket);
 my $bed    = Testbed->new;
 my $redis  = $bed->redis(args => [qw(--appendonly yes --appendfsync always)]);
 my $silent = IO::Socket::INET->new(Listen => 4096, LocalAddr => '127.0.0.1') or die "listen: $!";

@@ -9,6 +9,7 @@ use IO::Socket::INET;
 use List::Util qw(shuffle);
 use Test::More;
 use Testbed qw(wait_until slow);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Http qw(get field connect_to many);
 use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(sleep);
@@ -17,7 +18,6 @@ my $seed = $ENV{TEST_SEED} // int rand 1e6;
 srand $seed;
 diag("TEST_SEED=$seed");
 
-my @ALGORITHMS = qw(log sampled compact counter bucket);
 my $bed   = Testbed->new;
 my @kept  = (args => [qw(--appendonly yes --appendfsync always)]);
 my $redis = $bed->redis(@kept);

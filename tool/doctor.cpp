@@ -249,7 +249,7 @@ std::vector<const Form*> chosenForms(const Arguments& arguments) {
         if (form == nullptr) {
             std::string names;
             for (const Form& each : forms()) {
-                names += (names.empty() ? "" : ", ") + std::string(each.name);
+                names += (names.empty() ? "" : ", ") + std::string(each.name());
             }
             refuseValue("--algorithms", arguments.text("--algorithms"), "names out of " + names + ", by commas");
         }

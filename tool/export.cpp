@@ -224,7 +224,7 @@ Status run(const Context& context) {
                              continue;
                          }
                          const std::string_view type = checked(replies[i], "TYPE").text();
-                         if (type != kLogForm.type) {
+                         if (type != kLogForm.type()) {
                              others += type == "none" ? 0 : 1;
                              continue;
                          }

@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/limit_parameters.hpp"
 #include "dashboard/json.hpp"
 #include "pages/snapshot.hpp"
 #include "store/zone.hpp"
@@ -32,7 +31,7 @@ unsigned fullest(const std::vector<TopKeys::Key>& keys, const LogSettings& log) 
 void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters, unsigned used) {
     out.beginObject();
     out.name("name").text(view(log.name));
-    out.name("algorithm").text(algorithmName(log.algorithm));
+    out.name("algorithm").text(nameOf(log.algorithm));
     out.name("store").text(log.redis == nullptr ? std::string_view("local") : view(log.redis->name));
     out.name("limit");
     log.variableLimit != 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestLimit));

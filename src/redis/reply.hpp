@@ -44,6 +44,9 @@ class GroupReply {
     /// None, or the error; then the following functions must not be called. There must be a question and a request.
     StoreError read(const redisReply& group, std::size_t requests, std::span<const Question> questions);
 
+    /// The number of admitted requests: the first ones.
+    std::size_t admitted() const { return admitted_; }
+
     /// When the group was decided, by the clock of the logs.
     std::int64_t nowMs() const { return nowMs_; }
 
@@ -63,15 +66,17 @@ class GroupReply {
         std::int64_t capacity;
     };
 
-    bool readHeld(std::span<redisReply* const> times, std::span<const Question> questions);
-    bool readLogs(redisReply* const* numbers, bool allAdmitted, std::span<const Question> questions);
+    bool isHeldRight(std::span<const Question> questions) const;
+    bool areLogsRight(bool allAdmitted, std::span<const Question> questions) const;
     std::int64_t delayMs(std::size_t place) const;
 
-    std::size_t admitted_ = 0;     // the first requests
-    std::size_t admittedNow_ = 0;  // the first of these; the others are held
+    /// The number of requests that are admitted and not held: the first ones.
+    std::size_t admittedNow() const { return admitted_ - held_.size(); }
+
+    std::size_t admitted_ = 0;
     std::int64_t nowMs_ = 0;
     std::vector<Log> logs_;           // one for each question; may be longer
-    std::vector<std::int64_t> held_;  // ms until the reservations, if there are any
+    std::vector<std::int64_t> held_;  // ms until the reservations, of the last admitted requests
 };
 
 }  // namespace sliding_log

@@ -1,16 +1,11 @@
 // The Lua scripts inside the binary, and their names in Redis.
 #pragma once
 
-#include <array>
 #include <string_view>
 
 #include "limit/algorithm.hpp"
 
 namespace sliding_log {
-
-/// The algorithms that have a script: all of them.
-inline constexpr std::array kScripts = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
-                                        Algorithm::Sampled};
 
 /// The source of the script of this algorithm: its file in lua/, followed by decide.lua.
 std::string_view scriptSource(Algorithm algorithm);

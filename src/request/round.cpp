@@ -71,7 +71,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     question.aheadMs = log.aheadMs;
     question.blockMs = settings.blockMs;
     question.sample = log.sample;
-    if (log.algorithm == Algorithm::Bucket) {
+    if (takes(log.algorithm, Parameter::Burst)) {
         question.burst = settings.burst > 0 ? settings.burst : question.limit;
     }
     return Applies::Yes;

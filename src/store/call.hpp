@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +10,7 @@
 #include "limit/verdict.hpp"
 #include "redis/connection.hpp"
 #include "redis/resp.hpp"
+#include "redis/script_arguments.hpp"
 #include "store/group.hpp"
 #include "store/list.hpp"
 
@@ -29,7 +28,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool isUndo() const { return groups.empty(); }
 
     /// True for an undo that can be repeated safely, since its entries have names.
-    bool isRepeatable() const { return algorithm == Algorithm::Log || algorithm == Algorithm::Sampled; }
+    bool isRepeatable() const { return rowOf(algorithm).namesEntries; }
 
     /// The number of its requests.
     std::size_t requests() const;
@@ -54,18 +53,18 @@ struct Call final : ReplyTarget, ListHook<Queued> {
 /// Writes the commands of calls, one call at a time: begin(), add() while hasRoomFor(), finish().
 class CallWriter {
   public:
-    /// Begins a call to which `first` can be added, and others for which hasRoomFor() is true.
-    void begin(Call& call, const Group& first) { begin(call, first.algorithm, first.slot); }
+    /// Begins a call to which `first` can be added, and others for which hasRoomFor() is true. `now` stamps the
+    /// requests: milliseconds, or "" for the server's clock.
+    void begin(Call& call, const Group& first, std::string_view now);
     bool hasRoomFor(const Group& group) const;
 
     /// The group must have a request that waits.
     void add(Group& group);
 
-    /// `now` stamps the requests: milliseconds, or "" for the server's clock.
-    void finish(std::string_view now);
+    void finish();
 
     /// Writes a whole call that takes back what these questions, decided at `takenMs`, logged at `loggedMs` under this
-    /// unique name. `now` as for finish().
+    /// unique name. `now` as for begin().
     void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                        std::uint64_t takenMs, std::string_view now);
 
@@ -73,23 +72,28 @@ class CallWriter {
     void freeMemory();
 
   private:
-    void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
-    void addName(std::string_view unique);
-    void addLog(const Question& question);
-    void finish(std::initializer_list<std::string_view> first);
+    /// As they are sent; both keep their memory.
+    struct Texts {
+        void key(std::string_view text) {
+            appendArgument(keys, text);
+            keyCount++;
+        }
+        void argument(std::string_view text) {
+            appendArgument(arguments, text);
+            argumentCount++;
+        }
 
-    template <typename Value>
-    void argument(Value value) {
-        appendArgument(arguments_, value);
-        argumentCount_++;
-    }
+        std::string keys;
+        std::string arguments;
+        std::size_t keyCount = 0;
+        std::size_t argumentCount = 0;
+    };
+
+    void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
 
     Call* call_ = nullptr;
-    std::optional<Question> latest_;  // of the logs of the call; only its numbers are used
-    std::string keys_;                // both keep their memory
-    std::string arguments_;
-    std::size_t keyCount_ = 0;
-    std::size_t argumentCount_ = 0;
+    Texts texts_;
+    ScriptArguments<Texts> arguments_{texts_};
     std::int64_t work_ = 0;  // of the call's groups
 };
 

@@ -39,9 +39,10 @@ Role roleIn(const RedisSettings& settings) {
             return Role::Any;
         case Mode::Sentinel:
             return Role::Master;
-        default:
-            return Role::NoReplica;
+        case Mode::Standalone:
+            break;
     }
+    return Role::NoReplica;
 }
 
 /// For latencies below the milliseconds of nginx; takes about 20 ns, without a system call.

@@ -57,9 +57,17 @@ bool hasSeveralLogs(const Call& call) {
 std::int64_t lastsMs(const Question& question) {
     constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
     const std::int64_t full = std::max<std::int64_t>(question.limit, 1);
-    const std::int64_t windows = question.algorithm == Algorithm::Counter  ? 2
-                                 : question.algorithm == Algorithm::Bucket ? (question.burst + full - 1) / full
-                                                                           : 1;
+    std::int64_t windows = 1;
+    switch (rowOf(question.algorithm).lasts) {
+        case Lasts::Window:
+            break;
+        case Lasts::NextWindow:
+            windows = 2;
+            break;
+        case Lasts::Refill:
+            windows = (question.burst + full - 1) / full;
+            break;
+    }
     return windows > kMostMs / question.windowMs ? kMostMs : windows * question.windowMs;
 }
 
@@ -73,9 +81,16 @@ bool isUndone(StoreError error, std::string_view answer) {
         case StoreError::NoScript:
         case StoreError::OutOfMemory:
             return true;
-        default:
-            return refusesAllWrites(answer);
+        case StoreError::None:
+        case StoreError::Down:
+        case StoreError::Timeout:
+        case StoreError::WrongType:
+        case StoreError::Forbidden:
+        case StoreError::Refused:
+        case StoreError::Unexpected:
+            break;
     }
+    return refusesAllWrites(answer);
 }
 
 /// The name of the store in messages that are not about one of its nodes.
@@ -107,10 +122,11 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
         case Mode::Sentinel:
             return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
                                                 std::make_unique<SentinelLocator>(settings, log.nginxLog()));
-        default:
-            return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
-                                                std::make_unique<Addresses>(settings, server));
+        case Mode::Standalone:
+            break;
     }
+    return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
+                                        std::make_unique<Addresses>(settings, server));
 }
 
 }  // namespace
@@ -174,7 +190,8 @@ NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
 
 RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t leftMs,
                                       Waiter& waiter) {
-    const Belief belief = known(questions, waiter.verdicts);
+    const Signature& signature = signatureOf(questions);
+    const Belief belief = denials_.find(signature, ngx_current_msec, waiter.verdicts);
     if (belief == Belief::Holds) {
         return Reception::KnownDenied;
     }
@@ -183,7 +200,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     }
     const bool isLate = leftMs == 0;
     const bool canAsk = !isLate && topology_->canBeAsked(questions.front().slot);
-    if (belief == Belief::Due && (!canAsk || !denials_.claim(signature_, ngx_current_msec))) {
+    if (belief == Belief::Due && (!canAsk || !denials_.claim(signature, ngx_current_msec))) {
         return Reception::KnownDenied;
     }
     if (!canAsk) {
@@ -194,7 +211,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
         countersOf(questions.front().slot).failed(StoreError::TryAgain);
         return belief == Belief::Due ? Reception::KnownDenied : Reception::Unavailable;
     }
-    Group& group = groupFor(questions);
+    Group& group = groupFor(questions, signature);
     group.requests++;
     group.refreshes = group.refreshes || belief == Belief::Due;
     group.waiters.pushBack(waiter);
@@ -210,10 +227,14 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     return Reception::Pending;
 }
 
-/// Also sets signature_.
 Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict> verdicts) {
-    signature_.assign(identity_, questions);
-    return denials_.find(signature_, ngx_current_msec, verdicts);
+    return denials_.find(signatureOf(questions), ngx_current_msec, verdicts);
+}
+
+/// Good until the next one.
+const Signature& RedisStore::signatureOf(std::span<const Question> questions) {
+    latestSignature_.assign(identity_, questions);
+    return latestSignature_;
 }
 
 bool RedisStore::isWell(std::uint16_t slot) {
@@ -319,8 +340,7 @@ void RedisStore::takeBackLate(Late& late, std::span<const Question> questions, s
 void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string_view unique) {
     constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
     for (const Question& question : questions) {
-        const bool hasName = question.algorithm == Algorithm::Log || question.algorithm == Algorithm::Sampled;
-        if (hasName && question.id.empty()) {
+        if (rowOf(question.algorithm).namesEntries && question.id.empty()) {
             keep(newTakeBack({&question, 1}, unique, kAnyTime, 0, question.delayMs));
         } else {
             tellLost(question.slot, "its answer was lost");
@@ -555,24 +575,24 @@ void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
 // ---- groups
 
 /// The group that the request joins: the last one with the same questions, if it has not been sent and has room.
-Group& RedisStore::groupFor(std::span<const Question> questions) {
-    Group* first = groups_.find(signature_);
+Group& RedisStore::groupFor(std::span<const Question> questions, const Signature& signature) {
+    Group* first = groups_.find(signature);
     if (first == nullptr) {
-        first = &newGroup(questions);
+        first = &newGroup(questions, signature);
         first->last = first;
         groups_.insert(*first);
         open(*first);
     } else if (first->last->sent || first->last->isFull()) {
-        Group& next = newGroup(questions);
+        Group& next = newGroup(questions, signature);
         first->last->follower = &next;
         first->last = &next;
     }
     return *first->last;
 }
 
-Group& RedisStore::newGroup(std::span<const Question> questions) {
+Group& RedisStore::newGroup(std::span<const Question> questions, const Signature& signature) {
     Group& group = groupObjects_.take();
-    group.signature = signature_;
+    group.signature = signature;
     group.requests = 0;
     group.workOfLogs = workOfLogs(questions.size());
     group.workOfRequest = workOfRequest(questions);
@@ -632,7 +652,7 @@ void RedisStore::flush(Node& node) {
     }
     while (node.isReady() && nextToSend(node) != nullptr) {
         Call& call = calls_.take();
-        writer_.begin(call, node.groups().front());
+        writer_.begin(call, node.groups().front(), stamp());
         bool isFull = false;
         for (Group* group = nextToSend(node); group != nullptr && !isFull && writer_.hasRoomFor(*group);
              group = nextToSend(node)) {
@@ -646,7 +666,7 @@ void RedisStore::flush(Node& node) {
             group->generation = denials_.generation(group->signature);
             writer_.add(*group);
         }
-        writer_.finish(stamp());
+        writer_.finish();
         node.send(call);
     }
 }
@@ -703,7 +723,14 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
                 return;
             }
             break;
-        default:
+        case StoreError::Down:
+        case StoreError::Timeout:
+        case StoreError::NoScript:
+        case StoreError::OutOfMemory:
+        case StoreError::WrongType:
+        case StoreError::Forbidden:
+        case StoreError::Refused:
+        case StoreError::Unexpected:
             log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", replyText(reply));
             if (isOfKeys(replyText(reply)) && !call.isUndo()) {
                 askApart(call, error);
@@ -802,9 +829,9 @@ void RedisStore::askApart(Call& call, StoreError error) {
             continue;
         }
         Call& own = calls_.take();
-        writer_.begin(own, *group);
+        writer_.begin(own, *group, stamp());
         writer_.add(*group);
-        writer_.finish(stamp());
+        writer_.finish();
         own.isPart = true;
         route(own);
     }

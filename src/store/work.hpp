@@ -21,27 +21,14 @@ inline std::int64_t workOfLogs(std::size_t logs) {
 
 /// The part of one request, in one log.
 inline std::int64_t workOfRequest(const Question& question) {
-    constexpr std::int64_t kMember = 900;        // of a ZSET, added together with others
-    constexpr std::int64_t kMemberAlone = 1300;  // added by its own command, or for a cost
-    constexpr std::int64_t kNamed = 1500;
-    constexpr std::int64_t kDrawn = 1700;  // a SHA-1
-    constexpr std::int64_t kNumber = 100;
-    constexpr std::int64_t kByte = 16;      // of a compact log, for a cost
     constexpr std::int64_t kSlot = 10'000;  // to find one
     const std::int64_t delayed = question.delayMs > 0 ? kSlot : 0;
-    switch (question.algorithm) {
-        case Algorithm::Log:
-            if (question.cost == 1 && !question.named && !question.countsAll) {
-                return delayed + kMember;
-            }
-            return delayed + kNamed + kMemberAlone * question.cost;
-        case Algorithm::Sampled:
-            return delayed + kDrawn + kMemberAlone * (question.cost / question.sample);
-        case Algorithm::Compact:
-            return delayed + 2 * kNumber + kByte * question.cost;
-        default:
-            return delayed + kNumber;
+    const Work& work = rowOf(question.algorithm).work;
+    if (work.together > 0 && question.cost == 1 && !question.named && !question.countsAll) {
+        return delayed + work.together;
     }
+    const bool isSampled = takes(question.algorithm, Parameter::Sample);
+    return delayed + work.request + work.entry * (isSampled ? question.cost / question.sample : question.cost);
 }
 
 inline std::int64_t workOfRequest(std::span<const Question> questions) {

@@ -33,11 +33,9 @@ inline std::int64_t timeFrom(Input& input) {
 
 /// Ten bytes: every parameter of a script.
 inline Question questionFrom(Input& input) {
-    constexpr std::array kAlgorithms = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
-                                        Algorithm::Sampled};
     Question question;
     const auto kind = input.number<std::uint8_t>();
-    question.algorithm = kAlgorithms[kind % kAlgorithms.size()];
+    question.algorithm = kAlgorithms[kind % kAlgorithms.size()].algorithm;
     question.countsAll = kind >= 128;
     question.limit = countFrom(input);
     question.cost = countFrom(input);

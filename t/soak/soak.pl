@@ -9,6 +9,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(conf slow wait_until);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Chaos;
 use Testbed::Crowd;
 use Testbed::Load;
@@ -50,7 +51,7 @@ http {
 END
 
 # What nginx -t accepts of the algorithms is soaked.
-my @algorithms = grep { accepted("sliding_log_limit x key=\$arg_k limit=1 window=1s algorithm=$_;") } qw(log compact counter bucket sampled);
+my @algorithms = grep { accepted("sliding_log_limit x key=\$arg_k limit=1 window=1s algorithm=$_;") } @ALGORITHMS;
 diag("algorithms: @algorithms");
 
 sub accepted {

@@ -94,8 +94,11 @@ Question with(Question question, std::int64_t Question::*member, std::int64_t va
     return question;
 }
 
-constexpr Algorithm kAll[] = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
-                              Algorithm::Sampled};
+constexpr auto kAll = [] {
+    std::array<Algorithm, kAlgorithms.size()> all{};
+    std::ranges::transform(kAlgorithms, all.begin(), &AlgorithmRow::algorithm);
+    return all;
+}();
 
 TEST(Decide, TellsRemainingResetAndRetry) {
     Logs logs;

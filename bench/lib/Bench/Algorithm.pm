@@ -7,6 +7,7 @@ use strict;
 use warnings;
 use FindBin;
 
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS takes);
 use Testbed::Process;
 use Testbed::Script qw(source);
 use Bench::Client qw(command);
@@ -18,11 +19,10 @@ use constant SAMPLE => 10;
 #   tells   how many numbers the reply has for a group of one log
 #   exact   true where all decide alike
 #   lists   true where the log grows with the requests in it
-#   options of a limit, as the script takes them
 sub all {
     my ($client) = @_;
     my $root = "$FindBin::RealBin/..";
-    my %ours = (tells => 5, groups => 1, options => sub { '' });
+    my %kind = (log => { exact => 1, lists => 1 }, compact => { exact => 1, lists => 1 }, sampled => { lists => 1 });
     my @all  = (
         {
             name   => 'ZSET script',
@@ -31,16 +31,18 @@ sub all {
             exact  => 1,
             lists  => 1,
         },
-        { %ours, name => 'log',     source => source('sliding_log'), exact => 1, lists => 1 },
-        { %ours, name => 'compact', source => source('compact_log'), exact => 1, lists => 1 },
-        { %ours, name => 'counter', source => source('sliding_counter') },
-        { %ours, name => 'bucket',  source => source('token_bucket'), options => sub { "burst=$_[0]" } },
-        { %ours, name => 'sampled', source => source('sampled_log'),  options => sub { 'sample=' . SAMPLE }, lists => 1 },
+        map { +{ name => $_, source => source($SCRIPTS{$_}), tells => 5, groups => 1, %{ $kind{$_} // {} } } } @ALGORITHMS,
     );
     return map { bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $_->{source}) }, __PACKAGE__ } @all;
 }
 
 sub name { return $_[0]{name} }
+
+# The options of the script.
+sub options {
+    my ($self, $limit) = @_;
+    return join ' ', takes($self->{name}, 'burst') ? "burst=$limit" : (), takes($self->{name}, 'sample') ? 'sample=' . SAMPLE : ();
+}
 
 # The key of a log, with the name that the module uses.
 sub key { my ($self, $number) = @_; return "rl:sliding:$self->{name}:{acct_$number}" =~ tr/ /_/r }
@@ -54,7 +56,7 @@ sub calls {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
         return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
     }
-    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->{options}->($limit->{limit}));
+    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->options($limit->{limit}));
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;
     return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
 }

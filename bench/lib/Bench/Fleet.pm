@@ -12,6 +12,7 @@ use Time::HiRes qw(sleep time);
 
 use Testbed;
 use Testbed::Load;
+use Testbed::Script qw(source);
 use Bench::Client;
 use Bench::Machine;
 use Bench::Progress qw(progress);
@@ -305,7 +306,7 @@ sub planned {
     my ($restart) = grep { $_->{name} =~ /restarts/ } @{ $one->{events} };
     my ($lost)    = grep { $_->{name} =~ /loses/ } @{ $cluster->{events} };
     my $greeting  = $one->{greeting}{bytes} / $one->{greeting}{connects};
-    my $script    = sum0(map { -s "$FindBin::RealBin/../lua/$_.lua" } qw(sliding_log decide));
+    my $script    = length source('sliding_log');
     return sprintf(
         '**1,000 nodes** of 16 workers have %s connections to each server. This is above the default `maxclients 10000`,'
             . ' requires as many open files, and takes %.0f MB of Redis memory (%.1f KB a connection). A server that restarts receives'

@@ -5,10 +5,9 @@ package Testbed::Everywhere;
 use strict;
 use warnings;
 use Exporter 'import';
+use Testbed::Algorithm qw(@ALGORITHMS takes);
 
-our @EXPORT_OK = qw(@ALGORITHMS @PLACES locations);
-
-our @ALGORITHMS = qw(log compact counter bucket sampled);
+our @EXPORT_OK = qw(@PLACES locations);
 
 # "ALGORITHM/STORE"; the store `default` is Redis.
 our @PLACES = map { my $algorithm = $_; map { "$algorithm/$_" } qw(default local) } @ALGORITHMS;
@@ -21,7 +20,7 @@ sub locations {
         my ($algorithm, $store) = split m{/};
         my $limit  = ref $options{limit} ? $options{limit}->($algorithm) : $options{limit};
         my $key    = $options{key} // '$arg_k';
-        my $sample = $algorithm eq 'sampled' ? 'sample=1' : '';
+        my $sample = takes($algorithm, 'sample') ? 'sample=1' : '';
         "location /$prefix/$_ { sliding_log_limit ${prefix}_${algorithm}_$store key=$key $limit algorithm=$algorithm"
             . " store=$store $sample; $options{inside} }\n"
     } @PLACES;
