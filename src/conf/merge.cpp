@@ -33,6 +33,14 @@ char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to
     return to.limits == nullptr ? kConfError : kConfOk;
 }
 
+/// What its logs tell people of.
+void noteUse(const LocationSettings& level) {
+    for (const LimitSettings* limit : level.allLimits()) {
+        LogSettings& log = *limit->log;
+        log.enforced = log.enforced != 0 || !level.isRehearsed(*limit) ? 1 : 0;
+    }
+}
+
 /// For what is settled when all levels are merged; false when memory is short.
 bool noteLevel(ngx_conf_t* cf, LocationSettings& level) {
     auto& main = *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
@@ -89,6 +97,7 @@ char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
     ngx_conf_merge_uint_value(to.dryRun, from.dryRun, 0);
     ngx_conf_merge_uint_value(to.fields, from.fields, static_cast<ngx_uint_t>(Fields::Ietf));
     ngx_conf_merge_uint_value(to.logLevel, from.logLevel, NGX_LOG_ERR);
+    noteUse(to);
     return kConfOk;
 }
 

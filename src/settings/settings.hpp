@@ -92,6 +92,7 @@ struct LogSettings {
     std::int64_t largestBurst;   // 0: none is given
     ngx_flag_t variableLimit;    // one of them is a variable
     ngx_flag_t variableNumbers;  // a limit or a cost is
+    ngx_flag_t enforced;         // some place does not only rehearse it
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
