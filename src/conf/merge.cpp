@@ -33,11 +33,14 @@ char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to
     return to.limits == nullptr ? kConfError : kConfOk;
 }
 
-/// What its logs tell people of.
+/// What its logs and stores tell people of.
 void noteUse(const LocationSettings& level) {
     for (const LimitSettings* limit : level.allLimits()) {
         LogSettings& log = *limit->log;
         log.enforced = log.enforced != 0 || !level.isRehearsed(*limit) ? 1 : 0;
+        if (log.redis != nullptr) {
+            log.redis->onErrors |= ngx_uint_t{1} << level.onError;
+        }
     }
 }
 

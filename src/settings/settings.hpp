@@ -68,6 +68,7 @@ struct RedisSettings {
     ngx_uint_t clock;     // a Clock
     ngx_uint_t index;     // in MainSettings::stores
     ngx_flag_t used;      // by a limit: workers connect to no other
+    ngx_uint_t onErrors;  // a bit for each OnError of the places that use it
 };
 
 struct LimitSettings;

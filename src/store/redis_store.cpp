@@ -118,7 +118,7 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
 RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Board& board, ngx_log_t* log)
     : settings_(settings),
       identity_(identityOf(settings)),
-      log_(settings.name, log),
+      log_(settings, log),
       board_(board),
       unplacedCounters_(counters(nameOf(settings))),
       denials_(denials),
@@ -504,7 +504,7 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
             return;
         }
     } else {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", answer);
+        log_.trouble(NGX_LOG_ERR, node.shownName(), "answered", answer);
     }
     if (!isUndone(error, answer)) {
         loseTakeBack(call, answer);
@@ -549,7 +549,8 @@ void RedisStore::loseTakeBack(Call& call, std::string_view why) {
 
 void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
     (dying_ ? unplacedCounters_ : countersOf(slot)).lostTakeBacks.add();
-    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", why);
+    log_.trouble(NGX_LOG_ERR, shownNameOf(settings_, nameOf(settings_)),
+                 "a request could not be taken back out of its log", why);
 }
 
 // ---- groups
@@ -703,7 +704,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
             }
             break;
         default:
-            log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", replyText(reply));
+            log_.failure(call.node->shownName(), "answered", replyText(reply));
             if (isOfKeys(replyText(reply)) && !call.isUndo()) {
                 askApart(call, error);
                 return;
@@ -716,7 +717,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
 void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     Node& node = *call.node;
     if (error == StoreError::NotMaster) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(errorOfCall(reply)));
+        log_.trouble(NGX_LOG_ERR, node.shownName(), "answered", replyText(errorOfCall(reply)));
         node.leave();
         node.send(call);
         return;
@@ -738,7 +739,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     }
     Node* target = redirectedBy(reply, node, error);
     if (target == nullptr || !target->canBeAsked()) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
+        log_.failure(node.shownName(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
     } else if (call.repetitions > kMostRedirects) {
         waitOut(call, replyText(reply), error);
@@ -772,7 +773,7 @@ void RedisStore::repeatQueued() {
 /// Asks again in a moment, unless a request has waited in vain for another answer than this one.
 void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
     if (refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
-        log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", answer);
+        log_.failure(call.node->shownName(), "answered", answer);
         failed(call, error);
         return;
     }
@@ -831,7 +832,7 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
         group.isInDoubt = true;
         node.distrust();
     } else if (error != StoreError::None) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
+        log_.failure(node.shownName(), "answered", replyText(reply));
         if (mayBeOfOneLog(error, replyText(reply))) {
             refuse(group, error);
             return;
@@ -859,7 +860,7 @@ void RedisStore::tellSkew(const Node& node, Group& group) {
     }
     const Question& shortest = *std::ranges::min_element(group.waiters.front().questions, {}, &Question::windowMs);
     if (ms > shortest.windowMs / 10) {
-        log_.clockIsBehind(node.name(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
+        log_.clockIsBehind(node.shownName(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
     }
 }
 
@@ -949,11 +950,12 @@ void RedisStore::expire() {
         Node* node = topology_->nodeOf(group.slot);
         if (!group.refusal.empty()) {
             refusals_.add(group.refusedBy, group.slot, group.refusal, ngx_current_msec);
-            log_.trouble(NGX_LOG_ERR, node == nullptr ? nameOf(settings_) : node->name(), "timed out", group.refusal);
+            log_.failure(node == nullptr ? shownNameOf(settings_, nameOf(settings_)) : node->shownName(), "timed out",
+                         group.refusal);
         } else if (node != nullptr) {
             node->timedOut(group.sent ? group.sentAt : waiter.deadline - settings_.timeout);
         } else {
-            log_.trouble(NGX_LOG_ERR, nameOf(settings_), "timed out", "no server to ask inside \"timeout\"");
+            log_.failure(shownNameOf(settings_, nameOf(settings_)), "timed out", "no server to ask inside \"timeout\"");
         }
         if (waiter.isGone()) {
             static_cast<ListHook<WithDeadline>&>(waiter).unlink();
