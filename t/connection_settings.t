@@ -88,4 +88,22 @@ cmp_ok(abs($score - time * 1000), '<', 5000, 'clock nginx: the entry has the tim
 cmp_ok($plain->cli(qw(-n 2 PTTL rl:sliding:clock:{a})), '>', 3_600_000, 'clock nginx: the log has a time to live');
 is($plain->cli(qw(INFO commandstats)) =~ /cmdstat_time:calls=(\d+)/ ? $1 : 0, 3, 'clock nginx: Redis is not asked for the time');
 
+# a Sentinel where a Redis is meant
+my $sentinel = $bed->sentinel;
+my $mistaken = $bed->nginx(<<'END', SENTINEL => $sentinel->address);
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%SENTINEL%%; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { sliding_log_limit a key=$arg_k limit=1 window=1h; empty_gif; }
+    }
+}
+END
+ok(wait_until('the cause', 10, sub { get($mistaken->port, '/?k=a'); $mistaken->logged(qr/is down: ROLE answered: sentinel: this is a Sentinel, did you mean "mode sentinel MASTER"\?; on_error local decides$/) }),
+    'a Sentinel in mode standalone: the error log says what it is');
+
 $bed->done;

@@ -112,6 +112,7 @@ cmp_ok($now->{zone}{free_bytes}, '<', $now->{zone}{bytes}, 'some of the shared m
 
 get($port, '/dry?k=1') for 1 .. 5;
 like(results('dry'), qr{^passed/redis:2 rejected_dry_run/}, 'dry run: what is rejected is told apart');
+is(join(' ', map { limit(data(), $_)->{dry_run} ? $_ : () } qw(a b dry bucket var)), 'dry', 'dry run: a limit that no place enforces is told as such');
 like(join(' ', keys_of(data(), 'denied', 'dry')), qr/^1:@{[halves(3)]}$/, 'dry run: a key that is rejected is listed as denied');
 get($port, "/var?k=1&l=$_") for 4, 4, 'x';
 is(results('var'), 'passed/local:2 rejected/invalid:1', 'a limit from a variable: one that is no number is told as invalid');

@@ -1,16 +1,35 @@
 # Every parameter in every algorithm and store: cost, count, block, excess, burst, sample; refund.t and delay.t have the
-# others.
+# others. Beside each of these limits are dry ones, of any parameters, algorithm and store, from which nothing follows.
 
 use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Algorithm qw(@ALGORITHMS takes);
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field fields many);
 use Time::HiRes qw(sleep time);
 
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
+
+sub any { return $_[int rand @_] }
+
+# What a location has beside its limit: dry ones that would deny nearly all.
+sub inside {
+    my $place = $_[0] =~ tr{/}{-}r;
+    my $dry = join ' ', map {
+        my $algorithm = any(@ALGORITHMS);
+        my @more = (any('', 'cost=0', 'cost=$arg_c'), any('', 'count=all cap=5'), any('', 'block=1h'), any('', 'excess=drop'), any('', 'refund=2xx,4xx'),
+            takes($algorithm, 'delay') ? any('', 'delay=1h') : ());
+        "sliding_log_limit dry$_-$place-" . int(rand 1e9) . ' key=' . any('all', '$arg_k') . ' limit=' . any(0, 1) . " window=1h dry_run=on algorithm=$algorithm store=" . any(qw(default local)) . " @more;"
+    } 1 .. any(0, 1, 2);
+    return "$dry empty_gif;";
+}
 
 my $nginx = $bed->serve(
     workers => 2,
@@ -32,11 +51,11 @@ HTTP
         empty_gif;
     }
 END
-        . locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => 'empty_gif;')
-        . locations(all => limit => 'limit=2 window=2s cap=4 count=all', inside => 'empty_gif;')
-        . locations(plain => limit => 'limit=2 window=2s', inside => 'empty_gif;')
-        . locations(block => limit => 'limit=1 window=300ms block=4s', inside => 'empty_gif;')
-        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => 'empty_gif;'),
+        . locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => \&inside)
+        . locations(all => limit => 'limit=2 window=2s cap=4 count=all', inside => \&inside)
+        . locations(plain => limit => 'limit=2 window=2s', inside => \&inside)
+        . locations(block => limit => 'limit=1 window=300ms block=4s', inside => \&inside)
+        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => \&inside),
 );
 my $port = $nginx->port;
 

@@ -63,14 +63,14 @@ ok(wait_until('an answer', 10, sub { get($port, '/held?k=1')->{status} == 200 })
 
 for (['full', 'a server with all the clients it takes'], ['user', 'a server with all the clients it takes, and a password']) {
     my ($store, $what) = @$_;
-    ok(wait_until('the refusal', 10, sub { get($port, "/$store?k=1"); $nginx->logged(qr/"$store" .* is down: ERR max number of clients reached$/) }),
+    ok(wait_until('the refusal', 10, sub { get($port, "/$store?k=1"); $nginx->logged(qr/"$store" .* is down: ERR max number of clients reached; on_error \w+ decides$/) }),
         "$what: the error log quotes it");
     is(get($port, "/$store?k=1")->{status}, 503, "$what: on_error decides");
 }
-ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->logged(qr/"protected" .* is down: DENIED Redis is running in protected mode$/) }),
+ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->logged(qr/"protected" .* is down: DENIED Redis is running in protected mode; on_error \w+ decides$/) }),
     'a server in protected mode: the error log quotes it');
 is(get($port, '/protected?k=1')->{status}, 503, 'a server in protected mode: on_error decides');
-ok(wait_until('the refusal', 10, sub { get($port, '/node?k=1'); $nginx->logged(qr/"node" .* is down: ERR max number of clients \+ cluster connections reached$/) }),
+ok(wait_until('the refusal', 10, sub { get($port, '/node?k=1'); $nginx->logged(qr/"node" .* is down: ERR max number of clients \+ cluster connections reached; on_error \w+ decides$/) }),
     'a node of a cluster with all the clients it takes: the error log quotes it');
 is($nginx->logged(qr/us3rpass/), 0, 'no password is told');
 

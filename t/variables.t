@@ -105,6 +105,8 @@ ok($told >= 1 && $told <= 1 + time - $begin, 'the error log tells of an invalid 
 like($nginx->error_log, qr/limit "bad": invalid "limit" value "-1", expected a whole number from 0 to 1000000000000,/,
     'the error log has the invalid limit and what was expected');
 
+is($nginx->logged(qr/by limit "(?:bad|open)".*invalid|store unavailable/), 0, 'the error log tells of no store where a limit is invalid');
+
 # a cost from a variable
 is(get($port, '/cost?k=a&c=')->{status}, 200, 'an empty cost is 1');
 is($redis->cli(qw(ZCARD rl:sliding:cost:{a})), 1, 'an empty cost takes one entry');

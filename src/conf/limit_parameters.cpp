@@ -226,11 +226,20 @@ char* setStore(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return kConfOk;
 }
 
+char* setSwitch(ngx_conf_t* cf, std::string_view parameter, const ngx_str_t& value, bool& isOn) {
+    isOn = isWord(value, "on");
+    return isOn || isWord(value, "off") ? kConfOk : refuse(cf, kLimitDirective, parameter, view(value), "on or off");
+}
+
 char* setSecret(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    draft.log.secrecy = isWord(value, "on") ? Secrecy::Secret : Secrecy::Open;
-    return draft.log.secrecy == Secrecy::Secret || isWord(value, "off")
-               ? kConfOk
-               : refuse(cf, kLimitDirective, "secret", view(value), "on or off");
+    bool isSecret = false;
+    char* rv = setSwitch(cf, "secret", value, isSecret);
+    draft.log.secrecy = isSecret ? Secrecy::Secret : Secrecy::Open;
+    return rv;
+}
+
+char* setDryRun(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    return setSwitch(cf, "dry_run", value, draft.limit.dryRun.emplace());
 }
 
 struct KnownParameter {
@@ -258,6 +267,7 @@ constexpr KnownParameter kParameters[] = {
     {"store", setStore, ""},
     {"excess", setExcess, ""},
     {"secret", setSecret, ""},
+    {"dry_run", setDryRun, ""},
 };
 
 /// What a directive gives, by kParameters.

@@ -38,6 +38,7 @@ void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters
     out.name("burst");
     log.largestBurst == 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestBurst));
     out.name("window_ms").number(static_cast<std::uint64_t>(log.windowMs));
+    out.name("dry_run").boolean(log.enforced == 0);
     out.name("requests").beginObject();
     for (std::size_t result = 0; result < std::size(kResultNames); result++) {
         out.name(kResultNames[result]).beginObject();

@@ -164,9 +164,10 @@ function showLimit(limit, now, then) {
   const per = count => rate(then, now, count(before), count(limit));
   const much = limit.limit === null ? 'a variable limit' : limit.limit.toLocaleString('en');
   const burst = limit.burst === null ? '' : `, burst ${limit.burst.toLocaleString('en')}`;
-  card.about.textContent = `${much} per ${duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}`;
+  const dry = limit.dry_run ? ' · dry run' : '';
+  card.about.textContent = `${much} per ${duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}${dry}`;
   card.admitted.textContent = short(per(admitted));
-  const isRehearsed = per(rehearsed) > 0 && per(denied) === 0;
+  const isRehearsed = limit.dry_run || per(rehearsed) > 0 && per(denied) === 0;
   card.denied.textContent = short(per(overLimit));
   card.deniedLabel.textContent = isRehearsed ? 'over the limit/s, dry run' : 'denied/s';
   const used = limit.fullest_permille / 1000;
@@ -296,7 +297,8 @@ function showBanners(now, then) {
   const minute = ago(LATENCY_OF);
   const dry = now.limits.filter(limit => {
     const before = limitOf(minute, limit.name);
-    return before && grown(inDryRun(before), inDryRun(limit)) > 0 && grown(denied(before), denied(limit)) === 0;
+    const onlyRehearsed = before && grown(inDryRun(before), inDryRun(limit)) > 0 && grown(denied(before), denied(limit)) === 0;
+    return limit.dry_run || onlyRehearsed;
   });
   at('banners').replaceChildren(
     ...down.map(server => make('p', 'banner bad', `Redis ${server.node} (${server.store}) is down: ${insteadOf(server.store, now, then)}`)),

@@ -119,6 +119,9 @@ std::optional<std::string_view> Greeting::refusalOfRole(const redisReply& reply)
     if (error && classifyError(*error) == StoreError::Forbidden) {
         owner_.roleForbidden(*error);
     }
+    if (role == "sentinel") {
+        return "sentinel: this is a Sentinel, did you mean \"mode sentinel MASTER\"?";
+    }
     return role == "slave" ? std::optional(role) : std::nullopt;
 }
 

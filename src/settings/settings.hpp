@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bitset>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "limit/algorithm.hpp"
 #include "limit/key.hpp"
@@ -63,9 +65,10 @@ struct RedisSettings {
     ngx_msec_t timeout;
     ngx_msec_t reconnectMin;
     ngx_msec_t reconnectMax;
-    ngx_uint_t clock;  // a Clock
-    ngx_uint_t index;  // in MainSettings::stores
-    ngx_flag_t used;   // by a limit; workers do not connect to unused ones
+    ngx_uint_t clock;     // a Clock
+    ngx_uint_t index;     // in MainSettings::stores
+    ngx_flag_t used;      // by a limit; workers do not connect to unused ones
+    ngx_uint_t onErrors;  // a bit for each OnError of the locations that use it
 };
 
 struct LimitSettings;
@@ -90,6 +93,7 @@ struct LogSettings {
     std::int64_t largestBurst;   // 0: none is given
     ngx_flag_t variableLimit;    // one of them is a variable
     ngx_flag_t variableNumbers;  // a limit or a cost is
+    ngx_flag_t enforced;         // some place does not only rehearse it
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
@@ -116,6 +120,7 @@ struct LimitSettings {
     std::int64_t blockMs;
     std::int64_t burst;  // algorithm=bucket; 0: as large as the limit
     Excess excess;
+    std::optional<bool> dryRun;  // none: that of the level
 
     // settled for the whole log once the configuration is read
     bool capGiven;
@@ -140,6 +145,11 @@ struct LocationSettings {
     ngx_str_t pageDirective;
     Place pagePlace;
     ngx_array_t* inherited;  // the limits of a level inside that has none: those above a page reach it
+
+    std::span<LimitSettings* const> allLimits() const {  // when merged
+        return {static_cast<LimitSettings* const*>(limits->elts), limits->nelts};
+    }
+    bool isRehearsed(const LimitSettings& limit) const { return limit.dryRun.value_or(dryRun != 0); }
 };
 
 struct MainSettings {
@@ -148,7 +158,7 @@ struct MainSettings {
     ngx_array_t limits;         // of LimitSettings*, all of them
     size_t zoneSize;            // bytes
     Zone* zone;                 // nullptr: no limit, no zone
-    ngx_array_t levels;         // of ngx_array_t*: the limits of each level that has some, of LimitSettings*
+    ngx_array_t levels;         // of LocationSettings*
     std::int64_t largestDelay;  // ms, of all limits
 };
 

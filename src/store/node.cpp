@@ -55,7 +55,7 @@ std::uint64_t nowNs() {
 
 void Node::Prepared::replied(const redisReply* reply) {
     if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
-        node.log_.trouble(NGX_LOG_ERR, node.name_, "SCRIPT LOAD or ASKING answered", replyText(*reply));
+        node.log_.trouble(NGX_LOG_ERR, node.shownName_, "SCRIPT LOAD or ASKING answered", replyText(*reply));
     }
     node.closeIfLeft();
 }
@@ -66,6 +66,7 @@ Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::
       log_(log),
       settings_(settings),
       name_(name),
+      shownName_(shownNameOf(settings, name)),
       locator_(std::move(locator)),
       counters_(owner.counters(name)),
       greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database,
@@ -96,6 +97,9 @@ void Node::connect() {
 }
 
 void Node::located(const Endpoint& endpoint) {
+    if (settings_.mode == static_cast<ngx_uint_t>(Mode::Sentinel)) {
+        shownName_ = hostAndPort(endpoint.host, endpoint.port).append(", ").append(shownNameOf(settings_, name_));
+    }
     if (connection_.open(endpoint)) {
         connectDeadline_.set(settings_.connectTimeout);
     } else {
@@ -111,7 +115,7 @@ void Node::hasMoved(std::string_view reason) {
     switch (state_) {
         case State::Greeting:
         case State::Ready:
-            log_.trouble(NGX_LOG_WARN, name_, "is left", reason);
+            log_.trouble(NGX_LOG_WARN, shownName_, "is left", reason);
             moved_ = true;
             beLeaving();
             break;
@@ -255,7 +259,7 @@ void Node::timedOut(ngx_msec_t askedAt) {
     if (timeouts_++ == 0) {
         silentSince_ = askedAt;
     }
-    log_.trouble(NGX_LOG_ERR, name_, "timed out", whyNoAnswer());
+    log_.failure(shownName_, "timed out", whyNoAnswer());
 }
 
 std::string_view Node::whyNoAnswer() const {
@@ -344,7 +348,7 @@ void Node::becomeReady() {
         backoff_.reset();
     }
     if (!trusted_) {
-        log_.recovery(name_);
+        log_.recovery(shownName_);
     }
     trusted_ = true;
     readySince_ = ngx_current_msec;
@@ -370,7 +374,7 @@ void Node::disconnected(std::string_view reason) {
         return;
     }
     if (!moved_ && !isLeft) {
-        log_.trouble(NGX_LOG_WARN, name_, "connection lost", reason);
+        log_.trouble(NGX_LOG_WARN, shownName_, "connection lost", reason);
     }
     connect();
 }
@@ -380,7 +384,7 @@ void Node::becomeDown(std::string_view reason) {
     see(Seen::Down);
     trusted_ = false;
     locator_->didNotServe();
-    log_.trouble(NGX_LOG_ERR, name_, "is down", reason);
+    log_.failure(shownName_, "is down", reason);
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     loseQueued();
     owner_.nodeDown(*this);
@@ -401,7 +405,7 @@ void Node::policyTold(std::string_view policy) {
     } else if (policy != policyTold_ && (policyToldAt_ == 0 || ngx_current_msec - policyToldAt_ >= kPolicyPauseMs)) {
         policyTold_ = policy;
         policyToldAt_ = ngx_current_msec;
-        log_.evictionUnsafe(name_, policy);
+        log_.evictionUnsafe(shownName_, policy);
     }
 }
 

@@ -121,6 +121,9 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     std::size_t& repaying() { return repaying_; }
 
     std::string_view name() const { return name_; }
+
+    /// As messages call it: where it is, for a master that Sentinels name.
+    std::string_view shownName() const { return shownName_; }
     NodeCounters& counters() { return counters_; }
 
     /// To be called about once a second: publishes the state of the server, and asks for its health when that is due.
@@ -153,7 +156,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void greeted() override;
     void greetingRefused(std::string_view reason) override { connection_.close(reason); }
     void policyTold(std::string_view policy) override;
-    void roleForbidden(std::string_view answer) override { log_.roleForbidden(name_, answer); }
+    void roleForbidden(std::string_view answer) override { log_.roleForbidden(shownName_, answer); }
 
     /// Target of the reply to INFO.
     struct HealthCheck final : ReplyTarget {
@@ -180,6 +183,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     StoreLog& log_;
     const RedisSettings& settings_;
     std::string name_;
+    std::string shownName_;
     std::unique_ptr<Locator> locator_;
     NodeCounters& counters_;
     Greeting greeting_;

@@ -134,7 +134,7 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
 RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Board& board, ngx_log_t* log)
     : settings_(settings),
       identity_(identityOf(settings)),
-      log_(settings.name, log),
+      log_(settings, log),
       board_(board),
       unplacedCounters_(counters(nameOf(settings))),
       denials_(denials),
@@ -524,7 +524,7 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
             return;
         }
     } else {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", answer);
+        log_.trouble(NGX_LOG_ERR, node.shownName(), "answered", answer);
     }
     if (!isUndone(error, answer)) {
         loseTakeBack(call, answer);
@@ -569,7 +569,8 @@ void RedisStore::loseTakeBack(Call& call, std::string_view why) {
 
 void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
     (dying_ ? unplacedCounters_ : countersOf(slot)).lostTakeBacks.add();
-    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", why);
+    log_.trouble(NGX_LOG_ERR, shownNameOf(settings_, nameOf(settings_)),
+                 "a request could not be taken back out of its log", why);
 }
 
 // ---- groups
@@ -731,7 +732,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
         case StoreError::Forbidden:
         case StoreError::Refused:
         case StoreError::Unexpected:
-            log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", replyText(reply));
+            log_.failure(call.node->shownName(), "answered", replyText(reply));
             if (isOfKeys(replyText(reply)) && !call.isUndo()) {
                 askApart(call, error);
                 return;
@@ -744,7 +745,7 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
 void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     Node& node = *call.node;
     if (error == StoreError::NotMaster) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(errorOfCall(reply)));
+        log_.trouble(NGX_LOG_ERR, node.shownName(), "answered", replyText(errorOfCall(reply)));
         node.leave();
         node.send(call);
         return;
@@ -766,7 +767,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     }
     Node* target = redirectedBy(reply, node, error);
     if (target == nullptr || !target->canBeAsked()) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
+        log_.failure(node.shownName(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
     } else if (call.repetitions > kMostRedirects) {
         waitOut(call, replyText(reply), error);
@@ -800,7 +801,7 @@ void RedisStore::repeatQueued() {
 /// Repeats the call in a moment, unless a request has already waited in vain for another reply than this one.
 void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
     if (refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
-        log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", answer);
+        log_.failure(call.node->shownName(), "answered", answer);
         failed(call, error);
         return;
     }
@@ -859,7 +860,7 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
         group.isInDoubt = true;
         node.distrust();
     } else if (error != StoreError::None) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
+        log_.failure(node.shownName(), "answered", replyText(reply));
         if (mayBeOfOneLog(error, replyText(reply))) {
             refuse(group, error);
             return;
@@ -888,7 +889,7 @@ void RedisStore::tellSkew(const Node& node, Group& group) {
     }
     const Question& shortest = *std::ranges::min_element(group.waiters.front().questions, {}, &Question::windowMs);
     if (ms > shortest.windowMs / 10) {
-        log_.clockIsBehind(node.name(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
+        log_.clockIsBehind(node.shownName(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
     }
 }
 
@@ -978,11 +979,12 @@ void RedisStore::expire() {
         Node* node = topology_->nodeOf(group.slot);
         if (!group.refusal.empty()) {
             refusals_.add(group.refusedBy, group.slot, group.refusal, ngx_current_msec);
-            log_.trouble(NGX_LOG_ERR, node == nullptr ? nameOf(settings_) : node->name(), "timed out", group.refusal);
+            log_.failure(node == nullptr ? shownNameOf(settings_, nameOf(settings_)) : node->shownName(), "timed out",
+                         group.refusal);
         } else if (node != nullptr) {
             node->timedOut(group.sent ? group.sentAt : waiter.deadline - settings_.timeout);
         } else {
-            log_.trouble(NGX_LOG_ERR, nameOf(settings_), "timed out", "no server to ask inside \"timeout\"");
+            log_.failure(shownNameOf(settings_, nameOf(settings_)), "timed out", "no server to ask inside \"timeout\"");
         }
         if (waiter.isGone()) {
             static_cast<ListHook<WithDeadline>&>(waiter).unlink();
