@@ -190,7 +190,8 @@ NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
 
 RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t leftMs,
                                       Waiter& waiter) {
-    const Belief belief = known(questions, waiter.verdicts);
+    const Signature& signature = signatureOf(questions);
+    const Belief belief = denials_.find(signature, ngx_current_msec, waiter.verdicts);
     if (belief == Belief::Holds) {
         return Reception::KnownDenied;
     }
@@ -199,7 +200,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     }
     const bool isLate = leftMs == 0;
     const bool canAsk = !isLate && topology_->canBeAsked(questions.front().slot);
-    if (belief == Belief::Due && (!canAsk || !denials_.claim(signature_, ngx_current_msec))) {
+    if (belief == Belief::Due && (!canAsk || !denials_.claim(signature, ngx_current_msec))) {
         return Reception::KnownDenied;
     }
     if (!canAsk) {
@@ -210,7 +211,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
         countersOf(questions.front().slot).failed(StoreError::TryAgain);
         return belief == Belief::Due ? Reception::KnownDenied : Reception::Unavailable;
     }
-    Group& group = groupFor(questions);
+    Group& group = groupFor(questions, signature);
     group.requests++;
     group.refreshes = group.refreshes || belief == Belief::Due;
     group.waiters.pushBack(waiter);
@@ -226,10 +227,14 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     return Reception::Pending;
 }
 
-/// Sets signature_, too.
 Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict> verdicts) {
-    signature_.assign(identity_, questions);
-    return denials_.find(signature_, ngx_current_msec, verdicts);
+    return denials_.find(signatureOf(questions), ngx_current_msec, verdicts);
+}
+
+/// Good until the next one.
+const Signature& RedisStore::signatureOf(std::span<const Question> questions) {
+    latestSignature_.assign(identity_, questions);
+    return latestSignature_;
 }
 
 bool RedisStore::isWell(std::uint16_t slot) {
@@ -570,24 +575,24 @@ void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
 // ---- groups
 
 /// The group that the request joins: the last of the same questions, if that is not sent yet and has room.
-Group& RedisStore::groupFor(std::span<const Question> questions) {
-    Group* first = groups_.find(signature_);
+Group& RedisStore::groupFor(std::span<const Question> questions, const Signature& signature) {
+    Group* first = groups_.find(signature);
     if (first == nullptr) {
-        first = &newGroup(questions);
+        first = &newGroup(questions, signature);
         first->last = first;
         groups_.insert(*first);
         open(*first);
     } else if (first->last->sent || first->last->isFull()) {
-        Group& next = newGroup(questions);
+        Group& next = newGroup(questions, signature);
         first->last->follower = &next;
         first->last = &next;
     }
     return *first->last;
 }
 
-Group& RedisStore::newGroup(std::span<const Question> questions) {
+Group& RedisStore::newGroup(std::span<const Question> questions, const Signature& signature) {
     Group& group = groupObjects_.take();
-    group.signature = signature_;
+    group.signature = signature;
     group.requests = 0;
     group.workOfLogs = workOfLogs(questions.size());
     group.workOfRequest = workOfRequest(questions);

@@ -90,8 +90,9 @@ class RedisStore final : ClusterOwner {
     bool isTurnedAway(std::uint16_t slot);
     bool areApart(std::span<const Question> questions) const;
     bool goesAlone(Group& group);
-    Group& groupFor(std::span<const Question> questions);
-    Group& newGroup(std::span<const Question> questions);
+    const Signature& signatureOf(std::span<const Question> questions);
+    Group& groupFor(std::span<const Question> questions, const Signature& signature);
+    Group& newGroup(std::span<const Question> questions, const Signature& signature);
     void open(Group& group);
     void openAgain(List<Group, Opened>& groups);
     Group* nextToSend(Node& node);
@@ -165,8 +166,8 @@ class RedisStore final : ClusterOwner {
     Denials denials_;
     Refusals refusals_;
     Loners loners_;
-    Signature signature_;  // of the questions at hand
-    DecimalText now_{0};   // of the latest stamp()
+    Signature latestSignature_;  // made by signatureOf(), for its memory
+    DecimalText now_{0};         // of the latest stamp()
 
     Posted flush_;
     Timer deadline_;
