@@ -15,14 +15,14 @@ use Bench::Variants;
 
 use constant CONNECTIONS => [1, 8, Bench::Variants::CONNECTIONS];
 
-# Under a heading of either pinning.
+# [name, format, figure], of either pinning
 my @columns = (
-    ['CPU us',          'nginx',     '%.1f', 'nginx'],
-    ['',                'Redis',     '%.1f', 'redis'],
-    ['',                'sum',       '%.1f', 'sum'],
-    ['in units of the', 'Lua peer',  '%.2f', 'lua'],
-    ['Redis',           'calls',     '%.3f', 'calls'],
-    ['',                'us a call', '%.1f', 'inside'],
+    ['nginx us',    '%.1f', 'nginx'],
+    ['Redis us',    '%.1f', 'redis'],
+    ['sum us',      '%.1f', 'sum'],
+    ['of Lua peer', '%.2f', 'lua'],
+    ['calls',       '%.3f', 'calls'],
+    ['us a call',   '%.1f', 'inside'],
 );
 
 # Options: turns, and those of Bench::Group
@@ -47,16 +47,16 @@ sub table {
         columns => [
             ['', 'variant'],
             ['', 'connections'],
-            map { my $how = $_; map { [$_->[0] && "$how, $_->[0]", $_->[1]] } @columns } 'pinned', 'unpinned',
+            map { my $how = $_; map { [$_ == 0 ? $how : '', $columns[$_][0]] } 0 .. $#columns } 'pinned', 'unpinned',
         ],
         rows    => \@rows,
         notes   => [
             sprintf('One worker, %d keys picked at random or one, window %s; nginx\'s own empty image. CPU: user and',
                 Bench::Variants::KEYS, $options{window}),
-            sprintf('system, medians of %d turns of %g s, in which all rows of as many connections take turns; ratios',
+            sprintf('system, medians of %d turns of %g s, in which all rows of as many connections take turns. of Lua',
                 $options{turns}, Bench::Turns::LENGTH),
-            'turn by turn, to the row of the same kind, number of connections and pinning. calls: EVALSHA, or the C',
-            'peer\'s command, per request; us a call: inside Redis, by its own count.',
+            'peer: the sum in units of that of the row of the same kind, connections and pinning, turn by turn. calls:',
+            'EVALSHA, or the C peer\'s command, per request; us a call: inside Redis, by its own count.',
             Bench::Turns::others_note(max(@others)),
         ],
         pinned  => \%pinned,
@@ -86,7 +86,7 @@ sub in_units_of_the_lua_peer {
 sub cells {
     my ($of) = @_;
     return map {
-        my (undef, undef, $format, $what) = @$_;
+        my (undef, $format, $what) = @$_;
         defined $of->{$what} ? sprintf $format, $of->{$what} : '';
     } @columns;
 }

@@ -27,6 +27,9 @@ sub table {
         turn($logs, $turn > 0, $_) for @rows;
     }
     progress('');
+    my %place;
+    $place{ $_->{title} } //= keys %place for @rows;
+    @rows = sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows;
     return (report($logs, $options{script_turns}, @rows), report_inside($options{script_turns}, @rows));
 }
 
@@ -157,9 +160,8 @@ sub time_for {
 sub report {
     my ($logs, $turns, @rows) = @_;
     my ($unit, @ours) = map { $_->name } @{ $logs->{algorithms} };
-    my (@cells, %place);
-    $place{ $_->{title} } //= keys %place for @rows;
-    for my $row (sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows) {
+    my @cells;
+    for my $row (@rows) {
         my ($first, @others) = map { $_->{used} } @{ $row->{cells} };
         push @cells, [
             $row->{title},
@@ -214,14 +216,15 @@ sub report_inside {
             ['', 'request'],
             ['', 'log length'],
             $columns->('alone, us', $zset, @ours),
-            $columns->("in units of the $zset", @ours),
-            $columns->(BATCH . ' in a call, us', @ours),
-            $columns->("in units of the $zset", @ours),
+            $columns->('alone, ratio', @ours),
+            $columns->(BATCH . ' a call, us', @ours),
+            $columns->(BATCH . ' a call, ratio', @ours),
         ],
         rows  => \@cells,
         notes => [
-            'Redis\'s own count of the time inside a call, with the commands of a script, by the requests in it; of the turns',
-            "in which the CPU time was measured: medians of $turns, ratios turn by turn. The ZSET script takes one log a call.",
+            'Redis\'s own count of the time inside a call, with the commands of a script, by the requests in it; of the',
+            "turns in which the CPU time was measured: medians of $turns; ratios to the $zset, turn by turn, which takes one",
+            'log a call.',
         ],
     );
 }
