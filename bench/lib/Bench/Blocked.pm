@@ -59,11 +59,11 @@ sub row {
     });
     progress("$node->{name}");
     $node->load('load', WARM_UP)->result;
-    my ($before) = $node->{client}->commands_so_far;
+    my ($before) = $node->{client}->decisions_so_far;
     my $watch  = Bench::Machine::stopwatch(nginx => [$node->{worker}], redis => [$redis->pid]);
     my $result = $node->load('load', $seconds)->result;
     my %used   = $watch->();
-    my ($calls) = $node->{client}->commands_so_far;
+    my ($calls) = $node->{client}->decisions_so_far;
     $node->check($result);
     $node->stop;
     $redis->kill;

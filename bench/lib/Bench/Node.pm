@@ -9,8 +9,8 @@ use Time::HiRes qw(sleep);
 
 use Testbed::Http;
 use Bench::Client;
-use Bench::Load;
 use Bench::Machine;
+use Bench::Wrk;
 
 # error_log crit: no limiter may spend time on a log line per denial.
 my $conf = <<'END';
@@ -63,7 +63,7 @@ sub new {
 
 sub load {
     my ($self, $kind, $seconds) = @_;
-    return Bench::Load->start($self->{world}, port => $self->{nginx}->port, path => '/bench', keys => $self->{keys},
+    return Bench::Wrk->start($self->{world}, port => $self->{nginx}->port, path => '/bench', keys => $self->{keys},
         connections => $self->{connections}, kind => $kind, seconds => $seconds);
 }
 
@@ -89,13 +89,13 @@ sub stop { my ($self) = @_; return $self->{world}->stop($self->{nginx}) }
 
 sub end_load { my ($self) = @_; return $self->check($self->{load}->end->result) }
 
-# Lets the load run for this number of seconds; returns what one request took in microseconds of CPU time, calls of
-# scripts and commands of Redis. The number of requests is that of nginx.
+# Lets the load run for so many seconds; what one request took, in microseconds of CPU time and calls of scripts, and
+# the microseconds inside Redis of one call, where there was any. A turn's requests are nginx's own count.
 sub turn {
     my ($self, $seconds) = @_;
     # on a busy machine the load generator may not run in its turn
     for (1 .. 20) {
-        my @commands = $self->{client}->commands_so_far;
+        my @before = $self->{client}->decisions_so_far;
         my (undef, $begun) = $self->status;
         my $watch = Bench::Machine::stopwatch(nginx => [$self->{worker}], redis => [$self->{server}->pid]);
         $self->{load}->resume;
@@ -107,7 +107,7 @@ sub turn {
         my %used = $watch->();
         $requests -= $begun + 1;    # this question
         next if $requests < 50 || $used{nginx} <= 0;
-        my ($calls, $all) = $self->{client}->commands_so_far;
+        my @after = $self->{client}->decisions_so_far;
         my $nginx = $used{nginx} / $requests * 1e6;
         # background work of Redis is not charged to variants that do not use it
         my $of_redis = $self->{redis} ? $used{redis} / $requests * 1e6 : 0;
@@ -116,8 +116,8 @@ sub turn {
             nginx    => $nginx,
             redis    => $of_redis,
             sum      => $nginx + $of_redis,
-            calls    => ($calls - $commands[0]) / $requests,
-            commands => ($all - $commands[1]) / $requests,
+            calls    => ($after[0] - $before[0]) / $requests,
+            inside   => $after[0] > $before[0] ? ($after[1] - $before[1]) / ($after[0] - $before[0]) : undef,
         };
     }
     die "$self->{name}: hardly any request is answered\n", $self->{nginx}->log_tail, "\n";

@@ -47,10 +47,15 @@ sub others_note {
         $others > 5 ? ': repeat the measurement on an idle machine.' : '.');
 }
 
-# The medians of the values of hashes with the same names.
+# The medians of what some hashes of the same names hold; undef where none holds a figure.
 sub medians {
     my (@samples) = @_;
-    return map { my $what = $_; $what => median(map { $_->{$what} } @samples) } keys %{ $samples[0] };
+    my %median;
+    for my $what (keys %{ $samples[0] }) {
+        my @figures = grep { defined } map { $_->{$what} } @samples;
+        $median{$what} = @figures ? median(@figures) : undef;
+    }
+    return %median;
 }
 
 1;

@@ -14,7 +14,7 @@ use constant PLENTY => 10_000_000;
 # A variant:
 #   name      the first column
 #   kind      keys (many, admitted), hot (one key, admitted) or denied (one key, denied)
-#   keys, connections  of the load
+#   keys      of the load
 #   family    '', limit_req, lua, c or module (which loads ours): rows of limit_req and lua are others' units
 #   load      other modules it needs, by name or by file
 #   redis     true when it asks Redis
@@ -48,7 +48,7 @@ sub all {
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),
     );
-    return map { { connections => CONNECTIONS, keys => $_->{kind} eq 'keys' ? $keys : 1, %$_ } } @all;
+    return map { { keys => $_->{kind} eq 'keys' ? $keys : 1, %$_ } } @all;
 }
 
 sub limit_req {

@@ -17,6 +17,12 @@ sub new {
     return $self;
 }
 
+# The same world, in which processes run on any core instead of the one of their part.
+sub unpinned { my ($self) = @_; return bless { %$self, unpinned => 1 }, ref $self }
+
+# Where a part runs, for Bench::Machine.
+sub cores { my ($self, $part) = @_; return $self->{unpinned} ? 'any' : $part }
+
 sub dir { return $_[0]{bed}->dir }
 
 # A Redis without persistence, with additional arguments if given. Each table has its own, which it may kill at the end.
@@ -24,7 +30,7 @@ sub redis {
     my ($self, @args) = @_;
     my $redis = $self->{bed}->redis(args => \@args);
     $self->own($redis);
-    Bench::Machine::pin($redis->pid, 'redis');
+    Bench::Machine::pin($redis->pid, $self->cores('redis'));
     return $redis;
 }
 
@@ -34,7 +40,7 @@ sub nginx {
     local $ENV{TEST_NGINX_MODULE} = delete $options{MODULE} ? $self->module : '';
     my $nginx = $self->{bed}->nginx($conf, %options);
     push @{ $self->{nginx} }, $nginx;
-    Bench::Machine::pin($_, 'nginx') for $nginx->pid, $nginx->workers;
+    Bench::Machine::pin($_, $self->cores('nginx')) for $nginx->pid, $nginx->workers;
     return $nginx;
 }
 
