@@ -1,7 +1,7 @@
 package Bench::Load;
 
-# What one request costs, by variant and by the number of connections, which decides how many requests a call to Redis
-# carries. The same with all processes pinned and with none.
+# The cost of a request, by variant and number of connections, which determines how many requests a call to Redis
+# carries; with all processes pinned, and with none.
 
 use strict;
 use warnings;
@@ -31,7 +31,7 @@ sub table {
     my (@rows, @others, %pinned);
     for my $connections (@{ +CONNECTIONS }) {
         my @groups = map { Bench::Group->new($_, %options, connections => $connections) } $world, $world->unpinned;
-        # a whole window: from then on entries leave the logs as fast as others come, as in any life longer than that
+        # a whole window: from then on entries leave the logs as fast as others are added
         push @others, Bench::Turns::measure([map { $_->nodes } @groups], turns => $options{turns},
             warm_up => Bench::Variants::milliseconds($options{window}) / 1000);
         $_->stop for @groups;
@@ -63,7 +63,7 @@ sub table {
     );
 }
 
-# What each node took; nothing of Redis where it does not ask it.
+# What each node took; nothing of Redis if it does not ask it.
 sub figures {
     my (@nodes) = @_;
     return map {

@@ -10,12 +10,12 @@ use Testbed::Process;
 
 *slurp = \&Testbed::Process::slurp;
 
-# Where each part runs. A process that wanders from core to core costs more at random, so all are pinned, except where
-# a table also tells what a request costs when they are not: there each runs on any of these cores. The load
-# generator has a core to itself: it is not what is measured, and must neither wait for nginx nor push it aside. So on
-# two cores nginx and Redis share the other one. That makes requests/s those of one core, hence CPU time per request is
-# the figure to read; it was the same for the Lua peer when Redis shared with the load generator instead, and a tenth
-# more for this module, which then sends fewer calls at once.
+# The cores of each part. Processes are pinned, since moving between cores costs a random amount of time, except where a
+# table also has the cost of unpinned ones: there each runs on any of these cores. The load generator has a core of its
+# own: it is not measured, and must neither wait for nginx nor displace it. So on two cores nginx and Redis share the
+# other one. Requests/s are then those of one core, so CPU time per request is the figure to compare. When Redis shared a
+# core with the load generator instead, it was the same for the Lua peer and a tenth more for this module, which then
+# sends fewer calls at once.
 my (@cores, %core);
 
 # layout() chooses; layout('0,1,1') sets the cores of nginx, Redis and the load generator. This process is part of the

@@ -89,8 +89,8 @@ sub stop { my ($self) = @_; return $self->{world}->stop($self->{nginx}) }
 
 sub end_load { my ($self) = @_; return $self->check($self->{load}->end->result) }
 
-# Lets the load run for so many seconds; what one request took, in microseconds of CPU time and calls of scripts, and
-# the microseconds inside Redis of one call, where there was any. A turn's requests are nginx's own count.
+# Lets the load run for this number of seconds; returns what one request took in microseconds of CPU time and calls of
+# scripts, and the microseconds inside Redis of one call, if there was any. The number of requests is that of nginx.
 sub turn {
     my ($self, $seconds) = @_;
     # on a busy machine the load generator may not run in its turn

@@ -1,6 +1,6 @@
 package Bench::Requests;
 
-# What a client sees of a request, by variant: requests per second, latency and answers.
+# Requests per second, latency and answers, by variant.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 package Bench::Scripts;
 
-# What the scripts cost Redis, without nginx: the CPU time of all of Redis, and the time that it counts inside calls.
+# The cost of the scripts in Redis, without nginx: the CPU time of Redis, and the time that it counts inside calls.
 
 use strict;
 use warnings;

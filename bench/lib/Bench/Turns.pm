@@ -47,7 +47,7 @@ sub others_note {
         $others > 5 ? ': repeat the measurement on an idle machine.' : '.');
 }
 
-# The medians of what some hashes of the same names hold; undef where none holds a figure.
+# The medians of the values of hashes with the same names; undef if none has a figure.
 sub medians {
     my (@samples) = @_;
     my %median;

@@ -1,6 +1,6 @@
 package Bench::Wrk;
 
-# One wrk of one thread. What it does and prints is in load.lua.
+# A wrk with one thread. load.lua defines its requests and output.
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ my $count = 0;
 sub start {
     my ($class, $world, %options) = @_;
     my $self = bless { output => $world->dir . '/wrk' . ++$count, seconds => $options{seconds} }, $class;
-    # A time-out that no answer reaches: those to a paused generator take a few seconds, and all shall be seen.
+    # A timeout that no answer reaches: answers to a paused generator take a few seconds, and all must be counted.
     my @limits = ('-t', 1, '-c', $options{connections}, '-d', "$options{seconds}s", '--timeout', '10s');
     $self->spawn($self->{output}, Bench::Machine::pinned($world->cores('load')), 'wrk', @limits,
         '-s', "$FindBin::RealBin/load.lua", "http://127.0.0.1:$options{port}/", '--', @options{qw(path keys kind)});
@@ -26,7 +26,7 @@ sub start {
 sub pause  { $_[0]->signal('STOP') }
 sub resume { $_[0]->signal('CONT') }
 
-# Ends it early. INT works only when it meets wrk's main thread, which just after a pause may take more than one.
+# Ends it early. INT only works if the main thread of wrk receives it, which may take several attempts after a pause.
 sub end {
     my ($self) = @_;
     $self->resume;
@@ -39,7 +39,7 @@ sub end {
     return $self;
 }
 
-# The names and values of load.lua's line, when its time is over.
+# The names and values in the line of load.lua, after its time is over.
 sub result {
     my ($self) = @_;
     my $in_time = $self->wait_end($self->{seconds} + 10);
