@@ -1,6 +1,6 @@
 -- The exact log in one to two bytes a request (algorithm=compact): decides as lua/sliding_log.lua does for the same
--- arrivals, and keeps nothing but their times. lua/decide.lua, which follows this in the script, has the contract of a
--- call; names and ids are not looked at.
+-- arrivals, and keeps nothing but their times; names and ids are not looked at. lua/decide.lua has the contract of a call,
+-- and of what this file returns.
 --
 -- A log is a STRING: its oldest time and the milliseconds from each entry to the next one: 7 bits a byte, highest first,
 -- the eighth bit set in all but the last byte of a number, so that it reads from either end. Most of these stand in a
@@ -24,6 +24,8 @@
 -- each request. Cost in redis.calls, of 1 to 2 us each: TIME, and
 -- per log GETRANGE and SETRANGE; GETRANGE alone when nothing has changed.
 
+local now, _, own_clock = ...
+
 local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
 local byte, char, sub, rep, pack, open = string.byte, string.char, string.sub, string.rep, struct.pack, struct.unpack
 
@@ -39,8 +41,6 @@ local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
 -- The most bytes of a number.
 local LONGEST = 7
-
-local now, now_text, own_clock
 
 -- Each log's fields are those of the form; found: its front, where that was read before (false: not).
 
@@ -436,7 +436,7 @@ local function rarely()
 end
 
 -- Made for a caller's clock only.
-local latest = ARGV[1] ~= '' and function(log)
+local latest = not own_clock and function(log)
   local front = pcall('GETRANGE', log.key, '0', HEAD_LAST)
   log.found = front
   local form = not front.err and byte(front)
@@ -591,3 +591,9 @@ add = function(log, _, from, to, at, denied)
     call('PEXPIRE', key, log.ttl)
   end
 end
+
+local set_now = not own_clock and function(ms)
+  now = ms
+end
+
+return read, add, rarely, most_entries, latest, set_now

@@ -1,5 +1,5 @@
--- The frame of all algorithms, behind the algorithm's own file in one script: a request is admitted when every one of
--- its logs has room. A log is what that file keeps at one key.
+-- The frame of all algorithms: a request is admitted when every one of its logs has room. A log is what the algorithm
+-- keeps at one key. In a script the algorithm's file stands before this one, as the function `algorithm`.
 --
 -- One call decides many groups, one after the other. A group is one or more requests that ask the same of the same
 -- logs; of them the first ones that fit are admitted, each by all of the group's logs or by none.
@@ -64,16 +64,14 @@
 -- gone. So no script deletes a key that it may touch again: what is stale leaves only where something stays, else behind
 -- what is added.
 --
--- The algorithm's file has, beside now (ms), now_text and own_clock (true: now is this server's), which are set here:
---   latest(log)  no decision at log.key was later (ms); 0 where none is known. Asked before read(), for a caller's clock;
---                leaves what it found there in log.found
+-- algorithm(now, now_text, own_clock) is called once: now in ms, the same as text, and true where it is this server's time.
+-- It returns, in this order, since a table would be one more for each call to make:
 --   read(log)    what is at log.key now, pruned: sets log.used, in units of the limit, and log.frees, when more of it
 --                becomes available (ms; false: all of it is). An error; or true with log.blocked (when that ends, ms) and
 --                log.block_length
 --   add(log, names, from, to, at, denied)  writes the entries of these requests (none: from > to), whose names are
 --                ARGV[names + request], of now or of the time `at`; sets used and frees. An error when there is no memory,
 --                and nothing is written then. Denied: keeps to cap, as said above
---   most_entries how many entries a request may have at most: a guard, since its caller denies what costs more
 --   rarely()     what is needed rarely, made when it is, since Lua makes functions anew at each call:
 --     room_at(log, missing)      when `missing` units more will be available (ms)
 --     newest(log)                no reservation is later (ms)
@@ -82,20 +80,25 @@
 --     take_back(log, name, id, logged, taken)   takes out what add() wrote for a request that was decided at `taken`: true
 --                when something left, and whether the log is blocked
 --     fits(log, names, requests) where entries are not as many as the cost: how many of the requests fit; else nil
+--   most_entries how many entries a request may have at most: a guard, since its caller denies what costs more
+--   latest(log)  no decision at log.key was later (ms); 0 where none is known. Asked before read(), for a caller's clock;
+--                leaves what it found there in log.found
+--   set_now(now, now_text)  from here on it is that time. These two for a caller's clock only, else false
 -- An error is a table, as replies have it, and may also be raised.
 -- A log's other fields: key, limit, capacity (limit, or the bucket's size), window, cap, ttl (text), changed (add() has to
 -- write it in any case), options (parsed; false: none) and ids (id j is ARGV[ids + j]).
 
-local protect = _G.pcall  -- since the algorithms' `pcall` is Redis's
+local call, format, protect = redis.call, string.format, pcall
 
 local taking_back = ARGV[1] == 'take back'
-now_text = taking_back and ARGV[2] or ARGV[1]
-own_clock = now_text == ''
+local now_text = taking_back and ARGV[2] or ARGV[1]
+local own_clock = now_text == ''
 if own_clock then
   local time = call('TIME')
   now_text = time[1] .. format('%03d', time[2] / 1000)
 end
-now = tonumber(now_text)
+local now = tonumber(now_text)
+local read, add, rarely, most_entries, latest, set_now = algorithm(now, now_text, own_clock)
 local called, called_text = now, now_text
 
 -- Brings now to what the call says, or to a later decision; to none that cannot be.
@@ -106,6 +109,7 @@ local begin_at = not own_clock and function(floor)
   else
     now, now_text = called, called_text
   end
+  set_now(now, now_text)
 end
 
 -- What options ask for beyond a limit.

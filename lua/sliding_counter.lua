@@ -1,5 +1,5 @@
 -- The sliding counter (algorithm=counter): the requests of this window, and those of the one before as far as it still
--- reaches into the last `window` ms. lua/decide.lua, which follows this in the script, has the contract of a call.
+-- reaches into the last `window` ms. lua/decide.lua has the contract of a call, and of what this file returns.
 --
 -- A log is a HASH: a time (ms) => how many were admitted in its window, of which it is the time of the first of them. It
 -- is the window's start (a multiple of its length) for reservations in windows ahead, and for what a version counted that
@@ -21,11 +21,11 @@
 -- Cost in redis.calls, of 1 to 2 us each: TIME, and per log HGETALL and HINCRBY, and when a window begins PEXPIRE and
 -- HDEL.
 
+local now, now_text, own_clock = ...
+
 local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
 
 local most_entries = math.huge
-
-local now, now_text, own_clock
 
 -- Beyond this Lua's numbers are not exact.
 local most_counted = 2 ^ 53
@@ -204,7 +204,7 @@ local function rarely()
 end
 
 -- Made for a caller's clock only. A reservation was made no longer before it than reservations are ahead.
-local latest = ARGV[1] ~= '' and function(log)
+local latest = not own_clock and function(log)
   local fields = pcall('HGETALL', log.key)
   local start, reserved, till, length = 0, 0, 0, math.huge
   for i = 1, #fields, 2 do
@@ -318,3 +318,9 @@ local function add(log, _, from, to, at, denied)
   log.here = log.here + more
   tell(log)
 end
+
+local set_now = not own_clock and function(ms, text)
+  now, now_text = ms, text
+end
+
+return read, add, rarely, most_entries, latest, set_now

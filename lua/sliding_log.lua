@@ -1,4 +1,4 @@
--- The exact sliding log (algorithm=log). lua/decide.lua, which follows this in the script, has the contract of a call.
+-- The exact sliding log (algorithm=log). lua/decide.lua has the contract of a call, and of what this file returns.
 --
 -- A log is a ZSET with one entry for each request, or several for one of that cost: member = the id, else the request's
 -- unique name; score = arrival, or the slot it was given (ms). An entry is in the window when now - window < score.
@@ -19,6 +19,8 @@
 -- the window two ZRANGE and ZREMRANGEBYSCORE. Numbers are given as text, since Redis 7.0 spends 0.5 us on writing a
 -- number argument as a double and reading it back.
 
+local now, now_text, own_clock = ...
+
 local call, pcall, format = redis.call, redis.pcall, string.format
 
 local AT_ONCE, AT_ONCE_TEXT = 1000, '1000'
@@ -28,8 +30,6 @@ local BLOCKED = '^blocked for (%d+) ms~*$'
 local most_entries = 1000
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=log or sampled'
-
-local now, now_text, own_clock
 
 -- Each log's fields: first: how many members stand before the oldest entry of the window; leaving: how many of these
 -- leave when something is added; newest: the score of the last member, where latest() has looked (else nil).
@@ -251,7 +251,7 @@ local function rarely()
 end
 
 -- Made for a caller's clock only.
-local latest = ARGV[1] ~= '' and function(log)
+local latest = not own_clock and function(log)
   local head = pcall('ZRANGE', log.key, '0', '0', 'WITHSCORES')
   local oldest = tonumber(head[2])
   log.found, log.newest = head, nil
@@ -346,3 +346,9 @@ local function add(log, names, from, to, at, denied)
     end
   end
 end
+
+local set_now = not own_clock and function(ms, text)
+  now, now_text = ms, text
+end
+
+return read, add, rarely, most_entries, latest, set_now

@@ -1,5 +1,5 @@
 -- The token bucket (algorithm=bucket): holds up to burst tokens, of which a request takes its cost; limit of them come
--- back in a window, evenly. lua/decide.lua, which follows this in the script, has the contract of a call.
+-- back in a window, evenly. lua/decide.lua has the contract of a call, and of what this file returns.
 --
 -- A log is a HASH: used = tokens that were taken * window, a whole number, from which each ms takes limit; time = when it
 -- was that (ms). None is a full bucket. What is kept is what was taken and not what is left, so that another limit or burst
@@ -16,11 +16,11 @@
 -- Cost in redis.calls, of 1 to 2 us each: TIME, and per log
 -- HGETALL, HSET and PEXPIRE; HGETALL alone when nothing has changed.
 
+local now, now_text, own_clock = ...
+
 local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.floor
 
 local most_entries = math.huge
-
-local now, now_text, own_clock
 
 local longest_wait = 999999999999999
 
@@ -102,7 +102,7 @@ local function rarely()
 end
 
 -- Made for a caller's clock only.
-local latest = ARGV[1] ~= '' and function(log)
+local latest = not own_clock and function(log)
   local fields = pcall('HGETALL', log.key)
   local time, till, length = 0, 0, math.huge
   for i = 1, #fields, 2 do
@@ -201,3 +201,9 @@ local function add(log, _, from, to, _, denied)
   call('PEXPIRE', log.key, to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + ttl) or ttl)
   tell(log)
 end
+
+local set_now = not own_clock and function(ms, text)
+  now, now_text = ms, text
+end
+
+return read, add, rarely, most_entries, latest, set_now

@@ -26,5 +26,5 @@
     }                                                                           \
     static_assert(true)
 
-/// What EMBED made, as a std::string_view.
+/// The contents made by EMBED, as a std::string_view.
 #define EMBEDDED(symbol) std::string_view(sliding_log_##symbol##_begin, sliding_log_##symbol##_end)

@@ -11,12 +11,12 @@
 
 namespace sliding_log {
 
-/// Gives back to the system what a spike has left free. malloc itself does so only from the heap's end, where mostly
-/// something small is in the way. It takes the worker about a tenth of a millisecond for each MB, so it is done once,
-/// when it has been calm for a while.
+/// Returns memory freed after a spike to the system. malloc itself only returns the end of the heap, where usually
+/// something small is still in use. It takes about a tenth of a millisecond for each MB, so it is done once, some time
+/// after the spike.
 class Heap {
   public:
-    /// To be called every second or so, with how many things there are that take memory for a moment.
+    /// To be called about once a second, with the number of objects that use memory temporarily.
     void tick(std::size_t passing) {
         if (passing >= kSpike) {
             spikeAt_ = ngx_current_msec;

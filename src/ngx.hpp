@@ -1,4 +1,4 @@
-// The only place that includes nginx's headers, and the few words of translation between nginx's C and our C++.
+// The only file that includes nginx's headers, with helpers between nginx's C and C++.
 #pragma once
 
 extern "C" {
@@ -21,12 +21,12 @@ inline std::string_view view(const ngx_str_t& text) {
     return {reinterpret_cast<const char*>(text.data), text.len};
 }
 
-/// A view as nginx's string; it does not own, and must not be written through.
+/// A view as a string of nginx; it does not own the memory and must not be used to write.
 inline ngx_str_t toNgx(std::string_view text) {
     return {text.size(), const_cast<u_char*>(reinterpret_cast<const u_char*>(text.data()))};
 }
 
-/// A value-initialised array in a pool; nullptr when memory is short. Pools run no destructors, hence the assert.
+/// A value-initialised array in a pool; nullptr without memory. Pools run no destructors, hence the assert.
 template <typename T>
 T* poolNew(ngx_pool_t* pool, std::size_t count = 1) {
     static_assert(std::is_trivially_destructible_v<T>);
@@ -34,7 +34,7 @@ T* poolNew(ngx_pool_t* pool, std::size_t count = 1) {
     return memory == nullptr ? nullptr : new (memory) T[count]();
 }
 
-/// A copy of the text in a pool; data() is nullptr when memory is short.
+/// A copy of the text in a pool; data() is nullptr without memory.
 inline std::string_view poolCopy(ngx_pool_t* pool, std::string_view text) {
     auto* memory = static_cast<char*>(ngx_pnalloc(pool, text.size()));
     if (memory == nullptr) {

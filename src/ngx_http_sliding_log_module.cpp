@@ -1,4 +1,4 @@
-// The map of the module: its directives, variables, phases and processes. Everything it names lives elsewhere.
+// The map of the module: its directives, variables, phases and processes, all of which are implemented in other files.
 
 #include <exception>
 #include <new>
@@ -65,8 +65,8 @@ ngx_command_t gCommands[] = {
     ngx_null_command,
 };
 
-/// Access handlers run in reverse order of registration, so ours runs before allow, deny and auth_basic: it shields
-/// them, and nothing under `satisfy any` can skip a limit.
+/// Access handlers run in reverse order of registration, so ours runs before allow, deny and auth_basic: it protects
+/// them, and `satisfy any` cannot skip a limit.
 ngx_int_t installHandlers(ngx_conf_t* cf) {
     auto* core = static_cast<ngx_http_core_main_conf_t*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
     auto* access = static_cast<ngx_http_handler_pt*>(ngx_array_push(&core->phases[NGX_HTTP_ACCESS_PHASE].handlers));

@@ -11,7 +11,7 @@ std::unique_ptr<Worker> gWorker;
 
 namespace {
 
-/// How often a worker looks after what it counts, and how well its servers are.
+/// How often a worker updates counters and the state of its servers.
 constexpr ngx_msec_t kTickMs = 1000;
 
 std::uint64_t secureRandom() {

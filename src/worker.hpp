@@ -1,4 +1,4 @@
-// What one worker process owns from its start to its end.
+// The state of a worker process.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ namespace sliding_log {
 
 class Worker {
   public:
-    /// Opens the stores that a limit uses; the configuration has a zone. Throws std::bad_alloc, and std::runtime_error
-    /// without randomness.
+    /// Opens the stores that limits use; the configuration must have a zone. Throws std::bad_alloc, and
+    /// std::runtime_error if there is no randomness.
     Worker(const MainSettings& settings, ngx_log_t* log);
 
     RedisStore& store(const RedisSettings& settings) { return *stores_[settings.index]; }
@@ -43,7 +43,7 @@ class Worker {
     Timer tick_;
 };
 
-/// This process's worker; nullptr where none runs (no limit, or a helper process).
+/// The worker of this process; nullptr if there is none (no limit, or a helper process).
 extern std::unique_ptr<Worker> gWorker;
 
 }  // namespace sliding_log

@@ -3,7 +3,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Acl qw(documented_rule);
 use Testbed::FakeRedis;
 use Testbed::Http qw(get);
@@ -19,41 +19,36 @@ for my $redis (@redis) {
 }
 # what some servers and proxies answer
 my $talker = Testbed::FakeRedis->new($bed, greeting => "-ERR unknown command 'AUTH', with args beginning with: 'limiter' 'us3rpass'\r\n");
-my $nginx  = $bed->nginx(<<'END', REDIS => $redis[0]->address, OTHER => $redis[1]->address, TALKER => $talker->port);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx  = $bed->serve(
+    REDIS => $redis[0]->address, OTHER => $redis[1]->address, TALKER => $talker->port,
+    http   => <<'HTTP',
     sliding_log_redis one   { server %%REDIS%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
     sliding_log_redis two   { server %%OTHER%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
     sliding_log_redis wrong { server %%REDIS%%; username limiter; password wr0ngpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
     sliding_log_redis talker { server 127.0.0.1:%%TALKER%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /log   { sliding_log_limit log key=$arg_k limit=5 window=1h cap=6; empty_gif; }
-        location /all   { sliding_log_limit all key=$arg_k limit=5 window=1h cap=6 count=all; empty_gif; }
-        location /box   { sliding_log_limit box key=$arg_k limit=1 window=1h algorithm=compact block=1h; empty_gif; }
-        location /jail  { sliding_log_limit jail key=$arg_k limit=1 window=1h block=1h; empty_gif; }
-        location /brief { sliding_log_limit brief key=$arg_k limit=5 window=1ms slack=1h; empty_gif; }
-        location /back  {
-            sliding_log_limit back key=$arg_k limit=10 window=1h store=one;
-            sliding_log_limit none key=$arg_k limit=1 window=1h store=two;
-            empty_gif;
-        }
-        location /compact { sliding_log_limit compact key=$arg_k limit=1000 window=1h algorithm=compact; empty_gif; }
-        location /short  {
-            sliding_log_limit short key=$arg_k limit=10 window=1h algorithm=compact store=one;
-            sliding_log_limit once key=$arg_k limit=1 window=1h store=two;
-            empty_gif;
-        }
-        location /wrong  { sliding_log_limit wrong key=$arg_k limit=5 window=1h store=wrong; empty_gif; }
-        location /talker { sliding_log_limit talker key=$arg_k limit=5 window=1h store=talker; empty_gif; }
+HTTP
+    server => <<'END',
+    location /log   { sliding_log_limit log key=$arg_k limit=5 window=1h cap=6; empty_gif; }
+    location /all   { sliding_log_limit all key=$arg_k limit=5 window=1h cap=6 count=all; empty_gif; }
+    location /box   { sliding_log_limit box key=$arg_k limit=1 window=1h algorithm=compact block=1h; empty_gif; }
+    location /jail  { sliding_log_limit jail key=$arg_k limit=1 window=1h block=1h; empty_gif; }
+    location /brief { sliding_log_limit brief key=$arg_k limit=5 window=1ms slack=1h; empty_gif; }
+    location /back  {
+        sliding_log_limit back key=$arg_k limit=10 window=1h store=one;
+        sliding_log_limit none key=$arg_k limit=1 window=1h store=two;
+        empty_gif;
     }
-}
+    location /compact { sliding_log_limit compact key=$arg_k limit=1000 window=1h algorithm=compact; empty_gif; }
+    location /short  {
+        sliding_log_limit short key=$arg_k limit=10 window=1h algorithm=compact store=one;
+        sliding_log_limit once key=$arg_k limit=1 window=1h store=two;
+        empty_gif;
+    }
+    location /wrong  { sliding_log_limit wrong key=$arg_k limit=5 window=1h store=wrong; empty_gif; }
+    location /talker { sliding_log_limit talker key=$arg_k limit=5 window=1h store=talker; empty_gif; }
 END
+);
 sub statuses { my ($path, $times) = @_; return join ' ', map { get($nginx->port, $path)->{status} } 1 .. $times }
 
 is(statuses('/log?k=a', 6), '200 200 200 200 200 429', 'log: requests are admitted and denied');
@@ -78,9 +73,9 @@ is(statuses('/log?k=ahead', 1), '429', 'log: entries ahead of the clock count');
 $redis[0]->cli('SCRIPT', 'FLUSH');
 is(statuses('/log?k=b', 1), '200', 'scripts that Redis lost are loaded again');
 is(statuses('/wrong?k=a', 1), '503', 'a wrong password: on_error decides');
-ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"wrong".*AUTH answered: WRONGPASS$/) }), 'a wrong password is told in the log');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"wrong".*AUTH answered: WRONGPASS; on_error \w+ decides$/) }), 'a wrong password is told in the log');
 is(statuses('/talker?k=a', 1), '503', 'a server that repeats what it is told: on_error decides');
-ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: ERR$/) }), 'a server that repeats what it is told is not repeated in the log');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: ERR; on_error \w+ decides$/) }), 'a server that repeats what it is told is not repeated in the log');
 
 # ---- enough, and no more
 
@@ -106,11 +101,7 @@ ok(wait_until('its cause', 5, sub { statuses('/log?k=lacks' . $key++, 1); $nginx
 like($redis[0]->cli('ACL', 'LOG'), qr/^zadd$/m, 'a right that lacks: ACL LOG names the command');
 is($nginx->logged(qr/us3rpass|wr0ngpass/), 0, 'no password is in the error log');
 
-my $refused = $bed->configuration(<<'END');
-%%GLOBALS%%
-events { }
-http { %%HTTP%% sliding_log_redis { server 127.0.0.1; username limiter; password us3rpass; timeout never; } }
-END
+my $refused = $bed->configuration(conf(store => 'server 127.0.0.1; username limiter; password us3rpass; timeout never;'));
 my ($accepted, $printed) = $refused->check;
 ok(!$accepted, 'a wrong timeout is refused');
 unlike($printed, qr/us3rpass/, 'the message of a refused configuration has no password');

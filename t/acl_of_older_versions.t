@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Acl qw(store_with_users);
 use Testbed::Http qw(get);
 use Time::HiRes qw(sleep time);
 
@@ -33,20 +34,9 @@ my %modes = (
 
 my $bed = Testbed->new;
 
-sub configuration {
+sub locations {
     my ($version) = @_;
-    my $text = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { %%WHERE%% username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-END
+    my $locations = '';
     for my $algorithm (@{ $version->{algorithms} }) {
         my %limits = (
             plain  => 'limit=4 window=1h',
@@ -59,25 +49,22 @@ END
             boxed  => 'limit=4 window=1h ' . ($version->{more} // ''),
         );
         my $kind = "algorithm=$algorithm" . ($algorithm eq 'sampled' ? ' sample=1' : '');
-        $text .= "location /$algorithm/$_ { sliding_log_limit ${algorithm}_$_ key=\$arg_k $limits{$_} $kind; "
+        $locations .= "location /$algorithm/$_ { sliding_log_limit ${algorithm}_$_ key=\$arg_k $limits{$_} $kind; "
             . ($_ eq 'again' ? 'return 404;' : 'empty_gif;') . " }\n" for sort keys %limits;
     }
-    return "$text}\n}\n";
+    return $locations;
 }
 
-# Of a mode: its servers, the Sentinel, and where they are for nginx.
+# Of a mode: its servers, and its Sentinel, if any.
 my %worlds;
 sub world {
     my ($mode) = @_;
     return $worlds{$mode} //= do {
         my @servers = $mode eq 'cluster' ? $bed->cluster(masters => 2)->nodes : $bed->redis;
-        my $where   = 'server ' . $servers[0]->address . ';';
         my $guard   = $mode eq 'sentinel' ? $bed->sentinel(master => $servers[0]) : undef;
-        if ($guard) {
-            $guard->cli('ACL', 'SETUSER', 'watcher', 'on', '>w4tchpass', 'resetkeys', 'resetchannels', split ' ', $modes{$mode}{watcher});
-            $where = 'mode sentinel limits; sentinel_username watcher; sentinel_password w4tchpass; server ' . $guard->address . ';';
-        }
-        { servers => \@servers, guard => $guard, where => ($mode eq 'cluster' ? 'mode cluster; ' : '') . $where };
+        $guard->cli('ACL', 'SETUSER', 'watcher', 'on', '>w4tchpass', 'resetkeys', 'resetchannels', split ' ', $modes{$mode}{watcher})
+            if $guard;
+        { servers => \@servers, guard => $guard };
     };
 }
 
@@ -92,7 +79,12 @@ sub holds {
         $server->cli(qw(FLUSHALL));
     }
     my $database = $mode eq 'cluster' ? '' : $version->{database} ? "database $version->{database};" : '';
-    my $nginx = $bed->nginx(configuration($version), WHERE => "$world->{where} $database");
+    my $nginx = $bed->serve(
+        workers => 2,
+        store   => store_with_users($mode, $world->{guard} // $servers[0], $database),
+        http    => 'sliding_log_on_error deny;',
+        server  => locations($version),
+    );
 
     for my $algorithm (@{ $version->{algorithms} }) {
         for my $limit (qw(plain slides held costly all named boxed)) {

@@ -6,7 +6,6 @@ use warnings;
 use Test::More;
 use Testbed qw(wait_until slow);
 use Testbed::Acl qw(documented_rule);
-use Testbed::Http qw(get field);
 use Testbed::Load;
 use Testbed::Stopwatch;
 use Testbed::Trial;
@@ -17,37 +16,23 @@ use constant { TIMEOUT => 0.15, LONGEST => 0.3 };
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $file  = $bed->write_file('limiter.password', "first-secret\n");
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, FILE => $file);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; username limiter; password_file %%FILE%%; timeout 150ms; connect_timeout 300ms; reconnect 20ms 300ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $nginx = $bed->serve(
+    REDIS => $redis->address, FILE => $file,
+    workers => 2,
+    store   => <<'STORE',
+    server %%REDIS%%; username limiter; password_file %%FILE%%; timeout 150ms; connect_timeout 300ms;
+    reconnect 20ms 300ms;
+STORE
+    http    => 'sliding_log_on_error deny;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => 'location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 
 sub user { return is($redis->cli(qw(ACL SETUSER limiter), @_), 'OK', 'ACL SETUSER ' . join ' ', map { /secret/ ? '…' : $_ } @_) }
 sub hang_up { return $redis->cli(qw(CLIENT KILL USER limiter)) }
 $redis->cli('ACL', 'SETUSER', 'limiter', 'reset', split ' ', documented_rule('limiter', 'first-secret'));
 
-# Both workers are served.
-sub are_served {
-    my %served;
-    return wait_until('both workers', 10, sub {
-        my $answer = get($nginx->port, '/?k=1');
-        my (undef, $worker) = split / /, field($answer, 'X-How') // '? ?';
-        $served{$worker} = $answer->{status} == 200;
-        return 2 == grep { $served{$_} } $nginx->workers;
-    });
-}
+sub are_served { return $nginx->all_serve('/?k=1', 2) }
 ok(are_served(), 'both workers are served');
 
 # What a steady load sees while the code runs.

@@ -4,28 +4,21 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Acl qw(documented_rule);
+use Testbed::Acl qw(documented_rule store_with_users);
 use Testbed::Http qw(get);
 
 my $bed     = Testbed->new;
 my @rule    = split ' ', documented_rule('limiter', 'us3rpass');
 my @watcher = split ' ', documented_rule('watcher', 'w4tchpass');
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { %%WHERE%% username limiter; password us3rpass; timeout 3s; connect_timeout 3s; reconnect 20ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit t key=$arg_k limit=3 window=1h; empty_gif; }
-    }
+sub limited_by {
+    my ($mode, $server) = @_;
+    return $bed->serve(
+        store  => store_with_users($mode, $server),
+        http   => 'sliding_log_on_error deny;',
+        server => 'location / { sliding_log_limit t key=$arg_k limit=3 window=1h; empty_gif; }',
+    );
 }
-END
 sub statuses { my ($nginx, $key) = @_; return join ' ', map { get($nginx->port, "/?k=$key")->{status} } 1 .. 4 }
 sub grant { my ($redis, $user, @words) = @_; return is($redis->cli('ACL', 'SETUSER', $user, @words), 'OK', "Redis takes the rule of $user") }
 
@@ -35,7 +28,7 @@ my @extra   = qw(+cluster|slots +asking);
 my $cluster = $bed->cluster(masters => 2);
 grant($_, 'limiter', @rule, @extra) for $cluster->nodes;
 my ($from, $to) = $cluster->nodes;
-my $nginx = $bed->nginx($conf, WHERE => 'mode cluster; server ' . $from->address . ';');
+my $nginx = limited_by('cluster', $from);
 is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', 'cluster: a node decides') for $cluster->nodes;
 my $tag = $cluster->tag_on($from);
 $cluster->begin_move($cluster->slot_of($tag), $from, $to);
@@ -52,7 +45,7 @@ my $master   = $bed->redis;
 my $sentinel = $bed->sentinel(master => $master);
 grant($master, 'limiter', @rule, '+role');
 grant($sentinel, 'watcher', @watcher);
-$nginx = $bed->nginx($conf, WHERE => 'mode sentinel limits; sentinel_username watcher; sentinel_password w4tchpass; server ' . $sentinel->address . ';');
+$nginx = limited_by('sentinel', $sentinel);
 is(statuses($nginx, 'a'), '200 200 200 429', 'Sentinel: the master that it names decides');
 ok(wait_until('the subscription', 5, sub { $sentinel->cli('CLIENT', 'LIST') =~ / sub=2 .* user=watcher /m }), 'Sentinel: the module is subscribed');
 is($_->cli('ACL', 'LOG'), '', 'Sentinel: nothing was refused') for $master, $sentinel;

@@ -10,38 +10,34 @@ use Time::HiRes qw(sleep);
 
 my $bed   = Testbed->new;
 my %redis = map { ($_ => $bed->redis) } qw(stalls well);
-my $nginx = $bed->nginx(<<'END', STALLS => $redis{stalls}->address, WELL => $redis{well}->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 512; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    STALLS => $redis{stalls}->address, WELL => $redis{well}->address,
+    connections => 512,
+    http        => <<'HTTP',
     sliding_log_redis stalls { server %%STALLS%%; timeout 200ms; connect_timeout 5s; }
     sliding_log_redis well   { server %%WELL%%; timeout 2s; connect_timeout 5s; }
     sliding_log_redis slow   { server %%STALLS%%; timeout 600ms; connect_timeout 5s; prefix slow:; }
     sliding_log_redis quick  { server %%WELL%%; timeout 600ms; connect_timeout 5s; prefix quick:; }
     sliding_log_log_level info;
     add_header X-Source $sliding_log_source always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location = /dry {
-            sliding_log_dry_run on;
-            sliding_log_limit one key=$arg_k limit=5 window=1h store=stalls;
-            sliding_log_limit two key=$arg_k limit=50 window=1h store=well;
-            try_files /none /enforced?k=$arg_k;
-        }
-        location = /enforced { sliding_log_limit one key=$arg_k limit=5 window=1h store=stalls; empty_gif; }
-        location = /apart {
-            sliding_log_limit a key=$arg_k limit=100 window=1h store=slow;
-            sliding_log_limit b key=$arg_k limit=100 window=1h store=quick;
-            sliding_log_limit c key=$arg_k limit=100 window=1h store=quick;
-            empty_gif;
-        }
-        location = /metrics { sliding_log_metrics; }
+HTTP
+    server      => <<'END',
+    location = /dry {
+        sliding_log_dry_run on;
+        sliding_log_limit one key=$arg_k limit=5 window=1h store=stalls;
+        sliding_log_limit two key=$arg_k limit=50 window=1h store=well;
+        try_files /none /enforced?k=$arg_k;
     }
-}
+    location = /enforced { sliding_log_limit one key=$arg_k limit=5 window=1h store=stalls; empty_gif; }
+    location = /apart {
+        sliding_log_limit a key=$arg_k limit=100 window=1h store=slow;
+        sliding_log_limit b key=$arg_k limit=100 window=1h store=quick;
+        sliding_log_limit c key=$arg_k limit=100 window=1h store=quick;
+        empty_gif;
+    }
+    location = /metrics { sliding_log_metrics; }
 END
+);
 my $port = $nginx->port;
 
 # The answer to a request during which a store stands still for so long.

@@ -47,21 +47,14 @@ my $bed    = Testbed->new;
 my $redis  = $bed->redis;
 my $limits = locations(login => limit => 'limit=' . LIMIT . ' window=1d refund=1xx,2xx,3xx block=1h',
     inside => 'proxy_pass http://127.0.0.1:%%BACKEND%%;');
-my @nodes = map { $bed->nginx(<<"END", REDIS => $redis->address, BACKEND => $backend->sockport) } 1 .. 2;
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 9s; connect_timeout 9s; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        $limits
-    }
-}
-END
+my @nodes = map { $bed->serve(
+    REDIS => $redis->address, BACKEND => $backend->sockport,
+    workers => 2,
+    listen  => 'reuseport',
+    store   => 'server %%REDIS%%; timeout 9s; connect_timeout 9s;',
+    http    => 'sliding_log_on_error deny;',
+    server  => $limits,
+) } 1 .. 2;
 
 for my $place (@PLACES) {
     my @ports = map { $_->port } $place =~ /local/ ? $nodes[0] : @nodes;

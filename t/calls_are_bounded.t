@@ -19,29 +19,24 @@ use constant {
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    REDIS  => $redis->address,
+    store  => 'server %%REDIS%%; timeout 20s; connect_timeout 5s;',
+    http   => <<'HTTP',
     keepalive_requests 100000;
     http2_max_concurrent_streams 10000;
-    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 5s; }
     sliding_log_on_error deny;
     sliding_log_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        location /log     { sliding_log_limit log key=$arg_k limit=$arg_l cost=$arg_c window=1h; empty_gif; }
-        location /sampled { sliding_log_limit sampled key=$arg_k limit=$arg_l cost=$arg_c window=1h algorithm=sampled sample=1; empty_gif; }
-        location /compact { sliding_log_limit compact key=$arg_k limit=$arg_l cost=$arg_c window=1h algorithm=compact; empty_gif; }
-        location /held    { sliding_log_limit held key=$arg_k limit=$arg_l window=1s delay=1m; empty_gif; }
-        location /free    { empty_gif; }
-    }
-}
+HTTP
+    server => <<'END',
+    listen 127.0.0.1:%%PORT2%% http2;
+    location /log     { sliding_log_limit log key=$arg_k limit=$arg_l cost=$arg_c window=1h; empty_gif; }
+    location /sampled { sliding_log_limit sampled key=$arg_k limit=$arg_l cost=$arg_c window=1h algorithm=sampled sample=1; empty_gif; }
+    location /compact { sliding_log_limit compact key=$arg_k limit=$arg_l cost=$arg_c window=1h algorithm=compact; empty_gif; }
+    location /held    { sliding_log_limit held key=$arg_k limit=$arg_l window=1s delay=1m; empty_gif; }
+    location /free    { empty_gif; }
 END
+);
 my $port = $nginx->port;
 
 my $monitor = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $redis->port) or die "connect: $!";

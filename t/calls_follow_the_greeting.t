@@ -21,24 +21,19 @@ sub relay {
     $tape{$relay} = $tape;
     return $relay;
 }
-my $nginx = $bed->nginx(<<'END', ZERO => $zero->port, ONE => $one->port);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    ZERO => $zero->port, ONE => $one->port,
+    http   => <<'HTTP',
     sliding_log_redis zero { server 127.0.0.1:%%ZERO%%; username limiter; password us3rpass; timeout 5s; connect_timeout 5s; reconnect 1ms 100ms; }
     sliding_log_redis one  { server 127.0.0.1:%%ONE%%; username limiter; password us3rpass; database 1; timeout 5s; connect_timeout 5s; reconnect 1ms 100ms; }
     add_header X-Source $sliding_log_source always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /served { return 204; }
-        location /zero { sliding_log_limit zero key=$arg_k limit=1000 window=1h store=zero; empty_gif; }
-        location /one  { sliding_log_limit one key=$arg_k limit=1000 window=1h store=one; empty_gif; }
-    }
-}
+HTTP
+    server => <<'END',
+    location /served { return 204; }
+    location /zero { sliding_log_limit zero key=$arg_k limit=1000 window=1h store=zero; empty_gif; }
+    location /one  { sliding_log_limit one key=$arg_k limit=1000 window=1h store=one; empty_gif; }
 END
+);
 my $port = $nginx->port;
 
 sub ask {

@@ -4,35 +4,22 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
 use Testbed::Http qw(get field);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /small { sliding_log_limit shared key=$arg_k limit=2 window=1h; empty_gif; }
-        location /large { sliding_log_limit shared key=$arg_k limit=8 window=60m slack=6m; empty_gif; }
-
-        location /slack { sliding_log_limit slack key=$arg_k limit=9 window=10s slack=30s; empty_gif; }
-        location /tenth { sliding_log_limit tenth key=$arg_k limit=9 window=100s; empty_gif; }
-        location /none  { sliding_log_limit none key=$arg_k limit=9 window=10s slack=0; empty_gif; }
-
-        location /cap     { sliding_log_limit cap key=$arg_k limit=%%LIMIT%% window=1h cap=%%CAP%%; empty_gif; }
-        location /default { sliding_log_limit default key=$arg_k limit=%%LIMIT%% window=1h; empty_gif; }
-        location /audit   { sliding_log_limit audit key=$arg_k limit=%%LIMIT%% window=1h cap=off; empty_gif; }
-        location /tenant  { sliding_log_limit tenant key=$arg_k limit=$arg_l window=1h; empty_gif; }
-        location /capped  { sliding_log_limit capped key=$arg_k limit=$arg_l window=1h cap=3; empty_gif; }
-    }
-}
+my $conf  = conf(redis => '%%REDIS%%', server => <<'END');
+    location /small { sliding_log_limit shared key=$arg_k limit=2 window=1h; empty_gif; }
+    location /large { sliding_log_limit shared key=$arg_k limit=8 window=60m slack=6m; empty_gif; }
+    location /slack { sliding_log_limit slack key=$arg_k limit=9 window=10s slack=30s; empty_gif; }
+    location /tenth { sliding_log_limit tenth key=$arg_k limit=9 window=100s; empty_gif; }
+    location /none  { sliding_log_limit none key=$arg_k limit=9 window=10s slack=0; empty_gif; }
+    location /cap     { sliding_log_limit cap key=$arg_k limit=%%LIMIT%% window=1h cap=%%CAP%%; empty_gif; }
+    location /default { sliding_log_limit default key=$arg_k limit=%%LIMIT%% window=1h; empty_gif; }
+    location /audit   { sliding_log_limit audit key=$arg_k limit=%%LIMIT%% window=1h cap=off; empty_gif; }
+    location /tenant  { sliding_log_limit tenant key=$arg_k limit=$arg_l window=1h; empty_gif; }
+    location /capped  { sliding_log_limit capped key=$arg_k limit=$arg_l window=1h cap=3; empty_gif; }
 END
 my $nginx = $bed->nginx($conf, REDIS => $redis->address, LIMIT => 20, CAP => 20);
 my $port  = $nginx->port;
@@ -70,19 +57,8 @@ for my $path (qw(/cap /default /audit)) {
 }
 
 # two nodes, as while a limit is raised node by node
-my $larger = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /default { sliding_log_limit default key=$arg_k limit=20 window=1h; empty_gif; }
-    }
-}
+my $larger = $bed->serve(redis => $redis, server => <<'END');
+    location /default { sliding_log_limit default key=$arg_k limit=20 window=1h; empty_gif; }
 END
 my $passed = 0;
 for (1 .. 40) {

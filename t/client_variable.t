@@ -7,20 +7,11 @@ use Testbed;
 use Testbed::Http qw(get);
 
 my $bed   = Testbed->new;
-my $nginx = $bed->nginx(<<'END');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        set_real_ip_from 127.0.0.1;
-        real_ip_header X-Real-IP;
-        location / { return 200 $sliding_log_client; }
-        location /limited { sliding_log_limit client key=$sliding_log_client limit=1 window=1h; empty_gif; }
-    }
-}
+my $nginx = $bed->serve(server => <<'END');
+    set_real_ip_from 127.0.0.1;
+    real_ip_header X-Real-IP;
+    location / { return 200 $sliding_log_client; }
+    location /limited { sliding_log_limit client key=$sliding_log_client limit=1 window=1h; empty_gif; }
 END
 my $port = $nginx->port;
 

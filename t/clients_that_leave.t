@@ -10,33 +10,28 @@ use Testbed::Http qw(get connect_to parse);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    REDIS  => $redis->address,
+    store  => 'server %%REDIS%%; timeout 20s; connect_timeout 5s;',
+    http   => <<'HTTP',
     log_format status '$arg_k $status $sliding_log_status';
     access_log %%DIR%%/access.log status;
-    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        keepalive_timeout 0;
-        location / {
-            sliding_log_limit gone key=$arg_k limit=500 window=1h;
-            sliding_log_limit also key=$arg_k limit=500 window=1h;
-            empty_gif;
-        }
-        location /free { empty_gif; }
-        location /upload { sliding_log_limit upload key=$arg_k limit=500 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
-    }
     server { listen 127.0.0.1:%%PORT2%%; location / { return 200 $http_content_length; } }
-}
+HTTP
+    server => <<'END',
+    keepalive_timeout 0;
+    location / {
+        sliding_log_limit gone key=$arg_k limit=500 window=1h;
+        sliding_log_limit also key=$arg_k limit=500 window=1h;
+        empty_gif;
+    }
+    location /free { empty_gif; }
+    location /upload { sliding_log_limit upload key=$arg_k limit=500 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
 END
+);
 my $port = $nginx->port;
 
-sub connections { return scalar grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)) }
 sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }
 
 get($port, '/?k=first');
@@ -98,6 +93,6 @@ for my $round (1 .. 500) {
 is(get($port, '/?k=last')->{status}, 200, '500 that come and go: the next client is served');
 ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '500 that come and go: no socket is left');
 is(join(' ', $nginx->workers), $worker, 'clients that leave: the worker stays');
-is(connections(), 1, 'clients that leave: the worker has one connection to Redis');
+is($redis->connections, 1, 'clients that leave: the worker has one connection to Redis');
 
 $bed->done;

@@ -13,25 +13,22 @@ use constant { WINDOW => 0.5, LIMIT => 20, HOUR => 3600 };
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(clock => 1);
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms; }
+my $nginx = $bed->serve(
+    REDIS   => $redis->address,
+    workers => 2,
+    listen  => 'reuseport',
+    store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms;',
+    http    => <<'HTTP',
     sliding_log_on_error deny;
     sliding_log_log_level info;
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /short { sliding_log_limit short key=$arg_k limit=20 window=500ms; empty_gif; }
-        location /long  { sliding_log_limit long key=$arg_k limit=200 window=3h; empty_gif; }
-        location /free  { sliding_log_limit free key=$arg_k limit=1000000 window=1m; empty_gif; }
-    }
-}
+HTTP
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => <<'END',
+    location /short { sliding_log_limit short key=$arg_k limit=20 window=500ms; empty_gif; }
+    location /long  { sliding_log_limit long key=$arg_k limit=200 window=3h; empty_gif; }
+    location /free  { sliding_log_limit free key=$arg_k limit=1000000 window=1m; empty_gif; }
 END
+);
 
 # The longest time in which none of these was admitted, from the moment on.
 sub longest_gap {

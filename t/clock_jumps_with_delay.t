@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -17,7 +18,7 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $T     = 1_800_000_000_000;
 
-for my $name (qw(sliding_log compact_log sampled_log sliding_counter token_bucket)) {
+for my $name (@SCRIPTS{@ALGORITHMS}) {
     my $script = Testbed::Script->new($redis, $name, own_clock => 1);
     my $more   = { sampled_log => ' sample=1', token_bucket => ' burst=' . LIMIT }->{$name} // '';
     my $log    = sub { my ($key, $cost) = @_;

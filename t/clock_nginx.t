@@ -5,7 +5,8 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(slow wait_until);
+use Testbed qw(conf slow wait_until);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
 use Testbed::Http qw(get);
 use Testbed::Load;
@@ -14,31 +15,24 @@ use Time::HiRes qw(sleep time);
 
 use constant { WINDOW => 2, LIMIT => 10 };
 
-my $bed        = Testbed->new;
-my $redis      = $bed->redis;
-my @ALGORITHMS = qw(log compact counter bucket sampled);
-my $locations  = join "\n", map {
+my $bed       = Testbed->new;
+my $redis     = $bed->redis;
+my $locations = join "\n", map {
     my $more = { bucket => 'burst=' . LIMIT, sampled => 'sample=1' }->{$_} // '';
     "location /$_ { sliding_log_limit api_$_ key=\$arg_k limit=${\ LIMIT} window=${\ WINDOW}s algorithm=$_ $more; empty_gif; }"
 } @ALGORITHMS;
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; clock nginx; timeout 5s; connect_timeout 5s; }
+my $conf = conf(
+    store  => 'server %%REDIS%%; clock nginx; timeout 5s; connect_timeout 5s;',
+    http   => <<'HTTP',
     sliding_log_on_error deny;
     sliding_log_log_level info;
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        %%LOCATIONS%%
-        location /slow { sliding_log_limit slow key=$arg_k limit=100 window=20s; empty_gif; }
-    }
-}
+HTTP
+    how    => '$sliding_log_source $pid $sliding_log_latency',
+    server => <<'END',
+    %%LOCATIONS%%
+    location /slow { sliding_log_limit slow key=$arg_k limit=100 window=20s; empty_gif; }
 END
+);
 mkdir $bed->dir . "/$_" for qw(ahead behind);
 my ($ahead, $behind) = map {
     my ($name, $seconds) = @$_;

@@ -4,40 +4,35 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get field flood many);
 
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster;
 my @masters = $cluster->nodes;
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEED%%; mode cluster; timeout 20s; connect_timeout 5s; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
-        location /one { sliding_log_limit exact key=$arg_k limit=100 window=1h; empty_gif; }
-        location /compact { sliding_log_limit compact key=$arg_k limit=100 window=1h algorithm=compact; empty_gif; }
-        location /same {
-            sliding_log_limit small key=$arg_k limit=5 window=1h;
-            sliding_log_limit large key=$arg_k limit=10 window=1d;
-            empty_gif;
-        }
-        location /apart {
-            sliding_log_limit first key=$arg_a limit=%%FIRST%% window=1h;
-            sliding_log_limit second key=$arg_b limit=%%SECOND%% window=1h id=$request_id;
-            sliding_log_limit third key=$arg_c limit=%%THIRD%% window=1d;
-            empty_gif;
-        }
+my $conf = conf(
+    workers     => 2,
+    connections => 2048,
+    listen      => 'reuseport',
+    store       => 'server %%SEED%%; mode cluster; timeout 20s; connect_timeout 5s;',
+    http        => 'sliding_log_on_error deny;',
+    server      => <<'END',
+    location /one { sliding_log_limit exact key=$arg_k limit=100 window=1h; empty_gif; }
+    location /compact { sliding_log_limit compact key=$arg_k limit=100 window=1h algorithm=compact; empty_gif; }
+    location /same {
+        sliding_log_limit small key=$arg_k limit=5 window=1h;
+        sliding_log_limit large key=$arg_k limit=10 window=1d;
+        empty_gif;
     }
-}
+    location /apart {
+        sliding_log_limit first key=$arg_a limit=%%FIRST%% window=1h;
+        sliding_log_limit second key=$arg_b limit=%%SECOND%% window=1h id=$request_id;
+        sliding_log_limit third key=$arg_c limit=%%THIRD%% window=1d;
+        empty_gif;
+    }
 END
+);
 my %limits = (FIRST => 10, SECOND => 10, THIRD => 10);
 my @nginx  = map { $bed->nginx($conf, SEED => $masters[0]->address, %limits) } 1 .. 2;
 my $port   = $nginx[0]->port;

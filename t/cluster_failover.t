@@ -12,22 +12,16 @@ use Time::HiRes qw(time);
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 3, replicas => 1, node_timeout => 600 * slow());
 my ($first, $second, $third, $replica) = $cluster->nodes;
-my $nginx = $bed->nginx(<<'END', SEEDS => join ' ', map { $_->address } $cluster->nodes);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms; }
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
-        location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
+my $nginx = $bed->serve(
+    SEEDS   => join(' ', map { $_->address } $cluster->nodes),
+    workers => 2,
+    store   => 'server %%SEEDS%%; mode cluster; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => <<'END',
+    location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
+    location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
 END
+);
 my $port = $nginx->port;
 my $lost = $cluster->tag_on($first);
 my $kept = $cluster->tag_on($second);

@@ -16,26 +16,21 @@ use constant WORKERS => 8;
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 2, node_timeout => 60_000);
 my ($first, $second) = $cluster->nodes;
-my $nginx = $bed->nginx(<<'END', SEEDS => $first->address, WORKERS => WORKERS);
-%%GLOBALS%%
-worker_processes %%WORKERS%%;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location /one { sliding_log_limit one key=$arg_k limit=100000 window=1h; empty_gif; }
-        location /two {
-            sliding_log_limit two_a key=$arg_k limit=100000 window=1h;
-            sliding_log_limit two_b key=$arg_k limit=100000 window=1d;
-            empty_gif;
-        }
+my $nginx = $bed->serve(
+    SEEDS => $first->address, WORKERS => WORKERS,
+    workers => '%%WORKERS%%',
+    listen  => 'reuseport',
+    store   => 'server %%SEEDS%%; mode cluster; timeout 5s; connect_timeout 5s;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => <<'END',
+    location /one { sliding_log_limit one key=$arg_k limit=100000 window=1h; empty_gif; }
+    location /two {
+        sliding_log_limit two_a key=$arg_k limit=100000 window=1h;
+        sliding_log_limit two_b key=$arg_k limit=100000 window=1d;
+        empty_gif;
     }
-}
 END
+);
 my $port = $nginx->port;
 my @tags = map { $cluster->tag_on($first) } 1 .. 4;
 my $two  = $cluster->tag_on($second);

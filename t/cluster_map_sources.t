@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until free_port);
+use Testbed qw(conf free_port wait_until);
 use Testbed::Acl qw(documented_rule);
 use Testbed::FakeRedis;
 use Testbed::Http qw(get field many);
@@ -23,24 +23,16 @@ $_->cli('ACL', 'SETUSER', 'limiter', @rule, '+cluster|slots', '+asking') for @ma
 $second->cli(qw(ACL SETUSER limiter -cluster|slots));
 my $holds = Testbed::FakeRedis->new($bed, answers => { CLUSTER => '' });
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 4;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis {
-        server %%SEEDS%%; mode cluster; username limiter; password us3rpass;
-        timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms;
-    }
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $conf = conf(
+    workers => 4,
+    listen  => 'reuseport',
+    store   => <<'STORE',
+    server %%SEEDS%%; mode cluster; username limiter; password us3rpass; timeout 300ms; connect_timeout 300ms;
+    reconnect 20ms 200ms;
+STORE
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => 'location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 
 # True when all four workers have Redis decide, for all of the tags.
 sub all_decide {

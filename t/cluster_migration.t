@@ -23,28 +23,22 @@ location /apart/$_ {
     empty_gif;
 }
 END
-my $nginx = $bed->nginx(<<'END', SEEDS => join(' ', map { $_->address } $cluster->nodes), ALGORITHMS => $algorithms);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 2s; connect_timeout 2s; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location /one { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
-        %%ALGORITHMS%%
-        location /two {
-            sliding_log_limit two_a key=$arg_k limit=100000 window=1h;
-            sliding_log_limit two_b key=$arg_k limit=100000 window=1d;
-            empty_gif;
-        }
+my $nginx = $bed->serve(
+    SEEDS => join(' ', map { $_->address } $cluster->nodes), ALGORITHMS => $algorithms,
+    workers => 2,
+    store   => 'server %%SEEDS%%; mode cluster; timeout 2s; connect_timeout 2s;',
+    http    => 'sliding_log_on_error deny;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => <<'END',
+    location /one { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
+    %%ALGORITHMS%%
+    location /two {
+        sliding_log_limit two_a key=$arg_k limit=100000 window=1h;
+        sliding_log_limit two_b key=$arg_k limit=100000 window=1d;
+        empty_gif;
     }
-}
 END
+);
 my $port = $nginx->port;
 
 my @tags  = map { $cluster->tag_on($left) } 1 .. 4;

@@ -23,21 +23,13 @@ call_it($first,  'first.invalid');
 call_it($second, 'second.invalid');
 wait_until('names to be known', 10, sub { all_named($first, $second) });
 
-my $nginx = $bed->nginx(<<'END', SEEDS => $first->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms; }
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        add_header X-How "$sliding_log_source" always;
-        location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $nginx = $bed->serve(
+    SEEDS   => $first->address,
+    workers => 2,
+    store   => 'server %%SEEDS%%; mode cluster; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms;',
+    how     => '$sliding_log_source',
+    server  => 'location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 
 # Twenty requests in a row: both workers have their part in them.
 sub serves {

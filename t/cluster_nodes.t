@@ -4,28 +4,20 @@ use strict;
 use warnings;
 use Test::More;
 use IO::Socket::IP;
-use Testbed qw(wait_until slow free_port);
+use Testbed qw(conf free_port slow wait_until);
 use Testbed::Http qw(get);
 use Time::HiRes qw(time);
 
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 2, node_timeout => 2000);
 my ($first, $second) = $cluster->nodes;
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms; }
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
-        location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
+my $conf = conf(
+    store  => 'server %%SEEDS%%; mode cluster; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms;',
+    server => <<'END',
+    location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
+    location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
 END
+);
 
 # the first seed is nobody
 my $nginx = $bed->nginx($conf, SEEDS => '127.0.0.1:' . free_port() . ' ' . $first->address);

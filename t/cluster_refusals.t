@@ -13,26 +13,21 @@ use Time::HiRes qw(time sleep);
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 2, node_timeout => 60_000, args => ['--cluster-require-full-coverage', 'no']);
 my ($first, $second) = $cluster->nodes;
-my $nginx = $bed->nginx(<<'END', SEEDS => $first->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 100ms; connect_timeout 1s; reconnect 20ms 200ms; }
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location /one { sliding_log_limit one key=$arg_k limit=100000 window=1h; empty_gif; }
-        location /two {
-            sliding_log_limit two_a key=$arg_k limit=100000 window=1h;
-            sliding_log_limit two_b key=$arg_k limit=100000 window=1d;
-            empty_gif;
-        }
+my $nginx = $bed->serve(
+    SEEDS   => $first->address,
+    workers => 2,
+    listen  => 'reuseport',
+    store   => 'server %%SEEDS%%; mode cluster; timeout 100ms; connect_timeout 1s; reconnect 20ms 200ms;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => <<'END',
+    location /one { sliding_log_limit one key=$arg_k limit=100000 window=1h; empty_gif; }
+    location /two {
+        sliding_log_limit two_a key=$arg_k limit=100000 window=1h;
+        sliding_log_limit two_b key=$arg_k limit=100000 window=1d;
+        empty_gif;
     }
-}
 END
+);
 my $port = $nginx->port;
 my ($well, $ill, $elsewhere) = ($cluster->tag_on($second), $cluster->tag_on($second), $cluster->tag_on($first));
 my $slot = $cluster->slot_of($ill);

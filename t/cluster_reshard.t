@@ -13,22 +13,14 @@ use constant { TAGS => 200, SLOTS => 1500 };
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 3);
 my @nodes   = $cluster->nodes;
-my $nginx   = $bed->nginx(<<'END', SEEDS => join ' ', map { $_->address } @nodes);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 500ms; connect_timeout 300ms; reconnect 20ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $nginx   = $bed->serve(
+    SEEDS   => join(' ', map { $_->address } @nodes),
+    workers => 2,
+    store   => 'server %%SEEDS%%; mode cluster; timeout 500ms; connect_timeout 300ms; reconnect 20ms 200ms;',
+    http    => 'sliding_log_on_error deny;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => 'location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 my @tags = map { "tag$_" } 1 .. TAGS;
 
 # How many entries each log has, wherever it is.

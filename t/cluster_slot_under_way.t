@@ -20,46 +20,43 @@ use constant ROUNDS => $ENV{TEST_ROUNDS} // 5;
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 2);
 my ($left, $right) = $cluster->nodes;
-my $nginx   = $bed->nginx(<<'END_OF_CONF', SEEDS => $left->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEEDS%%; mode cluster; timeout 1s; connect_timeout 1s; }
+my $nginx   = $bed->serve(
+    SEEDS   => $left->address,
+    workers => 2,
+    listen  => 'reuseport',
+    store   => 'server %%SEEDS%%; mode cluster; timeout 1s; connect_timeout 1s;',
+    http    => <<'HTTP',
     sliding_log_on_error deny;
     sliding_log_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location /metrics { sliding_log_metrics; }
-        location /one { sliding_log_limit first key=$arg_k limit=1000 window=1h; empty_gif; }
-        location /all {
-            sliding_log_limit first  key=$arg_k limit=1000 window=1h;
-            sliding_log_limit second key=$arg_k limit=1000 window=1d;
-            sliding_log_limit third  key=$arg_k limit=12   window=1h;
-            empty_gif;
-        }
-        location /two {
-            sliding_log_limit first  key=$arg_k limit=9    window=1h;
-            sliding_log_limit second key=$arg_k limit=1000 window=1d;
-            empty_gif;
-        }
-        location /dry {
-            sliding_log_dry_run on;
-            sliding_log_limit dry_first  key=$arg_k limit=9 window=1h;
-            sliding_log_limit dry_second key=$arg_k limit=4 window=1d;
-            empty_gif;
-        }
-        location /fresh {
-            sliding_log_limit fresh_a key=$arg_k limit=1000 window=1h;
-            sliding_log_limit fresh_b key=$arg_k limit=1000 window=1h;
-            empty_gif;
-        }
+HTTP
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => <<'END_OF_CONF',
+    location /metrics { sliding_log_metrics; }
+    location /one { sliding_log_limit first key=$arg_k limit=1000 window=1h; empty_gif; }
+    location /all {
+        sliding_log_limit first  key=$arg_k limit=1000 window=1h;
+        sliding_log_limit second key=$arg_k limit=1000 window=1d;
+        sliding_log_limit third  key=$arg_k limit=12   window=1h;
+        empty_gif;
     }
-}
+    location /two {
+        sliding_log_limit first  key=$arg_k limit=9    window=1h;
+        sliding_log_limit second key=$arg_k limit=1000 window=1d;
+        empty_gif;
+    }
+    location /dry {
+        sliding_log_dry_run on;
+        sliding_log_limit dry_first  key=$arg_k limit=9 window=1h;
+        sliding_log_limit dry_second key=$arg_k limit=4 window=1d;
+        empty_gif;
+    }
+    location /fresh {
+        sliding_log_limit fresh_a key=$arg_k limit=1000 window=1h;
+        sliding_log_limit fresh_b key=$arg_k limit=1000 window=1h;
+        empty_gif;
+    }
 END_OF_CONF
+);
 my $port = $nginx->port;
 
 

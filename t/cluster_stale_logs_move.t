@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS takes);
 use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -33,8 +34,8 @@ sub options {
     push @words, 'delay=' . any(300, 900)     if rand() < 0.15;
     push @words, 'ahead=' . AHEAD;
     push @words, 'block=' . any(200, 1200)    if rand() < 0.15;
-    push @words, 'burst=' . any(3, 5)         if $name eq 'token_bucket';
-    push @words, 'sample=' . any(1, 2)        if $name eq 'sampled_log';
+    push @words, 'burst=' . any(3, 5)         if takes($name, 'burst');
+    push @words, 'sample=' . any(1, 2)        if takes($name, 'sample');
     return "@words";
 }
 
@@ -62,7 +63,7 @@ sub follow {
     return !ref $reply && $reply =~ /^error TRYAGAIN/ ? undef : $reply;
 }
 
-for my $name (qw(sliding_log compact_log sliding_counter token_bucket sampled_log)) {
+for my $name (@SCRIPTS{@ALGORITHMS}) {
     for my $own_clock (0, 1) {
         my ($source, $target) = @nodes;
         my ($alone, $from, $to) = map { Testbed::Script->new($_, $name, own_clock => $own_clock) } $still, $source, $target;

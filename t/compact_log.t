@@ -3,44 +3,38 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get field flood);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 4;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 5s; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location / {
-            sliding_log_limit exact key=$arg_k limit=500 window=1h algorithm=compact;
-            empty_gif;
-        }
-        location /small {
-            sliding_log_limit small key=$arg_k limit=1000 window=1d algorithm=compact cap=1500;
-            empty_gif;
-        }
-        location /audited {
-            sliding_log_limit quota key=$arg_k limit=5 window=1h algorithm=compact;
-            sliding_log_limit audit key=$arg_k limit=3 window=1h algorithm=log cap=off;
-            empty_gif;
-        }
-        location /reversed {
-            sliding_log_limit wide   key=$arg_k limit=5 window=1h algorithm=log;
-            sliding_log_limit narrow key=$arg_k limit=3 window=1h algorithm=compact;
-            empty_gif;
-        }
-        location /slides { sliding_log_limit slides key=$arg_k limit=2 window=700ms algorithm=compact; empty_gif; }
+my $conf  = conf(
+    workers => 4,
+    listen  => 'reuseport',
+    store   => 'server %%REDIS%%; timeout 20s; connect_timeout 5s;',
+    http    => 'sliding_log_on_error deny;',
+    server  => <<'END',
+    location / {
+        sliding_log_limit exact key=$arg_k limit=500 window=1h algorithm=compact;
+        empty_gif;
     }
-}
+    location /small {
+        sliding_log_limit small key=$arg_k limit=1000 window=1d algorithm=compact cap=1500;
+        empty_gif;
+    }
+    location /audited {
+        sliding_log_limit quota key=$arg_k limit=5 window=1h algorithm=compact;
+        sliding_log_limit audit key=$arg_k limit=3 window=1h algorithm=log cap=off;
+        empty_gif;
+    }
+    location /reversed {
+        sliding_log_limit wide   key=$arg_k limit=5 window=1h algorithm=log;
+        sliding_log_limit narrow key=$arg_k limit=3 window=1h algorithm=compact;
+        empty_gif;
+    }
+    location /slides { sliding_log_limit slides key=$arg_k limit=2 window=700ms algorithm=compact; empty_gif; }
 END
+);
 
 my @nodes = map { $bed->nginx($conf, REDIS => $redis->address) } 1 .. 2;
 my $port  = $nodes[0]->port;

@@ -3,24 +3,18 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
+use Testbed::Algorithm qw(@ALGORITHMS);
 
 my $bed = Testbed->new;
 
-my $frame = <<'END';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $frame = conf(
+    http   => <<'HTTP',
     %%BLOCK%%
     map $http_x_tenant $tenant { default 10; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%SERVER%%
-    }
-}
-END
+HTTP
+    server => '%%SERVER%%',
+);
 
 sub check {
     my ($block, $server) = @_;
@@ -75,7 +69,7 @@ my @wrong_limits = (
     ['sliding_log_limit api key=a limit=999999 window=1s algorithm=sampled cost=10001;', qr/invalid cost "10001" in "[^"]+" directive, expected at most 10000 with algorithm=sampled, which keeps an entry for each 10: algorithm=compact takes/],
     ['sliding_log_limit api key=a limit=999999 window=1s algorithm=sampled sample=1 cost=1001;', qr/invalid cost "1001" in "[^"]+" directive, expected at most 1000 with algorithm=sampled/],
     (map { [
-        "sliding_log_limit api key=a limit=10 window=1s algorithm=$_ cost=11;", qr/invalid cost "11" in "[^"]+" directive, expected at most 10, the limit: a larger one would be denied for ever/ ] } qw(log compact counter bucket sampled)),
+        "sliding_log_limit api key=a limit=10 window=1s algorithm=$_ cost=11;", qr/invalid cost "11" in "[^"]+" directive, expected at most 10, the limit: a larger one would be denied for ever/ ] } @ALGORITHMS),
     ['sliding_log_limit api key=a limit=10 window=1s algorithm=bucket burst=5 cost=6;', qr/invalid cost "6" in "[^"]+" directive, expected at most 5, the burst: a larger one/],
     ['sliding_log_limit api key=a limit=10 window=1s algorithm=bucket burst=20 cost=21;', qr/invalid cost "21" in "[^"]+" directive, expected at most 20, the burst/],
     ['sliding_log_limit api key=a limit=$tenant window=1s cap=10 cost=11;', qr/invalid cost "11" in "sliding_log_limit api" directive, expected at most the cap, 10, which a variable limit never exceeds in \S+nginx\.conf:\d+/],
@@ -126,6 +120,10 @@ my @wrong_limits = (
     ["$good; location / { $good secret=on; }",                   qr/invalid secret "on" in "sliding_log_limit api" directive, expected ".*", as in the limit of that name above/],
     ["$good secret=on; location / { $good; }",                   qr/invalid secret "off" in "sliding_log_limit api" directive, expected ".*", as in the limit of that name above/],
     ["$good secret=yes;",                                        qr/invalid secret "yes" in "sliding_log_limit" directive, expected on or off/],
+    ["$good dry_run=yes;",                                       qr/invalid dry_run "yes" in "sliding_log_limit" directive, expected on or off/],
+    ["location / { if (\$arg_x) { $good; } }",                    qr/"sliding_log_limit" directive is not allowed here/],
+    ["$good dry_run=;",                                          qr/invalid dry_run "" in "sliding_log_limit" directive, expected on or off/],
+    ["$good dry_run=on dry_run=off;",                            qr/duplicate parameter "dry_run" in "sliding_log_limit" directive/],
     ["$good secret=on secret=on;",                               qr/duplicate parameter "secret" in "sliding_log_limit" directive/],
     ["$good; location / { $good id=\$request_id; }",             qr/invalid id "\$request_id" in "sliding_log_limit api" directive, expected ".*", as in the limit of that name above/],
     ["$good; location / { $good cap=100; }",                     qr/invalid cap "100" in "[^"]+" directive, expected the same as in \S+nginx\.conf:\d+, where none is written and 12 is the default: write cap=100 there, too in \S+nginx\.conf:\d+/],

@@ -3,24 +3,19 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
 
 my $bed   = Testbed->new;
-my $frame = <<'END';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $frame = conf(
+    http   => <<'HTTP',
     %%BLOCK%%
     map $http_x_tenant $tenant { default 10; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        set $chosen 1;
-        %%SERVER%%
-    }
-}
+HTTP
+    server => <<'END',
+    set $chosen 1;
+    %%SERVER%%
 END
+);
 
 sub warnings_of {
     my ($block, $server) = @_;

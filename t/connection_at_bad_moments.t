@@ -39,19 +39,15 @@ for my $i (0 .. $#cases) {
     $blocks    .= "sliding_log_redis r$i { server 127.0.0.1:" . $relay->port . "; timeout ${ms}ms; connect_timeout ${ms}ms; reconnect 100ms 400ms; }\n";
     $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=10000 window=1h store=r$i; empty_gif; }\n";
 }
-my $nginx = $bed->nginx(<<'END', BLOCKS => $blocks, LOCATIONS => $locations);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    BLOCKS => $blocks, LOCATIONS => $locations,
+    http   => <<'HTTP',
     sliding_log_on_error deny;
     sliding_log_log_level info;
     %%BLOCKS%%
-    server { listen 127.0.0.1:%%PORT%%; %%LOCATIONS%% }
-}
-END
+HTTP
+    server => '%%LOCATIONS%%',
+);
 my $port = $nginx->port;
 my ($worker) = $nginx->workers;
 

@@ -26,18 +26,13 @@ for my $i (0 .. $#faults) {
         . "; password secret; database 1; timeout 30ms; connect_timeout 30ms; reconnect 1ms 4ms; }\n";
     $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=1000000 window=1h store=r$i; empty_gif; }\n";
 }
-my $nginx = $bed->nginx(<<'END', BLOCKS => $blocks, LOCATIONS => $locations);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    %%BLOCKS%%
-    server { listen 127.0.0.1:%%PORT%%; %%LOCATIONS%% }
-}
-END
+my $nginx = $bed->serve(
+    BLOCKS => $blocks, LOCATIONS => $locations,
+    connections => 2048,
+    http        => '%%BLOCKS%%',
+    how         => '$sliding_log_source $pid $sliding_log_latency',
+    server      => '%%LOCATIONS%%',
+);
 my ($worker) = $nginx->workers;
 
 my $begin = time;

@@ -4,7 +4,7 @@ use strict;
 use warnings;
 use IO::Socket::IP;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get);
 
 my $bed    = Testbed->new;
@@ -17,13 +17,8 @@ $acl->cli(qw(ACL SETUSER limiter on >us3rpass ~rl:sliding:* resetchannels -@all 
     qw(+time +zrange +zrangebyscore +zremrangebyscore +zremrangebyrank +zcard +zadd +zrem +pexpire));
 $acl->cli(qw(ACL SETUSER default off));
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf = conf(
+    http   => <<'HTTP',
     sliding_log_redis plain   { server %%PLAIN%%; %%LIMITS%% }
     sliding_log_redis unix    { server unix:%%PATH%%; %%LIMITS%% }
     sliding_log_redis secret  { server %%SECRET%%; password 'p4ss word"'; %%LIMITS%% }
@@ -38,12 +33,9 @@ http {
     sliding_log_redis six     { server [::1]:%%SIX%%; %%LIMITS%% }
     sliding_log_redis name    { server localhost:%%PLAINPORT%%; %%LIMITS%% }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-    }
-}
-END
+HTTP
+    server => '%%LOCATIONS%%',
+);
 my @blocks = qw(plain unix secret file wrong nopass acl acldb baddb noprefix clock six name);
 my $six = eval { IO::Socket::IP->new(Listen => 1, LocalHost => '::1') } ? $bed->redis(host => '::1') : undef;
 my $nginx = $bed->configuration(
@@ -95,5 +87,23 @@ my ($score) = reverse split /\n/, $plain->cli(qw(-n 2 ZRANGE rl:sliding:clock:{a
 cmp_ok(abs($score - time * 1000), '<', 5000, 'clock nginx: the entry has the time of day');
 cmp_ok($plain->cli(qw(-n 2 PTTL rl:sliding:clock:{a})), '>', 3_600_000, 'clock nginx: the log has a time to live');
 is($plain->cli(qw(INFO commandstats)) =~ /cmdstat_time:calls=(\d+)/ ? $1 : 0, 3, 'clock nginx: Redis is not asked for the time');
+
+# a Sentinel where a Redis is meant
+my $sentinel = $bed->sentinel;
+my $mistaken = $bed->nginx(<<'END', SENTINEL => $sentinel->address);
+%%GLOBALS%%
+events { }
+http {
+    %%HTTP%%
+    access_log off;
+    sliding_log_redis { server %%SENTINEL%%; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms; }
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location / { sliding_log_limit a key=$arg_k limit=1 window=1h; empty_gif; }
+    }
+}
+END
+ok(wait_until('the cause', 10, sub { get($mistaken->port, '/?k=a'); $mistaken->logged(qr/is down: ROLE answered: sentinel: this is a Sentinel, did you mean "mode sentinel MASTER"\?; on_error local decides$/) }),
+    'a Sentinel in mode standalone: the error log says what it is');
 
 $bed->done;

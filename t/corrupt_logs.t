@@ -7,6 +7,7 @@ use warnings;
 use List::Util qw(max);
 use Test::More;
 use Testbed qw(slow);
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Http qw(many field);
 use Testbed::Metrics qw(scrape);
 use Testbed::Script;
@@ -26,8 +27,6 @@ use constant {
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 $redis->cli('CONFIG', 'SET', 'lua-time-limit', 500);
-
-my %files = (log => 'sliding_log', compact => 'compact_log', counter => 'sliding_counter', bucket => 'token_bucket', sampled => 'sampled_log');
 
 sub any { return $_[int rand @_] }
 
@@ -153,8 +152,8 @@ sub wrong {
     return '';
 }
 
-for my $algorithm (sort keys %files) {
-    my $script = Testbed::Script->new($redis, $files{$algorithm});
+for my $algorithm (@ALGORITHMS) {
+    my $script = Testbed::Script->new($redis, $SCRIPTS{$algorithm});
     my (@wrong, %met);
     my $slowest = 0;
     my $ask     = sub {
@@ -215,8 +214,8 @@ for my $algorithm (sort keys %files) {
 # ---- what is allowed can be told: the extremes of all parameters, on logs that those of other nodes have written
 
 my %most_cost = (log => 1000, sampled => 1000, compact => 100_000, counter => 1e12, bucket => 1e12);
-for my $algorithm (sort keys %files) {
-    my $script = Testbed::Script->new($redis, $files{$algorithm});
+for my $algorithm (@ALGORITHMS) {
+    my $script = Testbed::Script->new($redis, $SCRIPTS{$algorithm});
     my @wrong;
     for my $round (1 .. $rounds / 3) {
         my $window = any(1, 2, 1000, LONGEST_TIME);
@@ -252,30 +251,25 @@ cmp_ok(time - $begin, '<', 0.2 * slow(), 'counter: windows that have no count ar
 
 my %kinds = (plain => '', look => 'cost=0', large => 'cost=3', all => 'count=all cap=12', delay => 'delay=50ms', block => 'block=1s', refund => 'refund=2xx');
 my $locations = '';
-for my $algorithm (sort keys %files) {
+for my $algorithm (@ALGORITHMS) {
     for my $kind (sort keys %kinds) {
         $locations .= "location /$kind/$algorithm { sliding_log_limit $algorithm-$kind key=\$arg_k limit=10 window=1m algorithm=$algorithm $kinds{$kind}; empty_gif; }\n";
     }
 }
-my $nginx = $bed->nginx(<<'END', PORT_OF_REDIS => $redis->port, LOCATIONS => $locations);
-%%GLOBALS%%
-worker_processes 1;    # its requests of one turn go in one call
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server 127.0.0.1:%%PORT_OF_REDIS%%; timeout 2s; }
-    sliding_log_on_error allow;
-    add_header X-How "$sliding_log_source" always;
-    server { listen 127.0.0.1:%%PORT%%; location = /metrics { sliding_log_metrics; } %%LOCATIONS%% }
-}
-END
+my $nginx = $bed->serve(
+    PORT_OF_REDIS => $redis->port, LOCATIONS => $locations,
+    workers       => 1,    # its requests of one turn go in one call
+    store         => 'server 127.0.0.1:%%PORT_OF_REDIS%%; timeout 2s;',
+    http          => 'sliding_log_on_error allow;',
+    how           => '$sliding_log_source',
+    server        => 'location = /metrics { sliding_log_metrics; } %%LOCATIONS%%',
+);
 my $client = Testbed::Script->new($redis, 'sliding_log');
 my (%sources, @lost);
 for my $batch (1 .. 30) {
     my $now = int 1000 * time;
     my @paths;
-    for my $algorithm (sort keys %files) {
+    for my $algorithm (@ALGORITHMS) {
         for my $kind (sort keys %kinds) {
             my $key = "rl:sliding:$algorithm-$kind:{c$batch}";
             $client->call(@$_) for $random{$algorithm}->($key, $now, 60_000);

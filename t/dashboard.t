@@ -6,34 +6,30 @@ use warnings;
 use Digest::SHA qw(sha1_hex sha256_base64);
 use JSON::PP ();
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get many request field);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 3;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf  = conf(
+    workers => 3,
+    listen  => 'reuseport',
+    store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms;',
+    http    => <<'HTTP',
     sliding_log_zone %%ZONE%%;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms; }
     sliding_log_limit everything key=all limit=3 window=1h store=local;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /a     { sliding_log_limit a key=$arg_k limit=100 window=1h; empty_gif; }
-        location /head  { sliding_log_limit b key=$http_x_key limit=10 window=1h algorithm=compact store=local; empty_gif; }
-        location /dry   { sliding_log_limit dry key=$arg_k limit=2 window=1h; sliding_log_dry_run on; empty_gif; }
-        location /burst { sliding_log_limit bucket key=$arg_k limit=2 window=1m burst=10 algorithm=bucket store=local; empty_gif; }
-        location /var   { sliding_log_limit var key=$arg_k limit=$arg_l window=1m store=local; sliding_log_on_error allow; empty_gif; }
-        location /board { sliding_log_dashboard; }
-        location /closed { sliding_log_dashboard; deny all; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+HTTP
+    server  => <<'END',
+    location /a     { sliding_log_limit a key=$arg_k limit=100 window=1h; empty_gif; }
+    location /head  { sliding_log_limit b key=$http_x_key limit=10 window=1h algorithm=compact store=local; empty_gif; }
+    location /dry   { sliding_log_limit dry key=$arg_k limit=2 window=1h; sliding_log_dry_run on; empty_gif; }
+    location /burst { sliding_log_limit bucket key=$arg_k limit=2 window=1m burst=10 algorithm=bucket store=local; empty_gif; }
+    location /var   { sliding_log_limit var key=$arg_k limit=$arg_l window=1m store=local; sliding_log_on_error allow; empty_gif; }
+    location /board { sliding_log_dashboard; }
+    location /closed { sliding_log_dashboard; deny all; }
+    location /metrics { sliding_log_metrics; }
 END
+);
 my $nginx = $bed->nginx($conf, REDIS => $redis->address, ZONE => '10m');
 my $port  = $nginx->port;
 my $json  = JSON::PP->new->utf8;
@@ -116,6 +112,7 @@ cmp_ok($now->{zone}{free_bytes}, '<', $now->{zone}{bytes}, 'some of the shared m
 
 get($port, '/dry?k=1') for 1 .. 5;
 like(results('dry'), qr{^passed/redis:2 rejected_dry_run/}, 'dry run: what is rejected is told apart');
+is(join(' ', map { limit(data(), $_)->{dry_run} ? $_ : () } qw(a b dry bucket var)), 'dry', 'dry run: a limit that no place enforces is told as such');
 like(join(' ', keys_of(data(), 'denied', 'dry')), qr/^1:@{[halves(3)]}$/, 'dry run: a key that is rejected is listed as denied');
 get($port, "/var?k=1&l=$_") for 4, 4, 'x';
 is(results('var'), 'passed/local:2 rejected/invalid:1', 'a limit from a variable: one that is no number is told as invalid');
@@ -156,7 +153,7 @@ get($port, '/a?k=1') for 1 .. 3;
 is(limit(data(), 'a')->{requests}{rejected}{redis} + limit(data(), 'a')->{requests}{rejected}{cache}, 3, 'a small zone counts');
 is($json->encode(data()->{used_keys}), '[]', 'a small zone has no room for keys');
 
-my $none = $bed->nginx('%%GLOBALS%% events { } http { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; location / { sliding_log_dashboard; } } }');
+my $none = $bed->serve(server => 'location / { sliding_log_dashboard; }');
 my $empty = $json->decode(get($none->port, '/?format=json')->{body});
 is($json->canonical->encode({ %$empty{qw(limits stores zone used_keys denied_keys)} }), '{"denied_keys":[],"limits":[],"stores":[],"used_keys":[],"zone":null}', 'without a limit there is nothing to show');
 is(get($none->port, '/')->{status}, 200, 'without a limit the page is there');
@@ -166,7 +163,7 @@ is(get($none->port, '/')->{status}, 200, 'without a limit the page is there');
 for my $wrong (['sliding_log_dashboard; sliding_log_dashboard;', qr/"sliding_log_dashboard" directive is duplicate/],
     ['sliding_log_metrics; sliding_log_dashboard;', qr{invalid location "/x" in "sliding_log_dashboard" directive, expected one that no other directive answers}],
     ['sliding_log_dashboard; sliding_log_metrics;', qr{invalid location "/x" in "sliding_log_metrics" directive}]) {
-    my ($accepted, $said) = $bed->configuration("%%GLOBALS%% events { } http { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; location /x { $wrong->[0] } } }")->check;
+    my ($accepted, $said) = $bed->configuration(conf(server => "location /x { $wrong->[0] }"))->check;
     ok(!$accepted, "$wrong->[0] is refused");
     like($said, $wrong->[1], "$wrong->[0] is refused with the reason");
 }

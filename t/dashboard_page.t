@@ -16,25 +16,19 @@ plan skip_all => 'chromium is not installed' unless browser_is_there();
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_log_level info;
-    sliding_log_redis { server %%REDIS%%; timeout 2s; connect_timeout 2s; reconnect 10ms 100ms; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact; empty_gif; }
-        location /login   { sliding_log_limit login key=$arg_k limit=5 window=1m; empty_gif; }
-        location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s burst=50 algorithm=bucket store=local; empty_gif; }
-        location /trial   { sliding_log_limit trial key=$arg_k limit=1 window=1m; sliding_log_dry_run on; empty_gif; }
-        location /limits/ { sliding_log_dashboard; }
-    }
-}
+my $nginx = $bed->serve(
+    REDIS   => $redis->address,
+    workers => 2,
+    store   => 'server %%REDIS%%; timeout 2s; connect_timeout 2s; reconnect 10ms 100ms;',
+    http    => 'sliding_log_log_level info;',
+    server  => <<'END',
+    location /api/    { sliding_log_limit api key=$arg_k limit=60 window=10s algorithm=compact; empty_gif; }
+    location /login   { sliding_log_limit login key=$arg_k limit=5 window=1m; sliding_log_limit shadow key=all limit=1000000 window=1m dry_run=on; empty_gif; }
+    location /search  { sliding_log_limit search key=$arg_k limit=30 window=10s burst=50 algorithm=bucket store=local; empty_gif; }
+    location /trial   { sliding_log_limit trial key=$arg_k limit=1 window=1m; sliding_log_dry_run on; empty_gif; }
+    location /limits/ { sliding_log_dashboard; }
 END
+);
 my $port = $nginx->port;
 my $url  = "http://127.0.0.1:$port/limits/";
 
@@ -67,14 +61,15 @@ sub shows { my ($what, $expression) = @_; return ok(wait_until($what, 10, sub { 
 
 $browser->look(1200, 1000, 'light')->open_page($url);
 shows('the page is live', "document.getElementById('state')?.textContent === 'live'");
-shows('each limit has a card', "[...document.querySelectorAll('.limit')].map(e => e.dataset.limit).join() === 'api,login,search,trial'");
-shows('each card shows what its limit allows', "[...document.querySelectorAll('.limit h3 + p')].map(e => e.textContent).join() === '60 per 10s \\u00b7 compact \\u00b7 default,5 per 1m \\u00b7 log \\u00b7 default,30 per 10s, burst 50 \\u00b7 bucket \\u00b7 local,1 per 1m \\u00b7 log \\u00b7 default'");
+shows('each limit has a card', "[...document.querySelectorAll('.limit')].map(e => e.dataset.limit).join() === 'api,login,shadow,search,trial'");
+shows('each card shows what its limit allows', "[...document.querySelectorAll('.limit h3 + p')].map(e => e.textContent).join() === '60 per 10s \\u00b7 compact \\u00b7 default,5 per 1m \\u00b7 log \\u00b7 default,1,000,000 per 1m \\u00b7 log \\u00b7 default \\u00b7 dry run,30 per 10s, burst 50 \\u00b7 bucket \\u00b7 local,1 per 1m \\u00b7 log \\u00b7 default \\u00b7 dry run'");
 shows('a card shows what is admitted', "Number(document.querySelector('[data-limit=api] .admitted').textContent) > 0");
 shows('a card shows what is denied', "Number(document.querySelector('[data-limit=login] .denied').textContent) >= 0 && document.querySelector('#denied-keys .key') !== null");
 shows('the page shows the keys', "[...document.querySelectorAll('#used-keys .key')].some(e => e.textContent.startsWith('acct_000'))");
 shows('the page shows the store', "document.querySelector('#stores tbody .up')?.textContent === 'up'");
 shows('the page shows the latency of the store', "/ ms\$/.test(document.querySelector('#stores tbody').rows[0].cells[7].textContent)");
-shows('a dry run: a banner says that nobody is denied', "document.querySelector('#banners .banner')?.textContent === 'Dry run: nobody is denied by trial'");
+shows('a dry run: a banner says that nobody is denied', "document.querySelector('#banners .banner')?.textContent === 'Dry run: nobody is denied by shadow, trial'");
+shows('a dry run beside a limit that is enforced: its card says so', "document.querySelector('[data-limit=shadow] .rates').textContent.endsWith('over the limit/s, dry run')");
 shows('a dry run: what is over the limit is not called denied', "document.querySelector('[data-limit=trial] .rates').textContent.endsWith('over the limit/s, dry run')");
 my $painted = <<'END';
 (() => { const c = document.querySelector('[data-limit=api] canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
@@ -119,7 +114,7 @@ sub offline { $browser->call('Network.emulateNetworkConditions', { offline => $_
 trouble();
 offline(1);
 shows('a server that is away: the page tells of no answer', "document.getElementById('state').textContent.startsWith('no answer')");
-ok($browser->value("document.querySelectorAll('.limit').length === 4"), 'a server that is away: what was known stays');
+ok($browser->value("document.querySelectorAll('.limit').length === 5"), 'a server that is away: what was known stays');
 offline(0);
 shows('a server that is back: the page is live', "document.getElementById('state').textContent === 'live'");
 is(join(' ', grep { !/Failed to load resource/ } trouble()), '', 'a server that was away causes no error in the page');
@@ -145,7 +140,7 @@ my $text = JSON::PP->new->ascii->encode($data);
 $browser->call('Page.addScriptToEvaluateOnNewDocument', { source => "{ const data = $text; window.fetch = async () => { data.now_ms += 1000; return new Response(JSON.stringify(data)); }; }" });
 trouble();
 $browser->open_page($url);
-shows('hostile texts are shown', "document.querySelectorAll('.limit').length === 4 && document.querySelector('#used-keys .key').textContent.includes('<script>')");
+shows('hostile texts are shown', "document.querySelectorAll('.limit').length === 5 && document.querySelector('#used-keys .key').textContent.includes('<script>')");
 is($browser->value("document.querySelector('#stores tbody .key').firstChild.data"), qq{"'>$hostile}, 'hostile texts are shown as texts');
 is($browser->value("document.querySelectorAll('img, script, [onerror]').length"), 1, "hostile texts make no element: there is no script but the page's own");
 sleep 1.5;

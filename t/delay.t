@@ -6,7 +6,7 @@ use warnings;
 use IO::Select;
 use List::Util qw(max);
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field connect_to many parse);
 use Time::HiRes qw(time);
@@ -15,45 +15,41 @@ use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
+my $conf = conf(
+    workers => 2,
+    redis   => '%%REDIS%%',
+    http    => <<'HTTP',
     log_format status '$request_uri $status $sliding_log_status';
     access_log %%DIR%%/access.log status;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        %%LOCATIONS%%
-        location /turn {
-            sliding_log_limit turn key=$arg_k limit=1 window=300ms delay=30s;
-            empty_gif;
-        }
-        location /reload { sliding_log_limit reload key=$arg_k limit=1 window=1500ms delay=10s; empty_gif; }
-        location /dry {
-            sliding_log_limit dry key=$arg_k limit=1 window=1m delay=1m;
-            sliding_log_dry_run on;
-            empty_gif;
-            add_header X-Status $sliding_log_status;
-        }
-        location /both {
-            sliding_log_limit waits key=$arg_k limit=1 window=1s delay=10s;
-            sliding_log_limit plain key=$arg_k limit=3 window=1h;
-            empty_gif;
-        }
-        location /apart {
-            sliding_log_limit near key=$arg_k limit=1 window=1s delay=10s store=local;
-            sliding_log_limit far key=$arg_k limit=3 window=1h;
-            empty_gif;
-        }
-        location /free { empty_gif; }
+HTTP
+    server  => <<'END',
+    listen 127.0.0.1:%%PORT2%% http2;
+    %%LOCATIONS%%
+    location /turn {
+        sliding_log_limit turn key=$arg_k limit=1 window=300ms delay=30s;
+        empty_gif;
     }
-}
+    location /reload { sliding_log_limit reload key=$arg_k limit=1 window=1500ms delay=10s; empty_gif; }
+    location /dry {
+        sliding_log_limit dry key=$arg_k limit=1 window=1m delay=1m;
+        sliding_log_dry_run on;
+        empty_gif;
+        add_header X-Status $sliding_log_status;
+    }
+    location /both {
+        sliding_log_limit waits key=$arg_k limit=1 window=1s delay=10s;
+        sliding_log_limit plain key=$arg_k limit=3 window=1h;
+        empty_gif;
+    }
+    location /apart {
+        sliding_log_limit near key=$arg_k limit=1 window=1s delay=10s store=local;
+        sliding_log_limit far key=$arg_k limit=3 window=1h;
+        empty_gif;
+    }
+    location /free { empty_gif; }
 END
+);
 my $inside = 'empty_gif; add_header X-Status $sliding_log_status;';
 my %values = (
     REDIS     => $redis->address,

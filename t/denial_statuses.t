@@ -16,26 +16,15 @@ my @statuses = (400 .. 431, 444, 451, 494 .. 499, 500 .. 511, 599);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, LOCATIONS => join "\n", map { <<"LOCATION" } @statuses);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    redis  => $redis,
+    http   => <<'HTTP',
     log_format status '$uri $status $sliding_log_status';
     access_log %%DIR%%/access.log status;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        satisfy any;
-        allow all;
-        location /free { empty_gif; }
-        %%LOCATIONS%%
-    }
-}
-END
-        location /$_ { sliding_log_limit s$_ key=\$arg_k limit=1 window=1h; sliding_log_status $_; empty_gif; }
-LOCATION
+HTTP
+    server => join "\n", 'satisfy any; allow all; location /free { empty_gif; }',
+        map { "location /$_ { sliding_log_limit s$_ key=\$arg_k limit=1 window=1h; sliding_log_status $_; empty_gif; }" } @statuses,
+);
 my $port = $nginx->port;
 
 for my $status (@statuses) {

@@ -9,36 +9,31 @@ use Testbed::Http qw(get field);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, GONE => '127.0.0.1:' . Testbed::free_port());
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    REDIS => $redis->address, GONE => '127.0.0.1:' . Testbed::free_port(),
+    store  => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; prefix "p:";',
+    http   => <<'HTTP',
     add_header X-Key $sliding_log_key always;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; prefix "p:"; }
     sliding_log_redis gone { server %%GONE%%; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /plain  { sliding_log_limit plain key=$arg_k limit=1 window=1h; empty_gif; }
-        location /local  { sliding_log_limit local key=$arg_k limit=1 window=90s store=local; empty_gif; }
-        location /secret { sliding_log_limit secret key=$arg_k limit=1 window=1h secret=on; empty_gif; }
-        location /block  { sliding_log_limit block key=$arg_k limit=1 window=1m block=15m; empty_gif; }
-        location /zero   { sliding_log_limit zero key=$arg_k limit=0 window=1m block=15m; empty_gif; }
-        location /gone   { sliding_log_limit gone key=$arg_k limit=1 window=1m store=gone; empty_gif; }
-        location /two    {
-            sliding_log_limit loose key=$arg_l limit=9 window=1m;
-            sliding_log_limit tight key=$arg_k limit=1 window=1m;
-            empty_gif;
-        }
-        location /from   { sliding_log_limit first key=$arg_l limit=9 window=1m; try_files /none @to; }
-        location @to     { sliding_log_limit last key=$arg_k limit=1 window=1m store=local; empty_gif; }
-        location /free   { empty_gif; }
+HTTP
+    server => <<'END',
+    location /plain  { sliding_log_limit plain key=$arg_k limit=1 window=1h; empty_gif; }
+    location /local  { sliding_log_limit local key=$arg_k limit=1 window=90s store=local; empty_gif; }
+    location /secret { sliding_log_limit secret key=$arg_k limit=1 window=1h secret=on; empty_gif; }
+    location /block  { sliding_log_limit block key=$arg_k limit=1 window=1m block=15m; empty_gif; }
+    location /zero   { sliding_log_limit zero key=$arg_k limit=0 window=1m block=15m; empty_gif; }
+    location /gone   { sliding_log_limit gone key=$arg_k limit=1 window=1m store=gone; empty_gif; }
+    location /two    {
+        sliding_log_limit loose key=$arg_l limit=9 window=1m;
+        sliding_log_limit tight key=$arg_k limit=1 window=1m;
+        empty_gif;
     }
-}
+    location /from   { sliding_log_limit first key=$arg_l limit=9 window=1m; try_files /none @to; }
+    location @to     { sliding_log_limit last key=$arg_k limit=1 window=1m store=local; empty_gif; }
+    location /free   { empty_gif; }
 END
+);
 my $port = $nginx->port;
 my $hash = 'sha1-' . sha1_hex('a b');
 my $eight = 'sha1-' . substr sha1_hex('hush'), 0, 8;

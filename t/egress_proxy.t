@@ -18,19 +18,13 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $root  = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 
-my $partner = $bed->nginx(<<'END');
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
+my $partner = $bed->serve(
+    http   => <<'HTTP',
     log_format arrival '$msec $arg_n';
     access_log %%DIR%%/arrivals.log arrival;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { empty_gif; }
-    }
-}
-END
+HTTP
+    server => 'location / { empty_gif; }',
+);
 
 my ($text) = map { $_->[1] } grep { $_->[0] =~ /^Outbound/ } examples("$root/docs/recipes.md");
 my $replaced = $text =~ s/127\.0\.0\.1:8000\b/127.0.0.1:%%PORT%%/;

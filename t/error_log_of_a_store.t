@@ -1,31 +1,26 @@
-# What a store tells in the error log: one cause does not hide another one, the same one comes once a second, and a policy
-# that may evict logs is warned of once.
+# What a store tells in the error log: the server, the cause, and what decides meanwhile; one cause does not hide another
+# one, the same one comes once a second, and a policy that may evict logs is warned of once.
 
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Http qw(get);
 use Testbed::Load;
 use Time::HiRes qw(sleep);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--maxmemory-policy', 'allkeys-lru']);
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
+my $conf  = conf(
+    store  => 'server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms;',
+    http   => 'sliding_log_on_error deny;',
+    server => <<'END',
+    location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }
+    location /more  { %%MORE%% sliding_log_limit more key=$arg_k limit=9 window=1h; empty_gif; }
+    location /other { %%OTHER%% sliding_log_limit more key=$arg_k limit=9 window=1h; empty_gif; }
 END
+);
+my $nginx = $bed->nginx($conf, REDIS => $redis->address, MORE => '', OTHER => '');
 my $port = $nginx->port;
 my $key  = 0;
 sub served { my ($path) = @_; return get($port, $path // '/?k=' . $key++)->{status} == 200 }
@@ -71,5 +66,19 @@ for my $cause (sort keys %soon) {
 }
 $load->stop;
 is(join("\n", $nginx->repeated_troubles), '', 'nothing is told twice a second');
+
+$redis->kill;
+ok(wait_until('the refusal', 10, sub { !served('/?k=down') && $nginx->logged(qr/is down: Connection refused/) }), 'Redis is down: on_error decides');
+my $address = quotemeta $redis->address;
+like((grep { /is down: Connection refused/ } split /\n/, $nginx->error_log)[-1], qr/\[error\] \S+ sliding_log_redis "default" \($address\): is down: Connection refused; on_error deny decides$/,
+    'Redis is down: the line names the server, the cause and what decides');
+@{ $nginx->{values} }{qw(MORE OTHER)} = ('sliding_log_on_error allow;', 'sliding_log_on_error local;');
+$nginx->configure($conf)->reload(gone => 1);
+ok(wait_until('the refusal', 10, sub { served('/?k=down'); $nginx->logged(qr/on_error allow, deny or local decides$/) }),
+    'several values of on_error for one store: the line names each');
+@{ $nginx->{values} }{qw(MORE OTHER)} = ('sliding_log_on_error local;', '');
+$nginx->configure($conf)->reload(gone => 1);
+ok(wait_until('the refusal', 10, sub { served('/?k=down'); $nginx->logged(qr/is down: Connection refused; on_error deny or local decides$/) }),
+    'two values of on_error for one store: the line names both');
 
 $bed->done;

@@ -1,49 +1,62 @@
 # Every parameter in every algorithm and store: cost, count, block, excess, burst, sample; refund.t and delay.t have the
-# others.
+# others. Beside each of these limits are dry ones, of any parameters, algorithm and store, from which nothing follows.
 
 use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Algorithm qw(@ALGORITHMS takes);
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field fields many);
 use Time::HiRes qw(sleep time);
 
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-my $nginx = $bed->nginx(<<'END',
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
+sub any { return $_[int rand @_] }
+
+# What a location has beside its limit: dry ones that would deny nearly all.
+sub inside {
+    my $place = $_[0] =~ tr{/}{-}r;
+    my $dry = join ' ', map {
+        my $algorithm = any(@ALGORITHMS);
+        my @more = (any('', 'cost=0', 'cost=$arg_c'), any('', 'count=all cap=5'), any('', 'block=1h'), any('', 'excess=drop'), any('', 'refund=2xx,4xx'),
+            takes($algorithm, 'delay') ? any('', 'delay=1h') : ());
+        "sliding_log_limit dry$_-$place-" . int(rand 1e9) . ' key=' . any('all', '$arg_k') . ' limit=' . any(0, 1) . " window=1h dry_run=on algorithm=$algorithm store=" . any(qw(default local)) . " @more;"
+    } 1 .. any(0, 1, 2);
+    return "$dry empty_gif;";
+}
+
+my $nginx = $bed->serve(
+    workers => 2,
+    redis   => $redis,
+    http    => <<'HTTP',
     log_format status '$request_uri $status $sliding_log_status';
     access_log %%DIR%%/access.log status;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-        location /burst/default { sliding_log_limit burst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket; empty_gif; }
-        location /burst/local { sliding_log_limit lburst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket store=local; empty_gif; }
-        location /sample/default { sliding_log_limit sample key=$arg_k limit=100 window=1h algorithm=sampled; empty_gif; }
-        location /sample/local { sliding_log_limit lsample key=$arg_k limit=100 window=1h algorithm=sampled store=local; empty_gif; }
-        location /together {
-            sliding_log_limit attempts key=$arg_k limit=5 window=1h count=all;
-            sliding_log_limit strict key=$arg_k limit=1 window=1h store=local;
-            sliding_log_limit after key=$arg_k limit=9 window=1h algorithm=compact count=all;
-            empty_gif;
-        }
+HTTP
+    server  => <<'END'
+    location /burst/default { sliding_log_limit burst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket; empty_gif; }
+    location /burst/local { sliding_log_limit lburst key=$arg_k limit=1 window=1h burst=5 algorithm=bucket store=local; empty_gif; }
+    location /sample/default { sliding_log_limit sample key=$arg_k limit=100 window=1h algorithm=sampled; empty_gif; }
+    location /sample/local { sliding_log_limit lsample key=$arg_k limit=100 window=1h algorithm=sampled store=local; empty_gif; }
+    location /together {
+        sliding_log_limit attempts key=$arg_k limit=5 window=1h count=all;
+        sliding_log_limit strict key=$arg_k limit=1 window=1h store=local;
+        sliding_log_limit after key=$arg_k limit=9 window=1h algorithm=compact count=all;
+        empty_gif;
     }
-}
 END
-    REDIS     => $redis->address,
-    LOCATIONS => locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => 'empty_gif;')
-        . locations(all => limit => 'limit=2 window=2s cap=4 count=all', inside => 'empty_gif;')
-        . locations(plain => limit => 'limit=2 window=2s', inside => 'empty_gif;')
-        . locations(block => limit => 'limit=1 window=300ms block=4s', inside => 'empty_gif;')
-        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => 'empty_gif;'));
+        . locations(cost => limit => 'limit=10 window=366d cost=$arg_c', inside => \&inside)
+        . locations(all => limit => 'limit=2 window=2s cap=4 count=all', inside => \&inside)
+        . locations(plain => limit => 'limit=2 window=2s', inside => \&inside)
+        . locations(block => limit => 'limit=1 window=300ms block=4s', inside => \&inside)
+        . locations(drop => limit => 'limit=1 window=366d excess=drop', inside => \&inside),
+);
 my $port = $nginx->port;
 
 sub status { return get($port, $_[0])->{status} }

@@ -13,21 +13,17 @@ use constant FLEET => NODES * WORKERS;
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => [qw(--user limiter on >us3rpass ~* +@all)]);
-my @nginx = map { $bed->nginx(<<'END', REDIS => $redis->address, WORKERS => WORKERS) } 1 .. NODES;
-%%GLOBALS%%
-worker_processes %%WORKERS%%;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; username limiter; password us3rpass; timeout 1s; connect_timeout 1s; reconnect 50ms 300ms; }
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location / { sliding_log_limit fleet key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my @nginx = map { $bed->serve(
+    REDIS => $redis->address, WORKERS => WORKERS,
+    workers => '%%WORKERS%%',
+    listen  => 'reuseport',
+    store   => <<'STORE',
+    server %%REDIS%%; username limiter; password us3rpass; timeout 1s; connect_timeout 1s;
+    reconnect 50ms 300ms;
+STORE
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => 'location / { sliding_log_limit fleet key=$arg_k limit=100000 window=1h; empty_gif; }',
+) } 1 .. NODES;
 
 # A worker that connects logs in.
 sub logins { return $redis->calls('auth') }

@@ -33,24 +33,19 @@ my $locations = join "\n", map {
      location /$name/ours { sliding_log_limit $name key=all algorithm=bucket $rate_text{$rate}[1] $ours; empty_gif; }"
 } @cases;
 my $bed   = Testbed->new;
-my $nginx = $bed->nginx(<<'END', ZONES => $zones, LOCATIONS => $locations);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    ZONES => $zones, LOCATIONS => $locations,
+    connections => 4096,
+    http        => <<'HTTP',
     log_format decision '$uri $arg_n $msec $request_time $status $limit_req_status$sliding_log_status';
     access_log %%DIR%%/access.log decision;
     limit_req_status 429;
     limit_req_log_level info;
     sliding_log_log_level info;
     %%ZONES%%
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        %%LOCATIONS%%
-    }
-}
-END
+HTTP
+    server      => '%%LOCATIONS%%',
+);
 
 # ---- the same arrivals for both: crowds, gaps and single requests
 

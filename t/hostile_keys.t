@@ -9,23 +9,11 @@ use Testbed::Http qw(request get);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, NUL => "a\0");
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    ignore_invalid_headers off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit k key=$http_x_key limit=2 window=1h id=$http_x_id; empty_gif; }
-        location /addr { sliding_log_limit k key=$binary_remote_addr limit=2 window=1h id=$http_x_id; empty_gif; }
-        location /nul  { set $nul "%%NUL%%"; sliding_log_limit k key=$nul$arg_k limit=2 window=1h id=$http_x_id; empty_gif; }
-        location ~ "(?s)^/path/(?<rest>.*)" { sliding_log_limit k key=$rest limit=2 window=1h id=$http_x_id; empty_gif; }
-    }
-}
+my $nginx = $bed->serve(NUL => "a\0", redis => $redis, http => 'ignore_invalid_headers off;', server => <<'END');
+    location / { sliding_log_limit k key=$http_x_key limit=2 window=1h id=$http_x_id; empty_gif; }
+    location /addr { sliding_log_limit k key=$binary_remote_addr limit=2 window=1h id=$http_x_id; empty_gif; }
+    location /nul  { set $nul "%%NUL%%"; sliding_log_limit k key=$nul$arg_k limit=2 window=1h id=$http_x_id; empty_gif; }
+    location ~ "(?s)^/path/(?<rest>.*)" { sliding_log_limit k key=$rest limit=2 window=1h id=$http_x_id; empty_gif; }
 END
 my $port = $nginx->port;
 

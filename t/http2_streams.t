@@ -10,28 +10,24 @@ use Testbed::Http2 qw(open_http2 ask_stream send_data reset_stream answers);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 10s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%% http2;
-        sliding_log_limit h2 key=$arg_k limit=100 window=1h;
-        location / { empty_gif; }
-        location /free { sliding_log_limit off; empty_gif; }
-        location /tight { sliding_log_limit tight key=$arg_k limit=10 window=1h; empty_gif; }
-        location /upload { sliding_log_limit upload key=$arg_k limit=1 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
-    }
+my $nginx = $bed->serve(
+    REDIS  => $redis->address,
+    listen => 'http2',
+    store  => 'server %%REDIS%%; timeout 10s; connect_timeout 5s;',
+    http   => <<'HTTP',
     server {
         listen 127.0.0.1:%%PORT2%%;
         location / { return 200 $http_content_length; }
     }
-}
+HTTP
+    server => <<'END',
+    sliding_log_limit h2 key=$arg_k limit=100 window=1h;
+    location / { empty_gif; }
+    location /free { sliding_log_limit off; empty_gif; }
+    location /tight { sliding_log_limit tight key=$arg_k limit=10 window=1h; empty_gif; }
+    location /upload { sliding_log_limit upload key=$arg_k limit=1 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
 END
+);
 my $port = $nginx->port;
 
 sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }

@@ -4,53 +4,48 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
-use Testbed::Http qw(get many field);
+use Testbed qw(conf slow wait_until);
+use Testbed::Http qw(get many field statuses);
 use Time::HiRes qw(time);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $other = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 4;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf  = conf(
+    workers => 4,
+    listen  => 'reuseport',
+    http    => <<'HTTP',
     sliding_log_redis one { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 50ms; }
     sliding_log_redis two { server %%OTHER%%; timeout 5s; connect_timeout 5s; reconnect 10ms 50ms; }
     add_header X-Source "$sliding_log_source $sliding_log_name $sliding_log_retry_after" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /hour  { sliding_log_limit hour key=$arg_k limit=%%LIMIT%% window=1h; empty_gif; }
-        location /short { sliding_log_limit short key=$arg_k limit=1 window=500ms; empty_gif; }
-        location /vary  { sliding_log_limit vary key=$arg_k limit=$arg_l window=1h; empty_gif; }
-        location /zero  { sliding_log_limit zero key=$arg_k limit=0 window=1h; empty_gif; }
-        location /two   { sliding_log_limit a key=$arg_k limit=2 window=1h; sliding_log_limit b key=$arg_k limit=9 window=1d; empty_gif; }
-        location /apart {
-            sliding_log_limit near key=$arg_k limit=9 window=1h store=one;
-            sliding_log_limit far key=$arg_k limit=2 window=1h store=two;
-            sliding_log_limit here key=$arg_k limit=9 window=1h store=local;
-            empty_gif;
-        }
-        location /counted {
-            sliding_log_limit counts key=$arg_k limit=9 window=1h store=one count=all cap=100;
-            sliding_log_limit denies key=$arg_k limit=2 window=1h store=two;
-            empty_gif;
-        }
-        location /all    { sliding_log_limit all key=$arg_k limit=2 window=1h count=all cap=1000; empty_gif; }
-        location /refund { sliding_log_limit refund key=$arg_k limit=2 window=1h refund=404; empty_gif; }
-        location /block  { sliding_log_limit block key=$arg_k limit=2 window=1h block=10m; empty_gif; }
-        location /delay  { sliding_log_limit delay key=$arg_k limit=2 window=1h delay=1s; empty_gif; }
-        location /soon   { sliding_log_limit soon key=$arg_k limit=1 window=800ms delay=400ms; empty_gif; }
+HTTP
+    server  => <<'END',
+    location /hour  { sliding_log_limit hour key=$arg_k limit=%%LIMIT%% window=1h; empty_gif; }
+    location /short { sliding_log_limit short key=$arg_k limit=1 window=500ms; empty_gif; }
+    location /vary  { sliding_log_limit vary key=$arg_k limit=$arg_l window=1h; empty_gif; }
+    location /zero  { sliding_log_limit zero key=$arg_k limit=0 window=1h; empty_gif; }
+    location /two   { sliding_log_limit a key=$arg_k limit=2 window=1h; sliding_log_limit b key=$arg_k limit=9 window=1d; empty_gif; }
+    location /apart {
+        sliding_log_limit near key=$arg_k limit=9 window=1h store=one;
+        sliding_log_limit far key=$arg_k limit=2 window=1h store=two;
+        sliding_log_limit here key=$arg_k limit=9 window=1h store=local;
+        empty_gif;
     }
-}
+    location /counted {
+        sliding_log_limit counts key=$arg_k limit=9 window=1h store=one count=all cap=100;
+        sliding_log_limit denies key=$arg_k limit=2 window=1h store=two;
+        empty_gif;
+    }
+    location /all    { sliding_log_limit all key=$arg_k limit=2 window=1h count=all cap=1000; empty_gif; }
+    location /refund { sliding_log_limit refund key=$arg_k limit=2 window=1h refund=404; empty_gif; }
+    location /block  { sliding_log_limit block key=$arg_k limit=2 window=1h block=10m; empty_gif; }
+    location /delay  { sliding_log_limit delay key=$arg_k limit=2 window=1h delay=1s; empty_gif; }
+    location /soon   { sliding_log_limit soon key=$arg_k limit=1 window=800ms delay=400ms; empty_gif; }
 END
+);
 my $nginx = $bed->nginx($conf, REDIS => $redis->address, OTHER => $other->address, LIMIT => 3);
 my $port  = $nginx->port;
 
-sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 sub flood { my ($path, $times) = @_; return many([map { [$port, $path] } 1 .. $times], at_once => 100) }
 
 # What the code makes Redis be asked for a key that is denied, and the most that may be: one call in 950 ms, and one of

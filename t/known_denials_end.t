@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get field connect_to parse);
 use Testbed::Stopwatch;
 use Testbed::Tool qw(tool);
@@ -13,31 +13,27 @@ use Time::HiRes qw(sleep time);
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $other = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf  = conf(
+    workers => 2,
+    listen  => 'reuseport',
+    http    => <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout %%TIMEOUT%%; connect_timeout 5s; reconnect 10ms 50ms; }
     sliding_log_redis two { server %%TWO%%; timeout 5s; connect_timeout 5s; reconnect 10ms 50ms; }
     sliding_log_on_error deny;
     add_header X-Source "$sliding_log_source" always;
     server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /hour { sliding_log_limit hour key=$arg_k limit=%%LIMIT%% window=%%WINDOW%% algorithm=%%ALGORITHM%%; empty_gif; }
-        location /refund { sliding_log_limit refund key=$arg_k limit=1 window=1h refund=404; proxy_pass http://127.0.0.1:%%PORT2%%; }
-        location /x { sliding_log_limit shared key=$arg_k limit=1 window=1h; empty_gif; }
-        location /y { sliding_log_limit shared key=$arg_k limit=2 window=1h; root %%DIR%%; try_files /none @z; }
-        location @z { sliding_log_limit later key=$arg_k limit=0 window=1h store=two; empty_gif; }
-    }
-    server {
         listen 127.0.0.1:%%PORT2%%;
         location / { if ($arg_status = 404) { return 404; } return 204; }
     }
-}
+HTTP
+    server  => <<'END',
+    location /hour { sliding_log_limit hour key=$arg_k limit=%%LIMIT%% window=%%WINDOW%% algorithm=%%ALGORITHM%%; empty_gif; }
+    location /refund { sliding_log_limit refund key=$arg_k limit=1 window=1h refund=404; proxy_pass http://127.0.0.1:%%PORT2%%; }
+    location /x { sliding_log_limit shared key=$arg_k limit=1 window=1h; empty_gif; }
+    location /y { sliding_log_limit shared key=$arg_k limit=2 window=1h; root %%DIR%%; try_files /none @z; }
+    location @z { sliding_log_limit later key=$arg_k limit=0 window=1h store=two; empty_gif; }
 END
+);
 my %usual = (ONE => $redis->address, TWO => $other->address, TIMEOUT => '5s', LIMIT => 1, WINDOW => '1h', ALGORITHM => 'log');
 my ($here, $there) = map { $bed->nginx($conf, %usual) } 1 .. 2;
 my $port = $here->port;

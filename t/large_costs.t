@@ -10,22 +10,15 @@ use constant LONGEST_MS => 500;    # of a script; entry by entry it takes some 7
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--slowlog-log-slower-than', 1000 * LONGEST_MS]);
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 5s; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /back { sliding_log_limit large key=$arg_k limit=300000 window=1h algorithm=compact cost=$arg_c refund=200; empty_gif; }
-        location /kept { sliding_log_limit large key=$arg_k limit=300000 window=1h algorithm=compact cost=$arg_c; empty_gif; }
-    }
-}
+my $nginx = $bed->serve(
+    REDIS  => $redis->address,
+    store  => 'server %%REDIS%%; timeout 20s; connect_timeout 5s;',
+    http   => 'sliding_log_on_error deny;',
+    server => <<'END',
+    location /back { sliding_log_limit large key=$arg_k limit=300000 window=1h algorithm=compact cost=$arg_c refund=200; empty_gif; }
+    location /kept { sliding_log_limit large key=$arg_k limit=300000 window=1h algorithm=compact cost=$arg_c; empty_gif; }
 END
+);
 sub left { my ($key) = @_; return (field(get($nginx->port, "/kept?k=$key&c=0"), 'RateLimit') // '') =~ /;r=(\d+)/ ? $1 : 'nothing' }
 
 for my $cost (1, 2, 3, 1000, 100_000) {

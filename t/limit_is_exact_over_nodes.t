@@ -4,31 +4,25 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
 use Testbed::Http qw(flood many);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
 # on_error allow: a request that the store could not decide would pass, and show as one too many.
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes %%WORKERS%%;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location / {
-            sliding_log_limit exact key=$arg_k limit=500 window=1h;
-            sliding_log_on_error allow;
-            empty_gif;
-        }
+my $conf = conf(
+    workers => '%%WORKERS%%',
+    listen  => 'reuseport',
+    store   => 'server %%REDIS%%; timeout 20s; connect_timeout 5s;',
+    server  => <<'END',
+    location / {
+        sliding_log_limit exact key=$arg_k limit=500 window=1h;
+        sliding_log_on_error allow;
+        empty_gif;
     }
-}
 END
+);
 
 my @nodes = map { $bed->nginx($conf, REDIS => $redis->address, WORKERS => 4) } 1 .. 2;
 my $single = $bed->nginx($conf, REDIS => $redis->address, WORKERS => 1);

@@ -4,34 +4,23 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Http qw(get many field);
 use Time::HiRes qw(sleep time);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 4;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    %%ZONE%%
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /hour  { sliding_log_limit hour key=$arg_k limit=%%LIMIT%% window=1h; empty_gif; }
-        location /short { sliding_log_limit short key=$arg_k limit=3 window=600ms; sliding_log_headers all; empty_gif; }
-        location /many  { sliding_log_limit many key=$arg_k limit=50 window=1h; empty_gif; }
-        location /two {
-            sliding_log_limit small key=$arg_k limit=2 window=1h;
-            sliding_log_limit large key=$arg_k limit=5 window=1h;
-            empty_gif;
-        }
-        location /large { sliding_log_limit large key=$arg_k limit=5 window=1h; empty_gif; }
-        location /name  { sliding_log_limit name key=$arg_k limit=5 window=1h; add_header X-Log "$sliding_log_status $sliding_log_source $sliding_log_latency"; empty_gif; }
+my $conf  = conf(workers => 4, listen => 'reuseport', http => '%%ZONE%%', server => <<'END');
+    location /hour  { sliding_log_limit hour key=$arg_k limit=%%LIMIT%% window=1h; empty_gif; }
+    location /short { sliding_log_limit short key=$arg_k limit=3 window=600ms; sliding_log_headers all; empty_gif; }
+    location /many  { sliding_log_limit many key=$arg_k limit=50 window=1h; empty_gif; }
+    location /two {
+        sliding_log_limit small key=$arg_k limit=2 window=1h;
+        sliding_log_limit large key=$arg_k limit=5 window=1h;
+        empty_gif;
     }
-}
+    location /large { sliding_log_limit large key=$arg_k limit=5 window=1h; empty_gif; }
+    location /name  { sliding_log_limit name key=$arg_k limit=5 window=1h; add_header X-Log "$sliding_log_status $sliding_log_source $sliding_log_latency"; empty_gif; }
 END
 my $nginx = $bed->nginx($conf, ZONE => '', LIMIT => 500);
 my $port  = $nginx->port;

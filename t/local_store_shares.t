@@ -5,40 +5,36 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get field);
 use Time::HiRes qw(time);
 
 my $bed  = Testbed->new;
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf = conf(
+    workers => 2,
+    listen  => 'reuseport',
+    http    => <<'HTTP',
     sliding_log_zone %%SIZE%%;
     sliding_log_redis away { server 127.0.0.1:%%NOBODY%%; }
     sliding_log_redis deep { server 127.0.0.1:%%NOBODY%%; prefix %%PREFIX%%; }
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        sliding_log_on_error local;
-        location /hostile { sliding_log_limit hostile key=$arg_k limit=10 window=1h store=local; empty_gif; }
-        location /flood   { sliding_log_limit hostile key=$connection-$connection_requests limit=10 window=1h store=local; empty_gif; }
-        location /login   { sliding_log_limit login key=$arg_k limit=3 window=1h store=local; empty_gif; }
-        location /far     { sliding_log_limit far key=$arg_k limit=3 window=1h store=away; empty_gif; }
-        location /deep    { sliding_log_limit %%NAME%% key=$arg_k limit=3 window=1h store=deep; empty_gif; }
-        location /short   { sliding_log_limit short key=$arg_k limit=10 window=300ms store=local; empty_gif; }
-        location /other   { sliding_log_limit other key=$arg_k limit=10 window=1h store=local; empty_gif; }
-        location /large   { sliding_log_limit large key=$arg_k limit=1000000 window=1h cost=100000 algorithm=compact store=local; empty_gif; }
-        location /back    { sliding_log_limit back key=$arg_k limit=100000 window=1h cost=100000 algorithm=compact refund=404 store=local; }
-        location /all {
-            %%LIMITS%%
-            empty_gif;
-        }
+HTTP
+    server  => <<'END',
+    sliding_log_on_error local;
+    location /hostile { sliding_log_limit hostile key=$arg_k limit=10 window=1h store=local; empty_gif; }
+    location /flood   { sliding_log_limit hostile key=$connection-$connection_requests limit=10 window=1h store=local; empty_gif; }
+    location /login   { sliding_log_limit login key=$arg_k limit=3 window=1h store=local; empty_gif; }
+    location /far     { sliding_log_limit far key=$arg_k limit=3 window=1h store=away; empty_gif; }
+    location /deep    { sliding_log_limit %%NAME%% key=$arg_k limit=3 window=1h store=deep; empty_gif; }
+    location /short   { sliding_log_limit short key=$arg_k limit=10 window=300ms store=local; empty_gif; }
+    location /other   { sliding_log_limit other key=$arg_k limit=10 window=1h store=local; empty_gif; }
+    location /large   { sliding_log_limit large key=$arg_k limit=1000000 window=1h cost=100000 algorithm=compact store=local; empty_gif; }
+    location /back    { sliding_log_limit back key=$arg_k limit=100000 window=1h cost=100000 algorithm=compact refund=404 store=local; }
+    location /all {
+        %%LIMITS%%
+        empty_gif;
     }
-}
 END
+);
 my %values = (
     SIZE   => '256k',
     NOBODY => Testbed::free_port(),

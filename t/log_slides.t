@@ -9,24 +9,13 @@ use Time::HiRes qw(sleep);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /full { sliding_log_limit full key=$arg_k limit=3 window=1h; empty_gif; }
-        location / {
-            sliding_log_limit slide key=$arg_k limit=3 window=1s;
-            sliding_log_limit admitted key=$arg_k limit=100000 window=1h;    # remembers what the other one admits
-            empty_gif;
-        }
+my $nginx = $bed->serve(workers => 2, redis => $redis, server => <<'END');
+    location /full { sliding_log_limit full key=$arg_k limit=3 window=1h; empty_gif; }
+    location / {
+        sliding_log_limit slide key=$arg_k limit=3 window=1s;
+        sliding_log_limit admitted key=$arg_k limit=100000 window=1h;    # remembers what the other one admits
+        empty_gif;
     }
-}
 END
 my $port = $nginx->port;
 

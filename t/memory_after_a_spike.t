@@ -14,26 +14,19 @@ plan skip_all => 'sanitizers keep what was freed' if ($ENV{TEST_NGINX_MODULE} //
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, STREAMS => REQUESTS);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    REDIS => $redis->address, STREAMS => REQUESTS,
+    store  => 'server %%REDIS%%; timeout 1m; connect_timeout 1m;',
+    http   => <<'HTTP',
     keepalive_requests 1000000;
     http2_max_concurrent_streams %%STREAMS%%;
-    sliding_log_redis { server %%REDIS%%; timeout 1m; connect_timeout 1m; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit spike key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
     server {
         listen 127.0.0.1:%%PORT2%% http2;
         location / { sliding_log_limit spike key=$arg_k limit=100000 window=1h; empty_gif; }
     }
-}
-END
+HTTP
+    server => 'location / { sliding_log_limit spike key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 my ($worker) = $nginx->workers;
 
 # Of its own, in MB.

@@ -4,43 +4,37 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get many request field load_while);
 use Testbed::Metrics qw(scrape promtool);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 4;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms; }
-    sliding_log_limit everything key=all limit=3 window=1h store=local;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /a    { sliding_log_limit a key=$arg_k limit=500 window=1h; empty_gif; }
-        location /loc  { sliding_log_limit loc key=$arg_k limit=500 window=1h store=local; empty_gif; }
-        location /two  {
-            sliding_log_limit strict key=$arg_k limit=5 window=1h;
-            sliding_log_limit lax    key=$arg_k limit=50 window=1h;
-            empty_gif;
-        }
-        location /stages {
-            sliding_log_limit first  key=$arg_k limit=5 window=1h store=local;
-            sliding_log_limit second key=$arg_k limit=50 window=1h;
-            empty_gif;
-        }
-        location /slow { sliding_log_limit slow key=$arg_k limit=2 window=2s delay=9s store=local; sliding_log_dry_run %%DRY%%; empty_gif; }
-        location /dry  { sliding_log_limit dry key=$arg_k limit=2 window=1h; sliding_log_dry_run on; empty_gif; }
-        location /var  { sliding_log_limit var key=$arg_k limit=$arg_l window=1h; sliding_log_on_error %%ON_ERROR%%; empty_gif; }
-        location /metrics  { sliding_log_metrics; }
-        location /limited  { sliding_log_limit scrapes key=all limit=1 window=1h; sliding_log_metrics; }
+my $conf  = conf(
+    workers => 4,
+    listen  => 'reuseport',
+    store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms;',
+    http    => 'sliding_log_limit everything key=all limit=3 window=1h store=local;',
+    server  => <<'END',
+    location /a    { sliding_log_limit a key=$arg_k limit=500 window=1h; empty_gif; }
+    location /loc  { sliding_log_limit loc key=$arg_k limit=500 window=1h store=local; empty_gif; }
+    location /two  {
+        sliding_log_limit strict key=$arg_k limit=5 window=1h;
+        sliding_log_limit lax    key=$arg_k limit=50 window=1h;
+        empty_gif;
     }
-}
+    location /stages {
+        sliding_log_limit first  key=$arg_k limit=5 window=1h store=local;
+        sliding_log_limit second key=$arg_k limit=50 window=1h;
+        empty_gif;
+    }
+    location /slow { sliding_log_limit slow key=$arg_k limit=2 window=2s delay=9s store=local; sliding_log_dry_run %%DRY%%; empty_gif; }
+    location /dry  { sliding_log_limit dry key=$arg_k limit=2 window=1h; sliding_log_dry_run on; empty_gif; }
+    location /var  { sliding_log_limit var key=$arg_k limit=$arg_l window=1h; sliding_log_on_error %%ON_ERROR%%; empty_gif; }
+    location /metrics  { sliding_log_metrics; }
+    location /limited  { sliding_log_limit scrapes key=all limit=1 window=1h; sliding_log_metrics; }
 END
+);
 my $nginx = $bed->nginx($conf, REDIS => $redis->address, ON_ERROR => 'deny', DRY => 'off');
 my $port  = $nginx->port;
 sub ask { my ($path, $times) = @_; return many([map { [$port, $path] } 1 .. $times]) }

@@ -12,26 +12,22 @@ use Testbed::Metrics qw(scrape promtool);
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru']);
 my $quiet = $bed->redis(stopped => 1);
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, QUIET => $quiet->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    REDIS => $redis->address, QUIET => $quiet->address,
+    workers => 2,
+    http    => <<'HTTP',
     sliding_log_redis one { server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 100ms; }
     sliding_log_redis 'a "b" \\ c' { server %%QUIET%%; reconnect 20ms 100ms; }
     sliding_log_on_error allow;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /one   { sliding_log_limit one key=$arg_k limit=1000 window=1h; empty_gif; }
-        location /local { sliding_log_limit local key=$arg_k limit=1000 window=1h; sliding_log_on_error local; empty_gif; }
-        location /odd   { sliding_log_limit odd key=$arg_k limit=1000 window=1h 'store=a "b" \\ c'; empty_gif; }
-        location /odder { sliding_log_limit odder key=$arg_k limit=1000 window=1h 'store=a "b" \\ c'; sliding_log_on_error deny; empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+HTTP
+    server  => <<'END',
+    location /one   { sliding_log_limit one key=$arg_k limit=1000 window=1h; empty_gif; }
+    location /local { sliding_log_limit local key=$arg_k limit=1000 window=1h; sliding_log_on_error local; empty_gif; }
+    location /odd   { sliding_log_limit odd key=$arg_k limit=1000 window=1h 'store=a "b" \\ c'; empty_gif; }
+    location /odder { sliding_log_limit odder key=$arg_k limit=1000 window=1h 'store=a "b" \\ c'; sliding_log_on_error deny; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
+);
 my $port = $nginx->port;
 my @one  = (store => 'one', node => $redis->address);
 my @odd  = (store => 'a "b" \\ c', node => $quiet->address);
@@ -89,21 +85,15 @@ ok(up(0, @one), 'a Redis that is killed is told as down');
 # ---- a user who may not ask for it
 
 $quiet->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'us3rpass')), '-info');
-my $silent = $bed->nginx(<<'END', REDIS => $quiet->address);
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit t key=$arg_k limit=10 window=1h; empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+my $silent = $bed->serve(
+    REDIS   => $quiet->address,
+    workers => 2,
+    store   => 'server %%REDIS%%; username limiter; password us3rpass; timeout 3s; connect_timeout 3s;',
+    server  => <<'END',
+    location / { sliding_log_limit t key=$arg_k limit=10 window=1h; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
+);
 $port = $silent->port;
 ok(wait_until('the refusal', 5, sub { $quiet->cli('ACL', 'LOG') =~ /^info$/m }), 'a user without the right to INFO is refused');
 ok(up(1, node => $quiet->address), 'no right to INFO: the store is up');
@@ -118,22 +108,16 @@ is($silent->logged(qr/\[(?:warn|error)\]/), 0, 'no right to INFO: nothing is log
 
 my $cluster = $bed->cluster(masters => 2);
 my ($first, $second) = $cluster->nodes;
-my $in_cluster = $bed->nginx(<<'END', SEED => $first->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { mode cluster; server %%SEED%%; timeout 3s; connect_timeout 3s; reconnect 20ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit t key=$arg_k limit=100000 window=1h; empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+my $in_cluster = $bed->serve(
+    SEED    => $first->address,
+    workers => 2,
+    store   => 'mode cluster; server %%SEED%%; timeout 3s; connect_timeout 3s; reconnect 20ms 200ms;',
+    http    => 'sliding_log_on_error deny;',
+    server  => <<'END',
+    location / { sliding_log_limit t key=$arg_k limit=100000 window=1h; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
+);
 $port = $in_cluster->port;
 my %tag = map { $_->address => $cluster->tag_on($_) } $first, $second;
 many([map { [$port, "/?k=$tag{ $first->address }"] } 1 .. 30]);
@@ -157,18 +141,13 @@ is(scrape($port)->value('sliding_log_store_requests_total', node => $second->add
 # ---- a small zone, and many limits
 
 my $limits = join "\n", map { "location /$_ { sliding_log_limit limit$_ key=\$arg_k limit=10 window=1h; empty_gif; }" } 1 .. 30;
-my $small = $bed->nginx(<<"END", QUIET => $quiet->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_zone 32k;
-    sliding_log_redis { server %%QUIET%%; timeout 3s; connect_timeout 3s; }
-    server { listen 127.0.0.1:%%PORT%%; $limits location /metrics { sliding_log_metrics; } }
-}
-END
+my $small = $bed->serve(
+    QUIET   => $quiet->address,
+    workers => 2,
+    store   => 'server %%QUIET%%; timeout 3s; connect_timeout 3s;',
+    http    => 'sliding_log_zone 32k;',
+    server  => "$limits location /metrics { sliding_log_metrics; }",
+);
 $port = $small->port;
 is(join(' ', map { get($port, "/$_?k=1")->{status} } 1 .. 30), join(' ', (200) x 30), 'a zone of 32k: limits decide as ever');
 $now = scrape($port);
@@ -182,11 +161,7 @@ is("$status$said", '0', 'a zone of 32k: promtool finds no fault');
 
 # ---- no limit at all
 
-my $bare = $bed->nginx(<<'END');
-%%GLOBALS%%
-events { }
-http { %%HTTP%% access_log off; server { listen 127.0.0.1:%%PORT%%; location / { sliding_log_metrics; } } }
-END
+my $bare = $bed->serve(server => 'location / { sliding_log_metrics; }');
 is(scrape($bare->port, '/')->those('sliding_log_store_up'), 0, 'without a limit no store is shown');
 ($status, $said) = promtool($bed, scrape($bare->port, '/')->text, 'check metrics');
 is("$status$said", '0', 'without a limit promtool finds no fault');

@@ -7,6 +7,7 @@ use List::Util qw(max min sum0);
 use POSIX qw(ceil floor);
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(%SCRIPTS);
 use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -177,6 +178,8 @@ sub most_in_a_window {
     }
     return $most;
 }
+
+is("@{[sort keys %algorithms]}", "@{[sort values %SCRIPTS]}", 'each algorithm has a model');
 
 for my $name (sort keys %algorithms) {
     my $script = Testbed::Script->new($redis, $name, $name eq 'compact_log' ? (front => 14) : ());

@@ -9,6 +9,7 @@ use warnings;
 use List::Util qw(max min);
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
 use Testbed::Http qw(get field);
 
@@ -26,14 +27,15 @@ my $redis = $bed->redis(clock => $clock);
 # NAME => what is the same for all its limits. Without end: counters and buckets, whose time the model does not know.
 my %logs;
 for my $store (qw(default local)) {
-    for my $algorithm (qw(log compact sampled counter bucket)) {
+    for my $number (0 .. $#ALGORITHMS) {
+        my $algorithm = $ALGORITHMS[$number];
         my $endless = $algorithm =~ /counter|bucket/;
         $logs{"$algorithm-$store"} = {
             algorithm => $algorithm,
             store     => $store,
             leaps     => $endless ? 1e9 : 1 + int rand 3,
             cap       => 12 + int rand 10,
-            place     => $store eq 'local' ? 0 : { log => 1, compact => 2, counter => 3, bucket => 4, sampled => 5 }->{$algorithm},
+            place     => $store eq 'local' ? 0 : 1 + $number,
         };
     }
 }
@@ -64,28 +66,22 @@ sub directive {
         . " count=$limit->{count} $limit->{refund} algorithm=$log->{algorithm} store=$log->{store} $more;";
 }
 
-my $nginx = $bed->nginx(<<'END' =~ s/%%LOCATIONS%%/locations()/er, CLOCK => $clock, REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;    # so that what a request gives back is there before the next one asks
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 9s; connect_timeout 9s; }
+my $nginx = $bed->serve(
+    CLOCK => $clock, REDIS => $redis->address,
+    workers => 1,    # so that what a request gives back is there before the next one asks
+    store   => 'server %%REDIS%%; timeout 9s; connect_timeout 9s;',
+    http    => <<'HTTP',
     sliding_log_on_error deny;
     sliding_log_log_level info;
     map "" $two { default 2; }
     add_header X-Source $sliding_log_source always;
     server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-    }
-    server {
         listen 127.0.0.1:%%PORT2%%;
         location / { if ($arg_status = 404) { return 404; } if ($arg_status = 500) { return 500; } return 200; }
     }
-}
-END
+HTTP
+    server  => locations(),
+);
 
 sub locations {
     return join "\n", map { "location /$_/ { @{[map { directive($_) } @{ $locations[$_] }]} proxy_pass http://127.0.0.1:%%PORT2%%; }" } 0 .. $#locations;

@@ -8,6 +8,7 @@ use Test::More;
 use lib Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../bench/lib');
 use Bench::Models;
 use Testbed;
+use Testbed::Algorithm qw(%SCRIPTS takes);
 use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -25,6 +26,8 @@ my %cases = (
     sampled_log => [sub { Bench::Models::sampled(@_, 1) }, 'sample=1'],
 );
 
+is("@{[sort keys %cases]}", "@{[sort values %SCRIPTS]}", 'each algorithm has a model');
+
 for my $name (sort keys %cases) {
     my ($model, $options) = @{ $cases{$name} };
     my $script = Testbed::Script->new($redis, $name);
@@ -33,7 +36,7 @@ for my $name (sort keys %cases) {
         my ($limit, $window) = @$shape;
         my $decides = $model->($limit, $window);
         my %log     = (key => "$name:$limit", limit => $limit, window => $window, ttl => 3_600_000,
-            options => $name eq 'token_bucket' ? "burst=$limit" : $options // '');
+            options => takes($name, 'burst') ? "burst=$limit" : $options // '');
         my $now = 1_800_000_000_000 + int rand $window;
         for (1 .. 600) {
             # mostly close together, now and then a window or two of silence

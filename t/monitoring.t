@@ -35,19 +35,9 @@ for my $alert (slurp('monitoring/alerts.yml') =~ /^ *- alert: (\w+)/mg) {
 # ---- names
 
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /        { sliding_log_limit a key=$arg_k limit=10 window=1h; empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+my $nginx = $bed->serve(REDIS => $redis->address, store => 'server %%REDIS%%;', server => <<'END');
+    location /        { sliding_log_limit a key=$arg_k limit=10 window=1h; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
 my $shown = scrape($nginx->port);
 my %shown = map { $_ => 1 } $shown->families;

@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Dns;
 use Testbed::Http qw(get);
 use Time::HiRes qw(time);
@@ -13,21 +13,14 @@ my $bed   = Testbed->new;
 my $dns   = Testbed::Dns->new($bed, '127.0.0.1');
 my $first = $bed->redis(args => ['--bind', '127.0.0.1', '-::1']);    # localhost may be either
 my $moved = $bed->redis(host => '127.0.0.2', port => $first->port);
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 256; }
-http {
-    %%HTTP%%
-    access_log off;
-    %%RESOLVER%%
-    sliding_log_redis { server localhost:%%REDIS%%; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
-    }
-}
+my $conf  = conf(
+    connections => 256,
+    store       => 'server localhost:%%REDIS%%; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms;',
+    http        => '%%RESOLVER%%',
+    server      => <<'END',
+    location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
 END
+);
 my $with    = $bed->nginx($conf, REDIS => $first->port, RESOLVER => 'resolver ' . $dns->address . ' valid=1s ipv6=off;');
 my $without = $bed->nginx($conf, REDIS => $first->port, RESOLVER => '');
 sub serves { my ($nginx) = @_; return get($nginx->port, '/?k=x')->{status} == 200 }

@@ -5,9 +5,9 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
-use Testbed::Everywhere qw(@ALGORITHMS);
 use Testbed::Http qw(many field);
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -41,21 +41,17 @@ sub locations {
     } @ALGORITHMS;
 }
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; clock %%CLOCK_OF%%; }
+my $conf = conf(
+    connections => 2048,
+    store       => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; clock %%CLOCK_OF%%;',
+    http        => <<'HTTP',
     sliding_log_on_error deny;
     map "" $three { default 3; }    # constants above the limit are refused
     map "" $seven { default 7; }
-    add_header X-How "$sliding_log_source" always;
-    server { listen 127.0.0.1:%%PORT%%; %%LOCATIONS%% }
-}
-END
+HTTP
+    how         => '$sliding_log_source',
+    server      => '%%LOCATIONS%%',
+);
 my @nodes = map {
     my ($whose, %options) = @$_;
     $bed->nginx($conf, REDIS => $redis->address, CLOCK_OF => $whose, LOCATIONS => locations(), %options);

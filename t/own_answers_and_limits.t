@@ -42,21 +42,14 @@ for my $round (1 .. 4) {
     my @server = map { 'limit' . ++$limit } 1 .. rand 2;
     my @above  = @server ? @server : @http;
     my $locations = join '', map { location("/$_", 3, @above) } 'a' .. 'c';
-    my $nginx = $bed->nginx(<<'END', HTTP_LIMITS => limits(@http), SERVER_LIMITS => limits(@server), LOCATIONS => $locations);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    %%HTTP_LIMITS%%
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%SERVER_LIMITS%%
-        %%LOCATIONS%%
-    }
-}
+    my $nginx = $bed->serve(
+        HTTP_LIMITS => limits(@http), SERVER_LIMITS => limits(@server), LOCATIONS => $locations,
+        http        => '%%HTTP_LIMITS%%',
+        server      => <<'END',
+    %%SERVER_LIMITS%%
+    %%LOCATIONS%%
 END
+    );
     my (@wrong, $asked);
     for (@expected) {
         my ($path, $has, $type) = @$_;

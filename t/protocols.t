@@ -9,27 +9,10 @@ use Testbed::Http qw(get request raw parse field connect_to);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+my $nginx = $bed->serve(
+    redis  => $redis,
+    http   => <<'HTTP',
     client_max_body_size 20m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT3%% http2;
-        location /free { empty_gif; }
-        location /limited { sliding_log_limit any key=$arg_k limit=10 window=1h; empty_gif; }
-        location /upload {
-            sliding_log_limit upload key=$arg_k limit=1 window=1h;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-            proxy_request_buffering off;
-        }
-        location /buffered { sliding_log_limit buffered key=$arg_k limit=1 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
-    }
     server {
         listen 127.0.0.1:%%PORT2%%;
         location / { client_body_in_file_only on; proxy_set_header X-Body $request_body_file; proxy_pass http://127.0.0.1:%%PORT4%%; }
@@ -38,8 +21,19 @@ http {
         listen 127.0.0.1:%%PORT4%%;
         location / { return 200 "$request_method $http_content_length $http_x_body"; }
     }
-}
+HTTP
+    server => <<'END',
+    listen 127.0.0.1:%%PORT3%% http2;
+    location /free { empty_gif; }
+    location /limited { sliding_log_limit any key=$arg_k limit=10 window=1h; empty_gif; }
+    location /upload {
+        sliding_log_limit upload key=$arg_k limit=1 window=1h;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+        proxy_request_buffering off;
+    }
+    location /buffered { sliding_log_limit buffered key=$arg_k limit=1 window=1h; proxy_pass http://127.0.0.1:%%PORT2%%; }
 END
+);
 my $port = $nginx->port;
 
 sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }

@@ -8,7 +8,7 @@ use File::Basename ();
 use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Examples qw(examples in_context);
-use Testbed::Http qw(get field many);
+use Testbed::Http qw(get request field many);
 use Time::HiRes qw(time);
 
 my $bed   = Testbed->new;
@@ -103,6 +103,26 @@ my %recipes = (
         is(remaining('tenant', '/', 'X-Tenant' => 'acme'), 499, 'a tenant has a limit of its own');
         is(statuses(1, '/', 'X-Tenant' => 'suspended'), '1x429', 'a limit of 0 denies a tenant');
         is(statuses(20, '/', 'X-Tenant' => 'internal'), '20x200', 'an empty limit does not apply to a tenant');
+    },
+    'By plan' => sub {
+        is(statuses(11, '/', 'X-Api-Key' => 'unknown'), '10x200 1x429', 'a key without a plan has the free one');
+        is(remaining('plan', '/', 'X-Api-Key' => 'key-of-acme'), 499, 'a key has the limit of its plan');
+        is(remaining('plan', '/', 'X-Api-Key' => 'key-of-zorg'), 499, 'another key of the plan has a log of its own');
+        is(statuses(1, '/', 'X-Api-Key' => 'key-of-test'), '1x429', 'a plan with a limit of 0 denies');
+    },
+    'Requests that cost more' => sub {
+        is(remaining('work', '/page'), 99, 'a request takes one point');
+        is(remaining('work', '/export'), 79, 'an expensive one takes twenty');
+        is(statuses(5, '/export'), '3x200 2x429', 'it is admitted whole or not at all');
+        is(remaining('work', '/status'), 19, 'a cost of 0 takes nothing');
+        is(statuses(20, '/page'), '19x200 1x429', 'what is left is for cheaper ones');
+        is(statuses(1, '/status'), '1x200', 'a cost of 0 is admitted even if nothing is left');
+    },
+    'Login by POST' => sub {
+        my $try = sub { my ($method, $status, $client) = @_; return request($port, "/signin?status=$status", method => $method, headers => { 'X-Client' => $client })->{status} };
+        is(join(' ', map { $try->('POST', 401, '192.0.2.1') } 1 .. 6), '401 401 401 401 401 429', 'five failures of an address pass');
+        is(join(' ', map { $try->('GET', 200, '192.0.2.1') } 1 .. 3), '200 200 200', 'the form is shown all the same');
+        is(join(' ', map { $try->('POST', 200, '192.0.2.2') } 1 .. 9), join(' ', (200) x 9), 'logins that succeed do not count');
     },
     'Exceptions' => sub {
         is(statuses(6, '/', 'X-Client' => '198.51.100.1'), '5x200 1x429', 'five requests of anybody pass');

@@ -9,50 +9,10 @@ use Testbed::Http qw(get field);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+my $nginx = $bed->serve(
+    redis  => $redis,
+    http   => <<'HTTP',
     sliding_log_limit everywhere key=$arg_k limit=5 window=1h;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%/html;
-        add_header X-Where $uri always;
-
-        location = /try     { try_files /none /none/ /index.html; }
-        location = /tryname { try_files /none @named; }
-        location @named     { sliding_log_limit extra key=$arg_k limit=5 window=1h; empty_gif; }
-        location = /later   { sliding_log_limit early key=$arg_k limit=5 window=1h; try_files /none @later; }
-        location @later     { sliding_log_limit late key=$arg_k limit=1 window=1h; empty_gif; }
-        location = /fallback { sliding_log_limit early key=$arg_k limit=5 window=1h; error_page 502 = @later; proxy_pass http://127.0.0.1:1; }
-        location = /accel   { proxy_pass http://127.0.0.1:%%PORT2%%; }
-        location = /missing { error_page 404 /index.html; }
-        location = /rewritten { rewrite ^ /index.html last; }
-        location = /return  { return 200 "no access phase"; }
-        location = /ssi     { ssi on; ssi_types *; try_files /page.shtml =404; }
-        location = /mirrored { mirror /mirror; empty_gif; }
-        location = /mirror  { internal; proxy_pass http://127.0.0.1:%%PORT2%%; }
-
-        location /denied    { sliding_log_limit denied key=$arg_k limit=1 window=1h; error_page 429 /page429; empty_gif; }
-        location = /page429 { sliding_log_limit page key=$arg_k limit=5 window=1h; try_files /index.html =404; }
-
-        location /any_open  { satisfy any; allow all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit open key=$arg_k limit=1 window=1h; sliding_log_status 403; empty_gif; }
-        location /any_shut  { satisfy any; deny all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit shut key=$arg_k limit=100 window=1h; empty_gif; }
-        location /any_401   { satisfy any; allow all; sliding_log_limit code401 key=$arg_k limit=0 window=1h; sliding_log_status 401; empty_gif; }
-        location /any_user  { satisfy any; deny all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit user key=$arg_k limit=2 window=1h; empty_gif; }
-        location /any_check { satisfy any; deny all; auth_request /check; sliding_log_limit check key=$arg_k limit=2 window=1h; empty_gif; }
-        location /any_403   { satisfy any; deny all; auth_request /refuse; sliding_log_limit refuse key=$arg_k limit=100 window=1h; empty_gif; }
-        location = /refuse  { internal; proxy_pass http://127.0.0.1:%%PORT2%%/refuse; }
-        location /all_shut  { deny all; sliding_log_limit all_shut key=$arg_k limit=1 window=1h; empty_gif; }
-        location /auth      { auth_request /check; sliding_log_limit auth key=$arg_k limit=2 window=1h; empty_gif; }
-        location = /check   { internal; proxy_pass http://127.0.0.1:%%PORT2%%/check; }
-        location /posted    { post_action /after; sliding_log_limit posted key=$arg_k limit=5 window=1h; empty_gif; }
-        location = /after   { internal; sliding_log_limit after key=$arg_k limit=5 window=1h; empty_gif; }
-    }
     server {
         listen 127.0.0.1:%%PORT2%%;
         sliding_log_limit off;
@@ -60,8 +20,39 @@ http {
         location = /check { return 204; }
         location = /refuse { return 403; }
     }
-}
+HTTP
+    server => <<'END',
+    root %%DIR%%/html;
+    add_header X-Where $uri always;
+    location = /try     { try_files /none /none/ /index.html; }
+    location = /tryname { try_files /none @named; }
+    location @named     { sliding_log_limit extra key=$arg_k limit=5 window=1h; empty_gif; }
+    location = /later   { sliding_log_limit early key=$arg_k limit=5 window=1h; try_files /none @later; }
+    location @later     { sliding_log_limit late key=$arg_k limit=1 window=1h; empty_gif; }
+    location = /fallback { sliding_log_limit early key=$arg_k limit=5 window=1h; error_page 502 = @later; proxy_pass http://127.0.0.1:1; }
+    location = /accel   { proxy_pass http://127.0.0.1:%%PORT2%%; }
+    location = /missing { error_page 404 /index.html; }
+    location = /rewritten { rewrite ^ /index.html last; }
+    location = /return  { return 200 "no access phase"; }
+    location = /ssi     { ssi on; ssi_types *; try_files /page.shtml =404; }
+    location = /mirrored { mirror /mirror; empty_gif; }
+    location = /mirror  { internal; proxy_pass http://127.0.0.1:%%PORT2%%; }
+    location /denied    { sliding_log_limit denied key=$arg_k limit=1 window=1h; error_page 429 /page429; empty_gif; }
+    location = /page429 { sliding_log_limit page key=$arg_k limit=5 window=1h; try_files /index.html =404; }
+    location /any_open  { satisfy any; allow all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit open key=$arg_k limit=1 window=1h; sliding_log_status 403; empty_gif; }
+    location /any_shut  { satisfy any; deny all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit shut key=$arg_k limit=100 window=1h; empty_gif; }
+    location /any_401   { satisfy any; allow all; sliding_log_limit code401 key=$arg_k limit=0 window=1h; sliding_log_status 401; empty_gif; }
+    location /any_user  { satisfy any; deny all; auth_basic x; auth_basic_user_file %%DIR%%/users; sliding_log_limit user key=$arg_k limit=2 window=1h; empty_gif; }
+    location /any_check { satisfy any; deny all; auth_request /check; sliding_log_limit check key=$arg_k limit=2 window=1h; empty_gif; }
+    location /any_403   { satisfy any; deny all; auth_request /refuse; sliding_log_limit refuse key=$arg_k limit=100 window=1h; empty_gif; }
+    location = /refuse  { internal; proxy_pass http://127.0.0.1:%%PORT2%%/refuse; }
+    location /all_shut  { deny all; sliding_log_limit all_shut key=$arg_k limit=1 window=1h; empty_gif; }
+    location /auth      { auth_request /check; sliding_log_limit auth key=$arg_k limit=2 window=1h; empty_gif; }
+    location = /check   { internal; proxy_pass http://127.0.0.1:%%PORT2%%/check; }
+    location /posted    { post_action /after; sliding_log_limit posted key=$arg_k limit=5 window=1h; empty_gif; }
+    location = /after   { internal; sliding_log_limit after key=$arg_k limit=5 window=1h; empty_gif; }
 END
+);
 my $html = $nginx->dir . '/html';
 mkdir $html;
 $bed->write_file('nginx1/html/index.html', "index\n");

@@ -1,11 +1,13 @@
 # Random trees of locations that redirect inside in every way nginx has, with limits of several algorithms and stores,
-# some of them in dry run, against a model of a page. Each answer must be the model's, and so must the logs.
+# some of them in dry run, alone or with all of their location, against a model of a page. Each answer must be the
+# model's, and so must the logs.
 
 use strict;
 use warnings;
 use List::Util qw(min sum0);
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(@ALGORITHMS takes);
 use Testbed::Http qw(request field);
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -20,12 +22,11 @@ my %redis = map { $_ => $bed->redis } qw(one two);
 sub any { return $_[int rand @_] }
 
 # NAME => where its limits are asked: the local store first, then one store after the other, algorithm by algorithm.
-my @algorithms = qw(log compact counter bucket sampled);
 my (%place, %store, %algorithm);
-for my $number (0 .. $#algorithms) {
+for my $number (0 .. $#ALGORITHMS) {
     for my $store (qw(local one two)) {
-        my $name = "$algorithms[$number]-$store";
-        ($store{$name}, $algorithm{$name}) = ($store, $algorithms[$number]);
+        my $name = "$ALGORITHMS[$number]-$store";
+        ($store{$name}, $algorithm{$name}) = ($store, $ALGORITHMS[$number]);
         $place{$name} = $store eq 'local' ? 0 : ($store eq 'one' ? 10 : 20) + $number;
     }
 }
@@ -60,17 +61,19 @@ my @locations = map {
             cost   => any(1, 1, 1, 2),
             all    => rand() < 0.15,
             refund => any('', '', '', 404, 200, 429, 500),
+            says   => any('', '', '', 'on', 'off'),
         } } grep { rand() < 0.95 } sort keys %chosen],
     }
 } 0 .. LOCATIONS - 1;
 
 sub directive {
     my ($limit) = @_;
-    my ($name, $sample) = ($limit->{name}, $algorithm{ $limit->{name} } eq 'sampled' ? 'sample=1' : '');
+    my ($name, $sample) = ($limit->{name}, takes($algorithm{ $limit->{name} }, 'sample') ? 'sample=1' : '');
     my $cost   = min($limit->{cost}, $limit->{limit});
     my $refund = $limit->{refund} && "refund=$limit->{refund}";
+    my $dry    = $limit->{says} && "dry_run=$limit->{says}";
     return "sliding_log_limit $name key=\$http_k limit=$limit->{limit} window=366d cap=@{[CAP]} cost=$cost algorithm=$algorithm{$name}"
-        . " store=$store{$name} count=" . ($limit->{all} ? 'all' : 'allowed') . " $refund $sample;";
+        . " store=$store{$name} count=" . ($limit->{all} ? 'all' : 'allowed') . " $refund $dry $sample;";
 }
 
 sub cost { return min($_[0]{cost}, $_[0]{limit}) }
@@ -83,23 +86,15 @@ sub inside {
         defined $location->{page} ? "error_page 429 = \@n$location->{page};" : (), $ways{ $location->{way} }{says}->($location, $target);
 }
 
-my $nginx = $bed->nginx(<<'END' =~ s/%%LOCATIONS%%/join "\n", map { "location = \/$_ { @{[inside($_)]} } location \@n$_ { @{[inside($_)]} }" } 0 .. $#locations/er, ONE => $redis{one}->address, TWO => $redis{two}->address);
-%%GLOBALS%%
-worker_processes 1;    # so that what a request gives back is there before the next one asks
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    ONE => $redis{one}->address, TWO => $redis{two}->address,
+    workers => 1,    # so that what a request gives back is there before the next one asks
+    http    => <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout 9s; connect_timeout 9s; }
     sliding_log_redis two { server %%TWO%%; timeout 9s; connect_timeout 9s; }
     sliding_log_on_error deny;
     sliding_log_log_level info;
     recursive_error_pages on;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-        location @nothing { return 200; }
-    }
     server {
         listen 127.0.0.1:%%PORT2%%;
         location /answer/200 { return 200; }
@@ -107,8 +102,10 @@ http {
         location /answer/500 { return 500; }
         location ~ ^/accel/(\d+) { add_header X-Accel-Redirect /$1; return 200; }
     }
-}
-END
+HTTP
+    server  => join "\n", 'add_header X-Status $sliding_log_status always;', 'location @nothing { return 200; }',
+        map { "location = /$_ { @{[inside($_)]} } location \@n$_ { @{[inside($_)]} }" } 0 .. $#locations,
+);
 
 # ---- the model: how many entries each log has
 
@@ -145,41 +142,53 @@ sub take_back {
     return;
 }
 
-# What the module must say: (status, what remains of each limit that is enforced)
+sub is_dry { my ($limit, $location) = @_; return $limit->{says} ? $limit->{says} eq 'on' : $location->{dry} }
+
+# What the module must say: (status, $sliding_log_status, what remains of each limit that is enforced)
 sub walk {
     my ($number, $key) = @_;
-    my ($worked, $denied, @held, %asked, %remains) = (0, 0);
+    my ($worked, $denied, $round, $dry_status, @held, %asked, %remains) = (0, 0, 0, '');
+    my $said = sub { return $denied ? 'REJECTED' : (grep { $_ eq 'enforced' } values %asked) ? 'PASSED' : $dry_status };
     while (1) {
         my $location = $locations[$number];
-        my $dry      = $location->{dry};
-        my @limits   = grep { !$denied && !(($asked{ $_->{name} } // '') eq 'enforced' || $dry && $asked{ $_->{name} }) } @{ $location->{limits} };
-        if (@limits) {
-            my %now = map { $_->{name} => 1 } @limits;
-            take_back(\@held, sub { $_[0]{dry} && $now{ $_[0]{name} } }) if !$dry;
+        my $unasked  = sub { my ($dry) = @_; return grep { !!is_dry($_, $location) eq !!$dry && !(($asked{ $_->{name} } // '') eq 'enforced' || $dry && $asked{ $_->{name} }) } @{ $location->{limits} } };
+        my @enforced = $denied ? () : $unasked->(0);
+        if (@enforced) {
+            my %now = map { $_->{name} => 1 } @enforced;
+            take_back(\@held, sub { $_[0]{dry} && $now{ $_[0]{name} } });
             my @logged;
-            my $admitted = ask(\@limits, $key, \@logged);
-            push @held, map { { %$_, dry => $dry, worked => $worked, round => $number } } @logged;
-            $asked{ $_->{name} } = $dry ? 'dry' : 'enforced' for @limits;
+            my $admitted = ask(\@enforced, $key, \@logged);
+            push @held, map { { %$_, worked => $worked } } @logged;
+            $asked{ $_->{name} } = 'enforced' for @enforced;
             if (!$admitted) {
-                take_back(\@held, sub { !$_[0]{all} && ($dry ? $_[0]{round} == $number : $_[0]{worked} == $worked) });
-                @held = grep { $_->{round} != $number } @held;    # what count=all keeps is a denied attempt now
-            }
-            elsif (!$dry) {
-                $remains{ $_->{name} } = $_->{limit} - $entries{"$_->{name} $key"} for @limits;
-            }
-            if (!$admitted && !$dry) {
+                take_back(\@held, sub { !$_[0]{all} && $_[0]{worked} == $worked });
                 $denied = 1;
-                return 429 if !defined $location->{page};
+                return (429, $said->()) if !defined $location->{page};
                 $number = $location->{page};
                 next;
             }
+            $remains{ $_->{name} } = $_->{limit} - $entries{"$_->{name} $key"} for @enforced;
+        }
+        # beside limits that are enforced each is rehearsed alone, elsewhere all together
+        my @rehearsed = $denied ? () : $unasked->(1);
+        for my $together ($location->{dry} ? ([@rehearsed]) : map { [$_] } @rehearsed) {
+            next if !@$together;
+            my @logged;
+            $round++;
+            my $admitted = ask($together, $key, \@logged);
+            push @held, map { { %$_, dry => 1, worked => $worked, round => $round } } @logged;
+            $asked{ $_->{name} } = 'dry' for @$together;
+            $dry_status = $admitted ? $dry_status || 'PASSED' : 'REJECTED_DRY_RUN';
+            next if $admitted;
+            take_back(\@held, sub { !$_[0]{all} && ($_[0]{round} // 0) == $round });
+            @held = grep { ($_->{round} // 0) != $round } @held;    # what count=all keeps is a denied attempt now
         }
         my $way = $ways{ $location->{way} };
         $worked += $way->{worked} // 0;
         if (!defined $location->{next}) {
             my $status = $way->{status} // ($location->{way} eq 'upstream' ? $location->{status} : 200);
             take_back(\@held, sub { $_[0]{refund} eq $status }) if !$denied;
-            return ($status, $denied ? undef : \%remains);
+            return ($status, $said->(), $denied ? undef : \%remains);
         }
         $number = $location->{next};
     }
@@ -203,10 +212,10 @@ Testbed::wait_until('Redis to decide', 10, sub { !grep { request($nginx->port, "
 my %seen;
 for my $operation (1 .. $operations) {
     my ($number, $key) = (int rand @locations, 'k' . any(1 .. 3) . '-' . int $operation / 150);
-    my ($status, $remains) = walk($number, $key);
+    my ($status, $says, $remains) = walk($number, $key);
     my $answer = request($nginx->port, "/$number", headers => { K => $key });
     my %said   = (field($answer, 'RateLimit') // '') =~ /"([\w-]+)";r=(\d+)/g;
-    my $is_right = $answer->{status} == $status && (!$remains || text(\%said) eq text($remains));
+    my $is_right = $answer->{status} == $status && (field($answer, 'X-Status') // '') eq $says && (!$remains || text(\%said) eq text($remains));
     my @wrong;
     if ($operation % 10 == 0) {
         for my $name (grep { $store{$_} ne 'local' } sort keys %place) {
@@ -216,7 +225,7 @@ for my $operation (1 .. $operations) {
     }
     if (!$is_right || @wrong) {
         fail("operation $operation, TEST_SEED=$seed: /$number with key $key is answered as the model says");
-        diag("the model says $status, " . ($remains ? text($remains) : 'denied') . '; the answer is ' . $answer->{status} . ', ' . text(\%said), map { "\n$_" } @wrong);
+        diag("the model says $status $says, " . ($remains ? text($remains) : 'denied') . "; the answer is $answer->{status} " . (field($answer, 'X-Status') // '') . ', ' . text(\%said), map { "\n$_" } @wrong);
         for (my $at = $number; defined $at; $at = $locations[$at]{next}) {
             diag("/$at: " . inside($at) . ($locations[$at]{page} ? " (page: $locations[$at]{page})" : ''));
         }

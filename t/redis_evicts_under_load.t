@@ -12,24 +12,19 @@ use constant { LIMIT => 30, FILLERS => 1500 };
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        add_header X-How "$sliding_log_source" always;
-        location /hot    { sliding_log_limit hot key=$arg_k limit=30 window=1h; empty_gif; }
-        location /filler { sliding_log_limit filler key=$arg_k limit=10 window=10m; empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+my $nginx = $bed->serve(
+    REDIS       => $redis->address,
+    workers     => 2,
+    connections => 2048,
+    store       => 'server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms;',
+    http        => 'sliding_log_on_error deny;',
+    how         => '$sliding_log_source',
+    server      => <<'END',
+    location /hot    { sliding_log_limit hot key=$arg_k limit=30 window=1h; empty_gif; }
+    location /filler { sliding_log_limit filler key=$arg_k limit=10 window=10m; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
+);
 my $port = $nginx->port;
 
 # Requests for logs of their own, for most of which there is no room.

@@ -4,37 +4,32 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until slow);
-use Testbed::Http qw(get many slowest field);
+use Testbed::Http qw(get many slowest field statuses);
 use Testbed::Stopwatch;
 use Time::HiRes qw(sleep);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(stopped => 1, args => ['--maxmemory-policy', 'noeviction']);
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    REDIS  => $redis->address,
+    store  => 'server %%REDIS%%; timeout 200ms; connect_timeout 200ms; reconnect 20ms 300ms;',
+    http   => <<'HTTP',
     log_format waits '$uri $status $sliding_log_source $sliding_log_latency';
     access_log %%DIR%%/access.log waits;
-    sliding_log_redis { server %%REDIS%%; timeout 200ms; connect_timeout 200ms; reconnect 20ms 300ms; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /allow { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error allow; empty_gif; }
-        location /deny  { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error deny; empty_gif; }
-        location /local { sliding_log_limit l key=$arg_k limit=3 window=1h; empty_gif; }
-        location /share { sliding_log_limit s key=$arg_k limit=5 window=1h; sliding_log_on_error local nodes=3; empty_gif; }
-        location /bucket { sliding_log_limit b key=$arg_k limit=5 window=1h algorithm=bucket burst=12; sliding_log_on_error local nodes=3; empty_gif; }
-        location /dry   { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
-        location /zero  { sliding_log_limit z key=$arg_k limit=0 window=1h; sliding_log_on_error allow; empty_gif; }
-    }
-}
+HTTP
+    server => <<'END',
+    location /allow { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error allow; empty_gif; }
+    location /deny  { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error deny; empty_gif; }
+    location /local { sliding_log_limit l key=$arg_k limit=3 window=1h; empty_gif; }
+    location /share { sliding_log_limit s key=$arg_k limit=5 window=1h; sliding_log_on_error local nodes=3; empty_gif; }
+    location /bucket { sliding_log_limit b key=$arg_k limit=5 window=1h algorithm=bucket burst=12; sliding_log_on_error local nodes=3; empty_gif; }
+    location /dry   { sliding_log_limit a key=$arg_k limit=1000 window=1h; sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
+    location /zero  { sliding_log_limit z key=$arg_k limit=0 window=1h; sliding_log_on_error allow; empty_gif; }
 END
+);
 my $port = $nginx->port;
 my $late = 0.2 + 0.15 * slow();    # the timeout, and what a busy machine adds
 
-sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 sub answers_again {
     my ($what) = @_;
     my $watch = Testbed::Stopwatch->start;

@@ -4,8 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
-use Testbed::Http qw(get field);
+use Testbed qw(conf slow);
 use Testbed::Load;
 use Time::HiRes qw(sleep);
 
@@ -14,36 +13,20 @@ my %redis = map { $_ => $bed->redis } qw(open closed);
 $redis{closed}->cli(qw(ACL SETUSER limiter on >us3rpass ~* -@all +evalsha +script|load +time +zrange +zrangebyscore +zremrangebyscore),
     qw(+zremrangebyrank +zcard +zadd +zrem +pexpire +config|get +info));
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; %%USER%% timeout 300ms; connect_timeout 300ms; reconnect 20ms 1s; }
-    sliding_log_on_error deny;
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $conf = conf(
+    workers => 2,
+    listen  => 'reuseport',
+    store   => 'server %%REDIS%%; %%USER%% timeout 300ms; connect_timeout 300ms; reconnect 20ms 1s;',
+    http    => 'sliding_log_on_error deny;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => 'location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 
 for my $case (['open', 'whose user may ask for ROLE', ''], ['closed', 'whose user may not ask for ROLE', 'username limiter; password us3rpass;']) {
     my ($name, $what, $user) = @$case;
     my $redis = $redis{$name};
     my $nginx = $bed->nginx($conf, REDIS => $redis->address, USER => $user);
-    my $served = sub {
-        my %seen;
-        return wait_until('both workers to be served', 10, sub {
-            my $answer = get($nginx->port, '/?k=a');
-            my (undef, $worker) = split / /, field($answer, 'X-How') // '';
-            $seen{ $worker // '' } = $answer->{status};
-            return 2 == grep { ($seen{$_} // 0) == 200 } $nginx->workers;
-        });
-    };
+    my $served = sub { return $nginx->all_serve('/?k=a', 2) };
     ok($served->(), "a server $what: it decides");
 
     $redis->cli(qw(REPLICAOF 127.0.0.1 1));

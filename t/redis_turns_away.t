@@ -31,13 +31,9 @@ sub guest {
 }
 $held->pause;
 
-my $nginx = $bed->nginx(<<'END', FULL => $full->address, PROTECTED => $protected->port, NODE => $node->port, HELD => $held->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    FULL => $full->address, PROTECTED => $protected->port, NODE => $node->port, HELD => $held->address,
+    http   => <<'HTTP',
     sliding_log_redis full      { server %%FULL%%; reconnect 20ms 100ms; }
     sliding_log_redis user      { server %%FULL%%; reconnect 20ms 100ms; username limiter; password us3rpass; }
     sliding_log_redis protected { server 127.0.0.1:%%PROTECTED%%; reconnect 20ms 100ms; }
@@ -45,16 +41,15 @@ http {
     sliding_log_redis held      { server %%HELD%%; timeout 300ms; connect_timeout 60s; }
     sliding_log_on_error deny;
     add_header X-Waited $sliding_log_latency always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /full      { sliding_log_limit full key=$arg_k limit=100000 window=1h store=full; empty_gif; }
-        location /user      { sliding_log_limit user key=$arg_k limit=100000 window=1h store=user; empty_gif; }
-        location /protected { sliding_log_limit protected key=$arg_k limit=100000 window=1h store=protected; empty_gif; }
-        location /node      { sliding_log_limit node key=$arg_k limit=100000 window=1h store=node; empty_gif; }
-        location /held      { sliding_log_limit held key=$arg_k limit=100000 window=1h store=held; empty_gif; }
-    }
-}
+HTTP
+    server => <<'END',
+    location /full      { sliding_log_limit full key=$arg_k limit=100000 window=1h store=full; empty_gif; }
+    location /user      { sliding_log_limit user key=$arg_k limit=100000 window=1h store=user; empty_gif; }
+    location /protected { sliding_log_limit protected key=$arg_k limit=100000 window=1h store=protected; empty_gif; }
+    location /node      { sliding_log_limit node key=$arg_k limit=100000 window=1h store=node; empty_gif; }
+    location /held      { sliding_log_limit held key=$arg_k limit=100000 window=1h store=held; empty_gif; }
 END
+);
 my $port = $nginx->port;
 
 my $first = get($port, '/held?k=1');
@@ -68,14 +63,14 @@ ok(wait_until('an answer', 10, sub { get($port, '/held?k=1')->{status} == 200 })
 
 for (['full', 'a server with all the clients it takes'], ['user', 'a server with all the clients it takes, and a password']) {
     my ($store, $what) = @$_;
-    ok(wait_until('the refusal', 10, sub { get($port, "/$store?k=1"); $nginx->logged(qr/"$store" .* is down: ERR max number of clients reached$/) }),
+    ok(wait_until('the refusal', 10, sub { get($port, "/$store?k=1"); $nginx->logged(qr/"$store" .* is down: ERR max number of clients reached; on_error \w+ decides$/) }),
         "$what: the error log quotes it");
     is(get($port, "/$store?k=1")->{status}, 503, "$what: on_error decides");
 }
-ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->logged(qr/"protected" .* is down: DENIED Redis is running in protected mode$/) }),
+ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->logged(qr/"protected" .* is down: DENIED Redis is running in protected mode; on_error \w+ decides$/) }),
     'a server in protected mode: the error log quotes it');
 is(get($port, '/protected?k=1')->{status}, 503, 'a server in protected mode: on_error decides');
-ok(wait_until('the refusal', 10, sub { get($port, '/node?k=1'); $nginx->logged(qr/"node" .* is down: ERR max number of clients \+ cluster connections reached$/) }),
+ok(wait_until('the refusal', 10, sub { get($port, '/node?k=1'); $nginx->logged(qr/"node" .* is down: ERR max number of clients \+ cluster connections reached; on_error \w+ decides$/) }),
     'a node of a cluster with all the clients it takes: the error log quotes it');
 is($nginx->logged(qr/us3rpass/), 0, 'no password is told');
 

@@ -20,55 +20,52 @@ my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1') or d
 
 my $statuses = join ' ', map { "if (\$arg_status = $_) { return $_; }" } 200, 401, 404, 500;
 
-my $nginx = $bed->nginx(<<"END", REDIS => $redis->address, SILENT => $silent->sockport);
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    SILENT  => $silent->sockport,
+    workers => 2,
+    redis   => $redis,
+    http    => <<"HTTP",
     log_format status '\$request_uri \$status \$sliding_log_status';
     access_log %%DIR%%/access.log status;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT3%% http2;
-        $limits
-        location /ours {
-            sliding_log_limit ours key=\$arg_k limit=3 window=1h refund=5xx;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /down { sliding_log_limit down key=\$arg_k limit=3 window=1h refund=502; proxy_pass http://127.0.0.1:1; }
-        location /page {
-            sliding_log_limit page key=\$arg_k limit=3 window=1h refund=404;
-            error_page 404 = /found;
-            return 404;
-        }
-        location /found { sliding_log_limit found key=\$arg_k limit=3 window=1h refund=200; try_files /none \@found; }
-        location \@found { return 200; }
-        location /missing {
-            sliding_log_limit missing key=\$arg_k limit=3 window=1h refund=404;
-            root %%DIR%%/none;
-        }
-        location /both {
-            sliding_log_limit far key=\$arg_k limit=3 window=1h refund=404;
-            sliding_log_limit near key=\$arg_k limit=3 window=1h refund=404 store=local;
-            sliding_log_limit stays key=\$arg_k limit=5 window=1h;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location /slow {
-            sliding_log_limit slow key=\$arg_k limit=3 window=1h refund=499;
-            sliding_log_limit slowly key=\$arg_k limit=3 window=1h refund=499 algorithm=compact;
-            proxy_pass http://127.0.0.1:%%SILENT%%;
-        }
-        location /free { return 204; }
-    }
     server {
         listen 127.0.0.1:%%PORT2%%;
         location / { $statuses }
     }
-}
+HTTP
+    server  => <<"END",
+    listen 127.0.0.1:%%PORT3%% http2;
+    $limits
+    location /ours {
+        sliding_log_limit ours key=\$arg_k limit=3 window=1h refund=5xx;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /down { sliding_log_limit down key=\$arg_k limit=3 window=1h refund=502; proxy_pass http://127.0.0.1:1; }
+    location /page {
+        sliding_log_limit page key=\$arg_k limit=3 window=1h refund=404;
+        error_page 404 = /found;
+        return 404;
+    }
+    location /found { sliding_log_limit found key=\$arg_k limit=3 window=1h refund=200; try_files /none \@found; }
+    location \@found { return 200; }
+    location /missing {
+        sliding_log_limit missing key=\$arg_k limit=3 window=1h refund=404;
+        root %%DIR%%/none;
+    }
+    location /both {
+        sliding_log_limit far key=\$arg_k limit=3 window=1h refund=404;
+        sliding_log_limit near key=\$arg_k limit=3 window=1h refund=404 store=local;
+        sliding_log_limit stays key=\$arg_k limit=5 window=1h;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location /slow {
+        sliding_log_limit slow key=\$arg_k limit=3 window=1h refund=499;
+        sliding_log_limit slowly key=\$arg_k limit=3 window=1h refund=499 algorithm=compact;
+        proxy_pass http://127.0.0.1:%%SILENT%%;
+    }
+    location /free { return 204; }
 END
+);
 my $port = $nginx->port;
 
 sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }

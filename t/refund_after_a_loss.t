@@ -7,7 +7,7 @@ use IO::Socket::INET;
 use List::Util qw(sum0);
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Everywhere qw(@ALGORITHMS);
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Http qw(get connect_to);
 use Testbed::Script;
 
@@ -19,8 +19,7 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $T     = 1_800_000_003_000;    # 3 s into a window of 10 s
 
-my %files   = (log => 'sliding_log', compact => 'compact_log', counter => 'sliding_counter', bucket => 'token_bucket', sampled => 'sampled_log');
-my %scripts = map { ($_ => Testbed::Script->new($redis, $files{$_}, own_clock => 1)) } keys %files;    # only that steps back
+my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_}, own_clock => 1)) } @ALGORITHMS;    # only that steps back
 my %options = (bucket => 'burst=20', sampled => 'sample=1');
 
 sub any { return $_[int rand @_] }
@@ -129,18 +128,13 @@ my $limits = sub {
             . ($algorithm eq 'sampled' ? ' sample=1' : '') . "; $inside }"
     } @ALGORITHMS;
 };
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, SLOW => $limits->('slow', 'refund=5xx', 'proxy_pass http://127.0.0.1:' . $silent->sockport . ';'), FAST => $limits->('fast', '', 'empty_gif;'));
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    sliding_log_on_error deny;
-    server { listen 127.0.0.1:%%PORT%%; %%SLOW%% %%FAST%% }
-}
-END
+my $nginx = $bed->serve(
+    workers => 2,
+    redis   => $redis,
+    http    => 'sliding_log_on_error deny;',
+    server  => $limits->('slow', 'refund=5xx', 'proxy_pass http://127.0.0.1:' . $silent->sockport . ';')
+        . $limits->('fast', '', 'empty_gif;'),
+);
 sub statuses { my ($path, $times) = @_; my %count; $count{ get($nginx->port, $path)->{status} }++ for 1 .. $times; return join ' ', map { "$_: $count{$_}" } sort keys %count }
 
 for my $algorithm (@ALGORITHMS) {

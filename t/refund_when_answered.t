@@ -12,52 +12,44 @@ use Time::HiRes qw(time);
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
 my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1') or die "listen: $!";
-my $nginx  = $bed->nginx(<<'END', REDIS => $redis->address, SILENT => $silent->sockport);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+my $nginx  = $bed->serve(
+    SILENT => $silent->sockport,
+    redis  => $redis,
+    http   => <<'HTTP',
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%/html;
-        location /mirrored { mirror /mirror; sliding_log_limit mirrored key=$arg_k limit=3 window=1h refund=200; empty_gif; }
-        location = /mirror { internal; proxy_pass http://127.0.0.1:%%SILENT%%; }
-        location /refused  { sliding_log_limit refused key=$arg_k limit=3 window=1h refund=403; deny all; }
-        location /file     { sliding_log_limit file key=$arg_k limit=3 window=1h refund=206,304; }
-
-        location /posted { post_action @fails; sliding_log_limit posted key=$arg_k limit=3 window=1h refund=5xx; empty_gif; }
-        location /leaves { post_action @fails; sliding_log_limit leaves key=$arg_k limit=3 window=1h refund=499; proxy_pass http://127.0.0.1:%%SILENT%%; }
-        location /stays  { post_action @fails; sliding_log_limit stays key=$arg_k limit=3 window=1h refund=5xx; proxy_pass http://127.0.0.1:%%SILENT%%; }
-        location @fails  { proxy_pass http://127.0.0.1:1; }
-
-        location /own  { sliding_log_limit own key=$arg_k limit=2 window=1h count=all refund=4xx; empty_gif; }
-        location /work {
-            sliding_log_limit work key=$arg_k limit=5 window=1h refund=4xx;
-            error_page 404 = @denied;
-            proxy_intercept_errors on;
-            proxy_pass http://127.0.0.1:%%PORT2%%;
-        }
-        location @denied { sliding_log_limit shut key=$arg_k limit=0 window=1h; empty_gif; }
-
-        location /rehearsed {
-            sliding_log_limit rehearsed key=$arg_k limit=1 window=9s delay=1m;
-            sliding_log_dry_run on;
-            try_files /none @held;
-        }
-        location @held { sliding_log_limit held key=$arg_k limit=1 window=300ms delay=1m; empty_gif; }
-        location /twice { sliding_log_limit first key=$arg_k limit=1 window=900ms delay=1m; try_files /none @held; }
-        location /free { empty_gif; }
-    }
     server {
         listen 127.0.0.1:%%PORT2%%;
         location / { return 404; }
     }
-}
+HTTP
+    server => <<'END',
+    root %%DIR%%/html;
+    location /mirrored { mirror /mirror; sliding_log_limit mirrored key=$arg_k limit=3 window=1h refund=200; empty_gif; }
+    location = /mirror { internal; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location /refused  { sliding_log_limit refused key=$arg_k limit=3 window=1h refund=403; deny all; }
+    location /file     { sliding_log_limit file key=$arg_k limit=3 window=1h refund=206,304; }
+    location /posted { post_action @fails; sliding_log_limit posted key=$arg_k limit=3 window=1h refund=5xx; empty_gif; }
+    location /leaves { post_action @fails; sliding_log_limit leaves key=$arg_k limit=3 window=1h refund=499; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location /stays  { post_action @fails; sliding_log_limit stays key=$arg_k limit=3 window=1h refund=5xx; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location @fails  { proxy_pass http://127.0.0.1:1; }
+    location /own  { sliding_log_limit own key=$arg_k limit=2 window=1h count=all refund=4xx; empty_gif; }
+    location /work {
+        sliding_log_limit work key=$arg_k limit=5 window=1h refund=4xx;
+        error_page 404 = @denied;
+        proxy_intercept_errors on;
+        proxy_pass http://127.0.0.1:%%PORT2%%;
+    }
+    location @denied { sliding_log_limit shut key=$arg_k limit=0 window=1h; empty_gif; }
+    location /rehearsed {
+        sliding_log_limit rehearsed key=$arg_k limit=1 window=9s delay=1m;
+        sliding_log_dry_run on;
+        try_files /none @held;
+    }
+    location @held { sliding_log_limit held key=$arg_k limit=1 window=300ms delay=1m; empty_gif; }
+    location /twice { sliding_log_limit first key=$arg_k limit=1 window=900ms delay=1m; try_files /none @held; }
+    location /free { empty_gif; }
 END
+);
 mkdir $nginx->dir . '/html';
 $bed->write_file('nginx1/html/file', 'x' x 1000);
 my $port = $nginx->port;

@@ -6,49 +6,42 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Http qw(get field many);
+use Testbed::Http qw(get field many statuses);
 use Testbed::Metrics qw(scrape);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $conf  = <<'END_OF_CONF';
-%%GLOBALS%%
-worker_processes 1;    # so that requests share calls
-events { worker_connections 2048; multi_accept on; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    sliding_log_log_level info;
-    add_header X-How "$sliding_log_source" always;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        location /metrics { sliding_log_metrics; }
-        location /open   { sliding_log_limit open   key=$arg_k limit=1000 window=1h; empty_gif; }
-        location /closed { sliding_log_limit closed key=$arg_k limit=1000 window=1h; empty_gif; }
-        location /both {
-            sliding_log_limit open   key=$arg_k limit=7 window=1h;
-            sliding_log_limit closed key=$arg_k limit=3 window=1h;
-            sliding_log_limit other  key=$arg_k limit=9 window=1h;
-            location /both/allow { sliding_log_on_error allow; empty_gif; }
-            location /both/local { sliding_log_on_error local; empty_gif; }
-            location /both/deny  { sliding_log_on_error deny; empty_gif; }
-            location /both/dry   { sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
-        }
-        location /all {
-            sliding_log_limit open   key=$arg_k limit=2 window=1h count=all;
-            sliding_log_limit closed key=$arg_k limit=3 window=1h;
-            sliding_log_on_error deny;
-            empty_gif;
-        }
+my $nginx = $bed->serve(
+    workers     => 1,    # so that requests share calls
+    events      => 'multi_accept on;',
+    connections => 2048,
+    redis       => $redis,
+    http        => 'sliding_log_log_level info;',
+    how         => '$sliding_log_source',
+    server      => <<'END',
+    location /metrics { sliding_log_metrics; }
+    location /open   { sliding_log_limit open   key=$arg_k limit=1000 window=1h; empty_gif; }
+    location /closed { sliding_log_limit closed key=$arg_k limit=1000 window=1h; empty_gif; }
+    location /both {
+        sliding_log_limit open   key=$arg_k limit=7 window=1h;
+        sliding_log_limit closed key=$arg_k limit=3 window=1h;
+        sliding_log_limit other  key=$arg_k limit=9 window=1h;
+        location /both/allow { sliding_log_on_error allow; empty_gif; }
+        location /both/local { sliding_log_on_error local; empty_gif; }
+        location /both/deny  { sliding_log_on_error deny; empty_gif; }
+        location /both/dry   { sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
     }
-}
-END_OF_CONF
-my $nginx = $bed->nginx($conf, REDIS => $redis->address);
+    location /all {
+        sliding_log_limit open   key=$arg_k limit=2 window=1h count=all;
+        sliding_log_limit closed key=$arg_k limit=3 window=1h;
+        sliding_log_on_error deny;
+        empty_gif;
+    }
+END
+);
 my $port  = $nginx->port;
 
 sub entries { my ($name, $key) = @_; return $redis->cli('ZCARD', "rl:sliding:$name:{$key}") }
-sub statuses { my %n; $n{ $_->{status} }++ for @_; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 
 # True as soon as a request with three limits is one call.
 sub go_together {

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use File::Copy qw(copy);
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
 use Testbed::Http qw(get field);
 
 my ($module) = Testbed::Nginx::load_module() =~ /^load_module (.*);/ or plan skip_all => 'the module is linked in';
@@ -13,20 +13,10 @@ my ($module) = Testbed::Nginx::load_module() =~ /^load_module (.*);/ or plan ski
 my $bed   = Testbed->new;
 my @files = map { my $file = $bed->dir . "/$_.so"; copy($module, $file) or die "$file: $!"; $file } qw(one other);
 my $redis = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /redis { sliding_log_limit far key=all limit=2 window=1h; empty_gif; }
-        location /local { sliding_log_limit near key=all limit=2 window=1h store=local; empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+my $conf  = conf(redis => '%%REDIS%%', server => <<'END');
+    location /redis { sliding_log_limit far key=all limit=2 window=1h; empty_gif; }
+    location /local { sliding_log_limit near key=all limit=2 window=1h store=local; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
 
 my $nginx;

@@ -9,32 +9,24 @@ use Testbed::Http qw(get load_while connect_to parse);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 512; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        location / { sliding_log_limit load key=$arg_k limit=1000000 window=1h; empty_gif; }
-    }
-}
-END
+my $nginx = $bed->serve(
+    REDIS       => $redis->address,
+    workers     => 2,
+    connections => 512,
+    store       => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 10ms 100ms;',
+    http        => 'sliding_log_on_error deny;',
+    server      => 'location / { sliding_log_limit load key=$arg_k limit=1000000 window=1h; empty_gif; }',
+);
 my $port = $nginx->port;
 
 my @load = map { [$port, "/?k=$_"] } (0 .. 9) x 10;
 
 sub logged { my $sum = 0; $sum += $redis->cli('ZCARD', "rl:sliding:load:{$_}") for 0 .. 9; return $sum }
-sub connections { my @lines = grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)); return scalar @lines }
 
 my ($seen) = load_while(\@load, sub { $nginx->reload(gone => 1) for 1 .. 5 });
 like($seen, qr/^200:(\d+)$/, 'five reloads: every request is admitted');
 is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'five reloads: every request is logged once');
-is(connections(), 2, 'five reloads: one connection per worker is left');
+is($redis->connections, 2, 'five reloads: one connection per worker is left');
 
 $redis->cli('FLUSHALL');
 ($seen) = load_while(\@load, sub { for (1 .. 20) { $redis->cli('SCRIPT', 'FLUSH'); select undef, undef, undef, 0.02 } });
@@ -46,8 +38,8 @@ is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'SCRIPT FLUSH, twenty times: every req
 my %seen = map { split /:/ } split / /, $seen;
 cmp_ok($seen{503} // 0, '<=', 5 * 20, 'connections killed: only requests in flight are given to on_error');
 is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'connections killed: every request is admitted or given to on_error');
-wait_until('both workers to be connected', 5, sub { get($port, '/?k=1'); connections() == 2 });
-is(connections(), 2, 'connections killed: the workers connect again, once');
+wait_until('both workers to be connected', 5, sub { get($port, '/?k=1'); $redis->connections == 2 });
+is($redis->connections, 2, 'connections killed: the workers connect again, once');
 
 # a request that waits when the worker is told to quit is answered
 $redis->pause;

@@ -8,7 +8,7 @@ use List::Util qw(any max);
 use POSIX qw(ceil);
 use Test::More;
 use Testbed qw(wait_until slow);
-use Testbed::Everywhere qw(@ALGORITHMS);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Http qw(many field);
 use Testbed::Relay;
 
@@ -58,25 +58,21 @@ for my $kind (sort keys %kinds) {
         $locations .= "location /$kind/$algorithm { $limits @{[$kinds{$kind}{inside} // '']} empty_gif; }\n";
     }
 }
-my $nginx = $bed->nginx(<<'END', PORT_OF_REDIS => $relay->port, TIMEOUT => 1000 * TIMEOUT, LOCATIONS => $locations);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    PORT_OF_REDIS => $relay->port, TIMEOUT => 1000 * TIMEOUT, LOCATIONS => $locations,
+    workers       => 2,
+    connections   => 2048,
+    store         => <<'STORE',
+    server 127.0.0.1:%%PORT_OF_REDIS%%; timeout %%TIMEOUT%%ms; connect_timeout %%TIMEOUT%%ms;
+    reconnect 1ms 10ms;
+STORE
+    http          => <<'HTTP',
     map "" $eleven { default 11; }    # a constant above the limit is refused
-    sliding_log_redis {
-        server 127.0.0.1:%%PORT_OF_REDIS%%;
-        timeout %%TIMEOUT%%ms;
-        connect_timeout %%TIMEOUT%%ms;
-        reconnect 1ms 10ms;
-    }
     sliding_log_headers all;
-    add_header X-How "$sliding_log_source" always;
-    server { listen 127.0.0.1:%%PORT%%; %%LOCATIONS%% }
-}
-END
+HTTP
+    how           => '$sliding_log_source',
+    server        => '%%LOCATIONS%%',
+);
 my $workers = wait_until('both workers', 10, sub { my @all = $nginx->workers; @all == 2 && "@all" });
 
 # Keys are new all the time, else everybody would be denied for long.

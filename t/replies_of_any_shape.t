@@ -4,27 +4,11 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(slow wait_until);
 use Testbed::FakeRedis;
 use Testbed::Http qw(get many slowest);
 
 my $bed = Testbed->new;
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    %%BLOCKS%%
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        sliding_log_on_error deny;
-        sliding_log_status 418;
-        %%LOCATIONS%%
-    }
-}
-END
 
 my $good = "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n";
 my $long = "*5000\r\n" . "\$4\r\nlong\r\n" x 5000;
@@ -84,7 +68,7 @@ for my $i (0 .. $#cases) {
     $blocks    .= "sliding_log_redis r$i { server 127.0.0.1:" . $fake->port . "; timeout ${ms}ms; connect_timeout ${ms}ms; reconnect 10ms 50ms; }\n";
     $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=10 window=1m store=r$i; empty_gif; }\n";
 }
-my $nginx = $bed->nginx($conf, BLOCKS => $blocks, LOCATIONS => $locations);
+my $nginx = $bed->serve(http => $blocks, server => "sliding_log_on_error deny; sliding_log_status 418; $locations");
 my ($worker) = $nginx->workers;
 
 for my $i (0 .. $#cases) {

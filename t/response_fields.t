@@ -8,63 +8,10 @@ use Testbed::Http qw(get request field fields);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
+my $nginx = $bed->serve(
+    redis  => $redis,
+    http   => <<'HTTP',
     sliding_log_redis dead { server 127.0.0.1:1; reconnect 1m 1m; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        root %%DIR%%;
-
-        location /ietf    { sliding_log_limit ietf key=$arg_k limit=3 window=1m; empty_gif; }
-        location /legacy  { sliding_log_limit legacy key=$arg_k limit=3 window=1m; sliding_log_headers legacy; empty_gif; }
-        location /all     { sliding_log_limit all key=$arg_k limit=3 window=1m; sliding_log_headers all; empty_gif; }
-        location /off     { sliding_log_limit off1 key=$arg_k limit=1 window=1m; sliding_log_headers off; empty_gif; }
-        location /short   { sliding_log_limit short key=$arg_k limit=3 window=500ms; empty_gif; }
-        location /bucket  { sliding_log_limit bucket key=$arg_k limit=2 window=1m burst=10 algorithm=bucket; sliding_log_headers all; add_header X-Limit $sliding_log_limit; empty_gif; }
-        location /uneven  { sliding_log_limit uneven key=$arg_k limit=7 window=1m burst=10 algorithm=bucket; sliding_log_headers all; empty_gif; }
-        location /plain   { sliding_log_limit plain key=$arg_k limit=2 window=1m algorithm=bucket; sliding_log_headers all; empty_gif; }
-        location /given   { sliding_log_limit given key=$arg_k limit=$arg_l window=1m burst=10 algorithm=bucket; sliding_log_headers all; empty_gif; }
-        location /share   { sliding_log_limit share key=$arg_k limit=6 window=1m burst=9 algorithm=bucket store=dead; sliding_log_on_error local nodes=3; sliding_log_headers all; empty_gif; }
-        location /ones    { sliding_log_limit ones key=$arg_k limit=1 window=1m burst=9 algorithm=bucket store=dead; sliding_log_on_error local nodes=3; sliding_log_headers all; empty_gif; }
-        location /zero    { sliding_log_limit zero key=$arg_k limit=0 window=1m; empty_gif; }
-        location /two {
-            sliding_log_limit burst key=$arg_k limit=2 window=10s;
-            sliding_log_limit daily key=$arg_k limit=5 window=1d;
-            sliding_log_headers all;
-            empty_gif;
-        }
-        location /places {
-            sliding_log_limit d key=$arg_k limit=4 window=10s algorithm=sampled sample=1;
-            sliding_log_limit c key=$arg_k limit=3 window=10s store=dead;
-            sliding_log_limit b key=$arg_k limit=2 window=10s;
-            sliding_log_limit a key=$arg_k limit=1 window=10s store=local;
-            empty_gif;
-        }
-        location /missing { sliding_log_limit missing key=$arg_k limit=9 window=1m; }
-        location /file    { sliding_log_limit file key=$arg_k limit=9 window=1m; }
-
-        location /page    { sliding_log_limit page key=$arg_k limit=1 window=1m; error_page 429 /denied.html; empty_gif; }
-        location /named   { sliding_log_limit named key=$arg_k limit=1 window=1m; error_page 429 @denied; empty_gif; }
-        location /fine    { sliding_log_limit fine key=$arg_k limit=1 window=1m; error_page 429 =200 /denied.html; empty_gif; }
-        location /denied.html { internal; }
-        location @denied  { return 418 "denied by $sliding_log_name, wait $sliding_log_retry_after"; }
-        location /asis    { sliding_log_limit asis key=$arg_k limit=1 window=1m; error_page 429 = @denied; empty_gif; }
-        location /away    { sliding_log_limit away key=$arg_k limit=1 window=1m; error_page 429 http://example.org/; empty_gif; }
-        location /behind  { sliding_log_limit behind key=$arg_k limit=1 window=1m; error_page 429 @behind; empty_gif; }
-        location @behind  { proxy_pass http://127.0.0.1:%%PORT2%%; }
-        location /ownall  { sliding_log_limit ownall key=$arg_k limit=1 window=1m; sliding_log_headers all; error_page 429 @denied; empty_gif; }
-        location /ownoff  { sliding_log_limit ownoff key=$arg_k limit=1 window=1m; sliding_log_headers off; error_page 429 @denied; empty_gif; }
-        location /dead    { sliding_log_limit dead key=$arg_k limit=9 window=1m store=dead; sliding_log_on_error deny; sliding_log_headers all; error_page 503 @denied; empty_gif; }
-
-        location /proxied { sliding_log_limit proxied key=$arg_k limit=9 window=1m; sliding_log_headers all; proxy_pass http://127.0.0.1:%%PORT2%%; }
-        location /down    { sliding_log_limit down key=$arg_k limit=9 window=1m; proxy_pass http://127.0.0.1:1; }
-    }
     server {
         listen 127.0.0.1:%%PORT2%%;
         location / {
@@ -75,8 +22,52 @@ http {
             return 200 "from the backend";
         }
     }
-}
+HTTP
+    server => <<'END',
+    root %%DIR%%;
+    location /ietf    { sliding_log_limit ietf key=$arg_k limit=3 window=1m; empty_gif; }
+    location /legacy  { sliding_log_limit legacy key=$arg_k limit=3 window=1m; sliding_log_headers legacy; empty_gif; }
+    location /all     { sliding_log_limit all key=$arg_k limit=3 window=1m; sliding_log_headers all; empty_gif; }
+    location /off     { sliding_log_limit off1 key=$arg_k limit=1 window=1m; sliding_log_headers off; empty_gif; }
+    location /short   { sliding_log_limit short key=$arg_k limit=3 window=500ms; empty_gif; }
+    location /bucket  { sliding_log_limit bucket key=$arg_k limit=2 window=1m burst=10 algorithm=bucket; sliding_log_headers all; add_header X-Limit $sliding_log_limit; empty_gif; }
+    location /uneven  { sliding_log_limit uneven key=$arg_k limit=7 window=1m burst=10 algorithm=bucket; sliding_log_headers all; empty_gif; }
+    location /plain   { sliding_log_limit plain key=$arg_k limit=2 window=1m algorithm=bucket; sliding_log_headers all; empty_gif; }
+    location /given   { sliding_log_limit given key=$arg_k limit=$arg_l window=1m burst=10 algorithm=bucket; sliding_log_headers all; empty_gif; }
+    location /share   { sliding_log_limit share key=$arg_k limit=6 window=1m burst=9 algorithm=bucket store=dead; sliding_log_on_error local nodes=3; sliding_log_headers all; empty_gif; }
+    location /ones    { sliding_log_limit ones key=$arg_k limit=1 window=1m burst=9 algorithm=bucket store=dead; sliding_log_on_error local nodes=3; sliding_log_headers all; empty_gif; }
+    location /zero    { sliding_log_limit zero key=$arg_k limit=0 window=1m; empty_gif; }
+    location /two {
+        sliding_log_limit burst key=$arg_k limit=2 window=10s;
+        sliding_log_limit daily key=$arg_k limit=5 window=1d;
+        sliding_log_headers all;
+        empty_gif;
+    }
+    location /places {
+        sliding_log_limit d key=$arg_k limit=4 window=10s algorithm=sampled sample=1;
+        sliding_log_limit c key=$arg_k limit=3 window=10s store=dead;
+        sliding_log_limit b key=$arg_k limit=2 window=10s;
+        sliding_log_limit a key=$arg_k limit=1 window=10s store=local;
+        empty_gif;
+    }
+    location /missing { sliding_log_limit missing key=$arg_k limit=9 window=1m; }
+    location /file    { sliding_log_limit file key=$arg_k limit=9 window=1m; }
+    location /page    { sliding_log_limit page key=$arg_k limit=1 window=1m; error_page 429 /denied.html; empty_gif; }
+    location /named   { sliding_log_limit named key=$arg_k limit=1 window=1m; error_page 429 @denied; empty_gif; }
+    location /fine    { sliding_log_limit fine key=$arg_k limit=1 window=1m; error_page 429 =200 /denied.html; empty_gif; }
+    location /denied.html { internal; }
+    location @denied  { return 418 "denied by $sliding_log_name, wait $sliding_log_retry_after"; }
+    location /asis    { sliding_log_limit asis key=$arg_k limit=1 window=1m; error_page 429 = @denied; empty_gif; }
+    location /away    { sliding_log_limit away key=$arg_k limit=1 window=1m; error_page 429 http://example.org/; empty_gif; }
+    location /behind  { sliding_log_limit behind key=$arg_k limit=1 window=1m; error_page 429 @behind; empty_gif; }
+    location @behind  { proxy_pass http://127.0.0.1:%%PORT2%%; }
+    location /ownall  { sliding_log_limit ownall key=$arg_k limit=1 window=1m; sliding_log_headers all; error_page 429 @denied; empty_gif; }
+    location /ownoff  { sliding_log_limit ownoff key=$arg_k limit=1 window=1m; sliding_log_headers off; error_page 429 @denied; empty_gif; }
+    location /dead    { sliding_log_limit dead key=$arg_k limit=9 window=1m store=dead; sliding_log_on_error deny; sliding_log_headers all; error_page 503 @denied; empty_gif; }
+    location /proxied { sliding_log_limit proxied key=$arg_k limit=9 window=1m; sliding_log_headers all; proxy_pass http://127.0.0.1:%%PORT2%%; }
+    location /down    { sliding_log_limit down key=$arg_k limit=9 window=1m; proxy_pass http://127.0.0.1:1; }
 END
+);
 $bed->write_file('nginx1/denied.html', "come back later\n");
 $bed->write_file('nginx1/file', "content\n");
 my $port = $nginx->port;

@@ -7,6 +7,7 @@ use List::Util qw(max min);
 use POSIX qw(ceil floor);
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(%SCRIPTS);
 use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -67,6 +68,7 @@ sub decide {
 }
 
 my %kinds = (sliding_log => \%exact, compact_log => \%exact, sampled_log => \%exact, sliding_counter => \%counter, token_bucket => \%bucket);
+is("@{[sort keys %kinds]}", "@{[sort values %SCRIPTS]}", 'each algorithm has a model');
 for my $name (sort keys %kinds) {
     my $script = Testbed::Script->new($redis, $name);
     my @logs   = map { { key => "$name $_", limit => 1 + int rand 8, window => 200 + int rand 1500 } } 1 .. 6;

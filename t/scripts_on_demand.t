@@ -13,23 +13,18 @@ use constant WORKERS => 16;
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address, WORKERS => WORKERS);
-%%GLOBALS%%
-worker_processes %%WORKERS%%;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 50ms 300ms; }
-    sliding_log_on_error deny;
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /log     { sliding_log_limit log key=$arg_k limit=100000 window=1h; empty_gif; }
-        location /compact { sliding_log_limit compact key=$arg_k limit=100000 window=1h algorithm=compact; empty_gif; }
-    }
-}
+my $nginx = $bed->serve(
+    REDIS => $redis->address, WORKERS => WORKERS,
+    workers => '%%WORKERS%%',
+    listen  => 'reuseport',
+    store   => 'server %%REDIS%%; timeout 1s; connect_timeout 1s; reconnect 50ms 300ms;',
+    http    => 'sliding_log_on_error deny;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => <<'END',
+    location /log     { sliding_log_limit log key=$arg_k limit=100000 window=1h; empty_gif; }
+    location /compact { sliding_log_limit compact key=$arg_k limit=100000 window=1h algorithm=compact; empty_gif; }
 END
+);
 sub loads { return $redis->calls('script|load') }
 
 ok(wait_until('all to be connected', 10, sub { $redis->connections == WORKERS }), 'every worker is connected');

@@ -6,7 +6,7 @@ use warnings;
 use Digest::SHA qw(sha1_hex);
 use JSON::PP ();
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get request);
 use Testbed::Process;
@@ -14,27 +14,23 @@ use Testbed::Tool qw(tool tool_json);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
+my $conf  = conf(
+    workers => 2,
+    redis   => '%%REDIS%%',
+    http    => <<'HTTP',
     log_format all '$uri $status $sliding_log_status $sliding_log_source $sliding_log_name $sliding_log_remaining $sliding_log_client';
     access_log %%DIR%%/access.log all;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /board { sliding_log_dashboard; }
-        location /metrics { sliding_log_metrics; }
-        location /again { sliding_log_limit secret_log_default key=$cookie_session limit=2 window=1h secret=on; empty_gif; }
-        location /open  { sliding_log_limit open key=$http_x_key limit=2 window=1h secret=off; empty_gif; }
-        location /held  { sliding_log_limit held key=$http_x_key limit=1 window=1s delay=3s secret=on; empty_gif; }
-        %%LOCATIONS%%
-    }
-}
+HTTP
+    server  => <<'END',
+    location /board { sliding_log_dashboard; }
+    location /metrics { sliding_log_metrics; }
+    location /again { sliding_log_limit secret_log_default key=$cookie_session limit=2 window=1h secret=on; empty_gif; }
+    location /open  { sliding_log_limit open key=$http_x_key limit=2 window=1h secret=off; empty_gif; }
+    location /held  { sliding_log_limit held key=$http_x_key limit=1 window=1s delay=3s secret=on; empty_gif; }
+    %%LOCATIONS%%
 END
+);
 my @nodes = map {
     $bed->nginx($conf,
         REDIS     => $redis->address,
@@ -158,15 +154,7 @@ is("$unknown->{status} $unknown->{err}", "3 sliding-log: $conf_file has no slidi
 
 # ---- what nginx -t warns of
 
-my $frame = <<'END';
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    map $http_authorization $user { default x; }
-    server { listen 127.0.0.1:%%PORT%%; %%LIMIT%% }
-}
-END
+my $frame = conf(http => 'map $http_authorization $user { default x; }', server => '%%LIMIT%%');
 for my $row (
     ['$http_authorization'          => 1],
     ['$http_x_api_key'              => 1],

@@ -6,7 +6,7 @@ use warnings;
 use Test::More;
 use Testbed qw(wait_until slow);
 use Testbed::Acl qw(documented_rule);
-use Testbed::Http qw(get field);
+use Testbed::Http qw(field);
 use Testbed::Load;
 use Time::HiRes qw(sleep time);
 
@@ -28,34 +28,22 @@ sub agree {
     });
 }
 ok(agree(), 'the Sentinels know the master and its replica');
-my $nginx = $bed->nginx(<<'END', SENTINELS => join ' ', map { $_->address } @sentinels);
-%%GLOBALS%%
-worker_processes 4;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis {
-        server %%SENTINELS%%; mode sentinel limits; sentinel_username watcher; sentinel_password w4tchpass;
-        username limiter; password us3rpass; timeout 150ms; connect_timeout 300ms; reconnect 20ms 300ms;
-    }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location / { sliding_log_limit guarded key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $nginx = $bed->serve(
+    SENTINELS => join(' ', map { $_->address } @sentinels),
+    workers   => 4,
+    listen    => 'reuseport',
+    store     => <<'STORE',
+    server %%SENTINELS%%; mode sentinel limits; sentinel_username watcher; sentinel_password w4tchpass;
+    username limiter; password us3rpass; timeout 150ms; connect_timeout 300ms; reconnect 20ms 300ms;
+STORE
+    http      => 'sliding_log_on_error deny;',
+    how       => '$sliding_log_source $pid $sliding_log_latency',
+    server    => 'location / { sliding_log_limit guarded key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 
 sub all_served {
     my ($what) = @_;
-    my %served;
-    return ok(wait_until('all workers', 15, sub {
-        my $answer = get($nginx->port, '/?k=all');
-        $served{ (split / /, field($answer, 'X-How') // '? ?')[1] } = 1 if $answer->{status} == 200;
-        return 4 == grep { $served{$_} } $nginx->workers;
-    }), "$what: every worker is served");
+    return ok($nginx->all_serve('/?k=all', 4, 15), "$what: every worker is served");
 }
 
 sub fails_over {

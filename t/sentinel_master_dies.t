@@ -13,6 +13,8 @@ my ($first, $second) = $world->redis;
 
 $world->both_serve('at the start both workers are served');
 $world->fails_over('a fail-over by death', sub { $first->kill; $world->nginx->reload }, $second);
+my $master = quotemeta $first->address;
+ok($world->nginx->logged(qr/sliding_log_redis "default" \($master, master of "limits"\): /), 'the error log names the server, and whose master it is');
 $first->start;
 like($first->cli('ROLE'), qr/^master/, 'the old master comes back, and takes itself for the master');
 $world->both_serve('the old master takes itself for the master: both workers are served');

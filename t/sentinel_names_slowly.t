@@ -19,22 +19,15 @@ my %answers = (
     SUBSCRIBE => "*3\r\n\$9\r\nsubscribe\r\n\$14\r\n+switch-master\r\n:1\r\n",
 );
 my $sentinel = Testbed::FakeRedis->new($bed, answers => \%answers);
-my $nginx    = $bed->nginx(<<'END', SENTINEL => '127.0.0.1:' . $sentinel->port, DNS => $dns->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx    = $bed->serve(
+    SENTINEL => '127.0.0.1:' . $sentinel->port, DNS => $dns->address,
+    store    => 'mode sentinel limits; server %%SENTINEL%%; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms;',
+    http     => <<'HTTP',
     resolver %%DNS%% valid=1s ipv6=off;
-    sliding_log_redis { mode sentinel limits; server %%SENTINEL%%; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit named key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+HTTP
+    server   => 'location / { sliding_log_limit named key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 my $key = 0;
 sub decides { return get($nginx->port, '/?k=' . $key++)->{status} == 200 }
 

@@ -4,8 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until free_port slow);
-use Testbed::Http qw(get field);
+use Testbed qw(conf free_port slow wait_until);
 use Testbed::Load;
 use Testbed::Relay;
 use Time::HiRes qw(sleep time);
@@ -16,22 +15,16 @@ my $bed     = Testbed->new;
 my ($true, $other) = map { $bed->redis(args => [qw(--repl-diskless-sync-delay 0)]) } 1 .. 2;
 my $knowing = $bed->sentinel(master => $true);
 my $wrong   = $bed->sentinel(master => $other);
-my $conf    = <<'END';
-%%GLOBALS%%
-worker_processes 4;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SENTINELS%%; mode sentinel limits; timeout 150ms; connect_timeout 200ms; reconnect 20ms 300ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location / { sliding_log_limit split key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $conf    = conf(
+    workers => 4,
+    listen  => 'reuseport',
+    store   => <<'STORE',
+    server %%SENTINELS%%; mode sentinel limits; timeout 150ms; connect_timeout 200ms; reconnect 20ms 300ms;
+STORE
+    http    => 'sliding_log_on_error deny;',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => 'location / { sliding_log_limit split key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 
 sub follow { my ($redis, @master) = @_; return $redis->cli('REPLICAOF', @master) }
 sub name_at { my ($port) = @_; $wrong->cli(qw(SENTINEL REMOVE limits)); return $wrong->cli(qw(SENTINEL MONITOR limits 127.0.0.1), $port, 1) }
@@ -39,13 +32,7 @@ sub name_at { my ($port) = @_; $wrong->cli(qw(SENTINEL REMOVE limits)); return $
 # All workers are served; the answers of the time after that, under load.
 sub all_served {
     my ($nginx, $what) = @_;
-    my %served;
-    ok(wait_until('all workers', 10, sub {
-        my $answer = get($nginx->port, '/?k=all');
-        my (undef, $worker) = split / /, field($answer, 'X-How') // '? ?';
-        $served{$worker} = 1 if $answer->{status} == 200;
-        return WORKERS == grep { $served{$_} } $nginx->workers;
-    }), "$what: every worker is served");
+    ok($nginx->all_serve('/?k=all', WORKERS), "$what: every worker is served");
     my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/?k=%d'], rate => 200);
     sleep 1;
     my $record = $load->stop;

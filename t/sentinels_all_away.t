@@ -10,21 +10,15 @@ use Testbed::Http qw(get);
 my $bed      = Testbed->new;
 my $master   = $bed->redis;
 my $sentinel = $bed->sentinel(master => $master);
-my $nginx    = $bed->nginx(<<'END', SENTINEL => $sentinel->address, NOBODY => Testbed::free_port());
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { mode sentinel limits; server %%SENTINEL%% 127.0.0.1:%%NOBODY%%; timeout 1s; connect_timeout 1s; reconnect 20ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $nginx    = $bed->serve(
+    SENTINEL => $sentinel->address, NOBODY => Testbed::free_port(),
+    store    => <<'STORE',
+    mode sentinel limits; server %%SENTINEL%% 127.0.0.1:%%NOBODY%%; timeout 1s; connect_timeout 1s;
+    reconnect 20ms 200ms;
+STORE
+    http     => 'sliding_log_on_error deny;',
+    server   => 'location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 my $number = 0;
 sub status { return get($nginx->port, '/?k=' . $number++)->{status} }
 sub is_watched { return $sentinel->cli(qw(CLIENT LIST)) =~ / sub=2 / }

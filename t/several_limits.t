@@ -3,47 +3,18 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Http qw(get field many);
 
 my $bed   = Testbed->new;
 my $one   = $bed->redis;
 my $two   = $bed->redis;
-my $conf  = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf  = conf(
+    workers => 2,
+    http    => <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout 5s; connect_timeout 5s; }
     sliding_log_redis two { server %%TWO%%; timeout 5s; connect_timeout 5s; reconnect 10ms 50ms; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /same {
-            sliding_log_limit small key=$arg_k limit=%%SMALL%% window=1h;
-            sliding_log_limit large key=$arg_k limit=10 window=1d;
-            empty_gif;
-        }
-        location /apart {
-            sliding_log_limit there key=$arg_k limit=3 window=1h store=two;
-            sliding_log_limit here key=$arg_k limit=10 window=1d store=one id=$request_id;
-            empty_gif;
-        }
-        location /mixed {
-            sliding_log_limit far key=$arg_k limit=2 window=1d store=one;
-            sliding_log_limit near key=$arg_k limit=5 window=1h store=local;
-            empty_gif;
-        }
-        location /near { sliding_log_limit near key=$arg_k limit=5 window=1h store=local; empty_gif; }
-        location /allow {
-            sliding_log_limit here key=$arg_k limit=10 window=1d store=one id=$request_id;
-            sliding_log_limit there key=$arg_k limit=3 window=1h store=two;
-            sliding_log_on_error allow;
-            empty_gif;
-        }
-    }
     server {
         listen 127.0.0.1:%%PORT2%%;
         sliding_log_limit server key=$arg_k limit=100 window=1h;
@@ -51,8 +22,32 @@ http {
         location /own { sliding_log_limit own key=$arg_k limit=100 window=1h; empty_gif; }
         location /off { sliding_log_limit off; empty_gif; location /off/on { sliding_log_limit deep key=$arg_k limit=9 window=1h; empty_gif; } }
     }
-}
+HTTP
+    server  => <<'END',
+    location /same {
+        sliding_log_limit small key=$arg_k limit=%%SMALL%% window=1h;
+        sliding_log_limit large key=$arg_k limit=10 window=1d;
+        empty_gif;
+    }
+    location /apart {
+        sliding_log_limit there key=$arg_k limit=3 window=1h store=two;
+        sliding_log_limit here key=$arg_k limit=10 window=1d store=one id=$request_id;
+        empty_gif;
+    }
+    location /mixed {
+        sliding_log_limit far key=$arg_k limit=2 window=1d store=one;
+        sliding_log_limit near key=$arg_k limit=5 window=1h store=local;
+        empty_gif;
+    }
+    location /near { sliding_log_limit near key=$arg_k limit=5 window=1h store=local; empty_gif; }
+    location /allow {
+        sliding_log_limit here key=$arg_k limit=10 window=1d store=one id=$request_id;
+        sliding_log_limit there key=$arg_k limit=3 window=1h store=two;
+        sliding_log_on_error allow;
+        empty_gif;
+    }
 END
+);
 my $nginx = $bed->nginx($conf, ONE => $one->address, TWO => $two->address, SMALL => 4);
 my $port  = $nginx->port;
 

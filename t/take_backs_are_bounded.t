@@ -7,6 +7,7 @@ use IO::Socket::INET;
 use List::Util qw(max sum0);
 use Test::More;
 use Testbed qw(wait_until slow);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Http qw(get field);
 use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
 use Testbed::Metrics qw(scrape);
@@ -14,35 +15,30 @@ use Time::HiRes qw(sleep);
 
 use constant { REQUESTS => 2100, MOST => 10_000 };
 
-my @ALGORITHMS = qw(log sampled compact counter bucket);
 my $bed    = Testbed->new;
 my $redis  = $bed->redis(args => [qw(--appendonly yes --appendfsync always)]);
 my $silent = IO::Socket::INET->new(Listen => 4096, LocalAddr => '127.0.0.1') or die "listen: $!";
 my $limits = join "\n", map { "sliding_log_limit $_ key=\$arg_k limit=10000 window=30d algorithm=$_ refund=499" . ($_ eq 'sampled' ? ' sample=1;' : ';') } @ALGORITHMS;
 my $looks  = join "\n", map { "location /look/$_ { sliding_log_limit $_ key=\$arg_k limit=10000 window=30d cost=0 algorithm=$_" . ($_ eq 'sampled' ? ' sample=1' : '') . '; empty_gif; }' } @ALGORITHMS;
-my $nginx  = $bed->nginx(<<"END", REDIS => $redis->address, SILENT => $silent->sockport);
-%%GLOBALS%%
-worker_processes 1;
-worker_rlimit_nofile 16384;
-events { worker_connections 8192; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx  = $bed->serve(
+    REDIS => $redis->address, SILENT => $silent->sockport,
+    connections => 8192,
+    main        => 'worker_rlimit_nofile 16384;',
+    store       => 'server %%REDIS%%; timeout 20s; connect_timeout 1s; reconnect 20ms 200ms;',
+    http        => <<"HTTP",
     keepalive_requests 10000;
     http2_max_concurrent_streams 10000;
-    sliding_log_redis { server %%REDIS%%; timeout 20s; connect_timeout 1s; reconnect 20ms 200ms; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        listen 127.0.0.1:%%PORT2%% http2;
-        location /work { $limits proxy_connect_timeout 60s; proxy_pass http://127.0.0.1:%%SILENT%%; }
-        location /brief { sliding_log_limit brief key=\$arg_k limit=10000 window=300ms refund=499; proxy_connect_timeout 60s; proxy_pass http://127.0.0.1:%%SILENT%%; }
-        $looks
-        location /free    { empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+HTTP
+    server      => <<"END",
+    listen 127.0.0.1:%%PORT2%% http2;
+    location /work { $limits proxy_connect_timeout 60s; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location /brief { sliding_log_limit brief key=\$arg_k limit=10000 window=300ms refund=499; proxy_connect_timeout 60s; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    $looks
+    location /free    { empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
+);
 my $port = $nginx->port;
 
 sub used { return (field(get($port, "/look/$_[0]?k=a"), 'RateLimit') // '') =~ /;r=(\d+)/ ? 10000 - $1 : 1e6 }

@@ -9,6 +9,7 @@ use IO::Socket::INET;
 use List::Util qw(shuffle);
 use Test::More;
 use Testbed qw(wait_until slow);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Http qw(get field connect_to many);
 use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(sleep);
@@ -17,7 +18,6 @@ my $seed = $ENV{TEST_SEED} // int rand 1e6;
 srand $seed;
 diag("TEST_SEED=$seed");
 
-my @ALGORITHMS = qw(log sampled compact counter bucket);
 my $bed   = Testbed->new;
 my @kept  = (args => [qw(--appendonly yes --appendfsync always)]);
 my $redis = $bed->redis(@kept);
@@ -38,23 +38,20 @@ my $locations = join "\n", map {
 
 sub start {
     my ($server) = @_;
-    return $bed->nginx(<<"END", SERVER => $server, OTHER => $other->address, SILENT => $silent->sockport);
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
+    return $bed->serve(
+        SERVER => $server, OTHER => $other->address, SILENT => $silent->sockport,
+        workers => 2,
+        listen  => 'reuseport',
+        http    => <<"HTTP",
     sliding_log_redis main { server %%SERVER%% timeout 100ms; connect_timeout 1s; reconnect 20ms 200ms; }
     sliding_log_redis other { server %%OTHER%%; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        $locations
-        location /held    { sliding_log_limit held key=\$arg_k limit=1 window=1h delay=2h; sliding_log_on_error allow; empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+HTTP
+        server  => <<"END",
+    $locations
+    location /held    { sliding_log_limit held key=\$arg_k limit=1 window=1h delay=2h; sliding_log_on_error allow; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
+    );
 }
 
 # A request that the backend holds: where Redis was too slow to decide it, another one.

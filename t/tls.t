@@ -4,7 +4,7 @@ use strict;
 use warnings;
 use IO::Socket::IP;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Certificates;
 use Testbed::Http qw(get many);
 use Testbed::Tls qw(tls_is_built);
@@ -14,18 +14,10 @@ my $bed = Testbed->new;
 sub configuration {
     my ($inside, %more) = @_;
     my $server = delete $more{server} // 'server 127.0.0.1;';
-    return $bed->configuration(<<'END', BLOCK => "sliding_log_redis { $server $inside }", %more);
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    %%BLOCK%%
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit api key=a limit=5 window=1h; empty_gif; }
-    }
-}
-END
+    return $bed->configuration(conf(
+        http   => '%%BLOCK%%',
+        server => 'location / { sliding_log_limit api key=a limit=5 window=1h; empty_gif; }',
+    ), BLOCK => "sliding_log_redis { $server $inside }", %more);
 }
 
 if (!tls_is_built()) {
@@ -138,20 +130,10 @@ my @blocks = (
 );
 $ENV{SSL_CERT_FILE} = '/nowhere';
 $ENV{SSL_CERT_DIR}  = $hashed;
-my $nginx = $bed->nginx(<<'END',
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_on_error deny;
-    %%BLOCKS%%
-    server { listen 127.0.0.1:%%PORT%%; %%LOCATIONS%% }
-}
-END
-    BLOCKS    => join("\n", map { "sliding_log_redis $_->[0] { $_->[1] timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }" } @blocks),
-    LOCATIONS => join("\n", map { "location /$_->[0] { sliding_log_limit $_->[0] key=\$arg_k limit=5 window=1h store=$_->[0]; empty_gif; }" } @blocks));
+my $nginx = $bed->serve(
+    http   => join("\n", 'sliding_log_on_error deny;', map { "sliding_log_redis $_->[0] { $_->[1] timeout 3s; connect_timeout 3s; reconnect 20ms 100ms; }" } @blocks),
+    server => join("\n", map { "location /$_->[0] { sliding_log_limit $_->[0] key=\$arg_k limit=5 window=1h store=$_->[0]; empty_gif; }" } @blocks),
+);
 delete @ENV{qw(SSL_CERT_FILE SSL_CERT_DIR)};
 
 for my $block (@blocks) {

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use IO::Socket::INET;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(slow wait_until);
 use Testbed::Certificates;
 use Testbed::Http qw(get many slowest flood load_while connect_to parse);
 use Testbed::Relay;
@@ -39,27 +39,12 @@ my @cases = (
 sub relayed { return 'server 127.0.0.1:' . Testbed::Relay->new($bed, to => $redis->port, @_)->port . '; ' }
 
 my $many = join "\n", map { 'sliding_log_limit ' . "n$_" . 'x' x 60 . ' key=$arg_k limit=1000 window=1h store=held id=$arg_i;' } 1 .. 32;
-my $nginx = $bed->nginx(<<'END',
-%%GLOBALS%%
-worker_processes 1;
-worker_rlimit_nofile 8192;
-events { worker_connections 4096; }
-http {
-    %%HTTP%%
-    access_log off;
-    %%BLOCKS%%
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        %%LOCATIONS%%
-        location /many   { %%MANY%% empty_gif; }
-        location /status { stub_status; }
-    }
-}
-END
-    MANY      => $many,
-    BLOCKS    => join("\n", map { my ($name, $inside) = @$_; "sliding_log_redis $name { $trust " . defaults($inside) . ' }' } @cases),
-    LOCATIONS => join("\n", map { "location /$_->[0] { sliding_log_limit $_->[0] key=\$arg_k limit=1000000 window=1h store=$_->[0]; empty_gif; }" } @cases));
+my $nginx = $bed->serve(
+    connections => 4096,
+    main        => 'worker_rlimit_nofile 8192;',
+    http        => join("\n", 'sliding_log_on_error deny;', map { my ($name, $inside) = @$_; "sliding_log_redis $name { $trust " . defaults($inside) . ' }' } @cases),
+    server      => join("\n", "location /many { $many empty_gif; } location /status { stub_status; }", map { "location /$_->[0] { sliding_log_limit $_->[0] key=\$arg_k limit=1000000 window=1h store=$_->[0]; empty_gif; }" } @cases),
+);
 my $port = $nginx->port;
 my ($worker) = $nginx->workers;
 

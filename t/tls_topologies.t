@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Certificates;
 use Testbed::Http qw(get);
 use Testbed::Sentinel;
@@ -18,21 +18,11 @@ my @server = ($ca->issue(['IP:127.0.0.1', 'DNS:node.test']), $ca->file);
 my @client = $ca->issue([]);
 my $tls    = 'tls on; tls_trusted_certificate ' . $ca->file . "; tls_certificate $client[0]; tls_certificate_key $client[1];";
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { %%WHERE%% %%TLS%% timeout 3s; connect_timeout 3s; reconnect 20ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit t key=$arg_k limit=3 window=1h; empty_gif; }
-    }
-}
-END
+my $conf = conf(
+    store  => '%%WHERE%% %%TLS%% timeout 3s; connect_timeout 3s; reconnect 20ms 200ms;',
+    http   => 'sliding_log_on_error deny;',
+    server => 'location / { sliding_log_limit t key=$arg_k limit=3 window=1h; empty_gif; }',
+);
 sub statuses { my ($nginx, $key) = @_; return join ' ', map { get($nginx->port, "/?k=$key")->{status} } 1 .. 4 }
 
 # ---- Cluster

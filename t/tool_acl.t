@@ -6,7 +6,7 @@ use warnings;
 use Cwd ();
 use File::Basename ();
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Acl qw(documented_rule);
 use Testbed::Http qw(get);
 use Testbed::Process;
@@ -38,21 +38,11 @@ is($watcher =~ s/PASSWORD/x/r, documented_rule('watcher', 'x'), "operations.md h
 
 # ---- nginx and the tool have no user but the printed
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { %%WHERE%% timeout 3s; connect_timeout 3s; reconnect 20ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LIMITS%%
-    }
-}
-END
+my $conf = conf(
+    store  => '%%WHERE%% timeout 3s; connect_timeout 3s; reconnect 20ms 200ms;',
+    http   => 'sliding_log_on_error deny;',
+    server => '%%LIMITS%%',
+);
 my %all = ((map { $_ => "algorithm=$_ block=1h" } qw(log compact counter bucket)), sampled => 'algorithm=sampled sample=1 block=1h');
 
 # Locations with a limit each: one that denies, one that slides, one that gives back.

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Digest::SHA qw(sha1_hex);
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Certificates;
 use Testbed::Http qw(get request);
 use Testbed::Process;
@@ -20,32 +20,25 @@ $shared->cli(qw(ACL SETUSER limiter on >sh4redpass ~* +@all));
 
 # ---- a configuration with all that the tool takes of it, which nginx runs
 
-my $text = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->configuration(conf(
+    http   => <<'HTTP',
     upstream backend { server 127.0.0.1:1; }    # a server, and none of ours
     include stores.conf;
     sliding_log_on_error deny;
     map $http_x_key $of_key { default 7; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /burst   { sliding_log_limit burst key=$http_x_key limit=5 window=1h; empty_gif; }
-        location /secret  { sliding_log_limit secret key=$http_x_key limit=5 window=1h secret=on algorithm=compact; empty_gif; }
-        location /sampled { sliding_log_limit sampled key=$http_x_key limit=9 window=1h algorithm=sampled sample=2; empty_gif; }
-        location /bucket  { sliding_log_limit bucket key=$http_x_key limit=5 burst=8 window=1h algorithm=bucket; empty_gif; }
-        location /free    { sliding_log_limit free key=$http_x_key limit=$of_key window=1h; empty_gif; }
-        location /two/a   { sliding_log_limit two key=$http_x_key limit=5 window=1h; empty_gif; }
-        location /two/b   { sliding_log_limit two key=$http_x_key limit=6 window=1h; empty_gif; }
-        location /day     { sliding_log_limit day key=$http_x_key limit=5 window=1d store=shared; empty_gif; }
-        location /local   { sliding_log_limit own key=$http_x_key limit=5 window=1h store=local; empty_gif; }
-    }
-}
+HTTP
+    server => <<'END',
+    location /burst   { sliding_log_limit burst key=$http_x_key limit=5 window=1h; empty_gif; }
+    location /secret  { sliding_log_limit secret key=$http_x_key limit=5 window=1h secret=on algorithm=compact; empty_gif; }
+    location /sampled { sliding_log_limit sampled key=$http_x_key limit=9 window=1h algorithm=sampled sample=2; empty_gif; }
+    location /bucket  { sliding_log_limit bucket key=$http_x_key limit=5 burst=8 window=1h algorithm=bucket; empty_gif; }
+    location /free    { sliding_log_limit free key=$http_x_key limit=$of_key window=1h; empty_gif; }
+    location /two/a   { sliding_log_limit two key=$http_x_key limit=5 window=1h; empty_gif; }
+    location /two/b   { sliding_log_limit two key=$http_x_key limit=6 window=1h; empty_gif; }
+    location /day     { sliding_log_limit day key=$http_x_key limit=5 window=1d store=shared; empty_gif; }
+    location /local   { sliding_log_limit own key=$http_x_key limit=5 window=1h store=local; empty_gif; }
 END
-my $nginx = $bed->configuration($text);
+));
 sub write_conf { my ($name, $content) = @_; open my $file, '>', $nginx->dir . "/$name" or die $!; print $file $content; close $file; return $nginx->dir . "/$name" }
 write_conf('limiter.password', "us3rpass\n");
 write_conf('stores.conf', <<"END");

@@ -13,23 +13,18 @@ use Time::HiRes qw(time sleep);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    redis  => $redis,
+    http   => <<'HTTP',
     log_format audit '$request_id $arg_k $status';
     access_log %%DIR%%/access.log audit;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit audit key=$arg_k limit=4 window=1h id=$request_id; empty_gif; }
-        location /compact { sliding_log_limit packed key=$arg_k limit=4 window=1h algorithm=compact; empty_gif; }
-    }
-}
+HTTP
+    server => <<'END',
+    location / { sliding_log_limit audit key=$arg_k limit=4 window=1h id=$request_id; empty_gif; }
+    location /compact { sliding_log_limit packed key=$arg_k limit=4 window=1h algorithm=compact; empty_gif; }
 END
+);
 my @at = ('--server', $redis->address);
 
 sub lines { return map { JSON::PP::decode_json($_) } split /\n/, $_[0]{out} }

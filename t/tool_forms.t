@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed;
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Script;
 use Testbed::Tool qw(tool tool_json);
 use Time::HiRes qw(time);
@@ -16,8 +17,7 @@ note "TEST_SEED=$seed";
 my $rounds = $ENV{TEST_ROUNDS} // 60;    # of each algorithm
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
-my %files  = (log => 'sliding_log', compact => 'compact_log', counter => 'sliding_counter', bucket => 'token_bucket', sampled => 'sampled_log');
-my %scripts = map { ($_ => Testbed::Script->new($redis, $files{$_})) } keys %files;
+my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_})) } @ALGORITHMS;
 
 # The answer to one request: admitted, now, remaining, reset, retry.
 sub asked {
@@ -29,7 +29,7 @@ sub asked {
     return ref $reply && ref $reply->[0] ? @{ $reply->[0] } : die "$algorithm: no answer\n";
 }
 
-for my $algorithm (sort keys %files) {
+for my $algorithm (@ALGORITHMS) {
     my ($differ, $full, $ahead) = (0, 0, 0);
     for my $round (1 .. $rounds) {
         my $key    = "rl:sliding:$algorithm:{$round}";
@@ -64,7 +64,7 @@ for my $algorithm (sort keys %files) {
 
 # ---- blocks
 
-for my $algorithm (sort keys %files) {
+for my $algorithm (@ALGORITHMS) {
     my $key = "rl:sliding:$algorithm:{blocked}";
     my $now = int(time * 1000);
     my $reply = [asked($algorithm, $key, $now, 1, 60_000, 'cost=5', 'block=600000')];

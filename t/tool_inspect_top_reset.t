@@ -10,22 +10,10 @@ use Testbed::Tool qw(tool tool_json);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /log     { sliding_log_limit api key=$http_x_key limit=5 window=1h; empty_gif; }
-        location /compact { sliding_log_limit small key=$http_x_key limit=5 window=1h algorithm=compact; empty_gif; }
-        location /long    { sliding_log_limit long key=$http_x_key limit=3000 window=1h algorithm=compact; empty_gif; }
-    }
-}
+my $nginx = $bed->serve(redis => $redis, http => 'sliding_log_on_error deny;', server => <<'END');
+    location /log     { sliding_log_limit api key=$http_x_key limit=5 window=1h; empty_gif; }
+    location /compact { sliding_log_limit small key=$http_x_key limit=5 window=1h algorithm=compact; empty_gif; }
+    location /long    { sliding_log_limit long key=$http_x_key limit=3000 window=1h algorithm=compact; empty_gif; }
 END
 my @at = ('--server', $redis->address);
 

@@ -4,19 +4,18 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(slow wait_until);
 use Testbed::FakeRedis;
+use Testbed::FakeSentinel qw(address confirmed list message text);
 use Testbed::Http qw(get many slowest);
 
 my $bed  = Testbed->new;
 my $real = $bed->redis;
 
-my $channel    = "\$14\r\n+switch-master\r\n";
-my $subscribed = "*3\r\n\$9\r\nsubscribe\r\n$channel:1\r\n";
-sub text    { my ($text) = @_; return '$' . length($text) . "\r\n$text\r\n" }
-sub list    { my (@items) = @_; return '*' . @items . "\r\n" . join '', @items }
-sub message { return list(text('message'), $channel, text($_[0])) }
-my $where = list(text('127.0.0.1'), text($real->port));
+my $channel    = text('+switch-master');
+my $subscribed = confirmed('+switch-master', 1);
+sub switch { return message('+switch-master', @_) }
+my $where = address($real);
 
 # A Sentinel: [what, status, to SENTINEL, to SUBSCRIBE]
 my @sentinels = (
@@ -46,10 +45,10 @@ my @sentinels = (
     ['a master, then an unsubscription',    200, $where, $subscribed . list(text('unsubscribe'), $channel, text('x'))],
     ['a master, then another channel',      200, $where, $subscribed . list(text('message'), text('x'), text('x'))],
     ['a master, then garbage',              200, $where, "$subscribed?\r\n"],
-    ['a master, then an empty message',     200, $where, $subscribed . message('')],
-    ['a master, then a message of another', 200, $where, $subscribed . message('other 1 2 3 4') x 3],
+    ['a master, then an empty message',     200, $where, $subscribed . switch('')],
+    ['a master, then a message of another', 200, $where, $subscribed . switch('other 1 2 3 4') x 3],
     ['a master, then a list in a message',  200, $where, $subscribed . list(text('message'), $channel, "*1\r\n:1\r\n")],
-    ['a master, then the master for ever',  undef, $where, $subscribed . message('limits 1 2 3 4') x 5],
+    ['a master, then the master for ever',  undef, $where, $subscribed . switch('limits 1 2 3 4') x 5],
 );
 
 # A cluster's node: [what, status, to CLUSTER SLOTS, to EVALSHA]
@@ -82,21 +81,6 @@ my @nodes = (
     ['READONLY in the group',       503, $map, list("-READONLY You can't write against a read only replica.\r\n")],
 );
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    %%BLOCKS%%
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        sliding_log_on_error deny;
-        %%LOCATIONS%%
-    }
-}
-END
 my ($blocks, $locations, @cases) = ('', '');
 for (map({ [sentinel => @$_] } @sentinels), map { [cluster => @$_] } @nodes) {
     my ($mode, $what, $status, $first, $second) = @$_;
@@ -107,7 +91,7 @@ for (map({ [sentinel => @$_] } @sentinels), map { [cluster => @$_] } @nodes) {
         . "; timeout 300ms; connect_timeout 300ms; reconnect 20ms 50ms; }\n";
     $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=100 window=1m store=r$i; empty_gif; }\n";
 }
-my $nginx = $bed->nginx($conf, BLOCKS => $blocks, LOCATIONS => $locations);
+my $nginx = $bed->serve(http => $blocks, server => "sliding_log_on_error deny; $locations");
 my ($worker) = $nginx->workers;
 
 sub cpu { my @stat = split / /, Testbed::Process::slurp("/proc/$worker/stat"); return ($stat[13] + $stat[14]) / 100 }

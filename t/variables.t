@@ -8,49 +8,44 @@ use Testbed::Http qw(get field);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    redis  => $redis,
+    http   => <<'HTTP',
     log_format limits '$uri status=$sliding_log_status source=$sliding_log_source name=$sliding_log_name '
                       'limit=$sliding_log_limit left=$sliding_log_remaining reset=$sliding_log_reset '
                       'retry=$sliding_log_retry_after wait=$sliding_log_latency;';
     access_log %%DIR%%/access.log limits;
-    sliding_log_redis { server %%REDIS%%; timeout 5s; connect_timeout 5s; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /one { sliding_log_limit one key=$arg_k limit=1 window=10s; empty_gif; }
-        location /two {
-            sliding_log_limit wide key=$arg_k limit=100 window=1h;
-            sliding_log_limit tight key=$arg_k limit=2 window=10s;
-            add_header X-Name $sliding_log_name always;
-            empty_gif;
-        }
-        location /dry {
-            sliding_log_limit dry key=$arg_k limit=1 window=10s id=$request_id;
-            sliding_log_dry_run on;
-            empty_gif;
-        }
-        location /quiet { sliding_log_limit quiet key=$arg_k limit=0 window=10s; sliding_log_log_level info; empty_gif; }
-        location /bad   { sliding_log_limit bad key=$arg_k limit=$arg_l window=10s; sliding_log_on_error deny; empty_gif; }
-        location /open  { sliding_log_limit open key=$arg_k limit=$arg_l window=10s; sliding_log_on_error allow; empty_gif; }
-        location /cost    { sliding_log_limit cost key=$arg_k limit=5000 window=1h cost=$arg_c; sliding_log_on_error allow; empty_gif; }
-        location /costly  { sliding_log_limit costly key=$arg_k limit=5000 window=1h cost=$arg_c; sliding_log_dry_run on; empty_gif; }
-        location /dropped { sliding_log_limit dropped key=$arg_k limit=5000 window=1h cost=$arg_c excess=drop; empty_gif; }
-        location /short   { sliding_log_limit short key=$arg_k limit=500000 window=1h cost=$arg_c algorithm=compact; empty_gif; }
-        location /count   { sliding_log_limit count key=$arg_k limit=500000 window=1h cost=$arg_c algorithm=counter; empty_gif; }
-        location /beside  {
-            sliding_log_limit plain key=$arg_k limit=5 window=1h;
-            sliding_log_limit costs key=$arg_k limit=5 window=1h cost=$arg_c;
-            sliding_log_limit all key=$arg_k limit=5 window=1h count=all;
-            empty_gif;
-        }
-        location /free  { empty_gif; }
+HTTP
+    server => <<'END',
+    location /one { sliding_log_limit one key=$arg_k limit=1 window=10s; empty_gif; }
+    location /two {
+        sliding_log_limit wide key=$arg_k limit=100 window=1h;
+        sliding_log_limit tight key=$arg_k limit=2 window=10s;
+        add_header X-Name $sliding_log_name always;
+        empty_gif;
     }
-}
+    location /dry {
+        sliding_log_limit dry key=$arg_k limit=1 window=10s id=$request_id;
+        sliding_log_dry_run on;
+        empty_gif;
+    }
+    location /quiet { sliding_log_limit quiet key=$arg_k limit=0 window=10s; sliding_log_log_level info; empty_gif; }
+    location /bad   { sliding_log_limit bad key=$arg_k limit=$arg_l window=10s; sliding_log_on_error deny; empty_gif; }
+    location /open  { sliding_log_limit open key=$arg_k limit=$arg_l window=10s; sliding_log_on_error allow; empty_gif; }
+    location /cost    { sliding_log_limit cost key=$arg_k limit=5000 window=1h cost=$arg_c; sliding_log_on_error allow; empty_gif; }
+    location /costly  { sliding_log_limit costly key=$arg_k limit=5000 window=1h cost=$arg_c; sliding_log_dry_run on; empty_gif; }
+    location /dropped { sliding_log_limit dropped key=$arg_k limit=5000 window=1h cost=$arg_c excess=drop; empty_gif; }
+    location /short   { sliding_log_limit short key=$arg_k limit=500000 window=1h cost=$arg_c algorithm=compact; empty_gif; }
+    location /count   { sliding_log_limit count key=$arg_k limit=500000 window=1h cost=$arg_c algorithm=counter; empty_gif; }
+    location /beside  {
+        sliding_log_limit plain key=$arg_k limit=5 window=1h;
+        sliding_log_limit costs key=$arg_k limit=5 window=1h cost=$arg_c;
+        sliding_log_limit all key=$arg_k limit=5 window=1h count=all;
+        empty_gif;
+    }
+    location /free  { empty_gif; }
 END
+);
 my $port = $nginx->port;
 
 sub logged {
@@ -109,6 +104,8 @@ my $told = $nginx->logged(qr/\[error\].*limit "bad": invalid "limit" value "/);
 ok($told >= 1 && $told <= 1 + time - $begin, 'the error log tells of an invalid limit once a second at most') or diag($told);
 like($nginx->error_log, qr/limit "bad": invalid "limit" value "-1", expected a whole number from 0 to 1000000000000,/,
     'the error log has the invalid limit and what was expected');
+
+is($nginx->logged(qr/by limit "(?:bad|open)".*invalid|store unavailable/), 0, 'the error log tells of no store where a limit is invalid');
 
 # a cost from a variable
 is(get($port, '/cost?k=a&c=')->{status}, 200, 'an empty cost is 1');

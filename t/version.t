@@ -19,18 +19,11 @@ is($latest, $version, 'it is the latest of CHANGELOG.md');
 like(Testbed::Process::slurp("$root/debian/changelog"), qr/^\S+ \(\Q$version\E\) /, 'it is the latest of debian/changelog');
 
 my $bed   = Testbed->new;
-my $nginx = $bed->nginx(<<'END');
-%%GLOBALS%%
-events { worker_connections 64; }
-http {
-    %%HTTP%%
-    sliding_log_limit all key=$remote_addr limit=9 window=1m;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /metrics { sliding_log_metrics; }
-    }
-}
-END
+my $nginx = $bed->serve(
+    connections => 64,
+    http        => 'sliding_log_limit all key=$remote_addr limit=9 window=1m;',
+    server      => 'location /metrics { sliding_log_metrics; }',
+);
 
 like(get($nginx->port, '/metrics')->{body}, qr/^sliding_log_build_info\{version="\Q$version\E"\} 1$/m, 'it is in the metrics');
 is(() = $nginx->error_log =~ /\[notice\] .*: sliding_log module \Q$version\E$/mg, 1, 'the error log tells it once at the start');

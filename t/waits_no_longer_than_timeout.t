@@ -4,40 +4,34 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Http qw(get field many);
 
 my $bed = Testbed->new;
 my %redis = map { $_ => $bed->redis } qw(one two three);
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf = conf(
+    http   => <<'HTTP',
     sliding_log_redis one   { server %%ONE%%;   timeout 600ms; connect_timeout 10s; reconnect 50ms 100ms; }
     sliding_log_redis two   { server %%TWO%%;   timeout 600ms; connect_timeout 10s; reconnect 50ms 100ms; }
     sliding_log_redis three { server %%THREE%%; timeout 600ms; connect_timeout 10s; reconnect 50ms 100ms; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        add_header X-Latency $sliding_log_latency always;
-        location /one {
-            sliding_log_on_error allow;
-            sliding_log_limit a key=$arg_k limit=5 window=1h store=one;
-            empty_gif;
-        }
-        location /all {
-            sliding_log_limit a key=$arg_k limit=5 window=1h store=one;
-            sliding_log_limit b key=$arg_k limit=5 window=1h store=two;
-            sliding_log_limit c key=$arg_k limit=5 window=1h store=three;
-            location /all/deny  { sliding_log_on_error deny;  empty_gif; }
-            location /all/allow { sliding_log_on_error allow; empty_gif; }
-            location /all/dry   { sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
-        }
+HTTP
+    server => <<'END',
+    add_header X-Latency $sliding_log_latency always;
+    location /one {
+        sliding_log_on_error allow;
+        sliding_log_limit a key=$arg_k limit=5 window=1h store=one;
+        empty_gif;
     }
-}
+    location /all {
+        sliding_log_limit a key=$arg_k limit=5 window=1h store=one;
+        sliding_log_limit b key=$arg_k limit=5 window=1h store=two;
+        sliding_log_limit c key=$arg_k limit=5 window=1h store=three;
+        location /all/deny  { sliding_log_on_error deny;  empty_gif; }
+        location /all/allow { sliding_log_on_error allow; empty_gif; }
+        location /all/dry   { sliding_log_on_error deny; sliding_log_dry_run on; empty_gif; }
+    }
 END
+);
 my @addresses = map { (uc $_ => $redis{$_}->address) } keys %redis;
 
 # Longest of these requests in turn, and their statuses.

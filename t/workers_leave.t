@@ -4,35 +4,34 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Http qw(get connect_to parse);
 use Time::HiRes qw(time);
 
 my $bed  = Testbed->new;
 my @redis = map { $bed->redis } 1 .. 2;
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-worker_shutdown_timeout %%SHUTDOWN%%;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout 8s; connect_timeout 8s; reconnect 50ms 200ms; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit leave key=$arg_k limit=1000 window=1h; empty_gif; }
-    }
-}
-END
+my $conf = conf(
+    workers => 2,
+    main    => 'worker_shutdown_timeout %%SHUTDOWN%%;',
+    store   => 'server %%REDIS%%; timeout 8s; connect_timeout 8s; reconnect 50ms 200ms;',
+    http    => 'sliding_log_on_error deny;',
+    server  => 'location / { sliding_log_limit leave key=$arg_k limit=1000 window=1h; empty_gif; }',
+);
 sub nginx { return $bed->nginx($conf, REDIS => $redis[0]->address, SHUTDOWN => '1m', @_) }
-sub connections { my ($redis) = @_; return scalar grep { !/cmd=client/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)) }
 sub waiting {
     my ($nginx) = @_;
     my $socket = connect_to($nginx->port);
     $socket->syswrite("GET /?k=wait HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     return $socket;
+}
+
+# Accepted, too: what is still in the queue of the listening socket would go to the next workers.
+sub twenty_waiting {
+    my ($nginx) = @_;
+    my $sockets = $nginx->sockets;
+    my @waiting = map { waiting($nginx) } 1 .. 20;
+    wait_until('the requests to be accepted', 10, sub { $nginx->sockets >= $sockets + 20 });
+    return @waiting;
 }
 sub status { return parse(Testbed::Http::read_all($_[0], 10))->{status} }
 
@@ -40,19 +39,19 @@ sub status { return parse(Testbed::Http::read_all($_[0], 10))->{status} }
 my $nginx = nginx(SHUTDOWN => '300ms');
 is(get($nginx->port, '/?k=a')->{status}, 200, 'a request is answered');
 $redis[0]->pause;
-my @waiting = map { waiting($nginx) } 1 .. 20;
+my @waiting = twenty_waiting($nginx);
 my $begin = time;
 $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers leave in time while requests wait for an answer');
 is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), 'worker_shutdown_timeout: requests that wait for an answer are dropped');
-@waiting = map { waiting($nginx) } 1 .. 20;    # for the connection: Redis has not answered the new workers' greeting
+@waiting = twenty_waiting($nginx);    # for the connection: Redis has not answered the new workers' greeting
 $begin = time;
 $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers leave in time while requests wait for the connection');
 is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), 'worker_shutdown_timeout: requests that wait for the connection are dropped');
 $redis[0]->resume;
 ok(wait_until('the new ones to serve', 10, sub { get($nginx->port, '/?k=a')->{status} == 200 }), 'worker_shutdown_timeout: the new workers serve');
-ok(wait_until('the old connections to be gone', 5, sub { connections($redis[0]) == 2 }), 'worker_shutdown_timeout: the old workers leave no connection');
+ok(wait_until('the old connections to be gone', 5, sub { $redis[0]->connections == 2 }), 'worker_shutdown_timeout: the old workers leave no connection');
 
 # a reload that names another Redis
 $nginx = nginx();
@@ -62,7 +61,7 @@ $nginx->{values}{REDIS} = $redis[1]->address;
 $nginx->configure($conf)->reload(gone => 1);
 is(get($port, '/?k=b')->{status}, 200, 'another Redis after a reload: a request is answered');
 is($redis[1]->cli(qw(ZCARD rl:sliding:leave:{b})), 1, 'another Redis after a reload: the new one decides');
-is(connections($redis[0]), 2, 'another Redis after a reload: the connections to the old one are closed');
+is($redis[0]->connections, 2, 'another Redis after a reload: the connections to the old one are closed');
 
 # a reload while Redis is down, and one that is refused
 $redis[1]->kill;
@@ -72,7 +71,7 @@ $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 2 * slow(), 'reload while Redis is down: nobody waits, so the old workers leave at once');
 is(get($port, '/?k=b')->{status}, 503, 'reload while Redis is down: on_error decides');
 $redis[1]->start;
-ok(wait_until('both workers to find Redis', 5, sub { connections($redis[1]) == 2 && get($port, '/?k=b')->{status} == 200 }),
+ok(wait_until('both workers to find Redis', 5, sub { $redis[1]->connections == 2 && get($port, '/?k=b')->{status} == 200 }),
     'reload while Redis is down: the new workers find Redis when it is back');
 my ($worker) = $nginx->workers;
 $nginx->expect_in_log(qr/\[emerg\].*invalid window "never"/);
@@ -88,6 +87,6 @@ $redis[1]->pause;
 $nginx->signal('TERM');
 ok($nginx->wait_end(5 * slow()), 'fast stop: nginx ends while requests wait');
 $redis[1]->resume;
-ok(wait_until('its connections to be gone', 5, sub { connections($redis[1]) == 0 }), 'fast stop: no connection is left');
+ok(wait_until('its connections to be gone', 5, sub { $redis[1]->connections == 0 }), 'fast stop: no connection is left');
 
 $bed->done;

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use IO::Socket::INET;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Http qw(get connect_to parse);
 use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(time);
@@ -13,38 +13,32 @@ use Time::HiRes qw(time);
 my $bed    = Testbed->new;
 my %redis  = map { $_ => $bed->redis(args => [qw(--appendonly yes --appendfsync always)]) } qw(one two);
 my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
-my $conf   = <<'END';
-%%GLOBALS%%
-worker_processes 1;
-worker_shutdown_timeout %%SHUTDOWN%%;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $conf   = conf(
+    main   => 'worker_shutdown_timeout %%SHUTDOWN%%;',
+    http   => <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout %%TIMEOUT%%; connect_timeout %%TIMEOUT%%; reconnect 50ms 200ms; }
     sliding_log_redis two { server %%TWO%%; timeout %%TIMEOUT%%; connect_timeout %%TIMEOUT%%; reconnect 50ms 200ms; }
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
+HTTP
+    server => <<'END',
+    location / {
+        proxy_pass http://127.0.0.1:%%SILENT%%;
+        location /log     { sliding_log_limit log key=$arg_k limit=50 window=1h refund=200; proxy_pass http://127.0.0.1:%%SILENT%%; }
+        location /compact { sliding_log_limit compact key=$arg_k limit=50 window=1h refund=200 algorithm=compact; proxy_pass http://127.0.0.1:%%SILENT%%; }
+        location /both    {
+            sliding_log_limit here key=$arg_k limit=50 window=1h refund=200;
+            sliding_log_limit there key=$arg_k limit=50 window=1h refund=200 store=two;
             proxy_pass http://127.0.0.1:%%SILENT%%;
-            location /log     { sliding_log_limit log key=$arg_k limit=50 window=1h refund=200; proxy_pass http://127.0.0.1:%%SILENT%%; }
-            location /compact { sliding_log_limit compact key=$arg_k limit=50 window=1h refund=200 algorithm=compact; proxy_pass http://127.0.0.1:%%SILENT%%; }
-            location /both    {
-                sliding_log_limit here key=$arg_k limit=50 window=1h refund=200;
-                sliding_log_limit there key=$arg_k limit=50 window=1h refund=200 store=two;
-                proxy_pass http://127.0.0.1:%%SILENT%%;
-            }
         }
-        location /aborted { sliding_log_limit aborted key=$arg_k limit=50 window=1h refund=499; proxy_pass http://127.0.0.1:%%SILENT%%; }
-        location /held    { sliding_log_limit held key=$arg_k limit=1 window=20s delay=10m; empty_gif; }
-        location /second  { sliding_log_limit near key=$arg_k limit=50 window=1h; sliding_log_limit far key=$arg_k limit=0 window=1h store=two; empty_gif; }
-        location /mixed   { sliding_log_limit leaves key=$arg_k limit=50 window=1h refund=499; sliding_log_limit stays key=$arg_k limit=50 window=1h refund=404; empty_gif; }
-        location /free    { sliding_log_limit free key=$arg_k limit=1000 window=1h; empty_gif; }
-        location /metrics { sliding_log_metrics; }
     }
-}
+    location /aborted { sliding_log_limit aborted key=$arg_k limit=50 window=1h refund=499; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location /held    { sliding_log_limit held key=$arg_k limit=1 window=20s delay=10m; empty_gif; }
+    location /second  { sliding_log_limit near key=$arg_k limit=50 window=1h; sliding_log_limit far key=$arg_k limit=0 window=1h store=two; empty_gif; }
+    location /mixed   { sliding_log_limit leaves key=$arg_k limit=50 window=1h refund=499; sliding_log_limit stays key=$arg_k limit=50 window=1h refund=404; empty_gif; }
+    location /free    { sliding_log_limit free key=$arg_k limit=1000 window=1h; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
+);
 
 sub start { return $bed->nginx($conf, ONE => $redis{one}->address, TWO => $redis{two}->address, SILENT => $silent->sockport, SHUTDOWN => '1m', TIMEOUT => '5s', @_) }
 my $nginx = start();

@@ -2,7 +2,8 @@
 
 #include "failure.hpp"
 #include "forms.hpp"
-#include "limit/options_text.hpp"
+#include "redis/reply.hpp"
+#include "redis/script_arguments.hpp"
 #include "redis/scripts.hpp"
 #include "text.hpp"
 
@@ -12,34 +13,52 @@ namespace {
 
 constexpr std::int64_t kUsualSample = 10;  // sample= by default
 
+struct Words {
+    void key(std::string_view text) { keys.emplace_back(text); }
+    void argument(std::string_view text) { arguments.emplace_back(text); }
+
+    Command keys;
+    Command arguments;
+};
+
+Question questionOf(Algorithm algorithm, std::string_view key, const Decision& decision) {
+    Question question;
+    question.key = key;
+    question.algorithm = algorithm;
+    question.limit = decision.limit;
+    question.windowMs = decision.windowMs;
+    question.ttlMs = decision.ttlMs;
+    question.burst = decision.limit;
+    question.sample = kUsualSample;
+    return question;
+}
+
 }  // namespace
 
 Command decide(Algorithm algorithm, const std::string& key, const Decision& decision,
                std::span<const std::string> names) {
-    Question question;
-    question.algorithm = algorithm;
-    question.burst = decision.limit;
-    question.sample = kUsualSample;
-    Command command = {"EVALSHA", std::string(scriptSha(algorithm)), "1", key};
-    command.push_back(std::to_string(decision.nowMs));
-    command.emplace_back("1");  // log
-    command.push_back(std::to_string(names.size()));
-    command.insert(command.end(), names.begin(), names.end());
-    command.push_back(std::to_string(decision.limit));
-    command.push_back(std::to_string(decision.windowMs));
-    command.emplace_back("0");  // no cap
-    command.push_back(std::to_string(decision.ttlMs));
-    command.emplace_back(OptionsText(question).view());
+    Words words;
+    ScriptArguments arguments(words);
+    arguments.decide(algorithm, std::to_string(decision.nowMs));
+    arguments.group(1, names.size());
+    for (const std::string& name : names) {
+        arguments.request(name);
+    }
+    arguments.log(questionOf(algorithm, key, decision));
+    Command command = {"EVALSHA", std::string(scriptSha(algorithm)), std::to_string(words.keys.size())};
+    command.insert(command.end(), words.keys.begin(), words.keys.end());
+    command.insert(command.end(), words.arguments.begin(), words.arguments.end());
     return command;
 }
 
-std::int64_t admittedIn(ReplyView reply) {
-    const ReplyView group = checked(checked(reply, "the script")[0], "the script");
-    const std::optional<std::int64_t> admitted = group[0].number();
-    if (!admitted) {
-        throw CouldNotAsk("the script answered in a shape that it never gives");
+std::int64_t admittedIn(ReplyView reply, Algorithm algorithm, const Decision& decision, std::size_t requests) {
+    const ReplyView answer = checked(checked(reply, "the script")[0], "the script");
+    const Question question = questionOf(algorithm, {}, decision);
+    GroupReply group;
+    if (answer.raw() == nullptr || group.read(*answer.raw(), requests, {&question, 1}) != StoreError::None) {
+        throw CouldNotAsk("the script answered what it never says");
     }
-    return *admitted;
+    return static_cast<std::int64_t>(group.admitted());
 }
 
 void load(Server& server, Algorithm algorithm) {

@@ -198,7 +198,7 @@ struct Tally {
 
 void exportLog(Store& store, const std::string& key, std::string_view type, const std::string& shown, Output& output,
                Tally& tally) {
-    if (type != kLogForm.type) {
+    if (type != kLogForm.type()) {
         tally.others += type == "none" ? 0 : 1;
         return;
     }

@@ -138,6 +138,6 @@ State read(Store& store, const std::string& key, const Asked& asked) {
 
 }  // namespace
 
-const Form kCompactForm = {Algorithm::Compact, "compact", "string", kCommands, {}, look, isIts, count, read};
+const Form kCompactForm = {Algorithm::Compact, kCommands, {}, look, isIts, count, read};
 
 }  // namespace sliding_log::tool

@@ -176,12 +176,12 @@ State readBucket(Store& store, const std::string& key, const Asked& asked) {
 
 }  // namespace
 
-const Form kCounterForm = {Algorithm::Counter, "counter",   "hash",     kCounterCommands, kBlockCommands, look,
-                           isCounter,          sumOfCounts, readCounter};
+const Form kCounterForm = {Algorithm::Counter, kCounterCommands, kBlockCommands, look,
+                           isCounter,          sumOfCounts,      readCounter};
 
-const Form kBucketForm = {
-    Algorithm::Bucket, "bucket", "hash",   kBucketCommands,
-    kBlockCommands,    look,     isBucket, [](ReplyView) { return std::optional<std::int64_t>(); },
-    readBucket};
+const Form kBucketForm = {Algorithm::Bucket, kBucketCommands,
+                          kBlockCommands,    look,
+                          isBucket,          [](ReplyView) { return std::optional<std::int64_t>(); },
+                          readBucket};
 
 }  // namespace sliding_log::tool

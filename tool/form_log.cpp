@@ -74,9 +74,9 @@ State read(Store& store, const std::string& key, const Asked& asked) {
 
 }  // namespace
 
-const Form kLogForm = {Algorithm::Log, "log", "zset", kCommands, kBlockCommands, look, isIts, count, read};
+const Form kLogForm = {Algorithm::Log, kCommands, kBlockCommands, look, isIts, count, read};
 
 // Its data do not tell it from `log`: it is found by its name only.
-const Form kSampledForm = {Algorithm::Sampled, "sampled", "zset", kCommands, kBlockCommands, look, isIts, count, read};
+const Form kSampledForm = {Algorithm::Sampled, kCommands, kBlockCommands, look, isIts, count, read};
 
 }  // namespace sliding_log::tool

@@ -1,15 +1,52 @@
 #include "forms.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "failure.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
 
+namespace {
+
+const Form& formOf(Algorithm algorithm) {
+    switch (algorithm) {
+        case Algorithm::Log:
+            return kLogForm;
+        case Algorithm::Compact:
+            return kCompactForm;
+        case Algorithm::Counter:
+            return kCounterForm;
+        case Algorithm::Bucket:
+            return kBucketForm;
+        case Algorithm::Sampled:
+            return kSampledForm;
+    }
+    __builtin_unreachable();
+}
+
+}  // namespace
+
+std::string_view Form::type() const {
+    switch (rowOf(algorithm).storage) {
+        case Storage::Zset:
+            return "zset";
+        case Storage::String:
+            return "string";
+        case Storage::Hash:
+            return "hash";
+    }
+    __builtin_unreachable();
+}
+
 std::span<const Form> forms() {
-    static const std::array all = {kLogForm, kCompactForm, kCounterForm, kBucketForm, kSampledForm};
+    static const std::vector<Form> all = [] {
+        std::vector<Form> each;
+        for (const AlgorithmRow& row : kAlgorithms) {
+            each.push_back(formOf(row.algorithm));
+        }
+        return each;
+    }();
     return all;
 }
 
@@ -20,7 +57,7 @@ const Form* formOfType(std::string_view type) {
 
 const Form* formOf(std::string_view type, ReplyView looked) {
     const auto found =
-        std::ranges::find_if(forms(), [&](const Form& form) { return form.type == type && form.isIts(looked); });
+        std::ranges::find_if(forms(), [&](const Form& form) { return form.type() == type && form.isIts(looked); });
     return found == forms().end() ? nullptr : &*found;
 }
 

@@ -1,4 +1,4 @@
-// How each algorithm keeps a log in Redis: one table entry each.
+// How each algorithm keeps a log in Redis, beside what its row in src/limit/algorithm.hpp says.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,6 @@ struct State {
 
 struct Form {
     Algorithm algorithm;
-    std::string_view name;
-    std::string_view type;                            // as TYPE says
     std::span<const std::string_view> commands;       // that its script calls
     std::span<const std::string_view> blockCommands;  // besides, with block=
 
@@ -50,8 +48,12 @@ struct Form {
 
     /// Throws CouldNotAsk.
     State (*read)(Store& store, const std::string& key, const Asked& asked);
+
+    std::string_view name() const { return nameOf(algorithm); }
+    std::string_view type() const;  // as TYPE says
 };
 
+/// In the order of kAlgorithms.
 std::span<const Form> forms();
 
 /// nullptr for a type that is no log's; else one form of it, of which `look` is good for all of them.

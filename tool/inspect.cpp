@@ -60,7 +60,7 @@ std::string human(const std::string& key, const Found& found) {
     const State& state = found.state;
     Table table({{""}, {""}});
     table.row({"key", printable(key)});
-    table.row({"algorithm", std::string(found.form->name)});
+    table.row({"algorithm", std::string(found.form->name())});
     if (state.entries) {
         table.row({"entries", grouped(*state.entries)});
     }
@@ -96,7 +96,7 @@ std::string json(const std::string& key, const Found& found) {
             out.member(name, *value);
         }
     };
-    out.beginObject().bytes("key", key).member("algorithm", found.form->name);
+    out.beginObject().bytes("key", key).member("algorithm", found.form->name());
     optional("entries", found.state.entries);
     optional("window_ms", found.state.windowMs);
     if (found.state.windowMs) {
@@ -160,11 +160,11 @@ Status run(const Context& context) {
         throw CouldNotAsk("the key is a " + type + " that no algorithm keeps");
     }
     const NginxLimit* limit = context.limitOf(context.arguments.words()[0]);
-    const bool isSampled = limit != nullptr && limit->algorithm == kSampledForm.name;
-    if (context.arguments.has("--sample") && form->type != kSampledForm.type) {
-        throw UsageError("\"--sample\" is for algorithm=sampled, and this log is of " + std::string(form->name));
+    const bool isSampled = limit != nullptr && limit->algorithm == kSampledForm.name();
+    if (context.arguments.has("--sample") && form->type() != kSampledForm.type()) {
+        throw UsageError("\"--sample\" is for algorithm=sampled, and this log is of " + std::string(form->name()));
     }
-    if ((context.arguments.has("--sample") || isSampled) && form->type == kSampledForm.type) {
+    if ((context.arguments.has("--sample") || isSampled) && form->type() == kSampledForm.type()) {
         form = &kSampledForm;
     }
     Found found{form, {}, {}, replies[2].number()};

@@ -149,19 +149,17 @@ void inspectRights(Findings& findings, Server& server, const Context& context, c
 void inspectScripts(Findings& findings, Server& server, const std::string& prefix, std::span<const Form* const> forms) {
     std::string names;
     for (const Form* form : forms) {
-        names += (names.empty() ? "" : ", ") + std::string(form->name);
+        names += (names.empty() ? "" : ", ") + std::string(form->name());
         try {
             load(server, form->algorithm);
             const std::string name = std::to_string(randomBits());
+            const Decision decision{1, 0, 1000, 1000};
             const Reply reply = askAboutOwnKey(server, prefix, [&](const std::string& key) {
-                return decide(form->algorithm, key, {1, 0, 1000, 1000}, std::span(&name, 1));
+                return decide(form->algorithm, key, decision, std::span(&name, 1));
             });
-            if (admittedIn(reply) != 0) {
-                findings.add("scripts", Status::Critical, std::string(form->name) + ": admitted against a limit of 0");
-                return;
-            }
+            admittedIn(reply, form->algorithm, decision, 1);
         } catch (const CouldNotAsk& failure) {
-            findings.add("scripts", Status::Critical, std::string(form->name) + ": " + failure.what());
+            findings.add("scripts", Status::Critical, std::string(form->name()) + ": " + failure.what());
             return;
         }
     }

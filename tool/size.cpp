@@ -112,10 +112,11 @@ class Filler {
         for (auto at = times.begin(); at != times.end();) {
             const auto same = std::find_if(at, times.end(), [&](std::int64_t time) { return time != *at; });
             const auto end = std::min(same, at + std::min(most, times.end() - at));
-            add(*at, static_cast<std::size_t>(end - at));
+            asked_.push_back(
+                {{*at, plan_.entries * kRoom, plan_.windowMs, kLifeMs}, static_cast<std::size_t>(end - at)});
             done += end - at;
             at = end;
-            if (calls_.size() == kCallsAtOnce || at == times.end()) {
+            if (asked_.size() == kCallsAtOnce || at == times.end()) {
                 send();
                 progress_.at(done);
                 endIfInterrupted();
@@ -124,26 +125,37 @@ class Filler {
     }
 
   private:
-    void add(std::int64_t time, std::size_t requests) {
+    /// One call.
+    struct Asked {
+        Decision decision;
+        std::size_t requests;
+    };
+
+    Command command(const Asked& asked) {
         std::vector<std::string> names;
-        for (std::size_t i = 0; i < requests; i++) {
+        for (std::size_t i = 0; i < asked.requests; i++) {
             names.emplace_back(ids_.next());
             if (plan_.idLength > 0) {
                 names.back().insert(0, plan_.idLength - std::min(plan_.idLength, names.back().size()), '0');
             }
         }
-        calls_.push_back(decide(form_.algorithm, key_, {time, plan_.entries * kRoom, plan_.windowMs, kLifeMs}, names));
-        asked_ += static_cast<std::int64_t>(requests);
+        return decide(form_.algorithm, key_, asked.decision, names);
     }
 
     void send() {
-        for (const Reply& reply : store_.ask(key_, calls_)) {
-            asked_ -= admittedIn(reply);
+        std::vector<Command> commands;
+        for (const Asked& asked : asked_) {
+            commands.push_back(command(asked));
         }
-        if (asked_ != 0) {
-            throw CouldNotAsk("the script of algorithm=" + std::string(form_.name) + " denied a request that had room");
+        const std::vector<Reply> replies = store_.ask(key_, commands);
+        for (std::size_t i = 0; i < asked_.size(); i++) {
+            const auto& [decision, requests] = asked_[i];
+            if (admittedIn(replies[i], form_.algorithm, decision, requests) != static_cast<std::int64_t>(requests)) {
+                throw CouldNotAsk("the script of algorithm=" + std::string(form_.name()) +
+                                  " denied a request that had room");
+            }
         }
-        calls_.clear();
+        asked_.clear();
     }
 
     Store& store_;
@@ -152,8 +164,7 @@ class Filler {
     const Plan& plan_;
     Progress& progress_;
     UniqueIds ids_;
-    std::vector<Command> calls_;
-    std::int64_t asked_ = 0;
+    std::vector<Asked> asked_;
 };
 
 std::vector<Measured> measure(Store& store, const std::string& prefix, const Plan& plan) {
@@ -204,7 +215,7 @@ std::string human(const Plan& plan, const Memory& memory, const std::vector<Meas
     for (const Measured& each : measured) {
         const auto bytes = static_cast<double>(each.bytes);
         const double all = bytes * static_cast<double>(plan.keys);
-        table.row({std::string(each.form->name), byteSize(bytes),
+        table.row({std::string(each.form->name()), byteSize(bytes),
                    decimal(bytes / static_cast<double>(plan.entries), 2) + " B", byteSize(all),
                    memory.most == 0 ? "-" : decimal(100 * all / static_cast<double>(memory.most), 1) + " %",
                    maxmemoryText(suggestedMaxmemory(all, memory))});
@@ -223,7 +234,7 @@ std::string json(const Plan& plan, const Memory& memory, const std::vector<Measu
     out.beginObject().member("keys", plan.keys).member("entries", plan.entries).member("window_ms", plan.windowMs);
     out.member("used_memory", memory.used).member("maxmemory", memory.most).name("algorithms").beginArray();
     for (const Measured& each : measured) {
-        out.beginObject().member("algorithm", each.form->name).member("key_bytes", each.bytes);
+        out.beginObject().member("algorithm", each.form->name()).member("key_bytes", each.bytes);
         out.member("bytes", each.bytes * plan.keys);
         out.member("suggested_maxmemory",
                    suggestedMaxmemory(static_cast<double>(each.bytes) * static_cast<double>(plan.keys), memory))

@@ -72,7 +72,7 @@ void look(Store& store, const Endpoint& where, const std::vector<std::string>& k
     std::vector<Command> commands;
     for (std::size_t i = 0; i < keys.size(); i++) {
         if (const Form* form = formOfType(checked(kinds[i], "TYPE").text())) {
-            known.push_back(form->type);
+            known.push_back(form->type());
             asked.insert(asked.end(), 3, keys[i]);
             commands.push_back(form->look(keys[i]));
             commands.push_back({"MEMORY", "USAGE", keys[i]});
@@ -99,7 +99,7 @@ std::string human(const std::vector<Log>& logs) {
     using enum Table::Align;
     Table table({{"key"}, {"algorithm"}, {"entries", Right}, {"memory", Right}, {"expires in", Right}});
     for (const Log& log : logs) {
-        table.row({printable(log.key), std::string(log.form->name), log.entries ? grouped(*log.entries) : "-",
+        table.row({printable(log.key), std::string(log.form->name()), log.entries ? grouped(*log.entries) : "-",
                    log.bytes == 0 ? "-" : byteSize(static_cast<double>(log.bytes)),
                    log.expiresMs < 0 ? "never" : duration(log.expiresMs)});
     }
@@ -119,7 +119,7 @@ std::string json(const std::vector<Log>& logs, std::int64_t seen, const Scanned&
     }
     out.endArray().name("logs").beginArray();
     for (const Log& log : logs) {
-        out.beginObject().bytes("key", log.key).member("algorithm", log.form->name);
+        out.beginObject().bytes("key", log.key).member("algorithm", log.form->name());
         if (log.entries) {
             out.member("entries", *log.entries);
         }

@@ -18,7 +18,7 @@ std::vector<const Form*> formsIn(std::string_view list) {
         if (form == nullptr) {
             std::string names;
             for (const Form& each : forms()) {
-                names += (names.empty() ? "" : ", ") + std::string(each.name);
+                names += (names.empty() ? "" : ", ") + std::string(each.name());
             }
             refuseValue(kAlgorithmsOption.name, list, "names out of " + names + ", by commas");
         }
@@ -39,7 +39,7 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
         }
     }
     for (const Form& form : forms()) {
-        if (algorithms.contains(form.name)) {
+        if (algorithms.contains(form.name())) {
             use.forms.push_back(&form);
         }
     }

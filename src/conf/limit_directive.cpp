@@ -68,7 +68,7 @@ char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& 
         return refuseDisagreement(cf, log, "slack", TimeText(draft.slackMs).view(), TimeText(log.slackMs).view());
     }
     if (log.algorithm != draft.algorithm) {
-        return refuseDisagreement(cf, log, "algorithm", algorithmName(draft.algorithm), algorithmName(log.algorithm));
+        return refuseDisagreement(cf, log, "algorithm", nameOf(draft.algorithm), nameOf(log.algorithm));
     }
     if (log.sample != draft.sample) {
         return refuseDisagreement(cf, log, "sample", DecimalText(draft.sample).view(), DecimalText(log.sample).view());

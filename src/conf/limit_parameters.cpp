@@ -1,9 +1,10 @@
 #include "conf/limit_parameters.hpp"
 
 #include <algorithm>
-#include <bitset>
+#include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
@@ -92,21 +93,27 @@ char* setCap(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return kConfOk;
 }
 
-struct AlgorithmName {
-    std::string_view name;
-    Algorithm algorithm;
-};
-
-constexpr AlgorithmName kAlgorithms[] = {
-    {"log", Algorithm::Log},       {"compact", Algorithm::Compact}, {"counter", Algorithm::Counter},
-    {"bucket", Algorithm::Bucket}, {"sampled", Algorithm::Sampled},
-};
+/// `one, other or third`: the names of the algorithms for which that is true.
+template <typename Which>
+std::string namesOf(Which isOne) {
+    std::vector<std::string_view> names;
+    for (const AlgorithmRow& row : kAlgorithms) {
+        if (isOne(row)) {
+            names.push_back(row.name);
+        }
+    }
+    std::string list;
+    for (std::size_t i = 0; i < names.size(); i++) {
+        list.append(i == 0 ? "" : i + 1 == names.size() ? " or " : ", ").append(names[i]);
+    }
+    return list;
+}
 
 char* setAlgorithm(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     const auto* known =
-        std::ranges::find_if(kAlgorithms, [&](const AlgorithmName& each) { return isWord(value, each.name); });
+        std::ranges::find_if(kAlgorithms, [&](const AlgorithmRow& row) { return isWord(value, row.name); });
     if (known == std::end(kAlgorithms)) {
-        return refuse(cf, kLimitDirective, "algorithm", view(value), "log, compact, counter, bucket or sampled");
+        return refuse(cf, kLimitDirective, "algorithm", view(value), namesOf([](const auto&) { return true; }));
     }
     draft.log.algorithm = known->algorithm;
     return kConfOk;
@@ -144,7 +151,6 @@ char* setBurst(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
 }
 
 char* setSample(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    draft.sampleGiven = true;
     return setPositive(cf, "sample", value, kLargestSample, draft.log.sample);
 }
 
@@ -220,42 +226,52 @@ char* setStore(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return kConfOk;
 }
 
-char* setSecret(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    draft.log.secrecy = isWord(value, "on") ? Secrecy::Secret : Secrecy::Open;
-    return draft.log.secrecy == Secrecy::Secret || isWord(value, "off")
-               ? kConfOk
-               : refuse(cf, kLimitDirective, "secret", view(value), "on or off");
+char* setSwitch(ngx_conf_t* cf, std::string_view parameter, const ngx_str_t& value, bool& isOn) {
+    isOn = isWord(value, "on");
+    return isOn || isWord(value, "off") ? kConfOk : refuse(cf, kLimitDirective, parameter, view(value), "on or off");
 }
 
-struct Parameter {
+char* setSecret(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    bool isSecret = false;
+    char* rv = setSwitch(cf, "secret", value, isSecret);
+    draft.log.secrecy = isSecret ? Secrecy::Secret : Secrecy::Open;
+    return rv;
+}
+
+char* setDryRun(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    return setSwitch(cf, "dry_run", value, draft.limit.dryRun.emplace());
+}
+
+struct KnownParameter {
     std::string_view name;
     char* (*set)(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value);
-    std::string_view required;  // what to say when it is missing; empty: it need not be there
+    std::string_view required;             // what to say when it is missing; empty: it need not be there
+    std::optional<Parameter> ofSome = {};  // it is for the algorithms that take it
 };
 
-constexpr Parameter kParameters[] = {
+constexpr KnownParameter kParameters[] = {
     {"key", setKey, "key=TEXT, as key=$sliding_log_client"},
     {"limit", setLimitNumber, "limit=NUMBER, as limit=1000"},
     {"window", setWindow, "window=TIME, as window=1m"},
     {"cap", setCap, ""},
     {"slack", setSlack, ""},
     {"algorithm", setAlgorithm, ""},
-    {"id", setId, ""},
+    {"id", setId, "", Parameter::Id},
     {"count", setCounted, ""},
     {"cost", setCost, ""},
     {"refund", setRefund, ""},
     {"delay", setDelay, ""},
     {"block", setBlock, ""},
-    {"burst", setBurst, ""},
-    {"sample", setSample, ""},
+    {"burst", setBurst, "", Parameter::Burst},
+    {"sample", setSample, "", Parameter::Sample},
     {"store", setStore, ""},
     {"excess", setExcess, ""},
     {"secret", setSecret, ""},
+    {"dry_run", setDryRun, ""},
 };
 
-char* refuseWithout(ngx_conf_t* cf, std::string_view parameter, std::string_view text, std::string_view needed) {
-    return refuse(cf, kLimitDirective, parameter, text, std::string(needed) + " with it");
-}
+/// What a directive gives, by kParameters.
+using GivenValues = std::array<std::optional<std::string_view>, std::size(kParameters)>;
 
 /// A constant cost that could never be admitted is a mistake, except where a limit of 0 denies all on purpose.
 char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
@@ -265,11 +281,11 @@ char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
     if (limit.cost > most) {
         std::string expected("at most ");
         expected.append(DecimalText(most).view()).append(" with algorithm=");
-        expected.append(algorithmName(draft.log.algorithm)).append(", which keeps an entry for each");
-        if (draft.log.algorithm == Algorithm::Sampled) {
+        expected.append(nameOf(draft.log.algorithm)).append(", which keeps an entry for each");
+        if (takes(draft.log.algorithm, Parameter::Sample)) {
             expected.append(" ").append(DecimalText(draft.log.sample).view());
         }
-        if (draft.log.algorithm != Algorithm::Compact) {
+        if (rowOf(draft.log.algorithm).storage == Storage::Zset) {
             expected.append(": algorithm=compact takes up to ");
             expected.append(DecimalText(mostCost(Algorithm::Compact, 0)).view());
         }
@@ -294,19 +310,21 @@ std::string_view hintFor(std::string_view word) {
     return isOfLimitReq ? "; docs/from-limit-req.md says what stands for the parameters of limit_req" : "";
 }
 
+char* refuseWithoutAlgorithm(ngx_conf_t* cf, const KnownParameter& parameter, std::string_view value) {
+    const std::string names = namesOf([&](const AlgorithmRow& row) { return row.takes.has(*parameter.ofSome); });
+    return refuse(cf, kLimitDirective, parameter.name, value, "algorithm=" + names + " with it");
+}
+
 /// What parameters say of each other.
-char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
+char* settleParameters(ngx_conf_t* cf, LimitDraft& draft, const GivenValues& given) {
     const Algorithm algorithm = draft.log.algorithm;
-    if (draft.limit.id != nullptr && algorithm != Algorithm::Log) {
-        return refuseWithout(cf, "id", view(draft.log.id), "algorithm=log");
+    for (std::size_t i = 0; i < given.size(); i++) {
+        const KnownParameter& parameter = kParameters[i];
+        if (given[i] && parameter.ofSome && !takes(algorithm, *parameter.ofSome)) {
+            return refuseWithoutAlgorithm(cf, parameter, *given[i]);
+        }
     }
-    if (draft.limit.burst > 0 && algorithm != Algorithm::Bucket) {
-        return refuseWithout(cf, "burst", DecimalText(draft.limit.burst).view(), "algorithm=bucket");
-    }
-    if (draft.sampleGiven && algorithm != Algorithm::Sampled) {
-        return refuseWithout(cf, "sample", DecimalText(draft.log.sample).view(), "algorithm=sampled");
-    }
-    if (algorithm == Algorithm::Sampled && !draft.sampleGiven) {
+    if (takes(algorithm, Parameter::Sample) && draft.log.sample == 0) {
         draft.log.sample = kUsualSample;
     }
     if (!draft.slackGiven) {
@@ -317,42 +335,39 @@ char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
 
 }  // namespace
 
-std::string_view algorithmName(Algorithm algorithm) {
-    return std::ranges::find(kAlgorithms, algorithm, &AlgorithmName::algorithm)->name;
-}
-
 char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
     auto* words = static_cast<ngx_str_t*>(cf->args->elts);
-    std::bitset<std::size(kParameters)> given;
+    GivenValues given;
     draft.limit.cost = 1;
     for (ngx_uint_t i = 2; i < cf->args->nelts; i++) {
         const std::string_view word = view(words[i]);
         const std::size_t equals = word.find('=');
-        const auto* parameter = std::ranges::find(kParameters, word.substr(0, equals), &Parameter::name);
+        const auto* parameter = std::ranges::find(kParameters, word.substr(0, equals), &KnownParameter::name);
         if (equals == std::string_view::npos || parameter == std::end(kParameters)) {
             std::string known;
-            for (const Parameter& each : kParameters) {
+            for (const KnownParameter& each : kParameters) {
                 known.append(known.empty() ? "" : "=, ").append(each.name);
             }
             return refuse(cf, kLimitDirective, "parameter", word,
                           std::string("one of ").append(known).append("=").append(hintFor(word)));
         }
-        const auto index = static_cast<std::size_t>(parameter - kParameters);
-        if (given[index]) {
+        std::optional<std::string_view>& text = given[static_cast<std::size_t>(parameter - kParameters)];
+        if (text) {
             return refuseDuplicate(cf, kLimitDirective, "parameter", parameter->name);
         }
-        given[index] = true;
-        ngx_str_t value = toNgx(word.substr(equals + 1));
+        text = word.substr(equals + 1);
+        ngx_str_t value = toNgx(*text);
         if (char* rv = parameter->set(cf, draft, value); rv != kConfOk) {
             return rv;
         }
     }
-    for (const Parameter& parameter : kParameters) {
-        if (!parameter.required.empty() && !given[static_cast<std::size_t>(&parameter - kParameters)]) {
+    for (std::size_t i = 0; i < given.size(); i++) {
+        const KnownParameter& parameter = kParameters[i];
+        if (!parameter.required.empty() && !given[i]) {
             return refuseLack(cf, draft.limit.place, kLimitDirective, parameter.name, parameter.required);
         }
     }
-    return settleParameters(cf, draft);
+    return settleParameters(cf, draft, given);
 }
 
 }  // namespace sliding_log

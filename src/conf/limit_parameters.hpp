@@ -15,13 +15,9 @@ struct LimitDraft {
     LimitSettings limit{};
     LogSettings log{};
     bool slackGiven = false;
-    bool sampleGiven = false;
 };
 
 /// Reads the words behind NAME into the draft, with the defaults that need no other directive.
 char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft);
-
-/// As algorithm= has it.
-std::string_view algorithmName(Algorithm algorithm);
 
 }  // namespace sliding_log

@@ -33,12 +33,23 @@ char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to
     return to.limits == nullptr ? kConfError : kConfOk;
 }
 
+/// What its logs and stores tell people of.
+void noteUse(const LocationSettings& level) {
+    for (const LimitSettings* limit : level.allLimits()) {
+        LogSettings& log = *limit->log;
+        log.enforced = log.enforced != 0 || !level.isRehearsed(*limit) ? 1 : 0;
+        if (log.redis != nullptr) {
+            log.redis->onErrors |= ngx_uint_t{1} << level.onError;
+        }
+    }
+}
+
 /// For what is settled when all levels are merged; false when memory is short.
-bool noteLevel(ngx_conf_t* cf, const LocationSettings& level) {
+bool noteLevel(ngx_conf_t* cf, LocationSettings& level) {
     auto& main = *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
-    auto** noted = static_cast<ngx_array_t**>(ngx_array_push(&main.levels));
+    auto** noted = static_cast<LocationSettings**>(ngx_array_push(&main.levels));
     if (noted != nullptr) {
-        *noted = level.limits;
+        *noted = &level;
     }
     return noted != nullptr;
 }
@@ -50,7 +61,7 @@ void* createMainSettings(ngx_conf_t* cf) {
     if (main == nullptr || ngx_array_init(&main->stores, cf->pool, 2, sizeof(RedisSettings*)) != NGX_OK ||
         ngx_array_init(&main->logs, cf->pool, 8, sizeof(LogSettings*)) != NGX_OK ||
         ngx_array_init(&main->limits, cf->pool, 8, sizeof(LimitSettings*)) != NGX_OK ||
-        ngx_array_init(&main->levels, cf->pool, 8, sizeof(ngx_array_t*)) != NGX_OK) {
+        ngx_array_init(&main->levels, cf->pool, 8, sizeof(LocationSettings*)) != NGX_OK) {
         return nullptr;
     }
     main->zoneSize = NGX_CONF_UNSET_SIZE;
@@ -89,6 +100,7 @@ char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
     ngx_conf_merge_uint_value(to.dryRun, from.dryRun, 0);
     ngx_conf_merge_uint_value(to.fields, from.fields, static_cast<ngx_uint_t>(Fields::Ietf));
     ngx_conf_merge_uint_value(to.logLevel, from.logLevel, NGX_LOG_ERR);
+    noteUse(to);
     return kConfOk;
 }
 

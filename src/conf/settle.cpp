@@ -112,6 +112,13 @@ std::int64_t withReservations(const LogSettings& log) {
     return isMore ? kLargestCount : log.cap + limit * windows;
 }
 
+/// One call may ask both, so that a reservation of one is in the log of the other.
+bool areAskedTogether(const LocationSettings& level, const LimitSettings& one, const LimitSettings& other) {
+    const bool isRehearsed = level.isRehearsed(one);
+    const bool isAlone = isRehearsed && level.dryRun == 0;
+    return &one == &other || (!isAlone && isRehearsed == level.isRehearsed(other));
+}
+
 }  // namespace
 
 char* settleLimits(ngx_conf_t* cf, void* conf) {
@@ -142,16 +149,17 @@ char* settleLimits(ngx_conf_t* cf, void* conf) {
 }
 
 void settleReservations(const MainSettings& main) {
-    const std::span levels(static_cast<ngx_array_t* const*>(main.levels.elts), main.levels.nelts);
-    for (const ngx_array_t* level : levels) {
-        const std::span limits(static_cast<LimitSettings* const*>(level->elts), level->nelts);
-        if (std::ranges::none_of(limits, [](const LimitSettings* each) { return each->delayMs > 0; })) {
-            continue;
-        }
-        for (const LimitSettings* limit : limits) {
-            LogSettings& log = *limit->log;
-            log.aheadMs = main.largestDelay;
-            log.longest = log.cap == 0 ? 0 : withReservations(log);
+    const std::span levels(static_cast<const LocationSettings* const*>(main.levels.elts), main.levels.nelts);
+    for (const LocationSettings* level : levels) {
+        for (const LimitSettings* limit : level->allLimits()) {
+            const auto reservesIn = [&](const LimitSettings* each) {
+                return each->delayMs > 0 && areAskedTogether(*level, *limit, *each);
+            };
+            if (std::ranges::any_of(level->allLimits(), reservesIn)) {
+                LogSettings& log = *limit->log;
+                log.aheadMs = main.largestDelay;
+                log.longest = log.cap == 0 ? 0 : withReservations(log);
+            }
         }
     }
 }

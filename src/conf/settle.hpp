@@ -9,8 +9,8 @@ namespace sliding_log {
 /// ngx_http_module_t::init_main_conf: settles the store and the cap of each log, the stores' resolver, and the zone.
 char* settleLimits(ngx_conf_t* cf, void* conf);
 
-/// Once all levels are merged: a slot that one limit reserves is an entry in the logs of all limits of its level, so
-/// these have room for reservations.
+/// Once all levels are merged: a slot that one limit reserves is an entry in the logs of all limits that are asked
+/// with it, so these have room for reservations.
 void settleReservations(const MainSettings& main);
 
 }  // namespace sliding_log

@@ -23,7 +23,7 @@ bool wantsJson(ngx_http_request_t* request) {
     return ngx_http_arg(request, toNgx(kName).data, kName.size(), &format) == NGX_OK && view(format) == "json";
 }
 
-/// The text as it is: it lives as long as the answer.
+/// The text without a copy: it lives as long as the response.
 ngx_buf_t* bufferOf(ngx_pool_t* pool, std::string_view text) {
     auto* buffer = static_cast<ngx_buf_t*>(ngx_calloc_buf(pool));
     if (buffer != nullptr && text.data() != nullptr) {

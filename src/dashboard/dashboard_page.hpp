@@ -1,4 +1,4 @@
-// sliding_log_dashboard: the location that shows people, live, what this nginx's limits and stores do.
+// sliding_log_dashboard: the location with a live page about the limits and stores of this nginx.
 #pragma once
 
 #include "ngx.hpp"

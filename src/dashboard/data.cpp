@@ -5,7 +5,6 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/limit_parameters.hpp"
 #include "dashboard/json.hpp"
 #include "pages/snapshot.hpp"
 #include "store/zone.hpp"
@@ -17,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostKeys = 20;  // of each list
 
-/// How much of its limit that key had taken which is nearest to it, of those seen within the window; in thousandths.
+/// The largest used part of its limit, in thousandths, of all keys seen within the window.
 unsigned fullest(const std::vector<TopKeys::Key>& keys, const LogSettings& log) {
     unsigned most = 0;
     for (const TopKeys::Key& key : keys) {
@@ -32,13 +31,14 @@ unsigned fullest(const std::vector<TopKeys::Key>& keys, const LogSettings& log) 
 void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters, unsigned used) {
     out.beginObject();
     out.name("name").text(view(log.name));
-    out.name("algorithm").text(algorithmName(log.algorithm));
+    out.name("algorithm").text(nameOf(log.algorithm));
     out.name("store").text(log.redis == nullptr ? std::string_view("local") : view(log.redis->name));
     out.name("limit");
     log.variableLimit != 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestLimit));
     out.name("burst");
     log.largestBurst == 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestBurst));
     out.name("window_ms").number(static_cast<std::uint64_t>(log.windowMs));
+    out.name("dry_run").boolean(log.enforced == 0);
     out.name("requests").beginObject();
     for (std::size_t result = 0; result < std::size(kResultNames); result++) {
         out.name(kResultNames[result]).beginObject();
@@ -58,7 +58,7 @@ void writeLatency(Json& out, const Histogram& latency) {
     for (const Histogram::Bucket& bucket : Histogram::kBuckets) {
         out.number(bucket.mostNs / 1000);
     }
-    out.endList().name("counts").beginList();  // cumulated; the last is of all
+    out.endList().name("counts").beginList();  // cumulative; the last one is of all
     for (const std::uint64_t count : latency.cumulated()) {
         out.number(count);
     }
@@ -117,7 +117,7 @@ std::string dashboardData(const MainSettings& main) {
     Json out;
     out.beginObject();
     out.name("host").text(view(const_cast<const ngx_cycle_t*>(ngx_cycle)->hostname));
-    out.name("now_ms").number(ngx_current_msec);  // of a clock that only counts time that passes
+    out.name("now_ms").number(ngx_current_msec);  // of a monotonic clock
     out.name("limits").beginList();
     for (const LogSettings* log : snapshot.logs) {
         if (const LimitCounters& counters = gWorker->counters(*log); !counters.names.first().empty()) {

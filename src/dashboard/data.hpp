@@ -1,4 +1,4 @@
-// What the dashboard shows, as JSON: docs/monitoring.md describes it.
+// The data of the dashboard as JSON: docs/monitoring.md describes it.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace sliding_log {
 
-/// Numbers of requests, calls and errors are since nginx was started: a reader takes differences.
+/// Numbers of requests, calls and errors are totals since nginx was started: readers compute differences.
 std::string dashboardData(const MainSettings& main);
 
 }  // namespace sliding_log

@@ -17,8 +17,8 @@ bool isBetween(unsigned byte, unsigned least, unsigned most) {
     return least <= byte && byte <= most;
 }
 
-/// How long the UTF-8 character is that the text begins with; 0: it is none. As RFC 3629 has it: no overlong form, no
-/// surrogate, nothing beyond U+10FFFF.
+/// The length of the UTF-8 character at the beginning of the text; 0: not UTF-8. As in RFC 3629: no overlong forms, no
+/// surrogates, nothing above U+10FFFF.
 std::size_t lengthOfCharacter(std::string_view text) {
     const unsigned first = byteAt(text, 0);
     const unsigned second = byteAt(text, 1);
@@ -40,7 +40,7 @@ std::size_t lengthOfCharacter(std::string_view text) {
     return 0;
 }
 
-/// `<` and its like are escaped, too: the text stays one whatever somebody takes it for.
+/// `<` and similar characters are escaped, too, so that the text is harmless if it is taken for HTML.
 bool isEscaped(unsigned char c) {
     return c < 0x20 || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' || c == '\'' || c == 0x7f;
 }

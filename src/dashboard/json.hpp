@@ -1,4 +1,4 @@
-// JSON, written from front to back. Pure: values in, text out.
+// Writes JSON sequentially. Pure: values in, text out.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace sliding_log {
 
-/// Whoever writes keeps objects and lists balanced, and names each member of an object first.
+/// The caller balances objects and lists, and calls name() before each member of an object.
 class Json {
   public:
     Json& beginObject() { return open('{'); }
@@ -15,10 +15,10 @@ class Json {
     Json& beginList() { return open('['); }
     Json& endList() { return close(']'); }
 
-    /// The name of the next value; of our own choice, plain ASCII.
+    /// The name of the next value: plain ASCII, not escaped.
     Json& name(std::string_view name);
 
-    /// Any bytes: what is no UTF-8 becomes U+FFFD.
+    /// Any bytes: those that are not UTF-8 become U+FFFD.
     Json& text(std::string_view text);
     Json& number(std::uint64_t number);
     Json& boolean(bool value) { return literal(value ? "true" : "false"); }
@@ -33,7 +33,7 @@ class Json {
     void separate();
 
     std::string out_;
-    bool isFirst_ = true;  // nothing stands before the next value in its object or list
+    bool isFirst_ = true;  // the next value is the first one in its object or list
 };
 
 }  // namespace sliding_log

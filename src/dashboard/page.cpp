@@ -16,7 +16,7 @@ namespace sliding_log {
 
 namespace {
 
-/// As a policy names a script or style: 'sha256-' and the digest in base64.
+/// The source of a script or style in a policy: 'sha256-' and the digest in base64.
 std::string sourceOf(std::string_view text) {
     unsigned char digest[SHA256_DIGEST_LENGTH];
     SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);

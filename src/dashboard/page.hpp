@@ -1,4 +1,4 @@
-// The dashboard's page: one document, the same for everybody. Its script fetches what changes.
+// The page of the dashboard: one constant document. Its script fetches the data.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,8 @@ namespace sliding_log {
 
 std::string_view page();
 
-/// Content-Security-Policy for it: its own script and style by their hashes, data from where it came from, nothing
-/// else. Should ever a key become markup, it could run and load nothing.
+/// Its Content-Security-Policy: only its own script and style, by their hashes, and data of the same origin. If a key
+/// ever became markup, it could not run or load anything.
 std::string_view pagePolicy();
 
 }  // namespace sliding_log

@@ -1,13 +1,13 @@
 'use strict';
-// Asks for the numbers once a second and shows how they change. Every text goes through textContent.
+// Fetches the data once a second and shows it. All text is inserted by textContent.
 
 const PLOTTED = 120;    // seconds
-const SMOOTHED = 5;     // seconds that a shown rate is the mean of
+const SMOOTHED = 5;     // seconds over which displayed rates are averaged
 const LATENCY_OF = 60;  // seconds
 const TIMEOUT = 5000;   // ms
 
 const at = id => document.getElementById(id);
-const samples = [];     // what was answered, the latest last
+const samples = [];     // the received data, the latest at the end
 const cards = new Map();
 
 // make('p', 'class', 'text' or child, ...)
@@ -23,7 +23,7 @@ function make(tag, className, ...children) {
 const sum = numbers => Object.values(numbers).reduce((left, right) => left + right, 0);
 const admitted = limit => sum(limit.requests.passed) + sum(limit.requests.delayed) + sum(limit.requests.delayed_dry_run);
 const denied = limit => sum(limit.requests.rejected);
-const rehearsed = limit => sum(limit.requests.rejected_dry_run);  // would have been denied, but for the dry run
+const rehearsed = limit => sum(limit.requests.rejected_dry_run);  // would be denied without the dry run
 const inDryRun = limit => rehearsed(limit) + sum(limit.requests.delayed_dry_run);
 const overLimit = limit => denied(limit) + rehearsed(limit);
 const fromCache = limit => limit.requests.rejected.cache + limit.requests.rejected_dry_run.cache;
@@ -41,14 +41,14 @@ function bytes(number) {
     if (number >= size) return (number / size).toFixed(number / size < 10 ? 1 : 0) + ' ' + unit;
   return number + ' B';
 }
-// As nginx writes it.
+// In the notation of nginx.
 function duration(ms) {
   const [unit, size] = [['d', 864e5], ['h', 36e5], ['m', 6e4], ['s', 1e3], ['ms', 1]].find(each => ms % each[1] === 0);
   return ms / size + unit;
 }
 const milliseconds = us => us === null ? '–' : us < 1000 ? (us / 1000).toFixed(2) + ' ms' : (us / 1000).toPrecision(3) + ' ms';
 
-// The sample of so many seconds ago, or the oldest.
+// The sample from this many seconds ago, or the oldest one.
 function ago(seconds) {
   const end = samples.at(-1).now_ms - seconds * 1000 - 500;
   return samples.find(sample => sample.now_ms >= end) ?? samples.at(-1);
@@ -56,10 +56,10 @@ function ago(seconds) {
 const limitOf = (sample, name) => sample.limits.find(limit => limit.name === name);
 const serverOf = (sample, server) => sample.stores.find(each => each.store === server.store && each.node === server.node);
 
-// How much a number grew from one value to the next: one that shrank began again.
+// The increase of a counter: a counter that is smaller than before has been reset.
 const grown = (before, now) => now >= before ? now - before : now;
 
-// Per second, between then and the latest sample.
+// The rate per second between two samples.
 function rate(then, now, before, after) {
   const seconds = (now.now_ms - then.now_ms) / 1000;
   return seconds > 0 ? grown(before, after) / seconds : 0;
@@ -77,7 +77,7 @@ function points(name, count) {
   return list;
 }
 
-// The next of 1, 2, 5, 10, ... that holds the value.
+// The smallest of 1, 2, 5, 10, ... that is not below the value.
 function ceiling(value) {
   const size = 10 ** Math.floor(Math.log10(Math.max(value, 1)));
   return [1, 2, 5, 10].map(each => each * size).find(each => each >= value);
@@ -164,9 +164,10 @@ function showLimit(limit, now, then) {
   const per = count => rate(then, now, count(before), count(limit));
   const much = limit.limit === null ? 'a variable limit' : limit.limit.toLocaleString('en');
   const burst = limit.burst === null ? '' : `, burst ${limit.burst.toLocaleString('en')}`;
-  card.about.textContent = `${much} per ${duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}`;
+  const dry = limit.dry_run ? ' · dry run' : '';
+  card.about.textContent = `${much} per ${duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}${dry}`;
   card.admitted.textContent = short(per(admitted));
-  const isRehearsed = per(rehearsed) > 0 && per(denied) === 0;
+  const isRehearsed = limit.dry_run || per(rehearsed) > 0 && per(denied) === 0;
   card.denied.textContent = short(per(overLimit));
   card.deniedLabel.textContent = isRehearsed ? 'over the limit/s, dry run' : 'denied/s';
   const used = limit.fullest_permille / 1000;
@@ -187,7 +188,7 @@ function showLimits(now, then) {
   at('no-limits').hidden = now.limits.length > 0;
 }
 
-// ---- everything together
+// ---- totals
 
 function tile(className, value, label) {
   return make('div', 'tile ' + className, make('b', '', value), make('span', '', label));
@@ -232,8 +233,8 @@ function showKeys(table, keys, noneSoFar) {
 
 // ---- stores
 
-// Of `counts`, cumulated over buckets that end at `ends`: what so many of all took at most, in us. In a bucket they
-// are taken as evenly spread; null: there are none.
+// The given percentile, in us, of `counts`, cumulative over buckets that end at `ends`. Interpolates linearly in a
+// bucket; null if there are none.
 function percentile(ends, counts, part) {
   const all = counts.at(-1);
   if (all === 0) return null;
@@ -267,7 +268,7 @@ function showStores(now, then) {
       make('td', '', short(calls)), make('td', '', calls > 0 ? (per(each => each.requests) / calls).toFixed(2) : '–'),
       make('td', '', short(per(each => sum(each.errors)))), ...latencies(now, server).map(each => make('td', '', each)),
       make('td', '', memory(server.redis)));
-    // where the table is too narrow for columns each number stands behind its name
+    // if the table is too narrow for columns, each number is shown after its name
     [...row.cells].forEach((cell, i) => { cell.dataset.label = at('stores').tHead.rows[0].cells[i].textContent; });
     return row;
   });
@@ -275,9 +276,9 @@ function showStores(now, then) {
   at('stores-section').hidden = rows.length === 0;
 }
 
-// ---- what has to be known before any number
+// ---- banners
 
-// What has decided of late instead of that store.
+// What has recently decided instead of that store.
 function insteadOf(store, now, then) {
   const per = count => now.limits.reduce((all, limit) => {
     const before = limitOf(then, limit.name);
@@ -296,7 +297,8 @@ function showBanners(now, then) {
   const minute = ago(LATENCY_OF);
   const dry = now.limits.filter(limit => {
     const before = limitOf(minute, limit.name);
-    return before && grown(inDryRun(before), inDryRun(limit)) > 0 && grown(denied(before), denied(limit)) === 0;
+    const onlyRehearsed = before && grown(inDryRun(before), inDryRun(limit)) > 0 && grown(denied(before), denied(limit)) === 0;
+    return limit.dry_run || onlyRehearsed;
   });
   at('banners').replaceChildren(
     ...down.map(server => make('p', 'banner bad', `Redis ${server.node} (${server.store}) is down: ${insteadOf(server.store, now, then)}`)),
@@ -305,7 +307,7 @@ function showBanners(now, then) {
   return down.length > 0;
 }
 
-// ---- life
+// ---- update
 
 function show() {
   const now = samples.at(-1);

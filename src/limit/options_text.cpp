@@ -23,10 +23,10 @@ OptionsText::OptionsText(const Question& question) {
     if (question.blockMs != 0) {
         number("block=", question.blockMs);
     }
-    if (question.algorithm == Algorithm::Bucket) {
+    if (takes(question.algorithm, Parameter::Burst)) {
         number("burst=", question.burst);
     }
-    if (question.algorithm == Algorithm::Sampled) {
+    if (takes(question.algorithm, Parameter::Sample)) {
         number("sample=", question.sample);
     }
 }

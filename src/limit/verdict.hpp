@@ -26,11 +26,11 @@ struct Question {
     std::int64_t delayMs = 0;       // a request over the limit may reserve a slot that frees so soon
     std::int64_t aheadMs = 0;       // how far ahead of now an entry of this log may be: a reservation of any request
     std::int64_t blockMs = 0;       // a denial lasts so long at least
-    std::int64_t burst = 0;         // Bucket: its size
-    std::int64_t sample = 0;        // Sampled: one in so many is logged
+    std::int64_t burst = 0;         // where the algorithm takes it: the bucket's size
+    std::int64_t sample = 0;        // the same: one in so many is logged
 
     /// The most that can be taken at one time.
-    std::int64_t capacity() const { return algorithm == Algorithm::Bucket ? burst : limit; }
+    std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }
 
     /// Such a request is denied whatever the log holds.
     bool neverHasRoom() const { return limit < 1 || cost > capacity(); }

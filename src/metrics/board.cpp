@@ -34,7 +34,8 @@ T& Board::findOrMake(BoardList<T>& list, std::string_view first, std::string_vie
 template LimitCounters& Board::findOrMake(BoardList<LimitCounters>&, std::string_view, std::string_view);
 template NodeCounters& Board::findOrMake(BoardList<NodeCounters>&, std::string_view, std::string_view);
 
-/// New counters, or those of a limit or server that is gone for long, at zero again; nullptr when there are none.
+/// New counters, or those of a limit or server that has not been used for long, reset to zero; nullptr if there are
+/// none.
 template <typename T>
 T* Board::makeRoom(BoardList<T>& list) {
     auto* first = list.load(std::memory_order_relaxed);

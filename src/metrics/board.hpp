@@ -1,4 +1,4 @@
-// Where the counters of all limits and servers are: a part of the zone, of fixed size, so that no log crowds them out.
+// The counters of all limits and servers: a part of the zone of fixed size, so that logs cannot displace them.
 #pragma once
 
 #include <atomic>
@@ -10,20 +10,20 @@
 
 namespace sliding_log {
 
-/// A cache line begins with it, so that those who count different things do not slow each other.
+/// Aligned to a cache line, so that different counters do not slow each other down.
 template <typename T>
 struct alignas(64) BoardEntry {
     BoardEntry* next = nullptr;
     T counters;
 };
 
-/// Only ever grows, at its front: who reads it needs no lock.
+/// Only grows, at the front, so reading needs no lock.
 template <typename T>
 using BoardList = std::atomic<BoardEntry<T>*>;
 
 /// In shared memory.
 struct BoardHeader {
-    char* memory;  // not given out yet
+    char* memory;  // not allocated yet
     std::size_t left;
     BoardList<LimitCounters> limits;
     BoardList<NodeCounters> nodes;
@@ -35,15 +35,15 @@ class Board {
   public:
     Board(ngx_slab_pool_t& pool, BoardHeader& header) : pool_(&pool), header_(&header) {}
 
-    /// The counters of that limit or server, the same for all workers and through reloads. Where the memory is full
-    /// they are this process's own, without names, and the error log says so, once a minute at most. They stay good as
+    /// The counters of this limit or server, the same for all workers and after reloads. If the memory is full, they
+    /// belong to this process only and have no names, and a warning is logged at most once a minute. They stay valid as
     /// long as this process touches them every few seconds.
     LimitCounters& limit(std::string_view name) { return findOrMake(header_->limits, name, {}); }
     NodeCounters& node(std::string_view store, std::string_view node) {
         return findOrMake(header_->nodes, store, node);
     }
 
-    /// Calls visit(NodeCounters&) for each server that some worker has to do with.
+    /// Calls visit(NodeCounters&) for each server that a worker uses.
     template <typename Visit>
     void forEachNode(Visit visit) const {
         for (auto* each = header_->nodes.load(std::memory_order_acquire); each != nullptr; each = each->next) {
@@ -54,11 +54,11 @@ class Board {
     }
 
   private:
-    /// What nobody touches for so long is shown no more, and for that long, makes room.
+    /// Counters that are not touched are hidden after the first time, and may be replaced after the second one.
     static constexpr ngx_msec_int_t kShownMs = 60'000;
     static constexpr ngx_msec_int_t kKeptMs = 600'000;
 
-    /// Another worker's view of the time may be ahead of ours.
+    /// The time of another worker may be ahead of ours.
     template <typename T>
     static bool isUntouchedFor(const T& counters, ngx_msec_int_t ms) {
         const ngx_msec_t touchedMs = counters.touchedMs.load(std::memory_order_acquire);

@@ -1,5 +1,5 @@
-// What is counted of one limit, and of one server of a store. Plain data in memory that all workers share: whoever
-// counts only adds, relaxed, without a lock.
+// The counters of one limit, and of one server of a store. Plain data in memory shared by all workers: counting is a
+// relaxed addition, without a lock.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 
 namespace sliding_log {
 
-/// What a limit said of a request that asked it.
+/// The result of a limit for a request.
 enum class Result { Passed, Rejected, Delayed, RejectedDryRun, DelayedDryRun };
 
 inline constexpr std::string_view kResultNames[] = {"passed", "rejected", "delayed", "rejected_dry_run",
                                                     "delayed_dry_run"};
 
-/// Whom counters speak of, as one or two names.
+/// The owner of counters, as one or two names.
 template <std::size_t Longest>
 class Names {
   public:
@@ -47,9 +47,8 @@ class Names {
     char text_[Longest] = {};
 };
 
-/// Counters with an owner. `touchedMs`: when a worker last said that it uses them. Those of an owner who is gone for
-/// long begin anew under another name: clear(), names.set() and touch(), in this order, for others look at touchedMs
-/// first.
+/// Counters with an owner. `touchedMs`: when a worker last used them. Those of an owner that is not used any more are
+/// reused under another name: clear(), names.set() and touch(), in this order, since others read touchedMs first.
 template <std::size_t LongestNames>
 struct Owned {
     std::atomic<std::uint64_t> touchedMs{0};
@@ -61,7 +60,7 @@ struct Owned {
 struct LimitCounters : Owned<64> {
     Counter decided[std::size(kResultNames)][std::size(kSourceNames)];
     Counter nearLimit;
-    std::atomic<std::uint64_t> toldInvalidMs{0};  // when the error log last told of a number that is none; 0: never
+    std::atomic<std::uint64_t> toldInvalidMs{0};  // when the error log last reported an invalid number; 0: never
 
     Counter& of(Result result, Source source) {
         return decided[static_cast<std::size_t>(result)][static_cast<std::size_t>(source)];
@@ -84,13 +83,13 @@ struct LimitCounters : Owned<64> {
     }
 };
 
-/// How well a server is, as one worker sees it.
+/// The state of a server as seen by one worker.
 enum class Seen : std::uint8_t { Not, Up, Down };
 
-/// What a server told of its memory, if it did.
+/// The memory of a server, if known.
 struct Health {
-    std::atomic<std::uint64_t> dueMs{0};   // when it is to be asked again, by whichever worker comes first
-    std::atomic<std::uint64_t> toldMs{0};  // when it told what follows; 0: never
+    std::atomic<std::uint64_t> dueMs{0};   // when it has to be asked again, by the first worker
+    std::atomic<std::uint64_t> toldMs{0};  // when the following values were received; 0: never
     std::atomic<std::uint64_t> memoryUsed{0};
     std::atomic<std::uint64_t> memoryMax{0};
     std::atomic<std::uint64_t> evictedKeys{0};
@@ -105,12 +104,12 @@ struct Health {
 };
 
 struct NodeCounters : Owned<340> {
-    static constexpr std::size_t kMostWorkers = 64;  // more share what they see
+    static constexpr std::size_t kMostWorkers = 64;  // more workers share entries
 
     Counter calls;     // sent
     Counter requests;  // in those calls
     Counter errors[kStoreErrors];
-    Counter lostTakeBacks;  // whose entries may stay in their logs until they leave the window
+    Counter lostTakeBacks;  // their entries may stay in the logs until they leave the window
     Histogram latency;
     Health health;
     std::atomic<Seen> seen[kMostWorkers] = {};
@@ -135,7 +134,7 @@ struct NodeCounters : Owned<340> {
         }
     }
 
-    /// Down where one of the workers finds it so.
+    /// Down if one of the workers cannot reach it.
     Seen seenBy(std::size_t workers) const {
         Seen all = Seen::Not;
         for (const std::atomic<Seen>& one : std::span(seen).first(std::min(workers, kMostWorkers))) {

@@ -56,8 +56,8 @@ void Exposition::putSeries(std::string_view name, Labels labels) {
     put(labels.size() == 0 ? " " : "} ");
 }
 
-/// A scrape with a byte outside UTF-8 would be refused as a whole; names are ASCII as a rule, so the others of such a
-/// byte are not told apart.
+/// A scrape with a byte that is not UTF-8 would be refused as a whole. Names are usually ASCII, so such bytes are all
+/// replaced alike.
 void Exposition::putEscaped(std::string_view value) {
     for (const char& c : value) {
         const std::string_view one(&c, 1);

@@ -8,8 +8,8 @@
 
 namespace sliding_log {
 
-/// Written twice: without memory it adds up what the text takes at most, whatever the numbers are by then; with that
-/// much memory it writes.
+/// Used twice: without memory it computes the maximum length of the text, for any numbers; with this much memory it
+/// writes the text.
 class Exposition {
   public:
     struct Label {

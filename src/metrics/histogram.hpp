@@ -1,4 +1,4 @@
-// How long something took, as Prometheus counts it. Plain data for memory that workers share; pure.
+// A histogram of durations, as in Prometheus. Plain data for memory shared by workers; pure.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace sliding_log {
 
-/// Adds up; many processes may add at once, and none of it is lost.
+/// A sum; many processes may add at the same time without loss.
 class Counter {
   public:
     void add(std::uint64_t amount = 1) { value_.fetch_add(amount, std::memory_order_relaxed); }
@@ -30,7 +30,7 @@ class Histogram {
         std::string_view text;  // the same in seconds
     };
 
-    /// From a Redis on this machine to the longest `timeout` that makes sense; what took longer is in none of them.
+    /// From a Redis on this machine to the longest reasonable `timeout`; longer durations are in none of the buckets.
     static constexpr Bucket kBuckets[] = {
         {100'000, "0.0001"},   {250'000, "0.00025"}, {500'000, "0.0005"},   {1'000'000, "0.001"}, {2'500'000, "0.0025"},
         {5'000'000, "0.005"},  {10'000'000, "0.01"}, {25'000'000, "0.025"}, {50'000'000, "0.05"}, {100'000'000, "0.1"},
@@ -47,7 +47,7 @@ class Histogram {
         sumNs_.add(ns);
     }
 
-    /// How many took at most what each bucket says; the last number is of all.
+    /// The number of durations up to the bound of each bucket; the last number is of all.
     std::array<std::uint64_t, kBucketCount + 1> cumulated() const {
         std::array<std::uint64_t, kBucketCount + 1> counts{};
         std::uint64_t sum = 0;

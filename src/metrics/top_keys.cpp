@@ -95,7 +95,7 @@ std::vector<TopKeys::Key> TopKeys::list() const {
             const std::string name = place.name.get();
             const unsigned used = place.used.load(std::memory_order_relaxed);
             const std::uint64_t seenMs = place.seenMs.load(std::memory_order_relaxed);
-            const std::size_t colon = name.find(':');  // no limit's name has one
+            const std::size_t colon = name.find(':');  // names of limits contain none
             if (place.sequence.isWhole(begin) && colon != std::string::npos) {
                 keys.push_back({name.substr(0, colon), name.substr(colon + 2), count - base, used, seenMs});
             }

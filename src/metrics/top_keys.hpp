@@ -1,10 +1,10 @@
-// Which keys ask most, in memory of fixed size, whatever number of keys there is: an unbiased Space-Saving (Ting 2018)
-// in sets of eight.
+// The keys with most requests, in memory of fixed size for any number of keys: an unbiased Space-Saving (Ting 2018) in
+// sets of eight.
 //
-// A key that has no place is counted by the least one of its set, and takes that place with one chance in its count:
-// so a key that asks often gets a place soon, and the many that ask seldom rarely write more than a counter. Numbers
-// halve every minute: they are of lately. What is shown of a key is what was counted of it since it took its place, so
-// never too much; what it asked before is missing.
+// A request of a key without a place increments the smallest count of its set, and the key takes this place with a
+// probability of one in that count. So a key with many requests soon gets a place, and keys with few requests rarely
+// write more than a counter. Counts are halved every minute, so they show recent requests. The number of a key is what
+// was counted since it took its place: a lower bound.
 #pragma once
 
 #include <atomic>
@@ -18,9 +18,9 @@
 
 namespace sliding_log {
 
-/// Shared by processes, read and written without a lock: counters are atomic, and the name in a place stands under its
-/// sequence. Who finds another one writing leaves the place as it is. A key is known by its name: clients choose keys,
-/// and so could choose two of one hash, as the hash has no secret.
+/// Shared by processes, read and written without a lock: counters are atomic, and the name in a place is guarded by a
+/// sequence number. A process that finds another one writing does not change the place. A key is identified by its
+/// name, not only by its hash, since clients could choose two keys with the same hash.
 class TopKeys {
   public:
     static constexpr std::size_t kLongestName = 64 + 2 + 128;
@@ -29,24 +29,25 @@ class TopKeys {
     struct Key {
         std::string limit;
         std::string value;
-        std::uint64_t requests;  // at least, of lately
-        unsigned used;           // of its limit when it asked last, in thousandths
-        std::uint64_t seenMs;    // when that was
+        std::uint64_t requests;  // recent ones, a lower bound
+        unsigned used;           // of its limit at its last request, in thousandths
+        std::uint64_t seenMs;    // time of that request
     };
 
     TopKeys() = default;
 
-    /// `memory`: zeroed, or a table that other processes use; aligned to 64. Of less than one set nothing is kept.
+    /// `memory`: zeroed, or a table that other processes use; aligned to 64. If it is smaller than one set, nothing is
+    /// counted.
     TopKeys(void* memory, std::size_t bytes, std::uint64_t random);
 
-    /// One request of the key of that name and hash: `LIMIT:{VALUE`, as a log's key begins behind its prefix. One of a
-    /// longer name is not kept.
+    /// Counts a request of the key with this name and hash: `LIMIT:{VALUE`, the beginning of a log's key after the
+    /// prefix. Longer names are not counted.
     void count(std::string_view name, std::size_t hash, unsigned used, std::uint64_t nowMs);
 
-    /// Halves the numbers when it is time; to be called now and then, by any process.
+    /// Halves the counts when it is time; to be called regularly by any process.
     void age(std::uint64_t nowMs);
 
-    /// All that have a place, the most requests first.
+    /// All keys with a place, those with most requests first.
     std::vector<Key> list() const;
 
   private:
@@ -55,7 +56,7 @@ class TopKeys {
     struct Place {
         Sequence sequence;
         std::atomic<std::uint32_t> used;
-        std::atomic<std::uint64_t> base;  // of the count, not this key's
+        std::atomic<std::uint64_t> base;  // the part of the count before this key
         std::atomic<std::uint64_t> seenMs;
         GuardedText<200> name;
         static_assert(kLongestName <= 200);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Every series that this limit can have is there from the start, so that rates see its first request.
+/// Every series that this limit can have exists from the start, so that rates include its first request.
 bool canBe(const LogSettings& log, Source source) {
     if (source == Source::Invalid) {
         return log.variableNumbers != 0;
@@ -32,7 +32,7 @@ void writeLimits(Exposition& out, const Snapshot& snapshot) {
     for (const LogSettings* log : snapshot.logs) {
         LimitCounters& counters = gWorker->counters(*log);
         if (counters.names.first().empty()) {
-            continue;  // left out
+            continue;  // omitted
         }
         for (std::size_t result = 0; result < std::size(kResultNames); result++) {
             for (std::size_t source = 0; source < std::size(kSourceNames); source++) {
@@ -157,7 +157,7 @@ void write(Exposition& out, const Snapshot& snapshot) {
     writeBuild(out);
 }
 
-/// The text in the request's pool; nullptr when memory is short.
+/// The text in the pool of the request; nullptr without memory.
 ngx_buf_t* render(ngx_http_request_t* request) {
     const auto& main =
         *static_cast<const MainSettings*>(ngx_http_get_module_main_conf(request, ngx_http_sliding_log_module));

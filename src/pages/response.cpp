@@ -40,7 +40,7 @@ ngx_int_t send(ngx_http_request_t* request, PageResponse (*make)(ngx_http_reques
     request->headers_out.status = NGX_HTTP_OK;
     request->headers_out.content_length_n = made.body->last - made.body->pos;
     request->headers_out.content_type = toNgx(made.contentType);
-    // without parameters, so that types of gzip and the like match; nginx adds no charset of its own then
+    // without parameters, so that gzip_types and the like match; nginx then adds no charset
     request->headers_out.content_type_len = std::min(made.contentType.find(';'), made.contentType.size());
     const ngx_int_t rc = ngx_http_send_header(request);
     if (rc == NGX_ERROR || rc > NGX_OK || request->header_only != 0) {

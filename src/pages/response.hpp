@@ -1,4 +1,4 @@
-// The response of a location whose content this module makes: to GET and HEAD, and kept by no cache.
+// The response of a location whose content this module generates: for GET and HEAD, not cached.
 #pragma once
 
 #include <span>
@@ -10,13 +10,13 @@ namespace sliding_log {
 
 struct ResponseField {
     std::string_view name;
-    std::string_view value;  // both live as long as the process, or the request's pool
+    std::string_view value;  // both must live as long as the process or the pool of the request
 };
 
 struct PageResponse {
-    ngx_buf_t* body;  // nullptr: memory is short
+    ngx_buf_t* body;  // nullptr: no memory
     std::string_view contentType;
-    std::span<const ResponseField> fields;  // beside Cache-Control
+    std::span<const ResponseField> fields;  // in addition to Cache-Control
 };
 
 /// The content handler of such a location; make() may throw.

@@ -9,7 +9,7 @@ namespace sliding_log {
 
 namespace {
 
-/// What a server told of its health is of no use after so long.
+/// The health of a server is not shown when it is older than this.
 constexpr ngx_msec_int_t kHealthLastsMs = 60'000;
 
 }  // namespace

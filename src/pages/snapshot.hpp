@@ -1,4 +1,4 @@
-// What the metrics and the dashboard show of this nginx.
+// The data of this nginx that the metrics and the dashboard show.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace sliding_log {
 
-/// Held still as far as it decides how much there is to write.
+/// Fixed as far as it determines the size of the text.
 struct Snapshot {
     struct Server {
         NodeCounters* counters;
@@ -23,9 +23,9 @@ struct Snapshot {
         std::string_view node() const { return counters->names.second(); }
     };
 
-    std::span<LogSettings* const> logs;  // some may be left out of the counters: those have no name there
-    std::vector<Server> servers;         // by their names
-    const Zone* zone;                    // nullptr: there is none
+    std::span<LogSettings* const> logs;  // without a name in the counters if these have no room
+    std::vector<Server> servers;         // sorted by name
+    const Zone* zone;                    // nullptr: no zone
     std::size_t zoneSize;
 };
 

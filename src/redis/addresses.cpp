@@ -7,7 +7,7 @@ namespace sliding_log {
 
 namespace {
 
-/// The addresses that the configuration found for a server, with another port where one is given.
+/// The addresses that the configuration found for a server, with another port if one is given.
 void append(std::vector<Endpoint>& endpoints, const ServerSettings& server, int port) {
     for (ngx_uint_t i = 0; i < server.addressCount; i++) {
         const ngx_addr_t& address = server.addresses[i];
@@ -77,7 +77,7 @@ void Addresses::resolved(std::vector<Endpoint> endpoints) {
     tell("");
 }
 
-/// The addresses known so far may still do.
+/// The previous addresses may still work.
 void Addresses::unresolved(std::string_view reason) {
     tell(reason);
 }

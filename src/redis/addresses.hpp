@@ -1,4 +1,5 @@
-// A server's addresses, in turn: those of the configuration, and where nginx has a resolver, those its name has now.
+// The addresses of a server, used in turn: those of the configuration or, if nginx has a resolver, the current ones of
+// its name.
 #pragma once
 
 #include <string>
@@ -13,15 +14,15 @@ namespace sliding_log {
 
 class Addresses final : public Locator, ResolutionOwner {
   public:
-    /// A server of the configuration, which has resolved it.
+    /// A server of the configuration, with the addresses found there.
     Addresses(const RedisSettings& settings, const ServerSettings& server);
 
-    /// A server that another one named. Without a resolver a name's address is the one it was told with, if any, or
-    /// the one that the configuration has for the same name.
+    /// A server that another one named. Without a resolver the address of a name is the one that was announced with it,
+    /// if any, or the one that the configuration has for the same name.
     Addresses(const RedisSettings& settings, std::string_view host, int port, std::string_view address = {});
 
-    /// Another server tells that the name has this address now: it comes first, until the resolver finds others. False
-    /// for what was told before, and for what is no address.
+    /// Another server has announced this address for the name: it is used first, until the resolver finds others. False
+    /// if it was announced before, or is not an address.
     bool learn(std::string_view address);
 
     void locate(LocatorTarget& target) override;
@@ -34,12 +35,12 @@ class Addresses final : public Locator, ResolutionOwner {
     void tell(std::string_view reason);
 
     const RedisSettings& settings_;
-    std::string name_;  // empty: an address literal, which stays
+    std::string name_;  // empty: an address literal, which does not change
     int port_ = 0;
-    std::string told_;  // the name's address that was told last
+    std::string told_;  // the last announced address of the name
     std::vector<Endpoint> endpoints_;
     std::size_t next_ = 0;
-    bool fresh_ = false;  // the configuration resolved it for this process
+    bool fresh_ = false;  // resolved by the configuration of this process
     LocatorTarget* target_ = nullptr;
     Resolution resolution_{*this};
 };

@@ -1,4 +1,4 @@
-// When to try again: exponential back-off with jitter, so that many workers do not come back in step.
+// When to try again: exponential back-off with jitter, so that many workers do not return at the same time.
 #pragma once
 
 #include <algorithm>
@@ -6,11 +6,11 @@
 
 namespace sliding_log {
 
-/// So many ms are room enough for a fleet's workers, all of which notice a failure at the same moment.
+/// Enough ms to spread the workers of a fleet, which notice a failure at the same time.
 inline constexpr std::uint64_t kSpreadMs = 100;
 
-/// Delays in ms: a random point in the upper half of min, 2 min, 4 min, ... max; of all of kSpreadMs while that is no
-/// less. Never longer than max.
+/// Delays in ms: random, in the upper half of min, 2 min, 4 min, ... max; while that is at most kSpreadMs, from 0 to
+/// kSpreadMs. Never longer than max.
 class Backoff {
   public:
     Backoff(std::uint64_t minMs, std::uint64_t maxMs) : min_(minMs), max_(maxMs), ceiling_(minMs) {}

@@ -8,7 +8,7 @@
 
 namespace sliding_log {
 
-/// What hiredis and nginx call back; each only finds its Connection.
+/// The callbacks of hiredis and nginx; each only finds its Connection.
 struct Connection::Hooks {
     static Connection& of(const void* data) { return *static_cast<Connection*>(const_cast<void*>(data)); }
 
@@ -71,7 +71,7 @@ bool Connection::open(const Endpoint& endpoint) {
         reason_ = context->errstr;
     } else if (startTls(endpoint) && attach()) {
         if (!endpoint.host.empty()) {
-            redisEnableKeepAlive(&context->c);  // so that a host that vanished is noticed between requests
+            redisEnableKeepAlive(&context->c);  // so that a host that disappeared is noticed between requests
         }
         return true;
     }
@@ -102,7 +102,7 @@ bool Connection::attach() {
     socket_->read->log = log_;
     socket_->write->log = log_;
     socket_->log = log_;
-    socket_->idle = 1;  // a worker that quits tells us through the read handler
+    socket_->idle = 1;  // a worker that quits calls the read handler
 
     context_->data = this;
     context_->ev = {};
@@ -113,7 +113,7 @@ bool Connection::attach() {
     context_->ev.delWrite = Hooks::delWrite;
     context_->ev.cleanup = Hooks::cleanup;
     arena_.attach(*context_->c.reader);
-    // also asks for the write event that tells of the connect's end
+    // also requests the write event at the end of connecting
     redisAsyncSetConnectCallback(context_, Hooks::onConnect);
     return true;
 }
@@ -145,7 +145,7 @@ void Connection::close(std::string_view reason) {
     }
 }
 
-/// OpenSSL would take an error that anybody left in its queue for one of the call that follows.
+/// OpenSSL would take errors left in its queue for errors of the next call.
 void Connection::forgetTlsErrors() const {
     if (session_ != nullptr) {
         ERR_clear_error();
@@ -173,8 +173,8 @@ void Connection::onWritable() {
     notifyIfGone();
 }
 
-/// Only the end of a connect and the rest of a partial write wait for the socket; everything else leaves at the end
-/// of this turn of the event loop, without a system call to ask for it.
+/// Only the end of connecting and the rest of a partial write wait for the socket; everything else is written at the
+/// end of this event-loop turn, without a system call to request it.
 void Connection::armWrite() {
     ngx_event_t* event = socket_->write;
     if ((context_->c.flags & REDIS_CONNECTED) != 0 && !writing_) {
@@ -191,8 +191,8 @@ void Connection::awaitWritable() {
     }
 }
 
-/// hiredis_ssl asks for this with commands still to be written, when the read before it wanted more of a record: it
-/// would go on at the next reply only, which may never come. But a handshake does wait for the peer.
+/// hiredis_ssl requests this with commands still to be written if the previous read needed more of a record: it would
+/// continue only at the next reply, which may never arrive. A handshake, however, does wait for the peer.
 void Connection::disarmWrite() {
     if (session_ != nullptr && sdslen(context_->c.obuf) > 0 && !SSL_want_read(session_)) {
         awaitWritable();
@@ -201,7 +201,8 @@ void Connection::disarmWrite() {
     }
 }
 
-/// hiredis frees the context, of itself or for us. 0.14 has told the pending targets before, 1.x will after this.
+/// hiredis frees the context, on its own or for us. 0.14 has called the pending targets before, 1.x calls them after
+/// this.
 void Connection::released() {
     if (arena_.hasRefused()) {
         reason_ = "a reply that nobody asked for, or far too long";
@@ -212,7 +213,7 @@ void Connection::released() {
     }
     session_ = nullptr;
     ngx_close_connection(socket_);
-    context_->c.fd = -1;  // closed just now: the number may already be somebody else's
+    context_->c.fd = -1;  // just closed: the number may already be reused
     socket_ = nullptr;
     context_ = nullptr;
 }

@@ -1,4 +1,4 @@
-// Where a server listens: an address literal, never a name, since hiredis resolves names blockingly.
+// The address of a server: a literal, never a name, since hiredis blocks to resolve names.
 #pragma once
 
 #include <arpa/inet.h>
@@ -16,12 +16,12 @@ struct Endpoint {
     std::string host;  // IPv4 or IPv6 literal; empty: a unix socket
     int port = 0;
     std::string path;  // of the unix socket
-    std::string name;  // whom TLS expects there: a host name or an address literal
+    std::string name;  // the host name or address literal that TLS verifies
 
     bool operator==(const Endpoint&) const = default;
 };
 
-/// `host:port`, `[host]:port` for IPv6: how messages and the nodes of a cluster call a server.
+/// `host:port`, `[host]:port` for IPv6: the name of a server in messages and in a cluster.
 inline std::string hostAndPort(std::string_view host, int port) {
     const bool bare = host.find(':') == std::string_view::npos;
     std::string text(bare ? "" : "[");
@@ -33,7 +33,7 @@ inline bool isAddressLiteral(const std::string& host) {
     return inet_pton(AF_INET, host.c_str(), address) == 1 || inet_pton(AF_INET6, host.c_str(), address) == 1;
 }
 
-/// True for what can be an address literal or a host name: nothing else that a server tells is looked up, or logged.
+/// True if this can be an address literal or a host name: nothing else that a server sends is looked up or logged.
 inline bool isHost(std::string_view text) {
     constexpr std::size_t longest = 253;
     return !text.empty() && text.size() <= longest && std::ranges::all_of(text, [](char c) {

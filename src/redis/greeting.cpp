@@ -15,7 +15,7 @@ constexpr std::string_view kAuth = "AUTH";
 constexpr std::string_view kRole = "ROLE";
 constexpr std::string_view kPolicy = "CONFIG GET";
 
-/// What a server says to whoever connects, in place of an answer to the first question, before it closes.
+/// Errors that a server sends to a new connection instead of the first reply, before it closes.
 constexpr std::string_view kFarewells[] = {"ERR max number of clients reached",
                                            "ERR max number of clients + cluster connections reached",
                                            "DENIED Redis is running in protected mode"};
@@ -33,7 +33,7 @@ std::optional<std::string_view> refusalIn(const redisReply& reply) {
     return reply.type == REDIS_REPLY_ERROR ? std::optional(replyText(reply)) : std::nullopt;
 }
 
-/// Empty for a reply that is none of ROLE's.
+/// Empty if this is not a reply to ROLE.
 std::string_view roleIn(const redisReply& reply) {
     const bool isRole = reply.type == REDIS_REPLY_ARRAY && reply.elements > 0 && reply.element[0] != nullptr;
     return isRole ? replyText(*reply.element[0]) : std::string_view();
@@ -76,7 +76,7 @@ void Greeting::begin(Connection& connection) {
 
 void Greeting::replied(const redisReply* reply) {
     if (reply == nullptr || refused_) {
-        return;  // the connection is closing, and its owner is told so
+        return;  // the connection is closing, which is reported to its owner
     }
     if (const std::string_view farewell = farewellIn(*reply); !farewell.empty()) {
         refused_ = true;
@@ -91,7 +91,7 @@ void Greeting::replied(const redisReply* reply) {
     }
 }
 
-/// What may be told of the answer where the server will not do; nullopt where it will.
+/// The reason if the server is not accepted; nullopt if it is.
 std::optional<std::string_view> Greeting::refusalOf(const Step& step, const redisReply& reply) {
     const std::optional<std::string_view> error = refusalIn(reply);
     if (step.name == kAuth) {
@@ -119,6 +119,9 @@ std::optional<std::string_view> Greeting::refusalOfRole(const redisReply& reply)
     if (error && classifyError(*error) == StoreError::Forbidden) {
         owner_.roleForbidden(*error);
     }
+    if (role == "sentinel") {
+        return "sentinel: this is a Sentinel, did you mean \"mode sentinel MASTER\"?";
+    }
     return role == "slave" ? std::optional(role) : std::nullopt;
 }
 
@@ -127,7 +130,7 @@ void Greeting::refuse(std::string_view step, std::string_view answer) {
     owner_.greetingRefused(std::string(step).append(" answered: ").append(answer));
 }
 
-/// A server that does not tell (managed, ACL) is not asked again.
+/// A server that refuses this (managed, ACL) is not asked again.
 void Greeting::inspectPolicy(const redisReply& reply) {
     if (reply.type == REDIS_REPLY_ARRAY && reply.elements == 2 && reply.element[1] != nullptr) {
         owner_.policyTold(replyText(*reply.element[1]));

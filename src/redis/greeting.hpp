@@ -1,4 +1,4 @@
-// What is said on a new connection before the first question: AUTH, SELECT, ROLE, and a look at the policy.
+// The commands on a new connection before the first question: AUTH, SELECT, ROLE, and CONFIG GET maxmemory-policy.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace sliding_log {
 
-/// Which servers will do, by what they answer to ROLE.
+/// Which servers are accepted, by their reply to ROLE.
 enum class Role {
-    Any,        // it is not asked
-    NoReplica,  // one that says it is a replica will not; one that does not tell may do
-    Master      // no other
+    Any,        // ROLE is not sent
+    NoReplica,  // not a replica; accepted if ROLE is refused
+    Master      // only a master
 };
 
 struct GreetingSettings {
@@ -24,40 +24,40 @@ struct GreetingSettings {
     Role role = Role::Any;
 };
 
-/// AUTH as a command; empty where there is no password.
+/// AUTH as a command; empty without a password.
 std::string authentication(std::string_view username, std::string_view password);
 
-/// What may be told of a refused AUTH: the rest could quote the command, and with it the password.
+/// The part of the reply to a refused AUTH that may be logged: the rest could quote the command with the password.
 std::string_view authenticationRefusal(std::string_view message);
 
 class GreetingOwner {
   public:
-    /// Every step was answered well.
+    /// Every step has succeeded.
     virtual void greeted() = 0;
 
-    /// A step was refused; the reason names it and holds no secret. The owner closes the connection.
+    /// A step was refused; the reason names it and contains no secret. The owner closes the connection.
     virtual void greetingRefused(std::string_view reason) = 0;
 
-    /// The server's maxmemory-policy, where it tells.
+    /// The maxmemory-policy of the server, if it is permitted to read it.
     virtual void policyTold(std::string_view policy) = 0;
 
-    /// The user may not ask for ROLE, which is done without.
+    /// ROLE is not permitted; the greeting continues without it.
     virtual void roleForbidden(std::string_view answer) = 0;
 
   protected:
     ~GreetingOwner() = default;
 };
 
-/// The steps are sent at once and answered in order. One Greeting serves its connection again after each connect.
+/// The steps are sent at once and answered in order. A Greeting is reused after each connect of its connection.
 class Greeting final : ReplyTarget {
   public:
     Greeting(GreetingOwner& owner, const GreetingSettings& settings);
 
     void begin(Connection& connection);
 
-    /// True when calls may be sent right behind the steps: where one is refused no harm is done, since the server
-    /// refuses the calls as well, or logs requests once that are decided without it. Not where the database has to be
-    /// selected: they might be logged in another one.
+    /// True if calls may be sent directly after the steps: if a step is refused, the server refuses the calls as well,
+    /// or logs requests that are decided without it, once. False if a database has to be selected, since calls might be
+    /// logged in another one.
     bool letsCallsFollow() const { return !selects_; }
 
   private:

@@ -6,7 +6,7 @@ namespace sliding_log {
 
 namespace {
 
-/// What follows `name:` at the begin of a line.
+/// The rest of the line that begins with `name:`.
 std::optional<std::string_view> fieldOf(std::string_view text, std::string_view name) {
     while (!text.empty()) {
         const std::string_view line = text.substr(0, text.find_first_of("\r\n"));

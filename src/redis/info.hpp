@@ -1,4 +1,4 @@
-// What a server tells of its memory in its answer to INFO. Pure: text in, values out.
+// The memory of a server in its reply to INFO. Pure: text in, values out.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@ namespace sliding_log {
 
 struct MemoryInfo {
     std::uint64_t used;  // bytes
-    std::uint64_t max;   // bytes, 0: no bound
+    std::uint64_t max;   // bytes, 0: unlimited
     std::uint64_t evictedKeys;
     bool evictionUnsafe;
 };
 
-/// Whether a server with that maxmemory-policy may evict live logs, whatever else it could evict.
+/// True if a server with this maxmemory-policy may evict logs in use, even if other keys could be evicted.
 inline bool isEvictionUnsafe(std::string_view policy) {
     return policy.starts_with("allkeys-");
 }
 
-/// nullopt for a text that lacks a part of it.
+/// nullopt if a part is missing.
 std::optional<MemoryInfo> readMemoryInfo(std::string_view text);
 
 }  // namespace sliding_log

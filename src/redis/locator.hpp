@@ -1,4 +1,4 @@
-// Who knows where a server is. Asked before each connect, since a name's addresses and a master's place change.
+// Finds the address of a server. Used before each connect, since the addresses of a name and the master can change.
 #pragma once
 
 #include <string_view>
@@ -12,7 +12,7 @@ class LocatorTarget {
     virtual void located(const Endpoint& endpoint) = 0;
     virtual void notLocated(std::string_view reason) = 0;
 
-    /// The server is no longer where it was, or may be in a better state now: worth another locate().
+    /// The server has moved, or its state may have changed: locate() again.
     virtual void hasMoved(std::string_view reason) = 0;
 
   protected:
@@ -23,13 +23,13 @@ class Locator {
   public:
     virtual ~Locator() = default;
 
-    /// Tells the target once, maybe before the return.
+    /// Calls the target once, possibly before the return.
     virtual void locate(LocatorTarget& target) = 0;
 
-    /// What was located last does not serve: another place comes next where there is one.
+    /// The last result does not work: the next one is another address if there is one.
     virtual void didNotServe() = 0;
 
-    /// The worker quits: what is kept open only to look is closed, and the target hears nothing more.
+    /// The worker quits: connections used only to locate are closed, and the target is not called any more.
     virtual void stop() = 0;
 };
 

@@ -1,4 +1,4 @@
-// Something to do at the end of this turn of the event loop, once, however often it is asked for.
+// A function that is called at the end of this event-loop turn, once, however often it is requested.
 #pragma once
 
 #include "ngx.hpp"

@@ -10,35 +10,51 @@ namespace sliding_log {
 
 namespace {
 
-/// A server's clock may say anything that has not more digits than this.
+/// The clock of a server may have any value with this number of digits.
 constexpr std::int64_t kLatestMs = 999'999'999'999'999;
 
-/// Below all that is allowed where it is no integer.
+/// Below all permitted values if it is not an integer.
 std::int64_t integerOf(const redisReply& element) {
     return element.type == REDIS_REPLY_INTEGER ? element.integer : INT64_MIN;
 }
+
+/// The numbers of an array, one after the other.
+class Numbers {
+  public:
+    explicit Numbers(const redisReply& array) : rest_(array.element, array.elements) {}
+
+    /// There is one; below all that is allowed where it is no integer.
+    std::int64_t next() {
+        const std::int64_t number = integerOf(*rest_.front());
+        rest_ = rest_.subspan(1);
+        return number;
+    }
+    std::size_t left() const { return rest_.size(); }
+
+  private:
+    std::span<redisReply* const> rest_;
+};
 
 bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
     return number >= least && number <= most;
 }
 
-/// How far away the moment may be at which more of the limit is available, whoever wrote into the log. `owes`: the log
-/// may have given more than the limit.
+/// The longest possible time until more of the limit is available, whichever node wrote the log. `owes`: the log may
+/// have admitted more than the limit.
 std::int64_t longestReset(const Question& question, bool owes) {
-    switch (question.algorithm) {
-        case Algorithm::Bucket:
-            if (owes) {
-                return kLongestWaitMs;  // the burst may have been any other
-            }
-            [[fallthrough]];  // a token takes no longer than a window; large numbers are rounded
-        case Algorithm::Counter:
-            return 2 * question.windowMs + question.aheadMs;  // the next window still looks back at a whole one
-        default:
-            return question.windowMs + question.aheadMs;  // what is further ahead is brought back to now
+    switch (rowOf(question.algorithm).lasts) {
+        case Lasts::Window:
+            return question.windowMs + question.aheadMs;  // entries further ahead are moved to now
+        case Lasts::NextWindow:
+            return 2 * question.windowMs + question.aheadMs;  // the next window still weighs the whole previous one
+        case Lasts::Refill:
+            // any burst may have been used; a token takes no longer than a window; large numbers are rounded
+            return owes ? kLongestWaitMs : 2 * question.windowMs + question.aheadMs;
     }
+    __builtin_unreachable();
 }
 
-/// A block may be another place's.
+/// A block may have been begun by another location or node.
 std::int64_t longestRetry(const Question& question) {
     return std::max(longestReset(question, true), kLongestTimeMs);
 }
@@ -75,57 +91,55 @@ StoreError GroupReply::read(const redisReply& group, std::size_t requests, std::
     if (group.type == REDIS_REPLY_ERROR) {
         return errorIn(group);
     }
-    const std::size_t heldAt = 2 + 3 * questions.size();
-    if (group.type != REDIS_REPLY_ARRAY || group.elements < heldAt) {
+    constexpr std::size_t kHead = 2;   // admitted, now
+    constexpr std::size_t kOfLog = 3;  // remaining, reset, retry
+    if (group.type != REDIS_REPLY_ARRAY || group.elements < kHead + kOfLog * questions.size()) {
         return StoreError::Unexpected;
     }
-    const std::int64_t admitted = integerOf(*group.element[0]);
-    nowMs_ = integerOf(*group.element[1]);
+    Numbers numbers(group);
+    const std::int64_t admitted = numbers.next();
+    nowMs_ = numbers.next();
     if (!isBetween(admitted, 0, static_cast<std::int64_t>(requests)) || !isBetween(nowMs_, 0, kLatestMs)) {
         return StoreError::Unexpected;
     }
-    admitted_ = static_cast<std::size_t>(admitted);
-    admittedNow_ = admitted_;
-    const bool isRight =
-        (group.elements == heldAt || readHeld({group.element + heldAt, group.elements - heldAt}, questions)) &&
-        readLogs(group.element + 2, admitted_ == requests, questions);
-    return isRight ? StoreError::None : StoreError::Unexpected;
-}
-
-/// A slot is reserved in the order of arrival, by those who may wait so long.
-bool GroupReply::readHeld(std::span<redisReply* const> times, std::span<const Question> questions) {
-    if (times.size() > admitted_) {
-        return false;
-    }
-    admittedNow_ -= times.size();
-    held_.clear();
-    const std::int64_t longest = std::ranges::max(questions, {}, &Question::delayMs).delayMs;
-    std::int64_t latest = 1;
-    for (const redisReply* time : times) {
-        const std::int64_t ms = integerOf(*time);
-        if (!isBetween(ms, latest, longest)) {
-            return false;
-        }
-        latest = ms;
-        held_.push_back(ms);
-    }
-    return true;
-}
-
-/// Admissions follow from what the logs say: all logs have room, or at least one has none.
-bool GroupReply::readLogs(redisReply* const* numbers, bool allAdmitted, std::span<const Question> questions) {
-    const auto admittedNow = static_cast<std::int64_t>(admittedNow_);
     if (logs_.size() < questions.size()) {
         logs_.resize(questions.size());
     }
-    Log* log = logs_.data();
+    for (std::size_t i = 0; i < questions.size(); i++) {
+        // in this order: a list in braces is evaluated from the left
+        logs_[i] = {numbers.next(), numbers.next(), numbers.next(), questions[i].cost, questions[i].capacity()};
+    }
+    admitted_ = static_cast<std::size_t>(admitted);
+    if (numbers.left() > admitted_) {
+        return StoreError::Unexpected;
+    }
+    held_.clear();
+    while (numbers.left() > 0) {
+        held_.push_back(numbers.next());
+    }
+    const bool isRight = isHeldRight(questions) && areLogsRight(admitted_ == requests, questions);
+    return isRight ? StoreError::None : StoreError::Unexpected;
+}
+
+/// Reservations are made in the order of arrival, by requests that may wait that long.
+bool GroupReply::isHeldRight(std::span<const Question> questions) const {
+    if (held_.empty()) {
+        return true;
+    }
+    const std::int64_t longest = std::ranges::max(questions, {}, &Question::delayMs).delayMs;
+    return held_.front() >= 1 && held_.back() <= longest && std::ranges::is_sorted(held_);
+}
+
+/// Admissions must match the logs: all logs have room, or at least one has none.
+bool GroupReply::areLogsRight(bool allAdmitted, std::span<const Question> questions) const {
+    const auto requests = static_cast<std::int64_t>(admittedNow());
+    const Log* log = logs_.data();
     bool allHaveRoom = true;
     for (const Question& question : questions) {
-        *log = {integerOf(*numbers[0]), integerOf(*numbers[1]), integerOf(*numbers[2]), question.cost,
-                question.capacity()};
         // which requests a sampled log holds is not known here; costs are no more than kLargestCount, and the requests
         // of a group are few, so this cannot overflow
-        const std::int64_t taken = question.algorithm == Algorithm::Sampled ? 0 : admittedNow * question.cost;
+        const bool isSampled = takes(question.algorithm, Parameter::Sample);
+        const std::int64_t taken = isSampled ? 0 : requests * question.cost;
         const bool owes = !allAdmitted && log->remaining == 0;
         if (!isBetween(log->remaining, 0, log->capacity - taken) ||
             !isBetween(log->resetMs, 0, longestReset(question, owes))) {
@@ -140,14 +154,13 @@ bool GroupReply::readLogs(redisReply* const* numbers, bool allAdmitted, std::spa
         }
         allHaveRoom = allHaveRoom && log->retryMs == 0;
         log++;
-        numbers += 3;
     }
     return allHaveRoom == allAdmitted;
 }
 
-/// ms until the slot of the request in that place; 0 for one that is not held.
+/// ms until the reservation of the request in this place; 0 if it is not held.
 std::int64_t GroupReply::delayMs(std::size_t place) const {
-    return place >= admittedNow_ && place < admitted_ ? held_[place - admittedNow_] : 0;
+    return place >= admittedNow() && place < admitted_ ? held_[place - admittedNow()] : 0;
 }
 
 std::uint64_t GroupReply::loggedMs(std::size_t place) const {
@@ -155,7 +168,7 @@ std::uint64_t GroupReply::loggedMs(std::size_t place) const {
 }
 
 void GroupReply::writeVerdicts(std::size_t place, std::span<Verdict> verdicts) const {
-    const auto after = static_cast<std::int64_t>(place < admittedNow_ ? admittedNow_ - 1 - place : 0);
+    const auto after = static_cast<std::int64_t>(place < admittedNow() ? admittedNow() - 1 - place : 0);
     const bool isAdmitted = place < admitted_;
     const std::int64_t delay = delayMs(place);
     const Log* log = logs_.data();

@@ -18,61 +18,65 @@ inline std::string_view replyText(const redisReply& reply) {
     return reply.str == nullptr ? std::string_view() : std::string_view(reply.str, reply.len);
 }
 
-/// None for a reply that is no error.
+/// None if the reply is not an error.
 inline StoreError errorIn(const redisReply& reply) {
     return reply.type == REDIS_REPLY_ERROR ? classifyError(replyText(reply)) : StoreError::None;
 }
 
-/// The reply to a call, or of its groups' replies the one that tells that the server takes no writes.
+/// The reply to a call, or the reply of one of its groups if that says that the server accepts no writes.
 const redisReply& errorOfCall(const redisReply& reply);
 
-/// What keeps the whole call from being decided: its error reply, or NotMaster where a group met a server that takes no
-/// writes, so that nothing was logged. None: each group has an answer of its own.
+/// The error of the whole call: its error reply, or NotMaster if a group found that the server accepts no writes, so
+/// that nothing was logged. None: each group has a reply of its own.
 StoreError checkCall(const redisReply& reply);
 
-/// Of a call that took back what was in so many logs, and that checkCall() found to be None.
+/// The error of a call that took back entries of this number of logs, after checkCall() returned None.
 StoreError checkTakeBack(const redisReply& reply, std::size_t logs);
 
-/// True when that reply to a call tells of something that was logged: the server takes writes.
+/// True if this reply to a call shows that something was logged: the server accepts writes.
 bool hasAdmitted(const redisReply& reply);
 
-/// What a script says of one group of requests that ask the same. It is read once, and each of its numbers is held
-/// against the questions, so that nothing behind it meets one that cannot be: on the way from the server a number may
-/// become any other. Bounds allow for what other nodes wrote whose limits, windows, delays and blocks are others.
-/// The memory is used again for the next group.
+/// The reply of a script to one group of requests with the same question. Each number is checked against the questions,
+/// so that no impossible number is used: a number may have been changed on the network. The bounds permit what other
+/// nodes wrote with other limits, windows, delays and blocks. The memory is reused for the next group.
 class GroupReply {
   public:
-    /// None; or why there is no answer, and what follows is not to be asked. There is a question, and a request.
+    /// None, or the error; then the following functions must not be called. There must be a question and a request.
     StoreError read(const redisReply& group, std::size_t requests, std::span<const Question> questions);
 
-    /// When the group was decided, by the clock that the logs go by.
+    /// The number of admitted requests: the first ones.
+    std::size_t admitted() const { return admitted_; }
+
+    /// When the group was decided, by the clock of the logs.
     std::int64_t nowMs() const { return nowMs_; }
 
-    /// When the request in that place (0: the first) was logged, by Redis's clock: now, or the slot of one that is
-    /// held; where it was admitted.
+    /// When the request in this place (0: the first) was logged, if it was admitted, by the clock of Redis: now, or its
+    /// reservation.
     std::uint64_t loggedMs(std::size_t place) const;
 
-    /// The answers to the request in that place: as many as there were questions.
+    /// Writes the verdicts of the request in this place, one for each question.
     void writeVerdicts(std::size_t place, std::span<Verdict> verdicts) const;
 
   private:
     struct Log {
-        std::int64_t remaining;  // after the last request that was admitted
+        std::int64_t remaining;  // after the last admitted request
         std::int64_t resetMs;
         std::int64_t retryMs;
         std::int64_t cost;
         std::int64_t capacity;
     };
 
-    bool readHeld(std::span<redisReply* const> times, std::span<const Question> questions);
-    bool readLogs(redisReply* const* numbers, bool allAdmitted, std::span<const Question> questions);
+    bool isHeldRight(std::span<const Question> questions) const;
+    bool areLogsRight(bool allAdmitted, std::span<const Question> questions) const;
     std::int64_t delayMs(std::size_t place) const;
 
-    std::size_t admitted_ = 0;     // the first ones
-    std::size_t admittedNow_ = 0;  // the first of these; the others are held
+    /// The number of requests that are admitted and not held: the first ones.
+    std::size_t admittedNow() const { return admitted_ - held_.size(); }
+
+    std::size_t admitted_ = 0;
     std::int64_t nowMs_ = 0;
-    std::vector<Log> logs_;           // of each question, and more of groups before
-    std::vector<std::int64_t> held_;  // ms until their slots; where there are any
+    std::vector<Log> logs_;           // one for each question; may be longer
+    std::vector<std::int64_t> held_;  // ms until the reservations, of the last admitted requests
 };
 
 }  // namespace sliding_log

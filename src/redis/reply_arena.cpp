@@ -8,7 +8,7 @@ namespace sliding_log {
 
 namespace {
 
-/// Far above any reply to our commands: a length made of garbage must not become an allocation.
+/// Far above any reply to our commands: an invalid length must not become an allocation.
 constexpr std::size_t kMostElements = 65536;
 
 #if HIREDIS_MAJOR >= 1
@@ -19,7 +19,8 @@ using ElementCount = int;
 
 }  // namespace
 
-/// The reader's constructors. Returning nullptr makes it report a protocol error, and the connection is closed.
+/// The functions of the reader that create replies. nullptr makes it report a protocol error, and the connection is
+/// closed.
 struct ReplyArena::Functions {
     static ReplyArena& arena(const redisReadTask* task) { return *static_cast<ReplyArena*>(task->privdata); }
 
@@ -39,7 +40,7 @@ struct ReplyArena::Functions {
     static void* nil(const redisReadTask* task) { return arena(task).create(*task, REDIS_REPLY_NIL); }
 
 #if HIREDIS_MAJOR >= 1
-    // RESP3 only, which we never ask for; hiredis would make an invalid pointer of a missing function.
+    // RESP3 only, which is never requested; hiredis would use a missing function as an invalid pointer.
     static void* number(const redisReadTask*, double, char*, std::size_t) {
         return nullptr;
     }
@@ -48,7 +49,7 @@ struct ReplyArena::Functions {
     }
 #endif
 
-    static void free(void*) {}  // the next reply takes the memory
+    static void free(void*) {}  // the next reply reuses the memory
 };
 
 void ReplyArena::attach(redisReader& reader) {
@@ -69,7 +70,7 @@ void ReplyArena::attach(redisReader& reader) {
     reader.privdata = this;
 }
 
-/// False for what hiredis would abort the worker on.
+/// False if hiredis would abort the worker.
 bool ReplyArena::isWelcome(const redisReadTask& task, int type, std::string_view text, std::size_t elements) const {
     if (expected_ > 0) {
         return true;

@@ -1,5 +1,5 @@
-// Builds hiredis's reply trees in memory that is used again for the next reply, instead of a malloc per element,
-// and refuses what hiredis would abort the worker on: a reply that nobody asked for (its async API asserts).
+// Builds the reply trees of hiredis in memory that is reused for the next reply, instead of a malloc per element, and
+// refuses replies that were not requested: the async API of hiredis would abort the worker by an assert.
 #pragma once
 
 #include <hiredis/hiredis.h>
@@ -13,32 +13,32 @@
 
 namespace sliding_log {
 
-/// One per connection, set as the reader's privdata. A reply lives until the next one is begun: hiredis's async API
-/// hands each to its callback before it parses on.
+/// One per connection, set as privdata of the reader. A reply is valid until the next one begins: the async API of
+/// hiredis passes each to its callback before it continues to parse.
 class ReplyArena {
   public:
     ReplyArena() = default;
     ReplyArena(const ReplyArena&) = delete;
     ReplyArena& operator=(const ReplyArena&) = delete;
 
-    /// From here on the reader builds its replies in this arena, which must outlive it.
+    /// Lets the reader build its replies in this arena, which must outlive it.
     void attach(redisReader& reader);
 
-    /// How many replies are owed to us; without one only an error reply is let through, which hiredis takes as the
+    /// The number of outstanding replies; if there is none, only an error reply is accepted, which hiredis takes as the
     /// server's reason to close ("max number of clients reached").
     void expectReply() { expected_++; }
     void replyDelivered() { expected_--; }
     std::size_t expected() const { return expected_; }
 
-    /// From here on messages of this channel, too, come unasked. Only such as hiredis takes without an assert: arrays
-    /// of three, of which the first two are texts, what it is and which channel. hiredis 1.2 asserts on the
+    /// Also accepts messages of this channel, which are not requested. Only those that hiredis accepts without an
+    /// assert: arrays of three, the first two of them texts, the kind and the channel. hiredis 1.2 asserts on the
     /// confirmation of a channel that it did not subscribe to.
     void expectMessages(std::string_view channel) { channels_.emplace_back(channel); }
 
-    /// True when a reply was refused: the connection is about to be closed for it.
+    /// True if a reply was refused: the connection is about to be closed because of it.
     bool hasRefused() const { return refused_; }
 
-    /// For a new connection.
+    /// Resets it for a new connection.
     void reset() {
         expected_ = 0;
         refused_ = false;
@@ -56,7 +56,7 @@ class ReplyArena {
     std::array<std::byte, 4096> first_;
     std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
     std::size_t expected_ = 0;
-    std::vector<std::string> channels_;  // that we are subscribed to
+    std::vector<std::string> channels_;  // with a subscription
     bool refused_ = false;
 };
 

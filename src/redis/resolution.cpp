@@ -16,7 +16,7 @@ void Resolution::begin(ngx_resolver_t& resolver, const std::string& name, int po
     context->name = toNgx(name_);
     context->data = this;
     context->timeout = timeout;
-    context->cancelable = 1;  // a worker that quits does not stay for it
+    context->cancelable = 1;  // a worker that quits does not wait for it
     context->handler = [](ngx_resolver_ctx_t* done) { static_cast<Resolution*>(done->data)->finished(); };
     context_ = context;
     if (ngx_resolve_name(context) != NGX_OK) {

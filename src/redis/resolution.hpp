@@ -1,4 +1,4 @@
-// One host name on its way through nginx's resolver, which never blocks.
+// The resolution of one host name by nginx's resolver, which never blocks.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace sliding_log {
 
 class ResolutionOwner {
   public:
-    /// The name's addresses, at least one.
+    /// The addresses of the name, at least one.
     virtual void resolved(std::vector<Endpoint> endpoints) = 0;
     virtual void unresolved(std::string_view reason) = 0;
 
@@ -27,11 +27,11 @@ class Resolution {
     Resolution(const Resolution&) = delete;
     Resolution& operator=(const Resolution&) = delete;
 
-    /// Resolves the name inside the timeout (ms); the owner hears of it once, maybe before the return. The resolver has
-    /// name servers.
+    /// Resolves the name within the timeout (ms); calls the owner once, possibly before the return. The resolver must
+    /// have name servers.
     void begin(ngx_resolver_t& resolver, const std::string& name, int port, ngx_msec_t timeout);
 
-    /// The owner hears nothing more.
+    /// The owner is not called any more.
     void cancel();
 
   private:

@@ -1,4 +1,4 @@
-// Commands on the wire: RESP arrays of bulk strings, appended to a buffer that is used again and again.
+// Commands in RESP: arrays of bulk strings, appended to a buffer that is reused.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace sliding_log {
 
-/// Starts a command of `count` arguments, its name among them.
+/// Starts a command of `count` arguments, including its name.
 inline void beginCommand(std::string& out, std::size_t count) {
     out.push_back('*');
     out.append(DecimalText(static_cast<std::int64_t>(count)).view());

@@ -5,29 +5,41 @@
 #include "embed.hpp"
 #include "limit/key.hpp"
 
-#define FILE_OF_LUA(name) EMBEDDED_FILE(name ".lua")
+// A script is an algorithm's file of lua/ as the function `algorithm`, and the frame of all behind it.
+#define FUNCTION(name, file) \
+    ".ascii \"local function " name "(...) \"\n" EMBEDDED_FILE(file ".lua") ".ascii \"end\\n\"\n"
+#define SCRIPT(file) FUNCTION("algorithm", file) EMBEDDED_FILE("decide.lua")
 
-EMBED(log, FILE_OF_LUA("sliding_log") FILE_OF_LUA("decide"));
-EMBED(compact, FILE_OF_LUA("compact_log") FILE_OF_LUA("decide"));
-EMBED(counter, FILE_OF_LUA("sliding_counter") FILE_OF_LUA("decide"));
-EMBED(bucket, FILE_OF_LUA("token_bucket") FILE_OF_LUA("decide"));
-EMBED(sampled, FILE_OF_LUA("sliding_log") FILE_OF_LUA("sampled_log") FILE_OF_LUA("decide"));
+EMBED(sliding_log, SCRIPT("sliding_log"));
+EMBED(compact_log, SCRIPT("compact_log"));
+EMBED(sliding_counter, SCRIPT("sliding_counter"));
+EMBED(token_bucket, SCRIPT("token_bucket"));
+EMBED(sampled_log, FUNCTION("exact_log", "sliding_log") SCRIPT("sampled_log"));
+
+#define SOURCE_OF(which, file)                                  \
+    case Algorithm::which:                                      \
+        static_assert(rowOf(Algorithm::which).script == #file); \
+        return EMBEDDED(file)
 
 namespace sliding_log {
 
 std::string_view scriptSource(Algorithm algorithm) {
-    static const std::array<std::string_view, kScripts.size()> sources = {
-        EMBEDDED(log), EMBEDDED(compact), EMBEDDED(counter), EMBEDDED(bucket), EMBEDDED(sampled),
-    };
-    return sources[static_cast<std::size_t>(algorithm)];
+    switch (algorithm) {
+        SOURCE_OF(Log, sliding_log);
+        SOURCE_OF(Compact, compact_log);
+        SOURCE_OF(Counter, sliding_counter);
+        SOURCE_OF(Bucket, token_bucket);
+        SOURCE_OF(Sampled, sampled_log);
+    }
+    __builtin_unreachable();
 }
 
 std::string_view scriptSha(Algorithm algorithm) {
-    using Digests = std::array<std::array<char, 40>, kScripts.size()>;
+    using Digests = std::array<std::array<char, 40>, kAlgorithms.size()>;
     static const Digests digests = [] {
         Digests all;
-        for (Algorithm each : kScripts) {
-            writeSha1Hex(all[static_cast<std::size_t>(each)].data(), scriptSource(each));
+        for (const AlgorithmRow& row : kAlgorithms) {
+            writeSha1Hex(all[static_cast<std::size_t>(row.algorithm)].data(), scriptSource(row.algorithm));
         }
         return all;
     }();

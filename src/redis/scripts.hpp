@@ -1,21 +1,16 @@
-// The Lua scripts, inside the binary, and the names Redis knows them by.
+// The Lua scripts inside the binary, and their names in Redis.
 #pragma once
 
-#include <array>
 #include <string_view>
 
 #include "limit/algorithm.hpp"
 
 namespace sliding_log {
 
-/// The algorithms that have a script: all.
-inline constexpr std::array kScripts = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
-                                        Algorithm::Sampled};
-
-/// The source of the script that decides by that algorithm: its file in lua/, and the frame of all behind it.
+/// The source of the script of this algorithm: its file in lua/, followed by decide.lua.
 std::string_view scriptSource(Algorithm algorithm);
 
-/// Its SHA-1 in hex: what EVALSHA is given. Computed once, at the first call.
+/// Its SHA-1 in hex, for EVALSHA. Computed once, at the first call.
 std::string_view scriptSha(Algorithm algorithm);
 
 }  // namespace sliding_log

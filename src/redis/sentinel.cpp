@@ -12,11 +12,11 @@ namespace {
 
 constexpr std::string_view kSwitched = "+switch-master";
 
-/// What the Sentinel that leads a fail-over says when the new master is one. It says kSwitched only when the other
-/// replicas follow that, a second and more later for each.
+/// Published by the Sentinel that leads a fail-over when the new master has been promoted. It publishes kSwitched only
+/// when the other replicas follow the new master, a second or more later for each.
 constexpr std::string_view kPromoted = "+promoted-slave";
 
-/// The same message is no news for so long: whoever acts on it asks, and subscribes, anew.
+/// The same message is ignored for this time: acting on it means to ask and to subscribe again.
 constexpr ngx_msec_t kSameMessageMs = 1000;
 
 /// The name of the master that the event is about.
@@ -50,7 +50,7 @@ SentinelLocator::SentinelLocator(const RedisSettings& settings, ngx_log_t* log)
     for (ngx_uint_t i = 0; i < settings.servers.nelts; i++) {
         sentinels_.push_back(std::make_unique<Addresses>(settings, servers[i]));
     }
-    next_ = static_cast<std::size_t>(ngx_random()) % sentinels_.size();  // workers spread over the Sentinels
+    next_ = static_cast<std::size_t>(ngx_random()) % sentinels_.size();  // distributes workers over the Sentinels
 }
 
 void SentinelLocator::locate(LocatorTarget& target) {
@@ -58,7 +58,7 @@ void SentinelLocator::locate(LocatorTarget& target) {
     begin();
 }
 
-/// Another Sentinel may know better, and the master's name may have another address.
+/// Another Sentinel may have newer information, and the name of the master may have another address.
 void SentinelLocator::didNotServe() {
     next_ = asked_ + 1;
     if (named_ != nullptr) {
@@ -75,7 +75,7 @@ void SentinelLocator::stop() {
     connection_.close("the worker quits");
 }
 
-/// Starts a search, with a connection of its own: the former one may only hear.
+/// Starts a search with a new connection: the previous one is subscribed and cannot ask.
 void SentinelLocator::begin() {
     again_.cancel();
     stopNaming();
@@ -186,12 +186,12 @@ void SentinelLocator::Messages::replied(const redisReply* message) {
     }
 }
 
-/// `+switch-master`: name, old address and port, new address and port. `+promoted-slave`: what was promoted, an `@`,
-/// and the master's name, address and port. The Sentinel that tells it is the one to ask.
+/// `+switch-master`: name, old address and port, new address and port. `+promoted-slave`: the promoted server, an `@`,
+/// and the name, address and port of the master. The Sentinel that sent it is asked next.
 void SentinelLocator::heard(const redisReply& message) {
     if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || !isText(message.element[1]) ||
         !isText(message.element[2])) {
-        hearsSwitches_ = true;  // the subscription's own confirmation
+        hearsSwitches_ = true;  // the confirmation of the subscription
         return;
     }
     const std::string_view event = replyText(*message.element[1]);
@@ -204,7 +204,7 @@ void SentinelLocator::heard(const redisReply& message) {
     heardAt_ = ngx_current_msec;
     next_ = asked_;
     if (state_ == State::Watching) {
-        target_->hasMoved(event == kPromoted ? kPromoted : kSwitched);  // the reply may go meanwhile
+        target_->hasMoved(event == kPromoted ? kPromoted : kSwitched);  // may free the reply
     } else {
         stopNaming();
         begin();
@@ -224,7 +224,7 @@ void SentinelLocator::disconnected(std::string_view reason) {
     }
 }
 
-/// The user has no right to that channel, as an older version's has none.
+/// The user has no permission for this channel, as documented for older versions.
 void SentinelLocator::doWithoutPromotions(std::string_view refusal) {
     hearsPromotions_ = false;
     if (ngx_worker == 0) {
@@ -240,7 +240,8 @@ void SentinelLocator::doWithoutPromotions(std::string_view refusal) {
     ask();
 }
 
-/// The current Sentinel is of no use. When none is, whoever waits is told; a watch begins anew after a while.
+/// The current Sentinel does not work. If none does, the waiting target is informed; a watch begins again after a
+/// while.
 void SentinelLocator::tryNext(std::string_view reason) {
     const bool wasWatching = state_ == State::Watching;
     stopNaming();

@@ -1,4 +1,4 @@
-// Finds a master through its Sentinels, and hears from one of them when another server takes its place.
+// Finds a master through its Sentinels, and is notified by one of them when another server takes its place.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,10 @@
 
 namespace sliding_log {
 
-/// The Sentinels are asked in turn until one knows the master. With that one the connection stays, subscribed to
-/// +switch-master and, where the user may, +promoted-slave since the question, so that no switch falls between the two;
-/// when it is lost the next one is asked, and tells what was missed. While there is no Sentinel the master found last
-/// is the one: whether it serves is for its own connection to say.
+/// The Sentinels are asked in turn until one knows the master. The connection to this Sentinel stays open, subscribed
+/// to +switch-master and, if permitted, +promoted-slave since the question, so that no switch is missed; when it is
+/// lost, the next Sentinel is asked, and knows what was missed. If no Sentinel is available, the last known master is
+/// used; its own connection finds out whether it still is a master.
 class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, LocatorTarget {
   public:
     SentinelLocator(const RedisSettings& settings, ngx_log_t* log);
@@ -32,20 +32,20 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
   private:
     enum class State {
         Idle,
-        Looking,  // for a Sentinel's address, or connecting to it
-        Asking,   // where the master is
-        Naming,   // which address the master's name has
+        Looking,  // for the address of a Sentinel, or connecting to it
+        Asking,   // for the address of the master
+        Naming,   // resolving the name of the master
         Watching  // for a fail-over
     };
 
-    /// Takes what comes on the channels.
+    /// Receives the messages of the channels.
     struct Messages final : ReplyTarget {
         explicit Messages(SentinelLocator& owner) : locator(owner) {}
         void replied(const redisReply* message) override;
         SentinelLocator& locator;
     };
 
-    // of the Sentinel, then of the master
+    // first of the Sentinel, then of the master
     void located(const Endpoint& endpoint) override;
     void notLocated(std::string_view reason) override;
     void hasMoved(std::string_view) override {}
@@ -66,26 +66,26 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
 
     const RedisSettings& settings_;
     ngx_log_t* log_;
-    std::string authenticate_;  // commands, kept; empty: none
+    std::string authenticate_;  // commands; empty: none
     std::string where_;
     std::vector<std::unique_ptr<Addresses>> sentinels_;
     Messages messages_{*this};
-    std::size_t next_ = 0;   // to be asked; of sentinels_, round and round
-    std::size_t asked_ = 0;  // the one that is asked, or watched
-    std::size_t tried_ = 0;  // in this search
+    std::size_t next_ = 0;   // the next one of sentinels_ to be asked, in turn
+    std::size_t asked_ = 0;  // the one that is being asked or watched
+    std::size_t tried_ = 0;  // number of Sentinels tried in this search
     std::string heard_;      // the latest message
     ngx_msec_t heardAt_ = 0;
-    std::string name_;                  // of the master, as told last
-    std::unique_ptr<Addresses> named_;  // what that comes to
+    std::string name_;                  // the last known name of the master
+    std::unique_ptr<Addresses> named_;  // the addresses of that name
     State state_ = State::Idle;
-    bool restarts_ = false;  // a search begins when the connection is gone
+    bool restarts_ = false;  // a search begins when the connection has ended
     bool quitting_ = false;
     bool authenticated_ = false;
     bool hearsSwitches_ = false;        // on this connection
-    bool hearsPromotions_ = true;       // unless the user may not
-    LocatorTarget* waiting_ = nullptr;  // for the search
-    LocatorTarget* target_ = nullptr;   // of the latest search, told when the master moves
-    std::optional<Endpoint> master_;    // as told last
+    bool hearsPromotions_ = true;       // unless it is not permitted
+    LocatorTarget* waiting_ = nullptr;  // waits for the search
+    LocatorTarget* target_ = nullptr;   // of the latest search, notified when the master moves
+    std::optional<Endpoint> master_;    // the last known one
     Backoff backoff_;
     Timer deadline_;
     Timer again_;

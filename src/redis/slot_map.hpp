@@ -14,10 +14,10 @@ struct SlotRange {
     std::uint16_t last;
     std::string host;  // a name or an address literal; empty: the server that answered
     int port;
-    std::string address;  // of a host that is a name, where the server told one
+    std::string address;  // the announced address, if the host is a name
 };
 
-/// Ranges whose master has no known address are left out, and whatever is none of the shapes that servers send.
+/// Omits ranges whose master has no known address, and everything that does not have the form that servers send.
 std::vector<SlotRange> readSlotMap(const redisReply& reply);
 
 }  // namespace sliding_log

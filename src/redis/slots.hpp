@@ -1,4 +1,4 @@
-// Which of a cluster's 16384 slots a key lies in, and what a redirect says. Pure.
+// The slot of a key, one of 16384, and the contents of redirects. Pure.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline constexpr std::size_t kSlots = 16384;
 
 namespace detail {
 
-/// CRC-16/XMODEM by the byte: polynomial 0x1021, nothing reflected, begins with 0.
+/// CRC-16/XMODEM by bytes: polynomial 0x1021, not reflected, initial value 0.
 constexpr std::array<std::uint16_t, 256> crc16Table() {
     std::array<std::uint16_t, 256> table{};
     for (unsigned byte = 0; byte < 256; byte++) {
@@ -42,7 +42,8 @@ constexpr std::uint16_t crc16(std::string_view text) {
     return static_cast<std::uint16_t>(crc);
 }
 
-/// What decides the slot: what stands between the first `{` and the next `}`, unless that is nothing; else the key.
+/// The part of a key that determines the slot: between the first `{` and the next `}`, unless that is empty; otherwise
+/// the whole key.
 constexpr std::string_view hashTag(std::string_view key) {
     const std::size_t open = key.find('{');
     const std::size_t close = open == std::string_view::npos ? open : key.find('}', open + 1);

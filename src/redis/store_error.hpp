@@ -1,4 +1,4 @@
-// What can go wrong between us and a Redis, as values: who gets one decides what it means.
+// The errors of a Redis, or of the connection to it, as values.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +9,21 @@ namespace sliding_log {
 
 enum class StoreError {
     None,
-    Down,       // no connection, or it was lost with the call on it
-    Timeout,    // no answer inside `timeout`
-    NoScript,   // the server does not know the script
+    Down,       // no connection, or it was lost during the call
+    Timeout,    // no reply within `timeout`
+    NoScript,   // the server does not have the script
     TryAgain,   // LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: the same call may work in a moment
     Moved,      // another node of the cluster serves the slot
-    Ask,        // another one serves this call, which the slot is on its way to
-    NotMaster,  // READONLY, MASTERDOWN: another server is the one to ask
+    Ask,        // another node, which imports the slot, serves this call
+    NotMaster,  // READONLY, MASTERDOWN: another server has to be asked
     OutOfMemory,
-    WrongType,   // the key is none of our logs, or one of another algorithm
+    WrongType,   // the key is not a log, or one of another algorithm
     Forbidden,   // NOAUTH, NOPERM
-    Refused,     // any other error the server answered
-    Unexpected,  // a reply that the script never gives: another shape, or a number that cannot be
+    Refused,     // any other error reply
+    Unexpected,  // a reply that the script never returns: another form, or an impossible number
 };
 
-/// As metrics call them, by StoreError.
+/// Their names in metrics, by StoreError.
 inline constexpr std::string_view kStoreErrorNames[] = {
     "none",       "down",          "timeout",    "no_script", "try_again", "moved",      "ask",
     "not_master", "out_of_memory", "wrong_type", "forbidden", "refused",   "unexpected",
@@ -61,24 +61,24 @@ inline StoreError classifyError(std::string_view message) {
     return StoreError::Refused;
 }
 
-/// NOPERM for the keys of a command, which was not run; not for the command, nor in a script.
+/// NOPERM for the keys of a command that was not run; not for the command itself, nor inside a script.
 inline bool isOfKeys(std::string_view message) {
     return message.starts_with("NOPERM this user has no permissions to access one of the keys") ||
            message.starts_with("NOPERM No permissions to access a key");  // from Redis 7.2 on
 }
 
-/// A command of a script is forbidden: the same for all whom the script decides.
+/// A command inside a script is not permitted: this affects all requests of the script.
 inline bool isOfScripts(std::string_view message) {
     return message.find("ACL failure in script") != std::string_view::npos ||
            message.find("The user executing the script") != std::string_view::npos;  // until Redis 7.0
 }
 
-/// TRYAGAIN: a slot is on its way, and the keys of a command are not together; it was not run.
+/// TRYAGAIN: a slot is moving, and the keys of a command are not on one node; it was not run.
 inline bool isOfSlotUnderWay(std::string_view message) {
     return message.starts_with("TRYAGAIN");
 }
 
-/// TRYAGAIN, CLUSTERDOWN: the server is well, but a slot is not.
+/// TRYAGAIN, CLUSTERDOWN: the server works, but a slot is not served.
 inline bool isOfSlots(std::string_view message) {
     return message.starts_with("TRYAGAIN") || message.starts_with("CLUSTERDOWN");
 }

@@ -7,7 +7,7 @@ namespace sliding_log {
 
 class Timer {
   public:
-    /// While a Work timer is set a worker that was told to quit stays: somebody waits for it. A Chore is dropped.
+    /// A worker that has to quit waits for Work timers, and drops Chore timers.
     enum class Kind { Work, Chore };
 
     /// `fire(owner)` is called from the event loop when the time is up; the timer is then unset.

@@ -21,7 +21,7 @@ namespace sliding_log {
 
 namespace {
 
-/// OpenSSL's first error, which is the cause of those after it; empty when there is none. Its queue is empty then.
+/// The first error of OpenSSL, which caused the following ones; empty if there is none. Empties the queue.
 std::string takeError() {
     const unsigned long error = ERR_peek_error();
     ERR_clear_error();
@@ -42,7 +42,7 @@ std::string complaint(int isWell) {
     return error.empty() ? "OpenSSL cannot read it" : error;
 }
 
-/// As OpenSSL names certificates in a directory: eight hex digits of the subject's hash, and a number.
+/// The form of certificate names in a directory of OpenSSL: eight hex digits of the subject's hash, and a number.
 bool isHashedName(const std::filesystem::path& path) {
     const std::string name = path.filename();
     return name.find_first_not_of("0123456789abcdef") == 8 && name[8] == '.' && name.size() > 9 &&
@@ -68,9 +68,9 @@ Tls::Tls(bool verify, std::string_view serverName)
     }
     SSL_CTX_set_min_proto_version(context_.get(), TLS1_2_VERSION);
     SSL_CTX_set_verify(context_.get(), verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
-    // An encrypted key must not ask the terminal for its password.
+    // An encrypted key must not prompt for its password.
     SSL_CTX_set_default_passwd_cb(context_.get(), [](char*, int, int, void*) { return 0; });
-    // hiredis takes 16 KiB per event, a whole record: whatever OpenSSL read beyond, no event would tell of.
+    // hiredis reads 16 KiB per event, a whole record: there is no event for data that OpenSSL has read beyond it.
     SSL_CTX_set_read_ahead(context_.get(), 0);
 }
 
@@ -111,7 +111,7 @@ SSL* Tls::start(redisContext& context, const std::string& host, std::string& rea
     return nullptr;
 }
 
-/// hiredis itself would only check the chain: any certificate of a trusted CA, whoever's it is.
+/// hiredis itself would only check the chain, and accept any certificate of a trusted CA.
 bool Tls::expectPeer(SSL* session, const std::string& name) const {
     if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), name.c_str()) == 1) {
         return true;

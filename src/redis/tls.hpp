@@ -1,4 +1,5 @@
-// TLS to Redis: hiredis_ssl moves the bytes; whom to trust, the peer's name, and why it failed are ours.
+// TLS to Redis: hiredis_ssl transfers the bytes; trusted certificates, verification of the name and error messages are
+// set up here.
 #pragma once
 
 #include <hiredis/hiredis.h>
@@ -10,27 +11,27 @@
 
 namespace sliding_log {
 
-/// What all connections of one sliding_log_redis block have in common. Files are read at configuration only.
+/// Shared by all connections of one sliding_log_redis block. Files are only read together with the configuration.
 class Tls {
   public:
-    /// False where hiredis knows no TLS; then no Tls is ever made.
+    /// False if hiredis has no TLS; then no Tls is created.
     static const bool kSupported;
     static std::string hiredisVersion();
 
-    /// `verify`: the server must prove by a trusted certificate that it is `serverName`, or where that is empty, the
-    /// host that is connected to. Throws std::bad_alloc.
+    /// `verify`: the server must have a trusted certificate for `serverName` or, if that is empty, for the host that is
+    /// connected to. Throws std::bad_alloc.
     Tls(bool verify, std::string_view serverName);
 
-    /// Each reads a PEM file, and returns what OpenSSL has against it; nothing when all is well.
+    /// These read a PEM file and return the error of OpenSSL; empty if there is none.
     std::string trust(const char* path);
     std::string useCertificate(const char* path);
     std::string useKey(const char* path);  // after useCertificate
 
-    /// Trusts the CA certificates that OpenSSL takes by default; false when the system has none.
+    /// Trusts the default CA certificates of OpenSSL; false if the system has none.
     bool trustSystem();
 
-    /// Makes a connection that is being set up speak TLS. Returns its session, which the context owns, or nullptr and
-    /// sets `reason`. Never waits: the handshake goes on with the connection's events.
+    /// Starts TLS on a connection that is being set up. Returns its session, which the context owns, or nullptr and
+    /// sets `reason`. Never waits: the handshake continues with the events of the connection.
     SSL* start(redisContext& context, const std::string& host, std::string& reason) const;
 
   private:
@@ -44,8 +45,8 @@ class Tls {
     std::string serverName_;
 };
 
-/// Why the session failed, for messages: OpenSSL's reason, or `otherwise` when it has none. Leaves OpenSSL's queue of
-/// errors empty, as nginx wants to find it.
+/// The reason why the session failed, for messages: that of OpenSSL, or `otherwise`. Empties OpenSSL's error queue, as
+/// nginx expects.
 std::string tlsFailure(const SSL* session, const char* otherwise);
 
 }  // namespace sliding_log

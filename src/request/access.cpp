@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <span>
 
 #include "request/asking.hpp"
 #include "request/counting.hpp"
@@ -33,16 +34,8 @@ void takeBackRehearsed(Context& context) {
 
 ngx_int_t deny(ngx_http_request_t* request, const LocationSettings& location, Context& context,
                const Outcome& outcome) {
-    takeBackDenied(context);
-    logOutcome(request, location, outcome);
-    if (context.round->isDryRun) {
-        for (Decision& each : context.round->all()) {
-            each.logged = false;  // what count=all keeps is a denied attempt, which no answer refunds
-            each.late = nullptr;
-        }
-        context.status = Status::RejectedDryRun;
-        return NGX_DECLINED;
-    }
+    takeBackDenied(context, context.round->all());
+    logOutcome(request, location, outcome, false);
     context.status = Status::Rejected;
     context.denied = true;
     context.retryAfter = outcome.retryAfter;
@@ -56,63 +49,123 @@ ngx_int_t admit(ngx_http_request_t* request, const LocationSettings& location, C
         context.status = context.status == Status::None ? Status::Passed : context.status;
         return NGX_DECLINED;
     }
-    logOutcome(request, location, outcome);
-    if (context.round->isDryRun) {
-        context.status = Status::DelayedDryRun;
-        return NGX_DECLINED;
-    }
+    logOutcome(request, location, outcome, false);
     context.status = Status::Delayed;
     return hold(context);
 }
 
+bool isNotable(const Outcome& outcome) {
+    return outcome.status != 0 || outcome.decider->delayMs() > 0;
+}
+
 /// Of several rounds, the one is told of that denied or delayed last, else the one with the least remaining.
 void tell(const Decision*& told, const Outcome& outcome) {
-    const bool isNotable = outcome.status != 0 || outcome.decider->delayMs() > 0;
-    if (isNotable || told == nullptr || remainsLess(*outcome.decider, *told)) {
+    if (isNotable(outcome) || told == nullptr || remainsLess(*outcome.decider, *told)) {
         told = outcome.decider;
     }
 }
 
-ngx_int_t conclude(ngx_http_request_t* request, const LocationSettings& location, Context& context) {
-    const Outcome outcome = judge(location, *context.round);
-    countDecisions(location, *context.round, outcome.status == 0);
-    tell(context.decider, outcome);
-    if (!context.round->isDryRun) {
-        tell(context.enforced, outcome);
+ngx_int_t enforce(ngx_http_request_t* request, const LocationSettings& location, Context& context) {
+    const Round& round = *context.round;
+    const Outcome outcome = judge(location, round.all());
+    countDecisions(location, round, round.all(), outcome.status == 0);
+    if (context.enforced == nullptr) {
+        context.status = Status::None;  // a dry run in a location before decides nothing
     }
+    tell(context.enforced, outcome);
+    context.decider = context.enforced;
     return outcome.status != 0 ? deny(request, location, context, outcome) : admit(request, location, context, outcome);
 }
 
+/// The variables tell of a dry run where nothing is enforced.
+void tellOfDryRun(Context& context, const Outcome& outcome) {
+    if (context.enforced != nullptr) {
+        return;
+    }
+    tell(context.decider, outcome);
+    if (isNotable(outcome)) {
+        context.status = outcome.status != 0 ? Status::RejectedDryRun : Status::DelayedDryRun;
+    } else if (context.status == Status::None) {
+        context.status = Status::Passed;
+    }
+}
+
+/// What these limits would have come to together is told and counted, and nothing else follows.
+void rehearse(ngx_http_request_t* request, const LocationSettings& location, Context& context,
+              std::span<Decision> together) {
+    const Outcome outcome = judge(location, together);
+    countDecisions(location, *context.round, together, outcome.status == 0);
+    tellOfDryRun(context, outcome);
+    if (isNotable(outcome)) {
+        logOutcome(request, location, outcome, true);
+    }
+    if (outcome.status != 0) {
+        takeBackDenied(context, together);
+        for (Decision& each : together) {
+            each.logged = false;  // what count=all keeps is a denied attempt, which no answer refunds
+            each.late = nullptr;
+        }
+    }
+}
+
+ngx_int_t conclude(ngx_http_request_t* request, const LocationSettings& location, Context& context) {
+    const Round& round = *context.round;
+    if (!round.isDryRun) {
+        return enforce(request, location, context);
+    }
+    const std::size_t together = round.isEachAlone ? 1 : round.count;
+    for (std::size_t begin = 0; begin < round.count; begin += together) {
+        rehearse(request, location, context, round.all().subspan(begin, together));
+    }
+    return NGX_DECLINED;
+}
+
+ngx_int_t askRound(ngx_http_request_t* request, const LocationSettings& location, Context& context) {
+    return askAll(location, context) ? conclude(request, location, context) : NGX_AGAIN;
+}
+
+/// NGX_DECLINED: the request goes on.
+ngx_int_t beginAndAsk(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun, Context*& context) {
+    if (const ngx_int_t begun = beginRound(request, location, isDryRun, context); begun != NGX_OK) {
+        return begun;
+    }
+    takeBackRehearsed(*context);
+    if (context->round->stageCount > 1) {
+        lookAhead(*context);
+    }
+    return askRound(request, location, *context);
+}
+
+/// What the location enforces is asked first, and its dry run when that has admitted the request, and held it.
 ngx_int_t handle(ngx_http_request_t* request) {
     const LocationSettings& location = settingsOf(request);
     if (location.limits->nelts == 0 || request->post_action) {
         return NGX_DECLINED;  // a post_action comes when the client has been answered
     }
     Context* context = Context::of(request);
+    ngx_int_t rc = NGX_DECLINED;
     switch (context == nullptr ? Context::State::Idle : context->state) {
         case Context::State::Waiting:
         case Context::State::Held:
             return NGX_AGAIN;  // another event of the connection
         case Context::State::Due:
             context->state = Context::State::Idle;
-            return NGX_DECLINED;
+            break;
         case Context::State::Answered:
             takeAnswers(location, *context);
+            if (context->round->isDryRun) {
+                return askRound(request, location, *context);
+            }
+            rc = askRound(request, location, *context);
             break;
         case Context::State::Idle:
             if (context != nullptr && context->denied) {
                 return NGX_DECLINED;  // the error page of a denial is free
             }
-            if (const ngx_int_t begun = beginRound(request, location, context); begun != NGX_OK) {
-                return begun;
-            }
-            takeBackRehearsed(*context);
-            if (context->round->stageCount > 1) {
-                lookAhead(*context);
-            }
+            rc = beginAndAsk(request, location, false, context);
             break;
     }
-    return askAll(location, *context) ? conclude(request, location, *context) : NGX_AGAIN;
+    return rc == NGX_DECLINED ? beginAndAsk(request, location, true, context) : rc;
 }
 
 }  // namespace

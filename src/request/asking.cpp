@@ -87,6 +87,11 @@ void noteSlot(Context& context, const Verdict& verdict) {
     context.dueAt = isLater ? dueAt : context.dueAt;
 }
 
+/// One of the round's limits denies the request, and so do all.
+void noteDenial(Context& context) {
+    context.refused = context.refused || !context.round->isEachAlone;
+}
+
 /// Takes the stage's verdicts over into its decisions.
 void takeVerdicts(Stage& stage, Source source) {
     Context& context = *stage.context;
@@ -100,7 +105,9 @@ void takeVerdicts(Stage& stage, Source source) {
         decision.loggedMs = stage.loggedMs;
         denied = denied || decision.isDenied();
     }
-    context.refused = context.refused || denied;
+    if (denied) {
+        noteDenial(context);
+    }
     for (std::size_t i = stage.begin; !denied && i < stage.end; i++) {
         round.decisions[i].logged = true;
         if (!round.isDryRun) {
@@ -145,7 +152,9 @@ void decideInstead(const LocationSettings& location, Stage& stage) {
         return;
     }
     noteUnknown(stage);
-    stage.context->refused = stage.context->refused || location.onError == static_cast<ngx_uint_t>(OnError::Deny);
+    if (location.onError == static_cast<ngx_uint_t>(OnError::Deny)) {
+        noteDenial(*stage.context);
+    }
 }
 
 /// Each limit of the stage is asked by itself.
@@ -167,7 +176,7 @@ void takeAnswer(const LocationSettings& location, Stage& stage) {
 
 /// True when a limit that no store could tell of denies the request, whatever the others say.
 bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
-    return location.onError != static_cast<ngx_uint_t>(OnError::Allow) &&
+    return !round.isEachAlone && location.onError != static_cast<ngx_uint_t>(OnError::Allow) &&
            std::ranges::any_of(round.all(), [](const Decision& each) { return each.source == Source::Error; });
 }
 
@@ -269,7 +278,7 @@ void lookAhead(Context& context) {
 }
 
 bool askAll(const LocationSettings& location, Context& context) {
-    const bool isInTurn = context.out == 0;
+    const bool isInTurn = context.out == 0 && !context.round->isEachAlone;
     while (Stage* stage = nextToAsk(location, context)) {
         if (isInTurn && context.out > 0) {
             waitInTurn(location, context);
@@ -296,7 +305,8 @@ void takeAnswers(const LocationSettings& location, Context& context) {
 }
 
 void abandon(Context& context) {
-    const auto mayLeave = [](const Question& each) { return each.leavesWithClient || each.delayMs > 0; };
+    const bool mayHold = !context.round->isDryRun;
+    const auto mayLeave = [&](const Question& each) { return each.leavesWithClient || (mayHold && each.delayMs > 0); };
     for (Stage& stage : context.round->allStages()) {
         if (stage.state == Stage::State::Answered && stage.error == StoreError::None) {
             takeVerdicts(stage, Source::Redis);
@@ -318,19 +328,22 @@ void abandon(Context& context) {
         }
     }
     if (context.refused) {
-        takeBackDenied(context);
+        takeBackDenied(context, context.round->all());
     }
-    const bool isHeld = std::ranges::any_of(context.round->all(),
-                                            [](const Decision& each) { return each.logged && each.delayMs() > 0; });
+    const auto isReserved = [](const Decision& each) { return each.logged && each.delayMs() > 0; };
+    const bool isHeld = mayHold && std::ranges::any_of(context.round->all(), isReserved);
     takeBack(context, [&](const Round& of, const Decision& decision) {
         return isRefunded(decision, kLeft) || (isHeld && !context.upstreamWorkedSince(of));
     });
 }
 
-void takeBackDenied(Context& context) {
+void takeBackDenied(Context& context, std::span<const Decision> together) {
+    const bool isDryRun = context.round->isDryRun;
+    const auto isOneOfThem = [&](const Decision& decision) {
+        return &decision >= together.data() && &decision < together.data() + together.size();
+    };
     takeBack(context, [&](const Round& round, const Decision& decision) {
-        const bool isConcerned =
-            context.round->isDryRun ? &round == context.round : !context.upstreamWorkedSince(round);
+        const bool isConcerned = isDryRun ? isOneOfThem(decision) : !context.upstreamWorkedSince(round);
         return isConcerned && !decision.settings->countsAll;
     });
 }

@@ -28,10 +28,10 @@ void abandon(Context& context);
 /// to be asked again, each by itself.
 void takeAnswers(const LocationSettings& location, Context& context);
 
-/// All or nothing: a request that is denied leaves every log that had admitted it, also those of a location before an
-/// internal redirect, but for those that count denied requests, too, and those of locations after which an upstream has
-/// worked for it. A denial in a dry run concerns nothing but the limits of that dry run.
-void takeBackDenied(Context& context);
+/// All or nothing: a request that these limits of the latest round deny together leaves every log that had admitted it,
+/// also those of a location before an internal redirect, but for those that count denied requests, too, and those of
+/// locations after which an upstream has worked for it. A denial in a dry run concerns nothing but these limits.
+void takeBackDenied(Context& context, std::span<const Decision> together);
 
 /// The entries leave whose decisions are marked with isLeaving.
 void takeBackMarked(Context& context);

@@ -75,11 +75,12 @@ struct Stage final : Waiter {
     StoreError error = StoreError::None;  // Answered: what kept the store from deciding
 };
 
-/// The limits that one location asks of one request, those of one place next to each other: a stage, until an error of
-/// one of them has each asked by itself.
+/// The limits that one location enforces on one request, or those that it then only rehearses. Those of one place are
+/// next to each other: a stage, until an error of one of them has each asked by itself.
 struct Round {
-    Round* previous;             // of the location before an internal redirect
+    Round* previous;             // of this location, or of the one before an internal redirect
     bool isDryRun;               // nothing follows from what these limits say
+    bool isEachAlone;            // nor does one of them mind what another says
     ngx_uint_t upstreamsBefore;  // how many of r->upstream_states were there when it began
     std::string_view unique;     // the request's own name in its logs; not that of a round before, whose entries in the
                                  // same log may leave it later than this one's come
@@ -125,13 +126,13 @@ struct Context {
 
     Round* round;                 // the latest; nullptr: none yet
     std::size_t out;              // how many of its stages are
-    bool refused;                 // a limit of the latest round has denied; only those that count it are asked still
+    bool refused;                 // the latest round has come to a denial; only limits that count it are asked still
     std::array<char, 24> unique;  // the request's own name in the logs of its first round
     std::size_t uniqueLength;
 
     Status status;
     const Decision* decider;   // what the variables tell of
-    const Decision* enforced;  // the same of the limits that are enforced: what the response fields tell of
+    const Decision* enforced;  // the same, where a limit was enforced: what the response fields tell of
     bool denied;               // answered with an error: nothing more is asked, and Retry-After is due
     bool refunds;              // a limit that was asked gives entries back for some answer
     ngx_uint_t answer;         // the status that was sent to the client, or is about to be; 0: none yet

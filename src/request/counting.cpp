@@ -60,21 +60,21 @@ void countKey(TopKeys& keys, const LogSettings& log, const Question& question, u
 
 }  // namespace
 
-void countDecisions(const LocationSettings& location, const Round& round, bool admitted) {
-    for (std::size_t i = 0; i < round.count; i++) {
-        const Decision& decision = round.decisions[i];
+void countDecisions(const LocationSettings& location, const Round& round, std::span<const Decision> decisions,
+                    bool admitted) {
+    for (const Decision& decision : decisions) {
         if (!wasAsked(decision)) {
             continue;
         }
         const LogSettings& log = *decision.settings->log;
-        const unsigned used = usedPart(decision, round.questions[i]);
+        const Question& question = round.questions[&decision - round.decisions];
+        const unsigned used = usedPart(decision, question);
         LimitCounters& counters = gWorker->counters(log);
         counters.of(resultOf(location, decision, round.isDryRun), decision.source).add();
         if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }
-        countKey(isRejected(location, decision) ? gWorker->deniedKeys() : gWorker->usedKeys(), log, round.questions[i],
-                 used);
+        countKey(isRejected(location, decision) ? gWorker->deniedKeys() : gWorker->usedKeys(), log, question, used);
     }
 }
 

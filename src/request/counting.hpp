@@ -5,8 +5,9 @@
 
 namespace sliding_log {
 
-/// Counts each limit of the round that was asked, once: what it said itself, also where another one denied. `admitted`:
-/// by all of them.
-void countDecisions(const LocationSettings& location, const Round& round, bool admitted);
+/// Counts each of these limits of the round that was asked, once: what it said itself, also where another one denied.
+/// `admitted`: by all of them.
+void countDecisions(const LocationSettings& location, const Round& round, std::span<const Decision> decisions,
+                    bool admitted);
 
 }  // namespace sliding_log

@@ -31,13 +31,13 @@ bool remainsLess(const Decision& left, const Decision& right) {
     return left.verdict->remaining < right.verdict->remaining;
 }
 
-Outcome judge(const LocationSettings& location, const Round& round) {
+Outcome judge(const LocationSettings& location, std::span<const Decision> decisions) {
     const Decision* invalid = nullptr;
     const Decision* denier = nullptr;
     const Decision* unknown = nullptr;
     const Decision* holder = nullptr;
-    const Decision* least = round.decisions;  // a round has at least one
-    for (const Decision& decision : round.all()) {
+    const Decision* least = &decisions.front();
+    for (const Decision& decision : decisions) {
         if (decision.source == Source::Invalid) {
             invalid = &decision;
         } else if (decision.isDenied() && (denier == nullptr || deniesLonger(decision, *denier))) {
@@ -72,7 +72,7 @@ Outcome judge(const LocationSettings& location, const Round& round) {
     return {holder == nullptr ? least : holder, 0, 0};
 }
 
-void logOutcome(ngx_http_request_t* request, const LocationSettings& location, const Outcome& outcome) {
+void logOutcome(ngx_http_request_t* request, const LocationSettings& location, const Outcome& outcome, bool isDryRun) {
     const Decision& decision = *outcome.decider;
     const bool isDenied = outcome.status != 0;
     const ngx_uint_t level = isDenied || location.logLevel == NGX_LOG_INFO ? location.logLevel : location.logLevel + 1;
@@ -82,7 +82,7 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     }
     const LogSettings& settings = *decision.settings->log;
     const char* what = isDenied ? "limiting requests" : "delaying request";
-    const char* dryRun = location.dryRun != 0 ? ", dry run" : "";
+    const char* dryRun = isDryRun ? ", dry run" : "";
     const ngx_str_t key = toNgx(shownKey(decision));
     if (decision.source == Source::Error) {
         ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", store unavailable", what, dryRun,

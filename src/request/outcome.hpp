@@ -1,6 +1,8 @@
 // What the decisions of a round come to.
 #pragma once
 
+#include <span>
+
 #include "request/context.hpp"
 
 namespace sliding_log {
@@ -14,12 +16,12 @@ struct Outcome {
 
 /// Dry run aside. A number that is none denies in any case. Where the store could not tell, on_error decides; a limit
 /// of 0 denies even then.
-Outcome judge(const LocationSettings& location, const Round& round);
+Outcome judge(const LocationSettings& location, std::span<const Decision> decisions);
 
 bool remainsLess(const Decision& left, const Decision& right);
 
 /// One line in the error log, for a denial or a delay; a delay's is one level lower, as limit_req's. None where a
 /// number of the limit is none: that was told when it was evaluated, once a second.
-void logOutcome(ngx_http_request_t* request, const LocationSettings& location, const Outcome& outcome);
+void logOutcome(ngx_http_request_t* request, const LocationSettings& location, const Outcome& outcome, bool isDryRun);
 
 }  // namespace sliding_log

@@ -71,7 +71,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     question.aheadMs = log.aheadMs;
     question.blockMs = settings.blockMs;
     question.sample = log.sample;
-    if (log.algorithm == Algorithm::Bucket) {
+    if (takes(log.algorithm, Parameter::Burst)) {
         question.burst = settings.burst > 0 ? settings.burst : question.limit;
     }
     return Applies::Yes;
@@ -131,7 +131,7 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
 
 /// A round with room for so many limits, all in one piece, since every request pays for it; nullptr when memory is
 /// short.
-Round* newRound(ngx_http_request_t* request, const LocationSettings& location) {
+Round* newRound(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun) {
     const std::size_t most = location.limits->nelts;
     static_assert(alignof(Round) == alignof(Decision) && alignof(Round) == alignof(Question) &&
                   alignof(Round) == alignof(Verdict) && alignof(Round) == alignof(Stage));
@@ -146,7 +146,8 @@ Round* newRound(ngx_http_request_t* request, const LocationSettings& location) {
     round->questions = new (round->decisions + most) Question[most]();
     round->verdicts = new (round->questions + most) Verdict[most]();
     round->stages = reinterpret_cast<Stage*>(round->verdicts + most);
-    round->isDryRun = location.dryRun != 0;
+    round->isDryRun = isDryRun;
+    round->isEachAlone = isDryRun && location.dryRun == 0;
     round->upstreamsBefore = request->upstream_states == nullptr ? 0 : request->upstream_states->nelts;
     return round;
 }
@@ -192,7 +193,8 @@ void formStages(Context& context) {
         if (!isAsked(begin)) {
             continue;
         }
-        while (end < round.count && isAsked(end) && placeOf(round, end) == placeOf(round, begin)) {
+        while (!round.isEachAlone && end < round.count && isAsked(end) &&
+               placeOf(round, end) == placeOf(round, begin)) {
             end++;
         }
         addStage(context, begin, end);
@@ -209,18 +211,16 @@ void divide(Context& context, Stage& stage) {
     stage.state = Stage::State::Open;
 }
 
-ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, Context*& context) {
-    const bool isDryRun = location.dryRun != 0;
-    const std::span<const LimitSettings* const> limits(static_cast<const LimitSettings* const*>(location.limits->elts),
-                                                       location.limits->nelts);
+ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun, Context*& context) {
     Round* round = nullptr;
     bool isInvalid = false;
     bool refunds = false;
-    for (const LimitSettings* limit : limits) {
-        if (context != nullptr && context->hasAsked(*limit->log, isDryRun)) {
+    for (const LimitSettings* limit : location.allLimits()) {
+        if (location.isRehearsed(*limit) != isDryRun ||
+            (context != nullptr && context->hasAsked(*limit->log, isDryRun))) {
             continue;
         }
-        round = round == nullptr ? newRound(request, location) : round;
+        round = round == nullptr ? newRound(request, location, isDryRun) : round;
         if (round == nullptr) {
             return NGX_ERROR;
         }
@@ -266,7 +266,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     round->previous = context->round;
     context->round = round;
     context->out = 0;
-    context->refused = isInvalid;
+    context->refused = isInvalid && !round->isEachAlone;
     context->refunds = context->refunds || refunds;
     context->dueAt = 0;
     if (!isDryRun) {

@@ -1,10 +1,12 @@
-// What the directives say, as plain structs in the configuration's pool. Defaults stand in merge.cpp and, for the
-// redis block, in redis_block.cpp, because nginx's setters want to see "unset" until then.
+// The settings of the directives, as plain structs in the pool of the configuration. Defaults are set in merge.cpp and,
+// for the redis block, in redis_block.cpp, because nginx's setters expect unset values until then.
 #pragma once
 
 #include <algorithm>
 #include <bitset>
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "limit/algorithm.hpp"
 #include "limit/key.hpp"
@@ -18,7 +20,7 @@ struct Zone;
 enum class Clock : ngx_uint_t { Redis, Nginx };
 enum class Mode : ngx_uint_t { Standalone, Sentinel, Cluster };
 
-/// Where a directive stands, for messages after it was read.
+/// The place of a directive, for messages after it was read.
 struct Place {
     ngx_str_t file;
     ngx_uint_t line;
@@ -49,28 +51,29 @@ struct RedisSettings {
     ngx_str_t name;
     ngx_array_t servers;       // of ServerSettings, at least one
     ngx_uint_t mode;           // a Mode
-    ngx_str_t master;          // of `mode sentinel`: its name there
+    ngx_str_t master;          // the name in `mode sentinel`
     ngx_resolver_t* resolver;  // of the http block; nullptr: names keep the addresses of the configuration
     ngx_str_t sentinelUsername;
     ngx_str_t sentinelPassword;
     ngx_str_t username;
     ngx_str_t password;  // of `password` or `password_file`; never logged
     TlsSettings tls;
-    const Tls* tlsContext;  // what they come to; nullptr: off
+    const Tls* tlsContext;  // the result of these settings; nullptr: off
     ngx_int_t database;
     ngx_str_t prefix;
     ngx_msec_t connectTimeout;
     ngx_msec_t timeout;
     ngx_msec_t reconnectMin;
     ngx_msec_t reconnectMax;
-    ngx_uint_t clock;  // a Clock
-    ngx_uint_t index;  // in MainSettings::stores
-    ngx_flag_t used;   // by a limit: workers connect to no other
+    ngx_uint_t clock;     // a Clock
+    ngx_uint_t index;     // in MainSettings::stores
+    ngx_flag_t used;      // by a limit; workers do not connect to unused ones
+    ngx_uint_t onErrors;  // a bit for each OnError of the locations that use it
 };
 
 struct LimitSettings;
 
-/// One named log: what all sliding_log_limit directives of this NAME agree on.
+/// One named log: the settings that all sliding_log_limit directives of this NAME have in common.
 struct LogSettings {
     ngx_str_t name;
     Algorithm algorithm;
@@ -81,8 +84,8 @@ struct LogSettings {
     ngx_str_t id;          // as configured
     Secrecy secrecy;       // of the key's value
     RedisSettings* redis;  // nullptr: this node's local store
-    const LimitSettings* settledBy;  // whose store and cap they are; nullptr until the configuration is read
-    std::int64_t sample;             // algorithm=sampled: one request in so many is logged
+    const LimitSettings* settledBy;  // the directive that set store and cap; nullptr until then
+    std::int64_t sample;             // algorithm=sampled: one of this number of requests is logged
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
     ngx_uint_t index;      // in MainSettings::logs
 
@@ -90,6 +93,7 @@ struct LogSettings {
     std::int64_t largestBurst;   // 0: none is given
     ngx_flag_t variableLimit;    // one of them is a variable
     ngx_flag_t variableNumbers;  // a limit or a cost is
+    ngx_flag_t enforced;         // some place does not only rehearse it
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
@@ -105,7 +109,7 @@ struct LimitSettings {
     ngx_http_complex_value_t* key;
     std::int64_t limit;  // when limitVariable is nullptr
     ngx_http_complex_value_t* limitVariable;
-    ngx_str_t policy;              // RateLimit-Policy's member for that limit
+    ngx_str_t policy;              // the member of RateLimit-Policy for this limit
     ngx_http_complex_value_t* id;  // nullptr: the module's own
     std::int64_t cost;             // when costVariable is nullptr
     ngx_http_complex_value_t* costVariable;
@@ -116,6 +120,7 @@ struct LimitSettings {
     std::int64_t blockMs;
     std::int64_t burst;  // algorithm=bucket; 0: as large as the limit
     Excess excess;
+    std::optional<bool> dryRun;  // none: that of the level
 
     // settled for the whole log once the configuration is read
     bool capGiven;
@@ -131,7 +136,7 @@ struct LocationSettings {
     ngx_array_t* limits;  // of LimitSettings*; empty: `off`; nullptr until merged: none at this level
     ngx_uint_t status;
     ngx_uint_t onError;
-    ngx_uint_t nodes;   // of `sliding_log_on_error local nodes=N`: how many share a limit meanwhile
+    ngx_uint_t nodes;   // of `sliding_log_on_error local nodes=N`: the number of nodes that share a limit
     ngx_uint_t dryRun;  // 0 or 1
     ngx_uint_t fields;
     ngx_uint_t logLevel;
@@ -140,6 +145,11 @@ struct LocationSettings {
     ngx_str_t pageDirective;
     Place pagePlace;
     ngx_array_t* inherited;  // the limits of a level inside that has none: those above a page reach it
+
+    std::span<LimitSettings* const> allLimits() const {  // when merged
+        return {static_cast<LimitSettings* const*>(limits->elts), limits->nelts};
+    }
+    bool isRehearsed(const LimitSettings& limit) const { return limit.dryRun.value_or(dryRun != 0); }
 };
 
 struct MainSettings {
@@ -148,7 +158,7 @@ struct MainSettings {
     ngx_array_t limits;         // of LimitSettings*, all of them
     size_t zoneSize;            // bytes
     Zone* zone;                 // nullptr: no limit, no zone
-    ngx_array_t levels;         // of ngx_array_t*: the limits of each level that has some, of LimitSettings*
+    ngx_array_t levels;         // of LocationSettings*
     std::int64_t largestDelay;  // ms, of all limits
 };
 

@@ -1,6 +1,6 @@
-// What many processes read and write without a lock, in memory that they share: a seqlock, as in Boehm, "Can Seqlocks
-// Get Along With Programming Language Memory Models?" (MSPC 2012). All that it guards are relaxed atomics, so that
-// reading beside a writer is no data race; a reader that a writer has overtaken sees that by the sequence.
+// A seqlock: data in shared memory that processes read and write without a lock, as in Boehm, "Can Seqlocks Get Along
+// With Programming Language Memory Models?" (MSPC 2012). All guarded data are relaxed atomics, so that concurrent
+// reading and writing is not a data race; a reader that was overtaken by a writer detects it by the sequence number.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace sliding_log {
 
-/// Zeroed memory is one that nobody writes under. A process that is killed while it writes leaves it odd for ever.
+/// Zeroed memory is a valid sequence without a writer. A process that is killed while it writes leaves it odd for ever.
 class Sequence {
   public:
     bool isWritten() const { return isOdd(value_.load(std::memory_order_relaxed)); }
 
-    /// False when another one writes. Who may write ends it.
+    /// False if another process is writing. If true, the caller must end the writing.
     bool beginWriting() {
         std::uint32_t before = value_.load(std::memory_order_relaxed);
         if (isOdd(before) || !value_.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
@@ -29,10 +29,10 @@ class Sequence {
     }
     void endWriting() { value_.fetch_add(1, std::memory_order_release); }
 
-    /// To be given to isWhole() behind what is read.
+    /// Returns the argument for isWhole(), to be called after reading.
     std::uint32_t beginReading() const { return value_.load(std::memory_order_acquire); }
 
-    /// True when nobody has written since beginReading() began.
+    /// True if nothing was written since beginReading().
     bool isWhole(std::uint32_t begin) const {
         std::atomic_thread_fence(std::memory_order_acquire);
         return !isOdd(begin) && value_.load(std::memory_order_relaxed) == begin;
@@ -44,7 +44,7 @@ class Sequence {
     std::atomic<std::uint32_t> value_;
 };
 
-/// A text under a sequence: read beside a writer, it is some text of at most that length.
+/// A text guarded by a sequence: read during writing, it is some text of at most this length.
 template <std::size_t Longest>
 class GuardedText {
   public:
@@ -77,8 +77,8 @@ class GuardedText {
     static constexpr std::size_t kWord = sizeof(std::uint64_t);
     static_assert(Longest % kWord == 0);
 
-    /// Calls visit(i, bytes, how many of them) for each word of the text while that returns true. The last word of more
-    /// than one ends with the text, and overlaps the one before.
+    /// Calls visit(i, bytes, number of bytes) for each word of the text while that returns true. If there are several
+    /// words, the last one ends with the text and overlaps the previous one.
     template <typename Char, typename Visit>
     static bool forEachWord(Char* text, std::size_t length, Visit visit) {
         std::size_t i = 0;
@@ -91,7 +91,7 @@ class GuardedText {
         return rest == 0 || (i > 0 ? visit(i, text + length - kWord, kWord) : visit(i, text, rest));
     }
 
-    /// Up to eight bytes, with zeros behind them; without a call of memcpy(), which each request would pay for.
+    /// Up to eight bytes, padded with zeros; avoids a call of memcpy() in each request.
     static std::uint64_t wordOf(const char* bytes, std::size_t size) {
         std::uint64_t word = 0;
         if (size == kWord) {

@@ -1,4 +1,4 @@
-// Holds a zone's mutex while it lives.
+// Holds the mutex of a zone during its lifetime.
 #pragma once
 
 #include "ngx.hpp"

@@ -1,9 +1,7 @@
-// One EVALSHA on its way, and how it is written.
+// One EVALSHA in flight, and its command.
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,84 +10,90 @@
 #include "limit/verdict.hpp"
 #include "redis/connection.hpp"
 #include "redis/resp.hpp"
+#include "redis/script_arguments.hpp"
 #include "store/group.hpp"
 #include "store/list.hpp"
 
 namespace sliding_log {
 
 class Node;
-struct Queued;  // to be sent when there is a connection, or again in a moment
+struct Queued;  // waits for a connection, or to be repeated
 
-/// A call knows groups, never a request. It lives in its store and is used again when its reply has come.
+/// A call refers to groups, never to requests. It is owned by its store and reused after its reply.
 struct Call final : ReplyTarget, ListHook<Queued> {
     void replied(const redisReply* reply) override;
 
-    /// True when somebody waits for what it says.
+    /// True if a request waits for its reply.
     bool isWaitedFor() const;
     bool isUndo() const { return groups.empty(); }
 
-    /// True for an undo that changes nothing when it is done again: its entries have names.
-    bool isRepeatable() const { return algorithm == Algorithm::Log || algorithm == Algorithm::Sampled; }
+    /// True for an undo that can be repeated safely, since its entries have names.
+    bool isRepeatable() const { return rowOf(algorithm).namesEntries; }
 
-    /// How many requests ask in it.
+    /// The number of its requests.
     std::size_t requests() const;
 
-    Node* node = nullptr;                  // it was last sent to
-    Algorithm algorithm = Algorithm::Log;  // whose script it is
-    std::string command;                   // as sent, kept for a repetition
+    Node* node = nullptr;                  // that it was last sent to
+    Algorithm algorithm = Algorithm::Log;  // selects the script
+    std::string command;                   // as sent, kept to be repeated
     std::vector<Group*> groups;            // in the order of the reply; none for an undo
-    std::vector<std::uint32_t> leftLogs;   // of an undo: hashes of those that its entries leave
-    ngx_msec_t until = 0;                  // of an undo: when these have left their windows anyway
-    bool isRepaid = false;                 // an undo that was kept, on its way now
+    std::vector<std::uint32_t> leftLogs;   // of an undo: hashes of the logs that it removes entries from
+    ngx_msec_t until = 0;                  // of an undo: when the entries have left their windows anyway
+    bool isRepaid = false;                 // an undo that was kept and is in flight now
     std::uint16_t slot = 0;                // of all its keys, in a cluster
-    bool asking = false;                   // sent where the slot is on its way to
-    bool isPart = false;                   // of a call that was sent before
-    bool isOnWire = false;                 // the server may have it, and has not answered
+    bool asking = false;                   // sent to the node that imports the slot
+    bool isPart = false;                   // part of a call that was sent before
+    bool isOnWire = false;                 // sent, no reply yet
     std::uint64_t sentNs = 0;              // when it was last sent
     std::uint64_t sequence = 0;            // of its latest sending on the connection
     unsigned scriptMisses = 0;
     unsigned repetitions = 0;  // for any other reason
 };
 
-/// Writes the commands of calls, one call at a time: begin(), add() what hasRoomFor() takes, finish().
+/// Writes the commands of calls, one call at a time: begin(), add() while hasRoomFor(), finish().
 class CallWriter {
   public:
-    /// A call to which `first` can be added, and what hasRoomFor() lets in beside it.
-    void begin(Call& call, const Group& first) { begin(call, first.algorithm, first.slot); }
+    /// Begins a call to which `first` can be added, and others for which hasRoomFor() is true. `now` stamps the
+    /// requests: milliseconds, or "" for the server's clock.
+    void begin(Call& call, const Group& first, std::string_view now);
     bool hasRoomFor(const Group& group) const;
 
-    /// The group has a request that waits.
+    /// The group must have a request that waits.
     void add(Group& group);
 
-    /// `now` stamps the requests: milliseconds, or "" for the server's clock.
-    void finish(std::string_view now);
+    void finish();
 
-    /// A whole call: takes back what these questions, decided at `takenMs`, logged at `loggedMs` under that unique
-    /// name. `now` as for finish().
+    /// Writes a whole call that takes back what these questions, decided at `takenMs`, logged at `loggedMs` under this
+    /// unique name. `now` as for begin().
     void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                        std::uint64_t takenMs, std::string_view now);
 
-    /// Gives back what it keeps between calls.
+    /// Frees the memory that it keeps between calls.
     void freeMemory();
 
   private:
-    void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
-    void addName(std::string_view unique);
-    void addLog(const Question& question);
-    void finish(std::initializer_list<std::string_view> first);
+    /// As they are sent; both keep their memory.
+    struct Texts {
+        void key(std::string_view text) {
+            appendArgument(keys, text);
+            keyCount++;
+        }
+        void argument(std::string_view text) {
+            appendArgument(arguments, text);
+            argumentCount++;
+        }
 
-    template <typename Value>
-    void argument(Value value) {
-        appendArgument(arguments_, value);
-        argumentCount_++;
-    }
+        std::string keys;
+        std::string arguments;
+        std::size_t keyCount = 0;
+        std::size_t argumentCount = 0;
+    };
+
+    void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
 
     Call* call_ = nullptr;
-    std::optional<Question> latest_;  // of the call's logs; only its numbers are looked at
-    std::string keys_;                // both keep their memory
-    std::string arguments_;
-    std::size_t keyCount_ = 0;
-    std::size_t argumentCount_ = 0;
+    Texts texts_;
+    ScriptArguments<Texts> arguments_{texts_};
     std::int64_t work_ = 0;  // of the call's groups
 };
 

@@ -10,17 +10,16 @@ namespace sliding_log {
 
 namespace {
 
-/// The map is asked for no more often than this, in ms, and as often while a node of it is lost. Each time a random
-/// part of the jitter is waited first: what makes one worker ask makes all of them.
+/// The minimum time between two requests of the map, in ms; also the time between them while a node of the map is lost.
+/// A random part of the jitter is added, since all workers have the same reason to ask at the same time.
 constexpr ngx_msec_t kAskEvery = 1000;
 constexpr ngx_msec_t kJitter = 100;
 
-/// A source that takes longer than this to connect or to answer, in ms, is passed over.
+/// A source that takes longer than this to connect or to answer, in ms, is skipped.
 constexpr ngx_msec_t kLeastPatience = 100;
 constexpr ngx_msec_t kMostPatience = 1000;
 
-/// A node outside the map is kept for so many ms at least after something pointed to it: slots may be on their way to
-/// it.
+/// A node outside the map is kept for at least this time, in ms, after it was last named: slots may be moving to it.
 constexpr ngx_msec_t kKeepUnmapped = 2000;
 
 }  // namespace
@@ -38,13 +37,13 @@ Cluster::Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settin
       log_(log),
       settings_(settings),
       keepUnmapped_(std::max(kKeepUnmapped, settings.timeout)),
-      nextSeed_(static_cast<std::size_t>(ngx_random())),  // workers spread over the nodes
+      nextSeed_(static_cast<std::size_t>(ngx_random())),  // distributes workers over the nodes
       refresh_(
           this, [](void* self) { static_cast<Cluster*>(self)->timeIsUp(); }, Timer::Kind::Chore, log.nginxLog()),
       sweep_(
           this, [](void* self) { static_cast<Cluster*>(self)->sweep(); }, Timer::Kind::Chore, log.nginxLog()) {}
 
-/// The first map is asked for without the wait: requests may wait for it.
+/// The first map is requested without jitter, since requests may wait for it.
 void Cluster::start() {
     search();
 }
@@ -67,20 +66,20 @@ bool Cluster::canBeAsked(std::uint16_t slot) {
         return node->canBeAsked();
     }
     if (!slots_.empty()) {
-        refresh();  // nobody served the slot when the map was made
+        refresh();  // no node served the slot when the map was made
         return false;
     }
     return !failing_ && someNodeCanBeAsked();
 }
 
-/// Connects to one where none is connected.
+/// Connects one if none is connected.
 bool Cluster::someNodeCanBeAsked() {
     return std::ranges::any_of(members_, [](Member& each) { return each.node.canBeAsked(); });
 }
 
 Node* Cluster::follow(const Redirect& redirect, const Node& from, bool forGood) {
     std::string host = redirect.host;
-    if (host.empty()) {  // the server that answered, by another port
+    if (host.empty()) {  // the host of the answering server, with another port
         host = std::ranges::find_if(members_, [&](const Member& each) { return &each.node == &from; })->host;
     }
     Member& target = memberAt(host, redirect.port);
@@ -121,7 +120,7 @@ Cluster::Member& Cluster::seed() {
 
 // ---- the map
 
-/// Has the map asked for, as soon as may be.
+/// Requests the map as soon as permitted.
 void Cluster::refresh() {
     wanted_ = true;
     if (searching_ || refresh_.isSet() || owner_.isLeaving()) {
@@ -155,7 +154,8 @@ void Cluster::search() {
     askNext();
 }
 
-/// Asks the next source, or has it connected to. Connecting may fail before it returns: nodeDown() has gone on by then.
+/// Asks the next source, or connects it. If connecting fails before this returns, nodeDown() has already tried the next
+/// one.
 void Cluster::askNext() {
     source_ = owner_.isLeaving() ? nullptr : nextSource();
     if (source_ == nullptr) {
@@ -171,8 +171,8 @@ void Cluster::askNext() {
     }
 }
 
-/// First a node that the map has: another may have left the cluster. They take turns, since one of them may be cut off
-/// from the others.
+/// Prefers nodes of the map, since others may have left the cluster. They are asked in turn, since one of them may be
+/// cut off from the others.
 Cluster::Member* Cluster::nextSource() {
     const auto first = [this](auto suits) {
         const auto found =
@@ -213,11 +213,11 @@ void Cluster::tellFailing() {
     }
 }
 
-/// An answer that comes late will do unless a later question has been answered since.
+/// A late reply is used unless a later request has been answered.
 void Cluster::answered(Member& member, const redisReply* reply) {
     member.asked = false;
     if (reply == nullptr) {
-        return;  // nodeDown() follows, or a new connection, or its time is up
+        return;  // followed by nodeDown(), a new connection, or the timeout
     }
     if (reply->type == REDIS_REPLY_ERROR) {
         log_.trouble(NGX_LOG_ERR, member.node.name(), "CLUSTER SLOTS answered", replyText(*reply));
@@ -232,7 +232,7 @@ void Cluster::answered(Member& member, const redisReply* reply) {
     }
 }
 
-/// False for a map without any slot: that node knows no cluster.
+/// False for a map without slots: the node is not part of a cluster.
 bool Cluster::takeOver(const Member& from, const redisReply& reply) {
     const std::vector<SlotRange> ranges = readSlotMap(reply);
     if (ranges.empty()) {
@@ -264,7 +264,8 @@ bool Cluster::takeOver(const Member& from, const redisReply& reply) {
     return true;
 }
 
-/// A node that is down may be there already. One that is connected stays so until it shows that it is another node.
+/// The address may already belong to a node that is down. A connected node stays connected until it proves to be
+/// another node.
 void Cluster::goToNewAddresses() {
     for (Member& each : members_) {
         if (each.hasNewAddress && each.node.isDown()) {
@@ -274,7 +275,7 @@ void Cluster::goToNewAddresses() {
     }
 }
 
-/// While there is no map each node that is connected is another chance.
+/// While there is no map, each newly connected node is asked.
 void Cluster::nodeReady(Node& node) {
     const bool isAnswering = source_ != nullptr && source_->asked;
     if (isAnswering || !(searching_ || slots_.empty())) {
@@ -294,7 +295,7 @@ void Cluster::nodeDown(Node& node) {
     }
 }
 
-/// Lets go of nodes that the map does not have. Called from a timer: none of them is inside a callback.
+/// Drops nodes that are not in the map. Called from a timer, so that none of them is inside a callback.
 void Cluster::sweep() {
     bool remain = false;
     for (auto member = members_.begin(); member != members_.end();) {
@@ -306,8 +307,8 @@ void Cluster::sweep() {
         }
         const auto leaving = member++;
         owner_.nodeLeaves(leaving->node);
-        source_ = source_ == &*leaving ? nullptr : source_;  // what it had to tell may have made it one
-        std::list<Member> gone;  // dies when the others are a list again: it tells of its calls
+        source_ = source_ == &*leaving ? nullptr : source_;  // its callbacks may have made it the source
+        std::list<Member> gone;  // destroyed after the list is consistent, since it reports its calls
         gone.splice(gone.end(), members_, leaving);
     }
     if (remain) {

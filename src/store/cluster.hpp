@@ -21,22 +21,22 @@ namespace sliding_log {
 
 class ClusterOwner : public NodeOwner {
   public:
-    /// Another map of the slots is there, or none could be had: what waited for one is to be looked at again.
+    /// There is a new map of the slots, or none could be obtained: groups that waited for it have to be tried again.
     virtual void mapChanged() = 0;
 
-    /// The node is about to be destroyed: the groups that wait for it must leave.
+    /// The node is about to be destroyed: groups that wait for it must leave it.
     virtual void nodeLeaves(Node& node) = 0;
 
   protected:
     ~ClusterOwner() = default;
 };
 
-/// The map is asked of one source after the other until one gives it: of the nodes that are connected, then of those
-/// that can be connected to, then of those of the configuration. MOVED corrects one slot at once, and has the whole map
-/// asked again, however many redirects come meanwhile; so does a node that is lost, until the map names another in its
-/// place. A search begins a second after the latest question at the earliest, at a moment that differs from worker to
-/// worker. A node is connected to when a question for one of its slots comes, and let go of when the map no longer has
-/// it and nothing was sent there for a while.
+/// The map is requested from one source after the other until one returns it: from connected nodes, then from nodes
+/// that can be connected, then from the nodes of the configuration. MOVED corrects one slot at once and causes one
+/// request of the whole map, however many redirects arrive in the meantime; so does a lost node, until the map has
+/// another in its place. A search begins at least a second after the latest request, at a time that differs between
+/// workers. A node is connected when there is a question for one of its slots, and dropped when the map no longer has
+/// it and nothing was sent to it for a while.
 class Cluster final : public Topology {
   public:
     Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settings);
@@ -51,20 +51,20 @@ class Cluster final : public Topology {
     void forEachNode(const std::function<void(Node&)>& visit) override;
 
   private:
-    /// A node, and who takes its answer to CLUSTER SLOTS.
+    /// A node, and the target of its reply to CLUSTER SLOTS.
     struct Member final : ReplyTarget {
         Member(Cluster& owner, const std::string& name, std::string hostName, std::unique_ptr<Addresses> places);
         void replied(const redisReply* reply) override { cluster.answered(*this, reply); }
 
         Cluster& cluster;
         std::string host;
-        bool asked = false;          // for the map, and has not answered
-        std::uint64_t question = 0;  // the number of its latest question; 0: none
-        ngx_msec_t askedAt = 0;      // when that was
+        bool asked = false;          // for the map, no reply yet
+        std::uint64_t question = 0;  // the number of its latest request; 0: none
+        ngx_msec_t askedAt = 0;      // time of that request
         bool isSlow = false;         // it did not connect in time in this search
         bool inMap = false;          // serves slots
         bool hasNewAddress = false;  // its connection, if any, may be to the former one
-        ngx_msec_t usedAt;           // when something last pointed to it
+        ngx_msec_t usedAt;           // last time that a map, a redirect or a question named it
         Addresses& addresses;        // the node's
         Node node;
     };
@@ -89,18 +89,18 @@ class Cluster final : public Topology {
     StoreLog& log_;
     const RedisSettings& settings_;
     const ngx_msec_t keepUnmapped_;
-    std::list<Member> members_;   // the one asked for the map last is the last
+    std::list<Member> members_;   // the one that was asked for the map last is at the end
     std::vector<Member*> slots_;  // by slot; empty: no map yet
     std::size_t nextSeed_ = 0;
-    bool wanted_ = true;    // the map is to be asked for
-    bool failing_ = false;  // no map could be had, and there is none
+    bool wanted_ = true;    // the map has to be requested
+    bool failing_ = false;  // there is no map, and none could be obtained
     bool searching_ = false;
-    ngx_msec_t askedAt_ = 0;              // when the latest search began, or asked
-    std::size_t seedsLeft_ = 0;           // that the search has not come to yet
-    Member* source_ = nullptr;            // whose map, or connection, it waits for
-    std::uint64_t questions_ = 0;         // for the map, so far
-    std::uint64_t answeredQuestion_ = 0;  // whose answer the map is
-    Timer refresh_;                       // searching: the source's time is up; else the next search
+    ngx_msec_t askedAt_ = 0;              // when the latest search began, or sent a request
+    std::size_t seedsLeft_ = 0;           // that the search has not tried yet
+    Member* source_ = nullptr;            // whose map or connection the search waits for
+    std::uint64_t questions_ = 0;         // requests of the map, so far
+    std::uint64_t answeredQuestion_ = 0;  // the request that returned the map
+    Timer refresh_;                       // timeout of the source during a search, otherwise the next search
     Timer sweep_;
 };
 

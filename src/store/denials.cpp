@@ -14,13 +14,13 @@ std::int64_t left(std::uint64_t at, std::uint64_t nowMs) {
     return at > nowMs ? static_cast<std::int64_t>(at - nowMs) : 0;
 }
 
-/// For how long the limits deny, counted from the question; no longer than a belief lasts. Of several limits one is
+/// The time for which the limits deny, from the question, at most the maximum age. With several limits, one denial is
 /// enough.
 std::uint64_t deniedFor(std::span<const Question> questions, std::span<const Verdict> verdicts) {
     std::int64_t longest = 0;
     for (std::size_t i = 0; i < verdicts.size(); i++) {
         const std::int64_t retry = verdicts[i].retryMs;
-        // the server's milliseconds are cut off, so the slot may free up to 1 ms earlier than they say
+        // the server rounds down to milliseconds, so there may be room up to 1 ms earlier
         longest = std::max(longest, retry == Verdict::kNever ? static_cast<std::int64_t>(Denials::kLastsMs)
                                                              : retry - questions[i].delayMs - 1);
     }
@@ -59,8 +59,8 @@ Belief Denials::find(const Signature& signature, std::uint64_t nowMs, std::span<
     return Belief::None;
 }
 
-/// A slot that was written over meanwhile is due at another time, so that nobody claims it in its place; and who finds
-/// none any more asks.
+/// A slot that was overwritten in the meantime is due at another time, so it is not claimed by mistake; a request that
+/// no longer finds a denial asks.
 bool Denials::claim(const Signature& signature, std::uint64_t nowMs) {
     const std::span<Slot> set = setOf(signature);
     const auto slot = std::ranges::find_if(set, [&](const Slot& each) { return each.isOf(signature); });
@@ -125,7 +125,7 @@ void Denials::entriesLeave(std::span<const std::uint32_t> logs) {
     }
 }
 
-/// The one that has it, else the one that is over or ends first; nullptr: others are at work in all of them.
+/// The slot that has it, otherwise the one that is over or ends first; nullptr: all slots are being written.
 Denials::Slot* Denials::slotFor(const Signature& signature) {
     Slot* first = nullptr;
     for (Slot& slot : setOf(signature)) {

@@ -1,10 +1,10 @@
-// Known denials: what Redis denied stays denied for up to a second, for all workers of the node, without asking again.
+// Known denials: what Redis denied stays denied for up to a second, for all workers of the node, without another call.
 //
-// Why that is right: a denied request is logged nowhere, so until the slot frees that the answer named only what takes
-// entries out of a log can make room. What this node takes out ends its beliefs about that log at once, by a
-// generation. What is done elsewhere (another node's refund, DEL, a fail-over) nobody tells: hence the second. Times
-// are counted from before the question was sent, so they end early rather than late. Questions that ask anything else
-// of the same log (a raised limit, another window) have another signature.
+// Why this is correct: a denied request is not logged, so until the time that the reply named, only the removal of
+// entries can make room. Removals by this node end its known denials of the log at once, by a generation. Removals
+// elsewhere (a refund by another node, DEL, a fail-over) are not reported to this node: hence the second. Times are
+// counted from before the question was sent, so they end early rather than late. Other questions to the same log (a
+// raised limit, another window) have another signature.
 #pragma once
 
 #include <atomic>
@@ -23,30 +23,30 @@ namespace sliding_log {
 enum class Belief {
     None,   // Redis has to be asked
     Holds,  // it is denied
-    Due     // it is denied, and who claims it asks for all
+    Due     // it is denied; the request that claims it asks for all
 };
 
-/// Memory of fixed size that processes share, read without a lock.
+/// Memory of fixed size, shared by processes, read without a lock.
 ///
-/// A slot is under a sequence: a reader that a writer has overtaken knows nothing. Four slots per hash; a new denial
-/// takes the place of one that is over, else of the one that ends first. What a worker was writing when it was killed
-/// is passed over.
+/// A slot has a sequence number: a reader that was overtaken by a writer gets None. There are four slots per hash; a
+/// new denial replaces one that is over, otherwise the one that ends first. A slot that a worker was writing when it
+/// was killed is skipped.
 ///
-/// Before the slots there are the generations, each of all logs whose keys' hashes fall on it. A log that shares one
-/// with another is asked again for nothing, and no more.
+/// The generations precede the slots; each is shared by all logs whose key hashes map to it. A log that shares its
+/// generation with another may be asked more often than necessary; there is no other effect.
 class Denials {
   public:
     static constexpr std::size_t kSlotBytes = 512;
     static constexpr std::size_t kMostLogs = Signature::kMostLogs;
     static constexpr std::size_t kLongestSignature = 368;
 
-    /// No belief is older, counted from the moment when its question was sent.
+    /// The maximum age of a known denial, from the sending of its question.
     static constexpr std::uint64_t kLastsMs = 1000;
 
-    /// A belief of that age, whose slot would be taken for longer, is due: one request asks and the others stay denied,
-    /// so that a blocked crowd makes one call and not one in every worker when the second is over. The rest of the
-    /// second is time for the answer: fifty of a near Redis's round trips, half of the usual `timeout`. Being 5 % early
-    /// costs as much more calls.
+    /// At this age a denial that would last longer is due: one request asks while the others stay denied, so that a
+    /// denied crowd causes one call instead of one in every worker when the second is over. The rest of the second is
+    /// for the reply: fifty round trips to a near Redis, half of the usual `timeout`. Asking 5 % early costs 5 % more
+    /// calls.
     static constexpr std::uint64_t kDueAfterMs = 950;
 
     Denials() = default;
@@ -54,26 +54,26 @@ class Denials {
     /// `memory`: zeroed, or a table that other processes use; of `bytes`, at least five slots', and aligned to 64.
     Denials(void* memory, std::size_t bytes);
 
-    /// Unless None, the verdicts are as Redis told them, with less time to go.
+    /// Unless None, the verdicts are those of Redis, with the remaining time.
     Belief find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const;
 
-    /// True for one of those to whom it is due: who asks for all.
+    /// True for one of the requests for which it is due; this one asks for all.
     bool claim(const Signature& signature, std::uint64_t nowMs);
 
-    /// Changes whenever something leaves one of the signature's logs; for publish().
+    /// Changes whenever an entry is removed from one of the logs of the signature; for publish().
     std::uint32_t generation(const Signature& signature) const;
 
-    /// Keeps a denial of a question that was sent at `sentMs`, when its logs had that generation. It is not kept where
-    /// anything has left them since, or where nothing is to be kept: with `delay=` a request is admitted ahead of its
-    /// slot. Nor is one of more logs, or of a longer signature, than a slot holds, nor where all slots are written.
+    /// Stores a denial of a question that was sent at `sentMs`, when its logs had this generation. It is not stored if
+    /// entries were removed since, or if no time remains (with `delay=` a request is admitted before there is room), or
+    /// if it has more logs or a longer signature than a slot holds, or if all slots are being written.
     void publish(const Signature& signature, std::uint32_t sentGeneration, std::uint64_t sentMs,
                  std::span<const Question> questions, std::span<const Verdict> verdicts);
 
-    /// Redis has admitted such a question.
+    /// Redis has admitted this question.
     void forget(const Signature& signature);
 
-    /// Something leaves the logs of these hashes, whatever was asked of them. To be called when that is sent, which
-    /// ends what was learned before, and when it is answered or lost, which ends what was learned in between.
+    /// Entries are removed from the logs of these hashes. To be called when the removal is sent, to end denials learned
+    /// before, and when it is answered or lost, to end denials learned in between.
     void entriesLeave(std::span<const std::uint32_t> logs);
 
   private:
@@ -85,7 +85,7 @@ class Denials {
     struct Entry {
         std::atomic<std::int64_t> remaining;
         std::atomic<std::uint64_t> resetAt;
-        std::atomic<std::uint64_t> retryAt;  // 0: has room, kNeverAt
+        std::atomic<std::uint64_t> retryAt;  // 0: there is room; or kNeverAt
     };
 
     struct Slot {
@@ -93,7 +93,7 @@ class Denials {
         std::atomic<std::uint32_t> generation;
         std::atomic<std::uint64_t> hash;
         std::atomic<std::uint64_t> until;
-        std::atomic<std::uint64_t> dueAt;  // kNeverAt: not before it ends, or somebody asks
+        std::atomic<std::uint64_t> dueAt;  // kNeverAt: not before it ends, or a request has claimed it
         std::atomic<std::uint64_t> logs;
         Entry entries[kMostLogs];
         GuardedText<kLongestSignature> signature;

@@ -1,4 +1,5 @@
-// Requests of one worker that ask the same logs: they go to Redis together, and the first that fit are admitted.
+// Requests of one worker that ask the same logs. They are sent to Redis together; the first ones that have room are
+// admitted.
 #pragma once
 
 #include <cstdint>
@@ -20,22 +21,22 @@ struct WithDeadline;
 struct InGroup;
 struct Opened;
 
-/// A request's side of a question. It lives in the request; while the answer is out it is in its group's list, from
-/// which the answer, the deadline or forget() takes it.
+/// The part of a question that belongs to its request and is owned by it. While the reply is outstanding it is in the
+/// list of its group, from which the reply, the deadline or forget() removes it.
 struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
-    /// The request goes: the answer will find nobody. Its place on the wire, where it has one, stays taken.
+    /// The request ends and is not told of the reply. If it has been sent, its place in the group stays taken.
     void forget();
 
-    /// Its request waits no longer: it is an orphan.
+    /// Its request does not wait any more: it is an orphan.
     bool isGone() const { return wake == nullptr; }
 
     void (*wake)(Waiter& waiter,
                  StoreError error) = nullptr;  // called at most once per ask(); must not run the request
     std::span<Verdict> verdicts;               // written before wake(None)
-    std::uint64_t loggedMs = 0;                // the same, by Redis's clock: where it was admitted
-    bool apart = false;  // the same, with an error: of several logs one may be its reason, so each is to be asked apart
-    Orphan* orphan = nullptr;  // while it is woken with an error: what waits for the answer in its
-                               // place, if that may come
+    std::uint64_t loggedMs = 0;                // the same, if admitted: the time by the clock of the log
+    bool apart = false;        // written before an error: one of several logs may have caused it, ask each separately
+    Orphan* orphan = nullptr;  // while it is woken with an error: waits for the reply in its
+                               // place, if one may arrive
 
     // the store's own
     Group* group = nullptr;
@@ -45,12 +46,12 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
     std::size_t place = 0;  // among the requests of its group, once that is sent
 };
 
-/// Not sent yet, requests join, as long as that is not too much work for one call; sent or full, they join its last
-/// follower. A follower is sent when the reply to its predecessor is here. So a log that many requests ask has one call
-/// at a time on its way, of bounded length, other logs' calls go between, and each request is still decided in the
-/// order of arrival.
+/// Requests join a group until it is sent or has too much work for one call; then they join its last follower. A
+/// follower is sent when its predecessor has been answered. So a log that many requests ask has one call of bounded
+/// length in flight at a time, calls of other logs are sent in between, and requests are decided in the order of their
+/// arrival.
 struct Group : ListHook<Opened> {
-    /// Far inside what Lua can unpack() (8000), and more than a round trip gathers.
+    /// Far below what Lua can unpack() (8000), and more than arrive in a round trip.
     static constexpr std::size_t kMostRequests = 512;
 
     std::int64_t work() const { return workOfLogs + workOfRequest * static_cast<std::int64_t>(requests); }
@@ -63,14 +64,14 @@ struct Group : ListHook<Opened> {
     std::int64_t workOfLogs = 0;           // see work.hpp
     std::int64_t workOfRequest = 0;        // of each
     Algorithm algorithm = Algorithm::Log;  // of all the logs
-    std::uint16_t slot = 0;                // the same, in a cluster
+    std::uint16_t slot = 0;                // of all the keys, in a cluster
     bool sent = false;
     ngx_msec_t sentAt = 0;
     std::uint32_t generation = 0;     // of its logs, when it was sent: see Denials
-    bool refreshes = false;           // a request of it asks for all whom a known denial denies meanwhile
-    const void* refusedBy = nullptr;  // the server that gave the latest answer to wait out
-    std::string refusal;              // that answer; empty: none
-    bool isInDoubt = false;           // no answer will come, and it may be logged
+    bool refreshes = false;           // one of its requests asks for all that a known denial denies in the meantime
+    const void* refusedBy = nullptr;  // the server that sent the latest error to be waited out
+    std::string refusal;              // that error; empty: none
+    bool isInDoubt = false;           // no reply will arrive, and it may be logged
     List<Waiter, InGroup> waiters;    // in the order of their requests
     List<Waiter, InGroup> orphans;
     Group* follower = nullptr;  // sent after this one
@@ -89,8 +90,8 @@ inline void Waiter::forget() {
     }
 }
 
-/// The groups under way, by signature. A hash table through its elements, so that none is allocated per request; the
-/// number of buckets is fixed, since groups under way are no more than requests held at once.
+/// The current groups, by signature. An intrusive hash table, so that nothing is allocated per request. The number of
+/// buckets is fixed, since there are no more groups than waiting requests.
 class Groups {
   public:
     Group* find(const Signature& signature) const {

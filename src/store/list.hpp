@@ -1,10 +1,10 @@
-// A doubly linked list through its elements: no allocation, and an element leaves it in constant time.
+// An intrusive doubly linked list: no allocation, and an element is removed in constant time.
 #pragma once
 
 namespace sliding_log {
 
-/// What an element inherits, once per kind of list it can be in; Tag tells the kinds apart. An element must have
-/// left its lists before it dies.
+/// Base class of elements, once for each kind of list that they can be in; Tag distinguishes the kinds. An element must
+/// be removed from its lists before it is destroyed.
 template <typename Tag>
 class ListHook {
   public:
@@ -45,8 +45,8 @@ class List {
         head_.previous_ = &hook;
     }
 
-    /// Puts the element behind all those that `less` does not place after it; for lists that are sorted so, and where
-    /// it usually goes last.
+    /// Inserts the element after all those that `less` does not order after it; for lists that are sorted by `less`,
+    /// where it is usually the last.
     template <typename Less>
     void insertSorted(Element& element, Less less) {
         ListHook<Tag>* before = head_.previous_;
@@ -68,7 +68,7 @@ class List {
         }
     }
 
-    /// Takes the first element out; nullptr when there is none.
+    /// Removes the first element and returns it; nullptr if there is none.
     Element* popFront() {
         if (isEmpty()) {
             return nullptr;
@@ -78,7 +78,7 @@ class List {
         return &first;
     }
 
-    /// Appends all of it to the other list.
+    /// Appends all its elements to the other list.
     void moveTo(List& other) {
         while (Element* element = popFront()) {
             other.pushBack(*element);

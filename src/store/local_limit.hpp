@@ -1,5 +1,5 @@
-// One limit's part of the local logs. Each has its own order of use and its own share of the zone, so that no client
-// of one limit makes another limit forget.
+// The local logs of one limit. Each limit has its own order of use and its own share of the zone, so that clients of
+// one limit do not evict logs of another.
 #pragma once
 
 #include <algorithm>
@@ -10,22 +10,22 @@
 
 namespace sliding_log {
 
-/// It stands in a cell of its own, as long as there are logs of that limit.
+/// It has a cell of its own while there are logs of the limit.
 struct LocalLimit {
-    ngx_str_node_t byName;  // first, so that a node is its limit
+    ngx_str_node_t byName;  // first member, so that a node is its limit
     ngx_queue_t link;       // in LocalLimits
-    ngx_queue_t logs;       // of LocalLog, the one asked last first
+    ngx_queue_t logs;       // of LocalLog, the most recently used first
     size_t cells;           // of its logs
-    ngx_msec_t warned;      // when the error log last told that live logs of it were dropped
+    ngx_msec_t warned;      // when the error log last reported that live logs of it were dropped
     ngx_flag_t everWarned;
 
-    /// NAME, with the end of a prefix that has no colon.
+    /// NAME, preceded by the end of a prefix that has no colon.
     std::string_view shownName() const {
         const std::string_view name = view(byName.str);
         return name.substr(name.rfind(':') + 1);
     }
 
-    /// What its logs' names begin with: `<prefix><NAME>`. Of a very long one the end.
+    /// The beginning of the names of its logs: `<prefix><NAME>`; the end of it if it is very long.
     static std::string_view nameIn(std::string_view logKey) {
         const std::string_view name = logKey.substr(0, logKey.rfind(":{"));
         constexpr std::size_t kLongest = kCellBytes - sizeof(LocalLimit);
@@ -37,23 +37,23 @@ struct LocalLimit {
     }
 };
 
-/// All limits that have logs in the zone. Plain data: two generations of workers share it during a reload.
+/// All limits that have logs in the zone. Plain data, since two generations of workers share it during a reload.
 struct LocalLimits {
     ngx_rbtree_t byName;
     ngx_rbtree_node_t sentinel;
     ngx_queue_t all;  // of LocalLimit
-    size_t limits;    // how many
+    size_t limits;    // number of limits
     size_t cells;     // of all their logs
 
     void init();
 
-    /// nullptr: it has no logs.
+    /// nullptr if it has no logs.
     LocalLimit* find(std::string_view name);
 
-    /// One that has no logs yet.
+    /// Adds a limit that has no logs yet.
     LocalLimit& make(Cell& cell, std::string_view name);
 
-    /// It has no logs any more; its cell is free.
+    /// Removes a limit that has no logs any more; its cell is then free.
     void erase(LocalLimit& limit);
 
     void count(LocalLimit& limit, std::size_t more) {
@@ -65,10 +65,10 @@ struct LocalLimits {
         cells -= fewer;
     }
 
-    /// True where it has no less than all limits have on average.
+    /// True if it has at least as many cells as limits have on average.
     bool hasItsShare(const LocalLimit& limit) const { return limit.cells * limits >= cells; }
 
-    /// Another one each time; there are some.
+    /// A different limit each time; there must be one.
     LocalLimit& next();
 
     template <typename Visit>

@@ -26,7 +26,7 @@ Cell* firstOf(const LocalLog& log) {
     return first;
 }
 
-/// Calls visit(offset, part) for each part of a long name while it returns 0; what it returned last.
+/// Calls visit(offset, part) for each part of a long name while it returns 0; returns the last result.
 template <typename Visit>
 int forEachPart(const LocalLog& log, Visit visit) {
     int result = 0;
@@ -39,7 +39,7 @@ int forEachPart(const LocalLog& log, Visit visit) {
 
 using NameBuffer = char[LocalLog::kLongestName];
 
-/// The name in one piece; a long one is copied there.
+/// The name in one piece; a long name is copied to the buffer.
 std::string_view nameOf(const LocalLog& log, NameBuffer& buffer) {
     if (log.nameLength <= kRestOfCell) {
         return {restOf(log), log.nameLength};
@@ -51,7 +51,7 @@ std::string_view nameOf(const LocalLog& log, NameBuffer& buffer) {
     return {buffer, log.nameLength};
 }
 
-/// Where the first entries of a log stand in its cell.
+/// The place of the first entries in the cell of a log.
 std::span<std::uint8_t> placeIn(char* cell, std::size_t nameLength) {
     const std::size_t begin = sizeof(LocalLog) + (nameLength <= kRestOfCell ? nameLength : sizeof(Cell*));
     return {reinterpret_cast<std::uint8_t*>(cell) + begin, kCellBytes - begin};

@@ -10,31 +10,31 @@
 
 namespace sliding_log {
 
-/// It stands at the begin of a cell. Its name follows it and, in what is left, the log's first entries; a long name
-/// stands in cells of its own, to which a pointer follows.
+/// It is at the beginning of a cell, followed by its name and, in the remaining space, the first entries of the log; a
+/// long name is in cells of its own, and a pointer to them follows.
 struct LocalLog {
     static constexpr std::size_t kLongestName = 512;  // a prefix, a NAME and a value have 323 bytes at most
 
-    ngx_rbtree_node_t node;  // first, so that a node is its log; node.key is the name's hash
-    ngx_queue_t used;        // in its limit's
+    ngx_rbtree_node_t node;  // first member, so that a node is its log; node.key is the hash of the name
+    ngx_queue_t used;        // in the list of its limit
     LocalLimit* limit;
-    ngx_uint_t transaction;  // the last that touched it
-    std::uint64_t clock;     // ms; of the latest decision, which no worker's late view of the time turns back
-    std::uint32_t cells;     // that it takes, with its own
+    ngx_uint_t transaction;  // the last one that used it
+    std::uint64_t clock;     // ms; the latest decision: a worker whose time is behind does not go back
+    std::uint32_t cells;     // all of its cells, including this one
     std::uint32_t nameLength;
     LogState state;
 
-    /// How many cells such a name takes beyond the log's own.
+    /// The number of additional cells for such a name.
     static std::size_t cellsOfName(std::size_t length);
 
-    /// A new log of that name in the first of the cells, of which there are as many as it takes; the name's hash is for
-    /// others to set.
+    /// A new log of this name in the first of the cells, which are as many as it needs; the caller sets the hash of the
+    /// name.
     static LocalLog& make(Chain cells, LocalLimit& limit, const Question& question, std::uint64_t now);
 
-    /// Those of the name.
+    /// The cells of the name.
     Chain nameCells() const;
 
-    /// What is kept, begun anew.
+    /// Starts the contents anew.
     void begin(const Question& question, std::uint64_t now);
 
     static LocalLog& of(ngx_rbtree_node_t* node) { return *reinterpret_cast<LocalLog*>(node); }
@@ -49,11 +49,11 @@ struct LocalLog {
 inline constexpr std::size_t kRestOfCell = kCellBytes - sizeof(LocalLog);
 static_assert(kRestOfCell >= 48, "most names are shorter");
 
-/// compareWith() of one in cells of its own.
+/// compareWith() of a name in cells of its own.
 int compareLongName(const LocalLog& log, std::string_view name);
 
-/// Less than, equal to or greater than 0, as (hash, name) stands to the log's. Names decide among equal hashes, so
-/// that no choice of keys makes the tree degenerate.
+/// Less than, equal to or greater than 0: (hash, name) compared with that of the log. Names are compared if hashes are
+/// equal, so that no choice of keys makes the tree degenerate.
 inline int compareWith(const LocalLog& log, ngx_uint_t hash, std::string_view name) {
     if (hash != log.node.key) {
         return hash < log.node.key ? -1 : 1;

@@ -10,9 +10,9 @@ namespace sliding_log {
 
 namespace {
 
-constexpr ngx_msec_t kWarnEveryMs = 60'000;  // of one limit
+constexpr ngx_msec_t kWarnEveryMs = 60'000;  // between two warnings of one limit
 constexpr ngx_msec_t kWarnAnyEveryMs = 1'000;
-constexpr std::size_t kMostSearched = 16;  // limits, for a log that has expired
+constexpr std::size_t kMostSearched = 16;  // number of limits searched for an expired log
 
 ngx_uint_t hashOf(std::string_view name) {
     return std::hash<std::string_view>()(name);
@@ -24,7 +24,7 @@ bool isLive(const LocalLog& log) {
 
 }  // namespace
 
-/// Holds the zone's mutex; one request is one transaction.
+/// Holds the mutex of the zone; each request is one transaction.
 class LocalStore::Lock {
   public:
     explicit Lock(Zone& zone) : pool_(*zone.pool) {
@@ -63,7 +63,7 @@ bool LocalStore::decideAll(std::span<const Question> questions, std::span<Verdic
         if (logs[i] == nullptr) {
             return false;
         }
-        // a worker looks at the time once a turn: another one's may be some ms ahead
+        // workers update the time once per event-loop turn: that of another worker may be some ms ahead
         now = std::max(now, logs[i]->clock);
         states[i] = &logs[i]->state;
     }
@@ -107,7 +107,8 @@ LocalLog* LocalStore::find(std::string_view name) const {
     return nullptr;
 }
 
-/// The log, as the one used last and safe from eviction in this transaction; nullptr when the zone is too small.
+/// The log, marked as most recently used and protected from eviction in this transaction; nullptr if the zone is too
+/// small.
 LocalLog* LocalStore::findOrCreate(const Question& question, std::uint64_t now) {
     LocalLog* log = find(question.key);
     if (log == nullptr) {
@@ -132,10 +133,10 @@ LocalLog* LocalStore::create(const Question& question, std::uint64_t now) {
     if (limit == nullptr) {
         return nullptr;
     }
-    // counted beforehand, so that the limit stays while others' logs are evicted
+    // counted first, so that the limit stays while other logs are evicted
     const std::size_t cells = 1 + LocalLog::cellsOfName(question.key.size());
     zone_.header->limits.count(*limit, cells);
-    // as limit_req does: what expired goes a little faster than new logs come
+    // as in limit_req: expired logs are removed slightly faster than new ones are added
     evictExpired(*limit);
     evictExpired(zone_.header->limits.next());
     const Chain memory = takeCells(*limit, cells);
@@ -149,7 +150,7 @@ LocalLog* LocalStore::create(const Question& question, std::uint64_t now) {
     return &log;
 }
 
-/// Where the limit has no logs it is made; nullptr when the zone is too small.
+/// Created if the limit has no logs; nullptr if the zone is too small.
 LocalLimit* LocalStore::limitOf(std::string_view logKey) {
     LocalLimits& limits = zone_.header->limits;
     const std::string_view name = LocalLimit::nameIn(logKey);
@@ -174,7 +175,7 @@ bool LocalStore::grow(LocalLog& log, std::size_t cells) {
     return true;
 }
 
-/// So many cells for the limit, at least one; none: there are not.
+/// This number of cells for the limit, at least one; none if there are not enough.
 Chain LocalStore::takeCells(const LocalLimit& limit, std::size_t count) {
     Chain taken;
     while (taken.count < count) {
@@ -188,8 +189,8 @@ Chain LocalStore::takeCells(const LocalLimit& limit, std::size_t count) {
     return taken;
 }
 
-/// A cell for the limit, nullptr: for one that has none yet. nullptr: there is none. Cells are never given back to the
-/// zone, which holds nothing else that would want them.
+/// A cell for the limit (nullptr: for one that has none yet), or nullptr. Cells are never returned to the zone, since
+/// nothing else in it needs memory.
 Cell* LocalStore::takeCell(const LocalLimit* limit) {
     Cell* cell = zone_.header->freeCells.take();
     if (cell != nullptr) {
@@ -205,8 +206,8 @@ Cell* LocalStore::takeCell(const LocalLimit* limit) {
     return cell;
 }
 
-/// Drops a log, so that the limit gets a cell: an expired one, whose ever it is. Else the limit's own, when it has its
-/// share of the zone, that was used longest ago; else one of the limit that has most. False: none may go.
+/// Drops a log, so that the limit gets a cell: an expired log of any limit; otherwise the least recently used log of
+/// this limit if it has its share of the zone, or of the limit that has most. False if no log may be dropped.
 bool LocalStore::evictFor(const LocalLimit* limit) {
     LocalLimits& limits = zone_.header->limits;
     for (std::size_t i = 0; i < std::min(limits.limits, kMostSearched); i++) {
@@ -228,7 +229,7 @@ bool LocalStore::evictFor(const LocalLimit* limit) {
     return true;
 }
 
-/// Drops the limit's log that was used longest ago, if it has expired; true when it went.
+/// Drops the least recently used log of the limit if it has expired; true if it was dropped.
 bool LocalStore::evictExpired(LocalLimit& limit) {
     LocalLog* last = evictable(limit);
     if (last == nullptr || isLive(*last)) {
@@ -238,7 +239,7 @@ bool LocalStore::evictExpired(LocalLimit& limit) {
     return true;
 }
 
-/// The limit's log that was used longest ago; nullptr: it has only such as are being asked.
+/// The least recently used log of the limit; nullptr if all its logs are in use by this transaction.
 LocalLog* LocalStore::evictable(const LocalLimit& limit) const {
     if (ngx_queue_empty(&limit.logs)) {
         return nullptr;
@@ -247,7 +248,7 @@ LocalLog* LocalStore::evictable(const LocalLimit& limit) const {
     return last.transaction == zone_.header->transaction ? nullptr : &last;
 }
 
-/// That of the limit which has most, and no less than so many cells.
+/// The log of the limit which has most cells, at least this number.
 LocalLog* LocalStore::largestEvictable(std::size_t leastCells) const {
     LocalLog* found = nullptr;
     zone_.header->limits.forEach([&](LocalLimit& limit) {
@@ -273,7 +274,7 @@ void LocalStore::erase(LocalLog& log) {
     uncount(limit, cells);
 }
 
-/// The log needs these cells no more.
+/// Frees cells that the log does not need any more.
 void LocalStore::giveBack(LocalLog& log, const Chain& cells) const {
     if (cells.count > 0) {
         log.cells -= static_cast<std::uint32_t>(cells.count);
@@ -282,7 +283,7 @@ void LocalStore::giveBack(LocalLog& log, const Chain& cells) const {
     }
 }
 
-/// The limit has so many cells less; without any, it goes.
+/// Subtracts cells from the limit; removes the limit if none are left.
 void LocalStore::uncount(LocalLimit& limit, std::size_t cells) const {
     LocalLimits& limits = zone_.header->limits;
     limits.uncount(limit, cells);

@@ -1,4 +1,4 @@
-// This node's own store: logs in memory that all workers share. It answers at once.
+// The store of this node: logs in memory shared by all workers. It answers at once.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ struct LocalLog;
 
 class LocalStore {
   public:
-    /// The most limits that one request may ask; refused by the configuration beyond.
+    /// The maximum number of limits of a request; the configuration refuses more.
     static constexpr std::size_t kMostLogs = 32;
 
     explicit LocalStore(const Zone& zone) : zone_(zone) {}
 
-    /// Asks all the limits, all or nothing; questions and verdicts are as many, and at most kMostLogs, and `unique` is
-    /// the request's own name. False: the zone is too small for these logs even when nothing else is in it, which the
-    /// error log tells. `loggedMs` is set to what takeBack() wants.
+    /// Asks all the limits, all or nothing. There are as many verdicts as questions, at most kMostLogs; `unique` is the
+    /// name of the request. False if the zone is too small for these logs even when it is empty; this is logged. Sets
+    /// `loggedMs` for takeBack().
     bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
              std::uint64_t& loggedMs);
 
-    /// Takes back what an ask() that admitted at `takenMs` logged at `loggedMs`, and ends the blocks that this leaves
-    /// without a reason; once.
+    /// Takes back, once, what an ask() that admitted at `takenMs` logged at `loggedMs`, and ends blocks that have no
+    /// reason any more.
     void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 

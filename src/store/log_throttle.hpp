@@ -1,4 +1,4 @@
-// Lets one message per second and cause through: a store in trouble must not fill the disk, nor may one trouble hide
+// Permits one message per second and cause: a store in trouble must not fill the disk, and one trouble must not hide
 // another.
 #pragma once
 
@@ -12,8 +12,8 @@ namespace sliding_log {
 
 class LogThrottle {
   public:
-    /// True once a second at most for one cause, be it the only one. Of kMostCauses that came within a second further
-    /// ones are not told.
+    /// True at most once a second for each cause. After kMostCauses causes within a second, further ones are not
+    /// logged.
     bool allows(std::size_t cause = 0) {
         Told* told = std::ranges::find(told_, cause, &Told::cause);
         if (told == told_.end() || !told->everUsed) {

@@ -18,7 +18,7 @@ std::uint64_t subjectOf(Kind kind, std::uint32_t which) {
 
 }  // namespace
 
-/// The prefix and the limit's name, up to the value.
+/// The prefix and the name of the limit, up to the value.
 Loners::Subject Loners::ofName(std::string_view key) {
     return subjectOf(Kind::Name, Signature::hashOfLog(key.substr(0, key.rfind(":{"))));
 }

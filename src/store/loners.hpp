@@ -1,10 +1,10 @@
-// Which logs are asked in calls of their own for a while.
+// Logs that are asked in calls of their own for a while.
 //
-// A call that names several logs is refused as a whole for one of them: NOPERM where the user may not have its name,
-// TRYAGAIN where their slot is on its way and not all are on one side. A request for several logs is not decided for
-// one of them: WRONGTYPE, OOM, something that is no log. What was refused so keeps to itself for a second after the
-// latest time, and the others are decided with one call fewer to no avail. It is bounded: with more than fit the oldest
-// are forgotten, which costs a call and no more. Pure.
+// A call with several logs is refused as a whole because of one of them: NOPERM if its key is not permitted, TRYAGAIN
+// if their slot is moving and they are not all on one node. A request for several logs is not decided because of one of
+// them: WRONGTYPE, OOM, a value that is not a log. What was refused is asked separately until a second after the latest
+// refusal, which saves a failing call for the others. The size is bounded: the oldest entries are forgotten first,
+// which costs only a call. Pure.
 #pragma once
 
 #include <array>
@@ -21,19 +21,19 @@ class Loners {
   public:
     bool isEmpty(std::uint64_t nowMs) const { return nowMs >= latest_; }
 
-    /// All logs of this one's name are refused, whatever the value in their keys.
+    /// All logs with the name of this one are refused, whatever the value of their keys.
     void addName(std::string_view key, std::uint64_t nowMs) { add(ofName(key), nowMs); }
 
     /// This log is refused.
     void addLog(std::string_view key, std::uint64_t nowMs) { add(ofLog(key), nowMs); }
 
-    /// No two logs of this slot can be asked in one call.
+    /// Logs of this slot cannot be asked in one call.
     void addSlot(std::uint16_t slot, std::uint64_t nowMs) { add(ofSlot(slot), nowMs); }
 
-    /// True when one request asks these logs one by one.
+    /// True if a request must ask these logs one by one.
     bool areApart(std::span<const Question> questions, std::uint64_t nowMs) const;
 
-    /// True when no other request's logs are to be in a call with these.
+    /// True if these logs must not share a call with those of other requests.
     bool areAlone(std::span<const Question> questions, std::uint64_t nowMs) const;
 
   private:
@@ -51,8 +51,8 @@ class Loners {
     bool has(Subject subject, std::uint64_t nowMs) const;
 
     std::array<Loner, 64> loners_{};
-    std::size_t next_ = 0;      // to be forgotten
-    std::uint64_t latest_ = 0;  // end of them all
+    std::size_t next_ = 0;      // to be replaced
+    std::uint64_t latest_ = 0;  // when the last of them ends
 };
 
 }  // namespace sliding_log

@@ -14,20 +14,20 @@ namespace sliding_log {
 
 namespace {
 
-/// A connection is given up after this many timeouts without a reply between them, and so long a silence.
+/// A connection is closed after this many timeouts without a reply between them, and a silence of this many timeouts.
 constexpr unsigned kTimeoutsToGiveUp = 3;
 constexpr unsigned kSilentTimeoutsToGiveUp = 2;
 
-/// How often one call is sent again on NOSCRIPT: more means that the server does not keep scripts at all.
+/// How often a call is repeated after NOSCRIPT: if that is not enough, the server does not keep scripts.
 constexpr unsigned kMostScriptMisses = 4;
 
-/// A policy that comes and goes is warned of no more often.
+/// The minimum time between warnings of a policy that changes repeatedly.
 constexpr ngx_msec_t kPolicyPauseMs = 60'000;
 
-/// Lets the command that follows at once through to a slot that is still on its way.
+/// Permits the next command for a slot that is still being imported.
 constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 
-/// How often a server is asked for its health, by one worker of the node, and when again if it would not tell.
+/// How often one worker of the node asks a server for its health, and after how long again if it refused.
 constexpr std::uint64_t kHealthEveryMs = 10'000;
 constexpr std::uint64_t kHealthRefusedMs = 600'000;
 
@@ -39,12 +39,13 @@ Role roleIn(const RedisSettings& settings) {
             return Role::Any;
         case Mode::Sentinel:
             return Role::Master;
-        default:
-            return Role::NoReplica;
+        case Mode::Standalone:
+            break;
     }
+    return Role::NoReplica;
 }
 
-/// For a latency below nginx's own millisecond; about 20 ns, without a system call.
+/// For latencies below the milliseconds of nginx; takes about 20 ns, without a system call.
 std::uint64_t nowNs() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
@@ -54,7 +55,7 @@ std::uint64_t nowNs() {
 
 void Node::Prepared::replied(const redisReply* reply) {
     if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
-        node.log_.trouble(NGX_LOG_ERR, node.name_, "SCRIPT LOAD or ASKING answered", replyText(*reply));
+        node.log_.trouble(NGX_LOG_ERR, node.shownName_, "SCRIPT LOAD or ASKING answered", replyText(*reply));
     }
     node.closeIfLeft();
 }
@@ -65,6 +66,7 @@ Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::
       log_(log),
       settings_(settings),
       name_(name),
+      shownName_(shownNameOf(settings, name)),
       locator_(std::move(locator)),
       counters_(owner.counters(name)),
       greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database,
@@ -79,7 +81,7 @@ Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::
           this, [](void* self) { static_cast<Node*>(self)->sendQueued(); }, Timer::Kind::Chore, log.nginxLog()),
       connection_(*this, settings.tlsContext, log.nginxLog()) {}
 
-/// Calls that its connection takes along fail, and are not sent again.
+/// Calls of its connection fail and are not sent again.
 Node::~Node() {
     state_ = State::Down;
     see(Seen::Not);
@@ -95,6 +97,9 @@ void Node::connect() {
 }
 
 void Node::located(const Endpoint& endpoint) {
+    if (settings_.mode == static_cast<ngx_uint_t>(Mode::Sentinel)) {
+        shownName_ = hostAndPort(endpoint.host, endpoint.port).append(", ").append(shownNameOf(settings_, name_));
+    }
     if (connection_.open(endpoint)) {
         connectDeadline_.set(settings_.connectTimeout);
     } else {
@@ -102,14 +107,15 @@ void Node::located(const Endpoint& endpoint) {
     }
 }
 
-/// A hint is never lost: what is asked meanwhile may be the wrong server. Calls on the wire are still answered.
+/// A hint must not be lost, since the server that is asked in the meantime may be the wrong one. Calls in flight are
+/// still answered.
 void Node::hasMoved(std::string_view reason) {
     backoff_.reset();
     refusesWrites_ = false;
     switch (state_) {
         case State::Greeting:
         case State::Ready:
-            log_.trouble(NGX_LOG_WARN, name_, "is left", reason);
+            log_.trouble(NGX_LOG_WARN, shownName_, "is left", reason);
             moved_ = true;
             beLeaving();
             break;
@@ -129,7 +135,7 @@ void Node::hasMoved(std::string_view reason) {
     }
 }
 
-/// The first refusal may come of a fail-over behind the same address.
+/// The first refusal may be due to a fail-over behind the same address.
 void Node::leave() {
     if (state_ == State::Ready) {
         trusted_ = !std::exchange(refusesWrites_, true);
@@ -137,11 +143,11 @@ void Node::leave() {
     }
 }
 
-/// Calls on the wire are still answered.
+/// Calls in flight are still answered.
 void Node::beLeaving() {
     state_ = State::Leaving;
     unreadySince_ = ngx_current_msec;
-    connectDeadline_.set(std::min(settings_.connectTimeout, settings_.timeout));  // nobody waits longer for an answer
+    connectDeadline_.set(std::min(settings_.connectTimeout, settings_.timeout));  // no request waits longer for a reply
     closeIfLeft();
 }
 
@@ -172,7 +178,7 @@ void Node::send(Call& call) {
     call.isOnWire = true;
     call.sequence = ++sent_;
     call.sentNs = nowNs();
-    counters_.sent(call.scriptMisses == 0 && !call.isPart ? call.requests() : 0);  // they are carried once
+    counters_.sent(call.scriptMisses == 0 && !call.isPart ? call.requests() : 0);  // counted once
 }
 
 bool Node::send(std::string_view command, ReplyTarget& target) {
@@ -194,11 +200,11 @@ void Node::replied(Call& call, const redisReply* reply) {
     }
     if (error == StoreError::TryAgain && !isOfSlots(replyText(*reply))) {
         notYet_ = replyText(*reply);
-        if (notYet_.starts_with("LOADING")) {  // which takes longer than a request may wait
+        if (notYet_.starts_with("LOADING")) {  // takes longer than a request may wait
             trusted_ = false;
             connection_.close(notYet_);
         }
-    } else if (error != StoreError::NotMaster && isInTime(call, tookNs)) {  // too late is as good as none
+    } else if (error != StoreError::NotMaster && isInTime(call, tookNs)) {  // a late reply counts as none
         timeouts_ = 0;
         notYet_.clear();
     }
@@ -210,14 +216,14 @@ void Node::replied(Call& call, const redisReply* reply) {
     closeIfLeft();
 }
 
-/// Of what was asked nobody may wait any more: a request may wait shorter than `timeout`, and none waits for an undo.
+/// Possibly no request waits any more: a request may wait less than `timeout`, and none waits for an undo.
 bool Node::isInTime(const Call& call, std::uint64_t tookNs) const {
     return call.isWaitedFor() || tookNs < settings_.timeout * kNsPerMs;
 }
 
-/// NOSCRIPT: another worker of the fleet may load the script in a moment, which all of them lack at once; so the call
-/// is sent again after a random time. If it still lacks then, the first of all the calls in flight has the script
-/// loaded; the others, sent before that, only follow it on the wire.
+/// NOSCRIPT: all workers of a fleet miss a script at the same time, and another one may load it in a moment, so the
+/// call is repeated after a random time. If the script is still missing then, the first of all calls in flight loads
+/// it; the others, which were sent before that, are only repeated after it.
 void Node::repeatWithScript(Call& call) {
     if (call.scriptMisses++ == 0) {
         call.isOnWire = false;
@@ -236,7 +242,7 @@ void Node::repeatWithScript(Call& call) {
     send(call);
 }
 
-/// Those that cannot be sent now are kept. What nobody waits for any more is not asked.
+/// Calls that cannot be sent now are kept. Calls that no request waits for any more are not sent.
 void Node::sendQueued() {
     List<Call, Queued> waiting;
     queued_.moveTo(waiting);
@@ -253,7 +259,7 @@ void Node::timedOut(ngx_msec_t askedAt) {
     if (timeouts_++ == 0) {
         silentSince_ = askedAt;
     }
-    log_.trouble(NGX_LOG_ERR, name_, "timed out", whyNoAnswer());
+    log_.failure(shownName_, "timed out", whyNoAnswer());
 }
 
 std::string_view Node::whyNoAnswer() const {
@@ -302,7 +308,7 @@ void Node::connected() {
     }
 }
 
-/// A server that was in trouble, or whose greeting took too long, first shows that it decides inside the timeout.
+/// A server that was in trouble, or whose greeting took too long, must first answer a probe within the timeout.
 void Node::greeted() {
     if (state_ == State::Leaving) {
         closeIfLeft();
@@ -321,7 +327,7 @@ void Node::probe() {
 
 void Node::Probe::replied(const redisReply* reply) {
     if (reply == nullptr) {
-        return;  // disconnected() tells
+        return;  // reported by disconnected()
     }
     const bool lacksScript = reply->type == REDIS_REPLY_ERROR && checkCall(*reply) == StoreError::NoScript;
     const bool isAnswer = lacksScript || (reply->type == REDIS_REPLY_ARRAY && reply->elements == 0);
@@ -342,7 +348,7 @@ void Node::becomeReady() {
         backoff_.reset();
     }
     if (!trusted_) {
-        log_.recovery(name_);
+        log_.recovery(shownName_);
     }
     trusted_ = true;
     readySince_ = ngx_current_msec;
@@ -368,7 +374,7 @@ void Node::disconnected(std::string_view reason) {
         return;
     }
     if (!moved_ && !isLeft) {
-        log_.trouble(NGX_LOG_WARN, name_, "connection lost", reason);
+        log_.trouble(NGX_LOG_WARN, shownName_, "connection lost", reason);
     }
     connect();
 }
@@ -378,7 +384,7 @@ void Node::becomeDown(std::string_view reason) {
     see(Seen::Down);
     trusted_ = false;
     locator_->didNotServe();
-    log_.trouble(NGX_LOG_ERR, name_, "is down", reason);
+    log_.failure(shownName_, "is down", reason);
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     loseQueued();
     owner_.nodeDown(*this);
@@ -390,20 +396,20 @@ void Node::loseQueued() {
     }
 }
 
-// ---- what is told of the server
+// ---- state and health of the server
 
-/// Once for each change.
+/// Reported once for each change.
 void Node::policyTold(std::string_view policy) {
     if (!isEvictionUnsafe(policy)) {
         policyTold_.clear();
     } else if (policy != policyTold_ && (policyToldAt_ == 0 || ngx_current_msec - policyToldAt_ >= kPolicyPauseMs)) {
         policyTold_ = policy;
         policyToldAt_ = ngx_current_msec;
-        log_.evictionUnsafe(name_, policy);
+        log_.evictionUnsafe(shownName_, policy);
     }
 }
 
-/// A worker that quits has a successor, which tells.
+/// The successor of a worker that quits reports it.
 void Node::see(Seen what) {
     if (ngx_exiting == 0) {
         counters_.see(ngx_worker, what);
@@ -420,7 +426,7 @@ void Node::tick() {
     }
 }
 
-/// Of all the workers the first that finds it due asks: one that dies is in nobody's way.
+/// The first worker that finds it due asks, so a worker that dies does not prevent it.
 void Node::askForHealth() {
     static const std::string question = command({"INFO", "memory", "stats"});
     std::uint64_t due = counters_.health.dueMs.load(std::memory_order_relaxed);
@@ -430,7 +436,7 @@ void Node::askForHealth() {
     }
 }
 
-/// A user without the right to INFO is no trouble: nothing is known of such a server.
+/// INFO that is not permitted is not an error: the health of the server is unknown.
 void Node::HealthCheck::replied(const redisReply* reply) {
     if (reply == nullptr) {
         return;

@@ -1,4 +1,4 @@
-// One Redis server, seen from one worker: its connection, how well it is, and the calls on their way to it.
+// One Redis server as used by one worker: its connection, its state, and the calls in flight.
 #pragma once
 
 #include <array>
@@ -25,40 +25,41 @@ class Node;
 
 class NodeOwner {
   public:
-    /// The counters of its server of that name.
+    /// The counters of the server with this name.
     virtual NodeCounters& counters(std::string_view node) = 0;
 
-    /// The call's reply, and what keeps it from being decided (None: nothing). The call is the owner's again.
+    /// The reply to the call, and the error that prevents a decision (None: no error). The call is returned to the
+    /// owner.
     virtual void answered(Call& call, const redisReply& reply, StoreError error) = 0;
 
-    /// No reply will come. The call is the owner's again.
+    /// No reply will arrive. The call is returned to the owner.
     virtual void lost(Call& call) = 0;
 
-    /// Calls leave at once from now on.
+    /// From now on calls are sent at once.
     virtual void nodeReady(Node& node) = 0;
 
-    /// No call can be sent for a while, and those that waited for the connection are lost.
+    /// No calls can be sent for a while, and those that waited for the connection are lost.
     virtual void nodeDown(Node& node) = 0;
 
-    /// The worker was told to quit; said again when a connection is gone while it does.
+    /// The worker has to quit; repeated when a connection ends in the meantime.
     virtual void workerQuits() = 0;
 
-    /// True when the worker quits and nobody waits for an answer: a lost connection is not made again.
+    /// True if the worker quits and no request waits for a reply: a lost connection is not made again.
     virtual bool isLeaving() const = 0;
 
   protected:
     ~NodeOwner() = default;
 };
 
-/// Life: Idle -> Connecting -> Greeting -> Ready; Down after a failure, until the back-off timer connects again. While
-/// the server is taken to be well (at start, and when it closed a connection that had worked) calls wait for the
-/// connection inside their deadline, and leave in one write with the greeting, whose answers come before theirs: what a
-/// server says that does not pass is not looked at. After a failure they are refused at once until a probe is answered
-/// in time. When another server has taken its place it is Leaving until the calls on the wire are answered, and then
-/// connects to that one.
+/// States: Idle -> Connecting -> Greeting -> Ready; Down after a failure, until the back-off timer connects again.
+/// While the server is trusted (at start, and when it closed a connection that had worked), calls wait for the
+/// connection within their deadline and are sent in one write with the greeting. Replies to the greeting arrive first;
+/// if they are not accepted, the other replies are ignored. After a failure calls are refused at once until a probe is
+/// answered in time. When another server has taken its place, it is Leaving until the calls in flight are answered, and
+/// then connects to that server.
 class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
   public:
-    /// `name`: for messages. The locator says where to connect to.
+    /// `name`: for messages. The locator returns the address to connect to.
     Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
          std::unique_ptr<Locator> locator);
     ~Node();
@@ -68,77 +69,79 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void connect();
     void connectIfIdle();
 
-    /// True when a call given now is sent now, or as soon as the server is connected, which it is expected to be.
+    /// True if a call is sent at once, or as soon as the server is connected, which is expected.
     bool canBeAsked();
 
-    /// True when a call given now is sent now.
+    /// True if a call is sent at once.
     bool isReady() const { return state_ == State::Ready || state_ == State::Greeting; }
     bool isDown() const { return state_ == State::Down; }
 
-    /// True when it is ready and has answered on this connection.
+    /// True if it is ready and has answered on this connection.
     bool hasAnswered() const { return state_ == State::Ready; }
 
-    /// True when it is ready and has let no request wait in vain since it last answered one in time.
+    /// True if it is ready and no request has timed out since it last answered one in time.
     bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
 
-    /// Sends the call, or keeps it until there is a connection; the owner is told of its end. Its memory is the
-    /// owner's, who leaves it alone until then.
+    /// Sends the call, or keeps it until there is a connection; the owner is told of its end. The memory belongs to the
+    /// owner, which must not use it until then.
     void send(Call& call);
 
-    /// Sends a command that is no call; false when there is no connection. The target is called once.
+    /// Sends a command that is not a call; false if there is no connection. The target is called once.
     bool send(std::string_view command, ReplyTarget& target);
 
-    /// It takes no writes: the server that does is looked for, and gets the calls from now on. Where that one takes
-    /// none either, on_error decides until another attempt.
+    /// The server accepts no writes: the node looks for the server that does and sends calls to it. If that one accepts
+    /// no writes either, on_error decides until the next attempt.
     void leave();
 
-    /// Its name leads to another server: that one is connected to, and gets the calls from now on.
+    /// Its name refers to another server: the node connects to that one and sends calls to it.
     void hasMoved(std::string_view reason) override;
 
-    /// A request that was asked at `askedAt` got no answer in time.
+    /// A request that was asked at `askedAt` has timed out.
     void timedOut(ngx_msec_t askedAt);
 
-    /// Gives the connection up after several timeouts in a row; until a probe is answered nothing waits for it. Nor for
-    /// one that is not ready within a request's timeout.
+    /// Closes the connection after several timeouts in a row; no request waits until a probe is answered, nor for a
+    /// connection that is not ready within the timeout of a request.
     void giveUpIfSilent();
 
-    /// It said what the scripts never say: replies may be out of step with calls, so no other one of this connection is
-    /// believed.
+    /// A reply that the scripts never return: replies may not match calls any more, so all others of this connection
+    /// are ignored.
     void distrust();
 
-    /// Closes the connection when no reply is owed.
+    /// Closes the connection if no reply is outstanding.
     void closeIfUnused();
 
-    /// A call that waits for the connection, taken back; nullptr when there is none.
+    /// Removes a call that waits for the connection and returns it; nullptr if there is none.
     Call* takeQueued() { return queued_.popFront(); }
 
-    /// Groups to be sent in its next calls: the owner's.
+    /// Groups to be sent in its next calls; used by the owner.
     List<Group, Opened>& groups() { return groups_; }
 
-    /// Take-backs that it was owed while it was away, to be sent as it answers those that were, and the number of
-    /// these: the owner's.
+    /// Kept take-backs, sent as earlier ones are answered, and the number of those in flight; used by the owner.
     List<Call, Queued>& owed() { return owed_; }
     std::size_t& repaying() { return repaying_; }
 
     std::string_view name() const { return name_; }
+
+    /// As messages call it: where it is, for a master that Sentinels name.
+    std::string_view shownName() const { return shownName_; }
     NodeCounters& counters() { return counters_; }
 
-    /// To be called every second or so: tells of the server's state, and asks for its health when that is due.
+    /// To be called about once a second: publishes the state of the server, and asks for its health when that is due.
     void tick();
 
   private:
     friend struct Call;
     enum class State { Idle, Connecting, Greeting, Ready, Leaving, Down };
 
-    /// Takes the replies to SCRIPT LOAD after a NOSCRIPT, and to ASKING.
+    /// Target of the replies to SCRIPT LOAD after a NOSCRIPT, and to ASKING.
     struct Prepared final : ReplyTarget {
         explicit Prepared(Node& owner) : node(owner) {}
         void replied(const redisReply* reply) override;
         Node& node;
     };
 
-    /// Takes the answer to a call for no log, the first on a connection to a server that was in trouble. It writes
-    /// nothing, so it need not wait for the greeting's answers.
+    /// Target of the reply to a call without logs, the first on a connection to a server that was in trouble. It writes
+    /// nothing, so it does not have to wait for the greeting.
     struct Probe final : ReplyTarget {
         explicit Probe(Node& owner) : node(owner) {}
         void replied(const redisReply* reply) override;
@@ -153,9 +156,9 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void greeted() override;
     void greetingRefused(std::string_view reason) override { connection_.close(reason); }
     void policyTold(std::string_view policy) override;
-    void roleForbidden(std::string_view answer) override { log_.roleForbidden(name_, answer); }
+    void roleForbidden(std::string_view answer) override { log_.roleForbidden(shownName_, answer); }
 
-    /// Takes the answer to INFO.
+    /// Target of the reply to INFO.
     struct HealthCheck final : ReplyTarget {
         explicit HealthCheck(Node& owner) : node(owner) {}
         void replied(const redisReply* reply) override;
@@ -180,6 +183,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     StoreLog& log_;
     const RedisSettings& settings_;
     std::string name_;
+    std::string shownName_;
     std::unique_ptr<Locator> locator_;
     NodeCounters& counters_;
     Greeting greeting_;
@@ -190,29 +194,29 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     bool probed_ = false;  // on this connection
     Backoff backoff_;
     State state_ = State::Idle;
-    bool trusted_ = true;         // the server was well when last seen
-    bool moved_ = false;          // another server has taken its place, as the locator says: that one is next
-    bool refusesWrites_ = false;  // it did so, and has taken none since
+    bool trusted_ = true;         // the server worked when last used
+    bool moved_ = false;          // the locator has another server: connect to that one next
+    bool refusesWrites_ = false;  // since its last refusal it has accepted no write
     ngx_msec_t readySince_ = 0;
-    ngx_msec_t unreadySince_ = 0;  // while it is Connecting, Greeting or Leaving
+    ngx_msec_t unreadySince_ = 0;  // since when it is Connecting, Greeting or Leaving
 
     List<Group, Opened> groups_;
     List<Call, Queued> owed_;
     std::size_t repaying_ = 0;
-    List<Call, Queued> queued_;  // to be sent when there is a connection, or when a script may be there
+    List<Call, Queued> queued_;  // sent when there is a connection, or when a script may be loaded
     std::uint64_t sent_ = 0;
-    std::array<std::uint64_t, kScripts.size()> loadedAt_{};  // by script: sent_ when it was last loaded
-    unsigned timeouts_ = 0;                                  // in a row, no answer in time between them
-    ngx_msec_t silentSince_ = 0;                             // when the first of them was asked
-    std::string notYet_;      // the latest answer where that was one to ask again after, else empty
-    std::string policyTold_;  // that was warned of; empty: none
+    std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: value of sent_ when it was last loaded
+    unsigned timeouts_ = 0;                                     // in a row, without a reply in time between them
+    ngx_msec_t silentSince_ = 0;                                // when the first of these requests was asked
+    std::string notYet_;      // the latest error if it is to be waited out, otherwise empty
+    std::string policyTold_;  // the policy that was warned of; empty: none
     ngx_msec_t policyToldAt_ = 0;
 
     Timer connectDeadline_;
     Timer reconnect_;
     Timer scriptWait_;
 
-    Connection connection_;  // last, so that it dies first: it tells the calls
+    Connection connection_;  // last, so that it is destroyed first: it reports the calls
 };
 
 }  // namespace sliding_log

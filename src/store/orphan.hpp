@@ -1,4 +1,4 @@
-// A question whose answer its request does not wait for: the client has left, or it took too long.
+// A question whose request does not wait for the reply any more: the client has left, or it has timed out.
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@ namespace sliding_log {
 
 struct Orphan;
 
-/// What a request that goes on without an answer remembers of it: whether its entries are in the logs all the same. It
-/// lives in the request, which forgets it when it ends.
+/// What a request that continues without a reply knows of it: whether its entries were logged. It is owned by the
+/// request, which detaches it when it ends.
 struct Late {
     enum class State {
-        Open,    // nobody knows yet
+        Open,    // not known yet
         Logged,  // at loggedMs
-        Void,    // there is none
-        Unknown  // nobody will ever tell
+        Void,    // not logged
+        Unknown  // will never be known
     };
 
     explicit Late(Orphan& of);
@@ -29,14 +29,14 @@ struct Late {
 
     State state = State::Open;
     std::uint64_t loggedMs = 0;
-    Orphan* orphan;        // while it is Open
+    Orphan* orphan;        // while Open
     Late* next = nullptr;  // of the same request
 };
 
-/// Takes the request's place in its group, with copies of what lived in the request, so that what it turns out to have
-/// logged can be taken back. It lives in its store and is used again.
+/// Replaces the request in its group, with copies of the data of the request, so that its entries can be taken back if
+/// they were logged. It is owned by its store and reused.
 struct Orphan final : Waiter {
-    /// Takes over from a waiter whose group is sent.
+    /// Replaces a waiter whose group has been sent.
     void replace(Waiter& waiter) {
         texts.assign(waiter.unique);
         for (const Question& question : waiter.questions) {
@@ -62,13 +62,13 @@ struct Orphan final : Waiter {
         waiter.forget();
     }
 
-    /// Its entry in that log is to leave.
+    /// Its entry in that log has to be removed.
     void leave(std::string_view key) {
         const auto copy = std::ranges::find(copies, key, &Question::key);
         leaving[static_cast<std::size_t>(copy - copies.begin())] = true;
     }
 
-    /// The questions with entries that are to leave, or all.
+    /// The questions whose entries have to be removed, or all.
     std::span<const Question> leavers(bool all) {
         std::size_t kept = 0;
         for (std::size_t i = 0; i < copies.size(); i++) {
@@ -79,8 +79,8 @@ struct Orphan final : Waiter {
         return std::span(copies).first(kept);
     }
 
-    Late* late = nullptr;  // who wants to know
-    bool isOwed = false;   // it has entries that are to leave
+    Late* late = nullptr;  // to be informed
+    bool isOwed = false;   // some of its entries have to be removed
 
     std::string texts;
     std::vector<Question> copies;

@@ -1,5 +1,5 @@
-// Take-backs that Redis is owed: it is away, or cannot do them now. They are kept until their entries have left the
-// window anyway; of more than may be kept the oldest are lost.
+// Take-backs that Redis cannot execute now, or that wait for a connection. They are kept until their entries have left
+// the window anyway; if there are too many, the oldest are lost.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace sliding_log {
 
-/// A call is counted from keep() until settled() or surplus(), be it here or in a list of its server's.
+/// A call is counted from keep() until settled() or surplus(), whether it is here or in a list of its server.
 class Owed {
   public:
     static constexpr std::size_t kMost = 10'000;
@@ -24,19 +24,19 @@ class Owed {
         waiting_.pushBack(call);
     }
 
-    /// The one that waits for the longest, nullptr when none does. It stays counted.
+    /// The oldest one, nullptr if there is none. It stays counted.
     Call* take() { return waiting_.popFront(); }
 
-    /// Taken, and to wait again.
+    /// Returns one that was taken, to wait again.
     void putBack(List<Call, Queued>& calls) { calls.moveTo(waiting_); }
 
-    /// Taken, and owed no more.
+    /// One that was taken is done.
     void settled(const Call& call) {
         count_--;
         bytes_ -= bytesOf(call);
     }
 
-    /// One of those that are too many; nullptr when none are.
+    /// One that exceeds the bounds; nullptr if there is none.
     Call* surplus() {
         Call* call = count_ > kMost || bytes_ > kMostBytes ? take() : nullptr;
         if (call != nullptr) {

@@ -1,4 +1,5 @@
-// Objects that are used again: the request path allocates next to nothing. What a spike has made goes when it is over.
+// Objects that are reused, so that the request path allocates almost nothing. Objects created in a spike are freed
+// afterwards.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,7 @@ namespace sliding_log {
 template <typename T>
 class Recycler {
   public:
-    /// An object as it was given back, or a new one made of the arguments.
+    /// An object in the state in which it was returned, or a new one constructed from the arguments.
     template <typename... Arguments>
     T& take(Arguments&... arguments) {
         if (free_.empty()) {
@@ -26,9 +27,8 @@ class Recycler {
 
     void giveBack(T& object) { free_.push_back(&object); }
 
-    /// Frees the objects that are not in use, with whatever they have grown to, and returns how many: a few thousand at
-    /// most, which take less than a millisecond. To be called every second or so: to make those anew that are needed
-    /// again costs nothing beside what they do in a second.
+    /// Frees the objects that are not in use and returns how many: at most a few thousand, which takes less than a
+    /// millisecond. To be called about once a second: creating objects again at this rate costs nothing noticeable.
     std::size_t freeUnused() {
         const auto first = free_.end() - static_cast<std::ptrdiff_t>(std::min(free_.size(), kMostAtOnce));
         std::sort(first, free_.end());

@@ -14,16 +14,16 @@ namespace sliding_log {
 
 namespace {
 
-/// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: asked again after so many ms, inside the timeout.
+/// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: repeated after this time, in ms, within the timeout.
 constexpr ngx_msec_t kRepeatAfterMs = 10;
 
-/// A call that is sent on more often than this in a row waits a moment each time: the nodes disagree.
+/// A call that is redirected more often than this in a row waits each time, since the nodes disagree.
 constexpr unsigned kMostRedirects = 5;
 
-/// Take-backs that were kept go to a server so many at a time: a fleet's workers all have some when it comes back.
+/// The number of kept take-backs sent to a server at a time: all workers of a fleet have some when it returns.
 constexpr std::size_t kMostRepaying = 16;
 
-/// When those that nobody could take are tried again, in ms, if no server tells earlier that it is well.
+/// When kept take-backs are tried again, in ms, unless a server becomes ready earlier.
 constexpr std::uint64_t kRepayMinMs = 10;
 constexpr std::uint64_t kRepayMaxMs = 1000;
 
@@ -36,34 +36,42 @@ std::int64_t wallClockMs() {
     return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
 }
 
-/// It keeps no snapshots, or has too few replicas.
+/// Snapshots fail, or there are too few replicas.
 bool refusesAllWrites(std::string_view answer) {
     return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
 }
 
-/// An error of a group's, which its script met with one of its logs.
+/// An error of a group, from its script, with one of its logs.
 bool mayBeOfOneLog(StoreError error, std::string_view message) {
     return error == StoreError::WrongType || error == StoreError::OutOfMemory ||
            (error == StoreError::Refused && !isOfScripts(message) && !refusesAllWrites(message));
 }
 
-/// Of a call that is waited for.
+/// The deadline of a call that a request waits for.
 bool hasSeveralLogs(const Call& call) {
     return call.groups.size() > 1 || call.groups.front()->waiters.front().questions.size() > 1;
 }
 
-/// How long an entry may count after its time: a counter weighs a window in the next one, too, and a bucket may take
-/// several to fill up.
+/// How long an entry may count after its time: a counter also weighs the previous window, and a bucket may take several
+/// windows to fill up.
 std::int64_t lastsMs(const Question& question) {
     constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
     const std::int64_t full = std::max<std::int64_t>(question.limit, 1);
-    const std::int64_t windows = question.algorithm == Algorithm::Counter  ? 2
-                                 : question.algorithm == Algorithm::Bucket ? (question.burst + full - 1) / full
-                                                                           : 1;
+    std::int64_t windows = 1;
+    switch (rowOf(question.algorithm).lasts) {
+        case Lasts::Window:
+            break;
+        case Lasts::NextWindow:
+            windows = 2;
+            break;
+        case Lasts::Refill:
+            windows = (question.burst + full - 1) / full;
+            break;
+    }
     return windows > kMostMs / question.windowMs ? kMostMs : windows * question.windowMs;
 }
 
-/// True where the server did nothing of a take-back, which another one, or it itself, may do later.
+/// True if the server did not execute a take-back which it, or another one, may execute later.
 bool isUndone(StoreError error, std::string_view answer) {
     switch (error) {
         case StoreError::TryAgain:
@@ -73,19 +81,26 @@ bool isUndone(StoreError error, std::string_view answer) {
         case StoreError::NoScript:
         case StoreError::OutOfMemory:
             return true;
-        default:
-            return refusesAllWrites(answer);
+        case StoreError::None:
+        case StoreError::Down:
+        case StoreError::Timeout:
+        case StoreError::WrongType:
+        case StoreError::Forbidden:
+        case StoreError::Refused:
+        case StoreError::Unexpected:
+            break;
     }
+    return refusesAllWrites(answer);
 }
 
-/// What messages call the store where they speak of none of its nodes.
+/// The name of the store in messages that are not about one of its nodes.
 std::string_view nameOf(const RedisSettings& settings) {
     return view(settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)
                     ? settings.master
                     : static_cast<const ServerSettings*>(settings.servers.elts)->text);
 }
 
-/// Of the logs behind the same keys, through reloads.
+/// The same for stores with the same logs, also after reloads.
 std::uint64_t identityOf(const RedisSettings& settings) {
     const DecimalText database(settings.database);
     std::string text;
@@ -107,10 +122,11 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
         case Mode::Sentinel:
             return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
                                                 std::make_unique<SentinelLocator>(settings, log.nginxLog()));
-        default:
-            return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
-                                                std::make_unique<Addresses>(settings, server));
+        case Mode::Standalone:
+            break;
     }
+    return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
+                                        std::make_unique<Addresses>(settings, server));
 }
 
 }  // namespace
@@ -118,7 +134,7 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
 RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Board& board, ngx_log_t* log)
     : settings_(settings),
       identity_(identityOf(settings)),
-      log_(settings.name, log),
+      log_(settings, log),
       board_(board),
       unplacedCounters_(counters(nameOf(settings))),
       denials_(denials),
@@ -135,7 +151,7 @@ RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Boa
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
-/// A dying worker resumes nothing: whoever still waits is forgotten before hiredis tells the calls.
+/// A worker that exits resumes no requests: all waiters are removed before hiredis reports the calls.
 RedisStore::~RedisStore() {
     while (Waiter* waiter = deadlines_.popFront()) {
         waiter->forget();
@@ -166,7 +182,7 @@ std::size_t RedisStore::tick() {
     return passing;
 }
 
-/// Of the server that is to be asked for that slot.
+/// The counters of the server of that slot.
 NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
     Node* node = topology_->nodeOf(slot);
     return node == nullptr ? unplacedCounters_ : node->counters();
@@ -174,7 +190,8 @@ NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
 
 RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t leftMs,
                                       Waiter& waiter) {
-    const Belief belief = known(questions, waiter.verdicts);
+    const Signature& signature = signatureOf(questions);
+    const Belief belief = denials_.find(signature, ngx_current_msec, waiter.verdicts);
     if (belief == Belief::Holds) {
         return Reception::KnownDenied;
     }
@@ -183,7 +200,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     }
     const bool isLate = leftMs == 0;
     const bool canAsk = !isLate && topology_->canBeAsked(questions.front().slot);
-    if (belief == Belief::Due && (!canAsk || !denials_.claim(signature_, ngx_current_msec))) {
+    if (belief == Belief::Due && (!canAsk || !denials_.claim(signature, ngx_current_msec))) {
         return Reception::KnownDenied;
     }
     if (!canAsk) {
@@ -194,7 +211,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
         countersOf(questions.front().slot).failed(StoreError::TryAgain);
         return belief == Belief::Due ? Reception::KnownDenied : Reception::Unavailable;
     }
-    Group& group = groupFor(questions);
+    Group& group = groupFor(questions, signature);
     group.requests++;
     group.refreshes = group.refreshes || belief == Belief::Due;
     group.waiters.pushBack(waiter);
@@ -210,10 +227,14 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     return Reception::Pending;
 }
 
-/// Sets signature_, too.
 Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict> verdicts) {
-    signature_.assign(identity_, questions);
-    return denials_.find(signature_, ngx_current_msec, verdicts);
+    return denials_.find(signatureOf(questions), ngx_current_msec, verdicts);
+}
+
+/// Good until the next one.
+const Signature& RedisStore::signatureOf(std::span<const Question> questions) {
+    latestSignature_.assign(identity_, questions);
+    return latestSignature_;
 }
 
 bool RedisStore::isWell(std::uint16_t slot) {
@@ -221,7 +242,7 @@ bool RedisStore::isWell(std::uint16_t slot) {
     return node != nullptr && node->isWell();
 }
 
-/// True when one call is not to name all these logs.
+/// True if these logs must not be asked in one call.
 bool RedisStore::areApart(std::span<const Question> questions) const {
     return !loners_.isEmpty(ngx_current_msec) && loners_.areApart(questions, ngx_current_msec);
 }
@@ -231,7 +252,7 @@ bool RedisStore::isTurnedAway(std::uint16_t slot) {
                                static_cast<std::uint64_t>(ngx_random()));
 }
 
-/// The waiter is woken at its deadline at the latest.
+/// The waiter is woken by its deadline at the latest.
 void RedisStore::watch(Waiter& waiter) {
     deadlines_.insertSorted(waiter, [](const Waiter& left, const Waiter& right) {
         return static_cast<ngx_msec_int_t>(left.deadline - right.deadline) < 0;
@@ -254,7 +275,7 @@ void RedisStore::abandon(Waiter& waiter) {
     watch(orphan);
 }
 
-/// The request goes on without an answer, and may be logged all the same.
+/// The request continues without a reply, and may have been logged.
 void RedisStore::wakeUnanswered(Waiter& waiter, StoreError error) {
     waiter.orphan = &orphanOf(waiter);
     waiter.wake(waiter, error);
@@ -267,7 +288,7 @@ Orphan& RedisStore::orphanOf(Waiter& waiter) {
     return orphan;
 }
 
-/// Its group is settled. A slot that was reserved is taken back whole: nobody will use it.
+/// Its group has been answered. A reservation is taken back in all logs, since it is not used.
 void RedisStore::bury(Orphan& orphan, StoreError error) {
     const bool isInDoubt = orphan.group->isInDoubt;
     const bool isAdmitted = error == StoreError::None && std::ranges::all_of(orphan.verdicts, &Verdict::hasRoom);
@@ -314,13 +335,12 @@ void RedisStore::takeBackLate(Late& late, std::span<const Question> questions, s
     }
 }
 
-/// What may be in the logs, nobody knows since when. An entry is found by the request's own name alone; an id may be
-/// that of another request, too. Not at once: the server may still have to read what was lost.
+/// Entries that may be in the logs, at an unknown time. They can only be found by the unique name of the request; an id
+/// may belong to another request, too. Not sent at once: the server may still have to read the lost calls.
 void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string_view unique) {
     constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
     for (const Question& question : questions) {
-        const bool hasName = question.algorithm == Algorithm::Log || question.algorithm == Algorithm::Sampled;
-        if (hasName && question.id.empty()) {
+        if (rowOf(question.algorithm).namesEntries && question.id.empty()) {
             keep(newTakeBack({&question, 1}, unique, kAnyTime, 0, question.delayMs));
         } else {
             tellLost(question.slot, "its answer was lost");
@@ -345,7 +365,7 @@ void RedisStore::takeBack(std::span<const Question> questions, std::string_view 
     }
 }
 
-/// `aheadMs`: how much later than now the entries' time may be.
+/// `aheadMs`: how much later than now the time of the entries may be.
 Call& RedisStore::newTakeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                               std::uint64_t takenMs, std::int64_t aheadMs) {
     Call& call = calls_.take();
@@ -361,9 +381,9 @@ Call& RedisStore::newTakeBack(std::span<const Question> questions, std::string_v
     return call;
 }
 
-// ---- what is owed
+// ---- take-backs that are kept
 
-/// A take-back is there.
+/// A take-back was added.
 void RedisStore::owe() {
     noteQuit();
     takeBacks_++;
@@ -373,7 +393,7 @@ void RedisStore::owe() {
     }
 }
 
-/// The worker was told to quit, which nobody tells where there is no connection: what it owes has so long from now on.
+/// The worker was told to quit, which is not reported without a connection: the time for its take-backs starts now.
 void RedisStore::noteQuit() {
     if (ngx_exiting != 0 && !quitting_) {
         quitting_ = true;
@@ -386,7 +406,7 @@ bool RedisStore::isOwing() const {
     return takeBacks_ > 0 && !(quitting_ && hasPassed(owedUntil_));
 }
 
-/// The timer of what is owed.
+/// The timer of kept take-backs.
 void RedisStore::tryToQuit() {
     noteQuit();
     if (!isOwing()) {
@@ -399,7 +419,7 @@ void RedisStore::tryToQuit() {
     }
 }
 
-/// The server of the call's slot, connected or about to be; nullptr where none is.
+/// The server of the slot of the call, connected or connecting; nullptr if there is none.
 Node* RedisStore::nodeFor(const Call& call) {
     return !dying_ && topology_->canBeAsked(call.slot) ? topology_->nodeOf(call.slot) : nullptr;
 }
@@ -409,7 +429,7 @@ void RedisStore::sendTakeBack(Node& node, Call& call) {
     node.send(call);
 }
 
-/// Redis cannot do it now.
+/// Redis cannot execute it now.
 void RedisStore::keep(Call& call) {
     if (dying_ || !isOwing()) {
         loseTakeBack(call, "the worker quits");
@@ -426,8 +446,8 @@ void RedisStore::keep(Call& call) {
     }
 }
 
-/// A server is well again. All workers learn of it at once, so each waits a random time; and so long at least that it
-/// has read what lost connections still hold: requests that nobody waits for, whose entries are to be taken back.
+/// A server is ready again. All workers learn of it at the same time, so each waits a random time, and at least until
+/// the server has read what lost connections still hold: requests that timed out, whose entries have to be taken back.
 void RedisStore::repaySoon() {
     if (!owed_.isEmpty()) {
         repayAfter_.reset();
@@ -436,7 +456,7 @@ void RedisStore::repaySoon() {
     }
 }
 
-/// Gives each server that is ready what it is owed.
+/// Sends kept take-backs to each server that is ready.
 void RedisStore::repay() {
     noteQuit();
     topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
@@ -458,7 +478,7 @@ void RedisStore::repay() {
     closeWhenUnused();
 }
 
-/// One where requests have waited in vain shows first that it answers.
+/// A server with timeouts must first answer.
 void RedisStore::repay(Node& node) {
     while (node.hasAnswered() && node.repaying() < (node.isWell() ? kMostRepaying : 1)) {
         Call* call = node.owed().popFront();
@@ -472,7 +492,7 @@ void RedisStore::repay(Node& node) {
     }
 }
 
-/// Its answer, or its connection's end.
+/// It was answered, or its connection has ended.
 void RedisStore::backFrom(Node& node, Call& call) {
     if (call.isRepaid) {
         call.isRepaid = false;
@@ -504,7 +524,7 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
             return;
         }
     } else {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", answer);
+        log_.trouble(NGX_LOG_ERR, node.shownName(), "answered", answer);
     }
     if (!isUndone(error, answer)) {
         loseTakeBack(call, answer);
@@ -515,11 +535,11 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
     } else if (error == StoreError::TryAgain && !answer.starts_with("TRYAGAIN")) {
         topology_->suspect();
     }
-    owed_.putBack(node.owed());  // they would meet the same
+    owed_.putBack(node.owed());  // they would fail, too
     keep(call);
 }
 
-/// No reply will come.
+/// No reply will arrive.
 void RedisStore::lost(Call& call) {
     if (!call.isUndo()) {
         failed(call, StoreError::Down);
@@ -549,30 +569,31 @@ void RedisStore::loseTakeBack(Call& call, std::string_view why) {
 
 void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
     (dying_ ? unplacedCounters_ : countersOf(slot)).lostTakeBacks.add();
-    log_.trouble(NGX_LOG_ERR, nameOf(settings_), "a request could not be taken back out of its log", why);
+    log_.trouble(NGX_LOG_ERR, shownNameOf(settings_, nameOf(settings_)),
+                 "a request could not be taken back out of its log", why);
 }
 
 // ---- groups
 
-/// The group that the request joins: the last of the same questions, if that is not sent yet and has room.
-Group& RedisStore::groupFor(std::span<const Question> questions) {
-    Group* first = groups_.find(signature_);
+/// The group that the request joins: the last one with the same questions, if it has not been sent and has room.
+Group& RedisStore::groupFor(std::span<const Question> questions, const Signature& signature) {
+    Group* first = groups_.find(signature);
     if (first == nullptr) {
-        first = &newGroup(questions);
+        first = &newGroup(questions, signature);
         first->last = first;
         groups_.insert(*first);
         open(*first);
     } else if (first->last->sent || first->last->isFull()) {
-        Group& next = newGroup(questions);
+        Group& next = newGroup(questions, signature);
         first->last->follower = &next;
         first->last = &next;
     }
     return *first->last;
 }
 
-Group& RedisStore::newGroup(std::span<const Question> questions) {
+Group& RedisStore::newGroup(std::span<const Question> questions, const Signature& signature) {
     Group& group = groupObjects_.take();
-    group.signature = signature_;
+    group.signature = signature;
     group.requests = 0;
     group.workOfLogs = workOfLogs(questions.size());
     group.workOfRequest = workOfRequest(questions);
@@ -586,14 +607,14 @@ Group& RedisStore::newGroup(std::span<const Question> questions) {
     return group;
 }
 
-/// The group waits to be sent, by the node that serves it or until that is known.
+/// Queues the group at the node that serves it, or until this node is known.
 void RedisStore::open(Group& group) {
     Node* node = dying_ ? nullptr : topology_->nodeOf(group.slot);
     (node == nullptr ? unplaced_ : node->groups()).pushBack(group);
     flush_.post();
 }
 
-/// As open(), for a group that has waited already: where nobody can be asked it waits no longer.
+/// Like open(), for a group that has already waited: if no server can be asked, it does not wait any more.
 void RedisStore::openAgain(List<Group, Opened>& groups) {
     List<Group, Opened> again;
     groups.moveTo(again);
@@ -607,7 +628,7 @@ void RedisStore::openAgain(List<Group, Opened>& groups) {
     }
 }
 
-/// The first group that waits to be sent, nullptr when there is none. Groups that everybody left are retired.
+/// The first group to be sent, nullptr if there is none. Groups without waiters are retired.
 Group* RedisStore::nextToSend(Node& node) {
     while (!node.groups().isEmpty()) {
         Group& group = node.groups().front();
@@ -620,19 +641,19 @@ Group* RedisStore::nextToSend(Node& node) {
     return nullptr;
 }
 
-/// The end of a turn of the event loop: what it asked leaves in as few calls as may be.
+/// At the end of an event-loop turn: sends all its questions in as few calls as possible.
 void RedisStore::flush() {
     topology_->forEachNode([this](Node& node) { flush(node); });
     closeWhenUnused();
 }
 
 void RedisStore::flush(Node& node) {
-    if (node.isDown()) {  // followers of groups that were under way when it went down
+    if (node.isDown()) {  // followers of groups that were in flight when it went down
         openAgain(node.groups());
     }
     while (node.isReady() && nextToSend(node) != nullptr) {
         Call& call = calls_.take();
-        writer_.begin(call, node.groups().front());
+        writer_.begin(call, node.groups().front(), stamp());
         bool isFull = false;
         for (Group* group = nextToSend(node); group != nullptr && !isFull && writer_.hasRoomFor(*group);
              group = nextToSend(node)) {
@@ -646,17 +667,18 @@ void RedisStore::flush(Node& node) {
             group->generation = denials_.generation(group->signature);
             writer_.add(*group);
         }
-        writer_.finish(stamp());
+        writer_.finish();
         node.send(call);
     }
 }
 
-/// Of one that waits to be sent.
+/// The list of a group that waits to be sent.
 bool RedisStore::goesAlone(Group& group) {
     return !loners_.isEmpty(ngx_current_msec) && loners_.areAlone(group.waiters.front().questions, ngx_current_msec);
 }
 
-/// What a call is told of the time: this node's, or "" for the server's. The view is good until the next one.
+/// The time argument of a call: the time of this node, or "" for that of the server. Valid until the next call of this
+/// function.
 std::string_view RedisStore::stamp() {
     if (settings_.clock != static_cast<ngx_uint_t>(Clock::Nginx)) {
         return "";
@@ -702,8 +724,15 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
                 return;
             }
             break;
-        default:
-            log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", replyText(reply));
+        case StoreError::Down:
+        case StoreError::Timeout:
+        case StoreError::NoScript:
+        case StoreError::OutOfMemory:
+        case StoreError::WrongType:
+        case StoreError::Forbidden:
+        case StoreError::Refused:
+        case StoreError::Unexpected:
+            log_.failure(call.node->shownName(), "answered", replyText(reply));
             if (isOfKeys(replyText(reply)) && !call.isUndo()) {
                 askApart(call, error);
                 return;
@@ -712,11 +741,11 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
     failed(call, error);
 }
 
-/// Nothing was done for such a call: the same, or another node may do it.
+/// Nothing was done for such a call: the same or another node may execute it.
 void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     Node& node = *call.node;
     if (error == StoreError::NotMaster) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(errorOfCall(reply)));
+        log_.trouble(NGX_LOG_ERR, node.shownName(), "answered", replyText(errorOfCall(reply)));
         node.leave();
         node.send(call);
         return;
@@ -738,7 +767,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     }
     Node* target = redirectedBy(reply, node, error);
     if (target == nullptr || !target->canBeAsked()) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
+        log_.failure(node.shownName(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
     } else if (call.repetitions > kMostRedirects) {
         waitOut(call, replyText(reply), error);
@@ -748,7 +777,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     }
 }
 
-/// The node that MOVED or ASK names; nullptr where it names none.
+/// The node that MOVED or ASK names; nullptr if there is none.
 Node* RedisStore::redirectedBy(const redisReply& reply, const Node& from, StoreError error) {
     const std::optional<Redirect> redirect = readRedirect(replyText(reply));
     return redirect ? topology_->follow(*redirect, from, error == StoreError::Moved) : nullptr;
@@ -769,10 +798,10 @@ void RedisStore::repeatQueued() {
     }
 }
 
-/// Asks again in a moment, unless a request has waited in vain for another answer than this one.
+/// Repeats the call in a moment, unless a request has already waited in vain for another reply than this one.
 void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
     if (refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
-        log_.trouble(NGX_LOG_ERR, call.node->name(), "answered", answer);
+        log_.failure(call.node->shownName(), "answered", answer);
         failed(call, error);
         return;
     }
@@ -783,8 +812,8 @@ void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) 
     repeatSoon(call);
 }
 
-/// Nothing was done for the call because of one of its logs, perhaps: each group has a call of its own, and where it
-/// has one its request asks each log apart.
+/// Nothing was done for the call, possibly because of one of its logs: each group gets a call of its own; if it already
+/// has one, its requests ask each log separately.
 void RedisStore::askApart(Call& call, StoreError error) {
     if (call.groups.size() == 1) {
         refuse(*call.groups.front(), error);
@@ -801,9 +830,9 @@ void RedisStore::askApart(Call& call, StoreError error) {
             continue;
         }
         Call& own = calls_.take();
-        writer_.begin(own, *group);
+        writer_.begin(own, *group, stamp());
         writer_.add(*group);
-        writer_.finish(stamp());
+        writer_.finish();
         own.isPart = true;
         route(own);
     }
@@ -831,7 +860,7 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
         group.isInDoubt = true;
         node.distrust();
     } else if (error != StoreError::None) {
-        log_.trouble(NGX_LOG_ERR, node.name(), "answered", replyText(reply));
+        log_.failure(node.shownName(), "answered", replyText(reply));
         if (mayBeOfOneLog(error, replyText(reply))) {
             refuse(group, error);
             return;
@@ -851,7 +880,8 @@ void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
     settle(group, error);
 }
 
-/// A log's latest decision cannot lie ahead of this node's clock, unless another node's clock is ahead of it.
+/// The latest decision of a log can only be ahead of the clock of this node if the clock of another node is ahead of
+/// it.
 void RedisStore::tellSkew(const Node& node, Group& group) {
     const std::int64_t ms = reply_.nowMs() - wallClockMs();
     if (ms <= 0 || group.waiters.isEmpty()) {
@@ -859,7 +889,7 @@ void RedisStore::tellSkew(const Node& node, Group& group) {
     }
     const Question& shortest = *std::ranges::min_element(group.waiters.front().questions, {}, &Question::windowMs);
     if (ms > shortest.windowMs / 10) {
-        log_.clockIsBehind(node.name(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
+        log_.clockIsBehind(node.shownName(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
     }
 }
 
@@ -888,7 +918,7 @@ void RedisStore::failed(Call& call, StoreError error) {
     closeWhenUnused();
 }
 
-/// The undo is over. Denials that were decided before it may have been learned since it was sent.
+/// The undo has ended. Denials that were decided before it may have been learned since it was sent.
 void RedisStore::giveBack(Call& call) {
     takeBacks_--;
     denials_.entriesLeave(call.leftLogs);
@@ -914,8 +944,8 @@ void RedisStore::settle(Group& group, StoreError error) {
     retire(group);
 }
 
-/// The server refuses the group for one of its logs. Of several it is not known which: who asks them asks each apart,
-/// and is counted when that one is refused.
+/// The server refuses the group because of one of its logs. With several logs it is not known which: the requests ask
+/// each separately, and count when that one is refused.
 void RedisStore::refuse(Group& group, StoreError error) {
     const std::span<const Question> logs =
         group.waiters.isEmpty() ? std::span<const Question>() : group.waiters.front().questions;
@@ -929,7 +959,7 @@ void RedisStore::refuse(Group& group, StoreError error) {
     settle(group, error);
 }
 
-/// The group is done: its follower's turn has come.
+/// The group is done; its follower is next.
 void RedisStore::retire(Group& group) {
     groups_.erase(group);
     if (Group* next = group.follower) {
@@ -940,7 +970,7 @@ void RedisStore::retire(Group& group) {
     groupObjects_.giveBack(group);
 }
 
-/// A group on the wire keeps its place there until its reply comes, or the connection is given up.
+/// A group in flight keeps its place until its reply arrives or the connection is closed.
 void RedisStore::expire() {
     while (!deadlines_.isEmpty() && hasPassed(deadlines_.front().deadline)) {
         Waiter& waiter = deadlines_.front();
@@ -949,11 +979,12 @@ void RedisStore::expire() {
         Node* node = topology_->nodeOf(group.slot);
         if (!group.refusal.empty()) {
             refusals_.add(group.refusedBy, group.slot, group.refusal, ngx_current_msec);
-            log_.trouble(NGX_LOG_ERR, node == nullptr ? nameOf(settings_) : node->name(), "timed out", group.refusal);
+            log_.failure(node == nullptr ? shownNameOf(settings_, nameOf(settings_)) : node->shownName(), "timed out",
+                         group.refusal);
         } else if (node != nullptr) {
             node->timedOut(group.sent ? group.sentAt : waiter.deadline - settings_.timeout);
         } else {
-            log_.trouble(NGX_LOG_ERR, nameOf(settings_), "timed out", "no server to ask inside \"timeout\"");
+            log_.failure(shownNameOf(settings_, nameOf(settings_)), "timed out", "no server to ask inside \"timeout\"");
         }
         if (waiter.isGone()) {
             static_cast<ListHook<WithDeadline>&>(waiter).unlink();
@@ -971,7 +1002,7 @@ void RedisStore::expire() {
     closeWhenUnused();
 }
 
-// ---- what the nodes tell
+// ---- events of the nodes
 
 void RedisStore::nodeReady(Node& node) {
     topology_->nodeReady(node);
@@ -984,7 +1015,7 @@ void RedisStore::nodeDown(Node& node) {
     openAgain(node.groups());
     openAgain(unplaced_);
     if (deadlines_.isEmpty()) {
-        deadline_.cancel();  // without a socket nobody tells of a quit, which the timer would hold up
+        deadline_.cancel();  // without a socket a quit is not reported, and the timer would delay it
     }
 }
 
@@ -1011,7 +1042,7 @@ void RedisStore::mapChanged() {
     repaySoon();
 }
 
-/// Requests may end in the same turn, and have something to give back then.
+/// Requests may end in the same turn and have entries to give back.
 void RedisStore::workerQuits() {
     noteQuit();
     flush_.post();

@@ -1,4 +1,4 @@
-// The logs of one sliding_log_redis block, seen from one worker: questions in, verdicts out, inside a deadline.
+// The logs of one sliding_log_redis block as used by one worker: questions in, verdicts out, within a deadline.
 #pragma once
 
 #include <memory>
@@ -35,43 +35,43 @@ class RedisStore final : ClusterOwner {
     RedisStore(const RedisStore&) = delete;
     RedisStore& operator=(const RedisStore&) = delete;
 
-    /// Connects ahead of the first question.
+    /// Connects before the first question.
     void start();
 
-    /// To be called every second or so: frees what is not in use. Returns how many objects, and how many requests wait.
+    /// To be called about once a second: frees unused objects. Returns how many, and how many requests wait.
     std::size_t tick();
 
     enum class Reception {
-        Pending,      // the answer comes through the waiter, at most `timeout` later
-        KnownDenied,  // the verdicts are there: the node knows of a denial that lasts
-        Unavailable,  // the store cannot be asked now
-        Apart         // these limits are to be asked one by one
+        Pending,      // the waiter is woken with the answer, at most `timeout` later
+        KnownDenied,  // the verdicts are set: there is a known denial
+        Unavailable,  // the store is unavailable
+        Apart         // these limits have to be asked one by one
     };
 
-    /// Asks all the limits of one request, all or nothing; all of one algorithm, and in a cluster of one slot. The
-    /// waiter is woken only when the answer is Pending, never before the return. `unique` is a name no other request
-    /// has; `leftMs`: how long the request may wait at most. Questions, name and waiter live until the waiter is woken
-    /// or forgets.
+    /// Asks limits of one request, all or nothing; all of one algorithm, in a cluster of one slot. The waiter is woken
+    /// only if the result is Pending, never before the return. `unique` is a name that no other request has; `leftMs`:
+    /// how long the request may still wait. Questions, name and waiter must live until the waiter is woken or forget()
+    /// is called.
     Reception ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t leftMs, Waiter& waiter);
 
-    /// True when its server is connected and has answered all that it was asked, in time.
+    /// True if its server is connected and has answered all questions in time.
     bool isWell(std::uint16_t slot);
 
-    /// What the node knows of them without asking; unless it is None, the verdicts are there.
+    /// The known denial of these questions; unless it is None, the verdicts are set.
     Belief known(std::span<const Question> questions, std::span<Verdict> verdicts);
 
-    /// As the waiter's forget(); but when the answer comes, what it logged is taken back: all of it where it reserved a
-    /// slot, else of the questions with leavesWithClient.
+    /// Like forget() of the waiter, but what was logged is taken back when the reply arrives: all of it if it was a
+    /// reservation, otherwise of the questions with leavesWithClient.
     void abandon(Waiter& waiter);
 
-    /// Takes back what an ask() with this unique name, whose waiter was woken with an error, has logged all the same,
-    /// or will have. Where nobody can tell, and entries have no names, it counts as lost.
+    /// Takes back what an ask() with this unique name, whose waiter was woken with an error, has logged or will log. If
+    /// this cannot be known, and entries have no names, it counts as lost.
     void takeBackLate(Late& late, std::span<const Question> questions, std::string_view unique);
 
-    /// Takes back what an ask() with this unique name logged, at the time its waiter was told, and ends the blocks that
-    /// this leaves without a reason; `takenMs`: when it was decided, which is before that time where it was held. No
-    /// request waits for it, but a worker that quits does, for `timeout`. What Redis cannot do now is kept, and done
-    /// later; what is lost is counted and told.
+    /// Takes back what an ask() with this unique name logged, at the time that its waiter got, and ends blocks that
+    /// have no reason any more; `takenMs`: when it was decided, which is before that time if the request was held. No
+    /// request waits for it, but a worker that quits does, for `timeout`. If Redis cannot do it now, it is kept and
+    /// done later; lost take-backs are counted and logged.
     void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
@@ -90,8 +90,9 @@ class RedisStore final : ClusterOwner {
     bool isTurnedAway(std::uint16_t slot);
     bool areApart(std::span<const Question> questions) const;
     bool goesAlone(Group& group);
-    Group& groupFor(std::span<const Question> questions);
-    Group& newGroup(std::span<const Question> questions);
+    const Signature& signatureOf(std::span<const Question> questions);
+    Group& groupFor(std::span<const Question> questions, const Signature& signature);
+    Group& newGroup(std::span<const Question> questions, const Signature& signature);
     void open(Group& group);
     void openAgain(List<Group, Opened>& groups);
     Group* nextToSend(Node& node);
@@ -146,36 +147,36 @@ class RedisStore final : ClusterOwner {
     const std::uint64_t identity_;  // for signatures
     StoreLog log_;
     Board board_;
-    NodeCounters& unplacedCounters_;  // for what no server is known
-    bool quitting_ = false;           // the worker finishes what it holds
-    bool dying_ = false;              // only the nodes' last words come
-    std::size_t takeBacks_ = 0;       // that Redis has not done yet
-    ngx_msec_t owedUntil_ = 0;        // a worker that quits waits for them so long
+    NodeCounters& unplacedCounters_;  // for requests whose server is not known
+    bool quitting_ = false;           // the worker finishes its requests
+    bool dying_ = false;              // only final reports of the nodes arrive
+    std::size_t takeBacks_ = 0;       // not executed by Redis yet
+    ngx_msec_t owedUntil_ = 0;        // a worker that quits waits for them until then
 
     Recycler<Call> calls_;
     Recycler<Group> groupObjects_;
     Recycler<Orphan> orphans_;
-    Groups groups_;                 // under way
-    List<Group, Opened> unplaced_;  // until it is known which node serves them
-    List<Call, Queued> queued_;     // to be sent again in a moment
+    Groups groups_;                 // current groups
+    List<Group, Opened> unplaced_;  // until their node is known
+    List<Call, Queued> queued_;     // to be repeated in a moment
     Owed owed_;
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
-    GroupReply reply_;  // that is being answered
+    GroupReply reply_;  // the reply that is being processed
     Denials denials_;
     Refusals refusals_;
     Loners loners_;
-    Signature signature_;  // of the questions at hand
-    DecimalText now_{0};   // of the latest stamp()
+    Signature latestSignature_;  // made by signatureOf(), for its memory
+    DecimalText now_{0};         // of the latest stamp()
 
     Posted flush_;
     Timer deadline_;
     Timer repeat_;
     Backoff repayAfter_;
     Timer repay_;
-    Timer owing_;  // keeps a worker that quits
+    Timer owing_;  // delays a worker that quits
 
-    std::unique_ptr<Topology> topology_;  // last, so that it dies first: its nodes tell the calls
+    std::unique_ptr<Topology> topology_;  // last, so that it is destroyed first: its nodes report the calls
 };
 
 }  // namespace sliding_log

@@ -4,11 +4,11 @@ namespace sliding_log {
 
 namespace {
 
-/// Between two requests that are asked all the same, in ms.
+/// Between two requests that are still asked, in ms.
 constexpr std::uint64_t kAskAgainMin = 50;
 constexpr std::uint64_t kAskAgainMax = 250;
 
-/// Keys that were refused so many ms ago are taken to be together again.
+/// Keys are assumed to be together again this time after their refusal, in ms.
 constexpr std::uint64_t kKeysForgottenAfter = 10'000;
 
 }  // namespace

@@ -1,11 +1,11 @@
-// What servers of a cluster refuse for long: a server all its slots or some of them (CLUSTERDOWN), a slot under way a
-// key although it is asked alone (TRYAGAIN, which Redis says of several), two nodes a slot that each says the other has
+// Refusals of cluster nodes that last: a node refuses all its slots or some of them (CLUSTERDOWN), a moving slot a key
+// although it is asked alone (TRYAGAIN, which Redis sends for several keys), or two nodes redirect a slot to each other
 // (MOVED).
 //
-// What is refused is asked again inside the timeout of its requests. Once one of them has waited in vain the refusal
-// lasts, for those slots and no others, and nobody waits for its end: on_error decides at once, but for a request now
-// and then that is asked all the same, less and less often, until one is served. TRYAGAIN tells of its own keys only,
-// so others of the slot are asked on; those that are refused do not wait. Pure.
+// Refused calls are repeated within the timeout of their requests. After one of these has waited in vain, the refusal
+// lasts, for those slots and no others, and requests do not wait for its end: on_error decides at once, except that
+// single requests are still asked, less and less often, until one is served. TRYAGAIN concerns only its own keys, so
+// others of the slot are still asked; refused ones do not wait. Pure.
 #pragma once
 
 #include <compare>
@@ -21,16 +21,16 @@ class Refusals {
   public:
     bool isEmpty() const { return lasting_.empty(); }
 
-    /// A request has waited in vain: the server gave it that answer, for that slot.
+    /// A request has waited in vain: the server sent this error, for this slot.
     void add(const void* server, std::uint16_t slot, std::string_view answer, std::uint64_t nowMs);
 
-    /// True when no request is to wait for another answer than this one.
+    /// True if no request has to wait for another reply than this error.
     bool isLasting(const void* server, std::uint16_t slot, std::string_view answer, std::uint64_t nowMs);
 
-    /// True when a request for the slot, which that server has, is not to be asked. `random` is any random number.
+    /// True if a request for this slot of this server is not to be asked. `random` is any random number.
     bool turnsAway(const void* server, std::uint16_t slot, std::uint64_t nowMs, std::uint64_t random);
 
-    /// The server answered for the slot.
+    /// The server has served the slot.
     void served(const void* server, std::uint16_t slot, std::uint64_t nowMs);
 
     void forget(const void* server);
@@ -41,7 +41,7 @@ class Refusals {
     struct Subject {
         const void* server;
         Kind kind;
-        std::uint16_t slot;  // 0 for all of the server's
+        std::uint16_t slot;  // 0 for all slots of the server
         auto operator<=>(const Subject&) const = default;
     };
 

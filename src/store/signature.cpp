@@ -28,7 +28,7 @@ void Signature::assign(std::uint64_t store, std::span<const Question> questions)
     for (const Question& question : questions) {
         const OptionsText options(question);
         const std::string_view words = options.view();
-        // the key ends with the only brace of its kind
+        // the closing brace at the end of a key is the only one
         const std::uint64_t numbers[] = {store, static_cast<std::uint64_t>(question.limit),
                                          static_cast<std::uint64_t>(question.windowMs),
                                          words.size() << 8 | static_cast<std::uint64_t>(question.algorithm)};

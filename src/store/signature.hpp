@@ -1,4 +1,4 @@
-// What is asked of a store, as one text: the same for those that ask the same of the same logs, and for no others.
+// A question to a store as text: equal if and only if the same is asked of the same logs.
 #pragma once
 
 #include <array>
@@ -12,20 +12,20 @@
 
 namespace sliding_log {
 
-/// It is made for each request, so it keeps its memory.
+/// It is written for each request, so it keeps its memory.
 struct Signature {
-    /// Of what one call asks of the store of that identity. Two generations of workers share what they believe, so all
-    /// that a reload may change under the same keys is in it.
+    /// Writes the signature of the questions of one call to the store with this identity. Two generations of workers
+    /// share known denials, so it contains everything that a reload may change for the same keys.
     void assign(std::uint64_t store, std::span<const Question> questions);
 
     friend bool operator==(const Signature& left, const Signature& right) {
         return left.hash == right.hash && left.text == right.text;
     }
 
-    /// Of a log's key alone, whatever is asked of it.
+    /// The hash of the key of a log, whatever is asked of it.
     static std::uint32_t hashOfLog(std::string_view key);
 
-    /// That of each log; of the first ones where there are more.
+    /// The hash of each log; of the first ones if there are more.
     std::span<const std::uint32_t> logs() const { return std::span(logHashes).first(logCount); }
 
     static constexpr std::size_t kMostLogs = 4;

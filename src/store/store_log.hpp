@@ -1,33 +1,44 @@
-// What one store says in the error log: each cause of each of its servers once a second at most.
+// Error log messages of one store: each cause of each server at most once a second.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 
 #include "ngx.hpp"
+#include "settings/settings.hpp"
 #include "store/log_throttle.hpp"
 
 namespace sliding_log {
 
+/// As messages call a server that was named so, where they do not know its address.
+inline std::string shownNameOf(const RedisSettings& settings, std::string_view name) {
+    const bool isMaster = settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel);
+    return std::string(isMaster ? "master of \"" : "").append(name).append(isMaster ? "\"" : "");
+}
+
 class StoreLog {
   public:
-    StoreLog(const ngx_str_t& name, ngx_log_t* log) : name_(name), log_(log) {}
+    StoreLog(const RedisSettings& settings, ngx_log_t* log)
+        : name_(settings.name), log_(log), instead_(insteadIn(settings)) {}
 
     /// `sliding_log_redis "<name>" (<server>): <what>[: <cause>]`
     void trouble(ngx_uint_t level, std::string_view server, const char* what, std::string_view cause) {
-        if (throttle_.allows(identityOf(server, what, cause))) {
-            const ngx_str_t texts[] = {toNgx(server), toNgx(cause)};
-            ngx_log_error(level, log_, 0, "sliding_log_redis \"%V\" (%V): %s%s%V", &name_, &texts[0], what,
-                          cause.empty() ? "" : ": ", &texts[1]);
-        }
+        tell(level, server, what, cause, "");
     }
 
-    /// Tells of a trouble's end.
+    /// The same of what keeps the store from deciding; then `; on_error <which> decides`.
+    void failure(std::string_view server, const char* what, std::string_view cause) {
+        tell(NGX_LOG_ERR, server, what, cause, instead_);
+    }
+
+    /// Logs the end of a trouble.
     void recovery(std::string_view server) { trouble(NGX_LOG_NOTICE, server, "connected again", ""); }
 
-    /// One worker says it for all of them.
+    /// Logged by one worker for all.
     void evictionUnsafe(std::string_view server, std::string_view policy) const {
         if (ngx_worker == 0) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(policy)};
@@ -38,7 +49,7 @@ class StoreLog {
         }
     }
 
-    /// The same, and once.
+    /// The same, only once.
     void roleForbidden(std::string_view server, std::string_view answer) {
         if (ngx_worker == 0 && !std::exchange(roleTold_, true)) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(answer)};
@@ -49,7 +60,7 @@ class StoreLog {
         }
     }
 
-    /// Once a minute at most: it lasts until somebody sets a clock.
+    /// At most once a minute: it lasts until a clock is corrected.
     void clockIsBehind(std::string_view server, std::int64_t ms, std::string_view limit) {
         if (!isSkewTold_ || ngx_current_msec - skewToldAt_ >= kTellSkewEveryMs) {
             isSkewTold_ = true;
@@ -68,8 +79,30 @@ class StoreLog {
   private:
     static constexpr ngx_msec_t kTellSkewEveryMs = 60'000;
 
-    /// The same for what is told of one cause: its first word, without what the server was asked. The rest may differ
-    /// each time.
+    /// Locations that use one store may differ.
+    static std::string insteadIn(const RedisSettings& settings) {
+        constexpr std::string_view names[] = {"allow", "deny", "local"};  // by OnError
+        std::string all;
+        for (std::size_t i = 0; i < std::size(names); i++) {
+            const ngx_uint_t andLater = settings.onErrors >> i;
+            if ((andLater & 1) != 0) {
+                all.append(all.empty() ? "; on_error " : andLater == 1 ? " or " : ", ").append(names[i]);
+            }
+        }
+        return all.append(all.empty() ? "" : " decides");
+    }
+
+    void tell(ngx_uint_t level, std::string_view server, const char* what, std::string_view cause,
+              std::string_view instead) {
+        if (throttle_.allows(identityOf(server, what, cause))) {
+            const ngx_str_t texts[] = {toNgx(server), toNgx(cause), toNgx(instead)};
+            ngx_log_error(level, log_, 0, "sliding_log_redis \"%V\" (%V): %s%s%V%V", &name_, &texts[0], what,
+                          cause.empty() ? "" : ": ", &texts[1], &texts[2]);
+        }
+    }
+
+    /// Equal for messages of one cause: its first word, without the command that the server was sent. The rest may
+    /// differ.
     static std::size_t identityOf(std::string_view server, const char* what, std::string_view cause) {
         constexpr std::string_view answered = "answered: ";
         if (const std::size_t at = cause.find(answered); at != std::string_view::npos) {
@@ -84,6 +117,7 @@ class StoreLog {
 
     const ngx_str_t& name_;
     ngx_log_t* log_;
+    std::string instead_;
     LogThrottle throttle_;
     bool roleTold_ = false;
     bool isSkewTold_ = false;

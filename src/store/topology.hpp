@@ -1,4 +1,4 @@
-// Which of a store's servers is asked for what.
+// Selects the server of a store for a slot.
 #pragma once
 
 #include <cstdint>
@@ -16,20 +16,20 @@ class Topology {
   public:
     virtual ~Topology() = default;
 
-    /// Connects ahead of the first question.
+    /// Connects before the first question.
     virtual void start() = 0;
 
-    /// True when what is asked now is sent now, or as soon as its server is found and connected, which is expected.
+    /// True if a question is sent at once, or as soon as its server is found and connected, which is expected.
     virtual bool canBeAsked(std::uint16_t slot) = 0;
 
-    /// The server of the slot; nullptr while it is not known.
+    /// The server of the slot; nullptr if it is not known yet.
     virtual Node* nodeOf(std::uint16_t slot) = 0;
 
-    /// The server that a redirect of `from` names; nullptr where there are no redirects. `forGood`: it serves the
+    /// The server that a redirect of `from` names; nullptr if the topology has no redirects. `forGood`: it serves the
     /// slot from now on.
     virtual Node* follow(const Redirect& redirect, const Node& from, bool forGood) = 0;
 
-    /// A server answered that it cannot be asked now: the cluster may have changed.
+    /// A server replied that it cannot be asked now: the cluster may have changed.
     virtual void suspect() = 0;
 
     virtual void nodeReady(Node& node) = 0;
@@ -38,7 +38,7 @@ class Topology {
     virtual void forEachNode(const std::function<void(Node&)>& visit) = 0;
 };
 
-/// One server, or the one at a time that Sentinels name.
+/// One server, or the master that Sentinels name.
 class SingleNode final : public Topology {
   public:
     template <typename... Arguments>

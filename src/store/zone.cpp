@@ -14,7 +14,7 @@ constexpr size_t kLeastForMetrics = 4096;               // a page
 constexpr size_t kMostForMetrics = size_t{256} * 1024;  // some 300 servers, or 1,000 limits
 constexpr size_t kShareOfTopKeys = 80;                  // each of the two tables
 constexpr size_t kMostForTopKeys = size_t{128} * 1024;  // some 520 keys
-constexpr size_t kLeastForTopKeys = 4096;               // of a zone that small nothing is to be spared
+constexpr size_t kLeastForTopKeys = 4096;               // a smaller zone has no tables
 
 bool makeTopKeys(Zone& zone, size_t size) {
     zone.header->topKeysBytes = std::min(size / kShareOfTopKeys, kMostForTopKeys);
@@ -57,7 +57,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     if (board.memory == nullptr || !makeTopKeys(zone, memory->shm.size)) {
         return NGX_ERROR;
     }
-    zone.pool->log_nomem = 0;  // a full zone evicts, and says so in its own words
+    zone.pool->log_nomem = 0;  // a full zone evicts logs and logs that itself
     return NGX_OK;
 }
 

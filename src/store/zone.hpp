@@ -1,4 +1,4 @@
-// The shared memory of all workers: what survives a reload, and what they know together.
+// The shared memory of all workers; it survives a reload.
 #pragma once
 
 #include "limit/cell.hpp"
@@ -8,33 +8,33 @@
 
 namespace sliding_log {
 
-/// What stands at the begin of the zone. Plain data: two generations of workers share it during a reload.
+/// The beginning of the zone. Plain data, since two generations of workers share it during a reload.
 struct ZoneHeader {
     ngx_rbtree_t logs;  // local logs, by hash and then by name
     ngx_rbtree_node_t sentinel;
-    LocalLimits limits;         // whose logs they are
-    FreeCells freeCells;        // that logs have left
-    ngx_uint_t transaction;     // of the request that is being decided: its logs are not evicted meanwhile
+    LocalLimits limits;         // the limits of these logs
+    FreeCells freeCells;        // freed by logs
+    ngx_uint_t transaction;     // of the request that is being decided: its logs are not evicted
     ngx_msec_t evictionWarned;  // when a live log was last reported evicted
     ngx_flag_t everWarned;
     void* denials;        // the table of known denials
     size_t denialsBytes;  // its size
     BoardHeader board;    // the metrics
-    void* usedKeys;       // the table of the keys that are admitted most; nullptr: the zone is too small for it
-    void* deniedKeys;     // the same, denied
-    size_t topKeysBytes;  // the size of each
+    void* usedKeys;       // the table of the most admitted keys; nullptr: the zone is too small
+    void* deniedKeys;     // the same for denied keys
+    size_t topKeysBytes;  // the size of each of the two
 };
 
 struct Zone {
     ngx_slab_pool_t* pool;
     ZoneHeader* header;
 
-    /// What is free: whole pages, and what logs have left.
+    /// The free memory: whole pages, and cells freed by logs.
     size_t freeBytes() const { return pool->pfree * ngx_pagesize + header->freeCells.count() * kCellBytes; }
 };
 
-/// Declares the zone of the configuration that is being read; its Zone is filled when nginx has made the memory,
-/// taken over as it is from the configuration before where the size is the same. nullptr: nginx has said why.
+/// Declares the zone of the configuration that is being read; its Zone is filled when nginx has allocated the memory,
+/// or taken over from the previous configuration if the size is the same. nullptr: nginx has logged the error.
 Zone* declareZone(ngx_conf_t* cf, size_t size);
 
 }  // namespace sliding_log

@@ -93,7 +93,7 @@ void compare(const Verdict& found, const Verdict& published, std::int64_t passed
             "so does the retry, or it never comes");
 }
 
-/// So long after the question was sent.
+/// This time after the question was sent.
 bool denies(const std::vector<Question>& questions, const std::vector<Verdict>& verdicts, std::int64_t passedMs) {
     for (std::size_t i = 0; i < verdicts.size(); i++) {
         const std::int64_t retry = verdicts[i].retryMs;

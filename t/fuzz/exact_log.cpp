@@ -1,5 +1,5 @@
-// The log of arrival times against a plain list, over any operations that its contract allows. Input: window, cap,
-// then one byte per operation and what it takes.
+// The log of arrival times compared with a list, for any operations that its contract permits. Input: window, cap, then
+// one byte per operation and its arguments.
 
 #include "limit/exact_log.hpp"
 
@@ -69,7 +69,7 @@ class Pair {
         }
     }
 
-    /// Takes the log apart, since reading an entry walks to it.
+    /// Reads the whole log at once, since reading an entry searches it.
     void compareAll() {
         while (!list_.empty()) {
             compareEnds();
@@ -78,7 +78,7 @@ class Pair {
         compareEnds();
     }
 
-    /// What is spare goes.
+    /// Frees spare cells.
     void tidy() { cells_.take(log_.takeSpare(0)); }
 
     std::uint64_t timeAt(std::size_t place) const { return list_.empty() ? place : list_[place % list_.size()]; }

@@ -1,5 +1,5 @@
-// The response fields' text for several limits of any name and number: inside its capacity, and a list that reads back
-// as what was written.
+// The text of response fields for several limits of any name and number: within its capacity, and a list that parses to
+// what was written.
 
 #include "limit/fields_text.hpp"
 
@@ -45,7 +45,7 @@ std::string expectedLimit(const Limit& limit) {
     return '"' + limit.name + "\";r=" + std::to_string(limit.remaining) + ";t=" + std::to_string(seconds);
 }
 
-/// Writes all the members into memory of exactly the capacities' sum.
+/// Writes all members into memory of exactly the sum of the capacities.
 template <typename Append, typename Expected>
 void check(const std::vector<Limit>& limits, Append append, Expected expected) {
     std::size_t capacity = 0;

@@ -1,4 +1,4 @@
-// What every target shares: the fuzzer's bytes taken as values, and a promise that must hold.
+// Shared by all targets: the bytes of the fuzzer as values, and assertions.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace sliding_log::fuzz {
 
-/// The input, taken piece by piece; what is beyond its end reads as zeros and empty texts.
+/// The input, read piece by piece; beyond its end it reads as zeros and empty texts.
 class Input {
   public:
     Input(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
@@ -49,7 +49,7 @@ class Input {
     std::string_view rest_;
 };
 
-/// Ends the run with the message unless it holds.
+/// Ends the run with the message unless the condition holds.
 inline void require(bool holds, const char* promise) {
     if (!holds) {
         std::fprintf(stderr, "broken promise: %s\n", promise);

@@ -1,4 +1,4 @@
-// Whatever a server answers to INFO. Input: the text.
+// Any reply to INFO. Input: the text.
 
 #include "redis/info.hpp"
 

@@ -1,4 +1,4 @@
-// What a `limit=` variable may hold, against a reading of its own; and decimal digits there and back.
+// Any value of a `limit=` variable, compared with a separate parser; and conversion to decimal digits and back.
 
 #include "limit/number.hpp"
 

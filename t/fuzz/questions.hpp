@@ -1,4 +1,4 @@
-// What a group of requests may ask, drawn from the input, and what its answers must keep to whatever a server says.
+// Questions of a group of requests, drawn from the input, and the conditions that its answers must meet for any reply.
 #pragma once
 
 #include <algorithm>
@@ -31,13 +31,11 @@ inline std::int64_t timeFrom(Input& input) {
     return power == 0 ? 0 : std::min<std::int64_t>(std::int64_t{1} << (power - 1), kLongestTimeMs);
 }
 
-/// Ten bytes: every parameter that a script is told.
+/// Ten bytes: every parameter of a script.
 inline Question questionFrom(Input& input) {
-    constexpr std::array kAlgorithms = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
-                                        Algorithm::Sampled};
     Question question;
     const auto kind = input.number<std::uint8_t>();
-    question.algorithm = kAlgorithms[kind % kAlgorithms.size()];
+    question.algorithm = kAlgorithms[kind % kAlgorithms.size()].algorithm;
     question.countsAll = kind >= 128;
     question.limit = countFrom(input);
     question.cost = countFrom(input);
@@ -52,7 +50,7 @@ inline Question questionFrom(Input& input) {
     return question;
 }
 
-/// What `requests` requests ask at a time: four logs at most.
+/// The questions of `requests` requests: at most four logs.
 struct Asked {
     explicit Asked(Input& input) : requests(1 + input.number<std::uint8_t>() % 8) {
         for (int logs = 1 + input.number<std::uint8_t>() % 4; logs > 0; logs--) {
@@ -64,7 +62,7 @@ struct Asked {
     std::vector<Question> questions;
 };
 
-/// What becomes of the verdicts of one request.
+/// The use of the verdicts of one request.
 inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) {
     const bool admitted = std::ranges::all_of(verdicts, &Verdict::hasRoom);
     const std::int64_t longestDelay = std::ranges::max(asked.questions, {}, &Question::delayMs).delayMs;
@@ -99,7 +97,7 @@ inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) 
     }
 }
 
-/// Reads what may be the reply of one group, and looks at what each request is told.
+/// Reads a possible reply of one group, and checks the verdicts of each request.
 inline void answer(GroupReply& reply, const redisReply& group, const Asked& asked) {
     if (reply.read(group, asked.requests, asked.questions) != StoreError::None) {
         return;

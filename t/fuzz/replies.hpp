@@ -1,4 +1,4 @@
-// What a server says, read by hiredis into the arena as a connection does.
+// Replies of a server, read by hiredis into the arena, like a connection.
 #pragma once
 
 #include <hiredis/hiredis.h>

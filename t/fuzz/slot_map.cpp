@@ -1,4 +1,4 @@
-// Whatever a node answers to CLUSTER SLOTS. Input: how the bytes come in pieces, the bytes.
+// Any reply to CLUSTER SLOTS. Input: how the bytes are split into pieces, the bytes.
 
 #include "redis/slot_map.hpp"
 

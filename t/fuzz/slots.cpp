@@ -1,4 +1,4 @@
-// Any text as a redirect and as a key's value.
+// Any text as a redirect and as the value of a key.
 
 #include "redis/slots.hpp"
 

@@ -1,4 +1,4 @@
-// Unique names from any random start: never twice, plain, inside what a request keeps for them.
+// Unique names from any random start: never twice, plain text, within the memory that a request has for them.
 
 #include "limit/unique_id.hpp"
 

@@ -18,7 +18,7 @@ use Testbed::Nginx;
 use Testbed::Redis;
 use Testbed::Sentinel;
 
-our @EXPORT_OK = qw(free_port wait_until slow);
+our @EXPORT_OK = qw(conf free_port wait_until slow);
 
 # Deadlines stretch by this factor: a shared machine may stand still for a while, and runs under sanitizers or
 # valgrind are slower.
@@ -85,6 +85,35 @@ sub sentinel {
 }
 
 sub cluster { my ($self, @options) = @_; return Testbed::Cluster->new($self, @options) }
+
+# A configuration of the usual shape, with one server on %%PORT%%. A test states what it is about:
+#   main, events, http, server  directives of these contexts
+#   redis                       a Testbed::Redis or an address: a sliding_log_redis block whose timeouts only a fault exceeds
+#   store                       other contents of this block
+#   how                         variables that each answer has in its field X-How
+#   listen                      more parameters of listen
+#   workers (1), connections (1024 of each worker)
+sub conf {
+    my (%of) = @_;
+    my ($redis, $how, $listen, $workers, $connections) = delete @of{qw(redis how listen workers connections)};
+    $of{store} = 'server ' . (ref $redis ? $redis->address : $redis) . '; timeout 5s; connect_timeout 5s;' if $redis;
+    my ($main, $events, $http, $store, $server) = map { delete $of{$_} // '' } qw(main events http store server);
+    !%of or die 'conf: ' . join(' ', sort keys %of) . "?\n";
+    my $block  = $store eq '' ? '' : "sliding_log_redis { $store }";
+    my $field  = $how ? qq{add_header X-How "$how" always;} : '';
+    my $log    = $http =~ /\baccess_log / ? '' : 'access_log off;';
+    my $listed = join ' ', '127.0.0.1:%%PORT%% backlog=4096', $listen // ();
+    return join "\n", '%%GLOBALS%%', 'worker_processes ' . ($workers // 1) . ';', $main,
+        'events { worker_connections ' . ($connections // 1024) . "; $events }",
+        "http {\n%%HTTP%%\n$log\n$block\n$http", "server {\nlisten $listed;\n$field\n$server}\n}\n";
+}
+
+# An nginx with such a configuration; options in capitals are values for it.
+sub serve {
+    my ($self, %options) = @_;
+    my %of = map { $_ => delete $options{$_} } grep { !/^[A-Z]/ } keys %options;
+    return $self->nginx(conf(%of), %options);
+}
 
 # The configuration may use %%GLOBALS%% (main context), %%HTTP%% (http context), %%DIR%%, %%PORT%%, %%PORT2%% ... and
 # every name given as an option; CLOCK, a Testbed::Clock, is also the process's.

@@ -34,31 +34,28 @@ diag("$kind, seed $seed");
 
 my $bed   = Testbed->new;
 my $world = $kind eq 'cluster' ? Testbed::Chaos::Cluster->new($bed) : Testbed::Chaos::Sentinel->new($bed);
-my $nginx = $bed->nginx(<<'END', STORE => $world->configuration);
-%%GLOBALS%%
-worker_processes 4;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    STORE       => $world->configuration,
+    workers     => 4,
+    connections => 2048,
+    listen      => 'reuseport',
+    store       => <<'STORE',
+    %%STORE%% username limiter; password us3rpass; timeout 150ms; connect_timeout 300ms; reconnect 20ms 500ms;
+STORE
+    http        => <<'HTTP',
     error_log %%DIR%%/error.log notice;
-    sliding_log_redis {
-        %%STORE%%
-        username limiter; password us3rpass; timeout 150ms; connect_timeout 300ms; reconnect 20ms 500ms;
-    }
     sliding_log_log_level info;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location /one { sliding_log_limit one key=$arg_k limit=1000000 window=10s algorithm=compact; empty_gif; }
-        location /two {
-            sliding_log_limit here  key=$arg_k limit=1000000 window=10s algorithm=compact;
-            sliding_log_limit there key=$arg_l limit=1000000 window=10s algorithm=compact;
-            empty_gif;
-        }
+HTTP
+    how         => '$sliding_log_source $pid $sliding_log_latency',
+    server      => <<'END',
+    location /one { sliding_log_limit one key=$arg_k limit=1000000 window=10s algorithm=compact; empty_gif; }
+    location /two {
+        sliding_log_limit here  key=$arg_k limit=1000000 window=10s algorithm=compact;
+        sliding_log_limit there key=$arg_l limit=1000000 window=10s algorithm=compact;
+        empty_gif;
     }
-}
 END
+);
 wait_until('the servers', 30, sub { $world->is_well }) or die "no world\n";
 my %faults  = $world->faults;
 my @workers = $nginx->workers;

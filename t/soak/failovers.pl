@@ -6,7 +6,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
 use Testbed::Http qw(get field);
 use Testbed::Load;
 use Testbed::Partition;
@@ -19,22 +19,14 @@ my $count = shift // 10;
 my @kinds = @ARGV ? @ARGV : qw(command paused killed stopped cut);
 my $bed   = Testbed->new;
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes %%WORKERS%%;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SENTINELS%%; mode sentinel limits; timeout 100ms; connect_timeout 300ms; reconnect 50ms 1s; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
-END
+my $conf = conf(
+    workers     => '%%WORKERS%%',
+    connections => 2048,
+    store       => 'server %%SENTINELS%%; mode sentinel limits; timeout 100ms; connect_timeout 300ms; reconnect 50ms 1s;',
+    http        => 'sliding_log_on_error deny;',
+    how         => '$sliding_log_source $pid $sliding_log_latency',
+    server      => 'location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }',
+);
 
 # The servers have 127.0.0.2 and on, the Sentinels 127.0.0.10 and on, nginx and this script 127.0.0.1.
 sub world {
@@ -78,7 +70,7 @@ my %faults = (
     }, sub { $_[1]->cli(qw(CLIENT UNPAUSE)) }],
     killed  => [sub { $_[1]->kill },  sub { $_[1]->start }],
     stopped => [sub { $_[1]->pause }, sub { $_[1]->resume }],
-    # nginx still reaches the master, which nobody else does
+    # only nginx still reaches the master
     cut => [sub {
         my ($self, $master) = @_;
         Testbed::Partition::cut($master->host, $_) for map({ "127.0.0.1$_" } 0 .. 2), map { $_->host } grep { $_ != $master } @{ $self->{redis} };

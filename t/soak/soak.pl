@@ -8,7 +8,8 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(conf slow wait_until);
+use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Chaos;
 use Testbed::Crowd;
 use Testbed::Load;
@@ -50,12 +51,12 @@ http {
 END
 
 # What nginx -t accepts of the algorithms is soaked.
-my @algorithms = grep { accepted("sliding_log_limit x key=\$arg_k limit=1 window=1s algorithm=$_;") } qw(log compact counter bucket sampled);
+my @algorithms = grep { accepted("sliding_log_limit x key=\$arg_k limit=1 window=1s algorithm=$_;") } @ALGORITHMS;
 diag("algorithms: @algorithms");
 
 sub accepted {
     my ($directive) = @_;
-    my $try = $bed->configuration("%%GLOBALS%%\nevents { }\nhttp { %%HTTP%% server { listen 127.0.0.1:%%PORT%%; $directive } }");
+    my $try = $bed->configuration(conf(server => $directive));
     return ($try->check)[0];
 }
 

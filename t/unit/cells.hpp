@@ -1,4 +1,4 @@
-// Cells for logs that are tested: each is an allocation of its own, so that AddressSanitizer sees who goes beyond.
+// Cells for tested logs: each is a separate allocation, so that AddressSanitizer detects accesses beyond its end.
 #pragma once
 
 #include <cstddef>

@@ -46,7 +46,7 @@ TEST(Counters, LoseNothingOfManyAtOnce) {
     EXPECT_EQ(limit.of(Result::Passed, Source::Redis).get(), kThreads * kEach);
 }
 
-/// An owner who is gone makes room for another one, while a worker still looks who is there.
+/// Counters of an unused owner are reused for another one while a worker still looks for owners.
 TEST(Counters, BeginAnew) {
     NodeCounters node;
     node.names.set("store", "10.0.0.1:6379");

@@ -14,7 +14,7 @@
 namespace sliding_log {
 namespace {
 
-/// The logs of some keys, in memory of the test's own.
+/// The logs of some keys, in memory of the test.
 class Logs {
   public:
     struct Answer {
@@ -94,8 +94,11 @@ Question with(Question question, std::int64_t Question::*member, std::int64_t va
     return question;
 }
 
-constexpr Algorithm kAll[] = {Algorithm::Log, Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket,
-                              Algorithm::Sampled};
+constexpr auto kAll = [] {
+    std::array<Algorithm, kAlgorithms.size()> all{};
+    std::ranges::transform(kAlgorithms, all.begin(), &AlgorithmRow::algorithm);
+    return all;
+}();
 
 TEST(Decide, TellsRemainingResetAndRetry) {
     Logs logs;
@@ -218,7 +221,8 @@ TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
     }
 }
 
-/// Six logins at once, of which five fit: the sixth is denied and blocks, though none of them counts in the end.
+/// Six logins at once with room for five: the sixth is denied and begins a block, although none of them counts in the
+/// end.
 TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
     for (const Algorithm algorithm : kAll) {
         Question login = with(question(algorithm, 5, 60'000), &Question::blockMs, 600'000);
@@ -418,9 +422,9 @@ TEST(Decide, TheLargestNumbersDoNotOverflow) {
     }
 }
 
-// ---- against the plainest decisions there are
+// ---- compared with a simple model
 
-/// One key's log as the algorithm's words say it; what is to be found is searched ms by ms.
+/// The log of a key as the algorithm is described; times are searched ms by ms.
 struct Naive {
     std::vector<std::uint64_t> times;              // Log, Sampled
     std::map<std::uint64_t, std::int64_t> counts;  // Counter
@@ -441,7 +445,7 @@ struct Naive {
         return all;
     }
 
-    /// What is used at that time, in parts of which `windowMs` are a request.
+    /// What is used at that time; `windowMs` units are a request.
     std::int64_t used(const Question& q, std::uint64_t now) const {
         const auto window = static_cast<std::uint64_t>(q.windowMs);
         if (q.algorithm == Algorithm::Bucket) {
@@ -516,7 +520,7 @@ struct Naive {
         }
     }
 
-    /// True when something left.
+    /// True if an entry has left.
     bool remove(const Question& q, std::uint64_t now, std::uint64_t time, std::int64_t entries) {
         if (q.algorithm == Algorithm::Bucket) {
             const std::int64_t before = drops;

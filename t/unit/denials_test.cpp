@@ -202,7 +202,7 @@ TEST(SignatureTest, IsThatOfAllThatIsAsked) {
     EXPECT_EQ(signatures.back().logs().size(), Signature::kMostLogs) << "of nine";
 }
 
-/// Writers and readers of one set at once: a reader sees a whole denial or none.
+/// Concurrent writers and readers of one set: a reader sees a whole denial or none.
 TEST_F(DenialsTest, AreReadWhole) {
     const Signature signature = signatureOf("same");
     const std::vector<Question> questions = {questionOf("same")};
@@ -239,7 +239,7 @@ TEST_F(DenialsTest, AreReadWhole) {
     EXPECT_GT(found, 0);
 }
 
-/// However many workers find it due at once, one asks.
+/// If several workers find it due at once, only one asks.
 TEST_F(DenialsTest, AreClaimedByOneOfMany) {
     constexpr int kRounds = 20;
     constexpr int kThreads = 3;

@@ -13,7 +13,7 @@
 namespace sliding_log {
 namespace {
 
-/// A log with cells of its own, which it gets and gives back as a LogState does.
+/// A log with its own cells, which it takes and returns like a LogState.
 class Owned {
   public:
     explicit Owned(std::size_t bytes = 40) : place_(bytes), log(place_.data(), bytes) {}
@@ -26,7 +26,7 @@ class Owned {
         tidy(now);
     }
 
-    /// What is spare goes.
+    /// Frees spare cells.
     void tidy(std::uint64_t now) { cells_.take(log.takeSpare(isAhead(now) ? 2 : 0)); }
 
     std::size_t cells() const { return cells_.out(); }
@@ -179,8 +179,8 @@ TEST(ExactLog, AddsInFrontOfReservations) {
     EXPECT_EQ(owned.entries(), (std::vector<std::uint64_t>{2700, 2700, 2700, 3000}));
 }
 
-/// Against the plainest log there is, over random arrivals, reservations, steps of time, trims and removals, with logs
-/// of some entries and of some thousand.
+/// Compared with a simple log, for random arrivals, reservations, steps of time, trims and removals, with logs of a few
+/// and of some thousand entries.
 TEST(ExactLog, IsANaiveLog) {
     std::mt19937 random(42);
     const auto upTo = [&](std::uint64_t most) { return random() % (most + 1); };

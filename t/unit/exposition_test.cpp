@@ -10,7 +10,7 @@
 namespace sliding_log {
 namespace {
 
-/// As it is written into memory of the size that was measured.
+/// The text as written into memory of the computed size.
 std::string textOf(const std::function<void(Exposition&)>& write) {
     Exposition measure;
     write(measure);

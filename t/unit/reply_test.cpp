@@ -16,7 +16,7 @@
 namespace sliding_log {
 namespace {
 
-/// Reads RESP through hiredis's own reader and our arena, as a connection does; nullptr: refused.
+/// Reads RESP with the reader of hiredis and the arena, like a connection; nullptr: refused.
 class Wire {
   public:
     Wire() : reader_(redisReaderCreateWithFunctions(nullptr), redisReaderFree) { arena_.attach(*reader_); }
@@ -95,7 +95,7 @@ StoreError read(const std::vector<std::int64_t>& values, std::size_t requests, c
     return read(integers(values), requests, questions);
 }
 
-/// What the request in that place is told by a reply that is none to be refused.
+/// The verdicts of the request in that place, from a reply that must be accepted.
 std::vector<Verdict> verdicts(const std::vector<std::int64_t>& values, std::size_t requests, const Questions& questions,
                               std::size_t place) {
     Wire wire;

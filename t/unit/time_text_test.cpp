@@ -15,7 +15,7 @@ std::string textOf(std::int64_t ms) {
     return std::string(TimeText(ms).view());
 }
 
-/// As ngx_parse_time() reads it: units in falling order, each once.
+/// As accepted by ngx_parse_time(): units in descending order, each once.
 std::int64_t read(const std::string& text) {
     const std::map<std::string, std::int64_t> units = {
         {"d", 86'400'000}, {"h", 3'600'000}, {"m", 60'000}, {"s", 1000}, {"ms", 1}};

@@ -108,7 +108,7 @@ TEST(TokenBucket, TheLargestNumbersDoNotOverflow) {
     EXPECT_EQ(bucket.msUntil(kMost, kMost, kYearMs), kLongestWaitMs);
 }
 
-/// Against a bucket that counts drops: `limit` fall each ms, `window` make a token.
+/// Compared with a bucket that counts drops: `limit` drops each ms, `window` drops are a token.
 TEST(TokenBucket, IsANaiveBucket) {
     std::mt19937 random(7);
     for (int round = 0; round < 300; round++) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBytes = 128 * 1024;
 
-/// A table in memory as the zone gives it.
+/// A table in memory like that of the zone.
 class TopKeysTest : public testing::Test {
   protected:
     static TopKeys table(std::size_t bytes, std::vector<char>& memory) {

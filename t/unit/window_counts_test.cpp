@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kYearMs = 366LL * 86'400'000;
 constexpr std::int64_t kMost = 1'000'000'000'000;
 
-/// Counts with memory of their own, which grows as the store's does.
+/// Counts with their own memory, which grows like that of the store.
 class Owned {
   public:
     WindowCounts counts;
@@ -160,7 +160,7 @@ TEST(WindowCounts, TheLargestNumbersDoNotOverflow) {
     EXPECT_EQ(counts.fallsTo(kMost - kMost, begin + kYearMs + kYearMs / 2), begin + 3 * kYearMs);
 }
 
-/// Against counts by window and a search ms by ms.
+/// Compared with counts by window and a search ms by ms.
 TEST(WindowCounts, AreNaiveCounts) {
     std::mt19937 random(11);
     for (int round = 0; round < 200; round++) {

@@ -1,12 +1,13 @@
 package Bench::Algorithm;
 
-# The scripts, called without nginx: this module's as the module calls them, and the ZSET script as it is usually
-# published. The caller's clock stamps the requests, so that all meet the same arrivals.
+# The scripts, called without nginx: those of this module as the module calls them, and the ZSET script as it is usually
+# published. The caller's clock stamps the requests, so that all get the same arrivals.
 
 use strict;
 use warnings;
 use FindBin;
 
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS takes);
 use Testbed::Process;
 use Testbed::Script qw(source);
 use Bench::Client qw(command);
@@ -18,11 +19,10 @@ use constant SAMPLE => 10;
 #   tells   how many numbers the reply has for a group of one log
 #   exact   true where all decide alike
 #   lists   true where the log grows with the requests in it
-#   options of a limit, as the script takes them
 sub all {
     my ($client) = @_;
     my $root = "$FindBin::RealBin/..";
-    my %ours = (tells => 5, groups => 1, options => sub { '' });
+    my %kind = (log => { exact => 1, lists => 1 }, compact => { exact => 1, lists => 1 }, sampled => { lists => 1 });
     my @all  = (
         {
             name   => 'ZSET script',
@@ -31,22 +31,24 @@ sub all {
             exact  => 1,
             lists  => 1,
         },
-        { %ours, name => 'log',     source => source('sliding_log'), exact => 1, lists => 1 },
-        { %ours, name => 'compact', source => source('compact_log'), exact => 1, lists => 1 },
-        { %ours, name => 'counter', source => source('sliding_counter') },
-        { %ours, name => 'bucket',  source => source('token_bucket'), options => sub { "burst=$_[0]" } },
-        { %ours, name => 'sampled', source => source('sampled_log'),  options => sub { 'sample=' . SAMPLE }, lists => 1 },
+        map { +{ name => $_, source => source($SCRIPTS{$_}), tells => 5, groups => 1, %{ $kind{$_} // {} } } } @ALGORITHMS,
     );
     return map { bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $_->{source}) }, __PACKAGE__ } @all;
 }
 
 sub name { return $_[0]{name} }
 
-# The key of a log, named as the module would.
+# The options of the script.
+sub options {
+    my ($self, $limit) = @_;
+    return join ' ', takes($self->{name}, 'burst') ? "burst=$limit" : (), takes($self->{name}, 'sample') ? 'sample=' . SAMPLE : ();
+}
+
+# The key of a log, with the name that the module uses.
 sub key { my ($self, $number) = @_; return "rl:sliding:$self->{name}:{acct_$number}" =~ tr/ /_/r }
 
-# (bytes, lines of the reply) of one request to each of the keys: one call for all where the script takes several.
-# limit: limit and window (ms); now: ms, or '' for the server's own clock, which the published script does not know.
+# (bytes, lines of the reply) of one request to each of the keys: one call for all if the script takes several. limit:
+# limit and window (ms); now: ms, or '' for the server's clock, which the published script does not support.
 sub calls {
     my ($self, $limit, $now, @keys) = @_;
     my $cap = int(1.2 * $limit->{limit} + 0.9);
@@ -54,12 +56,12 @@ sub calls {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
         return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
     }
-    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->{options}->($limit->{limit}));
+    my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->options($limit->{limit}));
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;
     return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
 }
 
-# As the module's: eight characters that a worker draws, and a count.
+# As in the module: eight random characters of a worker, and a count.
 my $count = 'aaaa';
 
 sub unique_id { return 'q7ZkT-0x' . ++$count }

@@ -1,7 +1,8 @@
 package Bench::Blocked;
 
-# What a crowd costs that is denied all the time, by the number of its keys: a denial lasts a second on the node, then one
-# request of each key asks Redis. Not in turns, as the other tables: a pause would end what the node knows.
+# The cost of clients that are denied all the time, by the number of their keys: a known denial lasts a second on the
+# node, then one request of each key asks Redis. Not in turns, unlike the other tables: known denials would end in a
+# pause.
 
 use strict;
 use warnings;
@@ -58,11 +59,11 @@ sub row {
     });
     progress("$node->{name}");
     $node->load('load', WARM_UP)->result;
-    my ($before) = $node->{client}->commands_so_far;
+    my ($before) = $node->{client}->decisions_so_far;
     my $watch  = Bench::Machine::stopwatch(nginx => [$node->{worker}], redis => [$redis->pid]);
     my $result = $node->load('load', $seconds)->result;
     my %used   = $watch->();
-    my ($calls) = $node->{client}->commands_so_far;
+    my ($calls) = $node->{client}->decisions_so_far;
     $node->check($result);
     $node->stop;
     $redis->kill;

@@ -1,6 +1,6 @@
 package Bench::Chart;
 
-# Charts as SVG, drawn in the reader's light or dark colours.
+# Charts as SVG, in the light or dark colours of the reader.
 
 use strict;
 use warnings;
@@ -10,7 +10,7 @@ use POSIX qw(ceil floor);
 
 our @EXPORT_OK = qw(curve legend line step_of svg text thousands);
 
-use constant { WIDTH => 760, BAR => 18, ROW => 26, TOP => 74, PLOT_HEIGHT => 340 };
+use constant { WIDTH => 760, BAR => 18, ROW => 26, TOP => 92, PLOT_HEIGHT => 340 };
 
 my $style = <<'END';
 <style>
@@ -33,38 +33,48 @@ my $style = <<'END';
 </style>
 END
 
-# Horizontal bars. Options:
+# Horizontal bars, in panels beside each other of the same axes. Options:
 #   title, axis  texts; axis names what is along x, and its unit
 #   parts        [name, ...]: what a bar is put together from
-#   rows         [[name, value of the first part, ...], ...]
+#   rows         [name, ...]: of the bars of each panel
+#   panels       [[name, [[value of the first part, ...], ...]], ...]
 sub bars {
     my (%chart) = @_;
-    my @rows   = @{ $chart{rows} };
-    my $left   = 168;
-    my $right  = WIDTH - 60;
-    my $bottom = TOP + ROW * @rows;
-    my $most   = max(map { sum(@$_[1 .. $#$_]) } @rows);
-    my $step   = step_of($most);
-    my $scale  = ($right - $left) / ($step * ceil($most / $step));
+    my ($left, $right, $gap) = (168, WIDTH - 16, 16);
+    my $room   = 48;    # for a bar's sum, behind the longest
+    my $width  = ($right - $left + $gap) / @{ $chart{panels} } - $gap;
+    my $bottom = TOP + ROW * @{ $chart{rows} };
+    my $most   = max(map { sum(@$_) } map { @{ $_->[1] } } @{ $chart{panels} });
+    my $step   = step_of(2 * $most);    # two to five of it are as many as fit below a panel
+    my $scale  = ($width - $room) / $most;
     my @svg    = legend($left, @{ $chart{parts} });
-    for (my $value = 0; $left + $value * $scale <= $right + 0.5; $value += $step) {
-        my $x = $left + $value * $scale;
-        push @svg, line($x, TOP - 4, $x, $bottom), text($x, $bottom + 18, $value, anchor => 'middle', class => 'dim');
-    }
-    for my $i (0 .. $#rows) {
-        my ($name, @values) = @{ $rows[$i] };
-        my ($x, $y) = ($left, TOP + ROW * $i + (ROW - BAR) / 2);
-        push @svg, text($left - 10, $y + 14, $name, anchor => 'end');
-        for my $part (0 .. $#values) {
-            next unless $values[$part];
-            push @svg, sprintf '<rect class="fill%d" x="%.1f" y="%.1f" width="%.1f" height="%d"/>', $part, $x, $y,
-                $values[$part] * $scale, BAR;
-            $x += $values[$part] * $scale;
+    push @svg, map { text($left - 10, bar_top($_) + 14, $chart{rows}[$_], anchor => 'end') } 0 .. $#{ $chart{rows} };
+    for my $panel (0 .. $#{ $chart{panels} }) {
+        my ($name, $bars) = @{ $chart{panels}[$panel] };
+        my $zero = $left + $panel * ($width + $gap);
+        push @svg, text($zero, TOP - 10, $name, class => 'dim');
+        for (my $value = 0; $value * $scale <= $width; $value += $step) {
+            my $x = $zero + $value * $scale;
+            push @svg, line($x, TOP - 4, $x, $bottom), text($x, $bottom + 18, $value, anchor => 'middle', class => 'dim');
         }
-        push @svg, text($x + 6, $y + 14, sprintf '%.1f', sum(@values));
+        push @svg, map { bar($zero, bar_top($_), $scale, @{ $bars->[$_] }) } 0 .. $#$bars;
     }
     push @svg, text(($left + $right) / 2, $bottom + 40, $chart{axis}, anchor => 'middle', class => 'dim');
     return svg($chart{title}, $bottom + 54, @svg);
+}
+
+sub bar_top { my ($row) = @_; return TOP + ROW * $row + (ROW - BAR) / 2 }
+
+# Its parts, and their sum behind them.
+sub bar {
+    my ($x, $y, $scale, @values) = @_;
+    my @svg;
+    for my $part (grep { $values[$_] } 0 .. $#values) {
+        push @svg, sprintf '<rect class="fill%d" x="%.1f" y="%.1f" width="%.1f" height="%d"/>', $part, $x, $y,
+            $values[$part] * $scale, BAR;
+        $x += $values[$part] * $scale;
+    }
+    return (@svg, text($x + 6, $y + 14, sprintf '%.1f', sum(@values)));
 }
 
 # Lines over two logarithmic axes. Options:
@@ -94,7 +104,7 @@ sub lines {
         push @svg, curve($i, @at);
         push @names, [$at[-1][0] + 10, $at[-1][1] + 4, $name];
     }
-    # names stand at the ends of their lines, one below the other where these are close
+    # names are at the ends of their lines, one below the other if these are close
     my $free = 0;
     for my $name (sort { $a->[1] <=> $b->[1] } @names) {
         my ($x, $y, $text) = @$name;

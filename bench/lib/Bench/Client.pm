@@ -1,12 +1,13 @@
 package Bench::Client;
 
-# A connection to Redis of the bench's own: a redis-cli for each look would disturb what is measured, and cannot
-# pipeline. An error reply is an exception, since a figure of failing calls must not end up in a table.
+# A connection to Redis: running redis-cli for each command would disturb the measurement, and it cannot pipeline. An
+# error reply is an exception, so that figures of failing calls do not get into a table.
 
 use strict;
 use warnings;
 use Exporter 'import';
 use IO::Socket::UNIX;
+use List::Util qw(pairkeys pairvalues sum0);
 
 our @EXPORT_OK = qw(command);
 
@@ -67,19 +68,13 @@ sub info {
     return { $self->ask('INFO', $section) =~ /^(\w+):(\d+)\r$/mg };
 }
 
-# (decisions asked for, all commands) so far: calls of scripts and of the C peer's command; all includes those that
-# scripts call, and not this one.
-sub commands_so_far {
+# (calls that decide, microseconds that Redis spent inside them) so far: calls of scripts and of the C peer's command.
+# The time of a script includes that of the commands which it calls.
+sub decisions_so_far {
     my ($self) = @_;
-    my $text = $self->ask('INFO', 'commandstats');
-    my ($calls, $commands) = (0, 0);
-    while ($text =~ /^cmdstat_([^:]+):calls=(\d+)/mg) {
-        my ($command, $n) = ($1, $2);
-        next if $command eq 'info';
-        $commands += $n;
-        $calls += $n if $command =~ /^(?:(?:evalsha|eval)(?:_ro)?|rater\.limit)$/;
-    }
-    return ($calls, $commands);
+    my $text    = $self->ask('INFO', 'commandstats');
+    my @figures = $text =~ /^cmdstat_(?:(?:evalsha|eval)(?:_ro)?|rater\.limit):calls=(\d+),usec=(\d+)/mg;
+    return (sum0(pairkeys(@figures)), sum0(pairvalues(@figures)));
 }
 
 1;

@@ -12,14 +12,14 @@ use Bench::Panels;
 
 # A file, the tables that it shows, and what makes its measured part and its charts.
 my @files = (
-    { name => 'benchmarks.md', tables => [qw(requests blocked memory scripts growth)], write => \&benchmarks },
+    { name => 'benchmarks.md', tables => [qw(load requests blocked memory scripts growth)], write => \&benchmarks },
     { name => 'algorithms.md', tables => [qw(errors)],                         write => \&algorithms },
     { name => 'operations.md', tables => [qw(fleet)],                          write => \&fleet },
 );
 
 my ($begin, $end) = ('<!-- begin: written by ./build.sh bench --docs -->', '<!-- end -->');
 
-# names: the tables that will be there. Refuses a directory without the files before anything is measured.
+# names: the tables that will exist. Refuses a directory without the files before anything is measured.
 sub new {
     my ($class, $dir, @names) = @_;
     my %there = map { $_ => 1 } @names;
@@ -30,13 +30,13 @@ sub new {
     return bless { dir => $dir, files => \@files }, $class;
 }
 
-# tables by name; machine: its description; how: the options that measured them
+# tables: a list of Bench::Table by name; machine: its description; how: the options that measured them
 sub write {
     my ($self, $machine, $how, %tables) = @_;
     for my $file (@{ $self->{files} }) {
         my @measured = $file->{write}->($self, $machine, $how, %tables);
         my $text     = Testbed::Process::slurp("$self->{dir}/$file->{name}");
-        my $part     = join "\n", $begin, '', @measured, map({ $tables{$_}->markdown } @{ $file->{tables} }), $end;
+        my $part     = join "\n", $begin, '', @measured, map({ $_->markdown } map { @{ $tables{$_} } } @{ $file->{tables} }), $end;
         $text =~ s/\Q$begin\E.*\Q$end\E/$part/s;
         $self->put($file->{name}, $text);
     }
@@ -45,19 +45,20 @@ sub write {
 
 sub benchmarks {
     my ($self, $machine, $how, %tables) = @_;
-    my $requests = $tables{requests}{figures};
-    my $memory   = $tables{memory}{figures};
+    my $load   = $tables{load}[0]{pinned};
+    my $memory = $tables{memory}[0]{figures};
     $self->put('benchmark-requests.svg', Bench::Chart::bars(
-        title => 'CPU time of one request',
-        axis  => 'microseconds of CPU time, user and system',
-        parts => ['nginx', 'Redis'],
-        rows  => [map { [@$_{qw(name nginx redis)}] } @$requests],
+        title  => 'CPU time of one request',
+        axis   => 'microseconds of CPU time, user and system, pinned',
+        parts  => ['nginx', 'Redis'],
+        rows   => [map { $_->{name} } @{ $load->{8} }],
+        panels => [map { ["$_ connections", [map { [$_->{nginx}, $_->{redis} // 0] } @{ $load->{$_} }]] } 8, 50],
     ));
     $self->put('benchmark-memory.svg', Bench::Chart::lines(
         title  => 'Memory of one logged request',
         x_axis => 'requests in the log',
         y_axis => 'bytes of Redis per request, whole key',
-        series => [map { [$_, $memory->{$_}] } @{ $tables{memory}{names} }],
+        series => [map { [$_, $memory->{$_}] } @{ $tables{memory}[0]{names} }],
     ));
     return (
         measured("bench$how", $machine),
@@ -68,11 +69,11 @@ sub benchmarks {
 
 sub algorithms {
     my ($self, $machine, $how, %tables) = @_;
-    my $errors = $tables{errors};
+    my ($errors) = @{ $tables{errors} };
     $self->put('algorithms-errors.svg', Bench::Panels::panels(
         title  => 'The most that any window admits',
         x_axis => 'limit per window',
-        y_axis => 'per cent of the limit (dashed: the exact algorithms)',
+        y_axis => 'percent of the limit (dashed: the exact algorithms)',
         even   => 100,
         series => $errors->{names},
         panels => [map { [$_, $errors->{fullest}{$_}] } 'steady', 'on/off', 'full, then steady'],

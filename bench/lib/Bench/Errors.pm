@@ -1,6 +1,6 @@
 package Bench::Errors;
 
-# How far the algorithms that keep no exact log are from one: a simulation, the same on any machine.
+# How far the algorithms without an exact log are from one: a simulation with the same result on any machine.
 
 use strict;
 use warnings;
@@ -28,7 +28,7 @@ my %models = (
 );
 my @names = qw(counter bucket sampled);
 
-# Two tables in one. `fullest`: traffic => algorithm => limit => per cent
+# Two tables in one. `fullest`: traffic => algorithm => limit => percent
 sub table {
     srand 1;
     my (@admitted, @wrong, %fullest);
@@ -60,7 +60,7 @@ sub table {
     return bless { tables => \@tables, names => \@names, fullest => \%fullest }, __PACKAGE__;
 }
 
-# Nothing at all shows.
+# Only an exact zero is shown as 0.
 sub share { my ($part, @all) = @_; return $part == 0 ? '0' : sprintf '%.1f', 100 * $part / @all }
 
 sub text     { my ($self) = @_; return join '',   map { $_->text } @{ $self->{tables} } }
@@ -73,7 +73,7 @@ sub admitted_table {
         columns => [['', 'traffic'], ['', 'limit'], columns('fullest window, %'), columns('in all, %')],
         rows    => \@rows,
         notes   => [
-            'The most admitted within any window, in per cent of the limit; all that was admitted, in per cent of what an',
+            'The maximum admitted within any window, in percent of the limit; all that was admitted, in percent of what an',
             "exact log admits of the same requests. bucket with burst = limit, sampled with sample=${\ SAMPLE}.",
             map({ "*$_->{name}*: $_->{about}." } Bench::Traffic::all()),
             search_note(),
@@ -89,19 +89,19 @@ sub wrong_table {
         columns => [['', 'traffic'], ['', 'limit'], columns('let in, %'), columns('kept out, %')],
         rows    => \@rows,
         notes   => [
-            'Per cent of the requests. *let in*: though the algorithm had admitted the limit within the window; *kept out*:',
-            'though it had not. It need not be far off: who stops one request short of the limit keeps out, wrongly, all',
-            'that come until the first entry leaves.',
+            'Percent of the requests. *let in*: the algorithm had already admitted the limit within the window; *kept out*: it',
+            'had not. A small error can make many decisions wrong: an algorithm that stops one request below the limit denies',
+            'all requests until the first entry leaves.',
         ],
     );
 }
 
 sub columns { my ($group) = @_; return map { [$_ eq $names[0] ? $group : '', $_] } @names }
 
-# Holds a model's decisions against the log of what it has admitted itself:
+# Compares the decisions of a model with a log of the requests that it has admitted:
 #   admitted          how many
 #   let_in, kept_out  how many, wrongly
-#   fullest           the most in any window, in per cent of the limit
+#   fullest           the most in any window, in percent of the limit
 sub judge {
     my ($model, $limit, @times) = @_;
     my ($admitted, $let_in, $kept_out, $fullest, @log) = (0, 0, 0, 0);
@@ -120,8 +120,8 @@ sub judge {
     return { admitted => $admitted, let_in => $let_in, kept_out => $kept_out, fullest => 100 * $fullest / $limit };
 }
 
-# The counter's worst case by reasoning: the whole limit in the last millisecond of a window of the clock is still in
-# the window w - 1 ms later, when 2 / w of it still counts.
+# The worst case of a counter, derived: the whole limit in the last millisecond of a clock window is still in the window
+# w - 1 ms later, when 2 / w of it still counts.
 sub most { my ($limit, $window) = @_; return 2 * $limit - ceil(2 * $limit / $window) }
 
 sub search_note {
@@ -134,12 +134,12 @@ sub search_note {
         }
     }
     return (
-        'The most that a counter lets through in a window of w ms is 2 limit - ceil(2 limit / w): all arrivals there are',
-        "were tried for $tried small limits and windows.",
+        'A counter admits at most 2 limit - ceil(2 limit / w) requests in a window of w ms: all possible arrivals were tried',
+        "for $tried small limits and windows.",
     );
 }
 
-# The standard deviation, in per cent of the limit, of what a sampled log admits into an empty window: it is full when
+# The standard deviation, in percent of the limit, of what a sampled log admits into an empty window: it is full when
 # limit / sample of them were logged, a negative binomial distribution.
 sub law { my ($limit, $sample) = @_; return 100 * sqrt(($sample - 1) / $limit) }
 
@@ -167,7 +167,7 @@ sub law_note {
         push @found, sprintf '%.1f %% at %d (%.1f %% found)', $law, $limit, $found;
     }
     return (
-        'What sampled admits into an empty window has a standard deviation of sqrt((sample - 1) / limit) of the limit: '
+        'The number that sampled admits into an empty window has a standard deviation of sqrt((sample - 1) / limit) of the limit: '
             . join(', ', @found) . '.',
     );
 }

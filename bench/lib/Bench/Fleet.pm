@@ -1,8 +1,8 @@
 package Bench::Fleet;
 
-# What a fleet of nodes asks of its Redis while that is in trouble: hundreds of workers of several nginx, at a modest load,
-# against one server and against a Cluster of three masters. Counts and bytes are Redis's own; who decided is told by
-# nginx with each answer.
+# The load of a fleet of nodes on a Redis in trouble: hundreds of workers of several nginx, with moderate load, against
+# one server and against a Cluster of three masters. Counts and bytes are those of Redis; each answer of nginx has what
+# decided.
 
 use strict;
 use warnings;
@@ -12,6 +12,7 @@ use Time::HiRes qw(sleep time);
 
 use Testbed;
 use Testbed::Load;
+use Testbed::Script qw(source);
 use Bench::Client;
 use Bench::Machine;
 use Bench::Progress qw(progress);
@@ -28,22 +29,13 @@ use constant {
     PLANNED      => 16_000,    # workers: 1,000 nodes of 16
 };
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes %%WORKERS%%;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    error_log %%DIR%%/error.log crit;
-    %%STORES%%
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport backlog=4096;
-        %%LOCATIONS%%
-    }
-}
-END
+my $conf = Testbed::conf(
+    workers => '%%WORKERS%%',
+    listen  => 'reuseport',
+    http    => 'error_log %%DIR%%/error.log crit; %%STORES%%',
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => '%%LOCATIONS%%',
+);
 my @user = ('--user', 'limiter', 'on', '>fleet', '~*', '+@all');
 my $login = 'username limiter; password fleet;';
 
@@ -78,11 +70,10 @@ sub table {
         rows  => [map { row($_) } @{ $one->{events} }, @{ $cluster->{events} }],
         notes => [
             sprintf('%d requests a second of %d keys, on_error local; each worker logs in with a user and a password.', RATE, KEYS),
-            'Connects, bytes and commands are those of all servers together, most per s those of the busiest server in its',
-            'busiest second.',
-            'The last request without Redis is told of the worker that came back last.',
-            'It is over when the server answers again, the replica is promoted, or the last slot has moved.',
-            'At the start all workers come to the same cores at once: on a busy machine some meet connect_timeout, and connect',
+            'Connects, bytes and commands are sums over all servers; "most per s" is the busiest second of the busiest server.',
+            'The last request without Redis is that of the last worker to return.',
+            'The event is over when the server answers again, the replica is promoted, or the last slot has moved.',
+            'At the start all workers use the same cores at once: on a busy machine some exceed connect_timeout and connect',
             'twice.',
             memory_note($one, $cluster, %memory) . "\n\n" . planned($nodes * $workers, $one, $cluster),
         ],
@@ -165,9 +156,9 @@ sub connected {
 
 # ---- events
 
-# What the servers got while that happened: `begin` starts it, and it is over when `end` returns. Without `begin` it is
-# the first that is asked of them: what they have counted by then is of it. The paths are keys of all slots where none are
-# given.
+# What the servers received during an event: `begin` starts it, and it is over when `end` returns. Without `begin` it is
+# the start of the fleet: everything that the servers have counted by then belongs to it. Without paths, the keys are of
+# all slots.
 sub watch {
     my ($world, $fleet, $servers, $name, $begin, $end, @paths) = @_;
     progress($name);
@@ -210,8 +201,8 @@ sub watch {
     };
 }
 
-# For each worker that decided without Redis when it last did so before it asked Redis again: what comes later is not of
-# the event, but of a machine with other things to do.
+# For each worker that decided without Redis: when it last did so before it asked Redis again. Later times are due to
+# other load of the machine, not to the event.
 sub last_of_each_worker {
     my (%last, %recovered);
     for my $one (sort { $a->{at} <=> $b->{at} } @_) {
@@ -223,7 +214,7 @@ sub last_of_each_worker {
     return values %last;
 }
 
-# What a server counts: who logs in is a worker of the fleet.
+# The counters of a server: every login is that of a worker of the fleet.
 sub sample {
     my ($server) = @_;
     my $text  = Bench::Client->new($server)->ask('INFO', 'stats', 'commandstats');
@@ -237,7 +228,7 @@ sub sample {
     };
 }
 
-# A server that restarts counts anew: what it counted before is added.
+# A server that restarts resets its counters: the previous values are added.
 sub since_start {
     my ($series) = @_;
     my %before = map { $_ => 0 } qw(connects bytes loads maps);
@@ -276,7 +267,7 @@ sub row {
 
 # ---- memory
 
-# What a worker has of its own, in MB.
+# Private memory of a worker, in MB.
 sub own_memory {
     my (@fleet) = @_;
     my @workers = map { $_->workers } @fleet;
@@ -302,12 +293,12 @@ sub many_servers {
 
 sub memory_note {
     my ($one, $cluster, %memory) = @_;
-    return sprintf 'A worker\'s own memory: %.1f MB without a Redis, %.1f with one server, %.1f with the Cluster, %.1f with %d'
-        . ' servers, each in a block of its own.',
+    return sprintf 'Private memory of a worker: %.1f MB without a Redis, %.1f with one server, %.1f with the Cluster, %.1f with %d'
+        . ' servers, each in its own block.',
         $memory{none}, $one->{memory}, $cluster->{memory}, $memory{servers}, SERVERS;
 }
 
-# ---- what it comes to for many more
+# ---- extrapolation to more workers
 
 sub planned {
     my ($workers, $one, $cluster) = @_;
@@ -315,13 +306,13 @@ sub planned {
     my ($restart) = grep { $_->{name} =~ /restarts/ } @{ $one->{events} };
     my ($lost)    = grep { $_->{name} =~ /loses/ } @{ $cluster->{events} };
     my $greeting  = $one->{greeting}{bytes} / $one->{greeting}{connects};
-    my $script    = sum0(map { -s "$FindBin::RealBin/../lua/$_.lua" } qw(sliding_log decide));
+    my $script    = length source('sliding_log');
     return sprintf(
-        '**1,000 nodes** of 16 workers would be %s connections to each server: above the default `maxclients 10000`, which'
-            . ' needs as many open files besides, and %.0f MB of Redis\'s memory (%.1f KB a connection). A server that restarts gets'
-            . ' the greetings of all, %.1f MB (%.0f bytes each), and `SCRIPT LOAD` %.0f times, %.1f MB, if it is sent as often per worker as'
-            . ' here. When a Cluster loses a master each worker asks for the map once a second at most: %s questions a second over the'
-            . ' masters that are left, %.0f ms of each one\'s time in every second with two of them (%.0f us a question).',
+        '**1,000 nodes** of 16 workers have %s connections to each server. This is above the default `maxclients 10000`,'
+            . ' requires as many open files, and takes %.0f MB of Redis memory (%.1f KB a connection). A server that restarts receives'
+            . ' the greetings of all workers, %.1f MB (%.0f bytes each), and `SCRIPT LOAD` %.0f times, %.1f MB, if it is sent as often per'
+            . ' worker as here. When a Cluster loses a master, each worker requests the map at most once a second: %s requests a second'
+            . ' to the remaining masters, %.0f ms in every second of each of two masters (%.0f us a request).',
         commas(PLANNED), PLANNED * $one->{client} / 1e6, $one->{client} / 1000,
         PLANNED * $greeting / 1e6, $greeting,
         $restart->{loads} * $times, $restart->{loads} * $times * $script / 1e6,

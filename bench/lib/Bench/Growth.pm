@@ -22,7 +22,7 @@ use constant {
     ENTRIES     => 8,            # in each log at the start, about
 };
 
-# Shown as a whole, and by their sums.
+# The first ones are shown in full, the others by their sums.
 my @exact  = qw(log compact);
 my @others = qw(counter bucket sampled);
 
@@ -31,7 +31,7 @@ sub table {
     my ($world, %options) = @_;
     my (@rows, @nodes, %redis);
     for my $shape (shapes()) {
-        # a Redis for each number of keys: the others' keys must not be in the way of the processor's caches
+        # a Redis for each number of keys, so that other keys do not occupy the caches of the processor
         my $redis = $redis{ $shape->[0] } //= $world->redis;
         my %of    = nodes($world, $redis, @$shape);
         push @rows, [@$shape, \%of];
@@ -44,7 +44,7 @@ sub table {
     return report($options{growth_turns}, $others, @rows);
 }
 
-# [keys, connections]: as many of either, at the other's usual number
+# [keys, connections]: one of them varies, the other has its usual value
 sub shapes {
     my ($keys, $connections) = (Bench::Variants::KEYS, Bench::Variants::CONNECTIONS);
     return (
@@ -61,7 +61,7 @@ sub nodes {
     return map { $_->name => node($world, $redis, $client, $_, $keys, $connections) } @ours;
 }
 
-# With every key's log there already.
+# With existing logs of all keys.
 sub node {
     my ($world, $redis, $client, $algorithm, $keys, $connections) = @_;
     my $name    = sprintf '%s_%d_%d', $algorithm->name, $keys, $connections;
@@ -98,8 +98,8 @@ sub report {
         ],
         rows  => \@cells,
         notes => [
-            'CPU of a request that is admitted, and EVALSHA calls per request; the log of every key is there before, a window',
-            sprintf('of an hour, which nothing leaves meanwhile. Medians of %d turns of %g s, in which all take turns.', $turns,
+            'CPU of an admitted request, and EVALSHA calls per request. The log of each key exists before the run; with a',
+            sprintf('window of an hour no entry leaves it. Medians of %d turns of %g s, in which the algorithms alternate.', $turns,
                 Bench::Turns::LENGTH),
             Bench::Turns::others_note($others),
         ],

@@ -1,6 +1,6 @@
 package Bench::Logs;
 
-# Logs of given lengths, made by the algorithms' own scripts from random arrivals.
+# Logs of given lengths, made by the scripts of the algorithms from random arrivals.
 
 use strict;
 use warnings;
@@ -58,7 +58,7 @@ sub fill {
     while ($left > 0) {
         my ($bytes, $lines, @asked) = ('', 0);
         while ($left > 0 && @asked < AT_ONCE) {
-            # all that arrive in the same millisecond, each at another log
+            # all that arrive in the same millisecond, each for another log
             my ($now, %now) = (int $clock);
             do {
                 $now{ int rand @keys } = 1;
@@ -105,7 +105,7 @@ sub copies {
     return;
 }
 
-# What the keys take, all together, the keys themselves included.
+# The memory of all keys, including their names.
 sub memory {
     my ($client, @keys) = @_;
     my $sum = 0;

@@ -1,6 +1,6 @@
 package Bench::Machine;
 
-# The machine: what it is, which process runs on which core, and how much CPU time each has used.
+# The machine: its description, the cores of processes, and the CPU time that they have used.
 
 use strict;
 use warnings;
@@ -10,11 +10,12 @@ use Testbed::Process;
 
 *slurp = \&Testbed::Process::slurp;
 
-# Where each part runs. A process that wanders from core to core costs more at random, so all are pinned. The load
-# generator has a core to itself: it is not what is measured, and must neither wait for nginx nor push it aside. So on
-# two cores nginx and Redis share the other one. That makes requests/s those of one core, hence CPU time per request is
-# the figure to read; it was the same for the Lua peer when Redis shared with the load generator instead, and a tenth
-# more for this module, which then sends fewer calls at once.
+# The cores of each part. Processes are pinned, since moving between cores costs a random amount of time, except where a
+# table also has the cost of unpinned ones: there each runs on any of these cores. The load generator has a core of its
+# own: it is not measured, and must neither wait for nginx nor displace it. So on two cores nginx and Redis share the
+# other one. Requests/s are then those of one core, so CPU time per request is the figure to compare. When Redis shared a
+# core with the load generator instead, it was the same for the Lua peer and a tenth more for this module, which then
+# sends fewer calls at once.
 my (@cores, %core);
 
 # layout() chooses; layout('0,1,1') sets the cores of nginx, Redis and the load generator. This process is part of the
@@ -22,6 +23,7 @@ my (@cores, %core);
 sub layout {
     my ($wish) = @_;
     @cores = allowed_cores();
+    $core{any} = join ',', @cores;
     @core{qw(nginx redis load)} =
           $wish       ? split(/,/, $wish)
         : @cores >= 3 ? @cores[0, 1, 2]
@@ -47,15 +49,15 @@ sub pin {
 # The words that start a command pinned.
 sub pinned { my ($part) = @_; return ('taskset', '-c', $core{$part}) }
 
-# CPU time of a process in nanoseconds, user and system, all its threads (Redis has some).
+# CPU time of a process in nanoseconds, user and system, of all its threads (Redis has several).
 sub cpu_ns {
     my ($pid) = @_;
     my @files = glob "/proc/$pid/task/*/schedstat" or die "process $pid is gone, or /proc has no schedstat\n";
     return sum(map { (split ' ', slurp($_))[0] // 0 } @files);
 }
 
-# Starts to count. The code it returns stops, and gives the seconds of CPU time that each named group of processes
-# used, and:
+# Starts to count. The returned code stops, and returns the seconds of CPU time that each named group of processes used,
+# and:
 #   machine    what all processes of the machine used, and what its hypervisor took away
 #   available  what there was
 sub stopwatch {

@@ -1,6 +1,6 @@
 package Bench::Memory;
 
-# What a logged request takes of Redis's memory, by algorithm and by the length of the log.
+# The Redis memory of a logged request, by algorithm and by the length of the log.
 
 use strict;
 use warnings;
@@ -35,9 +35,9 @@ sub table {
             map { my $length = $_; [$length, map { digits($bytes{$_}{$length}) } @names] } @{ +Bench::Logs::LENGTHS }
         ],
         notes => [
-            'MEMORY USAGE with SAMPLES 0 of the whole key, its name included, per request in the window; the log filled',
-            'by the algorithm\'s own script, arrivals at random in a window of one minute. counter and bucket take the same',
-            'for any number; sampled logs one in ten.',
+            'MEMORY USAGE with SAMPLES 0 of the whole key, including its name, per request in the window. The log was filled by',
+            'the script of the algorithm, with random arrivals in a window of one minute. counter and bucket take the same',
+            'memory for any number of requests; sampled logs one in ten.',
             many_note($many, map { [$_, $bytes{$_}{ MANY_LONG() }] } @names),
         ],
         names   => \@names,
@@ -47,7 +47,7 @@ sub table {
 
 sub digits { my ($bytes) = @_; return sprintf $bytes < 0.1 ? '%.4f' : $bytes < 10 ? '%.2f' : '%.1f', $bytes }
 
-# The logs of fifty thousand clients who send a thousand requests a minute, for real. Some are filled request by
+# Stores the logs of fifty thousand clients that send a thousand requests a minute. Some are filled request by
 # request, the others are copies of them, which are checked to be as large and to decide alike.
 sub many_logs {
     my ($world, $templates) = @_;
@@ -71,7 +71,7 @@ sub many_logs {
     abs($copied / $size - 1) < 0.02 or die "bench: logs of $size bytes take $copied as copies\n";
     for my $number (1 .. $templates) {
         for my $room (0, 1) {
-            # a window out of which nothing has left since the last request
+            # a window that no entry has left since the last request
             my $limit = { limit => $of_copy[$number - 1] + $room, window => 10 * Bench::Logs::WINDOW };
             my @calls = $compact->calls($limit, int $logs->{clock}, $compact->key($number));
             my ($verdict) = $compact->verdicts($limit, $client->exchange(@calls));
@@ -85,11 +85,11 @@ sub many_logs {
 sub many_note {
     my ($many, @algorithms) = @_;
     return (
-        sprintf('%d logs with %.1f million requests, algorithm=compact, for real: used_memory grew by %.1f MB, %.2f bytes',
+        sprintf('%d logs with %.1f million requests, algorithm=compact, stored: used_memory grew by %.1f MB, %.2f bytes',
             MANY_KEYS, $many->{requests} / 1e6, $many->{used} / 1e6, $many->{used} / $many->{requests}),
-        sprintf('a request, the key space included (%d of the logs filled request by request, the others copies of them).',
+        sprintf('a request, including the key space (%d of the logs were filled request by request, the others are copies).',
             $many->{templates}),
-        "By the row of ${\ MANY_LONG} they would take: "
+        "Computed from the row of ${\ MANY_LONG} they take: "
             . join(', ', map { sprintf '%s %.0f MB', $_->[0], $_->[1] * $many->{requests} / 1e6 } @algorithms) . '.',
     );
 }

@@ -1,12 +1,12 @@
 package Bench::Models;
 
-# How each algorithm decides, without Redis: requests of cost 1 to one key, by whole milliseconds.
+# Models of the algorithms, without Redis: requests of cost 1 to one key, at whole milliseconds.
 
 use strict;
 use warnings;
 
-# A model: made of limit, window (ms) and, for some, one number more; called with the time of a request, not earlier
-# than the one before, it says whether that is admitted.
+# A model: made from limit, window (ms) and, for some, one more number; called with the time of a request, not earlier
+# than the previous one, it returns whether the request is admitted.
 
 sub exact {
     my ($limit, $window) = @_;
@@ -20,7 +20,7 @@ sub exact {
     };
 }
 
-# The previous window counts as far as the sliding one reaches into it.
+# The previous window counts as far as the sliding one overlaps it.
 sub counter {
     my ($limit, $window) = @_;
     my ($index, $previous, $current) = (0, 0, 0);
@@ -34,7 +34,7 @@ sub counter {
     };
 }
 
-# The level is in units of 1 / window tokens, of which a millisecond brings `limit`.
+# The level is in units of 1 / window tokens; a millisecond adds `limit` of them.
 sub bucket {
     my ($limit, $window, $burst) = @_;
     my $full = ($burst // $limit) * $window;
@@ -50,7 +50,7 @@ sub bucket {
     };
 }
 
-# One of `sample` admitted requests is logged, at random, for which `sample` count.
+# A random one of `sample` admitted requests is logged, and counts as `sample` requests.
 sub sampled {
     my ($limit, $window, $sample) = @_;
     my @log;

@@ -9,10 +9,10 @@ use Time::HiRes qw(sleep);
 
 use Testbed::Http;
 use Bench::Client;
-use Bench::Load;
 use Bench::Machine;
+use Bench::Wrk;
 
-# error_log crit: no limiter may spend its time on a line per denial.
+# error_log crit: no limiter may spend time on a log line per denial.
 my $conf = <<'END';
 %%LOAD%%
 %%GLOBALS%%
@@ -63,7 +63,7 @@ sub new {
 
 sub load {
     my ($self, $kind, $seconds) = @_;
-    return Bench::Load->start($self->{world}, port => $self->{nginx}->port, path => '/bench', keys => $self->{keys},
+    return Bench::Wrk->start($self->{world}, port => $self->{nginx}->port, path => '/bench', keys => $self->{keys},
         connections => $self->{connections}, kind => $kind, seconds => $seconds);
 }
 
@@ -75,7 +75,7 @@ sub status {
     return ($1, $2);
 }
 
-# The load that turn() lets run, and that pauses until then.
+# The load that turn() lets run; it is paused until then.
 sub connect_load {
     my ($self) = @_;
     my $load = $self->{load} = $self->load('load', 24 * 3600);
@@ -89,41 +89,41 @@ sub stop { my ($self) = @_; return $self->{world}->stop($self->{nginx}) }
 
 sub end_load { my ($self) = @_; return $self->check($self->{load}->end->result) }
 
-# Lets the load run for so many seconds; what one request took, in microseconds of CPU time, calls of scripts and
-# commands of Redis. A turn's requests are nginx's own count.
+# Lets the load run for this number of seconds; returns what one request took in microseconds of CPU time and calls of
+# scripts, and the microseconds inside Redis of one call, if there was any. The number of requests is that of nginx.
 sub turn {
     my ($self, $seconds) = @_;
-    # a machine with other things to do may not let the load generator run in its turn
+    # on a busy machine the load generator may not run in its turn
     for (1 .. 20) {
-        my @commands = $self->{client}->commands_so_far;
+        my @before = $self->{client}->decisions_so_far;
         my (undef, $begun) = $self->status;
         my $watch = Bench::Machine::stopwatch(nginx => [$self->{worker}], redis => [$self->{server}->pid]);
         $self->{load}->resume;
         sleep $seconds;
         $self->{load}->pause;
         sleep 0.005;
-        # what is under way comes to its end: where cores are short, nginx may come to it only before this answer
+        # requests in progress are finished: on a busy core nginx may process them only before this answer
         my (undef, $requests) = $self->status;
         my %used = $watch->();
         $requests -= $begun + 1;    # this question
         next if $requests < 50 || $used{nginx} <= 0;
-        my ($calls, $all) = $self->{client}->commands_so_far;
+        my @after = $self->{client}->decisions_so_far;
         my $nginx = $used{nginx} / $requests * 1e6;
-        # Redis has things to do of its own, which those who do not ask it must not pay for
+        # background work of Redis is not charged to variants that do not use it
         my $of_redis = $self->{redis} ? $used{redis} / $requests * 1e6 : 0;
         return {
             requests => $requests,
             nginx    => $nginx,
             redis    => $of_redis,
             sum      => $nginx + $of_redis,
-            calls    => ($calls - $commands[0]) / $requests,
-            commands => ($all - $commands[1]) / $requests,
+            calls    => ($after[0] - $before[0]) / $requests,
+            inside   => $after[0] > $before[0] ? ($after[1] - $before[1]) / ($after[0] - $before[0]) : undef,
         };
     }
     die "$self->{name}: hardly any request is answered\n", $self->{nginx}->log_tail, "\n";
 }
 
-# A fast answer that is the wrong one must not end up in a table.
+# Fast but wrong answers must not get into a table.
 sub check {
     my ($self, $result) = @_;
     my $denied   = $self->{kind} =~ /denied|blocked/;

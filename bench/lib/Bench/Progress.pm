@@ -1,6 +1,6 @@
 package Bench::Progress;
 
-# One line that says what is going on, where somebody watches.
+# A line that shows the progress on a terminal.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 package Bench::Scripts;
 
-# What the scripts cost Redis, without nginx.
+# The cost of the scripts in Redis, without nginx: the CPU time of Redis, and the time that it counts inside calls.
 
 use strict;
 use warnings;
@@ -21,13 +21,16 @@ sub table {
     my ($logs, %options) = @_;
     my @rows = map { rows($logs, $_) } @{ +Bench::Logs::LENGTHS };
     push @rows, rows_of_own_clock($logs);
-    # warms up; then all take turns, and only what lies side by side is compared
+    # warms up; then all alternate, and only adjacent turns are compared
     for my $turn (0 .. $options{script_turns}) {
         progress("scripts: turn $turn of $options{script_turns}");
         turn($logs, $turn > 0, $_) for @rows;
     }
     progress('');
-    return report($logs, $options{script_turns}, @rows);
+    my %place;
+    $place{ $_->{title} } //= keys %place for @rows;
+    @rows = sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows;
+    return (report($logs, $options{script_turns}, @rows), report_inside($options{script_turns}, @rows));
 }
 
 # A row: one kind of request at one length, with logs for each algorithm.
@@ -38,7 +41,8 @@ sub table {
 #   own      true when this module's scripts take Redis's clock
 #   admits   what every request's verdict shall be
 #   cells    for each algorithm: its logs, a limit of its own where it has one, and the microseconds per request of each
-#            turn
+#            turn: used by all of Redis, and inside its calls
+#   batch    where there is one, the row of the same requests with many logs in a call
 sub rows {
     my ($logs, $length) = @_;
     my @filled = @{ $logs->{of_length}{$length} };
@@ -48,15 +52,19 @@ sub rows {
         limit => { limit => Bench::Logs::PLENTY, window => Bench::Logs::WINDOW });
     my $full = row(\@cells, [1], title => 'denied', length => $length, clock => $clock, step => 0, admits => 0);
     fill_up($logs, $full, @filled);
-    return (
-        row(\@cells, [0], %sliding, title => 'admitted'),
-        $full,
-        row(\@cells, [2 .. BATCH + 1], %sliding, title => 'admitted, ' . BATCH . ' logs a call'),
-    );
+    my ($alone, $batch) = admitted(\@cells, '', %sliding);
+    return ($alone, $full, $batch);
 }
 
-# Gives each cell a limit that is reached: where the log lists requests, as many as are in it, and a window out of which
-# none has left; else one that a few reach.
+# Alone, and in a call with others.
+sub admitted {
+    my ($cells, $how, %row) = @_;
+    my $batch = row($cells, [2 .. BATCH + 1], %row, title => 'admitted, ' . BATCH . " logs a call$how");
+    return (row($cells, [0], %row, title => "admitted$how", batch => $batch), $batch);
+}
+
+# Gives each cell a limit that is reached: if the log lists requests, their number, and a window that none of them has
+# left; otherwise a limit that a few requests reach.
 sub fill_up {
     my ($logs, $row, @filled) = @_;
     for my $i (0 .. $#filled) {
@@ -74,17 +82,14 @@ sub fill_up {
     return;
 }
 
-# The scripts' usual clock, Redis's own, cannot be made to fit a length: here nothing leaves.
+# The usual clock of the scripts, that of Redis, cannot be adapted to a length: no entry leaves here.
 sub rows_of_own_clock {
     my ($logs) = @_;
     my $window = 3_600_000;
     my %shape  = (keys => 1, entries => 1001, window => $window / 2, start => int(time * 1000) - $window / 1.5);
     my @cells  = cells($logs, 'own', map { fill($logs->{client}, $_, %shape) } @{ $logs->{algorithms} });
     my %row = (length => '1000+', own => 1, admits => 1, limit => { limit => Bench::Logs::PLENTY, window => $window });
-    return (
-        row(\@cells, [0],              %row, title => 'admitted, own clock'),
-        row(\@cells, [2 .. BATCH + 1], %row, title => 'admitted, ' . BATCH . ' logs a call, own clock'),
-    );
+    return admitted(\@cells, ', own clock', %row);
 }
 
 # For each algorithm, copies of the log that was filled.
@@ -103,7 +108,7 @@ sub cells {
 # With those keys of the cells.
 sub row {
     my ($cells, $which, %row) = @_;
-    $row{cells} = [map { { algorithm => $_->{algorithm}, keys => [@{ $_->{keys} }[@$which]], used => [] } } @$cells];
+    $row{cells} = [map { { algorithm => $_->{algorithm}, keys => [@{ $_->{keys} }[@$which]], used => [], inside => [] } } @$cells];
     return \%row;
 }
 
@@ -122,14 +127,18 @@ sub turn {
             $bytes .= $call[0];
             $lines += $call[1];
         }
+        my (undef, $inside) = $client->decisions_so_far;
         my $before = Bench::Machine::cpu_ns($redis->pid);
         my $text   = $client->exchange($bytes, $lines);
         my $used   = Bench::Machine::cpu_ns($redis->pid) - $before;
+        $inside = ($client->decisions_so_far)[1] - $inside;
         my @verdicts = $algorithm->verdicts($limit, $text);
         @verdicts == @times * @{ $cell->{keys} } && !(grep { $_->[0] != $row->{admits} } @verdicts)
             or die "bench: $row->{title}, $row->{length}: ", $algorithm->name, " decides otherwise\n";
         $decided{ join ' ', map { @$_ } @verdicts } = 1 if $algorithm->{exact} && !$row->{own};
-        push @{ $cell->{used} }, $used / 1000 / @verdicts if $counts;
+        next if !$counts;
+        push @{ $cell->{used} }, $used / 1000 / @verdicts;
+        push @{ $cell->{inside} }, $inside / @verdicts;
     }
     keys %decided <= 1 or die "bench: $row->{title}, $row->{length}: the algorithms' logs differ\n";
     return;
@@ -151,9 +160,8 @@ sub time_for {
 sub report {
     my ($logs, $turns, @rows) = @_;
     my ($unit, @ours) = map { $_->name } @{ $logs->{algorithms} };
-    my (@cells, %place);
-    $place{ $_->{title} } //= keys %place for @rows;
-    for my $row (sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows) {
+    my @cells;
+    for my $row (@rows) {
         my ($first, @others) = map { $_->{used} } @{ $row->{cells} };
         push @cells, [
             $row->{title},
@@ -175,10 +183,48 @@ sub report {
         rows  => \@cells,
         notes => [
             "User and system time of the whole Redis process, pipelined calls; medians of $turns turns of ${\ TURN} requests,",
-            'in which all take turns; ratios turn by turn. A caller\'s clock gives all the same arrivals at random, at which',
-            'as many entries leave as come, and all exact ones must decide alike. With Redis\'s own clock, which is the',
-            'default of this module, nothing leaves during the run. The ZSET script takes one log per call always. The log',
-            'length is that of the requests in the window, of which counter and bucket keep none, and sampled one in ten.',
+            'in which the scripts alternate; ratios are taken turn by turn. With the caller\'s clock all scripts get the same',
+            'random arrivals, as many entries leave as are added, and all exact scripts must decide alike. With Redis\'s own',
+            'clock, the default of this module, no entry leaves during the run. The ZSET script always takes one log per call.',
+            'The log length is the number of requests in the window; counter and bucket store none of them, sampled one in ten.',
+        ],
+    );
+}
+
+# The exact ones, whose cells come first.
+sub report_inside {
+    my ($turns, @rows) = @_;
+    my ($zset, @ours) = map { $_->name } grep { $_->{exact} } map { $_->{algorithm} } @{ $rows[0]{cells} };
+    my $inside = sub { my ($row) = @_; return map { $_->{inside} } @{ $row->{cells} }[0 .. @ours] };
+    my @cells;
+    for my $row (grep { @{ $_->{cells}[0]{keys} } == 1 } @rows) {
+        my ($unit, @alone) = $inside->($row);
+        my ($unit_of_batch, @batch) = $row->{batch} ? $inside->($row->{batch}) : ();
+        push @cells, [
+            $row->{title},
+            $row->{length},
+            map({ sprintf '%.1f', median(@$_) } $unit, @alone),
+            map({ sprintf '%.2f', ratio($_, $unit) } @alone),
+            map({ $batch[$_] ? sprintf '%.1f', median(@{ $batch[$_] }) : '' } 0 .. $#ours),
+            map({ $batch[$_] ? sprintf '%.2f', ratio($batch[$_], $unit_of_batch) : '' } 0 .. $#ours),
+        ];
+    }
+    my $columns = sub { my ($group, @names) = @_; return map { [$_ == 0 ? $group : '', $names[$_]] } 0 .. $#names };
+    return Bench::Table->new(
+        title   => 'Scripts: time inside Redis of one decision',
+        columns => [
+            ['', 'request'],
+            ['', 'log length'],
+            $columns->('alone, us', $zset, @ours),
+            $columns->('alone, ratio', @ours),
+            $columns->(BATCH . ' a call, us', @ours),
+            $columns->(BATCH . ' a call, ratio', @ours),
+        ],
+        rows  => \@cells,
+        notes => [
+            'Redis\'s own count of the time inside a call, with the commands of a script, by the requests in it; of the',
+            "turns in which the CPU time was measured: medians of $turns; ratios to the $zset, turn by turn, which takes one",
+            'log a call.',
         ],
     );
 }

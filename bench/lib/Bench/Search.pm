@@ -1,13 +1,13 @@
 package Bench::Search;
 
-# The most that a counter lets through in a window, found by trying all there is, where that is little.
+# The maximum that a counter admits in a window, found by trying all possibilities for small numbers.
 
 use strict;
 use warnings;
 use List::Util qw(max sum);
 
-# What is admitted per millisecond, in all ways that the counter allows, over two windows of the clock after a silence:
-# no window of the same length reaches further, and what came before only takes room.
+# The requests admitted in each millisecond, in all ways that the counter permits, over two clock windows after a pause:
+# no window of the same length reaches further, and earlier requests only take room.
 sub most {
     my ($limit, $window) = @_;
     return try($limit, $window, []);

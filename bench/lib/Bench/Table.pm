@@ -1,6 +1,6 @@
 package Bench::Table;
 
-# Numbers as people read them.
+# Tables of numbers.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ sub quantile {
     return $sorted[$below] + ($place - $below) * ($sorted[$below + 1] - $sorted[$below]);
 }
 
-# The median of what one series is in units of another, turn by turn: what lies side by side met the same machine.
+# The median of one series in units of another, turn by turn: adjacent turns had the same conditions.
 sub ratio {
     my ($series, $unit) = @_;
     return median(map { $series->[$_] / $unit->[$_] } 0 .. $#$unit);
@@ -76,7 +76,7 @@ sub markdown {
         map({ $line->(@$_) } @{ $self->{rows} }), "\n", join "\n", map { wrapped($_) } split /\n\n/, join ' ', @{ $self->{notes} };
 }
 
-# A paragraph in lines of a document's width.
+# A paragraph wrapped to the width of a document.
 sub wrapped {
     my ($text) = @_;
     local ($Text::Wrap::columns, $Text::Wrap::huge) = (119, 'overflow');

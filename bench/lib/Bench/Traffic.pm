@@ -13,9 +13,9 @@ sub all {
         ['steady', \&steady, 'at random, 1.2 times the limit'],
         ['on/off', \&on_off, 'four times the limit for a quarter of a window, nothing for three quarters, all at random'],
         ['Pareto', \&pareto, 'gaps of a Pareto distribution (shape 1.5), 1.2 times the limit'],
-        ['full, then steady', \&full_then_steady, 'nothing for two windows, the limit in the last millisecond of a window of'
-                . ' the clock, then all that is admitted until that leaves: the worst for a counter'],
-        ['at the edges', \&edges, 'the limit in the first millisecond of each window of the clock'],
+        ['full, then steady', \&full_then_steady, 'nothing for two windows, the limit in the last millisecond of a clock'
+                . ' window, then all that is admitted until that leaves: the worst case of a counter'],
+        ['at the edges', \&edges, 'the limit in the first millisecond of each clock window'],
     );
 }
 

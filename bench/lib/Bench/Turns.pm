@@ -15,10 +15,10 @@ use Bench::Table qw(median);
 
 use constant LENGTH => 0.1;    # seconds
 
-# Leaves in each node `turns`, what Node::turn returns. Options:
+# Sets `turns` of each node to the results of Node::turn. Options:
 #   turns    how many
 #   warm_up  seconds of turns before, that count for nothing
-# Returns the share of the machine, in per cent, that others used meanwhile.
+# Returns the share of the machine, in percent, that other processes used in the meantime.
 sub measure {
     my ($nodes, %options) = @_;
     $_->connect_load for @$nodes;
@@ -38,19 +38,24 @@ sub measure {
     return max(0, 100 * ($used{machine} - $used{ours}) / $used{available});
 }
 
-# One figure of all turns of a node.
+# A figure of all turns of a node.
 sub series { my ($node, $what) = @_; return [map { $_->{$what} } @{ $node->{turns} }] }
 
 sub others_note {
     my ($others) = @_;
-    return sprintf('Meanwhile others used %.0f %% of the machine%s', $others,
-        $others > 5 ? ': the figures are disturbed, run it again when the machine is idle.' : '.');
+    return sprintf('Other processes used %.0f %% of the machine%s', $others,
+        $others > 5 ? ': repeat the measurement on an idle machine.' : '.');
 }
 
-# The medians of what some hashes of the same names hold.
+# The medians of the values of hashes with the same names; undef if none has a figure.
 sub medians {
     my (@samples) = @_;
-    return map { my $what = $_; $what => median(map { $_->{$what} } @samples) } keys %{ $samples[0] };
+    my %median;
+    for my $what (keys %{ $samples[0] }) {
+        my @figures = grep { defined } map { $_->{$what} } @samples;
+        $median{$what} = @figures ? median(@figures) : undef;
+    }
+    return %median;
 }
 
 1;

@@ -1,6 +1,6 @@
 package Bench::Variants;
 
-# What is compared. A new row of the table is one entry here.
+# The variants that are compared. Each is a row of the table.
 
 use strict;
 use warnings;
@@ -8,20 +8,20 @@ use FindBin;
 
 use constant { KEYS => 10_000, CONNECTIONS => 50 };
 
-# Nobody reaches it in a run.
+# Not reached in a run.
 use constant PLENTY => 10_000_000;
 
 # A variant:
 #   name      the first column
 #   kind      keys (many, admitted), hot (one key, admitted) or denied (one key, denied)
-#   keys, connections  of the load
+#   keys      of the load
 #   family    '', limit_req, lua, c or module (which loads ours): rows of limit_req and lua are others' units
 #   load      other modules it needs, by name or by file
 #   redis     true when it asks Redis
 #   http      lines of the http block; %%REDIS%% is host:port, %%REDISPORT%% the port, %%SCRIPT%% the peer's script,
 #             %%NAME%% the variant's own name for its limit
 #   location  lines of the location, the same
-# Its answers shall be 2xx always; or, when denied, 429 but for one in a hundred.
+# Its answers must always be 2xx; if denied, 429 except for one in a hundred.
 # c_peer: where a C module for nginx and its Redis module are, which no Debian has; without it they are left out.
 sub all {
     my ($window, $c_peer) = @_;
@@ -48,7 +48,7 @@ sub all {
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),
     );
-    return map { { connections => CONNECTIONS, keys => $_->{kind} eq 'keys' ? $keys : 1, %$_ } } @all;
+    return map { { keys => $_->{kind} eq 'keys' ? $keys : 1, %$_ } } @all;
 }
 
 sub limit_req {

@@ -1,7 +1,8 @@
 package Testbed::Admin;
 
-# A client of a Redis or a Sentinel that stays connected, for what new clients may not do just then (maxclients, a password
-# that has changed). It never waits longer than a second for an answer, and connects again when its server was restarted.
+# A client of a Redis or a Sentinel that stays connected, for times at which new clients are refused (maxclients, a
+# changed password). It never waits longer than a second for an answer, and connects again when its server was
+# restarted.
 
 use strict;
 use warnings;

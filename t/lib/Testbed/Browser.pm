@@ -1,6 +1,6 @@
 package Testbed::Browser;
 
-# A headless Chromium that is spoken to in the DevTools protocol, over a pipe.
+# A headless Chromium, controlled with the DevTools protocol over a pipe.
 
 use strict;
 use warnings;
@@ -47,7 +47,7 @@ sub new {
     return $self;
 }
 
-# The window's size in pixels, and whether the person likes it dark.
+# The size of the window in pixels, and whether dark colours are preferred.
 sub look {
     my ($self, $width, $height, $scheme) = @_;
     $self->call('Emulation.setDeviceMetricsOverride', { width => $width, height => $height, deviceScaleFactor => 1, mobile => JSON::PP::false() });
@@ -74,7 +74,7 @@ sub screenshot {
     return;
 }
 
-# What it told since the last time, of these kinds: 'Runtime.exceptionThrown', ...
+# Events of these kinds since the last call: 'Runtime.exceptionThrown', ...
 sub events {
     my ($self, @kinds) = @_;
     $self->value('1');    # whatever came before has arrived then

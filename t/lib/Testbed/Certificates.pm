@@ -1,6 +1,6 @@
 package Testbed::Certificates;
 
-# A certificate authority of the test's own, made by openssl.
+# A certificate authority for the test, made with openssl.
 
 use strict;
 use warnings;
@@ -8,7 +8,7 @@ use Testbed::Process;
 
 my $count = 0;
 
-# Options: by => the authority that signs it; none: its own root
+# Options: by => the authority that signs it; without it: a self-signed root
 sub new {
     my ($class, $bed, %options) = @_;
     my $dir = $bed->dir . '/ca' . ++$count;

@@ -1,7 +1,7 @@
 package Testbed::Chaos;
 
-# One random fault after another in Redis, in the network before it, or in nginx's own life; each is mended before the
-# next. What it does follows from perl's srand.
+# Random faults, one after another, in Redis, in the network to it, or in nginx; each ends before the next one. The
+# choices follow from perl's srand.
 
 use strict;
 use warnings;
@@ -9,7 +9,7 @@ use Testbed::Admin;
 use Testbed::Relay;
 use Time::HiRes qw(sleep);
 
-# Of the user `limiter`, by which nginx asks.
+# The password of the user `limiter`, which nginx uses.
 use constant PASSWORD => 'us3rpass';
 
 # redis: behind the relay, on its port, with that user; nginx: the one that is reloaded; conf: code that gives its next configuration
@@ -102,7 +102,7 @@ my %faults = (
     'logs reopened'     => sub { $_[0]{nginx}->signal('USR1') },
 );
 
-# Lets one fault happen, and returns its name. Some do so with a reload in the middle of the next pause.
+# Causes one fault, and returns its name. Some also cause a reload in the middle of the next pause.
 sub step {
     my ($self) = @_;
     my $name = (sort keys %faults)[rand keys %faults];
@@ -121,7 +121,7 @@ sub relay {
 
 sub relay_port { return $_[0]{relay}->port }
 
-# Redis may be down or busy just now; that is not what is being tested here.
+# Redis may be down or busy at the moment; this is not tested here.
 sub cli { my ($self, @words) = @_; return $self->{redis}->cli(@words) }
 
 sub pause { sleep rand $_[0] }

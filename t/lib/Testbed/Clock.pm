@@ -1,12 +1,12 @@
 package Testbed::Clock;
 
-# A clock that processes under it have instead of the true one, shifted from that by seconds.
+# A clock for processes that are started under it, shifted by seconds from the true one.
 
 use strict;
 use warnings;
 use File::Basename ();
 
-# A clock that stands in the directory; monotonic => 1: of time since the start as well as of the day.
+# A clock whose file is in the directory; monotonic => 1: shifts the monotonic clock, too.
 sub new {
     my ($class, $dir, %options) = @_;
     my $self   = bless { library => "$dir/shifted_clock.so", file => "$dir/clock", %options }, $class;
@@ -23,7 +23,7 @@ sub set {
     return $self;
 }
 
-# What to put before a command; a sanitizer's runtime has to stand a library before its own.
+# The words to put before a command; the runtime of a sanitizer must accept a library that is loaded before it.
 sub under {
     my ($self) = @_;
     my @asan = $ENV{ASAN_OPTIONS} ? "ASAN_OPTIONS=$ENV{ASAN_OPTIONS}:verify_asan_link_order=0" : ();

@@ -1,6 +1,6 @@
 package Testbed::Cluster;
 
-# A Redis Cluster of the test's own: masters that share the slots evenly, each with so many replicas.
+# A Redis Cluster for the test: masters that share the slots evenly, each with this number of replicas.
 
 use strict;
 use warnings;
@@ -28,7 +28,7 @@ sub new {
     return $self;
 }
 
-# A node that belongs to no cluster yet.
+# A node that is not part of a cluster yet.
 sub start_node {
     my ($self) = @_;
     my %options = %{ $self->{options} };
@@ -56,7 +56,7 @@ sub nodes   { return @{ $_[0]{nodes} } }
 sub running { return grep { $_->is_running } $_[0]->nodes }
 sub id      { my ($self, $node) = @_; return $node->cli('CLUSTER', 'MYID') }
 
-# Returns when all running nodes know each other and serve all slots.
+# Waits until all running nodes know each other and serve all slots.
 sub wait_agreed {
     my ($self) = @_;
     my @running = $self->running;
@@ -71,7 +71,7 @@ sub wait_agreed {
 # The slot of a client's keys: their hash tag.
 sub slot_of { my ($self, $tag) = @_; return ($self->running)[0]->cli('CLUSTER', 'KEYSLOT', "{$tag}") }
 
-# The master of a slot as that node sees it; undef when it sees none.
+# The master of a slot according to that node; undef if there is none.
 sub owner_of {
     my ($self, $slot, $seen_by) = @_;
     $seen_by //= ($self->running)[0];
@@ -121,7 +121,7 @@ sub end_move {
     return;
 }
 
-# All of it; keys that come meanwhile are moved too.
+# The whole move; keys that are created in the meantime are moved, too.
 sub move {
     my ($self, $slot, $from, $to) = @_;
     $self->begin_move($slot, $from, $to);
@@ -137,7 +137,7 @@ sub zcard {
     return $owner ? $owner->cli('ZCARD', "rl:sliding:$name:{$tag}") : undef;
 }
 
-# How often an error was answered by any node, by its first word.
+# How often nodes replied with this error, given by its first word.
 sub errors {
     my ($self, $word) = @_;
     my $sum = 0;

@@ -1,7 +1,7 @@
 package Testbed::Crowd;
 
-# Clients of every kind at once, each kind a process of its own, until they are stopped: kept alive, pipelined, HTTP/2,
-# those that leave, and those that stop half-way.
+# Clients of several kinds at once, each kind in a process of its own, until they are stopped: kept-alive, pipelined and
+# HTTP/2 clients, clients that close the connection early, and clients that stop half-way.
 
 use strict;
 use warnings;
@@ -51,7 +51,7 @@ sub h2load {
 
 sub any { return $_[int rand @_] }
 
-# Sends a whole request, or a part of one, and closes before, during or after the answer; some with a reset.
+# Sends a request or a part of one, and closes before, during or after the answer; sometimes with a reset.
 sub leave {
     my ($port, $paths) = @_;
     for (1 .. 100) {

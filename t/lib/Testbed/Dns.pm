@@ -1,7 +1,7 @@
 package Testbed::Dns;
 
-# A name server of the test's own, for one name at a time: what it answers is read from a file, one address a line;
-# none: the name does not exist. `mute`: it does not answer at all.
+# A name server for the test, for one name at a time: its answer is read from a file, one address a line; without any,
+# the name does not exist. `mute`: it does not answer.
 
 use strict;
 use warnings;

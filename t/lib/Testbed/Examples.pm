@@ -28,7 +28,7 @@ sub redis_settings {
     return map { [split ' ', $_, 2] } map { split /\n/ } Testbed::Process::slurp($file) =~ /^```redis-conf\n(.*?)^```/msg;
 }
 
-# An example is a whole file, or stands in http or server: by what it begins with. $http: what else is in http.
+# An example is a whole file, or belongs in http or server, depending on its beginning. $http: other directives in http.
 sub in_context {
     my ($example, $http) = @_;
     if ($example =~ /^\s*http \{/m) {

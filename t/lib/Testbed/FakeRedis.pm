@@ -1,7 +1,7 @@
 package Testbed::FakeRedis;
 
-# A server that speaks RESP just well enough to be connected to, and then answers EVALSHA with whatever bytes a test
-# wants: the one thing that a real Redis cannot be made to do.
+# A server that knows enough RESP for clients to connect, and then replies to EVALSHA with any bytes that a test wants,
+# which a real Redis cannot be made to do.
 
 use strict;
 use warnings;
@@ -31,7 +31,7 @@ sub serve {
     my $parent = getppid;
     my $select = IO::Select->new($listen);
     my %buffer;
-    while (getppid == $parent) {    # nobody else would end it
+    while (getppid == $parent) {    # nothing else ends it
         for my $socket ($select->can_read(1)) {
             if ($socket == $listen) {
                 my $client = $listen->accept or next;
@@ -62,7 +62,7 @@ sub serve {
     return;
 }
 
-# Takes one whole command off the buffer; its words, or none.
+# Removes one whole command from the buffer; returns its words, or nothing.
 sub next_command {
     my ($buffer) = @_;
     $$buffer =~ /\G\*(\d+)\r\n/gc or return;

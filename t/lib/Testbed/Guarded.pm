@@ -1,11 +1,12 @@
 package Testbed::Guarded;
 
-# A master, its replica and three Sentinels that guard them, everything behind passwords, and an nginx that limits by
-# them: /deny and /local by the on_error of that name.
+# A master, its replica and three Sentinels, all with passwords, and an nginx that uses them: /deny and /local have the
+# on_error of that name.
 
 use strict;
 use warnings;
 use Test::More;
+use Testbed ();
 use Testbed::Http qw(get field);
 use Testbed::Load;
 use Time::HiRes qw(time);
@@ -13,31 +14,19 @@ use Time::HiRes qw(time);
 my $redis_password    = 'redis-pass';
 my $sentinel_password = 'watch-pass';
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes %%WORKERS%%;
-events { worker_connections 1024; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis {
-        server             127.0.0.1:%%NOBODY%%;
-        server             %%STRANGER%% %%SENTINELS%%;
-        mode               sentinel limits;
-        sentinel_password  %%SENTINEL_PASSWORD%%;
-        password           %%REDIS_PASSWORD%%;
-        timeout            300ms;
-        connect_timeout    300ms;
-        reconnect          %%RECONNECT%%;
-    }
-    server {
-        listen 127.0.0.1:%%PORT%% backlog=4096;
-        add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-        location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
-        location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
-    }
-}
+my $conf = Testbed::conf(
+    workers => '%%WORKERS%%',
+    store   => <<'STORE',
+    server 127.0.0.1:%%NOBODY%%; server %%STRANGER%% %%SENTINELS%%; mode sentinel limits;
+    sentinel_password %%SENTINEL_PASSWORD%%; password %%REDIS_PASSWORD%%; timeout 300ms;
+    connect_timeout 300ms; reconnect %%RECONNECT%%;
+STORE
+    how     => '$sliding_log_source $pid $sliding_log_latency',
+    server  => <<'END',
+    location /deny  { sliding_log_limit load key=$arg_k limit=100000 window=1h; sliding_log_on_error deny; empty_gif; }
+    location /local { sliding_log_limit near key=$arg_k limit=100000 window=1h; empty_gif; }
 END
+);
 
 # workers => how many; reconnect => MIN MAX
 sub new {
@@ -83,24 +72,19 @@ sub ask {
     return ($answer->{status}, split / /, field($answer, 'X-How') // '');
 }
 
-# Tests that both workers are served by Redis.
+# Tests that Redis serves both workers.
 sub both_serve {
     my ($self, $what) = @_;
-    my %seen;
-    return ok(Testbed::wait_until($what, 15, sub {
-        my ($status, $source, $worker) = $self->ask('/deny?k=both');
-        $seen{ $worker // '' } = $status;
-        return 2 == grep { ($seen{$_} // 0) == 200 } $self->nginx->workers;
-    }), $what);
+    return ok($self->nginx->all_serve('/deny?k=both', 2, 15), $what);
 }
 
-# Tests that the other server takes over under load, and what the load sees of it.
+# Tests that the other server takes over under load, and the effect on requests.
 sub fails_over {
     my ($self, $what, $begin, $to) = @_;
     my $load = Testbed::Load->start($self->{bed}, $self->nginx->port, paths => ['/local?k=%d', '/deny?k=%d'], rate => 200);
     $begin->();
 
-    # a replica holds the same logs: only the scripts it runs itself tell that it is asked
+    # a replica has the same logs: only scripts that it runs itself show that it is asked
     ok(Testbed::wait_until("$what to be over", 20, sub { $to->cli('ROLE') =~ /^master/ && $to->calls('evalsha') > 100 }),
         "$what: the other server is asked");
     my $over = time + 0.5;
@@ -117,10 +101,10 @@ sub fails_over {
 sub redis     { return @{ $_[0]{redis} } }
 sub sentinels { return @{ $_[0]{sentinels} } }
 
-# A Sentinel that was never told of the master.
+# A Sentinel that does not know the master.
 sub stranger { return $_[0]{stranger} }
 
-# Returns when that server is the master for all Sentinels, and the other one its replica in step.
+# Waits until that server is the master for all Sentinels, and the other one its replica in sync.
 sub wait_settled {
     my ($self, $master) = @_;
     my ($other) = grep { $_ != $master } $self->redis;

@@ -1,6 +1,6 @@
 package Testbed::Http;
 
-# A small HTTP client that shows what is on the wire: duplicate fields, half-closed and pipelined connections, and
+# A small HTTP client for details that others hide: duplicate fields, half-closed and pipelined connections, and
 # thousands of requests at once from one process.
 
 use strict;
@@ -13,7 +13,7 @@ use POSIX ();
 use Testbed::Stopwatch;
 use Time::HiRes qw(time);
 
-our @EXPORT_OK = qw(get request raw parse many slowest flood load_while connect_to field fields);
+our @EXPORT_OK = qw(get request raw parse many slowest flood load_while connect_to field fields statuses);
 
 sub connect_to {
     my ($port) = @_;
@@ -50,8 +50,8 @@ sub parse {
     return { status => $status // 0, fields => [map { [split /:\s*/, $_, 2] } @lines], body => $body // '', text => $text };
 }
 
-# The answer to what was asked when the watch was started, with: ended, when it had come; time, how long it took; and
-# disturbed, how much of that a busy machine may have added. In seconds.
+# The answer to the request that was sent when the watch was started, with: ended, when it had arrived; time, how long
+# it took; and disturbed, how much of that a busy machine may have added. In seconds.
 sub timed {
     my ($watch, $text) = @_;
     my $answer = parse($text);
@@ -76,6 +76,9 @@ sub get { my ($port, $path, %options) = @_; return request($port, $path, %option
 # All values of one field, and the only one (undef when it is missing or there twice).
 sub fields { my ($answer, $name) = @_; return map { $_->[1] } grep { lc $_->[0] eq lc $name } @{ $answer->{fields} } }
 sub field  { my @values = fields(@_); return @values == 1 ? $values[0] : undef }
+
+# How many answers have each status: '200:1 429:2'.
+sub statuses { my %count; $count{ $_->{status} }++ for @_; return join ' ', map { "$_:$count{$_}" } sort keys %count }
 
 # Many GETs at once: many([[port, path, headers], ...]), each on its own connection, `at_once` open at a time.
 # Returns the answers in order; when_sent => code runs once the last request is on its way.
@@ -109,11 +112,11 @@ sub many {
     return @answers;
 }
 
-# How long the slowest took, without what a busy machine may have added.
+# The time of the slowest, without what a busy machine may have added.
 sub slowest { return max(map { $_->{time} - $_->{disturbed} } @_) }
 
-# All the requests at the same time, out of four processes, so that 1,024 open files each are enough. The code runs
-# when all are sent and before any answer is read. Returns { status => how many }.
+# Sends all requests at the same time from four processes, so that 1,024 open files each are enough. The code runs when
+# all have been sent and before any answer is read. Returns { status => how many }.
 sub flood {
     my ($requests, $when_sent) = @_;
     pipe(my $sent, my $tell_sent);

@@ -1,6 +1,6 @@
 package Testbed::Http2;
 
-# HTTP/2 frames by hand: streams that are reset, or that wait while others go on, which no command line client does.
+# HTTP/2 frames: streams that are reset, or that wait while others continue, which no command line client supports.
 
 use strict;
 use warnings;
@@ -59,7 +59,7 @@ sub answers {
     return \%answer;
 }
 
-# nginx says :status first: an index of the static table, or a literal.
+# nginx sends :status first: an index of the static table, or a literal.
 sub status {
     my ($fields) = @_;
     return 200 if $fields =~ /^\x20?\x88/;

@@ -1,8 +1,9 @@
 package Testbed::Load;
 
-# A steady stream of requests out of a process of its own, each on its own connection, which notes when each was sent,
-# what came back and how long that took. The stream does not slow down when answers do, as long as select() can wait for
-# all of them. Time in which the process itself stood still, on a busy machine, is noted too: it says nothing about nginx.
+# A steady stream of requests from a process of its own, each on its own connection. It records when each request was
+# sent, its answer and how long that took. The stream does not slow down when answers do, as long as select() can wait
+# for all of them. Time in which the process itself did not run, on a busy machine, is recorded, too: it is not due to
+# nginx.
 
 use strict;
 use warnings;
@@ -33,7 +34,7 @@ sub start {
     return $self;
 }
 
-# Ends the stream once every request is answered, or has waited in vain; a Testbed::Load::Record.
+# Ends the stream after every request has been answered or has timed out; returns a Testbed::Load::Record.
 sub stop {
     my ($self) = @_;
     syswrite delete $self->{stop}, '.';    # its end would be seen only once every later child has closed it, too

@@ -1,6 +1,6 @@
 package Testbed::Metrics;
 
-# What a sliding_log_metrics location shows, as numbers by name and labels.
+# The output of a sliding_log_metrics location, as numbers by name and labels.
 
 use strict;
 use warnings;
@@ -34,7 +34,7 @@ sub new {
 
 sub text { return $_[0]{text} }
 
-# The samples of that name that have these labels.
+# The samples with this name and these labels.
 sub those {
     my ($self, $name, %labels) = @_;
     return grep {
@@ -51,7 +51,7 @@ sub value {
     return $sum;
 }
 
-# Every name, as its family's: of a histogram without _bucket, _sum and _count.
+# The names of all families: those of histograms without _bucket, _sum and _count.
 sub families { my ($self) = @_; return $self->{text} =~ /^# TYPE (\w+) /mg }
 
 # `result/source:number` of one limit, those that are not 0.

@@ -1,6 +1,6 @@
 package Testbed::Nginx;
 
-# An nginx of the test's own, with the module loaded, and what its error log says.
+# An nginx for the test, with the module loaded, and its error log.
 
 use strict;
 use warnings;
@@ -9,6 +9,7 @@ use Cwd ();
 use File::Basename ();
 use IO::Socket::INET;
 use Test::More;
+use Testbed::Http ();
 use Testbed::Process;
 
 my $count = 0;
@@ -30,7 +31,7 @@ sub new {
     return $self;
 }
 
-# Writes the configuration, also a new one for reload().
+# Writes the configuration, also a new one before reload().
 sub configure {
     my ($self, $conf) = @_;
     my $dir  = $self->{dir};
@@ -62,7 +63,7 @@ sub port {
 
 sub dir { return $_[0]{dir} }
 
-# A master that is told to end tells its workers.
+# A master that gets this signal ends its workers.
 sub death_signal { return 'TERM' }
 
 sub command { my ($self, @more) = @_; return (binary(), '-p', $self->{dir}, '-e', $self->{log}, '-c', "$self->{dir}/nginx.conf", @more) }
@@ -96,7 +97,7 @@ sub start {
     return $self;
 }
 
-# The worker processes' ids, old generations included.
+# The ids of worker processes, including old generations.
 sub workers {
     my ($self) = @_;
     my @pids;
@@ -106,10 +107,23 @@ sub workers {
     return @pids;
 }
 
-# How many sockets the workers have open, all together.
+# Waits until this number of workers have answered 200, each to its latest request for the path. The field X-How names the
+# worker, after what decided: conf(how => '$sliding_log_source $pid').
+sub all_serve {
+    my ($self, $path, $number, $deadline) = @_;
+    my %served;
+    return Testbed::wait_until('all workers to serve', $deadline // 10, sub {
+        my $answer = Testbed::Http::get($self->port, $path);
+        my (undef, $worker) = split / /, Testbed::Http::field($answer, 'X-How') // '';
+        $served{ $worker // '' } = $answer->{status} == 200;
+        return $number == grep { $served{$_} } $self->workers;
+    });
+}
+
+# The number of open sockets of all workers together.
 sub sockets { my ($self) = @_; return scalar grep { (readlink // '') =~ /^socket/ } map { glob "/proc/$_/fd/*" } $self->workers }
 
-# New workers serve when this returns; with gone => 1 the old ones have ended too.
+# Reloads and waits for new workers; with gone => 1 until the old ones have ended, too.
 sub reload {
     my ($self, %options) = @_;
     my %old = map { $_ => 1 } $self->workers;
@@ -123,11 +137,11 @@ sub reload {
 
 sub error_log { return Testbed::Process::slurp($_[0]{log}) }
 
-# How many lines of the error log match.
+# The number of matching lines of the error log.
 sub logged { my ($self, $regex) = @_; return scalar grep { /$regex/ } split /\n/, $self->error_log }
 
-# What stores said more than twice within one second of the clock: each cause of a server is told once a second at most,
-# which may be twice in one. The lines, or those of this text of the log.
+# Messages of stores that were logged more than twice within one clock second: each cause of a server is logged at most
+# once a second, which may be twice in one. Uses the error log, or this text of it.
 sub repeated_troubles {
     my ($self, $text) = @_;
     my %count;
@@ -140,7 +154,7 @@ sub repeated_troubles {
     return map { "$count{$_} times $_" } grep { $count{$_} > 2 } sort keys %count;
 }
 
-# An [alert] or [crit] that this test provokes.
+# Permits an [alert] or [crit] that this test causes.
 sub expect_in_log { my ($self, $regex) = @_; push @{ $self->{expected} }, $regex; return $self }
 
 sub finish {

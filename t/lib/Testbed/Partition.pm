@@ -1,8 +1,8 @@
 package Testbed::Partition;
 
-# A network of the test's own, on 127/8, in which packets from one address to another are dropped: the test runs again in a
-# network namespace, where the machine allows that. A server has an address of its own by host => '127.0.0.2', and speaks
-# from it with --bind-source-addr.
+# A network for the test, on 127/8, in which packets from one address to another can be dropped: the test runs again in
+# a network namespace, if the machine permits it. A server has an address of its own by host => '127.0.0.2', and uses it
+# as its source with --bind-source-addr.
 
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ sub enter {
     return;
 }
 
-# Drops packets from that address to the other; those of the other direction still come.
+# Drops packets from one address to the other; those of the other direction still arrive.
 sub drop { my ($from, $to) = @_; return run("ip rule add pref 10 from $from to $to blackhole") }
 
 # Both directions.

@@ -1,13 +1,13 @@
 package Testbed::Process;
 
-# A child process: started, watched, signalled, and reaped, with whatever it started itself.
+# A child process: started, watched, signalled, and ended together with its own children.
 
 use strict;
 use warnings;
 use POSIX ();
 use Time::HiRes qw(sleep time);
 
-# setpriv ends the child should this process be killed outright, which no END block sees.
+# setpriv ends the child if this process is killed, since no END block runs then.
 my ($setpriv) = grep { -x } '/usr/bin/setpriv', '/bin/setpriv';
 
 sub spawn {
@@ -63,7 +63,7 @@ sub wait_end {
     return 1;
 }
 
-# Ends it at once, stopped or not, and its children with it: nginx's workers outlive a master that is killed.
+# Ends it and its children at once, even if stopped: workers of nginx outlive a killed master.
 sub kill {
     my ($self) = @_;
     my $group = delete $self->{group} or return;

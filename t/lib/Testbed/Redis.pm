@@ -1,6 +1,6 @@
 package Testbed::Redis;
 
-# A redis-server of the test's own, or what TEST_REDIS_BINARY names instead (valkey-server), without persistence.
+# A redis-server for the test, or TEST_REDIS_BINARY instead (valkey-server), without persistence.
 
 use strict;
 use warnings;
@@ -45,7 +45,7 @@ sub start {
     return $self;
 }
 
-# Where it listens, also to a Sentinel or another node. They speak to each other as they do to us.
+# Its address options, also of a Sentinel or another node. They use the same protocol among themselves.
 sub listening {
     my ($port, $tls) = @_;
     return ('--port', $port) if !$tls;
@@ -63,7 +63,7 @@ sub address { my ($self) = @_; return $self->{port} ? ($self->{host} =~ /:/ ? "[
 
 sub cli { my ($self, @words) = @_; return run_cli($self->where, @words) }
 
-# What tells redis-cli where to go, and with which password.
+# The options of redis-cli for its address and password.
 sub where { my ($self) = @_; return ['-s', $self->{path}, @{ $self->{auth} }] }
 
 sub cli_command { my ($where, @words) = @_; return ('redis-cli', '--no-auth-warning', @$where, '--raw', @words) }
@@ -83,7 +83,7 @@ sub run_cli {
     return $text =~ s/\n\z//r;
 }
 
-# A command that nobody waits for; its client ends with Redis's answer.
+# Sends a command without waiting; its client ends with the reply.
 sub in_background {
     my ($self, @words) = @_;
     my $client = bless { log => '/dev/null' }, 'Testbed::Process';
@@ -92,7 +92,7 @@ sub in_background {
     return;
 }
 
-# The number behind a field of INFO.
+# The value of a field of INFO.
 sub info {
     my ($self, $field) = @_;
     return $self->cli('INFO', 'everything') =~ /^\Q$field\E:([^\r\n]*)/m ? $1 : undef;
@@ -104,7 +104,7 @@ sub calls {
     return $self->cli('INFO', 'commandstats') =~ /^cmdstat_\Q$command\E:calls=(\d+)/m ? $1 : 0;
 }
 
-# Clients that are connected, but for redis-cli; of those with cmd => the last command.
+# The number of connected clients without redis-cli; cmd => only those with this last command.
 sub connections {
     my ($self, %which) = @_;
     my @clients = grep { !/ cmd=client/ } split /\n/, $self->cli(qw(CLIENT LIST TYPE normal));

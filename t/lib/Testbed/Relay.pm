@@ -1,6 +1,6 @@
 package Testbed::Relay;
 
-# Stands between nginx and a real Redis, and does what networks and servers do at bad moments.
+# A proxy between nginx and a real Redis that causes faults of networks and servers.
 
 use strict;
 use warnings;
@@ -11,21 +11,21 @@ use Socket qw(SOL_SOCKET SO_LINGER SO_RCVBUF);
 use Testbed::Process;
 use Time::HiRes qw(time);
 
-# to: Redis's port; port: its own, else a free one. The faults, each per connection:
-# cut_after  closes after so many bytes of replies; 0: as soon as it is accepted
-# mute       passes no reply on
-# slow       passes replies on byte by byte
-# late       passes each reply on so many seconds after it came, from turn_late() on and until the next one
-# idle       bytes that it says of its own once nothing has come for 10 ms
-# hold       file: once it is there half of what Redis says next is passed on, and nothing is read of what the client
-#            says, until the file holds a number: the rest is passed on when the client has said so many bytes more
-# changes    [share, seed]: this share of the integers in replies become other ones, until be_honest()
+# to: the port of Redis; port: its own port, otherwise a free one. The faults, each per connection:
+# cut_after  closes after this number of bytes of replies; 0: as soon as it is accepted
+# mute       passes on no replies
+# slow       passes on replies byte by byte
+# late       passes on each reply this number of seconds late, from turn_late() until the next call of it
+# idle       bytes that it sends by itself after 10 ms without data
+# hold       file: when it exists, half of the next reply is passed on, and nothing is read from the client until the
+#            file contains a number: the rest is passed on when the client has sent this number of further bytes
+# changes    [share, seed]: changes this share of the integers in replies, until be_honest()
 # deaf       accepts nothing, and its queue is full: connecting hangs
-# tape       file: a line for each piece in which bytes come from a client: the connection's number (from 0), how many
-#            bytes, and the commands that begin in it
-# each_byte  [what, first, step]: the n-th connection (from 0) suffers at byte first + n * step of its replies; what:
-#            close, reset, hold (nothing more comes), flip (the byte is another one), delay (the rest comes later).
-#            One that was not cut by that is closed some bytes further on.
+# tape       file: a line for each piece in which bytes arrive from a client: the number of the connection (from 0), the
+#            number of bytes, and the commands that begin in it
+# each_byte  [what, first, step]: the n-th connection (from 0) has a fault at byte first + n * step of its replies;
+#            what: close, reset, hold (nothing more arrives), flip (the byte is changed), delay (the rest arrives
+#            later). A connection that is not cut by this is closed some bytes later.
 sub new {
     my ($class, $bed, %options) = @_;
     my $listen = IO::Socket::INET->new(Listen => $options{deaf} ? 0 : 50, LocalAddr => '127.0.0.1', ReuseAddr => 1,
@@ -153,7 +153,8 @@ sub fault {
     return [$what, $first + $number * $step];
 }
 
-# This share of the integers are others: near, far, of another sign, too large, or the one before. Texts and lengths stay.
+# Changes this share of the integers to others: near, far, of another sign, too large, or the previous one. Texts and
+# lengths are not changed.
 sub with_changes {
     my ($bytes, $share) = @_;
     return $bytes if !$share;
@@ -168,7 +169,7 @@ sub with_changes {
     return $bytes;
 }
 
-# Passes replies on, up to what the fault leaves of them; true ('close' or 'reset') when the connection is to end.
+# Passes on replies as far as the fault permits; true ('close' or 'reset') if the connection has to end.
 sub pass_on {
     my ($to, $bytes, $passed, $fault, $slow) = @_;
     my ($what, $at) = @{ $fault // ['none', 1e12] };

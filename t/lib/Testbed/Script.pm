@@ -1,6 +1,6 @@
 package Testbed::Script;
 
-# A script as the module sends it, called without nginx: an algorithm's file, and the frame of all behind it.
+# A script as the module sends it, called without nginx: the file of an algorithm as a function, followed by decide.lua.
 
 use strict;
 use warnings;
@@ -13,13 +13,18 @@ use Testbed::Process;
 our @EXPORT_OK = qw(source);
 
 my $lua   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../lua');
-my %files = (sampled_log => [qw(sliding_log sampled_log)]);
+my %base  = (sampled_log => 'sliding_log');    # what it calls exact_log
 my $names = 0;
 
 sub source {
     my ($name) = @_;
-    return join '', map { Testbed::Process::slurp("$lua/$_.lua") || die "no $_.lua\n" } @{ $files{$name} // [$name] }, 'decide';
+    my @functions = ($base{$name} ? function(exact_log => $base{$name}) : (), function(algorithm => $name));
+    return join '', @functions, file('decide');
 }
+
+sub function { my ($name, $file) = @_; return "local function $name(...) " . file($file) . "end\n" }
+
+sub file { my ($name) = @_; return Testbed::Process::slurp("$lua/$name.lua") || die "no $name.lua\n" }
 
 # Options: front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
 # what this server's own clock says, which may so step back by milliseconds; at_once => how many entries leave in a call
@@ -35,7 +40,7 @@ sub new {
         $source =~ s/AT_ONCE_TEXT = \d+, '\d+'/AT_ONCE_TEXT = $options{at_once}, '$options{at_once}'/ or die "$name: no AT_ONCE\n";
     }
     if ($options{own_clock}) {
-        $source =~ s/^own_clock = now_text == ''\nif own_clock then/own_clock = true\nif now_text == '' then/m or die "$name: no own_clock\n";
+        $source =~ s/^local own_clock = now_text == ''\nif own_clock then/local own_clock = true\nif now_text == '' then/m or die "$name: no own_clock\n";
         $source =~ s/call\('PEXPIRE', key, log.ttl, 'GT'\) == 0/true/;    # Redis's true clock does not step back
     }
     $self->{sha} = $self->call('SCRIPT', 'LOAD', $source);
@@ -120,13 +125,13 @@ sub take_back {
     return $self->call($self->words(taking_back($at), [[$name], @logs]));
 }
 
-# What such a call has in place of the time.
+# The time argument of such a call.
 sub taking_back {
     my ($at) = @_;
     return ['take back', ref $at ? @$at{qw(now logged taken)} : ($at) x 3];
 }
 
-# The name of the request asked last.
+# The name of the latest request.
 sub latest { return "u$names" }
 
 1;

@@ -1,6 +1,6 @@
 package Testbed::Sentinel;
 
-# A Redis Sentinel of the test's own.
+# A Redis Sentinel for the test.
 
 use strict;
 use warnings;
@@ -47,13 +47,13 @@ sub start {
 sub port    { return $_[0]{port} }
 sub address { return "127.0.0.1:$_[0]{port}" }
 
-# The port of the server it takes for the master; 0 when it knows none.
+# The port of the server that it names as master; 0 if it knows none.
 sub master_port {
     my ($self) = @_;
     return (split /\n/, $self->cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $self->{name}))[1] // 0;
 }
 
-# One of the fields that SENTINEL MASTER tells.
+# A field of the reply to SENTINEL MASTER.
 sub field {
     my ($self, $name) = @_;
     my %fields = split /\n/, $self->cli('SENTINEL', 'MASTER', $self->{name}) . "\n";

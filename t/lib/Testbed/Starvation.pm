@@ -1,7 +1,7 @@
 package Testbed::Starvation;
 
-# How long processes had work but no CPU, moment by moment: what a busy machine, or its host, adds to a wait. A process of
-# its own notes it twenty times a second.
+# How long processes had work but no CPU, over time: what a busy machine, or its host, adds to a wait. A separate
+# process records it twenty times a second.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ sub watch {
     return $self;
 }
 
-# Seconds that were taken from that process between two moments, or a little before and after.
+# Seconds that were taken from that process between two times, or shortly before and after.
 sub between {
     my ($self, $pid, $from, $to) = @_;
     my ($index) = grep { $self->{pids}[$_] == $pid } 0 .. $#{ $self->{pids} };
@@ -46,7 +46,7 @@ sub between {
     return $after->[1] - $before->[1] + $after->[ 2 + $index ] - $before->[ 2 + $index ] + ($gap > 0 ? $gap : 0);
 }
 
-# Reads what was noted since that moment.
+# Reads what was recorded since that time.
 sub since {
     my ($self, $moment) = @_;
     $self->{samples} = [grep { $_->[0] >= $moment - 1 } map { [split] } split /\n/, Testbed::Process::slurp($self->{file})];

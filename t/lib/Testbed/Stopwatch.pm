@@ -9,7 +9,7 @@ use Time::HiRes qw(time);
 
 sub start { my ($class) = @_; return bless { begin => time, disturbance => disturbance() }, $class }
 
-# Seconds since; those that the machine may have added; and what is left without them.
+# Seconds since the start; those that the machine may have added; and the difference.
 sub elapsed   { return time - $_[0]{begin} }
 sub disturbed { return disturbance() - $_[0]{disturbance} }
 sub net       { my ($self) = @_; return $self->elapsed - $self->disturbed }

@@ -1,6 +1,6 @@
 package Testbed::Tls;
 
-# Whether the module can speak TLS to Redis: as the hiredis that is installed here can.
+# Whether the module supports TLS to Redis: if the installed hiredis does.
 
 use strict;
 use warnings;
@@ -8,7 +8,7 @@ use Exporter 'import';
 
 our @EXPORT_OK = qw(tls_is_built);
 
-# Asks the compiler, not the module: one that was wrongly built without TLS must not have its tests skipped.
+# Asks the compiler, not the module: if the module was built without TLS by mistake, the tests must not be skipped.
 sub tls_is_built {
     return system('echo "#include <hiredis/hiredis.h>\n#include <hiredis/hiredis_ssl.h>" | c++ -x c++ -E - >/dev/null 2>&1') == 0;
 }

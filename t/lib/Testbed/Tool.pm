@@ -36,7 +36,7 @@ sub tool {
     return { status => $? & 127 ? "signal $?" : $? >> 8, out => Testbed::Process::slurp("$out"), err => Testbed::Process::slurp("$err") };
 }
 
-# What it says with --json, as Perl has it.
+# Its decoded output with --json.
 sub tool_json {
     my $ran = tool(@_, '--json');
     return eval { JSON::PP::decode_json($ran->{out}) } // die "no JSON: $ran->{out}$ran->{err}\n";

@@ -1,12 +1,13 @@
 package Testbed::Trial;
 
-# A fault in Redis while requests stream in, and what must hold whatever the fault: no crash, nobody waits past the
-# timeout, no 5xx but where on_error denies, totals as promised, Redis decides again in time, a short error log, and
-# connections and memory as they were. Each fault is tried twice, the second time with a reload in the middle.
+# A fault in Redis under a stream of requests, and what must hold for every fault: no crash, no request waits longer
+# than the timeout, 5xx only if on_error denies, exact totals, Redis decides again in time, a short error log, and the
+# same connections and memory as before. Each fault is tried twice, the second time with a reload in the middle.
 
 use strict;
 use warnings;
 use Test::More;
+use Testbed qw(conf);
 use Testbed::Load;
 use Testbed::Redis;
 use Testbed::Relay;
@@ -19,24 +20,19 @@ use constant {
     WORKERS => 2,
 };
 
-my $conf = <<'END';
-%%GLOBALS%%
-worker_processes 2;
-events { worker_connections 2048; }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%REDIS%%; timeout %%TIMEOUT%%ms; connect_timeout %%CONNECT%%; reconnect 20ms 300ms; %%MORE%% }
-    sliding_log_log_level info;
-    add_header X-How "$sliding_log_source $pid $sliding_log_latency" always;
-    server {
-        listen 127.0.0.1:%%PORT%% reuseport;
-        location /many { sliding_log_limit many key=$arg_k limit=1000000 window=1h; empty_gif; }
-        location /few  { sliding_log_limit few key=$arg_k limit=40 window=1h; empty_gif; }
-        location /deny { sliding_log_limit many key=$arg_k limit=1000000 window=1h; sliding_log_on_error deny; empty_gif; }
-    }
-}
+my $conf = conf(
+    workers     => 2,
+    connections => 2048,
+    listen      => 'reuseport',
+    store       => 'server %%REDIS%%; timeout %%TIMEOUT%%ms; connect_timeout %%CONNECT%%; reconnect 20ms 300ms; %%MORE%%',
+    http        => 'sliding_log_log_level info;',
+    how         => '$sliding_log_source $pid $sliding_log_latency',
+    server      => <<'END',
+    location /many { sliding_log_limit many key=$arg_k limit=1000000 window=1h; empty_gif; }
+    location /few  { sliding_log_limit few key=$arg_k limit=40 window=1h; empty_gif; }
+    location /deny { sliding_log_limit many key=$arg_k limit=1000000 window=1h; sliding_log_on_error deny; empty_gif; }
 END
+);
 
 # redis => options of Testbed::Redis; more => in the sliding_log_redis block; timeout => seconds; connect => its
 # connect_timeout; relay => its
@@ -108,7 +104,7 @@ sub try_once {
     return $record;
 }
 
-# Seconds that a process had work to do but no CPU to do it on: what a busy machine adds to every wait.
+# Seconds in which a process had work but no CPU: what a busy machine adds to every wait.
 sub starved { my ($pid) = @_; return (split ' ', Testbed::Process::slurp("/proc/$pid/schedstat") || '0 0')[1] / 1e9 }
 
 sub check_answers {
@@ -168,7 +164,7 @@ sub check_remains {
     return;
 }
 
-# Sockets of the workers but those of clients, which come and go.
+# Sockets of the workers except those of clients, which come and go.
 sub idle_sockets {
     my ($self) = @_;
     my $port = sprintf ':%04X', $self->nginx->port;
@@ -176,7 +172,7 @@ sub idle_sockets {
     return scalar grep { /^socket:\[(\d+)\]/ && !$client{$1} } map { readlink // '' } map { glob "/proc/$_/fd/*" } $self->nginx->workers;
 }
 
-# KiB of the workers' own memory.
+# Private memory of the workers in KiB.
 sub memory {
     my ($self) = @_;
     my $sum = 0;
@@ -186,7 +182,7 @@ sub memory {
     return $sum;
 }
 
-# True when each worker has a connection on which Redis decided something.
+# True if each worker has a connection on which Redis has decided.
 sub all_ask_redis {
     my ($self) = @_;
     return $self->redis->connections(cmd => 'evalsha') >= $self->nginx->workers;

@@ -32,7 +32,7 @@ sub configuration {
     return 'mode cluster; server ' . join(' ', map { '127.0.0.1:' . $_->{relay}->port } $self->places) . ';';
 }
 
-# Of what is asked: each tag's log, and pairs of slots.
+# The paths that are asked: the log of each tag, and pairs of slots.
 sub paths {
     my ($self) = @_;
     my @tags = @{ $self->{tags} };
@@ -44,7 +44,7 @@ sub masters  { my ($self) = @_; return grep { is_master($_) } $self->places }
 sub replicas { my ($self) = @_; return grep { !is_master($_) } $self->places }
 sub id       { my ($place) = @_; return $place->{admin}->ask(qw(CLUSTER MYID)) // '' }
 
-# Who has which slots, as a node sees it; undef while it sees anything amiss.
+# The owners of slots according to a node; undef while it sees a fault.
 sub view {
     my ($place) = @_;
     my $info = $place->{admin}->ask(qw(CLUSTER INFO)) // return undef;
@@ -88,8 +88,8 @@ sub owners {
     return %owner;
 }
 
-# What a cluster does not mend by itself, since a fault came into the middle of a move: slots that are on their way for
-# ever, and those of which each node says that another has them.
+# Repairs what a cluster does not repair itself after a fault in the middle of a move: slots that stay in migration, and
+# slots that each node assigns to another one.
 sub mend {
     my ($self) = @_;
     my @masters = $self->masters or return;
@@ -107,7 +107,7 @@ sub mend {
         $to->{admin}->ask('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', id($other));
         $to->{admin}->ask('CLUSTER', 'SETSLOT', $slot, 'NODE', id($to));
     }
-    # what a node says of its own slots counts more than what others were told of them
+    # the statement of a node about its own slots overrides those of others
     $_->{admin}->ask(qw(CLUSTER BUMPEPOCH)) for @masters;
     return;
 }

@@ -35,7 +35,7 @@ sub configuration {
 
 sub paths { return ((map { "/one?k=tag$_" } 1 .. 24), map { "/two?k=tag$_&l=other$_" } 1 .. 6) }
 
-# The one that calls itself master and is named by all Sentinels; undef while they do not agree.
+# The server whose role is master and that all Sentinels name; undef while they do not agree.
 sub master {
     my ($self) = @_;
     my %named;
@@ -68,7 +68,7 @@ sub restore {
     return;
 }
 
-# A replica that follows one that is not the master any more is put right by the Sentinels in time.
+# A replica that follows a former master is corrected by the Sentinels in time.
 sub mend { return }
 
 sub faults {

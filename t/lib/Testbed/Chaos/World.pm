@@ -1,7 +1,7 @@
 package Testbed::Chaos::World;
 
-# Servers that suffer: each redis-server is reached by nginx through a relay of its own, under whose port the others know
-# it. What both topologies have in common; Testbed::Chaos::Cluster and ::Sentinel have the rest.
+# Servers with faults: nginx reaches each redis-server through a relay of its own, whose port the others use, too. This
+# is the common part of both topologies; Testbed::Chaos::Cluster and ::Sentinel have the rest.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use Time::HiRes qw(sleep time);
 
 use constant PASSWORD => 'us3rpass';
 
-# What a redis-server is started with: its user for nginx, also after a restart.
+# The arguments of a redis-server: its user for nginx, also after a restart.
 sub server_arguments {
     return ('--user', 'limiter', 'on', '>' . PASSWORD, '~*', '&*', '+@all', '--repl-diskless-sync-delay', 0, '--repl-ping-replica-period', 1, '--repl-timeout', 5);
 }
@@ -46,7 +46,7 @@ sub put_relay {
     return;
 }
 
-# Faults may meet at one server: what is gone cannot be stopped, and what runs is not started.
+# Several faults may affect one server: a dead server cannot be stopped, and a running one is not started.
 sub pause { my ($process) = @_; return $process->pid && $process->signal('STOP') }
 
 sub wake {
@@ -54,7 +54,7 @@ sub wake {
     return $place->{redis}->is_running ? $place->{redis}->resume : $place->{redis}->start;
 }
 
-# After all faults are healed: nothing is left of any that met another.
+# After all faults have ended: nothing is left of faults that affected the same server.
 sub restore {
     my ($self) = @_;
     for my $place ($self->places) {
@@ -69,7 +69,7 @@ sub restore {
     return;
 }
 
-# A decision by the user that nginx has, by way of the relay.
+# A script call by the user of nginx, through the relay.
 sub decides {
     my ($place, $tag) = @_;
     my $client = Testbed::Admin->new(port => $place->{relay}->port, auth => ['limiter', PASSWORD]);

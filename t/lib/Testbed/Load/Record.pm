@@ -27,7 +27,7 @@ sub from_line {
     return \%one;
 }
 
-# Those of them that match: path => regex, status =>, source =>, worker =>, from => and to => of when they were sent.
+# The matching requests: path => regex, status =>, source =>, worker =>, from => and to => of the time of sending.
 sub that {
     my ($self, %which) = @_;
     my ($path, $from, $to) = delete @which{qw(path from to)};
@@ -45,7 +45,7 @@ sub requests { return @{ $_[0]{requests} } }
 sub count    { return scalar @{ $_[0]{requests} } }
 sub statuses { my %n; $n{ $_->{status} }++ for $_[0]->requests; return join ' ', map { "$_:$n{$_}" } sort keys %n }
 
-# What the share (0.9: nine of ten) took at most, in seconds; without stalls.
+# The maximum time of this share of requests (0.9: nine of ten), in seconds; without stalls.
 sub percentile {
     my ($self, $share) = @_;
     my @took = sort { $a <=> $b } map { $_->{took} - $_->{stalled} } $self->requests;
@@ -54,11 +54,11 @@ sub percentile {
 
 sub greatest { return (sort { $b <=> $a } @_)[0] // 0 }
 
-# The slowest request, and the longest that one waited for its store as nginx has it, both without stalls.
+# The slowest request, and the longest wait for a store as reported by nginx, both without stalls.
 sub slowest      { return greatest(map { $_->{took} - $_->{stalled} } $_[0]->requests) }
 sub longest_wait { return greatest(map { ($_->{waited} || 0) - $_->{stalled} } $_[0]->requests) }
 
-# A line for each of those that the code chooses, with times in relation to a moment.
+# A line for each request that the code selects, with times relative to a given time.
 sub describe {
     my ($self, $choose, $moment) = @_;
     return join "\n", map {
@@ -67,7 +67,7 @@ sub describe {
     } grep { $choose->() } $self->requests;
 }
 
-# The most of them that were surely made and answered within so many seconds.
+# The largest number of requests that were certainly sent and answered within this number of seconds.
 sub most_within {
     my ($self, $window) = @_;
     my @by_begin = $self->requests;
@@ -83,7 +83,7 @@ sub most_within {
     return $most;
 }
 
-# The workers that answered.
+# The workers that have answered.
 sub workers { my %seen = map { $_->{worker} => 1 } grep { $_->{worker} } $_[0]->requests; my @workers = sort keys %seen; return @workers }
 
 1;

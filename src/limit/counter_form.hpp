@@ -1,0 +1,74 @@
+// The local form of algorithm=counter.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "limit/local_form.hpp"
+#include "limit/window_counts.hpp"
+
+namespace sliding_log {
+
+class CounterForm {
+  public:
+    void advance(const Question& question, std::uint64_t now) {
+        counts_.advance(now, static_cast<std::uint64_t>(question.windowMs),
+                        static_cast<std::uint64_t>(question.aheadMs));
+    }
+
+    std::int64_t msUntilRoom(const Question& question, std::uint64_t now) const {
+        const std::int64_t most = question.limit - question.cost;
+        return counts_.isAtMost(most, now) ? 0 : msBetween(now, counts_.fallsTo(most, now));
+    }
+
+    std::int64_t msUntilSlot(const Question& question, std::uint64_t now, std::int64_t wait) const {
+        return counts_.latest() <= now
+                   ? wait
+                   : msBetween(now, counts_.fallsTo(question.limit - question.cost, counts_.latest()));
+    }
+
+    std::int64_t remaining(const Question& question, std::uint64_t now) const {
+        return counts_.remaining(question.limit, now);
+    }
+
+    std::int64_t resetMs(const Question& question, std::uint64_t now) const {
+        const std::int64_t most = question.limit - counts_.remaining(question.limit, now) - 1;
+        return counts_.isEmpty() ? question.windowMs
+                                 : msBetween(now, counts_.fallsTo(std::max<std::int64_t>(most, 0), now));
+    }
+
+    std::size_t cellsToAdd(std::uint64_t, std::uint64_t time, std::int64_t entries) const {
+        return counts_.cellsToAdd(time, static_cast<std::uint64_t>(entries));
+    }
+
+    void give(Cell& cell) { counts_.give(cell); }
+
+    void add(const Question&, std::uint64_t time, std::int64_t entries) {
+        counts_.add(time, static_cast<std::uint64_t>(entries));
+    }
+
+    std::int64_t entriesOfDenied(const Question&, std::uint64_t, std::int64_t entries) const { return entries; }
+
+    void addDenied(const Question& question, std::uint64_t, std::int64_t entries) {
+        counts_.addUpTo(question.cap == 0 ? UINT64_MAX : static_cast<std::uint64_t>(question.cap),
+                        static_cast<std::uint64_t>(entries));
+    }
+
+    bool remove(std::uint64_t time, std::int64_t entries) {
+        return counts_.remove(time, static_cast<std::uint64_t>(entries));
+    }
+
+    Chain takeSpare(std::uint64_t) { return counts_.takeSpare(); }
+
+    Chain takeAll() { return counts_.takeAll(); }
+
+    std::uint64_t endsAt() const { return counts_.endsAt(); }
+
+  private:
+    WindowCounts counts_;
+};
+
+static_assert(LocalForm<CounterForm>);
+
+}  // namespace sliding_log

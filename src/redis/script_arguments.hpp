@@ -1,0 +1,80 @@
+// KEYS and ARGV of a call, as the head of lua/decide.lua tells: nothing else writes them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "limit/number.hpp"
+#include "limit/options_text.hpp"
+#include "limit/verdict.hpp"
+
+namespace sliding_log {
+
+/// One call at a time: decide() or takeBack(), then for each group group(), its requests, and its logs, behind each log
+/// that is named the requests' ids. Each text goes to the sink's key() or argument(), in its order.
+template <typename Sink>
+class ScriptArguments {
+  public:
+    explicit ScriptArguments(Sink& sink) : sink_(sink) {}
+
+    /// `now` stamps the requests: milliseconds, or "" for the server's clock.
+    void decide(Algorithm algorithm, std::string_view now) {
+        begin(algorithm);
+        sink_.argument(now);
+    }
+
+    /// What a request that was decided at `takenMs` logged at `loggedMs`.
+    void takeBack(Algorithm algorithm, std::string_view now, std::uint64_t loggedMs, std::uint64_t takenMs) {
+        begin(algorithm);
+        sink_.argument("take back");
+        sink_.argument(now);
+        number(static_cast<std::int64_t>(loggedMs));
+        number(static_cast<std::int64_t>(takenMs));
+    }
+
+    void group(std::size_t logs, std::size_t requests) {
+        number(static_cast<std::int64_t>(logs));
+        number(static_cast<std::int64_t>(requests));
+    }
+
+    /// `unique`: a name that no other request has.
+    void request(std::string_view unique) { sink_.argument(namesEntries_ ? unique : std::string_view()); }
+
+    void log(const Question& question) {
+        sink_.key(question.key);
+        if (latest_ && areAlike(*latest_, question)) {
+            sink_.argument(std::string_view());
+            return;
+        }
+        latest_ = question;
+        number(question.limit);
+        number(question.windowMs);
+        number(question.cap);
+        number(question.ttlMs);
+        sink_.argument(OptionsText(question).view());
+    }
+
+    /// "": the request's unique name.
+    void id(std::string_view id) { sink_.argument(id); }
+
+  private:
+    void begin(Algorithm algorithm) {
+        namesEntries_ = rowOf(algorithm).namesEntries;
+        latest_.reset();
+    }
+
+    void number(std::int64_t number) { sink_.argument(DecimalText(number).view()); }
+
+    /// True when a script is told the same of two logs, but for their keys.
+    static bool areAlike(const Question& left, const Question& right) {
+        return left.limit == right.limit && left.windowMs == right.windowMs && left.cap == right.cap &&
+               left.ttlMs == right.ttlMs && OptionsText(left).view() == OptionsText(right).view();
+    }
+
+    Sink& sink_;
+    bool namesEntries_ = false;
+    std::optional<Question> latest_;  // of the call's logs; only its numbers are looked at
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,35 @@
+package Testbed::Algorithm;
+
+# The algorithms, as the table in src/limit/algorithm.hpp has them: what it gains, tests and benchmarks go through.
+
+use strict;
+use warnings;
+use Cwd ();
+use Exporter 'import';
+use File::Basename ();
+use Testbed::Process;
+
+our @EXPORT_OK = qw(@ALGORITHMS %SCRIPTS takes);
+
+my $table = Testbed::Process::slurp(Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../src/limit/algorithm.hpp'));
+my @rows;
+for my $text ($table =~ /AlgorithmRow\{([.].*?)\}\}/gs) {
+    my %row     = $text =~ /[.](name|script) = "(\w+)"/g;
+    my ($takes) = $text =~ /[.]takes = \{(.*?)\}/s or die "a row without takes\n";
+    $row{takes}{ lc $_ } = 1 for $takes =~ /Parameter::(\w+)/g;
+    push @rows, \%row;
+}
+@rows or die "src/limit/algorithm.hpp has no table\n";
+
+# Their names, as algorithm= has them; and the file in lua/ of each.
+our @ALGORITHMS = map { $_->{name} } @rows;
+our %SCRIPTS    = map { ($_->{name} => $_->{script}) } @rows;
+
+# Whether the algorithm of that name, or of that script, takes the parameter.
+sub takes {
+    my ($which, $parameter) = @_;
+    my ($row) = grep { $_->{name} eq $which || $_->{script} eq $which } @rows or die "no algorithm $which\n";
+    return $row->{takes}{$parameter};
+}
+
+1;
