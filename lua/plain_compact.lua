@@ -40,7 +40,7 @@ if #ARGV == 3 then
     fine = next_bytes == 0 or byte(front, last) < 128
     while fine and oldest <= now - window do
       if at > last then
-        fine = filled == 0 and latest_bytes > 0 and left < FRONT and byte(front, last + latest_bytes) < 128
+        fine = filled == 0 and latest_bytes > 0 and byte(front, last + latest_bytes) < 128
         last, latest_bytes = last + latest_bytes, 0
       end
       if fine then

@@ -79,10 +79,11 @@ sub world {
             cap    => 2 * $log->{limit},
             options => '',
         );
-        my $kind = any(('plain') x 30, ('options') x 4, 'burst', 'caller', 'back', rand() < $world{foreign} ? qw(foreign type gone) : 'plain');
+        my $kind = any(('plain') x 30, ('options') x 4, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
         $asked{options} = any('cost=' . int rand 5, 'count=all', 'delay=50 ahead=50', 'ahead=50', 'block=40', 'cost=' . int(1 + $log->{limit} / 2)) if $kind eq 'options';
         my $called  = $now + any(0, 0, -20, 300);
         my @names   = map { 'u' . ++$unique } 1 .. $kind eq 'burst' ? 1 + int rand 8 : 1;
+        @names = ($log->{name}) if $kind eq 'plain' && $log->{name} && rand() < 0.02;    # it is there mostly
         my @foreign = $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
         my ($replies, $at) = ([], $kind eq 'back' ? $log->{at} // $now : $now);
         for my $side ([$plain, $log->{plain}], [$frame, $log->{frame}]) {
@@ -119,9 +120,30 @@ for my $name (qw(sliding_log compact_log)) {
     world($name, 'short logs', %usual);
     world($name, 'long logs', %usual, limits => 300, window => 20_000);
     world($name, 'few at once', %usual, %small, limits => 60);
-    world($name, 'wide apart', %usual, window => 300_000_000, step => 6_000_000);
+    world($name, 'wide apart', %usual, limits => 60, window => 300_000_000, step => 6_000_000);
+    world($name, 'half of the slack', %usual, limits => 200, window => 2_000_000, step => 20_000);
     world($name, 'foreign contents', %usual, foreign => 1);
     world($name, 'foreign contents, few at once', %usual, %small, limits => 60, foreign => 1);
+}
+
+# By Redis's true clock, which does not step back here: so entries ahead of it, and ends of keys that lie further away.
+for my $frame (0, 1) {
+    my $script = Testbed::Script->new($redis, 'sliding_log', frame => $frame);
+    my $how    = $frame ? 'the frame' : 'a plain call';
+    my $ahead  = 4_000_000_000_000;
+    my $key    = "true clock $frame";
+    my %log    = (key => $key, limit => 3, window => 60_000, ttl => 66_000);
+    $script->call('ZADD', $key, $ahead, 'ahead');
+    $script->call('PEXPIRE', $key, 30_000);
+    like($script->ask('', \%log), qr/^1 1 \d+ 0$/, "$how meets an entry ahead of now: it counts");
+    my @scores = @{ $script->call('ZRANGE', $key, 0, -1, 'WITHSCORES') }[1, 3];
+    is(scalar(grep { $_ < $ahead } @scores), 2, "$how meets an entry ahead of now: it becomes one of now");
+    cmp_ok($script->call('PTTL', $key), '>', 60_000, "$how moves the end of a key on");
+    $script->call('PEXPIRE', $key, 600_000);
+    $script->call('ZADD', $key, 'XX', $ahead, 'ahead');
+    like($script->ask('', \%log), qr/^1 0 \d+ 0$/, "$how meets a newest entry ahead of now: it counts");
+    is($script->call('ZCOUNT', $key, $ahead, '+inf'), 0, "$how meets a newest entry ahead of now: it becomes one of now");
+    like($script->ask('', \%log), qr/^0 0 (\d+) \1$/, "$how denies");
 }
 
 $bed->done;

@@ -11,7 +11,7 @@ use Testbed::Metrics qw(scrape);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-$redis->cli('ACL', 'SETUSER', 'limiter', 'on', '>secret', documented_rule());
+$redis->cli('ACL', 'SETUSER', 'limiter', split ' ', documented_rule('limiter', 'secret'), '+zscore');    # zscore: block=
 my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
 %%GLOBALS%%
 worker_processes 1;
@@ -26,7 +26,6 @@ http {
         listen 127.0.0.1:%%PORT%%;
         location /log     { sliding_log_limit log key=$arg_k limit=3 window=1h; empty_gif; }
         location /compact { sliding_log_limit compact key=$arg_k limit=3 window=1h algorithm=compact; empty_gif; }
-        location /counter { sliding_log_limit counter key=$arg_k limit=3 window=1h algorithm=counter; empty_gif; }
         location /caller  { sliding_log_limit caller key=$arg_k limit=3 window=1h store=caller; empty_gif; }
         location /cost    { sliding_log_limit cost key=$arg_k limit=3 window=1h cost=2; empty_gif; }
         location /blocks  { sliding_log_limit log key=$arg_k limit=3 window=1h block=1m; empty_gif; }
@@ -58,10 +57,9 @@ LUA
     return "$answer->{status} " . (field($answer, 'X-Source') // '') . ": @calls";
 }
 
-asked("$_?k=first") for qw(/log /compact /counter /caller);    # loads the scripts
+asked("$_?k=first") for qw(/log /compact /caller);    # loads the scripts
 is(asked('/log?k=a'),     '200 redis: 4',  'log: a plain call, with the name of the request');
 is(asked('/compact?k=a'), '200 redis: 3',  'compact: a plain call');
-is(asked('/counter?k=a'), '200 redis: 9',  'counter: none');
 is(asked('/caller?k=a'),  '200 redis: 9',  'clock nginx: none');
 is(asked('/cost?k=a'),    '200 redis: 9',  'a cost: none');
 is(asked('/two?k=a'),     '200 redis: 10', 'two logs: none');
