@@ -11,7 +11,7 @@ use Testbed::Metrics qw(scrape);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
-$redis->cli('ACL', 'SETUSER', 'limiter', split ' ', documented_rule('limiter', 'secret'), '+zscore');    # zscore: block=
+$redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')), '+zscore');    # zscore: block=
 my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
 %%GLOBALS%%
 worker_processes 1;
