@@ -58,6 +58,7 @@ struct AlgorithmRow {
     Algorithm algorithm;
     std::string_view name;    // as algorithm= has it
     std::string_view script;  // its file in lua/
+    std::string_view plain;   // the file of its plain call, which is in front of the script; empty: none
     Algorithm decidesAs;      // the same decisions for the same arrivals; itself mostly
     Storage storage;
     bool namesEntries;  // each has a name of its own: what is taken back twice has left once
@@ -72,6 +73,7 @@ inline constexpr std::array kAlgorithms = {
     AlgorithmRow{.algorithm = Algorithm::Log,
                  .name = "log",
                  .script = "sliding_log",
+                 .plain = "plain_log",
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::Zset,
                  .namesEntries = true,
@@ -82,6 +84,7 @@ inline constexpr std::array kAlgorithms = {
     AlgorithmRow{.algorithm = Algorithm::Compact,
                  .name = "compact",
                  .script = "compact_log",
+                 .plain = "plain_compact",
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,
@@ -92,6 +95,7 @@ inline constexpr std::array kAlgorithms = {
     AlgorithmRow{.algorithm = Algorithm::Counter,
                  .name = "counter",
                  .script = "sliding_counter",
+                 .plain = "",
                  .decidesAs = Algorithm::Counter,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -102,6 +106,7 @@ inline constexpr std::array kAlgorithms = {
     AlgorithmRow{.algorithm = Algorithm::Bucket,
                  .name = "bucket",
                  .script = "token_bucket",
+                 .plain = "",
                  .decidesAs = Algorithm::Bucket,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -112,6 +117,7 @@ inline constexpr std::array kAlgorithms = {
     AlgorithmRow{.algorithm = Algorithm::Sampled,
                  .name = "sampled",
                  .script = "sampled_log",
+                 .plain = "",
                  .decidesAs = Algorithm::Sampled,
                  .storage = Storage::Zset,
                  .namesEntries = true,

@@ -1,4 +1,4 @@
-// KEYS and ARGV of a call, as the head of lua/decide.lua tells: nothing else writes them.
+// KEYS and ARGV of a call, as the heads of lua/decide.lua and lua/plain_log.lua tell: nothing else writes them.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,13 @@
 
 namespace sliding_log {
 
-/// One call at a time: decide() or takeBack(), then for each group group(), its requests, and its logs, behind each log
-/// that is named the requests' ids. Each text goes to the sink's key() or argument(), in its order.
+/// A request of that log alone, by the server's clock, is a plain call.
+inline bool isPlain(const Question& question) {
+    return !rowOf(question.algorithm).plain.empty() && OptionsText(question).view().empty();
+}
+
+/// One call at a time: plain(), or decide() or takeBack(), then for each group group(), its requests, and its logs,
+/// behind each log that is named the requests' ids. Each text goes to the sink's key() or argument(), in its order.
 template <typename Sink>
 class ScriptArguments {
   public:
@@ -53,6 +58,17 @@ class ScriptArguments {
         number(question.cap);
         number(question.ttlMs);
         sink_.argument(OptionsText(question).view());
+    }
+
+    /// A whole call: one request of one log, as isPlain() says.
+    void plain(const Question& question, std::string_view unique) {
+        sink_.key(question.key);
+        if (rowOf(question.algorithm).namesEntries) {
+            sink_.argument(unique);
+        }
+        number(question.limit);
+        number(question.windowMs);
+        number(question.ttlMs);
     }
 
     /// "": the request's unique name.

@@ -5,13 +5,15 @@
 #include "embed.hpp"
 #include "limit/key.hpp"
 
-// A script is an algorithm's file of lua/ as the function `algorithm`, and the frame of all behind it.
+// A script is an algorithm's file of lua/ as the function `algorithm`, and the frame of all behind it; in front of
+// both, where there is one, the file of its plain call, which answers or leaves the call to the frame.
 #define FUNCTION(name, file) \
     ".ascii \"local function " name "(...) \"\n" EMBEDDED_FILE(file ".lua") ".ascii \"end\\n\"\n"
 #define SCRIPT(file) FUNCTION("algorithm", file) EMBEDDED_FILE("decide.lua")
+#define PLAIN(file) EMBEDDED_FILE(file ".lua")
 
-EMBED(sliding_log, SCRIPT("sliding_log"));
-EMBED(compact_log, SCRIPT("compact_log"));
+EMBED(sliding_log, PLAIN("plain_log") SCRIPT("sliding_log"));
+EMBED(compact_log, PLAIN("plain_compact") SCRIPT("compact_log"));
 EMBED(sliding_counter, SCRIPT("sliding_counter"));
 EMBED(token_bucket, SCRIPT("token_bucket"));
 EMBED(sampled_log, FUNCTION("exact_log", "sliding_log") SCRIPT("sampled_log"));

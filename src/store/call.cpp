@@ -37,11 +37,6 @@ void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
     work_ = 0;
 }
 
-void CallWriter::begin(Call& call, const Group& first, std::string_view now) {
-    begin(call, first.algorithm, first.slot);
-    arguments_.decide(first.algorithm, now);
-}
-
 bool CallWriter::hasRoomFor(const Group& group) const {
     return call_->groups.empty() || (work_ + group.work() <= kMostWorkPerCall && group.slot == call_->slot &&
                                      group.algorithm == call_->algorithm);
@@ -50,6 +45,31 @@ bool CallWriter::hasRoomFor(const Group& group) const {
 void CallWriter::add(Group& group) {
     call_->groups.push_back(&group);
     work_ += group.work();
+}
+
+/// It is known only when all groups are there.
+bool CallWriter::isPlain() const {
+    Group& first = *call_->groups.front();
+    const std::span<const Question> logs = first.waiters.front().questions;
+    return call_->groups.size() == 1 && first.requests == 1 && logs.size() == 1 && now_.empty() &&
+           sliding_log::isPlain(logs.front());
+}
+
+void CallWriter::finish() {
+    if (isPlain()) {
+        Waiter& waiter = call_->groups.front()->waiters.front();
+        waiter.place = 0;
+        arguments_.plain(waiter.questions.front(), waiter.unique);
+    } else {
+        arguments_.decide(call_->algorithm, now_);
+        for (Group* group : call_->groups) {
+            write(*group);
+        }
+    }
+    writeCommand();
+}
+
+void CallWriter::write(Group& group) {
     const std::span<const Question> logs = group.waiters.front().questions;
     arguments_.group(logs.size(), group.requests);
     std::size_t place = 0;
@@ -78,7 +98,7 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, 
             arguments_.id(question.id);
         }
     }
-    finish();
+    writeCommand();
 }
 
 void CallWriter::freeMemory() {
@@ -87,7 +107,7 @@ void CallWriter::freeMemory() {
 }
 
 /// `EVALSHA <sha> <keys>` and the arguments.
-void CallWriter::finish() {
+void CallWriter::writeCommand() {
     std::string& out = call_->command;
     beginCommand(out, 3 + texts_.keyCount + texts_.argumentCount);
     appendArgument(out, "EVALSHA");

@@ -54,8 +54,11 @@ struct Call final : ReplyTarget, ListHook<Queued> {
 class CallWriter {
   public:
     /// Begins a call to which `first` can be added, and others for which hasRoomFor() is true. `now` stamps the
-    /// requests: milliseconds, or "" for the server's clock.
-    void begin(Call& call, const Group& first, std::string_view now);
+    /// requests: milliseconds, or "" for the server's clock; it is used until finish().
+    void begin(Call& call, const Group& first, std::string_view now) {
+        begin(call, first.algorithm, first.slot);
+        now_ = now;
+    }
     bool hasRoomFor(const Group& group) const;
 
     /// The group must have a request that waits.
@@ -90,8 +93,12 @@ class CallWriter {
     };
 
     void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
+    bool isPlain() const;
+    void write(Group& group);
+    void writeCommand();
 
     Call* call_ = nullptr;
+    std::string_view now_;
     Texts texts_;
     ScriptArguments<Texts> arguments_{texts_};
     std::int64_t work_ = 0;  // of the call's groups

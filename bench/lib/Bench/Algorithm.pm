@@ -7,7 +7,7 @@ use strict;
 use warnings;
 use FindBin;
 
-use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS takes);
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS %PLAIN takes);
 use Testbed::Process;
 use Testbed::Script qw(source);
 use Bench::Client qw(command);
@@ -31,7 +31,7 @@ sub all {
             exact  => 1,
             lists  => 1,
         },
-        map { +{ name => $_, source => source($SCRIPTS{$_}), tells => 5, groups => 1, %{ $kind{$_} // {} } } } @ALGORITHMS,
+        map { +{ name => $_, source => source($SCRIPTS{$_}), plain => $PLAIN{ $SCRIPTS{$_} }, tells => 5, groups => 1, %{ $kind{$_} // {} } } } @ALGORITHMS,
     );
     return map { bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $_->{source}) }, __PACKAGE__ } @all;
 }
@@ -47,14 +47,19 @@ sub options {
 # The key of a log, with the name that the module uses.
 sub key { my ($self, $number) = @_; return "rl:sliding:$self->{name}:{acct_$number}" =~ tr/ /_/r }
 
-# (bytes, lines of the reply) of one request to each of the keys: one call for all if the script takes several. limit:
-# limit and window (ms); now: ms, or '' for the server's clock, which the published script does not support.
+# (bytes, lines of the reply) of one request to each of the keys: one call for all if the script takes several. A request
+# that the module sends as a plain call is one here. limit: limit and window (ms); now: ms, or '' for the server's clock,
+# which the published script does not support.
 sub calls {
     my ($self, $limit, $now, @keys) = @_;
     my $cap = int(1.2 * $limit->{limit} + 0.9);
     if (!$self->{groups}) {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
         return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
+    }
+    if ($self->{plain} && @keys == 1 && $now eq '') {
+        my @name = $self->{name} eq 'log' ? unique_id() : ();
+        return (command('EVALSHA', $self->{sha}, 1, @keys, @name, @$limit{qw(limit window)}, int 1.1 * $limit->{window}), 2 + $self->{tells});
     }
     my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->options($limit->{limit}));
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;

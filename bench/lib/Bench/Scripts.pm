@@ -1,6 +1,6 @@
 package Bench::Scripts;
 
-# The cost of the scripts in Redis, without nginx: the CPU time of Redis, and the time that it counts inside calls.
+# The cost of the scripts in Redis, without nginx.
 
 use strict;
 use warnings;
@@ -27,10 +27,7 @@ sub table {
         turn($logs, $turn > 0, $_) for @rows;
     }
     progress('');
-    my %place;
-    $place{ $_->{title} } //= keys %place for @rows;
-    @rows = sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows;
-    return (report($logs, $options{script_turns}, @rows), report_inside($options{script_turns}, @rows));
+    return report($logs, $options{script_turns}, @rows);
 }
 
 # A row: one kind of request at one length, with logs for each algorithm.
@@ -41,8 +38,7 @@ sub table {
 #   own      true when this module's scripts take Redis's clock
 #   admits   what every request's verdict shall be
 #   cells    for each algorithm: its logs, a limit of its own where it has one, and the microseconds per request of each
-#            turn: used by all of Redis, and inside its calls
-#   batch    where there is one, the row of the same requests with many logs in a call
+#            turn
 sub rows {
     my ($logs, $length) = @_;
     my @filled = @{ $logs->{of_length}{$length} };
@@ -52,15 +48,11 @@ sub rows {
         limit => { limit => Bench::Logs::PLENTY, window => Bench::Logs::WINDOW });
     my $full = row(\@cells, [1], title => 'denied', length => $length, clock => $clock, step => 0, admits => 0);
     fill_up($logs, $full, @filled);
-    my ($alone, $batch) = admitted(\@cells, '', %sliding);
-    return ($alone, $full, $batch);
-}
-
-# Alone, and in a call with others.
-sub admitted {
-    my ($cells, $how, %row) = @_;
-    my $batch = row($cells, [2 .. BATCH + 1], %row, title => 'admitted, ' . BATCH . " logs a call$how");
-    return (row($cells, [0], %row, title => "admitted$how", batch => $batch), $batch);
+    return (
+        row(\@cells, [0], %sliding, title => 'admitted'),
+        $full,
+        row(\@cells, [2 .. BATCH + 1], %sliding, title => 'admitted, ' . BATCH . ' logs a call'),
+    );
 }
 
 # Gives each cell a limit that is reached: if the log lists requests, their number, and a window that none of them has
@@ -89,7 +81,10 @@ sub rows_of_own_clock {
     my %shape  = (keys => 1, entries => 1001, window => $window / 2, start => int(time * 1000) - $window / 1.5);
     my @cells  = cells($logs, 'own', map { fill($logs->{client}, $_, %shape) } @{ $logs->{algorithms} });
     my %row = (length => '1000+', own => 1, admits => 1, limit => { limit => Bench::Logs::PLENTY, window => $window });
-    return admitted(\@cells, ', own clock', %row);
+    return (
+        row(\@cells, [0],              %row, title => 'admitted, own clock'),
+        row(\@cells, [2 .. BATCH + 1], %row, title => 'admitted, ' . BATCH . ' logs a call, own clock'),
+    );
 }
 
 # For each algorithm, copies of the log that was filled.
@@ -108,7 +103,7 @@ sub cells {
 # With those keys of the cells.
 sub row {
     my ($cells, $which, %row) = @_;
-    $row{cells} = [map { { algorithm => $_->{algorithm}, keys => [@{ $_->{keys} }[@$which]], used => [], inside => [] } } @$cells];
+    $row{cells} = [map { { algorithm => $_->{algorithm}, keys => [@{ $_->{keys} }[@$which]], used => [] } } @$cells];
     return \%row;
 }
 
@@ -127,18 +122,14 @@ sub turn {
             $bytes .= $call[0];
             $lines += $call[1];
         }
-        my (undef, $inside) = $client->decisions_so_far;
         my $before = Bench::Machine::cpu_ns($redis->pid);
         my $text   = $client->exchange($bytes, $lines);
         my $used   = Bench::Machine::cpu_ns($redis->pid) - $before;
-        $inside = ($client->decisions_so_far)[1] - $inside;
         my @verdicts = $algorithm->verdicts($limit, $text);
         @verdicts == @times * @{ $cell->{keys} } && !(grep { $_->[0] != $row->{admits} } @verdicts)
             or die "bench: $row->{title}, $row->{length}: ", $algorithm->name, " decides otherwise\n";
         $decided{ join ' ', map { @$_ } @verdicts } = 1 if $algorithm->{exact} && !$row->{own};
-        next if !$counts;
-        push @{ $cell->{used} }, $used / 1000 / @verdicts;
-        push @{ $cell->{inside} }, $inside / @verdicts;
+        push @{ $cell->{used} }, $used / 1000 / @verdicts if $counts;
     }
     keys %decided <= 1 or die "bench: $row->{title}, $row->{length}: the algorithms' logs differ\n";
     return;
@@ -160,8 +151,9 @@ sub time_for {
 sub report {
     my ($logs, $turns, @rows) = @_;
     my ($unit, @ours) = map { $_->name } @{ $logs->{algorithms} };
-    my @cells;
-    for my $row (@rows) {
+    my (@cells, %place);
+    $place{ $_->{title} } //= keys %place for @rows;
+    for my $row (sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows) {
         my ($first, @others) = map { $_->{used} } @{ $row->{cells} };
         push @cells, [
             $row->{title},
@@ -187,44 +179,6 @@ sub report {
             'random arrivals, as many entries leave as are added, and all exact scripts must decide alike. With Redis\'s own',
             'clock, the default of this module, no entry leaves during the run. The ZSET script always takes one log per call.',
             'The log length is the number of requests in the window; counter and bucket store none of them, sampled one in ten.',
-        ],
-    );
-}
-
-# The exact ones, whose cells come first.
-sub report_inside {
-    my ($turns, @rows) = @_;
-    my ($zset, @ours) = map { $_->name } grep { $_->{exact} } map { $_->{algorithm} } @{ $rows[0]{cells} };
-    my $inside = sub { my ($row) = @_; return map { $_->{inside} } @{ $row->{cells} }[0 .. @ours] };
-    my @cells;
-    for my $row (grep { @{ $_->{cells}[0]{keys} } == 1 } @rows) {
-        my ($unit, @alone) = $inside->($row);
-        my ($unit_of_batch, @batch) = $row->{batch} ? $inside->($row->{batch}) : ();
-        push @cells, [
-            $row->{title},
-            $row->{length},
-            map({ sprintf '%.1f', median(@$_) } $unit, @alone),
-            map({ sprintf '%.2f', ratio($_, $unit) } @alone),
-            map({ $batch[$_] ? sprintf '%.1f', median(@{ $batch[$_] }) : '' } 0 .. $#ours),
-            map({ $batch[$_] ? sprintf '%.2f', ratio($batch[$_], $unit_of_batch) : '' } 0 .. $#ours),
-        ];
-    }
-    my $columns = sub { my ($group, @names) = @_; return map { [$_ == 0 ? $group : '', $names[$_]] } 0 .. $#names };
-    return Bench::Table->new(
-        title   => 'Scripts: time inside Redis of one decision',
-        columns => [
-            ['', 'request'],
-            ['', 'log length'],
-            $columns->('alone, us', $zset, @ours),
-            $columns->('alone, ratio', @ours),
-            $columns->(BATCH . ' a call, us', @ours),
-            $columns->(BATCH . ' a call, ratio', @ours),
-        ],
-        rows  => \@cells,
-        notes => [
-            'Redis\'s own count of the time inside a call, with the commands of a script, by the requests in it; of the',
-            "turns in which the CPU time was measured: medians of $turns; ratios to the $zset, turn by turn, which takes one",
-            'log a call.',
         ],
     );
 }

@@ -8,6 +8,7 @@ use Cwd ();
 use Exporter 'import';
 use File::Basename ();
 use IO::Socket::UNIX;
+use Testbed::Algorithm qw(%PLAIN);
 use Testbed::Process;
 
 our @EXPORT_OK = qw(source);
@@ -19,30 +20,40 @@ my $names = 0;
 sub source {
     my ($name) = @_;
     my @functions = ($base{$name} ? function(exact_log => $base{$name}) : (), function(algorithm => $name));
-    return join '', @functions, file('decide');
+    return join '', $PLAIN{$name} ? file($PLAIN{$name}) : (), @functions, file('decide');
 }
 
 sub function { my ($name, $file) = @_; return "local function $name(...) " . file($file) . "end\n" }
 
 sub file { my ($name) = @_; return Testbed::Process::slurp("$lua/$name.lua") || die "no $name.lua\n" }
 
-# Options: front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
-# what this server's own clock says, which may so step back by milliseconds; at_once => how many entries leave in a call
+# A call that the module would send as a plain one is sent so. Options: frame => 1: none is; front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
+# what this server's own clock says, which may so step back by milliseconds, and plain calls have one, too; at_once => how many entries leave in a call
 sub new {
     my ($class, $redis, $name, %options) = @_;
     my $socket = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
     my $self   = bless { redis => $redis, socket => $socket }, $class;
     my $source = source($name);
     if ($options{front}) {
-        $source =~ s/FRONT = \d+/FRONT = $options{front}/ or die "$name: no FRONT\n";
+        $source =~ s/FRONT = \d+/FRONT = $options{front}/g or die "$name: no FRONT\n";
+        $source =~ s/(LONGEST, HEAD_LAST = 7, )'\d+'/$1 . "'" . (36 + $options{front}) . "'"/e;
     }
     if ($options{at_once}) {
-        $source =~ s/AT_ONCE_TEXT = \d+, '\d+'/AT_ONCE_TEXT = $options{at_once}, '$options{at_once}'/ or die "$name: no AT_ONCE\n";
+        $source =~ s/AT_ONCE_TEXT = \d+, '\d+'/AT_ONCE_TEXT = $options{at_once}, '$options{at_once}'/g or die "$name: no AT_ONCE\n";
     }
     if ($options{own_clock}) {
         $source =~ s/^local own_clock = now_text == ''\nif own_clock then/local own_clock = true\nif now_text == '' then/m or die "$name: no own_clock\n";
-        $source =~ s/call\('PEXPIRE', key, log.ttl, 'GT'\) == 0/true/;    # Redis's true clock does not step back
+        # Redis's true clock does not step back
+        $source =~ s/(call\('PEXPIRE', key, log.ttl, 'GT'\)) == 0/($1 or true)/;
+        $source =~ s/(call\('PEXPIRE', key, ttl, 'GT'\))/$1 * 0/g;
+        $self->{given} = $source =~ s/^if #ARGV == \K(\d+)(?= then$)/$1 + 1/me && $1 + 1;
+        if ($self->{given}) {
+            $source =~ s/local time = call\('TIME'\)$/local time = { string.sub(ARGV[$self->{given}], 1, -4), string.sub(ARGV[$self->{given}], -3) .. '000' }/m
+                or die "$name: no TIME\n";
+            $source =~ s/^  ARGV = \{ \K''/ARGV[$self->{given}]/m or die "$name: nothing is left to the frame\n";
+        }
     }
+    $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
     $self->{sha} = $self->call('SCRIPT', 'LOAD', $source);
     return $self;
 }
@@ -77,6 +88,8 @@ sub reply {
 # { key, limit, window, cap, ttl, options, ids } or [key, limit, window, cap, ttl, id of each request].
 sub words {
     my ($self, $now, @groups) = @_;
+    my @plain = $self->{plain} && (!ref $now && $now eq '' || $self->{given}) ? $self->plain($now, @groups) : ();
+    return @plain if @plain;
     my (@keys, @arguments);
     my $latest = '';
     for my $group (@groups) {
@@ -92,6 +105,18 @@ sub words {
         }
     }
     return ('EVALSHA', $self->{sha}, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
+}
+
+# Those of a plain call; none where it is none.
+sub plain {
+    my ($self, $now, @groups) = @_;
+    return if @groups != 1 || @{ $groups[0] } != 2 || ref $now;
+    my ($requests, $log) = @{ $groups[0] };
+    my %log = (ttl => 11000, options => '', ref $log eq 'HASH' ? %$log : log_of(@$log));
+    return if (ref $requests ? @$requests : $requests) != 1 || $log{options} ne '';
+    my @name = ref $requests ? @$requests : 'u' . ++$names;
+    @name = () if $self->{plain} ne 'plain_log';
+    return ('EVALSHA', $self->{sha}, 1, $log{key}, @name, @log{qw(limit window ttl)}, $now eq '' ? () : $now);
 }
 
 sub log_of {

@@ -1,0 +1,101 @@
+package Bench::Alone;
+
+# What one decision costs Redis in a call of its own, as when each of many workers has a request now and then: by Redis's own
+# commandstats, and by Redis's own clock.
+
+use strict;
+use warnings;
+use Time::HiRes qw(time);
+
+use Bench::Algorithm;
+use Bench::Client;
+use Bench::Progress qw(progress);
+use Bench::Table qw(median ratio);
+
+use constant {
+    LENGTHS => [10, 100, 1000],
+    CALLS   => 1000,            # in a turn of one algorithm
+    KEYS    => 10,
+    PAUSE   => 0.0002,          # seconds between calls on average, where entries leave
+    HOUR    => 3_600_000,
+};
+
+# Options: alone_turns
+sub table {
+    my ($world, %options) = @_;
+    my $client     = Bench::Client->new($world->redis);
+    my @algorithms = grep { $_->{exact} } Bench::Algorithm::all($client);
+    my @rows       = map { my $title = $_; map { { title => $title, length => $_ } } @{ +LENGTHS } } 'admitted, none leaves', 'admitted, one leaves', 'denied';
+    for my $row (@rows) {
+        for my $turn (0 .. $options{alone_turns}) {
+            progress("alone: $row->{title}, $row->{length}: turn $turn of $options{alone_turns}");
+            for my $i (0 .. $#algorithms) {
+                my $used = turn($client, $algorithms[$i], $row);
+                push @{ $row->{used}[$i] }, $used if $turn > 0;
+            }
+        }
+    }
+    progress('');
+    return report($options{alone_turns}, \@algorithms, @rows);
+}
+
+# Microseconds of a call, of logs that are filled anew.
+sub turn {
+    my ($client, $algorithm, $row) = @_;
+    my $leaves = $row->{title} =~ /one leaves/;
+    my $denies = $row->{title} eq 'denied';
+    my $window = $leaves ? int 1000 * PAUSE * KEYS * $row->{length} : HOUR;
+    my $limit  = { window => $window || 1, limit => $denies ? $row->{length} : 10_000_000 };
+    my @keys   = map { $algorithm->key("alone_$_") } 1 .. KEYS;
+    $client->ask_all(map { ['DEL', $_] } @keys);
+    for my $entry (1 .. $row->{length}) {
+        ask($client, $algorithm, $limit, $_, $leaves) for @keys;
+    }
+    $client->ask('CONFIG', 'RESETSTAT');
+    my @admitted = map { ask($client, $algorithm, $limit, $keys[rand @keys], $leaves) } 1 .. CALLS;
+    my ($used) = $client->ask('INFO', 'commandstats') =~ /^cmdstat_evalsha:.*usec_per_call=([\d.]+)/m;
+    @admitted == grep { $_ == !$denies } @admitted or die "bench: alone, $row->{title}: ", $algorithm->name, " decides otherwise\n";
+    return $used;
+}
+
+# One call, when its time has come: whether it admits.
+my $due = 0;
+
+sub ask {
+    my ($client, $algorithm, $limit, $key, $paced) = @_;
+    if ($paced) {
+        $due = ($due > time - 0.01 ? $due : time) - log(1 - rand) * PAUSE;
+        1 while time < $due;
+    }
+    my ($call, $lines) = $algorithm->calls($limit, $algorithm->{groups} ? '' : int(1000 * time), $key);
+    my ($verdict) = $algorithm->verdicts($limit, $client->exchange($call, $lines));
+    return $verdict->[0];
+}
+
+sub report {
+    my ($turns, $algorithms, @rows) = @_;
+    my ($unit, @ours) = map { $_->name } @$algorithms;
+    my @cells = map {
+        my ($first, @others) = @{ $_->{used} };
+        [@$_{qw(title length)}, map({ sprintf '%.1f', median(@$_) } $first, @others), map { sprintf '%.2f', ratio($_, $first) } @others]
+    } @rows;
+    return Bench::Table->new(
+        title   => 'Alone: time inside Redis of one decision in a call of its own',
+        columns => [
+            ['',   'request'],
+            ['',   'log length'],
+            ['us', $unit],
+            map({ ['', $_] } @ours),
+            ["in units of the $unit", $ours[0]],
+            map { ['', $_] } @ours[1 .. $#ours],
+        ],
+        rows  => \@cells,
+        notes => [
+            "Redis's own commandstats, usec_per_call of EVALSHA, by Redis's own clock; one connection, which waits for each answer;",
+            "medians of $turns turns of ${\ CALLS} calls to ${\ KEYS} logs, in which all take turns; ratios turn by turn. One leaves:",
+            'arrivals at random, at which as many entries leave as come.',
+        ],
+    );
+}
+
+1;

@@ -1,0 +1,61 @@
+-- The plain call of algorithm=log: one request of one log, without options, by this server's clock. It is most of what
+-- Redis is asked, so it has a way of its own in front of the others in its script. It decides, writes and replies as
+-- lua/sliding_log.lua does behind lua/decide.lua, and leaves to them whatever is unusual: before it has written anything
+-- but the time to live, which they then set again.
+--
+-- KEYS   the log
+-- ARGV   the request's name, limit, window (ms), time to live (ms)
+-- Reply  as lua/decide.lua has it
+--
+-- Where entries leave, the request is added first: a key that is emptied may be gone for this script. There is room
+-- for it, since the log was no longer than the limit, and at least one entry leaves.
+
+local ARGV = ARGV
+if #ARGV == 4 then
+  local call = redis.pcall
+  local key, name, limit, window, ttl = KEYS[1], ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[4]
+  local AT_ONCE, AT_ONCE_TEXT = 1000, '1000'  -- as in sliding_log.lua
+
+  local time = call('TIME')
+  local us = time[2]
+  local now_text = time[1] .. (#us == 6 and string.sub(us, 1, 3) or string.format('%03d', us / 1000))
+  local now = now_text + 0
+
+  local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')
+  local oldest = head[2]
+  if oldest then
+    oldest = oldest + 0
+    local count = call('ZCARD', key)
+    local room = type(count) == 'number' and limit >= 1 and limit - count or -1
+    -- else: a lower limit than before, a block, a step back of the clock, or an error
+    if room >= 0 and oldest >= 0 and oldest <= now then
+      if oldest > now - window and room == 0 then
+        if call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now then
+          local reset = oldest + window - now
+          return { { 0, now, 0, reset, reset > 1 and reset or 1 } }
+        end
+      elseif oldest > now - window or count <= AT_ONCE
+          or call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2] + 0 > now - window then
+        local moved = call('PEXPIRE', key, ttl, 'GT')
+        if (moved == 1 or moved == 0 and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now)
+            and call('ZADD', key, 'NX', now_text, name) == 1 then
+          if oldest <= now - window then
+            local left = call('ZREMRANGEBYSCORE', key, '0', string.format('%d', now - window))
+            if type(left) ~= 'number' then
+              return { left }
+            elseif left == count and moved == 0 then
+              call('PEXPIRE', key, ttl)
+            end
+            room = room + left
+            oldest = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] + 0
+          end
+          return { { 1, now, room - 1, oldest + window - now, 0 } }
+        end
+      end
+    end
+  elseif not head.err and limit >= 1 and call('ZADD', key, 'NX', now_text, name) == 1
+      and call('PEXPIRE', key, ttl) == 1 then
+    return { { 1, now, limit - 1, window, 0 } }
+  end
+  ARGV = { '', '1', '1', name, ARGV[2], ARGV[3], '0', ttl, '' }
+end

@@ -1,0 +1,149 @@
+# A plain call decides, replies and writes as the frame does: the same random operations on two logs, one of which gets
+# plain calls where the module would send them, and the other one never. Between them come calls of other options and
+# clocks, what has long left the window, blocks, foreign and broken contents.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Script;
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+my $operations = $ENV{TEST_OPERATIONS} // 6000;    # of each world
+
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $unique = 0;
+
+use constant {
+    BEGIN_MS => 1_800_000_000_000,
+    LATE     => 1500,                 # ms between the same command to both logs, at most
+};
+
+sub any { return $_[int rand @_] }
+
+sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply // 'none' }
+
+# An error's text without the line of the script it was raised in.
+sub told { my ($reply) = @_; return text($reply) =~ s/ script: [0-9a-f]+, on \@user_script:\d+[.]?//gr }
+
+# What is at a key, and when it ends.
+sub contents {
+    my ($client, $key) = @_;
+    my $type = $client->call('TYPE', $key);
+    my @read = $type eq 'zset' ? ('ZRANGE', $key, 0, -1, 'WITHSCORES') : $type eq 'string' ? ('GET', $key) : ('EXISTS', $key);
+    return ("$type " . text($client->call(@read)), $client->call('PEXPIRETIME', $key));
+}
+
+# Commands that any client may send, of a log in that form.
+my %foreign = (
+    sliding_log => sub {
+        my ($now, $window) = @_;
+        return any(
+            ['ZADD', 'KEY', any($now - $window, $now - int rand 2 * $window, $now + int rand 50, $now . '.5', 0, -5, 'inf', '-inf', 1e300), 'foreign' . int rand 9],
+            ['ZADD', 'KEY', -($now + int rand $window), 'blocked for ' . any(1, 500, 10**15, 'some') . ' ms'],
+            ['ZADD', 'KEY', map { ($now - $window - int rand 5000, 'stale' . ++$unique) } 1 .. any(1, 3, 300)],
+            ['ZADD', 'KEY', $now, 'u' . ($unique + 1)],
+            ['ZPOPMIN', 'KEY', 1 + int rand 3],
+        );
+    },
+    compact_log => sub {
+        return any(
+            ['SETRANGE', 'KEY', int rand 110, join '', map { chr int rand 256 } 1 .. 1 + int rand 4],
+            ['SETRANGE', 'KEY', int rand 40, chr any(0, 1, 2, 127, 128, 255)],
+            ['APPEND', 'KEY', chr int rand 256],
+            ['SET', 'KEY', any('', 'foreign', "\1" x 37, "\1" . "\0" x 36, "\2" x 40)],
+        );
+    },
+);
+
+sub world {
+    my ($name, $title, %world) = @_;
+    my %options = (front => $world{front}, at_once => $world{at_once});
+    my %own     = (%options, own_clock => 1);
+    my ($plain, $frame, $caller) = map { Testbed::Script->new($redis, $name, %$_) } \%own, { %own, frame => 1 }, \%options;
+    my @logs = map { { plain => "$name, $title: plain $_", frame => "$name, $title: frame $_", limit => 1 + int rand $world{limits}, window => $world{window} } } 1 .. 6;
+    my $now  = BEGIN_MS;
+    my %seen;
+    for my $operation (1 .. $operations) {
+        my $log = any(@logs);
+        $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
+        $now += int rand 2 * $world{window} if rand() < 0.005;
+        $now -= int rand $world{window}     if rand() < 0.01;
+        my %asked = (
+            limit  => rand() < 0.97 ? $log->{limit} : any(0, 1, 1 + int rand $log->{limit}, 2 * $log->{limit}),
+            window => rand() < 0.98 ? $log->{window} : 2 * $log->{window},
+            ttl    => any(map { $log->{window} + $_ * 100_000 } 4, 4, 4, 5),
+            cap    => 2 * $log->{limit},
+            options => '',
+        );
+        my $kind = any(('plain') x 30, ('options') x 4, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
+        $asked{options} = any('cost=' . int rand 5, 'count=all', 'delay=50 ahead=50', 'ahead=50', 'block=40', 'cost=' . int(1 + $log->{limit} / 2)) if $kind eq 'options';
+        my $called  = $now + any(0, 0, -20, 300);
+        my @names   = map { 'u' . ++$unique } 1 .. $kind eq 'burst' ? 1 + int rand 8 : 1;
+        @names = ($log->{name}) if $kind eq 'plain' && $log->{name} && rand() < 0.02;    # it is there mostly
+        my @foreign = $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
+        my ($replies, $at) = ([], $kind eq 'back' ? $log->{at} // $now : $now);
+        for my $side ([$plain, $log->{plain}], [$frame, $log->{frame}]) {
+            my ($script, $key) = @$side;
+            my @group = (\@names, { %asked, key => $key });
+            my @words =
+                  @foreign           ? map { $_ eq 'KEY' ? $key : $_ } @foreign
+                : $kind eq 'caller'  ? $caller->words($called, \@group)
+                : $kind eq 'back'    ? $script->words(Testbed::Script::taking_back({ now => $now, logged => $at, taken => $at }), [[$log->{name} // 'u0'], $group[1]])
+                :                      $script->words($now, \@group);
+            $seen{plain}++ if @words < 10 && !@foreign;
+            push @$replies, told($script->call(@words));
+        }
+        @$log{qw(at name)} = ($now, $names[0]) if $kind eq 'plain';
+        my ($left, $end)   = contents($plain, $log->{plain});
+        my ($as, $end_as)  = contents($frame, $log->{frame});
+        my $admitted = $replies->[1] =~ /^\[\[([01]) / ? $1 : 'else';
+        $seen{ $kind eq 'plain' ? "$kind $admitted" : $kind }++;
+        next if $replies->[0] eq $replies->[1] && $left eq $as && abs($end - $end_as) <= LATE;
+        is("$replies->[0]\n$left", "$replies->[1]\n$as", "$name, $title: operation $operation, $kind $asked{options} at $now, limit $asked{limit}");
+        is($end, $end_as, "$name, $title: the time to live after operation $operation, $kind");
+        return;
+    }
+    for my $outcome ('plain 1', 'plain 0', $world{foreign} ? ('plain else', 'foreign') : ()) {
+        cmp_ok($seen{$outcome} // 0, '>', 20, "$name, $title: more than 20 calls are $outcome");
+    }
+    cmp_ok($seen{plain}, '>', $operations / 2, "$name, $title: half of the calls are plain");
+    return;
+}
+
+for my $name (qw(sliding_log compact_log)) {
+    my %usual = (limits => 12, window => 1000, step => 20, foreign => 0);
+    my %small = (at_once => $name eq 'sliding_log' ? 3 : undef, front => $name eq 'compact_log' ? 14 : undef);
+    world($name, 'short logs', %usual);
+    world($name, 'long logs', %usual, limits => 300, window => 20_000);
+    world($name, 'few at once', %usual, %small, limits => 60);
+    world($name, 'wide apart', %usual, limits => 60, window => 300_000_000, step => 6_000_000);
+    world($name, 'half of the slack', %usual, limits => 200, window => 2_000_000, step => 20_000);
+    world($name, 'foreign contents', %usual, foreign => 1);
+    world($name, 'foreign contents, few at once', %usual, %small, limits => 60, foreign => 1);
+}
+
+# By Redis's true clock, which does not step back here: so entries ahead of it, and ends of keys that lie further away.
+for my $frame (0, 1) {
+    my $script = Testbed::Script->new($redis, 'sliding_log', frame => $frame);
+    my $how    = $frame ? 'the frame' : 'a plain call';
+    my $ahead  = 4_000_000_000_000;
+    my $key    = "true clock $frame";
+    my %log    = (key => $key, limit => 3, window => 60_000, ttl => 66_000);
+    $script->call('ZADD', $key, $ahead, 'ahead');
+    $script->call('PEXPIRE', $key, 30_000);
+    like($script->ask('', \%log), qr/^1 1 \d+ 0$/, "$how meets an entry ahead of now: it counts");
+    my @scores = @{ $script->call('ZRANGE', $key, 0, -1, 'WITHSCORES') }[1, 3];
+    is(scalar(grep { $_ < $ahead } @scores), 2, "$how meets an entry ahead of now: it becomes one of now");
+    cmp_ok($script->call('PTTL', $key), '>', 60_000, "$how moves the end of a key on");
+    $script->call('PEXPIRE', $key, 600_000);
+    $script->call('ZADD', $key, 'XX', $ahead, 'ahead');
+    like($script->ask('', \%log), qr/^1 0 \d+ 0$/, "$how meets a newest entry ahead of now: it counts");
+    is($script->call('ZCOUNT', $key, $ahead, '+inf'), 0, "$how meets a newest entry ahead of now: it becomes one of now");
+    like($script->ask('', \%log), qr/^0 0 (\d+) \1$/, "$how denies");
+}
+
+$bed->done;

@@ -1,0 +1,81 @@
+# What nginx sends as a plain call, and what not. A plain call that meets something unusual is answered all the same: nothing
+# is sent again, no other script is loaded, and the request is counted once. The documented rights suffice.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Acl qw(documented_rule);
+use Testbed::Http qw(get field);
+use Testbed::Metrics qw(scrape);
+
+my $bed   = Testbed->new;
+my $redis = $bed->redis;
+$redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')), '+zscore');    # zscore: block=
+my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
+%%GLOBALS%%
+worker_processes 1;
+events { worker_connections 64; }
+http {
+    %%HTTP%%
+    sliding_log_redis        { server %%REDIS%%; timeout 2s; connect_timeout 2s; username limiter; password secret; }
+    sliding_log_redis caller { server %%REDIS%%; timeout 2s; connect_timeout 2s; username limiter; password secret; clock nginx; }
+    sliding_log_on_error deny;
+    add_header X-Source $sliding_log_source always;
+    server {
+        listen 127.0.0.1:%%PORT%%;
+        location /log     { sliding_log_limit log key=$arg_k limit=3 window=1h; empty_gif; }
+        location /compact { sliding_log_limit compact key=$arg_k limit=3 window=1h algorithm=compact; empty_gif; }
+        location /caller  { sliding_log_limit caller key=$arg_k limit=3 window=1h store=caller; empty_gif; }
+        location /cost    { sliding_log_limit cost key=$arg_k limit=3 window=1h cost=2; empty_gif; }
+        location /blocks  { sliding_log_limit log key=$arg_k limit=3 window=1h block=1m; empty_gif; }
+        location /two     { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; empty_gif; }
+        location /metrics { sliding_log_metrics; }
+    }
+}
+END
+my $port = $nginx->port;
+
+# The status and source of a request, and how many arguments behind the keys each call of a script had that it took.
+sub asked {
+    my ($path) = @_;
+    $redis->cli('CONFIG', 'SET', 'slowlog-log-slower-than', 0);
+    $redis->cli('SLOWLOG', 'RESET');
+    my $answer = get($port, $path);
+    my @calls;
+    for my $text ($redis->cli('EVAL', <<'LUA', 0)) {
+local told = {}
+for _, entry in ipairs(redis.call('SLOWLOG', 'GET', '128')) do
+  if string.upper(entry[4][1]) == 'EVALSHA' then
+    table.insert(told, 1, #entry[4] - 3 - entry[4][3])
+  end
+end
+return table.concat(told, ' ')
+LUA
+        push @calls, $text =~ /(\d+)/g;
+    }
+    return "$answer->{status} " . (field($answer, 'X-Source') // '') . ": @calls";
+}
+
+asked("$_?k=first") for qw(/log /compact /caller);    # loads the scripts
+is(asked('/log?k=a'),     '200 redis: 4',  'log: a plain call, with the name of the request');
+is(asked('/compact?k=a'), '200 redis: 3',  'compact: a plain call');
+is(asked('/caller?k=a'),  '200 redis: 9',  'clock nginx: none');
+is(asked('/cost?k=a'),    '200 redis: 9',  'a cost: none');
+is(asked('/two?k=a'),     '200 redis: 10', 'two logs: none');
+
+my $loads    = $redis->calls('script|load');
+my $requests = scrape($port)->value('sliding_log_store_requests_total', store => 'default', node => $redis->address);
+is(asked('/log?k=a'), '200 redis: 4', 'log: the second request is admitted');
+is(asked('/log?k=a'), '200 redis: 4', 'log: the third request is admitted');
+is(asked('/blocks?k=a'), '429 redis: 9', 'log: another place blocks the key');
+is(asked('/log?k=a'), '429 redis: 4', 'log: a plain call meets the block and is denied');
+$redis->cli('SET', 'rl:sliding:log:{b}', 'foreign');
+is(asked('/log?k=b'), '503 error: 4', 'log: a key of another type is refused in one call');
+$redis->cli('HSET', 'rl:sliding:compact:{b}', 'foreign', 1);
+is(asked('/compact?k=b'), '503 error: 3', 'compact: a key of another type is refused in one call');
+is($redis->calls('script|load'), $loads, 'no other script was loaded for them');
+is(scrape($port)->value('sliding_log_store_requests_total', store => 'default', node => $redis->address), $requests + 6,
+    'each of the six requests was counted once');
+
+$bed->done;
