@@ -56,7 +56,7 @@ is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'no password is in the error log')
 grant($sentinel, 'watcher', 'resetpass', '>another');
 $nginx->reload(gone => 1);
 is(get($nginx->port, '/?k=b')->{status}, 503, 'a wrong password for the Sentinel: on_error decides');
-ok(wait_until('the cause', 5, sub { get($nginx->port, '/?k=b'); $nginx->logged(qr/no Sentinel knows the master: .*WRONGPASS$/) }),
+ok(wait_until('the cause', 5, sub { get($nginx->port, '/?k=b'); $nginx->logged(qr/no Sentinel knows the master: .*WRONGPASS; on_error deny decides$/) }),
     'a wrong password for the Sentinel: the log tells the cause')
     or diag(grep { /sliding_log_redis/ } split /^/, $nginx->error_log);
 is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'a wrong password for the Sentinel: the log has no password');
