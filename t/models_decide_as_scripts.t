@@ -28,14 +28,16 @@ my %cases = (
 
 is("@{[sort keys %cases]}", "@{[sort values %SCRIPTS]}", 'each algorithm has a model');
 
-for my $name (sort keys %cases) {
-    my ($model, $options) = @{ $cases{$name} };
-    my $script = Testbed::Script->new($redis, $name);
+# own_clock: plain calls, too
+for my $case (map { ([$_, 0], [$_, 1]) } sort keys %cases) {
+    my ($name, $own_clock) = @$case;
+    my ($model, $options)  = @{ $cases{$name} };
+    my $script = Testbed::Script->new($redis, $name, own_clock => $own_clock);
     my ($asked, $admitted, @otherwise) = (0, 0);
     for my $shape ([1, 10], [5, 1000], [10, 60_000], [100, 7], [300, 1234]) {
         my ($limit, $window) = @$shape;
         my $decides = $model->($limit, $window);
-        my %log     = (key => "$name:$limit", limit => $limit, window => $window, ttl => 3_600_000,
+        my %log     = (key => "$name:$own_clock:$limit", limit => $limit, window => $window, ttl => 3_600_000,
             options => takes($name, 'burst') ? "burst=$limit" : $options // '');
         my $now = 1_800_000_000_000 + int rand $window;
         for (1 .. 600) {

@@ -53,6 +53,7 @@ my %foreign = (
         return any(
             ['SETRANGE', 'KEY', int rand 110, join '', map { chr int rand 256 } 1 .. 1 + int rand 4],
             ['SETRANGE', 'KEY', int rand 40, chr any(0, 1, 2, 127, 128, 255)],
+            ['SETRANGE', 'KEY', 37 + int rand 6, chr 128 + int rand 128],
             ['APPEND', 'KEY', chr int rand 256],
             ['SET', 'KEY', any('', 'foreign', "\1" x 37, "\1" . "\0" x 36, "\2" x 40)],
         );

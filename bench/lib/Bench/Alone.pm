@@ -5,6 +5,7 @@ package Bench::Alone;
 
 use strict;
 use warnings;
+use List::Util qw(min);
 use Time::HiRes qw(time);
 
 use Bench::Algorithm;
@@ -15,7 +16,7 @@ use Bench::Table qw(median ratio);
 use constant {
     LENGTHS => [10, 100, 1000],
     CALLS   => 1000,            # in a turn of one algorithm
-    KEYS    => 10,
+    ENTRIES => 1000,            # at most so many in all logs before a turn
     PAUSE   => 0.0002,          # seconds between calls on average, where entries leave
     HOUR    => 3_600_000,
 };
@@ -42,11 +43,12 @@ sub table {
 # Microseconds of a call, of logs that are filled anew.
 sub turn {
     my ($client, $algorithm, $row) = @_;
+    my $keys   = min(10, ENTRIES / $row->{length});
     my $leaves = $row->{title} =~ /one leaves/;
     my $denies = $row->{title} eq 'denied';
-    my $window = $leaves ? int 1000 * PAUSE * KEYS * $row->{length} : HOUR;
-    my $limit  = { window => $window || 1, limit => $denies ? $row->{length} : 10_000_000 };
-    my @keys   = map { $algorithm->key("alone_$_") } 1 .. KEYS;
+    my $window = $leaves ? 1000 * PAUSE * $keys * $row->{length} : HOUR;
+    my $limit  = { window => $window, limit => $denies ? $row->{length} : 10_000_000 };
+    my @keys   = map { $algorithm->key("alone_$_") } 1 .. $keys;
     $client->ask_all(map { ['DEL', $_] } @keys);
     for my $entry (1 .. $row->{length}) {
         ask($client, $algorithm, $limit, $_, $leaves) for @keys;
@@ -92,7 +94,7 @@ sub report {
         rows  => \@cells,
         notes => [
             "Redis's own commandstats, usec_per_call of EVALSHA, by Redis's own clock; one connection, which waits for each answer;",
-            "medians of $turns turns of ${\ CALLS} calls to ${\ KEYS} logs, in which all take turns; ratios turn by turn. One leaves:",
+            "medians of $turns turns of ${\ CALLS} calls to some logs, in which all take turns; ratios turn by turn. One leaves:",
             'arrivals at random, at which as many entries leave as come.',
         ],
     );
