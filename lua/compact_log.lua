@@ -49,10 +49,10 @@ local function state(log)
     #log.latest) .. log.next .. log.latest
 end
 
--- What is needed rarely, and made only then: Lua makes functions anew at each call.
+-- What is needed uncommon, and made only then: Lua makes functions anew at each call.
 local read, add
 local made
-local function rarely()
+local function uncommon()
   if made then
     return made
   end
@@ -471,7 +471,7 @@ read = function(log)
       return { err = NOT_OURS }
     end
   elseif byte(front) == BLOCKED then
-    blocked = rarely().read_blocked(log)
+    blocked = uncommon().read_blocked(log)
     if blocked and blocked ~= true then
       return blocked
     end
@@ -495,11 +495,11 @@ read = function(log)
       if not bits then
         if left >= FRONT then
           log.oldest, log.used, log.next = oldest, log.used - left, ''
-          rarely().drop(log, math.huge, horizon)
+          uncommon().drop(log, math.huge, horizon)
           bytes, place, oldest, left = log.next, 1, log.oldest, 0
           break
         end
-        rarely().refill(log)
+        uncommon().refill(log)
         bytes, place = log.next, 1
         bits = byte(bytes, 1)
       end
@@ -518,7 +518,7 @@ read = function(log)
   if log.newest > now then
     local farthest = now + (log.options and log.options.ahead or 0)
     if log.newest > farthest then
-      rarely().step_back(log, farthest)
+      uncommon().step_back(log, farthest)
       log.changed = true
     end
   end
@@ -541,16 +541,16 @@ add = function(log, _, from, to, at, denied)
     if log.used == 0 then
       log.oldest, log.newest, log.latest = time, time, more > 1 and rep('\0', more - 1) or ''
     elseif time < log.newest then
-      rarely().insert(log, time, more)
+      uncommon().insert(log, time, more)
     else
       local ms = time - log.newest
-      local number = ms < 128 and char(ms) or ms < 16384 and char(128 + floor(ms / 128), ms % 128) or rarely().number(ms)
+      local number = ms < 128 and char(ms) or ms < 16384 and char(128 + floor(ms / 128), ms % 128) or uncommon().number(ms)
       log.latest = more > 1 and log.latest .. number .. rep('\0', more - 1) or log.latest .. number
       log.newest = time
     end
     log.used = log.used + more
     if longest and log.used > longest then
-      rarely().drop(log, log.used - longest, math.huge)
+      uncommon().drop(log, log.used - longest, math.huge)
     end
     log.frees = log.oldest + log.window
   elseif log.used == 0 and not log.blocked then
@@ -558,10 +558,10 @@ add = function(log, _, from, to, at, denied)
   end
 
   if log.blocked then
-    return rarely().write_blocked(log)
+    return uncommon().write_blocked(log)
   end
   if #log.next + #log.latest > FRONT then
-    local spilled = rarely().spill(log)
+    local spilled = uncommon().spill(log)
     if spilled then
       return spilled ~= true and spilled or nil
     end
@@ -596,4 +596,4 @@ local set_now = not own_clock and function(ms)
   now = ms
 end
 
-return read, add, rarely, most_entries, latest, set_now
+return read, add, uncommon, most_entries, latest, set_now

@@ -1,17 +1,17 @@
 -- The frame of all algorithms: a request is admitted when every one of its logs has room. A log is what the algorithm
 -- keeps at one key. In a script the algorithm's file stands before this one, as the function `algorithm`.
 --
--- One call decides many groups, one after the other. A group is one or more requests that ask the same of the same
--- logs; of them the first ones that fit are admitted, each by all of the group's logs or by none.
+-- One call decides many batches, one after the other. A batch is one or more requests that ask the same of the same
+-- logs; of them the first ones that fit are admitted, each by all of the batch's logs or by none.
 --
--- KEYS   the logs of all groups
--- ARGV   [1] now in milliseconds, or '' to take this server's clock, then for each group:
+-- KEYS   the logs of all batches
+-- ARGV   [1] now in milliseconds, or '' to take this server's clock, then for each batch:
 --          how many logs, how many requests, and for each request a name that no other has, '' where the algorithm
 --            asks for none,
 --          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options, or one '' for all
 --            five when they are those of the log before,
 --            and with the option ids an id per request, to be its entry's name ('' = none)
--- Reply  for each group, or an error, which is of this group alone:
+-- Reply  for each batch, or an error, which is of this batch alone:
 --          { how many are admitted, now, then three per log: remaining, reset (ms), retry (ms),
 --            then for each of the last ones admitted that is held: ms until its slot, ascending }
 --        remaining: what is left of the limit after the last request admitted; for one admitted before it and not held,
@@ -21,7 +21,7 @@
 --                   will. All 0 when all were admitted
 -- or
 -- ARGV   'take back', now or '', when its entries are of (ms), when it was decided (ms: before that, where it was held),
---        then one group of one request, as above. To be sent once for a request; where entries have names, again changes
+--        then one batch of one request, as above. To be sent once for a request; where entries have names, again changes
 --        nothing, and where nobody knows its time, that may be one to come, and the decision's 0
 -- Reply  how many logs it left
 --
@@ -35,8 +35,8 @@
 --   burst=100    token_bucket.lua: its size. Always there
 --   sample=10    sampled_log.lua: one in so many is logged. Always there
 --
--- Nothing is added before every log of the group was read, so a key of a wrong type, or with contents that no log has,
--- leaves the others as they were. Whatever a key holds, a group's reply is such numbers or an error, and nothing of it is
+-- Nothing is added before every log of the batch was read, so a key of a wrong type, or with contents that no log has,
+-- leaves the others as they were. Whatever a key holds, a batch's reply is such numbers or an error, and nothing of it is
 -- mended but what the clock may have made of it.
 -- Where several logs hold a request it waits for the last of its slots, and is an entry of that time in all of them. A
 -- log without room denies also where only another one had no slot in time: its retry tells when there is room now.
@@ -72,7 +72,7 @@
 --   add(log, names, from, to, at, denied)  writes the entries of these requests (none: from > to), whose names are
 --                ARGV[names + request], of now or of the time `at`; sets used and frees. An error when there is no memory,
 --                and nothing is written then. Denied: keeps to cap, as said above
---   rarely()     what is needed rarely, made when it is, since Lua makes functions anew at each call:
+--   uncommon()     what is needed uncommon, made when it is, since Lua makes functions anew at each call:
 --     room_at(log, missing)      when `missing` units more will be available (ms)
 --     newest(log)                no reservation is later (ms)
 --     block(log, length, till)   keeps a block
@@ -98,7 +98,7 @@ if own_clock then
   now_text = time[1] .. format('%03d', time[2] / 1000)
 end
 local now = tonumber(now_text)
-local read, add, rarely, most_entries, latest, set_now = algorithm(now, now_text, own_clock)
+local read, add, uncommon, most_entries, latest, set_now = algorithm(now, now_text, own_clock)
 local called, called_text = now, now_text
 
 -- Brings now to what the call says, or to a later decision; to none that cannot be.
@@ -113,7 +113,7 @@ local begin_at = not own_clock and function(floor)
 end
 
 -- What options ask for beyond a limit.
-local function beyond(call, format, read, add, rarely, most_entries)
+local function make_extras(call, format, read, add, uncommon, most_entries)
   local it, parsed = {}, {}
   local longest_block = 366 * 86400000  -- ms, as the configuration allows
   local floor = math.floor
@@ -133,7 +133,7 @@ local function beyond(call, format, read, add, rarely, most_entries)
     return options, not options.keeps and { err = 'ERR no log of this algorithm can keep a request of ' .. text } or nil
   end
 
-  -- What a group's reply is when that was raised. By a command: its error, which Redis 7.0 raises as text. By Lua: it was
+  -- What a batch's reply is when that was raised. By a command: its error, which Redis 7.0 raises as text. By Lua: it was
   -- a log that nobody has written.
   function it.error_of(raised)
     if type(raised) == 'table' then
@@ -153,7 +153,7 @@ local function beyond(call, format, read, add, rarely, most_entries)
     log.blocked, log.block_length = math.ceil(log.blocked), floor(length)
     if log.blocked > now + log.block_length then
       log.blocked = now + log.block_length
-      rarely().block(log, log.block_length, log.blocked)
+      uncommon().block(log, log.block_length, log.blocked)
     end
     local rest = format('%d', log.blocked - now)
     log.ttl = tonumber(rest) > tonumber(log.ttl) and rest or log.ttl
@@ -176,7 +176,7 @@ local function beyond(call, format, read, add, rarely, most_entries)
     if log.blocked or never_has_room(log) or room < cost then
       return 0
     end
-    local fits = rarely().fits
+    local fits = uncommon().fits
     return fits and fits(log, names, requests) or cost == 0 and requests or floor(room / cost)
   end
 
@@ -187,7 +187,7 @@ local function beyond(call, format, read, add, rarely, most_entries)
     end
     local missing = log.used + cost_of(log) - log.capacity
     -- 1: where numbers are so large that they are rounded
-    local wait = missing > 0 and math.max(rarely().room_at(log, missing) - now, 1) or 0
+    local wait = missing > 0 and math.max(uncommon().room_at(log, missing) - now, 1) or 0
     return log.blocked and math.max(wait, log.blocked - now) or wait
   end
 
@@ -199,7 +199,7 @@ local function beyond(call, format, read, add, rarely, most_entries)
     elseif missing <= 0 then
       return now
     end
-    local at = math.max(rarely().newest(log), rarely().room_at(log, missing))
+    local at = math.max(uncommon().newest(log), uncommon().room_at(log, missing))
     return at - now <= (log.options and log.options.delay or 0) and at or nil
   end
 
@@ -242,7 +242,7 @@ local function beyond(call, format, read, add, rarely, most_entries)
       local options = log.options
       if options and options.block > 0 and not slots[i] and not log.blocked and log.limit > 0 then
         log.blocked, log.block_length = now + options.block, options.block
-        rarely().block(log, options.block, log.blocked)
+        uncommon().block(log, options.block, log.blocked)
         it.blocked(log, true)
       end
       if options and options.count then
@@ -262,7 +262,7 @@ local function beyond(call, format, read, add, rarely, most_entries)
     local has_stepped = own_clock and now < taken
     if read(log) == true and (log.blocked - log.block_length >= taken or has_stepped) and not never_has_room(log)
         and log.capacity - log.used >= cost_of(log) then
-      rarely().unblock(log)
+      uncommon().unblock(log)
     end
   end
 
@@ -270,19 +270,19 @@ local function beyond(call, format, read, add, rarely, most_entries)
 end
 
 local KEYS, ARGV = KEYS, ARGV
-local extra                            -- beyond(), once it was needed
-local logs = {}                        -- of the group at hand; every group uses the tables again
+local extras                            -- make_extras(), once it was needed
+local logs = {}                        -- of the batch at hand; every batch uses the tables again
 local replies = {}
-local before = 0                       -- keys of the groups before
-local at = 2                           -- where the group's arguments begin
+local before = 0                       -- keys of the batches before
+local at = 2                           -- where the batch's arguments begin
 local limit, window, cap, ttl, text    -- of the latest log
 local logged, taken
 
--- The reply to a group of so many logs, or an error, or what raises one; nil where it lacks `extra`, and which log needs
+-- The reply to a batch of so many logs, or an error, or what raises one; nil where it lacks `extras`, and which log needs
 -- that. `done`: so many logs were read before, the last of them is blocked. It takes what it needs as arguments: Lua would
 -- make as many upvalues at each call.
-local function decide(logs, count, requests, names, extra, now, read, add, rarely, done)
-  local admitted, more = requests, extra
+local function decide(logs, count, requests, names, extras, now, read, add, uncommon, done)
+  local admitted, more = requests, extras
   for i = 1, count do
     local log = logs[i]
     local found
@@ -292,15 +292,15 @@ local function decide(logs, count, requests, names, extra, now, read, add, rarel
       found = i == done or nil
     end
     if found == true then
-      if not extra then
+      if not extras then
         return nil, i
       end
-      extra.blocked(log)
-      more = extra
+      extras.blocked(log)
+      more = extras
     elseif found then
       return found
     end
-    local fits = (log.options or log.blocked) and extra.fits(log, names, requests) or log.capacity - log.used
+    local fits = (log.options or log.blocked) and extras.fits(log, names, requests) or log.capacity - log.used
     if fits < admitted then
       admitted = fits > 0 and fits or 0
     end
@@ -317,7 +317,7 @@ local function decide(logs, count, requests, names, extra, now, read, add, rarel
   local held
   if more and admitted < requests then
     local failed
-    admitted, failed, held = extra.hold(logs, count, names, admitted, requests)
+    admitted, failed, held = extras.hold(logs, count, names, admitted, requests)
     if failed then
       return failed
     end
@@ -331,9 +331,9 @@ local function decide(logs, count, requests, names, extra, now, read, add, rarel
     local retry = 0
     if admitted < requests then
       if more then
-        retry = extra.wait(log)
+        retry = extras.wait(log)
       elseif room < 1 then
-        retry = log.limit < 1 and -1 or math.max(room == 0 and reset or rarely().room_at(log, 1 - room) - now, 1)
+        retry = log.limit < 1 and -1 or math.max(room == 0 and reset or uncommon().room_at(log, 1 - room) - now, 1)
       end
     end
     reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = room > 0 and room or 0, reset, retry
@@ -383,8 +383,8 @@ while before < #KEYS do
     end
     log.ttl, log.options = ttl, false
     if text ~= '' or taking_back then
-      extra = extra or beyond(call, format, read, add, rarely, most_entries)
-      local options, kept_by_none = extra.options(text)
+      extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+      local options, kept_by_none = extras.options(text)
       refused = refused or kept_by_none
       log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
       log.ids = at - 1
@@ -402,9 +402,9 @@ while before < #KEYS do
       end
       local ahead = log.options.ahead
       log.options.ahead = math.huge  -- it moves no entries
-      local gone, blocked = rarely().take_back(log, ARGV[names + 1], id, logged, taken)
+      local gone, blocked = uncommon().take_back(log, ARGV[names + 1], id, logged, taken)
       if gone and blocked then
-        extra.end_block(log, taken)
+        extras.end_block(log, taken)
       end
       log.options.ahead = ahead  -- another log may have the same options
       return gone
@@ -413,7 +413,7 @@ while before < #KEYS do
     for i = 1, refused and 0 or count do
       local fine, gone = protect(take_back, logs[i])
       if not fine then
-        refused = refused or extra.error_of(gone)
+        refused = refused or extras.error_of(gone)
       elseif gone then
         left = left + 1
       end
@@ -430,15 +430,15 @@ while before < #KEYS do
     end
   end
   if fine and not reply then
-    fine, reply, blocked = protect(decide, logs, count, requests, names, more and extra, now, read, add, rarely, 0)
+    fine, reply, blocked = protect(decide, logs, count, requests, names, more and extras, now, read, add, uncommon, 0)
   end
   if fine and not reply then  -- a block began at another place
-    extra = extra or beyond(call, format, read, add, rarely, most_entries)
-    fine, reply = protect(decide, logs, count, requests, names, extra, now, read, add, rarely, blocked)
+    extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+    fine, reply = protect(decide, logs, count, requests, names, extras, now, read, add, uncommon, blocked)
   end
   if not fine then
-    extra = extra or beyond(call, format, read, add, rarely, most_entries)
-    reply = extra.error_of(reply)
+    extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+    reply = extras.error_of(reply)
   end
   replies[#replies + 1] = reply
   before = before + count

@@ -6,8 +6,8 @@
 -- tell for which requests: the SHA-1 of its unique name, which no client sees, says so, and says it again when the
 -- request is taken back.
 
-local read, add, rarely, most_entries, latest, set_now = exact_log(...)
-local it = rarely()
+local read, add, uncommon, most_entries, latest, set_now = exact_log(...)
+local it = uncommon()
 
 function it.entries(log, name)
   local cost, sample = log.options.cost, log.options.sample
@@ -26,4 +26,4 @@ function it.fits(log, names, requests)
   return requests
 end
 
-return read, add, rarely, most_entries, latest, set_now
+return read, add, uncommon, most_entries, latest, set_now

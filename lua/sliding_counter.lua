@@ -76,7 +76,7 @@ local function tell(log)
 end
 
 local made
-local function rarely()
+local function uncommon()
   if made then
     return made
   end
@@ -243,16 +243,16 @@ local function read(log)
   for i = 1, #fields, 2 do
     local begin, value = tonumber(fields[i]), tonumber(fields[i + 1])
     if not begin then
-      if not value or not rarely().field(log, fields[i], value, fields[i + 1]) then
+      if not value or not uncommon().field(log, fields[i], value, fields[i + 1]) then
         return { err = NOT_OURS }
       elseif log.reserved and log.reserved > farthest then
         log.reserved = nil
-        stale = rarely().with(stale, 'reserved')
+        stale = uncommon().with(stale, 'reserved')
       end
     elseif not (value and value >= 0 and value % 1 == 0 and begin >= 0 and begin < most_counted) then
       return { err = NOT_OURS }
     elseif begin >= start + window then
-      rarely().later(log, fields[i], begin, value, farthest)
+      uncommon().later(log, fields[i], begin, value, farthest)
     elseif begin >= start then
       log.here = log.here + value
       if begin >= since and begin <= now then
@@ -261,7 +261,7 @@ local function read(log)
     elseif begin >= start - window then
       log.before = log.before + value
     else
-      stale = rarely().with(stale, fields[i])
+      stale = uncommon().with(stale, fields[i])
     end
   end
   if log.here + log.before > most_counted then
@@ -269,10 +269,10 @@ local function read(log)
   end
   if log.blocked and log.blocked <= now then
     log.blocked = false
-    stale = rarely().with(rarely().with(stale, 'blocked until'), 'blocked for')
+    stale = uncommon().with(uncommon().with(stale, 'blocked until'), 'blocked for')
   end
   if stale and 2 * #stale < #fields then
-    rarely().remove(log, stale)
+    uncommon().remove(log, stale)
   elseif stale then
     log.leaving = stale
   end
@@ -304,7 +304,7 @@ local function add(log, _, from, to, at, denied)
     call('PEXPIRE', key, log.ttl, 'GT')
   end
   if log.leaving then
-    rarely().remove(log, log.leaving)
+    uncommon().remove(log, log.leaving)
   end
   if start > log.start then
     log.ahead = log.ahead or {}
@@ -313,7 +313,7 @@ local function add(log, _, from, to, at, denied)
     log.field = field
   end
   if at and (at > (log.reserved or 0) or (tonumber(log.reserved_since) or 0) > now) then
-    rarely().reserve(log, at)
+    uncommon().reserve(log, at)
   end
   log.here = log.here + more
   tell(log)
@@ -323,4 +323,4 @@ local set_now = not own_clock and function(ms, text)
   now, now_text = ms, text
 end
 
-return read, add, rarely, most_entries, latest, set_now
+return read, add, uncommon, most_entries, latest, set_now

@@ -35,7 +35,7 @@ local NOT_OURS = 'WRONGTYPE not a log of algorithm=log or sampled'
 -- leave when something is added; newest: the score of the last member, where latest() has looked (else nil).
 
 local made
-local function rarely()
+local function uncommon()
   if made then
     return made
   end
@@ -290,14 +290,14 @@ local function read(log)
         count = count - call('ZREMRANGEBYSCORE', key, '0', format('%d', now - window))
         oldest = tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
       else
-        oldest, count, blocked = rarely().prune(log, head[1], oldest, count, oldest >= 0 and stale or 0)
+        oldest, count, blocked = uncommon().prune(log, head[1], oldest, count, oldest >= 0 and stale or 0)
       end
     end
   end
   if oldest and (count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0) then
     local farthest = now + (options and options.ahead or 0)
     if (newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])) > farthest then
-      rarely().step_back(log, farthest)
+      uncommon().step_back(log, farthest)
       oldest = math.min(oldest, now)
     end
   end
@@ -311,8 +311,8 @@ local function add(log, names, from, to, at, denied)
   local score = at and format('%d', at) or now_text
   local added, longest
   if options then
-    longest = denied and rarely().longest(log) or math.huge
-    added = rarely().add(log, names, from, to, score, longest)
+    longest = denied and uncommon().longest(log) or math.huge
+    added = uncommon().add(log, names, from, to, score, longest)
   elseif from == to then
     added = pcall('ZADD', key, 'NX', score, ARGV[names + from])
   else
@@ -326,12 +326,12 @@ local function add(log, names, from, to, at, denied)
     return added
   end
   if not options and added <= to - from then
-    rarely().add_again(log, names, from, to, score, to - from + 1 - added)
+    uncommon().add_again(log, names, from, to, score, to - from + 1 - added)
     added = to - from + 1
   end
   if added > 0 then
     if log.leaving > 0 then
-      rarely().remove_stale(log)
+      uncommon().remove_stale(log)
     end
     if not log.frees or not own_clock or log.used >= log.limit then
       call('PEXPIRE', key, log.ttl)  -- GT would take the "none" of a log that begins for the longest
@@ -342,7 +342,7 @@ local function add(log, names, from, to, at, denied)
     end
     log.used = log.used + (options and added * options.sample or added)
     if denied then
-      rarely().cut(log, longest)
+      uncommon().cut(log, longest)
     end
   end
 end
@@ -351,4 +351,4 @@ local set_now = not own_clock and function(ms, text)
   now, now_text = ms, text
 end
 
-return read, add, rarely, most_entries, latest, set_now
+return read, add, uncommon, most_entries, latest, set_now

@@ -41,7 +41,7 @@ local function tell(log)
 end
 
 local made
-local function rarely()
+local function uncommon()
   if made then
     return made
   end
@@ -184,7 +184,7 @@ local function add(log, _, from, to, _, denied)
   else
     since = string.sub(log.time_text, #now_text + 1)
     if since == '.' or log.changed then
-      since = rarely().since(log.time_text)
+      since = uncommon().since(log.time_text)
     end
   end
   local time_text = now_text .. since
@@ -195,7 +195,7 @@ local function add(log, _, from, to, _, denied)
   end
   log.time_text, log.changed = time_text, false
   if log.was_blocked and not log.blocked then
-    rarely().unblock(log)
+    uncommon().unblock(log)
   end
   local ttl, to_fill = log.ttl, log.limit > 0 and used / log.limit or 0
   call('PEXPIRE', log.key, to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + ttl) or ttl)
@@ -206,4 +206,4 @@ local set_now = not own_clock and function(ms, text)
   now, now_text = ms, text
 end
 
-return read, add, rarely, most_entries, latest, set_now
+return read, add, uncommon, most_entries, latest, set_now

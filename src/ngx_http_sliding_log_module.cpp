@@ -4,10 +4,10 @@
 #include <new>
 
 #include "conf/directives.hpp"
+#include "conf/finalize.hpp"
 #include "conf/limit_directive.hpp"
 #include "conf/merge.hpp"
 #include "conf/redis_block.hpp"
-#include "conf/settle.hpp"
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
 #include "dashboard/dashboard_page.hpp"
@@ -79,7 +79,7 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
     installFieldsFilter();
     const auto* main =
         static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
-    settleReservations(*main);
+    finalizeReservations(*main);
     if (main->limits.nelts > 0) {
         warnOfLoadOrder(cf);
     }
@@ -118,7 +118,7 @@ ngx_http_module_t gContext = {
     addVariables,            // preconfiguration
     installHandlers,         // postconfiguration
     createMainSettings,      // create main configuration
-    settleLimits,            // init main configuration
+    finalizeLimits,          // init main configuration
     nullptr,                 // create server configuration
     nullptr,                 // merge server configuration
     createLocationSettings,  // create location configuration

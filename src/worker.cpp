@@ -27,19 +27,20 @@ std::uint64_t secureRandom() {
 Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     : uniqueIds_(secureRandom()),
       local_(*settings.zone),
-      board_(*settings.zone->pool, settings.zone->header->board),
+      registry_(*settings.zone->pool, settings.zone->header->registry),
       usedKeys_(settings.zone->header->usedKeys, settings.zone->header->topKeysBytes, secureRandom()),
       deniedKeys_(settings.zone->header->deniedKeys, settings.zone->header->topKeysBytes, secureRandom()),
       tick_(
           this, [](void* self) { static_cast<Worker*>(self)->tick(); }, Timer::Kind::Chore, log) {
     const std::span<LogSettings* const> logs(static_cast<LogSettings* const*>(settings.logs.elts), settings.logs.nelts);
     for (const LogSettings* each : logs) {
-        limits_.push_back(&board_.limit(view(each->name)));
+        limits_.push_back(&registry_.limit(view(each->name)));
     }
-    const Denials denials(settings.zone->header->denials, settings.zone->header->denialsBytes);
+    const KnownDenials denials(settings.zone->header->denials, settings.zone->header->denialsBytes);
     const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
     for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
-        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, board_, log) : nullptr);
+        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, registry_, log)
+                                          : nullptr);
     }
     for (const std::unique_ptr<RedisStore>& store : stores_) {
         if (store != nullptr) {

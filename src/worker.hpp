@@ -6,7 +6,7 @@
 
 #include "heap.hpp"
 #include "limit/unique_id.hpp"
-#include "metrics/board.hpp"
+#include "metrics/counter_registry.hpp"
 #include "metrics/top_keys.hpp"
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
@@ -25,7 +25,7 @@ class Worker {
     LocalStore& local() { return local_; }
     UniqueIds& uniqueIds() { return uniqueIds_; }
     LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
-    const Board& board() const { return board_; }
+    const CounterRegistry& registry() const { return registry_; }
     TopKeys& usedKeys() { return usedKeys_; }
     TopKeys& deniedKeys() { return deniedKeys_; }
 
@@ -34,7 +34,7 @@ class Worker {
 
     UniqueIds uniqueIds_;
     LocalStore local_;
-    Board board_;
+    CounterRegistry registry_;
     TopKeys usedKeys_;                                 // admitted
     TopKeys deniedKeys_;                               // denied
     std::vector<LimitCounters*> limits_;               // by LogSettings::index

@@ -21,16 +21,16 @@ struct Words {
     Command arguments;
 };
 
-Question questionOf(Algorithm algorithm, std::string_view key, const Decision& decision) {
-    Question question;
-    question.key = key;
-    question.algorithm = algorithm;
-    question.limit = decision.limit;
-    question.windowMs = decision.windowMs;
-    question.ttlMs = decision.ttlMs;
-    question.burst = decision.limit;
-    question.sample = kUsualSample;
-    return question;
+Check questionOf(Algorithm algorithm, std::string_view key, const Decision& decision) {
+    Check check;
+    check.key = key;
+    check.algorithm = algorithm;
+    check.limit = decision.limit;
+    check.windowMs = decision.windowMs;
+    check.ttlMs = decision.ttlMs;
+    check.burst = decision.limit;
+    check.sample = kUsualSample;
+    return check;
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ Command decide(Algorithm algorithm, const std::string& key, const Decision& deci
     Words words;
     ScriptArguments arguments(words);
     arguments.decide(algorithm, std::to_string(decision.nowMs));
-    arguments.group(1, names.size());
+    arguments.batch(1, names.size());
     for (const std::string& name : names) {
         arguments.request(name);
     }
@@ -53,12 +53,12 @@ Command decide(Algorithm algorithm, const std::string& key, const Decision& deci
 
 std::int64_t admittedIn(ReplyView reply, Algorithm algorithm, const Decision& decision, std::size_t requests) {
     const ReplyView answer = checked(checked(reply, "the script")[0], "the script");
-    const Question question = questionOf(algorithm, {}, decision);
-    GroupReply group;
-    if (answer.raw() == nullptr || group.read(*answer.raw(), requests, {&question, 1}) != StoreError::None) {
+    const Check check = questionOf(algorithm, {}, decision);
+    BatchReply batch;
+    if (answer.raw() == nullptr || batch.read(*answer.raw(), requests, {&check, 1}) != StoreError::None) {
         throw CouldNotAsk("the script answered what it never says");
     }
-    return static_cast<std::int64_t>(group.admitted());
+    return static_cast<std::int64_t>(batch.admitted());
 }
 
 void load(Server& server, Algorithm algorithm) {

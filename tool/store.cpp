@@ -145,9 +145,9 @@ Endpoint Store::ownerOf(std::string_view key) const {
     if (settings_.mode != Mode::Cluster) {
         return masters_.front();
     }
-    const std::uint16_t owner = owners_[slotOf(key)];
+    const std::uint16_t owner = owners_[hashSlotOf(key)];
     if (owner == kNobody) {
-        throw CouldNotAsk("the cluster has no master for slot " + std::to_string(slotOf(key)));
+        throw CouldNotAsk("the cluster has no master for slot " + std::to_string(hashSlotOf(key)));
     }
     return masters_[owner];
 }
@@ -184,7 +184,7 @@ std::vector<Reply> Store::ask(std::string_view key, std::span<const Command> com
             refresh();
         }
     }
-    throw CouldNotAsk("slot " + std::to_string(slotOf(key)) + ": the cluster's nodes redirect without end");
+    throw CouldNotAsk("slot " + std::to_string(hashSlotOf(key)) + ": the cluster's nodes redirect without end");
 }
 
 std::vector<Reply> Store::askEach(const Endpoint& where, std::span<const std::string> keys,

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/slots.hpp"
+#include "redis/hash_slots.hpp"
 #include "server.hpp"
 
 namespace sliding_log::tool {
@@ -69,7 +69,7 @@ class Store {
 
     StoreSettings settings_;
     std::vector<Endpoint> masters_;
-    std::array<std::uint16_t, kSlots> owners_{};  // index into masters_, kNobody
+    std::array<std::uint16_t, kHashSlots> owners_{};  // index into masters_, kNobody
     std::map<std::string, std::unique_ptr<Server>> servers_;
     std::size_t redirections_ = 0;
 };

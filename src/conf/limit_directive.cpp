@@ -59,7 +59,7 @@ char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* par
 }
 
 /// What two directives of one NAME must share, as far as it is known before the whole configuration is read; cap and
-/// store follow in settleLimits().
+/// store follow in finalizeLimits().
 char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& draft) {
     if (log.windowMs != draft.windowMs) {
         return refuseDisagreement(cf, log, "window", TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
@@ -119,7 +119,7 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     }
     LimitDraft draft;
     draft.log.name = name;
-    draft.limit.place = placeOf(cf);
+    draft.limit.position = positionOf(cf);
     if (char* rv = readLimitParameters(cf, draft); rv != kConfOk) {
         return rv;
     }

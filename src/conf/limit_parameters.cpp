@@ -364,7 +364,7 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
     for (std::size_t i = 0; i < given.size(); i++) {
         const KnownParameter& parameter = kParameters[i];
         if (!parameter.required.empty() && !given[i]) {
-            return refuseLack(cf, draft.limit.place, kLimitDirective, parameter.name, parameter.required);
+            return refuseLack(cf, draft.limit.position, kLimitDirective, parameter.name, parameter.required);
         }
     }
     return settleParameters(cf, draft, given);

@@ -22,7 +22,7 @@ char* setPage(ngx_conf_t* cf, const ngx_command_t& cmd, void* conf, ngx_http_han
     }
     location.page = core->handler = handler;
     location.pageDirective = cmd.name;
-    location.pagePlace = placeOf(cf);
+    location.pagePosition = positionOf(cf);
     return kConfOk;
 }
 
@@ -36,7 +36,7 @@ char* inheritPage(ngx_conf_t* cf, const LocationSettings& from, LocationSettings
     if (to.page == nullptr || (core->handler == to.page && !returnsFirst(cf))) {
         return kConfOk;
     }
-    return refuseAt(cf, to.pagePlace, view(to.pageDirective), "location", view(core->name), kExpectedLocation);
+    return refuseAt(cf, to.pagePosition, view(to.pageDirective), "location", view(core->name), kExpectedLocation);
 }
 
 }  // namespace sliding_log

@@ -46,25 +46,25 @@ inline char* refuseDuplicate(ngx_conf_t* cf, std::string_view directive, std::st
 }
 
 /// Where the directive that is being read stands, for a message of refuseAt() when all is read.
-inline Place placeOf(const ngx_conf_t* cf) {
+inline ConfPosition positionOf(const ngx_conf_t* cf) {
     return {cf->conf_file->file.name, cf->conf_file->line};
 }
 
 /// As refuse(), for a directive that was read before.
-inline char* refuseAt(ngx_conf_t* cf, const Place& place, std::string_view directive, std::string_view what,
+inline char* refuseAt(ngx_conf_t* cf, const ConfPosition& position, std::string_view directive, std::string_view what,
                       std::string_view text, std::string_view expected) {
     const ngx_str_t words[] = {toNgx(what), toNgx(text), toNgx(directive), toNgx(expected)};
     ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "invalid %V \"%V\" in \"%V\" directive, expected %V in %V:%ui", &words[0],
-                  &words[1], &words[2], &words[3], &place.file, place.line);
+                  &words[1], &words[2], &words[3], &position.file, position.line);
     return kConfError;
 }
 
 /// Logs `"<directive>" directive must have "<parameter>" parameter, expected <expected>`.
-inline char* refuseLack(ngx_conf_t* cf, const Place& place, std::string_view directive, std::string_view parameter,
-                        std::string_view expected) {
+inline char* refuseLack(ngx_conf_t* cf, const ConfPosition& position, std::string_view directive,
+                        std::string_view parameter, std::string_view expected) {
     const ngx_str_t words[] = {toNgx(directive), toNgx(parameter), toNgx(expected)};
     ngx_log_error(NGX_LOG_EMERG, cf->log, 0, "\"%V\" directive must have \"%V\" parameter, expected %V in %V:%ui",
-                  &words[0], &words[1], &words[2], &place.file, place.line);
+                  &words[0], &words[1], &words[2], &position.file, position.line);
     return kConfError;
 }
 

@@ -94,7 +94,7 @@ void warnOfForgottenDollar(ngx_conf_t* cf, const LimitSettings& limit) {
     if (limit.key->lengths == nullptr && isVariable(cf, key)) {
         ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                       "\"sliding_log_limit\" %V: key=%V has no variable; did you mean $%V? in %V:%ui", &limit.log->name,
-                      &key, &key, &limit.place.file, limit.place.line);
+                      &key, &key, &limit.position.file, limit.position.line);
     }
 }
 
@@ -103,7 +103,7 @@ void warnOfReturn(ngx_conf_t* cf, const ngx_array_t& limits) {
         const LimitSettings& limit = **static_cast<LimitSettings**>(limits.elts);
         ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                       "\"sliding_log_limit\" %V: the \"return\" beside it answers before any limit is asked in %V:%ui",
-                      &limit.log->name, &limit.place.file, limit.place.line);
+                      &limit.log->name, &limit.position.file, limit.position.line);
     }
 }
 

@@ -65,13 +65,13 @@ void writeLatency(Json& out, const Histogram& latency) {
     out.endList().endObject();
 }
 
-void writeServer(Json& out, const Snapshot::Server& server) {
-    const NodeCounters& counters = *server.counters;
+void writeServer(Json& out, const Snapshot::ServerState& server) {
+    const ServerCounters& counters = *server.counters;
     out.beginObject();
     out.name("store").text(server.store());
-    out.name("node").text(server.node());
+    out.name("node").text(server.name());
     out.name("up");
-    server.seen == Seen::Not ? out.null() : out.boolean(server.seen == Seen::Up);
+    server.reachability == Reachability::Unknown ? out.null() : out.boolean(server.reachability == Reachability::Up);
     out.name("calls").number(counters.calls.get());
     out.name("requests").number(counters.requests.get());
     out.name("errors").beginObject();
@@ -126,7 +126,7 @@ std::string dashboardData(const MainSettings& main) {
     }
     out.endList();
     out.name("stores").beginList();
-    for (const Snapshot::Server& server : snapshot.servers) {
+    for (const Snapshot::ServerState& server : snapshot.servers) {
         writeServer(out, server);
     }
     out.endList();

@@ -13,34 +13,34 @@ class BucketForm {
   public:
     BucketForm(std::uint64_t now, std::int64_t burst) : bucket_(now, burst) {}
 
-    void advance(const Question& question, std::uint64_t now) {
-        bucket_.advance(now, question.limit, question.burst, question.windowMs);
+    void advance(const Check& check, std::uint64_t now) {
+        bucket_.advance(now, check.limit, check.burst, check.windowMs);
     }
 
-    std::int64_t msUntilRoom(const Question& question, std::uint64_t) const {
-        return bucket_.msUntil(question.cost, question.limit, question.windowMs);
+    std::int64_t msUntilRoom(const Check& check, std::uint64_t) const {
+        return bucket_.msUntil(check.cost, check.limit, check.windowMs);
     }
 
-    std::int64_t msUntilSlot(const Question&, std::uint64_t, std::int64_t wait) const { return wait; }
+    std::int64_t msUntilReservation(const Check&, std::uint64_t, std::int64_t wait) const { return wait; }
 
-    std::int64_t remaining(const Question&, std::uint64_t) const { return bucket_.remaining(); }
+    std::int64_t remaining(const Check&, std::uint64_t) const { return bucket_.remaining(); }
 
-    std::int64_t resetMs(const Question& question, std::uint64_t) const {
-        return bucket_.resetMs(question.limit, question.burst, question.windowMs);
+    std::int64_t resetMs(const Check& check, std::uint64_t) const {
+        return bucket_.resetMs(check.limit, check.burst, check.windowMs);
     }
 
     std::size_t cellsToAdd(std::uint64_t, std::uint64_t, std::int64_t) const { return 0; }
 
     void give(Cell&) {}
 
-    void add(const Question& question, std::uint64_t, std::int64_t entries) {
-        take(question, entries, TokenBucket::kLeastTokens);
+    void add(const Check& check, std::uint64_t, std::int64_t entries) {
+        take(check, entries, TokenBucket::kLeastTokens);
     }
 
-    std::int64_t entriesOfDenied(const Question&, std::uint64_t, std::int64_t entries) const { return entries; }
+    std::int64_t entriesOfDenied(const Check&, std::uint64_t, std::int64_t entries) const { return entries; }
 
-    void addDenied(const Question& question, std::uint64_t, std::int64_t entries) {
-        take(question, entries, question.cap == 0 ? TokenBucket::kLeastTokens : question.burst - question.cap);
+    void addDenied(const Check& check, std::uint64_t, std::int64_t entries) {
+        take(check, entries, check.cap == 0 ? TokenBucket::kLeastTokens : check.burst - check.cap);
     }
 
     bool remove(std::uint64_t, std::int64_t entries) { return bucket_.giveBack(entries); }
@@ -52,8 +52,8 @@ class BucketForm {
     std::uint64_t endsAt() const { return bucket_.fullAt(); }
 
   private:
-    void take(const Question& question, std::int64_t entries, std::int64_t least) {
-        bucket_.take(entries, least, question.limit, question.burst, question.windowMs);
+    void take(const Check& check, std::int64_t entries, std::int64_t least) {
+        bucket_.take(entries, least, check.limit, check.burst, check.windowMs);
     }
 
     TokenBucket bucket_;

@@ -12,29 +12,25 @@ namespace sliding_log {
 
 class CounterForm {
   public:
-    void advance(const Question& question, std::uint64_t now) {
-        counts_.advance(now, static_cast<std::uint64_t>(question.windowMs),
-                        static_cast<std::uint64_t>(question.aheadMs));
+    void advance(const Check& check, std::uint64_t now) {
+        counts_.advance(now, static_cast<std::uint64_t>(check.windowMs), static_cast<std::uint64_t>(check.aheadMs));
     }
 
-    std::int64_t msUntilRoom(const Question& question, std::uint64_t now) const {
-        const std::int64_t most = question.limit - question.cost;
+    std::int64_t msUntilRoom(const Check& check, std::uint64_t now) const {
+        const std::int64_t most = check.limit - check.cost;
         return counts_.isAtMost(most, now) ? 0 : msBetween(now, counts_.fallsTo(most, now));
     }
 
-    std::int64_t msUntilSlot(const Question& question, std::uint64_t now, std::int64_t wait) const {
-        return counts_.latest() <= now
-                   ? wait
-                   : msBetween(now, counts_.fallsTo(question.limit - question.cost, counts_.latest()));
+    std::int64_t msUntilReservation(const Check& check, std::uint64_t now, std::int64_t wait) const {
+        return counts_.latest() <= now ? wait
+                                       : msBetween(now, counts_.fallsTo(check.limit - check.cost, counts_.latest()));
     }
 
-    std::int64_t remaining(const Question& question, std::uint64_t now) const {
-        return counts_.remaining(question.limit, now);
-    }
+    std::int64_t remaining(const Check& check, std::uint64_t now) const { return counts_.remaining(check.limit, now); }
 
-    std::int64_t resetMs(const Question& question, std::uint64_t now) const {
-        const std::int64_t most = question.limit - counts_.remaining(question.limit, now) - 1;
-        return counts_.isEmpty() ? question.windowMs
+    std::int64_t resetMs(const Check& check, std::uint64_t now) const {
+        const std::int64_t most = check.limit - counts_.remaining(check.limit, now) - 1;
+        return counts_.isEmpty() ? check.windowMs
                                  : msBetween(now, counts_.fallsTo(std::max<std::int64_t>(most, 0), now));
     }
 
@@ -44,14 +40,14 @@ class CounterForm {
 
     void give(Cell& cell) { counts_.give(cell); }
 
-    void add(const Question&, std::uint64_t time, std::int64_t entries) {
+    void add(const Check&, std::uint64_t time, std::int64_t entries) {
         counts_.add(time, static_cast<std::uint64_t>(entries));
     }
 
-    std::int64_t entriesOfDenied(const Question&, std::uint64_t, std::int64_t entries) const { return entries; }
+    std::int64_t entriesOfDenied(const Check&, std::uint64_t, std::int64_t entries) const { return entries; }
 
-    void addDenied(const Question& question, std::uint64_t, std::int64_t entries) {
-        counts_.addUpTo(question.cap == 0 ? UINT64_MAX : static_cast<std::uint64_t>(question.cap),
+    void addDenied(const Check& check, std::uint64_t, std::int64_t entries) {
+        counts_.addUpTo(check.cap == 0 ? UINT64_MAX : static_cast<std::uint64_t>(check.cap),
                         static_cast<std::uint64_t>(entries));
     }
 

@@ -30,23 +30,23 @@ class ExactLog {
     std::uint64_t newest() const { return back().newest(); }
 
     /// The time of the entry at that place, 0 being the oldest; place < count().
-    std::uint64_t at(std::uint64_t place) const {
+    std::uint64_t at(std::uint64_t index) const {
         if (first_ == nullptr) {
-            return small_.at(place);
+            return small_.at(index);
         }
         const Chunk* chunk = first_;
-        if (place < count_ / 2) {
-            for (; place >= chunk->piece.count(); chunk = chunk->behind()) {
-                place -= chunk->piece.count();
+        if (index < count_ / 2) {
+            for (; index >= chunk->piece.count(); chunk = chunk->behind()) {
+                index -= chunk->piece.count();
             }
-            return chunk->piece.at(place);
+            return chunk->piece.at(index);
         }
         std::uint64_t before = count_;  // entries in front of the chunk
         do {
             chunk = chunk->inFront();
             before -= chunk->piece.count();
-        } while (before > place);
-        return chunk->piece.at(place - before);
+        } while (before > index);
+        return chunk->piece.at(index - before);
     }
 
     /// How many entries are after that time.
@@ -257,26 +257,26 @@ class ExactLog {
         }
 
         void add(std::uint64_t time, std::uint64_t entries) {
-            Entries* place = from(time);
-            if (place != all_ + size_ && place->time == time) {
-                place->count += entries;
+            Entries* index = from(time);
+            if (index != all_ + size_ && index->time == time) {
+                index->count += entries;
                 return;
             }
-            std::copy_backward(place, all_ + size_, all_ + size_ + 1);
-            *place = {time, entries};
+            std::copy_backward(index, all_ + size_, all_ + size_ + 1);
+            *index = {time, entries};
             size_++;
         }
 
         /// How many could be removed.
         std::uint64_t remove(std::uint64_t time, std::uint64_t entries) {
-            Entries* place = from(time);
-            if (place == all_ + size_ || place->time != time) {
+            Entries* index = from(time);
+            if (index == all_ + size_ || index->time != time) {
                 return 0;
             }
-            const std::uint64_t removed = std::min(place->count, entries);
-            place->count -= removed;
-            if (place->count == 0) {
-                std::copy(place + 1, all_ + size_, place);
+            const std::uint64_t removed = std::min(index->count, entries);
+            index->count -= removed;
+            if (index->count == 0) {
+                std::copy(index + 1, all_ + size_, index);
                 size_--;
             }
             return removed;

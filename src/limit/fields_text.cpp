@@ -2,9 +2,9 @@
 
 #include <cstring>
 
+#include "limit/check.hpp"
+#include "limit/int128.hpp"
 #include "limit/number.hpp"
-#include "limit/verdict.hpp"
-#include "limit/wide.hpp"
 
 namespace sliding_log {
 
@@ -38,7 +38,7 @@ Quota quotaOf(std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
     if (burst == 0 || limit == 0) {
         return {limit, windowMs};
     }
-    const Wide burstTimesWindow = Wide{burst} * windowMs;
+    const Int128 burstTimesWindow = Int128{burst} * windowMs;
     const bool isWhole = burstTimesWindow % limit == 0 && burstTimesWindow / limit <= kLongestWaitMs;
     return {burst, isWhole ? static_cast<std::int64_t>(burstTimesWindow / limit) : 0};
 }

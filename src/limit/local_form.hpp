@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "limit/cell.hpp"
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 
 namespace sliding_log {
 
@@ -17,34 +17,34 @@ constexpr std::int64_t msBetween(std::uint64_t begin, std::uint64_t end) {
 }
 
 /// Plain data without a vtable, so that it can stand in shared memory. Times are ms of a clock that never steps back.
-/// Entries are what a request adds: mostly its cost, see LogState::entriesOf(); at least one. Questions are of the
+/// Entries are what a request adds: mostly its cost, see LogState::entriesOf(); at least one. Checks are of the
 /// form's algorithms. The cells that it grows into are given and taken by somebody else.
 template <typename Form>
 concept LocalForm = std::is_trivially_copyable_v<Form> && std::is_trivially_destructible_v<Form> &&
-    requires(Form form, const Form& known, const Question& question, std::uint64_t now, std::uint64_t time,
+    requires(Form form, const Form& known, const Check& check, std::uint64_t now, std::uint64_t time,
              std::int64_t entries, std::int64_t wait, Cell& cell) {
     // brings it to now; the first thing of every decision
-    { form.advance(question, now) } -> std::same_as<void>;
+    { form.advance(check, now) } -> std::same_as<void>;
     // until there is room for the request, which may have room, if nobody else comes: 0 there is
-    { known.msUntilRoom(question, now) } -> std::same_as<std::int64_t>;
+    { known.msUntilRoom(check, now) } -> std::same_as<std::int64_t>;
     // until the first slot behind those that came before; `wait` is what msUntilRoom() said, more than 0
-    { known.msUntilSlot(question, now, wait) } -> std::same_as<std::int64_t>;
+    { known.msUntilReservation(check, now, wait) } -> std::same_as<std::int64_t>;
     // what is left of the limit
-    { known.remaining(question, now) } -> std::same_as<std::int64_t>;
+    { known.remaining(check, now) } -> std::same_as<std::int64_t>;
     // until more of the limit becomes available; the window where all of it is
-    { known.resetMs(question, now) } -> std::same_as<std::int64_t>;
+    { known.resetMs(check, now) } -> std::same_as<std::int64_t>;
     // the cells that it must be given before so many entries of that time are added
     { known.cellsToAdd(now, time, entries) } -> std::same_as<std::size_t>;
     { form.give(cell) } -> std::same_as<void>;
     // logs an admitted request at that time
-    { form.add(question, time, entries) } -> std::same_as<void>;
-    // of the entries that a denied attempt adds at now, how many will stay under the question's cap. The oldest
+    { form.add(check, time, entries) } -> std::same_as<void>;
+    // of the entries that a denied attempt adds at now, how many will stay under the check's cap. The oldest
     // leave first, so reservations ahead stay before them
-    { known.entriesOfDenied(question, now, entries) } -> std::same_as<std::int64_t>;
+    { known.entriesOfDenied(check, now, entries) } -> std::same_as<std::int64_t>;
     // logs a denied attempt: so many entries as entriesOfDenied() said. The oldest leave, until there are no more
     // than the cap, or than there were: each that leaves is replaced by a newer one, so to nobody whose limit is
     // larger the log looks emptier
-    { form.addDenied(question, now, entries) } -> std::same_as<void>;
+    { form.addDenied(check, now, entries) } -> std::same_as<void>;
     // takes back what add() logged; false where it has left already
     { form.remove(time, entries) } -> std::same_as<bool>;
     // what it does not need at now; to be taken after each decision

@@ -1,4 +1,4 @@
-// What is kept of one key by this node: the local form of the algorithm of its questions, and what all of them share.
+// What is kept of one key by this node: the local form of the algorithm of its checks, and what all of them share.
 #pragma once
 
 #include <algorithm>
@@ -10,55 +10,55 @@
 #include <variant>
 
 #include "limit/bucket_form.hpp"
+#include "limit/check.hpp"
 #include "limit/counter_form.hpp"
 #include "limit/log_form.hpp"
 #include "limit/sampling.hpp"
-#include "limit/verdict.hpp"
 
 namespace sliding_log {
 
-/// As LocalForm, whose functions it has, but that any question may be asked, of no entries, too. Each is of the
+/// As LocalForm, whose functions it has, but that any check may be asked, of no entries, too. Each is of the
 /// algorithm that the state was made for.
 class LogState {
   public:
-    /// Logs of one of them answer questions of the other.
+    /// Logs of one of them answer checks of the other.
     static bool areAlike(Algorithm left, Algorithm right) { return rowOf(left).decidesAs == rowOf(right).decidesAs; }
 
     /// `place`: a few bytes that are its own as long as it lives.
-    LogState(const Question& question, std::uint64_t now, std::span<std::uint8_t> place)
-        : algorithm_(question.algorithm), form_(begun(question, now, place)) {}
+    LogState(const Check& check, std::uint64_t now, std::span<std::uint8_t> index)
+        : algorithm_(check.algorithm), form_(begun(check, now, index)) {}
 
-    /// False: a reload has changed the algorithm, and what is kept answers another question.
-    bool suits(const Question& question) const { return areAlike(algorithm_, question.algorithm); }
+    /// False: a reload has changed the algorithm, and what is kept answers another check.
+    bool suits(const Check& check) const { return areAlike(algorithm_, check.algorithm); }
 
-    void advance(const Question& question, std::uint64_t now) {
-        std::visit([&](auto& form) { form.advance(question, now); }, form_);
+    void advance(const Check& check, std::uint64_t now) {
+        std::visit([&](auto& form) { form.advance(check, now); }, form_);
     }
 
     /// How many entries the request takes: not its cost where it is sampled.
-    static std::int64_t entriesOf(const Question& question, std::string_view unique) {
-        return takes(question.algorithm, Parameter::Sample) ? sampledEntries(question.cost, question.sample, unique)
-                                                            : question.cost;
+    static std::int64_t entriesOf(const Check& check, std::string_view unique) {
+        return takes(check.algorithm, Parameter::Sample) ? sampledEntries(check.cost, check.sample, unique)
+                                                         : check.cost;
     }
 
     /// kNever where there never will be room.
-    std::int64_t msUntilRoom(const Question& question, std::uint64_t now) const {
-        if (question.neverHasRoom()) {
+    std::int64_t msUntilRoom(const Check& check, std::uint64_t now) const {
+        if (check.neverHasRoom()) {
             return Verdict::kNever;
         }
-        return std::visit([&](const auto& form) { return form.msUntilRoom(question, now); }, form_);
+        return std::visit([&](const auto& form) { return form.msUntilRoom(check, now); }, form_);
     }
 
-    std::int64_t msUntilSlot(const Question& question, std::uint64_t now, std::int64_t wait) const {
-        return std::visit([&](const auto& form) { return form.msUntilSlot(question, now, wait); }, form_);
+    std::int64_t msUntilReservation(const Check& check, std::uint64_t now, std::int64_t wait) const {
+        return std::visit([&](const auto& form) { return form.msUntilReservation(check, now, wait); }, form_);
     }
 
-    std::int64_t remaining(const Question& question, std::uint64_t now) const {
-        return std::visit([&](const auto& form) { return form.remaining(question, now); }, form_);
+    std::int64_t remaining(const Check& check, std::uint64_t now) const {
+        return std::visit([&](const auto& form) { return form.remaining(check, now); }, form_);
     }
 
-    std::int64_t resetMs(const Question& question, std::uint64_t now) const {
-        return std::visit([&](const auto& form) { return form.resetMs(question, now); }, form_);
+    std::int64_t resetMs(const Check& check, std::uint64_t now) const {
+        return std::visit([&](const auto& form) { return form.resetMs(check, now); }, form_);
     }
 
     std::size_t cellsToAdd(std::uint64_t now, std::uint64_t time, std::int64_t entries) const {
@@ -72,21 +72,21 @@ class LogState {
         std::visit([&](auto& form) { form.give(cell); }, form_);
     }
 
-    void add(const Question& question, std::uint64_t time, std::int64_t entries) {
+    void add(const Check& check, std::uint64_t time, std::int64_t entries) {
         if (entries > 0) {
-            std::visit([&](auto& form) { form.add(question, time, entries); }, form_);
+            std::visit([&](auto& form) { form.add(check, time, entries); }, form_);
         }
     }
 
-    std::int64_t entriesOfDenied(const Question& question, std::uint64_t now, std::int64_t entries) const {
-        if (question.cap == 0) {
+    std::int64_t entriesOfDenied(const Check& check, std::uint64_t now, std::int64_t entries) const {
+        if (check.cap == 0) {
             return entries;
         }
-        return std::visit([&](const auto& form) { return form.entriesOfDenied(question, now, entries); }, form_);
+        return std::visit([&](const auto& form) { return form.entriesOfDenied(check, now, entries); }, form_);
     }
 
-    void addDenied(const Question& question, std::uint64_t now, std::int64_t entries) {
-        std::visit([&](auto& form) { form.addDenied(question, now, entries); }, form_);
+    void addDenied(const Check& check, std::uint64_t now, std::int64_t entries) {
+        std::visit([&](auto& form) { form.addDenied(check, now, entries); }, form_);
     }
 
     bool remove(std::uint64_t time, std::int64_t entries) {
@@ -117,16 +117,16 @@ class LogState {
   private:
     using Form = std::variant<LogForm, CounterForm, BucketForm>;
 
-    static Form begun(const Question& question, std::uint64_t now, std::span<std::uint8_t> place) {
-        switch (question.algorithm) {
+    static Form begun(const Check& check, std::uint64_t now, std::span<std::uint8_t> index) {
+        switch (check.algorithm) {
             case Algorithm::Log:
             case Algorithm::Compact:
             case Algorithm::Sampled:
-                return LogForm(place);
+                return LogForm(index);
             case Algorithm::Counter:
                 return CounterForm();
             case Algorithm::Bucket:
-                return BucketForm(now, question.burst);
+                return BucketForm(now, check.burst);
         }
         __builtin_unreachable();
     }

@@ -4,30 +4,30 @@
 
 namespace sliding_log {
 
-OptionsText::OptionsText(const Question& question) {
-    if (question.named) {
+OptionsText::OptionsText(const Check& check) {
+    if (check.named) {
         word("ids");
     }
-    if (question.cost != 1) {
-        number("cost=", question.cost);
+    if (check.cost != 1) {
+        number("cost=", check.cost);
     }
-    if (question.countsAll) {
+    if (check.countsAll) {
         word("count=all");
     }
-    if (question.delayMs != 0) {
-        number("delay=", question.delayMs);
+    if (check.delayMs != 0) {
+        number("delay=", check.delayMs);
     }
-    if (question.aheadMs != 0) {
-        number("ahead=", question.aheadMs);
+    if (check.aheadMs != 0) {
+        number("ahead=", check.aheadMs);
     }
-    if (question.blockMs != 0) {
-        number("block=", question.blockMs);
+    if (check.blockMs != 0) {
+        number("block=", check.blockMs);
     }
-    if (takes(question.algorithm, Parameter::Burst)) {
-        number("burst=", question.burst);
+    if (takes(check.algorithm, Parameter::Burst)) {
+        number("burst=", check.burst);
     }
-    if (takes(question.algorithm, Parameter::Sample)) {
-        number("sample=", question.sample);
+    if (takes(check.algorithm, Parameter::Sample)) {
+        number("sample=", check.sample);
     }
 }
 

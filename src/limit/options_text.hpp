@@ -1,18 +1,18 @@
-// What a question asks beyond a limit, as the scripts read it: lua/decide.lua has the words.
+// What a check asks beyond a limit, as the scripts read it: lua/decide.lua has the words.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <string_view>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 
 namespace sliding_log {
 
-/// `cost=5 delay=2000`, on the stack; "" for the usual question.
+/// `cost=5 delay=2000`, on the stack; "" for the usual check.
 class OptionsText {
   public:
-    explicit OptionsText(const Question& question);
+    explicit OptionsText(const Check& check);
     std::string_view view() const { return {text_.data(), length_}; }
 
   private:

@@ -41,12 +41,12 @@ class Piece {
     std::uint64_t newest() const { return newest_; }
 
     /// The time of the entry at that place, 0 being the oldest; place < count().
-    std::uint64_t at(std::uint64_t place) const {
+    std::uint64_t at(std::uint64_t index) const {
         std::uint64_t found = oldest_;
         forEach([&](Entries each) {
             found = each.time;
-            const bool isBehind = place >= each.count;
-            place -= each.count;
+            const bool isBehind = index >= each.count;
+            index -= each.count;
             return isBehind;
         });
         return found;

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "limit/wide.hpp"
+#include "limit/int128.hpp"
 
 namespace sliding_log {
 
@@ -22,12 +22,12 @@ class TokenBucket {
         part_ = std::min(part_, windowMs - 1);
         tokens_ += burst - burst_;
         burst_ = burst;
-        setLevel(std::min(level(windowMs) + static_cast<Wide>(elapsed) * limit, full(burst, windowMs)), windowMs);
+        setLevel(std::min(level(windowMs) + static_cast<Int128>(elapsed) * limit, full(burst, windowMs)), windowMs);
     }
 
     /// Until it holds `cost` tokens; 0 when it does.
     std::int64_t msUntil(std::int64_t cost, std::int64_t limit, std::int64_t windowMs) const {
-        return tokens_ >= cost ? 0 : waitFor(static_cast<Wide>(cost) * windowMs - level(windowMs), limit);
+        return tokens_ >= cost ? 0 : waitFor(static_cast<Int128>(cost) * windowMs - level(windowMs), limit);
     }
 
     /// Whole tokens, none while it owes some.
@@ -40,8 +40,8 @@ class TokenBucket {
 
     /// Takes tokens that it has or will owe, down to `least` at most (it may be lower already).
     void take(std::int64_t cost, std::int64_t least, std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
-        const Wide floor = std::min(level(windowMs), static_cast<Wide>(least) * windowMs);
-        const Wide left = std::max(level(windowMs) - static_cast<Wide>(cost) * windowMs, floor);
+        const Int128 floor = std::min(level(windowMs), static_cast<Int128>(least) * windowMs);
+        const Int128 left = std::max(level(windowMs) - static_cast<Int128>(cost) * windowMs, floor);
         setLevel(left, windowMs);
         fullAt_ = stamp_ + static_cast<std::uint64_t>(waitFor(full(burst, windowMs) - left, limit));
     }
@@ -65,11 +65,11 @@ class TokenBucket {
     static constexpr std::int64_t kLeastTokens = -1'000'000'000'000'000'000;
 
   private:
-    static Wide full(std::int64_t burst, std::int64_t windowMs) { return static_cast<Wide>(burst) * windowMs; }
-    Wide level(std::int64_t windowMs) const { return static_cast<Wide>(tokens_) * windowMs + part_; }
+    static Int128 full(std::int64_t burst, std::int64_t windowMs) { return static_cast<Int128>(burst) * windowMs; }
+    Int128 level(std::int64_t windowMs) const { return static_cast<Int128>(tokens_) * windowMs + part_; }
 
-    void setLevel(Wide level, std::int64_t windowMs) {
-        tokens_ = static_cast<std::int64_t>(std::max<Wide>(divideDown(level, windowMs), kLeastTokens));
+    void setLevel(Int128 level, std::int64_t windowMs) {
+        tokens_ = static_cast<std::int64_t>(std::max<Int128>(divideDown(level, windowMs), kLeastTokens));
         part_ = static_cast<std::int64_t>(level - divideDown(level, windowMs) * windowMs);
     }
 

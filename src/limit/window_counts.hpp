@@ -7,7 +7,7 @@
 #include <new>
 
 #include "limit/exact_log.hpp"
-#include "limit/wide.hpp"
+#include "limit/int128.hpp"
 
 namespace sliding_log {
 
@@ -53,13 +53,13 @@ class WindowCounts {
 
     /// True when no more than `most` is used.
     bool isAtMost(std::int64_t most, std::uint64_t now) const {
-        return static_cast<Wide>(previous_) * restOfWindow(now) <= (static_cast<Wide>(most) - here_) * windowMs_;
+        return static_cast<Int128>(previous_) * restOfWindow(now) <= (static_cast<Int128>(most) - here_) * windowMs_;
     }
 
     /// What is left of the limit, whole and not below 0.
     std::int64_t remaining(std::int64_t limit, std::uint64_t now) const {
-        const Wide left =
-            (static_cast<Wide>(limit) - here_) * windowMs_ - static_cast<Wide>(previous_) * restOfWindow(now);
+        const Int128 left =
+            (static_cast<Int128>(limit) - here_) * windowMs_ - static_cast<Int128>(previous_) * restOfWindow(now);
         return left <= 0 ? 0 : static_cast<std::int64_t>(left / windowMs_);
     }
 
@@ -69,10 +69,10 @@ class WindowCounts {
         std::uint64_t before = index == 0 ? 0 : countOf(index - 1);
         std::uint64_t here = index == index_ ? here_ : sumFrom(index);
         for (;;) {
-            const Wide room = static_cast<Wide>(most) - here;
+            const Int128 room = static_cast<Int128>(most) - here;
             if (room >= 0) {
                 // of the window before, this much of its length may overlap
-                const Wide overlap = before == 0 ? windowMs_ : std::min<Wide>(room * windowMs_ / before, windowMs_);
+                const Int128 overlap = before == 0 ? windowMs_ : std::min<Int128>(room * windowMs_ / before, windowMs_);
                 if (overlap > 0) {
                     return std::max(from, (index + 1) * windowMs_ - static_cast<std::uint64_t>(overlap));
                 }

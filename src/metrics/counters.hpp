@@ -84,7 +84,7 @@ struct LimitCounters : Owned<64> {
 };
 
 /// The state of a server as seen by one worker.
-enum class Seen : std::uint8_t { Not, Up, Down };
+enum class Reachability : std::uint8_t { Unknown, Up, Down };
 
 /// The memory of a server, if known.
 struct Health {
@@ -103,7 +103,7 @@ struct Health {
     }
 };
 
-struct NodeCounters : Owned<340> {
+struct ServerCounters : Owned<340> {
     static constexpr std::size_t kMostWorkers = 64;  // more workers share entries
 
     Counter calls;     // sent
@@ -112,14 +112,16 @@ struct NodeCounters : Owned<340> {
     Counter lostTakeBacks;  // their entries may stay in the logs until they leave the window
     Histogram latency;
     Health health;
-    std::atomic<Seen> seen[kMostWorkers] = {};
+    std::atomic<Reachability> reachability[kMostWorkers] = {};
 
     void sent(std::size_t carried) {
         calls.add();
         requests.add(carried);
     }
     void failed(StoreError error) { errors[static_cast<std::size_t>(error)].add(); }
-    void see(std::size_t worker, Seen what) { seen[worker % kMostWorkers].store(what, std::memory_order_relaxed); }
+    void report(std::size_t worker, Reachability what) {
+        reachability[worker % kMostWorkers].store(what, std::memory_order_relaxed);
+    }
 
     void clear() {
         touchedMs.store(0, std::memory_order_relaxed);
@@ -129,15 +131,15 @@ struct NodeCounters : Owned<340> {
         lostTakeBacks.clear();
         latency.clear();
         health.clear();
-        for (std::atomic<Seen>& one : seen) {
-            one.store(Seen::Not, std::memory_order_relaxed);
+        for (std::atomic<Reachability>& one : reachability) {
+            one.store(Reachability::Unknown, std::memory_order_relaxed);
         }
     }
 
     /// Down if one of the workers cannot reach it.
-    Seen seenBy(std::size_t workers) const {
-        Seen all = Seen::Not;
-        for (const std::atomic<Seen>& one : std::span(seen).first(std::min(workers, kMostWorkers))) {
+    Reachability reachabilityBy(std::size_t workers) const {
+        Reachability all = Reachability::Unknown;
+        for (const std::atomic<Reachability>& one : std::span(reachability).first(std::min(workers, kMostWorkers))) {
             all = std::max(all, one.load(std::memory_order_relaxed));
         }
         return all;

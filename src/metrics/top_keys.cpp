@@ -18,15 +18,15 @@ void TopKeys::count(std::string_view name, std::size_t hash, unsigned used, std:
         return;
     }
     Set& set = sets_[(hash >> 1) % setCount_];
-    const std::uint64_t mark = hash | 1;  // 0: an empty place
+    const std::uint64_t mark = hash | 1;  // 0: an empty cell
     std::size_t way = 0;
     std::uint64_t least = ~std::uint64_t{0};
-    bool hasPlace = false;
+    bool hasCell = false;
     for (std::size_t i = 0; i < kWays; i++) {
         const std::uint64_t count = set.counts[i].load(std::memory_order_relaxed);
-        if (set.hashes[i].load(std::memory_order_relaxed) == mark && set.places[i].name.is(name)) {
+        if (set.hashes[i].load(std::memory_order_relaxed) == mark && set.cells[i].name.is(name)) {
             way = i;
-            hasPlace = true;
+            hasCell = true;
             break;
         }
         if (count < least) {
@@ -35,25 +35,25 @@ void TopKeys::count(std::string_view name, std::size_t hash, unsigned used, std:
         }
     }
     const std::uint64_t before = set.counts[way].fetch_add(1, std::memory_order_relaxed);
-    if (!hasPlace) {
+    if (!hasCell) {
         if (!oneIn(before + 1)) {
             return;
         }
         replace(set, way, name, mark);
     }
-    set.places[way].used.store(used, std::memory_order_relaxed);
-    set.places[way].seenMs.store(nowMs, std::memory_order_relaxed);
+    set.cells[way].used.store(used, std::memory_order_relaxed);
+    set.cells[way].seenMs.store(nowMs, std::memory_order_relaxed);
 }
 
 void TopKeys::replace(Set& set, std::size_t way, std::string_view name, std::uint64_t hash) {
-    Place& place = set.places[way];
-    if (!place.sequence.beginWriting()) {
+    Cell& cell = set.cells[way];
+    if (!cell.sequence.beginWriting()) {
         return;
     }
     set.hashes[way].store(hash, std::memory_order_relaxed);
-    place.base.store(set.counts[way].load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    place.name.set(name);
-    place.sequence.endWriting();
+    cell.base.store(set.counts[way].load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    cell.name.set(name);
+    cell.sequence.endWriting();
 }
 
 void TopKeys::age(std::uint64_t nowMs) {
@@ -68,15 +68,15 @@ void TopKeys::age(std::uint64_t nowMs) {
     }
     for (std::size_t i = 0; i < setCount_; i++) {
         for (std::size_t way = 0; way < kWays; way++) {
-            Place& place = sets_[i].places[way];
+            Cell& cell = sets_[i].cells[way];
             const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
-            if (count == 0 || !place.sequence.beginWriting()) {
+            if (count == 0 || !cell.sequence.beginWriting()) {
                 continue;
             }
-            const std::uint64_t base = place.base.load(std::memory_order_relaxed);
+            const std::uint64_t base = cell.base.load(std::memory_order_relaxed);
             sets_[i].counts[way].fetch_sub(count - count / 2, std::memory_order_relaxed);
-            place.base.store(base - base / 2, std::memory_order_relaxed);
-            place.sequence.endWriting();
+            cell.base.store(base - base / 2, std::memory_order_relaxed);
+            cell.sequence.endWriting();
         }
     }
 }
@@ -85,18 +85,18 @@ std::vector<TopKeys::Key> TopKeys::list() const {
     std::vector<Key> keys;
     for (std::size_t i = 0; i < setCount_; i++) {
         for (std::size_t way = 0; way < kWays; way++) {
-            const Place& place = sets_[i].places[way];
-            const std::uint32_t begin = place.sequence.beginReading();
+            const Cell& cell = sets_[i].cells[way];
+            const std::uint32_t begin = cell.sequence.beginReading();
             const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
-            const std::uint64_t base = place.base.load(std::memory_order_relaxed);
+            const std::uint64_t base = cell.base.load(std::memory_order_relaxed);
             if (count <= base) {
                 continue;
             }
-            const std::string name = place.name.get();
-            const unsigned used = place.used.load(std::memory_order_relaxed);
-            const std::uint64_t seenMs = place.seenMs.load(std::memory_order_relaxed);
+            const std::string name = cell.name.get();
+            const unsigned used = cell.used.load(std::memory_order_relaxed);
+            const std::uint64_t seenMs = cell.seenMs.load(std::memory_order_relaxed);
             const std::size_t colon = name.find(':');  // names of limits contain none
-            if (place.sequence.isWhole(begin) && colon != std::string::npos) {
+            if (cell.sequence.isWhole(begin) && colon != std::string::npos) {
                 keys.push_back({name.substr(0, colon), name.substr(colon + 2), count - base, used, seenMs});
             }
         }

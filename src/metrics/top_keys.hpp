@@ -1,10 +1,10 @@
 // The keys with most requests, in memory of fixed size for any number of keys: an unbiased Space-Saving (Ting 2018) in
 // sets of eight.
 //
-// A request of a key without a place increments the smallest count of its set, and the key takes this place with a
-// probability of one in that count. So a key with many requests soon gets a place, and keys with few requests rarely
+// A request of a key without a cell increments the smallest count of its set, and the key takes this cell with a
+// probability of one in that count. So a key with many requests soon gets a cell, and keys with few requests rarely
 // write more than a counter. Counts are halved every minute, so they show recent requests. The number of a key is what
-// was counted since it took its place: a lower bound.
+// was counted since it took its cell: a lower bound.
 #pragma once
 
 #include <atomic>
@@ -18,8 +18,8 @@
 
 namespace sliding_log {
 
-/// Shared by processes, read and written without a lock: counters are atomic, and the name in a place is guarded by a
-/// sequence number. A process that finds another one writing does not change the place. A key is identified by its
+/// Shared by processes, read and written without a lock: counters are atomic, and the name in a cell is guarded by a
+/// sequence number. A process that finds another one writing does not change the cell. A key is identified by its
 /// name, not only by its hash, since clients could choose two keys with the same hash.
 class TopKeys {
   public:
@@ -47,13 +47,13 @@ class TopKeys {
     /// Halves the counts when it is time; to be called regularly by any process.
     void age(std::uint64_t nowMs);
 
-    /// All keys with a place, those with most requests first.
+    /// All keys with a cell, those with most requests first.
     std::vector<Key> list() const;
 
   private:
     static constexpr std::size_t kWays = 8;
 
-    struct Place {
+    struct Cell {
         Sequence sequence;
         std::atomic<std::uint32_t> used;
         std::atomic<std::uint64_t> base;  // the part of the count before this key
@@ -65,7 +65,7 @@ class TopKeys {
     struct alignas(64) Set {
         std::atomic<std::uint64_t> hashes[kWays];
         std::atomic<std::uint64_t> counts[kWays];
-        Place places[kWays];
+        Cell cells[kWays];
     };
 
     struct alignas(64) Header {

@@ -57,18 +57,18 @@ void writeLimits(Exposition& out, const Snapshot& snapshot) {
 
 void writeLatency(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_store_latency_seconds", "histogram", "From sending a call to the store to its answer.");
-    for (const Snapshot::Server& each : snapshot.servers) {
+    for (const Snapshot::ServerState& each : snapshot.servers) {
         const Histogram& latency = each.counters->latency;
         const auto counts = latency.cumulated();
         const auto bucket = [&](std::string_view most, std::uint64_t count) {
             out.sample("sliding_log_store_latency_seconds_bucket",
-                       {{"store", each.store()}, {"node", each.node()}, {"le", most}}, count);
+                       {{"store", each.store()}, {"node", each.name()}, {"le", most}}, count);
         };
         for (std::size_t i = 0; i < Histogram::kBucketCount; i++) {
             bucket(Histogram::kBuckets[i].text, counts[i]);
         }
         bucket("+Inf", counts.back());
-        const Exposition::Labels labels = {{"store", each.store()}, {"node", each.node()}};
+        const Exposition::Labels labels = {{"store", each.store()}, {"node", each.name()}};
         out.sampleNs("sliding_log_store_latency_seconds_sum", labels, latency.sumNs());
         out.sample("sliding_log_store_latency_seconds_count", labels, counts.back());
     }
@@ -79,50 +79,50 @@ template <typename Has, typename Value>
 void writeServers(Exposition& out, const Snapshot& snapshot, std::string_view name, std::string_view type,
                   std::string_view help, Has has, Value value) {
     out.family(name, type, help);
-    for (const Snapshot::Server& each : snapshot.servers) {
+    for (const Snapshot::ServerState& each : snapshot.servers) {
         if (has(each)) {
-            out.sample(name, {{"store", each.store()}, {"node", each.node()}}, value(*each.counters));
+            out.sample(name, {{"store", each.store()}, {"node", each.name()}}, value(*each.counters));
         }
     }
 }
 
 void writeCalls(Exposition& out, const Snapshot& snapshot) {
-    const auto always = [](const Snapshot::Server&) { return true; };
+    const auto always = [](const Snapshot::ServerState&) { return true; };
     writeServers(out, snapshot, "sliding_log_store_calls_total", "counter", "Calls sent to the store.", always,
-                 [](const NodeCounters& counters) { return counters.calls.get(); });
+                 [](const ServerCounters& counters) { return counters.calls.get(); });
     writeServers(out, snapshot, "sliding_log_store_requests_total", "counter", "Requests that those calls carried.",
-                 always, [](const NodeCounters& counters) { return counters.requests.get(); });
+                 always, [](const ServerCounters& counters) { return counters.requests.get(); });
     out.family("sliding_log_store_errors_total", "counter", "Requests that the store did not decide, by the reason.");
-    for (const Snapshot::Server& each : snapshot.servers) {
+    for (const Snapshot::ServerState& each : snapshot.servers) {
         for (std::size_t error = 1; error < kStoreErrors; error++) {
             out.sample("sliding_log_store_errors_total",
-                       {{"store", each.store()}, {"node", each.node()}, {"reason", kStoreErrorNames[error]}},
+                       {{"store", each.store()}, {"node", each.name()}, {"reason", kStoreErrorNames[error]}},
                        each.counters->errors[error].get());
         }
     }
     writeServers(out, snapshot, "sliding_log_store_take_backs_lost_total", "counter",
                  "Take-backs that were lost: their entries may count until they leave the window.", always,
-                 [](const NodeCounters& counters) { return counters.lostTakeBacks.get(); });
+                 [](const ServerCounters& counters) { return counters.lostTakeBacks.get(); });
     writeLatency(out, snapshot);
 }
 
 void writeHealth(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_store_up", "gauge", "1 where every worker that needs the server reaches it.");
-    for (const Snapshot::Server& each : snapshot.servers) {
-        if (each.seen != Seen::Not) {
-            out.sample("sliding_log_store_up", {{"store", each.store()}, {"node", each.node()}},
-                       each.seen == Seen::Up ? 1 : 0);
+    for (const Snapshot::ServerState& each : snapshot.servers) {
+        if (each.reachability != Reachability::Unknown) {
+            out.sample("sliding_log_store_up", {{"store", each.store()}, {"node", each.name()}},
+                       each.reachability == Reachability::Up ? 1 : 0);
         }
     }
-    const auto isKnown = [](const Snapshot::Server& each) { return each.healthKnown; };
+    const auto isKnown = [](const Snapshot::ServerState& each) { return each.healthKnown; };
     writeServers(out, snapshot, "sliding_log_redis_memory_used_bytes", "gauge", "What Redis has allocated.", isKnown,
-                 [](const NodeCounters& counters) { return get(counters.health.memoryUsed); });
+                 [](const ServerCounters& counters) { return get(counters.health.memoryUsed); });
     writeServers(out, snapshot, "sliding_log_redis_memory_max_bytes", "gauge", "Redis's maxmemory; 0: no bound.",
-                 isKnown, [](const NodeCounters& counters) { return get(counters.health.memoryMax); });
+                 isKnown, [](const ServerCounters& counters) { return get(counters.health.memoryMax); });
     writeServers(out, snapshot, "sliding_log_redis_evicted_keys_total", "counter", "Keys that Redis evicted.", isKnown,
-                 [](const NodeCounters& counters) { return get(counters.health.evictedKeys); });
+                 [](const ServerCounters& counters) { return get(counters.health.evictedKeys); });
     writeServers(out, snapshot, "sliding_log_redis_eviction_unsafe", "gauge",
-                 "1 where Redis's maxmemory-policy can evict live logs.", isKnown, [](const NodeCounters& counters) {
+                 "1 where Redis's maxmemory-policy can evict live logs.", isKnown, [](const ServerCounters& counters) {
                      return std::uint64_t{counters.health.evictionUnsafe.load(std::memory_order_relaxed)};
                  });
 }

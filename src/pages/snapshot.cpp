@@ -22,13 +22,13 @@ Snapshot takeSnapshot(const MainSettings& main) {
     }
     const auto* core = reinterpret_cast<const ngx_core_conf_t*>(ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
     const auto workers = static_cast<std::size_t>(std::max<ngx_int_t>(core->worker_processes, 1));
-    gWorker->board().forEachNode([&](NodeCounters& each) {
+    gWorker->registry().forEachServer([&](ServerCounters& each) {
         const std::uint64_t toldMs = get(each.health.toldMs);
         const auto age = static_cast<ngx_msec_int_t>(ngx_current_msec - toldMs);
-        snapshot.servers.push_back({&each, each.seenBy(workers), toldMs != 0 && age < kHealthLastsMs});
+        snapshot.servers.push_back({&each, each.reachabilityBy(workers), toldMs != 0 && age < kHealthLastsMs});
     });
     std::ranges::sort(snapshot.servers, {},
-                      [](const Snapshot::Server& each) { return std::pair(each.store(), each.node()); });
+                      [](const Snapshot::ServerState& each) { return std::pair(each.store(), each.name()); });
     return snapshot;
 }
 

@@ -14,17 +14,17 @@ namespace sliding_log {
 
 /// Fixed as far as it determines the size of the text.
 struct Snapshot {
-    struct Server {
-        NodeCounters* counters;
-        Seen seen;
+    struct ServerState {
+        ServerCounters* counters;
+        Reachability reachability;
         bool healthKnown;
 
         std::string_view store() const { return counters->names.first(); }
-        std::string_view node() const { return counters->names.second(); }
+        std::string_view name() const { return counters->names.second(); }
     };
 
     std::span<LogSettings* const> logs;  // without a name in the counters if these have no room
-    std::vector<Server> servers;         // sorted by name
+    std::vector<ServerState> servers;    // sorted by name
     const Zone* zone;                    // nullptr: no zone
     std::size_t zoneSize;
 };

@@ -58,7 +58,7 @@ bool Addresses::learn(std::string_view address) {
     return true;
 }
 
-void Addresses::locate(LocatorTarget& target) {
+void Addresses::discover(DiscoveryTarget& target) {
     target_ = &target;
     if (!name_.empty() && settings_.resolver != nullptr && !std::exchange(fresh_, false)) {
         resolution_.begin(*settings_.resolver, name_, port_, settings_.connectTimeout);
@@ -83,13 +83,13 @@ void Addresses::unresolved(std::string_view reason) {
 }
 
 void Addresses::tell(std::string_view reason) {
-    LocatorTarget& target = *std::exchange(target_, nullptr);
+    DiscoveryTarget& target = *std::exchange(target_, nullptr);
     if (endpoints_.empty()) {
-        target.notLocated(reason);
+        target.notDiscovered(reason);
     } else {
         Endpoint endpoint = endpoints_[next_ % endpoints_.size()];
         endpoint.name = name_.empty() ? endpoint.host : name_;
-        target.located(endpoint);
+        target.discovered(endpoint);
     }
 }
 

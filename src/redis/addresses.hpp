@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/locator.hpp"
+#include "redis/discovery.hpp"
 #include "redis/resolution.hpp"
 #include "settings/settings.hpp"
 
 namespace sliding_log {
 
-class Addresses final : public Locator, ResolutionOwner {
+class Addresses final : public Discovery, ResolutionOwner {
   public:
     /// A server of the configuration, with the addresses found there.
     Addresses(const RedisSettings& settings, const ServerSettings& server);
@@ -25,7 +25,7 @@ class Addresses final : public Locator, ResolutionOwner {
     /// if it was announced before, or is not an address.
     bool learn(std::string_view address);
 
-    void locate(LocatorTarget& target) override;
+    void discover(DiscoveryTarget& target) override;
     void didNotServe() override { next_++; }
     void stop() override;
 
@@ -41,7 +41,7 @@ class Addresses final : public Locator, ResolutionOwner {
     std::vector<Endpoint> endpoints_;
     std::size_t next_ = 0;
     bool fresh_ = false;  // resolved by the configuration of this process
-    LocatorTarget* target_ = nullptr;
+    DiscoveryTarget* target_ = nullptr;
     Resolution resolution_{*this};
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "limit/int128.hpp"
 #include "limit/number.hpp"
-#include "limit/wide.hpp"
 
 namespace sliding_log {
 
@@ -41,31 +41,31 @@ bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
 
 /// The longest possible time until more of the limit is available, whichever node wrote the log. `owes`: the log may
 /// have admitted more than the limit.
-std::int64_t longestReset(const Question& question, bool owes) {
-    switch (rowOf(question.algorithm).lasts) {
+std::int64_t longestReset(const Check& check, bool owes) {
+    switch (rowOf(check.algorithm).lasts) {
         case Lasts::Window:
-            return question.windowMs + question.aheadMs;  // entries further ahead are moved to now
+            return check.windowMs + check.aheadMs;  // entries further ahead are moved to now
         case Lasts::NextWindow:
-            return 2 * question.windowMs + question.aheadMs;  // the next window still weighs the whole previous one
+            return 2 * check.windowMs + check.aheadMs;  // the next window still weighs the whole previous one
         case Lasts::Refill:
             // any burst may have been used; a token takes no longer than a window; large numbers are rounded
-            return owes ? kLongestWaitMs : 2 * question.windowMs + question.aheadMs;
+            return owes ? kLongestWaitMs : 2 * check.windowMs + check.aheadMs;
     }
     __builtin_unreachable();
 }
 
 /// A block may have been begun by another location or node.
-std::int64_t longestRetry(const Question& question) {
-    return std::max(longestReset(question, true), kLongestTimeMs);
+std::int64_t longestRetry(const Check& check) {
+    return std::max(longestReset(check, true), kLongestTimeMs);
 }
 
 }  // namespace
 
 const redisReply& errorOfCall(const redisReply& reply) {
     for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
-        const redisReply* group = reply.element[i];
-        if (group != nullptr && errorIn(*group) == StoreError::NotMaster) {
-            return *group;
+        const redisReply* batch = reply.element[i];
+        if (batch != nullptr && errorIn(*batch) == StoreError::NotMaster) {
+            return *batch;
         }
     }
     return reply;
@@ -76,10 +76,10 @@ StoreError checkCall(const redisReply& reply) {
 }
 
 bool hasAdmitted(const redisReply& reply) {
-    const std::size_t groups = reply.type == REDIS_REPLY_ARRAY ? reply.elements : 0;
-    return std::any_of(reply.element, reply.element + groups, [](const redisReply* group) {
-        return group != nullptr && group->type == REDIS_REPLY_ARRAY && group->elements > 0 &&
-               integerOf(*group->element[0]) > 0;
+    const std::size_t batches = reply.type == REDIS_REPLY_ARRAY ? reply.elements : 0;
+    return std::any_of(reply.element, reply.element + batches, [](const redisReply* batch) {
+        return batch != nullptr && batch->type == REDIS_REPLY_ARRAY && batch->elements > 0 &&
+               integerOf(*batch->element[0]) > 0;
     });
 }
 
@@ -87,69 +87,69 @@ StoreError checkTakeBack(const redisReply& reply, std::size_t logs) {
     return isBetween(integerOf(reply), 0, static_cast<std::int64_t>(logs)) ? StoreError::None : StoreError::Unexpected;
 }
 
-StoreError GroupReply::read(const redisReply& group, std::size_t requests, std::span<const Question> questions) {
-    if (group.type == REDIS_REPLY_ERROR) {
-        return errorIn(group);
+StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::span<const Check> checks) {
+    if (batch.type == REDIS_REPLY_ERROR) {
+        return errorIn(batch);
     }
     constexpr std::size_t kHead = 2;   // admitted, now
     constexpr std::size_t kOfLog = 3;  // remaining, reset, retry
-    if (group.type != REDIS_REPLY_ARRAY || group.elements < kHead + kOfLog * questions.size()) {
+    if (batch.type != REDIS_REPLY_ARRAY || batch.elements < kHead + kOfLog * checks.size()) {
         return StoreError::Unexpected;
     }
-    Numbers numbers(group);
+    Numbers numbers(batch);
     const std::int64_t admitted = numbers.next();
     nowMs_ = numbers.next();
     if (!isBetween(admitted, 0, static_cast<std::int64_t>(requests)) || !isBetween(nowMs_, 0, kLatestMs)) {
         return StoreError::Unexpected;
     }
-    if (logs_.size() < questions.size()) {
-        logs_.resize(questions.size());
+    if (logs_.size() < checks.size()) {
+        logs_.resize(checks.size());
     }
-    for (std::size_t i = 0; i < questions.size(); i++) {
+    for (std::size_t i = 0; i < checks.size(); i++) {
         // in this order: a list in braces is evaluated from the left
-        logs_[i] = {numbers.next(), numbers.next(), numbers.next(), questions[i].cost, questions[i].capacity()};
+        logs_[i] = {numbers.next(), numbers.next(), numbers.next(), checks[i].cost, checks[i].capacity()};
     }
     admitted_ = static_cast<std::size_t>(admitted);
     if (numbers.left() > admitted_) {
         return StoreError::Unexpected;
     }
-    held_.clear();
+    reservedMs_.clear();
     while (numbers.left() > 0) {
-        held_.push_back(numbers.next());
+        reservedMs_.push_back(numbers.next());
     }
-    const bool isRight = isHeldRight(questions) && areLogsRight(admitted_ == requests, questions);
+    const bool isRight = isHeldRight(checks) && areLogsRight(admitted_ == requests, checks);
     return isRight ? StoreError::None : StoreError::Unexpected;
 }
 
 /// Reservations are made in the order of arrival, by requests that may wait that long.
-bool GroupReply::isHeldRight(std::span<const Question> questions) const {
-    if (held_.empty()) {
+bool BatchReply::isHeldRight(std::span<const Check> checks) const {
+    if (reservedMs_.empty()) {
         return true;
     }
-    const std::int64_t longest = std::ranges::max(questions, {}, &Question::delayMs).delayMs;
-    return held_.front() >= 1 && held_.back() <= longest && std::ranges::is_sorted(held_);
+    const std::int64_t longest = std::ranges::max(checks, {}, &Check::delayMs).delayMs;
+    return reservedMs_.front() >= 1 && reservedMs_.back() <= longest && std::ranges::is_sorted(reservedMs_);
 }
 
 /// Admissions must match the logs: all logs have room, or at least one has none.
-bool GroupReply::areLogsRight(bool allAdmitted, std::span<const Question> questions) const {
+bool BatchReply::areLogsRight(bool allAdmitted, std::span<const Check> checks) const {
     const auto requests = static_cast<std::int64_t>(admittedNow());
     const Log* log = logs_.data();
     bool allHaveRoom = true;
-    for (const Question& question : questions) {
+    for (const Check& check : checks) {
         // which requests a sampled log holds is not known here; costs are no more than kLargestCount, and the requests
-        // of a group are few, so this cannot overflow
-        const bool isSampled = takes(question.algorithm, Parameter::Sample);
-        const std::int64_t taken = isSampled ? 0 : requests * question.cost;
+        // of a batch are few, so this cannot overflow
+        const bool isSampled = takes(check.algorithm, Parameter::Sample);
+        const std::int64_t taken = isSampled ? 0 : requests * check.cost;
         const bool owes = !allAdmitted && log->remaining == 0;
         if (!isBetween(log->remaining, 0, log->capacity - taken) ||
-            !isBetween(log->resetMs, 0, longestReset(question, owes))) {
+            !isBetween(log->resetMs, 0, longestReset(check, owes))) {
             return false;
         }
-        if (question.neverHasRoom()) {
+        if (check.neverHasRoom()) {
             if (admitted_ > 0 || log->retryMs != Verdict::kNever) {
                 return false;
             }
-        } else if (log->retryMs != 0 && !isBetween(log->retryMs, 1, longestRetry(question))) {
+        } else if (log->retryMs != 0 && !isBetween(log->retryMs, 1, longestRetry(check))) {
             return false;
         }
         allHaveRoom = allHaveRoom && log->retryMs == 0;
@@ -158,19 +158,19 @@ bool GroupReply::areLogsRight(bool allAdmitted, std::span<const Question> questi
     return allHaveRoom == allAdmitted;
 }
 
-/// ms until the reservation of the request in this place; 0 if it is not held.
-std::int64_t GroupReply::delayMs(std::size_t place) const {
-    return place >= admittedNow() && place < admitted_ ? held_[place - admittedNow()] : 0;
+/// ms until the reservation of the request at this position; 0 if it is not held.
+std::int64_t BatchReply::delayMs(std::size_t position) const {
+    return position >= admittedNow() && position < admitted_ ? reservedMs_[position - admittedNow()] : 0;
 }
 
-std::uint64_t GroupReply::loggedMs(std::size_t place) const {
-    return static_cast<std::uint64_t>(nowMs_ + delayMs(place));
+std::uint64_t BatchReply::loggedMs(std::size_t position) const {
+    return static_cast<std::uint64_t>(nowMs_ + delayMs(position));
 }
 
-void GroupReply::writeVerdicts(std::size_t place, std::span<Verdict> verdicts) const {
-    const auto after = static_cast<std::int64_t>(place < admittedNow() ? admittedNow() - 1 - place : 0);
-    const bool isAdmitted = place < admitted_;
-    const std::int64_t delay = delayMs(place);
+void BatchReply::writeVerdicts(std::size_t position, std::span<Verdict> verdicts) const {
+    const auto after = static_cast<std::int64_t>(position < admittedNow() ? admittedNow() - 1 - position : 0);
+    const bool isAdmitted = position < admitted_;
+    const std::int64_t delay = delayMs(position);
     const Log* log = logs_.data();
     for (Verdict& verdict : verdicts) {
         verdict.remaining = std::min(log->remaining + after * log->cost, log->capacity);

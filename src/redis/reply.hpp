@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 #include "redis/store_error.hpp"
 
 namespace sliding_log {
@@ -23,11 +23,11 @@ inline StoreError errorIn(const redisReply& reply) {
     return reply.type == REDIS_REPLY_ERROR ? classifyError(replyText(reply)) : StoreError::None;
 }
 
-/// The reply to a call, or the reply of one of its groups if that says that the server accepts no writes.
+/// The reply to a call, or the reply of one of its batches if that says that the server accepts no writes.
 const redisReply& errorOfCall(const redisReply& reply);
 
-/// The error of the whole call: its error reply, or NotMaster if a group found that the server accepts no writes, so
-/// that nothing was logged. None: each group has a reply of its own.
+/// The error of the whole call: its error reply, or NotMaster if a batch found that the server accepts no writes, so
+/// that nothing was logged. None: each batch has a reply of its own.
 StoreError checkCall(const redisReply& reply);
 
 /// The error of a call that took back entries of this number of logs, after checkCall() returned None.
@@ -36,26 +36,26 @@ StoreError checkTakeBack(const redisReply& reply, std::size_t logs);
 /// True if this reply to a call shows that something was logged: the server accepts writes.
 bool hasAdmitted(const redisReply& reply);
 
-/// The reply of a script to one group of requests with the same question. Each number is checked against the questions,
+/// The reply of a script to one batch of requests with the same question. Each number is checked against the questions,
 /// so that no impossible number is used: a number may have been changed on the network. The bounds permit what other
-/// nodes wrote with other limits, windows, delays and blocks. The memory is reused for the next group.
-class GroupReply {
+/// nodes wrote with other limits, windows, delays and blocks. The memory is reused for the next batch.
+class BatchReply {
   public:
     /// None, or the error; then the following functions must not be called. There must be a question and a request.
-    StoreError read(const redisReply& group, std::size_t requests, std::span<const Question> questions);
+    StoreError read(const redisReply& batch, std::size_t requests, std::span<const Check> checks);
 
     /// The number of admitted requests: the first ones.
     std::size_t admitted() const { return admitted_; }
 
-    /// When the group was decided, by the clock of the logs.
+    /// When the batch was decided, by the clock of the logs.
     std::int64_t nowMs() const { return nowMs_; }
 
-    /// When the request in this place (0: the first) was logged, if it was admitted, by the clock of Redis: now, or its
-    /// reservation.
-    std::uint64_t loggedMs(std::size_t place) const;
+    /// When the request at this position (0: the first) was logged, if it was admitted, by the clock of Redis: now, or
+    /// its reservation.
+    std::uint64_t loggedMs(std::size_t position) const;
 
-    /// Writes the verdicts of the request in this place, one for each question.
-    void writeVerdicts(std::size_t place, std::span<Verdict> verdicts) const;
+    /// Writes the verdicts of the request at this position, one for each question.
+    void writeVerdicts(std::size_t position, std::span<Verdict> verdicts) const;
 
   private:
     struct Log {
@@ -66,17 +66,17 @@ class GroupReply {
         std::int64_t capacity;
     };
 
-    bool isHeldRight(std::span<const Question> questions) const;
-    bool areLogsRight(bool allAdmitted, std::span<const Question> questions) const;
-    std::int64_t delayMs(std::size_t place) const;
+    bool isHeldRight(std::span<const Check> checks) const;
+    bool areLogsRight(bool allAdmitted, std::span<const Check> checks) const;
+    std::int64_t delayMs(std::size_t position) const;
 
     /// The number of requests that are admitted and not held: the first ones.
-    std::size_t admittedNow() const { return admitted_ - held_.size(); }
+    std::size_t admittedNow() const { return admitted_ - reservedMs_.size(); }
 
     std::size_t admitted_ = 0;
     std::int64_t nowMs_ = 0;
-    std::vector<Log> logs_;           // one for each question; may be longer
-    std::vector<std::int64_t> held_;  // ms until the reservations, of the last admitted requests
+    std::vector<Log> logs_;                 // one for each question; may be longer
+    std::vector<std::int64_t> reservedMs_;  // ms until the reservations, of the last admitted requests
 };
 
 }  // namespace sliding_log

@@ -5,18 +5,18 @@
 #include <optional>
 #include <string_view>
 
+#include "limit/check.hpp"
 #include "limit/number.hpp"
 #include "limit/options_text.hpp"
-#include "limit/verdict.hpp"
 
 namespace sliding_log {
 
 /// A request of that log alone, by the server's clock, is a plain call.
-inline bool isPlain(const Question& question) {
-    return !rowOf(question.algorithm).plain.empty() && OptionsText(question).view().empty();
+inline bool isPlain(const Check& check) {
+    return !rowOf(check.algorithm).plain.empty() && OptionsText(check).view().empty();
 }
 
-/// One call at a time: plain(), or decide() or takeBack(), then for each group group(), its requests, and its logs,
+/// One call at a time: plain(), or decide() or takeBack(), then for each batch batch(), its requests, and its logs,
 /// behind each log that is named the requests' ids. Each text goes to the sink's key() or argument(), in its order.
 template <typename Sink>
 class ScriptArguments {
@@ -38,7 +38,7 @@ class ScriptArguments {
         number(static_cast<std::int64_t>(takenMs));
     }
 
-    void group(std::size_t logs, std::size_t requests) {
+    void batch(std::size_t logs, std::size_t requests) {
         number(static_cast<std::int64_t>(logs));
         number(static_cast<std::int64_t>(requests));
     }
@@ -46,29 +46,29 @@ class ScriptArguments {
     /// `unique`: a name that no other request has.
     void request(std::string_view unique) { sink_.argument(namesEntries_ ? unique : std::string_view()); }
 
-    void log(const Question& question) {
-        sink_.key(question.key);
-        if (latest_ && areAlike(*latest_, question)) {
+    void log(const Check& check) {
+        sink_.key(check.key);
+        if (latest_ && areAlike(*latest_, check)) {
             sink_.argument(std::string_view());
             return;
         }
-        latest_ = question;
-        number(question.limit);
-        number(question.windowMs);
-        number(question.cap);
-        number(question.ttlMs);
-        sink_.argument(OptionsText(question).view());
+        latest_ = check;
+        number(check.limit);
+        number(check.windowMs);
+        number(check.cap);
+        number(check.ttlMs);
+        sink_.argument(OptionsText(check).view());
     }
 
     /// A whole call: one request of one log, as isPlain() says.
-    void plain(const Question& question, std::string_view unique) {
-        sink_.key(question.key);
-        if (rowOf(question.algorithm).namesEntries) {
+    void plain(const Check& check, std::string_view unique) {
+        sink_.key(check.key);
+        if (rowOf(check.algorithm).namesEntries) {
             sink_.argument(unique);
         }
-        number(question.limit);
-        number(question.windowMs);
-        number(question.ttlMs);
+        number(check.limit);
+        number(check.windowMs);
+        number(check.ttlMs);
     }
 
     /// "": the request's unique name.
@@ -83,14 +83,14 @@ class ScriptArguments {
     void number(std::int64_t number) { sink_.argument(DecimalText(number).view()); }
 
     /// True when a script is told the same of two logs, but for their keys.
-    static bool areAlike(const Question& left, const Question& right) {
+    static bool areAlike(const Check& left, const Check& right) {
         return left.limit == right.limit && left.windowMs == right.windowMs && left.cap == right.cap &&
                left.ttlMs == right.ttlMs && OptionsText(left).view() == OptionsText(right).view();
     }
 
     Sink& sink_;
     bool namesEntries_ = false;
-    std::optional<Question> latest_;  // of the call's logs; only its numbers are looked at
+    std::optional<Check> latest_;  // of the call's logs; only its numbers are looked at
 };
 
 }  // namespace sliding_log

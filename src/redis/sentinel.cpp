@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "redis/greeting.hpp"
+#include "redis/handshake.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
 
@@ -34,17 +34,17 @@ bool isText(const redisReply* reply) {
 
 }  // namespace
 
-SentinelLocator::SentinelLocator(const RedisSettings& settings, ngx_log_t* log)
+SentinelDiscovery::SentinelDiscovery(const RedisSettings& settings, ngx_log_t* log)
     : settings_(settings),
       log_(log),
       authenticate_(authentication(view(settings.sentinelUsername), view(settings.sentinelPassword))),
       where_(command({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", view(settings.master)})),
       backoff_(settings.reconnectMin, settings.reconnectMax),
       deadline_(
-          this, [](void* self) { static_cast<SentinelLocator*>(self)->connection_.close("timed out"); },
+          this, [](void* self) { static_cast<SentinelDiscovery*>(self)->connection_.close("timed out"); },
           Timer::Kind::Chore, log),
       again_(
-          this, [](void* self) { static_cast<SentinelLocator*>(self)->begin(); }, Timer::Kind::Chore, log),
+          this, [](void* self) { static_cast<SentinelDiscovery*>(self)->begin(); }, Timer::Kind::Chore, log),
       connection_(*this, settings.tlsContext, log) {
     const auto* servers = static_cast<const ServerSettings*>(settings.servers.elts);
     for (ngx_uint_t i = 0; i < settings.servers.nelts; i++) {
@@ -53,20 +53,20 @@ SentinelLocator::SentinelLocator(const RedisSettings& settings, ngx_log_t* log)
     next_ = static_cast<std::size_t>(ngx_random()) % sentinels_.size();  // distributes workers over the Sentinels
 }
 
-void SentinelLocator::locate(LocatorTarget& target) {
+void SentinelDiscovery::discover(DiscoveryTarget& target) {
     target_ = waiting_ = &target;
     begin();
 }
 
 /// Another Sentinel may have newer information, and the name of the master may have another address.
-void SentinelLocator::didNotServe() {
+void SentinelDiscovery::didNotServe() {
     next_ = asked_ + 1;
     if (named_ != nullptr) {
         named_->didNotServe();
     }
 }
 
-void SentinelLocator::stop() {
+void SentinelDiscovery::stop() {
     quitting_ = true;
     waiting_ = target_ = nullptr;
     again_.cancel();
@@ -76,7 +76,7 @@ void SentinelLocator::stop() {
 }
 
 /// Starts a search with a new connection: the previous one is subscribed and cannot ask.
-void SentinelLocator::begin() {
+void SentinelDiscovery::begin() {
     again_.cancel();
     stopNaming();
     tried_ = 0;
@@ -88,13 +88,13 @@ void SentinelLocator::begin() {
     }
 }
 
-void SentinelLocator::ask() {
+void SentinelDiscovery::ask() {
     state_ = State::Looking;
     asked_ = next_ % sentinels_.size();
-    sentinels_[asked_]->locate(*this);
+    sentinels_[asked_]->discover(*this);
 }
 
-void SentinelLocator::located(const Endpoint& endpoint) {
+void SentinelDiscovery::discovered(const Endpoint& endpoint) {
     if (state_ == State::Naming) {
         found(endpoint);
     } else if (connection_.open(endpoint)) {
@@ -104,7 +104,7 @@ void SentinelLocator::located(const Endpoint& endpoint) {
     }
 }
 
-void SentinelLocator::notLocated(std::string_view reason) {
+void SentinelDiscovery::notDiscovered(std::string_view reason) {
     if (state_ == State::Naming) {
         connection_.close(reason);
     } else {
@@ -112,7 +112,7 @@ void SentinelLocator::notLocated(std::string_view reason) {
     }
 }
 
-void SentinelLocator::connected() {
+void SentinelDiscovery::connected() {
     state_ = State::Asking;
     authenticated_ = authenticate_.empty();
     hearsSwitches_ = false;
@@ -126,7 +126,7 @@ void SentinelLocator::connected() {
     }
 }
 
-void SentinelLocator::replied(const redisReply* reply) {
+void SentinelDiscovery::replied(const redisReply* reply) {
     if (reply == nullptr) {
         return;  // disconnected() follows
     }
@@ -140,7 +140,7 @@ void SentinelLocator::replied(const redisReply* reply) {
     }
 }
 
-void SentinelLocator::answeredWhere(const redisReply& reply) {
+void SentinelDiscovery::answeredWhere(const redisReply& reply) {
     const bool isAddress =
         reply.type == REDIS_REPLY_ARRAY && reply.elements == 2 && isText(reply.element[0]) && isText(reply.element[1]);
     const std::optional<int> port = isAddress ? parsePort(replyText(*reply.element[1])) : std::nullopt;
@@ -154,18 +154,18 @@ void SentinelLocator::answeredWhere(const redisReply& reply) {
         named_ = std::make_unique<Addresses>(settings_, host, *port);
         name_ = std::move(name);
     }
-    named_->locate(*this);
+    named_->discover(*this);
 }
 
-void SentinelLocator::stopNaming() {
+void SentinelDiscovery::stopNaming() {
     if (named_ != nullptr) {
         named_->stop();
     }
 }
 
-void SentinelLocator::found(const Endpoint& master) {
+void SentinelDiscovery::found(const Endpoint& master) {
     const bool isAnother = master_ != master;
-    LocatorTarget* waiting = std::exchange(waiting_, nullptr);
+    DiscoveryTarget* waiting = std::exchange(waiting_, nullptr);
     master_ = master;
     deadline_.cancel();
     backoff_.reset();
@@ -174,21 +174,21 @@ void SentinelLocator::found(const Endpoint& master) {
         connection_.close("the worker quits");
     }
     if (waiting != nullptr) {
-        waiting->located(master);
+        waiting->discovered(master);
     } else if (isAnother && target_ != nullptr) {
         target_->hasMoved("a Sentinel names another master");
     }
 }
 
-void SentinelLocator::Messages::replied(const redisReply* message) {
+void SentinelDiscovery::Messages::replied(const redisReply* message) {
     if (message != nullptr) {
-        locator.heard(*message);
+        discovery.heard(*message);
     }
 }
 
 /// `+switch-master`: name, old address and port, new address and port. `+promoted-slave`: the promoted server, an `@`,
 /// and the name, address and port of the master. The Sentinel that sent it is asked next.
-void SentinelLocator::heard(const redisReply& message) {
+void SentinelDiscovery::heard(const redisReply& message) {
     if (message.type != REDIS_REPLY_ARRAY || message.elements != 3 || !isText(message.element[1]) ||
         !isText(message.element[2])) {
         hearsSwitches_ = true;  // the confirmation of the subscription
@@ -211,7 +211,7 @@ void SentinelLocator::heard(const redisReply& message) {
     }
 }
 
-void SentinelLocator::disconnected(std::string_view reason) {
+void SentinelDiscovery::disconnected(std::string_view reason) {
     deadline_.cancel();
     if (quitting_ && waiting_ == nullptr) {
         state_ = State::Idle;
@@ -225,7 +225,7 @@ void SentinelLocator::disconnected(std::string_view reason) {
 }
 
 /// The user has no permission for this channel, as documented for older versions.
-void SentinelLocator::doWithoutPromotions(std::string_view refusal) {
+void SentinelDiscovery::doWithoutPromotions(std::string_view refusal) {
     hearsPromotions_ = false;
     if (ngx_worker == 0) {
         const ngx_str_t text = toNgx(refusal);
@@ -242,7 +242,7 @@ void SentinelLocator::doWithoutPromotions(std::string_view refusal) {
 
 /// The current Sentinel does not work. If none does, the waiting target is informed; a watch begins again after a
 /// while.
-void SentinelLocator::tryNext(std::string_view reason) {
+void SentinelDiscovery::tryNext(std::string_view reason) {
     const bool wasWatching = state_ == State::Watching;
     stopNaming();
     state_ = State::Idle;
@@ -255,18 +255,18 @@ void SentinelLocator::tryNext(std::string_view reason) {
         ask();
         return;
     }
-    LocatorTarget* waiting = std::exchange(waiting_, nullptr);
+    DiscoveryTarget* waiting = std::exchange(waiting_, nullptr);
     if (waiting != nullptr && !master_) {
-        waiting->notLocated(std::string("no Sentinel knows the master: ").append(reason));
+        waiting->notDiscovered(std::string("no Sentinel knows the master: ").append(reason));
         return;
     }
     again_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     if (waiting != nullptr) {
-        waiting->located(*master_);
+        waiting->discovered(*master_);
     }
 }
 
-void SentinelLocator::workerQuits() {
+void SentinelDiscovery::workerQuits() {
     quitting_ = true;
     if (waiting_ == nullptr) {
         stop();

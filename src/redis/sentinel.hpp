@@ -11,7 +11,7 @@
 #include "redis/addresses.hpp"
 #include "redis/backoff.hpp"
 #include "redis/connection.hpp"
-#include "redis/locator.hpp"
+#include "redis/discovery.hpp"
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
 
@@ -21,11 +21,11 @@ namespace sliding_log {
 /// to +switch-master and, if permitted, +promoted-slave since the question, so that no switch is missed; when it is
 /// lost, the next Sentinel is asked, and knows what was missed. If no Sentinel is available, the last known master is
 /// used; its own connection finds out whether it still is a master.
-class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, LocatorTarget {
+class SentinelDiscovery final : public Discovery, ConnectionOwner, ReplyTarget, DiscoveryTarget {
   public:
-    SentinelLocator(const RedisSettings& settings, ngx_log_t* log);
+    SentinelDiscovery(const RedisSettings& settings, ngx_log_t* log);
 
-    void locate(LocatorTarget& target) override;
+    void discover(DiscoveryTarget& target) override;
     void didNotServe() override;
     void stop() override;
 
@@ -40,14 +40,14 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
 
     /// Receives the messages of the channels.
     struct Messages final : ReplyTarget {
-        explicit Messages(SentinelLocator& owner) : locator(owner) {}
+        explicit Messages(SentinelDiscovery& owner) : discovery(owner) {}
         void replied(const redisReply* message) override;
-        SentinelLocator& locator;
+        SentinelDiscovery& discovery;
     };
 
     // first of the Sentinel, then of the master
-    void located(const Endpoint& endpoint) override;
-    void notLocated(std::string_view reason) override;
+    void discovered(const Endpoint& endpoint) override;
+    void notDiscovered(std::string_view reason) override;
     void hasMoved(std::string_view) override {}
 
     void connected() override;
@@ -81,11 +81,11 @@ class SentinelLocator final : public Locator, ConnectionOwner, ReplyTarget, Loca
     bool restarts_ = false;  // a search begins when the connection has ended
     bool quitting_ = false;
     bool authenticated_ = false;
-    bool hearsSwitches_ = false;        // on this connection
-    bool hearsPromotions_ = true;       // unless it is not permitted
-    LocatorTarget* waiting_ = nullptr;  // waits for the search
-    LocatorTarget* target_ = nullptr;   // of the latest search, notified when the master moves
-    std::optional<Endpoint> master_;    // the last known one
+    bool hearsSwitches_ = false;          // on this connection
+    bool hearsPromotions_ = true;         // unless it is not permitted
+    DiscoveryTarget* waiting_ = nullptr;  // waits for the search
+    DiscoveryTarget* target_ = nullptr;   // of the latest search, notified when the master moves
+    std::optional<Endpoint> master_;      // the last known one
     Backoff backoff_;
     Timer deadline_;
     Timer again_;

@@ -3,8 +3,8 @@
 #include <string_view>
 
 #include "redis/endpoint.hpp"
+#include "redis/hash_slots.hpp"
 #include "redis/reply.hpp"
-#include "redis/slots.hpp"
 
 namespace sliding_log {
 
@@ -23,8 +23,8 @@ std::string_view textOf(const redisReply* reply) {
 }
 
 /// Redis 7 adds `[name, value, …]` to a node: its other endpoints.
-std::string addressIn(const redisReply& node) {
-    const redisReply* extras = node.elements > 3 ? node.element[3] : nullptr;
+std::string addressIn(const redisReply& server) {
+    const redisReply* extras = server.elements > 3 ? server.element[3] : nullptr;
     for (std::size_t i = 0; isArray(extras, 2) && i + 1 < extras->elements; i += 2) {
         if (textOf(extras->element[i]) == "ip") {
             return std::string(textOf(extras->element[i + 1]));
@@ -39,8 +39,9 @@ std::vector<SlotRange> readSlotMap(const redisReply& reply) {
     std::vector<SlotRange> ranges;
     for (std::size_t i = 0; isArray(&reply, 1) && i < reply.elements; i++) {
         const redisReply* range = reply.element[i];
-        if (!isArray(range, 3) || !isNumber(range->element[0], 0, kSlots - 1) ||
-            !isNumber(range->element[1], range->element[0]->integer, kSlots - 1) || !isArray(range->element[2], 2)) {
+        if (!isArray(range, 3) || !isNumber(range->element[0], 0, kHashSlots - 1) ||
+            !isNumber(range->element[1], range->element[0]->integer, kHashSlots - 1) ||
+            !isArray(range->element[2], 2)) {
             continue;
         }
         const redisReply& master = *range->element[2];

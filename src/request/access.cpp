@@ -103,7 +103,7 @@ void rehearse(ngx_http_request_t* request, const LocationSettings& location, Con
         takeBackDenied(context, together);
         for (Decision& each : together) {
             each.logged = false;  // what count=all keeps is a denied attempt, which no answer refunds
-            each.late = nullptr;
+            each.lateReply = nullptr;
         }
     }
 }
@@ -151,8 +151,8 @@ ngx_int_t handle(ngx_http_request_t* request) {
         case Context::State::Due:
             context->state = Context::State::Idle;
             break;
-        case Context::State::Answered:
-            takeAnswers(location, *context);
+        case Context::State::Replied:
+            collectVerdicts(location, *context);
             if (context->round->isDryRun) {
                 return askRound(request, location, *context);
             }
@@ -175,7 +175,7 @@ ngx_int_t onAccess(ngx_http_request_t* request) noexcept try {
 } catch (const std::exception& e) {
     ngx_log_error(NGX_LOG_ALERT, request->connection->log, 0, "sliding_log: %s", e.what());
     if (Context* context = Context::of(request)) {
-        leave(*context);
+        cancel(*context);
     }
     return NGX_HTTP_INTERNAL_SERVER_ERROR;
 }

@@ -12,8 +12,8 @@ namespace {
 
 constexpr ngx_uint_t kLeft = NGX_HTTP_CLIENT_CLOSED_REQUEST;
 
-std::span<Question> questionsOf(const Stage& stage) {
-    return {stage.context->round->questions + stage.begin, stage.end - stage.begin};
+std::span<Check> checksOf(const Stage& stage) {
+    return {stage.context->round->checks + stage.begin, stage.end - stage.begin};
 }
 
 std::span<Decision> decisionsOf(const Stage& stage) {
@@ -39,35 +39,35 @@ inline void resume(Context& context) {
     if (context.timer.timer_set) {
         ngx_del_timer(&context.timer);
     }
-    context.state = Context::State::Answered;
+    context.state = Context::State::Replied;
     context.waited += ngx_current_msec - context.askedAt;
     ngx_post_event(context.request->connection->write, &ngx_posted_events);
 }
 
 /// Redis may log the request later on, or have done so.
-void noteLate(Stage& stage, Orphan& orphan) {
+void noteLateReply(Stage& stage, Orphan& orphan) {
     Context& context = *stage.context;
-    void* memory = ngx_palloc(context.request->pool, sizeof(Late));
+    void* memory = ngx_palloc(context.request->pool, sizeof(LateReply));
     if (memory == nullptr) {
         return;
     }
-    auto* late = new (memory) Late(orphan);
-    late->next = context.lates;
-    context.lates = late;
+    auto* lateReply = new (memory) LateReply(orphan);
+    lateReply->next = context.lateReplies;
+    context.lateReplies = lateReply;
     for (Decision& decision : decisionsOf(stage)) {
-        decision.late = late;
+        decision.lateReply = lateReply;
     }
 }
 
 /// The store's answer: noted here, acted on when the phases run again. Called from Redis's callbacks, where no
 /// request may run.
-void noteAnswer(Waiter& waiter, StoreError error) {
+void noteReply(Waiter& waiter, StoreError error) {
     auto& stage = static_cast<Stage&>(waiter);
     Context& context = *stage.context;
-    stage.state = Stage::State::Answered;
+    stage.state = Stage::State::Replied;
     stage.error = error;
     if (stage.orphan != nullptr) {
-        noteLate(stage, *stage.orphan);
+        noteLateReply(stage, *stage.orphan);
     }
     context.out--;
     const bool isToDivide = error != StoreError::None && stage.apart;  // its limits are asked while others are out
@@ -76,8 +76,8 @@ void noteAnswer(Waiter& waiter, StoreError error) {
     }
 }
 
-/// A slot that was reserved is not used before its time: both clocks cut milliseconds off, and this loop's is behind.
-void noteSlot(Context& context, const Verdict& verdict) {
+/// A reservation is not used before its time: both clocks cut milliseconds off, and this loop's is behind.
+void noteReservation(Context& context, const Verdict& verdict) {
     if (verdict.delayMs == 0) {
         return;
     }
@@ -111,7 +111,7 @@ void takeVerdicts(Stage& stage, Source source) {
     for (std::size_t i = stage.begin; !denied && i < stage.end; i++) {
         round.decisions[i].logged = true;
         if (!round.isDryRun) {
-            noteSlot(context, round.verdicts[i]);
+            noteReservation(context, round.verdicts[i]);
         }
     }
 }
@@ -126,7 +126,7 @@ void noteUnknown(Stage& stage) {
 
 /// Asks this node's own logs for the stage.
 void askLocally(Stage& stage) {
-    if (gWorker->local().ask(questionsOf(stage), verdictsOf(stage), stage.context->round->unique, stage.loggedMs)) {
+    if (gWorker->local().ask(checksOf(stage), verdictsOf(stage), stage.context->round->unique, stage.loggedMs)) {
         takeVerdicts(stage, Source::Local);
         return;
     }
@@ -136,11 +136,11 @@ void askLocally(Stage& stage) {
 /// This node's share of the stage's limits, and of their buckets.
 void takeShare(const Stage& stage, std::int64_t nodes) {
     const auto shareOf = [nodes](std::int64_t whole) { return (whole + nodes - 1) / nodes; };
-    const std::span<Question> questions = questionsOf(stage);
+    const std::span<Check> checks = checksOf(stage);
     const std::span<Decision> decisions = decisionsOf(stage);
-    for (std::size_t i = 0; i < questions.size(); i++) {
-        questions[i].limit = decisions[i].limit = shareOf(questions[i].limit);
-        questions[i].burst = shareOf(questions[i].burst);
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        checks[i].limit = decisions[i].limit = shareOf(checks[i].limit);
+        checks[i].burst = shareOf(checks[i].burst);
     }
 }
 
@@ -164,7 +164,7 @@ void askApart(Stage& stage) {
     lookAhead(context);
 }
 
-void takeAnswer(const LocationSettings& location, Stage& stage) {
+void collectVerdict(const LocationSettings& location, Stage& stage) {
     if (stage.error == StoreError::None) {
         takeVerdicts(stage, Source::Redis);
     } else if (stage.apart) {
@@ -185,7 +185,7 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
 [[gnu::always_inline]] inline bool isToAsk(const LocationSettings& location, const Stage& stage) {
     const Context& context = *stage.context;
     return stage.state == Stage::State::Open && (!(context.refused || isDeniedUnknown(location, *context.round)) ||
-                                                 std::ranges::any_of(questionsOf(stage), &Question::countsAll));
+                                                 std::ranges::any_of(checksOf(stage), &Check::countsAll));
 }
 
 /// The next one in turn; nullptr when there is none.
@@ -206,9 +206,9 @@ void ask(const LocationSettings& location, Stage& stage) {
         return;
     }
     Context& context = *stage.context;
-    stage.wake = noteAnswer;
+    stage.wake = noteReply;
     stage.verdicts = verdictsOf(stage);
-    switch (gWorker->store(*redis).ask(questionsOf(stage), context.round->unique, leftOf(context), stage)) {
+    switch (gWorker->store(*redis).ask(checksOf(stage), context.round->unique, leftOf(context), stage)) {
         case RedisStore::Reception::Pending:
             stage.state = Stage::State::Out;
             context.out++;
@@ -237,19 +237,19 @@ void waitInTurn(const LocationSettings& location, Context& context) {
 }
 
 /// Takes entries back that one call has logged, or may log yet; `first`: the first of their decisions, as it was.
-void takeBackTogether(std::string_view unique, const Decision& first, std::span<const Question> questions) {
+void takeBackTogether(std::string_view unique, const Decision& first, std::span<const Check> checks) {
     const RedisSettings* redis = first.settings->log->redis;
-    if (first.late != nullptr) {
-        gWorker->store(*redis).takeBackLate(*first.late, questions, unique);
+    if (first.lateReply != nullptr) {
+        gWorker->store(*redis).takeBackLate(*first.lateReply, checks, unique);
     }
     if (!first.logged) {
         return;
     }
     const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
     if (first.source == Source::Local) {
-        gWorker->local().takeBack(questions, unique, first.loggedMs, takenMs);
+        gWorker->local().takeBack(checks, unique, first.loggedMs, takenMs);
     } else {
-        gWorker->store(*redis).takeBack(questions, unique, first.loggedMs, takenMs);
+        gWorker->store(*redis).takeBack(checks, unique, first.loggedMs, takenMs);
     }
 }
 
@@ -266,13 +266,13 @@ void lookAhead(Context& context) {
             continue;
         }
         RedisStore& store = gWorker->store(*redis);
-        const Belief belief = store.known(questionsOf(stage), verdictsOf(stage));
-        if (belief == Belief::Holds) {
+        const DenialState denialState = store.known(checksOf(stage), verdictsOf(stage));
+        if (denialState == DenialState::Holds) {
             takeVerdicts(stage, Source::Cache);
-        } else if (!store.isWell(questionsOf(stage).front().slot)) {
+        } else if (!store.isWell(checksOf(stage).front().hashSlot)) {
             stage.turn = Stage::Turn::Ill;
         } else {
-            stage.turn = belief == Belief::Due ? Stage::Turn::Due : Stage::Turn::Well;
+            stage.turn = denialState == DenialState::Due ? Stage::Turn::Due : Stage::Turn::Well;
         }
     }
 }
@@ -294,21 +294,21 @@ bool askAll(const LocationSettings& location, Context& context) {
     return false;
 }
 
-void takeAnswers(const LocationSettings& location, Context& context) {
+void collectVerdicts(const LocationSettings& location, Context& context) {
     context.state = Context::State::Idle;
     const Round& round = *context.round;
     for (std::size_t i = 0; i < round.stageCount; i++) {  // which may grow
-        if (round.stages[i].state == Stage::State::Answered) {
-            takeAnswer(location, round.stages[i]);
+        if (round.stages[i].state == Stage::State::Replied) {
+            collectVerdict(location, round.stages[i]);
         }
     }
 }
 
-void abandon(Context& context) {
+void cancelStages(Context& context) {
     const bool mayHold = !context.round->isDryRun;
-    const auto mayLeave = [&](const Question& each) { return each.leavesWithClient || (mayHold && each.delayMs > 0); };
+    const auto mayLeave = [&](const Check& each) { return each.leavesWithClient || (mayHold && each.delayMs > 0); };
     for (Stage& stage : context.round->allStages()) {
-        if (stage.state == Stage::State::Answered && stage.error == StoreError::None) {
+        if (stage.state == Stage::State::Replied && stage.error == StoreError::None) {
             takeVerdicts(stage, Source::Redis);
         }
     }
@@ -318,13 +318,13 @@ void abandon(Context& context) {
         }
         stage.state = Stage::State::Done;
         context.out--;
-        for (Question& question : questionsOf(stage)) {
-            question.leavesWithClient = question.leavesWithClient || (context.refused && !question.countsAll);
+        for (Check& check : checksOf(stage)) {
+            check.leavesWithClient = check.leavesWithClient || (context.refused && !check.countsAll);
         }
-        if (std::ranges::any_of(questionsOf(stage), mayLeave)) {
-            gWorker->store(*redisOf(stage)).abandon(stage);
+        if (std::ranges::any_of(checksOf(stage), mayLeave)) {
+            gWorker->store(*redisOf(stage)).cancel(stage);
         } else {
-            stage.forget();
+            stage.detach();
         }
     }
     if (context.refused) {
@@ -357,13 +357,13 @@ void takeBackMarked(Context& context) {
                 while (end < stage.end && round->decisions[end].isLeaving &&
                        round->decisions[end].logged == first.logged) {
                     Decision& each = round->decisions[end];
-                    round->verdicts[end].remaining += each.logged ? round->questions[end].cost : 0;
+                    round->verdicts[end].remaining += each.logged ? round->checks[end].cost : 0;
                     each.isLeaving = each.logged = false;
-                    each.late = nullptr;
+                    each.lateReply = nullptr;
                     end++;
                 }
                 if (end > begin) {
-                    takeBackTogether(round->unique, first, {round->questions + begin, end - begin});
+                    takeBackTogether(round->unique, first, {round->checks + begin, end - begin});
                 }
             }
         }

@@ -1,4 +1,4 @@
-// Puts a round's questions to their stores, and takes back what must not stay.
+// Puts a round's checks to their stores, and takes back what must not stay.
 //
 // Stage after stage is asked: the next one when the one before has admitted the request. Where that one does not answer
 // for long all others are asked at once, each inside its own `timeout`, so that each limit is decided by its own store;
@@ -21,12 +21,12 @@ void lookAhead(Context& context);
 bool askAll(const LocationSettings& location, Context& context);
 
 /// The request goes while stores are asked, or before their answers were read: what these have logged is given back
-/// where a refund of 499 or a reserved slot wants it, or a limit has denied.
-void abandon(Context& context);
+/// where a refund of 499 or a reservation requires it, or a limit has denied.
+void cancelStages(Context& context);
 
 /// Takes the answers that are here over into the decisions. Limits of a stage that failed for one of them, perhaps, are
 /// to be asked again, each by itself.
-void takeAnswers(const LocationSettings& location, Context& context);
+void collectVerdicts(const LocationSettings& location, Context& context);
 
 /// All or nothing: a request that these limits of the latest round deny together leaves every log that had admitted it,
 /// also those of a location before an internal redirect, but for those that count denied requests, too, and those of
@@ -43,7 +43,7 @@ void takeBack(Context& context, Leaves leaves) {
     bool any = false;
     for (Round* round = context.round; round != nullptr; round = round->previous) {
         for (Decision& decision : round->all()) {
-            decision.isLeaving = (decision.logged || decision.late != nullptr) && leaves(*round, decision);
+            decision.isLeaving = (decision.logged || decision.lateReply != nullptr) && leaves(*round, decision);
             any = any || decision.isLeaving;
         }
     }

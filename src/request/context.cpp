@@ -9,7 +9,7 @@ namespace {
 
 /// Runs when the request's pool goes. Its address also marks our entry among the pool's cleanups.
 void forgetRequest(void* data) {
-    leave(*static_cast<Context*>(data));
+    cancel(*static_cast<Context*>(data));
 }
 
 }  // namespace

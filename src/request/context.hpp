@@ -2,10 +2,10 @@
 //
 // Ownership: a Context lives in r->pool, from the first limit that applies until the pool goes, after the log phase,
 // so that variables serve the access log. It is found through the module context and, after an internal redirect
-// has cleared that, through its pool cleanup. While it waits its stages that were asked are in groups of their stores;
-// the cleanup (client gone, request terminated) takes them out, and the groups' answers then find nobody. While it is
-// held, or waits for one stage before it asks the next, its timer runs; the cleanup stops it and gives a slot that was
-// held back. It points at settings only.
+// has cleared that, through its pool cleanup. While it waits its stages that were asked are in batches of their stores;
+// the cleanup (client gone, request terminated) takes them out, and the batches' answers then find nobody. While it is
+// held, or waits for one stage before it asks the next, its timer runs; the cleanup stops it and gives a reservation
+// that was held back. It points at settings only.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 #include <span>
 #include <string_view>
 
+#include "limit/check.hpp"
 #include "limit/source.hpp"
-#include "limit/verdict.hpp"
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
 #include "settings/settings.hpp"
-#include "store/group.hpp"
+#include "store/batch.hpp"
 #include "store/orphan.hpp"
 
 namespace sliding_log {
@@ -32,13 +32,13 @@ struct Decision {
     const LimitSettings* settings;
     std::int64_t limit;
     Source source;
-    const Verdict* verdict;  // nullptr: nobody was asked, or the store could not tell
-    std::uint64_t loggedMs;  // by the store's clock: for taking it back
-    bool logged;             // its log holds the request
-    bool isLeaving;          // its entries are about to be taken back
-    std::size_t nth;         // of its round, as configured
-    std::string_view key;    // of its log, as it is stored; empty where a number is invalid
-    Late* late = nullptr;    // where its Redis did not answer, and may have logged the request
+    const Verdict* verdict;          // nullptr: nobody was asked, or the store could not tell
+    std::uint64_t loggedMs;          // by the store's clock: for taking it back
+    bool logged;                     // its log holds the request
+    bool isLeaving;                  // its entries are about to be taken back
+    std::size_t nth;                 // of its round, as configured
+    std::string_view key;            // of its log, as it is stored; empty where a number is invalid
+    LateReply* lateReply = nullptr;  // where its Redis did not answer, and may have logged the request
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
@@ -58,10 +58,10 @@ struct Context;
 /// Limits of a round that one call asks, next to each other, and the wait for its answer.
 struct Stage final : Waiter {
     enum class State : std::uint8_t {
-        Open,      // not asked yet
-        Out,       // its store was asked
-        Answered,  // the answer is here, and not taken over yet
-        Done       // nothing more is asked
+        Open,     // not asked yet
+        Out,      // its store was asked
+        Replied,  // the answer is here, and not taken over yet
+        Done      // nothing more is asked
     };
 
     /// Which are asked before others: what is likely to deny, then what answers sooner.
@@ -72,7 +72,7 @@ struct Stage final : Waiter {
     std::size_t end = 0;
     State state = State::Open;
     Turn turn = Turn::Well;
-    StoreError error = StoreError::None;  // Answered: what kept the store from deciding
+    StoreError error = StoreError::None;  // Replied: what kept the store from deciding
 };
 
 /// The limits that one location enforces on one request, or those that it then only rehearses. Those of one place are
@@ -86,7 +86,7 @@ struct Round {
                                  // same log may leave it later than this one's come
     std::size_t count;
     Decision* decisions;
-    Question* questions;
+    Check* checks;
     Verdict* verdicts;
     Stage* stages;  // there is room for one per limit
     std::size_t stageCount;
@@ -100,11 +100,11 @@ struct Round {
 
 struct Context {
     enum class State {
-        Idle,      // nothing is out
-        Waiting,   // a store was asked, or several; the request is suspended
-        Answered,  // all have answered, or one is late and others are to be asked; the phases run again soon
-        Held,      // every limit has admitted the request, for a later moment
-        Due        // which has come; the phases run again soon
+        Idle,     // nothing is out
+        Waiting,  // a store was asked, or several; the request is suspended
+        Replied,  // all have answered, or one is late and others are to be asked; the phases run again soon
+        Held,     // every limit has admitted the request, for a later moment
+        Due       // which has come; the phases run again soon
     };
 
     /// The request's Context, also after an internal redirect; nullptr when no limit applied so far.
@@ -135,15 +135,15 @@ struct Context {
     const Decision* enforced;  // the same, where a limit was enforced: what the response fields tell of
     bool denied;               // answered with an error: nothing more is asked, and Retry-After is due
     bool refunds;              // a limit that was asked gives entries back for some answer
-    ngx_uint_t answer;         // the status that was sent to the client, or is about to be; 0: none yet
+    ngx_uint_t sentStatus;     // the status that was sent to the client, or is about to be; 0: none yet
     ngx_uint_t fields;         // a Fields, of the location that enforced last: an error page may lie in another
     std::int64_t retryAfter;   // seconds; 0: not to be promised
     ngx_msec_t longest;        // the longest `timeout` of the stores it was to ask so far: it never waits longer
     ngx_msec_t askedAt;        // Waiting: since when
     ngx_msec_t waited;         // ms, for all stores together
-    ngx_msec_t dueAt;          // when the last slot comes that the latest round has reserved; 0: none
+    ngx_msec_t dueAt;          // when the latest reservation of the round is due; 0: none
     ngx_event_t timer;         // while Held; while Waiting, where stages are open
-    Late* lates;               // all of the request's
+    LateReply* lateReplies;    // all of the request's
 
     std::string_view uniqueId() const { return {unique.data(), uniqueLength}; }
 };

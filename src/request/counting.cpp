@@ -37,22 +37,22 @@ bool wasAsked(const Decision& decision) {
 }
 
 /// How much of the limit is taken, this request's part included, in thousandths.
-unsigned usedPart(const Decision& decision, const Question& question) {
+unsigned usedPart(const Decision& decision, const Check& check) {
     constexpr std::int64_t kAll = 1000;
     if (decision.verdict == nullptr) {
         return 0;
     }
-    const std::int64_t most = question.capacity();
+    const std::int64_t most = check.capacity();
     const std::int64_t used = most - std::min(decision.verdict->remaining, most);
     return static_cast<unsigned>(used >= most ? kAll : used * kAll / most);
 }
 
-void countKey(TopKeys& keys, const LogSettings& log, const Question& question, unsigned used) {
-    if (question.key.empty()) {
+void countKey(TopKeys& keys, const LogSettings& log, const Check& check, unsigned used) {
+    if (check.key.empty()) {
         return;  // a number of the limit is none, so it never got that far
     }
     const std::size_t prefix = log.redis == nullptr ? 0 : log.redis->prefix.len;
-    const std::string_view key = question.key.substr(prefix);
+    const std::string_view key = check.key.substr(prefix);
     const std::string_view shown = shownValue(valueIn(key, view(log.name)), log.secrecy);
     const std::string_view name(key.data(), static_cast<std::size_t>(shown.data() + shown.size() - key.data()));
     keys.count(name, std::hash<std::string_view>{}(key), used, ngx_current_msec);
@@ -67,14 +67,14 @@ void countDecisions(const LocationSettings& location, const Round& round, std::s
             continue;
         }
         const LogSettings& log = *decision.settings->log;
-        const Question& question = round.questions[&decision - round.decisions];
-        const unsigned used = usedPart(decision, question);
+        const Check& check = round.checks[&decision - round.decisions];
+        const unsigned used = usedPart(decision, check);
         LimitCounters& counters = gWorker->counters(log);
         counters.of(resultOf(location, decision, round.isDryRun), decision.source).add();
         if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }
-        countKey(isRejected(location, decision) ? gWorker->deniedKeys() : gWorker->usedKeys(), log, question, used);
+        countKey(isRejected(location, decision) ? gWorker->deniedKeys() : gWorker->usedKeys(), log, check, used);
     }
 }
 

@@ -54,25 +54,24 @@ void forEachDecision(const Round* round, Visit visit) {
 }
 
 /// What the limit was asked: a Context has the rounds of all its decisions.
-const Question& questionOf(const Context& context, const Decision& decision) {
+const Check& checkOf(const Context& context, const Decision& decision) {
     const Round* round = context.round;
     while (&decision < round->decisions || &decision >= round->decisions + round->count) {
         round = round->previous;
     }
-    return round->questions[&decision - round->decisions];
+    return round->checks[&decision - round->decisions];
 }
 
 /// By which the request was decided: on_error local nodes=N divides limit and burst.
 Quota quotaUsed(const Context& context, const Decision& decision) {
     const LimitSettings& settings = *decision.settings;
-    return quotaOf(decision.limit, settings.burst == 0 ? 0 : questionOf(context, decision).burst,
-                   settings.log->windowMs);
+    return quotaOf(decision.limit, settings.burst == 0 ? 0 : checkOf(context, decision).burst, settings.log->windowMs);
 }
 
 bool isAsConfigured(const Context& context, const Decision& decision) {
     const LimitSettings& settings = *decision.settings;
     return settings.limitVariable == nullptr && decision.limit == settings.limit &&
-           (settings.burst == 0 || questionOf(context, decision).burst == settings.burst);
+           (settings.burst == 0 || checkOf(context, decision).burst == settings.burst);
 }
 
 /// A limit of 0 denies all, whatever its bucket still holds.
@@ -136,7 +135,7 @@ ngx_int_t onHeader(ngx_http_request_t* request) noexcept try {
         return NGX_ERROR;
     }
     const ngx_int_t rc = gNextFilter(request);
-    noteAnswer(*context);
+    noteHeaderSent(*context);
     return rc;
 } catch (const std::exception& e) {
     ngx_log_error(NGX_LOG_ALERT, request->connection->log, 0, "sliding_log: %s", e.what());

@@ -25,16 +25,16 @@ void onWrite(ngx_http_request_t* request) {
     }
 }
 
-void forgetLates(const Context& context) {
-    for (Late* late = context.lates; late != nullptr; late = late->next) {
-        late->forget();
+void detachLateReplies(const Context& context) {
+    for (LateReply* lateReply = context.lateReplies; lateReply != nullptr; lateReply = lateReply->next) {
+        lateReply->detach();
     }
 }
 
 }  // namespace
 
 ngx_int_t hold(Context& context) {
-    context.state = Context::State::Held;  // first of all: where this fails, leave() gives the slot back
+    context.state = Context::State::Held;  // first of all: where this fails, leave() gives the reservation back
     ngx_http_request_t* request = context.request;
     ngx_event_t* read = request->connection->read;
     if (read->ready) {  // a client that has left already is noticed
@@ -51,14 +51,14 @@ ngx_int_t hold(Context& context) {
     return NGX_AGAIN;
 }
 
-void leave(Context& context) noexcept try {
+void cancel(Context& context) noexcept try {
     if (context.timer.timer_set) {
         ngx_del_timer(&context.timer);
     }
     switch (context.state) {
         case Context::State::Waiting:
-        case Context::State::Answered:
-            abandon(context);
+        case Context::State::Replied:
+            cancelStages(context);
             break;
         case Context::State::Held:
         case Context::State::Due:
@@ -66,16 +66,16 @@ void leave(Context& context) noexcept try {
             break;
         case Context::State::Idle:
             if (context.out > 0) {  // it failed while it asked
-                abandon(context);
+                cancelStages(context);
             }
             break;
     }
     context.state = Context::State::Idle;
-    forgetLates(context);
+    detachLateReplies(context);
 } catch (const std::exception& e) {
-    forgetLates(context);
+    detachLateReplies(context);
     for (Stage& stage : context.round->allStages()) {
-        stage.forget();
+        stage.detach();
     }
     context.out = 0;
     context.state = Context::State::Idle;

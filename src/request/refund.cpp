@@ -29,17 +29,17 @@ void refund(Context& context, ngx_uint_t status) {
 
 }  // namespace
 
-void noteAnswer(Context& context) {
-    context.answer = context.request->headers_out.status;
+void noteHeaderSent(Context& context) {
+    context.sentStatus = context.request->headers_out.status;
     if (context.request->header_sent != 0) {
-        refund(context, context.answer);
+        refund(context, context.sentStatus);
     }
 }
 
 ngx_int_t onLog(ngx_http_request_t* request) noexcept try {
     Context* context = request == request->main ? Context::of(request) : nullptr;
     if (context != nullptr && context->round != nullptr) {
-        refund(*context, finalStatus(request, context->answer));
+        refund(*context, finalStatus(request, context->sentStatus));
     }
     return NGX_OK;
 } catch (const std::exception& e) {

@@ -9,7 +9,7 @@ namespace sliding_log {
 /// The response header has passed the filters: where nginx has sent it, its status gives entries back now, since a slow
 /// client, a large body or a mirrored request may keep the request for long. A filter may hold the header back, and
 /// replace the answer then.
-void noteAnswer(Context& context);
+void noteHeaderSent(Context& context);
 
 /// The log phase, which each request comes to exactly once: for those whose header was not seen on its way, as that of
 /// a client who has left. NGX_OK.

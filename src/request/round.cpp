@@ -7,7 +7,7 @@
 #include "limit/key.hpp"
 #include "limit/most_cost.hpp"
 #include "limit/number.hpp"
-#include "redis/slots.hpp"
+#include "redis/hash_slots.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -41,64 +41,64 @@ Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, std::
 }
 
 /// The numbers that may be variables, and what follows from the settings alone.
-Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settings, Question& question) {
+Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settings, Check& check) {
     const LogSettings& log = *settings.log;
-    question.limit = settings.limit;
-    question.cost = settings.cost;
+    check.limit = settings.limit;
+    check.cost = settings.cost;
     if (settings.limitVariable != nullptr) {
         const Applies applies =
-            evaluateCount(request, log, "limit", *settings.limitVariable, kLargestCount, question.limit);
+            evaluateCount(request, log, "limit", *settings.limitVariable, kLargestCount, check.limit);
         if (applies != Applies::Yes) {
             return applies;
         }
         // a log never holds more than its cap, so a larger limit would never deny
-        question.limit = log.cap > 0 ? std::min(question.limit, log.cap) : question.limit;
+        check.limit = log.cap > 0 ? std::min(check.limit, log.cap) : check.limit;
     }
     if (settings.costVariable != nullptr) {
         const Applies applies = evaluateCount(request, log, "cost", *settings.costVariable,
-                                              mostCost(log.algorithm, log.sample), question.cost);
+                                              mostCost(log.algorithm, log.sample), check.cost);
         if (applies == Applies::Invalid || applies == Applies::NoMemory) {
             return applies;
         }
     }
-    question.algorithm = log.algorithm;
-    question.windowMs = log.windowMs;
-    question.cap = log.longest;
-    question.ttlMs = log.ttlMs();
-    question.countsAll = settings.countsAll;
-    question.leavesWithClient = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
-    question.delayMs = settings.delayMs;
-    question.aheadMs = log.aheadMs;
-    question.blockMs = settings.blockMs;
-    question.sample = log.sample;
+    check.algorithm = log.algorithm;
+    check.windowMs = log.windowMs;
+    check.cap = log.longest;
+    check.ttlMs = log.ttlMs();
+    check.countsAll = settings.countsAll;
+    check.leavesWithClient = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
+    check.delayMs = settings.delayMs;
+    check.aheadMs = log.aheadMs;
+    check.blockMs = settings.blockMs;
+    check.sample = log.sample;
     if (takes(log.algorithm, Parameter::Burst)) {
-        question.burst = settings.burst > 0 ? settings.burst : question.limit;
+        check.burst = settings.burst > 0 ? settings.burst : check.limit;
     }
     return Applies::Yes;
 }
 
 /// The name of the request's entry, where the directive gives one; false without memory.
-bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable, Question& question) {
+bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable, Check& check) {
     ngx_str_t id;
     if (ngx_http_complex_value(request, &variable, &id) != NGX_OK) {
         return false;
     }
-    question.named = true;
-    question.id = view(id);
+    check.named = true;
+    check.id = view(id);
     if (id.len > kLongestPlainValue) {  // a client must not fill Redis with long names here either
         auto* hashed = static_cast<char*>(ngx_pnalloc(request->pool, kHashedLength));
         if (hashed == nullptr) {
             return false;
         }
         writeHashed(hashed, view(id));
-        question.id = {hashed, kHashedLength};
+        check.id = {hashed, kHashedLength};
     }
     return true;
 }
 
 /// Evaluates the directive's variables for this request. Invalid: a number is none, or more than can be logged; the
 /// error log tells of it once a second.
-Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Decision& decision, Question& question) {
+Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Decision& decision, Check& check) {
     ngx_str_t value;
     if (ngx_http_complex_value(request, settings.key, &value) != NGX_OK) {
         return Applies::NoMemory;
@@ -106,14 +106,13 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     if (value.len == 0) {
         return Applies::No;
     }
-    const Applies applies = evaluateNumbers(request, settings, question);
+    const Applies applies = evaluateNumbers(request, settings, check);
     if (applies != Applies::Yes) {
         return applies;
     }
     const LogSettings& log = *settings.log;
-    decision = {
-        &settings, question.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, false, 0,
-        {}};
+    decision = {&settings, check.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, false,
+                0,         {}};
 
     const std::string_view prefix = log.redis == nullptr ? std::string_view() : view(log.redis->prefix);
     const std::string_view name = view(log.name);
@@ -121,30 +120,30 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     if (key == nullptr) {
         return Applies::NoMemory;
     }
-    question.key = {key, writeLogKey(key, prefix, name, view(value), log.secrecy)};
-    decision.key = question.key;
+    check.key = {key, writeLogKey(key, prefix, name, view(value), log.secrecy)};
+    decision.key = check.key;
     if (log.redis != nullptr && log.redis->mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
-        question.slot = slotOf(question.key);
+        check.hashSlot = hashSlotOf(check.key);
     }
-    return settings.id == nullptr || evaluateId(request, *settings.id, question) ? Applies::Yes : Applies::NoMemory;
+    return settings.id == nullptr || evaluateId(request, *settings.id, check) ? Applies::Yes : Applies::NoMemory;
 }
 
 /// A round with room for so many limits, all in one piece, since every request pays for it; nullptr when memory is
 /// short.
 Round* newRound(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun) {
     const std::size_t most = location.limits->nelts;
-    static_assert(alignof(Round) == alignof(Decision) && alignof(Round) == alignof(Question) &&
+    static_assert(alignof(Round) == alignof(Decision) && alignof(Round) == alignof(Check) &&
                   alignof(Round) == alignof(Verdict) && alignof(Round) == alignof(Stage));
     static_assert(std::is_trivially_destructible_v<Stage>);
     void* memory = ngx_palloc(
-        request->pool, sizeof(Round) + most * (sizeof(Decision) + sizeof(Question) + sizeof(Verdict) + sizeof(Stage)));
+        request->pool, sizeof(Round) + most * (sizeof(Decision) + sizeof(Check) + sizeof(Verdict) + sizeof(Stage)));
     if (memory == nullptr) {
         return nullptr;
     }
     auto* round = new (memory) Round{};
     round->decisions = new (round + 1) Decision[most]();
-    round->questions = new (round->decisions + most) Question[most]();
-    round->verdicts = new (round->questions + most) Verdict[most]();
+    round->checks = new (round->decisions + most) Check[most]();
+    round->verdicts = new (round->checks + most) Verdict[most]();
     round->stages = reinterpret_cast<Stage*>(round->verdicts + most);
     round->isDryRun = isDryRun;
     round->isEachAlone = isDryRun && location.dryRun == 0;
@@ -152,23 +151,23 @@ Round* newRound(ngx_http_request_t* request, const LocationSettings& location, b
     return round;
 }
 
-/// Where a limit is asked: limits of one place are asked in one call. A store, in a cluster a slot, and a script. The
-/// local store comes first, since what it denies costs no round trip.
-std::size_t placeOf(const Round& round, std::size_t limit) {
+/// Where a limit is asked: limits with one destination are asked in one call. A store, in a cluster a slot, and a
+/// script. The local store comes first, since what it denies costs no round trip.
+std::size_t destinationOf(const Round& round, std::size_t limit) {
     const RedisSettings* redis = round.decisions[limit].settings->log->redis;
     if (redis == nullptr) {
         return 0;
     }
-    const Question& question = round.questions[limit];
-    return ((redis->index + 1) * kSlots + question.slot) << 8 | static_cast<std::size_t>(question.algorithm);
+    const Check& check = round.checks[limit];
+    return ((redis->index + 1) * kHashSlots + check.hashSlot) << 8 | static_cast<std::size_t>(check.algorithm);
 }
 
-/// Moves the limits of one place next to each other; their order stays otherwise.
-void groupByPlace(Round& round) {
+/// Moves the limits with one destination next to each other; their order stays otherwise.
+void sortByDestination(Round& round) {
     for (std::size_t i = 1; i < round.count; i++) {
-        for (std::size_t to = i; to > 0 && placeOf(round, to - 1) > placeOf(round, to); to--) {
+        for (std::size_t to = i; to > 0 && destinationOf(round, to - 1) > destinationOf(round, to); to--) {
             std::swap(round.decisions[to - 1], round.decisions[to]);
-            std::swap(round.questions[to - 1], round.questions[to]);
+            std::swap(round.checks[to - 1], round.checks[to]);
         }
     }
 }
@@ -184,7 +183,7 @@ inline void addStage(Context& context, std::size_t begin, std::size_t end) {
     }
 }
 
-/// A stage for each place. What has a number that is none is not asked.
+/// A stage for each destination. What has a number that is none is not asked.
 void formStages(Context& context) {
     const Round& round = *context.round;
     const auto isAsked = [&](std::size_t limit) { return round.decisions[limit].source != Source::Invalid; };
@@ -194,7 +193,7 @@ void formStages(Context& context) {
             continue;
         }
         while (!round.isEachAlone && end < round.count && isAsked(end) &&
-               placeOf(round, end) == placeOf(round, begin)) {
+               destinationOf(round, end) == destinationOf(round, begin)) {
             end++;
         }
         addStage(context, begin, end);
@@ -225,13 +224,13 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
             return NGX_ERROR;
         }
         Decision& decision = round->decisions[round->count];
-        Question& question = round->questions[round->count];
+        Check& check = round->checks[round->count];
         refunds = refunds || limit->refunds;
-        switch (evaluate(request, *limit, decision, question)) {
+        switch (evaluate(request, *limit, decision, check)) {
             case Applies::NoMemory:
                 return NGX_ERROR;
             case Applies::No:
-                question = {};
+                check = {};
                 break;
             case Applies::Invalid:
                 decision = {limit, Decision::kUnknownLimit, Source::Invalid, nullptr, 0, false, false, 0, {}};
@@ -245,7 +244,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     if (round == nullptr || round->count == 0) {
         return NGX_DECLINED;
     }
-    groupByPlace(*round);
+    sortByDestination(*round);
     if (context == nullptr) {
         context = Context::create(request);
         if (context == nullptr) {

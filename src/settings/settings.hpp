@@ -20,8 +20,8 @@ struct Zone;
 enum class Clock : ngx_uint_t { Redis, Nginx };
 enum class Mode : ngx_uint_t { Standalone, Sentinel, Cluster };
 
-/// The place of a directive, for messages after it was read.
-struct Place {
+/// The position of a directive, for messages after it was read.
+struct ConfPosition {
     ngx_str_t file;
     ngx_uint_t line;
 };
@@ -84,8 +84,8 @@ struct LogSettings {
     ngx_str_t id;          // as configured
     Secrecy secrecy;       // of the key's value
     RedisSettings* redis;  // nullptr: this node's local store
-    const LimitSettings* settledBy;  // the directive that set store and cap; nullptr until then
-    std::int64_t sample;             // algorithm=sampled: one of this number of requests is logged
+    const LimitSettings* finalizedBy;  // the directive that set store and cap; nullptr until then
+    std::int64_t sample;               // algorithm=sampled: one of this number of requests is logged
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
     ngx_uint_t index;      // in MainSettings::logs
 
@@ -126,7 +126,7 @@ struct LimitSettings {
     bool capGiven;
     std::int64_t cap;  // 0: off
     ngx_str_t store;   // empty: the first redis block, or local where there is none
-    Place place;
+    ConfPosition position;
 };
 
 enum class OnError : ngx_uint_t { Allow, Deny, Local };
@@ -143,7 +143,7 @@ struct LocationSettings {
 
     ngx_http_handler_pt page;  // of sliding_log_metrics and the like: the limits of outer levels do not apply to it
     ngx_str_t pageDirective;
-    Place pagePlace;
+    ConfPosition pagePosition;
     ngx_array_t* inherited;  // the limits of a level inside that has none: those above a page reach it
 
     std::span<LimitSettings* const> allLimits() const {  // when merged

@@ -3,32 +3,32 @@
 #include <algorithm>
 
 #include "redis/scripts.hpp"
-#include "store/node.hpp"
+#include "store/server.hpp"
 
 namespace sliding_log {
 
 void Call::replied(const redisReply* reply) {
-    node->replied(*this, reply);
+    server->replied(*this, reply);
 }
 
 bool Call::isWaitedFor() const {
-    return std::ranges::any_of(groups, [](const Group* group) { return !group->waiters.isEmpty(); });
+    return std::ranges::any_of(batches, [](const Batch* batch) { return !batch->waiters.isEmpty(); });
 }
 
 std::size_t Call::requests() const {
     std::size_t sum = 0;
-    for (const Group* group : groups) {
-        sum += group->requests;
+    for (const Batch* batch : batches) {
+        sum += batch->requests;
     }
     return sum;
 }
 
-void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
+void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t hashSlot) {
     call.algorithm = algorithm;
-    call.slot = slot;
-    call.asking = call.isPart = call.isOnWire = call.isRepaid = false;
+    call.hashSlot = hashSlot;
+    call.asking = call.isPart = call.isOnWire = call.wasKept = false;
     call.scriptMisses = call.repetitions = 0;
-    call.groups.clear();
+    call.batches.clear();
     call.command.clear();
     call_ = &call;
     texts_.keys.clear();
@@ -37,65 +37,65 @@ void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t slot) {
     work_ = 0;
 }
 
-bool CallWriter::hasRoomFor(const Group& group) const {
-    return call_->groups.empty() || (work_ + group.work() <= kMostWorkPerCall && group.slot == call_->slot &&
-                                     group.algorithm == call_->algorithm);
+bool CallWriter::hasRoomFor(const Batch& batch) const {
+    return call_->batches.empty() || (work_ + batch.work() <= kMostWorkPerCall && batch.hashSlot == call_->hashSlot &&
+                                      batch.algorithm == call_->algorithm);
 }
 
-void CallWriter::add(Group& group) {
-    call_->groups.push_back(&group);
-    work_ += group.work();
+void CallWriter::add(Batch& batch) {
+    call_->batches.push_back(&batch);
+    work_ += batch.work();
 }
 
-/// It is known only when all groups are there.
+/// It is known only when all batches are there.
 bool CallWriter::isPlain() const {
-    Group& first = *call_->groups.front();
-    const std::span<const Question> logs = first.waiters.front().questions;
-    return call_->groups.size() == 1 && first.requests == 1 && logs.size() == 1 && now_.empty() &&
+    Batch& first = *call_->batches.front();
+    const std::span<const Check> logs = first.waiters.front().checks;
+    return call_->batches.size() == 1 && first.requests == 1 && logs.size() == 1 && now_.empty() &&
            sliding_log::isPlain(logs.front());
 }
 
 void CallWriter::finish() {
     if (isPlain()) {
-        Waiter& waiter = call_->groups.front()->waiters.front();
-        waiter.place = 0;
-        arguments_.plain(waiter.questions.front(), waiter.unique);
+        Waiter& waiter = call_->batches.front()->waiters.front();
+        waiter.position = 0;
+        arguments_.plain(waiter.checks.front(), waiter.unique);
     } else {
         arguments_.decide(call_->algorithm, now_);
-        for (Group* group : call_->groups) {
-            write(*group);
+        for (Batch* batch : call_->batches) {
+            write(*batch);
         }
     }
     writeCommand();
 }
 
-void CallWriter::write(Group& group) {
-    const std::span<const Question> logs = group.waiters.front().questions;
-    arguments_.group(logs.size(), group.requests);
-    std::size_t place = 0;
-    group.waiters.forEach([&](Waiter& waiter) {
-        waiter.place = place++;
+void CallWriter::write(Batch& batch) {
+    const std::span<const Check> logs = batch.waiters.front().checks;
+    arguments_.batch(logs.size(), batch.requests);
+    std::size_t position = 0;
+    batch.waiters.forEach([&](Waiter& waiter) {
+        waiter.position = position++;
         arguments_.request(waiter.unique);
     });
     for (std::size_t i = 0; i < logs.size(); i++) {
         arguments_.log(logs[i]);
         if (logs[i].named) {
-            group.waiters.forEach([&](Waiter& waiter) { arguments_.id(waiter.questions[i].id); });
+            batch.waiters.forEach([&](Waiter& waiter) { arguments_.id(waiter.checks[i].id); });
         }
     }
 }
 
-void CallWriter::writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique,
+void CallWriter::writeTakeBack(Call& call, std::span<const Check> checks, std::string_view unique,
                                std::uint64_t loggedMs, std::uint64_t takenMs, std::string_view now) {
-    const Question& first = questions.front();
-    begin(call, first.algorithm, first.slot);
+    const Check& first = checks.front();
+    begin(call, first.algorithm, first.hashSlot);
     arguments_.takeBack(first.algorithm, now, loggedMs, takenMs);
-    arguments_.group(questions.size(), 1);
+    arguments_.batch(checks.size(), 1);
     arguments_.request(unique);
-    for (const Question& question : questions) {
-        arguments_.log(question);
-        if (question.named) {
-            arguments_.id(question.id);
+    for (const Check& check : checks) {
+        arguments_.log(check);
+        if (check.named) {
+            arguments_.id(check.id);
         }
     }
     writeCommand();

@@ -7,41 +7,41 @@
 #include <string_view>
 #include <vector>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 #include "redis/connection.hpp"
 #include "redis/resp.hpp"
 #include "redis/script_arguments.hpp"
-#include "store/group.hpp"
+#include "store/batch.hpp"
 #include "store/list.hpp"
 
 namespace sliding_log {
 
-class Node;
+class Server;
 struct Queued;  // waits for a connection, or to be repeated
 
-/// A call refers to groups, never to requests. It is owned by its store and reused after its reply.
+/// A call refers to batches, never to requests. It is owned by its store and reused after its reply.
 struct Call final : ReplyTarget, ListHook<Queued> {
     void replied(const redisReply* reply) override;
 
     /// True if a request waits for its reply.
     bool isWaitedFor() const;
-    bool isUndo() const { return groups.empty(); }
+    bool isTakeBack() const { return batches.empty(); }
 
-    /// True for an undo that can be repeated safely, since its entries have names.
+    /// True for a take-back that can be repeated safely, since its entries have names.
     bool isRepeatable() const { return rowOf(algorithm).namesEntries; }
 
     /// The number of its requests.
     std::size_t requests() const;
 
-    Node* node = nullptr;                  // that it was last sent to
+    Server* server = nullptr;              // that it was last sent to
     Algorithm algorithm = Algorithm::Log;  // selects the script
     std::string command;                   // as sent, kept to be repeated
-    std::vector<Group*> groups;            // in the order of the reply; none for an undo
-    std::vector<std::uint32_t> leftLogs;   // of an undo: hashes of the logs that it removes entries from
-    ngx_msec_t until = 0;                  // of an undo: when the entries have left their windows anyway
-    bool isRepaid = false;                 // an undo that was kept and is in flight now
-    std::uint16_t slot = 0;                // of all its keys, in a cluster
-    bool asking = false;                   // sent to the node that imports the slot
+    std::vector<Batch*> batches;           // in the order of the reply; none for a take-back
+    std::vector<std::uint32_t> leftLogs;   // of a take-back: hashes of the logs that it removes entries from
+    ngx_msec_t until = 0;                  // of a take-back: when the entries have left their windows anyway
+    bool wasKept = false;                  // a take-back that was kept and is in flight now
+    std::uint16_t hashSlot = 0;            // of all its keys, in a cluster
+    bool asking = false;                   // sent to the server that imports the slot
     bool isPart = false;                   // part of a call that was sent before
     bool isOnWire = false;                 // sent, no reply yet
     std::uint64_t sentNs = 0;              // when it was last sent
@@ -55,20 +55,20 @@ class CallWriter {
   public:
     /// Begins a call to which `first` can be added, and others for which hasRoomFor() is true. `now` stamps the
     /// requests: milliseconds, or "" for the server's clock; it is used until finish().
-    void begin(Call& call, const Group& first, std::string_view now) {
-        begin(call, first.algorithm, first.slot);
+    void begin(Call& call, const Batch& first, std::string_view now) {
+        begin(call, first.algorithm, first.hashSlot);
         now_ = now;
     }
-    bool hasRoomFor(const Group& group) const;
+    bool hasRoomFor(const Batch& batch) const;
 
-    /// The group must have a request that waits.
-    void add(Group& group);
+    /// The batch must have a request that waits.
+    void add(Batch& batch);
 
     void finish();
 
-    /// Writes a whole call that takes back what these questions, decided at `takenMs`, logged at `loggedMs` under this
+    /// Writes a whole call that takes back what these checks, decided at `takenMs`, logged at `loggedMs` under this
     /// unique name. `now` as for begin().
-    void writeTakeBack(Call& call, std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+    void writeTakeBack(Call& call, std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                        std::uint64_t takenMs, std::string_view now);
 
     /// Frees the memory that it keeps between calls.
@@ -92,16 +92,16 @@ class CallWriter {
         std::size_t argumentCount = 0;
     };
 
-    void begin(Call& call, Algorithm algorithm, std::uint16_t slot);
+    void begin(Call& call, Algorithm algorithm, std::uint16_t hashSlot);
     bool isPlain() const;
-    void write(Group& group);
+    void write(Batch& batch);
     void writeCommand();
 
     Call* call_ = nullptr;
     std::string_view now_;
     Texts texts_;
     ScriptArguments<Texts> arguments_{texts_};
-    std::int64_t work_ = 0;  // of the call's groups
+    std::int64_t work_ = 0;  // of the call's batches
 };
 
 }  // namespace sliding_log

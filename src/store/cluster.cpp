@@ -25,12 +25,12 @@ constexpr ngx_msec_t kKeepUnmapped = 2000;
 }  // namespace
 
 Cluster::Member::Member(Cluster& owner, const std::string& name, std::string hostName,
-                        std::unique_ptr<Addresses> places)
+                        std::unique_ptr<Addresses> newAddresses)
     : cluster(owner),
       host(std::move(hostName)),
       usedAt(ngx_current_msec),
-      addresses(*places),
-      node(owner.owner_, owner.log_, owner.settings_, name, std::move(places)) {}
+      addresses(*newAddresses),
+      server(owner.owner_, owner.log_, owner.settings_, name, std::move(newAddresses)) {}
 
 Cluster::Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settings)
     : owner_(owner),
@@ -48,57 +48,57 @@ void Cluster::start() {
     search();
 }
 
-void Cluster::forEachNode(const std::function<void(Node&)>& visit) {
+void Cluster::forEachServer(const std::function<void(Server&)>& visit) {
     for (Member& member : members_) {
-        visit(member.node);
+        visit(member.server);
     }
 }
 
 // ---- who serves a slot
 
-Node* Cluster::nodeOf(std::uint16_t slot) {
-    Member* member = slots_.empty() ? nullptr : slots_[slot];
-    return member == nullptr ? nullptr : &member->node;
+Server* Cluster::serverOf(std::uint16_t hashSlot) {
+    Member* member = slots_.empty() ? nullptr : slots_[hashSlot];
+    return member == nullptr ? nullptr : &member->server;
 }
 
-bool Cluster::canBeAsked(std::uint16_t slot) {
-    if (Node* node = nodeOf(slot)) {
-        return node->canBeAsked();
+bool Cluster::canBeAsked(std::uint16_t hashSlot) {
+    if (Server* server = serverOf(hashSlot)) {
+        return server->canBeAsked();
     }
     if (!slots_.empty()) {
         refresh();  // no node served the slot when the map was made
         return false;
     }
-    return !failing_ && someNodeCanBeAsked();
+    return !failing_ && someServerCanBeAsked();
 }
 
 /// Connects one if none is connected.
-bool Cluster::someNodeCanBeAsked() {
-    return std::ranges::any_of(members_, [](Member& each) { return each.node.canBeAsked(); });
+bool Cluster::someServerCanBeAsked() {
+    return std::ranges::any_of(members_, [](Member& each) { return each.server.canBeAsked(); });
 }
 
-Node* Cluster::follow(const Redirect& redirect, const Node& from, bool forGood) {
+Server* Cluster::follow(const Redirect& redirect, const Server& from, bool forGood) {
     std::string host = redirect.host;
     if (host.empty()) {  // the host of the answering server, with another port
-        host = std::ranges::find_if(members_, [&](const Member& each) { return &each.node == &from; })->host;
+        host = std::ranges::find_if(members_, [&](const Member& each) { return &each.server == &from; })->host;
     }
     Member& target = memberAt(host, redirect.port);
-    if (&target.node == &from && std::exchange(target.hasNewAddress, false)) {
-        target.node.hasMoved("its name has another address");
+    if (&target.server == &from && std::exchange(target.hasNewAddress, false)) {
+        target.server.hasMoved("its name has another address");
     }
     if (forGood) {
         if (!slots_.empty()) {
-            slots_[redirect.slot] = &target;
+            slots_[redirect.hashSlot] = &target;
             target.inMap = true;
         }
         refresh();
     }
-    return &target.node;
+    return &target.server;
 }
 
 Cluster::Member& Cluster::memberAt(const std::string& host, int port, std::string_view address) {
     const std::string name = hostAndPort(host, port);
-    const auto known = std::ranges::find_if(members_, [&](const Member& each) { return each.node.name() == name; });
+    const auto known = std::ranges::find_if(members_, [&](const Member& each) { return each.server.name() == name; });
     if (known != members_.end()) {
         known->usedAt = ngx_current_msec;
         known->hasNewAddress = known->addresses.learn(address) || known->hasNewAddress;
@@ -136,7 +136,7 @@ void Cluster::timeIsUp() {
         return;
     }
     if (source_ != nullptr && source_->asked) {
-        log_.trouble(NGX_LOG_ERR, source_->node.name(), "CLUSTER SLOTS is not answered in time", "");
+        log_.trouble(NGX_LOG_ERR, source_->server.name(), "CLUSTER SLOTS is not answered in time", "");
         tellFailing();
     } else if (source_ != nullptr) {
         source_->isSlow = true;
@@ -154,8 +154,8 @@ void Cluster::search() {
     askNext();
 }
 
-/// Asks the next source, or connects it. If connecting fails before this returns, nodeDown() has already tried the next
-/// one.
+/// Asks the next source, or connects it. If connecting fails before this returns, serverDown() has already tried the
+/// next one.
 void Cluster::askNext() {
     source_ = owner_.isLeaving() ? nullptr : nextSource();
     if (source_ == nullptr) {
@@ -163,11 +163,11 @@ void Cluster::askNext() {
         refresh_.cancel();
         tellFailing();
         refresh();
-    } else if (source_->node.isReady()) {
+    } else if (source_->server.isReady()) {
         ask(*source_);
     } else {
         refresh_.set(std::clamp(settings_.connectTimeout, kLeastPatience, kMostPatience));
-        source_->node.connectIfIdle();
+        source_->server.connectIfIdle();
     }
 }
 
@@ -179,8 +179,8 @@ Cluster::Member* Cluster::nextSource() {
             std::ranges::find_if(members_, [&](Member& each) { return mayBeAsked(each) && suits(each); });
         return found == members_.end() ? nullptr : &*found;
     };
-    Member* source = first([](const Member& each) { return each.inMap && each.node.isReady(); });
-    source = source != nullptr ? source : first([](const Member& each) { return each.node.isReady(); });
+    Member* source = first([](const Member& each) { return each.inMap && each.server.isReady(); });
+    source = source != nullptr ? source : first([](const Member& each) { return each.server.isReady(); });
     source = source != nullptr ? source : first([](const Member&) { return true; });
     while (source == nullptr && seedsLeft_ > 0) {
         seedsLeft_--;
@@ -191,15 +191,15 @@ Cluster::Member* Cluster::nextSource() {
 }
 
 bool Cluster::mayBeAsked(const Member& member) {
-    const bool isTooEarly = member.question != 0 && ngx_current_msec - member.askedAt < kAskEvery;
-    return !member.asked && !isTooEarly && !member.isSlow && !member.node.isDown();
+    const bool isTooEarly = member.mapRequest != 0 && ngx_current_msec - member.askedAt < kAskEvery;
+    return !member.asked && !isTooEarly && !member.isSlow && !member.server.isDown();
 }
 
 void Cluster::ask(Member& member) {
-    static const std::string question = command({"CLUSTER", "SLOTS"});
-    member.asked = member.node.send(question, member);
+    static const std::string mapRequest = command({"CLUSTER", "SLOTS"});
+    member.asked = member.server.send(mapRequest, member);
     member.askedAt = askedAt_ = ngx_current_msec;
-    member.question = ++questions_;
+    member.mapRequest = ++mapRequests_;
     members_.splice(members_.end(), members_,
                     std::ranges::find_if(members_, [&](const Member& each) { return &each == &member; }));
     wanted_ = false;
@@ -214,17 +214,17 @@ void Cluster::tellFailing() {
 }
 
 /// A late reply is used unless a later request has been answered.
-void Cluster::answered(Member& member, const redisReply* reply) {
+void Cluster::slotMapReplied(Member& member, const redisReply* reply) {
     member.asked = false;
     if (reply == nullptr) {
-        return;  // followed by nodeDown(), a new connection, or the timeout
+        return;  // followed by serverDown(), a new connection, or the timeout
     }
     if (reply->type == REDIS_REPLY_ERROR) {
-        log_.trouble(NGX_LOG_ERR, member.node.name(), "CLUSTER SLOTS answered", replyText(*reply));
-    } else if (member.question < answeredQuestion_ || takeOver(member, *reply)) {
+        log_.trouble(NGX_LOG_ERR, member.server.name(), "CLUSTER SLOTS answered", replyText(*reply));
+    } else if (member.mapRequest < answeredMapRequest_ || takeOver(member, *reply)) {
         return;
     } else {
-        log_.trouble(NGX_LOG_ERR, member.node.name(), "CLUSTER SLOTS names no node that serves slots", "");
+        log_.trouble(NGX_LOG_ERR, member.server.name(), "CLUSTER SLOTS names no node that serves slots", "");
     }
     if (source_ == &member) {
         wanted_ = true;
@@ -241,18 +241,18 @@ bool Cluster::takeOver(const Member& from, const redisReply& reply) {
     for (Member& each : members_) {
         each.inMap = false;
     }
-    slots_.assign(kSlots, nullptr);
+    slots_.assign(kHashSlots, nullptr);
     const std::string fromHost = from.host;
     for (const SlotRange& range : ranges) {
         Member& member = memberAt(range.host.empty() ? fromHost : range.host, range.port, range.address);
         member.inMap = true;
         std::fill(slots_.begin() + range.first, slots_.begin() + range.last + 1, &member);
     }
-    answeredQuestion_ = from.question;
+    answeredMapRequest_ = from.mapRequest;
     failing_ = searching_ = false;
     source_ = nullptr;
     refresh_.cancel();
-    const auto isLost = [](const Member& each) { return each.inMap && each.node.isDown(); };
+    const auto isLost = [](const Member& each) { return each.inMap && each.server.isDown(); };
     if (wanted_ || std::ranges::any_of(members_, isLost)) {
         refresh();
     }
@@ -268,27 +268,27 @@ bool Cluster::takeOver(const Member& from, const redisReply& reply) {
 /// another node.
 void Cluster::goToNewAddresses() {
     for (Member& each : members_) {
-        if (each.hasNewAddress && each.node.isDown()) {
+        if (each.hasNewAddress && each.server.isDown()) {
             each.hasNewAddress = false;
-            each.node.hasMoved("its name has another address");
+            each.server.hasMoved("its name has another address");
         }
     }
 }
 
 /// While there is no map, each newly connected node is asked.
-void Cluster::nodeReady(Node& node) {
-    const bool isAnswering = source_ != nullptr && source_->asked;
-    if (isAnswering || !(searching_ || slots_.empty())) {
+void Cluster::serverReady(Server& server) {
+    const bool isReplyDue = source_ != nullptr && source_->asked;
+    if (isReplyDue || !(searching_ || slots_.empty())) {
         return;
     }
-    std::ranges::find_if(members_, [&](const Member& each) { return &each.node == &node; })->isSlow = false;
+    std::ranges::find_if(members_, [&](const Member& each) { return &each.server == &server; })->isSlow = false;
     searching_ = true;
     askNext();
 }
 
-void Cluster::nodeDown(Node& node) {
+void Cluster::serverDown(Server& server) {
     wanted_ = true;
-    if (source_ != nullptr && &source_->node == &node) {
+    if (source_ != nullptr && &source_->server == &server) {
         askNext();
     } else {
         refresh();
@@ -306,7 +306,7 @@ void Cluster::sweep() {
             continue;
         }
         const auto leaving = member++;
-        owner_.nodeLeaves(leaving->node);
+        owner_.serverLeaves(leaving->server);
         source_ = source_ == &*leaving ? nullptr : source_;  // its callbacks may have made it the source
         std::list<Member> gone;  // destroyed after the list is consistent, since it reports its calls
         gone.splice(gone.end(), members_, leaving);

@@ -14,18 +14,18 @@
 #include "redis/slot_map.hpp"
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
-#include "store/node.hpp"
+#include "store/server.hpp"
 #include "store/topology.hpp"
 
 namespace sliding_log {
 
-class ClusterOwner : public NodeOwner {
+class ClusterOwner : public ServerOwner {
   public:
-    /// There is a new map of the slots, or none could be obtained: groups that waited for it have to be tried again.
+    /// There is a new map of the slots, or none could be obtained: batches that waited for it have to be tried again.
     virtual void mapChanged() = 0;
 
-    /// The node is about to be destroyed: groups that wait for it must leave it.
-    virtual void nodeLeaves(Node& node) = 0;
+    /// The node is about to be destroyed: batches that wait for it must leave it.
+    virtual void serverLeaves(Server& server) = 0;
 
   protected:
     ~ClusterOwner() = default;
@@ -42,31 +42,31 @@ class Cluster final : public Topology {
     Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settings);
 
     void start() override;
-    bool canBeAsked(std::uint16_t slot) override;
-    Node* nodeOf(std::uint16_t slot) override;
-    Node* follow(const Redirect& redirect, const Node& from, bool forGood) override;
+    bool canBeAsked(std::uint16_t hashSlot) override;
+    Server* serverOf(std::uint16_t hashSlot) override;
+    Server* follow(const Redirect& redirect, const Server& from, bool forGood) override;
     void suspect() override { refresh(); }
-    void nodeReady(Node& node) override;
-    void nodeDown(Node& node) override;
-    void forEachNode(const std::function<void(Node&)>& visit) override;
+    void serverReady(Server& server) override;
+    void serverDown(Server& server) override;
+    void forEachServer(const std::function<void(Server&)>& visit) override;
 
   private:
     /// A node, and the target of its reply to CLUSTER SLOTS.
     struct Member final : ReplyTarget {
-        Member(Cluster& owner, const std::string& name, std::string hostName, std::unique_ptr<Addresses> places);
-        void replied(const redisReply* reply) override { cluster.answered(*this, reply); }
+        Member(Cluster& owner, const std::string& name, std::string hostName, std::unique_ptr<Addresses> newAddresses);
+        void replied(const redisReply* reply) override { cluster.slotMapReplied(*this, reply); }
 
         Cluster& cluster;
         std::string host;
-        bool asked = false;          // for the map, no reply yet
-        std::uint64_t question = 0;  // the number of its latest request; 0: none
-        ngx_msec_t askedAt = 0;      // time of that request
-        bool isSlow = false;         // it did not connect in time in this search
-        bool inMap = false;          // serves slots
-        bool hasNewAddress = false;  // its connection, if any, may be to the former one
-        ngx_msec_t usedAt;           // last time that a map, a redirect or a question named it
-        Addresses& addresses;        // the node's
-        Node node;
+        bool asked = false;            // for the map, no reply yet
+        std::uint64_t mapRequest = 0;  // the number of its latest request; 0: none
+        ngx_msec_t askedAt = 0;        // time of that request
+        bool isSlow = false;           // it did not connect in time in this search
+        bool inMap = false;            // serves slots
+        bool hasNewAddress = false;    // its connection, if any, may be to the former one
+        ngx_msec_t usedAt;             // last time that a map, a redirect or a question named it
+        Addresses& addresses;          // the node's
+        Server server;
     };
 
     Member& memberAt(const std::string& host, int port, std::string_view address = {});
@@ -79,10 +79,10 @@ class Cluster final : public Topology {
     static bool mayBeAsked(const Member& member);
     void ask(Member& member);
     void tellFailing();
-    void answered(Member& member, const redisReply* reply);
+    void slotMapReplied(Member& member, const redisReply* reply);
     bool takeOver(const Member& from, const redisReply& reply);
     void goToNewAddresses();
-    bool someNodeCanBeAsked();
+    bool someServerCanBeAsked();
     void sweep();
 
     ClusterOwner& owner_;
@@ -95,12 +95,12 @@ class Cluster final : public Topology {
     bool wanted_ = true;    // the map has to be requested
     bool failing_ = false;  // there is no map, and none could be obtained
     bool searching_ = false;
-    ngx_msec_t askedAt_ = 0;              // when the latest search began, or sent a request
-    std::size_t seedsLeft_ = 0;           // that the search has not tried yet
-    Member* source_ = nullptr;            // whose map or connection the search waits for
-    std::uint64_t questions_ = 0;         // requests of the map, so far
-    std::uint64_t answeredQuestion_ = 0;  // the request that returned the map
-    Timer refresh_;                       // timeout of the source during a search, otherwise the next search
+    ngx_msec_t askedAt_ = 0;                // when the latest search began, or sent a request
+    std::size_t seedsLeft_ = 0;             // that the search has not tried yet
+    Member* source_ = nullptr;              // whose map or connection the search waits for
+    std::uint64_t mapRequests_ = 0;         // requests of the map, so far
+    std::uint64_t answeredMapRequest_ = 0;  // the request that returned the map
+    Timer refresh_;                         // timeout of the source during a search, otherwise the next search
     Timer sweep_;
 };
 

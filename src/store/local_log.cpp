@@ -52,17 +52,17 @@ std::string_view nameOf(const LocalLog& log, NameBuffer& buffer) {
 }
 
 /// The place of the first entries in the cell of a log.
-std::span<std::uint8_t> placeIn(char* cell, std::size_t nameLength) {
+std::span<std::uint8_t> cellsIn(char* cell, std::size_t nameLength) {
     const std::size_t begin = sizeof(LocalLog) + (nameLength <= kRestOfCell ? nameLength : sizeof(Cell*));
     return {reinterpret_cast<std::uint8_t*>(cell) + begin, kCellBytes - begin};
 }
 
-void writeName(char* place, std::string_view name, const Chain& cells) {
+void writeName(char* link, std::string_view name, const Chain& cells) {
     if (cells.count == 0) {
-        std::memcpy(place, name.data(), name.size());
+        std::memcpy(link, name.data(), name.size());
         return;
     }
-    std::memcpy(place, static_cast<const void*>(&cells.first), sizeof cells.first);
+    std::memcpy(link, static_cast<const void*>(&cells.first), sizeof cells.first);
     for (Cell* cell = cells.first; !name.empty(); cell = cell->next) {
         const std::string_view part = name.substr(0, kTextOfCell);
         std::memcpy(textOf(cell), part.data(), part.size());
@@ -76,23 +76,23 @@ std::size_t LocalLog::cellsOfName(std::size_t length) {
     return length <= kRestOfCell ? 0 : (length + kTextOfCell - 1) / kTextOfCell;
 }
 
-LocalLog& LocalLog::make(Chain cells, LocalLimit& limit, const Question& question, std::uint64_t now) {
+LocalLog& LocalLog::make(Chain cells, LocalLimit& limit, const Check& check, std::uint64_t now) {
     const auto count = static_cast<std::uint32_t>(cells.count);
-    const std::string_view name = question.key;
+    const std::string_view name = check.key;
     auto* memory = reinterpret_cast<char*>(cells.pop());
     writeName(memory + sizeof(LocalLog), name, cells);
-    return *new (memory) LocalLog{.node = {},
+    return *new (memory) LocalLog{.treeNode = {},
                                   .used = {},
                                   .limit = &limit,
                                   .transaction = 0,
                                   .clock = now,
                                   .cells = count,
                                   .nameLength = static_cast<std::uint32_t>(name.size()),
-                                  .state = LogState(question, now, placeIn(memory, name.size()))};
+                                  .state = LogState(check, now, cellsIn(memory, name.size()))};
 }
 
-void LocalLog::begin(const Question& question, std::uint64_t now) {
-    state = LogState(question, now, placeIn(reinterpret_cast<char*>(this), nameLength));
+void LocalLog::begin(const Check& check, std::uint64_t now) {
+    state = LogState(check, now, cellsIn(reinterpret_cast<char*>(this), nameLength));
 }
 
 Chain LocalLog::nameCells() const {
@@ -106,21 +106,21 @@ int compareLongName(const LocalLog& log, std::string_view name) {
     });
 }
 
-void insertLocalLog(ngx_rbtree_node_t* root, ngx_rbtree_node_t* node, ngx_rbtree_node_t* sentinel) {
-    const LocalLog& log = LocalLog::of(node);
+void insertLocalLog(ngx_rbtree_node_t* root, ngx_rbtree_node_t* treeNode, ngx_rbtree_node_t* sentinel) {
+    const LocalLog& log = LocalLog::of(treeNode);
     NameBuffer buffer;
     const std::string_view name = nameOf(log, buffer);
-    ngx_rbtree_node_t** place = nullptr;
-    for (ngx_rbtree_node_t* parent = root;; parent = *place) {
-        place = compareWith(LocalLog::of(parent), node->key, name) < 0 ? &parent->left : &parent->right;
-        if (*place == sentinel) {
-            node->parent = parent;
+    ngx_rbtree_node_t** link = nullptr;
+    for (ngx_rbtree_node_t* parent = root;; parent = *link) {
+        link = compareWith(LocalLog::of(parent), treeNode->key, name) < 0 ? &parent->left : &parent->right;
+        if (*link == sentinel) {
+            treeNode->parent = parent;
             break;
         }
     }
-    *place = node;
-    node->left = node->right = sentinel;
-    ngx_rbt_red(node);
+    *link = treeNode;
+    treeNode->left = treeNode->right = sentinel;
+    ngx_rbt_red(treeNode);
 }
 
 }  // namespace sliding_log

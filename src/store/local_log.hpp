@@ -15,8 +15,8 @@ namespace sliding_log {
 struct LocalLog {
     static constexpr std::size_t kLongestName = 512;  // a prefix, a NAME and a value have 323 bytes at most
 
-    ngx_rbtree_node_t node;  // first member, so that a node is its log; node.key is the hash of the name
-    ngx_queue_t used;        // in the list of its limit
+    ngx_rbtree_node_t treeNode;  // first member, so that a node is its log; node.key is the hash of the name
+    ngx_queue_t used;            // in the list of its limit
     LocalLimit* limit;
     ngx_uint_t transaction;  // the last one that used it
     std::uint64_t clock;     // ms; the latest decision: a worker whose time is behind does not go back
@@ -29,15 +29,15 @@ struct LocalLog {
 
     /// A new log of this name in the first of the cells, which are as many as it needs; the caller sets the hash of the
     /// name.
-    static LocalLog& make(Chain cells, LocalLimit& limit, const Question& question, std::uint64_t now);
+    static LocalLog& make(Chain cells, LocalLimit& limit, const Check& check, std::uint64_t now);
 
     /// The cells of the name.
     Chain nameCells() const;
 
     /// Starts the contents anew.
-    void begin(const Question& question, std::uint64_t now);
+    void begin(const Check& check, std::uint64_t now);
 
-    static LocalLog& of(ngx_rbtree_node_t* node) { return *reinterpret_cast<LocalLog*>(node); }
+    static LocalLog& of(ngx_rbtree_node_t* treeNode) { return *reinterpret_cast<LocalLog*>(treeNode); }
     static LocalLog& of(ngx_queue_t* link) {
         return *reinterpret_cast<LocalLog*>(reinterpret_cast<char*>(link) - offsetof(LocalLog, used));
     }
@@ -55,8 +55,8 @@ int compareLongName(const LocalLog& log, std::string_view name);
 /// Less than, equal to or greater than 0: (hash, name) compared with that of the log. Names are compared if hashes are
 /// equal, so that no choice of keys makes the tree degenerate.
 inline int compareWith(const LocalLog& log, ngx_uint_t hash, std::string_view name) {
-    if (hash != log.node.key) {
-        return hash < log.node.key ? -1 : 1;
+    if (hash != log.treeNode.key) {
+        return hash < log.treeNode.key ? -1 : 1;
     }
     if (name.size() != log.nameLength) {
         return name.size() < log.nameLength ? -1 : 1;
@@ -65,6 +65,6 @@ inline int compareWith(const LocalLog& log, ngx_uint_t hash, std::string_view na
 }
 
 /// nginx's rbtree insertion for logs.
-void insertLocalLog(ngx_rbtree_node_t* root, ngx_rbtree_node_t* node, ngx_rbtree_node_t* sentinel);
+void insertLocalLog(ngx_rbtree_node_t* root, ngx_rbtree_node_t* treeNode, ngx_rbtree_node_t* sentinel);
 
 }  // namespace sliding_log

@@ -39,9 +39,9 @@ class LocalStore::Lock {
     ngx_slab_pool_t& pool_;
 };
 
-bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
+bool LocalStore::ask(std::span<const Check> checks, std::span<Verdict> verdicts, std::string_view unique,
                      std::uint64_t& loggedMs) {
-    const bool isAnswered = decideAll(questions, verdicts, unique, loggedMs);
+    const bool isAnswered = decideAll(checks, verdicts, unique, loggedMs);
     if (!isAnswered && tooSmall_.allows()) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "\"sliding_log_zone\" of %uzk is too small for the logs of one request, which on_error decides; "
@@ -51,15 +51,15 @@ bool LocalStore::ask(std::span<const Question> questions, std::span<Verdict> ver
     return isAnswered;
 }
 
-bool LocalStore::decideAll(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
+bool LocalStore::decideAll(std::span<const Check> checks, std::span<Verdict> verdicts, std::string_view unique,
                            std::uint64_t& loggedMs) {
     const Lock lock(zone_);
     LocalLog* logs[kMostLogs];
     LogState* states[kMostLogs];
-    const std::size_t count = questions.size();
+    const std::size_t count = checks.size();
     std::uint64_t now = ngx_current_msec;  // monotonic, and the same for all workers of the machine
     for (std::size_t i = 0; i < count; i++) {
-        logs[i] = findOrCreate(questions[i], now);
+        logs[i] = findOrCreate(checks[i], now);
         if (logs[i] == nullptr) {
             return false;
         }
@@ -71,7 +71,7 @@ bool LocalStore::decideAll(std::span<const Question> questions, std::span<Verdic
         logs[i]->clock = now;
     }
     const bool isAnswered =
-        decide(questions, std::span<LogState* const>(states, count), verdicts, now, unique, loggedMs,
+        decide(checks, std::span<LogState* const>(states, count), verdicts, now, unique, loggedMs,
                [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
     for (std::size_t i = 0; i < count; i++) {
         giveBack(*logs[i], logs[i]->state.takeSpare(now));
@@ -79,15 +79,15 @@ bool LocalStore::decideAll(std::span<const Question> questions, std::span<Verdic
     return isAnswered;
 }
 
-void LocalStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
     const Lock lock(zone_);
     const std::uint64_t now = ngx_current_msec;
-    for (const Question& question : questions) {
-        LocalLog* log = find(question.key);
-        if (log != nullptr && log->state.suits(question)) {
+    for (const Check& check : checks) {
+        LocalLog* log = find(check.key);
+        if (log != nullptr && log->state.suits(check)) {
             log->clock = std::max(now, log->clock);
-            sliding_log::takeBack(log->state, question, log->clock, unique, loggedMs, takenMs);
+            sliding_log::takeBack(log->state, check, log->clock, unique, loggedMs, takenMs);
             giveBack(*log, log->state.takeSpare(log->clock));
         }
     }
@@ -95,31 +95,31 @@ void LocalStore::takeBack(std::span<const Question> questions, std::string_view 
 
 LocalLog* LocalStore::find(std::string_view name) const {
     const ngx_uint_t hash = hashOf(name);
-    ngx_rbtree_node_t* node = zone_.header->logs.root;
-    while (node != &zone_.header->sentinel) {
-        LocalLog& log = LocalLog::of(node);
+    ngx_rbtree_node_t* treeNode = zone_.header->logs.root;
+    while (treeNode != &zone_.header->sentinel) {
+        LocalLog& log = LocalLog::of(treeNode);
         const int order = compareWith(log, hash, name);
         if (order == 0) {
             return &log;
         }
-        node = order < 0 ? node->left : node->right;
+        treeNode = order < 0 ? treeNode->left : treeNode->right;
     }
     return nullptr;
 }
 
 /// The log, marked as most recently used and protected from eviction in this transaction; nullptr if the zone is too
 /// small.
-LocalLog* LocalStore::findOrCreate(const Question& question, std::uint64_t now) {
-    LocalLog* log = find(question.key);
+LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
+    LocalLog* log = find(check.key);
     if (log == nullptr) {
-        log = create(question, now);
+        log = create(check, now);
         if (log == nullptr) {
             return nullptr;
         }
     } else {
-        if (!log->state.suits(question)) {
+        if (!log->state.suits(check)) {
             giveBack(*log, log->state.takeAll());
-            log->begin(question, now);
+            log->begin(check, now);
         }
         ngx_queue_remove(&log->used);
     }
@@ -128,13 +128,13 @@ LocalLog* LocalStore::findOrCreate(const Question& question, std::uint64_t now) 
     return log;
 }
 
-LocalLog* LocalStore::create(const Question& question, std::uint64_t now) {
-    LocalLimit* limit = limitOf(question.key);
+LocalLog* LocalStore::create(const Check& check, std::uint64_t now) {
+    LocalLimit* limit = limitOf(check.key);
     if (limit == nullptr) {
         return nullptr;
     }
     // counted first, so that the limit stays while other logs are evicted
-    const std::size_t cells = 1 + LocalLog::cellsOfName(question.key.size());
+    const std::size_t cells = 1 + LocalLog::cellsOfName(check.key.size());
     zone_.header->limits.count(*limit, cells);
     // as in limit_req: expired logs are removed slightly faster than new ones are added
     evictExpired(*limit);
@@ -144,9 +144,9 @@ LocalLog* LocalStore::create(const Question& question, std::uint64_t now) {
         uncount(*limit, cells);
         return nullptr;
     }
-    LocalLog& log = LocalLog::make(memory, *limit, question, now);
-    log.node.key = hashOf(question.key);
-    ngx_rbtree_insert(&zone_.header->logs, &log.node);
+    LocalLog& log = LocalLog::make(memory, *limit, check, now);
+    log.treeNode.key = hashOf(check.key);
+    ngx_rbtree_insert(&zone_.header->logs, &log.treeNode);
     return &log;
 }
 
@@ -265,7 +265,7 @@ LocalLog* LocalStore::largestEvictable(std::size_t leastCells) const {
 void LocalStore::erase(LocalLog& log) {
     LocalLimit& limit = *log.limit;
     ngx_queue_remove(&log.used);
-    ngx_rbtree_delete(&zone_.header->logs, &log.node);
+    ngx_rbtree_delete(&zone_.header->logs, &log.treeNode);
     FreeCells& freeCells = zone_.header->freeCells;
     freeCells.put(log.state.takeAll());
     freeCells.put(log.nameCells());

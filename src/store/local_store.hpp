@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 #include "store/log_throttle.hpp"
 #include "store/zone.hpp"
 
@@ -20,25 +20,25 @@ class LocalStore {
 
     explicit LocalStore(const Zone& zone) : zone_(zone) {}
 
-    /// Asks all the limits, all or nothing. There are as many verdicts as questions, at most kMostLogs; `unique` is the
+    /// Asks all the limits, all or nothing. There are as many verdicts as checks, at most kMostLogs; `unique` is the
     /// name of the request. False if the zone is too small for these logs even when it is empty; this is logged. Sets
     /// `loggedMs` for takeBack().
-    bool ask(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
+    bool ask(std::span<const Check> checks, std::span<Verdict> verdicts, std::string_view unique,
              std::uint64_t& loggedMs);
 
     /// Takes back, once, what an ask() that admitted at `takenMs` logged at `loggedMs`, and ends blocks that have no
     /// reason any more.
-    void takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+    void takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
   private:
     class Lock;
 
-    bool decideAll(std::span<const Question> questions, std::span<Verdict> verdicts, std::string_view unique,
+    bool decideAll(std::span<const Check> checks, std::span<Verdict> verdicts, std::string_view unique,
                    std::uint64_t& loggedMs);
     LocalLog* find(std::string_view name) const;
-    LocalLog* findOrCreate(const Question& question, std::uint64_t now);
-    LocalLog* create(const Question& question, std::uint64_t now);
+    LocalLog* findOrCreate(const Check& check, std::uint64_t now);
+    LocalLog* create(const Check& check, std::uint64_t now);
     LocalLimit* limitOf(std::string_view logKey);
     bool grow(LocalLog& log, std::size_t cells);
     Chain takeCells(const LocalLimit& limit, std::size_t count);

@@ -1,4 +1,4 @@
-// A question whose request does not wait for the reply any more: the client has left, or it has timed out.
+// A check whose request does not wait for the reply any more: the client has left, or it has timed out.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/group.hpp"
+#include "store/batch.hpp"
 
 namespace sliding_log {
 
@@ -16,7 +16,7 @@ struct Orphan;
 
 /// What a request that continues without a reply knows of it: whether its entries were logged. It is owned by the
 /// request, which detaches it when it ends.
-struct Late {
+struct LateReply {
     enum class State {
         Open,    // not known yet
         Logged,  // at loggedMs
@@ -24,67 +24,67 @@ struct Late {
         Unknown  // will never be known
     };
 
-    explicit Late(Orphan& of);
-    void forget();
+    explicit LateReply(Orphan& of);
+    void detach();
 
     State state = State::Open;
     std::uint64_t loggedMs = 0;
-    Orphan* orphan;        // while Open
-    Late* next = nullptr;  // of the same request
+    Orphan* orphan;             // while Open
+    LateReply* next = nullptr;  // of the same request
 };
 
-/// Replaces the request in its group, with copies of the data of the request, so that its entries can be taken back if
+/// Replaces the request in its batch, with copies of the data of the request, so that its entries can be taken back if
 /// they were logged. It is owned by its store and reused.
 struct Orphan final : Waiter {
-    /// Replaces a waiter whose group has been sent.
+    /// Replaces a waiter whose batch has been sent.
     void replace(Waiter& waiter) {
         texts.assign(waiter.unique);
-        for (const Question& question : waiter.questions) {
-            texts.append(question.key).append(question.id);
+        for (const Check& check : waiter.checks) {
+            texts.append(check.key).append(check.id);
         }
         std::string_view rest = texts;
         unique = cut(rest, waiter.unique.size());
-        copies.assign(waiter.questions.begin(), waiter.questions.end());
-        for (Question& question : copies) {
-            question.key = cut(rest, question.key.size());
-            question.id = cut(rest, question.id.size());
+        ownChecks.assign(waiter.checks.begin(), waiter.checks.end());
+        for (Check& check : ownChecks) {
+            check.key = cut(rest, check.key.size());
+            check.id = cut(rest, check.id.size());
         }
-        answers.assign(copies.size(), {});
-        leaving.assign(copies.size(), false);
-        questions = copies;
-        verdicts = answers;
-        place = waiter.place;
+        ownVerdicts.assign(ownChecks.size(), {});
+        leaving.assign(ownChecks.size(), false);
+        checks = ownChecks;
+        verdicts = ownVerdicts;
+        position = waiter.position;
         apart = false;
         deadline = waiter.deadline;
-        group = waiter.group;
-        group->orphans.pushBack(*this);
+        batch = waiter.batch;
+        batch->orphans.pushBack(*this);
         late = nullptr;
-        waiter.forget();
+        waiter.detach();
     }
 
     /// Its entry in that log has to be removed.
-    void leave(std::string_view key) {
-        const auto copy = std::ranges::find(copies, key, &Question::key);
-        leaving[static_cast<std::size_t>(copy - copies.begin())] = true;
+    void markLeaving(std::string_view key) {
+        const auto copy = std::ranges::find(ownChecks, key, &Check::key);
+        leaving[static_cast<std::size_t>(copy - ownChecks.begin())] = true;
     }
 
-    /// The questions whose entries have to be removed, or all.
-    std::span<const Question> leavers(bool all) {
+    /// The checks whose entries have to be removed, or all.
+    std::span<const Check> leavers(bool all) {
         std::size_t kept = 0;
-        for (std::size_t i = 0; i < copies.size(); i++) {
+        for (std::size_t i = 0; i < ownChecks.size(); i++) {
             if (all || leaving[i]) {
-                copies[kept++] = copies[i];
+                ownChecks[kept++] = ownChecks[i];
             }
         }
-        return std::span(copies).first(kept);
+        return std::span(ownChecks).first(kept);
     }
 
-    Late* late = nullptr;  // to be informed
-    bool isOwed = false;   // some of its entries have to be removed
+    LateReply* late = nullptr;  // to be informed
+    bool takesBack = false;     // some of its entries have to be removed
 
     std::string texts;
-    std::vector<Question> copies;
-    std::vector<Verdict> answers;
+    std::vector<Check> ownChecks;
+    std::vector<Verdict> ownVerdicts;
     std::vector<bool> leaving;
 
   private:
@@ -95,11 +95,11 @@ struct Orphan final : Waiter {
     }
 };
 
-inline Late::Late(Orphan& of) : orphan(&of) {
+inline LateReply::LateReply(Orphan& of) : orphan(&of) {
     of.late = this;
 }
 
-inline void Late::forget() {
+inline void LateReply::detach() {
     if (state == State::Open) {
         state = State::Void;
         orphan->late = nullptr;

@@ -17,15 +17,15 @@ namespace {
 /// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: repeated after this time, in ms, within the timeout.
 constexpr ngx_msec_t kRepeatAfterMs = 10;
 
-/// A call that is redirected more often than this in a row waits each time, since the nodes disagree.
+/// A call that is redirected more often than this in a row waits each time, since the servers disagree.
 constexpr unsigned kMostRedirects = 5;
 
 /// The number of kept take-backs sent to a server at a time: all workers of a fleet have some when it returns.
-constexpr std::size_t kMostRepaying = 16;
+constexpr std::size_t kMostKeptUnderWay = 16;
 
 /// When kept take-backs are tried again, in ms, unless a server becomes ready earlier.
-constexpr std::uint64_t kRepayMinMs = 10;
-constexpr std::uint64_t kRepayMaxMs = 1000;
+constexpr std::uint64_t kSendKeptMinMs = 10;
+constexpr std::uint64_t kSendKeptMaxMs = 1000;
 
 bool hasPassed(ngx_msec_t moment) {
     return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) <= 0;
@@ -41,7 +41,7 @@ bool refusesAllWrites(std::string_view answer) {
     return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
 }
 
-/// An error of a group, from its script, with one of its logs.
+/// An error of a batch, from its script, with one of its logs.
 bool mayBeOfOneLog(StoreError error, std::string_view message) {
     return error == StoreError::WrongType || error == StoreError::OutOfMemory ||
            (error == StoreError::Refused && !isOfScripts(message) && !refusesAllWrites(message));
@@ -49,26 +49,26 @@ bool mayBeOfOneLog(StoreError error, std::string_view message) {
 
 /// The deadline of a call that a request waits for.
 bool hasSeveralLogs(const Call& call) {
-    return call.groups.size() > 1 || call.groups.front()->waiters.front().questions.size() > 1;
+    return call.batches.size() > 1 || call.batches.front()->waiters.front().checks.size() > 1;
 }
 
 /// How long an entry may count after its time: a counter also weighs the previous window, and a bucket may take several
 /// windows to fill up.
-std::int64_t lastsMs(const Question& question) {
+std::int64_t lastsMs(const Check& check) {
     constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
-    const std::int64_t full = std::max<std::int64_t>(question.limit, 1);
+    const std::int64_t full = std::max<std::int64_t>(check.limit, 1);
     std::int64_t windows = 1;
-    switch (rowOf(question.algorithm).lasts) {
+    switch (rowOf(check.algorithm).lasts) {
         case Lasts::Window:
             break;
         case Lasts::NextWindow:
             windows = 2;
             break;
         case Lasts::Refill:
-            windows = (question.burst + full - 1) / full;
+            windows = (check.burst + full - 1) / full;
             break;
     }
-    return windows > kMostMs / question.windowMs ? kMostMs : windows * question.windowMs;
+    return windows > kMostMs / check.windowMs ? kMostMs : windows * check.windowMs;
 }
 
 /// True if the server did not execute a take-back which it, or another one, may execute later.
@@ -93,7 +93,7 @@ bool isUndone(StoreError error, std::string_view answer) {
     return refusesAllWrites(answer);
 }
 
-/// The name of the store in messages that are not about one of its nodes.
+/// The name of the store in messages that are not about one of its servers.
 std::string_view nameOf(const RedisSettings& settings) {
     return view(settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)
                     ? settings.master
@@ -120,49 +120,50 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
         case Mode::Cluster:
             return std::make_unique<Cluster>(owner, log, settings);
         case Mode::Sentinel:
-            return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
-                                                std::make_unique<SentinelLocator>(settings, log.nginxLog()));
+            return std::make_unique<SingleServer>(owner, log, settings, nameOf(settings),
+                                                  std::make_unique<SentinelDiscovery>(settings, log.nginxLog()));
         case Mode::Standalone:
             break;
     }
-    return std::make_unique<SingleNode>(owner, log, settings, nameOf(settings),
-                                        std::make_unique<Addresses>(settings, server));
+    return std::make_unique<SingleServer>(owner, log, settings, nameOf(settings),
+                                          std::make_unique<Addresses>(settings, server));
 }
 
 }  // namespace
 
-RedisStore::RedisStore(const RedisSettings& settings, Denials denials, const Board& board, ngx_log_t* log)
+RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, const CounterRegistry& registry,
+                       ngx_log_t* log)
     : settings_(settings),
       identity_(identityOf(settings)),
       log_(settings, log),
-      board_(board),
+      registry_(registry),
       unplacedCounters_(counters(nameOf(settings))),
-      denials_(denials),
+      knownDenials_(denials),
       flush_(
           this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
       deadline_(
           this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
       repeat_(
           this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Work, log),
-      repayAfter_(kRepayMinMs, kRepayMaxMs),
-      repay_(
-          this, [](void* self) { static_cast<RedisStore*>(self)->repay(); }, Timer::Kind::Chore, log),
-      owing_(
+      sendKeptAfter_(kSendKeptMinMs, kSendKeptMaxMs),
+      sendKeptTimer_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->sendKept(); }, Timer::Kind::Chore, log),
+      takeBackTimer_(
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
 /// A worker that exits resumes no requests: all waiters are removed before hiredis reports the calls.
 RedisStore::~RedisStore() {
     while (Waiter* waiter = deadlines_.popFront()) {
-        waiter->forget();
+        waiter->detach();
     }
     dying_ = true;
     while (Call* call = queued_.popFront()) {
         failed(*call, StoreError::Down);
     }
     loseKept("the worker quits");
-    topology_->forEachNode([this](Node& node) {
-        while (Call* call = node.takeQueued()) {
+    topology_->forEachServer([this](Server& server) {
+        while (Call* call = server.takeQueued()) {
             lost(*call);
         }
     });
@@ -174,49 +175,49 @@ void RedisStore::start() {
 
 std::size_t RedisStore::tick() {
     unplacedCounters_.touch(ngx_current_msec);
-    topology_->forEachNode([](Node& node) { node.tick(); });
+    topology_->forEachServer([](Server& server) { server.tick(); });
     writer_.freeMemory();
     reply_ = {};
-    std::size_t passing = calls_.freeUnused() + groupObjects_.freeUnused() + orphans_.freeUnused();
+    std::size_t passing = calls_.freeUnused() + batchObjects_.freeUnused() + orphans_.freeUnused();
     deadlines_.forEach([&](const Waiter&) { passing++; });
     return passing;
 }
 
 /// The counters of the server of that slot.
-NodeCounters& RedisStore::countersOf(std::uint16_t slot) {
-    Node* node = topology_->nodeOf(slot);
-    return node == nullptr ? unplacedCounters_ : node->counters();
+ServerCounters& RedisStore::countersOf(std::uint16_t hashSlot) {
+    Server* server = topology_->serverOf(hashSlot);
+    return server == nullptr ? unplacedCounters_ : server->counters();
 }
 
-RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::string_view unique, ngx_msec_t leftMs,
+RedisStore::Reception RedisStore::ask(std::span<const Check> checks, std::string_view unique, ngx_msec_t leftMs,
                                       Waiter& waiter) {
-    const Signature& signature = signatureOf(questions);
-    const Belief belief = denials_.find(signature, ngx_current_msec, waiter.verdicts);
-    if (belief == Belief::Holds) {
+    const Signature& signature = signatureOf(checks);
+    const DenialState denialState = knownDenials_.find(signature, ngx_current_msec, waiter.verdicts);
+    if (denialState == DenialState::Holds) {
         return Reception::KnownDenied;
     }
-    if (questions.size() > 1 && areApart(questions)) {
+    if (checks.size() > 1 && areApart(checks)) {
         return Reception::Apart;
     }
     const bool isLate = leftMs == 0;
-    const bool canAsk = !isLate && topology_->canBeAsked(questions.front().slot);
-    if (belief == Belief::Due && (!canAsk || !denials_.claim(signature, ngx_current_msec))) {
+    const bool canAsk = !isLate && topology_->canBeAsked(checks.front().hashSlot);
+    if (denialState == DenialState::Due && (!canAsk || !knownDenials_.claim(signature, ngx_current_msec))) {
         return Reception::KnownDenied;
     }
     if (!canAsk) {
-        countersOf(questions.front().slot).failed(isLate ? StoreError::Timeout : StoreError::Down);
+        countersOf(checks.front().hashSlot).failed(isLate ? StoreError::Timeout : StoreError::Down);
         return Reception::Unavailable;
     }
-    if (!refusals_.isEmpty() && isTurnedAway(questions.front().slot)) {
-        countersOf(questions.front().slot).failed(StoreError::TryAgain);
-        return belief == Belief::Due ? Reception::KnownDenied : Reception::Unavailable;
+    if (!refusals_.isEmpty() && isTurnedAway(checks.front().hashSlot)) {
+        countersOf(checks.front().hashSlot).failed(StoreError::TryAgain);
+        return denialState == DenialState::Due ? Reception::KnownDenied : Reception::Unavailable;
     }
-    Group& group = groupFor(questions, signature);
-    group.requests++;
-    group.refreshes = group.refreshes || belief == Belief::Due;
-    group.waiters.pushBack(waiter);
-    waiter.group = &group;
-    waiter.questions = questions;
+    Batch& batch = batchFor(checks, signature);
+    batch.requests++;
+    batch.refreshes = batch.refreshes || denialState == DenialState::Due;
+    batch.waiters.pushBack(waiter);
+    waiter.batch = &batch;
+    waiter.checks = checks;
     waiter.unique = unique;
     waiter.apart = false;
     waiter.deadline = ngx_current_msec + std::min(settings_.timeout, leftMs);
@@ -227,28 +228,28 @@ RedisStore::Reception RedisStore::ask(std::span<const Question> questions, std::
     return Reception::Pending;
 }
 
-Belief RedisStore::known(std::span<const Question> questions, std::span<Verdict> verdicts) {
-    return denials_.find(signatureOf(questions), ngx_current_msec, verdicts);
+DenialState RedisStore::known(std::span<const Check> checks, std::span<Verdict> verdicts) {
+    return knownDenials_.find(signatureOf(checks), ngx_current_msec, verdicts);
 }
 
 /// Good until the next one.
-const Signature& RedisStore::signatureOf(std::span<const Question> questions) {
-    latestSignature_.assign(identity_, questions);
+const Signature& RedisStore::signatureOf(std::span<const Check> checks) {
+    latestSignature_.assign(identity_, checks);
     return latestSignature_;
 }
 
-bool RedisStore::isWell(std::uint16_t slot) {
-    const Node* node = topology_->nodeOf(slot);
-    return node != nullptr && node->isWell();
+bool RedisStore::isWell(std::uint16_t hashSlot) {
+    const Server* server = topology_->serverOf(hashSlot);
+    return server != nullptr && server->isWell();
 }
 
 /// True if these logs must not be asked in one call.
-bool RedisStore::areApart(std::span<const Question> questions) const {
-    return !loners_.isEmpty(ngx_current_msec) && loners_.areApart(questions, ngx_current_msec);
+bool RedisStore::areApart(std::span<const Check> checks) const {
+    return !isolatedLogs_.isEmpty(ngx_current_msec) && isolatedLogs_.areApart(checks, ngx_current_msec);
 }
 
-bool RedisStore::isTurnedAway(std::uint16_t slot) {
-    return refusals_.turnsAway(topology_->nodeOf(slot), slot, ngx_current_msec,
+bool RedisStore::isTurnedAway(std::uint16_t hashSlot) {
+    return refusals_.turnsAway(topology_->serverOf(hashSlot), hashSlot, ngx_current_msec,
                                static_cast<std::uint64_t>(ngx_random()));
 }
 
@@ -259,24 +260,24 @@ void RedisStore::watch(Waiter& waiter) {
     });
 }
 
-void RedisStore::abandon(Waiter& waiter) {
-    if (waiter.group == nullptr || !waiter.group->sent) {
-        waiter.forget();
+void RedisStore::cancel(Waiter& waiter) {
+    if (waiter.batch == nullptr || !waiter.batch->sent) {
+        waiter.detach();
         return;
     }
     Orphan& orphan = orphanOf(waiter);
-    for (const Question& question : orphan.copies) {
-        if (question.leavesWithClient) {
-            orphan.leave(question.key);
+    for (const Check& check : orphan.ownChecks) {
+        if (check.leavesWithClient) {
+            orphan.markLeaving(check.key);
         }
     }
-    owe();
-    orphan.isOwed = true;
+    noteTakeBack();
+    orphan.takesBack = true;
     watch(orphan);
 }
 
 /// The request continues without a reply, and may have been logged.
-void RedisStore::wakeUnanswered(Waiter& waiter, StoreError error) {
+void RedisStore::wakeWithoutReply(Waiter& waiter, StoreError error) {
     waiter.orphan = &orphanOf(waiter);
     waiter.wake(waiter, error);
     waiter.orphan = nullptr;
@@ -288,108 +289,108 @@ Orphan& RedisStore::orphanOf(Waiter& waiter) {
     return orphan;
 }
 
-/// Its group has been answered. A reservation is taken back in all logs, since it is not used.
-void RedisStore::bury(Orphan& orphan, StoreError error) {
-    const bool isInDoubt = orphan.group->isInDoubt;
+/// Its batch has been answered. A reservation is taken back in all logs, since it is not used.
+void RedisStore::finishOrphan(Orphan& orphan, StoreError error) {
+    const bool isInDoubt = orphan.batch->isInDoubt;
     const bool isAdmitted = error == StoreError::None && std::ranges::all_of(orphan.verdicts, &Verdict::hasRoom);
     const bool isHeld =
         isAdmitted && std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
-    orphan.forget();
+    orphan.detach();
     if (orphan.late != nullptr) {
-        orphan.late->state = isInDoubt               ? Late::State::Unknown
-                             : isAdmitted && !isHeld ? Late::State::Logged
-                                                     : Late::State::Void;
+        orphan.late->state = isInDoubt               ? LateReply::State::Unknown
+                             : isAdmitted && !isHeld ? LateReply::State::Logged
+                                                     : LateReply::State::Void;
         orphan.late->loggedMs = orphan.loggedMs;
     }
     const auto delayMs = static_cast<std::uint64_t>(orphan.verdicts.front().delayMs);
-    const std::span<const Question> leavers = orphan.leavers(isHeld);
+    const std::span<const Check> leavers = orphan.leavers(isHeld);
     if (isAdmitted && !leavers.empty()) {
         takeBack(leavers, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
     } else if (isInDoubt) {
         takeBackUnseen(leavers, orphan.unique);
     }
-    if (std::exchange(orphan.isOwed, false)) {
+    if (std::exchange(orphan.takesBack, false)) {
         takeBacks_--;
     }
     orphans_.giveBack(orphan);
 }
 
-void RedisStore::takeBackLate(Late& late, std::span<const Question> questions, std::string_view unique) {
+void RedisStore::takeBackLate(LateReply& late, std::span<const Check> checks, std::string_view unique) {
     switch (late.state) {
-        case Late::State::Open:
-            for (const Question& question : questions) {
-                late.orphan->leave(question.key);
+        case LateReply::State::Open:
+            for (const Check& check : checks) {
+                late.orphan->markLeaving(check.key);
             }
-            if (!std::exchange(late.orphan->isOwed, true)) {
-                owe();
+            if (!std::exchange(late.orphan->takesBack, true)) {
+                noteTakeBack();
             }
             break;
-        case Late::State::Logged:
-            takeBack(questions, unique, late.loggedMs, late.loggedMs);
+        case LateReply::State::Logged:
+            takeBack(checks, unique, late.loggedMs, late.loggedMs);
             break;
-        case Late::State::Void:
+        case LateReply::State::Void:
             break;
-        case Late::State::Unknown:
-            takeBackUnseen(questions, unique);
+        case LateReply::State::Unknown:
+            takeBackUnseen(checks, unique);
             break;
     }
 }
 
 /// Entries that may be in the logs, at an unknown time. They can only be found by the unique name of the request; an id
 /// may belong to another request, too. Not sent at once: the server may still have to read the lost calls.
-void RedisStore::takeBackUnseen(std::span<const Question> questions, std::string_view unique) {
+void RedisStore::takeBackUnseen(std::span<const Check> checks, std::string_view unique) {
     constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
-    for (const Question& question : questions) {
-        if (rowOf(question.algorithm).namesEntries && question.id.empty()) {
-            keep(newTakeBack({&question, 1}, unique, kAnyTime, 0, question.delayMs));
+    for (const Check& check : checks) {
+        if (rowOf(check.algorithm).namesEntries && check.id.empty()) {
+            keep(newTakeBack({&check, 1}, unique, kAnyTime, 0, check.delayMs));
         } else {
-            tellLost(question.slot, "its answer was lost");
+            tellLost(check.hashSlot, "its answer was lost");
         }
     }
 }
 
-void RedisStore::takeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+void RedisStore::takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
-    if (questions.size() > 1 && areApart(questions)) {
-        for (const Question& question : questions) {
-            takeBack({&question, 1}, unique, loggedMs, takenMs);
+    if (checks.size() > 1 && areApart(checks)) {
+        for (const Check& check : checks) {
+            takeBack({&check, 1}, unique, loggedMs, takenMs);
         }
         return;
     }
-    Call& call = newTakeBack(questions, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs));
-    Node* node = nodeFor(call);
-    if (node != nullptr && node->isWell()) {
-        sendTakeBack(*node, call);
+    Call& call = newTakeBack(checks, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs));
+    Server* server = serverFor(call);
+    if (server != nullptr && server->isWell()) {
+        sendTakeBack(*server, call);
     } else {
         keep(call);
     }
 }
 
 /// `aheadMs`: how much later than now the time of the entries may be.
-Call& RedisStore::newTakeBack(std::span<const Question> questions, std::string_view unique, std::uint64_t loggedMs,
+Call& RedisStore::newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                               std::uint64_t takenMs, std::int64_t aheadMs) {
     Call& call = calls_.take();
     call.leftLogs.clear();
     std::int64_t lasts = 0;
-    for (const Question& question : questions) {
-        call.leftLogs.push_back(Signature::hashOfLog(question.key));
-        lasts = std::max(lasts, lastsMs(question));
+    for (const Check& check : checks) {
+        call.leftLogs.push_back(Signature::hashOfLog(check.key));
+        lasts = std::max(lasts, lastsMs(check));
     }
     call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
-    writer_.writeTakeBack(call, questions, unique, loggedMs, takenMs, stamp());
-    owe();
+    writer_.writeTakeBack(call, checks, unique, loggedMs, takenMs, stamp());
+    noteTakeBack();
     return call;
 }
 
 // ---- take-backs that are kept
 
 /// A take-back was added.
-void RedisStore::owe() {
+void RedisStore::noteTakeBack() {
     noteQuit();
     takeBacks_++;
-    owedUntil_ = ngx_current_msec + settings_.timeout;
-    if (!owing_.isSet()) {
-        owing_.set(settings_.timeout);
+    takeBacksUntil_ = ngx_current_msec + settings_.timeout;
+    if (!takeBackTimer_.isSet()) {
+        takeBackTimer_.set(settings_.timeout);
     }
 }
 
@@ -397,155 +398,155 @@ void RedisStore::owe() {
 void RedisStore::noteQuit() {
     if (ngx_exiting != 0 && !quitting_) {
         quitting_ = true;
-        owedUntil_ = ngx_current_msec + settings_.timeout;
-        repaySoon();
+        takeBacksUntil_ = ngx_current_msec + settings_.timeout;
+        sendKeptSoon();
     }
 }
 
-bool RedisStore::isOwing() const {
-    return takeBacks_ > 0 && !(quitting_ && hasPassed(owedUntil_));
+bool RedisStore::hasTakeBacks() const {
+    return takeBacks_ > 0 && !(quitting_ && hasPassed(takeBacksUntil_));
 }
 
 /// The timer of kept take-backs.
 void RedisStore::tryToQuit() {
     noteQuit();
-    if (!isOwing()) {
+    if (!hasTakeBacks()) {
         loseKept("the worker quits");
         closeWhenUnused();
-    } else if (hasPassed(owedUntil_)) {
-        owing_.set(settings_.timeout);
+    } else if (hasPassed(takeBacksUntil_)) {
+        takeBackTimer_.set(settings_.timeout);
     } else {
-        owing_.set(owedUntil_ - ngx_current_msec);
+        takeBackTimer_.set(takeBacksUntil_ - ngx_current_msec);
     }
 }
 
 /// The server of the slot of the call, connected or connecting; nullptr if there is none.
-Node* RedisStore::nodeFor(const Call& call) {
-    return !dying_ && topology_->canBeAsked(call.slot) ? topology_->nodeOf(call.slot) : nullptr;
+Server* RedisStore::serverFor(const Call& call) {
+    return !dying_ && topology_->canBeAsked(call.hashSlot) ? topology_->serverOf(call.hashSlot) : nullptr;
 }
 
-void RedisStore::sendTakeBack(Node& node, Call& call) {
-    denials_.entriesLeave(call.leftLogs);
-    node.send(call);
+void RedisStore::sendTakeBack(Server& server, Call& call) {
+    knownDenials_.entriesLeave(call.leftLogs);
+    server.send(call);
 }
 
 /// Redis cannot execute it now.
 void RedisStore::keep(Call& call) {
-    if (dying_ || !isOwing()) {
+    if (dying_ || !hasTakeBacks()) {
         loseTakeBack(call, "the worker quits");
         return;
     }
     call.asking = false;
     call.scriptMisses = call.repetitions = 0;
-    owed_.keep(call);
-    while (Call* surplus = owed_.surplus()) {
+    kept_.keep(call);
+    while (Call* surplus = kept_.surplus()) {
         loseTakeBack(*surplus, "too many are owed");
     }
-    if (!repay_.isSet()) {
-        repay_.set(repayAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+    if (!sendKeptTimer_.isSet()) {
+        sendKeptTimer_.set(sendKeptAfter_.next(static_cast<std::uint64_t>(ngx_random())));
     }
 }
 
 /// A server is ready again. All workers learn of it at the same time, so each waits a random time, and at least until
 /// the server has read what lost connections still hold: requests that timed out, whose entries have to be taken back.
-void RedisStore::repaySoon() {
-    if (!owed_.isEmpty()) {
-        repayAfter_.reset();
+void RedisStore::sendKeptSoon() {
+    if (!kept_.isEmpty()) {
+        sendKeptAfter_.reset();
         const ngx_msec_t least = quitting_ ? 0 : std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
-        repay_.set(least + static_cast<ngx_msec_t>(ngx_random()) % (least + 1));
+        sendKeptTimer_.set(least + static_cast<ngx_msec_t>(ngx_random()) % (least + 1));
     }
 }
 
 /// Sends kept take-backs to each server that is ready.
-void RedisStore::repay() {
+void RedisStore::sendKept() {
     noteQuit();
-    topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
+    topology_->forEachServer([this](Server& server) { kept_.putBack(server.kept()); });
     List<Call, Queued> again;
-    while (Call* call = owed_.take()) {
-        Node* node = nodeFor(*call);
+    while (Call* call = kept_.take()) {
+        Server* server = serverFor(*call);
         if (hasPassed(call->until)) {
-            owed_.settled(*call);
+            kept_.settled(*call);
             giveBack(*call);
         } else {
-            (node != nullptr && node->hasAnswered() ? node->owed() : again).pushBack(*call);
+            (server != nullptr && server->hasReplied() ? server->kept() : again).pushBack(*call);
         }
     }
-    owed_.putBack(again);
-    topology_->forEachNode([this](Node& node) { repay(node); });
-    if (!owed_.isEmpty()) {
-        repay_.set(repayAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+    kept_.putBack(again);
+    topology_->forEachServer([this](Server& server) { sendKept(server); });
+    if (!kept_.isEmpty()) {
+        sendKeptTimer_.set(sendKeptAfter_.next(static_cast<std::uint64_t>(ngx_random())));
     }
     closeWhenUnused();
 }
 
 /// A server with timeouts must first answer.
-void RedisStore::repay(Node& node) {
-    while (node.hasAnswered() && node.repaying() < (node.isWell() ? kMostRepaying : 1)) {
-        Call* call = node.owed().popFront();
+void RedisStore::sendKept(Server& server) {
+    while (server.hasReplied() && server.keptUnderWay() < (server.isWell() ? kMostKeptUnderWay : 1)) {
+        Call* call = server.kept().popFront();
         if (call == nullptr) {
             return;
         }
-        owed_.settled(*call);
-        call->isRepaid = true;
-        node.repaying()++;
-        sendTakeBack(node, *call);
+        kept_.settled(*call);
+        call->wasKept = true;
+        server.keptUnderWay()++;
+        sendTakeBack(server, *call);
     }
 }
 
 /// It was answered, or its connection has ended.
-void RedisStore::backFrom(Node& node, Call& call) {
-    if (call.isRepaid) {
-        call.isRepaid = false;
-        node.repaying()--;
+void RedisStore::backFrom(Server& server, Call& call) {
+    if (call.wasKept) {
+        call.wasKept = false;
+        server.keptUnderWay()--;
     }
 }
 
 void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error) {
-    Node& node = *call.node;
+    Server& server = *call.server;
     const std::string_view answer = replyText(reply);
-    backFrom(node, call);
+    backFrom(server, call);
     noteQuit();
     if (error == StoreError::None) {
         if (checkTakeBack(reply, call.leftLogs.size()) != StoreError::None) {
-            node.distrust();
+            server.closeAsUnreliable();
             loseTakeBack(call, "unexpected reply");
             return;
         }
-        repayAfter_.reset();
+        sendKeptAfter_.reset();
         giveBack(call);
-        repay(node);
+        sendKept(server);
         return;
     }
     if (error == StoreError::Moved || error == StoreError::Ask) {
-        Node* target = redirectedBy(reply, node, error);
-        if (target != nullptr && target->canBeAsked() && target->hasAnswered() && call.repetitions++ < kMostRedirects) {
+        Server* target = redirectedBy(reply, server, error);
+        if (target != nullptr && target->canBeAsked() && target->hasReplied() && call.repetitions++ < kMostRedirects) {
             call.asking = error == StoreError::Ask;
             target->send(call);
             return;
         }
     } else {
-        log_.trouble(NGX_LOG_ERR, node.shownName(), "answered", answer);
+        log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", answer);
     }
     if (!isUndone(error, answer)) {
         loseTakeBack(call, answer);
         return;
     }
     if (error == StoreError::NotMaster) {
-        node.leave();
+        server.leaveAsReadOnly();
     } else if (error == StoreError::TryAgain && !answer.starts_with("TRYAGAIN")) {
         topology_->suspect();
     }
-    owed_.putBack(node.owed());  // they would fail, too
+    kept_.putBack(server.kept());  // they would fail, too
     keep(call);
 }
 
 /// No reply will arrive.
 void RedisStore::lost(Call& call) {
-    if (!call.isUndo()) {
+    if (!call.isTakeBack()) {
         failed(call, StoreError::Down);
         return;
     }
-    backFrom(*call.node, call);
+    backFrom(*call.server, call);
     if (call.isOnWire && !call.isRepeatable()) {
         loseTakeBack(call, "the connection was lost");
     } else {
@@ -554,127 +555,128 @@ void RedisStore::lost(Call& call) {
 }
 
 void RedisStore::loseKept(std::string_view why) {
-    topology_->forEachNode([this](Node& node) { owed_.putBack(node.owed()); });
-    while (Call* call = owed_.take()) {
-        owed_.settled(*call);
+    topology_->forEachServer([this](Server& server) { kept_.putBack(server.kept()); });
+    while (Call* call = kept_.take()) {
+        kept_.settled(*call);
         loseTakeBack(*call, why);
     }
 }
 
 /// Its entries stay until they leave the window.
 void RedisStore::loseTakeBack(Call& call, std::string_view why) {
-    tellLost(call.slot, why);
+    tellLost(call.hashSlot, why);
     giveBack(call);
 }
 
-void RedisStore::tellLost(std::uint16_t slot, std::string_view why) {
-    (dying_ ? unplacedCounters_ : countersOf(slot)).lostTakeBacks.add();
+void RedisStore::tellLost(std::uint16_t hashSlot, std::string_view why) {
+    (dying_ ? unplacedCounters_ : countersOf(hashSlot)).lostTakeBacks.add();
     log_.trouble(NGX_LOG_ERR, shownNameOf(settings_, nameOf(settings_)),
                  "a request could not be taken back out of its log", why);
 }
 
-// ---- groups
+// ---- batches
 
-/// The group that the request joins: the last one with the same questions, if it has not been sent and has room.
-Group& RedisStore::groupFor(std::span<const Question> questions, const Signature& signature) {
-    Group* first = groups_.find(signature);
+/// The batch that the request joins: the last one with the same checks, if it has not been sent and has room.
+Batch& RedisStore::batchFor(std::span<const Check> checks, const Signature& signature) {
+    Batch* first = batches_.find(signature);
     if (first == nullptr) {
-        first = &newGroup(questions, signature);
+        first = &newBatch(checks, signature);
         first->last = first;
-        groups_.insert(*first);
+        batches_.insert(*first);
         open(*first);
     } else if (first->last->sent || first->last->isFull()) {
-        Group& next = newGroup(questions, signature);
+        Batch& next = newBatch(checks, signature);
         first->last->follower = &next;
         first->last = &next;
     }
     return *first->last;
 }
 
-Group& RedisStore::newGroup(std::span<const Question> questions, const Signature& signature) {
-    Group& group = groupObjects_.take();
-    group.signature = signature;
-    group.requests = 0;
-    group.workOfLogs = workOfLogs(questions.size());
-    group.workOfRequest = workOfRequest(questions);
-    group.algorithm = questions.front().algorithm;
-    group.slot = questions.front().slot;
-    group.sent = group.refreshes = false;
-    group.refusedBy = nullptr;
-    group.refusal.clear();
-    group.isInDoubt = false;
-    group.follower = group.last = nullptr;
-    return group;
+Batch& RedisStore::newBatch(std::span<const Check> checks, const Signature& signature) {
+    Batch& batch = batchObjects_.take();
+    batch.signature = signature;
+    batch.requests = 0;
+    batch.workOfLogs = workOfLogs(checks.size());
+    batch.workOfRequest = workOfRequest(checks);
+    batch.algorithm = checks.front().algorithm;
+    batch.hashSlot = checks.front().hashSlot;
+    batch.sent = batch.refreshes = false;
+    batch.refusedBy = nullptr;
+    batch.refusal.clear();
+    batch.isInDoubt = false;
+    batch.follower = batch.last = nullptr;
+    return batch;
 }
 
-/// Queues the group at the node that serves it, or until this node is known.
-void RedisStore::open(Group& group) {
-    Node* node = dying_ ? nullptr : topology_->nodeOf(group.slot);
-    (node == nullptr ? unplaced_ : node->groups()).pushBack(group);
+/// Queues the batch at the server that serves it, or until this server is known.
+void RedisStore::open(Batch& batch) {
+    Server* server = dying_ ? nullptr : topology_->serverOf(batch.hashSlot);
+    (server == nullptr ? unplaced_ : server->batches()).pushBack(batch);
     flush_.post();
 }
 
-/// Like open(), for a group that has already waited: if no server can be asked, it does not wait any more.
-void RedisStore::openAgain(List<Group, Opened>& groups) {
-    List<Group, Opened> again;
-    groups.moveTo(again);
-    while (Group* group = again.popFront()) {
-        if (topology_->canBeAsked(group->slot)) {
-            open(*group);
+/// Like open(), for a batch that has already waited: if no server can be asked, it does not wait any more.
+void RedisStore::openAgain(List<Batch, Opened>& batches) {
+    List<Batch, Opened> again;
+    batches.moveTo(again);
+    while (Batch* batch = again.popFront()) {
+        if (topology_->canBeAsked(batch->hashSlot)) {
+            open(*batch);
         } else {
-            settle(*group, StoreError::Down);
-            groups.moveTo(again);  // its follower
+            complete(*batch, StoreError::Down);
+            batches.moveTo(again);  // its follower
         }
     }
 }
 
-/// The first group to be sent, nullptr if there is none. Groups without waiters are retired.
-Group* RedisStore::nextToSend(Node& node) {
-    while (!node.groups().isEmpty()) {
-        Group& group = node.groups().front();
-        if (group.requests > 0) {
-            return &group;
+/// The first batch to be sent, nullptr if there is none. Batches without waiters are retired.
+Batch* RedisStore::nextToSend(Server& server) {
+    while (!server.batches().isEmpty()) {
+        Batch& batch = server.batches().front();
+        if (batch.requests > 0) {
+            return &batch;
         }
-        node.groups().popFront();
-        retire(group);
+        server.batches().popFront();
+        finishBatch(batch);
     }
     return nullptr;
 }
 
-/// At the end of an event-loop turn: sends all its questions in as few calls as possible.
+/// At the end of an event-loop turn: sends all its checks in as few calls as possible.
 void RedisStore::flush() {
-    topology_->forEachNode([this](Node& node) { flush(node); });
+    topology_->forEachServer([this](Server& server) { flush(server); });
     closeWhenUnused();
 }
 
-void RedisStore::flush(Node& node) {
-    if (node.isDown()) {  // followers of groups that were in flight when it went down
-        openAgain(node.groups());
+void RedisStore::flush(Server& server) {
+    if (server.isDown()) {  // followers of batches that were in flight when it went down
+        openAgain(server.batches());
     }
-    while (node.isReady() && nextToSend(node) != nullptr) {
+    while (server.isReady() && nextToSend(server) != nullptr) {
         Call& call = calls_.take();
-        writer_.begin(call, node.groups().front(), stamp());
+        writer_.begin(call, server.batches().front(), stamp());
         bool isFull = false;
-        for (Group* group = nextToSend(node); group != nullptr && !isFull && writer_.hasRoomFor(*group);
-             group = nextToSend(node)) {
-            isFull = goesAlone(*group);
-            if (isFull && !call.groups.empty()) {
+        for (Batch* batch = nextToSend(server); batch != nullptr && !isFull && writer_.hasRoomFor(*batch);
+             batch = nextToSend(server)) {
+            isFull = goesAlone(*batch);
+            if (isFull && !call.batches.empty()) {
                 break;
             }
-            node.groups().popFront();
-            group->sent = true;
-            group->sentAt = ngx_current_msec;
-            group->generation = denials_.generation(group->signature);
-            writer_.add(*group);
+            server.batches().popFront();
+            batch->sent = true;
+            batch->sentAt = ngx_current_msec;
+            batch->generation = knownDenials_.generation(batch->signature);
+            writer_.add(*batch);
         }
         writer_.finish();
-        node.send(call);
+        server.send(call);
     }
 }
 
-/// The list of a group that waits to be sent.
-bool RedisStore::goesAlone(Group& group) {
-    return !loners_.isEmpty(ngx_current_msec) && loners_.areAlone(group.waiters.front().questions, ngx_current_msec);
+/// The list of a batch that waits to be sent.
+bool RedisStore::goesAlone(Batch& batch) {
+    return !isolatedLogs_.isEmpty(ngx_current_msec) &&
+           isolatedLogs_.areAlone(batch.waiters.front().checks, ngx_current_msec);
 }
 
 /// The time argument of a call: the time of this node, or "" for that of the server. Valid until the next call of this
@@ -689,30 +691,30 @@ std::string_view RedisStore::stamp() {
 
 // ---- calls
 
-/// Sends the call to the node that serves its slot.
+/// Sends the call to the server that serves its slot.
 void RedisStore::route(Call& call) {
     call.asking = false;
-    if (!call.isWaitedFor() || !topology_->canBeAsked(call.slot)) {
+    if (!call.isWaitedFor() || !topology_->canBeAsked(call.hashSlot)) {
         failed(call, StoreError::Down);
-    } else if (Node* node = topology_->nodeOf(call.slot)) {
-        node->send(call);
+    } else if (Server* server = topology_->serverOf(call.hashSlot)) {
+        server->send(call);
     } else {
         repeatSoon(call);
     }
 }
 
-void RedisStore::answered(Call& call, const redisReply& reply, StoreError error) {
+void RedisStore::callReplied(Call& call, const redisReply& reply, StoreError error) {
     if (!refusals_.isEmpty() && error != StoreError::TryAgain && error != StoreError::Moved) {
-        refusals_.served(call.node, call.slot, ngx_current_msec);
+        refusals_.served(call.server, call.hashSlot, ngx_current_msec);
     }
-    if (call.isUndo()) {
+    if (call.isTakeBack()) {
         takenBack(call, reply, error);
         closeWhenUnused();
         return;
     }
     switch (error) {
         case StoreError::None:
-            answer(call, reply);
+            applyReply(call, reply);
             return;
         case StoreError::TryAgain:
         case StoreError::NotMaster:
@@ -732,8 +734,8 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
         case StoreError::Forbidden:
         case StoreError::Refused:
         case StoreError::Unexpected:
-            log_.failure(call.node->shownName(), "answered", replyText(reply));
-            if (isOfKeys(replyText(reply)) && !call.isUndo()) {
+            log_.failure(call.server->shownName(), "answered", replyText(reply));
+            if (isOfKeys(replyText(reply)) && !call.isTakeBack()) {
                 askApart(call, error);
                 return;
             }
@@ -741,13 +743,13 @@ void RedisStore::answered(Call& call, const redisReply& reply, StoreError error)
     failed(call, error);
 }
 
-/// Nothing was done for such a call: the same or another node may execute it.
+/// Nothing was done for such a call: the same or another server may execute it.
 void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
-    Node& node = *call.node;
+    Server& server = *call.server;
     if (error == StoreError::NotMaster) {
-        log_.trouble(NGX_LOG_ERR, node.shownName(), "answered", replyText(errorOfCall(reply)));
-        node.leave();
-        node.send(call);
+        log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", replyText(errorOfCall(reply)));
+        server.leaveAsReadOnly();
+        server.send(call);
         return;
     }
     if (error == StoreError::TryAgain) {
@@ -755,8 +757,8 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         if (!isUnderWay) {
             topology_->suspect();
         }
-        if (isUnderWay && !call.isUndo() && hasSeveralLogs(call)) {
-            loners_.addSlot(call.slot, ngx_current_msec);
+        if (isUnderWay && !call.isTakeBack() && hasSeveralLogs(call)) {
+            isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
             askApart(call, error);
         } else if (isOfSlots(replyText(reply))) {
             waitOut(call, replyText(reply), error);
@@ -765,9 +767,9 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         }
         return;
     }
-    Node* target = redirectedBy(reply, node, error);
+    Server* target = redirectedBy(reply, server, error);
     if (target == nullptr || !target->canBeAsked()) {
-        log_.failure(node.shownName(), "answered", replyText(reply));
+        log_.failure(server.shownName(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
     } else if (call.repetitions > kMostRedirects) {
         waitOut(call, replyText(reply), error);
@@ -777,8 +779,8 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     }
 }
 
-/// The node that MOVED or ASK names; nullptr if there is none.
-Node* RedisStore::redirectedBy(const redisReply& reply, const Node& from, StoreError error) {
+/// The server that MOVED or ASK names; nullptr if there is none.
+Server* RedisStore::redirectedBy(const redisReply& reply, const Server& from, StoreError error) {
     const std::optional<Redirect> redirect = readRedirect(replyText(reply));
     return redirect ? topology_->follow(*redirect, from, error == StoreError::Moved) : nullptr;
 }
@@ -800,38 +802,38 @@ void RedisStore::repeatQueued() {
 
 /// Repeats the call in a moment, unless a request has already waited in vain for another reply than this one.
 void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
-    if (refusals_.isLasting(call.node, call.slot, answer, ngx_current_msec)) {
-        log_.failure(call.node->shownName(), "answered", answer);
+    if (refusals_.isLasting(call.server, call.hashSlot, answer, ngx_current_msec)) {
+        log_.failure(call.server->shownName(), "answered", answer);
         failed(call, error);
         return;
     }
-    for (Group* group : call.groups) {
-        group->refusedBy = call.node;
-        group->refusal = answer;
+    for (Batch* batch : call.batches) {
+        batch->refusedBy = call.server;
+        batch->refusal = answer;
     }
     repeatSoon(call);
 }
 
-/// Nothing was done for the call, possibly because of one of its logs: each group gets a call of its own; if it already
+/// Nothing was done for the call, possibly because of one of its logs: each batch gets a call of its own; if it already
 /// has one, its requests ask each log separately.
 void RedisStore::askApart(Call& call, StoreError error) {
-    if (call.groups.size() == 1) {
-        refuse(*call.groups.front(), error);
-        call.groups.clear();
+    if (call.batches.size() == 1) {
+        refuse(*call.batches.front(), error);
+        call.batches.clear();
     }
-    for (Group* group : call.groups) {
-        while (Waiter* orphan = group->orphans.popFront()) {
-            bury(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
+    for (Batch* batch : call.batches) {
+        while (Waiter* orphan = batch->orphans.popFront()) {
+            finishOrphan(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
         }
-        group->requests = 0;
-        group->waiters.forEach([&](Waiter&) { group->requests++; });
-        if (group->requests == 0) {
-            retire(*group);
+        batch->requests = 0;
+        batch->waiters.forEach([&](Waiter&) { batch->requests++; });
+        if (batch->requests == 0) {
+            finishBatch(*batch);
             continue;
         }
         Call& own = calls_.take();
-        writer_.begin(own, *group, stamp());
-        writer_.add(*group);
+        writer_.begin(own, *batch, stamp());
+        writer_.add(*batch);
         writer_.finish();
         own.isPart = true;
         route(own);
@@ -840,196 +842,196 @@ void RedisStore::askApart(Call& call, StoreError error) {
     closeWhenUnused();
 }
 
-void RedisStore::answer(Call& call, const redisReply& reply) {
-    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.groups.size()) {
-        call.node->distrust();
+void RedisStore::applyReply(Call& call, const redisReply& reply) {
+    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.batches.size()) {
+        call.server->closeAsUnreliable();
         failed(call, StoreError::Unexpected);
         return;
     }
-    for (std::size_t i = 0; i < call.groups.size(); i++) {
-        answer(*call.node, *call.groups[i], *reply.element[i]);
+    for (std::size_t i = 0; i < call.batches.size(); i++) {
+        applyReply(*call.server, *call.batches[i], *reply.element[i]);
     }
     calls_.giveBack(call);
     closeWhenUnused();
 }
 
-void RedisStore::answer(Node& node, Group& group, const redisReply& reply) {
-    List<Waiter, InGroup>& any = group.waiters.isEmpty() ? group.orphans : group.waiters;
-    const StoreError error = any.isEmpty() ? errorIn(reply) : reply_.read(reply, group.requests, any.front().questions);
+void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& reply) {
+    List<Waiter, InBatch>& any = batch.waiters.isEmpty() ? batch.orphans : batch.waiters;
+    const StoreError error = any.isEmpty() ? errorIn(reply) : reply_.read(reply, batch.requests, any.front().checks);
     if (error == StoreError::Unexpected) {
-        group.isInDoubt = true;
-        node.distrust();
+        batch.isInDoubt = true;
+        server.closeAsUnreliable();
     } else if (error != StoreError::None) {
-        log_.failure(node.shownName(), "answered", replyText(reply));
+        log_.failure(server.shownName(), "answered", replyText(reply));
         if (mayBeOfOneLog(error, replyText(reply))) {
-            refuse(group, error);
+            refuse(batch, error);
             return;
         }
     } else {
         const auto tell = [this](Waiter& waiter) {
-            reply_.writeVerdicts(waiter.place, waiter.verdicts);
-            waiter.loggedMs = reply_.loggedMs(waiter.place);
+            reply_.writeVerdicts(waiter.position, waiter.verdicts);
+            waiter.loggedMs = reply_.loggedMs(waiter.position);
         };
-        group.waiters.forEach(tell);
-        group.orphans.forEach(tell);
+        batch.waiters.forEach(tell);
+        batch.orphans.forEach(tell);
         if (settings_.clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
-            tellSkew(node, group);
+            tellSkew(server, batch);
         }
-        learn(group);
+        learn(batch);
     }
-    settle(group, error);
+    complete(batch, error);
 }
 
 /// The latest decision of a log can only be ahead of the clock of this node if the clock of another node is ahead of
 /// it.
-void RedisStore::tellSkew(const Node& node, Group& group) {
+void RedisStore::tellSkew(const Server& server, Batch& batch) {
     const std::int64_t ms = reply_.nowMs() - wallClockMs();
-    if (ms <= 0 || group.waiters.isEmpty()) {
+    if (ms <= 0 || batch.waiters.isEmpty()) {
         return;
     }
-    const Question& shortest = *std::ranges::min_element(group.waiters.front().questions, {}, &Question::windowMs);
+    const Check& shortest = *std::ranges::min_element(batch.waiters.front().checks, {}, &Check::windowMs);
     if (ms > shortest.windowMs / 10) {
-        log_.clockIsBehind(node.shownName(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
+        log_.clockIsBehind(server.shownName(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
     }
 }
 
-/// The last request of a group is the one that is denied if any is.
-void RedisStore::learn(Group& group) {
-    if (group.waiters.isEmpty()) {
+/// The last request of a batch is the one that is denied if any is.
+void RedisStore::learn(Batch& batch) {
+    if (batch.waiters.isEmpty()) {
         return;
     }
-    const Waiter& last = group.waiters.back();
+    const Waiter& last = batch.waiters.back();
     const bool isDenied = !std::ranges::all_of(last.verdicts, &Verdict::hasRoom);
     if (!isDenied) {
-        if (group.refreshes) {
-            denials_.forget(group.signature);
+        if (batch.refreshes) {
+            knownDenials_.erase(batch.signature);
         }
-    } else if (std::ranges::none_of(last.questions, &Question::countsAll)) {
-        denials_.publish(group.signature, group.generation, group.sentAt, last.questions, last.verdicts);
+    } else if (std::ranges::none_of(last.checks, &Check::countsAll)) {
+        knownDenials_.publish(batch.signature, batch.generation, batch.sentAt, last.checks, last.verdicts);
     }
 }
 
 void RedisStore::failed(Call& call, StoreError error) {
-    for (Group* group : call.groups) {
-        group->isInDoubt = call.isOnWire || error == StoreError::Unexpected;
-        settle(*group, error);
+    for (Batch* batch : call.batches) {
+        batch->isInDoubt = call.isOnWire || error == StoreError::Unexpected;
+        complete(*batch, error);
     }
     calls_.giveBack(call);
     closeWhenUnused();
 }
 
-/// The undo has ended. Denials that were decided before it may have been learned since it was sent.
+/// The take-back has ended. KnownDenials that were decided before it may have been learned since it was sent.
 void RedisStore::giveBack(Call& call) {
     takeBacks_--;
-    denials_.entriesLeave(call.leftLogs);
+    knownDenials_.entriesLeave(call.leftLogs);
     calls_.giveBack(call);
 }
 
-void RedisStore::settle(Group& group, StoreError error) {
-    while (!group.waiters.isEmpty()) {
-        Waiter& waiter = group.waiters.front();
+void RedisStore::complete(Batch& batch, StoreError error) {
+    while (!batch.waiters.isEmpty()) {
+        Waiter& waiter = batch.waiters.front();
         if (error != StoreError::None && !waiter.apart) {
-            countersOf(group.slot).failed(error);
+            countersOf(batch.hashSlot).failed(error);
         }
-        if (group.isInDoubt) {
-            wakeUnanswered(waiter, error);
+        if (batch.isInDoubt) {
+            wakeWithoutReply(waiter, error);
         } else {
-            waiter.forget();
+            waiter.detach();
             waiter.wake(waiter, error);
         }
     }
-    while (Waiter* orphan = group.orphans.popFront()) {
-        bury(static_cast<Orphan&>(*orphan), error);
+    while (Waiter* orphan = batch.orphans.popFront()) {
+        finishOrphan(static_cast<Orphan&>(*orphan), error);
     }
-    retire(group);
+    finishBatch(batch);
 }
 
-/// The server refuses the group because of one of its logs. With several logs it is not known which: the requests ask
+/// The server refuses the batch because of one of its logs. With several logs it is not known which: the requests ask
 /// each separately, and count when that one is refused.
-void RedisStore::refuse(Group& group, StoreError error) {
-    const std::span<const Question> logs =
-        group.waiters.isEmpty() ? std::span<const Question>() : group.waiters.front().questions;
+void RedisStore::refuse(Batch& batch, StoreError error) {
+    const std::span<const Check> logs =
+        batch.waiters.isEmpty() ? std::span<const Check>() : batch.waiters.front().checks;
     if (logs.size() > 1) {
-        group.waiters.forEach([](Waiter& waiter) { waiter.apart = true; });
+        batch.waiters.forEach([](Waiter& waiter) { waiter.apart = true; });
     } else if (!logs.empty() && error == StoreError::Forbidden) {
-        loners_.addName(logs.front().key, ngx_current_msec);
+        isolatedLogs_.addName(logs.front().key, ngx_current_msec);
     } else if (!logs.empty()) {
-        loners_.addLog(logs.front().key, ngx_current_msec);
+        isolatedLogs_.addLog(logs.front().key, ngx_current_msec);
     }
-    settle(group, error);
+    complete(batch, error);
 }
 
-/// The group is done; its follower is next.
-void RedisStore::retire(Group& group) {
-    groups_.erase(group);
-    if (Group* next = group.follower) {
-        next->last = group.last;
-        groups_.insert(*next);
+/// The batch is done; its follower is next.
+void RedisStore::finishBatch(Batch& batch) {
+    batches_.erase(batch);
+    if (Batch* next = batch.follower) {
+        next->last = batch.last;
+        batches_.insert(*next);
         open(*next);
     }
-    groupObjects_.giveBack(group);
+    batchObjects_.giveBack(batch);
 }
 
-/// A group in flight keeps its place until its reply arrives or the connection is closed.
+/// A batch in flight keeps its position until its reply arrives or the connection is closed.
 void RedisStore::expire() {
     while (!deadlines_.isEmpty() && hasPassed(deadlines_.front().deadline)) {
         Waiter& waiter = deadlines_.front();
-        const Group& group = *waiter.group;
-        countersOf(group.slot).failed(StoreError::Timeout);
-        Node* node = topology_->nodeOf(group.slot);
-        if (!group.refusal.empty()) {
-            refusals_.add(group.refusedBy, group.slot, group.refusal, ngx_current_msec);
-            log_.failure(node == nullptr ? shownNameOf(settings_, nameOf(settings_)) : node->shownName(), "timed out",
-                         group.refusal);
-        } else if (node != nullptr) {
-            node->timedOut(group.sent ? group.sentAt : waiter.deadline - settings_.timeout);
+        const Batch& batch = *waiter.batch;
+        countersOf(batch.hashSlot).failed(StoreError::Timeout);
+        Server* server = topology_->serverOf(batch.hashSlot);
+        if (!batch.refusal.empty()) {
+            refusals_.add(batch.refusedBy, batch.hashSlot, batch.refusal, ngx_current_msec);
+            log_.failure(server == nullptr ? shownNameOf(settings_, nameOf(settings_)) : server->shownName(),
+                         "timed out", batch.refusal);
+        } else if (server != nullptr) {
+            server->timedOut(batch.sent ? batch.sentAt : waiter.deadline - settings_.timeout);
         } else {
             log_.failure(shownNameOf(settings_, nameOf(settings_)), "timed out", "no server to ask inside \"timeout\"");
         }
-        if (waiter.isGone()) {
+        if (waiter.isCancelled()) {
             static_cast<ListHook<WithDeadline>&>(waiter).unlink();
-        } else if (group.sent) {
-            wakeUnanswered(waiter, StoreError::Timeout);
+        } else if (batch.sent) {
+            wakeWithoutReply(waiter, StoreError::Timeout);
         } else {
-            waiter.forget();
+            waiter.detach();
             waiter.wake(waiter, StoreError::Timeout);
         }
     }
-    topology_->forEachNode([](Node& node) { node.giveUpIfSilent(); });
+    topology_->forEachServer([](Server& server) { server.giveUpIfSilent(); });
     if (!deadlines_.isEmpty()) {
         deadline_.set(deadlines_.front().deadline - ngx_current_msec);
     }
     closeWhenUnused();
 }
 
-// ---- events of the nodes
+// ---- events of the servers
 
-void RedisStore::nodeReady(Node& node) {
-    topology_->nodeReady(node);
-    repaySoon();
+void RedisStore::serverReady(Server& server) {
+    topology_->serverReady(server);
+    sendKeptSoon();
     flush();
 }
 
-void RedisStore::nodeDown(Node& node) {
-    topology_->nodeDown(node);
-    openAgain(node.groups());
+void RedisStore::serverDown(Server& server) {
+    topology_->serverDown(server);
+    openAgain(server.batches());
     openAgain(unplaced_);
     if (deadlines_.isEmpty()) {
         deadline_.cancel();  // without a socket a quit is not reported, and the timer would delay it
     }
 }
 
-void RedisStore::nodeLeaves(Node& node) {
-    refusals_.forget(&node);
+void RedisStore::serverLeaves(Server& server) {
+    refusals_.erase(&server);
     deadlines_.forEach([&](const Waiter& waiter) {
-        if (waiter.group->refusedBy == &node) {
-            waiter.group->refusal.clear();
+        if (waiter.batch->refusedBy == &server) {
+            waiter.batch->refusal.clear();
         }
     });
-    openAgain(node.groups());
-    owed_.putBack(node.owed());
-    while (Call* call = node.takeQueued()) {
-        if (call->isUndo()) {
+    openAgain(server.batches());
+    kept_.putBack(server.kept());
+    while (Call* call = server.takeQueued()) {
+        if (call->isTakeBack()) {
             lost(*call);
         } else {
             route(*call);
@@ -1039,7 +1041,7 @@ void RedisStore::nodeLeaves(Node& node) {
 
 void RedisStore::mapChanged() {
     openAgain(unplaced_);
-    repaySoon();
+    sendKeptSoon();
 }
 
 /// Requests may end in the same turn and have entries to give back.
@@ -1051,8 +1053,8 @@ void RedisStore::workerQuits() {
 void RedisStore::closeWhenUnused() {
     if (isLeaving()) {
         deadline_.cancel();
-        owing_.cancel();
-        topology_->forEachNode([](Node& node) { node.closeIfUnused(); });
+        takeBackTimer_.cancel();
+        topology_->forEachServer([](Server& server) { server.closeIfUnused(); });
     }
 }
 

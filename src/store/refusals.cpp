@@ -13,25 +13,25 @@ constexpr std::uint64_t kKeysForgottenAfter = 10'000;
 
 }  // namespace
 
-Refusals::Subject Refusals::subjectOf(const void* server, std::uint16_t slot, std::string_view answer) {
+Refusals::Subject Refusals::subjectOf(const void* server, std::uint16_t hashSlot, std::string_view answer) {
     if (answer.starts_with("TRYAGAIN")) {
-        return {server, Kind::Keys, slot};
+        return {server, Kind::Keys, hashSlot};
     }
     const bool isOfServer =
         answer.starts_with("CLUSTERDOWN") && answer.find("lot not served") == std::string_view::npos;
-    return isOfServer ? Subject{server, Kind::Server, 0} : Subject{server, Kind::Slot, slot};
+    return isOfServer ? Subject{server, Kind::Server, 0} : Subject{server, Kind::Slot, hashSlot};
 }
 
-void Refusals::add(const void* server, std::uint16_t slot, std::string_view answer, std::uint64_t nowMs) {
+void Refusals::add(const void* server, std::uint16_t hashSlot, std::string_view answer, std::uint64_t nowMs) {
     const Refusal fresh{nowMs, nowMs + kAskAgainMin, Backoff(kAskAgainMin, kAskAgainMax)};
-    lasting_.try_emplace(subjectOf(server, slot, answer), fresh).first->second.refusedAt = nowMs;
+    lasting_.try_emplace(subjectOf(server, hashSlot, answer), fresh).first->second.refusedAt = nowMs;
 }
 
-bool Refusals::isLasting(const void* server, std::uint16_t slot, std::string_view answer, std::uint64_t nowMs) {
+bool Refusals::isLasting(const void* server, std::uint16_t hashSlot, std::string_view answer, std::uint64_t nowMs) {
     if (isEmpty()) {
         return false;
     }
-    const auto found = lasting_.find(subjectOf(server, slot, answer));
+    const auto found = lasting_.find(subjectOf(server, hashSlot, answer));
     if (found == lasting_.end()) {
         return false;
     }
@@ -43,9 +43,9 @@ bool Refusals::isLasting(const void* server, std::uint16_t slot, std::string_vie
     return true;
 }
 
-bool Refusals::turnsAway(const void* server, std::uint16_t slot, std::uint64_t nowMs, std::uint64_t random) {
+bool Refusals::turnsAway(const void* server, std::uint16_t hashSlot, std::uint64_t nowMs, std::uint64_t random) {
     return turnsAway(Subject{server, Kind::Server, 0}, nowMs, random) ||
-           turnsAway(Subject{server, Kind::Slot, slot}, nowMs, random);
+           turnsAway(Subject{server, Kind::Slot, hashSlot}, nowMs, random);
 }
 
 bool Refusals::turnsAway(const Subject& subject, std::uint64_t nowMs, std::uint64_t random) {
@@ -61,16 +61,16 @@ bool Refusals::turnsAway(const Subject& subject, std::uint64_t nowMs, std::uint6
     return false;
 }
 
-void Refusals::served(const void* server, std::uint16_t slot, std::uint64_t nowMs) {
+void Refusals::served(const void* server, std::uint16_t hashSlot, std::uint64_t nowMs) {
     lasting_.erase({server, Kind::Server, 0});
-    lasting_.erase({server, Kind::Slot, slot});
-    const auto keys = lasting_.find({server, Kind::Keys, slot});
+    lasting_.erase({server, Kind::Slot, hashSlot});
+    const auto keys = lasting_.find({server, Kind::Keys, hashSlot});
     if (keys != lasting_.end() && nowMs - keys->second.refusedAt >= kKeysForgottenAfter) {
         lasting_.erase(keys);
     }
 }
 
-void Refusals::forget(const void* server) {
+void Refusals::erase(const void* server) {
     std::erase_if(lasting_, [server](const auto& each) { return each.first.server == server; });
 }
 

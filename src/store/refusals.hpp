@@ -22,18 +22,18 @@ class Refusals {
     bool isEmpty() const { return lasting_.empty(); }
 
     /// A request has waited in vain: the server sent this error, for this slot.
-    void add(const void* server, std::uint16_t slot, std::string_view answer, std::uint64_t nowMs);
+    void add(const void* server, std::uint16_t hashSlot, std::string_view answer, std::uint64_t nowMs);
 
     /// True if no request has to wait for another reply than this error.
-    bool isLasting(const void* server, std::uint16_t slot, std::string_view answer, std::uint64_t nowMs);
+    bool isLasting(const void* server, std::uint16_t hashSlot, std::string_view answer, std::uint64_t nowMs);
 
     /// True if a request for this slot of this server is not to be asked. `random` is any random number.
-    bool turnsAway(const void* server, std::uint16_t slot, std::uint64_t nowMs, std::uint64_t random);
+    bool turnsAway(const void* server, std::uint16_t hashSlot, std::uint64_t nowMs, std::uint64_t random);
 
     /// The server has served the slot.
-    void served(const void* server, std::uint16_t slot, std::uint64_t nowMs);
+    void served(const void* server, std::uint16_t hashSlot, std::uint64_t nowMs);
 
-    void forget(const void* server);
+    void erase(const void* server);
 
   private:
     enum class Kind { Server, Slot, Keys };
@@ -41,7 +41,7 @@ class Refusals {
     struct Subject {
         const void* server;
         Kind kind;
-        std::uint16_t slot;  // 0 for all slots of the server
+        std::uint16_t hashSlot;  // 0 for all slots of the server
         auto operator<=>(const Subject&) const = default;
     };
 
@@ -51,7 +51,7 @@ class Refusals {
         Backoff backoff;
     };
 
-    static Subject subjectOf(const void* server, std::uint16_t slot, std::string_view answer);
+    static Subject subjectOf(const void* server, std::uint16_t hashSlot, std::string_view answer);
     bool turnsAway(const Subject& subject, std::uint64_t nowMs, std::uint64_t random);
 
     std::map<Subject, Refusal> lasting_;

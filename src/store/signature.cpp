@@ -21,19 +21,19 @@ std::uint32_t Signature::hashOfLog(std::string_view key) {
     return static_cast<std::uint32_t>(std::hash<std::string_view>()(key));
 }
 
-void Signature::assign(std::uint64_t store, std::span<const Question> questions) {
+void Signature::assign(std::uint64_t store, std::span<const Check> checks) {
     text.clear();
     hash = store;
     logCount = 0;
-    for (const Question& question : questions) {
-        const OptionsText options(question);
+    for (const Check& check : checks) {
+        const OptionsText options(check);
         const std::string_view words = options.view();
         // the closing brace at the end of a key is the only one
-        const std::uint64_t numbers[] = {store, static_cast<std::uint64_t>(question.limit),
-                                         static_cast<std::uint64_t>(question.windowMs),
-                                         words.size() << 8 | static_cast<std::uint64_t>(question.algorithm)};
-        text.append(reinterpret_cast<const char*>(numbers), sizeof numbers).append(question.key);
-        const std::uint64_t key = std::hash<std::string_view>()(question.key);
+        const std::uint64_t numbers[] = {store, static_cast<std::uint64_t>(check.limit),
+                                         static_cast<std::uint64_t>(check.windowMs),
+                                         words.size() << 8 | static_cast<std::uint64_t>(check.algorithm)};
+        text.append(reinterpret_cast<const char*>(numbers), sizeof numbers).append(check.key);
+        const std::uint64_t key = std::hash<std::string_view>()(check.key);
         if (logCount < kMostLogs) {
             logHashes[logCount++] = static_cast<std::uint32_t>(key);
         }

@@ -1,4 +1,4 @@
-// A question to a store as text: equal if and only if the same is asked of the same logs.
+// A check to a store as text: equal if and only if the same is asked of the same logs.
 #pragma once
 
 #include <array>
@@ -8,15 +8,15 @@
 #include <string>
 #include <string_view>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 
 namespace sliding_log {
 
 /// It is written for each request, so it keeps its memory.
 struct Signature {
-    /// Writes the signature of the questions of one call to the store with this identity. Two generations of workers
+    /// Writes the signature of the checks of one call to the store with this identity. Two generations of workers
     /// share known denials, so it contains everything that a reload may change for the same keys.
-    void assign(std::uint64_t store, std::span<const Question> questions);
+    void assign(std::uint64_t store, std::span<const Check> checks);
 
     friend bool operator==(const Signature& left, const Signature& right) {
         return left.hash == right.hash && left.text == right.text;

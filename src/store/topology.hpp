@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "redis/slots.hpp"
-#include "store/node.hpp"
+#include "redis/hash_slots.hpp"
+#include "store/server.hpp"
 
 namespace sliding_log {
 
@@ -20,41 +20,41 @@ class Topology {
     virtual void start() = 0;
 
     /// True if a question is sent at once, or as soon as its server is found and connected, which is expected.
-    virtual bool canBeAsked(std::uint16_t slot) = 0;
+    virtual bool canBeAsked(std::uint16_t hashSlot) = 0;
 
     /// The server of the slot; nullptr if it is not known yet.
-    virtual Node* nodeOf(std::uint16_t slot) = 0;
+    virtual Server* serverOf(std::uint16_t hashSlot) = 0;
 
     /// The server that a redirect of `from` names; nullptr if the topology has no redirects. `forGood`: it serves the
     /// slot from now on.
-    virtual Node* follow(const Redirect& redirect, const Node& from, bool forGood) = 0;
+    virtual Server* follow(const Redirect& redirect, const Server& from, bool forGood) = 0;
 
     /// A server replied that it cannot be asked now: the cluster may have changed.
     virtual void suspect() = 0;
 
-    virtual void nodeReady(Node& node) = 0;
-    virtual void nodeDown(Node& node) = 0;
+    virtual void serverReady(Server& server) = 0;
+    virtual void serverDown(Server& server) = 0;
 
-    virtual void forEachNode(const std::function<void(Node&)>& visit) = 0;
+    virtual void forEachServer(const std::function<void(Server&)>& visit) = 0;
 };
 
 /// One server, or the master that Sentinels name.
-class SingleNode final : public Topology {
+class SingleServer final : public Topology {
   public:
     template <typename... Arguments>
-    explicit SingleNode(Arguments&&... arguments) : node_(std::forward<Arguments>(arguments)...) {}
+    explicit SingleServer(Arguments&&... arguments) : server_(std::forward<Arguments>(arguments)...) {}
 
-    void start() override { node_.connect(); }
-    bool canBeAsked(std::uint16_t) override { return node_.canBeAsked(); }
-    Node* nodeOf(std::uint16_t) override { return &node_; }
-    Node* follow(const Redirect&, const Node&, bool) override { return nullptr; }
+    void start() override { server_.connect(); }
+    bool canBeAsked(std::uint16_t) override { return server_.canBeAsked(); }
+    Server* serverOf(std::uint16_t) override { return &server_; }
+    Server* follow(const Redirect&, const Server&, bool) override { return nullptr; }
     void suspect() override {}
-    void nodeReady(Node&) override {}
-    void nodeDown(Node&) override {}
-    void forEachNode(const std::function<void(Node&)>& visit) override { visit(node_); }
+    void serverReady(Server&) override {}
+    void serverDown(Server&) override {}
+    void forEachServer(const std::function<void(Server&)>& visit) override { visit(server_); }
 
   private:
-    Node node_;
+    Server server_;
 };
 
 }  // namespace sliding_log

@@ -6,35 +6,35 @@
 #include <cstdint>
 #include <span>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 
 namespace sliding_log {
 
 /// The approximate maximum of a call. A request that takes longer because of its cost has a call of its own.
 inline constexpr std::int64_t kMostWorkPerCall = 1'000'000;
 
-/// The part that the requests of a group have in common.
+/// The part that the requests of a batch have in common.
 inline std::int64_t workOfLogs(std::size_t logs) {
     constexpr std::int64_t kLog = 7'000;  // to read it and to set its time to live
     return kLog * static_cast<std::int64_t>(logs);
 }
 
 /// The part of one request, in one log.
-inline std::int64_t workOfRequest(const Question& question) {
-    constexpr std::int64_t kSlot = 10'000;  // to find one
-    const std::int64_t delayed = question.delayMs > 0 ? kSlot : 0;
-    const Work& work = rowOf(question.algorithm).work;
-    if (work.together > 0 && question.cost == 1 && !question.named && !question.countsAll) {
+inline std::int64_t workOfRequest(const Check& check) {
+    constexpr std::int64_t kReservation = 10'000;  // to find one
+    const std::int64_t delayed = check.delayMs > 0 ? kReservation : 0;
+    const Work& work = rowOf(check.algorithm).work;
+    if (work.together > 0 && check.cost == 1 && !check.named && !check.countsAll) {
         return delayed + work.together;
     }
-    const bool isSampled = takes(question.algorithm, Parameter::Sample);
-    return delayed + work.request + work.entry * (isSampled ? question.cost / question.sample : question.cost);
+    const bool isSampled = takes(check.algorithm, Parameter::Sample);
+    return delayed + work.request + work.entry * (isSampled ? check.cost / check.sample : check.cost);
 }
 
-inline std::int64_t workOfRequest(std::span<const Question> questions) {
+inline std::int64_t workOfRequest(std::span<const Check> checks) {
     std::int64_t sum = 0;
-    for (const Question& question : questions) {
-        sum += workOfRequest(question);
+    for (const Check& check : checks) {
+        sum += workOfRequest(check);
     }
     return sum;
 }

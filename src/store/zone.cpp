@@ -38,11 +38,11 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
         zone.header = static_cast<ZoneHeader*>(zone.pool->data);
         return NGX_OK;
     }
-    void* place = ngx_slab_calloc(zone.pool, sizeof(ZoneHeader));
-    if (place == nullptr) {
+    void* header = ngx_slab_calloc(zone.pool, sizeof(ZoneHeader));
+    if (header == nullptr) {
         return NGX_ERROR;
     }
-    zone.header = new (place) ZoneHeader();
+    zone.header = new (header) ZoneHeader();
     zone.pool->data = zone.header;
     ngx_rbtree_init(&zone.header->logs, &zone.header->sentinel, insertLocalLog);
     zone.header->limits.init();
@@ -51,10 +51,10 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     if (zone.header->denials == nullptr) {
         return NGX_ERROR;
     }
-    BoardHeader& board = zone.header->board;
-    board.left = std::clamp(memory->shm.size / kShareOfMetrics, kLeastForMetrics, kMostForMetrics);
-    board.memory = static_cast<char*>(ngx_slab_calloc(zone.pool, board.left));
-    if (board.memory == nullptr || !makeTopKeys(zone, memory->shm.size)) {
+    RegistryHeader& registry = zone.header->registry;
+    registry.left = std::clamp(memory->shm.size / kShareOfMetrics, kLeastForMetrics, kMostForMetrics);
+    registry.memory = static_cast<char*>(ngx_slab_calloc(zone.pool, registry.left));
+    if (registry.memory == nullptr || !makeTopKeys(zone, memory->shm.size)) {
         return NGX_ERROR;
     }
     zone.pool->log_nomem = 0;  // a full zone evicts logs and logs that itself

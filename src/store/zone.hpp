@@ -2,7 +2,7 @@
 #pragma once
 
 #include "limit/cell.hpp"
-#include "metrics/board.hpp"
+#include "metrics/counter_registry.hpp"
 #include "ngx.hpp"
 #include "store/local_limit.hpp"
 
@@ -17,12 +17,12 @@ struct ZoneHeader {
     ngx_uint_t transaction;     // of the request that is being decided: its logs are not evicted
     ngx_msec_t evictionWarned;  // when a live log was last reported evicted
     ngx_flag_t everWarned;
-    void* denials;        // the table of known denials
-    size_t denialsBytes;  // its size
-    BoardHeader board;    // the metrics
-    void* usedKeys;       // the table of the most admitted keys; nullptr: the zone is too small
-    void* deniedKeys;     // the same for denied keys
-    size_t topKeysBytes;  // the size of each of the two
+    void* denials;            // the table of known denials
+    size_t denialsBytes;      // its size
+    RegistryHeader registry;  // the metrics
+    void* usedKeys;           // the table of the most admitted keys; nullptr: the zone is too small
+    void* deniedKeys;         // the same for denied keys
+    size_t topKeysBytes;      // the size of each of the two
 };
 
 struct Zone {

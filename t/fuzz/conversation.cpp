@@ -4,9 +4,9 @@
 
 #include <hiredis/async.h>
 
+#include "checks.hpp"
 #include "fuzz.hpp"
 #include "listener.hpp"
-#include "questions.hpp"
 #include "redis/reply_arena.hpp"
 
 namespace sliding_log::fuzz {
@@ -14,7 +14,7 @@ namespace sliding_log::fuzz {
 namespace {
 
 struct Client {
-    Client(redisAsyncContext* connected, const Asked& questions) : context(connected), asked(questions) {
+    Client(redisAsyncContext* connected, const Asked& checks) : context(connected), asked(checks) {
         context->data = this;
         context->ev.data = this;
         context->ev.cleanup = [](void* self) { static_cast<Client*>(self)->context = nullptr; };
@@ -40,14 +40,14 @@ struct Client {
         self.arena.replyDelivered();
         self.answered++;
         if (reply != nullptr) {
-            answerAll(self.group, *static_cast<const redisReply*>(reply), self.asked);
+            answerAll(self.batch, *static_cast<const redisReply*>(reply), self.asked);
         }
     }
 
     redisAsyncContext* context;
     const Asked& asked;
     ReplyArena arena;
-    GroupReply group;
+    BatchReply batch;
     unsigned sent = 0;
     unsigned answered = 0;
 };

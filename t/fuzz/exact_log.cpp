@@ -81,7 +81,9 @@ class Pair {
     /// Frees spare cells.
     void tidy() { cells_.take(log_.takeSpare(0)); }
 
-    std::uint64_t timeAt(std::size_t place) const { return list_.empty() ? place : list_[place % list_.size()]; }
+    std::uint64_t timeAt(std::size_t position) const {
+        return list_.empty() ? position : list_[position % list_.size()];
+    }
 
   private:
     void give(std::size_t wanted) {
@@ -90,8 +92,8 @@ class Pair {
         }
     }
 
-    std::array<std::uint8_t, 30> place_;
-    ExactLog log_{place_.data(), place_.size()};
+    std::array<std::uint8_t, 30> position_;
+    ExactLog log_{position_.data(), position_.size()};
     std::deque<std::uint64_t> list_;
     Cells cells_;
 };

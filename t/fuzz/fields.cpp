@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "fuzz.hpp"
+#include "limit/check.hpp"
 #include "limit/number.hpp"
-#include "limit/verdict.hpp"
 
 namespace sliding_log::fuzz {
 

@@ -1,10 +1,10 @@
 // Whatever bytes a server answers: read by hiredis into the arena as a connection does, decoded as the store does, and
-// written into response fields and known denials. Input: how many requests and logs a group has and what they ask, how
+// written into response fields and known denials. Input: how many requests and logs a batch has and what they ask, how
 // the bytes come in pieces, the bytes.
 
 #include "redis/reply.hpp"
 
-#include "questions.hpp"
+#include "checks.hpp"
 #include "replies.hpp"
 
 namespace sliding_log::fuzz {
@@ -17,8 +17,8 @@ void decode(const redisReply& reply, const Asked& asked) {
             "an error is no answer");
     require(checkTakeBack(reply, 4) == StoreError::Unexpected || (reply.integer >= 0 && reply.integer <= 4),
             "no more is taken back than was asked for");
-    GroupReply group;
-    answerAll(group, reply, asked);
+    BatchReply batch;
+    answerAll(batch, reply, asked);
 }
 
 }  // namespace

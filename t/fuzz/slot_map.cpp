@@ -2,7 +2,7 @@
 
 #include "redis/slot_map.hpp"
 
-#include "redis/slots.hpp"
+#include "redis/hash_slots.hpp"
 #include "replies.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t piece = 1 + input.number<std::uint8_t>();
     forEachReply(input, piece, [](const redisReply& reply) {
         for (const SlotRange& range : readSlotMap(reply)) {
-            require(range.first <= range.last && range.last < kSlots, "a range lies among the slots");
+            require(range.first <= range.last && range.last < kHashSlots, "a range lies among the slots");
             require(range.port >= 1 && range.port <= 65535, "a port is a port");
         }
     });

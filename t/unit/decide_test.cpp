@@ -27,14 +27,14 @@ class Logs {
         }
     };
 
-    Answer ask(std::uint64_t now, const std::vector<Question>& questions, std::string_view unique = "name") {
+    Answer ask(std::uint64_t now, const std::vector<Check>& checks, std::string_view unique = "name") {
         Answer answer;
-        answer.verdicts.resize(questions.size());
+        answer.verdicts.resize(checks.size());
         std::vector<LogState*> states;
-        for (const Question& question : questions) {
-            states.push_back(&of(question, now));
+        for (const Check& check : checks) {
+            states.push_back(&of(check, now));
         }
-        answer.logged = decide(questions, states, answer.verdicts, now, unique, answer.loggedMs,
+        answer.logged = decide(checks, states, answer.verdicts, now, unique, answer.loggedMs,
                                [&](LogState& state, std::size_t cells) { return grow(state, cells); });
         for (LogState* state : states) {
             cells_.take(state->takeSpare(now));
@@ -42,21 +42,21 @@ class Logs {
         return answer;
     }
 
-    Verdict ask(std::uint64_t now, const Question& question) { return ask(now, std::vector{question}).verdicts[0]; }
+    Verdict ask(std::uint64_t now, const Check& check) { return ask(now, std::vector{check}).verdicts[0]; }
 
-    void takeBack(std::uint64_t now, const Question& question, std::uint64_t loggedMs, std::uint64_t takenMs,
+    void takeBack(std::uint64_t now, const Check& check, std::uint64_t loggedMs, std::uint64_t takenMs,
                   std::string_view unique = "name") {
-        LogState& state = of(question, now);
-        sliding_log::takeBack(state, question, now, unique, loggedMs, takenMs);
+        LogState& state = of(check, now);
+        sliding_log::takeBack(state, check, now, unique, loggedMs, takenMs);
         cells_.take(state.takeSpare(now));
     }
 
-    LogState& of(const Question& question, std::uint64_t now) {
-        std::span<std::uint8_t> place = places_[std::string(question.key)];
-        auto [log, isNew] = states_.try_emplace(std::string(question.key), question, now, place);
-        if (!log->second.suits(question)) {
+    LogState& of(const Check& check, std::uint64_t now) {
+        std::span<std::uint8_t> place = places_[std::string(check.key)];
+        auto [log, isNew] = states_.try_emplace(std::string(check.key), check, now, place);
+        if (!log->second.suits(check)) {
             cells_.take(log->second.takeAll());
-            log->second = LogState(question, now, place);
+            log->second = LogState(check, now, place);
         }
         return log->second;
     }
@@ -79,19 +79,19 @@ class Logs {
     Cells cells_;
 };
 
-Question question(Algorithm algorithm, std::int64_t limit, std::int64_t windowMs, std::string_view key = "key") {
-    Question question;
-    question.key = key;
-    question.algorithm = algorithm;
-    question.limit = question.burst = limit;
-    question.windowMs = windowMs;
-    question.sample = 10;
-    return question;
+Check check(Algorithm algorithm, std::int64_t limit, std::int64_t windowMs, std::string_view key = "key") {
+    Check check;
+    check.key = key;
+    check.algorithm = algorithm;
+    check.limit = check.burst = limit;
+    check.windowMs = windowMs;
+    check.sample = 10;
+    return check;
 }
 
-Question with(Question question, std::int64_t Question::*member, std::int64_t value) {
-    question.*member = value;
-    return question;
+Check with(Check check, std::int64_t Check::*member, std::int64_t value) {
+    check.*member = value;
+    return check;
 }
 
 constexpr auto kAll = [] {
@@ -102,7 +102,7 @@ constexpr auto kAll = [] {
 
 TEST(Decide, TellsRemainingResetAndRetry) {
     Logs logs;
-    const Question two = question(Algorithm::Log, 2, 1000);
+    const Check two = check(Algorithm::Log, 2, 1000);
     const auto tells = [&](std::uint64_t now, std::int64_t remaining, std::int64_t reset, std::int64_t retry) {
         const Verdict verdict = logs.ask(now, two);
         EXPECT_EQ(verdict.remaining, remaining) << "at " << now;
@@ -119,11 +119,11 @@ TEST(Decide, TellsRemainingResetAndRetry) {
 TEST(Decide, ALimitOfZeroDeniesAllForEver) {
     for (const Algorithm algorithm : kAll) {
         Logs logs;
-        const Question none = with(question(algorithm, 0, 1000), &Question::blockMs, 50);
+        const Check none = with(check(algorithm, 0, 1000), &Check::blockMs, 50);
         EXPECT_EQ(logs.ask(100, none).retryMs, Verdict::kNever);
-        EXPECT_EQ(logs.ask(100, with(none, &Question::cost, 0)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(100, with(none, &Check::cost, 0)).retryMs, Verdict::kNever);
         EXPECT_EQ(logs.ask(100, none).resetMs, 1000);
-        EXPECT_EQ(logs.ask(120, with(with(none, &Question::limit, 1), &Question::burst, 1)).retryMs, 0)
+        EXPECT_EQ(logs.ask(120, with(with(none, &Check::limit, 1), &Check::burst, 1)).retryMs, 0)
             << "no block, and nothing was taken";
     }
 }
@@ -131,30 +131,30 @@ TEST(Decide, ALimitOfZeroDeniesAllForEver) {
 TEST(Decide, ACostIsTakenWholeOrNotAtAll) {
     for (const Algorithm algorithm : {Algorithm::Log, Algorithm::Counter, Algorithm::Bucket}) {
         Logs logs;
-        const Question ten = question(algorithm, 10, 1000);
-        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 6)).remaining, 4);
-        EXPECT_GT(logs.ask(2000, with(ten, &Question::cost, 5)).retryMs, 0);
-        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 11)).retryMs, Verdict::kNever);
-        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 0)).remaining, 4);
-        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 4)).remaining, 0);
-        EXPECT_EQ(logs.ask(2000, with(ten, &Question::cost, 0)).retryMs, 0) << "what only looks has room in a full log";
+        const Check ten = check(algorithm, 10, 1000);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 6)).remaining, 4);
+        EXPECT_GT(logs.ask(2000, with(ten, &Check::cost, 5)).retryMs, 0);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 11)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 0)).remaining, 4);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 4)).remaining, 0);
+        EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 0)).retryMs, 0) << "what only looks has room in a full log";
     }
 }
 
 TEST(Decide, AWaitForACostIsUntilSoManyLeave) {
     Logs logs;
-    const Question five = question(Algorithm::Log, 5, 1000);
+    const Check five = check(Algorithm::Log, 5, 1000);
     for (const std::uint64_t now : {100, 200, 300, 400}) {
         logs.ask(now, five);
     }
     // 4 - 5 + 4 = the third oldest
-    EXPECT_EQ(logs.ask(500, with(five, &Question::cost, 4)).retryMs, 300 + 1000 - 500);
-    EXPECT_EQ(logs.ask(1300, with(five, &Question::cost, 4)).retryMs, 0);
+    EXPECT_EQ(logs.ask(500, with(five, &Check::cost, 4)).retryMs, 300 + 1000 - 500);
+    EXPECT_EQ(logs.ask(1300, with(five, &Check::cost, 4)).retryMs, 0);
 }
 
 TEST(Decide, CountAllKeepsTheHammeringDenied) {
     Logs logs;
-    Question two = with(question(Algorithm::Log, 2, 1000), &Question::cap, 3);
+    Check two = with(check(Algorithm::Log, 2, 1000), &Check::cap, 3);
     two.countsAll = true;
     logs.ask(0, two);
     logs.ask(10, two);
@@ -163,17 +163,17 @@ TEST(Decide, CountAllKeepsTheHammeringDenied) {
     // fourth: 10 20 30 after the trim
     EXPECT_EQ(logs.ask(30, two).retryMs, 20 + 1000 - 30);
     EXPECT_EQ(logs.ask(1019, two).retryMs, 30 + 1000 - 1019) << "20 30 1019";
-    EXPECT_EQ(logs.ask(1031, with(two, &Question::cost, 2)).retryMs, 1000) << "1019 1031 1031";
-    EXPECT_EQ(logs.ask(1031, with(two, &Question::cost, 1'000'000'000'000)).retryMs, Verdict::kNever);
-    EXPECT_EQ(logs.ask(1032, with(two, &Question::limit, 3)).retryMs, 999) << "1031 1031 1032";
+    EXPECT_EQ(logs.ask(1031, with(two, &Check::cost, 2)).retryMs, 1000) << "1019 1031 1031";
+    EXPECT_EQ(logs.ask(1031, with(two, &Check::cost, 1'000'000'000'000)).retryMs, Verdict::kNever);
+    EXPECT_EQ(logs.ask(1032, with(two, &Check::limit, 3)).retryMs, 999) << "1031 1031 1032";
 }
 
 TEST(Decide, CountAllCountsWhatAnotherLogDenies) {
     Logs logs;
-    Question counting = with(question(Algorithm::Log, 10, 1000, "counting"), &Question::cap, 12);
+    Check counting = with(check(Algorithm::Log, 10, 1000, "counting"), &Check::cap, 12);
     counting.countsAll = true;
-    const Question full = question(Algorithm::Log, 1, 1000, "full");
-    const Question plain = question(Algorithm::Log, 10, 1000, "plain");
+    const Check full = check(Algorithm::Log, 1, 1000, "full");
+    const Check plain = check(Algorithm::Log, 10, 1000, "plain");
     logs.ask(0, full);
     const Logs::Answer answer = logs.ask(1, {counting, full, plain});
     EXPECT_EQ(answer.verdicts[0].remaining, 9);
@@ -185,7 +185,7 @@ TEST(Decide, CountAllCountsWhatAnotherLogDenies) {
 TEST(Decide, CountAllIsBoundedByTheCapInEachAlgorithm) {
     for (const Algorithm algorithm : {Algorithm::Counter, Algorithm::Bucket}) {
         Logs logs;
-        Question ten = with(question(algorithm, 10, 1000), &Question::cap, 12);
+        Check ten = with(check(algorithm, 10, 1000), &Check::cap, 12);
         ten.countsAll = true;
         for (int i = 0; i < 100; i++) {
             logs.ask(5000, ten);
@@ -194,7 +194,7 @@ TEST(Decide, CountAllIsBoundedByTheCapInEachAlgorithm) {
         EXPECT_EQ(logs.ask(5000, ten).retryMs, algorithm == Algorithm::Counter ? 1250 : 300);
     }
     Logs logs;
-    Question sampled = with(question(Algorithm::Sampled, 20, 1000), &Question::cap, 24);
+    Check sampled = with(check(Algorithm::Sampled, 20, 1000), &Check::cap, 24);
     sampled.countsAll = true;
     sampled.cost = 20;
     for (int i = 0; i < 100; i++) {
@@ -202,19 +202,19 @@ TEST(Decide, CountAllIsBoundedByTheCapInEachAlgorithm) {
     }
     // 3 entries of 10 are kept, of the last requests; all must leave
     EXPECT_EQ(logs.ask(5100, sampled).retryMs, 1000);
-    EXPECT_EQ(logs.ask(5100, with(sampled, &Question::cost, 0)).retryMs, 999) << "5099 5100 5100: one is too many";
+    EXPECT_EQ(logs.ask(5100, with(sampled, &Check::cost, 0)).retryMs, 999) << "5099 5100 5100: one is too many";
 }
 
 TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
     for (const Algorithm algorithm : {Algorithm::Log, Algorithm::Counter, Algorithm::Bucket}) {
         Logs logs;
-        const Question one = with(question(algorithm, 1, 100), &Question::blockMs, 5000);
+        const Check one = with(check(algorithm, 1, 100), &Check::blockMs, 5000);
         EXPECT_EQ(logs.ask(1000, one).retryMs, 0);
         EXPECT_EQ(logs.ask(1050, one).retryMs, 5000);
         EXPECT_EQ(logs.ask(3000, one).retryMs, 3050);
-        EXPECT_EQ(logs.ask(3000, with(one, &Question::blockMs, 0)).retryMs, 3050) << "the key is blocked";
-        EXPECT_EQ(logs.ask(3000, with(one, &Question::cost, 0)).retryMs, 3050);
-        EXPECT_EQ(logs.ask(3000, with(one, &Question::cost, 2)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(3000, with(one, &Check::blockMs, 0)).retryMs, 3050) << "the key is blocked";
+        EXPECT_EQ(logs.ask(3000, with(one, &Check::cost, 0)).retryMs, 3050);
+        EXPECT_EQ(logs.ask(3000, with(one, &Check::cost, 2)).retryMs, Verdict::kNever);
         EXPECT_EQ(logs.ask(6049, one).retryMs, 1);
         EXPECT_EQ(logs.of(one, 0).endsAt(), 6050u);
         EXPECT_EQ(logs.ask(6050, one).retryMs, 0);
@@ -225,7 +225,7 @@ TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
 /// end.
 TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
     for (const Algorithm algorithm : kAll) {
-        Question login = with(question(algorithm, 5, 60'000), &Question::blockMs, 600'000);
+        Check login = with(check(algorithm, 5, 60'000), &Check::blockMs, 600'000);
         login.sample = 1;
         Logs logs;
         for (std::uint64_t now = 1'000; now < 1'005; now++) {
@@ -242,13 +242,13 @@ TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
         }
     }
     for (const Algorithm algorithm : kAll) {
-        Question login = with(question(algorithm, 5, 60'000), &Question::blockMs, 600'000);
+        Check login = with(check(algorithm, 5, 60'000), &Check::blockMs, 600'000);
         login.sample = 1;
         Logs logs;
-        logs.ask(999, with(login, &Question::cost, 2));
-        logs.ask(1'000, with(login, &Question::cost, 3));
-        EXPECT_EQ(logs.ask(1'010, with(login, &Question::limit, 3)).retryMs, 600'000);
-        const Question smaller = with(with(login, &Question::limit, 1), &Question::burst, 1);
+        logs.ask(999, with(login, &Check::cost, 2));
+        logs.ask(1'000, with(login, &Check::cost, 3));
+        EXPECT_EQ(logs.ask(1'010, with(login, &Check::limit, 3)).retryMs, 600'000);
+        const Check smaller = with(with(login, &Check::limit, 1), &Check::burst, 1);
         logs.takeBack(1'020, smaller, 999, 999);
         EXPECT_GT(logs.ask(1'030, login).retryMs, 0) << "no room: four are left";
         logs.takeBack(1'040, smaller, 5, 5);
@@ -259,14 +259,14 @@ TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
 TEST(Decide, ASmallerCapDropsNothingThatALargerLimitNeeds) {
     for (const Algorithm algorithm : kAll) {
         Logs logs;
-        Question large = with(question(algorithm, 20, 60'000), &Question::cap, 24);
-        Question small = with(with(with(large, &Question::limit, 10), &Question::burst, 10), &Question::cap, 12);
+        Check large = with(check(algorithm, 20, 60'000), &Check::cap, 24);
+        Check small = with(with(with(large, &Check::limit, 10), &Check::burst, 10), &Check::cap, 12);
         small.sample = large.sample = 1;
         small.countsAll = true;
         for (std::uint64_t now = 60'000; now < 60'020; now++) {
             EXPECT_EQ(logs.ask(now, large).retryMs, 0);
         }
-        EXPECT_GT(logs.ask(60'050, with(small, &Question::cost, 5)).retryMs, 0);
+        EXPECT_GT(logs.ask(60'050, with(small, &Check::cost, 5)).retryMs, 0);
         const Verdict denied = logs.ask(60'060, large);
         EXPECT_GT(denied.retryMs, 0);
         if (algorithm == Algorithm::Log || algorithm == Algorithm::Compact || algorithm == Algorithm::Sampled) {
@@ -277,33 +277,31 @@ TEST(Decide, ASmallerCapDropsNothingThatALargerLimitNeeds) {
 
 TEST(Decide, OnlyTheLogThatDeniesBlocks) {
     Logs logs;
-    const Question blocking = with(question(Algorithm::Log, 10, 100, "blocking"), &Question::blockMs, 5000);
-    const Question full = question(Algorithm::Log, 1, 100, "full");
+    const Check blocking = with(check(Algorithm::Log, 10, 100, "blocking"), &Check::blockMs, 5000);
+    const Check full = check(Algorithm::Log, 1, 100, "full");
     EXPECT_TRUE(logs.ask(1000, {blocking, full}).isAdmitted());
     EXPECT_FALSE(logs.ask(1001, {blocking, full}).isAdmitted());
     EXPECT_EQ(logs.ask(1002, blocking).retryMs, 0);
-    EXPECT_EQ(logs.ask(1003, with(blocking, &Question::cost, 11)).retryMs, Verdict::kNever);
+    EXPECT_EQ(logs.ask(1003, with(blocking, &Check::cost, 11)).retryMs, Verdict::kNever);
     EXPECT_EQ(logs.ask(1004, blocking).retryMs, 4999) << "a cost above the limit is a denial as any other";
 }
 
 TEST(Decide, ADelayReservesTheFirstFreeSlot) {
     Logs logs;
-    const Question two =
-        with(with(question(Algorithm::Log, 2, 1000), &Question::delayMs, 1500), &Question::aheadMs, 1500);
+    const Check two = with(with(check(Algorithm::Log, 2, 1000), &Check::delayMs, 1500), &Check::aheadMs, 1500);
     EXPECT_EQ(logs.ask(0, two).delayMs, 0);
     EXPECT_EQ(logs.ask(400, two).delayMs, 0);
     EXPECT_EQ(logs.ask(500, two).delayMs, 500) << "when the first leaves";
     EXPECT_EQ(logs.ask(500, two).delayMs, 900) << "when the second leaves";
-    const Verdict denied = logs.ask(500, with(two, &Question::delayMs, 1499));
+    const Verdict denied = logs.ask(500, with(two, &Check::delayMs, 1499));
     EXPECT_EQ(denied.retryMs, 1500) << "until there is room now: three of 0 400 1000 1400 must leave";
     EXPECT_EQ(logs.ask(500, two).delayMs, 1500) << "when the third's slot frees";
 }
 
 TEST(Decide, AHeldRequestStandsInAllLogsAtItsSlot) {
     Logs logs;
-    const Question slow =
-        with(with(question(Algorithm::Log, 1, 1000, "slow"), &Question::delayMs, 2000), &Question::aheadMs, 2000);
-    const Question other = with(question(Algorithm::Log, 2, 500, "other"), &Question::aheadMs, 2000);
+    const Check slow = with(with(check(Algorithm::Log, 1, 1000, "slow"), &Check::delayMs, 2000), &Check::aheadMs, 2000);
+    const Check other = with(check(Algorithm::Log, 2, 500, "other"), &Check::aheadMs, 2000);
     logs.ask(100, slow);
     const Logs::Answer held = logs.ask(200, {other, slow});
     EXPECT_TRUE(held.isAdmitted());
@@ -320,9 +318,8 @@ TEST(Decide, AHeldRequestStandsInAllLogsAtItsSlot) {
 
 TEST(Decide, ALogWithoutDelayDeniesWhatAnotherWouldHold) {
     Logs logs;
-    const Question slow =
-        with(with(question(Algorithm::Log, 1, 1000, "slow"), &Question::delayMs, 2000), &Question::aheadMs, 2000);
-    const Question hard = question(Algorithm::Log, 1, 100, "hard");
+    const Check slow = with(with(check(Algorithm::Log, 1, 1000, "slow"), &Check::delayMs, 2000), &Check::aheadMs, 2000);
+    const Check hard = check(Algorithm::Log, 1, 100, "hard");
     EXPECT_TRUE(logs.ask(0, {slow, hard}).isAdmitted());
     const Logs::Answer denied = logs.ask(50, {slow, hard});
     EXPECT_FALSE(denied.isAdmitted());
@@ -334,16 +331,16 @@ TEST(Decide, ALogWithoutDelayDeniesWhatAnotherWouldHold) {
 TEST(Decide, ABucketAndACounterReserveToo) {
     Logs logs;
     const auto delayed = [](Algorithm algorithm) {
-        return with(with(question(algorithm, 2, 1000), &Question::delayMs, 3000), &Question::aheadMs, 3000);
+        return with(with(check(algorithm, 2, 1000), &Check::delayMs, 3000), &Check::aheadMs, 3000);
     };
-    const Question bucket = delayed(Algorithm::Bucket);
-    EXPECT_EQ(logs.ask(100, with(bucket, &Question::cost, 2)).delayMs, 0);
+    const Check bucket = delayed(Algorithm::Bucket);
+    EXPECT_EQ(logs.ask(100, with(bucket, &Check::cost, 2)).delayMs, 0);
     EXPECT_EQ(logs.ask(100, bucket).delayMs, 500);
     EXPECT_EQ(logs.ask(100, bucket).delayMs, 1000);
-    EXPECT_EQ(logs.ask(350, with(bucket, &Question::cost, 2)).delayMs, 1750);
+    EXPECT_EQ(logs.ask(350, with(bucket, &Check::cost, 2)).delayMs, 1750);
 
-    const Question counter = delayed(Algorithm::Counter);
-    EXPECT_EQ(logs.ask(500, with(counter, &Question::cost, 2)).delayMs, 0);
+    const Check counter = delayed(Algorithm::Counter);
+    EXPECT_EQ(logs.ask(500, with(counter, &Check::cost, 2)).delayMs, 0);
     EXPECT_EQ(logs.ask(500, counter).delayMs, 1000) << "2 * 0.5 + 1";
     EXPECT_EQ(logs.ask(500, counter).delayMs, 1500) << "2 * 0 + 1 + 1: in the next window";
     EXPECT_EQ(logs.ask(500, counter).delayMs, 2500) << "behind both";
@@ -351,12 +348,11 @@ TEST(Decide, ABucketAndACounterReserveToo) {
 
 TEST(Decide, EntriesTooFarAheadAreOfNow) {
     Logs logs;
-    const Question two =
-        with(with(question(Algorithm::Log, 1, 1000), &Question::delayMs, 5000), &Question::aheadMs, 5000);
+    const Check two = with(with(check(Algorithm::Log, 1, 1000), &Check::delayMs, 5000), &Check::aheadMs, 5000);
     logs.ask(0, two);
     EXPECT_EQ(logs.ask(10, two).delayMs, 990);
     EXPECT_EQ(logs.ask(20, two).delayMs, 1980);
-    const Question without = question(Algorithm::Log, 1, 1000);
+    const Check without = check(Algorithm::Log, 1, 1000);
     EXPECT_EQ(logs.ask(30, without).retryMs, 1000);
     EXPECT_EQ(logs.ask(1030, without).retryMs, 0);
 }
@@ -365,9 +361,9 @@ TEST(Decide, AnotherAlgorithmStartsAnew) {
     for (const Algorithm before : kAll) {
         for (const Algorithm after : kAll) {
             Logs logs;
-            const Question first = with(question(before, 1000, 1000), &Question::cost, 1000);
+            const Check first = with(check(before, 1000, 1000), &Check::cost, 1000);
             logs.ask(0, first);
-            EXPECT_EQ(logs.ask(1, with(question(after, 1000, 1000), &Question::cost, 1000)).retryMs == 0,
+            EXPECT_EQ(logs.ask(1, with(check(after, 1000, 1000), &Check::cost, 1000)).retryMs == 0,
                       !LogState::areAlike(before, after));
         }
     }
@@ -375,15 +371,15 @@ TEST(Decide, AnotherAlgorithmStartsAnew) {
 
 TEST(Decide, NothingIsLoggedWhereMemoryIsShort) {
     Logs logs;
-    const Question large = question(Algorithm::Log, 1000, 1000, "large");
-    const Question small = question(Algorithm::Log, 1000, 1000, "small");
+    const Check large = check(Algorithm::Log, 1000, 1000, "large");
+    const Check small = check(Algorithm::Log, 1000, 1000, "small");
     for (std::uint64_t now = 0; now < 6; now++) {
         logs.ask(now, large);
     }
     logs.mostCells = 0;
     EXPECT_FALSE(logs.ask(6, {small, large}).logged);
     EXPECT_EQ(logs.ask(6, small).remaining, 999);
-    Question counting = with(large, &Question::cost, 1001);
+    Check counting = with(large, &Check::cost, 1001);
     counting.countsAll = true;
     EXPECT_EQ(logs.ask(6, counting).retryMs, Verdict::kNever) << "a denial stands without its entries";
 }
@@ -391,9 +387,8 @@ TEST(Decide, NothingIsLoggedWhereMemoryIsShort) {
 TEST(Decide, LivesUntilNothingCounts) {
     for (const Algorithm algorithm : kAll) {
         Logs logs;
-        const Question ten =
-            with(with(with(question(algorithm, 10, 1000), &Question::delayMs, 9000), &Question::aheadMs, 9000),
-                 &Question::cost, 10);
+        const Check ten = with(with(with(check(algorithm, 10, 1000), &Check::delayMs, 9000), &Check::aheadMs, 9000),
+                               &Check::cost, 10);
         LogState& state = logs.of(ten, 500);
         EXPECT_LE(state.endsAt(), 500u);
         logs.ask(500, ten);
@@ -409,14 +404,14 @@ TEST(Decide, TheLargestNumbersDoNotOverflow) {
     constexpr std::uint64_t kNow = 60 * kYearMs;
     for (const Algorithm algorithm : kAll) {
         Logs logs;
-        Question most = question(algorithm, kMost, kYearMs);
+        Check most = check(algorithm, kMost, kYearMs);
         most.sample = kMost;
         most.delayMs = most.aheadMs = most.blockMs = kYearMs;
         EXPECT_EQ(logs.ask(kNow, most).retryMs, 0);
-        EXPECT_EQ(logs.ask(kNow, with(most, &Question::cost, kMost + 1)).retryMs, Verdict::kNever);
-        EXPECT_EQ(logs.ask(kNow, with(most, &Question::cost, 0)).retryMs, kYearMs) << "blocked";
+        EXPECT_EQ(logs.ask(kNow, with(most, &Check::cost, kMost + 1)).retryMs, Verdict::kNever);
+        EXPECT_EQ(logs.ask(kNow, with(most, &Check::cost, 0)).retryMs, kYearMs) << "blocked";
         if (algorithm == Algorithm::Counter || algorithm == Algorithm::Bucket) {
-            EXPECT_EQ(logs.ask(kNow + kYearMs, with(most, &Question::cost, kMost - 1)).remaining,
+            EXPECT_EQ(logs.ask(kNow + kYearMs, with(most, &Check::cost, kMost - 1)).remaining,
                       1 - (algorithm == Algorithm::Counter));
         }
     }
@@ -434,8 +429,8 @@ struct Naive {
     std::uint64_t blockedUntil = 0;
     std::uint64_t blockedSince = 0;
 
-    std::int64_t weight(const Question& q) const { return q.algorithm == Algorithm::Sampled ? q.sample : 1; }
-    std::int64_t cap(const Question& q) const { return (q.cap + weight(q) - 1) / weight(q); }
+    std::int64_t weight(const Check& q) const { return q.algorithm == Algorithm::Sampled ? q.sample : 1; }
+    std::int64_t cap(const Check& q) const { return (q.cap + weight(q) - 1) / weight(q); }
 
     std::int64_t countFrom(std::uint64_t index) const {
         std::int64_t all = 0;
@@ -446,7 +441,7 @@ struct Naive {
     }
 
     /// What is used at that time; `windowMs` units are a request.
-    std::int64_t used(const Question& q, std::uint64_t now) const {
+    std::int64_t used(const Check& q, std::uint64_t now) const {
         const auto window = static_cast<std::uint64_t>(q.windowMs);
         if (q.algorithm == Algorithm::Bucket) {
             const auto elapsed = static_cast<std::int64_t>(now - dropsAt);
@@ -461,19 +456,19 @@ struct Naive {
                std::count_if(times.begin(), times.end(), [&](std::uint64_t time) { return time + window > now; });
     }
 
-    std::int64_t size(const Question& q) const { return q.algorithm == Algorithm::Bucket ? q.burst : q.limit; }
-    bool hasRoom(const Question& q, std::uint64_t now, std::int64_t cost) const {
+    std::int64_t size(const Check& q) const { return q.algorithm == Algorithm::Bucket ? q.burst : q.limit; }
+    bool hasRoom(const Check& q, std::uint64_t now, std::int64_t cost) const {
         return used(q, now) + cost * q.windowMs <= size(q) * q.windowMs;
     }
-    std::uint64_t firstRoom(const Question& q, std::uint64_t from, std::int64_t cost) const {
+    std::uint64_t firstRoom(const Check& q, std::uint64_t from, std::int64_t cost) const {
         while (!hasRoom(q, from, cost)) {
             from++;
         }
         return from;
     }
-    bool isNever(const Question& q) const { return q.limit == 0 || q.cost > size(q); }
+    bool isNever(const Check& q) const { return q.limit == 0 || q.cost > size(q); }
 
-    std::uint64_t slot(const Question& q, std::uint64_t now) const {
+    std::uint64_t hashSlot(const Check& q, std::uint64_t now) const {
         std::uint64_t from = std::max(now, latest);
         if (!times.empty()) {
             from = std::max(from, times.back());
@@ -481,18 +476,18 @@ struct Naive {
         return firstRoom(q, from, q.cost);
     }
 
-    std::int64_t remaining(const Question& q, std::uint64_t now) const {
+    std::int64_t remaining(const Check& q, std::uint64_t now) const {
         return std::max<std::int64_t>((size(q) * q.windowMs - used(q, now)) / q.windowMs, 0);
     }
 
-    void advance(const Question& q, std::uint64_t now) {
+    void advance(const Check& q, std::uint64_t now) {
         std::erase_if(times, [&](std::uint64_t time) { return time + static_cast<std::uint64_t>(q.windowMs) <= now; });
         if (q.algorithm == Algorithm::Bucket) {
             drops = q.burst * q.windowMs - used(q, now);
             dropsAt = now;
         }
     }
-    void add(const Question& q, std::uint64_t time, std::int64_t entries) {
+    void add(const Check& q, std::uint64_t time, std::int64_t entries) {
         if (q.algorithm == Algorithm::Bucket) {
             drops -= entries * q.windowMs;
         } else if (q.algorithm == Algorithm::Counter) {
@@ -503,7 +498,7 @@ struct Naive {
         }
     }
 
-    void addDenied(const Question& q, std::uint64_t now, std::int64_t entries) {
+    void addDenied(const Check& q, std::uint64_t now, std::int64_t entries) {
         if (q.algorithm == Algorithm::Bucket) {
             const std::int64_t before = drops;
             add(q, now, entries);
@@ -521,7 +516,7 @@ struct Naive {
     }
 
     /// True if an entry has left.
-    bool remove(const Question& q, std::uint64_t now, std::uint64_t time, std::int64_t entries) {
+    bool remove(const Check& q, std::uint64_t now, std::uint64_t time, std::int64_t entries) {
         if (q.algorithm == Algorithm::Bucket) {
             const std::int64_t before = drops;
             drops = std::min(drops + entries * q.windowMs, q.burst * q.windowMs);
@@ -539,7 +534,7 @@ struct Naive {
         return removed > 0;
     }
 
-    void takeBack(const Question& q, std::uint64_t now, std::uint64_t time, std::uint64_t taken, std::int64_t entries) {
+    void takeBack(const Check& q, std::uint64_t now, std::uint64_t time, std::uint64_t taken, std::int64_t entries) {
         advance(q, now);
         if (remove(q, now, time, entries) && blockedSince >= taken && !isNever(q) && hasRoom(q, now, q.cost)) {
             blockedUntil = std::min(blockedUntil, now);
@@ -547,9 +542,8 @@ struct Naive {
     }
 };
 
-std::int64_t entriesOf(const Question& question, std::string_view unique) {
-    return question.algorithm == Algorithm::Sampled ? sampledEntries(question.cost, question.sample, unique)
-                                                    : question.cost;
+std::int64_t entriesOf(const Check& check, std::string_view unique) {
+    return check.algorithm == Algorithm::Sampled ? sampledEntries(check.cost, check.sample, unique) : check.cost;
 }
 
 /// Random requests over one to three logs of any algorithm, cost, cap, delay, block and count, with steps of time and
@@ -562,9 +556,9 @@ TEST(Decide, IsTheNaiveDecision) {
     std::int64_t holds = 0;
     std::int64_t denials = 0;
     for (int round = 0; round < 150; round++) {
-        std::vector<Question> named;
+        std::vector<Check> named;
         for (const char* key : {"a", "b", "c"}) {
-            Question made = question(kAll[random() % 5], 0, 1 + upTo(30), key);
+            Check made = check(kAll[random() % 5], 0, 1 + upTo(30), key);
             made.sample = 1 + upTo(2);
             made.aheadMs = kFarthest;
             made.burst = 1 + upTo(10);
@@ -576,7 +570,7 @@ TEST(Decide, IsTheNaiveDecision) {
         Logs logs;
         std::map<std::string_view, Naive> naive;
         struct Admission {
-            std::vector<Question> questions;
+            std::vector<Check> checks;
             std::uint64_t takenMs;
             std::uint64_t loggedMs;
             std::string unique;
@@ -586,30 +580,30 @@ TEST(Decide, IsTheNaiveDecision) {
         for (int step = 0; step < 150; step++) {
             now += static_cast<std::uint64_t>(random() % 3 == 0 ? upTo(25) : upTo(1));
             const std::string unique = "name" + std::to_string(round) + "-" + std::to_string(step);
-            std::vector<Question> questions;
+            std::vector<Check> checks;
             const std::size_t first = random() % named.size();
             for (std::size_t i = 0; i <= random() % named.size(); i++) {
-                Question asked = named[(first + i) % named.size()];
+                Check asked = named[(first + i) % named.size()];
                 asked.limit = random() % 20 == 0 ? upTo(8) : 1 + static_cast<std::int64_t>(first + i) % 8;
                 asked.cost = random() % 3 == 0 ? upTo(4) : 1;
                 asked.delayMs = mayHold && random() % 3 > 0 ? upTo(kFarthest) : 0;
                 asked.countsAll = mayCount && random() % 2 == 0;
                 asked.cap = random() % 4 == 0 ? 0 : 8 + upTo(6);  // other places and nodes may have other ones
                 asked.blockMs = mayBlock && random() % 2 == 0 ? 1 + upTo(30) : 0;
-                questions.push_back(asked);
+                checks.push_back(asked);
             }
 
-            std::uint64_t slot = now;
+            std::uint64_t hashSlot = now;
             bool denied = false;
-            for (const Question& each : questions) {
+            for (const Check& each : checks) {
                 Naive& log = naive[each.key];
                 log.advance(each, now);
                 const bool isBlocked = log.blockedUntil > now;
                 bool denies = isBlocked || log.isNever(each);
                 if (!denies && !log.hasRoom(each, now, each.cost)) {
-                    const std::uint64_t own = log.slot(each, now);
+                    const std::uint64_t own = log.hashSlot(each, now);
                     denies = own - now > static_cast<std::uint64_t>(each.delayMs);
-                    slot = denies ? slot : std::max(slot, own);
+                    hashSlot = denies ? hashSlot : std::max(hashSlot, own);
                 }
                 if (denies && !isBlocked && each.blockMs > 0 && each.limit > 0) {
                     log.blockedSince = now;
@@ -618,10 +612,10 @@ TEST(Decide, IsTheNaiveDecision) {
                 denied = denied || denies;
             }
 
-            const Logs::Answer answer = logs.ask(now, questions, unique);
+            const Logs::Answer answer = logs.ask(now, checks, unique);
             ASSERT_TRUE(answer.logged);
-            for (std::size_t i = 0; i < questions.size(); i++) {
-                const Question& each = questions[i];
+            for (std::size_t i = 0; i < checks.size(); i++) {
+                const Check& each = checks[i];
                 const Verdict& verdict = answer.verdicts[i];
                 Naive& log = naive[each.key];
                 const std::int64_t entries =
@@ -631,7 +625,7 @@ TEST(Decide, IsTheNaiveDecision) {
                            std::string(each.key) + " algorithm " + std::to_string(static_cast<int>(each.algorithm));
                 };
                 if (!denied) {
-                    log.add(each, slot, entries);
+                    log.add(each, hashSlot, entries);
                 } else if (each.countsAll) {
                     log.addDenied(each, now, entries);
                 }
@@ -645,7 +639,7 @@ TEST(Decide, IsTheNaiveDecision) {
                     }
                 }
                 ASSERT_EQ(verdict.retryMs, retry) << where();
-                ASSERT_EQ(verdict.delayMs, denied ? 0 : static_cast<std::int64_t>(slot - now)) << where();
+                ASSERT_EQ(verdict.delayMs, denied ? 0 : static_cast<std::int64_t>(hashSlot - now)) << where();
                 const std::int64_t remaining = log.remaining(each, now);
                 ASSERT_EQ(verdict.remaining, remaining) << where();
                 if (log.used(each, now) == 0) {
@@ -659,13 +653,13 @@ TEST(Decide, IsTheNaiveDecision) {
                     ASSERT_EQ(verdict.resetMs, static_cast<std::int64_t>(more - now)) << where();
                 }
             }
-            (denied ? denials : slot > now ? holds : admissions)++;
+            (denied ? denials : hashSlot > now ? holds : admissions)++;
             if (!denied) {
-                admitted.push_back({questions, now, answer.loggedMs, unique});
+                admitted.push_back({checks, now, answer.loggedMs, unique});
             }
             if (!admitted.empty() && random() % 8 == 0) {
                 const Admission& last = admitted.back();
-                for (const Question& each : last.questions) {
+                for (const Check& each : last.checks) {
                     const std::int64_t entries = entriesOf(each, last.unique);
                     logs.takeBack(now, each, last.loggedMs, last.takenMs, last.unique);
                     naive[each.key].takeBack(each, now, last.loggedMs, last.takenMs, entries);

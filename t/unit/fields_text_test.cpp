@@ -5,9 +5,9 @@
 #include <array>
 #include <string>
 
+#include "limit/check.hpp"
+#include "limit/int128.hpp"
 #include "limit/number.hpp"
-#include "limit/verdict.hpp"
-#include "limit/wide.hpp"
 
 namespace sliding_log {
 namespace {

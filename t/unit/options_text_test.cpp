@@ -9,40 +9,40 @@ namespace {
 
 TEST(OptionsText, SaysNothingOfTheUsualQuestion) {
     for (Algorithm algorithm : {Algorithm::Log, Algorithm::Compact, Algorithm::Counter}) {
-        Question question;
-        question.algorithm = algorithm;
-        EXPECT_EQ(OptionsText(question).view(), "");
+        Check check;
+        check.algorithm = algorithm;
+        EXPECT_EQ(OptionsText(check).view(), "");
     }
 }
 
 TEST(OptionsText, SaysWhatIsNotTheDefaultInItsOrder) {
-    Question question;
-    question.named = true;
-    question.cost = 5;
-    question.countsAll = true;
-    question.delayMs = 2000;
-    question.aheadMs = 5000;
-    question.blockMs = 60'000;
-    question.burst = 100;  // of a bucket, and of samples
-    question.sample = 10;
-    EXPECT_EQ(OptionsText(question).view(), "ids cost=5 count=all delay=2000 ahead=5000 block=60000");
-    question.algorithm = Algorithm::Bucket;
-    EXPECT_EQ(OptionsText(question).view(), "ids cost=5 count=all delay=2000 ahead=5000 block=60000 burst=100");
-    question = Question();
-    question.algorithm = Algorithm::Sampled;
-    question.sample = 1;
-    EXPECT_EQ(OptionsText(question).view(), "sample=1");
-    question.cost = 0;
-    EXPECT_EQ(OptionsText(question).view(), "cost=0 sample=1");
+    Check check;
+    check.named = true;
+    check.cost = 5;
+    check.countsAll = true;
+    check.delayMs = 2000;
+    check.aheadMs = 5000;
+    check.blockMs = 60'000;
+    check.burst = 100;  // of a bucket, and of samples
+    check.sample = 10;
+    EXPECT_EQ(OptionsText(check).view(), "ids cost=5 count=all delay=2000 ahead=5000 block=60000");
+    check.algorithm = Algorithm::Bucket;
+    EXPECT_EQ(OptionsText(check).view(), "ids cost=5 count=all delay=2000 ahead=5000 block=60000 burst=100");
+    check = Check();
+    check.algorithm = Algorithm::Sampled;
+    check.sample = 1;
+    EXPECT_EQ(OptionsText(check).view(), "sample=1");
+    check.cost = 0;
+    EXPECT_EQ(OptionsText(check).view(), "cost=0 sample=1");
 }
 
 TEST(OptionsText, HasRoomForTheLargestNumbers) {
-    Question question;
+    Check check;
     constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::min();  // a sign and 19 digits
-    question.algorithm = Algorithm::Bucket;
-    question.named = question.countsAll = true;
-    question.cost = question.delayMs = question.aheadMs = question.blockMs = question.burst = kLargest;
-    EXPECT_TRUE(OptionsText(question).view().ends_with(" burst=-9223372036854775808"));
+    check.algorithm = Algorithm::Bucket;
+    check.named = check.countsAll = true;
+    check.cost = check.delayMs = check.aheadMs = check.blockMs = check.burst = kLargest;
+    EXPECT_TRUE(OptionsText(check).view().ends_with(" burst=-9223372036854775808"));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ constexpr const char* kUnderWay = "TRYAGAIN Multiple keys request during rehashi
 
 class RefusalsTest : public ::testing::Test {
   protected:
-    bool turnsAway(const int& server, std::uint16_t slot) { return refusals.turnsAway(&server, slot, now, 0); }
+    bool turnsAway(const int& server, std::uint16_t hashSlot) { return refusals.turnsAway(&server, hashSlot, now, 0); }
 
     Refusals refusals;
     std::uint64_t now = 1000;
@@ -76,7 +76,7 @@ TEST_F(RefusalsTest, AServerIsForgotten) {
     refusals.add(&left, 7, kDown, now);
     refusals.add(&left, 7, kUnderWay, now);
     refusals.add(&right, 7, kDown, now);
-    refusals.forget(&left);
+    refusals.erase(&left);
     EXPECT_FALSE(turnsAway(left, 7));
     EXPECT_TRUE(turnsAway(right, 7));
 }

@@ -46,8 +46,8 @@ class Wire {
 };
 
 /// 10 in a minute.
-Question question(Algorithm algorithm = Algorithm::Log) {
-    Question asked;
+Check check(Algorithm algorithm = Algorithm::Log) {
+    Check asked;
     asked.algorithm = algorithm;
     asked.limit = asked.burst = 10;
     asked.windowMs = 60'000;
@@ -55,25 +55,25 @@ Question question(Algorithm algorithm = Algorithm::Log) {
     return asked;
 }
 
-Question held(std::int64_t delayMs) {
-    Question asked = question();
+Check held(std::int64_t delayMs) {
+    Check asked = check();
     asked.delayMs = asked.aheadMs = delayMs;
     return asked;
 }
 
-Question withLimit(std::int64_t limit) {
-    Question asked = question();
+Check withLimit(std::int64_t limit) {
+    Check asked = check();
     asked.limit = limit;
     return asked;
 }
 
-Question withCost(std::int64_t cost, std::int64_t limit = 10) {
-    Question asked = withLimit(limit);
+Check withCost(std::int64_t cost, std::int64_t limit = 10) {
+    Check asked = withLimit(limit);
     asked.cost = cost;
     return asked;
 }
 
-using Questions = std::vector<Question>;
+using Checks = std::vector<Check>;
 
 /// `*N`, and an integer in each line behind it.
 std::string integers(const std::vector<std::int64_t>& values) {
@@ -84,31 +84,31 @@ std::string integers(const std::vector<std::int64_t>& values) {
     return bytes;
 }
 
-StoreError read(std::string_view bytes, std::size_t requests, const Questions& questions) {
+StoreError read(std::string_view bytes, std::size_t requests, const Checks& checks) {
     Wire wire;
-    GroupReply group;
+    BatchReply batch;
     const redisReply* reply = wire.read(bytes);
-    return reply == nullptr ? StoreError::Down : group.read(*reply, requests, questions);
+    return reply == nullptr ? StoreError::Down : batch.read(*reply, requests, checks);
 }
 
-StoreError read(const std::vector<std::int64_t>& values, std::size_t requests, const Questions& questions) {
-    return read(integers(values), requests, questions);
+StoreError read(const std::vector<std::int64_t>& values, std::size_t requests, const Checks& checks) {
+    return read(integers(values), requests, checks);
 }
 
 /// The verdicts of the request in that place, from a reply that must be accepted.
-std::vector<Verdict> verdicts(const std::vector<std::int64_t>& values, std::size_t requests, const Questions& questions,
-                              std::size_t place) {
+std::vector<Verdict> verdicts(const std::vector<std::int64_t>& values, std::size_t requests, const Checks& checks,
+                              std::size_t position) {
     Wire wire;
-    GroupReply group;
-    std::vector<Verdict> told(questions.size());
-    EXPECT_EQ(group.read(*wire.read(integers(values)), requests, questions), StoreError::None);
-    group.writeVerdicts(place, told);
+    BatchReply batch;
+    std::vector<Verdict> told(checks.size());
+    EXPECT_EQ(batch.read(*wire.read(integers(values)), requests, checks), StoreError::None);
+    batch.writeVerdicts(position, told);
     return told;
 }
 
-Verdict verdict(const std::vector<std::int64_t>& values, std::size_t requests, const Question& asked,
-                std::size_t place) {
-    return verdicts(values, requests, {asked}, place)[0];
+Verdict verdict(const std::vector<std::int64_t>& values, std::size_t requests, const Check& asked,
+                std::size_t position) {
+    return verdicts(values, requests, {asked}, position)[0];
 }
 
 bool admits(std::string_view bytes) {
@@ -128,22 +128,22 @@ TEST(HasAdmitted, IsTrueForAnyGroupWithAnAdmission) {
 constexpr std::int64_t kNow = 1'800'000'000'000;
 constexpr std::int64_t kYear = 366LL * 24 * 3600 * 1000;
 
-TEST(GroupReply, TakesAdmissionsAndDenials) {
-    EXPECT_EQ(read({1, kNow, 9, 12000, 0}, 1, {question()}), StoreError::None);
-    EXPECT_EQ(read({0, kNow, 0, 12000, 12000}, 1, {question()}), StoreError::None);
-    EXPECT_EQ(read({3, kNow, 0, 12000, 12000}, 5, {question()}), StoreError::None);
-    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, 500}, 1, {question(), question()}), StoreError::None);
-    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, -1}, 1, {question(), withLimit(0)}), StoreError::None);
+TEST(BatchReply, TakesAdmissionsAndDenials) {
+    EXPECT_EQ(read({1, kNow, 9, 12000, 0}, 1, {check()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 0, 12000, 12000}, 1, {check()}), StoreError::None);
+    EXPECT_EQ(read({3, kNow, 0, 12000, 12000}, 5, {check()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, 500}, 1, {check(), check()}), StoreError::None);
+    EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, -1}, 1, {check(), withLimit(0)}), StoreError::None);
 }
 
-TEST(GroupReply, TakesHeldOnes) {
+TEST(BatchReply, TakesHeldOnes) {
     EXPECT_EQ(read({1, kNow, 0, 1, 0, 700}, 1, {held(700)}), StoreError::None);
     EXPECT_EQ(read({3, kNow, 0, 1, 900, 700, 700}, 4, {held(700)}), StoreError::None);
-    EXPECT_EQ(read({1, kNow, 0, 1, 0, 5, 1, 0, 700}, 1, {question(), held(700)}), StoreError::None)
+    EXPECT_EQ(read({1, kNow, 0, 1, 0, 5, 1, 0, 700}, 1, {check(), held(700)}), StoreError::None)
         << "the longest delay of the limits";
 }
 
-TEST(GroupReply, RefusesEveryOtherShape) {
+TEST(BatchReply, RefusesEveryOtherShape) {
     for (const char* bytes : {
              "*0\r\n",
              "*-1\r\n",
@@ -164,7 +164,7 @@ TEST(GroupReply, RefusesEveryOtherShape) {
     }
 }
 
-TEST(GroupReply, RefusesCountsThatCannotBe) {
+TEST(BatchReply, RefusesCountsThatCannotBe) {
     const std::vector<std::vector<std::int64_t>> wrong = {
         {2, kNow, 1, 1, 0},   // more than asked
         {-1, kNow, 1, 1, 0},  // fewer than none
@@ -180,34 +180,34 @@ TEST(GroupReply, RefusesCountsThatCannotBe) {
         {0, kNow, 1, 1, -2},
     };
     for (const std::vector<std::int64_t>& values : wrong) {
-        EXPECT_EQ(read(values, 1, {question()}), StoreError::Unexpected) << integers(values);
+        EXPECT_EQ(read(values, 1, {check()}), StoreError::Unexpected) << integers(values);
     }
-    EXPECT_EQ(read({5, kNow, 5, 1, 0}, 5, {question()}), StoreError::None);
-    EXPECT_EQ(read({5, kNow, 6, 1, 0}, 5, {question()}), StoreError::Unexpected) << "with what five have taken";
+    EXPECT_EQ(read({5, kNow, 5, 1, 0}, 5, {check()}), StoreError::None);
+    EXPECT_EQ(read({5, kNow, 6, 1, 0}, 5, {check()}), StoreError::Unexpected) << "with what five have taken";
     EXPECT_EQ(read({5, kNow, 1, 1, 0}, 5, {withCost(2)}), StoreError::Unexpected);
     EXPECT_EQ(read({5, kNow, 0, 1, 0}, 5, {withCost(2)}), StoreError::None);
     EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {withCost(0)}), StoreError::None);
-    EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {question(Algorithm::Sampled)}), StoreError::None)
+    EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {check(Algorithm::Sampled)}), StoreError::None)
         << "a sample may have none of them";
-    EXPECT_EQ(read({5, kNow, 11, 1, 0}, 5, {question(Algorithm::Sampled)}), StoreError::Unexpected);
+    EXPECT_EQ(read({5, kNow, 11, 1, 0}, 5, {check(Algorithm::Sampled)}), StoreError::Unexpected);
 }
 
-TEST(GroupReply, OfALimitThatNeverHasRoomTakesDenialsForEverOnly) {
-    Question smallBucket = question(Algorithm::Bucket);
+TEST(BatchReply, OfALimitThatNeverHasRoomTakesDenialsForEverOnly) {
+    Check smallBucket = check(Algorithm::Bucket);
     smallBucket.burst = 0;
-    for (const Question& asked : {withLimit(0), withCost(0, 0), withCost(11), smallBucket}) {
+    for (const Check& asked : {withLimit(0), withCost(0, 0), withCost(11), smallBucket}) {
         EXPECT_EQ(read({0, kNow, 0, 5, -1}, 1, {asked}), StoreError::None);
         EXPECT_EQ(read({0, kNow, asked.capacity() + 1, 5, -1}, 1, {asked}), StoreError::Unexpected);
         EXPECT_EQ(read({0, kNow, 0, 5, 5}, 1, {asked}), StoreError::Unexpected);
         EXPECT_EQ(read({1, kNow, 0, 5, 0}, 1, {asked}), StoreError::Unexpected);
         EXPECT_EQ(read({1, kNow, 0, 5, -1}, 2, {asked}), StoreError::Unexpected);
     }
-    Question bucket = question(Algorithm::Bucket);
+    Check bucket = check(Algorithm::Bucket);
     bucket.limit = 0;
     EXPECT_EQ(read({0, kNow, 10, 5, -1}, 1, {bucket}), StoreError::None) << "full, and nothing refills it";
 }
 
-TEST(GroupReply, RefusesTimesThatCannotBe) {
+TEST(BatchReply, RefusesTimesThatCannotBe) {
     struct Bound {
         Algorithm algorithm;
         std::int64_t longestReset;
@@ -220,7 +220,7 @@ TEST(GroupReply, RefusesTimesThatCannotBe) {
         {Algorithm::Bucket, 999'999'999'999'999},
     };
     for (const Bound& bound : kBounds) {
-        Question asked = question(bound.algorithm);
+        Check asked = check(bound.algorithm);
         asked.aheadMs = 7000;
         const std::int64_t longestRetry = std::max(bound.longestReset, kYear);
         EXPECT_EQ(read({0, kNow, 0, bound.longestReset, longestRetry}, 1, {asked}), StoreError::None);
@@ -228,14 +228,14 @@ TEST(GroupReply, RefusesTimesThatCannotBe) {
         EXPECT_EQ(read({0, kNow, 0, 1, longestRetry + 1}, 1, {asked}), StoreError::Unexpected) << "nor a block";
         EXPECT_EQ(read({0, kNow, 0, -1, 1}, 1, {asked}), StoreError::Unexpected);
     }
-    const Question bucket = question(Algorithm::Bucket);
+    const Check bucket = check(Algorithm::Bucket);
     EXPECT_EQ(read({1, kNow, 0, 120'000, 0}, 1, {bucket}), StoreError::None);
     EXPECT_EQ(read({1, kNow, 0, 120'001, 0}, 1, {bucket}), StoreError::Unexpected) << "it owes nothing";
     EXPECT_EQ(read({0, kNow, 1, 120'001, 9}, 1, {bucket}), StoreError::Unexpected);
 }
 
-TEST(GroupReply, RefusesHoldingWhoMayNotWait) {
-    EXPECT_EQ(read({1, kNow, 0, 1, 0, 1}, 1, {question()}), StoreError::Unexpected) << "without delay=";
+TEST(BatchReply, RefusesHoldingWhoMayNotWait) {
+    EXPECT_EQ(read({1, kNow, 0, 1, 0, 1}, 1, {check()}), StoreError::Unexpected) << "without delay=";
     const std::vector<std::vector<std::int64_t>> wrong = {
         {1, kNow, 0, 1, 0, 701},         // longer than delay=
         {1, kNow, 0, 1, 0, 0},           // until now
@@ -249,7 +249,7 @@ TEST(GroupReply, RefusesHoldingWhoMayNotWait) {
     }
 }
 
-TEST(GroupReply, TellsErrorsApart) {
+TEST(BatchReply, TellsErrorsApart) {
     for (const auto& [bytes, error] : std::initializer_list<std::pair<const char*, StoreError>>{
              {"-NOSCRIPT No matching script.\r\n", StoreError::NoScript},
              {"-LOADING Redis is loading\r\n", StoreError::TryAgain},
@@ -261,69 +261,69 @@ TEST(GroupReply, TellsErrorsApart) {
              {"-ERR unknown\r\n", StoreError::Refused},
              {"-\r\n", StoreError::Refused},
          }) {
-        EXPECT_EQ(read(bytes, 1, {question()}), error) << bytes;
+        EXPECT_EQ(read(bytes, 1, {check()}), error) << bytes;
     }
 }
 
-TEST(GroupReply, CountsDownInTheOrderOfArrival) {
+TEST(BatchReply, CountsDownInTheOrderOfArrival) {
     const std::vector<std::int64_t> threeOfFive = {3, kNow, 0, 9000, 7000};
-    for (std::size_t place = 0; place < 3; place++) {
-        const Verdict admitted = verdict(threeOfFive, 5, question(), place);
+    for (std::size_t position = 0; position < 3; position++) {
+        const Verdict admitted = verdict(threeOfFive, 5, check(), position);
         EXPECT_TRUE(admitted.hasRoom());
-        EXPECT_EQ(admitted.remaining, static_cast<std::int64_t>(2 - place));
+        EXPECT_EQ(admitted.remaining, static_cast<std::int64_t>(2 - position));
         EXPECT_EQ(admitted.resetMs, 9000);
     }
-    for (std::size_t place = 3; place < 5; place++) {
-        const Verdict denied = verdict(threeOfFive, 5, question(), place);
+    for (std::size_t position = 3; position < 5; position++) {
+        const Verdict denied = verdict(threeOfFive, 5, check(), position);
         EXPECT_EQ(denied.retryMs, 7000);
         EXPECT_EQ(denied.remaining, 0);
     }
 }
 
-TEST(GroupReply, CountsDownByTheCost) {
+TEST(BatchReply, CountsDownByTheCost) {
     const std::vector<std::int64_t> three = {3, kNow, 4, 9000, 0};
     EXPECT_EQ(verdict(three, 3, withCost(5, 20), 2).remaining, 4);
     EXPECT_EQ(verdict(three, 3, withCost(5, 20), 0).remaining, 14);
     EXPECT_EQ(verdict(three, 3, withCost(0), 0).remaining, 4);
-    EXPECT_EQ(verdict({2, kNow, 9, 9000, 0}, 2, question(Algorithm::Sampled), 0).remaining, 10)
+    EXPECT_EQ(verdict({2, kNow, 9, 9000, 0}, 2, check(Algorithm::Sampled), 0).remaining, 10)
         << "no more than the limit, however little the sample has taken";
 }
 
-TEST(GroupReply, KeepsWhatTheOtherLogHasLeft) {
+TEST(BatchReply, KeepsWhatTheOtherLogHasLeft) {
     const std::vector<std::int64_t> oneOfTwo = {1, kNow, 8, 100, 0, 0, 200, 200};
-    const Questions two = {question(), question()};
+    const Checks two = {check(), check()};
     EXPECT_EQ(verdicts(oneOfTwo, 2, two, 0)[0].remaining, 8);
     EXPECT_EQ(verdicts(oneOfTwo, 2, two, 1)[0].remaining, 8);
     EXPECT_TRUE(verdicts(oneOfTwo, 2, two, 1)[0].hasRoom());
     EXPECT_FALSE(verdicts(oneOfTwo, 2, two, 1)[1].hasRoom());
 }
 
-TEST(GroupReply, HoldsTheLastOnesAdmitted) {
+TEST(BatchReply, HoldsTheLastOnesAdmitted) {
     // of five the first two go now, two are held
     constexpr std::array<std::int64_t, 5> kRemaining = {1, 0, 0, 0, 0};
     constexpr std::array<std::int64_t, 5> kDelay = {0, 0, 300, 800, 0};
     Wire wire;
-    GroupReply group;
-    const Questions asked = {held(800)};
-    ASSERT_EQ(group.read(*wire.read(integers({4, 5000, 0, 9000, 7000, 300, 800})), 5, asked), StoreError::None);
-    for (std::size_t place = 0; place < 5; place++) {
+    BatchReply batch;
+    const Checks asked = {held(800)};
+    ASSERT_EQ(batch.read(*wire.read(integers({4, 5000, 0, 9000, 7000, 300, 800})), 5, asked), StoreError::None);
+    for (std::size_t position = 0; position < 5; position++) {
         std::array<Verdict, 1> told;
-        group.writeVerdicts(place, told);
-        EXPECT_EQ(told[0].remaining, kRemaining[place]) << place;
-        EXPECT_EQ(told[0].delayMs, kDelay[place]) << place;
-        EXPECT_EQ(told[0].hasRoom(), place < 4) << place;
-        EXPECT_EQ(group.loggedMs(place), 5000u + static_cast<std::uint64_t>(kDelay[place])) << place;
+        batch.writeVerdicts(position, told);
+        EXPECT_EQ(told[0].remaining, kRemaining[position]) << position;
+        EXPECT_EQ(told[0].delayMs, kDelay[position]) << position;
+        EXPECT_EQ(told[0].hasRoom(), position < 4) << position;
+        EXPECT_EQ(batch.loggedMs(position), 5000u + static_cast<std::uint64_t>(kDelay[position])) << position;
     }
 }
 
-TEST(GroupReply, ForgetsTheOneBefore) {
+TEST(BatchReply, ForgetsTheOneBefore) {
     Wire wire;
-    GroupReply group;
-    const Questions two = {held(800), held(800)};
-    ASSERT_EQ(group.read(*wire.read(integers({2, kNow, 0, 9, 0, 0, 9, 0, 300, 800})), 2, two), StoreError::None);
-    ASSERT_EQ(group.read(*wire.read(integers({1, kNow, 3, 9, 0})), 1, std::span(two).first(1)), StoreError::None);
+    BatchReply batch;
+    const Checks two = {held(800), held(800)};
+    ASSERT_EQ(batch.read(*wire.read(integers({2, kNow, 0, 9, 0, 0, 9, 0, 300, 800})), 2, two), StoreError::None);
+    ASSERT_EQ(batch.read(*wire.read(integers({1, kNow, 3, 9, 0})), 1, std::span(two).first(1)), StoreError::None);
     std::array<Verdict, 1> told;
-    group.writeVerdicts(0, told);
+    batch.writeVerdicts(0, told);
     EXPECT_EQ(told[0].remaining, 3);
     EXPECT_EQ(told[0].delayMs, 0);
 }

@@ -1,6 +1,6 @@
 // Slots as Redis computes them (CLUSTER KEYSLOT), redirects, and the reply to CLUSTER SLOTS.
 
-#include "redis/slots.hpp"
+#include "redis/hash_slots.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,16 +12,16 @@ namespace {
 
 TEST(Slots, AsRedisComputesThem) {
     EXPECT_EQ(crc16("123456789"), 0x31C3);  // the example of the cluster specification
-    EXPECT_EQ(slotOf("foo"), 12182);
-    EXPECT_EQ(slotOf("bar"), 5061);
-    EXPECT_EQ(slotOf("hello"), 866);
-    EXPECT_EQ(slotOf(""), 0);
-    EXPECT_EQ(slotOf("\xff\x80"), crc16("\xff\x80") % kSlots);
+    EXPECT_EQ(hashSlotOf("foo"), 12182);
+    EXPECT_EQ(hashSlotOf("bar"), 5061);
+    EXPECT_EQ(hashSlotOf("hello"), 866);
+    EXPECT_EQ(hashSlotOf(""), 0);
+    EXPECT_EQ(hashSlotOf("\xff\x80"), crc16("\xff\x80") % kHashSlots);
 }
 
 TEST(Slots, HashTag) {
-    EXPECT_EQ(slotOf("rl:sliding:api:{foo}"), slotOf("foo"));
-    EXPECT_EQ(slotOf("{user1000}.following"), slotOf("{user1000}.followers"));
+    EXPECT_EQ(hashSlotOf("rl:sliding:api:{foo}"), hashSlotOf("foo"));
+    EXPECT_EQ(hashSlotOf("{user1000}.following"), hashSlotOf("{user1000}.followers"));
     EXPECT_EQ(hashTag("foo{}{bar}"), "foo{}{bar}");  // an empty tag is none
     EXPECT_EQ(hashTag("foo{{bar}}zap"), "{bar");
     EXPECT_EQ(hashTag("foo{bar}{zap}"), "bar");
@@ -32,7 +32,7 @@ TEST(Slots, HashTag) {
 TEST(Redirects, OfEveryForm) {
     const auto v4 = readRedirect("MOVED 3999 127.0.0.1:6381");
     ASSERT_TRUE(v4);
-    EXPECT_EQ(v4->slot, 3999);
+    EXPECT_EQ(v4->hashSlot, 3999);
     EXPECT_EQ(v4->host, "127.0.0.1");
     EXPECT_EQ(v4->port, 6381);
     EXPECT_EQ(readRedirect("ASK 0 ::1:6381")->host, "::1");

@@ -1,7 +1,7 @@
 // Known denials against a model: one that is found was published, of logs that nothing has left since it was sent, is
 // not over, and says less time than it did; and it is due once. Input: one byte per operation and what it takes.
 
-#include "store/denials.hpp"
+#include "store/known_denials.hpp"
 
 #include <array>
 #include <map>
@@ -31,34 +31,32 @@ struct Sent {
 
 /// What is asked, and what the model has of it.
 struct Asked {
-    std::vector<Question> questions;
+    std::vector<Check> checks;
     Signature signature;
     Sent sent{};
     bool isSent = false;
     Known known{};
     bool isKnown = false;
 
-    bool asks(std::string_view key) const {
-        return std::ranges::find(questions, key, &Question::key) != questions.end();
-    }
+    bool asks(std::string_view key) const { return std::ranges::find(checks, key, &Check::key) != checks.end(); }
 };
 
 class Model {
   public:
-    /// A question of one or more logs.
+    /// A check of one or more logs.
     Asked& choose(Input& input) {
-        std::vector<Question> questions(1 + input.number<std::uint8_t>() % kMostAsked);
-        for (Question& question : questions) {
+        std::vector<Check> checks(1 + input.number<std::uint8_t>() % kMostAsked);
+        for (Check& check : checks) {
             const auto choice = input.number<std::uint8_t>();
-            question.key = kKeys[choice % 4];
-            question.limit = choice / 4 % 2;
-            question.delayMs = choice / 8 % 3 * 100;
+            check.key = kKeys[choice % 4];
+            check.limit = choice / 4 % 2;
+            check.delayMs = choice / 8 % 3 * 100;
         }
         Signature signature;
-        signature.assign(1, questions);
+        signature.assign(1, checks);
         signature.hash %= 4;  // they collide
         Asked& asked = all_[signature.text];
-        asked.questions = questions;
+        asked.checks = checks;
         asked.signature = signature;
         return asked;
     }
@@ -93,21 +91,21 @@ void compare(const Verdict& found, const Verdict& published, std::int64_t passed
             "so does the retry, or it never comes");
 }
 
-/// This time after the question was sent.
-bool denies(const std::vector<Question>& questions, const std::vector<Verdict>& verdicts, std::int64_t passedMs) {
+/// This time after the check was sent.
+bool denies(const std::vector<Check>& checks, const std::vector<Verdict>& verdicts, std::int64_t passedMs) {
     for (std::size_t i = 0; i < verdicts.size(); i++) {
         const std::int64_t retry = verdicts[i].retryMs;
-        if (retry == Verdict::kNever || passedMs < retry - questions[i].delayMs - 1) {
+        if (retry == Verdict::kNever || passedMs < retry - checks[i].delayMs - 1) {
             return true;
         }
     }
     return false;
 }
 
-void find(Denials& table, Asked& asked, std::uint64_t now) {
-    std::vector<Verdict> found(asked.questions.size());
-    const Belief belief = table.find(asked.signature, now, found);
-    if (belief == Belief::None) {
+void find(KnownDenials& table, Asked& asked, std::uint64_t now) {
+    std::vector<Verdict> found(asked.checks.size());
+    const DenialState denialState = table.find(asked.signature, now, found);
+    if (denialState == DenialState::None) {
         return;
     }
     require(asked.isKnown, "only what was published is found, and nothing that something has left since");
@@ -116,10 +114,10 @@ void find(Denials& table, Asked& asked, std::uint64_t now) {
     for (std::size_t i = 0; i < found.size(); i++) {
         compare(found[i], asked.known.verdicts[i], passed);
     }
-    require(denies(asked.questions, asked.known.verdicts, passed), "one of the limits denies still, and holds nobody");
-    require((belief == Belief::Due) <= (passed >= 950), "it is due at the end of the second");
-    require(belief == Belief::Holds || !asked.known.claimed, "and not once it was claimed");
-    if (belief == Belief::Due && now % 2 == 0) {
+    require(denies(asked.checks, asked.known.verdicts, passed), "one of the limits denies still, and holds nobody");
+    require((denialState == DenialState::Due) <= (passed >= 950), "it is due at the end of the second");
+    require(denialState == DenialState::Holds || !asked.known.claimed, "and not once it was claimed");
+    if (denialState == DenialState::Due && now % 2 == 0) {
         require(table.claim(asked.signature, now), "the first one claims it");
         require(!table.claim(asked.signature, now), "and no other");
         asked.known.claimed = true;
@@ -133,8 +131,8 @@ void find(Denials& table, Asked& asked, std::uint64_t now) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     using namespace sliding_log;
     using namespace sliding_log::fuzz;
-    alignas(64) std::array<char, 8 * Denials::kSlotBytes> memory{};
-    Denials table(memory.data(), memory.size());
+    alignas(64) std::array<char, 8 * KnownDenials::kSlotBytes> memory{};
+    KnownDenials table(memory.data(), memory.size());
     Model model;
     std::uint64_t now = 1000;
     Input input(data, size);
@@ -146,10 +144,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         }
         if (operation == 1) {
             const std::string_view key = kKeys[input.number<std::uint8_t>() % 4];
-            Question question;
-            question.key = key;
+            Check check;
+            check.key = key;
             Signature signature;
-            signature.assign(2, {&question, 1});
+            signature.assign(2, {&check, 1});
             table.entriesLeave(signature.logs());
             model.leave(key);
             continue;
@@ -159,14 +157,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             asked.sent = {now, table.generation(asked.signature), false};
             asked.isSent = true;
         } else if (operation == 3 && asked.isSent) {
-            const std::vector<Verdict> verdicts = denial(input, asked.questions.size());
-            table.publish(asked.signature, asked.sent.generation, asked.sent.atMs, asked.questions, verdicts);
-            if (!asked.sent.isStale && verdicts.size() <= Denials::kMostLogs && denies(asked.questions, verdicts, 0)) {
+            const std::vector<Verdict> verdicts = denial(input, asked.checks.size());
+            table.publish(asked.signature, asked.sent.generation, asked.sent.atMs, asked.checks, verdicts);
+            if (!asked.sent.isStale && verdicts.size() <= KnownDenials::kMostLogs &&
+                denies(asked.checks, verdicts, 0)) {
                 asked.known = {asked.sent.atMs, verdicts, false};
                 asked.isKnown = true;
             }
         } else if (operation == 4) {
-            table.forget(asked.signature);
+            table.erase(asked.signature);
             asked.isKnown = false;
         } else {
             find(table, asked, now);

@@ -10,8 +10,8 @@
 #include "metrics/counters.hpp"
 #include "redis/backoff.hpp"
 #include "redis/connection.hpp"
-#include "redis/greeting.hpp"
-#include "redis/locator.hpp"
+#include "redis/discovery.hpp"
+#include "redis/handshake.hpp"
 #include "redis/scripts.hpp"
 #include "redis/store_error.hpp"
 #include "redis/timer.hpp"
@@ -21,25 +21,25 @@
 
 namespace sliding_log {
 
-class Node;
+class Server;
 
-class NodeOwner {
+class ServerOwner {
   public:
     /// The counters of the server with this name.
-    virtual NodeCounters& counters(std::string_view node) = 0;
+    virtual ServerCounters& counters(std::string_view server) = 0;
 
     /// The reply to the call, and the error that prevents a decision (None: no error). The call is returned to the
     /// owner.
-    virtual void answered(Call& call, const redisReply& reply, StoreError error) = 0;
+    virtual void callReplied(Call& call, const redisReply& reply, StoreError error) = 0;
 
     /// No reply will arrive. The call is returned to the owner.
     virtual void lost(Call& call) = 0;
 
     /// From now on calls are sent at once.
-    virtual void nodeReady(Node& node) = 0;
+    virtual void serverReady(Server& server) = 0;
 
     /// No calls can be sent for a while, and those that waited for the connection are lost.
-    virtual void nodeDown(Node& node) = 0;
+    virtual void serverDown(Server& server) = 0;
 
     /// The worker has to quit; repeated when a connection ends in the meantime.
     virtual void workerQuits() = 0;
@@ -48,23 +48,23 @@ class NodeOwner {
     virtual bool isLeaving() const = 0;
 
   protected:
-    ~NodeOwner() = default;
+    ~ServerOwner() = default;
 };
 
-/// States: Idle -> Connecting -> Greeting -> Ready; Down after a failure, until the back-off timer connects again.
+/// States: Idle -> Connecting -> Handshake -> Ready; Down after a failure, until the back-off timer connects again.
 /// While the server is trusted (at start, and when it closed a connection that had worked), calls wait for the
-/// connection within their deadline and are sent in one write with the greeting. Replies to the greeting arrive first;
-/// if they are not accepted, the other replies are ignored. After a failure calls are refused at once until a probe is
-/// answered in time. When another server has taken its place, it is Leaving until the calls in flight are answered, and
-/// then connects to that server.
-class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
+/// connection within their deadline and are sent in one write with the handshake. Replies to the handshake arrive
+/// first; if they are not accepted, the other replies are ignored. After a failure calls are refused at once until a
+/// probe is answered in time. When another server has taken its place, it is Leaving until the calls in flight are
+/// answered, and then connects to that server.
+class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget {
   public:
-    /// `name`: for messages. The locator returns the address to connect to.
-    Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
-         std::unique_ptr<Locator> locator);
-    ~Node();
-    Node(const Node&) = delete;
-    Node& operator=(const Node&) = delete;
+    /// `name`: for messages. The discovery returns the address to connect to.
+    Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
+           std::unique_ptr<Discovery> discovery);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
 
     void connect();
     void connectIfIdle();
@@ -73,11 +73,11 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     bool canBeAsked();
 
     /// True if a call is sent at once.
-    bool isReady() const { return state_ == State::Ready || state_ == State::Greeting; }
+    bool isReady() const { return state_ == State::Ready || state_ == State::Handshake; }
     bool isDown() const { return state_ == State::Down; }
 
     /// True if it is ready and has answered on this connection.
-    bool hasAnswered() const { return state_ == State::Ready; }
+    bool hasReplied() const { return state_ == State::Ready; }
 
     /// True if it is ready and no request has timed out since it last answered one in time.
     bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
@@ -89,11 +89,11 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     /// Sends a command that is not a call; false if there is no connection. The target is called once.
     bool send(std::string_view command, ReplyTarget& target);
 
-    /// The server accepts no writes: the node looks for the server that does and sends calls to it. If that one accepts
+    /// The server accepts no writes: it looks for the server that does and sends calls to it. If that one accepts
     /// no writes either, on_error decides until the next attempt.
-    void leave();
+    void leaveAsReadOnly();
 
-    /// Its name refers to another server: the node connects to that one and sends calls to it.
+    /// Its name refers to another server: it connects to that one and sends calls to it.
     void hasMoved(std::string_view reason) override;
 
     /// A request that was asked at `askedAt` has timed out.
@@ -105,7 +105,7 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
 
     /// A reply that the scripts never return: replies may not match calls any more, so all others of this connection
     /// are ignored.
-    void distrust();
+    void closeAsUnreliable();
 
     /// Closes the connection if no reply is outstanding.
     void closeIfUnused();
@@ -113,59 +113,59 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     /// Removes a call that waits for the connection and returns it; nullptr if there is none.
     Call* takeQueued() { return queued_.popFront(); }
 
-    /// Groups to be sent in its next calls; used by the owner.
-    List<Group, Opened>& groups() { return groups_; }
+    /// Batches to be sent in its next calls; used by the owner.
+    List<Batch, Opened>& batches() { return batches_; }
 
     /// Kept take-backs, sent as earlier ones are answered, and the number of those in flight; used by the owner.
-    List<Call, Queued>& owed() { return owed_; }
-    std::size_t& repaying() { return repaying_; }
+    List<Call, Queued>& kept() { return kept_; }
+    std::size_t& keptUnderWay() { return keptUnderWay_; }
 
     std::string_view name() const { return name_; }
 
     /// As messages call it: where it is, for a master that Sentinels name.
     std::string_view shownName() const { return shownName_; }
-    NodeCounters& counters() { return counters_; }
+    ServerCounters& counters() { return counters_; }
 
     /// To be called about once a second: publishes the state of the server, and asks for its health when that is due.
     void tick();
 
   private:
     friend struct Call;
-    enum class State { Idle, Connecting, Greeting, Ready, Leaving, Down };
+    enum class State { Idle, Connecting, Handshake, Ready, Leaving, Down };
 
     /// Target of the replies to SCRIPT LOAD after a NOSCRIPT, and to ASKING.
     struct Prepared final : ReplyTarget {
-        explicit Prepared(Node& owner) : node(owner) {}
+        explicit Prepared(Server& owner) : server(owner) {}
         void replied(const redisReply* reply) override;
-        Node& node;
+        Server& server;
     };
 
     /// Target of the reply to a call without logs, the first on a connection to a server that was in trouble. It writes
-    /// nothing, so it does not have to wait for the greeting.
+    /// nothing, so it does not have to wait for the handshake.
     struct Probe final : ReplyTarget {
-        explicit Probe(Node& owner) : node(owner) {}
+        explicit Probe(Server& owner) : server(owner) {}
         void replied(const redisReply* reply) override;
-        Node& node;
+        Server& server;
     };
 
-    void located(const Endpoint& endpoint) override;
-    void notLocated(std::string_view reason) override { becomeDown(reason); }
+    void discovered(const Endpoint& endpoint) override;
+    void notDiscovered(std::string_view reason) override { becomeDown(reason); }
     void connected() override;
     void disconnected(std::string_view reason) override;
     void workerQuits() override { owner_.workerQuits(); }
-    void greeted() override;
-    void greetingRefused(std::string_view reason) override { connection_.close(reason); }
+    void handshakeDone() override;
+    void handshakeRefused(std::string_view reason) override { connection_.close(reason); }
     void policyTold(std::string_view policy) override;
     void roleForbidden(std::string_view answer) override { log_.roleForbidden(shownName_, answer); }
 
     /// Target of the reply to INFO.
     struct HealthCheck final : ReplyTarget {
-        explicit HealthCheck(Node& owner) : node(owner) {}
+        explicit HealthCheck(Server& owner) : server(owner) {}
         void replied(const redisReply* reply) override;
-        Node& node;
+        Server& server;
     };
 
-    void see(Seen what);
+    void report(Reachability what);
     void askForHealth();
     void replied(Call& call, const redisReply* reply);
     void probe();
@@ -175,18 +175,18 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     void closeIfLeft();
     void loseQueued();
     void sendQueued();
-    std::string_view whyNoAnswer() const;
+    std::string_view whyNoReply() const;
     void repeatWithScript(Call& call);
     bool isInTime(const Call& call, std::uint64_t tookNs) const;
 
-    NodeOwner& owner_;
+    ServerOwner& owner_;
     StoreLog& log_;
     const RedisSettings& settings_;
     std::string name_;
     std::string shownName_;
-    std::unique_ptr<Locator> locator_;
-    NodeCounters& counters_;
-    Greeting greeting_;
+    std::unique_ptr<Discovery> discovery_;
+    ServerCounters& counters_;
+    Handshake handshake_;
     Prepared prepared_{*this};
     Probe probe_{*this};
     HealthCheck healthCheck_{*this};
@@ -194,15 +194,15 @@ class Node final : ConnectionOwner, GreetingOwner, LocatorTarget {
     bool probed_ = false;  // on this connection
     Backoff backoff_;
     State state_ = State::Idle;
-    bool trusted_ = true;         // the server worked when last used
-    bool moved_ = false;          // the locator has another server: connect to that one next
+    bool isExpectedUp_ = true;    // the server worked when last used
+    bool moved_ = false;          // the discovery has another server: connect to that one next
     bool refusesWrites_ = false;  // since its last refusal it has accepted no write
     ngx_msec_t readySince_ = 0;
-    ngx_msec_t unreadySince_ = 0;  // since when it is Connecting, Greeting or Leaving
+    ngx_msec_t unreadySince_ = 0;  // since when it is Connecting, Handshake or Leaving
 
-    List<Group, Opened> groups_;
-    List<Call, Queued> owed_;
-    std::size_t repaying_ = 0;
+    List<Batch, Opened> batches_;
+    List<Call, Queued> kept_;
+    std::size_t keptUnderWay_ = 0;
     List<Call, Queued> queued_;  // sent when there is a connection, or when a script may be loaded
     std::uint64_t sent_ = 0;
     std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: value of sent_ when it was last loaded

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
 #include "store/list.hpp"
@@ -15,20 +15,20 @@
 
 namespace sliding_log {
 
-struct Group;
+struct Batch;
 struct Orphan;
 struct WithDeadline;
-struct InGroup;
+struct InBatch;
 struct Opened;
 
-/// The part of a question that belongs to its request and is owned by it. While the reply is outstanding it is in the
-/// list of its group, from which the reply, the deadline or forget() removes it.
-struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
-    /// The request ends and is not told of the reply. If it has been sent, its place in the group stays taken.
-    void forget();
+/// The part of a check that belongs to its request and is owned by it. While the reply is outstanding it is in the
+/// list of its batch, from which the reply, the deadline or forget() removes it.
+struct Waiter : ListHook<WithDeadline>, ListHook<InBatch> {
+    /// The request ends and is not told of the reply. If it has been sent, its position in the batch stays taken.
+    void detach();
 
     /// Its request does not wait any more: it is an orphan.
-    bool isGone() const { return wake == nullptr; }
+    bool isCancelled() const { return wake == nullptr; }
 
     void (*wake)(Waiter& waiter,
                  StoreError error) = nullptr;  // called at most once per ask(); must not run the request
@@ -39,18 +39,18 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InGroup> {
                                // place, if one may arrive
 
     // the store's own
-    Group* group = nullptr;
-    std::span<const Question> questions;
+    Batch* batch = nullptr;
+    std::span<const Check> checks;
     std::string_view unique;
     ngx_msec_t deadline = 0;
-    std::size_t place = 0;  // among the requests of its group, once that is sent
+    std::size_t position = 0;  // among the requests of its batch, once that is sent
 };
 
-/// Requests join a group until it is sent or has too much work for one call; then they join its last follower. A
+/// Requests join a batch until it is sent or has too much work for one call; then they join its last follower. A
 /// follower is sent when its predecessor has been answered. So a log that many requests ask has one call of bounded
 /// length in flight at a time, calls of other logs are sent in between, and requests are decided in the order of their
 /// arrival.
-struct Group : ListHook<Opened> {
+struct Batch : ListHook<Opened> {
     /// Far below what Lua can unpack() (8000), and more than arrive in a round trip.
     static constexpr std::size_t kMostRequests = 512;
 
@@ -64,65 +64,65 @@ struct Group : ListHook<Opened> {
     std::int64_t workOfLogs = 0;           // see work.hpp
     std::int64_t workOfRequest = 0;        // of each
     Algorithm algorithm = Algorithm::Log;  // of all the logs
-    std::uint16_t slot = 0;                // of all the keys, in a cluster
+    std::uint16_t hashSlot = 0;            // of all the keys, in a cluster
     bool sent = false;
     ngx_msec_t sentAt = 0;
-    std::uint32_t generation = 0;     // of its logs, when it was sent: see Denials
+    std::uint32_t generation = 0;     // of its logs, when it was sent: see KnownDenials
     bool refreshes = false;           // one of its requests asks for all that a known denial denies in the meantime
     const void* refusedBy = nullptr;  // the server that sent the latest error to be waited out
     std::string refusal;              // that error; empty: none
     bool isInDoubt = false;           // no reply will arrive, and it may be logged
-    List<Waiter, InGroup> waiters;    // in the order of their requests
-    List<Waiter, InGroup> orphans;
-    Group* follower = nullptr;  // sent after this one
-    Group* last = nullptr;      // of the followers; where the group has no predecessor
-    Group* nextInBucket = nullptr;
+    List<Waiter, InBatch> waiters;    // in the order of their requests
+    List<Waiter, InBatch> orphans;
+    Batch* follower = nullptr;  // sent after this one
+    Batch* last = nullptr;      // of the followers; where the batch has no predecessor
+    Batch* nextInBucket = nullptr;
 };
 
-inline void Waiter::forget() {
-    if (group != nullptr) {
-        if (!group->sent) {
-            group->requests--;
+inline void Waiter::detach() {
+    if (batch != nullptr) {
+        if (!batch->sent) {
+            batch->requests--;
         }
-        group = nullptr;
+        batch = nullptr;
         static_cast<ListHook<WithDeadline>&>(*this).unlink();
-        static_cast<ListHook<InGroup>&>(*this).unlink();
+        static_cast<ListHook<InBatch>&>(*this).unlink();
     }
 }
 
-/// The current groups, by signature. An intrusive hash table, so that nothing is allocated per request. The number of
-/// buckets is fixed, since there are no more groups than waiting requests.
-class Groups {
+/// The current batches, by signature. An intrusive hash table, so that nothing is allocated per request. The number of
+/// buckets is fixed, since there are no more batches than waiting requests.
+class Batches {
   public:
-    Group* find(const Signature& signature) const {
-        Group* group = bucketOf(signature.hash);
-        while (group != nullptr && group->signature != signature) {
-            group = group->nextInBucket;
+    Batch* find(const Signature& signature) const {
+        Batch* batch = bucketOf(signature.hash);
+        while (batch != nullptr && batch->signature != signature) {
+            batch = batch->nextInBucket;
         }
-        return group;
+        return batch;
     }
 
-    void insert(Group& group) {
-        Group*& bucket = bucketOf(group.signature.hash);
-        group.nextInBucket = bucket;
-        bucket = &group;
+    void insert(Batch& batch) {
+        Batch*& bucket = bucketOf(batch.signature.hash);
+        batch.nextInBucket = bucket;
+        bucket = &batch;
     }
 
-    void erase(Group& group) {
-        Group** link = &bucketOf(group.signature.hash);
-        while (*link != &group) {
+    void erase(Batch& batch) {
+        Batch** link = &bucketOf(batch.signature.hash);
+        while (*link != &batch) {
             link = &(*link)->nextInBucket;
         }
-        *link = group.nextInBucket;
+        *link = batch.nextInBucket;
     }
 
   private:
     static constexpr std::size_t kBuckets = 1024;
 
-    Group* bucketOf(std::size_t hash) const { return buckets_[hash % kBuckets]; }
-    Group*& bucketOf(std::size_t hash) { return buckets_[hash % kBuckets]; }
+    Batch* bucketOf(std::size_t hash) const { return buckets_[hash % kBuckets]; }
+    Batch*& bucketOf(std::size_t hash) { return buckets_[hash % kBuckets]; }
 
-    Group* buckets_[kBuckets] = {};
+    Batch* buckets_[kBuckets] = {};
 };
 
 }  // namespace sliding_log

@@ -12,41 +12,41 @@ namespace sliding_log {
 
 /// Aligned to a cache line, so that different counters do not slow each other down.
 template <typename T>
-struct alignas(64) BoardEntry {
-    BoardEntry* next = nullptr;
+struct alignas(64) RegistryEntry {
+    RegistryEntry* next = nullptr;
     T counters;
 };
 
 /// Only grows, at the front, so reading needs no lock.
 template <typename T>
-using BoardList = std::atomic<BoardEntry<T>*>;
+using RegistryList = std::atomic<RegistryEntry<T>*>;
 
 /// In shared memory.
-struct BoardHeader {
+struct RegistryHeader {
     char* memory;  // not allocated yet
     std::size_t left;
-    BoardList<LimitCounters> limits;
-    BoardList<NodeCounters> nodes;
+    RegistryList<LimitCounters> limits;
+    RegistryList<ServerCounters> servers;
     ngx_msec_t warnedAt;
     ngx_flag_t everWarned;
 };
 
-class Board {
+class CounterRegistry {
   public:
-    Board(ngx_slab_pool_t& pool, BoardHeader& header) : pool_(&pool), header_(&header) {}
+    CounterRegistry(ngx_slab_pool_t& pool, RegistryHeader& header) : pool_(&pool), header_(&header) {}
 
     /// The counters of this limit or server, the same for all workers and after reloads. If the memory is full, they
     /// belong to this process only and have no names, and a warning is logged at most once a minute. They stay valid as
     /// long as this process touches them every few seconds.
     LimitCounters& limit(std::string_view name) { return findOrMake(header_->limits, name, {}); }
-    NodeCounters& node(std::string_view store, std::string_view node) {
-        return findOrMake(header_->nodes, store, node);
+    ServerCounters& server(std::string_view store, std::string_view server) {
+        return findOrMake(header_->servers, store, server);
     }
 
-    /// Calls visit(NodeCounters&) for each server that a worker uses.
+    /// Calls visit(ServerCounters&) for each server that a worker uses.
     template <typename Visit>
-    void forEachNode(Visit visit) const {
-        for (auto* each = header_->nodes.load(std::memory_order_acquire); each != nullptr; each = each->next) {
+    void forEachServer(Visit visit) const {
+        for (auto* each = header_->servers.load(std::memory_order_acquire); each != nullptr; each = each->next) {
             if (!isUntouchedFor(each->counters, kShownMs)) {
                 visit(each->counters);
             }
@@ -66,16 +66,18 @@ class Board {
     }
 
     template <typename T>
-    T& findOrMake(BoardList<T>& list, std::string_view first, std::string_view second);
+    T& findOrMake(RegistryList<T>& list, std::string_view first, std::string_view second);
     template <typename T>
-    T* makeRoom(BoardList<T>& list);
+    T* makeRoom(RegistryList<T>& list);
     void warn(std::string_view first, std::string_view second);
 
     ngx_slab_pool_t* pool_;
-    BoardHeader* header_;
+    RegistryHeader* header_;
 };
 
-extern template LimitCounters& Board::findOrMake(BoardList<LimitCounters>&, std::string_view, std::string_view);
-extern template NodeCounters& Board::findOrMake(BoardList<NodeCounters>&, std::string_view, std::string_view);
+extern template LimitCounters& CounterRegistry::findOrMake(RegistryList<LimitCounters>&, std::string_view,
+                                                           std::string_view);
+extern template ServerCounters& CounterRegistry::findOrMake(RegistryList<ServerCounters>&, std::string_view,
+                                                            std::string_view);
 
 }  // namespace sliding_log

@@ -1,4 +1,4 @@
-#include "store/node.hpp"
+#include "store/server.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -53,50 +53,50 @@ std::uint64_t nowNs() {
 
 }  // namespace
 
-void Node::Prepared::replied(const redisReply* reply) {
+void Server::Prepared::replied(const redisReply* reply) {
     if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
-        node.log_.trouble(NGX_LOG_ERR, node.shownName_, "SCRIPT LOAD or ASKING answered", replyText(*reply));
+        server.log_.trouble(NGX_LOG_ERR, server.shownName_, "SCRIPT LOAD or ASKING answered", replyText(*reply));
     }
-    node.closeIfLeft();
+    server.closeIfLeft();
 }
 
-Node::Node(NodeOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
-           std::unique_ptr<Locator> locator)
+Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
+               std::unique_ptr<Discovery> discovery)
     : owner_(owner),
       log_(log),
       settings_(settings),
       name_(name),
       shownName_(shownNameOf(settings, name)),
-      locator_(std::move(locator)),
+      discovery_(std::move(discovery)),
       counters_(owner.counters(name)),
-      greeting_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database,
-                        roleIn(settings)}),
+      handshake_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database,
+                         roleIn(settings)}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
       connectDeadline_(
-          this, [](void* self) { static_cast<Node*>(self)->connection_.close("connect timed out"); },
+          this, [](void* self) { static_cast<Server*>(self)->connection_.close("connect timed out"); },
           Timer::Kind::Chore, log.nginxLog()),
       reconnect_(
-          this, [](void* self) { static_cast<Node*>(self)->connect(); }, Timer::Kind::Chore, log.nginxLog()),
+          this, [](void* self) { static_cast<Server*>(self)->connect(); }, Timer::Kind::Chore, log.nginxLog()),
       scriptWait_(
-          this, [](void* self) { static_cast<Node*>(self)->sendQueued(); }, Timer::Kind::Chore, log.nginxLog()),
+          this, [](void* self) { static_cast<Server*>(self)->sendQueued(); }, Timer::Kind::Chore, log.nginxLog()),
       connection_(*this, settings.tlsContext, log.nginxLog()) {}
 
 /// Calls of its connection fail and are not sent again.
-Node::~Node() {
+Server::~Server() {
     state_ = State::Down;
-    see(Seen::Not);
+    report(Reachability::Unknown);
 }
 
-void Node::connect() {
+void Server::connect() {
     state_ = State::Connecting;
     unreadySince_ = ngx_current_msec;
     moved_ = probed_ = false;
     timeouts_ = 0;
     notYet_.clear();
-    locator_->locate(*this);
+    discovery_->discover(*this);
 }
 
-void Node::located(const Endpoint& endpoint) {
+void Server::discovered(const Endpoint& endpoint) {
     if (settings_.mode == static_cast<ngx_uint_t>(Mode::Sentinel)) {
         shownName_ = hostAndPort(endpoint.host, endpoint.port).append(", ").append(shownNameOf(settings_, name_));
     }
@@ -109,11 +109,11 @@ void Node::located(const Endpoint& endpoint) {
 
 /// A hint must not be lost, since the server that is asked in the meantime may be the wrong one. Calls in flight are
 /// still answered.
-void Node::hasMoved(std::string_view reason) {
+void Server::hasMoved(std::string_view reason) {
     backoff_.reset();
     refusesWrites_ = false;
     switch (state_) {
-        case State::Greeting:
+        case State::Handshake:
         case State::Ready:
             log_.trouble(NGX_LOG_WARN, shownName_, "is left", reason);
             moved_ = true;
@@ -136,40 +136,40 @@ void Node::hasMoved(std::string_view reason) {
 }
 
 /// The first refusal may be due to a fail-over behind the same address.
-void Node::leave() {
+void Server::leaveAsReadOnly() {
     if (state_ == State::Ready) {
-        trusted_ = !std::exchange(refusesWrites_, true);
+        isExpectedUp_ = !std::exchange(refusesWrites_, true);
         beLeaving();
     }
 }
 
 /// Calls in flight are still answered.
-void Node::beLeaving() {
+void Server::beLeaving() {
     state_ = State::Leaving;
     unreadySince_ = ngx_current_msec;
     connectDeadline_.set(std::min(settings_.connectTimeout, settings_.timeout));  // no request waits longer for a reply
     closeIfLeft();
 }
 
-void Node::closeIfLeft() {
+void Server::closeIfLeft() {
     if (state_ == State::Leaving && connection_.pending() == 0) {
         connection_.close(refusesWrites_ ? "it takes no writes" : "another server is asked");
     }
 }
 
-void Node::connectIfIdle() {
+void Server::connectIfIdle() {
     if (state_ == State::Idle) {
         connect();
     }
 }
 
-bool Node::canBeAsked() {
+bool Server::canBeAsked() {
     connectIfIdle();
-    return isReady() || ((state_ == State::Connecting || state_ == State::Leaving) && trusted_);
+    return isReady() || ((state_ == State::Connecting || state_ == State::Leaving) && isExpectedUp_);
 }
 
-void Node::send(Call& call) {
-    call.node = this;
+void Server::send(Call& call) {
+    call.server = this;
     call.isOnWire = false;
     if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) || !connection_.send(call.command, call)) {
         queued_.pushBack(call);
@@ -181,11 +181,11 @@ void Node::send(Call& call) {
     counters_.sent(call.scriptMisses == 0 && !call.isPart ? call.requests() : 0);  // counted once
 }
 
-bool Node::send(std::string_view command, ReplyTarget& target) {
+bool Server::send(std::string_view command, ReplyTarget& target) {
     return isReady() && connection_.send(command, target);
 }
 
-void Node::replied(Call& call, const redisReply* reply) {
+void Server::replied(Call& call, const redisReply* reply) {
     if (reply == nullptr) {
         owner_.lost(call);
         return;
@@ -201,7 +201,7 @@ void Node::replied(Call& call, const redisReply* reply) {
     if (error == StoreError::TryAgain && !isOfSlots(replyText(*reply))) {
         notYet_ = replyText(*reply);
         if (notYet_.starts_with("LOADING")) {  // takes longer than a request may wait
-            trusted_ = false;
+            isExpectedUp_ = false;
             connection_.close(notYet_);
         }
     } else if (error != StoreError::NotMaster && isInTime(call, tookNs)) {  // a late reply counts as none
@@ -211,20 +211,20 @@ void Node::replied(Call& call, const redisReply* reply) {
     if (error == StoreError::NoScript && call.scriptMisses < kMostScriptMisses) {
         repeatWithScript(call);
     } else {
-        owner_.answered(call, *reply, error);
+        owner_.callReplied(call, *reply, error);
     }
     closeIfLeft();
 }
 
-/// Possibly no request waits any more: a request may wait less than `timeout`, and none waits for an undo.
-bool Node::isInTime(const Call& call, std::uint64_t tookNs) const {
+/// Possibly no request waits any more: a request may wait less than `timeout`, and none waits for a take-back.
+bool Server::isInTime(const Call& call, std::uint64_t tookNs) const {
     return call.isWaitedFor() || tookNs < settings_.timeout * kNsPerMs;
 }
 
 /// NOSCRIPT: all workers of a fleet miss a script at the same time, and another one may load it in a moment, so the
 /// call is repeated after a random time. If the script is still missing then, the first of all calls in flight loads
 /// it; the others, which were sent before that, are only repeated after it.
-void Node::repeatWithScript(Call& call) {
+void Server::repeatWithScript(Call& call) {
     if (call.scriptMisses++ == 0) {
         call.isOnWire = false;
         queued_.pushBack(call);
@@ -243,11 +243,11 @@ void Node::repeatWithScript(Call& call) {
 }
 
 /// Calls that cannot be sent now are kept. Calls that no request waits for any more are not sent.
-void Node::sendQueued() {
+void Server::sendQueued() {
     List<Call, Queued> waiting;
     queued_.moveTo(waiting);
     while (Call* call = waiting.popFront()) {
-        if (call->isUndo() || call->isWaitedFor()) {
+        if (call->isTakeBack() || call->isWaitedFor()) {
             send(*call);
         } else {
             owner_.lost(*call);
@@ -255,41 +255,41 @@ void Node::sendQueued() {
     }
 }
 
-void Node::timedOut(ngx_msec_t askedAt) {
+void Server::timedOut(ngx_msec_t askedAt) {
     if (timeouts_++ == 0) {
         silentSince_ = askedAt;
     }
-    log_.failure(shownName_, "timed out", whyNoAnswer());
+    log_.failure(shownName_, "timed out", whyNoReply());
 }
 
-std::string_view Node::whyNoAnswer() const {
+std::string_view Server::whyNoReply() const {
     return notYet_.empty() ? "no answer inside \"timeout\"" : std::string_view(notYet_);
 }
 
-void Node::giveUpIfSilent() {
+void Server::giveUpIfSilent() {
     if (state_ == State::Ready && timeouts_ >= kTimeoutsToGiveUp &&
         ngx_current_msec - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
-        trusted_ = false;
-        connection_.close(std::string(whyNoAnswer()));
-    } else if ((state_ == State::Connecting || state_ == State::Greeting || state_ == State::Leaving) && trusted_ &&
-               timeouts_ > 0 && ngx_current_msec - unreadySince_ >= settings_.timeout) {
-        trusted_ = false;
-        state_ = state_ == State::Greeting ? State::Connecting : state_;
+        isExpectedUp_ = false;
+        connection_.close(std::string(whyNoReply()));
+    } else if ((state_ == State::Connecting || state_ == State::Handshake || state_ == State::Leaving) &&
+               isExpectedUp_ && timeouts_ > 0 && ngx_current_msec - unreadySince_ >= settings_.timeout) {
+        isExpectedUp_ = false;
+        state_ = state_ == State::Handshake ? State::Connecting : state_;
         loseQueued();
-        owner_.nodeDown(*this);
+        owner_.serverDown(*this);
     }
 }
 
-void Node::distrust() {
-    trusted_ = false;
+void Server::closeAsUnreliable() {
+    isExpectedUp_ = false;
     connection_.close("unexpected reply");
 }
 
-void Node::closeIfUnused() {
+void Server::closeIfUnused() {
     if (connection_.pending() > 0) {
         return;
     }
-    locator_->stop();
+    discovery_->stop();
     if (connection_.isOpen()) {
         connection_.close("the worker quits");
     } else if (state_ == State::Connecting) {
@@ -297,73 +297,73 @@ void Node::closeIfUnused() {
     }
 }
 
-void Node::connected() {
-    greeting_.begin(connection_);
-    if (!trusted_) {
+void Server::connected() {
+    handshake_.begin(connection_);
+    if (!isExpectedUp_) {
         probe();
-    } else if (greeting_.letsCallsFollow()) {
-        state_ = State::Greeting;
+    } else if (handshake_.letsCallsFollow()) {
+        state_ = State::Handshake;
         sendQueued();
-        owner_.nodeReady(*this);
+        owner_.serverReady(*this);
     }
 }
 
-/// A server that was in trouble, or whose greeting took too long, must first answer a probe within the timeout.
-void Node::greeted() {
+/// A server that was in trouble, or whose handshake took too long, must first answer a probe within the timeout.
+void Server::handshakeDone() {
     if (state_ == State::Leaving) {
         closeIfLeft();
-    } else if (trusted_) {
+    } else if (isExpectedUp_) {
         becomeReady();
     } else if (!probed_) {
         probe();
     }
 }
 
-void Node::probe() {
+void Server::probe() {
     probed_ = true;
     probedAt_ = ngx_current_msec;
     connection_.send(command({"EVALSHA", scriptSha(Algorithm::Log), "0", "0"}), probe_);
 }
 
-void Node::Probe::replied(const redisReply* reply) {
+void Server::Probe::replied(const redisReply* reply) {
     if (reply == nullptr) {
         return;  // reported by disconnected()
     }
     const bool lacksScript = reply->type == REDIS_REPLY_ERROR && checkCall(*reply) == StoreError::NoScript;
     const bool isAnswer = lacksScript || (reply->type == REDIS_REPLY_ARRAY && reply->elements == 0);
     if (reply->type == REDIS_REPLY_ERROR && !lacksScript) {
-        node.connection_.close(replyText(*reply));
+        server.connection_.close(replyText(*reply));
     } else if (!isAnswer) {
-        node.connection_.close("unexpected reply");
-    } else if (ngx_current_msec - node.probedAt_ > node.settings_.timeout) {
-        node.connection_.close("answers later than \"timeout\"");
+        server.connection_.close("unexpected reply");
+    } else if (ngx_current_msec - server.probedAt_ > server.settings_.timeout) {
+        server.connection_.close("answers later than \"timeout\"");
     } else {
-        node.becomeReady();
+        server.becomeReady();
     }
 }
 
-void Node::becomeReady() {
+void Server::becomeReady() {
     connectDeadline_.cancel();
     if (!refusesWrites_) {
         backoff_.reset();
     }
-    if (!trusted_) {
+    if (!isExpectedUp_) {
         log_.recovery(shownName_);
     }
-    trusted_ = true;
+    isExpectedUp_ = true;
     readySince_ = ngx_current_msec;
     state_ = State::Ready;
-    see(Seen::Up);
+    report(Reachability::Up);
     sendQueued();
-    owner_.nodeReady(*this);
+    owner_.serverReady(*this);
 }
 
-void Node::disconnected(std::string_view reason) {
+void Server::disconnected(std::string_view reason) {
     connectDeadline_.cancel();
     scriptWait_.cancel();
     const bool isLeft = state_ == State::Leaving;
     const bool wasReady = state_ == State::Ready || isLeft;
-    const bool worked = wasReady && trusted_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
+    const bool worked = wasReady && isExpectedUp_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
     state_ = State::Idle;
     if (owner_.isLeaving()) {
         owner_.workerQuits();
@@ -379,18 +379,18 @@ void Node::disconnected(std::string_view reason) {
     connect();
 }
 
-void Node::becomeDown(std::string_view reason) {
+void Server::becomeDown(std::string_view reason) {
     state_ = State::Down;
-    see(Seen::Down);
-    trusted_ = false;
-    locator_->didNotServe();
+    report(Reachability::Down);
+    isExpectedUp_ = false;
+    discovery_->didNotServe();
     log_.failure(shownName_, "is down", reason);
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     loseQueued();
-    owner_.nodeDown(*this);
+    owner_.serverDown(*this);
 }
 
-void Node::loseQueued() {
+void Server::loseQueued() {
     while (Call* call = queued_.popFront()) {
         owner_.lost(*call);
     }
@@ -399,7 +399,7 @@ void Node::loseQueued() {
 // ---- state and health of the server
 
 /// Reported once for each change.
-void Node::policyTold(std::string_view policy) {
+void Server::policyTold(std::string_view policy) {
     if (!isEvictionUnsafe(policy)) {
         policyTold_.clear();
     } else if (policy != policyTold_ && (policyToldAt_ == 0 || ngx_current_msec - policyToldAt_ >= kPolicyPauseMs)) {
@@ -410,38 +410,38 @@ void Node::policyTold(std::string_view policy) {
 }
 
 /// The successor of a worker that quits reports it.
-void Node::see(Seen what) {
+void Server::report(Reachability what) {
     if (ngx_exiting == 0) {
-        counters_.see(ngx_worker, what);
+        counters_.report(ngx_worker, what);
     }
 }
 
-void Node::tick() {
+void Server::tick() {
     counters_.touch(ngx_current_msec);
     if (state_ == State::Ready) {
-        see(Seen::Up);
+        report(Reachability::Up);
         askForHealth();
-    } else if (!trusted_) {
-        see(Seen::Down);
+    } else if (!isExpectedUp_) {
+        report(Reachability::Down);
     }
 }
 
 /// The first worker that finds it due asks, so a worker that dies does not prevent it.
-void Node::askForHealth() {
-    static const std::string question = command({"INFO", "memory", "stats"});
+void Server::askForHealth() {
+    static const std::string infoCommand = command({"INFO", "memory", "stats"});
     std::uint64_t due = counters_.health.dueMs.load(std::memory_order_relaxed);
     if (ngx_exiting == 0 && due <= ngx_current_msec &&
         counters_.health.dueMs.compare_exchange_strong(due, ngx_current_msec + kHealthEveryMs)) {
-        connection_.send(question, healthCheck_);
+        connection_.send(infoCommand, healthCheck_);
     }
 }
 
 /// INFO that is not permitted is not an error: the health of the server is unknown.
-void Node::HealthCheck::replied(const redisReply* reply) {
+void Server::HealthCheck::replied(const redisReply* reply) {
     if (reply == nullptr) {
         return;
     }
-    Health& health = node.counters_.health;
+    Health& health = server.counters_.health;
     if (reply->type == REDIS_REPLY_ERROR && classifyError(replyText(*reply)) != StoreError::TryAgain) {
         health.dueMs.store(ngx_current_msec + kHealthRefusedMs, std::memory_order_relaxed);
     } else if (const std::optional<MemoryInfo> info = readMemoryInfo(replyText(*reply))) {
@@ -451,7 +451,7 @@ void Node::HealthCheck::replied(const redisReply* reply) {
         health.evictionUnsafe.store(info->evictionUnsafe, std::memory_order_relaxed);
         health.toldMs.store(ngx_current_msec, std::memory_order_relaxed);
     }
-    node.closeIfLeft();
+    server.closeIfLeft();
 }
 
 }  // namespace sliding_log

@@ -1,4 +1,4 @@
-#include "store/loners.hpp"
+#include "store/isolated_logs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,28 +8,28 @@
 namespace sliding_log {
 namespace {
 
-class LonersTest : public ::testing::Test {
+class IsolatedLogsTest : public ::testing::Test {
   protected:
-    static std::vector<Question> asks(const std::vector<std::string_view>& keys, std::uint16_t slot = 0) {
-        std::vector<Question> questions(keys.size());
+    static std::vector<Check> asks(const std::vector<std::string_view>& keys, std::uint16_t hashSlot = 0) {
+        std::vector<Check> checks(keys.size());
         for (std::size_t i = 0; i < keys.size(); i++) {
-            questions[i].key = keys[i];
-            questions[i].slot = slot;
+            checks[i].key = keys[i];
+            checks[i].hashSlot = hashSlot;
         }
-        return questions;
+        return checks;
     }
 
-    bool areApart(const std::vector<Question>& questions) const { return loners.areApart(questions, now); }
-    bool areAlone(const std::vector<Question>& questions) const { return loners.areAlone(questions, now); }
+    bool areApart(const std::vector<Check>& checks) const { return isolatedLogs.areApart(checks, now); }
+    bool areAlone(const std::vector<Check>& checks) const { return isolatedLogs.areAlone(checks, now); }
 
-    Loners loners;
+    IsolatedLogs isolatedLogs;
     std::uint64_t now = 5000;
 };
 
-TEST_F(LonersTest, ANameIsOfAllItsLogsAndOfNoOthers) {
-    EXPECT_TRUE(loners.isEmpty(now));
-    loners.addName("rl:api:{one}", now);
-    EXPECT_FALSE(loners.isEmpty(now));
+TEST_F(IsolatedLogsTest, ANameIsOfAllItsLogsAndOfNoOthers) {
+    EXPECT_TRUE(isolatedLogs.isEmpty(now));
+    isolatedLogs.addName("rl:api:{one}", now);
+    EXPECT_FALSE(isolatedLogs.isEmpty(now));
     EXPECT_TRUE(areAlone(asks({"rl:api:{two}"})));
     EXPECT_TRUE(areAlone(asks({"rl:login:{two}", "rl:api:{two}"})));
     EXPECT_TRUE(areApart(asks({"rl:login:{two}", "rl:api:{two}"})));
@@ -38,43 +38,43 @@ TEST_F(LonersTest, ANameIsOfAllItsLogsAndOfNoOthers) {
     EXPECT_FALSE(areApart(asks({"rl:apis:{one}", "rl:login:{one}"})));
 }
 
-TEST_F(LonersTest, ALogIsApartAndHasNeighboursInItsCall) {
-    loners.addLog("rl:api:{one}", now);
+TEST_F(IsolatedLogsTest, ALogIsApartAndHasNeighboursInItsCall) {
+    isolatedLogs.addLog("rl:api:{one}", now);
     EXPECT_TRUE(areApart(asks({"rl:login:{one}", "rl:api:{one}"})));
     EXPECT_FALSE(areAlone(asks({"rl:api:{one}"})));
     EXPECT_FALSE(areApart(asks({"rl:login:{one}", "rl:api:{two}"})));
 }
 
-TEST_F(LonersTest, ASlotIsOfAllItsLogs) {
-    loners.addSlot(7, now);
+TEST_F(IsolatedLogsTest, ASlotIsOfAllItsLogs) {
+    isolatedLogs.addSlot(7, now);
     EXPECT_TRUE(areApart(asks({"rl:api:{one}", "rl:login:{one}"}, 7)));
     EXPECT_TRUE(areAlone(asks({"rl:api:{one}"}, 7)));
     EXPECT_FALSE(areAlone(asks({"rl:api:{one}"}, 8)));
 }
 
-TEST_F(LonersTest, LastsASecondAfterTheLatestRefusal) {
-    loners.addSlot(7, now);
+TEST_F(IsolatedLogsTest, LastsASecondAfterTheLatestRefusal) {
+    isolatedLogs.addSlot(7, now);
     now += 600;
-    loners.addSlot(7, now);
+    isolatedLogs.addSlot(7, now);
     now += 999;
     EXPECT_TRUE(areAlone(asks({"rl:api:{one}"}, 7)));
     now += 1;
     EXPECT_FALSE(areAlone(asks({"rl:api:{one}"}, 7)));
-    EXPECT_TRUE(loners.isEmpty(now));
+    EXPECT_TRUE(isolatedLogs.isEmpty(now));
 }
 
-TEST_F(LonersTest, OneThatIsRefusedAgainTakesNoOthersPlace) {
-    loners.addName("rl:first:{x}", now);
+TEST_F(IsolatedLogsTest, OneThatIsRefusedAgainTakesNoOthersPlace) {
+    isolatedLogs.addName("rl:first:{x}", now);
     for (int i = 0; i < 1000; i++) {
-        loners.addName("rl:api:{x}", now);
+        isolatedLogs.addName("rl:api:{x}", now);
     }
     EXPECT_TRUE(areAlone(asks({"rl:first:{x}"})));
 }
 
-TEST_F(LonersTest, TheOldestAreForgotten) {
+TEST_F(IsolatedLogsTest, TheOldestAreForgotten) {
     for (int i = 0; i < 1000; i++) {
         const std::string key = "rl:api:{" + std::to_string(i) + "}";
-        loners.addLog(key, now);
+        isolatedLogs.addLog(key, now);
         EXPECT_TRUE(areApart(asks({key, "rl:login:{x}"})));
     }
     EXPECT_FALSE(areApart(asks({"rl:api:{0}", "rl:login:{x}"})));

@@ -10,7 +10,7 @@
 namespace sliding_log {
 
 /// A call is counted from keep() until settled() or surplus(), whether it is here or in a list of its server.
-class Owed {
+class KeptTakeBacks {
   public:
     static constexpr std::size_t kMost = 10'000;
     static constexpr std::size_t kMostBytes = std::size_t{8} << 20;

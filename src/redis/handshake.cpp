@@ -1,4 +1,4 @@
-#include "redis/greeting.hpp"
+#include "redis/handshake.hpp"
 
 #include <utility>
 
@@ -52,7 +52,7 @@ std::string_view authenticationRefusal(std::string_view message) {
     return message.substr(0, message.find(' '));
 }
 
-Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings)
+Handshake::Handshake(HandshakeOwner& owner, const HandshakeSettings& settings)
     : owner_(owner), role_(settings.role), selects_(settings.database != 0) {
     if (std::string text = authentication(settings.username, settings.password); !text.empty()) {
         steps_.push_back({kAuth.data(), std::move(text)});
@@ -66,7 +66,7 @@ Greeting::Greeting(GreetingOwner& owner, const GreetingSettings& settings)
     steps_.push_back({kPolicy.data(), command({"CONFIG", "GET", "maxmemory-policy"})});
 }
 
-void Greeting::begin(Connection& connection) {
+void Handshake::begin(Connection& connection) {
     answered_ = 0;
     refused_ = false;
     for (const Step& step : steps_) {
@@ -74,25 +74,25 @@ void Greeting::begin(Connection& connection) {
     }
 }
 
-void Greeting::replied(const redisReply* reply) {
+void Handshake::replied(const redisReply* reply) {
     if (reply == nullptr || refused_) {
         return;  // the connection is closing, which is reported to its owner
     }
     if (const std::string_view farewell = farewellIn(*reply); !farewell.empty()) {
         refused_ = true;
-        owner_.greetingRefused(farewell);
+        owner_.handshakeRefused(farewell);
         return;
     }
     const Step& step = steps_[answered_++];
     if (const std::optional<std::string_view> refusal = refusalOf(step, *reply)) {
         refuse(step.name, *refusal);
     } else if (answered_ == steps_.size()) {
-        owner_.greeted();
+        owner_.handshakeDone();
     }
 }
 
 /// The reason if the server is not accepted; nullopt if it is.
-std::optional<std::string_view> Greeting::refusalOf(const Step& step, const redisReply& reply) {
+std::optional<std::string_view> Handshake::refusalOf(const Step& step, const redisReply& reply) {
     const std::optional<std::string_view> error = refusalIn(reply);
     if (step.name == kAuth) {
         return error ? std::optional(authenticationRefusal(*error)) : std::nullopt;
@@ -110,7 +110,7 @@ std::optional<std::string_view> Greeting::refusalOf(const Step& step, const redi
     return error;
 }
 
-std::optional<std::string_view> Greeting::refusalOfRole(const redisReply& reply) {
+std::optional<std::string_view> Handshake::refusalOfRole(const redisReply& reply) {
     const std::optional<std::string_view> error = refusalIn(reply);
     const std::string_view role = roleIn(reply);
     if (role_ == Role::Master) {
@@ -125,13 +125,13 @@ std::optional<std::string_view> Greeting::refusalOfRole(const redisReply& reply)
     return role == "slave" ? std::optional(role) : std::nullopt;
 }
 
-void Greeting::refuse(std::string_view step, std::string_view answer) {
+void Handshake::refuse(std::string_view step, std::string_view answer) {
     refused_ = true;
-    owner_.greetingRefused(std::string(step).append(" answered: ").append(answer));
+    owner_.handshakeRefused(std::string(step).append(" answered: ").append(answer));
 }
 
 /// A server that refuses this (managed, ACL) is not asked again.
-void Greeting::inspectPolicy(const redisReply& reply) {
+void Handshake::inspectPolicy(const redisReply& reply) {
     if (reply.type == REDIS_REPLY_ARRAY && reply.elements == 2 && reply.element[1] != nullptr) {
         owner_.policyTold(replyText(*reply.element[1]));
     }

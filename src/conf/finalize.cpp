@@ -1,4 +1,4 @@
-#include "conf/settle.hpp"
+#include "conf/finalize.hpp"
 
 #include <algorithm>
 #include <span>
@@ -21,7 +21,7 @@ std::string nameOf(const LimitSettings& limit) {
 
 char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, std::string_view what, std::string_view text,
                   std::string_view expected) {
-    return refuseAt(cf, limit.place, nameOf(limit), what, text, expected);
+    return refuseAt(cf, limit.position, nameOf(limit), what, text, expected);
 }
 
 RedisSettings* findStore(const MainSettings& main, std::string_view name) {
@@ -34,13 +34,13 @@ RedisSettings* findStore(const MainSettings& main, std::string_view name) {
     return nullptr;
 }
 
-char* settleStore(ngx_conf_t* cf, const MainSettings& main, const LimitSettings& limit) {
+char* finalizeStore(ngx_conf_t* cf, const MainSettings& main, const LimitSettings& limit) {
     LogSettings& log = *limit.log;
     RedisSettings* store = view(limit.store) == "local" ? nullptr : findStore(main, view(limit.store));
     if (store == nullptr && limit.store.len > 0 && view(limit.store) != "local") {
         return refuseLater(cf, limit, "store", view(limit.store), "the name of a sliding_log_redis block, or local");
     }
-    if (log.settledBy != nullptr && log.redis != store) {
+    if (log.finalizedBy != nullptr && log.redis != store) {
         return refuseLater(cf, limit, "store", store == nullptr ? "local" : view(store->name),
                            "the one of the other limits of that name");
     }
@@ -60,13 +60,13 @@ std::string capText(std::int64_t cap) {
     return cap == 0 ? "off" : std::string(DecimalText(cap).view());
 }
 
-/// Two places of one NAME have different caps. One of them may be a default: nobody wrote that number.
+/// Two occurrences of one NAME have different caps. One of them may be a default: nobody wrote that number.
 char* refuseOtherCap(ngx_conf_t* cf, const LimitSettings& limit, std::int64_t cap) {
-    const LimitSettings& other = *limit.log->settledBy;
+    const LimitSettings& other = *limit.log->finalizedBy;
     const std::string ours = capText(cap);
     const std::string theirs = capText(limit.log->cap);
-    std::string there(view(other.place.file));
-    there.append(":").append(DecimalText(static_cast<std::int64_t>(other.place.line)).view());
+    std::string there(view(other.position.file));
+    there.append(":").append(DecimalText(static_cast<std::int64_t>(other.position.line)).view());
     if (limit.capGiven) {
         return refuseLater(cf, limit, "cap", ours,
                            other.capGiven ? "the same as cap=" + theirs + " in " + there + ": they share one log"
@@ -75,10 +75,10 @@ char* refuseOtherCap(ngx_conf_t* cf, const LimitSettings& limit, std::int64_t ca
     }
     const std::string expected =
         "cap=" + theirs + " instead of the default, " + ours + ", as in " + there + ": they share one log";
-    return refuseLack(cf, limit.place, nameOf(limit), "cap", expected);
+    return refuseLack(cf, limit.position, nameOf(limit), "cap", expected);
 }
 
-char* settleCap(ngx_conf_t* cf, const LimitSettings& limit) {
+char* finalizeCap(ngx_conf_t* cf, const LimitSettings& limit) {
     LogSettings& log = *limit.log;
     const std::int64_t cap = limit.capGiven ? limit.cap : defaultCap(log);
     if (cap != 0 && cap < log.mostAllowed()) {
@@ -86,7 +86,7 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit) {
                            "a whole number not below the largest limit of that name, or off: a log cut shorter than "
                            "its limit would never deny");
     }
-    if (log.settledBy != nullptr && log.cap != cap) {
+    if (log.finalizedBy != nullptr && log.cap != cap) {
         return refuseOtherCap(cf, limit, cap);
     }
     const bool isCappedBelowCost = limit.limitVariable != nullptr && limit.burst == 0 && limit.cost > cap && cap != 0;
@@ -99,7 +99,7 @@ char* settleCap(ngx_conf_t* cf, const LimitSettings& limit) {
     }
     log.cap = cap;
     log.longest = cap;
-    log.settledBy = &limit;
+    log.finalizedBy = &limit;
     return kConfOk;
 }
 
@@ -121,11 +121,11 @@ bool areAskedTogether(const LocationSettings& level, const LimitSettings& one, c
 
 }  // namespace
 
-char* settleLimits(ngx_conf_t* cf, void* conf) {
+char* finalizeLimits(ngx_conf_t* cf, void* conf) {
     auto& main = *static_cast<MainSettings*>(conf);
     auto** limits = static_cast<LimitSettings**>(main.limits.elts);
     for (ngx_uint_t i = 0; i < main.limits.nelts; i++) {
-        if (settleStore(cf, main, *limits[i]) != kConfOk || settleCap(cf, *limits[i]) != kConfOk) {
+        if (finalizeStore(cf, main, *limits[i]) != kConfOk || finalizeCap(cf, *limits[i]) != kConfOk) {
             return kConfError;
         }
         warnOfForgottenDollar(cf, *limits[i]);
@@ -148,7 +148,7 @@ char* settleLimits(ngx_conf_t* cf, void* conf) {
     return kConfOk;
 }
 
-void settleReservations(const MainSettings& main) {
+void finalizeReservations(const MainSettings& main) {
     const std::span levels(static_cast<const LocationSettings* const*>(main.levels.elts), main.levels.nelts);
     for (const LocationSettings* level : levels) {
         for (const LimitSettings* limit : level->allLimits()) {

@@ -9,11 +9,11 @@
 namespace sliding_log {
 
 /// One limit of one request, ready to be asked. The texts belong to the asker and live as long as its request.
-struct Question {
+struct Check {
     std::string_view key;                  // the log's name in Redis
     std::string_view id;                   // the entry's name, "" for the request's unique one
-    std::uint16_t slot = 0;                // of the key in its cluster; questions asked in one call have the same
-    Algorithm algorithm = Algorithm::Log;  // questions asked in one call have the same
+    std::uint16_t hashSlot = 0;            // of the key in its cluster; checks asked in one call have the same
+    Algorithm algorithm = Algorithm::Log;  // checks asked in one call have the same
     bool named = false;                    // entries of this log have ids of their own, where they are not empty
     std::int64_t limit = 0;
     std::int64_t windowMs = 0;
@@ -23,7 +23,7 @@ struct Question {
     std::int64_t cost = 1;          // entries the request takes; 0: it only looks
     bool countsAll = false;         // a denied request is logged, too, as far as the cap allows
     bool leavesWithClient = false;  // the entry is given back when the client leaves before an answer
-    std::int64_t delayMs = 0;       // a request over the limit may reserve a slot that frees so soon
+    std::int64_t delayMs = 0;       // a request over the limit may reserve the next free moment, if it comes so soon
     std::int64_t aheadMs = 0;       // how far ahead of now an entry of this log may be: a reservation of any request
     std::int64_t blockMs = 0;       // a denial lasts so long at least
     std::int64_t burst = 0;         // where the algorithm takes it: the bucket's size
@@ -36,14 +36,14 @@ struct Question {
     bool neverHasRoom() const { return limit < 1 || cost > capacity(); }
 };
 
-/// The answer to one Question.
+/// The answer to one Check.
 struct Verdict {
     static constexpr std::int64_t kNever = -1;
 
     std::int64_t remaining = 0;  // after this request
     std::int64_t resetMs = 0;    // until the oldest entry leaves; the window when the log is empty
     std::int64_t retryMs = 0;    // until there is room: 0 there is, kNever there never will be
-    std::int64_t delayMs = 0;    // until the slot that was reserved; the request is admitted then
+    std::int64_t delayMs = 0;    // until the reservation is due; the request is admitted then
 
     bool hasRoom() const { return retryMs == 0; }
 };

@@ -3,7 +3,7 @@
 // Why this is correct: a denied request is not logged, so until the time that the reply named, only the removal of
 // entries can make room. Removals by this node end its known denials of the log at once, by a generation. Removals
 // elsewhere (a refund by another node, DEL, a fail-over) are not reported to this node: hence the second. Times are
-// counted from before the question was sent, so they end early rather than late. Other questions to the same log (a
+// counted from before the check was sent, so they end early rather than late. Other checks to the same log (a
 // raised limit, another window) have another signature.
 #pragma once
 
@@ -13,14 +13,14 @@
 #include <span>
 #include <string_view>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 #include "shared/seqlock.hpp"
 #include "store/signature.hpp"
 
 namespace sliding_log {
 
-/// What the node knows of a question.
-enum class Belief {
+/// What the node knows of a check.
+enum class DenialState {
     None,   // Redis has to be asked
     Holds,  // it is denied
     Due     // it is denied; the request that claims it asks for all
@@ -28,19 +28,19 @@ enum class Belief {
 
 /// Memory of fixed size, shared by processes, read without a lock.
 ///
-/// A slot has a sequence number: a reader that was overtaken by a writer gets None. There are four slots per hash; a
-/// new denial replaces one that is over, otherwise the one that ends first. A slot that a worker was writing when it
-/// was killed is skipped.
+/// A record has a sequence number: a reader that was overtaken by a writer gets None. There are four records per hash;
+/// a new denial replaces one that is over, otherwise the one that ends first. A record that a worker was writing when
+/// it was killed is skipped.
 ///
-/// The generations precede the slots; each is shared by all logs whose key hashes map to it. A log that shares its
+/// The generations precede the records; each is shared by all logs whose key hashes map to it. A log that shares its
 /// generation with another may be asked more often than necessary; there is no other effect.
-class Denials {
+class KnownDenials {
   public:
     static constexpr std::size_t kSlotBytes = 512;
     static constexpr std::size_t kMostLogs = Signature::kMostLogs;
     static constexpr std::size_t kLongestSignature = 368;
 
-    /// The maximum age of a known denial, from the sending of its question.
+    /// The maximum age of a known denial, from the sending of its check.
     static constexpr std::uint64_t kLastsMs = 1000;
 
     /// At this age a denial that would last longer is due: one request asks while the others stay denied, so that a
@@ -49,13 +49,13 @@ class Denials {
     /// calls.
     static constexpr std::uint64_t kDueAfterMs = 950;
 
-    Denials() = default;
+    KnownDenials() = default;
 
-    /// `memory`: zeroed, or a table that other processes use; of `bytes`, at least five slots', and aligned to 64.
-    Denials(void* memory, std::size_t bytes);
+    /// `memory`: zeroed, or a table that other processes use; of `bytes`, at least five records', and aligned to 64.
+    KnownDenials(void* memory, std::size_t bytes);
 
     /// Unless None, the verdicts are those of Redis, with the remaining time.
-    Belief find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const;
+    DenialState find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const;
 
     /// True for one of the requests for which it is due; this one asks for all.
     bool claim(const Signature& signature, std::uint64_t nowMs);
@@ -63,14 +63,14 @@ class Denials {
     /// Changes whenever an entry is removed from one of the logs of the signature; for publish().
     std::uint32_t generation(const Signature& signature) const;
 
-    /// Stores a denial of a question that was sent at `sentMs`, when its logs had this generation. It is not stored if
+    /// Stores a denial of a check that was sent at `sentMs`, when its logs had this generation. It is not stored if
     /// entries were removed since, or if no time remains (with `delay=` a request is admitted before there is room), or
-    /// if it has more logs or a longer signature than a slot holds, or if all slots are being written.
+    /// if it has more logs or a longer signature than a record holds, or if all records are being written.
     void publish(const Signature& signature, std::uint32_t sentGeneration, std::uint64_t sentMs,
-                 std::span<const Question> questions, std::span<const Verdict> verdicts);
+                 std::span<const Check> checks, std::span<const Verdict> verdicts);
 
-    /// Redis has admitted this question.
-    void forget(const Signature& signature);
+    /// Redis has admitted this check.
+    void erase(const Signature& signature);
 
     /// Entries are removed from the logs of these hashes. To be called when the removal is sent, to end denials learned
     /// before, and when it is answered or lost, to end denials learned in between.
@@ -88,7 +88,7 @@ class Denials {
         std::atomic<std::uint64_t> retryAt;  // 0: there is room; or kNeverAt
     };
 
-    struct Slot {
+    struct Record {
         Sequence sequence;
         std::atomic<std::uint32_t> generation;
         std::atomic<std::uint64_t> hash;
@@ -102,17 +102,19 @@ class Denials {
             return hash.load(std::memory_order_relaxed) == asked.hash && signature.is(asked.text);
         }
     };
-    static_assert(sizeof(Slot) == kSlotBytes);
+    static_assert(sizeof(Record) == kSlotBytes);
 
-    Slot* slotFor(const Signature& signature);
-    std::span<Slot> setOf(const Signature& signature) const { return {slots_ + signature.hash % sets_ * kWays, kWays}; }
+    Record* recordFor(const Signature& signature);
+    std::span<Record> setOf(const Signature& signature) const {
+        return {records_ + signature.hash % sets_ * kWays, kWays};
+    }
     Generation& generationOf(std::uint32_t log) const {
         return generations_[std::uint64_t{log} * generationCount_ >> 32];
     }
 
     Generation* generations_ = nullptr;
     std::size_t generationCount_ = 0;
-    Slot* slots_ = nullptr;
+    Record* records_ = nullptr;
     std::size_t sets_ = 0;
 };
 

@@ -7,24 +7,24 @@
 
 namespace sliding_log {
 
-class LocatorTarget {
+class DiscoveryTarget {
   public:
-    virtual void located(const Endpoint& endpoint) = 0;
-    virtual void notLocated(std::string_view reason) = 0;
+    virtual void discovered(const Endpoint& endpoint) = 0;
+    virtual void notDiscovered(std::string_view reason) = 0;
 
     /// The server has moved, or its state may have changed: locate() again.
     virtual void hasMoved(std::string_view reason) = 0;
 
   protected:
-    ~LocatorTarget() = default;
+    ~DiscoveryTarget() = default;
 };
 
-class Locator {
+class Discovery {
   public:
-    virtual ~Locator() = default;
+    virtual ~Discovery() = default;
 
     /// Calls the target once, possibly before the return.
-    virtual void locate(LocatorTarget& target) = 0;
+    virtual void discover(DiscoveryTarget& target) = 0;
 
     /// The last result does not work: the next one is another address if there is one.
     virtual void didNotServe() = 0;

@@ -1,4 +1,4 @@
-#include "metrics/board.hpp"
+#include "metrics/counter_registry.hpp"
 
 #include "shared/slab_lock.hpp"
 
@@ -11,7 +11,7 @@ constexpr ngx_msec_t kWarnEveryMs = 60'000;
 }  // namespace
 
 template <typename T>
-T& Board::findOrMake(BoardList<T>& list, std::string_view first, std::string_view second) {
+T& CounterRegistry::findOrMake(RegistryList<T>& list, std::string_view first, std::string_view second) {
     const SlabLock lock(*pool_);
     for (auto* each = list.load(std::memory_order_relaxed); each != nullptr; each = each->next) {
         T& counters = each->counters;
@@ -31,18 +31,18 @@ T& Board::findOrMake(BoardList<T>& list, std::string_view first, std::string_vie
     return *made;
 }
 
-template LimitCounters& Board::findOrMake(BoardList<LimitCounters>&, std::string_view, std::string_view);
-template NodeCounters& Board::findOrMake(BoardList<NodeCounters>&, std::string_view, std::string_view);
+template LimitCounters& CounterRegistry::findOrMake(RegistryList<LimitCounters>&, std::string_view, std::string_view);
+template ServerCounters& CounterRegistry::findOrMake(RegistryList<ServerCounters>&, std::string_view, std::string_view);
 
 /// New counters, or those of a limit or server that has not been used for long, reset to zero; nullptr if there are
 /// none.
 template <typename T>
-T* Board::makeRoom(BoardList<T>& list) {
+T* CounterRegistry::makeRoom(RegistryList<T>& list) {
     auto* first = list.load(std::memory_order_relaxed);
-    if (header_->left >= sizeof(BoardEntry<T>)) {
-        auto* made = new (header_->memory) BoardEntry<T>();
-        header_->memory += sizeof(BoardEntry<T>);
-        header_->left -= sizeof(BoardEntry<T>);
+    if (header_->left >= sizeof(RegistryEntry<T>)) {
+        auto* made = new (header_->memory) RegistryEntry<T>();
+        header_->memory += sizeof(RegistryEntry<T>);
+        header_->left -= sizeof(RegistryEntry<T>);
         made->next = first;
         list.store(made, std::memory_order_release);
         return &made->counters;
@@ -56,7 +56,7 @@ T* Board::makeRoom(BoardList<T>& list) {
     return nullptr;
 }
 
-void Board::warn(std::string_view first, std::string_view second) {
+void CounterRegistry::warn(std::string_view first, std::string_view second) {
     if (header_->everWarned != 0 && ngx_current_msec - header_->warnedAt < kWarnEveryMs) {
         return;
     }

@@ -17,7 +17,7 @@ enum class Role {
     Master      // only a master
 };
 
-struct GreetingSettings {
+struct HandshakeSettings {
     std::string username;
     std::string password;
     std::int64_t database = 0;
@@ -30,28 +30,28 @@ std::string authentication(std::string_view username, std::string_view password)
 /// The part of the reply to a refused AUTH that may be logged: the rest could quote the command with the password.
 std::string_view authenticationRefusal(std::string_view message);
 
-class GreetingOwner {
+class HandshakeOwner {
   public:
     /// Every step has succeeded.
-    virtual void greeted() = 0;
+    virtual void handshakeDone() = 0;
 
     /// A step was refused; the reason names it and contains no secret. The owner closes the connection.
-    virtual void greetingRefused(std::string_view reason) = 0;
+    virtual void handshakeRefused(std::string_view reason) = 0;
 
     /// The maxmemory-policy of the server, if it is permitted to read it.
     virtual void policyTold(std::string_view policy) = 0;
 
-    /// ROLE is not permitted; the greeting continues without it.
+    /// ROLE is not permitted; the handshake continues without it.
     virtual void roleForbidden(std::string_view answer) = 0;
 
   protected:
-    ~GreetingOwner() = default;
+    ~HandshakeOwner() = default;
 };
 
-/// The steps are sent at once and answered in order. A Greeting is reused after each connect of its connection.
-class Greeting final : ReplyTarget {
+/// The steps are sent at once and answered in order. A Handshake is reused after each connect of its connection.
+class Handshake final : ReplyTarget {
   public:
-    Greeting(GreetingOwner& owner, const GreetingSettings& settings);
+    Handshake(HandshakeOwner& owner, const HandshakeSettings& settings);
 
     void begin(Connection& connection);
 
@@ -72,7 +72,7 @@ class Greeting final : ReplyTarget {
     void inspectPolicy(const redisReply& reply);
     void refuse(std::string_view step, std::string_view answer);
 
-    GreetingOwner& owner_;
+    HandshakeOwner& owner_;
     Role role_;
     bool selects_;
     std::vector<Step> steps_;

@@ -13,7 +13,7 @@
 
 namespace sliding_log {
 
-inline constexpr std::size_t kSlots = 16384;
+inline constexpr std::size_t kHashSlots = 16384;
 
 namespace detail {
 
@@ -53,14 +53,14 @@ constexpr std::string_view hashTag(std::string_view key) {
     return key.substr(open + 1, close - open - 1);
 }
 
-constexpr std::uint16_t slotOf(std::string_view key) {
-    return crc16(hashTag(key)) % kSlots;
+constexpr std::uint16_t hashSlotOf(std::string_view key) {
+    return crc16(hashTag(key)) % kHashSlots;
 }
 
 /// `MOVED 3999 127.0.0.1:6381` or `ASK …`. IPv6 addresses come without brackets; an empty host is the server that
 /// answered.
 struct Redirect {
-    std::uint16_t slot;
+    std::uint16_t hashSlot;
     std::string host;
     int port;
 };
@@ -72,10 +72,10 @@ inline std::optional<Redirect> readRedirect(std::string_view message) {
     if (second == std::string_view::npos || colon == std::string_view::npos || colon < second) {
         return std::nullopt;
     }
-    unsigned slot = 0;
-    const auto [end, error] = std::from_chars(message.data() + first + 1, message.data() + second, slot);
+    unsigned hashSlot = 0;
+    const auto [end, error] = std::from_chars(message.data() + first + 1, message.data() + second, hashSlot);
     const std::optional<int> port = parsePort(message.substr(colon + 1));
-    if (error != std::errc() || end != message.data() + second || slot >= kSlots || !port) {
+    if (error != std::errc() || end != message.data() + second || hashSlot >= kHashSlots || !port) {
         return std::nullopt;
     }
     std::string_view host = message.substr(second + 1, colon - second - 1);
@@ -85,7 +85,7 @@ inline std::optional<Redirect> readRedirect(std::string_view message) {
     if (!host.empty() && !isHost(host)) {
         return std::nullopt;
     }
-    return Redirect{static_cast<std::uint16_t>(slot), std::string(host), *port};
+    return Redirect{static_cast<std::uint16_t>(hashSlot), std::string(host), *port};
 }
 
 }  // namespace sliding_log

@@ -1,4 +1,4 @@
-#include "store/denials.hpp"
+#include "store/known_denials.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,170 +12,172 @@
 namespace sliding_log {
 namespace {
 
-Question questionOf(std::string_view key, std::int64_t limit = 1) {
-    Question question;
-    question.key = key;
-    question.limit = limit;
-    question.windowMs = 60'000;
-    return question;
+Check checkOf(std::string_view key, std::int64_t limit = 1) {
+    Check check;
+    check.key = key;
+    check.limit = limit;
+    check.windowMs = 60'000;
+    return check;
 }
 
-class DenialsTest : public testing::Test {
+class KnownDenialsTest : public testing::Test {
   protected:
-    alignas(64) std::array<std::byte, 16 * Denials::kSlotBytes> memory{};
-    Denials denials{memory.data(), memory.size()};
+    alignas(64) std::array<std::byte, 16 * KnownDenials::kSlotBytes> memory{};
+    KnownDenials denials{memory.data(), memory.size()};
 
-    static Signature signatureOf(const std::vector<Question>& questions, std::uint64_t store = 7) {
+    static Signature signatureOf(const std::vector<Check>& checks, std::uint64_t store = 7) {
         Signature signature;
-        signature.assign(store, questions);
+        signature.assign(store, checks);
         return signature;
     }
-    static Signature signatureOf(std::string_view key) { return signatureOf({questionOf(key)}); }
+    static Signature signatureOf(std::string_view key) { return signatureOf({checkOf(key)}); }
 
-    Belief beliefOf(std::string_view key, std::uint64_t now) { return beliefOf(signatureOf(key), now); }
-    Belief beliefOf(const Signature& signature, std::uint64_t now) {
+    DenialState denialStateOf(std::string_view key, std::uint64_t now) { return denialStateOf(signatureOf(key), now); }
+    DenialState denialStateOf(const Signature& signature, std::uint64_t now) {
         std::vector<Verdict> verdicts(signature.logs().size());
         return denials.find(signature, now, verdicts);
     }
     void publish(std::string_view key, std::uint64_t sent, std::int64_t retryMs) {
-        publish({questionOf(key)}, sent, {Verdict{0, retryMs, retryMs}});
+        publish({checkOf(key)}, sent, {Verdict{0, retryMs, retryMs}});
     }
-    void publish(const std::vector<Question>& questions, std::uint64_t sent, const std::vector<Verdict>& verdicts) {
-        const Signature signature = signatureOf(questions);
-        denials.publish(signature, denials.generation(signature), sent, questions, verdicts);
+    void publish(const std::vector<Check>& checks, std::uint64_t sent, const std::vector<Verdict>& verdicts) {
+        const Signature signature = signatureOf(checks);
+        denials.publish(signature, denials.generation(signature), sent, checks, verdicts);
     }
 };
 
-TEST_F(DenialsTest, LastUntilTheSlotFreesAndNoLonger) {
-    EXPECT_EQ(beliefOf("a", 1000), Belief::None);
+TEST_F(KnownDenialsTest, LastUntilTheSlotFreesAndNoLonger) {
+    EXPECT_EQ(denialStateOf("a", 1000), DenialState::None);
     publish("a", 1000, 500);
-    EXPECT_EQ(beliefOf("a", 1000), Belief::Holds);
-    EXPECT_EQ(beliefOf("a", 1498), Belief::Holds) << "nobody asks for all where everybody may in a moment";
-    EXPECT_EQ(beliefOf("a", 1499), Belief::None);
-    EXPECT_EQ(beliefOf("b", 1000), Belief::None);
+    EXPECT_EQ(denialStateOf("a", 1000), DenialState::Holds);
+    EXPECT_EQ(denialStateOf("a", 1498), DenialState::Holds) << "nobody asks for all where everybody may in a moment";
+    EXPECT_EQ(denialStateOf("a", 1499), DenialState::None);
+    EXPECT_EQ(denialStateOf("b", 1000), DenialState::None);
 }
 
-TEST_F(DenialsTest, LastASecondAtMost) {
+TEST_F(KnownDenialsTest, LastASecondAtMost) {
     for (const std::int64_t retry : {std::int64_t{1001}, std::int64_t{3'600'000}, Verdict::kNever}) {
         publish("a", 5000, retry);
-        EXPECT_EQ(beliefOf("a", 5949), Belief::Holds);
-        EXPECT_EQ(beliefOf("a", 5950), Belief::Due);
-        EXPECT_EQ(beliefOf("a", 5999), Belief::Due);
-        EXPECT_EQ(beliefOf("a", 6000), Belief::None);
+        EXPECT_EQ(denialStateOf("a", 5949), DenialState::Holds);
+        EXPECT_EQ(denialStateOf("a", 5950), DenialState::Due);
+        EXPECT_EQ(denialStateOf("a", 5999), DenialState::Due);
+        EXPECT_EQ(denialStateOf("a", 6000), DenialState::None);
     }
 }
 
-TEST_F(DenialsTest, AreClaimedByOne) {
+TEST_F(KnownDenialsTest, AreClaimedByOne) {
     publish("a", 1000, 3'600'000);
     EXPECT_FALSE(denials.claim(signatureOf("a"), 1949)) << "not before they are due";
     EXPECT_TRUE(denials.claim(signatureOf("a"), 1950));
     EXPECT_FALSE(denials.claim(signatureOf("a"), 1950));
-    EXPECT_EQ(beliefOf("a", 1999), Belief::Holds) << "for the others";
-    EXPECT_EQ(beliefOf("a", 2000), Belief::None) << "also where no answer comes";
+    EXPECT_EQ(denialStateOf("a", 1999), DenialState::Holds) << "for the others";
+    EXPECT_EQ(denialStateOf("a", 2000), DenialState::None) << "also where no answer comes";
     publish("a", 1951, 3'600'000);
-    EXPECT_EQ(beliefOf("a", 2900), Belief::Holds);
-    EXPECT_EQ(beliefOf("a", 2901), Belief::Due);
+    EXPECT_EQ(denialStateOf("a", 2900), DenialState::Holds);
+    EXPECT_EQ(denialStateOf("a", 2901), DenialState::Due);
     EXPECT_TRUE(denials.claim(signatureOf("none"), 1950)) << "who finds none asks";
 }
 
-TEST_F(DenialsTest, EndWhereADelayMayAdmit) {
-    Question held = questionOf("held");
+TEST_F(KnownDenialsTest, EndWhereADelayMayAdmit) {
+    Check held = checkOf("held");
     held.delayMs = 400;
     publish({held}, 1000, {Verdict{0, 700, 700}});
-    EXPECT_EQ(beliefOf(signatureOf({held}), 1298), Belief::Holds);
-    EXPECT_EQ(beliefOf(signatureOf({held}), 1299), Belief::None);
+    EXPECT_EQ(denialStateOf(signatureOf({held}), 1298), DenialState::Holds);
+    EXPECT_EQ(denialStateOf(signatureOf({held}), 1299), DenialState::None);
     publish({held}, 2000, {Verdict{0, 400, 400}});
-    EXPECT_EQ(beliefOf(signatureOf({held}), 2000), Belief::None) << "another one's reservation was in the way";
+    EXPECT_EQ(denialStateOf(signatureOf({held}), 2000), DenialState::None)
+        << "another one's reservation was in the way";
 
-    const std::vector<Question> both = {held, questionOf("other")};
+    const std::vector<Check> both = {held, checkOf("other")};
     publish(both, 3000, {Verdict{0, 700, 700}, Verdict{0, 600, 600}});
-    EXPECT_EQ(beliefOf(signatureOf(both), 3598), Belief::Holds) << "as long as one of them denies";
-    EXPECT_EQ(beliefOf(signatureOf(both), 3599), Belief::None);
+    EXPECT_EQ(denialStateOf(signatureOf(both), 3598), DenialState::Holds) << "as long as one of them denies";
+    EXPECT_EQ(denialStateOf(signatureOf(both), 3599), DenialState::None);
 }
 
-TEST_F(DenialsTest, TellTheTimeThatIsLeft) {
-    const std::vector<Question> two = {questionOf("a"), questionOf("b")};
+TEST_F(KnownDenialsTest, TellTheTimeThatIsLeft) {
+    const std::vector<Check> two = {checkOf("a"), checkOf("b")};
     publish(two, 1000, {Verdict{7, 9000, 0}, Verdict{0, 400, 400}});
     std::array<Verdict, 2> verdicts;
-    ASSERT_EQ(denials.find(signatureOf(two), 1100, verdicts), Belief::Holds);
+    ASSERT_EQ(denials.find(signatureOf(two), 1100, verdicts), DenialState::Holds);
     EXPECT_TRUE(verdicts[0].hasRoom());
     EXPECT_EQ(verdicts[0].remaining, 7);
     EXPECT_EQ(verdicts[0].resetMs, 8900);
     EXPECT_EQ(verdicts[1].retryMs, 300);
 }
 
-TEST_F(DenialsTest, AreNeverTheDenialOfAnother) {
+TEST_F(KnownDenialsTest, AreNeverTheDenialOfAnother) {
     publish("a", 1000, 500);
     Signature other = signatureOf("b");
     other.hash = signatureOf("a").hash;
-    EXPECT_EQ(beliefOf(other, 1000), Belief::None);
+    EXPECT_EQ(denialStateOf(other, 1000), DenialState::None);
     other = signatureOf("aa");
     other.hash = signatureOf("a").hash;
-    EXPECT_EQ(beliefOf(other, 1000), Belief::None);
+    EXPECT_EQ(denialStateOf(other, 1000), DenialState::None);
 }
 
-TEST_F(DenialsTest, StayInTheirMemory) {
+TEST_F(KnownDenialsTest, StayInTheirMemory) {
     for (int i = 0; i < 10000; i++) {
         publish("key" + std::to_string(i), 1000, 500 + i);
     }
-    EXPECT_EQ(beliefOf("key9999", 1000), Belief::Holds);
-    const std::string tooLong(Denials::kLongestSignature, 'x');
+    EXPECT_EQ(denialStateOf("key9999", 1000), DenialState::Holds);
+    const std::string tooLong(KnownDenials::kLongestSignature, 'x');
     publish(tooLong, 1000, 500);
-    EXPECT_EQ(beliefOf(tooLong, 1000), Belief::None);
-    publish(std::vector<Question>(Denials::kMostLogs + 1, questionOf("many")), 1000,
-            std::vector<Verdict>(Denials::kMostLogs + 1, Verdict{0, 500, 500}));
+    EXPECT_EQ(denialStateOf(tooLong, 1000), DenialState::None);
+    publish(std::vector<Check>(KnownDenials::kMostLogs + 1, checkOf("many")), 1000,
+            std::vector<Verdict>(KnownDenials::kMostLogs + 1, Verdict{0, 500, 500}));
 }
 
-TEST_F(DenialsTest, OfADeadWriterCostOneSlot) {
+TEST_F(KnownDenialsTest, OfADeadWriterCostOneSlot) {
     // the first word of each slot is its sequence
     const std::size_t generations = memory.size() / 16;
-    for (std::size_t at = generations; at + Denials::kSlotBytes <= memory.size(); at += 4 * Denials::kSlotBytes) {
+    for (std::size_t at = generations; at + KnownDenials::kSlotBytes <= memory.size();
+         at += 4 * KnownDenials::kSlotBytes) {
         const std::uint32_t odd = 1;
         std::memcpy(memory.data() + at, &odd, sizeof odd);
     }
     for (const char* key : {"a", "b", "c", "d", "e"}) {
         publish(key, 1000, 500);
-        EXPECT_EQ(beliefOf(key, 1000), Belief::Holds);
+        EXPECT_EQ(denialStateOf(key, 1000), DenialState::Holds);
     }
 }
 
-TEST_F(DenialsTest, AreForgotten) {
+TEST_F(KnownDenialsTest, AreForgotten) {
     publish("a", 1000, 500);
     publish("b", 1000, 500);
-    denials.forget(signatureOf("a"));
-    denials.forget(signatureOf("c"));
-    EXPECT_EQ(beliefOf("a", 1000), Belief::None);
-    EXPECT_EQ(beliefOf("b", 1000), Belief::Holds);
+    denials.erase(signatureOf("a"));
+    denials.erase(signatureOf("c"));
+    EXPECT_EQ(denialStateOf("a", 1000), DenialState::None);
+    EXPECT_EQ(denialStateOf("b", 1000), DenialState::Holds);
     publish("a", 1000, 500);
-    EXPECT_EQ(beliefOf("a", 1000), Belief::Holds);
+    EXPECT_EQ(denialStateOf("a", 1000), DenialState::Holds);
 }
 
-TEST_F(DenialsTest, EndWithWhatLeavesTheirLogs) {
-    const std::vector<Question> two = {questionOf("a", 1), questionOf("b", 9)};
+TEST_F(KnownDenialsTest, EndWithWhatLeavesTheirLogs) {
+    const std::vector<Check> two = {checkOf("a", 1), checkOf("b", 9)};
     publish(two, 1000, {Verdict{0, 500, 500}, Verdict{3, 500, 0}});
     publish("a", 1000, 500);
     publish("c", 1000, 500);
-    denials.entriesLeave(signatureOf({questionOf("b", 2)}).logs());  // whatever its limit was
-    EXPECT_EQ(beliefOf(signatureOf(two), 1000), Belief::None);
-    EXPECT_EQ(beliefOf("a", 1000), Belief::Holds);
-    EXPECT_EQ(beliefOf("c", 1000), Belief::Holds);
+    denials.entriesLeave(signatureOf({checkOf("b", 2)}).logs());  // whatever its limit was
+    EXPECT_EQ(denialStateOf(signatureOf(two), 1000), DenialState::None);
+    EXPECT_EQ(denialStateOf("a", 1000), DenialState::Holds);
+    EXPECT_EQ(denialStateOf("c", 1000), DenialState::Holds);
 }
 
-TEST_F(DenialsTest, AreNotLearnedWhereSomethingHasLeftSince) {
+TEST_F(KnownDenialsTest, AreNotLearnedWhereSomethingHasLeftSince) {
     const Signature signature = signatureOf("a");
-    const std::vector<Question> questions = {questionOf("a")};
+    const std::vector<Check> checks = {checkOf("a")};
     const std::vector<Verdict> verdicts = {Verdict{0, 500, 500}};
     const std::uint32_t sent = denials.generation(signature);
     denials.entriesLeave(signature.logs());
-    denials.publish(signature, sent, 1000, questions, verdicts);
-    EXPECT_EQ(beliefOf(signature, 1000), Belief::None);
-    denials.publish(signature, denials.generation(signature), 1000, questions, verdicts);
-    EXPECT_EQ(beliefOf(signature, 1000), Belief::Holds);
+    denials.publish(signature, sent, 1000, checks, verdicts);
+    EXPECT_EQ(denialStateOf(signature, 1000), DenialState::None);
+    denials.publish(signature, denials.generation(signature), 1000, checks, verdicts);
+    EXPECT_EQ(denialStateOf(signature, 1000), DenialState::Holds);
 }
 
 TEST(SignatureTest, IsThatOfAllThatIsAsked) {
-    const Question usual = questionOf("rl:sliding:api:{a}");
-    std::vector<Question> each(9, usual);
+    const Check usual = checkOf("rl:sliding:api:{a}");
+    std::vector<Check> each(9, usual);
     each[1].key = "rl:sliding:api:{b}";
     each[2].limit++;
     each[3].windowMs++;
@@ -185,8 +187,8 @@ TEST(SignatureTest, IsThatOfAllThatIsAsked) {
     each[7].blockMs = 1;
     each[8].aheadMs = 1;
     std::vector<Signature> signatures;
-    for (const Question& question : each) {
-        signatures.emplace_back().assign(1, {&question, 1});
+    for (const Check& check : each) {
+        signatures.emplace_back().assign(1, {&check, 1});
     }
     signatures.emplace_back().assign(2, {&usual, 1});
     signatures.emplace_back().assign(1, each);
@@ -203,20 +205,20 @@ TEST(SignatureTest, IsThatOfAllThatIsAsked) {
 }
 
 /// Concurrent writers and readers of one set: a reader sees a whole denial or none.
-TEST_F(DenialsTest, AreReadWhole) {
+TEST_F(KnownDenialsTest, AreReadWhole) {
     const Signature signature = signatureOf("same");
-    const std::vector<Question> questions = {questionOf("same")};
+    const std::vector<Check> checks = {checkOf("same")};
     std::atomic<bool> stop = false;
     std::vector<std::thread> writers;
     for (std::uint64_t id = 1; id <= 2; id++) {
         writers.emplace_back([&, id] {
-            Denials mine = denials;  // another process's view of the same memory
+            KnownDenials mine = denials;  // another process's view of the same memory
             for (std::uint64_t round = 0; !stop; round++) {
                 const auto value = static_cast<std::int64_t>(round * 2 + id);
                 const std::vector<Verdict> verdicts = {Verdict{value, value, 1'000'000 + value}};
-                mine.publish(signature, mine.generation(signature), 0, questions, verdicts);
+                mine.publish(signature, mine.generation(signature), 0, checks, verdicts);
                 if (round % 16 == 0) {
-                    mine.forget(signature);
+                    mine.erase(signature);
                     mine.entriesLeave(signature.logs());
                 }
             }
@@ -225,7 +227,7 @@ TEST_F(DenialsTest, AreReadWhole) {
     int found = 0;
     for (int i = 0; i < 100'000; i++) {
         std::array<Verdict, 1> verdict;
-        if (denials.find(signature, 950, verdict) != Belief::None) {
+        if (denials.find(signature, 950, verdict) != DenialState::None) {
             found++;
             ASSERT_EQ(verdict[0].resetMs, std::max<std::int64_t>(verdict[0].remaining - 950, 0));
             ASSERT_EQ(verdict[0].retryMs, verdict[0].remaining + 999'050);
@@ -240,7 +242,7 @@ TEST_F(DenialsTest, AreReadWhole) {
 }
 
 /// If several workers find it due at once, only one asks.
-TEST_F(DenialsTest, AreClaimedByOneOfMany) {
+TEST_F(KnownDenialsTest, AreClaimedByOneOfMany) {
     constexpr int kRounds = 20;
     constexpr int kThreads = 3;
     std::atomic<int> claims = 0;
@@ -255,7 +257,7 @@ TEST_F(DenialsTest, AreClaimedByOneOfMany) {
                 for (int key = 0; key < 4; key++) {
                     const Signature signature = signatureOf("key" + std::to_string(key));
                     std::array<Verdict, 1> verdict;
-                    if (denials.find(signature, sent + 960, verdict) == Belief::Due &&
+                    if (denials.find(signature, sent + 960, verdict) == DenialState::Due &&
                         denials.claim(signature, sent + 960)) {
                         claims++;
                     }

@@ -1,4 +1,4 @@
-// Questions of a group of requests, drawn from the input, and the conditions that its answers must meet for any reply.
+// Checks of a batch of requests, drawn from the input, and the conditions that its answers must meet for any reply.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
 #include "redis/reply.hpp"
-#include "store/denials.hpp"
+#include "store/known_denials.hpp"
 
 namespace sliding_log::fuzz {
 
@@ -32,98 +32,98 @@ inline std::int64_t timeFrom(Input& input) {
 }
 
 /// Ten bytes: every parameter of a script.
-inline Question questionFrom(Input& input) {
-    Question question;
+inline Check checkFrom(Input& input) {
+    Check check;
     const auto kind = input.number<std::uint8_t>();
-    question.algorithm = kAlgorithms[kind % kAlgorithms.size()].algorithm;
-    question.countsAll = kind >= 128;
-    question.limit = countFrom(input);
-    question.cost = countFrom(input);
-    question.burst = countFrom(input);
-    question.windowMs = std::max<std::int64_t>(timeFrom(input), 1);
-    question.delayMs = timeFrom(input);
-    question.aheadMs = std::max(timeFrom(input), question.delayMs);
-    question.blockMs = timeFrom(input);
-    question.sample = 1 + countFrom(input) % 1'000'000;
-    question.cap = question.limit + countFrom(input);
-    question.ttlMs = question.windowMs + question.aheadMs;
-    return question;
+    check.algorithm = kAlgorithms[kind % kAlgorithms.size()].algorithm;
+    check.countsAll = kind >= 128;
+    check.limit = countFrom(input);
+    check.cost = countFrom(input);
+    check.burst = countFrom(input);
+    check.windowMs = std::max<std::int64_t>(timeFrom(input), 1);
+    check.delayMs = timeFrom(input);
+    check.aheadMs = std::max(timeFrom(input), check.delayMs);
+    check.blockMs = timeFrom(input);
+    check.sample = 1 + countFrom(input) % 1'000'000;
+    check.cap = check.limit + countFrom(input);
+    check.ttlMs = check.windowMs + check.aheadMs;
+    return check;
 }
 
-/// The questions of `requests` requests: at most four logs.
+/// The checks of `requests` requests: at most four logs.
 struct Asked {
     explicit Asked(Input& input) : requests(1 + input.number<std::uint8_t>() % 8) {
         for (int logs = 1 + input.number<std::uint8_t>() % 4; logs > 0; logs--) {
-            questions.push_back(questionFrom(input));
+            checks.push_back(checkFrom(input));
         }
     }
 
     std::size_t requests;
-    std::vector<Question> questions;
+    std::vector<Check> checks;
 };
 
 /// The use of the verdicts of one request.
 inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) {
     const bool admitted = std::ranges::all_of(verdicts, &Verdict::hasRoom);
-    const std::int64_t longestDelay = std::ranges::max(asked.questions, {}, &Question::delayMs).delayMs;
+    const std::int64_t longestDelay = std::ranges::max(asked.checks, {}, &Check::delayMs).delayMs;
     std::array<char, fieldMemberCapacity("api")> member;
     for (std::size_t i = 0; i < verdicts.size(); i++) {
-        const Question& question = asked.questions[i];
+        const Check& check = asked.checks[i];
         const Verdict& verdict = verdicts[i];
-        require(verdict.remaining >= 0 && verdict.remaining <= question.capacity(), "what remains is of the limit");
+        require(verdict.remaining >= 0 && verdict.remaining <= check.capacity(), "what remains is of the limit");
         require(verdict.delayMs >= 0 && verdict.delayMs <= longestDelay, "nobody is held longer than delay=");
         require(admitted || verdict.delayMs == 0, "who is denied is not held");
-        require(question.algorithm == Algorithm::Bucket ||
-                    (verdict.resetMs >= 0 && verdict.resetMs <= 2 * question.windowMs + question.aheadMs),
+        require(check.algorithm == Algorithm::Bucket ||
+                    (verdict.resetMs >= 0 && verdict.resetMs <= 2 * check.windowMs + check.aheadMs),
                 "no entry counts longer than windows reach");
         require(verdict.resetMs >= 0 && verdict.resetMs < 1'000'000'000'000'000, "a field can tell it");
-        require(question.algorithm == Algorithm::Bucket ||
-                    verdict.retryMs <= std::max(2 * question.windowMs + question.aheadMs, kLongestTimeMs),
+        require(check.algorithm == Algorithm::Bucket ||
+                    verdict.retryMs <= std::max(2 * check.windowMs + check.aheadMs, kLongestTimeMs),
                 "nobody waits longer than for that, or for a block");
-        require((verdict.retryMs == Verdict::kNever) == question.neverHasRoom() && verdict.retryMs >= Verdict::kNever,
+        require((verdict.retryMs == Verdict::kNever) == check.neverHasRoom() && verdict.retryMs >= Verdict::kNever,
                 "never is for those whom nothing can let in");
         const char* end = appendLimitMember(member.data(), member.data(), "api", verdict.remaining, verdict.resetMs);
         require(end <= member.data() + member.size(), "a member keeps to its capacity");
     }
-    alignas(64) static std::array<char, 8 * Denials::kSlotBytes> memory;
+    alignas(64) static std::array<char, 8 * KnownDenials::kSlotBytes> memory;
     if (!admitted) {
         constexpr std::uint64_t kSentMs = 1000;
-        Denials denials(memory.data(), memory.size());
+        KnownDenials denials(memory.data(), memory.size());
         Signature signature;
-        signature.assign(0, asked.questions);
-        denials.publish(signature, denials.generation(signature), kSentMs, asked.questions, verdicts);
+        signature.assign(0, asked.checks);
+        denials.publish(signature, denials.generation(signature), kSentMs, asked.checks, verdicts);
         std::vector<Verdict> known(verdicts.size());
         denials.find(signature, kSentMs, known);
     }
 }
 
-/// Reads a possible reply of one group, and checks the verdicts of each request.
-inline void answer(GroupReply& reply, const redisReply& group, const Asked& asked) {
-    if (reply.read(group, asked.requests, asked.questions) != StoreError::None) {
+/// Reads a possible reply of one batch, and checks the verdicts of each request.
+inline void answer(BatchReply& reply, const redisReply& batch, const Asked& asked) {
+    if (reply.read(batch, asked.requests, asked.checks) != StoreError::None) {
         return;
     }
-    require(group.type == REDIS_REPLY_ARRAY, "only an array is an answer");
-    std::vector<Verdict> verdicts(asked.questions.size());
+    require(batch.type == REDIS_REPLY_ARRAY, "only an array is an answer");
+    std::vector<Verdict> verdicts(asked.checks.size());
     bool mayBeAdmitted = true;
     std::int64_t delayMs = 0;
-    for (std::size_t place = 0; place < asked.requests; place++) {
-        reply.writeVerdicts(place, verdicts);
+    for (std::size_t position = 0; position < asked.requests; position++) {
+        reply.writeVerdicts(position, verdicts);
         requireSound(asked, verdicts);
         const bool admitted = std::ranges::all_of(verdicts, &Verdict::hasRoom);
         require(mayBeAdmitted || !admitted, "the first ones are admitted");
         require(!admitted || verdicts.front().delayMs >= delayMs, "they are held in their order");
-        require(reply.loggedMs(place) >= static_cast<std::uint64_t>(verdicts.front().delayMs),
+        require(reply.loggedMs(position) >= static_cast<std::uint64_t>(verdicts.front().delayMs),
                 "a slot is not before the request");
         mayBeAdmitted = admitted;
         delayMs = verdicts.front().delayMs;
     }
 }
 
-/// The reply of a call, each element of which is a group's; or a group's itself, which is none of a call.
-inline void answerAll(GroupReply& group, const redisReply& reply, const Asked& asked) {
-    answer(group, reply, asked);
+/// The reply of a call, each element of which is a batch's; or a batch's itself, which is none of a call.
+inline void answerAll(BatchReply& batch, const redisReply& reply, const Asked& asked) {
+    answer(batch, reply, asked);
     for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
-        answer(group, *reply.element[i], asked);
+        answer(batch, *reply.element[i], asked);
     }
 }
 

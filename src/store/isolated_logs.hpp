@@ -13,11 +13,11 @@
 #include <span>
 #include <string_view>
 
-#include "limit/verdict.hpp"
+#include "limit/check.hpp"
 
 namespace sliding_log {
 
-class Loners {
+class IsolatedLogs {
   public:
     bool isEmpty(std::uint64_t nowMs) const { return nowMs >= latest_; }
 
@@ -28,13 +28,13 @@ class Loners {
     void addLog(std::string_view key, std::uint64_t nowMs) { add(ofLog(key), nowMs); }
 
     /// Logs of this slot cannot be asked in one call.
-    void addSlot(std::uint16_t slot, std::uint64_t nowMs) { add(ofSlot(slot), nowMs); }
+    void addSlot(std::uint16_t hashSlot, std::uint64_t nowMs) { add(ofSlot(hashSlot), nowMs); }
 
     /// True if a request must ask these logs one by one.
-    bool areApart(std::span<const Question> questions, std::uint64_t nowMs) const;
+    bool areApart(std::span<const Check> checks, std::uint64_t nowMs) const;
 
     /// True if these logs must not share a call with those of other requests.
-    bool areAlone(std::span<const Question> questions, std::uint64_t nowMs) const;
+    bool areAlone(std::span<const Check> checks, std::uint64_t nowMs) const;
 
   private:
     using Subject = std::uint64_t;
@@ -46,11 +46,11 @@ class Loners {
 
     static Subject ofName(std::string_view key);
     static Subject ofLog(std::string_view key);
-    static Subject ofSlot(std::uint16_t slot);
+    static Subject ofSlot(std::uint16_t hashSlot);
     void add(Subject subject, std::uint64_t nowMs);
     bool has(Subject subject, std::uint64_t nowMs) const;
 
-    std::array<Loner, 64> loners_{};
+    std::array<Loner, 64> isolatedLogs_{};
     std::size_t next_ = 0;      // to be replaced
     std::uint64_t latest_ = 0;  // when the last of them ends
 };

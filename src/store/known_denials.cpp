@@ -1,0 +1,146 @@
+#include "store/known_denials.hpp"
+
+#include <algorithm>
+
+namespace sliding_log {
+
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+constexpr std::uint64_t kNeverAt = ~std::uint64_t{0};
+constexpr std::size_t kCacheLine = 64;
+
+std::int64_t left(std::uint64_t at, std::uint64_t nowMs) {
+    return at > nowMs ? static_cast<std::int64_t>(at - nowMs) : 0;
+}
+
+/// The time for which the limits deny, from the check, at most the maximum age. With several limits, one denial is
+/// enough.
+std::uint64_t deniedFor(std::span<const Check> checks, std::span<const Verdict> verdicts) {
+    std::int64_t longest = 0;
+    for (std::size_t i = 0; i < verdicts.size(); i++) {
+        const std::int64_t retry = verdicts[i].retryMs;
+        // the server rounds down to milliseconds, so there may be room up to 1 ms earlier
+        longest = std::max(longest, retry == Verdict::kNever ? static_cast<std::int64_t>(KnownDenials::kLastsMs)
+                                                             : retry - checks[i].delayMs - 1);
+    }
+    return std::min(static_cast<std::uint64_t>(longest), KnownDenials::kLastsMs);
+}
+
+}  // namespace
+
+KnownDenials::KnownDenials(void* memory, std::size_t bytes) {
+    const std::size_t share = bytes / kShareOfGenerations / kCacheLine * kCacheLine;
+    generations_ = static_cast<Generation*>(memory);
+    generationCount_ = share / sizeof(Generation);
+    records_ = reinterpret_cast<Record*>(static_cast<char*>(memory) + share);
+    sets_ = (bytes - share) / (kSlotBytes * kWays);
+}
+
+DenialState KnownDenials::find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const {
+    for (const Record& record : setOf(signature)) {
+        const std::uint32_t begin = record.sequence.beginReading();
+        if (!record.isOf(signature) || record.until.load(kRelaxed) <= nowMs ||
+            record.logs.load(kRelaxed) != verdicts.size() ||
+            record.generation.load(kRelaxed) != generation(signature)) {
+            continue;
+        }
+        for (std::size_t i = 0; i < verdicts.size(); i++) {
+            const Entry& entry = record.entries[i];
+            const std::uint64_t retryAt = entry.retryAt.load(kRelaxed);
+            verdicts[i].remaining = entry.remaining.load(kRelaxed);
+            verdicts[i].resetMs = left(entry.resetAt.load(kRelaxed), nowMs);
+            verdicts[i].retryMs = retryAt == kNeverAt ? Verdict::kNever : left(retryAt, nowMs);
+        }
+        const bool isDue = record.dueAt.load(kRelaxed) <= nowMs;
+        if (record.sequence.isWhole(begin)) {
+            return isDue ? DenialState::Due : DenialState::Holds;
+        }
+    }
+    return DenialState::None;
+}
+
+/// A record that was overwritten in the meantime is due at another time, so it is not claimed by mistake; a request
+/// that no longer finds a denial asks.
+bool KnownDenials::claim(const Signature& signature, std::uint64_t nowMs) {
+    const std::span<Record> set = setOf(signature);
+    const auto record = std::ranges::find_if(set, [&](const Record& each) { return each.isOf(signature); });
+    if (record == set.end()) {
+        return true;
+    }
+    std::uint64_t dueAt = record->dueAt.load(kRelaxed);
+    return dueAt <= nowMs && record->dueAt.compare_exchange_strong(dueAt, kNeverAt, kRelaxed);
+}
+
+std::uint32_t KnownDenials::generation(const Signature& signature) const {
+    std::uint32_t sum = 0;
+    for (const std::uint32_t log : signature.logs()) {
+        sum += generationOf(log).load(std::memory_order_acquire);
+    }
+    return sum;
+}
+
+void KnownDenials::publish(const Signature& signature, std::uint32_t sentGeneration, std::uint64_t sentMs,
+                           std::span<const Check> checks, std::span<const Verdict> verdicts) {
+    const std::uint64_t lastsMs = deniedFor(checks, verdicts);
+    if (lastsMs == 0 || verdicts.size() > kMostLogs || signature.text.size() > kLongestSignature ||
+        generation(signature) != sentGeneration) {
+        return;
+    }
+    Record* record = recordFor(signature);
+    if (record == nullptr || !record->sequence.beginWriting()) {
+        return;
+    }
+    record->logs.store(verdicts.size(), kRelaxed);
+    record->hash.store(signature.hash, kRelaxed);
+    record->until.store(sentMs + lastsMs, kRelaxed);
+    record->dueAt.store(lastsMs == kLastsMs ? sentMs + kDueAfterMs : kNeverAt, kRelaxed);
+    record->generation.store(sentGeneration, kRelaxed);
+    const auto at = [&](std::int64_t ms) { return sentMs + static_cast<std::uint64_t>(ms); };
+    for (std::size_t i = 0; i < verdicts.size(); i++) {
+        const Verdict& verdict = verdicts[i];
+        Entry& entry = record->entries[i];
+        entry.remaining.store(verdict.remaining, kRelaxed);
+        entry.resetAt.store(at(verdict.resetMs), kRelaxed);
+        entry.retryAt.store(verdict.retryMs == Verdict::kNever ? kNeverAt
+                            : verdict.hasRoom()                ? 0
+                                                               : at(verdict.retryMs),
+                            kRelaxed);
+    }
+    record->signature.set(signature.text);
+    record->sequence.endWriting();
+}
+
+void KnownDenials::erase(const Signature& signature) {
+    for (Record& record : setOf(signature)) {
+        if (record.isOf(signature) && record.sequence.beginWriting()) {
+            record.until.store(0, kRelaxed);
+            record.sequence.endWriting();
+        }
+    }
+}
+
+void KnownDenials::entriesLeave(std::span<const std::uint32_t> logs) {
+    for (const std::uint32_t log : logs) {
+        generationOf(log).fetch_add(1, std::memory_order_release);
+    }
+}
+
+/// The record that has it, otherwise the one that is over or ends first; nullptr: all records are being written.
+KnownDenials::Record* KnownDenials::recordFor(const Signature& signature) {
+    Record* first = nullptr;
+    for (Record& record : setOf(signature)) {
+        if (record.sequence.isWritten()) {
+            continue;
+        }
+        if (record.isOf(signature)) {
+            return &record;
+        }
+        if (first == nullptr || record.until.load(kRelaxed) < first->until.load(kRelaxed)) {
+            first = &record;
+        }
+    }
+    return first;
+}
+
+}  // namespace sliding_log
