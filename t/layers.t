@@ -1,4 +1,5 @@
-# The folders of src/ form layers: a file includes its own folder and those that stand below it in README's map.
+# The folders of src/ form layers: a file includes its own folder and those that stand below it in README's map. No two
+# units, a header with its source, depend on each other.
 
 use strict;
 use warnings;
@@ -22,7 +23,8 @@ sub layer_of {
     return $file =~ m{^([^/]+)/} ? $1 : $file =~ m{^(worker|ngx_http_sliding_log_module)\.} ? $1 : '*.hpp';
 }
 
-my (@unknown, @upwards, $includes);
+my (@unknown, @upwards, %needs, $includes);
+sub unit_of { return $_[0] =~ s/\.[ch]pp$//r }
 File::Find::find({
     no_chdir => 1,
     wanted   => sub {
@@ -31,12 +33,25 @@ File::Find::find({
         push @unknown, $file if !exists $rank{ layer_of($file) };
         for my $included (Testbed::Process::slurp($_) =~ /^#include "([^"]+)"/mg) {
             $includes++;
+            $needs{ unit_of($file) }{ unit_of($included) } = 1 if unit_of($file) ne unit_of($included);
             push @upwards, "$file includes $included" if ($rank{ layer_of($included) } // -1) < ($rank{ layer_of($file) } // 0);
         }
     },
 }, 'src');
 is("@unknown", '', 'each folder of src/ stands in the map');
 is(join("\n", @upwards), '', 'no file includes one of a layer above its own');
+
+# The units that a unit needs, directly or not.
+sub reachable {
+    my ($unit) = @_;
+    my (%seen, @open);
+    for (@open = keys %{ $needs{$unit} }; @open;) {
+        my $next = shift @open;
+        push @open, keys %{ $needs{$next} } if !$seen{$next}++;
+    }
+    return \%seen;
+}
+is(join(' ', grep { reachable($_)->{$_} } sort keys %needs), '', 'no unit depends on itself through others');
 cmp_ok($includes, '>', 300, "$includes includes were looked at");
 
 done_testing;

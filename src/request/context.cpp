@@ -1,18 +1,8 @@
 #include "request/context.hpp"
 
 #include "limit/key.hpp"
-#include "request/hold.hpp"
 
 namespace sliding_log {
-
-namespace {
-
-/// Runs when the request's pool goes. Its address also marks our entry among the pool's cleanups.
-void forgetRequest(void* data) {
-    cancel(*static_cast<Context*>(data));
-}
-
-}  // namespace
 
 std::string_view shownKey(const Decision& decision) {
     if (decision.key.empty()) {
@@ -30,7 +20,7 @@ Context* Context::of(ngx_http_request_t* request) {
     }
     // an internal redirect has cleared the module contexts; see ngx_http_realip_get_module_ctx
     for (ngx_pool_cleanup_t* cleanup = request->pool->cleanup; cleanup != nullptr; cleanup = cleanup->next) {
-        if (cleanup->handler == forgetRequest) {
+        if (cleanup->handler == cancelRequest) {
             context = static_cast<Context*>(cleanup->data);
             ngx_http_set_ctx(request, context, ngx_http_sliding_log_module);
             return context;
@@ -47,7 +37,7 @@ Context* Context::create(ngx_http_request_t* request) {
     }
     auto* context = new (cleanup->data) Context();
     context->request = request;
-    cleanup->handler = forgetRequest;
+    cleanup->handler = cancelRequest;
     ngx_http_set_ctx(request, context, ngx_http_sliding_log_module);
     return context;
 }

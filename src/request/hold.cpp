@@ -34,7 +34,7 @@ void detachLateReplies(const Context& context) {
 }  // namespace
 
 ngx_int_t hold(Context& context) {
-    context.state = Context::State::Held;  // first of all: where this fails, leave() gives the reservation back
+    context.state = Context::State::Held;  // first of all: if this fails, cancel() gives the reservation back
     ngx_http_request_t* request = context.request;
     ngx_event_t* read = request->connection->read;
     if (read->ready) {  // a client that has left already is noticed
@@ -80,6 +80,10 @@ void cancel(Context& context) noexcept try {
     context.out = 0;
     context.state = Context::State::Idle;
     ngx_log_error(NGX_LOG_ALERT, context.request->connection->log, 0, "sliding_log: %s", e.what());
+}
+
+void cancelRequest(void* context) noexcept {
+    cancel(*static_cast<Context*>(context));
 }
 
 }  // namespace sliding_log

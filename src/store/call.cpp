@@ -3,13 +3,8 @@
 #include <algorithm>
 
 #include "redis/scripts.hpp"
-#include "store/server.hpp"
 
 namespace sliding_log {
-
-void Call::replied(const redisReply* reply) {
-    server->replied(*this, reply);
-}
 
 bool Call::isWaitedFor() const {
     return std::ranges::any_of(batches, [](const Batch* batch) { return !batch->waiters.isEmpty(); });

@@ -21,6 +21,7 @@ struct Queued;  // waits for a connection, or to be repeated
 
 /// A call refers to batches, never to requests. It is owned by its store and reused after its reply.
 struct Call final : ReplyTarget, ListHook<Queued> {
+    /// Defined beside Server, which receives the reply.
     void replied(const redisReply* reply) override;
 
     /// True if a request waits for its reply.

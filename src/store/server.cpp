@@ -60,6 +60,10 @@ void Server::Prepared::replied(const redisReply* reply) {
     server.closeIfLeft();
 }
 
+void Call::replied(const redisReply* reply) {
+    server->replied(*this, reply);
+}
+
 Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
                std::unique_ptr<Discovery> discovery)
     : owner_(owner),
