@@ -123,7 +123,7 @@ lint() {
 }
 
 check() {
-    # shellcheck disable=SC2086 # TEST_BROWSER= : none is needed, and t/dashboard_page.t is skipped where it is missing
+    # shellcheck disable=SC2086 # TEST_BROWSER= : none is needed, and t/page_dashboard_in_a_browser.t is skipped where it is missing
     need "${check_packages[@]}" ${TEST_BROWSER-chromium}
     build
     make -s -C t/unit -j"$(nproc)"

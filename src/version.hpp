@@ -1,5 +1,5 @@
 // The version of the module, the tool, the packages and the metrics. CHANGELOG.md and debian/changelog name the same
-// one, which t/version.t checks.
+// one, which t/project_version.t checks.
 #pragma once
 
 #include <string_view>

@@ -148,8 +148,8 @@ struct Context {
     std::string_view uniqueId() const { return {unique.data(), uniqueLength}; }
 };
 
-/// The pool cleanup of a Context: cancels whatever the request does. Its address also marks our entry among the cleanups
-/// of the pool. Defined in hold.cpp.
+/// The pool cleanup of a Context: cancels whatever the request does. Its address also marks our entry among the
+/// cleanups of the pool. Defined in hold.cpp.
 void cancelRequest(void* context) noexcept;
 
 }  // namespace sliding_log

@@ -253,7 +253,7 @@ my %recipes = (
     },
     "Outbound requests: staying within a partner's quota" => sub {
         my @answers = many([map { [$port, '/'] } 1 .. 100]);
-        is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred pass at once (egress_proxy.t has what follows)');
+        is(scalar(grep { $_->{status} == 200 } @answers), 100, 'a hundred pass at once (store_egress_proxy.t has what follows)');
     },
 );
 

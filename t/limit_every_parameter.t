@@ -1,4 +1,4 @@
-# Every parameter in every algorithm and store: cost, count, block, excess, burst, sample; refund.t and delay.t have the
+# Every parameter in every algorithm and store: cost, count, block, excess, burst, sample; limit_refund.t and limit_delay.t have the
 # others. Beside each of these limits are dry ones, of any parameters, algorithm and store, from which nothing follows.
 
 use strict;
