@@ -55,6 +55,11 @@ my @queries   = map { $_->{expr} } map { @{ $_->{targets} // [] } } @{ $dashboar
 my @variables = map { ref $_->{query} ? $_->{query}{query} : () } @{ $dashboard->{templating}{list} };
 cmp_ok(scalar @queries, '>=', 15, 'the dashboard has its panels');
 is(unknown($_), '', "the dashboard asks for what there is: $_") for @queries, @variables;
+my %sections = map { (lc($_ =~ s/[^\w ]//gr) =~ tr/ /-/r => 1) } slurp('docs/troubleshooting.md') =~ /^## (.*)$/mg;
+my $rules    = slurp('monitoring/alerts.yml');
+my @runbooks = $rules =~ m{runbook: docs/troubleshooting\.md#(\S+)}g;
+is(scalar @runbooks, scalar(() = $rules =~ /- alert:/g), 'each alert links to a section of troubleshooting.md');
+is(join(' ', grep { !$sections{$_} } @runbooks), '', 'these sections exist');
 is(unknown(slurp('monitoring/alerts.yml')), '', 'the rules name only metrics that there are');
 is(unknown($tests), '', 'the tests of the rules name only metrics that there are');
 
