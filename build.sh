@@ -56,6 +56,7 @@ build() {
     local tree=$out/nginx sources NGX_CONF_FLAGS=()
     sources=$(dirname "$(dpkg -L nginx-dev | grep -m1 '/configure$')")
     [ -d "$tree" ] || cp -a "$sources" "$tree"
+    echo "compiling the module and the tool, which takes one or two minutes the first time" >&2
     . "$sources/conf_flags" # of Debian's own nginx: a dynamic module must be built with the same
     configured "$tree" "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2' --add-dynamic-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" modules
@@ -72,6 +73,7 @@ deb() {
     local packages=$out/deb
     rm -rf "$packages"
     mkdir -p "$packages/sources"
+    echo "making packages, which takes some minutes; build/deb/log has the output" >&2
     tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C "$packages/sources"
     (cd "$packages/sources" && DEB_BUILD_OPTIONS="parallel=$(nproc) ${DEB_BUILD_OPTIONS-}" \
         dpkg-buildpackage --build=binary --no-sign --no-check-builddeps) >"$packages/log" 2>&1 ||

@@ -16,7 +16,7 @@
 #include "pages/metrics_page.hpp"
 #include "request/access.hpp"
 #include "request/fields.hpp"
-#include "request/refund.hpp"
+#include "request/log_phase.hpp"
 #include "request/variables.hpp"
 #include "settings/settings.hpp"
 #include "version.hpp"

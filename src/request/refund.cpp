@@ -1,7 +1,5 @@
 #include "request/refund.hpp"
 
-#include <exception>
-
 #include "request/asking.hpp"
 
 namespace sliding_log {
@@ -36,15 +34,8 @@ void noteHeaderSent(Context& context) {
     }
 }
 
-ngx_int_t onLog(ngx_http_request_t* request) noexcept try {
-    Context* context = request == request->main ? Context::of(request) : nullptr;
-    if (context != nullptr && context->round != nullptr) {
-        refund(*context, finalStatus(request, context->sentStatus));
-    }
-    return NGX_OK;
-} catch (const std::exception& e) {
-    ngx_log_error(NGX_LOG_ALERT, request->connection->log, 0, "sliding_log: %s", e.what());
-    return NGX_OK;
+void refundAtEnd(Context& context) {
+    refund(context, finalStatus(context.request, context.sentStatus));
 }
 
 }  // namespace sliding_log

@@ -11,8 +11,7 @@ namespace sliding_log {
 /// replace the answer then.
 void noteHeaderSent(Context& context);
 
-/// The log phase, which each request comes to exactly once: for those whose header was not seen on its way, as that of
-/// a client who has left. NGX_OK.
-ngx_int_t onLog(ngx_http_request_t* request) noexcept;
+/// The request has ended: gives entries back if its header was not seen, for example since the client has left.
+void refundAtEnd(Context& context);
 
 }  // namespace sliding_log
