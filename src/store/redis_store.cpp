@@ -47,7 +47,7 @@ bool mayBeOfOneLog(StoreError error, std::string_view message) {
            (error == StoreError::Refused && !isOfScripts(message) && !refusesAllWrites(message));
 }
 
-/// The deadline of a call that a request waits for.
+/// True if a call that a request waits for asks several logs.
 bool hasSeveralLogs(const Call& call) {
     return call.batches.size() > 1 || call.batches.front()->waiters.front().checks.size() > 1;
 }

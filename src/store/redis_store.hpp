@@ -50,7 +50,7 @@ class RedisStore final : ClusterOwner {
 
     /// Asks limits of one request, all or nothing; all of one algorithm, in a cluster of one slot. The waiter is woken
     /// only if the result is Pending, never before the return. `unique` is a name that no other request has; `leftMs`:
-    /// how long the request may still wait. Checks, name and waiter must live until the waiter is woken or forget()
+    /// how long the request may still wait. Checks, name and waiter must live until the waiter is woken or detach()
     /// is called.
     Reception ask(std::span<const Check> checks, std::string_view unique, ngx_msec_t leftMs, Waiter& waiter);
 

@@ -16,10 +16,10 @@ class Topology {
   public:
     virtual ~Topology() = default;
 
-    /// Connects before the first question.
+    /// Connects before the first check.
     virtual void start() = 0;
 
-    /// True if a question is sent at once, or as soon as its server is found and connected, which is expected.
+    /// True if a call is sent at once, or as soon as its server is found and connected, which is expected.
     virtual bool canBeAsked(std::uint16_t hashSlot) = 0;
 
     /// The server of the slot; nullptr if it is not known yet.

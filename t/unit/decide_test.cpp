@@ -468,7 +468,7 @@ struct Naive {
     }
     bool isNever(const Check& q) const { return q.limit == 0 || q.cost > size(q); }
 
-    std::uint64_t hashSlot(const Check& q, std::uint64_t now) const {
+    std::uint64_t reservedAt(const Check& q, std::uint64_t now) const {
         std::uint64_t from = std::max(now, latest);
         if (!times.empty()) {
             from = std::max(from, times.back());
@@ -558,7 +558,7 @@ TEST(Decide, IsTheNaiveDecision) {
     for (int round = 0; round < 150; round++) {
         std::vector<Check> named;
         for (const char* key : {"a", "b", "c"}) {
-            Check made = check(kAll[random() % 5], 0, 1 + upTo(30), key);
+            Check made = check(kAll[random() % std::size(kAll)], 0, 1 + upTo(30), key);
             made.sample = 1 + upTo(2);
             made.aheadMs = kFarthest;
             made.burst = 1 + upTo(10);
@@ -593,7 +593,7 @@ TEST(Decide, IsTheNaiveDecision) {
                 checks.push_back(asked);
             }
 
-            std::uint64_t hashSlot = now;
+            std::uint64_t reservedAt = now;
             bool denied = false;
             for (const Check& each : checks) {
                 Naive& log = naive[each.key];
@@ -601,9 +601,9 @@ TEST(Decide, IsTheNaiveDecision) {
                 const bool isBlocked = log.blockedUntil > now;
                 bool denies = isBlocked || log.isNever(each);
                 if (!denies && !log.hasRoom(each, now, each.cost)) {
-                    const std::uint64_t own = log.hashSlot(each, now);
+                    const std::uint64_t own = log.reservedAt(each, now);
                     denies = own - now > static_cast<std::uint64_t>(each.delayMs);
-                    hashSlot = denies ? hashSlot : std::max(hashSlot, own);
+                    reservedAt = denies ? reservedAt : std::max(reservedAt, own);
                 }
                 if (denies && !isBlocked && each.blockMs > 0 && each.limit > 0) {
                     log.blockedSince = now;
@@ -625,7 +625,7 @@ TEST(Decide, IsTheNaiveDecision) {
                            std::string(each.key) + " algorithm " + std::to_string(static_cast<int>(each.algorithm));
                 };
                 if (!denied) {
-                    log.add(each, hashSlot, entries);
+                    log.add(each, reservedAt, entries);
                 } else if (each.countsAll) {
                     log.addDenied(each, now, entries);
                 }
@@ -639,7 +639,7 @@ TEST(Decide, IsTheNaiveDecision) {
                     }
                 }
                 ASSERT_EQ(verdict.retryMs, retry) << where();
-                ASSERT_EQ(verdict.delayMs, denied ? 0 : static_cast<std::int64_t>(hashSlot - now)) << where();
+                ASSERT_EQ(verdict.delayMs, denied ? 0 : static_cast<std::int64_t>(reservedAt - now)) << where();
                 const std::int64_t remaining = log.remaining(each, now);
                 ASSERT_EQ(verdict.remaining, remaining) << where();
                 if (log.used(each, now) == 0) {
@@ -653,7 +653,7 @@ TEST(Decide, IsTheNaiveDecision) {
                     ASSERT_EQ(verdict.resetMs, static_cast<std::int64_t>(more - now)) << where();
                 }
             }
-            (denied ? denials : hashSlot > now ? holds : admissions)++;
+            (denied ? denials : reservedAt > now ? holds : admissions)++;
             if (!denied) {
                 admitted.push_back({checks, now, answer.loggedMs, unique});
             }

@@ -245,9 +245,9 @@ TEST(ExactLog, IsANaiveLog) {
                 case 9:
                 case 10:
                 case 11: {
-                    const std::uint64_t hashSlot = now + upTo(100) * scale;
-                    owned.add(now, hashSlot, entries);
-                    insert(hashSlot, entries);
+                    const std::uint64_t reservedAt = now + upTo(100) * scale;
+                    owned.add(now, reservedAt, entries);
+                    insert(reservedAt, entries);
                     break;
                 }
                 default:
