@@ -15,7 +15,7 @@ if #ARGV == 3 then
   local FRONT = 64
   local LONGEST, HEAD_LAST = 7, '100'  -- of a number's bytes; the front ends there
 
-  local time = call('TIME')
+  local time = redis.call('TIME')
   local us = time[2]
   local now = (time[1] .. (#us == 6 and sub(us, 1, 3) or string.format('%03d', us / 1000))) + 0
 

@@ -1,14 +1,14 @@
 -- The plain call of algorithm=log: one request of one log, without options, by this server's clock. It is most of what
 -- Redis is asked, so it has a way of its own in front of the others in its script. It decides, writes and replies as
--- lua/sliding_log.lua does behind lua/decide.lua, and leaves to them whatever is unusual: before it has written anything
--- but the time to live, which they then set again.
+-- lua/sliding_log.lua does behind lua/decide.lua, and leaves to them whatever is unusual: before it has added anything. An
+-- error behind that is the reply.
 --
 -- KEYS   the log
 -- ARGV   the request's name, limit, window (ms), time to live (ms)
 -- Reply  as lua/decide.lua has it
 --
--- Where entries leave, the request is added first: a key that is emptied may be gone for this script. There is room
--- for it, since the log was no longer than the limit, and at least one entry leaves.
+-- Where entries leave, the request is added first: a key that is emptied may be gone for this script. A full log is
+-- pruned first, if something stays.
 
 local ARGV = ARGV
 if #ARGV == 4 then
@@ -16,7 +16,7 @@ if #ARGV == 4 then
   local key, name, limit, window, ttl = KEYS[1], ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[4]
   local AT_ONCE, AT_ONCE_TEXT = 1000, '1000'  -- as in sliding_log.lua
 
-  local time = call('TIME')
+  local time = redis.call('TIME')
   local us = time[2]
   local now_text = time[1] .. (#us == 6 and string.sub(us, 1, 3) or string.format('%03d', us / 1000))
   local now = now_text + 0
@@ -36,26 +36,39 @@ if #ARGV == 4 then
         end
       elseif oldest > now - window or count <= AT_ONCE
           or call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2] + 0 > now - window then
-        local moved = call('PEXPIRE', key, ttl, 'GT')
+        local left, fine = 0, true
+        if room == 0 then
+          -- it never has more than `limit` entries, so that it stays in the encoding for short ones
+          local newest = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
+          fine = newest > now - window and newest <= now
+          left = fine and call('ZREMRANGEBYSCORE', key, '0', string.format('%d', now - window))
+          fine = type(left) == 'number'
+        end
+        local moved = fine and call('PEXPIRE', key, ttl, 'GT')
         if (moved == 1 or moved == 0 and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now)
             and call('ZADD', key, 'NX', now_text, name) == 1 then
           if oldest <= now - window then
-            local left = call('ZREMRANGEBYSCORE', key, '0', string.format('%d', now - window))
-            if type(left) ~= 'number' then
-              return { left }
-            elseif left == count and moved == 0 then
-              call('PEXPIRE', key, ttl)
+            if left == 0 then
+              left = call('ZREMRANGEBYSCORE', key, '0', string.format('%d', now - window))
+              if type(left) ~= 'number' then
+                return { left }
+              elseif left == count and moved == 0 then
+                call('PEXPIRE', key, ttl)
+              end
             end
             room = room + left
             oldest = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] + 0
+            if oldest == now and left < count and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now then
+              call('PEXPIRE', key, string.format('%d', 2 * ttl))  -- the next call sees the step back
+            end
           end
           return { { 1, now, room - 1, oldest + window - now, 0 } }
         end
       end
     end
-  elseif not head.err and limit >= 1 and call('ZADD', key, 'NX', now_text, name) == 1
-      and call('PEXPIRE', key, ttl) == 1 then
-    return { { 1, now, limit - 1, window, 0 } }
+  elseif not head.err and limit >= 1 and call('ZADD', key, 'NX', now_text, name) == 1 then
+    local set = call('PEXPIRE', key, ttl)
+    return { type(set) == 'number' and { 1, now, limit - 1, window, 0 } or set }
   end
   ARGV = { '', '1', '1', name, ARGV[2], ARGV[3], '0', ttl, '' }
 end

@@ -53,6 +53,10 @@ sub calls {
         my ($text) = $line =~ /\] "evalsha" (.*)/i or next;
         my (undef, $keys, @words) = $text =~ /"([^"]*)"/g;
         my @names = splice @words, 0, $keys;
+        if (@words <= 4) {    # a plain call
+            push @calls, { names => \@names, requests => 1, entries => $cost };
+            next;
+        }
         shift @words;    # the time
         my $requests = 0;
         for (1 .. $keys) {    # each group has one log here

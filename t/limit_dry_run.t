@@ -63,6 +63,11 @@ http {
             sliding_log_limit alone_same key=$arg_k limit=5 window=1h;
             empty_gif;
         }
+        location /both {
+            sliding_log_limit both_over key=$arg_k limit=10 window=1h cost=4 dry_run=on;
+            sliding_log_limit both_less key=$arg_k limit=4 window=1h dry_run=on;
+            empty_gif;
+        }
         location /only { sliding_log_limit only key=$arg_k limit=1 window=1h dry_run=on; empty_gif; }
         location /invalid {
             sliding_log_limit invalid_dry key=$arg_k limit=$arg_d window=1h dry_run=on;
@@ -196,6 +201,8 @@ is(zcard('alone_more'), 2, 'two dry limits: and logs for itself');
 like(says('/only?k=a'), qr/^PASSED only redis/, 'nothing is enforced: the variables tell of the dry limit');
 like(says('/only?k=a'), qr/^REJECTED_DRY_RUN only redis/, 'nothing is enforced: and of what it would deny');
 is(statuses('/only?k=a', 2), '200 200', 'nothing is enforced: all pass');
+says('/both?k=a') for 1 .. 2;
+like(says('/both?k=a'), qr/^REJECTED_DRY_RUN both_over redis/, 'nothing is enforced: the variables tell of the dry limit that denies, not of the one with less left');
 
 # ---- numbers that are none
 
@@ -266,6 +273,32 @@ is(zcard('down_on', $_), 3, "the store of a dry limit is away, on_error $_: what
 is(results('down_dry'), 'passed:4 rejected_dry_run:5', 'the store of a dry limit is away: what on_error would do is counted');
 is(get($port, '/away?k=a')->{status}, 503, 'the store of a limit is away, on_error deny: denied');
 is(zcard('away_dry'), 0, 'the store of a limit is away, on_error deny: the dry limit does not log');
+
+# ---- a store that hangs
+
+$redis{two}->start;
+my $hangs = $bed->serve(
+    ONE   => $redis{one}->address, TWO => $redis{two}->address,
+    http  => <<'HTTP',
+    sliding_log_redis one { server %%ONE%%; timeout 1s; connect_timeout 1s; }
+    sliding_log_redis two { server %%TWO%%; timeout 1s; connect_timeout 1s; }
+    sliding_log_on_error deny;
+HTTP
+    server => <<'SERVER',
+    location /warm { sliding_log_limit warm key=$arg_k limit=9 window=1h store=two; empty_gif; }
+    location /first {
+        sliding_log_limit first_on  key=$arg_k limit=9 window=1h store=one;
+        sliding_log_limit first_dry key=$arg_k limit=9 window=1h store=two dry_run=on;
+        try_files /none @second;
+    }
+    location @second { sliding_log_limit second_on key=$arg_k limit=9 window=1h store=one; empty_gif; }
+SERVER
+);
+ok(wait_until('both stores', 10, sub { get($hangs->port, '/warm?k=w')->{status} == 200 && get($hangs->port, '/first?k=w')->{status} == 200 }), 'both stores decide');
+$redis{two}->pause;
+is(get($hangs->port, '/first?k=a')->{status}, 200, 'the store of a dry limit hangs: what is enforced behind a redirect is asked');
+is(zcard('second_on', 'a'), 1, 'the store of a dry limit hangs: what is enforced behind a redirect logs');
+$redis{two}->resume;
 
 # ---- a cluster
 

@@ -7,6 +7,7 @@ use warnings;
 use Test::More;
 use Testbed;
 use Testbed::Script;
+use Time::HiRes qw(time);
 
 my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
@@ -145,6 +146,40 @@ for my $frame (0, 1) {
     like($script->ask('', \%log), qr/^1 0 \d+ 0$/, "$how meets a newest entry ahead of now: it counts");
     is($script->call('ZCOUNT', $key, $ahead, '+inf'), 0, "$how meets a newest entry ahead of now: it becomes one of now");
     like($script->ask('', \%log), qr/^0 0 (\d+) \1$/, "$how denies");
+}
+
+# A full log of which entries leave stays in the encoding for short ones.
+my ($most) = $redis->cli(qw(CONFIG GET zset-max-listpack-entries)) =~ /(\d+)/;
+for my $frame (0, 1) {
+    my $script = Testbed::Script->new($redis, 'sliding_log', frame => $frame);
+    my $key    = "full $frame";
+    my $now    = int 1000 * time;
+    $script->call('ZADD', $key, map { ($now - 70_000 + 200 * $_, "e$_") } 1 .. $most);
+    like($script->ask('', { key => $key, limit => $most, window => 60_000, ttl => 66_000 }), qr/^1 /, ($frame ? 'the frame' : 'a plain call') . ' admits to a full log of which entries leave');
+    is($redis->cli('OBJECT', 'ENCODING', $key), 'listpack', ($frame ? 'the frame' : 'a plain call') . ' leaves a full log in the encoding for short ones');
+}
+
+# A step back that the time to live does not show, since something else has changed that.
+{
+    my $script = Testbed::Script->new($redis, 'sliding_log');
+    my $now    = int 1000 * time;
+    my %log    = (key => 'stepped back', limit => 10, window => 10_000, ttl => 11_000);
+    $script->call('ZADD', $log{key}, $now - 20_000, 'old', $now + 50_000, 'a1', $now + 50_001, 'a2');
+    $script->call('PEXPIRE', $log{key}, 5000);
+    like($script->ask('', \%log), qr/^1 /, 'stale entries and some ahead of now: a plain call admits') for 1 .. 2;
+    is($script->call('ZCOUNT', $log{key}, int(1000 * time) + 1, '+inf'), 0, 'stale entries and some ahead of now: two calls later they are of now');
+}
+
+# A user who may not run one of the commands gets the error as the frame tells it, and no denial.
+$redis->cli('ACL', 'SETUSER', 'weak', 'on', '>pass', '~*', '-@all', qw(+evalsha +time +zrange +zcard +zadd +pexpire +zremrangebyscore +getrange +setrange +set));
+for my $name (qw(sliding_log compact_log)) {
+    my $script = Testbed::Script->new($redis, $name);
+    $script->call('AUTH', 'weak', 'pass');
+    for my $right ('time', $name eq 'sliding_log' ? ('zadd', 'pexpire') : 'set') {
+        $redis->cli('ACL', 'SETUSER', 'weak', "-$right");
+        like(text($script->call($script->words('', [1, { key => "weak $name $right", limit => 1, window => 60_000, ttl => 66_000 }]))), qr/permission|can't run this command/, "$name without $right: the error says so");
+        $redis->cli('ACL', 'SETUSER', 'weak', "+$right");
+    }
 }
 
 $bed->done;

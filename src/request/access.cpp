@@ -77,25 +77,28 @@ ngx_int_t enforce(ngx_http_request_t* request, const LocationSettings& location,
     return outcome.status != 0 ? deny(request, location, context, outcome) : admit(request, location, context, outcome);
 }
 
-/// The variables tell of a dry run where nothing is enforced.
+/// The variables describe a dry run if nothing is enforced. A denial goes before a delay, and that before an admission.
 void tellOfDryRun(Context& context, const Outcome& outcome) {
     if (context.enforced != nullptr) {
         return;
     }
-    tell(context.decider, outcome);
-    if (isNotable(outcome)) {
-        context.status = outcome.status != 0 ? Status::RejectedDryRun : Status::DelayedDryRun;
-    } else if (context.status == Status::None) {
+    if (outcome.status != 0) {
+        context.decider = outcome.decider;
+        context.status = Status::RejectedDryRun;
+    } else if (outcome.decider->delayMs() > 0 && context.status != Status::RejectedDryRun) {
+        context.decider = outcome.decider;
+        context.status = Status::DelayedDryRun;
+    } else if (context.status == Status::None || context.status == Status::Passed) {
+        tell(context.decider, outcome);
         context.status = Status::Passed;
     }
 }
 
-/// What these limits would have come to together is told and counted, and nothing else follows.
+/// The outcome of these limits together is logged and counted, and has no other effect.
 void rehearse(ngx_http_request_t* request, const LocationSettings& location, Context& context,
               std::span<Decision> together) {
     const Outcome outcome = judge(location, together);
     countDecisions(location, *context.round, together, outcome.status == 0);
-    tellOfDryRun(context, outcome);
     if (isNotable(outcome)) {
         logOutcome(request, location, outcome, true);
     }
@@ -113,6 +116,7 @@ ngx_int_t conclude(ngx_http_request_t* request, const LocationSettings& location
     if (!round.isDryRun) {
         return enforce(request, location, context);
     }
+    tellOfDryRun(context, judge(location, round.all()));
     const std::size_t together = round.isEachAlone ? 1 : round.count;
     for (std::size_t begin = 0; begin < round.count; begin += together) {
         rehearse(request, location, context, round.all().subspan(begin, together));

@@ -29,9 +29,10 @@ const RedisSettings* redisOf(const Stage& stage) {
     return decisionsOf(stage).front().settings->log->redis;
 }
 
-/// How long the request may wait yet.
+/// How long the request may still wait. Limits in a dry run leave half of it for those that are enforced later.
 ngx_msec_t leftOf(const Context& context) {
-    return context.longest - std::min(context.longest, context.waited);
+    const ngx_msec_t left = context.longest - std::min(context.longest, context.waited);
+    return context.round->isDryRun ? (left + 1) / 2 : left;
 }
 
 /// The wait is over: the phases run again soon.

@@ -48,7 +48,7 @@ sub new {
         $source =~ s/(call\('PEXPIRE', key, ttl, 'GT'\))/$1 * 0/g;
         $self->{given} = $source =~ s/^if #ARGV == \K(\d+)(?= then$)/$1 + 1/me && $1 + 1;
         if ($self->{given}) {
-            $source =~ s/local time = call\('TIME'\)$/local time = { string.sub(ARGV[$self->{given}], 1, -4), string.sub(ARGV[$self->{given}], -3) .. '000' }/m
+            $source =~ s/local time = redis\.call\('TIME'\)$/local time = { string.sub(ARGV[$self->{given}], 1, -4), string.sub(ARGV[$self->{given}], -3) .. '000' }/m
                 or die "$name: no TIME\n";
             $source =~ s/^  ARGV = \{ \K''/ARGV[$self->{given}]/m or die "$name: nothing is left to the frame\n";
         }
