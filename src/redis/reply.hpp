@@ -36,12 +36,12 @@ StoreError checkTakeBack(const redisReply& reply, std::size_t logs);
 /// True if this reply to a call shows that something was logged: the server accepts writes.
 bool hasAdmitted(const redisReply& reply);
 
-/// The reply of a script to one batch of requests with the same question. Each number is checked against the questions,
-/// so that no impossible number is used: a number may have been changed on the network. The bounds permit what other
-/// nodes wrote with other limits, windows, delays and blocks. The memory is reused for the next batch.
+/// The reply of a script to one batch of requests with the same checks. Each number is compared with the checks, so
+/// that no impossible number is used: a number may have been changed on the network. The bounds permit what other nodes
+/// wrote with other limits, windows, delays and blocks. The memory is reused for the next batch.
 class BatchReply {
   public:
-    /// None, or the error; then the following functions must not be called. There must be a question and a request.
+    /// None, or the error; then the following functions must not be called. There must be a check and a request.
     StoreError read(const redisReply& batch, std::size_t requests, std::span<const Check> checks);
 
     /// The number of admitted requests: the first ones.
@@ -54,7 +54,7 @@ class BatchReply {
     /// its reservation.
     std::uint64_t loggedMs(std::size_t position) const;
 
-    /// Writes the verdicts of the request at this position, one for each question.
+    /// Writes the verdicts of the request at this position, one for each check.
     void writeVerdicts(std::size_t position, std::span<Verdict> verdicts) const;
 
   private:
@@ -75,7 +75,7 @@ class BatchReply {
 
     std::size_t admitted_ = 0;
     std::int64_t nowMs_ = 0;
-    std::vector<Log> logs_;                 // one for each question; may be longer
+    std::vector<Log> logs_;                 // one for each check; may be longer
     std::vector<std::int64_t> reservedMs_;  // ms until the reservations, of the last admitted requests
 };
 
