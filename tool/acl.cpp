@@ -1,4 +1,4 @@
-// acl: the rules that give nginx's user, or this tool's, the rights that it needs, and no more.
+// acl: prints the rules that give nginx's user, or this tool's, the rights that it needs, and no others.
 #include <algorithm>
 #include <array>
 
@@ -18,11 +18,11 @@ constexpr std::array kOptions = {
     Option{"--for", "WHOM", "nginx or tool; nginx"},
 };
 
-/// Keys and channels are bounded, whatever the user had before; the password stands for the operator's own.
+/// Keys and channels are restricted, whatever the user had before; PASSWORD is replaced by the operator.
 constexpr std::string_view kBegin = " on >PASSWORD resetkeys resetchannels ";
 
 struct Line {
-    std::string_view where;  // it is to be given
+    std::string_view where;  // where to run it
     std::string user;
     std::string text;
 };
@@ -35,14 +35,14 @@ std::string rule(const std::string& user, std::string_view own, std::span<const 
     return text;
 }
 
-/// What ACL could not take as one word, or would read as several.
+/// Refuses a text that ACL would not take as one word.
 void refuseBlanks(std::string_view option, const std::string& text) {
     if (printable(text) != text || text.find_first_of(" \"'") != std::string::npos) {
         refuseValue(option, text, "a text without blanks, quotes and backslashes: ACL takes no other");
     }
 }
 
-/// On the command line, else in nginx's configuration where nginx is meant, else in the file of defaults.
+/// From the command line, otherwise from nginx's configuration (nginx's user) or the file of defaults (the tool's).
 std::string userOf(const Context& context, std::string_view option, std::string_view directive, bool isForNginx,
                    const char* otherwise) {
     const Directive* configured = isForNginx && context.store != nullptr ? context.store->find(directive) : nullptr;

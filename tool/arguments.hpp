@@ -1,4 +1,4 @@
-// The command line: which options there are, what was given, and what is wrong with it.
+// The command line: which options exist, which were given, and what is wrong with them.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,34 @@ namespace sliding_log::tool {
 
 struct Option {
     std::string_view name;   // with its dashes
-    std::string_view value;  // what --help calls it; empty: a switch
+    std::string_view value;  // its name in --help; empty: a switch
     std::string_view help;
-    std::string_view longer = {};  // a value that another word belongs to, one blank between them
+    std::string_view longer = {};  // a value that is followed by another word, after one blank
     bool isRepeatable = false;
 };
 
-/// Where a default comes from, and what it is called there.
+/// The position of a default, and its name there.
 struct Origin {
     Place place;
     std::string word;
 };
 
-/// The options given, each of them known, and the other words in their order. Getters throw InvalidValue.
+/// The given options, all of them known, and the other words in their order. Getters throw InvalidValue.
 class Arguments {
   public:
     Arguments(std::span<const std::string_view> words, std::span<const Option> known);
 
-    /// For an option that has no value yet: that of a file.
+    /// Adds a value from a file for an option that has no value yet.
     void addDefault(std::string_view option, std::vector<std::string> values, Origin origin);
 
     const std::vector<std::string>& words() const { return words_; }
 
     bool has(std::string_view option) const { return values_.contains(option); }
 
-    /// Not a default of a file.
+    /// False for a default from a file.
     bool isOnCommandLine(std::string_view option) const { return has(option) && !origins_.contains(option); }
 
-    /// The file and line of a default; nullptr for what stands on the command line.
+    /// The file and line of a default; nullptr for an option on the command line.
     const Origin* originOf(std::string_view option) const;
 
     std::string text(std::string_view option, std::string_view otherwise = {}) const;

@@ -8,7 +8,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-/// Of the environment; empty where it is not set.
+/// A variable of the environment; empty if it is not set.
 std::string_view variable(const char* name) {
     const char* value = std::getenv(name);
     return value == nullptr ? "" : value;

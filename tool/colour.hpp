@@ -1,4 +1,4 @@
-// Colours, where a person sees them: on a terminal, unless NO_COLOR says no.
+// Colours, if standard output is a terminal and NO_COLOR is not set.
 #pragma once
 
 #include <string>

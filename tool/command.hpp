@@ -1,4 +1,4 @@
-// What a command of the tool is given, and the table of all commands.
+// The arguments of a command of the tool, and the table of all commands.
 #pragma once
 
 #include <span>
@@ -19,13 +19,13 @@ struct Context {
     std::string prefix;
     bool json;
     Secrets secrets;
-    const NginxSettings* nginx;  // its configuration, by --nginx-conf; nullptr: none
-    const NginxStore* store;     // the block of it that is asked; nullptr: none
+    const NginxSettings* nginx;  // nginx's configuration, given by --nginx-conf; nullptr: none
+    const NginxStore* store;     // its block whose Redis is asked; nullptr: none
 
-    /// What nginx's configuration has of that NAME, or of a key that has this prefix; nullptr: nothing.
+    /// The settings of the NAME in nginx's configuration, or of the NAME of a key with this prefix; nullptr: none.
     const NginxLimit* limitOf(std::string_view nameOrKey) const;
 
-    /// As a person may see it.
+    /// The key as it may be shown.
     std::string shown(std::string_view key) const { return secrets.shown(key, prefix); }
 };
 
@@ -33,9 +33,9 @@ struct ToolCommand {
     std::string_view name;
     std::string_view operands;
     std::string_view help;
-    std::span<const Option> options;  // of its own
+    std::span<const Option> options;  // of this command only
     Status (*run)(const Context& context);
-    bool asksRedis = true;  // else no password and no certificate is read
+    bool asksRedis = true;  // false: no password and no certificate is read
 };
 
 extern const ToolCommand kSize;
@@ -46,7 +46,7 @@ extern const ToolCommand kReset;
 extern const ToolCommand kExport;
 extern const ToolCommand kAcl;
 
-/// Writes to standard output; throws CouldNotWrite when that fails, as on a full disk or a closed pipe.
+/// Writes to standard output; throws CouldNotWrite if that fails, as on a full disk or a closed pipe.
 void print(std::string_view text);
 
 }  // namespace sliding_log::tool

@@ -68,8 +68,8 @@ Endpoint parseServer(const std::string& text, int defaultPort) {
     return {host, port, "", host};
 }
 
-/// From the file, else from the environment, else from nginx's configuration: never from the command line, which every
-/// user of the machine can read.
+/// From the file, otherwise from the environment, otherwise from nginx's configuration; never from the command line,
+/// which every user of the machine can read.
 std::string password(const Arguments& arguments, const LoginOptions& login) {
     if (!arguments.has(login.passwordFile)) {
         const char* value = std::getenv(login.passwordVariable);

@@ -1,4 +1,4 @@
-// The options that say which Redis, and who we are there.
+// The options of the address and the logins of Redis.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ extern const std::span<const Option> kConnectionOptions;
 inline constexpr std::string_view kNginxConfOption = "--nginx-conf";
 inline constexpr std::string_view kStoreOption = "--store";
 
-/// Who we are at the Redis, or at the Sentinels.
+/// The options of the login at the Redis, or at the Sentinels.
 struct LoginOptions {
     std::string_view user;
-    std::string_view password;  // no option of the command line: a default that nginx's configuration may have
+    std::string_view password;  // not on the command line: only a default from nginx's configuration
     std::string_view passwordFile;
     const char* passwordVariable;  // of the environment
 };
@@ -30,10 +30,10 @@ inline constexpr LoginOptions kSentinelLogin = {"--sentinel-user", "sentinel_pas
 
 inline constexpr std::string_view kUsualPrefix = "rl:sliding:";
 
-/// Where it is: servers, mode, database. Reads no file. Throws UsageError.
+/// The address: servers, mode, database. Reads no file. Throws UsageError.
 StoreSettings storeAddress(const Arguments& arguments);
 
-/// What they come to. `tls` keeps what the settings point to. Throws UsageError.
+/// The settings that the options give. `tls` owns what the settings refer to. Throws UsageError.
 StoreSettings storeSettings(const Arguments& arguments, std::optional<Tls>& tls);
 
 }  // namespace sliding_log::tool

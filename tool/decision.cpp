@@ -11,7 +11,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::int64_t kUsualSample = 10;  // sample= by default
+constexpr std::int64_t kUsualSample = 10;  // the default of sample=
 
 struct Words {
     void key(std::string_view text) { keys.emplace_back(text); }

@@ -22,11 +22,11 @@ struct Decision {
 Command decide(Algorithm algorithm, const std::string& key, const Decision& decision,
                std::span<const std::string> names);
 
-/// What a script answered to it, of so many requests: how many were admitted. Throws CouldNotAsk for an error, or for
-/// what it never says.
+/// The number of admitted requests in the reply of a script to this number of requests. Throws CouldNotAsk for an
+/// error, or for a reply that a script never sends.
 std::int64_t admittedIn(ReplyView reply, Algorithm algorithm, const Decision& decision, std::size_t requests);
 
-/// SCRIPT LOAD; throws CouldNotAsk when Redis has not loaded just that script.
+/// SCRIPT LOAD; throws CouldNotAsk if Redis has not loaded exactly this script.
 void load(Server& server, Algorithm algorithm);
 
 }  // namespace sliding_log::tool

@@ -70,7 +70,7 @@ void add(Arguments& arguments, std::string_view option, const Directive* directi
     }
 }
 
-/// What follows the directive's name; empty without it.
+/// The words after the name of the directive; empty if there is no directive.
 std::string argumentOf(const Directive* directive) {
     std::string text;
     for (std::size_t i = 1; directive != nullptr && i < directive->words.size(); i++) {
@@ -79,7 +79,8 @@ std::string argumentOf(const Directive* directive) {
     return text;
 }
 
-/// A user and its password belong together: neither is nginx's where one is told otherwise.
+/// A user and its password belong together: none is taken from nginx's configuration if an option gives one of them. If
+/// the environment has the password, only the user is taken.
 void addLogin(Arguments& arguments, const NginxSettings& nginx, const NginxStore& store, const LoginOptions& login,
               const std::string& prefix) {
     if (arguments.has(login.user) || arguments.has(login.passwordFile)) {

@@ -1,4 +1,4 @@
-// doctor: is this Redis fit for the limits? For people, and by its exit status for monitoring.
+// doctor: checks whether this Redis suits the limits. For people and, by its exit status, for monitoring.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -149,7 +149,7 @@ void inspectCluster(Findings& findings, Server& server, std::string_view info, M
     }
 }
 
-/// The module's default `timeout`, 100 ms, is the measure.
+/// Compares with the module's default `timeout`, 100 ms.
 void inspectLatency(Findings& findings, Server& server) {
     using Clock = std::chrono::steady_clock;
     std::vector<double> times;
@@ -214,7 +214,7 @@ void inspectServer(Findings& findings, Server& server, const Context& context, c
     inspectScripts(findings, server, context.prefix, use.forms);
 }
 
-/// Whether the Sentinels could replace the master, and agree on it.
+/// Whether the Sentinels can replace the master, and agree on it.
 void inspectSentinels(Findings& findings, const Context& context, const Endpoint& master) {
     for (const Endpoint& each : context.settings.servers) {
         findings.of(nameOf(each));
@@ -249,12 +249,12 @@ void inspectMasters(Findings& findings, Store& store, const Context& context, co
     }
 }
 
-/// Throws CouldNotAsk when nobody answers.
+/// Throws CouldNotAsk if no server replies.
 void inspectStore(Findings& findings, const Context& context, const Use& use) {
     std::optional<Store> store;
     try {
         store.emplace(context.settings);
-    } catch (const CouldNotAsk&) {  // servers that know no cluster do answer
+    } catch (const CouldNotAsk&) {  // servers that know no cluster may still reply
         if (context.settings.mode != Mode::Cluster || !inspectMembership(findings, context.settings, {})) {
             throw;
         }

@@ -1,8 +1,8 @@
-// export: every entry of one log, or of every log of one NAME, for audits; joins the access log by id.
+// export: all entries of one log, or of all logs of one NAME, for audits; the access log can be joined by id.
 //
-// Each log is read as it is at one moment, though a long one in several pieces. A log of at most a chunk is read in one
-// MULTI with its ZCARD. A longer one is read chunk by chunk under WATCH, so that a change in between voids what was
-// read; it is then read again in larger chunks, until the largest holds it in one.
+// Each log is read as it is at one moment, although a long one is read in several pieces. A log of at most one chunk is
+// read in one MULTI with its ZCARD. A longer one is read chunk by chunk under WATCH; if it changes in the meantime, it
+// is read again in larger chunks, until the largest has all of it.
 #include <array>
 #include <cstdio>
 #include <memory>
@@ -33,7 +33,7 @@ constexpr std::array<std::int64_t, 5> kChunks = {1000, 4000, 16'000, 64'000,
 
 enum class Outcome { Read, Gone, Changed };
 
-/// Lines on their way to standard output. What is held may still be dropped; more than a chunk of it is in a file.
+/// Lines for standard output. They are held until keep() or drop(); those of a log of several chunks are in a file.
 class Output {
   public:
     explicit Output(bool csv) : csv_(csv) {
@@ -42,10 +42,11 @@ class Output {
         }
     }
 
-    /// As it is to be shown.
+    /// `key`: as it is to be shown.
     void beginLog(std::string key) { key_ = std::move(key); }
 
-    /// The id is the entry's name up to what was put behind it where it was taken or the request takes several.
+    /// The id is the entry's name without the suffix that it has if the name was taken, or if a request has several
+    /// entries.
     void add(std::string_view entry, std::int64_t ms) {
         const std::string_view id = entry.substr(0, entry.find('~'));
         if (csv_) {
@@ -75,7 +76,7 @@ class Output {
         lines_ = 0;
     }
 
-    /// Prints what is held: the number of lines.
+    /// Prints the held lines and returns their number.
     std::int64_t keep() {
         if (file_ != nullptr) {
             std::rewind(file_.get());
@@ -92,8 +93,9 @@ class Output {
     }
 
   private:
-    /// A spreadsheet takes a text that begins so for a formula, whose author would be the client: it gets an
-    /// apostrophe. (A tab and a carriage return, which also may begin one, are escaped.) Negative numbers are none.
+    /// True if a spreadsheet takes the text for a formula, which a client could write. The text then gets an
+    /// apostrophe. Tabs and carriage returns, which may also begin a formula, are escaped. Negative numbers are not
+    /// formulas.
     static bool isFormula(std::string_view text) {
         const bool isNumber = text.starts_with('-') && text.size() > 1 &&
                               text.find_first_not_of("0123456789", 1) == std::string_view::npos;
@@ -125,7 +127,7 @@ class Output {
     std::unique_ptr<std::FILE, Close> file_;
 };
 
-/// How many members there were. One with a score below 0 is no entry: it says that the log is blocked.
+/// Returns the number of members. One with a score below 0 is not an entry: it says that the log is blocked.
 std::int64_t addEntries(Output& output, ReplyView entries) {
     for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
         const std::int64_t ms = entries[i + 1].numberOr(0);
@@ -162,7 +164,7 @@ Outcome readByChunks(Store& store, const std::string& key, std::int64_t chunk, O
         read += more;
         endIfInterrupted();
         if (more == 0) {
-            break;  // it has become shorter: EXEC tells
+            break;  // the log has become shorter: EXEC reports it
         }
     }
     const std::array<Command, 3> end = {{{"MULTI"}, {"ZCARD", key}, {"EXEC"}}};
@@ -192,8 +194,8 @@ Outcome readLog(Store& store, const std::string& key, Output& output) {
 struct Tally {
     std::int64_t logs = 0;
     std::int64_t entries = 0;
-    std::int64_t others = 0;   // keys that are no such log
-    std::int64_t changed = 0;  // logs that were left out
+    std::int64_t others = 0;   // keys that are not logs of this kind
+    std::int64_t changed = 0;  // logs that were omitted
 };
 
 void exportLog(Store& store, const std::string& key, std::string_view type, const std::string& shown, Output& output,
@@ -216,7 +218,7 @@ void exportLog(Store& store, const std::string& key, std::string_view type, cons
     endIfInterrupted();
 }
 
-/// Ok where all was read.
+/// Ok if everything was read.
 Status tell(const Tally& tally, std::string_view name) {
     std::fprintf(stderr, "sliding-log: %s of %s, each log's count verified\n",
                  counted(tally.entries, "entry", "entries").c_str(), counted(tally.logs, "log", "logs").c_str());
@@ -247,7 +249,7 @@ Status exportAll(const Context& context, const std::string& name, Output& output
     Store store(context.settings);
     const std::hash<std::string> hash;
     const std::string salt = std::to_string(randomBits());
-    std::unordered_set<std::uint64_t> seen;  // SCAN may tell a key twice; salted, so that nobody makes two alike
+    std::unordered_set<std::uint64_t> seen;  // SCAN may return a key twice; salted, so that no client causes collisions
     Tally tally;
     Scanned scanned;
     {

@@ -1,4 +1,4 @@
-// How the tool ends: its exit statuses, and the exceptions that lead to them.
+// The exit statuses of the tool, and the exceptions that lead to them.
 #pragma once
 
 #include <stdexcept>
@@ -28,17 +28,17 @@ struct InvalidValue : UsageError {
     std::string complaint;  // without the option
 };
 
-/// No answer from Redis, or one that is no use. The message holds no secret.
+/// No reply from Redis, or an unusable one. The message has no secrets.
 struct CouldNotAsk : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// What was found cannot be given: standard output is full or closed, or a temporary file cannot be written.
+/// The result cannot be written: standard output is full or closed, or a temporary file cannot be written.
 struct CouldNotWrite : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// SIGINT, SIGTERM or SIGHUP came: what was begun is put away on the way out.
+/// SIGINT, SIGTERM or SIGHUP was received: temporary keys and files are removed before the tool ends.
 struct Interrupted : std::exception {
     const char* what() const noexcept override { return "interrupted"; }
 };

@@ -1,4 +1,4 @@
-// What doctor found.
+// The findings of doctor.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace sliding_log::tool {
 
 class Findings {
   public:
-    /// What is added from now on is about that server.
+    /// Findings that are added from now on are about this server.
     void of(std::string server) { server_ = std::move(server); }
 
-    /// `text` is printable.
+    /// `text` must be printable.
     void add(std::string_view check, Status status, std::string text);
 
-    /// Redis did not tell, mostly for want of a right.
+    /// Redis refused to tell, usually because a right is missing.
     void hidden(std::string_view check, ReplyView refusal);
 
     Status worst() const;

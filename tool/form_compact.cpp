@@ -1,4 +1,4 @@
-// algorithm=compact: a STRING, as the head of lua/compact_log.lua tells.
+// algorithm=compact: a STRING, as the head of lua/compact_log.lua describes it.
 #include <algorithm>
 #include <array>
 
@@ -18,9 +18,9 @@ constexpr unsigned char kBlockedFormat = 2;
 constexpr std::size_t kStateBytes = 37;
 constexpr std::size_t kBlockedBytes = 29;
 constexpr std::size_t kHead = kStateBytes + 64;
-constexpr std::size_t kMostBytes = 64'000'000;  // of a log that is read whole: some 30 million entries
+constexpr std::size_t kMostBytes = 64'000'000;  // of a log that is read as a whole: about 30 million entries
 
-/// Reads numbers of a few bytes, highest first.
+/// Reads numbers of several bytes, highest byte first.
 class Bytes {
   public:
     explicit Bytes(std::string_view bytes) : rest_(bytes) {}
@@ -38,13 +38,13 @@ class Bytes {
     std::string_view rest_;
 };
 
-/// A blocked log has all its numbers in one place, and no ring.
+/// A blocked log has all its numbers in one piece, and no ring.
 struct Head {
     std::int64_t blockedUntil;  // 0: not blocked
     std::int64_t oldest, newest, count, touched, size, begin, used, next, latest;
 };
 
-/// nullopt: no log of this form.
+/// nullopt: not a log of this form.
 std::optional<Head> readHead(std::string_view bytes) {
     const unsigned char format = bytes.empty() ? 0 : static_cast<unsigned char>(bytes.front());
     const bool isBlocked = format == kBlockedFormat;
@@ -55,7 +55,7 @@ std::optional<Head> readHead(std::string_view bytes) {
     Head head{};
     if (isBlocked) {
         head.blockedUntil = in.number(6);
-        in.number(6);  // how long it was to last
+        in.number(6);  // the duration of the block
     }
     head.oldest = in.number(6);
     head.newest = in.number(6);
@@ -72,7 +72,7 @@ std::optional<Head> readHead(std::string_view bytes) {
     return head;
 }
 
-/// The numbers between the entries, in order: next, what the ring holds, latest.
+/// The numbers between the entries, in their order: next, the contents of the ring, latest.
 std::optional<std::string> distances(std::string_view log, const Head& head) {
     if (head.blockedUntil != 0) {
         return std::string(log.substr(kBlockedBytes));
@@ -130,7 +130,7 @@ State read(Store& store, const std::string& key, const Asked& asked) {
         throw CouldNotAsk("the log counts " + std::to_string(head->count) + " entries, and holds " +
                           std::to_string(times.size()));
     }
-    const bool isGuess = !asked.windowMs && head->blockedUntil == 0;  // a block, too, makes the key live longer
+    const bool isGuess = !asked.windowMs && head->blockedUntil == 0;  // a block also prolongs the key's life
     State state = stateOf(times, asked, isGuess ? guessWindow(asked, head->touched) : asked.windowMs);
     state.blockedMs = std::max<std::int64_t>(head->blockedUntil - asked.nowMs, 0);
     return state;

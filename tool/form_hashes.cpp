@@ -1,5 +1,5 @@
 // algorithm=counter and algorithm=bucket: HASHes, as the heads of lua/sliding_counter.lua and lua/token_bucket.lua
-// tell.
+// describe them.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -27,7 +27,7 @@ std::int64_t blockedFor(ReplyView fields, const Asked& asked) {
 
 // ---- counter
 
-/// The counts, by when they began or by the start of their window.
+/// The counts, by the time at which they began, or by the start of their window.
 std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
     std::map<std::int64_t, std::int64_t> counts;
     for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
@@ -51,7 +51,7 @@ std::optional<std::int64_t> sumOfCounts(ReplyView looked) {
     return sum;
 }
 
-/// As the script reckons; all of it is in lua/sliding_counter.lua.
+/// Computed as in lua/sliding_counter.lua, which explains it.
 struct Windows {
     std::int64_t start;
     std::int64_t before;
@@ -62,7 +62,7 @@ std::int64_t usedIn(const Windows& at, std::int64_t nowMs, std::int64_t windowMs
     return at.here + (at.before * (windowMs - nowMs + at.start) + windowMs - 1) / windowMs;
 }
 
-/// When no more than `most` is used.
+/// The time at which no more than `most` is used.
 std::int64_t fallsTo(Windows at, const std::map<std::int64_t, std::int64_t>& counts, std::int64_t most,
                      std::int64_t nowMs, std::int64_t windowMs) {
     while (true) {
@@ -80,7 +80,7 @@ std::int64_t fallsTo(Windows at, const std::map<std::int64_t, std::int64_t>& cou
     }
 }
 
-/// As the script adds them up: by the start of their window.
+/// The sums of counts that begin in one window, by the start of the window, as in the script.
 std::map<std::int64_t, std::int64_t> byWindow(const std::map<std::int64_t, std::int64_t>& counts,
                                               std::int64_t windowMs) {
     std::map<std::int64_t, std::int64_t> sums;
@@ -90,8 +90,8 @@ std::map<std::int64_t, std::int64_t> byWindow(const std::map<std::int64_t, std::
     return sums;
 }
 
-/// Where two counts have the starts of their windows, these lie one window apart. Else the time to live was set when
-/// the latest count began, and is a window longer than that of other logs.
+/// If two counts have the starts of their windows, these are one window apart. Otherwise the time to live was set when
+/// the latest count began, and is one window longer than that of other logs.
 std::optional<std::int64_t> windowOf(const std::map<std::int64_t, std::int64_t>& counts, const Asked& asked) {
     if (counts.empty()) {
         return std::nullopt;
@@ -151,8 +151,8 @@ bool isBucket(ReplyView looked) {
     return !looked.field("used").isNil();
 }
 
-/// What was taken means nothing without the limit and the window: tokens * window, of which each ms gives back the
-/// limit.
+/// The used part has a meaning only with the limit and the window: it is in tokens * window, and each ms gives back
+/// `limit` of it.
 State readBucket(Store& store, const std::string& key, const Asked& asked) {
     const Reply fields = store.ask(key, look(key));
     const std::int64_t taken = checked(fields, "HGETALL").field("used").numberOr(0);

@@ -1,5 +1,5 @@
-// algorithm=log and algorithm=sampled: a ZSET, a member for each entry, its score the time. A member with a score below
-// 0 is no entry: it says until when the log is blocked.
+// algorithm=log and algorithm=sampled: a ZSET with a member for each entry; the score is the time. A member with a
+// score below 0 is not an entry: it says until when the log is blocked.
 #include <algorithm>
 #include <array>
 
@@ -46,7 +46,7 @@ State read(Store& store, const std::string& key, const Asked& asked) {
         state.oldestMs = lowest < 0 ? found[2][1].number() : lowest;
         state.newestMs = found[3][1].number();
     }
-    state.windowMs = asked.windowMs || state.blockedMs > 0 ? asked.windowMs  // a block, too, makes the key live longer
+    state.windowMs = asked.windowMs || state.blockedMs > 0 ? asked.windowMs  // a block also prolongs the key's life
                                                            : guessWindow(asked, state.newestMs.value_or(asked.nowMs));
     if (!state.windowMs) {
         return state;
@@ -54,7 +54,7 @@ State read(Store& store, const std::string& key, const Asked& asked) {
 
     const std::int64_t horizon = asked.nowMs - *state.windowMs;
     const std::int64_t limit = asked.limit.value_or(0);
-    // the entry whose leaving makes room for one, when it is in the window still
+    // the entry that has to leave before there is room for one more, if it is in the window
     const std::string rank = std::to_string(-std::max<std::int64_t>((limit - 1) / asked.sample + 1, 1));
     const std::array<Command, 4> room = {
         {{"MULTI"},
@@ -76,7 +76,7 @@ State read(Store& store, const std::string& key, const Asked& asked) {
 
 const Form kLogForm = {Algorithm::Log, kCommands, kBlockCommands, look, isIts, count, read};
 
-// Its data do not tell it from `log`: it is found by its name only.
+// The data are like those of `log`, so this form is found by its name only.
 const Form kSampledForm = {Algorithm::Sampled, kCommands, kBlockCommands, look, isIts, count, read};
 
 }  // namespace sliding_log::tool

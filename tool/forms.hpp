@@ -1,4 +1,4 @@
-// How each algorithm keeps a log in Redis, beside what its row in src/limit/algorithm.hpp says.
+// How each algorithm stores a log in Redis, in addition to its row in src/limit/algorithm.hpp.
 #pragma once
 
 #include <cstdint>
@@ -13,35 +13,35 @@
 
 namespace sliding_log::tool {
 
-/// What is asked about a log; the window and the limit are no part of it.
+/// The parameters for reading a log, which does not have its window and limit.
 struct Asked {
     std::int64_t nowMs = 0;                // by the server's clock
-    std::int64_t ttlMs = -1;               // the key's rest of life, -1: it has no end
-    std::optional<std::int64_t> windowMs;  // none: guessed, where the log lets it be
+    std::int64_t ttlMs = -1;               // the key's remaining time to live; -1: none
+    std::optional<std::int64_t> windowMs;  // nullopt: guessed, if the log permits it
     std::optional<std::int64_t> limit;
-    std::optional<std::int64_t> burst;  // bucket: its size; none: the limit
-    std::int64_t sample = 1;            // sampled: an entry counts for so many requests
+    std::optional<std::int64_t> burst;  // bucket: its size; nullopt: the limit
+    std::int64_t sample = 1;            // sampled: how many requests an entry counts for
 };
 
-/// What a log holds. Times are in ms, of the server's clock.
+/// What a log has. Times are in ms, by the server's clock.
 struct State {
     std::optional<std::int64_t>
-        entries;  // those that left the window, and wait to be removed, among them; none: a bucket
+        entries;  // including those that have left the window and are not removed yet; nullopt: a bucket
     std::optional<std::int64_t> oldestMs;
-    std::optional<std::int64_t> newestMs;   // of the last change, in a bucket
-    std::optional<std::int64_t> windowMs;   // as asked or guessed
-    std::optional<std::int64_t> used;       // of the limit now
-    std::optional<std::int64_t> remaining;  // with a limit
-    std::optional<std::int64_t> retryMs;    // with a limit: until there is room for one, 0 there is, -1 never
+    std::optional<std::int64_t> newestMs;   // of the last change, for a bucket
+    std::optional<std::int64_t> windowMs;   // given or guessed
+    std::optional<std::int64_t> used;       // the used part of the limit, now
+    std::optional<std::int64_t> remaining;  // if the limit is known
+    std::optional<std::int64_t> retryMs;    // if the limit is known: until there is room for one; 0: now; -1: never
     std::int64_t blockedMs = 0;             // the rest of a block
 };
 
 struct Form {
     Algorithm algorithm;
     std::span<const std::string_view> commands;       // that its script calls
-    std::span<const std::string_view> blockCommands;  // besides, with block=
+    std::span<const std::string_view> blockCommands;  // in addition, with block=
 
-    /// The command that tells of a log what the following two need; the same for all forms of a type.
+    /// The command whose reply the next two functions need; the same for all forms of one type.
     Command (*look)(const std::string& key);
     bool (*isIts)(ReplyView looked);
     std::optional<std::int64_t> (*count)(ReplyView looked);  // entries
@@ -50,31 +50,31 @@ struct Form {
     State (*read)(Store& store, const std::string& key, const Asked& asked);
 
     std::string_view name() const { return nameOf(algorithm); }
-    std::string_view type() const;  // as TYPE says
+    std::string_view type() const;  // as in the reply to TYPE
 };
 
 /// In the order of kAlgorithms.
 std::span<const Form> forms();
 
-/// nullptr for a type that is no log's; else one form of it, of which `look` is good for all of them.
+/// One form of the logs of this type, whose `look` is right for all of them; nullptr if no log has this type.
 const Form* formOfType(std::string_view type);
 
-/// The form of a log, of what `look` tells; nullptr: it is none.
+/// The form of a log, by the reply to `look`; nullptr: it is not a log.
 const Form* formOf(std::string_view type, ReplyView looked);
 
-/// nullptr: there is no algorithm of that name.
+/// nullptr: there is no algorithm of this name.
 const Form* formNamed(std::string_view name);
 
-/// Of the entries' times in ascending order.
+/// The state of a log whose entries have these times, in ascending order.
 State stateOf(std::span<const std::int64_t> times, const Asked& asked, std::optional<std::int64_t> windowMs);
 
-/// The window, from a time to live that was set at `setMs` and has the default slack: right to three digits.
+/// The window, guessed from a time to live that was set at `setMs` and has the default slack: exact to three digits.
 std::optional<std::int64_t> guessWindow(const Asked& asked, std::int64_t setMs);
 
-/// What helps where we lack a right; empty for another error.
+/// What to do if a right is missing; empty for other errors.
 std::string hintFor(ReplyView refusal);
 
-/// The reply when it is no error; else throws what it says.
+/// The reply, if it is not an error; otherwise throws its text.
 ReplyView checked(ReplyView reply, std::string_view what);
 
 extern const Form kLogForm;

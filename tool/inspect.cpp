@@ -1,4 +1,4 @@
-// inspect: what one log holds, and when its next slot frees.
+// inspect: shows what one log has, and when there is room again.
 #include <array>
 
 #include "command.hpp"
@@ -116,7 +116,7 @@ std::string json(const std::string& key, const Found& found) {
     return out.endObject().line() + "\n";
 }
 
-/// What the log does not tell: as the options say, else nginx's configuration.
+/// What the log does not have: from the options, otherwise from nginx's configuration.
 void take(Asked& asked, const Arguments& arguments, const NginxLimit* limit, bool isSampled) {
     if (limit != nullptr) {
         asked.windowMs = limit->windowMs;

@@ -20,11 +20,11 @@ void note(int) {
 void noteInterrupts() {
     struct sigaction action {};
     action.sa_handler = note;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);  // hiredis reads on after EINTR by itself
+    action.sa_flags = static_cast<int>(SA_RESETHAND);  // hiredis itself continues to read after EINTR
     for (int signal : {SIGINT, SIGTERM, SIGHUP}) {
         sigaction(signal, &action, nullptr);
     }
-    std::signal(SIGPIPE, SIG_IGN);  // `| head` closes our output: clean-up still happens
+    std::signal(SIGPIPE, SIG_IGN);  // `| head` closes standard output: the clean-up must still run
 }
 
 void endIfInterrupted() {

@@ -1,15 +1,15 @@
-// Ctrl-C asks the tool to end, so that it can remove what it wrote; a second one ends it at once.
+// The first Ctrl-C lets the tool remove what it wrote, and end; a second one ends it at once.
 #pragma once
 
 namespace sliding_log::tool {
 
-/// From now on SIGINT, SIGTERM and SIGHUP are noted instead of ending the process.
+/// From now on SIGINT, SIGTERM and SIGHUP are noted and do not end the process.
 void noteInterrupts();
 
-/// Throws Interrupted when one has come. Loops call it between two exchanges with Redis.
+/// Throws Interrupted if a signal was received. Loops call it between two exchanges with Redis.
 void endIfInterrupted();
 
-/// Waits; throws Interrupted when a signal comes.
+/// Waits; throws Interrupted if a signal is received.
 void pauseFor(int milliseconds);
 
 }  // namespace sliding_log::tool

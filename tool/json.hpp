@@ -1,4 +1,4 @@
-// JSON, written as it comes: ASCII only, so that it is as safe on a terminal as anywhere.
+// Writes JSON: ASCII only, so that it is safe on a terminal, too.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace sliding_log::tool {
 
-/// Builds one value. Members and elements are separated by commas by itself.
+/// Builds one value. Commas between members and elements are added automatically.
 class Json {
   public:
     Json& beginObject() { return open('{'); }
@@ -27,8 +27,8 @@ class Json {
     Json& member(std::string_view of, const char* value) { return name(of).text(value); }
     Json& member(std::string_view of, std::int64_t value) { return name(of).number(value); }
 
-    /// Bytes from outside: a string where they are UTF-8, and otherwise one with U+FFFD in the place of each byte that
-    /// is not, beside `<of>_hex`, which has all bytes.
+    /// Bytes from outside: a string if they are UTF-8. Otherwise a string with U+FFFD for each invalid byte, and the
+    /// member `<of>_hex` with all bytes.
     Json& bytes(std::string_view of, std::string_view value);
 
     const std::string& line() const { return out_; }

@@ -1,4 +1,4 @@
-// sliding-log: looks at the logs that nginx's sliding_log_limit keeps in Redis. docs/sliding-log.1 is its manual.
+// sliding-log: inspects the logs of nginx's sliding_log_limit in Redis. docs/sliding-log.1 is its manual.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -67,7 +67,7 @@ std::string usage() {
            std::string(kDefaultsFile) + ", one in a line, without dashes:\n\n" + optionRows(everywhere());
 }
 
-/// The NAME that the command's words are about; empty: none, or a whole key.
+/// The NAME in the words of the command; empty: none, or a whole key.
 std::string_view limitIn(const ToolCommand& command, const Arguments& arguments) {
     const bool isAboutOne = command.operands.find("NAME") != std::string_view::npos && !arguments.words().empty();
     return isAboutOne && isName(arguments.words()[0]) ? std::string_view(arguments.words()[0]) : std::string_view();
@@ -98,7 +98,7 @@ Status runWith(const ToolCommand& command, Arguments& arguments) {
     return status;
 }
 
-/// What is wrong with a default is told with its file and line.
+/// Errors in a default are reported with its file and line.
 Status run(const ToolCommand& command, Arguments& arguments) {
     try {
         return runWith(command, arguments);
@@ -155,7 +155,7 @@ int main(int count, char** words) {
         return static_cast<int>(run(all));
     } catch (const Interrupted& interrupted) {
         complain(interrupted.what());
-        return 130;  // as a shell tells of SIGINT
+        return 130;  // as a shell reports SIGINT
     } catch (const std::exception& failure) {
         return complain(failure.what());
     }

@@ -15,13 +15,13 @@ namespace sliding_log::tool {
 
 namespace {
 
-/// What CLUSTER NODES of one node tells.
+/// The reply of one node to CLUSTER NODES.
 struct Acquaintances {
     std::string self;
-    std::set<std::string> ids;  // the node's own among them
+    std::set<std::string> ids;  // including that of the node
 };
 
-/// nullopt where the user may not ask.
+/// nullopt if the user may not ask.
 std::optional<Acquaintances> acquaintancesOf(Server& server) {
     const Reply reply = server.ask({"CLUSTER", "NODES"});
     if (reply.isError()) {
@@ -44,7 +44,7 @@ std::optional<Acquaintances> acquaintancesOf(Server& server) {
     return found;
 }
 
-/// The nodes that the masters know, as far as they tell.
+/// The nodes that the masters know, as far as they reply.
 std::set<std::string> membersOf(const StoreSettings& settings, std::span<const Endpoint> masters) {
     std::set<std::string> ids;
     for (const Endpoint& each : masters) {
@@ -54,7 +54,7 @@ std::set<std::string> membersOf(const StoreSettings& settings, std::span<const E
                 ids.insert(known->ids.begin(), known->ids.end());
             }
         } catch (const CouldNotAsk&) {
-            continue;  // told where the masters are looked at
+            continue;  // reported by the checks of the masters
         }
     }
     return ids;

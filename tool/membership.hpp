@@ -8,8 +8,8 @@
 
 namespace sliding_log::tool {
 
-/// Looks at those that are none of the masters, which are looked at anyway: a node that was taken out of the cluster,
-/// or one of another cluster, answers as any does. False when none of them answered.
+/// Checks the servers that are not masters; masters are checked anyway. A node that was removed from the cluster, or
+/// one of another cluster, replies like any other. False if none of them replied.
 bool inspectMembership(Findings& findings, const StoreSettings& settings, std::span<const Endpoint> masters);
 
 }  // namespace sliding_log::tool

@@ -15,13 +15,13 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr int kDeepestInclude = 32;  // nginx itself goes on until it has no file left to open
+constexpr int kDeepestInclude = 32;  // nginx itself continues until it cannot open more files
 
 bool isBlank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/// What a backslash may stand before in a word; it stays before anything else.
+/// The character that a backslash before `c` makes of it in a word; '\0': the backslash stays.
 char unescaped(char c) {
     switch (c) {
         case 't':
@@ -39,7 +39,7 @@ char unescaped(char c) {
     }
 }
 
-/// nullopt: it cannot be read, or is a directory.
+/// nullopt: it cannot be read, or it is a directory.
 std::optional<std::string> contentOf(const std::string& path) {
     std::ifstream file(path);
     std::array<char, 65536> block;
@@ -59,7 +59,7 @@ class File {
 
     Place place() const { return {path_, line_}; }
 
-    /// The words up to the next `;`, `{` or `}`, which is `end`; '\0': the end of the file.
+    /// The words up to the next `;`, `{` or `}`, which is stored in `end`; '\0': the end of the file.
     Words words(char& end) {
         Words words;
         while (skipBlanks()) {
@@ -81,7 +81,7 @@ class File {
         return words;
     }
 
-    /// Behind the `{` of a block of Lua, which the Lua module reads by Lua's rules: to behind its `}`.
+    /// Skips the rest of a block of Lua after its `{`, including its `}`. The Lua module reads it by Lua's rules.
     void skipLua() {
         for (int depth = 1; depth > 0;) {
             const std::string_view rest = std::string_view(text_).substr(at_);
@@ -120,7 +120,7 @@ class File {
         next((found == std::string::npos ? text_.size() : found + end.size()) - at_);
     }
 
-    /// Lua's `[[ … ]]` and `[=[ … ]=]`.
+    /// Skips Lua's `[[ … ]]` or `[=[ … ]=]`; false if there is none.
     bool skipLongBracket() {
         const std::size_t second =
             at_ < text_.size() && text_[at_] == '[' ? text_.find_first_not_of('=', at_ + 1) : std::string::npos;
@@ -131,7 +131,7 @@ class File {
         return true;
     }
 
-    /// False at the end of the file.
+    /// Skips blanks and comments; false at the end of the file.
     bool skipBlanks() {
         while (at_ < text_.size() && (isBlank(text_[at_]) || text_[at_] == '#')) {
             if (text_[at_] == '#') {
@@ -143,7 +143,7 @@ class File {
         return at_ < text_.size();
     }
 
-    /// One sign, with the backslash before it.
+    /// Appends one character, which may be escaped by a backslash.
     void take(std::string& word) {
         if (text_[at_] == '\\' && at_ + 1 < text_.size()) {
             const char c = unescaped(text_[at_ + 1]);
@@ -172,7 +172,7 @@ class File {
         return word;
     }
 
-    /// `${` begins no block.
+    /// An unquoted word; `${` does not begin a block.
     std::string word() {
         std::string word;
         bool isVariable = false;
@@ -192,7 +192,7 @@ class File {
 struct Reader {
     const std::string& main;
     const std::function<void(const Directive&)>& each;
-    std::vector<Directive> blocks = {};  // that are open, also across an include
+    std::vector<Directive> blocks = {};  // open blocks, also across an include
 
     void read(File file, int depth) {
         const std::size_t outside = blocks.size();

@@ -9,21 +9,21 @@
 
 namespace sliding_log::tool {
 
-/// Without quotes.
+/// The words of a directive, without quotes.
 using Words = std::vector<std::string>;
 
 struct Directive {
     Words words;
     Place place;
-    const Directive* block = nullptr;  // that it stands in, of which `block` is not told; nullptr: in none
+    const Directive* block = nullptr;  // the block that it is in, without the `block` of that one; nullptr: none
 };
 
-/// Tells every directive of the file and of what it includes, in nginx's order, whatever block it stands in. Includes
-/// are relative to the file's folder, as they are to that of nginx's main file. False when the file cannot be read.
+/// Calls `each` for all directives of the file and of its includes, in nginx's order and in any block. Includes are
+/// relative to the directory of the file, as they are to that of nginx's main file. False if the file cannot be read.
 /// Throws UsageError, with file and line, for what nginx could not read either.
 bool readNginxConf(const std::string& path, const std::function<void(const Directive&)>& each);
 
-/// What nginx takes a path for that stands in its configuration: relative ones are beside the main file.
+/// The path that nginx opens for a path in its configuration: relative ones are relative to the main file.
 std::string besideMain(const std::string& main, const std::string& path);
 
 }  // namespace sliding_log::tool

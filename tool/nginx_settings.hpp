@@ -1,4 +1,4 @@
-// What the tool takes of nginx's configuration: the stores, and what the limits are.
+// What the tool needs of nginx's configuration: the stores, and the settings of the limits.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@
 
 namespace sliding_log::tool {
 
-/// A number that several places of one NAME may give.
+/// A number that several directives of one NAME may give.
 class SharedNumber {
   public:
     void add(std::string_view text) { texts_.emplace(text); }
 
-    /// nullopt: none is given, it is a variable, or the places differ.
+    /// nullopt: it is not given, it is a variable, or the directives differ.
     std::optional<std::int64_t> value() const;
 
   private:
     std::set<std::string, std::less<>> texts_;
 };
 
-/// All sliding_log_limit of one NAME.
+/// The common settings of all sliding_log_limit directives of one NAME.
 struct NginxLimit {
     Secrecy secrecy = Secrecy::Open;
     std::string algorithm = "log";
-    std::string store;  // empty: the first, or local where there is none
+    std::string store;  // empty: the first one, or local if there is none
     std::optional<std::int64_t> windowMs;
     std::int64_t sample = 10;
     SharedNumber limit;
     SharedNumber burst;
-    bool blocks = false;  // block= is given somewhere
+    bool blocks = false;  // a directive has block=
 };
 
 /// One sliding_log_redis block.
@@ -43,7 +43,7 @@ struct NginxStore {
     std::string name;
     std::vector<Directive> directives;
 
-    /// The directive's place and words; nullptr where the block lacks it.
+    /// The directive with its position and words; nullptr if the block does not have it.
     const Directive* find(std::string_view directive) const;
 };
 
@@ -56,11 +56,11 @@ class NginxSettings {
     const std::vector<NginxStore>& stores() const { return stores_; }
     const std::map<std::string, NginxLimit, std::less<>>& limits() const { return limits_; }
 
-    /// nullptr: there is none of that name.
+    /// nullptr: there is none of this name.
     const NginxStore* storeNamed(std::string_view name) const;
     const NginxLimit* limitNamed(std::string_view name) const;
 
-    /// Where the limit's logs are: a store's name, or `local`.
+    /// The store of the limit's logs: its name, or `local`.
     std::string_view storeOf(const NginxLimit& limit) const;
 
   private:

@@ -1,4 +1,4 @@
-// Where something stands in a file, for messages.
+// A position in a file, for messages.
 #pragma once
 
 #include <string>

@@ -15,7 +15,7 @@ constexpr std::int64_t kBar = 30;  // characters
 
 }  // namespace
 
-// Work that is done within the first interval shows nothing.
+// Work that ends within the first interval shows nothing.
 Progress::Progress(std::string what, std::int64_t total)
     : what_(std::move(what)),
       total_(total),

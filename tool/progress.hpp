@@ -1,4 +1,4 @@
-// How far a long piece of work is: one line on standard error, where that is a terminal.
+// The progress of long work: one line on standard error, if that is a terminal.
 #pragma once
 
 #include <chrono>
@@ -9,9 +9,9 @@ namespace sliding_log::tool {
 
 class Progress {
   public:
-    /// `total` 0: not known, the count alone is shown.
+    /// `total` 0: not known; only the count is shown.
     Progress(std::string what, std::int64_t total);
-    ~Progress();  // takes the line away
+    ~Progress();  // removes the line
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
 

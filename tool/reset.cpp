@@ -1,4 +1,4 @@
-// reset: a client begins anew.
+// reset: removes a log, so that its client begins anew.
 #include <array>
 
 #include "command.hpp"

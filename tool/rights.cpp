@@ -11,9 +11,8 @@ namespace sliding_log::tool {
 
 namespace {
 
-/// Redis's own answer for this user, given inside a script as the module's commands are: ACL DRYRUN would need a right
-/// of its own. Returns the numbers of the calls that are denied. A command the server does not know is none that it
-/// refuses.
+/// Asks Redis itself about this user, in a script, as the module's commands run in one; ACL DRYRUN would need a right
+/// of its own. Returns the numbers of the calls that are denied. A command that the server does not know is not denied.
 constexpr std::string_view kProbe = R"(
 local denied = {}
 for i = 1, #ARGV do
@@ -36,12 +35,12 @@ std::string shaOf(std::string_view script) {
     return sha;
 }
 
-/// We have no right to look at another user.
+/// The user has no right to ask about another user.
 struct MayNotAsk : CouldNotAsk {
     using CouldNotAsk::CouldNotAsk;
 };
 
-/// A call of the command, without the key at the end.
+/// A call of the command, without the key at its end.
 Command callOf(const Right& right) {
     const std::size_t bar = right.name.find('|');
     if (right.name == "evalsha") {
@@ -51,9 +50,9 @@ Command callOf(const Right& right) {
                                     : Command{right.name.substr(0, bar), right.name.substr(bar + 1)};
 }
 
-/// A key that this server may be asked about: in a cluster, one of its own slots.
+/// Asks about a key that this server serves: in a cluster, one of its own hash slots.
 Reply askAboutOwnKey(Server& server, const std::string& prefix, const auto& commandFor) {
-    constexpr int most = 2000;  // of a hundred nodes, one with a single slot in a hundred is found
+    constexpr int most = 2000;  // finds a node that serves one slot in a hundred
     Reply reply(nullptr);
     for (int i = 0; i < most; i++) {
         reply = server.ask(commandFor(ownKey(prefix)));
@@ -90,7 +89,7 @@ std::vector<std::size_t> deniedToUs(Server& server, const std::string& prefix, s
     return denied;
 }
 
-/// ACL DRYRUN wants as many arguments as the command takes: more are tried until it does not complain.
+/// ACL DRYRUN requires as many arguments as the command takes: arguments are added until it does not complain.
 std::vector<std::size_t> deniedTo(const std::string& user, Server& server, const std::string& prefix,
                                   std::span<const Right> needed) {
     constexpr int mostArguments = 4;

@@ -1,4 +1,4 @@
-// Whether one could do what the module does: the rights, and the scripts themselves.
+// Whether a user can do what the module does: the rights, and the scripts themselves.
 #pragma once
 
 #include <span>
@@ -14,10 +14,10 @@ namespace sliding_log::tool {
 inline constexpr Option kCheckUserOption{"--check-user", "NAME",
                                          "the ACL user whose rights are looked at, by ACL DRYRUN; the one that asks"};
 
-/// Asks Redis about each command, for us or for --check-user, and executes none of them.
+/// Asks Redis about each command, for our user or that of --check-user, without executing it.
 void inspectRights(Findings& findings, Server& server, const Context& context, const Use& use);
 
-/// Loads each script, and has it deny a request of a key that does not exist, which writes nothing.
+/// Loads each script, and lets it deny a request of a key that does not exist, which writes nothing.
 void inspectScripts(Findings& findings, Server& server, const std::string& prefix, std::span<const Form* const> forms);
 
 }  // namespace sliding_log::tool

@@ -12,12 +12,12 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr const char* kBatch = "250";  // SCAN's COUNT: Redis spends some 100 us on it
+constexpr const char* kBatch = "250";  // SCAN's COUNT: takes Redis about 100 us
 
 using Clock = std::chrono::steady_clock;
 using Batch = std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>;
 
-/// False when the time was up.
+/// False if the time was up.
 bool scanOne(Store& store, const Endpoint& master, const std::string& pattern, Clock::time_point end,
              std::int64_t pauseMs, const Batch& batch) {
     std::string cursor = "0";

@@ -1,4 +1,4 @@
-// All keys of a pattern, without KEYS: SCAN in small batches, with a rest between two of them.
+// All keys that match a pattern, without KEYS: SCAN in small batches, with a pause between two of them.
 #pragma once
 
 #include <cstdint>
@@ -13,30 +13,30 @@ namespace sliding_log::tool {
 
 struct ScanBudget {
     std::int64_t pauseMs = 10;  // between two batches
-    std::int64_t mostMs = 0;    // no batch begins later; 0: none
+    std::int64_t mostMs = 0;    // no batch begins later; 0: no limit
 };
 
-/// What was not scanned to its end.
+/// What was not scanned completely.
 struct Missing {
-    std::string server;  // empty: slots that no server has
-    std::string text;    // why, printable
+    std::string server;  // empty: hash slots without a server
+    std::string text;    // the reason, printable
 };
 
 struct Scanned {
     bool isInTime = true;
     std::vector<Missing> missing;
 
-    /// No server failed us; the time may have been up.
+    /// True if no server failed; the time may have been up.
     bool isWhole() const { return missing.empty(); }
 };
 
-/// Tells keys of every master to `batch`, a few hundred at a time, with the server they were found on. As with SCAN, a
-/// key may come twice. What `batch` throws for want of an answer ends the scan of that master, and the next one's turn
-/// has come.
+/// Calls `batch` with keys of every master, a few hundred at a time, and the server on which they were found. As with
+/// SCAN, a key may be passed twice. If `batch` throws CouldNotAsk, the scan of this master ends, and the next one is
+/// scanned.
 Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget,
              const std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>& batch);
 
-/// On standard error, a line each.
+/// Writes them to standard error, one per line.
 void tellMissing(const Scanned& scanned);
 
 }  // namespace sliding_log::tool

@@ -1,4 +1,4 @@
-// Which limits have secret=on, as the command line or nginx's configuration tells.
+// Which limits have secret=on, by the command line or nginx's configuration.
 #pragma once
 
 #include <string>
@@ -14,14 +14,15 @@ inline constexpr Option kSecretOption{"--secret", "", "VALUE is of a limit with 
 
 class Secrets {
   public:
-    /// By --secret all, by nginx's configuration those that have it there. `nginx`: nullptr without one.
+    /// All limits with `--secret all`, and those that have secret=on in nginx's configuration. `nginx`: nullptr if
+    /// there is none.
     Secrets(const Arguments& arguments, const NginxSettings* nginx);
 
-    /// Of the limit's values. Throws UsageError where a configuration was given that has no such limit: whether a VALUE
-    /// is hashed must not be a guess.
+    /// Of the limit's values. Throws UsageError if a configuration was given that does not have the limit: whether a
+    /// VALUE is hashed must not be guessed.
     Secrecy of(std::string_view limit) const;
 
-    /// The key, of which nothing but eight digits is shown where it was made of a secret.
+    /// The key; of a secret value only eight digits of its hash are shown.
     std::string shown(std::string_view key, std::string_view prefix) const;
 
   private:

@@ -44,7 +44,7 @@ Server::Server(const Endpoint& endpoint, const Login& login)
     if (!login.password.empty() || !login.username.empty()) {
         const Reply reply =
             login.username.empty() ? ask({"AUTH", login.password}) : ask({"AUTH", login.username, login.password});
-        if (reply.isError()) {  // no more than its first word: the rest could quote the command
+        if (reply.isError()) {  // only its first word: the rest could quote the command
             fail("AUTH answered: " + std::string(reply.errorWord()) +
                  (login.password.empty() ? ", without a password" : ""));
         }

@@ -1,4 +1,4 @@
-// One connection to one Redis or Sentinel: hiredis, waiting for each answer no longer than the timeout.
+// One connection to one Redis or Sentinel: hiredis, which waits for each reply, at most for the timeout.
 #pragma once
 
 #include <initializer_list>
@@ -15,13 +15,13 @@ namespace sliding_log::tool {
 
 using Command = std::vector<std::string>;
 
-/// How to speak to a server. Secrets stay here.
+/// How to log in to a server. It owns the secrets.
 struct Login {
     std::string username;
     std::string password;
     int database = 0;
     int timeoutMs = 5000;
-    const Tls* tls = nullptr;  // none: in the clear
+    const Tls* tls = nullptr;  // nullptr: without TLS
 };
 
 class Server {
@@ -29,7 +29,7 @@ class Server {
     /// Connects and logs in; throws CouldNotAsk.
     Server(const Endpoint& endpoint, const Login& login);
 
-    /// Throw CouldNotAsk when there is no answer; an error that Redis answers is a reply.
+    /// Throw CouldNotAsk if there is no reply; an error of Redis is a reply.
     Reply ask(const Command& command);
     std::vector<Reply> ask(std::span<const Command> commands);  // in one write
 

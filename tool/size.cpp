@@ -1,4 +1,4 @@
-// size: what the logs will take of Redis's memory, measured there by the module's own scripts.
+// size: estimates how much memory of Redis the logs will take, measured there with the module's own scripts.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,12 +27,12 @@ constexpr std::array kOptions = {
 };
 
 constexpr std::int64_t kMostEntries = 1'000'000;
-constexpr std::int64_t kRoom = 10;             // the limit, in entries: `sampled` has room for them if it logs all
-constexpr std::int64_t kLifeMs = 600'000;      // of what is written, should nobody be left to remove it
-constexpr std::size_t kCallsAtOnce = 100;      // Redis is busy with them for a millisecond
-constexpr std::int64_t kBytesOfAnEntry = 150;  // no algorithm takes more; beside the id
+constexpr std::int64_t kRoom = 10;  // the limit, in multiples of the entries: enough for `sampled` if it logs all
+constexpr std::int64_t kLifeMs = 600'000;      // of written keys, in case they are not removed
+constexpr std::size_t kCallsAtOnce = 100;      // Redis takes a millisecond for them
+constexpr std::int64_t kBytesOfAnEntry = 150;  // no algorithm takes more, without the id
 
-/// Gone again, whatever way the tool ends.
+/// A key that is removed however the tool ends.
 class Filled {
   public:
     Filled(Store& store, std::string key) : store_(store), key_(std::move(key)) {}
@@ -61,7 +61,7 @@ struct Plan {
     std::size_t idLength;  // 0: the module's own ids
 };
 
-/// Of all masters.
+/// The sum of all masters.
 struct Memory {
     std::int64_t used = 0;
     std::int64_t most = 0;  // 0: a server has no maxmemory
@@ -186,8 +186,8 @@ std::vector<Measured> measure(Store& store, const std::string& prefix, const Pla
     return measured;
 }
 
-/// For each master: what is there now and the logs in three quarters of it, beyond which doctor warns. Rounded up to
-/// two digits of a unit that redis.conf has.
+/// The maxmemory of each master: three quarters of it, above which doctor warns, hold what is there now and the logs.
+/// Rounded up to two digits of a unit of redis.conf.
 std::int64_t suggestedMaxmemory(double logs, const Memory& memory) {
     constexpr std::int64_t megabyte = 1'000'000;
     const double bytes = (static_cast<double>(memory.used) + logs) / 0.75 / static_cast<double>(memory.masters);
@@ -199,7 +199,7 @@ std::int64_t suggestedMaxmemory(double logs, const Memory& memory) {
     return (megabytes + unit - 1) / unit * unit * megabyte;
 }
 
-/// As CONFIG SET and redis.conf take it: `m` is a million bytes.
+/// As in CONFIG SET and redis.conf: `m` is a million bytes.
 std::string maxmemoryText(std::int64_t bytes) {
     return std::to_string(bytes / 1'000'000) + "m";
 }

@@ -16,7 +16,7 @@ constexpr std::uint16_t kNobody = 0xffff;
 constexpr int kMostRedirections = 16;
 constexpr int kAgainAfterMs = 50;
 
-/// The error, the reply or one inside EXEC's, by which a server sends us elsewhere: MOVED, ASK or TRYAGAIN.
+/// The error by which a server redirects us, as the reply or in that of EXEC: MOVED, ASK or TRYAGAIN.
 std::optional<ReplyView> redirectionIn(ReplyView reply) {
     const std::string_view word = reply.errorWord();
     if (word == "MOVED" || word == "ASK" || word == "TRYAGAIN") {
@@ -168,7 +168,7 @@ std::vector<Reply> Store::ask(std::string_view key, std::span<const Command> com
         }
         redirections_++;
         const std::optional<Redirect> redirect = readRedirect(answer->text());
-        if (!redirect) {  // TRYAGAIN: a part of the keys is on its way
+        if (!redirect) {  // TRYAGAIN: some of the keys are being moved
             pauseFor(kAgainAfterMs);
             continue;
         }
@@ -204,7 +204,7 @@ std::vector<Reply> Store::typesOf(const Endpoint& where, std::span<const std::st
     return askEach(where, keys, commands);
 }
 
-/// ASKING goes before each command; inside MULTI, where it would be queued, the one before MULTI holds on.
+/// ASKING is sent before each command; inside MULTI, where it would be queued, that before MULTI is valid.
 std::vector<Reply> Store::askOnce(Server& server, std::span<const Command> commands, bool asking) {
     if (!asking) {
         return server.ask(commands);

@@ -1,4 +1,4 @@
-// The Redis that keeps the logs, as one thing: a single server, the master behind Sentinels, or a cluster.
+// The Redis with the logs, as one object: a single server, the master behind Sentinels, or a cluster.
 #pragma once
 
 #include <array>
@@ -18,16 +18,16 @@ namespace sliding_log::tool {
 enum class Mode { Standalone, Cluster, Sentinel };
 
 struct StoreSettings {
-    std::vector<Endpoint> servers;  // of the cluster some, or the Sentinels
+    std::vector<Endpoint> servers;  // some nodes of the cluster, or the Sentinels
     Mode mode = Mode::Standalone;
-    std::string master;  // its name at the Sentinels
+    std::string master;  // its name in the Sentinels
     Login login;
     Login sentinelLogin;
 };
 
 class Store {
   public:
-    /// Finds the servers; throws CouldNotAsk when that cannot be done.
+    /// Finds the servers; throws CouldNotAsk if that fails.
     explicit Store(StoreSettings settings);
 
     Mode mode() const { return settings_.mode; }
@@ -36,29 +36,29 @@ class Store {
     /// The masters, each once.
     const std::vector<Endpoint>& masters() const { return masters_; }
 
-    /// How many slots of a cluster no master serves.
+    /// The number of hash slots that no master serves.
     std::size_t unservedSlots() const;
 
-    /// The connection to that server, made when first asked for; throws CouldNotAsk.
+    /// The connection to this server, made at the first call; throws CouldNotAsk.
     Server& at(const Endpoint& endpoint);
 
-    /// Asks the server that has the key, wherever it has moved to. All commands are about this key. They go in one
-    /// write, and again in whole to another server where one is redirected.
+    /// Asks the server that has the key, and follows redirects. All commands must be about this key. They are sent in
+    /// one write; if one is redirected, all are sent again to the other server.
     std::vector<Reply> ask(std::string_view key, std::span<const Command> commands);
     Reply ask(std::string_view key, const Command& command);
 
-    /// How often a server sent us to another one: what holds for a connection (WATCH) is void when this has changed.
+    /// The number of redirects so far. What is valid for a connection (WATCH) is void if this has changed.
     std::size_t redirections() const { return redirections_; }
 
-    /// One command for each of many keys that were found on that server, in one write; each follows its key where that
-    /// has moved to.
+    /// Sends one command for each of many keys that were found on this server, in one write. A command whose key has
+    /// moved is sent again to the other server.
     std::vector<Reply> askEach(const Endpoint& where, std::span<const std::string> keys,
                                std::span<const Command> commands);
 
-    /// The type of each.
+    /// The type of each key.
     std::vector<Reply> typesOf(const Endpoint& where, std::span<const std::string> keys);
 
-    /// Reads again which server has what; true when that is as it was.
+    /// Reads again which server serves which hash slots; true if nothing has changed.
     bool refresh();
 
   private:

@@ -1,4 +1,4 @@
-// Columns that stand below each other.
+// Text in aligned columns.
 #pragma once
 
 #include <string>

@@ -10,7 +10,7 @@ namespace sliding_log::tool {
 
 namespace {
 
-/// A VALUE of `-` is a line of standard input: there it is in no list of processes and in no shell's history.
+/// A VALUE of `-` is a line of standard input, which is in no list of processes and in no history of a shell.
 std::string valueOf(const std::string& word) {
     if (word != "-") {
         return word;

@@ -1,4 +1,4 @@
-// Values as people read them. Pure.
+// Values as text for people. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace sliding_log::tool {
 
 /// The text with every byte that is not printable ASCII, and the backslash, as `\xNN`: keys and ids come from clients,
-/// and a terminal obeys some bytes.
+/// and terminals execute some bytes.
 std::string printable(std::string_view bytes);
 
 /// `1,234,567`
@@ -27,17 +27,16 @@ std::string duration(std::int64_t ms);
 /// `2024-05-17T09:30:00.123Z`
 std::string isoTime(std::int64_t ms);
 
-/// With that many digits after the point.
+/// With this number of digits after the point.
 std::string decimal(double number, int digits);
 
-/// nginx's time (`500ms`, `10s`, `1h30m`, `1d`, a number is seconds), in ms.
+/// nginx's time (`500ms`, `10s`, `1h30m`, `1d`; a bare number is in seconds), in ms.
 std::optional<std::int64_t> parseTime(std::string_view text);
 
-/// A whole number as parseCount() has it, or one of thousands (`200k`), millions (`5m`) or thousands of millions
-/// (`1g`).
+/// A whole number as in parseCount(), or one of thousands (`200k`), millions (`5m`) or thousands of millions (`1g`).
 std::optional<std::int64_t> parseNumber(std::string_view text);
 
-/// True where the bytes are UTF-8 by the letter (no surrogates, nothing overlong).
+/// True if the bytes are valid UTF-8 (no surrogates, no overlong forms).
 bool isUtf8(std::string_view bytes);
 
 }  // namespace sliding_log::tool

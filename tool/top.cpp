@@ -1,4 +1,4 @@
-// top: the largest logs.
+// top: shows the largest logs.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -32,7 +32,7 @@ struct Log {
     std::int64_t expiresMs;
 };
 
-/// The largest of what is offered; a key that is offered twice is in it once.
+/// The largest of the logs that are offered; a key that is offered twice is there once.
 class Largest {
   public:
     Largest(std::size_t most, bool byEntries) : most_(most), byEntries_(byEntries) {}
@@ -85,7 +85,7 @@ void look(Store& store, const Endpoint& where, const std::vector<std::string>& k
         const std::int64_t expiresMs = replies[3 * i + 2].numberOr(-2);
         const Form* form = expiresMs == -2 ? nullptr : formOf(known[i], looked);
         if (form == nullptr) {
-            continue;  // it has gone meanwhile, or is somebody else's
+            continue;  // it has expired in the meantime, or is not a log
         }
         seen++;
         Log log{asked[3 * i], form, form->count(looked), replies[3 * i + 1].numberOr(0), expiresMs};

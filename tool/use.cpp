@@ -28,7 +28,7 @@ std::vector<const Form*> formsIn(std::string_view list) {
     return chosen;
 }
 
-/// The limits of the store that is asked: nothing where there are none.
+/// Takes the limits of the store that is asked. If it has none, the forms stay empty, and blocks unknown.
 void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
     bool blocks = false;
     std::set<std::string_view> algorithms;
@@ -108,7 +108,7 @@ std::vector<Right> moduleRights(const Use& use) {
 }
 
 std::vector<Right> toolRights(const Use& use) {
-    // what inspect, top, reset, export, size and doctor ask themselves, in any algorithm
+    // the commands of inspect, top, reset, export, size and doctor, for any algorithm
     static constexpr std::array own = {"time", "type",  "pttl",   "memory|usage", "scan", "multi",
                                        "exec", "watch", "unlink", "ping",         "info", "zcount"};
     std::vector<Right> rights = moduleRights(use);

@@ -1,4 +1,4 @@
-// What limits use of a Redis, and the rights that this takes, as ACL names them.
+// What limits use of a Redis, and the rights that they need, as ACL names them.
 #pragma once
 
 #include <optional>
@@ -17,11 +17,11 @@ struct Use {
     Mode mode = Mode::Standalone;
     int database = 0;
     std::vector<const Form*> forms;
-    std::optional<bool> blocks;  // whether a limit has block=; nullopt: not known
-    bool asksTime = true;        // not with `clock nginx`
+    std::optional<bool> blocks;  // a limit has block=; nullopt: not known
+    bool asksTime = true;        // false with `clock nginx`
 };
 
-/// As the options say, else nginx's configuration. Throws UsageError.
+/// From the options, otherwise from nginx's configuration. Throws UsageError.
 Use useOf(const Context& context);
 
 struct Right {
@@ -29,16 +29,16 @@ struct Right {
         All,
         Block,
         Comfort
-    };  // what lacks without it: a decision, one with block=, a warning or a metric
+    };  // what fails without it: a decision, one with block=, a warning or a metric
 
     std::string name;  // `config|get`
     For what = For::All;
 };
 
-/// Of the module, at the Redis.
+/// The rights of the module at the Redis.
 std::vector<Right> moduleRights(const Use& use);
 
-/// Of this tool there, which does what the module does, besides.
+/// The rights of this tool at the Redis: those of the module that it uses, too, and its own.
 std::vector<Right> toolRights(const Use& use);
 
 }  // namespace sliding_log::tool

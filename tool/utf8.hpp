@@ -9,10 +9,10 @@ namespace sliding_log::tool {
 
 struct Decoded {
     std::uint32_t character;
-    std::size_t length;  // bytes; 0: these are no UTF-8
+    std::size_t length;  // bytes; 0: not UTF-8
 };
 
-/// The first character of bytes that are not empty.
+/// The first character of bytes, which must not be empty.
 constexpr Decoded decodeUtf8(std::string_view bytes) {
     const auto at = [&](std::size_t i) { return static_cast<std::uint32_t>(static_cast<unsigned char>(bytes[i])); };
     const std::uint32_t first = at(0);

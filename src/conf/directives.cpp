@@ -44,7 +44,7 @@ char* setOnError(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     if (char* rv = setChoice(cf, &choice, conf); rv != kConfOk) {
         return rv;
     }
-    location.nodes = 1;  // a level that says what decides says for how many nodes, too
+    location.nodes = 1;  // a level that sets on_error does not inherit the number of nodes
     if (cf->args->nelts < 3) {
         return kConfOk;
     }

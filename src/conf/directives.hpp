@@ -1,4 +1,4 @@
-// Setters of the directives that take a value or two.
+// Setters of directives with one or two values.
 #pragma once
 
 #include "ngx.hpp"

@@ -51,7 +51,7 @@ char* finalizeStore(ngx_conf_t* cf, const MainSettings& main, const LimitSetting
     return kConfOk;
 }
 
-/// 1.2 times the largest limit, rounded up; none where a limit is a variable.
+/// 1.2 times the largest limit, rounded up; none if a limit is a variable.
 std::int64_t defaultCap(const LogSettings& log) {
     return log.variableLimit ? 0 : std::max<std::int64_t>((log.mostAllowed() * 12 + 9) / 10, 1);
 }
@@ -60,7 +60,7 @@ std::string capText(std::int64_t cap) {
     return cap == 0 ? "off" : std::string(DecimalText(cap).view());
 }
 
-/// Two occurrences of one NAME have different caps. One of them may be a default: nobody wrote that number.
+/// Two directives of one NAME have different caps. One of them may be a default, which the configuration does not have.
 char* refuseOtherCap(ngx_conf_t* cf, const LimitSettings& limit, std::int64_t cap) {
     const LimitSettings& other = *limit.log->finalizedBy;
     const std::string ours = capText(cap);
@@ -103,8 +103,8 @@ char* finalizeCap(ngx_conf_t* cf, const LimitSettings& limit) {
     return kConfOk;
 }
 
-/// What denied attempts are kept to when entries may lie ahead of now: the cap, and a limit for each window that these
-/// reach into. A log cut shorter would lose what it needs to know.
+/// How many entries a log may have when denied requests are added and entries may be ahead of now: the cap, and a limit
+/// for each window that reservations reach into. A shorter log would lose entries that decide.
 std::int64_t withReservations(const LogSettings& log) {
     const std::int64_t limit = log.variableLimit ? log.cap : log.mostAllowed();
     const std::int64_t windows = (log.aheadMs + log.windowMs - 1) / log.windowMs;
@@ -112,7 +112,7 @@ std::int64_t withReservations(const LogSettings& log) {
     return isMore ? kLargestCount : log.cap + limit * windows;
 }
 
-/// One call may ask both, so that a reservation of one is in the log of the other.
+/// True if one call may ask both, so that a reservation of one is an entry in the log of the other.
 bool areAskedTogether(const LocationSettings& level, const LimitSettings& one, const LimitSettings& other) {
     const bool isRehearsed = level.isRehearsed(one);
     const bool isAlone = isRehearsed && level.dryRun == 0;
@@ -130,7 +130,7 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
         }
         warnOfForgottenDollar(cf, *limits[i]);
     }
-    // without a resolver directive nginx puts one without name servers there
+    // without a resolver directive nginx sets a resolver that has no name servers
     const auto* core =
         static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
     const bool resolves = core->resolver != nullptr && core->resolver->connections.nelts > 0;

@@ -28,7 +28,7 @@ bool isName(std::string_view text) {
     return !text.empty() && text.size() <= kLongestName && text.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-// ---- the log of that NAME
+// ---- the log of the NAME
 
 template <typename T>
 T* pushNew(ngx_pool_t* pool, ngx_array_t& array, const T& value) {
@@ -58,8 +58,8 @@ char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* par
                   std::string("\"").append(above).append("\", as in the limit of that name above: they share one log"));
 }
 
-/// What two directives of one NAME must share, as far as it is known before the whole configuration is read; cap and
-/// store follow in finalizeLimits().
+/// Compares what two directives of one NAME must have in common, as far as it is known before the whole configuration
+/// is read. Cap and store follow in finalizeLimits().
 char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& draft) {
     if (log.windowMs != draft.windowMs) {
         return refuseDisagreement(cf, log, "window", TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
@@ -83,7 +83,7 @@ char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& 
     return kConfOk;
 }
 
-/// What every answer tells of a limit that never changes; data is nullptr when memory is short.
+/// The member of RateLimit-Policy for a limit that is not a variable; data is nullptr if memory is short.
 ngx_str_t policyOf(ngx_pool_t* pool, const LimitDraft& draft) {
     auto* policy = static_cast<char*>(ngx_pnalloc(pool, fieldMemberCapacity(view(draft.log.name))));
     if (policy == nullptr) {

@@ -1,4 +1,4 @@
-// sliding_log_limit NAME key=… limit=… window=… [cap=…] [slack=…] [id=…] [store=…];  sliding_log_limit off;
+// sliding_log_limit NAME key=… limit=… window=… [PARAMETER=…]…;  sliding_log_limit off;
 #pragma once
 
 #include "ngx.hpp"

@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kUsualSample = 10;
 constexpr std::int64_t kLargestSample = 1'000'000;
 
-/// A text with variables; nullptr when nginx refused it, and has said why.
+/// A text with variables; nullptr if nginx has refused it, and logged why.
 ngx_http_complex_value_t* compile(ngx_conf_t* cf, ngx_str_t& text) {
     auto* compiled = poolNew<ngx_http_complex_value_t>(cf->pool);
     if (compiled == nullptr) {
@@ -45,7 +45,7 @@ char* setKey(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return draft.limit.key == nullptr ? kConfError : kConfOk;
 }
 
-/// A whole number, or a text with variables that shall give one.
+/// A whole number, or a text with variables that is to give one.
 char* setCount(ngx_conf_t* cf, std::string_view parameter, ngx_str_t& value, std::int64_t& count,
                ngx_http_complex_value_t*& variable) {
     ngx_http_complex_value_t* compiled = compile(cf, value);
@@ -93,7 +93,7 @@ char* setCap(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return kConfOk;
 }
 
-/// `one, other or third`: the names of the algorithms for which that is true.
+/// `one, other or third`: the names of the algorithms for which the predicate is true.
 template <typename Which>
 std::string namesOf(Which isOne) {
     std::vector<std::string_view> names;
@@ -190,7 +190,7 @@ char* setExcess(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
                : refuse(cf, kLimitDirective, "excess", view(value), "reject or drop");
 }
 
-/// `404`, or `2xx` for a hundred; false when it is neither.
+/// `404`, or `2xx` for a hundred statuses; false if it is neither.
 bool addStatuses(LimitSettings::Statuses& statuses, std::string_view word) {
     if (word.size() != 3 || word[0] < '1' || word[0] > '5') {
         return false;
@@ -245,8 +245,8 @@ char* setDryRun(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
 struct KnownParameter {
     std::string_view name;
     char* (*set)(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value);
-    std::string_view required;             // what to say when it is missing; empty: it need not be there
-    std::optional<Parameter> ofSome = {};  // it is for the algorithms that take it
+    std::string_view required;             // what is expected, if it is missing; empty: it is optional
+    std::optional<Parameter> ofSome = {};  // set: only algorithms that take it have it
 };
 
 constexpr KnownParameter kParameters[] = {
@@ -270,10 +270,10 @@ constexpr KnownParameter kParameters[] = {
     {"dry_run", setDryRun, ""},
 };
 
-/// What a directive gives, by kParameters.
+/// The values that a directive gives, indexed like kParameters.
 using GivenValues = std::array<std::optional<std::string_view>, std::size(kParameters)>;
 
-/// A constant cost that could never be admitted is a mistake, except where a limit of 0 denies all on purpose.
+/// A constant cost that can never be admitted is an error, unless a limit of 0 denies all requests on purpose.
 char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
     const LimitSettings& limit = draft.limit;
     const DecimalText cost(limit.cost);
@@ -304,7 +304,7 @@ char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
     return kConfOk;
 }
 
-/// For who writes a parameter of limit_req.
+/// A hint for users of parameters of limit_req.
 std::string_view hintFor(std::string_view word) {
     const bool isOfLimitReq = word == "nodelay" || word.starts_with("rate=") || word.starts_with("zone=");
     return isOfLimitReq ? "; docs/from-limit-req.md says what stands for the parameters of limit_req" : "";
@@ -315,7 +315,7 @@ char* refuseWithoutAlgorithm(ngx_conf_t* cf, const KnownParameter& parameter, st
     return refuse(cf, kLimitDirective, parameter.name, value, "algorithm=" + names + " with it");
 }
 
-/// What parameters say of each other.
+/// Checks and defaults that concern several parameters.
 char* settleParameters(ngx_conf_t* cf, LimitDraft& draft, const GivenValues& given) {
     const Algorithm algorithm = draft.log.algorithm;
     for (std::size_t i = 0; i < given.size(); i++) {

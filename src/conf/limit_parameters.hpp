@@ -10,14 +10,14 @@ namespace sliding_log {
 
 inline constexpr std::string_view kLimitDirective = "sliding_log_limit";
 
-/// The directive as it is read, before it joins the log of its NAME.
+/// A directive that is being read, before it is compared with the log of its NAME.
 struct LimitDraft {
     LimitSettings limit{};
     LogSettings log{};
     bool slackGiven = false;
 };
 
-/// Reads the words behind NAME into the draft, with the defaults that need no other directive.
+/// Reads the words after NAME into the draft, and sets the defaults that depend on no other directive.
 char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft);
 
 }  // namespace sliding_log

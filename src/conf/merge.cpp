@@ -12,7 +12,7 @@ ngx_array_t* noLimits(ngx_conf_t* cf) {
     return ngx_array_create(cf->pool, 1, sizeof(LimitSettings*));
 }
 
-/// The limits of outer levels do not apply to a page; they do to levels inside it that have none of their own.
+/// The limits of outer levels do not apply to a page, but to levels inside it that have no limits.
 char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to) {
     if (from.limits == nullptr) {
         from.limits = noLimits(cf);
@@ -33,7 +33,7 @@ char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to
     return to.limits == nullptr ? kConfError : kConfOk;
 }
 
-/// What its logs and stores tell people of.
+/// Notes which logs are enforced, and which on_error values the locations of a store have; messages show them.
 void noteUse(const LocationSettings& level) {
     for (const LimitSettings* limit : level.allLimits()) {
         LogSettings& log = *limit->log;
@@ -44,7 +44,7 @@ void noteUse(const LocationSettings& level) {
     }
 }
 
-/// For what is settled when all levels are merged; false when memory is short.
+/// Adds the level to those that finalizeReservations() visits; false if memory is short.
 bool noteLevel(ngx_conf_t* cf, LocationSettings& level) {
     auto& main = *static_cast<MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
     auto** noted = static_cast<LocationSettings**>(ngx_array_push(&main.levels));

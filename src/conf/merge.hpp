@@ -1,4 +1,4 @@
-// Life of the configuration: created, and merged from level to level.
+// Creates the configuration, and merges it from level to level.
 #pragma once
 
 #include "ngx.hpp"

@@ -32,7 +32,7 @@ T& fieldOf(const ngx_command_t* cmd, void* conf) {
     return *reinterpret_cast<T*>(static_cast<char*>(conf) + cmd->offset);
 }
 
-/// `reason` is nginx's: its "host not found" comes of DNS, all others of the text.
+/// `reason` is nginx's: "host not found" comes from DNS, all others from the text.
 char* refuseAddress(ngx_conf_t* cf, const ngx_command_t& cmd, const ngx_str_t& text, std::string_view reason) {
     if (reason == "host not found") {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
@@ -108,7 +108,8 @@ char* setText(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     return kConfOk;
 }
 
-/// What may well begin with a `$`, or may be meant as a variable. The text itself may be a secret.
+/// Warns of a value that may begin with `$` legitimately, or may be meant as a variable. It may be a secret, so it is
+/// not logged.
 void warnOfVariable(ngx_conf_t* cf, const ngx_command_t& cmd) {
     if (beginsAsVariable(view(argument(cf, 1)))) {
         ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
@@ -121,7 +122,7 @@ char* setTakenAsItIs(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     return setText(cf, cmd, conf);
 }
 
-/// A name or a file: none begins so.
+/// A name or a file, which does not begin with a variable.
 char* setName(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     if (beginsAsVariable(view(argument(cf, 1)))) {
         return refuse(cf, view(cmd->name), "value", view(argument(cf, 1)), kExpectedNoVariable);
@@ -136,7 +137,7 @@ char* setPassword(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     return setTakenAsItIs(cf, cmd, conf);
 }
 
-/// The file's first line: a trailing newline, as editors leave it, is no part of the password.
+/// Reads the first line of the file. The newline at its end, which editors add, is not part of the password.
 char* setPasswordFile(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& redis = *static_cast<RedisSettings*>(conf);
     if (redis.password.data != nullptr) {
@@ -167,7 +168,8 @@ char* setPasswordFile(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     return kConfOk;
 }
 
-/// Braces would take over the keys' hash tag, which keeps a client's logs on one cluster node.
+/// Braces are refused: they would replace the hash tag of the keys, which keeps the logs of a client on one cluster
+/// node.
 char* setPrefix(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& field = fieldOf<ngx_str_t>(cmd, conf);
     const ngx_str_t& prefix = argument(cf, 1);
@@ -239,7 +241,7 @@ ngx_conf_enum_t gModes[] = {
     {ngx_null_string, 0},
 };
 
-// the type is only a number of arguments here: the block has its own reader
+// the type is only a number of arguments: the block has its own reader
 ngx_command_t gBlockCommands[] = {
     {ngx_string("server"), NGX_CONF_1MORE, setServer, 0, 0, nullptr},
     {ngx_string("mode"), NGX_CONF_TAKE12, setMode, 0, offsetof(RedisSettings, mode), gModes},
@@ -312,7 +314,7 @@ char* readInside(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     return command->set(cf, command, conf);
 }
 
-/// A port that was left out is Sentinel's own in that mode, which may stand after the server.
+/// In sentinel mode the default port is that of Sentinel. Called at the end, since `mode` may follow `server`.
 void settlePorts(RedisSettings& redis) {
     auto* servers = static_cast<ServerSettings*>(redis.servers.elts);
     for (ngx_uint_t i = 0; i < redis.servers.nelts; i++) {
@@ -366,7 +368,7 @@ char* checkServers(ngx_conf_t* cf, const RedisSettings& redis) {
     return kConfOk;
 }
 
-/// Called before the defaults are set: what was given can still be told.
+/// To be called before the defaults are set, while it is known what was given.
 char* checkWhole(ngx_conf_t* cf, const RedisSettings& redis) {
     if (char* rv = checkServers(cf, redis); rv != kConfOk) {
         return rv;

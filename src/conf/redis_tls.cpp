@@ -32,7 +32,7 @@ char* readFile(ngx_conf_t* cf, Tls& tls, const TlsFile& file) {
     return refuse(cf, file.directive, "file", view(path), std::string(file.expected).append(": ").append(complaint));
 }
 
-/// What is said of TLS where it is not on: it would look as if it were.
+/// Refuses directives of TLS if it is not on: they would have no effect.
 char* checkUnused(ngx_conf_t* cf, const TlsSettings& tls) {
     const struct {
         std::string_view directive;

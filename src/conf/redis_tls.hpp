@@ -6,7 +6,7 @@
 
 namespace sliding_log {
 
-/// Checks what the block says of TLS and reads all certificates, so that no worker ever does. Sets the defaults and
+/// Checks the TLS directives of the block and reads all certificates, so that no worker has to. Sets the defaults and
 /// `tlsContext`, which lives as long as the configuration.
 char* prepareTls(ngx_conf_t* cf, RedisSettings& redis);
 

@@ -1,4 +1,4 @@
-// How every configuration error reads: in nginx's words, then what was expected; nginx adds file and line.
+// Errors of the configuration: in nginx's words, then what was expected; nginx adds file and line.
 #pragma once
 
 #include <string_view>
@@ -21,8 +21,8 @@ inline char* refuse(ngx_conf_t* cf, std::string_view directive, std::string_view
     return kConfError;
 }
 
-/// Logs `"<directive> <text>" is not allowed here, expected <expected>`: something else lacks, or is too much. The text
-/// is empty where it may be a secret.
+/// Logs `"<directive> <text>" is not allowed here, expected <expected>`: something else is missing, or excludes it. The
+/// text is empty if it may be a secret.
 inline char* refuseHere(ngx_conf_t* cf, std::string_view directive, std::string_view text, std::string_view expected) {
     const ngx_str_t words[] = {toNgx(directive), toNgx(text.empty() ? "" : " "), toNgx(text), toNgx(expected)};
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V%V%V\" is not allowed here, expected %V", &words[0], &words[1],
@@ -45,12 +45,12 @@ inline char* refuseDuplicate(ngx_conf_t* cf, std::string_view directive, std::st
     return kConfError;
 }
 
-/// Where the directive that is being read stands, for a message of refuseAt() when all is read.
+/// The position of the directive that is being read, for messages after it was read.
 inline ConfPosition positionOf(const ngx_conf_t* cf) {
     return {cf->conf_file->file.name, cf->conf_file->line};
 }
 
-/// As refuse(), for a directive that was read before.
+/// Like refuse(), for a directive that was read before.
 inline char* refuseAt(ngx_conf_t* cf, const ConfPosition& position, std::string_view directive, std::string_view what,
                       std::string_view text, std::string_view expected) {
     const ngx_str_t words[] = {toNgx(what), toNgx(text), toNgx(directive), toNgx(expected)};

@@ -20,8 +20,8 @@ const ngx_module_t* findRewrite(const ngx_cycle_t* cycle) {
     return *module;
 }
 
-/// Only the rewrite module knows what its settings hold. As far as this is concerned, they begin with a pointer to
-/// the code that it runs, nullptr where it does nothing.
+/// The settings of the rewrite module are private to it. They are expected to begin with a pointer to the code that it
+/// runs, nullptr if there is none.
 const ngx_array_t* codesOf(const void* settings) {
     return *static_cast<const ngx_array_t* const*>(settings);
 }
@@ -35,7 +35,7 @@ bool beginWithReturn(const ngx_array_t& codes) {
     return first == ngx_http_script_return_code;
 }
 
-/// True when the pool has given that memory away: from its block, or as a piece of its own.
+/// True if the memory is from this pool: from its block, or a large allocation.
 bool isOf(const ngx_pool_t& pool, const void* memory, std::size_t size) {
     const auto begin = reinterpret_cast<uintptr_t>(memory);
     const auto end = reinterpret_cast<uintptr_t>(pool.d.end);
@@ -49,8 +49,8 @@ bool isOf(const ngx_pool_t& pool, const void* memory, std::size_t size) {
     return piece != nullptr && memory != nullptr;
 }
 
-/// Has the rewrite module of this very nginx read a `return` into new settings, and looks whether they become what is
-/// known of them. What they point at is read only where it is in the pool that it must come from.
+/// Has the rewrite module of this nginx read a `return` into new settings, and checks that they become what is
+/// expected. What they point to is read only if it is in the pool that it must come from.
 bool isAsKnown(const ngx_conf_t& cf, const ngx_module_t& rewrite) {
     const Pool pool(ngx_create_pool(kTrialPool, cf.log), ngx_destroy_pool);
     const auto* context = static_cast<const ngx_http_module_t*>(rewrite.ctx);

@@ -17,7 +17,7 @@ bool isNameCharacter(char c) {
 
 bool beginsWith(std::string_view name, std::string_view begin) {
     return name.size() >= begin.size() &&
-           ngx_strncasecmp(toNgx(name).data, toNgx(begin).data, begin.size()) == 0;  // as nginx looks names up
+           ngx_strncasecmp(toNgx(name).data, toNgx(begin).data, begin.size()) == 0;  // nginx ignores case in names
 }
 
 bool isOfClient(std::string_view name) {

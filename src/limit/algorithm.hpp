@@ -1,5 +1,5 @@
-// The algorithms by which a log is kept, sliding_log_limit's algorithm=: a row each, which says what the module and the
-// tool have to know of one. How each keeps a log is in files of its own; docs/architecture.md lists them.
+// The algorithms of sliding_log_limit's algorithm=. Each has a row with what the module and the tool need to know of
+// it. How an algorithm keeps its logs is in its own files; docs/architecture.md lists them.
 #pragma once
 
 #include <algorithm>
@@ -12,24 +12,24 @@
 namespace sliding_log {
 
 enum class Algorithm : std::uint8_t {
-    Log,      // one ZSET member a request, with an id
-    Compact,  // the same decisions from the times alone, in one to two bytes a request
-    Counter,  // a count for each window, the previous one weighted by its overlap
+    Log,      // one ZSET member per request, with an id
+    Compact,  // the same decisions as Log, from the times alone: one to two bytes per request
+    Counter,  // a count per window; the previous one is weighted by its overlap
     Bucket,   // a token bucket
-    Sampled   // one ZSET member for N requests
+    Sampled   // one ZSET member per N requests
 };
 
-/// What a log is at its key in Redis.
+/// The type of a log's key in Redis.
 enum class Storage : std::uint8_t { Zset, String, Hash };
 
-/// How long it counts what a request took.
+/// How long a log counts a request.
 enum class Lasts : std::uint8_t {
-    Window,      // until the window has passed it
-    NextWindow,  // to the end of the window of the clock behind its own
-    Refill       // until the bucket has refilled it, which has no end where a larger burst was taken
+    Window,      // until it has left the window
+    NextWindow,  // until the end of the window of the clock that follows its own
+    Refill       // until the bucket is refilled; without a bound if a larger burst was used before
 };
 
-/// Those of sliding_log_limit that are for some algorithms alone.
+/// Parameters of sliding_log_limit that only some algorithms take.
 enum class Parameter : std::uint8_t { Id, Burst, Sample };
 
 class Parameters {
@@ -47,28 +47,28 @@ class Parameters {
     unsigned bits_ = 0;
 };
 
-/// About how long Redis works for a request, in ns, beside what the whole log takes.
+/// Estimates, in ns, of the time that Redis takes for a request, without the time for the whole log (see work.hpp).
 struct Work {
     std::int64_t request;
-    std::int64_t entry;     // besides, for each entry that it adds
-    std::int64_t together;  // instead of both, of one entry that a command adds with others'; 0: none does
+    std::int64_t entry;     // in addition, for each entry that it adds
+    std::int64_t together;  // replaces both for entries that one command adds together; 0: never
 };
 
 struct AlgorithmRow {
     Algorithm algorithm;
-    std::string_view name;    // as algorithm= has it
+    std::string_view name;    // the value of algorithm=
     std::string_view script;  // its file in lua/
-    std::string_view plain;   // the file of its plain call, which is in front of the script; empty: none
-    Algorithm decidesAs;      // the same decisions for the same arrivals; itself mostly
+    std::string_view plain;   // the file of its plain call, in front of the script; empty: none
+    Algorithm decidesAs;      // the algorithm with the same decisions for the same arrivals; usually itself
     Storage storage;
-    bool namesEntries;  // each has a name of its own: what is taken back twice has left once
+    bool namesEntries;  // entries have names, so that a take-back can be repeated
     Parameters takes;
-    std::int64_t mostEntries;  // of one request; 0: it keeps none, and takes any cost
+    std::int64_t mostEntries;  // of one request; 0: it keeps no entries and takes any cost
     Lasts lasts;
     Work work;
 };
 
-/// By Algorithm.
+/// Indexed by Algorithm.
 inline constexpr std::array kAlgorithms = {
     AlgorithmRow{.algorithm = Algorithm::Log,
                  .name = "log",
@@ -78,7 +78,7 @@ inline constexpr std::array kAlgorithms = {
                  .storage = Storage::Zset,
                  .namesEntries = true,
                  .takes = {Parameter::Id},
-                 .mostEntries = 1000,  // each is 100 bytes, and a command's time in Redis
+                 .mostEntries = 1000,  // each takes 100 bytes, and time of a command in Redis
                  .lasts = Lasts::Window,
                  .work = {.request = 1500, .entry = 1300, .together = 900}},
     AlgorithmRow{.algorithm = Algorithm::Compact,
@@ -124,7 +124,7 @@ inline constexpr std::array kAlgorithms = {
                  .takes = {Parameter::Sample},
                  .mostEntries = 1000,
                  .lasts = Lasts::Window,
-                 .work = {.request = 1700, .entry = 1300, .together = 0}},  // a SHA-1 draws
+                 .work = {.request = 1700, .entry = 1300, .together = 0}},  // a SHA-1 draws the sample
 };
 
 constexpr const AlgorithmRow& rowOf(Algorithm algorithm) {

@@ -1,4 +1,4 @@
-// The local form of algorithm=bucket. Two numbers: it never grows.
+// The local form of algorithm=bucket. Its size is constant.
 #pragma once
 
 #include <cstddef>

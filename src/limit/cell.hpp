@@ -1,12 +1,12 @@
-// The memory that local logs are made of: cells of one size. So what any log leaves serves any other, and there is
-// nothing to search or to move when one grows, however long the zone has been in use.
+// The memory of local logs: cells of one size. A cell that one log frees can be used by any other, so nothing has to be
+// searched or moved when a log grows, however long the zone is in use.
 #pragma once
 
 #include <cstddef>
 
 namespace sliding_log {
 
-/// What stands at the begin of one that is linked with others.
+/// The head of a cell that is linked with others.
 struct Cell {
     Cell* next;
     Cell* previous;
@@ -14,7 +14,7 @@ struct Cell {
 
 inline constexpr std::size_t kCellBytes = 256;
 
-/// Cells that nobody uses, linked by `next`.
+/// Unused cells, linked by `next`.
 struct Chain {
     Cell* first = nullptr;
     std::size_t count = 0;
@@ -25,7 +25,7 @@ struct Chain {
         count++;
     }
 
-    /// There is one.
+    /// There must be a cell.
     Cell* pop() {
         Cell* cell = first;
         first = cell->next;
@@ -34,8 +34,8 @@ struct Chain {
     }
 };
 
-/// All the free ones. Plain data, so that it can stand in shared memory. Nothing here takes longer for a long chain:
-/// chains stay as they came, the first of each pointing to the next one by `previous`.
+/// All free cells. Plain data, so that it can be in shared memory. No operation takes longer for a long chain: chains
+/// stay linked as they were put, and the first cell of each refers to the next chain by `previous`.
 class FreeCells {
   public:
     std::size_t count() const { return count_; }
@@ -54,7 +54,7 @@ class FreeCells {
         put(Chain{&cell, 1});
     }
 
-    /// nullptr: there is none.
+    /// nullptr if there is no free cell.
     Cell* take() {
         Cell* cell = first_;
         if (cell == nullptr) {

@@ -1,4 +1,4 @@
-// What is asked of a log, and what it answers. Plain values, shared by the request, the store and Redis sides.
+// A check of a log, and its verdict. Plain values, used by the code of requests, of stores and of Redis.
 #pragma once
 
 #include <cstdint>
@@ -8,52 +8,52 @@
 
 namespace sliding_log {
 
-/// One limit of one request, ready to be asked. The texts belong to the asker and live as long as its request.
+/// What one limit asks of its log for one request. The texts are owned by the request.
 struct Check {
-    std::string_view key;                  // the log's name in Redis
-    std::string_view id;                   // the entry's name, "" for the request's unique one
-    std::uint16_t hashSlot = 0;            // of the key in its cluster; checks asked in one call have the same
-    Algorithm algorithm = Algorithm::Log;  // checks asked in one call have the same
-    bool named = false;                    // entries of this log have ids of their own, where they are not empty
+    std::string_view key;                  // the name of the log in its store
+    std::string_view id;                   // the name of the entry; "": the unique name of the request
+    std::uint16_t hashSlot = 0;            // of the key, in a cluster; the same for all checks of a call
+    Algorithm algorithm = Algorithm::Log;  // the same for all checks of a call
+    bool named = false;                    // the limit has id=; an empty id is none
     std::int64_t limit = 0;
     std::int64_t windowMs = 0;
-    std::int64_t cap = 0;  // entries, 0: none
+    std::int64_t cap = 0;  // entries; 0: none
     std::int64_t ttlMs = 0;
 
-    std::int64_t cost = 1;          // entries the request takes; 0: it only looks
-    bool countsAll = false;         // a denied request is logged, too, as far as the cap allows
-    bool leavesWithClient = false;  // the entry is given back when the client leaves before an answer
-    std::int64_t delayMs = 0;       // a request over the limit may reserve the next free moment, if it comes so soon
+    std::int64_t cost = 1;          // entries that the request adds; 0: it only looks
+    bool countsAll = false;         // a denied request is logged, too, up to the cap
+    bool leavesWithClient = false;  // the entry is taken back if the client leaves before the reply
+    std::int64_t delayMs = 0;       // how long a request over the limit may be held for a reservation; 0: not at all
     std::int64_t aheadMs = 0;       // how far ahead of now an entry of this log may be: a reservation of any request
-    std::int64_t blockMs = 0;       // a denial lasts so long at least
-    std::int64_t burst = 0;         // where the algorithm takes it: the bucket's size
-    std::int64_t sample = 0;        // the same: one in so many is logged
+    std::int64_t blockMs = 0;       // a denial lasts at least this long; 0: no block
+    std::int64_t burst = 0;         // algorithm=bucket: the size of the bucket
+    std::int64_t sample = 0;        // algorithm=sampled: one of this number of requests is logged
 
-    /// The most that can be taken at one time.
+    /// The most that can be taken at once.
     std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }
 
-    /// Such a request is denied whatever the log holds.
+    /// True if such a request is denied whatever the log has.
     bool neverHasRoom() const { return limit < 1 || cost > capacity(); }
 };
 
-/// The answer to one Check.
+/// The result of a check.
 struct Verdict {
     static constexpr std::int64_t kNever = -1;
 
     std::int64_t remaining = 0;  // after this request
-    std::int64_t resetMs = 0;    // until the oldest entry leaves; the window when the log is empty
-    std::int64_t retryMs = 0;    // until there is room: 0 there is, kNever there never will be
-    std::int64_t delayMs = 0;    // until the reservation is due; the request is admitted then
+    std::int64_t resetMs = 0;    // until more of the limit is available; the window if all of it is
+    std::int64_t retryMs = 0;    // until there is room; 0: there is room; kNever: there will never be
+    std::int64_t delayMs = 0;    // until the reservation is due, if the request is admitted with one
 
     bool hasRoom() const { return retryMs == 0; }
 };
 
-/// Whole seconds, rounded up: the unit of every response field and variable.
+/// Whole seconds, rounded up, as in the response fields.
 constexpr std::int64_t secondsUp(std::int64_t ms) {
     return (ms + 999) / 1000;
 }
 
-/// Retry-After in seconds: at least 1, since 0 would ask for the same denial again.
+/// Retry-After in seconds: at least 1, since after 0 seconds the request would be denied again.
 constexpr std::int64_t retryAfterSeconds(std::int64_t retryMs) {
     return retryMs <= 1000 ? 1 : secondsUp(retryMs);
 }

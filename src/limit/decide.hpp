@@ -1,4 +1,4 @@
-// One decision over the logs of a request: the rules that all algorithms share.
+// Decides a request over its logs: the rules that all algorithms share.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace sliding_log {
 
 namespace deciding {
 
-/// The wait until there is room, with what is left of a block.
+/// The time in ms until there is room and the block, if any, has ended; kNever if there will never be room.
 inline std::int64_t retryOf(const LogState& log, const Check& check, std::uint64_t now) {
     const std::int64_t retry = log.msUntilRoom(check, now);
     if (retry == Verdict::kNever || log.blockedUntil() <= now) {
@@ -22,7 +22,8 @@ inline std::int64_t retryOf(const LogState& log, const Check& check, std::uint64
     return std::max(retry, static_cast<std::int64_t>(log.blockedUntil() - now));
 }
 
-/// Whether this log denies the request; if not, `slot` is moved on to where it has place.
+/// True if this log denies the request. If it admits the request with a reservation, `reservedAt` is moved to the time
+/// of the reservation, unless it is later already.
 inline bool denies(LogState& log, const Check& check, std::uint64_t now, std::uint64_t& reservedAt) {
     const bool isBlocked = log.blockedUntil() > now;
     const std::int64_t wait = log.msUntilRoom(check, now);
@@ -42,7 +43,7 @@ inline bool denies(LogState& log, const Check& check, std::uint64_t now, std::ui
     return true;
 }
 
-/// A denied attempt counts as far as the cap and the memory allow.
+/// Logs a denied request as far as the cap and the memory permit.
 template <typename Grow>
 void countDenied(LogState& log, const Check& check, std::uint64_t now, std::string_view unique, Grow& grow) {
     const std::int64_t entries = log.entriesOfDenied(check, now, log.entriesOf(check, unique));
@@ -54,10 +55,10 @@ void countDenied(LogState& log, const Check& check, std::uint64_t now, std::stri
 
 }  // namespace deciding
 
-/// All or nothing over the checks, each of which asks the log beside it; all logs suit their checks, and no log
-/// is there twice. `now` is not before any time they were asked at. `grow(log, cells)` gives the log so many cells, or
-/// returns false. False: an admitted request could not be logged, and is in no log.
-/// `loggedMs` is set to the time of an admitted request's entries.
+/// Decides the checks, all or nothing. Each check asks the log with the same index; the logs must suit their checks,
+/// and no log may be there twice. `now` must not be earlier than in previous decisions of these logs. `grow(log,
+/// cells)` gives the log this number of cells, or returns false. Returns false if an admitted request could not be
+/// logged; it is then in no log. `loggedMs` is set to the time of the entries of an admitted request.
 template <typename Grow>
 bool decide(std::span<const Check> checks, std::span<LogState* const> logs, std::span<Verdict> verdicts,
             std::uint64_t now, std::string_view unique, std::uint64_t& loggedMs, Grow&& grow) {
@@ -93,9 +94,9 @@ bool decide(std::span<const Check> checks, std::span<LogState* const> logs, std:
     return true;
 }
 
-/// Takes back what a request that was decided at `takenMs` logged at `loggedMs`, if it is still there. A block that
-/// began since ends with it, if the log then has room for such a request: whoever was denied meanwhile was so by an
-/// attempt that did not count in the end. The log suits the check; `now` as for decide().
+/// Takes back what a request that was decided at `takenMs` logged at `loggedMs`, if it is still in the log. A block
+/// that began since `takenMs` ends, too, if the log then has room for such a request: the denial that began it was
+/// caused by a request that does not count in the end. The log must suit the check; `now` as for decide().
 inline void takeBack(LogState& log, const Check& check, std::uint64_t now, std::string_view unique,
                      std::uint64_t loggedMs, std::uint64_t takenMs) {
     log.advance(check, now);

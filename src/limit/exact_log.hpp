@@ -1,4 +1,4 @@
-// The exact log of one key in memory that somebody else gives: pieces of some hundred entries, so that nothing takes
+// The exact log of one key, in memory that its owner provides: pieces of some hundred entries. No operation takes
 // longer than a look at each piece, and growing takes one more cell.
 #pragma once
 
@@ -13,23 +13,23 @@
 
 namespace sliding_log {
 
-/// Plain data, so that it can stand in shared memory. Times are ms of a clock that never steps back; entries may be
-/// ahead of it: slots that were reserved.
+/// Plain data, so that it can be in shared memory. Times are in ms of a clock that never steps back; entries may be
+/// ahead of it: reservations.
 ///
-/// A small log is one piece in the few bytes it was made with. A larger one is a list of cells, each a piece. It never
-/// asks for memory itself: cellsToAdd() tells how many cells add() might take, give() hands them over, and what it
-/// uses no more is taken by takeSpare().
+/// A small log is one piece in the few bytes that it was created with. A larger one is a list of cells, each with a
+/// piece. The log does not allocate memory: cellsToAdd() returns how many cells add() may need, give() provides them,
+/// and takeSpare() removes those that are not needed any more.
 class ExactLog {
   public:
-    /// The bytes are the log's own as long as it lives; of very many it uses some.
+    /// The bytes must live as long as the log. If there are more than kMostSmall, only that many are used.
     ExactLog(std::uint8_t* bytes, std::size_t capacity) : small_(bytes, std::min(capacity, kMostSmall)) {}
     ExactLog() = default;
 
     std::uint64_t count() const { return count_; }
-    std::uint64_t oldest() const { return front().oldest(); }  // these two: when there are entries
+    std::uint64_t oldest() const { return front().oldest(); }  // oldest(), newest(): only if there are entries
     std::uint64_t newest() const { return back().newest(); }
 
-    /// The time of the entry at that place, 0 being the oldest; place < count().
+    /// The time of the entry at this index, 0 being the oldest; index < count().
     std::uint64_t at(std::uint64_t index) const {
         if (first_ == nullptr) {
             return small_.at(index);
@@ -49,7 +49,7 @@ class ExactLog {
         return chunk->piece.at(index - before);
     }
 
-    /// How many entries are after that time.
+    /// The number of entries after this time.
     std::uint64_t countAfter(std::uint64_t time) const {
         if (count_ == 0 || newest() <= time) {
             return 0;
@@ -65,7 +65,7 @@ class ExactLog {
         return after + chunk->piece.countAfter(time);
     }
 
-    /// Entries that are a window old or older leave.
+    /// Removes entries that are a window old or older.
     void prune(std::uint64_t now, std::uint64_t windowMs) {
         if (count_ == 0) {
             return;
@@ -85,7 +85,7 @@ class ExactLog {
         shrink();
     }
 
-    /// Of more than `cap` entries the oldest leave.
+    /// Removes the oldest entries if there are more than `cap`.
     void trim(std::uint64_t cap) {
         if (cap == 0) {
             clear();
@@ -101,7 +101,7 @@ class ExactLog {
         shrink();
     }
 
-    /// Entries after that time leave.
+    /// Removes the entries after this time.
     void truncate(std::uint64_t time) {
         const std::uint64_t kept = count_ - countAfter(time);
         if (kept == 0) {
@@ -120,8 +120,8 @@ class ExactLog {
         shrink();
     }
 
-    /// Entries after `farthest`, which is not before `now`, become entries of now. They stay ahead until there is a
-    /// spare cell, which the owner sees to while any are ahead.
+    /// Moves entries after `farthest`, which is not before `now`, to `now`. They stay ahead until there is a spare
+    /// cell; the owner provides one while entries are ahead.
     void bringBack(std::uint64_t now, std::uint64_t farthest) {
         const std::uint64_t entries = countAfter(farthest);
         if (entries > 0 && spares_ > 0) {
@@ -130,10 +130,10 @@ class ExactLog {
         }
     }
 
-    /// The spare cells that add() might take.
+    /// The number of spare cells that add() may need.
     std::size_t cellsToAdd(std::uint64_t time, std::uint64_t entries) const { return fits(time, entries) ? 0 : 1; }
 
-    /// Adds entries of that time.
+    /// Adds entries of this time. The cells that cellsToAdd() returned must have been given.
     void add(std::uint64_t time, std::uint64_t entries) {
         if (entries == 0) {
             return;
@@ -160,8 +160,8 @@ class ExactLog {
         makeChunk(chunk).piece.assign(all.view().subspan(half));
     }
 
-    /// Removes up to so many entries of that time, which are alike, so any of them are the right ones; false where
-    /// there are none.
+    /// Removes up to this number of entries of this time; they are alike, so any of them can be removed. False if there
+    /// are none.
     bool remove(std::uint64_t time, std::uint64_t entries) {
         if (count_ == 0 || time < oldest() || time > newest() || entries == 0) {
             return false;
@@ -180,7 +180,7 @@ class ExactLog {
             if (chunk != nullptr) {
                 join(*chunk);
             }
-            // entries of one time may begin in the piece in front
+            // entries of one time may begin in the previous piece
             if (count_ == 0 || before - count_ == entries || time < oldest()) {
                 break;
             }
@@ -208,7 +208,7 @@ class ExactLog {
     }
     std::size_t spares() const { return spares_; }
 
-    /// The spare cells but so many, which are to be few.
+    /// Takes the spare cells, except for `kept`, which must be a small number.
     Chain takeSpare(std::size_t kept) {
         if (spares_ <= kept) {
             return {};
@@ -224,9 +224,9 @@ class ExactLog {
     }
 
   private:
-    static constexpr std::size_t kMostSmall = 128;  // bytes, which go into a cell with what is added
+    static constexpr std::size_t kMostSmall = 128;  // bytes; they fit into a cell together with what is added
 
-    /// A cell of the log. `next` of the last one is nullptr, `previous` of the first one is the last one.
+    /// A cell of the log. `next` of the last one is nullptr; `previous` of the first one is the last one.
     struct Chunk : Cell {
         Piece piece;
         std::uint8_t bytes[kCellBytes - sizeof(Cell) - sizeof(Piece)];
@@ -238,7 +238,7 @@ class ExactLog {
     };
     static_assert(sizeof(Chunk) == kCellBytes && sizeof(Chunk::bytes) >= kMostSmall + Piece::kLongestIn);
 
-    /// The entries of a piece, taken apart to be changed.
+    /// The entries of a piece, unpacked to be changed.
     class Unpacked {
       public:
         explicit Unpacked(const Piece& piece) { append(piece); }
@@ -267,7 +267,7 @@ class ExactLog {
             size_++;
         }
 
-        /// How many could be removed.
+        /// Returns the number of removed entries.
         std::uint64_t remove(std::uint64_t time, std::uint64_t entries) {
             Entries* index = from(time);
             if (index == all_ + size_ || index->time != time) {
@@ -282,17 +282,17 @@ class ExactLog {
             return removed;
         }
 
-        /// Those after that time go.
+        /// Removes the entries after this time.
         void cut(std::uint64_t time) { size_ = static_cast<std::size_t>(from(time + 1) - all_); }
 
       private:
-        /// The first that are of that time or later.
+        /// The first entries of this time or later.
         Entries* from(std::uint64_t time) {
             return std::lower_bound(all_, all_ + size_, time,
                                     [](const Entries& each, std::uint64_t wanted) { return each.time < wanted; });
         }
 
-        // one without a byte, one a byte, and one that is added
+        // one that takes no byte, one for each byte, and one that is added
         Entries all_[sizeof(Chunk::bytes) + 2];
         std::size_t size_ = 0;
     };
@@ -304,13 +304,14 @@ class ExactLog {
 
     bool isLast(std::uint64_t time) const { return count_ == 0 || time >= newest(); }
 
-    /// False: another cell may be needed.
+    /// False if another cell may be needed.
     bool fits(std::uint64_t time, std::uint64_t entries) const {
         return isLast(time) ? back().hasRoomFor(time, entries)
                             : first_ == nullptr && small_.room() >= Piece::kLongestIn;
     }
 
-    /// The last one that has an entry of that time or an earlier one, else the first; nullptr: the log is small.
+    /// The last chunk that has an entry of this time or an earlier one, otherwise the first; nullptr if the log is
+    /// small.
     Chunk* chunkOf(std::uint64_t time) const {
         Chunk* chunk = first_ == nullptr ? nullptr : first_->inFront();
         while (chunk != first_ && chunk->piece.oldest() > time) {
@@ -319,7 +320,7 @@ class ExactLog {
         return chunk;
     }
 
-    /// What fits() no more does, in another cell: a small log, or what is behind the last chunk.
+    /// Makes room in a spare cell when fits() is false: moves a small log there, or appends an empty chunk.
     void makeRoom(bool atEnd) {
         if (first_ == nullptr) {
             makeChunk(nullptr).piece.copy(small_);
@@ -329,7 +330,7 @@ class ExactLog {
         }
     }
 
-    /// An empty one, of a spare cell, behind that one; nullptr: the first.
+    /// Makes an empty chunk of a spare cell, after `before`; nullptr: as the first one.
     Chunk& makeChunk(Chunk* before) {
         Cell* cell = spare_;
         spare_ = cell->next;
@@ -346,7 +347,7 @@ class ExactLog {
         return *made;
     }
 
-    /// The chunk goes, and its entries with it.
+    /// Removes the chunk with its entries.
     void drop(Chunk& chunk) {
         count_ -= chunk.piece.count();
         chunks_--;
@@ -364,8 +365,8 @@ class ExactLog {
         give(chunk);
     }
 
-    /// A chunk from which entries have left goes when it is empty, and into its neighbour when both leave half of a
-    /// cell free: so what is taken out of the middle of a log gives its memory back, too.
+    /// To be called when entries have left a chunk. Removes the chunk if it is empty, and joins it with its neighbour
+    /// if both fit into half a cell. So removals from the middle of a log free memory, too.
     void join(Chunk& chunk) {
         if (chunk.piece.isEmpty()) {
             drop(chunk);
@@ -383,7 +384,7 @@ class ExactLog {
         left.piece.assign(all.view());
     }
 
-    /// What would leave half of the log's own bytes free goes there.
+    /// Moves the log into its own bytes if it fits into half of them.
     void shrink() {
         if (first_ != nullptr && first_->next == nullptr && first_->piece.used() <= small_.capacity() / 2) {
             small_.copy(first_->piece);

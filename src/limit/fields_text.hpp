@@ -8,29 +8,29 @@
 
 namespace sliding_log {
 
-/// The most bytes one member takes, its leading comma included.
+/// The maximum length of one member in bytes, including the comma before it.
 constexpr std::size_t fieldMemberCapacity(std::string_view name) {
     return name.size() + 64;
 }
 
-/// How many in which time.
+/// A number of requests, and the time for it.
 struct Quota {
     std::int64_t most;
-    std::int64_t windowMs;  // 0: not a time in whole milliseconds
+    std::int64_t windowMs;  // 0: not a whole number of milliseconds
 };
 
-/// What a limit allows. Of a bucket whose burst is given it is the burst, since its remaining tokens are counted
-/// against that, in the time in which they all come back. Burst 0: not given.
+/// What a limit allows. For a bucket with burst=, it is the burst, since the remaining tokens are counted against it,
+/// in the time that refills all of them. `burst` 0: not given.
 Quota quotaOf(std::int64_t limit, std::int64_t burst, std::int64_t windowMs);
 
-/// Appends `"api";q=1000;w=60` (after a `, ` unless out is the field's begin) and returns the new end. The draft's
-/// w is whole seconds, so a time that is none is left out.
+/// Appends `"api";q=1000;w=60` (after a `, ` unless `out` is the beginning of the field) and returns the new end. `w`
+/// is in whole seconds; any other time is omitted.
 char* appendPolicyMember(const char* begin, char* out, std::string_view name, const Quota& quota);
 
-/// Appends a member that was made before, as the first of its own field.
+/// Appends a member that was written before, as the first one of a field.
 char* appendMember(const char* begin, char* out, std::string_view member);
 
-/// Appends `"api";r=994;t=12`, t in seconds, rounded up.
+/// Appends `"api";r=994;t=12`; t is in seconds, rounded up.
 char* appendLimitMember(const char* begin, char* out, std::string_view name, std::int64_t remaining,
                         std::int64_t resetMs);
 

@@ -1,4 +1,4 @@
-// Numbers for products: a limit of 10^12 times a window of 366 days does not fit in 64 bits.
+// Numbers for products: a limit of 10^12 times a window of 366 days exceeds 64 bits.
 #pragma once
 
 #include <algorithm>
@@ -8,19 +8,19 @@ namespace sliding_log {
 
 __extension__ using Int128 = __int128;
 
-/// The longest wait that is told: 15 digits, as a structured field's integer has (RFC 9651).
+/// The longest wait that is reported: 15 digits, as an integer of a structured field may have (RFC 9651).
 inline constexpr std::int64_t kLongestWaitMs = 999'999'999'999'999;
 
-/// Quotients towards minus and plus infinity; the divisor is positive.
+/// Quotients rounded towards minus and plus infinity; the divisor must be positive.
 constexpr Int128 divideDown(Int128 number, Int128 divisor) {
     return number / divisor - (number % divisor < 0 ? 1 : 0);
 }
 constexpr Int128 divideUp(Int128 number, Int128 divisor) {
-    // by 1 mostly, and 128 bits are divided by a function
+    // usually by 1; a division of 128 bits calls a function
     return divisor == 1 ? number : number / divisor + (number % divisor > 0 ? 1 : 0);
 }
 
-/// How long it takes until `missing` has come at `rate` a millisecond; kLongestWaitMs where that is never.
+/// The time in ms until `missing` has come at `rate` per millisecond, at most kLongestWaitMs, also if it never comes.
 constexpr std::int64_t waitFor(Int128 missing, std::int64_t rate) {
     if (missing <= 0) {
         return 0;

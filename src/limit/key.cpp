@@ -1,7 +1,7 @@
 #include "limit/key.hpp"
 
-// The one-shot SHA1() of OpenSSL 3 looks for the algorithm by its name and allocates, and may fail; what is deprecated
-// does not, in a quarter of the instructions.
+// SHA1() of OpenSSL 3 looks up the algorithm by its name, allocates memory, and may fail. The deprecated functions do
+// not, and take a quarter of the instructions.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 

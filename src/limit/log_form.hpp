@@ -1,4 +1,4 @@
-// The local form of algorithm=log, compact and sampled: the exact log. Of the last each entry counts for many requests.
+// The local form of algorithm=log, compact and sampled: the exact log. With sampled, an entry counts for many requests.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace sliding_log {
 
 class LogForm {
   public:
-    /// `place`: a few bytes that are its own as long as it lives.
+    /// `place`: a few bytes, which must live as long as the form.
     explicit LogForm(std::span<std::uint8_t> place) : log_(place.data(), place.size()) {}
 
     void advance(const Check& check, std::uint64_t now) {
@@ -45,7 +45,7 @@ class LogForm {
     }
 
     std::size_t cellsToAdd(std::uint64_t now, std::uint64_t time, std::int64_t entries) const {
-        // one is at hand for entries ahead to be brought back
+        // while entries are ahead, one cell is kept for bringBack()
         const std::size_t wanted =
             log_.cellsToAdd(time, static_cast<std::uint64_t>(entries)) + (time > now || isAhead(now) ? 1 : 0);
         return wanted - std::min(wanted, log_.spares());
@@ -84,25 +84,25 @@ class LogForm {
     }
 
   private:
-    /// How many requests an entry counts for.
+    /// The number of requests that an entry counts for.
     static std::int64_t weight(const Check& check) {
         return takes(check.algorithm, Parameter::Sample) ? check.sample : 1;
     }
 
-    /// How many entries there may be when denied attempts have been added. The cap is rounded up, else a log at its
-    /// cap might have room for ever.
+    /// The most entries that there may be after a denied request was added. The cap is rounded up to whole entries;
+    /// otherwise a log at its cap might always have room.
     std::size_t longestWithDenied(const Check& check) const {
         const std::int64_t cap = (check.cap - 1) / weight(check) + 1;
         return std::max(static_cast<std::size_t>(cap), log_.count());
     }
 
-    /// There are entries ahead of now.
+    /// True if entries are ahead of now.
     bool isAhead(std::uint64_t now) const { return log_.count() > 0 && log_.newest() > now; }
 
     Int128 used(const Check& check) const { return static_cast<Int128>(log_.count()) * weight(check); }
 
     ExactLog log_;
-    std::int64_t windowMs_ = 0;  // as last asked
+    std::int64_t windowMs_ = 0;  // of the latest check
 };
 
 static_assert(LocalForm<LogForm>);

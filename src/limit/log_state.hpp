@@ -1,4 +1,4 @@
-// What is kept of one key by this node: the local form of the algorithm of its checks, and what all of them share.
+// The log of one key in this node: the local form of its algorithm, and what all algorithms share.
 #pragma once
 
 #include <algorithm>
@@ -17,31 +17,31 @@
 
 namespace sliding_log {
 
-/// As LocalForm, whose functions it has, but that any check may be asked, of no entries, too. Each is of the
-/// algorithm that the state was made for.
+/// Has the functions of LocalForm, with fewer conditions: any check may be asked, and entries may be 0. The algorithms
+/// of checks must be like the algorithm that the state was created with.
 class LogState {
   public:
-    /// Logs of one of them answer checks of the other.
+    /// True if logs of one algorithm can decide checks of the other.
     static bool areAlike(Algorithm left, Algorithm right) { return rowOf(left).decidesAs == rowOf(right).decidesAs; }
 
-    /// `place`: a few bytes that are its own as long as it lives.
+    /// The bytes must live as long as the state, which keeps its first entries there.
     LogState(const Check& check, std::uint64_t now, std::span<std::uint8_t> index)
         : algorithm_(check.algorithm), form_(begun(check, now, index)) {}
 
-    /// False: a reload has changed the algorithm, and what is kept answers another check.
+    /// False if a reload has changed the algorithm: the log cannot decide this check.
     bool suits(const Check& check) const { return areAlike(algorithm_, check.algorithm); }
 
     void advance(const Check& check, std::uint64_t now) {
         std::visit([&](auto& form) { form.advance(check, now); }, form_);
     }
 
-    /// How many entries the request takes: not its cost where it is sampled.
+    /// The number of entries that the request adds: its cost, unless it is sampled.
     static std::int64_t entriesOf(const Check& check, std::string_view unique) {
         return takes(check.algorithm, Parameter::Sample) ? sampledEntries(check.cost, check.sample, unique)
                                                          : check.cost;
     }
 
-    /// kNever where there never will be room.
+    /// kNever if there will never be room.
     std::int64_t msUntilRoom(const Check& check, std::uint64_t now) const {
         if (check.neverHasRoom()) {
             return Verdict::kNever;
@@ -101,7 +101,8 @@ class LogState {
         return std::visit([](auto& form) { return form.takeAll(); }, form_);
     }
 
-    /// Until when the log itself denies everything, 0 or in the past: it does not; and since when, if it does.
+    /// blockedUntil(): the time until which the log denies every request; 0 or in the past: it is not blocked.
+    /// blockedSince(): when the block began, if there is one.
     std::uint64_t blockedUntil() const { return blockedUntil_; }
     std::uint64_t blockedSince() const { return blockedSince_; }
     void block(std::uint64_t now, std::int64_t ms) {

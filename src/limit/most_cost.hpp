@@ -1,4 +1,4 @@
-// The largest cost= of an algorithm: what a constant one is refused above, and a variable one denied.
+// The largest cost= of an algorithm: a larger constant is refused, and a request with a larger variable is denied.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace sliding_log {
 
-/// An algorithm that keeps entries takes so many of one request. `sample` is that of an algorithm which keeps one for
-/// each N of a cost.
+/// An algorithm that keeps entries takes a limited number of them from one request. `sample`: of an algorithm that
+/// keeps one entry for each N of a cost.
 constexpr std::int64_t mostCost(Algorithm algorithm, std::int64_t sample) {
     const std::int64_t entries = rowOf(algorithm).mostEntries;
     if (entries == 0) {

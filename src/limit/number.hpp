@@ -1,4 +1,4 @@
-// Whole numbers as text: what a `limit=` may say, and how numbers are written without allocating.
+// Whole numbers as text: parses numbers such as that of `limit=`, and writes numbers without allocating memory.
 #pragma once
 
 #include <charconv>
@@ -9,13 +9,13 @@
 
 namespace sliding_log {
 
-/// The largest limit and cap: exact in a Lua number and in a structured field's integer (RFC 9651, 15 digits).
+/// The largest limit and cap: exact as a Lua number and as an integer of a structured field (RFC 9651, 15 digits).
 inline constexpr std::int64_t kLargestCount = 1'000'000'000'000;
 
-/// The longest time that a directive may give: 366 d.
+/// The longest time that a directive may have: 366 d.
 inline constexpr std::int64_t kLongestTimeMs = 366LL * 24 * 3600 * 1000;
 
-/// A whole number from 0 to kLargestCount, digits only; nothing else is one (no sign, blank, point or unit).
+/// A whole number from 0 to kLargestCount, digits only; nullopt for anything else (a sign, blank, point or unit).
 inline std::optional<std::int64_t> parseCount(std::string_view text) {
     if (text.empty() || text.front() < '0' || text.front() > '9') {
         return std::nullopt;
@@ -29,7 +29,7 @@ inline std::optional<std::int64_t> parseCount(std::string_view text) {
     return value;
 }
 
-/// Decimal digits of one number, on the stack: `DecimalText(42).view()`. A copy has its own.
+/// The decimal digits of one number, on the stack: `DecimalText(42).view()`. A copy has its own digits.
 class DecimalText {
   public:
     explicit DecimalText(std::int64_t value)

@@ -1,4 +1,4 @@
-// What a check asks beyond a limit, as the scripts read it: lua/decide.lua has the words.
+// The options of a check, as the scripts read them; lua/decide.lua has the list.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace sliding_log {
 
-/// `cost=5 delay=2000`, on the stack; "" for the usual check.
+/// `cost=5 delay=2000`, on the stack; "" if the check has no options.
 class OptionsText {
   public:
     explicit OptionsText(const Check& check);

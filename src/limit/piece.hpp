@@ -1,4 +1,4 @@
-// A piece of a log: some times in order, in few bytes.
+// A piece of a log: times in ascending order, in few bytes.
 #pragma once
 
 #include <bit>
@@ -15,13 +15,13 @@ struct Entries {
     std::uint64_t count;
 };
 
-/// Plain data; the bytes belong to somebody else, and are no more than 64k.
+/// Plain data. The bytes are provided by the owner and are at most 64k.
 ///
-/// It holds its oldest and newest time, and in the bytes, for each time but the oldest, the ms since the one before,
-/// less one and doubled; behind it, where several entries are of that time, how many they are, less two, doubled, plus
-/// one. So a time takes one byte where it is at most 64 ms behind the one before, and any number of entries of it one
-/// or a few more. A number is written as lua/compact_log.lua does: 7 bits a byte, highest first, the eighth bit set in
-/// all but the last byte, so that it reads from either end.
+/// The oldest and the newest time are members. The bytes have, for each time but the oldest, the ms since the previous
+/// time, minus one, doubled. If several entries are of one time, their number, minus two, doubled, plus one, follows
+/// it. So a time takes one byte if it is at most 64 ms after the previous one, and any number of entries of it takes
+/// one or a few more. Numbers are written as in lua/compact_log.lua: 7 bits per byte, highest first, the eighth bit set
+/// in all bytes but the last, so that they can be read from both ends.
 class Piece {
   public:
     static constexpr std::size_t kLongestNumber = 10;              // bytes: 64 bits
@@ -37,10 +37,10 @@ class Piece {
 
     std::uint64_t count() const { return count_; }  // entries
     bool isEmpty() const { return count_ == 0; }
-    std::uint64_t oldest() const { return oldest_; }  // these two: when there are entries
+    std::uint64_t oldest() const { return oldest_; }  // oldest(), newest(): only if there are entries
     std::uint64_t newest() const { return newest_; }
 
-    /// The time of the entry at that place, 0 being the oldest; place < count().
+    /// The time of the entry at this index, 0 being the oldest; index < count().
     std::uint64_t at(std::uint64_t index) const {
         std::uint64_t found = oldest_;
         forEach([&](Entries each) {
@@ -52,7 +52,7 @@ class Piece {
         return found;
     }
 
-    /// How many entries are after that time.
+    /// The number of entries after this time.
     std::uint64_t countAfter(std::uint64_t time) const {
         if (isEmpty() || newest_ <= time) {
             return 0;
@@ -68,7 +68,7 @@ class Piece {
         return after;
     }
 
-    /// Whether append() has room; says no sooner than need be where the entries are of the newest time.
+    /// True if append() has room. May be false although there is room if the entries are of the newest time.
     bool hasRoomFor(std::uint64_t time, std::uint64_t entries) const {
         if (room() >= kLongest) {
             return true;
@@ -97,10 +97,10 @@ class Piece {
         count_ += entries;
     }
 
-    /// All entries of the oldest time leave; there are some.
+    /// Removes all entries of the oldest time. There must be entries.
     void dropOldest() { dropFirst(takeFirstRun()); }
 
-    /// So many of the oldest leave, which are not all.
+    /// Removes this number of the oldest entries, which must be less than all.
     void trim(std::uint64_t entries) {
         while (entries > 0) {
             const std::uint64_t run = takeFirstRun();
@@ -119,7 +119,7 @@ class Piece {
         begin_ = end_ = 0;
     }
 
-    /// Holds these instead, for which it has room.
+    /// Replaces the contents by these entries. There must be room for them.
     void assign(std::span<const Entries> all) {
         clear();
         for (const Entries& each : all) {
@@ -127,7 +127,7 @@ class Piece {
         }
     }
 
-    /// Holds what the other one does, for which it has room.
+    /// Replaces the contents by those of the other piece. There must be room for them.
     void copy(const Piece& other) {
         oldest_ = other.oldest_;
         newest_ = other.newest_;
@@ -139,7 +139,7 @@ class Piece {
         }
     }
 
-    /// How many of these take no more than so many bytes.
+    /// How many of these fit into this number of bytes.
     static std::size_t mostIn(std::span<const Entries> all, std::size_t bytes) {
         std::size_t used = 0;
         for (std::size_t i = 0; i < all.size(); i++) {
@@ -152,7 +152,7 @@ class Piece {
         return all.size();
     }
 
-    /// Calls visit(Entries) from the oldest time on, while that returns true.
+    /// Calls visit(Entries) for each time, from the oldest on, until it returns false.
     template <typename Visit>
     void forEach(Visit visit) const {
         std::uint64_t time = oldest_;
@@ -181,7 +181,7 @@ class Piece {
         return static_cast<std::size_t>(std::bit_width(number | 1) + 6) / 7;
     }
 
-    /// The number that begins at the offset, which moves behind it.
+    /// The number that begins at the offset, which is moved to its end.
     std::uint64_t numberFrom(std::size_t& offset) const {
         std::uint64_t number = 0;
         std::uint8_t next = bytes_[offset++];
@@ -191,7 +191,7 @@ class Piece {
         return number | next;
     }
 
-    /// The number that ends at the offset, which moves to where it begins.
+    /// The number that ends at the offset, which is moved to its beginning.
     std::uint64_t numberBefore(std::size_t& offset) const {
         std::uint64_t number = bytes_[--offset];
         for (unsigned shift = 7; offset > begin_ && bytes_[offset - 1] >= 0x80; shift += 7) {
@@ -207,7 +207,8 @@ class Piece {
         }
     }
 
-    /// Writes the number at the end, for which there is room, if not there then in front.
+    /// Writes the number at the end; moves the bytes to the front if there is no room at the end. There must be room in
+    /// all.
     void write(std::uint64_t number) {
         const std::size_t length = lengthOf(number);
         if (end_ + length > capacity_) {
@@ -219,7 +220,7 @@ class Piece {
         end_ = static_cast<std::uint16_t>(end_ + length);
     }
 
-    /// How many entries are of the newest time; their number is no more written where it was.
+    /// The number of entries of the newest time, which is removed from the bytes.
     std::uint64_t takeLastRun() {
         std::size_t offset = end_;
         const std::uint64_t number = used() > 0 ? numberBefore(offset) : 0;
@@ -230,7 +231,7 @@ class Piece {
         return (number >> 1) + 2;
     }
 
-    /// The same of the oldest time.
+    /// The same for the oldest time.
     std::uint64_t takeFirstRun() {
         std::size_t offset = begin_;
         const std::uint64_t number = used() > 0 ? numberFrom(offset) : 0;
@@ -241,7 +242,7 @@ class Piece {
         return (number >> 1) + 2;
     }
 
-    /// Where takeFirstRun() has taken a larger one.
+    /// Writes the rest of a larger run that takeFirstRun() has removed.
     void putFirstRun(std::uint64_t run) {
         if (run > 1) {
             const std::size_t length = lengthOf(runOf(run));
@@ -250,7 +251,7 @@ class Piece {
         }
     }
 
-    /// The oldest time goes; so many entries are of it, and that is taken already.
+    /// Removes the oldest time, whose entries are this number; the number has been removed from the bytes already.
     void dropFirst(std::uint64_t run) {
         count_ -= run;
         if (count_ == 0) {

@@ -1,4 +1,4 @@
-// Who decided a limit.
+// What decided a limit.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@ enum class Source {
     Redis,
     Cache,
     Local,
-    Invalid,  // a number of the limit is none: nobody was asked, and the request is denied
+    Invalid,  // a number of the limit is invalid: no store was asked, and the request is denied
     Error
 };
 
-/// As variables and metrics call them, by Source.
+/// As in variables and metrics, by Source.
 inline constexpr std::string_view kSourceNames[] = {"redis", "cache", "local", "invalid", "error"};
 
 constexpr std::string_view nameOf(Source source) {

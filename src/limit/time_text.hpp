@@ -1,4 +1,4 @@
-// A time as nginx writes it.
+// A time in nginx's syntax.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace sliding_log {
 
-/// `1d`, `1m30s`, `500ms`, of milliseconds, not negative; 0 is `0s`. On the stack: `TimeText(90'000).view()`.
+/// `1d`, `1m30s`, `500ms`, from milliseconds, not negative; 0 is `0s`. On the stack: `TimeText(90'000).view()`.
 class TimeText {
   public:
     explicit TimeText(std::int64_t ms) {

@@ -8,14 +8,14 @@
 
 namespace sliding_log {
 
-/// Plain data, so that it can stand in shared memory. Exact: one token is `windowMs` parts, and each ms brings `limit`
-/// of them. A bucket may owe tokens: to reservations, and to denied attempts that count.
+/// Plain data, so that it can be in shared memory. Exact: a token is `windowMs` parts, and each ms adds `limit` of
+/// them. A bucket may owe tokens: for reservations, and for denied requests that count.
 class TokenBucket {
   public:
     TokenBucket(std::uint64_t now, std::int64_t burst) : burst_(burst), tokens_(burst), stamp_(now), fullAt_(now) {}
 
-    /// Refills it. A time stamp ahead of now becomes now. Where the burst is another one, what was taken stays taken,
-    /// no more and no less; where the window is, whole tokens stay.
+    /// Refills the bucket. A time stamp ahead of now becomes now. If the burst has changed, the number of used tokens
+    /// stays the same; if the window has changed, the number of whole tokens does.
     void advance(std::uint64_t now, std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
         const std::uint64_t elapsed = now > stamp_ ? now - stamp_ : 0;
         stamp_ = now;
@@ -25,20 +25,20 @@ class TokenBucket {
         setLevel(std::min(level(windowMs) + static_cast<Int128>(elapsed) * limit, full(burst, windowMs)), windowMs);
     }
 
-    /// Until it holds `cost` tokens; 0 when it does.
+    /// The time in ms until there are `cost` tokens; 0 if there are.
     std::int64_t msUntil(std::int64_t cost, std::int64_t limit, std::int64_t windowMs) const {
         return tokens_ >= cost ? 0 : waitFor(static_cast<Int128>(cost) * windowMs - level(windowMs), limit);
     }
 
-    /// Whole tokens, none while it owes some.
+    /// Whole tokens; 0 if tokens are owed.
     std::int64_t remaining() const { return std::max<std::int64_t>(tokens_, 0); }
 
-    /// Until remaining() grows; the window when it is full, or nothing refills it.
+    /// The time in ms until remaining() grows; the window if the bucket is full, or if nothing refills it.
     std::int64_t resetMs(std::int64_t limit, std::int64_t burst, std::int64_t windowMs) const {
         return tokens_ >= burst || limit == 0 ? windowMs : msUntil(remaining() + 1, limit, windowMs);
     }
 
-    /// Takes tokens that it has or will owe, down to `least` at most (it may be lower already).
+    /// Takes tokens, or owes them, down to `least` at most; a bucket that has less already keeps its level.
     void take(std::int64_t cost, std::int64_t least, std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
         const Int128 floor = std::min(level(windowMs), static_cast<Int128>(least) * windowMs);
         const Int128 left = std::max(level(windowMs) - static_cast<Int128>(cost) * windowMs, floor);
@@ -46,7 +46,7 @@ class TokenBucket {
         fullAt_ = stamp_ + static_cast<std::uint64_t>(waitFor(full(burst, windowMs) - left, limit));
     }
 
-    /// False when nothing was missing.
+    /// False if no tokens were missing.
     bool giveBack(std::int64_t cost) {
         if (tokens_ >= burst_) {
             return false;
@@ -58,10 +58,10 @@ class TokenBucket {
         return true;
     }
 
-    /// From then on it is as good as a new one.
+    /// From this time on it is equivalent to a new one.
     std::uint64_t fullAt() const { return fullAt_; }
 
-    /// The deepest debt; more is forgotten.
+    /// The deepest debt; what exceeds it is forgotten.
     static constexpr std::int64_t kLeastTokens = -1'000'000'000'000'000'000;
 
   private:
@@ -73,10 +73,10 @@ class TokenBucket {
         part_ = static_cast<std::int64_t>(level - divideDown(level, windowMs) * windowMs);
     }
 
-    std::int64_t burst_;     // as last asked
-    std::int64_t tokens_;    // whole ones, rounded down; negative: owed
-    std::int64_t part_ = 0;  // of the next one, 0 to windowMs - 1
-    std::uint64_t stamp_;    // ms; the level is of that time
+    std::int64_t burst_;     // of the latest check
+    std::int64_t tokens_;    // whole tokens, rounded down; negative: owed
+    std::int64_t part_ = 0;  // of the next token, 0 to windowMs - 1
+    std::uint64_t stamp_;    // ms; the time of the level
     std::uint64_t fullAt_;   // ms
 };
 

@@ -1,4 +1,4 @@
-// Short names that no other request has, on any worker or node.
+// Short names that no other request of any worker or node has.
 #pragma once
 
 #include <array>
@@ -7,9 +7,9 @@
 
 namespace sliding_log {
 
-/// Eight characters of randomness drawn once per worker, then a count in base 64: 9 to 14 bytes, which Redis keeps
-/// in its 16-byte size class. Two workers that draw the same 48 bits are one in 10^9 for a thousand worker starts
-/// inside a window; a clash loses nothing then either, since the script notices an id that exists.
+/// Eight random characters, drawn once per worker, then a count in base 64: 9 to 14 bytes, which Redis stores in its
+/// 16-byte size class. With a thousand worker starts inside a window, the probability that two draw the same 48 bits is
+/// about 10^-9. Even then nothing is lost, since the script notices an id that exists.
 class UniqueIds {
   public:
     /// `random`: 48 or more bits from a cryptographic source, so that a client cannot forge an id.
@@ -19,7 +19,7 @@ class UniqueIds {
         }
     }
 
-    /// The next name; the view is good until the next call.
+    /// The next name; the view is valid until the next call.
     std::string_view next() {
         std::size_t length = kRandomLength;
         std::uint64_t rest = count_++;

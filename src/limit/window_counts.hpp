@@ -11,16 +11,16 @@
 
 namespace sliding_log {
 
-/// Plain data, so that it can stand in shared memory. Windows begin at the multiples of their length. What is used at a
-/// time is the count of the window before, as far as it overlaps the last `windowMs`, and all from that time's window
-/// on.
+/// Plain data, so that it can be in shared memory. Windows begin at the multiples of their length. What is used at a
+/// time is the count of the previous window, as far as it overlaps the last `windowMs`, and all counts from the window
+/// of that time on.
 ///
-/// Two numbers tell of the time that is. The counts of windows ahead, in which slots were reserved, stand in cells that
-/// somebody else gives: as a log in which the index of a window is the time.
+/// The present has two numbers. The counts of windows ahead, which have reservations, are in cells that the owner
+/// provides: as a log in which the index of a window is the time.
 class WindowCounts {
   public:
-    /// Counts of windows before the previous one leave; those of windows ahead that no reservation can be in, of
-    /// entries more than `aheadMs` ahead, count in this window. `now` never steps back.
+    /// Removes counts of windows before the previous one. A reservation is at most `aheadMs` ahead; counts
+    /// of later windows count in this one. `now` must not step back.
     void advance(std::uint64_t now, std::uint64_t windowMs, std::uint64_t aheadMs) {
         if (windowMs != windowMs_) {
             changeWindow(now, windowMs);
@@ -37,12 +37,12 @@ class WindowCounts {
         }
     }
 
-    /// The latest time that an entry is of, as far as it is ahead of now.
+    /// The time of the latest entry, or an earlier one if that is not ahead of now.
     std::uint64_t latest() const { return latest_; }
 
     bool isEmpty() const { return previous_ == 0 && here_ == 0; }
 
-    /// Until when anything counts.
+    /// The time from which on nothing counts.
     std::uint64_t endsAt() const {
         if (isEmpty()) {
             return 0;
@@ -51,19 +51,20 @@ class WindowCounts {
         return (last + (here_ > 0 ? 2 : 1)) * windowMs_;
     }
 
-    /// True when no more than `most` is used.
+    /// True if no more than `most` is used.
     bool isAtMost(std::int64_t most, std::uint64_t now) const {
         return static_cast<Int128>(previous_) * restOfWindow(now) <= (static_cast<Int128>(most) - here_) * windowMs_;
     }
 
-    /// What is left of the limit, whole and not below 0.
+    /// What is left of the limit, rounded down, not below 0.
     std::int64_t remaining(std::int64_t limit, std::uint64_t now) const {
         const Int128 left =
             (static_cast<Int128>(limit) - here_) * windowMs_ - static_cast<Int128>(previous_) * restOfWindow(now);
         return left <= 0 ? 0 : static_cast<std::int64_t>(left / windowMs_);
     }
 
-    /// The first ms from `from` on, which is not before now, at which no more than `most` is used; not below 0.
+    /// The first ms at which no more than `most` is used, not before `from`, which is not before now; `most` is not
+    /// below 0.
     std::uint64_t fallsTo(std::int64_t most, std::uint64_t from) const {
         std::uint64_t index = from / windowMs_;
         std::uint64_t before = index == 0 ? 0 : countOf(index - 1);
@@ -71,7 +72,7 @@ class WindowCounts {
         for (;;) {
             const Int128 room = static_cast<Int128>(most) - here;
             if (room >= 0) {
-                // of the window before, this much of its length may overlap
+                // the part of the previous window that may overlap, in ms
                 const Int128 overlap = before == 0 ? windowMs_ : std::min<Int128>(room * windowMs_ / before, windowMs_);
                 if (overlap > 0) {
                     return std::max(from, (index + 1) * windowMs_ - static_cast<std::uint64_t>(overlap));
@@ -85,7 +86,7 @@ class WindowCounts {
         }
     }
 
-    /// The cells that add() might take, beyond those it was given.
+    /// The number of cells that add() may need in addition to those it was given.
     std::size_t cellsToAdd(std::uint64_t time, std::uint64_t cost) const {
         const std::uint64_t index = time / windowMs_;
         if (index <= index_) {
@@ -103,7 +104,7 @@ class WindowCounts {
         ahead_ = new (static_cast<void*>(&cell)) ExactLog(rest, kCellBytes - sizeof(ExactLog));
     }
 
-    /// All that it was given, with its end.
+    /// Takes all cells; the counts must not be used afterwards.
     Chain takeAll() {
         if (ahead_ != nullptr) {
             ahead_->clear();
@@ -111,7 +112,7 @@ class WindowCounts {
         return takeSpare();
     }
 
-    /// What it needs no more.
+    /// Takes the cells that are not needed any more.
     Chain takeSpare() {
         if (ahead_ == nullptr) {
             return {};
@@ -124,7 +125,7 @@ class WindowCounts {
         return spare;
     }
 
-    /// `time` is not before now; it has the cells that cellsToAdd() said.
+    /// `time` must not be before now; the cells that cellsToAdd() returned must have been given.
     void add(std::uint64_t time, std::uint64_t cost) {
         latest_ = std::max(latest_, time);
         here_ = sum(here_, cost);
@@ -134,10 +135,10 @@ class WindowCounts {
         }
     }
 
-    /// Adds to this window's count as far as not more than `most` is used from it on.
+    /// Adds to the count of this window, as long as the use from it on does not exceed `most`.
     void addUpTo(std::uint64_t most, std::uint64_t cost) { here_ = std::max(here_, std::min(sum(here_, cost), most)); }
 
-    /// Takes what was added at that time out of the count it is in; false where that is 0, or kept no more.
+    /// Removes what was added at this time from its count; false if that is 0 or not kept any more.
     bool remove(std::uint64_t time, std::uint64_t cost) {
         const std::uint64_t index = windowMs_ == 0 ? 0 : time / windowMs_;
         const std::uint64_t removed = index + 1 >= index_ ? std::min(countOf(index), cost) : 0;
@@ -156,17 +157,17 @@ class WindowCounts {
     }
 
   private:
-    static constexpr std::uint64_t kMost = 1'000'000'000'000'000'000;  // of a count; more is forgotten
+    static constexpr std::uint64_t kMost = 1'000'000'000'000'000'000;  // of a count; what exceeds it is forgotten
 
     static std::uint64_t sum(std::uint64_t left, std::uint64_t right) { return std::min(left + right, kMost); }
 
     std::uint64_t restOfWindow(std::uint64_t now) const { return windowMs_ - now % windowMs_; }
 
-    /// All from a window ahead on.
+    /// The counts of all windows from this one on, which must be ahead.
     std::uint64_t sumFrom(std::uint64_t index) const { return ahead_ == nullptr ? 0 : ahead_->countAfter(index - 1); }
 
-    /// The last window, from one on of which that is true, from which on more than `most` counts: there may be very
-    /// many in between.
+    /// The last window from which on more than `most` counts, beginning with one of which this is true. Windows in
+    /// between, which may be very many, are skipped.
     std::uint64_t lastAbove(std::int64_t most, std::uint64_t index) const {
         const auto wanted = static_cast<std::uint64_t>(most);
         return ahead_ == nullptr || ahead_->count() <= wanted ? index : ahead_->at(ahead_->count() - wanted - 1);
@@ -191,8 +192,8 @@ class WindowCounts {
         }
     }
 
-    /// Counts of windows of another length tell of no times in these: all become entries of now, so that none is
-    /// forgotten.
+    /// Counts of windows of another length cannot be assigned to these windows: all become entries of now, so that none
+    /// is lost.
     void changeWindow(std::uint64_t now, std::uint64_t windowMs) {
         here_ = sum(here_, previous_);
         previous_ = 0;
@@ -205,11 +206,11 @@ class WindowCounts {
     }
 
     std::uint64_t windowMs_ = 0;
-    std::uint64_t index_ = 0;     // of the window that now is in
-    std::uint64_t previous_ = 0;  // the count of the window before that one
-    std::uint64_t here_ = 0;      // the counts of that window and all ahead
+    std::uint64_t index_ = 0;     // of the current window
+    std::uint64_t previous_ = 0;  // the count of the window before it
+    std::uint64_t here_ = 0;      // the counts of the current window and all windows ahead
     std::uint64_t latest_ = 0;    // ms
-    ExactLog* ahead_ = nullptr;   // nothing was reserved
+    ExactLog* ahead_ = nullptr;   // nullptr: no counts ahead
 };
 
 }  // namespace sliding_log

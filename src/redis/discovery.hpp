@@ -12,7 +12,7 @@ class DiscoveryTarget {
     virtual void discovered(const Endpoint& endpoint) = 0;
     virtual void notDiscovered(std::string_view reason) = 0;
 
-    /// The server has moved, or its state may have changed: locate() again.
+    /// The server has moved, or its state may have changed: discover() has to be called again.
     virtual void hasMoved(std::string_view reason) = 0;
 
   protected:
@@ -29,7 +29,7 @@ class Discovery {
     /// The last result does not work: the next one is another address if there is one.
     virtual void didNotServe() = 0;
 
-    /// The worker quits: connections used only to locate are closed, and the target is not called any more.
+    /// The worker quits: connections used only for the discovery are closed, and the target is not called any more.
     virtual void stop() = 0;
 };
 

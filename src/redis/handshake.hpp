@@ -1,4 +1,4 @@
-// The commands on a new connection before the first check: AUTH, SELECT, ROLE, and CONFIG GET maxmemory-policy.
+// The commands on a new connection before the first call: AUTH, SELECT, ROLE, and CONFIG GET maxmemory-policy.
 #pragma once
 
 #include <optional>

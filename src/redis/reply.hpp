@@ -36,9 +36,9 @@ StoreError checkTakeBack(const redisReply& reply, std::size_t logs);
 /// True if this reply to a call shows that something was logged: the server accepts writes.
 bool hasAdmitted(const redisReply& reply);
 
-/// The reply of a script to one batch of requests with the same checks. Each number is compared with the checks,
-/// so that no impossible number is used: a number may have been changed on the network. The bounds permit what other
-/// nodes wrote with other limits, windows, delays and blocks. The memory is reused for the next batch.
+/// The reply of a script to one batch of requests with the same checks. Each number is compared with the checks, so
+/// that no impossible number is used: a number may have been changed on the network. The bounds permit what other nodes
+/// wrote with other limits, windows, delays and blocks. The memory is reused for the next batch.
 class BatchReply {
   public:
     /// None, or the error; then the following functions must not be called. There must be a check and a request.

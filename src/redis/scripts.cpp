@@ -5,8 +5,8 @@
 #include "embed.hpp"
 #include "limit/key.hpp"
 
-// A script is an algorithm's file of lua/ as the function `algorithm`, and the frame of all behind it; in front of
-// both, where there is one, the file of its plain call, which answers or leaves the call to the frame.
+// A script is an algorithm's file of lua/ as the function `algorithm`, followed by the frame of all algorithms. The
+// file of its plain call, if there is one, precedes both: it replies, or leaves the call to the frame.
 #define FUNCTION(name, file) \
     ".ascii \"local function " name "(...) \"\n" EMBEDDED_FILE(file ".lua") ".ascii \"end\\n\"\n"
 #define SCRIPT(file) FUNCTION("algorithm", file) EMBEDDED_FILE("decide.lua")

@@ -18,7 +18,7 @@
 namespace sliding_log {
 
 /// The Sentinels are asked in turn until one knows the master. The connection to this Sentinel stays open, subscribed
-/// to +switch-master and, if permitted, +promoted-slave since that request, so that no switch is missed; when it is
+/// to +switch-master and, if permitted, +promoted-slave since it was asked, so that no switch is missed; when it is
 /// lost, the next Sentinel is asked, and knows what was missed. If no Sentinel is available, the last known master is
 /// used; its own connection finds out whether it still is a master.
 class SentinelDiscovery final : public Discovery, ConnectionOwner, ReplyTarget, DiscoveryTarget {

@@ -18,8 +18,8 @@ const LocationSettings& settingsOf(ngx_http_request_t* request) {
     return *static_cast<const LocationSettings*>(ngx_http_get_module_loc_conf(request, ngx_http_sliding_log_module));
 }
 
-/// What was logged in a dry run only, and is enforced in the latest round, is asked again there: without what the dry
-/// run has logged.
+/// Limits that a dry run has logged, and that the latest round enforces, are asked again there. What the dry run logged
+/// is taken back first.
 void takeBackRehearsed(Context& context) {
     const Round& latest = *context.round;
     if (latest.isDryRun || latest.previous == nullptr) {
@@ -58,7 +58,8 @@ bool isNotable(const Outcome& outcome) {
     return outcome.status != 0 || outcome.decider->delayMs() > 0;
 }
 
-/// Of several rounds, the one is told of that denied or delayed last, else the one with the least remaining.
+/// Of several rounds, the variables show the one that denied or delayed last, otherwise the one with the least
+/// remaining.
 void tell(const Decision*& told, const Outcome& outcome) {
     if (isNotable(outcome) || told == nullptr || remainsLess(*outcome.decider, *told)) {
         told = outcome.decider;
@@ -70,7 +71,7 @@ ngx_int_t enforce(ngx_http_request_t* request, const LocationSettings& location,
     const Outcome outcome = judge(location, round.all());
     countDecisions(location, round, round.all(), outcome.status == 0);
     if (context.enforced == nullptr) {
-        context.status = Status::None;  // a dry run in a location before decides nothing
+        context.status = Status::None;  // a dry run before this round decides nothing
     }
     tell(context.enforced, outcome);
     context.decider = context.enforced;
@@ -105,7 +106,7 @@ void rehearse(ngx_http_request_t* request, const LocationSettings& location, Con
     if (outcome.status != 0) {
         takeBackDenied(context, together);
         for (Decision& each : together) {
-            each.logged = false;  // what count=all keeps is a denied attempt, which no answer refunds
+            each.logged = false;  // what count=all keeps is a denied request, which is not refunded
             each.lateReply = nullptr;
         }
     }
@@ -128,7 +129,7 @@ ngx_int_t askRound(ngx_http_request_t* request, const LocationSettings& location
     return askAll(location, context) ? conclude(request, location, context) : NGX_AGAIN;
 }
 
-/// NGX_DECLINED: the request goes on.
+/// NGX_DECLINED: the request continues.
 ngx_int_t beginAndAsk(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun, Context*& context) {
     if (const ngx_int_t begun = beginRound(request, location, isDryRun, context); begun != NGX_OK) {
         return begun;
@@ -140,11 +141,12 @@ ngx_int_t beginAndAsk(ngx_http_request_t* request, const LocationSettings& locat
     return askRound(request, location, *context);
 }
 
-/// What the location enforces is asked first, and its dry run when that has admitted the request, and held it.
+/// The limits that the location enforces are asked first. Its dry run follows when they have admitted the request, and
+/// when a reservation is due.
 ngx_int_t handle(ngx_http_request_t* request) {
     const LocationSettings& location = settingsOf(request);
     if (location.limits->nelts == 0 || request->post_action) {
-        return NGX_DECLINED;  // a post_action comes when the client has been answered
+        return NGX_DECLINED;  // a post_action begins after the response
     }
     Context* context = Context::of(request);
     ngx_int_t rc = NGX_DECLINED;
@@ -164,7 +166,7 @@ ngx_int_t handle(ngx_http_request_t* request) {
             break;
         case Context::State::Idle:
             if (context != nullptr && context->denied) {
-                return NGX_DECLINED;  // the error page of a denial is free
+                return NGX_DECLINED;  // the error page of a denied request is not limited
             }
             rc = beginAndAsk(request, location, false, context);
             break;

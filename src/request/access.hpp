@@ -1,4 +1,4 @@
-// The access phase: limits are asked, the request is suspended meanwhile, then admitted or denied.
+// The access phase: asks the limits, suspends the request in the meantime, then admits or denies it.
 #pragma once
 
 #include "ngx.hpp"

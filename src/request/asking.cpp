@@ -24,7 +24,7 @@ std::span<Verdict> verdictsOf(const Stage& stage) {
     return {stage.context->round->verdicts + stage.begin, stage.end - stage.begin};
 }
 
-/// nullptr: it is this node's own.
+/// nullptr: the local store.
 const RedisSettings* redisOf(const Stage& stage) {
     return decisionsOf(stage).front().settings->log->redis;
 }
@@ -35,7 +35,7 @@ ngx_msec_t leftOf(const Context& context) {
     return context.round->isDryRun ? (left + 1) / 2 : left;
 }
 
-/// The wait is over: the phases run again soon.
+/// The wait has ended: the phases run again soon.
 inline void resume(Context& context) {
     if (context.timer.timer_set) {
         ngx_del_timer(&context.timer);
@@ -45,7 +45,7 @@ inline void resume(Context& context) {
     ngx_post_event(context.request->connection->write, &ngx_posted_events);
 }
 
-/// Redis may log the request later on, or have done so.
+/// Redis may have logged the request, or may log it later.
 void noteLateReply(Stage& stage, Orphan& orphan) {
     Context& context = *stage.context;
     void* memory = ngx_palloc(context.request->pool, sizeof(LateReply));
@@ -60,8 +60,8 @@ void noteLateReply(Stage& stage, Orphan& orphan) {
     }
 }
 
-/// The store's answer: noted here, acted on when the phases run again. Called from Redis's callbacks, where no
-/// request may run.
+/// The result of a store: noted here, used when the phases run again. Called from callbacks of Redis, where no request
+/// may run.
 void noteReply(Waiter& waiter, StoreError error) {
     auto& stage = static_cast<Stage&>(waiter);
     Context& context = *stage.context;
@@ -77,7 +77,7 @@ void noteReply(Waiter& waiter, StoreError error) {
     }
 }
 
-/// A reservation is not used before its time: both clocks cut milliseconds off, and this loop's is behind.
+/// A reservation must not be used early: both clocks truncate milliseconds, and the time of the event loop may be late.
 void noteReservation(Context& context, const Verdict& verdict) {
     if (verdict.delayMs == 0) {
         return;
@@ -88,12 +88,12 @@ void noteReservation(Context& context, const Verdict& verdict) {
     context.dueAt = isLater ? dueAt : context.dueAt;
 }
 
-/// One of the round's limits denies the request, and so do all.
+/// A limit of the round has denied the request. So all do, unless each limit is decided alone.
 void noteDenial(Context& context) {
     context.refused = context.refused || !context.round->isEachAlone;
 }
 
-/// Takes the stage's verdicts over into its decisions.
+/// Sets the decisions of the stage from its verdicts.
 void takeVerdicts(Stage& stage, Source source) {
     Context& context = *stage.context;
     const Round& round = *context.round;
@@ -117,7 +117,7 @@ void takeVerdicts(Stage& stage, Source source) {
     }
 }
 
-/// No store could tell.
+/// No store could decide.
 void noteUnknown(Stage& stage) {
     stage.state = Stage::State::Done;
     for (Decision& decision : decisionsOf(stage)) {
@@ -125,7 +125,7 @@ void noteUnknown(Stage& stage) {
     }
 }
 
-/// Asks this node's own logs for the stage.
+/// Asks the local store for the stage.
 void askLocally(Stage& stage) {
     if (gWorker->local().ask(checksOf(stage), verdictsOf(stage), stage.context->round->unique, stage.loggedMs)) {
         takeVerdicts(stage, Source::Local);
@@ -134,7 +134,7 @@ void askLocally(Stage& stage) {
     noteUnknown(stage);
 }
 
-/// This node's share of the stage's limits, and of their buckets.
+/// Reduces the limits and the bursts of the stage to the share of this node, rounded up.
 void takeShare(const Stage& stage, std::int64_t nodes) {
     const auto shareOf = [nodes](std::int64_t whole) { return (whole + nodes - 1) / nodes; };
     const std::span<Check> checks = checksOf(stage);
@@ -145,7 +145,7 @@ void takeShare(const Stage& stage, std::int64_t nodes) {
     }
 }
 
-/// What decides where a Redis cannot.
+/// Decides without the Redis, as sliding_log_on_error says.
 void decideInstead(const LocationSettings& location, Stage& stage) {
     if (location.onError == static_cast<ngx_uint_t>(OnError::Local)) {
         takeShare(stage, static_cast<std::int64_t>(location.nodes));
@@ -158,7 +158,7 @@ void decideInstead(const LocationSettings& location, Stage& stage) {
     }
 }
 
-/// Each limit of the stage is asked by itself.
+/// Each limit of the stage is asked in a call of its own.
 void askApart(Stage& stage) {
     Context& context = *stage.context;
     divide(context, stage);
@@ -175,21 +175,21 @@ void collectVerdict(const LocationSettings& location, Stage& stage) {
     }
 }
 
-/// True when a limit that no store could tell of denies the request, whatever the others say.
+/// True if a limit that no store could decide denies the request, whatever the other limits decide.
 bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
     return !round.isEachAlone && location.onError != static_cast<ngx_uint_t>(OnError::Allow) &&
            std::ranges::any_of(round.all(), [](const Decision& each) { return each.source == Source::Error; });
 }
 
-/// True when the stage is still to be asked: once the request is denied only for a log that counts it all the same.
-/// Inlined by force, since every request comes here several times.
+/// True if the stage still has to be asked. Once the request is denied, only stages with count=all have to be. Inlined,
+/// since it is called several times for each request.
 [[gnu::always_inline]] inline bool isToAsk(const LocationSettings& location, const Stage& stage) {
     const Context& context = *stage.context;
     return stage.state == Stage::State::Open && (!(context.refused || isDeniedUnknown(location, *context.round)) ||
                                                  std::ranges::any_of(checksOf(stage), &Check::countsAll));
 }
 
-/// The next one in turn; nullptr when there is none.
+/// The stage to be asked next; nullptr if there is none.
 Stage* nextToAsk(const LocationSettings& location, const Context& context) {
     Stage* next = nullptr;
     for (Stage& stage : context.round->allStages()) {
@@ -226,8 +226,8 @@ void ask(const LocationSettings& location, Stage& stage) {
     }
 }
 
-/// Stages are open while one is out: they are asked, all at once, when it has taken its share of the time. So a store
-/// that hangs leaves the others theirs.
+/// Stages are open while one is out: they are all asked when it has taken its share of the time. So a store that does
+/// not reply leaves time for the others.
 void waitInTurn(const LocationSettings& location, Context& context) {
     const auto open = static_cast<ngx_msec_t>(
         std::ranges::count_if(context.round->allStages(), [&](const Stage& each) { return isToAsk(location, each); }));
@@ -237,7 +237,8 @@ void waitInTurn(const LocationSettings& location, Context& context) {
     ngx_add_timer(&context.timer, leftOf(context) / (open + 1));
 }
 
-/// Takes entries back that one call has logged, or may log yet; `first`: the first of their decisions, as it was.
+/// Takes back entries that one call has logged or may still log. `first`: a copy of the first of their decisions,
+/// before it was changed.
 void takeBackTogether(std::string_view unique, const Decision& first, std::span<const Check> checks) {
     const RedisSettings* redis = first.settings->log->redis;
     if (first.lateReply != nullptr) {

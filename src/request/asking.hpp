@@ -1,43 +1,43 @@
-// Puts a round's checks to their stores, and takes back what must not stay.
+// Asks the stores for the verdicts on a round's checks, and takes back entries that must not stay.
 //
-// Stage after stage is asked: the next one when the one before has admitted the request. Where that one does not answer
-// for long all others are asked at once, each inside its own `timeout`, so that each limit is decided by its own store;
-// the request then goes on when all have answered. So nobody waits longer than the longest `timeout` of the stores.
+// Stages are asked one after another: the next one when the previous one has admitted the request. If that one takes
+// too long, all others are asked at once, each within its own `timeout`, so that each limit is decided by its own
+// store; the request continues when all have replied. So no request waits longer than the longest `timeout` of its
+// stores.
 #pragma once
 
 #include "request/context.hpp"
 
 namespace sliding_log {
 
-/// Of stages that are open, before one of them is asked: what the node knows to be denied anywhere is denied without
-/// being logged and taken back elsewhere. For the same reason one whose denial is due comes first; and one whose store
-/// is not known to answer comes last, so that the others do not wait for it. Without it they are asked as they are.
+/// To be called before the first of several open stages is asked; without it stages are asked in their order. A known
+/// denial denies the request at once, so that nothing is logged elsewhere and taken back. For the same reason, a stage
+/// whose known denial is due is asked first. A stage whose store may not reply is asked last, so that the others do not
+/// wait for it.
 void lookAhead(Context& context);
 
-/// Asks stage after stage until all have answered or one has to be waited for: then false, and the phases run again
-/// when its answer is here, or late. When they run with a stage still out all the open ones are asked. Once a limit has
-/// denied, or cannot be told of and on_error does not allow, only stages with a log that counts denied requests, too,
-/// are still asked.
+/// Asks stage after stage. True if all have replied. False if one has to be waited for: the phases run again when its
+/// reply has arrived, or is late. If a stage is still out then, all open stages are asked. Once a limit has denied the
+/// request, or cannot be decided and sliding_log_on_error is not `allow`, only stages with count=all are asked.
 bool askAll(const LocationSettings& location, Context& context);
 
-/// The request goes while stores are asked, or before their answers were read: what these have logged is given back
-/// where a refund of 499 or a reservation requires it, or a limit has denied.
+/// The request ends while stores are asked, or before their replies were used. Its entries are taken back if a limit
+/// has denied it, if it has a reservation, or from limits with a refund of 499.
 void cancelStages(Context& context);
 
-/// Takes the answers that are here over into the decisions. Limits of a stage that failed for one of them, perhaps, are
-/// to be asked again, each by itself.
+/// Sets the decisions from the replies that have arrived. If a stage failed, possibly because of one of its limits, its
+/// limits are to be asked again one by one.
 void collectVerdicts(const LocationSettings& location, Context& context);
 
-/// All or nothing: a request that these limits of the latest round deny together leaves every log that had admitted it,
-/// also those of a location before an internal redirect, but for those that count denied requests, too, and those of
-/// locations after which an upstream has worked for it. A denial in a dry run concerns nothing but these limits.
+/// All or nothing: removes a request that these limits of the latest round deny together from all logs that admitted
+/// it, including those of locations before an internal redirect. Not from logs of limits with count=all, nor from those
+/// of a round after which an upstream has worked for the request. In a dry run only these limits are concerned.
 void takeBackDenied(Context& context, std::span<const Decision> together);
 
-/// The entries leave whose decisions are marked with isLeaving.
+/// Takes back the entries of all decisions with isLeaving.
 void takeBackMarked(Context& context);
 
-/// The request's entries leave the logs of those decisions for which `leaves(round, decision)` is true; each at most
-/// once.
+/// Takes back the entries of all decisions for which `leaves(round, decision)` is true, each at most once.
 template <typename Leaves>
 void takeBack(Context& context, Leaves leaves) {
     bool any = false;

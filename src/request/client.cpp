@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::size_t kPrefixBytes = 8;
 
-/// The text of an IPv6 address, in the request's pool; empty without memory.
+/// The text of an IPv6 address, as client.hpp describes it, in the pool of the request; empty if memory is short.
 std::string_view prefixText(ngx_http_request_t* request, const in6_addr& address) {
     auto* text = static_cast<u_char*>(ngx_pnalloc(request->pool, NGX_INET6_ADDRSTRLEN));
     if (text == nullptr) {

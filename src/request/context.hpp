@@ -1,11 +1,12 @@
-// What this module knows of one request.
+// The state of one request in this module.
 //
-// Ownership: a Context lives in r->pool, from the first limit that applies until the pool goes, after the log phase,
-// so that variables serve the access log. It is found through the module context and, after an internal redirect
-// has cleared that, through its pool cleanup. While it waits its stages that were asked are in batches of their stores;
-// the cleanup (client gone, request terminated) takes them out, and the batches' answers then find nobody. While it is
-// held, or waits for one stage before it asks the next, its timer runs; the cleanup stops it and gives a reservation
-// that was held back. It points at settings only.
+// Ownership: a Context is in r->pool, from the first limit that applies until the pool is destroyed, after the log
+// phase, so that the access log can use the variables. It is found through the module context or, if an internal
+// redirect has cleared that, through its pool cleanup. While it waits, the stages that were asked are in batches of
+// their stores; the cleanup (client gone, request terminated) detaches them, and the replies do not reach them any
+// more. While it is held, or waits for one stage before it asks the next, its timer runs; the cleanup stops it and
+// takes a reservation back. Outside its pool a Context refers to settings and, until the replies arrive, to batches and
+// orphans of the stores.
 #pragma once
 
 #include <algorithm>
@@ -25,29 +26,29 @@ namespace sliding_log {
 
 enum class Status { None, Passed, Delayed, DelayedDryRun, Rejected, RejectedDryRun };
 
-/// One limit as this request met it.
+/// A limit as one request met it.
 struct Decision {
-    static constexpr std::int64_t kUnknownLimit = -1;  // its variable is no whole number
+    static constexpr std::int64_t kUnknownLimit = -1;  // its variable is not a whole number
 
     const LimitSettings* settings;
     std::int64_t limit;
     Source source;
-    const Verdict* verdict;          // nullptr: nobody was asked, or the store could not tell
-    std::uint64_t loggedMs;          // by the store's clock: for taking it back
-    bool logged;                     // its log holds the request
-    bool isLeaving;                  // its entries are about to be taken back
-    std::size_t nth;                 // of its round, as configured
-    std::string_view key;            // of its log, as it is stored; empty where a number is invalid
-    LateReply* lateReply = nullptr;  // where its Redis did not answer, and may have logged the request
+    const Verdict* verdict;          // nullptr: not asked, or the store could not decide
+    std::uint64_t loggedMs;          // by the clock of the store, for a take-back
+    bool logged;                     // the request is in the log
+    bool isLeaving;                  // its entries are to be taken back
+    std::size_t nth;                 // position in the configuration, within its round
+    std::string_view key;            // the name of the log in its store; empty if a number is invalid
+    LateReply* lateReply = nullptr;  // set if Redis did not reply in time and may have logged the request
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
 };
 
-/// What people may see of the key's value.
+/// What may be shown of the key's value.
 std::string_view shownKey(const Decision& decision);
 
-/// True when an answer of that status gives the entries back.
+/// True if a response with this status gives the entries back.
 inline bool isRefunded(const Decision& decision, ngx_uint_t status) {
     const LimitSettings::Statuses& statuses = decision.settings->refund;
     return status < statuses.size() && statuses[status];
@@ -55,101 +56,101 @@ inline bool isRefunded(const Decision& decision, ngx_uint_t status) {
 
 struct Context;
 
-/// Limits of a round that one call asks, next to each other, and the wait for its answer.
+/// Adjacent limits of a round that are asked in one call, and the wait for its reply.
 struct Stage final : Waiter {
     enum class State : std::uint8_t {
         Open,     // not asked yet
-        Out,      // its store was asked
-        Replied,  // the answer is here, and not taken over yet
-        Done      // nothing more is asked
+        Out,      // asked, no reply yet
+        Replied,  // the reply has arrived and is not used yet
+        Done      // decided, or not to be asked any more
     };
 
-    /// Which are asked before others: what is likely to deny, then what answers sooner.
+    /// The order in which stages are asked: likely denials first, then stores that reply sooner.
     enum class Turn : std::uint8_t { Due, Local, Well, Ill };
 
     Context* context = nullptr;
-    std::size_t begin = 0;  // of the round's limits: [begin, end)
+    std::size_t begin = 0;  // limits of the round: [begin, end)
     std::size_t end = 0;
     State state = State::Open;
     Turn turn = Turn::Well;
-    StoreError error = StoreError::None;  // Replied: what kept the store from deciding
+    StoreError error = StoreError::None;  // Replied: why the store did not decide
 };
 
-/// The limits that one location enforces on one request, or those that it then only rehearses. Those of one place are
-/// next to each other: a stage, until an error of one of them has each asked by itself.
+/// The limits that one location enforces on one request, or those of its dry run. Limits with the same destination are
+/// adjacent: they are a stage, until an error of one of them causes each to be asked alone.
 struct Round {
     Round* previous;             // of this location, or of the one before an internal redirect
-    bool isDryRun;               // nothing follows from what these limits say
-    bool isEachAlone;            // nor does one of them mind what another says
-    ngx_uint_t upstreamsBefore;  // how many of r->upstream_states were there when it began
-    std::string_view unique;     // the request's own name in its logs; not that of a round before, whose entries in the
-                                 // same log may leave it later than this one's come
+    bool isDryRun;               // the decisions have no effect on the request
+    bool isEachAlone;            // nor on each other
+    ngx_uint_t upstreamsBefore;  // the number of r->upstream_states when it began
+    std::string_view unique;  // the unique name of the request in the logs of this round; another one than that of an
+                              // earlier round, whose entries may leave the same log later
     std::size_t count;
     Decision* decisions;
     Check* checks;
     Verdict* verdicts;
-    Stage* stages;  // there is room for one per limit
+    Stage* stages;  // has room for one per limit
     std::size_t stageCount;
 
     std::span<Stage> allStages() const { return {stages, stageCount}; }
     std::span<Decision> all() const { return {decisions, count}; }
 
-    /// In the order in which the configuration has them.
+    /// The decision of the limit at this position in the configuration.
     const Decision& configured(std::size_t nth) const { return *std::ranges::find(all(), nth, &Decision::nth); }
 };
 
 struct Context {
     enum class State {
-        Idle,     // nothing is out
-        Waiting,  // a store was asked, or several; the request is suspended
-        Replied,  // all have answered, or one is late and others are to be asked; the phases run again soon
-        Held,     // every limit has admitted the request, for a later moment
-        Due       // which has come; the phases run again soon
+        Idle,     // no stage is out
+        Waiting,  // one or more stores were asked; the request is suspended
+        Replied,  // all have replied, or one is late and others are to be asked; the phases run again soon
+        Held,     // all limits have admitted the request, with a reservation
+        Due       // the reservation is due; the phases run again soon
     };
 
-    /// The request's Context, also after an internal redirect; nullptr when no limit applied so far.
+    /// The request's Context, also after an internal redirect; nullptr if no limit has applied so far.
     static Context* of(ngx_http_request_t* request);
 
-    /// A new one, tied to the request's life; nullptr when memory is short.
+    /// Creates a Context that lives as long as the request; nullptr if memory is short.
     static Context* create(ngx_http_request_t* request);
 
-    /// True when a limit of this name was asked, in this location or in one before an internal redirect. What was asked
-    /// in a dry run only is asked again where it is enforced.
+    /// True if a limit of this name was asked, in this location or before an internal redirect. Limits that were asked
+    /// only in a dry run are asked again when they are enforced.
     bool hasAsked(const LogSettings& log, bool isDryRun) const;
 
-    /// True when an upstream was sent something of the request since the round began: what the round has logged stays
-    /// counted, whatever comes then.
+    /// True if any part of the request was sent to an upstream since the round began: what the round has logged stays
+    /// counted.
     bool upstreamWorkedSince(const Round& since) const;
 
     ngx_http_request_t* request;
     State state;
 
     Round* round;                 // the latest; nullptr: none yet
-    std::size_t out;              // how many of its stages are
-    bool refused;                 // the latest round has come to a denial; only limits that count it are asked still
-    std::array<char, 24> unique;  // the request's own name in the logs of its first round
+    std::size_t out;              // the number of its stages that are out
+    bool refused;                 // the latest round is denied; only limits with count=all are still asked
+    std::array<char, 24> unique;  // the unique name of the request in its first round
     std::size_t uniqueLength;
 
     Status status;
-    const Decision* decider;   // what the variables tell of
-    const Decision* enforced;  // the same, where a limit was enforced: what the response fields tell of
-    bool denied;               // answered with an error: nothing more is asked, and Retry-After is due
-    bool refunds;              // a limit that was asked gives entries back for some answer
+    const Decision* decider;   // shown by the variables
+    const Decision* enforced;  // shown by the response fields; nullptr: no limit was enforced
+    bool denied;               // by this module: no more limits are asked
+    bool refunds;              // a limit that was asked has refund=
     ngx_uint_t sentStatus;     // the status that was sent to the client, or is about to be; 0: none yet
-    ngx_uint_t fields;         // a Fields, of the location that enforced last: an error page may lie in another
-    std::int64_t retryAfter;   // seconds; 0: not to be promised
-    ngx_msec_t longest;        // the longest `timeout` of the stores it was to ask so far: it never waits longer
+    ngx_uint_t fields;         // a Fields, of the location that enforced last: an error page may be in another location
+    std::int64_t retryAfter;   // seconds; 0: not sent
+    ngx_msec_t longest;        // ms: the longest `timeout` of the stores to be asked so far, and the longest wait
     ngx_msec_t askedAt;        // Waiting: since when
     ngx_msec_t waited;         // ms, for all stores together
     ngx_msec_t dueAt;          // when the latest reservation of the round is due; 0: none
-    ngx_event_t timer;         // while Held; while Waiting, where stages are open
-    LateReply* lateReplies;    // all of the request's
+    ngx_event_t timer;         // used while Held, and while Waiting with open stages
+    LateReply* lateReplies;    // all of the request
 
     std::string_view uniqueId() const { return {unique.data(), uniqueLength}; }
 };
 
-/// The pool cleanup of a Context: cancels whatever the request does. Its address also marks our entry among the
-/// cleanups of the pool. Defined in hold.cpp.
+/// The pool cleanup of a Context: cancels the request. Its address also identifies our entry among the cleanups of the
+/// pool. Defined in hold.cpp.
 void cancelRequest(void* context) noexcept;
 
 }  // namespace sliding_log

@@ -11,9 +11,9 @@ namespace sliding_log {
 
 namespace {
 
-constexpr unsigned kNear = 800;  // of 1,000 parts of a limit
+constexpr unsigned kNear = 800;  // thousandths of a limit
 
-/// Where the store could not tell, on_error is what the limit says.
+/// If the store could not decide, sliding_log_on_error decides; a limit of 0 denies even then.
 bool isRejected(const LocationSettings& location, const Decision& decision) {
     if (decision.source == Source::Error) {
         return decision.limit == 0 || location.onError != static_cast<ngx_uint_t>(OnError::Allow);
@@ -31,12 +31,12 @@ Result resultOf(const LocationSettings& location, const Decision& decision, bool
     return Result::Passed;
 }
 
-/// Another limit may have denied before it was its turn.
+/// False if another limit denied the request before this one was asked.
 bool wasAsked(const Decision& decision) {
     return decision.verdict != nullptr || decision.source == Source::Error || decision.source == Source::Invalid;
 }
 
-/// How much of the limit is taken, this request's part included, in thousandths.
+/// The used part of the limit, including this request, in thousandths.
 unsigned usedPart(const Decision& decision, const Check& check) {
     constexpr std::int64_t kAll = 1000;
     if (decision.verdict == nullptr) {
@@ -49,7 +49,7 @@ unsigned usedPart(const Decision& decision, const Check& check) {
 
 void countKey(TopKeys& keys, const LogSettings& log, const Check& check, unsigned used) {
     if (check.key.empty()) {
-        return;  // a number of the limit is none, so it never got that far
+        return;  // a number of the limit is invalid, so its key was not made
     }
     const std::size_t prefix = log.redis == nullptr ? 0 : log.redis->prefix.len;
     const std::string_view key = check.key.substr(prefix);

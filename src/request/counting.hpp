@@ -1,12 +1,12 @@
-// What the limits that a request asked said of it, for the metrics.
+// Counts the decisions of a request's limits, for the metrics.
 #pragma once
 
 #include "request/context.hpp"
 
 namespace sliding_log {
 
-/// Counts each of these limits of the round that was asked, once: what it said itself, also where another one denied.
-/// `admitted`: by all of them.
+/// Counts each of these limits of the round that was asked, once, with its own decision, even if another limit denied
+/// the request. `admitted`: by all of them.
 void countDecisions(const LocationSettings& location, const Round& round, std::span<const Decision> decisions,
                     bool admitted);
 

@@ -13,7 +13,7 @@ namespace {
 
 ngx_http_output_header_filter_pt gNextFilter;
 
-/// Sets a field, ours being the only one of that name: one that a proxied server sent is dropped.
+/// Sets a field. Fields of this name from a proxied server are removed.
 bool setField(ngx_http_request_t* request, std::string_view name, std::string_view value) {
     if (request->upstream != nullptr) {
         for (ngx_list_part_t* part = &request->headers_out.headers.part; part != nullptr; part = part->next) {
@@ -42,7 +42,7 @@ bool setNumber(ngx_http_request_t* request, std::string_view name, std::int64_t 
     return value.data() != nullptr && setField(request, name, value);
 }
 
-/// Calls visit(decision) for each limit that is enforced on the request, as the configuration has them.
+/// Calls visit(decision) for each limit that is enforced on the request, in the order of the configuration.
 template <typename Visit>
 void forEachDecision(const Round* round, Visit visit) {
     if (round != nullptr) {
@@ -53,7 +53,7 @@ void forEachDecision(const Round* round, Visit visit) {
     }
 }
 
-/// What the limit was asked: a Context has the rounds of all its decisions.
+/// The check of a decision, which must be in a round of the Context.
 const Check& checkOf(const Context& context, const Decision& decision) {
     const Round* round = context.round;
     while (&decision < round->decisions || &decision >= round->decisions + round->count) {
@@ -62,7 +62,7 @@ const Check& checkOf(const Context& context, const Decision& decision) {
     return round->checks[&decision - round->decisions];
 }
 
-/// By which the request was decided: on_error local nodes=N divides limit and burst.
+/// The quota by which the request was decided: `on_error local nodes=N` divides limit and burst.
 Quota quotaUsed(const Context& context, const Decision& decision) {
     const LimitSettings& settings = *decision.settings;
     return quotaOf(decision.limit, settings.burst == 0 ? 0 : checkOf(context, decision).burst, settings.log->windowMs);
@@ -74,12 +74,12 @@ bool isAsConfigured(const Context& context, const Decision& decision) {
            (settings.burst == 0 || checkOf(context, decision).burst == settings.burst);
 }
 
-/// A limit of 0 denies all, whatever its bucket still holds.
+/// A limit of 0 denies all requests, whatever is left in its bucket.
 std::int64_t remainingOf(const Decision& decision) {
     return decision.limit == 0 ? 0 : decision.verdict->remaining;
 }
 
-/// RateLimit-Policy tells what is allowed, RateLimit what the store knows is left: after a store error only the first.
+/// RateLimit-Policy has what is allowed, RateLimit what the store says is left: after an error only the first is sent.
 bool setIetfFields(ngx_http_request_t* request, const Context& context) {
     std::size_t capacity = 0;
     forEachDecision(context.round, [&](const Decision& decision) {
@@ -124,8 +124,8 @@ bool setFields(ngx_http_request_t* request, const Context& context) {
             setNumber(request, "Retry-After", context.retryAfter));
 }
 
-/// nginx calls this once per answer sent, except that a filter's error page comes by again after the first header
-/// was cleared: the context is then found through the pool.
+/// Called once per response, except that an error page of a filter passes again after the first header was cleared; the
+/// context is then found through the pool.
 ngx_int_t onHeader(ngx_http_request_t* request) noexcept try {
     Context* context = request == request->main ? Context::of(request) : nullptr;
     if (context == nullptr || context->round == nullptr) {

@@ -5,7 +5,8 @@
 
 namespace sliding_log {
 
-/// Puts the header filter on top of the chain: it runs for every final answer, proxied ones and error pages included.
+/// Adds the header filter at the top of the chain: it runs for every final response, including proxied ones and error
+/// pages.
 void installFieldsFilter();
 
 }  // namespace sliding_log

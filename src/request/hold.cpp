@@ -17,7 +17,7 @@ void onDue(ngx_event_t* timer) {
     ngx_post_event(request->connection->write, &ngx_posted_events);
 }
 
-/// Something can be written; the request has nothing to say yet. See ngx_http_limit_req_delay.
+/// The connection is writable, but there is no response yet. See ngx_http_limit_req_delay.
 void onWrite(ngx_http_request_t* request) {
     ngx_event_t* write = request->connection->write;
     if (ngx_handle_write_event(write, 0) != NGX_OK) {
@@ -37,7 +37,7 @@ ngx_int_t hold(Context& context) {
     context.state = Context::State::Held;  // first of all: if this fails, cancel() gives the reservation back
     ngx_http_request_t* request = context.request;
     ngx_event_t* read = request->connection->read;
-    if (read->ready) {  // a client that has left already is noticed
+    if (read->ready) {  // notices a client that has left already
         ngx_post_event(read, &ngx_posted_events);
     } else if (ngx_handle_read_event(read, 0) != NGX_OK) {
         return NGX_ERROR;
@@ -65,7 +65,7 @@ void cancel(Context& context) noexcept try {
             takeBack(context, [&](const Round& round, const Decision&) { return !context.upstreamWorkedSince(round); });
             break;
         case Context::State::Idle:
-            if (context.out > 0) {  // it failed while it asked
+            if (context.out > 0) {  // an exception ended the asking
                 cancelStages(context);
             }
             break;

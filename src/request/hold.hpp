@@ -1,14 +1,14 @@
-// Requests that a limit has admitted for a later moment: held by a timer until their reservation is due.
+// Holds requests that were admitted with a reservation, by a timer, until it is due.
 #pragma once
 
 #include "request/context.hpp"
 
 namespace sliding_log {
 
-/// Suspends the request until context.dueAt; the phases run again then. NGX_AGAIN, or NGX_ERROR.
+/// Suspends the request until context.dueAt, when the phases run again. Returns NGX_AGAIN or NGX_ERROR.
 ngx_int_t hold(Context& context);
 
-/// The request goes, whatever it was doing: no answer and no timer finds it, and its reservations are given back.
+/// The request ends, in whatever state: no reply and no timer reaches it any more, and its reservations are taken back.
 void cancel(Context& context) noexcept;
 
 }  // namespace sliding_log

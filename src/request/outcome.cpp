@@ -9,12 +9,12 @@ namespace sliding_log {
 
 namespace {
 
-/// Whole seconds where there are some, rounded up as Retry-After's.
+/// Rounded up to whole seconds, as Retry-After, if it is at least one second.
 std::int64_t readableMs(std::int64_t ms) {
     return ms < 1000 ? ms : secondsUp(ms) * 1000;
 }
 
-/// The limit that denies longest: after its Retry-After all the others have room too.
+/// True if the left limit denies longer. When the longest denial has ended, all other limits have room, too.
 bool deniesLonger(const Decision& left, const Decision& right) {
     if (left.verdict->retryMs == Verdict::kNever || right.verdict->retryMs == Verdict::kNever) {
         return right.verdict->retryMs != Verdict::kNever;
@@ -77,7 +77,7 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     const bool isDenied = outcome.status != 0;
     const ngx_uint_t level = isDenied || location.logLevel == NGX_LOG_INFO ? location.logLevel : location.logLevel + 1;
     ngx_log_t* log = request->connection->log;
-    if (log->log_level < level || decision.source == Source::Invalid) {  // Invalid: told where it was evaluated
+    if (log->log_level < level || decision.source == Source::Invalid) {  // Invalid: logged when it was evaluated
         return;
     }
     const LogSettings& settings = *decision.settings->log;

@@ -1,4 +1,4 @@
-// What the decisions of a round come to.
+// The result of the decisions of a round.
 #pragma once
 
 #include <span>
@@ -8,20 +8,20 @@
 namespace sliding_log {
 
 struct Outcome {
-    const Decision* decider;  // the limit that denied, of several the one that denies longest; else the one that holds
-                              // the request; else the one with the least remaining
-    ngx_uint_t status;        // what is answered; 0: admitted
-    std::int64_t retryAfter;  // seconds; 0: not to be promised
+    const Decision* decider;  // the limit that denied (of several, the one that denies longest); otherwise the one that
+                              // holds the request; otherwise the one with the least remaining
+    ngx_uint_t status;        // of the response; 0: admitted
+    std::int64_t retryAfter;  // seconds; 0: not sent
 };
 
-/// Dry run aside. A number that is none denies in any case. Where the store could not tell, on_error decides; a limit
-/// of 0 denies even then.
+/// The outcome without regard to a dry run. An invalid number denies in any case. If the store could not decide,
+/// sliding_log_on_error decides; a limit of 0 denies even then.
 Outcome judge(const LocationSettings& location, std::span<const Decision> decisions);
 
 bool remainsLess(const Decision& left, const Decision& right);
 
-/// One line in the error log, for a denial or a delay; a delay's is one level lower, as limit_req's. None where a
-/// number of the limit is none: that was told when it was evaluated, once a second.
+/// Writes one line to the error log for a denial or a delay, the latter one level lower, as limit_req does. Nothing is
+/// written for an invalid number, which was logged when it was evaluated, at most once a second.
 void logOutcome(ngx_http_request_t* request, const LocationSettings& location, const Outcome& outcome, bool isDryRun);
 
 }  // namespace sliding_log

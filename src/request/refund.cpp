@@ -6,8 +6,8 @@ namespace sliding_log {
 
 namespace {
 
-/// What the client was answered, at the end of the request. As the variable $status tells it: 499 where the client has
-/// left before an answer. But a post_action comes after that, and leaves its own status in the request.
+/// The status of the response at the end of the request, as in $status: 499 if the client left before a response. A
+/// post_action runs after the response and leaves its own status in the request, which is not used.
 ngx_uint_t finalStatus(const ngx_http_request_t* request, ngx_uint_t seen) {
     if (request->header_sent != 0 && seen != 0) {
         return seen;
@@ -18,7 +18,7 @@ ngx_uint_t finalStatus(const ngx_http_request_t* request, ngx_uint_t seen) {
     return request->err_status != 0 ? request->err_status : request->headers_out.status;
 }
 
-/// What this module answers itself refunds nothing.
+/// Responses of this module itself give nothing back.
 void refund(Context& context, ngx_uint_t status) {
     if (context.refunds && !context.denied) {
         takeBack(context, [&](const Round&, const Decision& decision) { return isRefunded(decision, status); });

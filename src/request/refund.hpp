@@ -1,4 +1,4 @@
-// refund=: entries of requests whose answer has one of these statuses are given back, once the answer is known.
+// refund=: gives back the entries of requests whose response has one of these statuses.
 #pragma once
 
 #include "ngx.hpp"
@@ -6,9 +6,9 @@
 
 namespace sliding_log {
 
-/// The response header has passed the filters: where nginx has sent it, its status gives entries back now, since a slow
-/// client, a large body or a mirrored request may keep the request for long. A filter may hold the header back, and
-/// replace the answer then.
+/// The response header has passed the filters. If nginx has sent it, entries are given back now, since a slow client, a
+/// large body or a mirrored request may delay the end of the request. Otherwise a filter holds the header back and may
+/// replace the response.
 void noteHeaderSent(Context& context);
 
 /// The request has ended: gives entries back if its header was not seen, for example since the client has left.

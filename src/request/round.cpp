@@ -16,7 +16,7 @@ namespace {
 
 enum class Applies { Yes, No, Invalid, NoMemory };
 
-/// A whole number up to `most` that a variable of the directive gives. No: it is empty.
+/// A whole number up to `most` from a variable of the directive. No: the variable is empty.
 Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, std::string_view parameter,
                       ngx_http_complex_value_t& variable, std::int64_t most, std::int64_t& count) {
     ngx_str_t text;
@@ -40,7 +40,7 @@ Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, std::
     return Applies::Yes;
 }
 
-/// The numbers that may be variables, and what follows from the settings alone.
+/// Evaluates the numbers that may be variables, and copies the settings that are constant.
 Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settings, Check& check) {
     const LogSettings& log = *settings.log;
     check.limit = settings.limit;
@@ -51,7 +51,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
         if (applies != Applies::Yes) {
             return applies;
         }
-        // a log never holds more than its cap, so a larger limit would never deny
+        // a log never has more entries than its cap, so a larger limit would never deny
         check.limit = log.cap > 0 ? std::min(check.limit, log.cap) : check.limit;
     }
     if (settings.costVariable != nullptr) {
@@ -77,7 +77,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     return Applies::Yes;
 }
 
-/// The name of the request's entry, where the directive gives one; false without memory.
+/// Evaluates the name of the request's entry; false if memory is short.
 bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable, Check& check) {
     ngx_str_t id;
     if (ngx_http_complex_value(request, &variable, &id) != NGX_OK) {
@@ -85,7 +85,7 @@ bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable,
     }
     check.named = true;
     check.id = view(id);
-    if (id.len > kLongestPlainValue) {  // a client must not fill Redis with long names here either
+    if (id.len > kLongestPlainValue) {  // a client must not fill Redis with long names
         auto* hashed = static_cast<char*>(ngx_pnalloc(request->pool, kHashedLength));
         if (hashed == nullptr) {
             return false;
@@ -96,8 +96,8 @@ bool evaluateId(ngx_http_request_t* request, ngx_http_complex_value_t& variable,
     return true;
 }
 
-/// Evaluates the directive's variables for this request. Invalid: a number is none, or more than can be logged; the
-/// error log tells of it once a second.
+/// Evaluates the variables of the directive for this request. Invalid: a number is not valid, or is more than can be
+/// logged; it is written to the error log at most once a second.
 Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Decision& decision, Check& check) {
     ngx_str_t value;
     if (ngx_http_complex_value(request, settings.key, &value) != NGX_OK) {
@@ -128,8 +128,8 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
     return settings.id == nullptr || evaluateId(request, *settings.id, check) ? Applies::Yes : Applies::NoMemory;
 }
 
-/// A round with room for so many limits, all in one piece, since every request pays for it; nullptr when memory is
-/// short.
+/// A round with room for all limits of the location, in one allocation, since every request needs one; nullptr if
+/// memory is short.
 Round* newRound(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun) {
     const std::size_t most = location.limits->nelts;
     static_assert(alignof(Round) == alignof(Decision) && alignof(Round) == alignof(Check) &&
@@ -151,8 +151,8 @@ Round* newRound(ngx_http_request_t* request, const LocationSettings& location, b
     return round;
 }
 
-/// Where a limit is asked: limits with one destination are asked in one call. A store, in a cluster a slot, and a
-/// script. The local store comes first, since what it denies costs no round trip.
+/// The destination of a limit: a store, a hash slot in a cluster, and a script. Limits with the same destination are
+/// asked in one call. The local store comes first, since its denials cost no round trip.
 std::size_t destinationOf(const Round& round, std::size_t limit) {
     const RedisSettings* redis = round.decisions[limit].settings->log->redis;
     if (redis == nullptr) {
@@ -162,7 +162,7 @@ std::size_t destinationOf(const Round& round, std::size_t limit) {
     return ((redis->index + 1) * kHashSlots + check.hashSlot) << 8 | static_cast<std::size_t>(check.algorithm);
 }
 
-/// Moves the limits with one destination next to each other; their order stays otherwise.
+/// Makes limits with the same destination adjacent, in the order of the configuration.
 void sortByDestination(Round& round) {
     for (std::size_t i = 1; i < round.count; i++) {
         for (std::size_t to = i; to > 0 && destinationOf(round, to - 1) > destinationOf(round, to); to--) {
@@ -183,7 +183,7 @@ inline void addStage(Context& context, std::size_t begin, std::size_t end) {
     }
 }
 
-/// A stage for each destination. What has a number that is none is not asked.
+/// Makes a stage of each destination. Limits with an invalid number are not asked.
 void formStages(Context& context) {
     const Round& round = *context.round;
     const auto isAsked = [&](std::size_t limit) { return round.decisions[limit].source != Source::Invalid; };

@@ -1,16 +1,16 @@
-// Which limits a request has to meet, what each asks of its log, and which are asked in one call.
+// Finds the limits that apply to a request, makes their checks, and divides them into stages.
 #pragma once
 
 #include "request/context.hpp"
 
 namespace sliding_log {
 
-/// Collects what this location asks of the request, to enforce it or in a dry run, and was not asked before, in a
-/// Context that is made where there is none. NGX_OK: context->round is new. NGX_DECLINED: nothing to ask. NGX_ERROR: no
-/// memory.
+/// Begins a round with the limits of this location that apply to the request and were not asked before: those to be
+/// enforced, or those of the dry run. Creates the Context if there is none. NGX_OK: context->round is new.
+/// NGX_DECLINED: there is nothing to ask. NGX_ERROR: memory is short.
 ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun, Context*& context);
 
-/// Has each limit of the latest round's stage asked by itself. Its own are open again.
+/// Divides a stage of the latest round into stages of one limit each, which are open.
 void divide(Context& context, Stage& stage);
 
 }  // namespace sliding_log

@@ -42,7 +42,7 @@ std::string_view statusText(const Context& context) {
     return "";
 }
 
-/// Seconds with three decimals, as nginx's own times.
+/// Seconds with three decimals, as in nginx's own variables.
 ngx_int_t setSeconds(ngx_http_request_t* request, Value* value, ngx_msec_t ms) {
     auto* text = static_cast<u_char*>(ngx_pnalloc(request->pool, NGX_TIME_T_LEN + 4));
     if (text == nullptr) {
@@ -54,7 +54,7 @@ ngx_int_t setSeconds(ngx_http_request_t* request, Value* value, ngx_msec_t ms) {
 
 enum class Variable : uintptr_t { Status, Source, Name, Limit, Remaining, Reset, RetryAfter, Latency, Key };
 
-/// Empty until the request was decided, and where the store could not tell.
+/// All variables are empty until the request is decided. Those of the verdict are empty if the store could not decide.
 ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data) {
     const Context* context = Context::of(request->main);
     if (context == nullptr || context->decider == nullptr) {
@@ -108,7 +108,7 @@ constexpr Definition kDefinitions[] = {
 ngx_int_t addVariables(ngx_conf_t* cf) {
     for (const Definition& definition : kDefinitions) {
         ngx_str_t name = toNgx(definition.name);
-        // not cacheable: asked before the decision they are empty, after it they are not
+        // not cacheable: they are empty before the decision, and set after it
         ngx_http_variable_t* variable = ngx_http_add_variable(cf, &name, NGX_HTTP_VAR_NOCACHEABLE);
         if (variable == nullptr) {
             return NGX_ERROR;

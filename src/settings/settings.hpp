@@ -93,7 +93,7 @@ struct LogSettings {
     std::int64_t largestBurst;   // 0: none is given
     ngx_flag_t variableLimit;    // one of them is a variable
     ngx_flag_t variableNumbers;  // a limit or a cost is
-    ngx_flag_t enforced;         // some place does not only rehearse it
+    ngx_flag_t enforced;         // a location enforces it
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
@@ -114,7 +114,7 @@ struct LimitSettings {
     std::int64_t cost;             // when costVariable is nullptr
     ngx_http_complex_value_t* costVariable;
     bool countsAll;
-    Statuses refund;  // of the answer that give the entries back
+    Statuses refund;  // of the responses that give the entries back
     bool refunds;     // there is one
     std::int64_t delayMs;
     std::int64_t blockMs;

@@ -22,7 +22,7 @@ struct InBatch;
 struct Opened;
 
 /// The part of a check that belongs to its request and is owned by it. While the reply is outstanding it is in the
-/// list of its batch, from which the reply, the deadline or forget() removes it.
+/// list of its batch, from which the reply, the deadline, detach() or RedisStore::cancel() removes it.
 struct Waiter : ListHook<WithDeadline>, ListHook<InBatch> {
     /// The request ends and is not told of the reply. If it has been sent, its position in the batch stays taken.
     void detach();

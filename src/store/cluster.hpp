@@ -36,7 +36,7 @@ class ClusterOwner : public ServerOwner {
 /// request of the whole map, however many redirects arrive in the meantime; so does a lost node, until the map has
 /// another in its place. A search begins at least a second after the latest request, at a time that differs between
 /// workers. A node is connected when there is a check for one of its slots, and dropped when the map no longer has
-/// it and nothing was sent to it for a while.
+/// it and nothing has named it for a while.
 class Cluster final : public Topology {
   public:
     Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settings);
@@ -64,7 +64,7 @@ class Cluster final : public Topology {
         bool isSlow = false;           // it did not connect in time in this search
         bool inMap = false;            // serves slots
         bool hasNewAddress = false;    // its connection, if any, may be to the former one
-        ngx_msec_t usedAt;             // last time that a map, a redirect or a check named it
+        ngx_msec_t usedAt;             // last time that a map, a redirect or a search named it
         Addresses& addresses;          // the node's
         Server server;
     };

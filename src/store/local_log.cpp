@@ -51,7 +51,7 @@ std::string_view nameOf(const LocalLog& log, NameBuffer& buffer) {
     return {buffer, log.nameLength};
 }
 
-/// The place of the first entries in the cell of a log.
+/// The bytes for the first entries in the first cell of a log.
 std::span<std::uint8_t> cellsIn(char* cell, std::size_t nameLength) {
     const std::size_t begin = sizeof(LocalLog) + (nameLength <= kRestOfCell ? nameLength : sizeof(Cell*));
     return {reinterpret_cast<std::uint8_t*>(cell) + begin, kCellBytes - begin};

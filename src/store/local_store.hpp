@@ -1,4 +1,4 @@
-// The store of this node: logs in memory shared by all workers. It answers at once.
+// The store of this node: logs in memory shared by all workers. It decides at once.
 #pragma once
 
 #include <cstdint>

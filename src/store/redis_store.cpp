@@ -183,7 +183,7 @@ std::size_t RedisStore::tick() {
     return passing;
 }
 
-/// The counters of the server of that slot.
+/// The counters of the server of this hash slot.
 ServerCounters& RedisStore::countersOf(std::uint16_t hashSlot) {
     Server* server = topology_->serverOf(hashSlot);
     return server == nullptr ? unplacedCounters_ : server->counters();
@@ -420,7 +420,7 @@ void RedisStore::tryToQuit() {
     }
 }
 
-/// The server of the slot of the call, connected or connecting; nullptr if there is none.
+/// The server of the hash slot of the call, connected or connecting; nullptr if there is none.
 Server* RedisStore::serverFor(const Call& call) {
     return !dying_ && topology_->canBeAsked(call.hashSlot) ? topology_->serverOf(call.hashSlot) : nullptr;
 }
@@ -691,7 +691,7 @@ std::string_view RedisStore::stamp() {
 
 // ---- calls
 
-/// Sends the call to the server that serves its slot.
+/// Sends the call to the server that serves its hash slot.
 void RedisStore::route(Call& call) {
     call.asking = false;
     if (!call.isWaitedFor() || !topology_->canBeAsked(call.hashSlot)) {
@@ -920,7 +920,7 @@ void RedisStore::failed(Call& call, StoreError error) {
     closeWhenUnused();
 }
 
-/// The take-back has ended. KnownDenials that were decided before it may have been learned since it was sent.
+/// The take-back has ended. Known denials that were decided before it may have been learned since it was sent.
 void RedisStore::giveBack(Call& call) {
     takeBacks_--;
     knownDenials_.entriesLeave(call.leftLogs);

@@ -42,16 +42,16 @@ class RedisStore final : ClusterOwner {
     std::size_t tick();
 
     enum class Reception {
-        Pending,      // the waiter is woken with the answer, at most `timeout` later
+        Pending,      // the waiter is woken with the result, at most `timeout` later
         KnownDenied,  // the verdicts are set: there is a known denial
         Unavailable,  // the store is unavailable
         Apart         // these limits have to be asked one by one
     };
 
-    /// Asks limits of one request, all or nothing; all of one algorithm, in a cluster of one slot. The waiter is woken
-    /// only if the result is Pending, never before the return. `unique` is a name that no other request has; `leftMs`:
-    /// how long the request may still wait. Checks, name and waiter must live until the waiter is woken or detach()
-    /// is called.
+    /// Asks limits of one request, all or nothing; all of one algorithm, in a cluster of one hash slot. The waiter is
+    /// woken only if the result is Pending, never before the return. `unique` is a name that no other request has;
+    /// `leftMs`: how long the request may still wait. Checks, name and waiter must live until the waiter is woken or
+    /// detached, or cancel() is called.
     Reception ask(std::span<const Check> checks, std::string_view unique, ngx_msec_t leftMs, Waiter& waiter);
 
     /// True if its server is connected and has answered all checks in time.
@@ -60,7 +60,7 @@ class RedisStore final : ClusterOwner {
     /// The known denial of these checks; unless it is None, the verdicts are set.
     DenialState known(std::span<const Check> checks, std::span<Verdict> verdicts);
 
-    /// Like forget() of the waiter, but what was logged is taken back when the reply arrives: all of it if it was a
+    /// Like Waiter::detach(), but what was logged is taken back when the reply arrives: all of it if it was a
     /// reservation, otherwise of the checks with leavesWithClient.
     void cancel(Waiter& waiter);
 

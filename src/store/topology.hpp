@@ -1,4 +1,4 @@
-// Selects the server of a store for a slot.
+// Selects the server of a store for a hash slot.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ class Topology {
     /// Connects before the first check.
     virtual void start() = 0;
 
-    /// True if a call is sent at once, or as soon as its server is found and connected, which is expected.
+    /// True if a check is sent at once, or as soon as its server is found and connected, which is expected.
     virtual bool canBeAsked(std::uint16_t hashSlot) = 0;
 
-    /// The server of the slot; nullptr if it is not known yet.
+    /// The server of the hash slot; nullptr if it is not known yet.
     virtual Server* serverOf(std::uint16_t hashSlot) = 0;
 
     /// The server that a redirect of `from` names; nullptr if the topology has no redirects. `forGood`: it serves the
