@@ -257,26 +257,26 @@ class ExactLog {
         }
 
         void add(std::uint64_t time, std::uint64_t entries) {
-            Entries* index = from(time);
-            if (index != all_ + size_ && index->time == time) {
-                index->count += entries;
+            Entries* entry = from(time);
+            if (entry != all_ + size_ && entry->time == time) {
+                entry->count += entries;
                 return;
             }
-            std::copy_backward(index, all_ + size_, all_ + size_ + 1);
-            *index = {time, entries};
+            std::copy_backward(entry, all_ + size_, all_ + size_ + 1);
+            *entry = {time, entries};
             size_++;
         }
 
         /// Returns the number of removed entries.
         std::uint64_t remove(std::uint64_t time, std::uint64_t entries) {
-            Entries* index = from(time);
-            if (index == all_ + size_ || index->time != time) {
+            Entries* entry = from(time);
+            if (entry == all_ + size_ || entry->time != time) {
                 return 0;
             }
-            const std::uint64_t removed = std::min(index->count, entries);
-            index->count -= removed;
-            if (index->count == 0) {
-                std::copy(index + 1, all_ + size_, index);
+            const std::uint64_t removed = std::min(entry->count, entries);
+            entry->count -= removed;
+            if (entry->count == 0) {
+                std::copy(entry + 1, all_ + size_, entry);
                 size_--;
             }
             return removed;

@@ -14,8 +14,8 @@ namespace sliding_log {
 
 class LogForm {
   public:
-    /// `place`: a few bytes, which must live as long as the form.
-    explicit LogForm(std::span<std::uint8_t> place) : log_(place.data(), place.size()) {}
+    /// `spare`: a few bytes, which must live as long as the form.
+    explicit LogForm(std::span<std::uint8_t> spare) : log_(spare.data(), spare.size()) {}
 
     void advance(const Check& check, std::uint64_t now) {
         windowMs_ = check.windowMs;
@@ -28,8 +28,8 @@ class LogForm {
         if (over <= 0) {
             return 0;
         }
-        const auto place = static_cast<std::size_t>(divideUp(over, weight(check))) - 1;
-        return msBetween(now, log_.at(place)) + check.windowMs;
+        const auto index = static_cast<std::size_t>(divideUp(over, weight(check))) - 1;
+        return msBetween(now, log_.at(index)) + check.windowMs;
     }
 
     std::int64_t msUntilReservation(const Check&, std::uint64_t now, std::int64_t wait) const {

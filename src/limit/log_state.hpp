@@ -25,8 +25,8 @@ class LogState {
     static bool areAlike(Algorithm left, Algorithm right) { return rowOf(left).decidesAs == rowOf(right).decidesAs; }
 
     /// The bytes must live as long as the state, which keeps its first entries there.
-    LogState(const Check& check, std::uint64_t now, std::span<std::uint8_t> index)
-        : algorithm_(check.algorithm), form_(begun(check, now, index)) {}
+    LogState(const Check& check, std::uint64_t now, std::span<std::uint8_t> spare)
+        : algorithm_(check.algorithm), form_(begun(check, now, spare)) {}
 
     /// False if a reload has changed the algorithm: the log cannot decide this check.
     bool suits(const Check& check) const { return areAlike(algorithm_, check.algorithm); }
@@ -118,12 +118,12 @@ class LogState {
   private:
     using Form = std::variant<LogForm, CounterForm, BucketForm>;
 
-    static Form begun(const Check& check, std::uint64_t now, std::span<std::uint8_t> index) {
+    static Form begun(const Check& check, std::uint64_t now, std::span<std::uint8_t> spare) {
         switch (check.algorithm) {
             case Algorithm::Log:
             case Algorithm::Compact:
             case Algorithm::Sampled:
-                return LogForm(index);
+                return LogForm(spare);
             case Algorithm::Counter:
                 return CounterForm();
             case Algorithm::Bucket:

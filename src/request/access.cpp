@@ -171,7 +171,7 @@ ngx_int_t handle(ngx_http_request_t* request) {
             rc = beginAndAsk(request, location, false, context);
             break;
     }
-    return rc == NGX_DECLINED ? beginAndAsk(request, location, true, context) : rc;
+    return rc == NGX_DECLINED && location.rehearses ? beginAndAsk(request, location, true, context) : rc;
 }
 
 }  // namespace

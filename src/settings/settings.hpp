@@ -138,6 +138,7 @@ struct LocationSettings {
     ngx_uint_t onError;
     ngx_uint_t nodes;   // of `sliding_log_on_error local nodes=N`: the number of nodes that share a limit
     ngx_uint_t dryRun;  // 0 or 1
+    bool rehearses;     // some of its limits are in a dry run
     ngx_uint_t fields;
     ngx_uint_t logLevel;
 

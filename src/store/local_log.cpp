@@ -52,17 +52,17 @@ std::string_view nameOf(const LocalLog& log, NameBuffer& buffer) {
 }
 
 /// The bytes for the first entries in the first cell of a log.
-std::span<std::uint8_t> cellsIn(char* cell, std::size_t nameLength) {
+std::span<std::uint8_t> spareIn(char* cell, std::size_t nameLength) {
     const std::size_t begin = sizeof(LocalLog) + (nameLength <= kRestOfCell ? nameLength : sizeof(Cell*));
     return {reinterpret_cast<std::uint8_t*>(cell) + begin, kCellBytes - begin};
 }
 
-void writeName(char* link, std::string_view name, const Chain& cells) {
+void writeName(char* bytes, std::string_view name, const Chain& cells) {
     if (cells.count == 0) {
-        std::memcpy(link, name.data(), name.size());
+        std::memcpy(bytes, name.data(), name.size());
         return;
     }
-    std::memcpy(link, static_cast<const void*>(&cells.first), sizeof cells.first);
+    std::memcpy(bytes, static_cast<const void*>(&cells.first), sizeof cells.first);
     for (Cell* cell = cells.first; !name.empty(); cell = cell->next) {
         const std::string_view part = name.substr(0, kTextOfCell);
         std::memcpy(textOf(cell), part.data(), part.size());
@@ -88,11 +88,11 @@ LocalLog& LocalLog::make(Chain cells, LocalLimit& limit, const Check& check, std
                                   .clock = now,
                                   .cells = count,
                                   .nameLength = static_cast<std::uint32_t>(name.size()),
-                                  .state = LogState(check, now, cellsIn(memory, name.size()))};
+                                  .state = LogState(check, now, spareIn(memory, name.size()))};
 }
 
 void LocalLog::begin(const Check& check, std::uint64_t now) {
-    state = LogState(check, now, cellsIn(reinterpret_cast<char*>(this), nameLength));
+    state = LogState(check, now, spareIn(reinterpret_cast<char*>(this), nameLength));
 }
 
 Chain LocalLog::nameCells() const {
