@@ -11,7 +11,7 @@ use Time::HiRes qw(time);
 use Bench::Algorithm;
 use Bench::Client;
 use Bench::Progress qw(progress);
-use Bench::Table qw(median ratio);
+use Bench::Table;
 
 use constant {
     LENGTHS => [10, 100, 1000],
@@ -53,11 +53,11 @@ sub turn {
     for my $entry (1 .. $row->{length}) {
         ask($client, $algorithm, $limit, $_, $leaves) for @keys;
     }
-    $client->ask('CONFIG', 'RESETSTAT');
+    my @before   = $client->decisions_so_far;
     my @admitted = map { ask($client, $algorithm, $limit, $keys[rand @keys], $leaves) } 1 .. CALLS;
-    my ($used) = $client->ask('INFO', 'commandstats') =~ /^cmdstat_evalsha:.*usec_per_call=([\d.]+)/m;
+    my @after    = $client->decisions_so_far;
     @admitted == grep { $_ == !$denies } @admitted or die "bench: alone, $row->{title}: ", $algorithm->name, " decides otherwise\n";
-    return $used;
+    return ($after[1] - $before[1]) / ($after[0] - $before[0]);
 }
 
 # One call, when its time has come: whether it admits.
@@ -76,22 +76,10 @@ sub ask {
 
 sub report {
     my ($turns, $algorithms, @rows) = @_;
-    my ($unit, @ours) = map { $_->name } @$algorithms;
-    my @cells = map {
-        my ($first, @others) = @{ $_->{used} };
-        [@$_{qw(title length)}, map({ sprintf '%.1f', median(@$_) } $first, @others), map { sprintf '%.2f', ratio($_, $first) } @others]
-    } @rows;
-    return Bench::Table->new(
-        title   => 'Alone: time inside Redis of one decision in a call of its own',
-        columns => [
-            ['',   'request'],
-            ['',   'log length'],
-            ['us', $unit],
-            map({ ['', $_] } @ours),
-            ["in units of the $unit", $ours[0]],
-            map { ['', $_] } @ours[1 .. $#ours],
-        ],
-        rows  => \@cells,
+    return Bench::Table->of_ways(
+        title => 'Alone: time inside Redis of one decision in a call of its own',
+        names => [map { $_->name } @$algorithms],
+        rows  => [map { [@$_{qw(title length)}, @{ $_->{used} }] } @rows],
         notes => [
             "Redis's own commandstats, usec_per_call of EVALSHA, by Redis's own clock; one connection, which waits for each answer;",
             "medians of $turns turns of ${\ CALLS} calls to some logs, in which all take turns; ratios turn by turn. One leaves:",

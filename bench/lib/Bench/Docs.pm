@@ -30,13 +30,13 @@ sub new {
     return bless { dir => $dir, files => \@files }, $class;
 }
 
-# tables: a list of Bench::Table by name; machine: its description; how: the options that measured them
+# tables: Bench::Table by name; machine: its description; how: the options that measured them
 sub write {
     my ($self, $machine, $how, %tables) = @_;
     for my $file (@{ $self->{files} }) {
         my @measured = $file->{write}->($self, $machine, $how, %tables);
         my $text     = Testbed::Process::slurp("$self->{dir}/$file->{name}");
-        my $part     = join "\n", $begin, '', @measured, map({ $_->markdown } map { @{ $tables{$_} } } @{ $file->{tables} }), $end;
+        my $part     = join "\n", $begin, '', @measured, map({ $tables{$_}->markdown } @{ $file->{tables} }), $end;
         $text =~ s/\Q$begin\E.*\Q$end\E/$part/s;
         $self->put($file->{name}, $text);
     }
@@ -45,8 +45,8 @@ sub write {
 
 sub benchmarks {
     my ($self, $machine, $how, %tables) = @_;
-    my $load   = $tables{load}[0]{pinned};
-    my $memory = $tables{memory}[0]{figures};
+    my $load   = $tables{load}{pinned};
+    my $memory = $tables{memory}{figures};
     $self->put('benchmark-requests.svg', Bench::Chart::bars(
         title  => 'CPU time of one request',
         axis   => 'microseconds of CPU time, user and system, pinned',
@@ -58,7 +58,7 @@ sub benchmarks {
         title  => 'Memory of one logged request',
         x_axis => 'requests in the log',
         y_axis => 'bytes of Redis per request, whole key',
-        series => [map { [$_, $memory->{$_}] } @{ $tables{memory}[0]{names} }],
+        series => [map { [$_, $memory->{$_}] } @{ $tables{memory}{names} }],
     ));
     return (
         measured("bench$how", $machine),
@@ -69,7 +69,7 @@ sub benchmarks {
 
 sub algorithms {
     my ($self, $machine, $how, %tables) = @_;
-    my ($errors) = @{ $tables{errors} };
+    my $errors = $tables{errors};
     $self->put('algorithms-errors.svg', Bench::Panels::panels(
         title  => 'The most that any window admits',
         x_axis => 'limit per window',

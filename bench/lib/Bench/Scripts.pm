@@ -9,7 +9,7 @@ use Time::HiRes qw(time);
 use Bench::Logs qw(copies fill);
 use Bench::Machine;
 use Bench::Progress qw(progress);
-use Bench::Table qw(median ratio);
+use Bench::Table;
 
 use constant {
     BATCH => 16,     # logs
@@ -150,29 +150,12 @@ sub time_for {
 
 sub report {
     my ($logs, $turns, @rows) = @_;
-    my ($unit, @ours) = map { $_->name } @{ $logs->{algorithms} };
-    my (@cells, %place);
+    my %place;
     $place{ $_->{title} } //= keys %place for @rows;
-    for my $row (sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows) {
-        my ($first, @others) = map { $_->{used} } @{ $row->{cells} };
-        push @cells, [
-            $row->{title},
-            $row->{length},
-            map({ sprintf '%.1f', median(@$_) } $first, @others),
-            map { sprintf '%.2f', ratio($_, $first) } @others,
-        ];
-    }
-    return Bench::Table->new(
-        title   => 'Scripts: CPU time of Redis per request',
-        columns => [
-            ['',                      'request'],
-            ['',                      'log length'],
-            ['us',                    $unit],
-            map({ ['', $_] } @ours),
-            ["in units of the $unit", $ours[0]],
-            map { ['', $_] } @ours[1 .. $#ours],
-        ],
-        rows  => \@cells,
+    return Bench::Table->of_ways(
+        title => 'Scripts: CPU time of Redis per request',
+        names => [map { $_->name } @{ $logs->{algorithms} }],
+        rows  => [map { [@$_{qw(title length)}, map { $_->{used} } @{ $_->{cells} }] } sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows],
         notes => [
             "User and system time of the whole Redis process, pipelined calls; medians of $turns turns of ${\ TURN} requests,",
             'in which the scripts alternate; ratios are taken turn by turn. With the caller\'s clock all scripts get the same',

@@ -39,6 +39,29 @@ sub new {
     return bless {%table}, $class;
 }
 
+# The microseconds of some ways to do the same: the medians of each, and the ratios to the first one, turn by turn.
+# names: of the ways; rows: [[title, log length, series of each way], ...]; and the title and the notes of the table
+sub of_ways {
+    my ($class, %table) = @_;
+    my ($unit, @others) = @{ $table{names} };
+    return $class->new(
+        title   => $table{title},
+        columns => [
+            ['',   'request'],
+            ['',   'log length'],
+            ['us', $unit],
+            map({ ['', $_] } @others),
+            ["in units of the $unit", $others[0]],
+            map { ['', $_] } @others[1 .. $#others],
+        ],
+        rows  => [map {
+            my ($title, $length, $first, @series) = @$_;
+            [$title, $length, map({ sprintf '%.1f', median(@$_) } $first, @series), map { sprintf '%.2f', ratio($_, $first) } @series];
+        } @{ $table{rows} }],
+        notes => $table{notes},
+    );
+}
+
 # Columns as wide as they need be, the first one to the left, all others to the right.
 sub text {
     my ($self)  = @_;
