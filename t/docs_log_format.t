@@ -11,19 +11,14 @@ use Testbed::Http qw(get);
 my $root   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $format = "$root/packaging/log_format.conf";
 my $bed    = Testbed->new;
-my $nginx  = $bed->nginx(<<'END', FORMAT => $format);
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
+my $nginx  = $bed->serve(
+    FORMAT => $format,
+    http   => <<'HTTP',
     include %%FORMAT%%;
     access_log %%DIR%%/limits.log limits;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit api key=$arg_k limit=1 window=1m; empty_gif; }
-    }
-}
-END
+HTTP
+    server => 'location / { sliding_log_limit api key=$arg_k limit=1 window=1m; empty_gif; }',
+);
 
 get($nginx->port, '/?k=acct_42') for 1 .. 2;
 my $log = sub { return Testbed::Process::slurp($nginx->dir . '/limits.log') };

@@ -35,110 +35,105 @@ sub locations {
 }
 sub is_possible { my ($algorithm, $name) = @_; return $name ne 'delay' || $algorithm !~ /counter|sampled/ }
 
-my $nginx = $bed->nginx(<<'END', ONE => $redis{one}->address, TWO => $redis{two}->address, LOCATIONS => join("\n", map { my $place = $_; map { locations($place, $_) } sort keys %parameters } @PLACES));
-%%GLOBALS%%
-worker_processes 1;
-worker_shutdown_timeout 100ms;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
+my $nginx = $bed->serve(
+    ONE => $redis{one}->address, TWO => $redis{two}->address, LOCATIONS => join("\n", map { my $place = $_; map { locations($place, $_) } sort keys %parameters } @PLACES),
+    main   => 'worker_shutdown_timeout 100ms;',
+    http   => <<'HTTP',
     sliding_log_redis default { server %%ONE%%; timeout 9s; connect_timeout 9s; }
     sliding_log_redis two     { server %%TWO%%; timeout 2s; connect_timeout 2s; reconnect 20ms 50ms; }
     sliding_log_headers all;
     add_header X-Says "$sliding_log_status $sliding_log_name $sliding_log_source" always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        %%LOCATIONS%%
-        location /off {
-            sliding_log_dry_run on;
-            sliding_log_limit off_dry  key=$arg_k limit=0 window=1h;
-            sliding_log_limit off_wide key=$arg_k limit=9 window=1h;
-            sliding_log_limit off_on   key=$arg_k limit=2 window=1h dry_run=off;
-            empty_gif;
-        }
-        location /alone {
-            sliding_log_limit alone_none key=$arg_k limit=0 window=1h dry_run=on;
-            sliding_log_limit alone_more key=$arg_k limit=2 window=1h dry_run=on;
-            sliding_log_limit alone_same key=$arg_k limit=5 window=1h;
-            empty_gif;
-        }
-        location /both {
-            sliding_log_limit both_over key=$arg_k limit=10 window=1h cost=4 dry_run=on;
-            sliding_log_limit both_less key=$arg_k limit=4 window=1h dry_run=on;
-            empty_gif;
-        }
-        location /only { sliding_log_limit only key=$arg_k limit=1 window=1h dry_run=on; empty_gif; }
-        location /invalid {
-            sliding_log_limit invalid_dry key=$arg_k limit=$arg_d window=1h dry_run=on;
-            sliding_log_limit invalid_on  key=$arg_k limit=$arg_l window=1h;
-            empty_gif;
-        }
-        location /stores {
-            sliding_log_limit stores_near  key=$arg_k limit=5 window=1h store=local;
-            sliding_log_limit stores_far   key=$arg_k limit=4 window=1h store=two algorithm=compact;
-            sliding_log_limit stores_dry   key=$arg_k limit=1 window=1h dry_run=on count=all cap=20;
-            sliding_log_limit stores_other key=$arg_k limit=2 window=1h dry_run=on store=two;
-            sliding_log_limit stores_own   key=$arg_k limit=3 window=1h dry_run=on store=local;
-            empty_gif;
-        }
-        location /leaves {
-            sliding_log_limit leaves_on   key=$arg_k limit=9 window=1h;
-            sliding_log_limit leaves_held key=$arg_k limit=1 window=1h dry_run=on delay=365d;
-            sliding_log_limit leaves_dry  key=$arg_k limit=9 window=1h dry_run=on store=two;
-            empty_gif;
-        }
-        location /cap {
-            sliding_log_limit cap_on  key=$arg_k limit=1 window=1h count=all cap=2;
-            sliding_log_limit cap_dry key=$arg_k limit=1 window=1h delay=365d dry_run=on;
-            empty_gif;
-        }
-        location /other { sliding_log_limit other key=$arg_k limit=9 window=1h store=two; empty_gif; }
-        location /held {
-            sliding_log_limit held_on  key=$arg_k limit=1 window=2s delay=1m;
-            sliding_log_limit held_dry key=$arg_k limit=9 window=1h dry_run=on;
-            empty_gif;
-        }
-        location /down {
-            sliding_log_limit down_on  key=$arg_k limit=9 window=1h;
-            sliding_log_limit down_dry key=$arg_k limit=1 window=1h dry_run=on store=two;
-            location /down/deny  { sliding_log_on_error deny; empty_gif; }
-            location /down/allow { sliding_log_on_error allow; empty_gif; }
-            location /down/local { sliding_log_on_error local; empty_gif; }
-        }
-        location /away {
-            sliding_log_on_error deny;
-            sliding_log_limit away_on  key=$arg_k limit=9 window=1h store=two;
-            sliding_log_limit away_dry key=$arg_k limit=1 window=1h dry_run=on;
-            empty_gif;
-        }
-        location /answer {
-            sliding_log_limit answer_on  key=$arg_k limit=5 window=1h;
-            sliding_log_limit answer_dry key=$arg_k limit=5 window=1h dry_run=on refund=404;
-            location /answer/200 { empty_gif; }
-            location /answer/404 { try_files /none =404; }
-        }
-        location /inside {
-            sliding_log_limit inside_before key=$arg_k limit=9 window=1h;
-            sliding_log_limit inside        key=$arg_k limit=2 window=1h dry_run=on;
-            try_files /none @enforced;
-        }
-        location @enforced {
-            sliding_log_limit inside       key=$arg_k limit=2 window=1h;
-            sliding_log_limit inside_after key=$arg_k limit=9 window=1h dry_run=on;
-            empty_gif;
-        }
-        location /inherits {
-            sliding_log_limit inherits_dry key=$arg_k limit=0 window=1h dry_run=on;
-            sliding_log_limit inherits_on  key=$arg_k limit=1 window=1h dry_run=off;
-            sliding_log_limit inherits     key=$arg_k limit=1 window=1h;
-            location /inherits/dry { sliding_log_dry_run on; empty_gif; }
-            empty_gif;
-        }
-        location /metrics { sliding_log_metrics; }
+HTTP
+    server => <<'END',
+    %%LOCATIONS%%
+    location /off {
+        sliding_log_dry_run on;
+        sliding_log_limit off_dry  key=$arg_k limit=0 window=1h;
+        sliding_log_limit off_wide key=$arg_k limit=9 window=1h;
+        sliding_log_limit off_on   key=$arg_k limit=2 window=1h dry_run=off;
+        empty_gif;
     }
-}
+    location /alone {
+        sliding_log_limit alone_none key=$arg_k limit=0 window=1h dry_run=on;
+        sliding_log_limit alone_more key=$arg_k limit=2 window=1h dry_run=on;
+        sliding_log_limit alone_same key=$arg_k limit=5 window=1h;
+        empty_gif;
+    }
+    location /both {
+        sliding_log_limit both_over key=$arg_k limit=10 window=1h cost=4 dry_run=on;
+        sliding_log_limit both_less key=$arg_k limit=4 window=1h dry_run=on;
+        empty_gif;
+    }
+    location /only { sliding_log_limit only key=$arg_k limit=1 window=1h dry_run=on; empty_gif; }
+    location /invalid {
+        sliding_log_limit invalid_dry key=$arg_k limit=$arg_d window=1h dry_run=on;
+        sliding_log_limit invalid_on  key=$arg_k limit=$arg_l window=1h;
+        empty_gif;
+    }
+    location /stores {
+        sliding_log_limit stores_near  key=$arg_k limit=5 window=1h store=local;
+        sliding_log_limit stores_far   key=$arg_k limit=4 window=1h store=two algorithm=compact;
+        sliding_log_limit stores_dry   key=$arg_k limit=1 window=1h dry_run=on count=all cap=20;
+        sliding_log_limit stores_other key=$arg_k limit=2 window=1h dry_run=on store=two;
+        sliding_log_limit stores_own   key=$arg_k limit=3 window=1h dry_run=on store=local;
+        empty_gif;
+    }
+    location /leaves {
+        sliding_log_limit leaves_on   key=$arg_k limit=9 window=1h;
+        sliding_log_limit leaves_held key=$arg_k limit=1 window=1h dry_run=on delay=365d;
+        sliding_log_limit leaves_dry  key=$arg_k limit=9 window=1h dry_run=on store=two;
+        empty_gif;
+    }
+    location /cap {
+        sliding_log_limit cap_on  key=$arg_k limit=1 window=1h count=all cap=2;
+        sliding_log_limit cap_dry key=$arg_k limit=1 window=1h delay=365d dry_run=on;
+        empty_gif;
+    }
+    location /other { sliding_log_limit other key=$arg_k limit=9 window=1h store=two; empty_gif; }
+    location /held {
+        sliding_log_limit held_on  key=$arg_k limit=1 window=2s delay=1m;
+        sliding_log_limit held_dry key=$arg_k limit=9 window=1h dry_run=on;
+        empty_gif;
+    }
+    location /down {
+        sliding_log_limit down_on  key=$arg_k limit=9 window=1h;
+        sliding_log_limit down_dry key=$arg_k limit=1 window=1h dry_run=on store=two;
+        location /down/deny  { sliding_log_on_error deny; empty_gif; }
+        location /down/allow { sliding_log_on_error allow; empty_gif; }
+        location /down/local { sliding_log_on_error local; empty_gif; }
+    }
+    location /away {
+        sliding_log_on_error deny;
+        sliding_log_limit away_on  key=$arg_k limit=9 window=1h store=two;
+        sliding_log_limit away_dry key=$arg_k limit=1 window=1h dry_run=on;
+        empty_gif;
+    }
+    location /answer {
+        sliding_log_limit answer_on  key=$arg_k limit=5 window=1h;
+        sliding_log_limit answer_dry key=$arg_k limit=5 window=1h dry_run=on refund=404;
+        location /answer/200 { empty_gif; }
+        location /answer/404 { try_files /none =404; }
+    }
+    location /inside {
+        sliding_log_limit inside_before key=$arg_k limit=9 window=1h;
+        sliding_log_limit inside        key=$arg_k limit=2 window=1h dry_run=on;
+        try_files /none @enforced;
+    }
+    location @enforced {
+        sliding_log_limit inside       key=$arg_k limit=2 window=1h;
+        sliding_log_limit inside_after key=$arg_k limit=9 window=1h dry_run=on;
+        empty_gif;
+    }
+    location /inherits {
+        sliding_log_limit inherits_dry key=$arg_k limit=0 window=1h dry_run=on;
+        sliding_log_limit inherits_on  key=$arg_k limit=1 window=1h dry_run=off;
+        sliding_log_limit inherits     key=$arg_k limit=1 window=1h;
+        location /inherits/dry { sliding_log_dry_run on; empty_gif; }
+        empty_gif;
+    }
+    location /metrics { sliding_log_metrics; }
 END
+);
 my $port = $nginx->port;
 
 sub statuses { my ($path, $times) = @_; return join ' ', map { get($port, $path)->{status} } 1 .. $times }
@@ -303,27 +298,20 @@ $redis{two}->resume;
 # ---- a cluster
 
 my $cluster = $bed->cluster;
-my $many    = $bed->nginx(<<'END', SEED => ($cluster->nodes)[0]->address);
-%%GLOBALS%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SEED%%; mode cluster; timeout 9s; connect_timeout 5s; }
-    sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / {
-            sliding_log_limit first  key=$arg_a limit=3 window=1h;
-            sliding_log_limit second key=$arg_b limit=9 window=1h;
-            sliding_log_limit third  key=$arg_c limit=1 window=1h dry_run=on;
-            sliding_log_limit fourth key=$arg_a limit=2 window=1h dry_run=on;
-            empty_gif;
-        }
+my $many    = $bed->serve(
+    SEED   => ($cluster->nodes)[0]->address,
+    store  => 'server %%SEED%%; mode cluster; timeout 9s; connect_timeout 5s;',
+    http   => 'sliding_log_on_error deny;',
+    server => <<'END',
+    location / {
+        sliding_log_limit first  key=$arg_a limit=3 window=1h;
+        sliding_log_limit second key=$arg_b limit=9 window=1h;
+        sliding_log_limit third  key=$arg_c limit=1 window=1h dry_run=on;
+        sliding_log_limit fourth key=$arg_a limit=2 window=1h dry_run=on;
+        empty_gif;
     }
-}
 END
+);
 ok(wait_until('the cluster', 10, sub { get($many->port, '/?a=warm&b=warm&c=warm')->{status} != 503 }), 'the cluster is asked');
 my @tags = map { $cluster->tag_on($_) } ($cluster->nodes)[0 .. 2];
 is(join(' ', map { get($many->port, "/?a=$tags[0]&b=$tags[1]&c=$tags[2]")->{status} } 1 .. 4), '200 200 200 429', 'a cluster: what is enforced decides');

@@ -12,28 +12,25 @@ use Testbed::Metrics qw(scrape);
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 $redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')), '+zscore');    # zscore: block=
-my $nginx = $bed->nginx(<<'END', REDIS => $redis->address);
-%%GLOBALS%%
-worker_processes 1;
-events { worker_connections 64; }
-http {
-    %%HTTP%%
+my $nginx = $bed->serve(
+    REDIS       => $redis->address,
+    connections => 64,
+    http        => <<'HTTP',
     sliding_log_redis        { server %%REDIS%%; timeout 2s; connect_timeout 2s; username limiter; password secret; }
     sliding_log_redis caller { server %%REDIS%%; timeout 2s; connect_timeout 2s; username limiter; password secret; clock nginx; }
     sliding_log_on_error deny;
     add_header X-Source $sliding_log_source always;
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location /log     { sliding_log_limit log key=$arg_k limit=3 window=1h; empty_gif; }
-        location /compact { sliding_log_limit compact key=$arg_k limit=3 window=1h algorithm=compact; empty_gif; }
-        location /caller  { sliding_log_limit caller key=$arg_k limit=3 window=1h store=caller; empty_gif; }
-        location /cost    { sliding_log_limit cost key=$arg_k limit=3 window=1h cost=2; empty_gif; }
-        location /blocks  { sliding_log_limit log key=$arg_k limit=3 window=1h block=1m; empty_gif; }
-        location /two     { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; empty_gif; }
-        location /metrics { sliding_log_metrics; }
-    }
-}
+HTTP
+    server      => <<'END',
+    location /log     { sliding_log_limit log key=$arg_k limit=3 window=1h; empty_gif; }
+    location /compact { sliding_log_limit compact key=$arg_k limit=3 window=1h algorithm=compact; empty_gif; }
+    location /caller  { sliding_log_limit caller key=$arg_k limit=3 window=1h store=caller; empty_gif; }
+    location /cost    { sliding_log_limit cost key=$arg_k limit=3 window=1h cost=2; empty_gif; }
+    location /blocks  { sliding_log_limit log key=$arg_k limit=3 window=1h block=1m; empty_gif; }
+    location /two     { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; empty_gif; }
+    location /metrics { sliding_log_metrics; }
 END
+);
 my $port = $nginx->port;
 
 # The status and source of a request, and how many arguments behind the keys each call of a script had that it took.
