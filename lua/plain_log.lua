@@ -1,14 +1,14 @@
--- The plain call of algorithm=log: one request of one log, without options, by this server's clock. It is most of what
--- Redis is asked, so it has a way of its own in front of the others in its script. It decides, writes and replies as
--- lua/sliding_log.lua does behind lua/decide.lua, and leaves to them whatever is unusual: before it has added anything. An
--- error behind that is the reply.
+-- The plain call of algorithm=log: one request for one log, without options, by this server's clock. Most calls are
+-- plain, so they have a shorter path at the beginning of the script. It decides, writes and replies as
+-- lua/sliding_log.lua and lua/decide.lua do, and leaves unusual cases to them before it has added anything. An error
+-- after that is the reply.
 --
 -- KEYS   the log
 -- ARGV   the request's name, limit, window (ms), time to live (ms)
--- Reply  as lua/decide.lua has it
+-- Reply  as in lua/decide.lua
 --
--- Where entries leave, the request is added first: a key that is emptied may be gone for this script. A full log is
--- pruned first, if something stays.
+-- If entries leave, the request is added before they are removed: a key that is emptied may not be touched again. A
+-- full log is pruned first, if something stays.
 
 local ARGV = ARGV
 if #ARGV == 4 then
@@ -27,7 +27,7 @@ if #ARGV == 4 then
     oldest = oldest + 0
     local count = call('ZCARD', key)
     local room = type(count) == 'number' and limit >= 1 and limit - count or -1
-    -- else: a lower limit than before, a block, a step back of the clock, or an error
+    -- not here: a lower limit than before, a block, a step back of the clock, or an error
     if room >= 0 and oldest >= 0 and oldest <= now then
       if oldest > now - window and room == 0 then
         if call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now then
@@ -38,7 +38,7 @@ if #ARGV == 4 then
           or call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2] + 0 > now - window then
         local left, fine = 0, true
         if room == 0 then
-          -- it never has more than `limit` entries, so that it stays in the encoding for short ones
+          -- so the log never has more than `limit` entries, and a short one keeps its compact encoding
           local newest = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
           fine = newest > now - window and newest <= now
           left = fine and call('ZREMRANGEBYSCORE', key, '0', string.format('%d', now - window))
@@ -59,7 +59,7 @@ if #ARGV == 4 then
             room = room + left
             oldest = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] + 0
             if oldest == now and left < count and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now then
-              call('PEXPIRE', key, string.format('%d', 2 * ttl))  -- the next call sees the step back
+              call('PEXPIRE', key, string.format('%d', 2 * ttl))  -- so the next call detects the step back
             end
           end
           return { { 1, now, room - 1, oldest + window - now, 0 } }
