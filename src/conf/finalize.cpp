@@ -129,6 +129,7 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
             return kConfError;
         }
         warnOfForgottenDollar(cf, *limits[i]);
+        warnOfUselessPrefetch(cf, *limits[i]);
     }
     // without a resolver directive nginx sets a resolver that has no name servers
     const auto* core =
