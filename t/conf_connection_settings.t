@@ -1,4 +1,4 @@
-# How a Redis is reached: unix socket, IPv6, passwords, users, databases, prefixes, the clock.
+# Settings of the connection to Redis: unix socket, IPv6, passwords, users, databases, prefixes, the clock.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ my $bed    = Testbed->new;
 my $plain  = $bed->redis;
 my $socket = $bed->redis(unix => 1);
 my $secret = $bed->redis(auth => ['-a', 'p4ss word"']);
-$secret->cli('CONFIG', 'SET', 'requirepass', 'p4ss word"');    # Valkey 8.1 takes no quote from its command line
+$secret->cli('CONFIG', 'SET', 'requirepass', 'p4ss word"');    # Valkey 8.1 accepts no quote on its command line
 my $acl    = $bed->redis;
 $acl->cli(qw(ACL SETUSER limiter on >us3rpass ~rl:sliding:* resetchannels -@all +evalsha +script|load +config|get),
     qw(+time +zrange +zrangebyscore +zremrangebyscore +zremrangebyrank +zcard +zadd +zrem +pexpire));
@@ -81,14 +81,14 @@ for my $cause (qr/"wrong".*AUTH answered: WRONGPASS/, qr/"nopass".*NOAUTH/, qr/"
 }
 is($nginx->logged(qr/p4ss|us3r|wr0ng/), 0, 'no secret is in the error log');
 
-# whose clock: Redis's entries carry Redis's time, nginx's its own
+# by default entries have Redis's time; with clock nginx, nginx's
 is(status('clock'), 200, 'clock nginx: a request passes');
 my ($score) = reverse split /\n/, $plain->cli(qw(-n 2 ZRANGE rl:sliding:clock:{a} 0 -1 WITHSCORES));
 cmp_ok(abs($score - time * 1000), '<', 5000, 'clock nginx: the entry has the time of day');
 cmp_ok($plain->cli(qw(-n 2 PTTL rl:sliding:clock:{a})), '>', 3_600_000, 'clock nginx: the log has a time to live');
 is($plain->cli(qw(INFO commandstats)) =~ /cmdstat_time:calls=(\d+)/ ? $1 : 0, 3, 'clock nginx: Redis is not asked for the time');
 
-# a Sentinel where a Redis is meant
+# a Sentinel instead of a Redis
 my $sentinel = $bed->sentinel;
 my $mistaken = $bed->nginx(<<'END', SENTINEL => $sentinel->address);
 %%GLOBALS%%

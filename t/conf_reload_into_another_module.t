@@ -1,5 +1,5 @@
-# A reload into another file of the module: its workers get a zone of their own, since the memory may be laid out
-# differently there. A file that was replaced under its name is not loaded before the binary is (USR2, restart).
+# A reload into another file of the module: its workers get a new zone, since the memory layout may differ. A replaced
+# file of the same name is loaded when the binary is (USR2, restart), not before.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ END
 
 my $nginx;
 
-# The file of the module stands in what Testbed::Nginx writes.
+# Testbed::Nginx writes the file of the module.
 sub loading { $ENV{TEST_NGINX_MODULE} = $_[0]; return $conf }
 
 sub left { return join ' ', map { field(get($nginx->port, $_), 'RateLimit') =~ /r=(\d+)/ } qw(/redis /local) }
@@ -39,7 +39,7 @@ is(replaced(), 0, 'the metrics tell that it is the one that is installed, after 
 like(get($nginx->port, '/metrics')->{body}, qr/^sliding_log_requests_total\{limit="near",result="passed",source="local"\} 1$/m, 'another file counts anew');
 is(join(' ', map { get($nginx->port, '/redis')->{status} } 1 .. 3), '429 429 429', 'another file knows denials');
 
-# another one overwrites the file, as a package does: the code that runs is the one that was loaded
+# another file overwrites it, as a package does: the loaded code stays in use
 unlink $files[1];
 is(replaced(), 1, 'the metrics tell that the file is gone');
 copy($module, $files[1]);

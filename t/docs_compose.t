@@ -1,5 +1,5 @@
-# What compose.yaml mounts is there and works: two nodes with its nginx configuration share the limit and show metrics,
-# and Prometheus takes its own. (No container is started.)
+# The files that compose.yaml mounts exist and work: two nodes with its nginx configuration share the limit and show
+# metrics, and Prometheus accepts its configuration. (No container is started.)
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ my $limits = slurp('packaging/compose/limits.conf');
 $limits =~ s/server redis:6379;/server %%REDIS%%;/      or die 'no Redis';
 $limits =~ s/listen 80;/listen 127.0.0.1:%%PORT%%;/     or die 'no server';
 $limits =~ s/listen 9145;/listen 127.0.0.1:%%PORT2%%;/  or die 'no server for metrics';
-$limits =~ s/window=10s/window=1h/                      or die 'no window';    # of a slow machine
+$limits =~ s/window=10s/window=1h/                      or die 'no window';    # for a slow machine
 $limits =~ s{root /usr/share/nginx/html;}{empty_gif;}   or die 'no page';
 my $redis = $bed->redis;
 my @nodes = map {

@@ -1,5 +1,5 @@
-# Each example of docs/recipes.md and docs/algorithms.md, and that of costs in docs/directives.md, taken out of the page,
-# does what the page says: over Redis, and on one node alone.
+# Each example of docs/recipes.md and docs/algorithms.md, and the example of costs in docs/directives.md, does what the
+# page says: with Redis, and on one node without Redis.
 
 use strict;
 use warnings;
@@ -39,7 +39,7 @@ END
 
 my $port;
 
-# The statuses of requests, one after the other: how often each came, in order.
+# The statuses of successive requests: how often each came, in order.
 sub statuses {
     my ($times, $path, %headers) = @_;
     my @seen;
@@ -51,7 +51,7 @@ sub statuses {
     return join ' ', map { "$_->[1]x$_->[0]" } @seen;
 }
 
-# How many of so many requests of a client passed, and in how many seconds.
+# Of this number of requests of a client, how many passed, and in how many seconds.
 sub passed_at_once {
     my ($count, $path, $field) = @_;
     my $begin   = time;
@@ -59,7 +59,7 @@ sub passed_at_once {
     return (scalar(grep { $_->{status} == 200 } @answers), time - $begin);
 }
 
-# What is left of a limit, by an answer that tells.
+# The remaining requests of a limit, from an answer.
 sub remaining {
     my ($name, $path, %headers) = @_;
     my ($left) = (field(get($port, $path, headers => \%headers), 'RateLimit') // '') =~ /"$name";r=(\d+);/;

@@ -1,5 +1,5 @@
-# A store that stalls while a request is asked at several: what the request was asked for before in a dry run leaves without
-# what it is enforced for, and limits of another store that have to be asked apart are asked in time.
+# A store stalls while a request asks several stores. The entries of a dry run are removed without those of enforced
+# limits, and limits of another store are asked in time.
 
 use strict;
 use warnings;
@@ -40,7 +40,7 @@ END
 );
 my $port = $nginx->port;
 
-# The answer to a request during which a store stands still for so long.
+# The answer to a request while a store is stopped for this time.
 sub get_stalled {
     my ($path, $seconds) = @_;
     $redis{stalls}->pause;

@@ -1,5 +1,5 @@
-# The connection to Redis is lost after any number of bytes, hangs while it is set up, or says what nobody asked for:
-# on_error decides in time, the worker lives, it connects again with growing patience, and the log stays short.
+# The connection to Redis is lost after any number of bytes, hangs during its setup, or receives unrequested bytes.
+# on_error decides in time, the worker survives and reconnects with growing delays, and the error log stays short.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use Time::HiRes qw(sleep time);
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-# [what, statuses that may come, faults of the relay]
+# [name, possible statuses, faults of the relay]
 my @cases = (
     ['nothing wrong',                      qr/^200$/],
     ['byte by byte',                       qr/^(?:200|503)$/, slow => 1],    # on a busy machine later than the timeout
@@ -33,7 +33,7 @@ my @cases = (
 my ($blocks, $locations) = ('', '');
 for my $i (0 .. $#cases) {
     my (undef, undef, %faults) = @{ $cases[$i] };
-    my $ms    = $i < 2 ? 3000 : 300;    # the first two are answered, on a busy machine too
+    my $ms    = $i < 2 ? 3000 : 300;    # so the first two are answered on a busy machine too
     my $relay = Testbed::Relay->new($bed, to => $redis->port, %faults);
     push @{ $cases[$i] }, relay => $relay;
     $blocks    .= "sliding_log_redis r$i { server 127.0.0.1:" . $relay->port . "; timeout ${ms}ms; connect_timeout ${ms}ms; reconnect 100ms 400ms; }\n";
@@ -51,7 +51,7 @@ HTTP
 my $port = $nginx->port;
 my ($worker) = $nginx->workers;
 
-# A second and a half of requests to all of them: several connections are lost each.
+# Requests to all of them for 1.5 s: each loses several connections.
 my ($begin, %seen, %answers) = time;
 my %before = map { $_ => $cases[$_][-1]->connections } 0 .. $#cases;
 while (time < $begin + 1.5) {
@@ -60,7 +60,7 @@ while (time < $begin + 1.5) {
         $seen{$i}{ $answers[$i]{status} }++;
         push @{ $answers{$i} }, $answers[$i];
     }
-    sleep 0.04;    # so that there are idle moments
+    sleep 0.04;    # so there are idle moments
 }
 my $lasted = time - $begin;
 ok($seen{$_}{200}, "$cases[$_][0]: answered by Redis") for 0, 1;

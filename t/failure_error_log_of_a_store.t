@@ -1,5 +1,5 @@
-# What a store tells in the error log: the server, the cause, and what decides meanwhile; one cause does not hide another
-# one, the same one comes once a second, and a policy that may evict logs is warned of once.
+# Messages of a store in the error log: the server, the cause, and what decides meanwhile. One cause does not hide
+# another, the same cause is logged once a second, and a policy that may evict logs causes one warning.
 
 use strict;
 use warnings;
@@ -41,7 +41,7 @@ for (1 .. 5) {
 }
 is($nginx->logged($warning), 1, 'a policy that may evict logs comes and goes: it is warned of once a minute at most');
 
-# one cause all along, and others beside it
+# one lasting cause, and others beside it
 $redis->cli(qw(CONFIG SET maxmemory-policy noeviction));
 $redis->cli(qw(SET rl:sliding:a:{text} x));
 served('/?k=known');
@@ -55,7 +55,7 @@ my %soon = (
 );
 for my $cause (sort keys %soon) {
     my $same = $told->('WRONGTYPE');
-    wait_until('the same again', 5, sub { $told->('WRONGTYPE') > $same });    # its second has just begun
+    wait_until('the same again', 5, sub { $told->('WRONGTYPE') > $same });    # so its second has just begun
     my ($fault, $mend) = @{ $soon{$cause} };
     my $before = $told->($cause);
     $redis->cli(@$fault);

@@ -1,4 +1,4 @@
-# Memory that a worker needed for a spike of requests goes back when that is over.
+# A worker frees the memory of a spike of requests when the spike is over.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ HTTP
 );
 my ($worker) = $nginx->workers;
 
-# Of its own, in MB.
+# Its private memory in MB.
 sub memory { return Testbed::Process::slurp("/proc/$worker/status") =~ /^RssAnon:\s*(\d+)/m ? $1 / 1024 : die "no RssAnon\n" }
 sub served { return get($nginx->port, '/?k=' . int rand 100)->{status} == 200 }
 

@@ -1,4 +1,5 @@
-# Redis down, dying, restarting, hanging, refusing: on_error decides, nobody waits past the timeout, the log stays short.
+# Redis is down, dies, restarts, hangs, refuses. on_error decides, no request waits longer than the timeout, and the
+# error log stays short.
 
 use strict;
 use warnings;
@@ -28,7 +29,7 @@ HTTP
 END
 );
 my $port = $nginx->port;
-my $late = 0.2 + 0.15 * slow();    # the timeout, and what a busy machine adds
+my $late = 0.2 + 0.15 * slow();    # the timeout, and the delay of a busy machine
 
 sub answers_again {
     my ($what) = @_;
@@ -65,7 +66,7 @@ cmp_ok(slowest(@answers), '<', 0.15 * slow(), 'killed, allow: no request waits')
 $redis->start;
 answers_again('killed');
 
-# hangs: the first ones wait for the timeout, then a probe decides
+# hangs: the first requests wait for the timeout, then only probes are sent
 $redis->pause;
 @answers = many([map { [$port, "/deny?k=$_"] } 1 .. 30]);
 is(statuses(@answers), '503:30', 'stopped: on_error decides');
@@ -87,7 +88,7 @@ $redis->resume;
 answers_again('clients that left');
 is(scalar $nginx->workers, 1, 'clients that left: the worker lives');
 
-# a slow script in Redis, then errors it answers
+# a slow script in Redis, then error replies
 $redis->cli('CONFIG', 'SET', 'busy-reply-threshold', '1');
 @answers = ();
 if (my $pid = fork) {

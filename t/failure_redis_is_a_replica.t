@@ -1,5 +1,5 @@
-# A deposed primary behind the same address, or a proxy that still names it: on_error decides, and it is tried again with
-# growing patience and few bytes, whether its user may ask for ROLE or not, until it takes writes again.
+# A deposed primary at the same address, or behind a proxy. on_error decides. The worker tries again with growing delays
+# and few bytes until the server accepts writes, whether its user may run ROLE or not.
 
 use strict;
 use warnings;
@@ -37,7 +37,7 @@ for my $case (['open', 'whose user may ask for ROLE', ''], ['closed', 'whose use
     my $record = $load->stop;
     note($record->count . ' requests; ' . join ', ', map { "$_ $spent{$_}" } sort keys %spent);
 
-    # delays of 20, 40, 80, 160, 320, 640, 1000 ms at most, and in the mean two thirds of it: about ten attempts each
+    # delays of at most 20, 40, 80, 160, 320, 640, 1000 ms, on average two thirds of that: about ten attempts each
     cmp_ok($spent{total_connections_received}, '<', 2 * 20, "a replica $what: it is tried now and then");
     cmp_ok($spent{total_net_input_bytes}, '<', 100_000, "a replica $what: it is tried with few bytes");
     is($record->that(status => 503)->count, $record->count, "a replica $what: on_error decides all");

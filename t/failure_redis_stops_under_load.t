@@ -1,4 +1,4 @@
-# Redis hangs under load: the first requests wait for the timeout, then the connection is given up and nobody waits.
+# Redis hangs under load. The first requests wait for the timeout; then the connection is closed and no request waits.
 
 use strict;
 use warnings;

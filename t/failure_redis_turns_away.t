@@ -1,5 +1,5 @@
-# A server that turns the worker away, or holds its greeting back: the error log has the server's own words, and on_error
-# decides, at once after the first request has waited for its timeout.
+# A server refuses the worker or delays its handshake. The error log has the server's words. on_error decides, without a
+# wait after the first request has reached its timeout.
 
 use strict;
 use warnings;
@@ -14,11 +14,11 @@ my $full = $bed->redis;
 $full->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
 my $protected = Testbed::FakeRedis->new($bed, on_connect => '-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. '
     . "In this mode connections are only accepted from the loopback interface.\r\n");
-# a node of a cluster words it otherwise
+# a node of a cluster has another error text
 my $node = Testbed::FakeRedis->new($bed, on_connect => "-ERR max number of clients + cluster connections reached\r\n");
 my $held = $bed->redis;
 
-# nobody else gets in
+# no other client is accepted
 $full->cli(qw(CONFIG SET maxclients 3));
 my @guests = map { guest() } 1 .. 3;
 sub guest {

@@ -1,5 +1,6 @@
-# A log is lost while requests are under way: flushed, deleted, or over. What they give back afterwards is no other's. A
-# counter and a bucket have no names for what they count, so the times tell: in forms that the versions before read.
+# A log is lost while requests are in progress: flushed, deleted, or expired. Their refunds do not remove entries of
+# others. A counter and a bucket have no names for what they count, so times are stored, in forms that older versions
+# can read.
 
 use strict;
 use warnings;
@@ -19,7 +20,7 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $T     = 1_800_000_003_000;    # 3 s into a window of 10 s
 
-my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_}, own_clock => 1)) } @ALGORITHMS;    # only that steps back
+my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_}, own_clock => 1)) } @ALGORITHMS;    # only this clock steps back
 my %options = (bucket => 'burst=20', sampled => 'sample=1');
 
 sub any { return $_[int rand @_] }
@@ -57,7 +58,7 @@ for my $algorithm (@ALGORITHMS) {
     is($left->($T - 1997), 20, "$algorithm, clock back by two seconds: nothing is left of them");
 }
 
-# what has flowed back is not given back again
+# returned tokens are not given back again
 my $bucket = sub { my ($key, @more) = @_; return { key => $key, limit => 20, window => 10_000, options => join ' ', @more, 'burst=20' } };
 $scripts{bucket}->ask($T, $bucket->('refilled', 'cost=10'));
 $scripts{bucket}->ask($T + 6000, $bucket->('refilled', 'cost=5'));
@@ -79,7 +80,7 @@ is($return->($T + 12500, $T + 2, $T + 12000), 1, 'counter: a reservation is give
 
 # ---- versions side by side
 
-# what a version wrote that knew of starts alone
+# written by a version that used only starts
 my $start = $T - $T % 10_000;
 $redis->cli('HSET', 'old', $start, 5);
 is($scripts{counter}->ask($T, { %{ $counter->('old') }, limit => 10 }), '1 4 8667 0', 'counter: a count with the start of its window is read');

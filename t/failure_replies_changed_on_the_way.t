@@ -1,6 +1,6 @@
-# Between nginx and a real Redis, integers of replies become others, as those of a broken proxy or a bad memory would.
-# Whatever is asked: no worker dies, nobody waits longer than `timeout` and the limit's own delay=, nobody passes a limit
-# that lets none pass, and no answer tells what cannot be. Then the replies are left alone, and Redis decides again.
+# Between nginx and a real Redis, integers of replies are changed, as by a broken proxy or bad memory. No worker dies,
+# no request waits longer than `timeout` and the limit's delay=, no request passes a limit that admits none, and no
+# answer has impossible values. When replies are intact again, Redis decides again.
 
 use strict;
 use warnings;
@@ -75,7 +75,7 @@ HTTP
 );
 my $workers = wait_until('both workers', 10, sub { my @all = $nginx->workers; @all == 2 && "@all" });
 
-# Keys are new all the time, else everybody would be denied for long.
+# Keys are always new, otherwise all clients would be denied for long.
 my $batch = 0;
 sub ask {
     my ($how_many) = @_;
@@ -104,7 +104,7 @@ for (my $left = $requests; $left > 0 && join(' ', $nginx->workers) eq $workers; 
             my ($remaining, $reset) = $member =~ /;r=(\d+);t=(\d+)$/;
             $wrong{field}{"$path $source: $member"}++
                 if !defined $reset || $remaining > ($path =~ /bucket/ ? 10 : $expected->{most} // 10)
-                || $reset > ceil(2 * WINDOW + DELAY) && !($path =~ /bucket/ && $remaining == 0);    # its debt may be any
+                || $reset > ceil(2 * WINDOW + DELAY) && !($path =~ /bucket/ && $remaining == 0);    # with any debt
         }
     }
 }

@@ -1,5 +1,5 @@
-# Whatever a server answers, and whenever, on_error decides and the worker lives: hiredis would abort on a reply that
-# nobody asked for.
+# Whatever a server replies, and whenever, on_error decides and the worker survives. hiredis would abort on an
+# unrequested reply.
 
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ my $bed = Testbed->new;
 my $good = "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n";
 my $long = "*5000\r\n" . "\$4\r\nlong\r\n" x 5000;
 
-# [what, expected status, options of the fake]
+# [name, expected status, options of the fake]
 my @cases = (
     ['the reply, byte by byte',      200, answer => $good, byte_by_byte => 1],
     ['a denial',                     418, answer => "*1\r\n*5\r\n:0\r\n:1800000000000\r\n:0\r\n:1000\r\n:1000\r\n"],
@@ -63,7 +63,7 @@ my @cases = (
 my ($blocks, $locations) = ('', '');
 for my $i (0 .. $#cases) {
     my (undef, $expected, %options) = @{ $cases[$i] };
-    my $ms   = ($expected // 503) == 503 ? 300 : 3000;    # an answer is waited for, on a busy machine too
+    my $ms   = ($expected // 503) == 503 ? 300 : 3000;    # long enough for an answer on a busy machine
     my $fake = Testbed::FakeRedis->new($bed, %options);
     $blocks    .= "sliding_log_redis r$i { server 127.0.0.1:" . $fake->port . "; timeout ${ms}ms; connect_timeout ${ms}ms; reconnect 10ms 50ms; }\n";
     $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=10 window=1m store=r$i; empty_gif; }\n";

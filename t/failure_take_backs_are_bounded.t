@@ -1,5 +1,5 @@
-# A worker keeps no more than 10,000 take-backs for a store that is away: the oldest are lost beyond that, counted and
-# told. When Redis is back it gets the others, but for those whose entries have left their window meanwhile.
+# A worker keeps at most 10,000 take-backs for a store that is down. The oldest ones beyond that are lost, counted and
+# logged. When Redis is back, it gets the others, except those whose entries have left their window.
 
 use strict;
 use warnings;
@@ -75,7 +75,7 @@ answers($client, [43], 20);
 sleep 0.5;
 $redis->start;
 ok(wait_until('Redis to decide', 10, sub { used('log') < 1e6 }), 'Redis is back after the window');
-sleep 0.5;    # longer than it takes to give anything back
+sleep 0.5;    # longer than any take-back needs
 is($redis->calls('zrem'), 0, 'what has left its window is not taken back any more');
 is(lost(), $owed - MOST, 'nor does it count as lost');
 

@@ -1,5 +1,5 @@
-# What a request has to give back is given back when its worker was told to quit meanwhile: the worker stays until Redis
-# has it, for `timeout` at most, and what is lost is counted and told.
+# Entries that a request gives back are given back if its worker was told to quit meanwhile. The worker stays until
+# Redis has the take-backs, at most `timeout`. Lost ones are counted and logged.
 
 use strict;
 use warnings;
@@ -58,7 +58,7 @@ sub under_way { return map { [ask($_), $silent->accept // die "nobody asks the b
 
 sub answer { my ($request) = @_; syswrite $request->[1], "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"; close $request->[1]; return parse(Testbed::Http::read_all($request->[0], 10))->{status} }
 
-# The worker has been told to quit when this returns; what it returns waits for its end.
+# Tells the worker to quit; the returned code waits for its end.
 sub reload_begins {
     my %old  = map { $_ => 1 } $nginx->workers;
     my $told = $nginx->logged(qr/gracefully shutting down/);
@@ -123,7 +123,7 @@ $redis{one}->resume;
 $all_ended->('Redis answers for a request that has ended');
 is(zcard('leaves:{a}') . ' ' . zcard('stays:{a}'), '0 1', 'only the limit with refund=499 gives its entry back');
 
-# Redis is silent, or gone: the worker leaves all the same
+# Redis is silent or down: the worker exits
 @{ $nginx->{values} }{qw(SHUTDOWN TIMEOUT)} = ('1m', '500ms');
 $nginx->configure($conf)->reload(gone => 1);
 sub lost { return scrape($port)->value('sliding_log_store_take_backs_lost_total', store => 'one') }
@@ -148,7 +148,7 @@ $ended->('Redis is gone');
 cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a Redis that is gone for its timeout');
 is(lost(), 2, 'a take-back that could not be sent counts as lost');
 
-# Redis is gone, and comes back while the worker waits for it
+# Redis is down, and comes back while the worker waits for it
 $redis{one}->start;
 $nginx->{values}{TIMEOUT} = '10s';
 $nginx->configure($conf)->reload(gone => 1);

@@ -1,5 +1,5 @@
-# refund= with block=, as in the recipe for logins: whatever logs in at the same time over two nodes of two workers, only
-# failures lock anybody out. In each store and algorithm; the backend answers after random times.
+# refund= with block=, as in the recipe for logins: whatever logs in at the same time over two nodes of two workers,
+# only failures block a user. In each store and algorithm; the backend answers after random times.
 
 use strict;
 use warnings;
@@ -75,7 +75,7 @@ for my $place (@PLACES) {
         }
         last if @wrong;
         next if $failures < LIMIT;
-        # what the last of those that succeeded took may be on its way back
+        # the entry of the last success may not have been given back yet
         my $after = 0;
         wait_until('who failed to be locked out', 5, sub {
             my $answer = get($ports[rand @ports], "$path&status=200&ms=0");

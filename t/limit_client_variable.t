@@ -1,4 +1,4 @@
-# $sliding_log_client: the client's address, an IPv6 one cut to its /64.
+# $sliding_log_client: the address of the client; of an IPv6 address its /64.
 
 use strict;
 use warnings;

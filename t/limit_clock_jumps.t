@@ -1,5 +1,6 @@
-# Redis's clock jumps an hour while requests stream in. Back: nobody is let through beyond the limit, and each entry
-# leaves one window later at most, so nobody is locked out for longer than two. Ahead: what left the window by that clock has left it, and no more.
+# Redis's clock jumps an hour under load. Back: no request passes beyond the limit, and each entry leaves at most one
+# window later, so no client is locked out for longer than two windows. Ahead: exactly what left the window by the new
+# clock has left.
 
 use strict;
 use warnings;
@@ -30,7 +31,7 @@ HTTP
 END
 );
 
-# The longest time in which none of these was admitted, from the moment on.
+# The longest time without an admission, from that moment on.
 sub longest_gap {
     my ($from, $record) = @_;
     my ($latest, $gap) = ($from, 0);
@@ -48,7 +49,7 @@ for my $case (['back', -1 * HOUR, 1], ['ahead, to the true time', 0, 2], ['ahead
     sleep 1.2 * WINDOW;
     my ($before, $stolen) = (time, Testbed::Stopwatch::stolen());
     $redis->set_clock($clock);
-    my $jumped = time;    # what is sent in between may be decided by either clock
+    my $jumped = time;    # requests in between may be decided by either clock
     sleep 0.6 * WINDOW;
     $nginx->reload;
     sleep 2.2 * WINDOW;

@@ -1,6 +1,6 @@
-# clock nginx with two nodes whose clocks are an hour apart, far more than the window: the latest decision in a log is a
-# floor for the next one's time, so both share the limit. The node behind says so. When the one ahead is asked no more,
-# the other is locked out until the log's time to live has passed, and no longer.
+# clock nginx with two nodes whose clocks are an hour apart, far more than the window. The latest decision in a log is
+# the earliest time of the next one, so both share the limit. The node behind logs a warning. When the node ahead gets
+# no more requests, the other one is locked out until the log's time to live has passed, and no longer.
 
 use strict;
 use warnings;
@@ -64,11 +64,11 @@ is($behind->logged(qr/\[warn\].*sliding_log_redis "default" \(127.*\): clock ngi
     1, 'the node behind says so, once') or diag $behind->error_log;
 is($ahead->logged(qr/clock nginx/), 0, 'the node ahead has nothing to say');
 
-# the node ahead fills the logs, and is asked no more
+# the node ahead fills the logs, and gets no more requests
 get($ahead->port, $_) for map { my $path = "/$_?k=2"; ($path) x (LIMIT + 1) } @ALGORITHMS;
 my $filled = time;
 my %until;
-my $longest = 2.2 * WINDOW + 1 + 2 * slow();    # of a counter: it looks back at a whole window before
+my $longest = 2.2 * WINDOW + 1 + 2 * slow();    # for a counter, which includes a previous window
 wait_until('the logs to go', $longest, sub {
     for my $algorithm (grep { !$until{$_} } @ALGORITHMS) {
         $until{$algorithm} = time - $filled if get($behind->port, "/$algorithm?k=2")->{status} == 200;
@@ -81,7 +81,7 @@ for my $algorithm (@ALGORITHMS) {
     note(sprintf '%s: %.1f s', $algorithm, $until{$algorithm} // 99);
 }
 
-# a tenth of the window is borne in silence
+# a tenth of the window is not logged
 for my $skew (1, 4) {
     my ($fast, $slow) = map {
         my $dir = $bed->dir . "/$skew-$_";

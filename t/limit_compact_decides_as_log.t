@@ -1,5 +1,5 @@
-# algorithm=compact and algorithm=log decide alike: the same random arrivals to both scripts, with a clock given. No window
-# ever holds more than the limit, and who came first is served first.
+# algorithm=compact and algorithm=log decide alike: the same random arrivals to both scripts, with a given clock. No
+# window has more requests than the limit, and requests are served in their order.
 
 use strict;
 use warnings;
@@ -47,7 +47,7 @@ sub is_fair {
     return 1;
 }
 
-# What a request asks of the log beyond its limit, in this world; the same for all of a call.
+# Options of the requests in this world; the same for all requests of a call.
 sub options {
     my ($world, $log) = @_;
     my %asks = (cost => 1, delay => 0);
@@ -67,7 +67,7 @@ sub options {
     return \%asks;
 }
 
-# Keeps what was admitted, for is_exact() and is_fair().
+# Records admissions, for is_exact() and is_fair().
 sub keep {
     my ($call, $group, $reply) = @_;
     my ($admitted, $now, @rest) = @$reply;
@@ -84,8 +84,8 @@ sub keep {
     return @held;
 }
 
-# mixed: whoever asks has a cap of his own, from the limit on; alone: no request asks two logs.
-# A world of keys with limits of their own; what differs from world to world is what is likely in it.
+# mixed: each caller has a cap of its own, at least the limit; alone: no request asks two logs.
+# A world of keys with limits of their own; worlds differ in their probabilities.
 sub world {
     my ($title, %world) = @_;
     my %script = (
@@ -184,8 +184,8 @@ sub logs_of {
 }
 
 my %usual = (keys => 30, limits => 20, windows => 2000, burst => 12, step => 30, taken_back => 0, steps_back => 0);
-my %steps = (own_clock => 1);    # the server's own clock steps back; else each call has a clock of its own
-my %few   = (at_once => 2);      # of what has left the window two entries are removed in a call
+my %steps = (own_clock => 1);    # the server's own clock steps back; otherwise each call has a clock of its own
+my %few   = (at_once => 2);      # at most two stale entries are removed in a call
 world('short logs',     %usual, share => 0.1, fixed => 1);
 world('small fronts',   %usual, %few, share => 0.1, front => 14, limits => 60);
 world('fixed limits',   %usual, share => 0.1, front => 14, limits => 60, fixed => 1);

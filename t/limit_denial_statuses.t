@@ -1,5 +1,5 @@
-# A denial is answered with any status from 400 to 599 that is configured, and none of them can be turned into an
-# admission by `satisfy any`, into authentication, or into a broken connection.
+# A denial is answered with any configured status from 400 to 599. None of them becomes an admission by `satisfy any`,
+# an authentication, or a broken connection.
 
 use strict;
 use warnings;
@@ -7,10 +7,10 @@ use Test::More;
 use Testbed;
 use Testbed::Http qw(get raw field);
 
-# Statuses that mean something to nginx itself: it closes the connection without an answer, or answers 400.
+# Statuses that are special for nginx: it closes the connection without an answer, or answers 400.
 my %closed  = map { $_ => 1 } 408, 444, 499;
 my %as_400  = map { $_ => 1 } 494 .. 497;
-# nginx never keeps the connection after these
+# nginx always closes the connection after these
 my %hang_up = map { $_ => 1 } 400, 413, 414, 495 .. 497, 500, 501;
 my @statuses = (400 .. 431, 444, 451, 494 .. 499, 500 .. 511, 599);
 

@@ -1,4 +1,4 @@
-# The line that a denial writes to the error log tells the whole story, and $sliding_log_key tells the key as it is stored.
+# The error log line of a denial has all its data. $sliding_log_key is the key as it is stored.
 
 use strict;
 use warnings;
@@ -40,7 +40,7 @@ my $eight = 'sha1-' . substr sha1_hex('hush'), 0, 8;
 
 is(field(get($port, '/free'), 'X-Key'), undef, 'no limit: $sliding_log_key is empty');
 
-# path, $sliding_log_key, and what the line says between the limit's name and the client
+# path, $sliding_log_key, and the text of the line between the limit's name and the client
 for (
     ['/plain?k=192.0.2.7',  '192.0.2.7', qr/"plain": key "192\.0\.2\.7", 1 in 1h, next in (?:1h|59m\d+s), by redis/],
     ['/plain?k=a%20b',      'a%20b',     qr/"plain": key "sha1-\w{40}", 1 in 1h, next in \S+, by redis/],

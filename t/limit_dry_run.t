@@ -1,5 +1,5 @@
-# dry_run=on: one limit decides, counts and logs beside others that are enforced, and nothing else follows from it, with
-# every parameter, in every algorithm and store. dry_run=off: one limit is enforced where the level is in a dry run.
+# dry_run=on: one limit decides, counts and logs beside enforced limits without any other effect, with every parameter,
+# in every algorithm and store. dry_run=off: one limit is enforced in a level that is in dry run.
 
 use strict;
 use warnings;
@@ -12,10 +12,10 @@ use Testbed::Metrics qw(scrape);
 my $bed   = Testbed->new;
 my %redis = map { $_ => $bed->redis } qw(one two);
 
-# What the dry limit has; what three requests then are to it, and what it keeps.
+# Parameters of the dry limit; the results of three requests, and the entries that stay.
 my %parameters = (
     plain  => ['',                      'passed:1 rejected_dry_run:2',  1],
-    block  => ['block=1h',              'passed:1 rejected_dry_run:2',  2],    # a member is the block
+    block  => ['block=1h',              'passed:1 rejected_dry_run:2',  2],    # one member is the block
     all    => ['count=all cap=3',       'passed:1 rejected_dry_run:2',  3],
     drop   => ['excess=drop',           'passed:1 rejected_dry_run:2',  1],
     looks  => ['cost=0',                'passed:3',                     0],
@@ -140,7 +140,7 @@ sub statuses { my ($path, $times) = @_; return join ' ', map { get($port, $path)
 sub says { return field(get($port, $_[0]), 'X-Says') }
 sub zcard { my ($name, $key, $redis) = @_; return $redis{ $redis // 'one' }->cli('ZCARD', "rl:sliding:$name:{" . ($key // 'a') . '}') }
 
-# `result:number` of one limit, of whatever sources, since the last time.
+# `result:number` of one limit, from all sources, since the last time.
 my %before;
 sub results {
     my ($name) = @_;
@@ -239,7 +239,7 @@ is(statuses('/answer/404?k=a', 3), '404 404 404', 'refund= of a dry limit: three
 ok(wait_until('the refund', 5, sub { zcard('answer_dry') == 0 }), 'refund= of a dry limit: its entries are given back');
 is(zcard('answer_on'), 3, 'refund= of a dry limit: those of what is enforced stay');
 
-# a worker that may wait no longer closes what it holds
+# a worker at worker_shutdown_timeout closes held requests
 is(get($port, '/leaves?k=a')->{status}, 200, 'a client that stays passes');
 $redis{two}->pause;
 my $client = connect_to($port);

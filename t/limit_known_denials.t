@@ -1,5 +1,5 @@
-# What Redis denied, all workers of the node deny without it, until the slot frees and no longer, and for a second at
-# most: then one request asks for all. What ends that before is in known_denials_end.t.
+# All workers of the node deny what Redis denied without a call, until there is room again, and for a second at most.
+# Then one request asks for all. limit_known_denials_end.t tests what ends a known denial before.
 
 use strict;
 use warnings;
@@ -77,7 +77,7 @@ is(statuses(@answers), '429:100', 'two limits of one place deny a flood');
 cmp_ok($calls, '<=', $most, 'two limits of one place: one call a second of a flood reaches Redis');
 like(field($answers[-1], 'RateLimit'), qr/^"a";r=0;t=\d+, "b";r=7;t=\d+$/, 'two limits of one place: the fields list each');
 
-# never longer than the slot is taken
+# never longer than the log is full
 my ($admitted, $start) = (0, time);
 while (time - $start < 3) {
     $admitted++ if get($port, '/short?k=a')->{status} == 200;
@@ -93,7 +93,7 @@ $nginx->{values}{LIMIT} = 5;
 $nginx->configure($conf)->reload(gone => 1);
 is(join(' ', map { get($port, '/hour?k=a')->{status} } 1 .. 3), '200 200 429', 'a raised limit ends a denial');
 
-# a crowd that is blocked for long: one request of the node asks for all, again and again
+# many blocked clients: one request of the node asks for all, again and again
 get($port, '/hour?k=crowd') for 1 .. 6;
 ($calls, $most) = calls_of($redis, sub {
     my $end = time + 4;
@@ -104,7 +104,7 @@ is(statuses(grep { $_->{status} != 429 } @answers), '', 'a crowd is blocked for 
 cmp_ok($calls, '<=', $most, 'a blocked crowd makes one call a second');
 cmp_ok($calls, '>=', 3, 'a blocked crowd is asked for every second');
 
-# what gives entries back ends a denial by itself, so those of such limits are known, too
+# a refund ends a known denial, so limits with refunds have known denials too
 for my $limit (qw(refund block delay)) {
     get($port, "/$limit?k=a") for 1 .. 3;
     ($calls, $most) = calls_of($redis, sub { is(statuses(flood("/$limit?k=a", 200)), '429:200', "a limit with $limit= denies a flood") });
@@ -113,7 +113,7 @@ for my $limit (qw(refund block delay)) {
 get($port, '/all?k=a') for 1 .. 3;
 is(statuses(flood('/all?k=a', 50)) . ' ' . $redis->cli(qw(ZCARD rl:sliding:all:{a})), '429:50 53', 'count=all: Redis is asked for each denied request');
 
-# limits of several places: nothing is asked or logged in one where another is known to deny
+# several stores: none is asked and nothing is logged if one has a known denial
 get($port, '/apart?k=a') for 1 .. 3;
 ($calls, $most) = calls_of($redis, sub { is(statuses(flood('/apart?k=a', 200)), '429:200', 'limits of three places deny') });
 cmp_ok($calls, '<=', 3 * $most, 'a denial in one place costs no calls in another');
@@ -123,7 +123,7 @@ get($port, '/counted?k=a') for 1 .. 3;
 flood('/counted?k=a', 20);
 is($redis->cli(qw(ZCARD rl:sliding:counts:{a})), 23, 'a denial in one place: another with count=all is asked for each request');
 
-# a delay admits ahead of the slot: the memory ends as early
+# with a delay requests are admitted earlier, so the known denial ends earlier
 ($admitted, $start) = (0, time);
 while (time - $start < 4) {
     $admitted++ if get($port, '/soon?k=a')->{status} == 200;
@@ -131,7 +131,7 @@ while (time - $start < 4) {
 cmp_ok($admitted, '>=', 4, 'a hammered key with delay= gets each slot');
 cmp_ok($admitted, '<=', 6, 'a hammered key with delay= gets no more than the slots that free');
 
-# a denial is known even when Redis is not there, but no longer
+# a known denial is valid while Redis is down, but no longer
 get($port, '/hour?k=gone') for 1 .. 6;
 ok(wait_until('Redis to be asked', 5, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^redis/ }),
     'a denied key: Redis is asked when the second is over');

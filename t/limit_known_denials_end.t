@@ -1,5 +1,5 @@
-# What the node believes of a key ends: at once where something leaves its log from here, or where the configuration
-# asks something else; within a second whatever else has changed the log, or become of Redis.
+# A known denial ends: at once if entries leave its log through this node, or if the configuration is changed; within a
+# second if anything else has changed the log, or Redis.
 
 use strict;
 use warnings;
@@ -52,7 +52,7 @@ sub make_known {
     return wait_until("$path to be known", 5, sub { source(get($port, $path)) eq 'cache' });
 }
 
-# The key is asked all the time; it has room on this node a second after the code has made it, at the latest.
+# Requests for the key all the time: this node admits them at the latest a second after the code made room.
 sub is_felt {
     my ($what, $path, $code) = @_;
     make_known($path) or return fail($what);
@@ -74,7 +74,7 @@ get($port, '/hour?k=reset');
 is_felt('a reset by the tool', '/hour?k=reset',
     sub { is(tool(qw(reset hour reset --server), $redis->address)->{status}, 0, 'the tool resets a log') });
 
-# the entry of another node's request lies in the log until a backend has answered
+# the entry of another node's request is in the log until a backend has answered
 $redis->cli('ZADD', 'rl:sliding:refund:{node}', time * 1000, 'a request that is under way');
 is_felt("another node's refund", '/refund?k=node', sub {
     $redis->cli(qw(DEL rl:sliding:refund:{node}));
@@ -89,7 +89,7 @@ is(get($port, '/hour?k=raised')->{status}, 429, 'a limit raised on another node 
 
 # ---- from here
 
-# /y holds the place in the log while its error page, so to speak, waits for the other store
+# the entry of /y stays in the log while its error page waits for the other store
 get($port, '/hour?k=warm') for 1 .. 4;
 $other->pause;
 my $waiting = connect_to($port);
@@ -103,7 +103,7 @@ ok(wait_until('the place to be free', 5, sub { $redis->cli(qw(ZCARD rl:sliding:s
     'a request that is denied behind a redirect gives the place back');
 is(get($port, '/x?k=a')->{status}, 200, 'a place given back: another limit of this log has room at once');
 
-# ---- a configuration that asks something else
+# ---- a changed configuration
 
 sub first_after {
     my ($key, $changed, %values) = @_;
@@ -141,7 +141,7 @@ is(join(', ', sort keys %seen), '429 cache, 503 error', 'Redis stopped: what is 
 $redis->resume;
 ok(wait_until('Redis to be asked', 5, sub { source(get($port, '/hour?k=stopped')) eq 'redis' }), 'Redis continued: Redis decides');
 
-# who was to ask for all leaves: the second ends all the same
+# the client whose request asks for all leaves: the second ends nevertheless
 change($here);
 get($port, '/hour?k=left');
 wait_until('Redis to be asked', 5, sub { source(get($port, '/hour?k=left')) eq 'redis' });

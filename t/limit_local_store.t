@@ -1,5 +1,5 @@
-# The local store: exact over all workers of a node, without a Redis; it survives reloads, and a full zone forgets the
-# keys used longest ago first.
+# The local store: exact over all workers of a node, without Redis. It survives reloads, and a full zone removes the
+# least recently used keys.
 
 use strict;
 use warnings;
@@ -42,7 +42,7 @@ while (time < $end) {
     push @times, [$before, time] if get($port, '/short?k=a')->{status} == 200;
 }
 cmp_ok(scalar @times, '>=', 9, 'a short window: requests keep being admitted');
-# the fourth was decided no later than it was answered, the first no earlier than it was sent; times are ms in turns
+# the fourth was decided no later than its answer, the first no earlier than its request; times are ms in turns
 is(scalar(grep { $times[$_ + 3][1] - $times[$_][0] < 0.595 } 0 .. $#times - 3), 0, 'a short window: no window holds more than the limit');
 my $denied = get($port, '/short?k=a');
 get($port, '/short?k=b') for 1 .. 3;

@@ -1,6 +1,6 @@
-# The local store in a full zone: the hostile keys of one limit push out that limit's own logs, and none of a limit that
-# has no more than its share of the zone; what has expired goes first. And the memory of single logs: large costs, long
-# names.
+# The local store in a full zone: many hostile keys of one limit evict that limit's own logs, and none of a limit that
+# has no more than its share of the zone. Expired logs are removed first. Also the memory of single logs: large costs,
+# long names.
 
 use strict;
 use warnings;
@@ -49,7 +49,7 @@ sub statuses { return join ' ', map { get($port, $_)->{status} } @_ }
 
 sub passed_of { my ($count, @arguments) = @_; return `h2load --h1 -n $count @arguments 2>&1` =~ /status codes: (\d+) 2xx/ ? $1 : 'none' }
 
-# How many requests passed, of so many keys one each, in order.
+# How many requests passed: one for each of this number of keys, in order.
 sub passed_in_turn {
     my ($path, $keys) = @_;
     my $file = $bed->dir . '/urls';
@@ -59,7 +59,7 @@ sub passed_in_turn {
     return passed_of($keys, "-c 1 -i $file");
 }
 
-# limits of which one is flooded
+# one of these limits is flooded
 for my $path ('/login?k=', '/far?k=') {
     is(statuses(map { ("$path$_") x 4 } 1 .. 5), join(' ', ('200 200 200 429') x 5), "$path: five keys come to be denied");
 }
@@ -76,12 +76,12 @@ my $told = $nginx->logged(qr/\[warn\].*"sliding_log_zone" is full: live logs of 
 ok($told >= 1 && $told <= 1 + (time - $flooded) / 60, 'a flood: the error log names that limit once a minute') or diag($told);
 is($nginx->logged(qr/is full: live logs of limit "(?!hostile")/), 0, 'a flood: the error log names no other');
 
-# a limit below its share takes from the one that has most
+# a limit below its share takes memory from the one that has most
 is(passed_in_turn('/other?k=', 100), 100, 'a limit that comes late: its requests pass');
 like(field(get($port, '/other?k=1'), 'RateLimit'), qr/^"other";r=8;/, 'a limit that comes late: it has its logs');
 is(statuses(map { "/login?k=$_" } 1 .. 5), join(' ', ('429') x 5), 'a limit that comes late: small ones have theirs');
 
-# names that take cells of their own
+# names with cells of their own
 my @long = map { 'x' x 127 . $_ } 1 .. 3;
 for my $path ('/login?k=', '/deep?k=') {
     is(statuses(map { "$path$_" } (@long) x 3), join(' ', ('200') x 9), "long names: $path: three requests of each key pass");

@@ -1,4 +1,4 @@
-# The window slides: entries leave one by one, each exactly one window after it came; denied requests add nothing.
+# The window slides: entries leave one by one, each exactly one window after its arrival. Denied requests add nothing.
 
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ my $nginx = $bed->serve(workers => 2, redis => $redis, server => <<'END');
     location /full { sliding_log_limit full key=$arg_k limit=3 window=1h; empty_gif; }
     location / {
         sliding_log_limit slide key=$arg_k limit=3 window=1s;
-        sliding_log_limit admitted key=$arg_k limit=100000 window=1h;    # remembers what the other one admits
+        sliding_log_limit admitted key=$arg_k limit=100000 window=1h;    # records what the other limit admits
         empty_gif;
     }
 END
@@ -36,7 +36,7 @@ for (1 .. 5) {
 is(join(' ', scores('full')), "@logged", 'denied requests are not logged');
 cmp_ok(pttl(), '<', $left, 'denied requests do not prolong the life of the log');
 
-# a sliding one: three entries apart from each other, then a client that never stops asking
+# a sliding log: three entries at intervals, then a client that requests all the time
 my %seen;
 for (1 .. 3) {
     $seen{ get($port, '/?k=a')->{status} }++;
@@ -50,7 +50,7 @@ my @came = scores('admitted');
 is(scalar @came, $seen{200}, 'each admitted request is logged, and no other') or diag(explain(\%seen));
 cmp_ok($seen{429} // 0, '>', 12, 'many more requests are denied than admitted');
 is(join(' ', grep { $came[$_ + 3] - $came[$_] < 1000 } 0 .. $#came - 3), '', 'no window ever held more than the limit');
-# A window that starts anew would admit three at once, after the last of the three before has left.
+# A fixed window would admit three at once after its end.
 my $early = grep { $came[$_ + 3] - $came[$_ + 2] < 1000 } 0 .. $#came - 3;
 cmp_ok($early, '>', 0, 'a slot frees when the oldest entry leaves, not when all have left');
 my @now = scores('slide');

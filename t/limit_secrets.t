@@ -1,5 +1,5 @@
-# secret=on: what a client holds as a secret is nowhere in clear, neither in Redis nor in what people see, whatever its
-# form; the limit is none the worse for it. And nginx -t warns of keys that hold secrets in clear.
+# secret=on: a client's secret is nowhere in clear text, neither in Redis nor in any output, whatever its form. The
+# limit works as usual. nginx -t warns of keys with secrets in clear text.
 
 use strict;
 use warnings;
@@ -51,7 +51,7 @@ sub asked { my ($node, $path, $secret) = @_; return request($node->port, $path, 
 sub stored { return 'sha1-' . sha1_hex($_[0]) }
 sub shown { return substr stored($_[0]), 0, 13 }
 
-# ---- it limits, in every algorithm and store, over nodes and places
+# ---- it limits, in every algorithm and store, over nodes and locations
 
 for my $place (@PLACES) {
     for my $what (sort keys %secrets) {
@@ -66,7 +66,7 @@ is(asked($nodes[0], '/held', $secrets{'a plain one'}), 200, 'secret=on with dela
 
 # ---- nowhere in clear
 
-# None of the secrets in clear, nor one's whole digest, which is the name of its log.
+# No secret in clear text, nor the whole digest of one, which is the name of its log.
 sub tells_nothing {
     my ($what, $text, %options) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -152,7 +152,7 @@ my $unknown = tool('inspect', 'nobody', 'x', @at, '--nginx-conf', $conf_file);
 is("$unknown->{status} $unknown->{err}", "3 sliding-log: $conf_file has no sliding_log_limit nobody\n",
     'sliding-log inspect refuses a NAME that the configuration lacks');
 
-# ---- what nginx -t warns of
+# ---- warnings of nginx -t
 
 my $frame = conf(http => 'map $http_authorization $user { default x; }', server => '%%LIMIT%%');
 for my $row (

@@ -1,4 +1,4 @@
-# Several limits of one request are all-or-nothing, in one store and across two; inheritance, `off`, changed limits.
+# Several limits of one request are all or nothing, in one store and in two; inheritance, `off`, changed limits.
 
 use strict;
 use warnings;
@@ -92,7 +92,7 @@ is($one->cli(qw(ZCARD rl:sliding:own:{i})),    1, 'a level with limits has its o
 is($one->cli(qw(ZCARD rl:sliding:deep:{i})),   1, 'off ends at the next level with limits');
 is(field(get($port2, '/off?k=i'), 'RateLimit'), undef, 'off is a list of none');
 
-# the limit is no part of the log
+# the limit is not a part of the log
 is(get($port, '/same?k=a')->{status}, 429, 'a limit of 4 is full');
 $nginx->{values}{SMALL} = 6;
 $nginx->configure($conf)->reload(gone => 1);

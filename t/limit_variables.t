@@ -1,4 +1,4 @@
-# $sliding_log_* in the access log and in fields, with and without a decision; the line a denial writes; dry run.
+# $sliding_log_* in the access log and in fields, with and without a decision; the error log line of a denial; dry run.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# The dashboard's numbers and keys are what happened, correct JSON whatever keys clients send; and nobody keeps or
-# frames the page.
+# The dashboard's numbers and keys are correct, and correct JSON whatever keys clients send. The page is not cached and
+# not framed.
 
 use strict;
 use warnings;
@@ -43,7 +43,7 @@ sub results {
     return join ' ', map { my $result = $_; map { $requests->{$result}{$_} ? "$result/$_:$requests->{$result}{$_}" : () } sort keys %{ $requests->{$result} } } sort keys %$requests;
 }
 
-# A number of lately that was this at first: on a slow machine minutes pass.
+# A recent number that was this at first: on a slow machine minutes pass.
 sub halves { my ($number) = @_; return '(?:' . join('|', map { int($number / 2 ** $_) } 0 .. 3) . ')' }
 
 ok(wait_until('the store', 5, sub { my ($store) = @{ data()->{stores} }; $store && $store->{up} && $store->{redis} }), 'the store and its health are known');
@@ -85,7 +85,7 @@ my $json_head = request($port, '/board?format=json', method => 'HEAD');
 is("$json_head->{status}$json_head->{body}", '200', 'HEAD of the numbers has no body');
 is(join(' ', map { get($port, '/board?format=json')->{status} } 1 .. 10), join(' ', (200) x 10), 'limits of an outer level do not apply to the dashboard');
 
-# workers note in any order; the one admitted last, after all others
+# workers record in any order; the last admitted request after all others
 many([map { [$port, '/a?k=1'] } 1 .. 99]);
 get($port, '/a?k=1');
 many([map { [$port, '/a?k=1'] } 1 .. 200]);

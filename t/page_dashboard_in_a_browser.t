@@ -32,7 +32,7 @@ END
 my $port = $nginx->port;
 my $url  = "http://127.0.0.1:$port/limits/";
 
-# Clients as they are: a few ask much, many little, and it goes up and down.
+# Realistic clients: few send many requests, many send few, and the load varies.
 sub load {
     my ($seconds) = @_;
     my $begin  = time;
@@ -91,7 +91,7 @@ my $pictures = $ENV{DASHBOARD_PNG} // $bed->dir;
 for (['dashboard', 1200, 1000, 'light'], ['dashboard-dark', 1200, 1000, 'dark'], ['dashboard-phone', 390, 844, 'light']) {
     my ($name, $width, $height, $scheme) = @$_;
     $browser->look($width, $height, $scheme);
-    sleep 1.2;    # a second sample is drawn at this size
+    sleep 1.2;    # a second sample at this size
     $browser->screenshot("$pictures/$name.png");
     like(Testbed::Process::slurp("$pictures/$name.png"), qr/\A\x89PNG/, "$name.png is a picture of the page");
     cmp_ok(-s "$pictures/$name.png", '<', 250_000, "$name.png is not too large");
@@ -147,7 +147,7 @@ sleep 1.5;
 is($browser->value('window.hit ?? null'), undef, 'hostile texts run nothing');
 is(join(' ', trouble()), '', 'hostile texts cause no error in the page');
 
-# ---- even where one became markup, the policy holds
+# ---- even if a text became markup, the policy forbids it
 
 $browser->value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hit=1\"><p style=\"color: red\">x</p>'); document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.hit = 1' }))");
 ok(wait_until('the refusals', 10, sub { (trouble()) > 0 || undef }), 'markup in the page is refused');

@@ -1,5 +1,5 @@
-# Every request is counted once for each limit it asked, over all workers, through reloads and lost workers, and
-# Prometheus's own tool finds no fault with the page.
+# Every request is counted once for each of its limits, over all workers, through reloads and lost workers. Prometheus's
+# own tool accepts the page.
 
 use strict;
 use warnings;
@@ -67,7 +67,7 @@ is($now->value('sliding_log_requests_total', limit => 'a'), 2000, 'four workers:
 is($now->value('sliding_log_near_limit_total', limit => 'a'), 101, 'requests from the 400th of 500 on are near the limit');
 my $cached = $now->value('sliding_log_requests_total', limit => 'a', source => 'cache');
 cmp_ok($cached, '>', 0, 'some denials are from the cache');
-my $scraped = 2;    # of /limited, above
+my $scraped = 2;    # from /limited, above
 is($now->value('sliding_log_store_requests_total', store => 'default', node => $redis->address), 2000 - $cached + $scraped,
     'the calls carried the requests that were not from the cache');
 is($now->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), 'the calls are as many as Redis counts');

@@ -1,5 +1,5 @@
-# What the metrics tell of stores: errors by their reason, who is up, what Redis says of its memory, each node of a
-# cluster; names of any kind; and a zone too small for all of it.
+# Metrics of stores: errors by their reason, servers that are up, Redis's information about its memory, each node of a
+# cluster; names of any kind; and a zone that is too small.
 
 use strict;
 use warnings;
@@ -82,7 +82,7 @@ is(scrape($port)->value('sliding_log_requests_total', limit => 'one', source => 
 $redis->kill;
 ok(up(0, @one), 'a Redis that is killed is told as down');
 
-# ---- a user who may not ask for it
+# ---- a user without the right
 
 $quiet->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'us3rpass')), '-info');
 my $silent = $bed->serve(
@@ -129,7 +129,7 @@ is($now->value('sliding_log_store_calls_total', node => $_->address), $_->calls(
     'cluster: the calls are as many as the node counts') for $first, $second;
 ok(wait_until('their health', 5, sub { 2 == grep { value('sliding_log_redis_memory_used_bytes', node => $_->address) } $first, $second }),
     'cluster: the health of each node is known');
-my @polled = map { $_->calls('info') } $first, $second;    # redis-cli asks, too: what is above, and this
+my @polled = map { $_->calls('info') } $first, $second;    # the commands of redis-cli count: those above, and this one
 cmp_ok($polled[0], '<', 12, 'cluster: one worker asks for the health, once in a while') or diag("@polled");
 
 # a slot on its way: the call is counted where it goes

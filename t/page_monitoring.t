@@ -1,5 +1,5 @@
-# What monitoring/ ships works: Prometheus takes its configuration and rules, the rules fire when they should, and rules,
-# dashboard and documentation name only metrics that the module shows.
+# The files of monitoring/ work: Prometheus accepts its configuration and rules, the rules fire when they should, and
+# rules, dashboard and documentation name only metrics that the module shows.
 
 use strict;
 use warnings;
@@ -63,7 +63,7 @@ is(join(' ', grep { !$sections{$_} } @runbooks), '', 'these sections exist');
 is(unknown(slurp('monitoring/alerts.yml')), '', 'the rules name only metrics that there are');
 is(unknown($tests), '', 'the tests of the rules name only metrics that there are');
 
-# Grafana fills its variables in; Prometheus must take what comes out
+# Prometheus must accept the queries after Grafana has replaced its variables
 my %ids;
 is(join(' ', grep { $ids{$_}++ } map { $_->{id} } @{ $dashboard->{panels} }), '', 'no two panels have one id');
 my $number = 0;
@@ -74,7 +74,7 @@ my $as_rules = "groups:\n- name: dashboard\n  rules:\n" . join '', map {
 } @queries;
 accepted('promtool takes the queries of the dashboard', 'check rules', $bed->write_file('dashboard.yml', $as_rules));
 
-# every label that is asked for is there
+# every label in the queries exists
 my %labels;
 for my $sample (@{ $shown->{samples} }) {
     $labels{$_} = 1 for keys %{ $sample->{labels} };

@@ -1,4 +1,4 @@
-# t/prove repeats what fails beside others, says what and why, and excuses neither many failures nor a crash.
+# t/prove repeats tests that fail beside others, and prints which and why. It excuses neither many failures nor a crash.
 
 use strict;
 use warnings;

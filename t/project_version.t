@@ -1,5 +1,5 @@
-# One version: the module tells it in its metrics and at its start, the tool by --version, the packages and the changelog in
-# their heads.
+# One version: the module has it in its metrics and logs it at start, the tool prints it with --version, and the
+# packages and the changelog begin with it.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# The streams of one HTTP/2 connection are suspended and resumed each on its own: answered, denied, reset, or dropped
-# with the connection while Redis is asked.
+# The streams of one HTTP/2 connection are suspended and resumed independently: answered, denied, reset, or dropped with
+# the connection while Redis is asked.
 
 use strict;
 use warnings;
@@ -37,7 +37,7 @@ ask_stream($socket, 1, '/free');
 is(answers($socket, [1], 5)->{1}{status}, 200, 'a stream without a limit is answered');
 my $sockets = $nginx->sockets;
 
-# 50 streams wait, 25 of them are reset, one that needs no limit overtakes them
+# 50 streams wait, 25 of them are reset, one without a limit overtakes them
 $redis->pause;
 my @streams = map { 2 * $_ + 1 } 1 .. 50;
 ask_stream($socket, $_, '/?k=reset') for @streams;
@@ -47,7 +47,7 @@ my @reset = grep { $_ % 4 == 1 } @streams;
 my @kept  = grep { $_ % 4 == 3 } @streams;
 reset_stream($socket, $_) for @reset;
 ask_stream($socket, 105, '/free');
-answers($socket, [105], 5);    # so the resets have been read too
+answers($socket, [105], 5);    # so the resets have been read
 $redis->resume;
 my $answer = answers($socket, \@kept, 5);
 is(join(' ', map { $answer->{$_}{status} // 'none' } @kept), join(' ', (200) x @kept), 'streams that stay are answered');

@@ -1,4 +1,4 @@
-# Every way in which a request can reach nginx: HTTP/0.9, 1.0, 1.1 kept alive and pipelined, HTTP/2, with bodies.
+# All protocols by which a request can reach nginx: HTTP/0.9, 1.0, 1.1 kept alive and pipelined, HTTP/2, with bodies.
 
 use strict;
 use warnings;
@@ -66,7 +66,7 @@ is(join(',', $answers =~ /r=(\d+);/g), '9,8,7,6,5,4,3,2,1,0' . ',0' x 10, 'pipel
 }
 
 # bodies
-# The backend keeps each body in a file and answers its name: what came, as method, length and digest.
+# The backend stores each body in a file and answers its name: method, length and digest.
 sub came {
     my ($answer) = @_;
     my ($method, $length, $file) = split ' ', $answer->{body};
@@ -83,7 +83,7 @@ for my $path (qw(/upload?k=slow /buffered?k=slow)) {
     $redis->pause;
     my $socket = connect_to($port);
     $socket->syswrite("POST $path HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\nConnection: close\r\n\r\n" . substr $body, 0, 10_000);
-    get($port, '/free');    # when this is answered, that has been read
+    get($port, '/free');    # once this is answered, that has been read
     $socket->syswrite(substr $body, 10_000, 10_000);
     get($port, '/free');
     $redis->resume;

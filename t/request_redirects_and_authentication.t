@@ -1,5 +1,5 @@
-# A request is counted once, however nginx redirects it inside, and limits and authentication never switch each other
-# off, whatever `satisfy` says.
+# A request is counted once, however nginx redirects it internally. Limits and authentication never disable each other,
+# whatever `satisfy` is.
 
 use strict;
 use warnings;
@@ -73,7 +73,7 @@ is(count('extra', 'ktryname'), 1, 'a location reached inside asks the limits tha
 is(field(get($port, '/tryname?k=both'), 'RateLimit-Policy'), '"everywhere";q=5;w=3600, "extra";q=5;w=3600',
     'a location reached inside names its limits and those asked before');
 
-# all or nothing: what a location before the redirect had logged is taken back when a later one denies
+# all or nothing: entries of a location before the redirect are taken back if a later one denies
 for my $path (qw(/later /fallback)) {
     my $key = 'k' . substr $path, 1;
     is(join(' ', map { get($port, "$path?k=$key")->{status} } 1 .. 3), '200 429 429', "$path: the limit behind the redirect denies");

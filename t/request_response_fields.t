@@ -1,4 +1,4 @@
-# The response fields: exact text, once, on every kind of final answer.
+# The response fields: exact text, once, in every kind of final answer.
 
 use strict;
 use warnings;
@@ -105,7 +105,7 @@ $answer = get($port, '/zero?k=a');
 is("$answer->{status} " . both($answer), '429 "zero";q=0;w=60 | "zero";r=0;t=60', 'limit 0 denies all');
 is(field($answer, 'Retry-After'), undef, 'limit 0: a denial has no Retry-After');
 
-# of a bucket it is the burst that is counted down, and that all of which comes back in w
+# for a bucket, q is the burst, all of which returns in w
 $answer = get($port, '/bucket?k=a');
 is(both($answer) . ' ' . legacy($answer), '"bucket";q=10;w=300 | "bucket";r=9;t=30 10 9 30', 'bucket: the burst is counted down');
 is(field($answer, 'X-Limit'), 2, 'bucket: $sliding_log_limit is what limit= says');
@@ -170,14 +170,14 @@ for my $case (@pages) {
 }
 
 
-# what sliding_log_headers says where the limit stands holds for the error page of its denial too
+# sliding_log_headers of the limit's location applies to the error page of its denial too
 get($port, "/$_?k=a") for qw(ownall ownoff);
 $answer = get($port, '/ownall?k=a');
 is(both($answer) . ' ' . legacy($answer), '"ownall";q=1;w=60 | "ownall";r=0;t=60 1 0 60', 'all: an error page of a denial has both families');
 $answer = get($port, '/ownoff?k=a');
 is(both($answer) . ' ' . (field($answer, 'Retry-After') // 'none'), 'none | none none', 'off: an error page of a denial has no fields');
 
-# the store cannot tell
+# store unavailable
 $answer = get($port, '/dead?k=a');
 is($answer->{status}, 503, 'on_error deny: the status');
 is($answer->{body}, 'denied by dead, wait 1', 'on_error deny: the body of the error page');

@@ -1,5 +1,5 @@
-# What the exact scripts make of cost, count=all, delay, block and taking back: cases computed by hand, for both alike.
-# Each log has a limit of 5 in 10 s where nothing else is said.
+# The exact scripts with cost, count=all, delay, block and take-backs: cases computed by hand, for both alike. Each log
+# has a limit of 5 in 10 s unless a case says otherwise.
 
 use strict;
 use warnings;
@@ -19,10 +19,10 @@ for my $name (qw(sliding_log compact_log)) {
     my $ask    = sub { my ($now, @log) = @_; return $script->ask($now, $log->(@log)) };
     my $stepped = sub { my ($now, @log) = @_; return $own->ask($now, $log->(@log)) };
     my $groups = sub { return $script->ask_groups(@_) };
-    # how many entries a log has, as an operator would look: a request that costs nothing tells
+    # the number of entries of a log, by a request of cost 0
     my $used = sub { my ($now, $key, $more) = @_; my @told = split / /, $script->ask($now, $log->($key, join(' ', 'cost=0', $more // ()), limit => 1000)); return 1000 - $told[1] };
     subtest $name => sub {
-        # admitted remaining reset retry, and the slots of held ones
+        # admitted remaining reset retry, and the reservations of held requests
         is($ask->($T, 'cost', 'cost=3'), '1 2 10000 0', 'a cost of 3 takes three of five');
         is($ask->($T + 1, 'cost', 'cost=3'), '0 2 9999 9999', 'a cost of 3 is denied where two are left');
         is($ask->($T + 2, 'cost', 'cost=2'), '1 0 9998 0', 'a cost of 2 takes the two that are left');
@@ -40,7 +40,7 @@ for my $name (qw(sliding_log compact_log)) {
         is($ask->($T, 'looks', 'cost=0'), '1 5 10000 0', 'a cost of 0 on an empty log is admitted');
         is($redis->cli('EXISTS', "$name looks"), 0, 'a cost of 0 on an empty log leaves no key');
 
-        # denied ones count
+        # denied requests count
         is($groups->($T, [7, $log->('all', 'count=all', cap => 6)]), '5 0 10000 10000', 'count=all: five of seven are admitted');
         is($used->($T, 'all'), 6, 'count=all: denied requests are logged, up to cap');
         is($ask->($T + 4000, 'all', 'count=all', cap => 6), '0 0 6000 6000', 'count=all: a key that is hammered is denied');
@@ -113,7 +113,7 @@ for my $name (qw(sliding_log compact_log)) {
         is($stepped->($T - 3_600_000 + 30000, 'box2', '', limit => 1), '1 0 10000 0', 'block, clock back by an hour: it ends');
         cmp_ok($redis->cli('PTTL', "$name box"), '>', 0, 'every log has a time to live');
 
-        # a block ends with the attempts that do not count in the end
+        # a block ends when its attempts are given back
         my $boxed = sub {
             my ($key) = @_;
             $groups->($T, [['b1', 'b2', 'b3'], $log->("end $key", 'cost=2')]);    # two of them fit
@@ -159,12 +159,12 @@ for my $name (qw(sliding_log compact_log)) {
         like($redis->cli('PTTL', "$name end a"), qr/^(?:9|10)\d{3}$/,
             'a log whose block has ended lives as long as any log') or diag $redis->cli('PTTL', "$name end a");
 
-        # the clock steps back while slots are reserved
+        # the clock steps back while there are reservations
         $groups->($T, [2, $log->('step', $delay, limit => 1)]);
         is($stepped->($T - 2000, 'step', 'ahead=12000', limit => 1), '0 0 12000 22000', 'clock back by two seconds: what may be a reservation keeps its time');
         is($stepped->($T - 3_600_000, 'step', 'ahead=12000', limit => 1), '0 0 10000 10000', 'clock back by an hour: reservations are entries of now');
 
-        # no answer is worse than an error
+        # impossible arguments and contents give an error
         my $key = "$name text";
         $redis->cli('SET', $key, 'x') if $name eq 'sliding_log';
         $redis->cli('HSET', $key, 'a', 'b') if $name eq 'compact_log';

@@ -51,7 +51,7 @@ my @debt = (burst => 1_000_000_000_000, limit => 1, window => 31_622_400_000);
 is(ask($T, 'debt', 'cost=1000000000000', @debt), '1 0 31622400000 0', 'a bucket that fills in 31 million million years admits a cost of all tokens');
 is(ask($T, 'debt', 'cost=1000000000000', @debt), '0 0 31622400000 999999999999999', 'a bucket that fills in 31 million million years tells the longest wait');
 
-# another limit and burst: what was taken stays taken, no more and no less
+# another limit and burst: exactly the taken tokens stay taken
 many($T, 4, 'other', '', burst => 10);
 is(ask($T, 'other', 'cost=0', burst => 4), '1 0 1000 0', 'another burst: a smaller bucket is empty');
 is(ask($T, 'other', 'cost=0', burst => 10), '1 6 1000 0', 'another burst: a smaller bucket takes nothing from the larger one');
@@ -96,7 +96,7 @@ many($T, 5, 'step', '');
 is(stepped($T - 3_600_000, 'step', ''), '0 0 1000 1000', 'clock back by an hour: a time ahead of now is now');
 is(stepped($T - 3_600_000 + 1000, 'step', ''), '1 0 1000 0', 'clock back by an hour: the bucket fills from now on');
 
-# a wait is exact, and never more than a full bucket and what has come since goes out
+# a wait is exact, and never more tokens are taken than a full bucket and those returned since
 my ($inexact, $over) = (0, 0);
 for my $round (1 .. 60) {
     my ($limit, $window) = (1 + int rand 30, (1, 7, 1000, 86_400_000)[rand 4]);
@@ -121,7 +121,7 @@ for my $round (1 .. 60) {
 is($inexact, 0, 'random requests: each wait is exact to the ms');
 is($over, 0, 'random requests: nothing is given twice');
 
-# no answer is worse than an error
+# impossible arguments and contents give an error
 $redis->cli('SET', 'text', 'x');
 $redis->cli('HSET', 'count', $T, 1);
 $redis->cli('HSET', 'word', 'used', 'much');

@@ -1,4 +1,4 @@
-# lua/sliding_log.lua on its own, with a clock given: what it replies and what it leaves in Redis.
+# lua/sliding_log.lua alone, with a given clock: its replies, and its contents in Redis.
 
 use strict;
 use warnings;
@@ -12,10 +12,10 @@ my $script = Testbed::Script->new($redis, 'sliding_log');
 my $stepping = Testbed::Script->new($redis, 'sliding_log', own_clock => 1);
 my $T      = 1_800_000_000_000;
 
-# ask(now, [key, limit, window, cap, ttl, id], ...): one request of these logs; the reply's numbers
+# ask(now, [key, limit, window, cap, ttl, id], ...): one request for these logs; the numbers of the reply
 sub ask { return $script->ask(@_) }
 
-# ask_groups(now, [requests, log, ...], ...): many requests of each group's logs. Groups are told apart by " | ".
+# ask_groups(now, [requests, log, ...], ...): many requests for the logs of each batch. Batches are separated by " | ".
 sub ask_groups { return $script->ask_groups(@_) }
 
 sub members { return join ' ', split /\n/, $redis->cli('ZRANGE', $_[0], 0, -1) }
@@ -35,7 +35,7 @@ $redis->cli('PEXPIRE', 'a', 5000);
 ask($T + 11000, ['a', 2, 10000]);
 cmp_ok($redis->cli('PTTL', 'a'), '<=', 5000, 'a denial does not prolong the time to live');
 
-# a lowered limit applies at once, and the wait is until enough have left
+# a lowered limit applies at once, and the wait ends when enough entries have left
 ask($T + $_ * 1000, ['low', 5, 10000]) for 0 .. 4;
 is(ask($T + 5000, ['low', 2, 10000]), '0 0 5000 8000', 'limit lowered from 5 to 2: the fourth oldest must leave');
 is(ask($T + 5000, ['low', 6, 10000]), '1 0 5000 0',    'limit raised to 6: one more fits');
@@ -63,7 +63,7 @@ is($script->take_back($T, $script->latest, ['id', 5, 10000, 0, 11000, 'req']), 1
 is(members('id'), 'req', 'an id that exists already: exactly its own entry left');
 is($script->take_back($T, 'stranger', ['id', 5, 10000]), 0, 'a name that is not in the log takes nothing back');
 
-# an entry is taken back by its time, too: an id may come again when the first entry under it has left
+# a take-back also compares the time: an id may return after its first entry has left
 my @named = (5, 10000, 0, 11000, 'req');
 ask($T, ['again', @named]);
 my $first = $script->latest;
@@ -87,7 +87,7 @@ is($stepping->take_back({ now => $T - 4000, logged => $T, taken => $T }, $first,
     'clock back by five seconds: an entry that it has moved is taken back');
 unlike(members('moved'), qr/req/, 'clock back by five seconds: the entry that it has moved left the log');
 
-# a block ends with the attempts that do not count in the end
+# a block ends when its attempts are given back
 my %box = (key => 'box', limit => 2, window => 10000, options => 'block=60000');
 ask($T, { %box });
 $first = $script->latest;
@@ -110,7 +110,7 @@ ask($T + 8000, ['part', 2, 10000]);
 is($stepping->ask($T + 3000, ['part', 2, 10000]), '0 0 7000 7000', 'clock back by five seconds: the older entry keeps its time');
 is(scores('part'), join(' ', $T, $T + 3000), 'clock back by five seconds: the entry ahead becomes one of now');
 
-# the server's own clock steps back: entries ahead, time to live beyond what PEXPIRE GT would set
+# the server's own clock steps back: entries ahead, and a time to live beyond that of PEXPIRE GT
 my ($s, $us) = split /\n/, $redis->cli('TIME');
 my $own = $s * 1000 + int($us / 1000);
 $redis->cli('ZADD', 'own', $own + 3_600_000, 'ahead');
@@ -121,13 +121,13 @@ cmp_ok($redis->cli('PTTL', 'own'), '<=', 11000, "the server's clock stepped back
 like(ask('', ['own', 5, 10000]), qr/^1 2 /, "the server's clock stepped back: the next request goes to the same log");
 cmp_ok($redis->cli('PTTL', 'own'), '>', 9000, "the server's clock stepped back: the time to live moves on");
 
-# entries leave: the log lives on for as long as what came
+# entries leave: the log lives as long as the new entry
 $redis->cli('ZADD', 'leave', $own - 20_000, 'left', $own, 'there');
 $redis->cli('PEXPIRE', 'leave', 5000);
 like(ask('', ['leave', 5, 10000]), qr/^1 3 /, 'an entry that left the window does not count');
 cmp_ok($redis->cli('PTTL', 'leave'), '>', 9000, 'an entry that left the window: the time to live moves on');
 
-# entries of a node whose clock is ahead, by which this server's own shows nothing
+# entries of a node whose clock is ahead, while this server's clock has not stepped
 $redis->cli('ZADD', 'fast', $own + 3_600_000, 'ahead');
 $redis->cli('PEXPIRE', 'fast', 5000);
 is(ask('', ['fast', 5, 10000], ['none', 0, 10000]), '0 4 10000 0 0 10000 -1', 'an entry ahead of the server leaves a window later at most');
@@ -142,7 +142,7 @@ $redis->cli('SET', 'text', 'x');
 like(ask($T, ['m3', 5, 10000], ['text', 5, 10000]), qr/WRONGTYPE/, 'a key of another type is an error');
 is($redis->cli('EXISTS', 'm3'), 0, 'a key of another type leaves the other log untouched');
 
-# many requests of one log: the first that fit
+# many requests for one log: the first ones that fit
 is(ask_groups($T, [3, ['n', 5, 10000]]), '3 2 10000 0', 'three requests of one log: the answer tells what is left after the last');
 is(ask_groups($T + 1, [4, ['n', 5, 10000]]), '2 0 9999 9999', 'four requests of one log: two fit');
 is($redis->cli('ZCARD', 'n'), 5, 'four requests of one log: exactly those that fit are logged');
@@ -153,7 +153,7 @@ is(ask_groups($T, [3, ['ids', 9, 10000, 0, 11000, 'same', 'same', 'other']]), '3
 is($redis->cli('ZCARD', 'ids'), 3, 'three requests with an id each: none is lost');
 is(ask_groups($T, [2, ['zero', 0, 10000]]), '0 0 10000 -1', 'two requests of a limit of 0: none fits');
 
-# many groups in one call
+# many batches in one call
 is(ask_groups($T, [1, ['g1', 1, 10000]], [2, ['g2', 1, 10000], ['g3', 5, 10000]], [1, ['g1', 1, 10000]]),
     '1 0 10000 0 | 1 0 10000 10000 4 10000 0 | 0 0 10000 10000', 'groups are decided one after the other');
 like(ask_groups($T, map { [1, [$_, 5, 10000]] } qw(g4 text g5)), qr/^1 4 10000 0 \| error WRONGTYPE.* \| 1 4 10000 0$/,

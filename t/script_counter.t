@@ -67,7 +67,7 @@ is($script->take_back($T, 'x', counter('d', 'cost=10')), 1, 'a request of cost 1
 unlike(hash('d'), qr/^$T=/, 'a request of cost 10 that is taken back leaves nothing in its window');
 is($script->take_back($T, 'x', counter('d', '')), 0, 'a window whose requests were taken back has nothing to take back');
 
-# reservations of a node that counts in other windows
+# reservations of a node with another window
 is(many($T, 13, 'other', $delay), '12 0 13000 13000 11000 12000', 'delay: of thirteen requests two are held in the next window');
 my $apart = Testbed::Script->new($redis, 'sliding_counter');
 $redis->cli('CONFIG', 'SET', 'lua-time-limit', 100);
@@ -99,7 +99,7 @@ many($T, 12, 'ahead', $delay);
 is(stepped($T - 3_600_000, 'ahead', 'ahead=12000'), '0 0 12500 12500', 'clock back: reservations count in this window');
 is(hash('ahead'), "${\ ($T - 3_600_000)}=12", 'clock back: reservations move to this window for good');
 
-# a wait is exact: 1 ms before its end there is no room, then there is, whatever the counts are
+# a wait is exact: 1 ms before its end there is no room, at its end there is, whatever the counts are
 my $inexact = 0;
 for my $round (1 .. 60) {
     my ($limit, $window) = (1 + int rand 30, (1, 7, 1000, 86_400_000)[rand 4]);
@@ -110,7 +110,7 @@ for my $round (1 .. 60) {
         my ($admitted, $remaining, $reset, $retry) = split / /, ask($now, @log);
         if ($retry > 0) {
             my @look = ('cost=0', @log[2 .. $#log]);
-            # of a copy, since what is over at that time leaves
+            # in a copy, since past counts are removed
             my $left = sub { $script->call('COPY', $log[0], 'copy', 'REPLACE'); (split / /, ask($now + $_[0], 'copy', @look))[1] };
             $inexact++ if $left->($retry) < $cost || $left->($retry - 1) >= $cost || $left->($reset) <= $remaining
                 || $left->($reset - 1) > $remaining;
@@ -122,7 +122,7 @@ for my $round (1 .. 60) {
 }
 is($inexact, 0, 'random requests: each wait is exact to the ms');
 
-# of many that are held, never more than the limit, as the counter tells it
+# of many held requests, never more than the limit, as the counter computes it
 for my $window (10, 1000) {
     my ($limit, $held, $over, $now, @admitted) = (6, 0, 0, $T);
     for (1 .. 600) {
@@ -146,7 +146,7 @@ for my $window (10, 1000) {
     ok($held > 100 && !$over, "$held held in windows of $window ms: $over of them over the limit");
 }
 
-# no answer is worse than an error
+# impossible arguments and contents give an error
 $redis->cli('SET', 'text', 'x');
 $redis->cli('HSET', 'level', 'level', 1, 'time', 2);
 $redis->cli('HSET', 'word', $T, 'many');
@@ -159,7 +159,7 @@ is(ask($T, 'oom', '', limit => 0), '0 0 10000 -1', 'no memory: a denial needs no
 is($script->take_back($T, 'x', counter('cost2', 'cost=2')), 1, 'no memory: taking back needs none');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 0);
 is(hash('cost2'), "$T=5", 'no memory: taking back has left five');
-# a block that begins where all counts have left is not taken for the one that has ended
+# a block that begins after all counts have left is not taken for the previous block
 my $B = 1_800_000_000_000;
 my $block = sub { my ($ms) = @_; return { key => 'begins', limit => 2, window => 1000, cap => 4, ttl => 3_600_000, options => "cost=3 count=all block=$ms" } };
 $own->ask($B, $block->(500));
@@ -167,21 +167,21 @@ $own->ask($B + 5000, $block->(60_000));
 is((split / /, $own->ask($B + 9000, { key => 'begins', limit => 2, window => 1000, ttl => 3_600_000, options => 'block=60000' }))[3], 56_000,
     'a block begins where the fields of another one are to leave');
 
-# what has left long ago ends no block
+# the take-back of entries that left long ago ends no block
 my %left = (key => 'left', limit => 3, window => 1000, ttl => 3_600_000, options => 'block=60000');
 $own->ask_groups($B, [['x1'], {%left}]);
 $own->ask($B + 4000, { %left, options => 'cost=4 block=60000' });
 $own->take_back({ now => $B + 5000, logged => $B, taken => $B }, 'x1', {%left});
 is((split / /, $own->ask($B + 5000, {%left}))[3], 59_000, 'taking back what has left long ago ends no block');
 
-# a reservation that a node with a slower clock made before the first one's time
+# a reservation made before the first one, by a node with a slower clock
 my %slow = (key => 'slow', limit => 1, window => 1000, ttl => 3_600_000, options => 'delay=5000 ahead=5000');
 $script->ask_groups($B + 500, [['x1'], {%slow}]) for 1 .. 2;
 my $held = $script->call($script->words($B + 400, [['x3'], {%slow}]))->[0];
 is($script->take_back({ now => $B + 550, logged => $held->[1] + $held->[5], taken => $held->[1] }, 'x3', {%slow}), 1,
     'a reservation is given back that was made by a slower clock than the first one');
 
-# half a block is none, whatever the group before has read
+# half a block is no block, whatever the previous batch has read
 $redis->cli('HSET', 'whole', 'blocked until', $B - 1, 'blocked for', 5000);
 $redis->cli('HSET', 'half', 'blocked until', $B + 1000);
 my @halves = map { { key => $_, limit => 3, window => 1000, ttl => 3_600_000 } } qw(whole half);

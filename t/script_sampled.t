@@ -1,5 +1,5 @@
-# lua/sampled_log.lua: one request in N is logged and counts for N. What is drawn is a function of the request's name, so
-# these cases come out the same each time.
+# lua/sampled_log.lua: one request in N is logged and counts for N. The choice is a function of the request's name, so
+# these cases have the same result each time.
 
 use strict;
 use warnings;
@@ -45,7 +45,7 @@ for my $name (map { "half$_" } 1 .. 8) {
     is(entries("half $name"), 1 + is_drawn($name, 15, 10), "of one and a half the half is drawn: $name");
 }
 
-# taking back: what was drawn then is drawn again
+# a take-back makes the same choice again
 is($script->take_back($T, $drawn[0], sampled('b', 'sample=10')), 1, 'a request that was logged is taken back');
 is($script->take_back($T, $drawn[0], sampled('b', 'sample=10')), 0, 'a request that was logged is taken back once');
 is($script->take_back($T, $skipped[0], sampled('b', 'sample=10')), 0, 'a request that was not logged has nothing to take back');
@@ -71,7 +71,7 @@ is($script->take_back({ now => $T + 1, logged => $T, taken => $T }, $drawn[0], s
 is(ask($T + 2, $skipped[0], 'end', 'sample=10'), '1 10 9998 0', 'block: a request that was logged and is taken back ends it');
 is($own->ask_groups($T - 3_600_000, [[$skipped[0]], sampled('d', 'sample=10 ahead=10000')]), '0 0 10000 10000', 'clock back by an hour: the entries count as those of now');
 
-# Of 20,000 names a tenth: 2,000, and the deviation is 42. The names are the same each time.
+# A tenth of 20,000 names is 2,000, with a deviation of 42. The names are the same each time.
 my $logged = 0;
 for (1 .. 40) {
     my $batch = $_;
@@ -80,7 +80,7 @@ for (1 .. 40) {
 }
 cmp_ok(abs($logged - 2000), '<', 5 * 42, "of 20,000 requests $logged are logged");
 
-# no answer is worse than an error
+# impossible arguments and contents give an error
 $redis->cli('SET', 'text', 'x');
 like(ask($T, 'x', 'text', 'sample=10'), qr/^error WRONGTYPE/, 'a key of another type is an error');
 ok(defined ask($T, 'x', 'wrong', $_), "option \"$_\": the script answers") for '', 'sample=0', 'sample=x', 'sample=-1', 'sample=1e300', 'cost=-5 sample=10';

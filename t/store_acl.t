@@ -1,4 +1,4 @@
-# The ACL rule of docs/operations.md is enough for all that the module does, and holds nothing that it does not need.
+# The ACL rule of docs/operations.md permits all that the module does, and nothing that it does not need.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ my @redis = map { $bed->redis } 1 .. 2;
 for my $redis (@redis) {
     is($redis->cli('ACL', 'SETUSER', 'limiter', split ' ', $rule), 'OK', 'Redis takes the documented rule');
 }
-# what some servers and proxies answer
+# replies of some servers and proxies
 my $talker = Testbed::FakeRedis->new($bed, greeting => "-ERR unknown command 'AUTH', with args beginning with: 'limiter' 'us3rpass'\r\n");
 my $nginx  = $bed->serve(
     REDIS => $redis[0]->address, OTHER => $redis[1]->address, TALKER => $talker->port,
@@ -77,7 +77,7 @@ ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"wrong".*AUTH answered: WR
 is(statuses('/talker?k=a', 1), '503', 'a server that repeats what it is told: on_error decides');
 ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: ERR; on_error \w+ decides$/) }), 'a server that repeats what it is told is not repeated in the log');
 
-# ---- enough, and no more
+# ---- sufficient, and no more
 
 ok(wait_until('the first look at its health', 5, sub { $redis[0]->calls('info') > 0 }), 'the memory of Redis is looked at');
 
@@ -91,7 +91,7 @@ is($redis[0]->cli(qw(ACL SETUSER limiter -config|get)), 'OK', 'Redis takes the r
 $redis[0]->cli(qw(CLIENT KILL TYPE normal SKIPME yes));
 ok(wait_until('a new connection', 5, sub { statuses('/log?k=c', 1) =~ /^(?:200|429)$/ }), 'requests are decided without the right to CONFIG GET');
 
-# ---- a right that lacks, and the secrets
+# ---- a missing right, and the secrets
 
 $redis[0]->cli(qw(ACL SETUSER limiter -zadd));
 is(statuses('/log?k=lacks', 1), '503', 'a right that lacks: on_error decides');

@@ -1,5 +1,5 @@
-# A fleet is upgraded node by node under the rights that an older version documented: what this one asks for beyond them
-# it does without, and tells of once. The rules are those of older versions of docs/operations.md, and do not change.
+# A fleet is upgraded node by node under the rights that an older version documented. The module does without further
+# rights, and logs that once. The rules are those of older versions of docs/operations.md, and do not change.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ my %versions = (
     },
 );
 
-# What is asked for and done without.
+# The optional commands.
 my %optional = map { $_ => 1 } qw(role info config|get +promoted-slave);
 
 my %modes = (
@@ -89,7 +89,7 @@ sub holds {
     for my $algorithm (@{ $version->{algorithms} }) {
         for my $limit (qw(plain slides held costly all named boxed)) {
             my $got = join ' ', map { get($nginx->port, "/$algorithm/$limit?k=a")->{status} } 1 .. 5;
-            # a slow machine lets entries of a short window leave, and a bucket refills
+            # on a slow machine entries of a short window leave, and tokens return
             like($got, $limit eq 'slides' ? qr/^200(?: 200| 429)*$/ : qr/^200 200 200 200 429$/, "$algorithm, $limit: decided by Redis");
         }
         is(join(' ', map { get($nginx->port, "/$algorithm/again?k=a")->{status} } 1 .. 8), join(' ', ('404') x 8), "$algorithm: refunds are given");
@@ -97,7 +97,7 @@ sub holds {
         is(get($nginx->port, "/$algorithm/slides?k=a")->{status}, 200, "$algorithm: a log whose entries have all left");
     }
 
-    # many that have left, too
+    # many stale entries too
     my ($stale, $now) = ('rl:sliding:log_slides:{stale}', int(time * 1000));
     my @to = $mode ne 'cluster' && $version->{database} ? ('-n', $version->{database}) : ();
     for my $server (@servers) {

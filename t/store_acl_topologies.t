@@ -1,4 +1,4 @@
-# The ACL rules of docs/operations.md for Cluster and Sentinel are enough, and each of their rights is used.
+# The ACL rules of docs/operations.md for Cluster and Sentinel are sufficient, and each of their rights is used.
 
 use strict;
 use warnings;
@@ -52,7 +52,7 @@ is($_->cli('ACL', 'LOG'), '', 'Sentinel: nothing was refused') for $master, $sen
 cmp_ok($master->calls('role'), '>', 0, 'Sentinel: role is used');
 is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'no password is in the error log');
 
-# secrets that are wrong
+# wrong secrets
 grant($sentinel, 'watcher', 'resetpass', '>another');
 $nginx->reload(gone => 1);
 is(get($nginx->port, '/?k=b')->{status}, 503, 'a wrong password for the Sentinel: on_error decides');

@@ -1,5 +1,6 @@
-# A master of a cluster is killed under load: its slots go to on_error until a replica takes its place, the others are
-# served on; the old master comes back as a replica and is left alone. The same by command, without a lost request.
+# A master of a cluster is killed under load: on_error decides its hash slots until a replica takes over, and the others
+# are served as before. The old master comes back as a replica and is not asked. A fail-over by command loses no
+# request.
 
 use strict;
 use warnings;
@@ -62,7 +63,7 @@ a_moment();
 is($load->stop->statuses =~ s/:\d+//r, '200', 'the old master is a replica: every request is served');
 unlike($first->cli(qw(INFO errorstats)), qr/MOVED/, 'the old master is a replica: it is asked nothing');
 
-# by command: CLUSTER FAILOVER hands over with nothing lost
+# by command: CLUSTER FAILOVER loses nothing
 $load = load();
 a_moment();
 is($first->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command: Redis begins it');

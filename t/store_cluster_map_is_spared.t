@@ -1,5 +1,5 @@
-# How often the slot map is asked for: once a second by each worker at most, not by all at once, and not at all while a
-# slot is on its way.
+# How often the slot map is requested: at most once a second by each worker, not by all at once, and not while a hash
+# slot is migrated.
 
 use strict;
 use warnings;
@@ -36,7 +36,7 @@ my @tags = map { $cluster->tag_on($first) } 1 .. 4;
 my $two  = $cluster->tag_on($second);
 sub asked { my $sum = 0; $sum += $_->calls('cluster|slots') for $cluster->running; return $sum }
 
-# All workers have asked both nodes something.
+# All workers have sent calls to both nodes.
 sub warm {
     my %seen;
     return wait_until('all workers', 10, sub {
@@ -65,7 +65,7 @@ cmp_ok($cluster->errors('MOVED'), '>', WORKERS, "4 slots moved $rounds times: MO
 cmp_ok(asked() - $before, '<=', WORKERS * (1 + $spent),
     sprintf "4 slots moved $rounds times: each worker asks for the map once a second (%d in %.1f s)", asked() - $before, $spent);
 
-# a slot on its way
+# a migrating slot
 my $from = $cluster->owner_of($cluster->slot_of($tags[0]));
 my ($to) = grep { $_ != $from } $first, $second;
 wait_until('two logs', 5, sub { get($port, "/two?k=$tags[0]")->{status} == 200 });

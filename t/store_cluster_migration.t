@@ -1,5 +1,5 @@
-# Slots move to another node and back under load: MOVED, ASK and TRYAGAIN are met, no request fails, and the limits stay
-# exact.
+# Hash slots move to another node and back under load, with MOVED, ASK and TRYAGAIN. No request fails, and the limits
+# stay exact.
 
 use strict;
 use warnings;
@@ -74,7 +74,7 @@ cmp_ok($cluster->errors('ASK'),   '>', 0, 'slots moved under load: ASK was met')
 is($cluster->errors('CROSSSLOT'), 0, 'slots moved under load: CROSSSLOT was not met');
 cmp_ok($_->calls('cluster|slots'), '<', 200, 'slots moved under load: the map is asked for now and then, not once a redirect') for $left, $right;
 
-# a half-moved slot: of two keys one is here, one there
+# a half-moved slot: one of two keys is here, the other there
 my $tag  = "half$tags[0]";
 my $slot = $cluster->slot_of($tag);
 my $from = $cluster->owner_of($slot);
@@ -107,7 +107,7 @@ for my $algorithm (qw(log compact)) {
     $cluster->end_move($slot, $from, $to);
     is($ask->(), 0, "$algorithm: the limit is exact after a move");
 
-    # what is taken back is taken back where the log is by then
+    # a take-back reaches the log wherever it is by then
     $tag  = "apart$tags[0]";
     $slot = $cluster->slot_of($tag);
     $from = $cluster->owner_of($slot);
@@ -120,7 +120,7 @@ for my $algorithm (qw(log compact)) {
     $cluster->end_move($slot, $from, $to);
     is($denied->(40, 40), 40, "$algorithm: limits of two slots: the smaller denies when the other slot has moved");
 
-    # a request that looks is counted itself
+    # a request of cost 0 is counted by the metrics
     my ($counted, $looked) = (0, 0);
     ok(wait_until('entries to be taken back', 5, sub {
         my ($left) = field(get($port, "/count/$algorithm?k=$tag"), 'RateLimit') =~ /r=(\d+)/;

@@ -1,4 +1,4 @@
-# Nodes that call each other by host names that nginx cannot look up: Redis 7 tells the addresses in the map. A node that
+# Nodes that call each other by host names that nginx cannot look up: Redis 7 has the addresses in the map. A node that
 # moves to another address, and one that joins, are found without a reload.
 
 use strict;

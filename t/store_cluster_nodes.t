@@ -1,4 +1,4 @@
-# Nodes that join and leave a cluster, one and all of them; the ways in which nodes name each other; seeds of no use.
+# Nodes join and leave a cluster, one and all of them; forms in which nodes name each other; useless seeds.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ my $conf = conf(
 END
 );
 
-# the first seed is nobody
+# the first seed does not exist
 my $nginx = $bed->nginx($conf, SEEDS => '127.0.0.1:' . free_port() . ' ' . $first->address);
 my $port  = $nginx->port;
 sub serves { my ($tag) = @_; return get($port, "/deny?k=$tag")->{status} == 200 }
@@ -40,7 +40,7 @@ is(serves($one), 1, 'a node takes a slot over: the slot is served at once');
 is($cluster->zcard('load', $one), $third->cli('ZCARD', "rl:sliding:load:{$one}"), 'a node takes a slot over: it has the log');
 cmp_ok($third->calls('evalsha'), '>', 0, 'a node takes a slot over: it is asked');
 
-# and leaves: the connection to it, too
+# it leaves, and the connection to it is closed
 $cluster->move($slot, $third, $first);
 is(serves($one), 1, 'a node gives a slot back: the slot is served at once');
 my $id = $cluster->id($third);
@@ -67,7 +67,7 @@ for my $case (['unknown-endpoint', 'no host for the node that answered'], ['host
     is(serves($two), 1, "$type: MOVED back is followed");
 }
 
-# nobody is left, and all come back
+# all nodes are down, and come back
 $_->kill for $first, $second;
 ok(wait_until('the loss', 10, sub { !serves($one) && !serves($two) }), 'all nodes gone: on_error decides');
 my $start = time;
@@ -77,7 +77,7 @@ $_->start for $first, $second;
 my $well = 0;
 ok(wait_until('the cluster', 20, sub { $well = serves($one) && serves($two) ? $well + 1 : 0; $well > 20 }), 'all nodes back: Redis decides again');
 
-# a server that is no node
+# a server that is not a node
 my $plain = $bed->redis;
 my $wrong = $bed->nginx($conf, SEEDS => $plain->address);
 $port = $wrong->port;

@@ -1,6 +1,6 @@
-# Requests with several limits of one client while its slot is on the way to another node, for as long as that takes: Redis
-# decides them all, exactly and without a wait, wherever each log is. When the slot has arrived they are asked together
-# again. The same in the calls that requests of several clients share.
+# Requests with several limits of one client while its hash slot is migrated, however long that takes: Redis decides
+# them all, exactly and without a wait, wherever each log is. When the slot has arrived, they are asked together again.
+# The same in calls with requests of several clients.
 
 use strict;
 use warnings;
@@ -66,7 +66,7 @@ sub entries {
     return Testbed::Redis::run_cli(['-p', $owner->port, '-c'], 'ZCARD', "rl:sliding:$name:{$tag}");
 }
 
-# What all logs of the tag hold, in the order of their names.
+# The contents of all logs of the tag, in the order of their names.
 sub all_entries { my ($tag, $owner) = @_; return join ' ', map { "$_:" . entries($_, $tag, $owner) } qw(dry_first dry_second first second third) }
 
 sub errors { my ($reason) = @_; return scrape($port)->value('sliding_log_store_errors_total', reason => $reason) // 0 }

@@ -1,5 +1,6 @@
-# nginx as an egress proxy: the recipe of docs/recipes.md, with a real nginx as the third party. Two nodes share a quota;
-# all that services of ours send gets through, and the third party never sees more than it allows in any window of its.
+# nginx as an egress proxy: the recipe of docs/recipes.md, with a real nginx as the third party. Two nodes share a
+# quota. All requests of our services get through, and the third party never receives more than it permits in any of its
+# windows.
 
 use strict;
 use warnings;
@@ -11,7 +12,7 @@ use Testbed qw(wait_until slow);
 use Testbed::Examples qw(examples in_context);
 use Testbed::Http qw(get field many);
 
-# The recipe's figures, and what they become: the margin for the way is as large as a busy machine needs.
+# The recipe's figures, and those of this test: the margin is as large as a busy machine needs.
 use constant { QUOTA => 10, WINDOW => 2000, THEIR_WINDOW => 1000, REQUESTS => 30 };
 
 my $bed   = Testbed->new;
@@ -50,7 +51,7 @@ is(scalar @crowded, 0, 'the third party never saw more than its quota in any win
 my $last = (sort { $a->{time} <=> $b->{time} } @answers)[-1]{time};
 cmp_ok($last, '<', 6 * slow(), 'no request waits longer than it takes');
 
-# one that would wait too long is told so at once, and when to try again
+# a request that would wait too long is denied at once, with the time to try again
 @answers = many([map { [$nodes[$_ % 2]->port, "/?n=$_"] } 1 .. 6 * QUOTA]);
 my @denied = grep { $_->{status} == 429 } @answers;
 my $served = grep { $_->{status} == 200 } @answers;

@@ -1,5 +1,5 @@
-# A Redis, a Sentinel and a cluster by host name: where nginx has a resolver, a name that moves is found without a
-# reload, and nothing ever waits for the name server; where it has none, the addresses of the configuration are kept.
+# A Redis, a Sentinel and a cluster by host name. With a resolver in nginx, a name that moves is found without a reload,
+# and no request waits for the name server. Without one, the addresses of the configuration are kept.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use Time::HiRes qw(time);
 
 my $bed   = Testbed->new;
 my $dns   = Testbed::Dns->new($bed, '127.0.0.1');
-my $first = $bed->redis(args => ['--bind', '127.0.0.1', '-::1']);    # localhost may be either
+my $first = $bed->redis(args => ['--bind', '127.0.0.1', '-::1']);    # localhost may be either of these
 my $moved = $bed->redis(host => '127.0.0.2', port => $first->port);
 my $conf  = conf(
     connections => 256,
@@ -36,7 +36,7 @@ my $calls = $moved->calls('evalsha');
 ok(wait_until('the other to be connected again', 5, sub { serves($without) }), 'no resolver: the address of the configuration is kept');
 is($moved->calls('evalsha'), $calls, 'no resolver: the new address is not used');
 
-# the name server is away: what was known is used, and nobody waits
+# the name server is down: known addresses are used, and no request waits
 $dns->answers('mute');
 $moved->cli(qw(CLIENT KILL TYPE normal));
 ok(wait_until('the connection', 10, sub { serves($with) }), 'the name server does not answer: the latest address is used');

@@ -1,5 +1,5 @@
-# What nginx sends as a plain call, and what not. A plain call that meets something unusual is answered all the same: nothing
-# is sent again, no other script is loaded, and the request is counted once. The documented rights suffice.
+# Which calls nginx sends as plain calls. A plain call that meets an unusual case gets a reply: nothing is sent again,
+# no other script is loaded, and the request is counted once. The documented rights are sufficient.
 
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ END
 );
 my $port = $nginx->port;
 
-# The status and source of a request, and how many arguments behind the keys each call of a script had that it took.
+# The status and source of a request, and the number of arguments after the keys of each of its script calls.
 sub asked {
     my ($path) = @_;
     $redis->cli('CONFIG', 'SET', 'slowlog-log-slower-than', 0);

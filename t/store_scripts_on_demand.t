@@ -1,5 +1,4 @@
-# A connection costs few bytes, and only what is missing is loaded: the script that is asked for, by the first of many
-# workers that need it.
+# A connection takes few bytes, and only a missing script is loaded: by the first of many workers that calls it.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Fail-overs with the users that docs/operations.md documents, at the Redis and at the Sentinels: they are followed without
-# a refusal. While the Sentinels refuse their user the master is asked on, and a fail-over later is followed again.
+# Fail-overs with the users that docs/operations.md documents, at the Redis and at the Sentinels: nothing is refused.
+# While the Sentinels refuse their user, the master is asked as before, and a later fail-over is followed again.
 
 use strict;
 use warnings;
@@ -68,7 +68,7 @@ fails_over('a fail-over by command', $by_command);
 fails_over('a fail-over by death');
 is(join('', map { $_->cli('ACL', 'LOG') } @redis, @sentinels), '', 'nothing was refused');
 
-# the Sentinels refuse their user, each in its own way
+# the Sentinels refuse their user in different ways
 $sentinels[0]->cli(qw(ACL SETUSER watcher resetpass >another));
 $sentinels[1]->cli(qw(ACL SETUSER watcher resetchannels));
 $sentinels[2]->cli(qw(ACL SETUSER watcher -sentinel|get-master-addr-by-name));

@@ -1,4 +1,4 @@
-# A fail-over by command under load: the old master lives on as a replica, and is left alone.
+# A fail-over by command under load: the old master becomes a replica and is not asked.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# The master dies under load, with a reload in the middle; it comes back and takes itself for the master until the
-# Sentinels make it a replica: it is never asked.
+# The master dies under load, with a reload in the middle. It comes back as a master until the Sentinels make it a
+# replica, and is never asked.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Two Sentinels name different masters. One that names a replica, a dead server or one that does not answer is passed over;
-# of two that both call themselves master each worker stays with the one it found, until the Sentinels agree.
+# Two Sentinels name different masters. A Sentinel that names a replica, a dead server or one that does not reply is
+# passed over. If both servers are masters, each worker stays with the one it found until the Sentinels agree.
 
 use strict;
 use warnings;
@@ -49,7 +49,7 @@ sub passes_over {
         all_served($nginx, $what);
         $nginx->reload(gone => 1);
     }
-    # what waits for the connection follows the greeting, whose ROLE says that this one takes no writes
+    # waiting calls follow the handshake, whose ROLE shows that this server accepts no writes
     cmp_ok(($other->is_running ? $other->calls('evalsha') : $before) - $before, '<=', 2 * WORKERS, "$what: the server that it names is asked once by each worker");
     $nginx->finish;
     @{ $bed->{processes} } = grep { $_ != $nginx } @{ $bed->{processes} };
@@ -71,7 +71,7 @@ name_at($other->port);
 my $nginx = $bed->nginx($conf, SENTINELS => join ' ', map { $_->address } $wrong, $knowing);
 $_->cli(qw(CONFIG RESETSTAT)) for $true, $other;
 my @moved = ($nginx->logged(qr/is left|connection lost/));
-for (1 .. 10) {    # of four workers all begin with the same Sentinel once in eight times
+for (1 .. 10) {    # all four workers begin with the same Sentinel once in eight times
     all_served($nginx, 'two masters');
     last if $true->calls('evalsha') && $other->calls('evalsha');
     $nginx->reload(gone => 1);
@@ -79,7 +79,7 @@ for (1 .. 10) {    # of four workers all begin with the same Sentinel once in ei
 cmp_ok($_->calls('evalsha'), '>', 0, 'two masters: each is asked by some workers') for $true, $other;
 is($nginx->logged(qr/is left|connection lost/), $moved[0], 'two masters: no worker goes from one to the other');
 
-# they agree again: the other one is a replica, and its Sentinel names the true one
+# they agree again: the other server is a replica, and its Sentinel names the true master
 my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/?k=%d'], rate => 200);
 sleep 0.3;
 name_at($true->port);

@@ -1,4 +1,4 @@
-# The old master hangs while another takes its place; no Sentinel is left; Sentinel's password is wrong.
+# The old master hangs while another takes over; no Sentinel is left; the password of Sentinel is wrong.
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ my $nginx = $world->nginx;
 
 sub connections { my ($redis) = @_; return scalar grep { /cmd=(?:evalsha|config|info)/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal)) }
 
-# it does not close its connections: only +switch-master tells
+# it does not close its connections: only +switch-master shows the change
 $world->both_serve('at the start both workers are served');
 $world->fails_over('a fail-over while the old master hangs', sub { $first->pause }, $second);
 $first->resume;
@@ -39,7 +39,7 @@ ok(wait_until('the cause', 5, sub { $nginx->logged(qr/\(master of "limits"\): is
 $_->start for $world->sentinels;
 $world->both_serve('Sentinels are back: both workers are served');
 
-# a wrong password for Sentinel is named, not told
+# a wrong password for Sentinel is reported, not printed
 $nginx->{values}{SENTINEL_PASSWORD} = 'wrong-pass';
 $nginx->configure($world->conf)->reload(gone => 1);
 ok(wait_until('the refusal', 10, sub { $world->ask('/deny?k=x'); $nginx->logged(qr/no Sentinel knows the master: WRONGPASS/) }),

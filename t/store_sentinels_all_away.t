@@ -1,5 +1,5 @@
-# While no Sentinel is there the master that was found last is asked on, also over a new connection, as long as it says
-# that it is the master; and a Sentinel that comes back is listened to.
+# While all Sentinels are down, the last known master is asked, also over a new connection, as long as its role is
+# master. A Sentinel that comes back is used.
 
 use strict;
 use warnings;

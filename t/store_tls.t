@@ -1,4 +1,4 @@
-# TLS to Redis: who is trusted and who is not, what the log says, and which configurations are refused.
+# TLS to Redis: trusted and untrusted certificates, the error log, and refused configurations.
 
 use strict;
 use warnings;
@@ -92,7 +92,7 @@ mkdir $hashed;
 symlink $ca->file, "$hashed/ca.pem";
 system("openssl rehash $hashed") == 0 or die 'openssl rehash';
 
-# ---- connections: [name, what the block says, the cause in the log (none: it works)]
+# ---- connections: [name, contents of the block, cause in the error log (none: it works)]
 
 my %redis = (
     good      => $bed->redis(tls => \@good),
@@ -143,7 +143,7 @@ for my $block (@blocks) {
         ok(wait_until('the cause', 5, sub { $nginx->logged(qr/sliding_log_redis "$name".*$cause/) }), "$name: the log says $cause");
     }
     else {
-        # of localhost's addresses the first one may be another than Redis's
+        # the first address of localhost may not be that of Redis
         ok(wait_until($name, 5, sub { get($nginx->port, "/$name?k=a")->{status} == 200 }), "$name: Redis decides");
     }
 }

@@ -1,5 +1,5 @@
-# A TLS connection to Redis in good and bad times: many keys at once, writes that the network does not take yet,
-# handshakes that hang or break off, Redis killed, nginx reloaded. It fares as a plain one does.
+# A TLS connection to Redis works as a plain one: with many keys at once, writes that the network does not accept yet,
+# handshakes that hang or break off, a killed Redis, a reloaded nginx.
 
 use strict;
 use warnings;
@@ -22,9 +22,9 @@ my $signal  = $bed->dir . '/hold';
 my $silent  = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1') or die $!;
 my $silent2 = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1') or die $!;
 
-my $patience = 5 * slow();    # seconds that a handshake takes at most whose bytes come one by one
+my $patience = 5 * slow();    # maximum seconds of a handshake whose bytes come one by one
 
-# [name, what the block says, statuses that may come]
+# [name, contents of the block, possible statuses]
 my @cases = (
     ['whole', 'server ' . $redis->address . '; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;', qr/^200$/],
     ['bytes', relayed(slow => 1) . "timeout ${patience}s; connect_timeout ${patience}s;", qr/^200$/],
@@ -54,7 +54,7 @@ sub defaults {
     return join ' ', $inside, map { "$_ $default{$_};" } grep { $inside !~ /\b(?<!_)$_ / } sort keys %default;
 }
 
-# ---- the name in the client's first words
+# ---- the name in the client's first message
 
 sub first_words { my ($listen) = @_; my $client = $listen->accept; sysread $client, my $hello, 4096; return $hello }
 like(first_words($silent), qr/redis\.test/, 'a server name is sent in the first words');
@@ -95,7 +95,7 @@ $seen = flood([map { [$port, "/many?k=$key$_&i=$key$_"] } 1 .. 1500], sub {
     my $waiting = 0;
     wait_until('all of them to be asked', 20, sub { ($waiting) = get($port, '/status')->{body} =~ /Writing: (\d+)/; $waiting > 1500 });
     cmp_ok($waiting, '>', 1500, 'slow network: calls wait to be written, and half a record is on its way to us');
-    $bed->write_file('hold', 7_000_000);    # of about 9 MB, and more than the kernel keeps for a socket
+    $bed->write_file('hold', 7_000_000);    # of about 9 MB, more than the buffer of a socket
 });
 is(join(' ', %$seen), '200 1500', 'slow network: all is written and answered in the end');
 is(parse(Testbed::Http::read_all($first, 10))->{status}, 200, 'slow network: the other half of the record comes');

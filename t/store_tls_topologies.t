@@ -1,5 +1,5 @@
-# Cluster and Sentinel over TLS, with client certificates: each server must prove to be who it was called by whoever
-# named it.
+# Cluster and Sentinel over TLS, with client certificates: each server must have a certificate for the name by which it
+# was found.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# Whatever Sentinels and cluster nodes answer, and whenever: the worker lives, everybody is answered in time, and no
-# redirect is followed in circles.
+# Whatever Sentinels and cluster nodes reply, and whenever: the worker survives, every request is answered in time, and
+# redirects are not followed in circles.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ my $subscribed = confirmed('+switch-master', 1);
 sub switch { return message('+switch-master', @_) }
 my $where = address($real);
 
-# A Sentinel: [what, status, to SENTINEL, to SUBSCRIBE]
+# A Sentinel: [name, status, reply to SENTINEL, reply to SUBSCRIBE]
 my @sentinels = (
     ['a master',                    200, $where, $subscribed],
     ['nobody',                      503, "*-1\r\n", ''],
@@ -51,7 +51,7 @@ my @sentinels = (
     ['a master, then the master for ever',  undef, $where, $subscribed . switch('limits 1 2 3 4') x 5],
 );
 
-# A cluster's node: [what, status, to CLUSTER SLOTS, to EVALSHA]
+# A node of a cluster: [name, status, reply to CLUSTER SLOTS, reply to EVALSHA]
 my $self = list(text('127.0.0.1'), ':' . "%PORT%\r\n");
 my $map  = list(list(":0\r\n", ":16383\r\n", $self));
 my $good = list(list(":1\r\n", ":1800000000000\r\n", ":9\r\n", ":1000\r\n", ":0\r\n"));

@@ -1,5 +1,5 @@
-# sliding-log acl: the rules that it prints are all that nginx and the tool need of a Redis, behind Sentinels and of a
-# Cluster, and what the documents show.
+# sliding-log acl: the printed rules permit all that nginx and the tool need in a Redis, behind Sentinels and in a
+# Cluster. The documents show the same rules.
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ use Testbed::Tool qw(tool tool_json);
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $bed  = Testbed->new;
 
-# ---- the documents show what it prints
+# ---- the documents show its output
 
 my $shown = 0;
 for my $file (qw(topologies operations tool)) {
@@ -36,7 +36,7 @@ is($operator =~ s/PASSWORD/x/r, documented_rule('operator', 'x'), "operations.md
 my ($watcher) = tool('acl', '--mode', 'sentinel limits')->{out} =~ /^ACL SETUSER watcher (.*)/m;
 is($watcher =~ s/PASSWORD/x/r, documented_rule('watcher', 'x'), "operations.md has that of the Sentinels");
 
-# ---- nginx and the tool have no user but the printed
+# ---- nginx and the tool have only the printed user
 
 my $conf = conf(
     store  => '%%WHERE%% timeout 3s; connect_timeout 3s; reconnect 20ms 200ms;',
@@ -45,7 +45,7 @@ my $conf = conf(
 );
 my %all = ((map { $_ => "algorithm=$_ block=1h" } qw(log compact counter bucket)), sampled => 'algorithm=sampled sample=1 block=1h');
 
-# Locations with a limit each: one that denies, one that slides, one that gives back.
+# Locations with a limit each: one denies, one slides, one gives back.
 sub locations {
     my (%limits) = @_;
     my %open = map { $_ => $limits{$_} =~ s/ block=1h//r } keys %limits;
@@ -56,7 +56,7 @@ sub locations {
     ) } sort keys %limits;
 }
 
-# The rules that it prints, each given to the servers that it is for; all have the password "us3rpass".
+# The printed rules, each given to its servers; all have the password "us3rpass".
 sub grant {
     my ($servers, $sentinels, @words) = @_;
     my $printed = tool('acl', @words);
@@ -127,7 +127,7 @@ my @logins = qw(--user operator);
     nothing_refused('one Redis', $redis);
 }
 
-# the same, of what the configuration says
+# the same, from the configuration
 {
     my $redis = $bed->redis;
     my %some  = (log => '');

@@ -1,4 +1,4 @@
-# The completion of sliding-log, sourced by bash: commands, options of a command, and values.
+# The completion of sliding-log in bash: commands, options of a command, and values.
 
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ my $bed  = Testbed->new;
 $bed->write_file('limits.conf', '');
 mkdir $bed->dir . '/limits.d';
 chdir $bed->dir or die $!;
-END { chdir '/' }    # the directory goes
+END { chdir '/' }    # the directory is removed
 
 my $script = <<'END';
 . "$1/packaging/bash/sliding-log"
@@ -25,7 +25,7 @@ _sliding_log "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
 printf '%s\n' "${COMPREPLY[@]}"
 END
 
-# What bash offers for the last of these words, which bash has split as it does.
+# The completions of bash for the last of these words, as bash splits them.
 sub offered {
     my (@words) = @_;
     open my $bash, '-|', 'bash', '--norc', '-c', $script, 'bash', $root, binary(), @words or die "bash: $!";

@@ -1,5 +1,5 @@
-# Options that sliding-log is not given come from /etc/sliding-log.conf, and from nginx's own configuration: which Redis, who
-# we are there, and what the limits are. The command line overrides both; what is wrong is refused with file and line.
+# Options that are not given to sliding-log come from /etc/sliding-log.conf and from nginx's configuration: the Redis,
+# the login, the limits. The command line overrides both. Errors have file and line.
 
 use strict;
 use warnings;
@@ -18,11 +18,11 @@ my $sentinel = $bed->sentinel(master => $shared, conf => ['requirepass w4tchpass
 $near->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
 $shared->cli(qw(ACL SETUSER limiter on >sh4redpass ~* +@all));
 
-# ---- a configuration with all that the tool takes of it, which nginx runs
+# ---- a configuration with everything that the tool reads, run by nginx
 
 my $nginx = $bed->configuration(conf(
     http   => <<'HTTP',
-    upstream backend { server 127.0.0.1:1; }    # a server, and none of ours
+    upstream backend { server 127.0.0.1:1; }    # a server of another kind
     include stores.conf;
     sliding_log_on_error deny;
     map $http_x_key $of_key { default 7; }
@@ -105,7 +105,7 @@ for (@refused) {
     like($ran->{err}, qr/^sliding-log: $message\n\z/, 'the message says what is expected');
 }
 
-# ---- the command line overrides, and a login is of one piece
+# ---- the command line overrides, and a login comes from one source
 
 $other->cli('-n', 3, 'ZADD', 'near:rl:burst:{acct_42}', time * 1000, 'one');
 $other->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
@@ -118,7 +118,7 @@ is("$without->{status} $without->{err}", '3 sliding-log: ' . $near->address . ":
 is(tool({ env => { SLIDING_LOG_PASSWORD => '0perator' } }, 'inspect', 'burst', 'acct_42', @conf, '--user', 'operator')->{status}, 0, '--user: with a password of its own');
 is(tool({ env => { SLIDING_LOG_PASSWORD => 'wr0ng' } }, 'inspect', 'burst', 'acct_42', @conf)->{status}, 3, 'SLIDING_LOG_PASSWORD overrides the password');
 
-# ---- doctor and size of a store; doctor looks at what its limits use
+# ---- doctor and size of a store; doctor checks what its limits use
 
 my %said = map { ($_->{check} => $_->{text}) } @{ tool_json('doctor', @conf, '--store', 'near')->{checks} };
 is($said{scripts}, 'loaded and run: log, compact, bucket, sampled', 'doctor looks at the algorithms of the store');
@@ -160,7 +160,7 @@ for (
 is(with_file('frob', '--help')->{status}, 0, '--help works whatever the file says');
 is(tool({ env => { SLIDING_LOG_CONF => '/nowhere' } }, 'top')->{err}, "sliding-log: /nowhere cannot be read: No such file or directory\n", 'a file that is named must be there');
 
-# ---- what is wrong in the block of nginx is told where it stands
+# ---- errors in the block of nginx have its file and line
 
 for (
     ['server a b:x;',                                qr/"server" has invalid value "b:x", expected HOST.*/],

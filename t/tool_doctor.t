@@ -1,4 +1,4 @@
-# sliding-log doctor: each thing that is wrong with a Redis is told, and is its exit status.
+# sliding-log doctor: each problem of a Redis is reported and sets the exit status.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis(clock => 1, args => [qw(--maxmemory 100mb --enable-protected-configs yes --repl-diskless-sync-delay 0)]);
 my @at    = ('--server', $redis->address);
 
-# What is said about one check: "status: text".
+# The result of one check: "status: text".
 sub check {
     my ($name, @more) = @_;
     my ($check) = grep { $_->{check} eq $name } @{ tool_json('doctor', @at, @more)->{checks} };
@@ -28,7 +28,7 @@ like(tool('doctor', @at)->{out}, qr/^  ok  +rights  +user "default" has all \d+ 
 is($redis->cli('DBSIZE'), 0, 'doctor leaves nothing in Redis');
 like(tool_json('doctor', @at)->{status}, qr/^(?:ok|warning)$/, 'doctor --json tells the status');
 
-# ---- memory, so much that buffers of connections do not matter
+# ---- memory, so large that buffers of connections do not matter
 
 $redis->cli('EVAL', 'for i = 1, 20 do redis.call("SET", "filled" .. i, string.rep("x", 1000000)) end', 0);
 
@@ -68,7 +68,7 @@ my $busy = tool('doctor', @at);
 config('maxclients', 100);
 like($busy->{out} . $busy->{err}, qr/WARNING +clients|max number of clients/, 'connections that run out are told');
 
-# ---- rights, of us and of another user
+# ---- rights, of the tool's user and of another one
 
 $redis->cli(qw(ACL SETUSER poor on >secret ~rl:sliding:* +@all -setrange -zadd));
 my %as_poor = (env => { SLIDING_LOG_PASSWORD => 'secret' });
@@ -96,7 +96,7 @@ $redis->cli('ACL', 'SETUSER', 'poor', '+@all');
 my $file = $bed->write_file('password', "secret\nmore\n");
 ok(is_well('--user', 'poor', '--password-file', $file), '--password-file: the password is its first line');
 
-# the rule that docs/operations.md has for the module
+# the rule of docs/operations.md for the module
 $redis->cli(qw(ACL SETUSER limiter), split ' ', documented_rule('limiter', 'secret'));
 like(check('rights', '--check-user', 'limiter', '--algorithms', 'log,compact'), qr/^ok: user "limiter" has all /, 'the documented rights are enough');
 $redis->cli(qw(ACL SETUSER limiter -zscore));
@@ -124,7 +124,7 @@ config('dir', '/proc');
 $redis->cli('BGSAVE');
 ok(wait_until('a failed save', 10, sub { check('persistence') =~ /^critical: the last BGSAVE failed/ }), 'a save that failed is critical');
 
-# ---- nobody there
+# ---- no server
 
 my $port = free_port();
 my $gone = tool('doctor', '--server', "127.0.0.1:$port");

@@ -1,5 +1,5 @@
-# sliding-log export: every entry of every log of a limit, once, joinable with the access log by id; counts are verified,
-# also of logs that are written to meanwhile.
+# sliding-log export: every entry of every log of a limit, once, with the ids of the access log. Counts are verified,
+# also of logs that change meanwhile.
 
 use strict;
 use warnings;
@@ -81,7 +81,7 @@ my $packed = tool('export', 'packed', @at);
 is("$packed->{status} $packed->{out}", '1 ', 'export of entries without ids writes nothing and exits with 1');
 like($packed->{err}, qr/1 key of packed was left out: not of algorithm=log/, 'export says that the keys are no logs of algorithm=log');
 
-# ---- ids and keys of any bytes, ids that were there already
+# ---- ids and keys of any bytes, repeated ids
 
 my $now = int(time * 1000);
 $redis->cli('ZADD', "rl:sliding:odd:{\xff\n}", $now, "a\"b,c\e[1m", $now, "\xfe", $now, 'id', $now, 'id~unique', $now, 'id~unique~2', -$now - 9e5, 'blocked for 1000 ms');
@@ -92,7 +92,7 @@ is(join(' | ', sort map { $_->{id_hex} // unpack('H*', $_->{id}) } lines($odd)),
 unlike(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/[^\x20-\x7e\r\n]/, 'CSV has hostile bytes escaped');
 like(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/^"a""b,c\\x1b\[1m",/m, 'CSV has a field with a quote quoted');
 
-# ---- what a spreadsheet would take for a formula
+# ---- texts that a spreadsheet takes for formulas
 
 my @formulas = ('=1+1', '+1', '-1+1', '-', '@SUM(A1)', "\t=1", "\r=1", '=a,"b"');
 my @harmless = ('-15', '15', "'", '1=1', 'a-b', '~=1');
@@ -104,7 +104,7 @@ is(join(' ', sort grep { !/^id$/ } keys %begins), join(' ', sort "'=1+1", "'+1",
 is(scalar(grep { /,rl:sliding:cells:\{=key\}$/ } @cells), @formulas + @harmless - 1, 'CSV has keys that begin with their prefix');
 like(tool('export', 'cells', @at, '--format', 'json')->{out}, qr/"id":"=1\+1"/, 'JSON has an id that would be a formula as it is');
 
-# ---- long logs, read in pieces while others come and go
+# ---- long logs, read in pieces while entries come and leave
 
 my $fill = 'for i = 1, ARGV[1] do redis.call("ZADD", KEYS[1], ARGV[2] + i, "m" .. i) end';
 $redis->cli('EVAL', $fill, 1, 'rl:sliding:long:{quiet}', 25_000, $now);
@@ -115,7 +115,7 @@ is(scalar keys %{ { map { $_->{entry} => 1 } @all } }, 25_000, 'export has each 
 is($redis->calls('keys'), 0, 'export never calls KEYS');
 cmp_ok($redis->calls('watch'), '>', 0, 'export reads under WATCH');
 
-# a writer that never rests: prunes at one end and adds at the other
+# a permanent writer: prunes at one end and adds at the other
 my $writer = bless { log => '/dev/null' }, 'Testbed::Process';
 push @{ $bed->{processes} }, $writer;
 $writer->spawn_code(sub {

@@ -1,4 +1,4 @@
-# sliding-log inspect, top and reset: what nginx logged is told, for whatever key a client made, and removed.
+# sliding-log inspect, top and reset print and remove what nginx logged, for any key that a client made.
 
 use strict;
 use warnings;
@@ -74,7 +74,7 @@ for my $value (@hostile) {
     my $log = tool_json('inspect', 'api', $value, @at);
     is("$log->{key} $log->{entries}", 'rl:sliding:api:{sha1-' . sha1_hex($value) . '} 1', 'inspect finds a key by the hash of ' . length($value) . ' bytes');
 }
-# nobody but another program would make these, yet they must not reach a terminal
+# only other programs make these, but they must not reach a terminal
 $redis->cli('ZADD', "rl:sliding:api:{\e[31m\xff\n}", time * 1000, 'one');
 my $top = tool('top', @at, '--count', 100);
 like($top->{out}, qr/^rl:sliding:api:\{\\x1b\[31m\\xff\\x0a\} /m, 'top escapes bytes');

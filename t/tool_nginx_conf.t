@@ -1,5 +1,5 @@
-# sliding-log --nginx-conf reads a configuration as nginx itself does: words, quotes, comments, blocks and includes; what
-# nginx cannot read is refused at the same line.
+# sliding-log --nginx-conf reads a configuration as nginx does: words, quotes, comments, blocks and includes. What nginx
+# cannot read is refused at the same line.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ sub one_of { return $_[rand @_] }
 my @blanks = (' ', "\n", "\t", "\r\n", "  # a comment; { \" '\n", "\n#\n");
 sub blank { return join '', one_of(@blanks), rand() < 0.2 ? one_of(@blanks) : () }
 
-# The word as it may be written.
+# The word in one of its possible forms.
 sub written {
     my ($word) = @_;
     return $word if rand() < 0.5;
@@ -47,7 +47,7 @@ sub limit {
     return join blank(), 'sliding_log_limit', written($name), $quoted, directive(@words);
 }
 
-# Where limits stand: [text with %s for them, how many]
+# Contexts of limits: [text with %s for them, number]
 my @places = (
     "%s server { listen 127.0.0.1:%%%%PORT%%%%; }\n",
     "server { listen 127.0.0.1:%%%%PORT%%%%; if (\$request_method = \"}\") { set \$x '{'; } location ~ \"^/a{1,3}\" { %s } }\n",
@@ -93,7 +93,7 @@ for my $round (1 .. 15) {
     push @accepted, $nginx;
 }
 
-# ---- one byte too many, too few or another one: what nginx says of how it is written, the tool says of the same line
+# ---- one byte added, removed or changed: the tool reports a syntax error in the same line as nginx
 
 my $refused = 0;
 for my $round (1 .. 100) {
@@ -104,7 +104,7 @@ for my $round (1 .. 100) {
     my $wrong = $text;
     substr $wrong, $from + int rand(length($text) - $from), one_of(0, 1), one_of('', split //, ";{}\"'#\$\\ \n");
     write_to($path, $wrong);
-    write_to("$nginx->{dir}/error.log", '');    # what it printed before
+    write_to("$nginx->{dir}/error.log", '');    # printed before
     my ($accepted, $printed) = $nginx->check;
     my $ran = tool('top', '--nginx-conf', "$nginx->{dir}/nginx.conf", @at);
     write_to($path, $text);
@@ -128,7 +128,7 @@ sub write_to {
     return;
 }
 
-# ---- what nginx reads with modules that are not here, and what cannot be read
+# ---- directives of missing modules, and unreadable files
 
 my $lua = <<'END';
 http {

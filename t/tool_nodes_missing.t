@@ -1,5 +1,5 @@
-# sliding-log on a cluster of which a node is away: top and export give what they can, say what is missing, and exit with
-# 3; doctor tells of servers that are outside the cluster.
+# sliding-log on a cluster with a missing node: top and export print what they can and what is missing, and exit with 3.
+# doctor reports servers that are outside the cluster.
 
 use strict;
 use warnings;
@@ -12,11 +12,11 @@ use Testbed::Tool qw(tool tool_json);
 my $bed = Testbed->new;
 my $now = int(time * 1000);
 
-use constant LOGS => 300;    # of each node: more than one batch of SCAN
+use constant LOGS => 300;    # on each node: more than one reply of SCAN
 
 sub decode { my ($text) = @_; return eval { JSON::PP::decode_json($text) } // {} }
 
-# One log of one entry in each of so many keys of one slot, which that node serves.
+# This number of keys in one slot of that node, each a log with one entry.
 sub fill {
     my ($node, $tag) = @_;
     $node->cli('EVAL', 'for i = 1, ARGV[1] do redis.call("ZADD", "rl:sliding:l" .. i .. ":" .. KEYS[1], ARGV[2], "e" .. i) end', 1, "{$tag}", LOGS, $now);
@@ -61,7 +61,7 @@ hurt('a node hangs', $nodes[2], qr/no answer within 200 ms/, '--timeout', '200ms
 $nodes[2]->resume;
 ok($cluster->wait_agreed, 'the node is back');
 
-# Runs the tool while another process kills the node as soon as that has answered so many SCANs.
+# Runs the tool while another process kills the node after this number of SCAN replies.
 sub while_it_dies {
     my ($node, @words) = @_;
     $node->cli('CONFIG', 'RESETSTAT');
@@ -89,7 +89,7 @@ is(join(' ', map { $_->{server} } @{ decode($alone->{out})->{missing} }), $singl
 my $csv = tool('export', 'audit', '--server', $single->address);
 is("$csv->{status} $csv->{err}", '3 sliding-log: ' . $single->address . ": Connection refused\n", 'the only server is dead: export exits with 3');
 
-# slots of nobody
+# slots without a node
 my $slot = $cluster->slot_of($tags[0]);
 $_->cli('CLUSTER', 'DELSLOTS', $slot) for @nodes[0, 1];
 my $holes = tool_json('top', @at, '--timeout', '1s');
@@ -104,7 +104,7 @@ my $joined = $whole->start_node;
 $whole->meet($joined);
 $whole->wait_agreed;
 
-# What doctor says of that server of its configuration: "status exit: text".
+# The result of doctor for the configuration of that server: "status exit: text".
 sub verdict {
     my ($server, @known) = @_;
     my $ran = tool('doctor', '--json', '--mode', 'cluster', '--timeout', '1s', map { ('--server', $_->address) } @known, $server);
@@ -134,7 +134,7 @@ my $id = $whole->id($joined);
 like(`redis-cli --cluster del-node 127.0.0.1:@{[$first->port]} $id 2>&1`, qr/CLUSTER RESET|SHUTDOWN/, 'redis-cli takes a node out of the cluster');
 outside('a node that was taken out', $nothing, $joined);
 
-# a node that the others forgot goes on as if nothing had been
+# a node that the others forgot behaves as before
 $id = $whole->id($other);
 $_->cli('CLUSTER', 'FORGET', $id) for $first, $second, $replica;
 my ($said, $status) = verdict($other, $first);

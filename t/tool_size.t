@@ -1,5 +1,5 @@
-# sliding-log size: measures what logs take by filling some, tells what many would, and leaves nothing behind, whatever
-# way it ends.
+# sliding-log size measures the memory of logs by filling some, computes that of many, and leaves nothing behind,
+# however it ends.
 
 use strict;
 use warnings;
@@ -42,7 +42,7 @@ is($large->{status}, 3, 'a fill that Redis might have no room for is refused');
 like($large->{err}, qr/more than half of what maxmemory leaves: nothing was written/, 'a fill that is refused is told so');
 is($redis->cli('DBSIZE'), 0, 'a fill that is refused writes nothing');
 
-# on a terminal it shows how far it is; a terminal that is closed, or Ctrl-C, in the midst of a long fill
+# on a terminal it shows its progress; a closed terminal, or Ctrl-C, during a long fill
 my @long = (binary(), 'size', @at, '--entries', 300_000, '--window', '1h');
 sub started {
     my (@command) = @_;

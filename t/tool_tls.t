@@ -1,4 +1,4 @@
-# sliding-log over TLS: who is trusted and who is not, alone, in a cluster and behind a Sentinel.
+# sliding-log over TLS: trusted and untrusted certificates, alone, in a cluster and behind a Sentinel.
 
 use strict;
 use warnings;

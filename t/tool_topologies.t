@@ -1,4 +1,4 @@
-# sliding-log on a cluster, behind Sentinels, on a database of its own, and with no more rights than the documented.
+# sliding-log on a cluster, behind Sentinels, on another database, and with the documented rights only.
 
 use strict;
 use warnings;
@@ -54,7 +54,7 @@ my ($plain) = grep { $_->{check} eq 'cluster' } @{ tool_json(\%as, 'doctor', '--
 is("$plain->{status}: $plain->{text}", 'critical: it is a node of a cluster, which needs "mode cluster"',
     'cluster: doctor tells of a node that is taken for a Redis of its own');
 
-# a slot on its way
+# a migrating slot
 my ($from, $to) = @masters[0, 1];
 my ($tag)  = grep { $tags{$_} == $from } sort keys %tags;
 my $slot   = $cluster->slot_of($tag);
