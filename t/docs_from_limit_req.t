@@ -81,8 +81,8 @@ sub decisions {
     return map { $of{$_} } sort { $a <=> $b } keys %of;
 }
 
-# The differences between a module's decisions and limit_req's rule (ngx_http_limit_req_module.c): the excess falls by the
-# rate, each admitted request adds one, and more than the burst is denied.
+# The differences between a module's decisions and limit_req's rule (ngx_http_limit_req_module.c): the excess falls by
+# the rate, each admitted request adds one, and more than the burst is denied.
 sub differences {
     my ($case, @decisions) = @_;
     my (undef, $rate, $burst, $at_once) = @$case;

@@ -90,8 +90,8 @@ $redis->cli('HSET', 'old bucket', 'used', 50_000, 'time', $T);
 is($scripts{bucket}->ask($T, $bucket->('old bucket')), '1 14 500 0', 'bucket: one whose beginning is not known is read');
 is($scripts{bucket}->take_back({ now => $T, logged => $T - 1, taken => $T - 1 }, 'x', $bucket->('old bucket')), 1, 'bucket: one whose beginning is not known gives back');
 
-# what such a version makes of what is written now: each name of a count is a number in its window, each count is whole,
-# no other name is there, and a bucket's time reads as the number that it is
+# such a version can read what is written now: each name of a count is a number in its window, each count is whole,
+# there is no other name, and the time of a bucket is still a number
 my @wrong;
 for my $round (1 .. 60) {
     my ($window, $now) = (any(1, 10, 1000, 10_000), $T + int rand 100_000);

@@ -23,8 +23,8 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $relay = Testbed::Relay->new($bed, to => $redis->port, changes => [0.02, $seed]);
 
-# What each kind of location asks; the statuses that it may answer, others being 200 and 429; most: the largest limit,
-# else 10; held: whether it may hold.
+# Limits of each kind of location; its possible statuses besides 200 and 429; most: the largest limit if not 10; held:
+# whether it holds requests.
 my %kinds = (
     plain    => { limits => ['limit=10'] },
     one      => { limits => ['limit=1'], most => 1 },

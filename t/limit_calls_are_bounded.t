@@ -70,7 +70,7 @@ sub calls {
     return @calls;
 }
 
-# Statuses of these paths, requested in this order on one connection while Redis is stopped, in writes of this number of bytes.
+# Statuses of these paths, requested in this order on one connection while Redis is stopped, in writes of this size.
 sub ask_in_order {
     my (@paths) = @_;
     my $socket  = open_http2($nginx->port('PORT2'));

@@ -19,7 +19,7 @@ my $unique     = 0;
 # One reply, as text; arrays in brackets.
 sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply }
 
-# No window ever held more than the limit: where entry i and the one `limit` places after it stand, a window lies between.
+# No window has more entries than the limit: entries i and i + limit are at least a window apart.
 sub is_exact {
     my ($log) = @_;
     my @times = sort { $a <=> $b } map { ($_->[0]) x $_->[1] } @{ $log->{admitted} // [] };
@@ -31,8 +31,8 @@ sub is_exact {
     return 1;
 }
 
-# Who is held goes not before those that were held earlier. Of several logs one may have had room, and holds the request
-# for another one's sake; of one that costs nothing no log knows.
+# A held request is not admitted before those held earlier. With several logs, one may have room but hold the request
+# because of another. A request of cost 0 is in no log.
 sub is_fair {
     my ($log) = @_;
     my $latest = 0;

@@ -48,8 +48,8 @@ my $port  = $nginx->port;
 
 sub flood { my ($path, $times) = @_; return many([map { [$port, $path] } 1 .. $times], at_once => 100) }
 
-# What the code makes Redis be asked for a key that is denied, and the most that may be: one call in 950 ms, and one of
-# each worker where the machine stood still at the end of the second.
+# The calls that the code causes for a denied key, and their maximum: one in 950 ms, and one of each worker if the
+# machine stood still at the end of the second.
 sub calls_of {
     my ($server, $code) = @_;
     my ($before, $start) = ($server->calls('evalsha'), time);

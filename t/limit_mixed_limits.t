@@ -21,7 +21,7 @@ my $unique     = 0;
 
 sub any { return $_[int rand @_] }
 
-# ---- the models: what of the limit is used, add a request, add a denied one, take one out (true: it was there). A
+# ---- the models: the used part of the limit, add a request, add a denied one, remove one (true: it was there). A
 # request: { name, cost }, with at: the time of its entries; a node: { limit, burst, cap, ... }.
 
 sub exact {
@@ -117,7 +117,8 @@ sub bucket {
 
 # ---- the rules that all share
 
-# The reply as that of the script: admitted, remaining, and from a list also reset, retry and the delay of held requests.
+# The reply in the form of the script: admitted, remaining, and from a list also reset, retry and the delay of held
+# requests.
 sub decide {
     my ($model, $block, $node, $request, $now) = @_;
     my $size  = $node->{burst} // $node->{limit};

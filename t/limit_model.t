@@ -1,8 +1,8 @@
 # Thousands of random requests with every combination of algorithm, store, cost, count, refund and several limits,
-# against a model that is as simple as can be: a list of entries per log. Each answer must be the model's.
+# against a simple model: a list of entries per log. Each answer must be the model's.
 #
-# Time goes in leaps of 1,000 s, of nginx and Redis alike, and windows end half-way between leaps, so that the seconds
-# that the test itself takes do not matter.
+# The clock of nginx and Redis leaps by 1,000 s, and windows end half-way between leaps, so the duration of the test
+# itself does not matter.
 
 use strict;
 use warnings;
@@ -115,8 +115,8 @@ sub retry {
     return ($live->[@$live - $limit->{limit} + $cost - 1] + $log->{leaps} - $now) * LEAP + LEAP / 2;
 }
 
-# What the module must say: { admitted, remaining by NAME, and denied [the retries of the limits that deny] for each
-# place of theirs: the first in order denies, or one that is known to }; and the entries change.
+# The expected answer: { admitted, remaining by NAME, and denied: the retries of the limits that deny, by stage: the
+# first stage that denies, or one with a known denial }. The entries change.
 sub decide {
     my ($location, $key, $asked) = @_;
     my %places;

@@ -1,7 +1,8 @@
-# The dashboard in a real browser: it shows what happens while it happens, survives a server that is away, reads well in
-# the dark and on a phone, and no text of the data ever becomes more than text.
+# The dashboard in a real browser: it shows changes as they happen, survives a server that is down, is readable in dark
+# mode and on a phone, and never interprets data as markup.
 #
-# With DASHBOARD_PNG=DIRECTORY it watches a longer load, and leaves pictures of the page there: light, dark and on a phone.
+# With DASHBOARD_PNG=DIRECTORY it watches a longer load, and leaves pictures of the page there: light, dark and on a
+# phone.
 
 use strict;
 use warnings;

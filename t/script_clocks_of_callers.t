@@ -18,8 +18,8 @@ my $calls = $ENV{TEST_OPERATIONS} // 4000;    # of each script
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-# Of each kind: the time of the latest decision (a counter knows when the count of a window began), how much is used at a time, and what is left behind by one. What has left
-# the window leaves a log only where something stays.
+# For each kind: the time of the latest decision (a counter knows when the count of a window began), how much is used at
+# a time, and what a request adds. Stale contents are removed from a log only if something stays.
 my %exact = (
     latest => sub { my ($log) = @_; return @{ $log->{times} //= [] } ? $log->{times}[-1] : 0 },
     used   => sub {

@@ -51,8 +51,8 @@ sub said {
     return map { uc join ' ', @$_[2 .. $#$_] } grep { $_->[0] == $number } @pieces;
 }
 
-# One request is on the wire, and others of its key wait for its answer, when the connection breaks. Returns who decided
-# the first one, and the others, and what was said on the next connection.
+# One request is sent, and others for its key wait for its reply, when the connection breaks. Returns the source of the
+# first decision, those of the others, and the commands on the next connection.
 sub break_connection {
     my ($relay, $path, $meanwhile) = @_;
     wait_until('Redis to decide', 10, sub { field(get($port, $path), 'X-Source') eq 'redis' });
