@@ -36,8 +36,8 @@ is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'SCRIPT FLUSH, twenty times: every req
 # a lost connection affects only the requests on it
 ($seen) = load_while(\@load, sub { for (1 .. 5) { $redis->cli(qw(CLIENT KILL TYPE normal SKIPME yes)); select undef, undef, undef, 0.1 } });
 my %seen = map { split /:/ } split / /, $seen;
-cmp_ok($seen{503} // 0, '<=', 5 * 20, 'connections killed: only requests in flight are given to on_error');
-is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'connections killed: every request is admitted or given to on_error');
+cmp_ok($seen{503} // 0, '<=', 5 * 20, 'connections killed: on_error decides only requests in flight');
+is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'connections killed: every request is admitted or decided by on_error');
 wait_until('both workers to be connected', 5, sub { get($port, '/?k=1'); $redis->connections == 2 });
 is($redis->connections, 2, 'connections killed: the workers connect again, once');
 

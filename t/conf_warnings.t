@@ -45,7 +45,7 @@ for (@warned) {
     my ($server, $warning) = @$_;
     my @told = warnings_of('', $server);
     is(scalar @told, 1, "one warning of $server") or diag(@told);
-    like($told[0], $warning, "the warning says what is wrong with $server");
+    like($told[0], $warning, "the warning has the reason for $server");
 }
 
 my @quiet = (

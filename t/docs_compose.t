@@ -17,7 +17,7 @@ sub slurp { my ($name) = @_; return Testbed::Process::slurp("$root/$name") }
 
 my %mounted = slurp('compose.yaml') =~ m{^ *- \./(\S+?):(/\S+):ro$}mg;
 cmp_ok(scalar keys %mounted, '>=', 6, 'compose.yaml mounts files');
-ok(-f "$root/$_", "compose.yaml mounts $_, which is there") for sort keys %mounted;
+ok(-f "$root/$_", "the file $_ that compose.yaml mounts exists") for sort keys %mounted;
 
 my $limits = slurp('packaging/compose/limits.conf');
 $limits =~ s/server redis:6379;/server %%REDIS%%;/      or die 'no Redis';
@@ -36,7 +36,7 @@ my $counted = 0;
 for my $node (@nodes) {
     $counted += scrape($node->port('PORT2'))->value('sliding_log_requests_total', limit => 'demo');
 }
-is($counted, 6, 'the nodes show what they did');
+is($counted, 6, 'the metrics of the nodes show the requests');
 
 my ($where) = $bed->write_file('prometheus.yml', slurp('packaging/compose/prometheus.yml')) =~ m{^(.*)/};
 copy("$root/monitoring/alerts.yml", "$where/alerts.yml") or die $!;

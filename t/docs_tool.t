@@ -111,13 +111,13 @@ my @commands = $help->{out} =~ /^  ([a-z]+)\b/mg;
 is("@commands", 'size doctor inspect top reset export acl', 'sliding-log --help names the commands');
 my %options;
 for my $page ($help, map { tool($_, '--help') } @commands) {
-    unlike($page->{out}, qr/^usage: .*?  /, 'the usage has no gap');
+    unlike($page->{out}, qr/^usage: .*?  /, 'the usage has no double blanks');
     $options{$_}++ for $page->{out} =~ /^  (--[a-z-]+)/mg;
 }
 cmp_ok(scalar keys %options, '>', 25, '--help of all commands tells of more than 25 options');
 like($manual, qr/^\.B[IR]? \Q$_\E\b/m, "$_ is in the manual") for sort keys %options;
-is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'the manual tells of no option that --help lacks');
-is(join(' ', grep { !$options{$_} && !/^--(?:server|version)$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'docs/tool.md tells of no option that --help lacks');
+is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'every option of the manual is in --help');
+is(join(' ', grep { !$options{$_} && !/^--(?:server|version)$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'every option of docs/tool.md is in --help');
 
 for my $row (
     [[],                                          qr/a command is missing/],
@@ -153,7 +153,7 @@ for my $row (
     my ($words, $message) = @$row;
     my $wrong = tool(@$words);
     is("$wrong->{status}$wrong->{out}", '3', "sliding-log @$words: status 3" =~ s/[^ -~]/?/gr);
-    like($wrong->{err}, qr/^sliding-log: $message.*\n\z/, "sliding-log @$words: a line says why" =~ s/[^ -~]/?/gr);
+    like($wrong->{err}, qr/^sliding-log: $message.*\n\z/, "sliding-log @$words: one line has the reason" =~ s/[^ -~]/?/gr);
 }
 
 $bed->done;

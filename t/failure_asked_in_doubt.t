@@ -58,12 +58,12 @@ for my $round (1 .. 3) {
     ok(wait_until('the end of what is late', 10, sub { $redis{well}->cli('ZCARD', "rl:sliding:two:{k$round}") == 1 && $redis{stalls}->cli('ZCARD', $key) == 1 }),
         "round $round: one entry is there");
     sleep 0.5;
-    is($redis{stalls}->cli('ZCARD', $key), 1, "round $round: what was enforced stays, whatever is taken back of the dry run");
+    is($redis{stalls}->cli('ZCARD', $key), 1, "round $round: the entry of the enforced limit stays after take-backs of the dry run");
     ok(wait_until('the store', 10, sub { (field(get($port, '/enforced?k=warm'), 'X-Source') // '') =~ /redis|cache/ }), "round $round: the store is asked again");
 }
 
 $redis{well}->cli(qw(SET quick:c:{p}), 'no log');
-is(get_stalled('/apart?k=p', 1.5)->{status}, 200, 'a limit beside one that is refused, and beside a store that stalls');
+is(get_stalled('/apart?k=p', 1.5)->{status}, 200, 'a limit beside a refused limit and a stalled store');
 is($redis{well}->cli(qw(ZCARD quick:b:{p})), 1, 'the limit is decided by its own store');
 
 $bed->done;

@@ -16,18 +16,18 @@ my $redis = $bed->redis;
 my @cases = (
     ['nothing wrong',                      qr/^200$/],
     ['byte by byte',                       qr/^(?:200|503)$/, slow => 1],    # on a busy machine later than the timeout
-    ['hangs up at once',                   qr/^503$/, cut_after => 0],
+    ['closes at once',                   qr/^503$/, cut_after => 0],
     (map { ["cut after $_ bytes",          qr/^503$/, cut_after => $_] } 1, 2, 30, 46, 47, 48, 60, 65),
     (map { ["cut after $_ bytes",          qr/^(?:200|503)$/, cut_after => $_] } 70 .. 100, 110, 125, 150, 160, 200, 300),
     ['answers nothing',                    qr/^503$/, mute => 1],
     ['never accepts',                      qr/^503$/, deaf => 1],
-    ['a number, unasked',                  qr/^(?:200|503)$/, idle => ":1\r\n"],
-    ['a text, unasked',                    qr/^(?:200|503)$/, idle => "+PONG\r\n"],
-    ['a whole answer, unasked',            qr/^(?:200|503)$/, idle => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1\r\n:0\r\n"],
-    ['half an answer, unasked',            qr/^(?:200|503)$/, idle => "*5\r\n:1\r\n:1800000000000\r\n"],
-    ['an error, unasked',                  qr/^(?:200|503)$/, idle => "-ERR max idle time reached\r\n"],
+    ['an unrequested number',                  qr/^(?:200|503)$/, idle => ":1\r\n"],
+    ['an unrequested text',                    qr/^(?:200|503)$/, idle => "+PONG\r\n"],
+    ['an unrequested reply',            qr/^(?:200|503)$/, idle => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1\r\n:0\r\n"],
+    ['half an unrequested reply',            qr/^(?:200|503)$/, idle => "*5\r\n:1\r\n:1800000000000\r\n"],
+    ['an unrequested error',                  qr/^(?:200|503)$/, idle => "-ERR max idle time reached\r\n"],
     ['garbage, unasked',                   qr/^(?:200|503)$/, idle => "\0\xff?!\r\n"],
-    ['a RESP3 push, unasked',              qr/^(?:200|503)$/, idle => ">2\r\n+invalidate\r\n*0\r\n"],
+    ['an unrequested RESP3 push',              qr/^(?:200|503)$/, idle => ">2\r\n+invalidate\r\n*0\r\n"],
 );
 
 my ($blocks, $locations) = ('', '');
@@ -72,14 +72,14 @@ for my $i (0 .. $#cases) {
 
 # Delays of up to 100 ms, 100 to 200, then 200 to 400: two in the first 0.3 s, and then 2.5 to 5 a second.
 my $most = 5 + 5 * $lasted;
-my ($refused) = grep { $cases[$_][0] eq 'hangs up at once' } 0 .. $#cases;
+my ($refused) = grep { $cases[$_][0] eq 'closes at once' } 0 .. $#cases;
 my $connects = $cases[$refused][-1]->connections - $before{$refused};
-ok($connects >= 3 && $connects <= $most, 'a connection that is refused is tried again, with growing patience') or diag("$connects times in $lasted s");
+ok($connects >= 3 && $connects <= $most, 'a refused connection is tried again, with growing delays') or diag("$connects times in $lasted s");
 
 is(join("\n", $nginx->repeated_troubles), '', 'each store writes about one line a second of each cause, however often it fails');
 my %recoveries;
 $recoveries{$_}++ for map { /^(\S+ \S+) .*(sliding_log_redis "\w+").*: connected again/ ? "$1 $2" : () } split /\n/, $nginx->error_log;
-is(scalar(grep { $_ > 2 } values %recoveries), 0, 'each store tells no more than two recoveries a second');
+is(scalar(grep { $_ > 2 } values %recoveries), 0, 'each store logs at most two recoveries a second');
 
-is(join(' ', $nginx->workers), $worker, 'the worker lives through all cases');
+is(join(' ', $nginx->workers), $worker, 'the worker survives all cases');
 $bed->done;

@@ -53,7 +53,7 @@ for my $i (0 .. $#faults) {
 }
 note(sprintf '%d requests in %.1f s, p90 %.1f ms, slowest %.1f ms', $record->count, $lasted,
     map { 1000 * $_ } $record->percentile(0.9), $record->slowest);
-is(join(' ', $nginx->workers), $worker, 'the worker lives through all failures');
+is(join(' ', $nginx->workers), $worker, 'the worker survives all failures');
 # the listening socket, the master's, and one for each store
 ok(wait_until('sockets to be closed', 5, sub { $nginx->sockets <= 2 + @faults }), 'no socket is left');
 is(join("

@@ -245,7 +245,7 @@ $redis->cli('HSET', 'far', $far, 5);
 my $begin = time;
 is(Testbed::Script->new($redis, 'sliding_counter', own_clock => 1)->ask($far - LONGEST_TIME + 1, { key => 'far', limit => 1, window => 1, options => 'ahead=' . LONGEST_TIME }),
     '0 0 ' . (LONGEST_TIME + 1) . ' ' . (LONGEST_TIME + 1), 'counter: a reservation is 366 days and as many windows ahead');
-cmp_ok(time - $begin, '<', 0.2 * slow(), 'counter: windows that have no count are not gone through');
+cmp_ok(time - $begin, '<', 0.2 * slow(), 'counter: windows without a count take no time');
 
 # ---- through nginx
 
@@ -289,6 +289,6 @@ note join ', ', map { my $which = $_; map { "$which $_ $sources{$which}{$_}" } s
 my $metrics = scrape($nginx->port);
 is($metrics->value('sliding_log_store_errors_total', reason => $_) // 0, 0, "no error is counted as $_") for qw(unexpected down timeout);
 cmp_ok($metrics->value('sliding_log_store_errors_total', reason => 'wrong_type'), '>', 500, 'corrupt keys are counted as of a wrong type');
-is($nginx->logged(qr/unexpected reply|connection lost|is down/), 0, 'the connection is never given up');
+is($nginx->logged(qr/unexpected reply|connection lost|is down/), 0, 'the connection is never closed');
 
 $bed->done;

@@ -31,7 +31,7 @@ for (1 .. 20) {
     $redis->cli(qw(CLIENT KILL TYPE normal));
     wait_until('a new connection', 5, sub { $redis->info('total_connections_received') > $connects + 2 && served() });
 }
-is($nginx->logged($warning), 1, 'a policy that may evict logs, and twenty connects: it is warned of once');
+is($nginx->logged($warning), 1, 'a policy that may evict logs, and twenty connects: one warning');
 for (1 .. 5) {
     for my $policy (qw(noeviction allkeys-lfu)) {
         $redis->cli(qw(CONFIG SET maxmemory-policy), $policy);
@@ -39,7 +39,7 @@ for (1 .. 5) {
         wait_until('a new connection', 5, sub { $redis->connections(cmd => 'evalsha') || !served() });
     }
 }
-is($nginx->logged($warning), 1, 'a policy that may evict logs comes and goes: it is warned of once a minute at most');
+is($nginx->logged($warning), 1, 'a policy that may evict logs comes and goes: at most one warning a minute');
 
 # one lasting cause, and others beside it
 $redis->cli(qw(CONFIG SET maxmemory-policy noeviction));
@@ -47,7 +47,7 @@ $redis->cli(qw(SET rl:sliding:a:{text} x));
 served('/?k=known');
 my $load = Testbed::Load->start($bed, $port, paths => ['/?k=text'], rate => 200);
 my $told = sub { my ($cause) = @_; return $nginx->logged(qr/answered: $cause/) };
-ok(wait_until('WRONGTYPE', 5, sub { $told->('WRONGTYPE') }), 'a key of a wrong type is told');
+ok(wait_until('WRONGTYPE', 5, sub { $told->('WRONGTYPE') }), 'a key of a wrong type is logged');
 my %soon = (
     OOM      => [[qw(CONFIG SET maxmemory 1)],                [qw(CONFIG SET maxmemory 0)]],
     NOPERM   => [[qw(ACL SETUSER default resetkeys ~other*)], [qw(ACL SETUSER default allkeys)]],
@@ -65,20 +65,20 @@ for my $cause (sort keys %soon) {
     ok(wait_until('the end of it', 10, sub { served() }), "$cause is mended: Redis decides again");
 }
 $load->stop;
-is(join("\n", $nginx->repeated_troubles), '', 'nothing is told twice a second');
+is(join("\n", $nginx->repeated_troubles), '', 'nothing is logged twice a second');
 
 $redis->kill;
 ok(wait_until('the refusal', 10, sub { !served('/?k=down') && $nginx->logged(qr/is down: Connection refused/) }), 'Redis is down: on_error decides');
 my $address = quotemeta $redis->address;
 like((grep { /is down: Connection refused/ } split /\n/, $nginx->error_log)[-1], qr/\[error\] \S+ sliding_log_redis "default" \($address\): is down: Connection refused; on_error deny decides$/,
-    'Redis is down: the line names the server, the cause and what decides');
+    'Redis is down: the line has the server, the cause and the deciding on_error');
 @{ $nginx->{values} }{qw(MORE OTHER)} = ('sliding_log_on_error allow;', 'sliding_log_on_error local;');
 $nginx->configure($conf)->reload(gone => 1);
 ok(wait_until('the refusal', 10, sub { served('/?k=down'); $nginx->logged(qr/on_error allow, deny or local decides$/) }),
-    'several values of on_error for one store: the line names each');
+    'several values of on_error for one store: the line has each');
 @{ $nginx->{values} }{qw(MORE OTHER)} = ('sliding_log_on_error local;', '');
 $nginx->configure($conf)->reload(gone => 1);
 ok(wait_until('the refusal', 10, sub { served('/?k=down'); $nginx->logged(qr/is down: Connection refused; on_error deny or local decides$/) }),
-    'two values of on_error for one store: the line names both');
+    'two values of on_error for one store: the line has both');
 
 $bed->done;

@@ -50,6 +50,6 @@ for my $round (1 .. 3) {
 }
 my @records = map { $_->stop } @loads;
 is(scalar(grep { $_->that(status => 200)->count == $_->count } @records), NODES, 'every request is answered');
-is(join("\n", map { $_->repeated_troubles } @nginx), '', 'each worker tells a cause about once a second');
+is(join("\n", map { $_->repeated_troubles } @nginx), '', 'each worker logs a cause about once a second');
 
 $bed->done;

@@ -16,7 +16,7 @@ $trial->try('answers late',
     mend  => sub { $trial->relay->turn_late },
     check => sub {
         my ($outage) = @_;
-        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests do not notice');
+        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests are not affected');
     },
 );
 

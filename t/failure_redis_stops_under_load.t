@@ -15,7 +15,7 @@ $trial->try('stopped and continued',
     mend  => sub { $trial->redis->resume },
     check => sub {
         my ($outage) = @_;
-        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests do not notice');
+        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests are not affected');
     },
 );
 

@@ -63,7 +63,7 @@ my $bucket = sub { my ($key, @more) = @_; return { key => $key, limit => 20, win
 $scripts{bucket}->ask($T, $bucket->('refilled', 'cost=10'));
 $scripts{bucket}->ask($T + 6000, $bucket->('refilled', 'cost=5'));
 is($scripts{bucket}->take_back({ now => $T + 6001, logged => $T, taken => $T }, 'x', $bucket->('refilled', 'cost=10')), 0,
-    'bucket: what has flowed back since is not given back');
+    'bucket: tokens that have returned are not given back');
 is((split / /, $scripts{bucket}->ask($T + 6001, $bucket->('refilled', 'cost=0')))[1], 15, 'bucket: the tokens of a later request stay taken');
 
 # reservations
@@ -72,9 +72,9 @@ my $held    = sub { my ($now) = @_; return $scripts{counter}->ask_groups($now, [
 my $return  = sub { my ($now, $taken, $at) = @_; return $scripts{counter}->take_back({ now => $now, logged => $at, taken => $taken }, 'x', $counter->('held', 'ahead=15000')) };
 is($held->($T), '3 0 17000 0 12000', 'counter: the third of two waits for the next window');
 $redis->cli('FLUSHALL');
-is($held->($T + 1), '3 0 16999 0 11999', 'counter: another waits for it when the counts were lost');
+is($held->($T + 1), '3 0 16999 0 11999', 'counter: a later request waits for it after the counts were lost');
 is($return->($T + 2, $T, $T + 12000), 0, 'counter: a reservation that was lost is not given back');
-is($return->($T + 2, $T + 1, $T + 12000), 1, 'counter: one that was not lost is');
+is($return->($T + 2, $T + 1, $T + 12000), 1, 'counter: a reservation that was not lost is given back');
 $held->($T + 2);
 is($return->($T + 12500, $T + 2, $T + 12000), 1, 'counter: a reservation is given back when its window has come');
 
@@ -84,11 +84,11 @@ is($return->($T + 12500, $T + 2, $T + 12000), 1, 'counter: a reservation is give
 my $start = $T - $T % 10_000;
 $redis->cli('HSET', 'old', $start, 5);
 is($scripts{counter}->ask($T, { %{ $counter->('old') }, limit => 10 }), '1 4 8667 0', 'counter: a count with the start of its window is read');
-is($scripts{counter}->take_back($T, 'x', $counter->('old')), 1, 'counter: a request is given back out of it');
-is_deeply(hash('old'), { $start => 5 }, 'counter: a count with the start of its window stays one');
+is($scripts{counter}->take_back($T, 'x', $counter->('old')), 1, 'counter: a request is given back from a count with the start of its window');
+is_deeply(hash('old'), { $start => 5 }, 'counter: a count with the start of its window keeps its form');
 $redis->cli('HSET', 'old bucket', 'used', 50_000, 'time', $T);
-is($scripts{bucket}->ask($T, $bucket->('old bucket')), '1 14 500 0', 'bucket: one whose beginning is not known is read');
-is($scripts{bucket}->take_back({ now => $T, logged => $T - 1, taken => $T - 1 }, 'x', $bucket->('old bucket')), 1, 'bucket: one whose beginning is not known gives back');
+is($scripts{bucket}->ask($T, $bucket->('old bucket')), '1 14 500 0', 'bucket: a bucket with an unknown beginning is read');
+is($scripts{bucket}->take_back({ now => $T, logged => $T - 1, taken => $T - 1 }, 'x', $bucket->('old bucket')), 1, 'bucket: a bucket with an unknown beginning takes tokens back');
 
 # such a version can read what is written now: each name of a count is a number in its window, each count is whole,
 # there is no other name, and the time of a bucket is still a number
@@ -113,7 +113,7 @@ for my $round (1 .. 60) {
         push @wrong, map { "$_ => $level->{$_}" } grep { !/^(?:used|time|blocked until|blocked for)$/ || $level->{$_} !~ ($_ eq 'time' ? qr/^\d{13}(?:\.|\.00000\d{13})?$/ : qr/^\d+$/) } keys %$level;
     }
 }
-is(join("\n", @wrong), '', 'every field has a form that the versions before read');
+is(join("\n", @wrong), '', 'every field has a form that older versions can read');
 for my $text ("$T.00000$T", "$T.") {
     is($redis->cli('EVAL', 'return tonumber(ARGV[1]) == tonumber(ARGV[2]) and 1 or 0', 0, $text, $T), 1, "$text reads as $T");
 }

@@ -90,7 +90,7 @@ for my $burst (1 .. 10) {
     $fewest = $since->{calls} if $burst > 1 && $since->{calls} < ($fewest // 1e9);
     last if ($fewest // 1e9) < 300;
 }
-cmp_ok($fewest, '<', 300, 'NOPERM for the keys of a limit: its neighbours share calls when it is known');
+cmp_ok($fewest, '<', 300, 'NOPERM for the keys of a limit: its neighbours share calls once the limit is known');
 
 # ---- one request with several limits; what: how its log is refused, and the reason
 
@@ -132,8 +132,8 @@ get($port, '/open?k=oom');
 $redis->cli(qw(CONFIG SET maxmemory 1));
 counted();
 my @answers = map { get($port, '/both/allow?k=oom') } 1 .. 10;
-is(statuses(@answers), '200:6 429:4', 'OOM: a log that exists goes on, whatever the others do');
-is(entries('open', 'oom'), 7, 'OOM: the log that exists holds what passed');
+is(statuses(@answers), '200:6 429:4', 'OOM: an existing log is used whatever on_error decides for others');
+is(entries('open', 'oom'), 7, 'OOM: the existing log has exactly the admitted requests');
 my $since = counted();
 is($since->{out_of_memory}, $since->{closed} + $since->{other}, 'OOM: each error is counted once');
 $redis->cli(qw(CONFIG SET maxmemory 0));
@@ -144,8 +144,8 @@ $redis->cli(qw(ACL SETUSER default -evalsha));
 counted();
 is(statuses(map { get($port, '/both/allow?k=command') } 1 .. 5), '200:5', 'NOPERM for the command: on_error decides');
 $since = counted();
-is($since->{forbidden}, 5, 'NOPERM for the command: a request is one error');
+is($since->{forbidden}, 5, 'NOPERM for the command: each request counts as one error');
 $redis->cli(qw(ACL SETUSER default +@all));
 
-is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was given up');
+is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was lost');
 $bed->done;

@@ -109,23 +109,23 @@ for (my $left = $requests; $left > 0 && join(' ', $nginx->workers) eq $workers; 
     }
 }
 is(join(' ', $nginx->workers), $workers, 'no worker has died');
-cmp_ok($asked, '>=', $requests, "all of $requests requests were made");
+cmp_ok($asked, '>=', $requests, "all of the $requests requests were sent");
 is(join("\n", sort keys %{ $wrong{status} // {} }), '', 'every request is answered as its limits allow');
-is(join("\n", sort keys %{ $wrong{field} // {} }), '', 'no field tells what cannot be');
-cmp_ok($slowest{'not held'}, '<=', TIMEOUT + 0.1 * slow(), 'without delay= nobody waits longer than the timeout');
-cmp_ok($slowest{held}, '<=', TIMEOUT + DELAY + 0.1 * slow(), 'with delay= nobody waits longer than the timeout and the delay');
-cmp_ok($sources{redis} // 0, '>', $requests / 20, 'Redis has decided where its reply made sense');
-cmp_ok($sources{local} // 0, '>', $requests / 100, 'on_error has decided where the reply made no sense');
-cmp_ok($nginx->logged(qr/unexpected reply/), '>', 0, 'the error log tells of replies that make no sense');
+is(join("\n", sort keys %{ $wrong{field} // {} }), '', 'no field has an impossible value');
+cmp_ok($slowest{'not held'}, '<=', TIMEOUT + 0.1 * slow(), 'without delay= no request waits longer than the timeout');
+cmp_ok($slowest{held}, '<=', TIMEOUT + DELAY + 0.1 * slow(), 'with delay= no request waits longer than the timeout and the delay');
+cmp_ok($sources{redis} // 0, '>', $requests / 20, 'Redis has decided the requests with possible replies');
+cmp_ok($sources{local} // 0, '>', $requests / 100, 'on_error has decided the requests with impossible replies');
+cmp_ok($nginx->logged(qr/unexpected reply/), '>', 0, 'the error log has the impossible replies');
 note join ', ', map { "$_ $sources{$_}" } sort keys %sources;
 
 $relay->be_honest;
 ok(wait_until('Redis to decide again', 10, sub { !grep { (field($_, 'X-How') // 'redis') ne 'redis' } ask(20) }),
-    'replies that are left alone: Redis decides again');
+    'intact replies: Redis decides again');
 my $troubles = $nginx->logged(qr/unexpected reply/);
 my %afterwards;
 $afterwards{ field($_, 'X-How') // 'dropped' }++ for map { ask(300) } 1 .. 4;
-is(join(' ', grep { !/^(?:redis|cache|dropped)$/ } sort keys %afterwards), '', 'replies that are left alone: Redis decides all requests');
-is($nginx->logged(qr/unexpected reply/), $troubles, 'replies that are left alone: none is unexpected');
+is(join(' ', grep { !/^(?:redis|cache|dropped)$/ } sort keys %afterwards), '', 'intact replies: Redis decides all requests');
+is($nginx->logged(qr/unexpected reply/), $troubles, 'intact replies: none is unexpected');
 
 $bed->done;

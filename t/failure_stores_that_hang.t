@@ -114,7 +114,7 @@ for my $round (1 .. ROUNDS) {
     cmp_ok($record->longest_wait, '<=', TIMEOUT + $slack, "round $round, store $hangs hangs: no request waits longer than the timeout");
     wait_until('all stores to be well', 20, sub { all_decide() });
     # take-backs for a store that hangs are lost with a worker that quits meanwhile
-    is(join(' ', grep { $_ ne $hangs && given_up($_) > $given_up{$_} } sort keys %redis), '', "round $round, store $hangs hangs: no take-back of another one is given up");
+    is(join(' ', grep { $_ ne $hangs && given_up($_) > $given_up{$_} } sort keys %redis), '', "round $round, store $hangs hangs: no take-back of another store is lost");
 
     my @wrong;
     for my $number (0 .. $#locations) {
@@ -133,6 +133,6 @@ for my $round (1 .. ROUNDS) {
         push @wrong, "$what: $passed passed, entries $is" if $is ne $expected;
         push @wrong, "$what: " . $those->statuses if $location->{on_error} ne 'deny' && $those->that(status => 503)->count;
     }
-    is(join("\n", @wrong), '', "round $round, store $hangs hangs: the others' limits are kept, and their logs hold what passed");
+    is(join("\n", @wrong), '', "round $round, store $hangs hangs: the limits of other stores hold, and their logs have the admitted requests");
 }
 $bed->done;

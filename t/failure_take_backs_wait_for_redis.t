@@ -63,7 +63,7 @@ sub one_under_way {
         my @ready = IO::Select->new($silent, $client)->can_read(20);
         return { path => $path, client => $client, backend => scalar $silent->accept } if grep { $_ == $silent } @ready;
     }
-    die "nobody asks the backend\n";
+    die "no request for the backend\n";
 }
 
 sub under_way { my ($port, @paths) = @_; return map { one_under_way($port, $_) } @paths }
@@ -182,10 +182,10 @@ for my $algorithm (@ALGORITHMS) {
         becomes($algorithm, $key, $status == 200 ? 1 : 0, "$algorithm: it " . ($status == 200 ? 'stays' : 'leaves when the status refunds it'));
     }
 }
-is(get($port, '/held?k=a')->{status}, 200, 'one request has the slot');
+is(get($port, '/held?k=a')->{status}, 200, 'one request has the reservation');
 is(late('/held?k=a'), 200, 'a reservation that is answered too late, on_error allows');
-ok(wait_until('the reservation to leave', 5, sub { $redis->cli('ZCARD', 'rl:sliding:held:{a}') == 1 }), 'a slot that nobody uses is given back');
-is(lost($port), $lost, 'nothing is lost where the answer comes');
+ok(wait_until('the reservation to leave', 5, sub { $redis->cli('ZCARD', 'rl:sliding:held:{a}') == 1 }), 'an unused reservation is given back');
+is(lost($port), $lost, 'nothing is lost if the reply arrives');
 
 # True if the replica has all data of its master.
 sub in_step { my ($master, $replica) = @_; return wait_until('the replica to be in step', 10, sub { $master->info('master_repl_offset') == $replica->info('master_repl_offset') }) }

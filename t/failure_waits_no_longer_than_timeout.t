@@ -63,9 +63,9 @@ $_->pause for values %redis;
 my $new = $bed->nginx($conf, @addresses);
 my ($status, $slowest) = ask($new, '/one');
 is($status, 200, 'a connection is being set up: on_error decides');
-cmp_ok($slowest, '<', $late, 'a connection is being set up: a request is answered inside the timeout');
+cmp_ok($slowest, '<', $late, 'a connection is being set up: a request is answered within the timeout');
 my @answers = many([map { [$new->port, '/one?k=x'] } 1 .. 20]);
-cmp_ok((sort { $b <=> $a } map { $_->{time} } @answers)[0], '<', $late, 'a connection is being set up: many requests are answered inside the timeout');
+cmp_ok((sort { $b <=> $a } map { $_->{time} } @answers)[0], '<', $late, 'a connection is being set up: many requests are answered within the timeout');
 $_->resume for values %redis;
 ok(wait_until('the connection', 10, sub { field(get($new->port, '/one?k=y'), 'RateLimit') }), 'a connection that has been set up is asked');
 

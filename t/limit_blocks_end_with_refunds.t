@@ -82,7 +82,7 @@ for my $place (@PLACES) {
             push @wrong, "user $user passed after $failures failures" if $answer->{status} == 200;
             $after = field($answer, 'Retry-After') // 0;
             return $after > 3500;
-        }) or push @wrong, "user $user was told to come again in $after s";
+        }) or push @wrong, "user $user got Retry-After $after";
         $locked++;
     }
     is(join("\n", @wrong), '', "$place: of six users $locked failed too often and were locked out, for the time of a block");

@@ -110,7 +110,7 @@ cmp_ok(max(map { $_->{requests} } calls(1)), '<=', MOST_HELD, 'no call has too m
 is(scalar(grep { $_ == 200 } @statuses), 2000, '2000 keys at once');
 my @calls = calls(1);
 cmp_ok(max(map { scalar @{ $_->{names} } } @calls), '<=', MOST_LOGS, '2000 keys at once: no call has too many logs');
-is(sum0(map { $_->{requests} } @calls), 2000, '2000 keys at once: each is asked once');
+is(sum0(map { $_->{requests} } @calls), 2000, '2000 keys at once: each is in one call');
 
 # a flood of one key, and the others
 @statuses = ask_in_order((map { '/log?k=hot&l=1000000&c=100' } 1 .. 200), map { "/log?k=calm$_&l=100&c=100" } 1 .. 5);
@@ -120,7 +120,7 @@ for (map { @{ $_->{names} } } calls(100)) {
     $hot++ if /hot/;
     $before = $hot if /calm5/;
 }
-cmp_ok($hot, '>', 20, 'a flood of one key goes in many calls');
-cmp_ok($before, '<=', 2, 'the others wait for two of them at most');
+cmp_ok($hot, '>', 20, 'a flood of one key is sent in many calls');
+cmp_ok($before, '<=', 2, 'other keys wait for at most two of these calls');
 
 $bed->done;

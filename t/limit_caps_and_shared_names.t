@@ -29,11 +29,11 @@ sub pttl  { return $redis->cli('PTTL',  "rl:sliding:$_[0]:{a}") }
 sub ask { my ($path, $times) = @_; return join ' ', map { get($port, "$path?k=a")->{status} } 1 .. $times }
 
 # one NAME in two locations
-is(ask('/large', 5), '200 200 200 200 200', 'one NAME in two places: the larger limit admits five');
-is(ask('/small', 1), '429', 'one NAME in two places: the smaller limit counts those of the larger one');
-is(field(get($port, '/small?k=a'), 'RateLimit'), '"shared";r=0;t=3600', 'one NAME in two places: the smaller limit has none left');
-is(zcard('shared'), 5, 'one NAME in two places: the smaller limit trims nothing');
-is(ask('/large', 4), '200 200 200 429', 'one NAME in two places: the larger limit still knows all requests');
+is(ask('/large', 5), '200 200 200 200 200', 'one NAME in two locations: the larger limit admits five');
+is(ask('/small', 1), '429', 'one NAME in two locations: the smaller limit counts those of the larger one');
+is(field(get($port, '/small?k=a'), 'RateLimit'), '"shared";r=0;t=3600', 'one NAME in two locations: the smaller limit has none left');
+is(zcard('shared'), 5, 'one NAME in two locations: the smaller limit removes nothing');
+is(ask('/large', 4), '200 200 200 429', 'one NAME in two locations: the larger limit still knows all requests');
 
 # time to live
 for my $case ([slack => 40_000], [tenth => 110_000], [none => 10_000]) {

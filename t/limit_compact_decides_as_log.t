@@ -202,7 +202,7 @@ world('long logs, clock goes back', %usual, %steps, share => 0.2, keys => 3, lim
 
 world('costs',          %usual, %few, share => 0.05, front => 14, costs => 1, fixed => 1);
 world('costs, taken back', %usual, %few, share => 0.05, front => 14, costs => 1, fixed => 1, taken_back => 0.2, batch => 1);
-world('denied ones count', %usual, %few, share => 0.05, front => 14, count_all => 0.5);
+world('denied requests count', %usual, %few, share => 0.05, front => 14, count_all => 0.5);
 world('all count, with costs', %usual, share => 0.05, front => 14, count_all => 1, costs => 1, fixed => 1);
 world('delays',         %usual, %few, share => 0.05, front => 14, delays => 3000, fixed => 1);
 world('delays, few at a time', %usual, share => 0.05, limits => 3, delays => 3000, fixed => 1);

@@ -107,8 +107,8 @@ for my $place (@PLACES) {
     is(scalar(grep { (field($_, 'Retry-After') // 0) < 1 } @denied), 0, "$place: a denied request is told when to come again");
 }
 my @scores = scores('flood_log_default:{a}');
-is(scalar(grep { $scores[$_] - $scores[ $_ - 5 ] < 2000 } 5 .. $#scores), 0, 'no window of the log holds more than the limit');
-cmp_ok(scalar @scores, '>', 5, 'the log holds slots ahead');
+is(scalar(grep { $scores[$_] - $scores[ $_ - 5 ] < 2000 } 5 .. $#scores), 0, 'no window of the log has more than the limit');
+cmp_ok(scalar @scores, '>', 5, 'the log has reservations');
 
 # the reservation of a client that leaves is given back
 for my $place (@PLACES) {
@@ -117,7 +117,7 @@ for my $place (@PLACES) {
     my $held;
     for my $round (1 .. 2) {
         # the reservation of a client that has left is free a moment later
-        ok(wait_until('the slot to be free', 5, sub {
+        ok(wait_until('the reservation to be free', 5, sub {
             $held = ask($port, $path);
             !IO::Select->new($held)->can_read(0.2);
         }), $round == 1 ? "$place: the second request is held" : "$place: the slot of a client that left goes to the next one");
@@ -132,13 +132,13 @@ get($port, '/gone/log/default?k=h2');
 ask_stream($socket, 1, '/gone/log/default?k=h2');
 ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream is held');
 reset_stream($socket, 1);
-ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: a stream that is reset gives its slot back');
+ok(wait_until('the reservation to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: the reservation of a reset stream is given back');
 ask_stream($socket, 3, '/gone/log/default?k=h2');
-ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream takes the slot of one that was reset');
+ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream gets the reservation of a reset one');
 ask_stream($socket, 5, '/free');
 is(answers($socket, [5], 5)->{5}{status}, 200, 'HTTP/2: another stream is served while one is held');
 close $socket;
-ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: a connection that closes gives the slot back');
+ok(wait_until('the reservation to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: the reservation of a closed connection is given back');
 
 # a stream that is reset while Redis is asked
 get($port, '/gone/log/default?k=early');
@@ -151,8 +151,8 @@ reset_stream($socket, 1);
 ask_stream($socket, 5, '/free');
 answers($socket, [5], 5);
 $redis->resume;
-ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{early}') == 1 && $redis->calls('zrem') > 0 }),
-    'HTTP/2: a stream that is reset while Redis is asked keeps no slot');
+ok(wait_until('the reservation to be free', 5, sub { zcard('gone_log_default:{early}') == 1 && $redis->calls('zrem') > 0 }),
+    'HTTP/2: a stream that is reset while Redis is asked keeps no reservation');
 close $socket;
 
 # first come, first served, over two nodes
@@ -174,19 +174,19 @@ while ($select->count) {
 }
 is(join(' ', @order), '1 2 3 4 5 6 7 8', 'first come, first served, over two nodes');
 @scores = scores('turn:{a}');
-is(scalar(grep { $scores[$_] - $scores[ $_ - 1 ] < 300 } 1 .. $#scores), 0, 'each window has one of those that were held over two nodes');
+is(scalar(grep { $scores[$_] - $scores[ $_ - 1 ] < 300 } 1 .. $#scores), 0, 'each window has one of the requests held over two nodes');
 
 # a reload loses no held request
 is(get($port, '/reload?k=a')->{status}, 200, 'reload: the first request passes');
 my @held = map { ask($port, '/reload?k=a') } 1 .. 2;
 wait_until('their slots', 5, sub { zcard('reload:{a}') == 3 });
 $nginx->reload;
-is(answer($_), 200, 'reload: a request that is held over it is served') for @held;
+is(answer($_), 200, 'reload: a held request is served') for @held;
 
 # dry run
 get($port, '/dry?k=a');
 my $dry = get($port, '/dry?k=a');
-is($dry->{status} . ' ' . field($dry, 'X-Status'), '200 DELAYED_DRY_RUN', 'dry run: a request over the limit is told as delayed');
+is($dry->{status} . ' ' . field($dry, 'X-Status'), '200 DELAYED_DRY_RUN', 'dry run: a request over the limit is shown as delayed');
 cmp_ok($dry->{time}, '<', 30, 'dry run: a request over the limit is not held');
 is(get($port, '/dry?k=a')->{status}, 200, 'dry run: a request over the limit is not denied');
 
@@ -202,7 +202,7 @@ is($redis->cli('ZCOUNT', 'rl:sliding:waits:{a}', '(' . int(1000 * time), '+inf')
 ok(wait_until('the log', 5, sub { zcard('far:{a}') == 3 }), '/apart: the plain limit counts no more than it admitted');
 
 my $log = Testbed::Process::slurp($nginx->dir . '/access.log');
-like($log, qr{^/gone/log/default\?k=a 499 DELAYED$}m, 'the access log tells of a client that left while it was held');
+like($log, qr{^/gone/log/default\?k=a 499 DELAYED$}m, 'the access log shows a client that left while held');
 cmp_ok($nginx->logged(qr/\[warn\].*delaying request, by limit "turn": key "\w+", 1 in 300ms, next in [\dms]+, by redis/), '>', 0, 'delays are logged one level lower than denials');
 
 $bed->done;

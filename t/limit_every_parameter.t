@@ -80,7 +80,7 @@ for my $place (@PLACES) {
     is_deeply(\%seen, { 200 => 3, 429 => 37 }, "$place: of 40 requests of cost 3 at once three fit into 10");
 }
 cmp_ok($nginx->logged(qr/limit "cost_log_local": invalid "cost" value "two", expected a whole number/), '==', 1,
-    'the error log tells of a cost that is no number');
+    'the error log has the invalid cost');
 
 # if denied attempts count, a client stays denied until it sends fewer requests
 my (%hammered, %last);
@@ -146,7 +146,7 @@ for my $store (qw(default local)) {
 # several limits: denied attempts are in each log that counts them, whichever limit denied
 is(status('/together?k=a'), 200, 'three limits: the first request passes');
 is(status('/together?k=a'), 429, 'three limits: a request over one of them is denied') for 1 .. 2;
-is($redis->cli('ZCARD', 'rl:sliding:attempts:{a}'), 3, 'three limits: denied attempts are counted where count=all');
+is($redis->cli('ZCARD', 'rl:sliding:attempts:{a}'), 3, 'three limits: denied attempts are counted by the limit with count=all');
 like(field(get($port, '/together?k=a'), 'RateLimit'), qr/"after";r=5;/, 'three limits: denied attempts are counted in the other algorithm');
 
 $bed->done;

@@ -65,7 +65,7 @@ is(get($port, '/path/a%00b')->{status}, 400, 'NUL in a path is refused by nginx 
 is(request($port, '/', headers => { 'X-Key' => "a\0b" })->{status}, 400, 'NUL in a header is refused by nginx itself');
 is(get($port, '/addr')->{status}, 200, 'an address in binary is admitted');
 is(zcard(name_of("\x7f\0\0\1")), 1, 'an address in binary counts to its last byte');
-is(join(' ', map { get($port, "/nul?k=$_")->{status} } qw(b b b c)), '200 200 429 200', 'what follows a NUL counts');
+is(join(' ', map { get($port, "/nul?k=$_")->{status} } qw(b b b c)), '200 200 429 200', 'the bytes after a NUL are part of the key');
 is(zcard(name_of("a\0b")) . zcard(name_of("a\0c")), '21', 'keys with a NUL have their own names');
 
 is($redis->cli('DBSIZE'), keys(%values) + 6, 'Redis has no other key');

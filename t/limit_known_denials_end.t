@@ -94,14 +94,14 @@ get($port, '/hour?k=warm') for 1 .. 4;
 $other->pause;
 my $waiting = connect_to($port);
 $waiting->syswrite("GET /y?k=a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-ok(wait_until('the place to be taken', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 1 }),
-    'a request that waits for the other store holds the place');
+ok(wait_until('the entry to be there', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 1 }),
+    'a request that waits for the other store has an entry');
 make_known('/x?k=a');
 $other->resume;
-is(parse(Testbed::Http::read_all($waiting, 5))->{status}, 429, 'the request that holds the place is denied behind a redirect');
-ok(wait_until('the place to be free', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 0 }),
-    'a request that is denied behind a redirect gives the place back');
-is(get($port, '/x?k=a')->{status}, 200, 'a place given back: another limit of this log has room at once');
+is(parse(Testbed::Http::read_all($waiting, 5))->{status}, 429, 'the request with the entry is denied after a redirect');
+ok(wait_until('the entry to be gone', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 0 }),
+    'the entry of a request that is denied after a redirect is given back');
+is(get($port, '/x?k=a')->{status}, 200, 'an entry given back: another limit of this log has room at once');
 
 # ---- a changed configuration
 
@@ -135,9 +135,9 @@ while ($learned->elapsed < 2) {
     $latest  = $learned->elapsed - $answer->{disturbed} if source($answer) eq 'cache';
     $longest = $answer->{time} - $answer->{disturbed} if $answer->{time} - $answer->{disturbed} > $longest;
 }
-cmp_ok($latest, '<', 1.1, 'Redis stopped: a denial that is known holds for its second');
-cmp_ok($longest, '<', 0.4, 'Redis stopped: who asks for all waits no longer than timeout');
-is(join(', ', sort keys %seen), '429 cache, 503 error', 'Redis stopped: what is not known is decided by on_error');
+cmp_ok($latest, '<', 1.1, 'Redis stopped: a known denial is valid for its second');
+cmp_ok($longest, '<', 0.4, 'Redis stopped: the request that asks for all waits no longer than timeout');
+is(join(', ', sort keys %seen), '429 cache, 503 error', 'Redis stopped: on_error decides without a known denial');
 $redis->resume;
 ok(wait_until('Redis to be asked', 5, sub { source(get($port, '/hour?k=stopped')) eq 'redis' }), 'Redis continued: Redis decides');
 
@@ -155,7 +155,7 @@ while ($learned->elapsed < 0.99) {
 }
 $redis->resume;
 ok(wait_until('room', 5, sub { get($port, '/hour?k=left')->{status} == 200 || $redis->cli(qw(ZCARD rl:sliding:hour:{left})) == 1 }),
-    'clients leave while one asks for all: Redis is asked all the same');
-cmp_ok($learned->net, '<', 1.3, 'clients leave while one asks for all: nobody waits longer');
+    'clients leave while one asks for all: Redis is asked');
+cmp_ok($learned->net, '<', 1.3, 'clients leave while one asks for all: no request waits longer');
 
 $bed->done;

@@ -94,17 +94,17 @@ for my $place (@PLACES) {
 
 # server errors are not charged
 get($port, '/ours?k=a&status=500') for 1 .. 5;
-becomes('/ours?k=a&status=500', 500, 'refund=5xx: errors of ours take nothing');
+becomes('/ours?k=a&status=500', 500, 'refund=5xx: server errors take nothing');
 get($port, '/down?k=a') for 1 .. 5;
 is(get($port, '/down?k=a')->{status}, 502, 'refund=502: a backend that is down takes nothing');
 ok(wait_until('the log to be empty', 5, sub { zcard('down:{a}') == 0 }), 'refund=502: the log of a backend that is down is empty');
 
 # the final answer counts, not the one that error_page replaced
 get($port, '/page?k=a') for 1 .. 3;
-is(zcard('page:{a}'), 0, 'a location that answers before the access phase asks nothing');
-ok(wait_until('the refund', 5, sub { zcard('found:{a}') == 0 }), 'an internal redirect is refunded once it was answered');
+is(zcard('page:{a}'), 0, 'a location that answers before the access phase asks no limit');
+ok(wait_until('the refund', 5, sub { zcard('found:{a}') == 0 }), 'an internal redirect is refunded after its answer');
 get($port, '/missing?k=a') for 1 .. 3;
-ok(wait_until('the refund', 5, sub { zcard('missing:{a}') == 0 }), 'a file that is missing is refunded');
+ok(wait_until('the refund', 5, sub { zcard('missing:{a}') == 0 }), 'a missing file is refunded');
 
 # two stores, and a log that keeps its entry
 get($port, '/both?k=a&status=404') for 1 .. 5;

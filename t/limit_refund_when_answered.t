@@ -103,20 +103,20 @@ is(zcard('stays'), 1, 'the status of the post_action refunds nothing');
 
 # answers of this module refund nothing
 is(statuses('/own', 5), '200 200 429 429 429', 'denied attempts are counted');
-is(zcard('own'), 3, 'refund=4xx gives no denied attempt back: the 429 is ours');
+is(zcard('own'), 3, 'refund=4xx gives no denied attempt back for the 429 of this module');
 is(statuses('/work', 8), join(' ', (429) x 8), 'a limit behind an error page denies');
-is(zcard('work'), 5, 'the limit in front of the upstream keeps what the upstream has worked for');
-is(get($port, '/work?k=a')->{status}, 429, 'the limit in front of the upstream denies the next request itself');
+is(zcard('work'), 5, 'the limit before the upstream keeps the entries of requests that used the upstream');
+is(get($port, '/work?k=a')->{status}, 429, 'the limit before the upstream denies the next request itself');
 
 # reservations of a dry run
 get($port, '/rehearsed?k=a');
 my $begin = time;
-is(get($port, '/rehearsed?k=a')->{status}, 200, 'a slot of 9 s in a dry run, and one of 0.3 s that is enforced');
-cmp_ok(time - $begin, '<', 5, 'a request waits for the slot that is enforced, not for that of a dry run');
+is(get($port, '/rehearsed?k=a')->{status}, 200, 'a dry reservation of 9 s and an enforced one of 0.3 s');
+cmp_ok(time - $begin, '<', 5, 'a request waits for the enforced reservation, not for the dry one');
 $begin = time;
 get($port, '/twice?k=a');
 is(get($port, '/twice?k=a')->{status}, 200, 'two locations that hold a request, one after the other');
 cmp_ok(time - $begin, '>', 0.85, 'two locations that hold a request: it waits for the first');
-cmp_ok(time - $begin, '<', 5, 'two locations that hold a request: it waits for the second no longer than its slot');
+cmp_ok(time - $begin, '<', 5, 'two locations that hold a request: it waits for the second no longer than its reservation');
 
 $bed->done;

@@ -61,7 +61,7 @@ for my $place (@PLACES) {
 }
 is(get($nodes[1]->port, '/again', headers => { Cookie => "session=$secrets{'a plain one'}" })->{status}, 429, 'locations with one limit share the log of a client');
 is(asked($nodes[0], '/open', $secrets{'a plain one'}), 200, 'secret=off: a request passes');
-is($redis->cli('DEL', "rl:sliding:open:{$secrets{'a plain one'}}"), 1, 'secret=off: the key has its value in clear');
+is($redis->cli('DEL', "rl:sliding:open:{$secrets{'a plain one'}}"), 1, 'secret=off: the key has its value in clear text');
 is(asked($nodes[0], '/held', $secrets{'a plain one'}), 200, 'secret=on with delay=: a request is served') for 1 .. 2;
 
 # ---- nowhere in clear
@@ -94,7 +94,7 @@ for my $node (@nodes) {
     tells_nothing('metrics', get($node->port, '/metrics')->{body});
     ok(wait_until('the access log', 5, sub { Testbed::Process::slurp($node->dir . '/access.log') =~ m{^/metrics}m }), 'the access log is written');
     tells_nothing("the $_ log", Testbed::Process::slurp($node->dir . "/$_.log")) for qw(access error);
-    cmp_ok($node->logged(qr/limiting requests/), '>', 0, 'the error log tells of denials') if $node == $nodes[0];
+    cmp_ok($node->logged(qr/limiting requests/), '>', 0, 'the error log has denials') if $node == $nodes[0];
 }
 
 # ---- the tool
@@ -127,11 +127,11 @@ for my $known (@known) {
     }
 }
 is(scalar(grep { $_->{key} =~ /:secret_/ } @{ tool_json('top', @at, '--secret', '--count', 100)->{logs} }), 5 * keys %secrets,
-    'sliding-log top --secret shows each log apart');
+    'sliding-log top --secret shows each log separately');
 like(tool('top', @at)->{out}, qr/\{sha1-[0-9a-f]{40}\}/, 'sliding-log top without --secret and --nginx-conf shows whole names');
 asked($nodes[0], '/open', 'acct_42');
-like(tool('top', 'open', @at, @$_)->{out}, qr/^rl:sliding:open:\{acct_42\} /m, "sliding-log top $_->[0] shows a value that is no secret") for @known;
-is(tool('inspect', 'open', 'acct_42', @at, '--nginx-conf', $conf_file)->{status}, 0, 'sliding-log inspect --nginx-conf finds a value that is no secret');
+like(tool('top', 'open', @at, @$_)->{out}, qr/^rl:sliding:open:\{acct_42\} /m, "sliding-log top $_->[0] shows a value that is not secret") for @known;
+is(tool('inspect', 'open', 'acct_42', @at, '--nginx-conf', $conf_file)->{status}, 0, 'sliding-log inspect --nginx-conf finds a value that is not secret');
 
 for my $case (['--secret', 'a plain one', 'secret_log_default'], ['--nginx-conf', 'braces', 'secret_compact_default']) {
     my ($by, $what, $name) = @$case;
@@ -140,7 +140,7 @@ for my $case (['--secret', 'a plain one', 'secret_log_default'], ['--nginx-conf'
     is($reset->{status}, 0, "sliding-log reset $by exits with 0") or diag($reset->{err});
     is($redis->cli('EXISTS', "rl:sliding:$name:{" . stored($secrets{$what}) . '}'), 0, "sliding-log reset $by removes the log");
     my $again = tool({ in => "$secrets{$what}\n" }, @words);
-    is($again->{status}, 1, "sliding-log reset $by exits with 1 where the log is gone");
+    is($again->{status}, 1, "sliding-log reset $by exits with 1 if the log is gone");
     tells_nothing("sliding-log reset $by", join '', map { @$_{qw(out err)} } $reset, $again);
 }
 for my $empty ('', "\n", "\nx\n") {

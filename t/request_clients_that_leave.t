@@ -90,8 +90,8 @@ for my $round (1 .. 500) {
     setsockopt $socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if $round % 2;
     close $socket;
 }
-is(get($port, '/?k=last')->{status}, 200, '500 that come and go: the next client is served');
-ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '500 that come and go: no socket is left');
+is(get($port, '/?k=last')->{status}, 200, '500 clients come and leave: the next client is served');
+ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '500 clients come and leave: no socket is left');
 is(join(' ', $nginx->workers), $worker, 'clients that leave: the worker stays');
 is($redis->connections, 1, 'clients that leave: the worker has one connection to Redis');
 

@@ -29,20 +29,20 @@ is(ask($T, $skipped[0], 'a', 'sample=10'), '1 20 10000 0', 'nine in ten are not 
 is($redis->cli('EXISTS', 'a'), 0, 'a request that is not logged leaves no key');
 is(ask($T, $drawn[0], 'a', 'sample=10'), '1 10 10000 0', 'one in ten is logged, and counts for ten');
 is($redis->cli('ZSCORE', 'a', $drawn[0]), $T, 'a request is logged by its name');
-is(ask($T + 1000, $drawn[1], 'a', 'sample=10'), '1 0 9000 0', 'two logged requests are all of 20');
-is(ask($T + 2000, $skipped[1], 'a', 'sample=10'), '0 0 8000 8000', 'a full log: everybody waits for the oldest to leave');
+is(ask($T + 1000, $drawn[1], 'a', 'sample=10'), '1 0 9000 0', 'two logged requests use a limit of 20');
+is(ask($T + 2000, $skipped[1], 'a', 'sample=10'), '0 0 8000 8000', 'a full log: requests wait for the oldest entry to leave');
 is(ask($T + 2000, $skipped[1], 'a', 'sample=10 cost=11'), '0 0 8000 9000', 'a full log: a cost of 11 waits for the entry after the oldest');
 is(ask($T + 2000, $skipped[1], 'a', 'sample=10 cost=21'), '0 0 8000 -1', 'a cost above the limit: never');
 is(ask($T + 10000, $skipped[1], 'a', 'sample=10'), '1 10 1000 0', 'a full log has room when the oldest has left');
 is(many($T, [@skipped[0 .. 4], $drawn[0], $skipped[5], $drawn[1], @skipped[6 .. 9]], 'b', 'sample=10'), '8 0 10000 10000',
-    'of many requests those fit that come before the second entry');
+    'of many requests those before the second entry fit');
 is(entries('b'), 2, 'of many requests two are logged');
 is(ask($T, 'all', 'one', 'sample=1'), '1 19 10000 0', 'sample=1 is a log');
 is(ask($T, 'cost', 'c', 'sample=10 cost=20'), '1 0 10000 0', 'a cost of two samples is two entries');
 is(entries('c'), 2, 'a cost of two samples leaves exactly two entries');
 for my $name (map { "half$_" } 1 .. 8) {
     ask($T, $name, "half $name", 'sample=10 cost=15');
-    is(entries("half $name"), 1 + is_drawn($name, 15, 10), "of one and a half the half is drawn: $name");
+    is(entries("half $name"), 1 + is_drawn($name, 15, 10), "a cost of one and a half samples has one entry or two: $name");
 }
 
 # a take-back makes the same choice again
@@ -58,11 +58,11 @@ is($script->take_back($T, $drawn[2], sampled('id', 'ids sample=10', ids => ['req
 
 # beyond a limit
 is(many($T, [@drawn[0 .. 3]], 'd', 'delay=10000 ahead=10000 sample=10'), '4 0 10000 0 10000 10000', 'delay: two requests are held until the oldest leave');
-is(ask($T, $skipped[0], 'd', 'delay=10000 ahead=10000 sample=10'), '0 0 10000 20000', 'delay: a request whose slot is too far is denied');
+is(ask($T, $skipped[0], 'd', 'delay=10000 ahead=10000 sample=10'), '0 0 10000 20000', 'delay: a request whose reservation is too far ahead is denied');
 is(many($T, [@drawn[0 .. 5]], 'all', 'count=all sample=10', cap => 25), '2 0 10000 10000', 'count=all: two of six requests are admitted');
 is(entries('all'), 3, 'count=all: denied requests are logged up to cap / N, rounded up');
 is(many($T, [@drawn[0 .. 2]], 'box', 'block=30000 sample=10'), '2 0 10000 30000', 'block: the third entry is denied, and the key is blocked');
-is(ask($T + 12000, $skipped[0], 'box', 'sample=10'), '0 20 10000 18000', 'block: the key is denied whatever the log says');
+is(ask($T + 12000, $skipped[0], 'box', 'sample=10'), '0 20 10000 18000', 'block: the key is denied, with room or without');
 is(ask($T + 30000, $drawn[4], 'box', 'sample=10'), '1 10 10000 0', 'block: the key has room when it ends');
 many($T, [@drawn[0 .. 2]], 'end', 'block=30000 sample=10');
 is($script->take_back($T + 1, $skipped[0], sampled('end', 'sample=10')), 0, 'block: a request that was not logged is not taken back');
@@ -86,5 +86,5 @@ like(ask($T, 'x', 'text', 'sample=10'), qr/^error WRONGTYPE/, 'a key of another 
 ok(defined ask($T, 'x', 'wrong', $_), "option \"$_\": the script answers") for '', 'sample=0', 'sample=x', 'sample=-1', 'sample=1e300', 'cost=-5 sample=10';
 $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
 like(ask($T, $drawn[0], 'oom', 'sample=10'), qr/^error OOM/, 'no memory is an error');
-is(ask($T, $skipped[0], 'oom', 'sample=10'), '1 20 10000 0', 'no memory: a request that is not logged needs none');
+is(ask($T, $skipped[0], 'oom', 'sample=10'), '1 20 10000 0', 'no memory: a request that is not logged needs no memory');
 $bed->done;

@@ -46,7 +46,7 @@ sub under_load {
     sleep 0.3;
     my $record = $load->stop;
     my $delayed = Testbed::Stopwatch::stolen() - $stolen + Testbed::Load::Record::greatest(map { Testbed::Trial::starved($_) - ($starved{$_} // 0) } $nginx->workers);
-    cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.05 * slow() + $delayed, 'no request waits past the timeout');
+    cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.05 * slow() + $delayed, 'no request waits longer than the timeout');
     return $record;
 }
 
@@ -100,6 +100,6 @@ my $gone = under_load(sub {
 });
 like($gone->statuses, qr/^200:\d+ 503:\d+$/, 'a user that was removed: on_error decides meanwhile');
 is($nginx->logged(qr/-secret/), 0, 'no password is in the error log');
-is(join("\n", $nginx->repeated_troubles), '', 'each cause is told once a second');
+is(join("\n", $nginx->repeated_troubles), '', 'each cause is logged once a second');
 
 $bed->done;

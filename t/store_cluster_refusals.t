@@ -69,7 +69,7 @@ sub trouble {
 }
 
 trouble(
-    'a slot that its server does not serve',
+    'a slot without a server',
     ill  => ["/one?k=$ill"],
     well => ["/one?k=$well", "/two?k=$well", "/one?k=$elsewhere"],
     make => sub { $second->cli('CLUSTER', 'DELSLOTS', $slot) },

@@ -106,8 +106,8 @@ for my $round (1 .. ROUNDS) {
     ok(wait_until('calls to go together', 5, sub { my $calls = calls(); get($port, $new) for 1 .. 4; return calls() == $calls + 4 }), "$what: requests are one call again when all have");
     is(all_entries($tag, $to), $expected, "$what: each log has arrived");
 }
-cmp_ok($cluster->errors('TRYAGAIN'), '>', 0, 'TRYAGAIN was met');
-is(errors('try_again') + errors('timeout'), 0, 'it is no error of the store');
-is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was given up');
+cmp_ok($cluster->errors('TRYAGAIN'), '>', 0, 'TRYAGAIN occurred');
+is(errors('try_again') + errors('timeout'), 0, 'TRYAGAIN is no error of the store');
+is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was lost');
 
 $bed->done;

@@ -44,9 +44,9 @@ $moved->kill;
 wait_until('the loss', 10, sub { !serves($with) });
 my $start = time;
 get($with->port, '/?k=x') for 1 .. 20;
-cmp_ok(time - $start, '<', 0.5 * slow(), 'name server and Redis are away: nobody waits for either');
+cmp_ok(time - $start, '<', 0.5 * slow(), 'name server and Redis are down: no request waits for either');
 $with->signal('QUIT');
-ok($with->wait_end(2 * slow()), 'name server and Redis are away: a quit does not wait');
+ok($with->wait_end(2 * slow()), 'name server and Redis are down: a quit does not wait');
 
 # a cluster and a Sentinel whose answers are names
 my $cluster = $bed->cluster(masters => 2, args => [qw(--cluster-announce-hostname redis.example --cluster-preferred-endpoint-type hostname)]);
@@ -65,6 +65,6 @@ for my $case (
     ok(wait_until($what, 10, sub { my $bad = grep { get($nginx->port, "/?k=$_")->{status} != 200 } 1 .. 10; !$bad }), "$what that answers with names is found");
 }
 my $lost = $bed->nginx($conf, BLOCK => 'server ' . $watcher->address . '; mode sentinel limits;', RESOLVER => '');
-ok(wait_until('the cause', 10, sub { get($lost->port, '/?k=x'); $lost->logged(qr/no Sentinel knows the master: .*no "resolver" in http/) }), 'a name that nobody can resolve: the log says what is missing');
+ok(wait_until('the cause', 10, sub { get($lost->port, '/?k=x'); $lost->logged(qr/no Sentinel knows the master: .*no "resolver" in http/) }), 'a name that cannot be resolved: the error log has the missing resolver');
 
 $bed->done;

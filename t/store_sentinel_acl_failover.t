@@ -80,11 +80,11 @@ sleep 1;
 my $record = $load->stop;
 # each worker may have had a call on the connection that was cut
 my $decided = $record->that(source => 'redis', status => 200)->count;
-cmp_ok($decided, '>=', $record->count - $nginx->workers, 'the Sentinels refuse: the master is asked on, over a new connection, too');
+cmp_ok($decided, '>=', $record->count - $nginx->workers, 'the Sentinels refuse: the master is still asked, over a new connection too');
 is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'the Sentinels refuse: the error log has no password');
 cmp_ok($nginx->logged(qr/\[(?:error|warn)\].*sliding_log_redis/), '<', 100, 'the Sentinels refuse: the error log stays short');
 $_->cli('ACL', @watcher) for @sentinels;
-ok(wait_until('the subscriptions', 10, sub { 4 == grep { / sub=2 .* user=watcher / } map { split /\n/, $_->cli(qw(CLIENT LIST)) } @sentinels }), 'given back: every worker listens again');
+ok(wait_until('the subscriptions', 10, sub { 4 == grep { / sub=2 .* user=watcher / } map { split /\n/, $_->cli(qw(CLIENT LIST)) } @sentinels }), 'given back: every worker is subscribed again');
 fails_over('a fail-over after that', $by_command);
 
 $bed->done;

@@ -39,7 +39,7 @@ select undef, undef, undef, 2.2;    # the answer is valid for one second, and th
 $dns->answers('mute');
 $sentinel->kill;
 my $silent = Testbed::FakeRedis->new($bed, port => $sentinel->port, answers => \%answers);
-ok(wait_until('the name to be asked', 5, sub { $dns->asked > $asked }), 'the name is asked again, in vain');
+ok(wait_until('the name to be asked', 5, sub { $dns->asked > $asked }), 'the name is looked up again without success');
 $silent->signal('STOP');
 $master->cli(qw(CLIENT KILL TYPE normal));
 my $begin = time;
@@ -47,6 +47,6 @@ wait_until('connect_timeout to pass', 10, sub { time - $begin > 1.5 });    # for
 $silent->signal('CONT');
 $dns->answers('127.0.0.1');
 ok(wait_until('the master', 10, \&decides), 'the master is found again');
-is(join(' ', $nginx->workers), join(' ', @workers), 'the worker lives through it');
+is(join(' ', $nginx->workers), join(' ', @workers), 'the worker survives');
 
 $bed->done;

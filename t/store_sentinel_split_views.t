@@ -60,7 +60,7 @@ follow($other, '127.0.0.1', $true->port);
 ok(wait_until('the replica', 10, sub { ($other->info('master_link_status') // '') eq 'up' }), 'the replica is up');
 passes_over('one Sentinel names a replica');
 is(name_at(free_port()), 'OK', 'a Sentinel takes another master');
-passes_over('one Sentinel names a server that is gone');
+passes_over('one Sentinel names a dead server');
 my $deaf = Testbed::Relay->new($bed, to => $other->port, deaf => 1);
 name_at($deaf->port);
 passes_over('one Sentinel names a server that does not accept');
@@ -77,7 +77,7 @@ for (1 .. 10) {    # all four workers begin with the same Sentinel once in eight
     $nginx->reload(gone => 1);
 }
 cmp_ok($_->calls('evalsha'), '>', 0, 'two masters: each is asked by some workers') for $true, $other;
-is($nginx->logged(qr/is left|connection lost/), $moved[0], 'two masters: no worker goes from one to the other');
+is($nginx->logged(qr/is left|connection lost/), $moved[0], 'two masters: no worker changes from one to the other');
 
 # they agree again: the other server is a replica, and its Sentinel names the true master
 my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/?k=%d'], rate => 200);
@@ -89,9 +89,9 @@ sleep 1.5 * slow();
 my $record = $load->stop;
 my $late   = $record->that(from => $agreed + 1);
 is($late->that(source => 'redis', status => 200)->count, $late->count, 'they agree again: within a second Redis decides every request');
-cmp_ok($record->longest_wait, '<', 0.15 + 0.1 * slow(), 'they agree again: no request waits past the timeout');
+cmp_ok($record->longest_wait, '<', 0.15 + 0.1 * slow(), 'they agree again: no request waits longer than the timeout');
 my $calls = $other->calls('evalsha');
 all_served($nginx, 'they agree again');
-is($other->calls('evalsha'), $calls, 'they agree again: the replica is asked nothing');
+is($other->calls('evalsha'), $calls, 'they agree again: the replica gets no calls');
 
 $bed->done;

@@ -140,7 +140,7 @@ for my $block (@blocks) {
     my ($name, undef, $cause) = @$block;
     if ($cause) {
         is(get($nginx->port, "/$name?k=a")->{status}, 503, "$name: the connection is refused, on_error decides");
-        ok(wait_until('the cause', 5, sub { $nginx->logged(qr/sliding_log_redis "$name".*$cause/) }), "$name: the log says $cause");
+        ok(wait_until('the cause', 5, sub { $nginx->logged(qr/sliding_log_redis "$name".*$cause/) }), "$name: the error log has $cause");
     }
     else {
         # the first address of localhost may not be that of Redis
@@ -151,7 +151,7 @@ unless ($redis{six}) {
     note('no IPv6 here');
 }
 is($redis{good}->cli(qw(ZCARD rl:sliding:name:{a})), 1, 'the request is logged by TLS');
-is($redis{plain}->cli('DBSIZE'), 0, 'nothing is logged where TLS is refused');
-is($nginx->logged(qr/stale global SSL error/), 0, "OpenSSL's errors are left to nobody else");
+is($redis{plain}->cli('DBSIZE'), 0, 'nothing is logged if TLS is refused');
+is($nginx->logged(qr/stale global SSL error/), 0, "no OpenSSL errors are left for other code");
 
 $bed->done;

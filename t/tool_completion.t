@@ -37,17 +37,17 @@ sub offered {
 
 my @commands = tool('--help')->{out} =~ /^  ([a-z]+)\b/mg;
 is(offered(''), join(' ', sort @commands, qw(--help --version)), 'the commands of --help');
-is(offered('in'), 'inspect', 'a command that is begun');
+is(offered('in'), 'inspect', 'a partial command');
 is(offered('--v'), '--version', 'an option without a command');
 for my $command (@commands) {
     my %known = map { $_ => 1 } map { tool(@$_)->{out} =~ /^  (--[a-z-]+)/mg } ['--help'], [$command, '--help'];
     is(offered($command, '-'), join(' ', sort keys %known), "the options of $command");
 }
-is(offered('top', '--b'), '--by', 'an option that is begun');
+is(offered('top', '--b'), '--by', 'a partial option');
 is(offered('top', 'api', '--by', ''), 'bytes entries', 'values of --by');
 is(offered('doctor', '--mode', 'c'), 'cluster', 'values of --mode');
-is(offered('doctor', '--mode', '='), 'cluster sentinel standalone', 'values behind =');
-is(offered('doctor', '--mode', '=', 's'), 'sentinel standalone', 'a value behind = that is begun');
+is(offered('doctor', '--mode', '='), 'cluster sentinel standalone', 'values after =');
+is(offered('doctor', '--mode', '=', 's'), 'sentinel standalone', 'a partial value after =');
 is(offered('acl', '--for', ''), 'nginx tool', 'values of --for of acl');
 is(offered('top', '--for', ''), '', 'a time has no values');
 is(offered('top', '--nginx-conf', 'lim'), 'limits.conf limits.d', 'files');

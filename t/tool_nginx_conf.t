@@ -89,7 +89,7 @@ for my $round (1 .. 15) {
     is($top->{status}, 0, "configuration $round: the tool reads it") or diag($top->{err});
     my %seen = map { /^rl:sliding:(.*):\{sha1-(a+)\}$/ ? ($1 => length $2 == 8 ? 1 : 0) : () } map { $_->{key} } @{ JSON::PP::decode_json($top->{out})->{logs} };
     is_deeply(\%seen, \%is_secret,
-        "configuration $round: the tool knows which limits have secret=on") or diag(Testbed::Process::slurp($nginx->dir . '/nginx.conf'));
+        "configuration $round: the tool knows the limits with secret=on") or diag(Testbed::Process::slurp($nginx->dir . '/nginx.conf'));
     push @accepted, $nginx;
 }
 
@@ -142,7 +142,7 @@ http {
 }
 END
 write_to("$bed->{dir}/lua.conf", $lua);
-like(tool('top', 'n.1', '--nginx-conf', "$bed->{dir}/lua.conf", @at)->{out}, qr/^rl:sliding:n\.1:\{sha1-a{8}\} /m, 'blocks of Lua are passed over');
+like(tool('top', 'n.1', '--nginx-conf', "$bed->{dir}/lua.conf", @at)->{out}, qr/^rl:sliding:n\.1:\{sha1-a{8}\} /m, 'blocks of Lua are skipped');
 for my $row (
     ["$lua }",                                 qr{wrong\.conf:10: unexpected "\}"}],
     ["init_by_lua_block {\n '}'\n",            qr{wrong\.conf:3: unexpected end of file in a block of Lua}],
@@ -156,7 +156,7 @@ for my $row (
     write_to("$bed->{dir}/wrong.conf", $text);
     my $ran = tool('top', '--nginx-conf', "$bed->{dir}/wrong.conf", @at);
     is("$ran->{status}$ran->{out}", '3', 'refused: ' . ($text =~ s/[^ -~]/?/gr));
-    like($ran->{err}, qr/^sliding-log: \S*$message\n\z/, 'the message says where: ' . ($text =~ s/[^ -~]/?/gr));
+    like($ran->{err}, qr/^sliding-log: \S*$message\n\z/, 'the message has the place: ' . ($text =~ s/[^ -~]/?/gr));
 }
 like(tool('top', '--nginx-conf', "$bed->{dir}/none.conf", @at)->{err}, qr/"--nginx-conf" has invalid value "\S+", expected a readable file/,
     'refused: no file');

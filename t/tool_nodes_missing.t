@@ -30,7 +30,7 @@ my @tags    = map { $cluster->tag_on($_) } @nodes;
 fill($nodes[$_], $tags[$_]) for 0 .. 2;
 my @at  = ('--mode', 'cluster', map { ('--server', $_->address) } @nodes[0, 1]);
 my $all = tool_json('top', @at, '--pause', '1ms');
-is_deeply([@$all{qw(logs_seen missing)}, $all->{complete} ? 1 : 0], [3 * LOGS + 3, [], 1], 'all nodes are there: top has all, and nothing is missing');
+is_deeply([@$all{qw(logs_seen missing)}, $all->{complete} ? 1 : 0], [3 * LOGS + 3, [], 1], 'all nodes are up: top has all logs, and nothing is missing');
 
 # Both commands, while that node does not answer.
 sub hurt {
@@ -76,8 +76,8 @@ sub while_it_dies {
 $nodes[2]->cli('EVAL', 'for i = 1, 20000 do redis.call("SET", "unrelated" .. i .. KEYS[1], "x") end', 1, "{$tags[2]}");
 my $dying = while_it_dies($nodes[2], 'top', @at, '--json', '--pause', '20ms');
 is($dying->{status}, 3, 'a node dies meanwhile: top exits with 3');
-cmp_ok(decode($dying->{out})->{logs_seen} // 0, '>=', 2 * (LOGS + 1), 'a node dies meanwhile: top has what was seen');
-is(join(' ', map { $_->{server} } @{ decode($dying->{out})->{missing} }), $nodes[2]->address, 'a node dies meanwhile: top tells which');
+cmp_ok(decode($dying->{out})->{logs_seen} // 0, '>=', 2 * (LOGS + 1), 'a node dies meanwhile: top has the logs found before');
+is(join(' ', map { $_->{server} } @{ decode($dying->{out})->{missing} }), $nodes[2]->address, 'a node dies meanwhile: top names it');
 hurt('a node is dead', $nodes[2], qr/Connection refused/);
 
 my $single = $bed->redis;
@@ -85,7 +85,7 @@ fill($single, 'x');
 $single->cli('EVAL', 'for i = 1, 20000 do redis.call("SET", "unrelated" .. i, "x") end', 0);
 my $alone = while_it_dies($single, 'top', '--server', $single->address, '--json', '--pause', '20ms');
 is($alone->{status}, 3, 'the only server dies meanwhile: top exits with 3');
-is(join(' ', map { $_->{server} } @{ decode($alone->{out})->{missing} }), $single->address, 'the only server dies meanwhile: top has a whole answer');
+is(join(' ', map { $_->{server} } @{ decode($alone->{out})->{missing} }), $single->address, 'the only server dies meanwhile: top prints complete JSON');
 my $csv = tool('export', 'audit', '--server', $single->address);
 is("$csv->{status} $csv->{err}", '3 sliding-log: ' . $single->address . ": Connection refused\n", 'the only server is dead: export exits with 3');
 
@@ -93,7 +93,7 @@ is("$csv->{status} $csv->{err}", '3 sliding-log: ' . $single->address . ": Conne
 my $slot = $cluster->slot_of($tags[0]);
 $_->cli('CLUSTER', 'DELSLOTS', $slot) for @nodes[0, 1];
 my $holes = tool_json('top', @at, '--timeout', '1s');
-ok(scalar(grep { !$_->{server} && $_->{text} eq 'no master serves 1 of 16,384 slots' } @{ $holes->{missing} }), 'slots that no master serves are missing')
+ok(scalar(grep { !$_->{server} && $_->{text} eq 'no master serves 1 of 16,384 slots' } @{ $holes->{missing} }), 'slots without a master are missing')
     or diag(explain($holes->{missing}));
 
 # ---- doctor: servers outside the cluster
@@ -113,7 +113,7 @@ sub verdict {
 }
 is((verdict($replica, $first))[0], 'ok: it knows the cluster', 'doctor: a replica belongs to the cluster');
 $replica->cli(qw(ACL SETUSER default -cluster|nodes));
-is((verdict($replica, $first))[0], 'ok: it knows the cluster', 'doctor: without the right to CLUSTER NODES that is not asked');
+is((verdict($replica, $first))[0], 'ok: it knows the cluster', 'doctor: CLUSTER NODES is skipped without the right to it');
 $replica->cli(qw(ACL SETUSER default +@all));
 is((verdict($joined, $first))[0],   'ok: it knows the cluster', 'doctor: a node without slots belongs to the cluster');
 
@@ -145,6 +145,6 @@ my $away = $bed->redis;
 $away->kill;
 like((verdict($away, $first))[0], qr/^warning: \S+: Connection refused$/, 'doctor: a server of the configuration that does not answer: warning');
 my $nobody = tool('doctor', '--mode', 'cluster', '--server', $away->address);
-is($nobody->{status}, 3, 'doctor: nobody answers: exits with 3');
+is($nobody->{status}, 3, 'doctor: no server replies: exits with 3');
 
 $bed->done;
