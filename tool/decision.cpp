@@ -11,8 +11,6 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::int64_t kUsualSample = 10;  // the default of sample=
-
 struct Words {
     void key(std::string_view text) { keys.emplace_back(text); }
     void argument(std::string_view text) { arguments.emplace_back(text); }
@@ -29,7 +27,7 @@ Check questionOf(Algorithm algorithm, std::string_view key, const Decision& deci
     check.windowMs = decision.windowMs;
     check.ttlMs = decision.ttlMs;
     check.burst = decision.limit;
-    check.sample = kUsualSample;
+    check.sample = kDefaultSample;
     return check;
 }
 
