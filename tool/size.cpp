@@ -134,7 +134,7 @@ class Filler {
     Command command(const Asked& asked) {
         std::vector<std::string> names;
         for (std::size_t i = 0; i < asked.requests; i++) {
-            names.emplace_back(ids_.next());
+            names.emplace_back(ids_.next().view());
             if (plan_.idLength > 0) {
                 names.back().insert(0, plan_.idLength - std::min(plan_.idLength, names.back().size()), '0');
             }

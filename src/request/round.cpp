@@ -272,18 +272,8 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         if (context == nullptr) {
             return NGX_ERROR;
         }
-        const std::string_view unique = gWorker->uniqueIds().next();
-        context->uniqueLength = unique.copy(context->unique.data(), context->unique.size());
     }
-    round->unique = context->uniqueId();
-    if (context->round != nullptr) {
-        const std::string_view unique = gWorker->uniqueIds().next();
-        auto* copy = static_cast<char*>(ngx_pnalloc(request->pool, unique.size()));
-        if (copy == nullptr) {
-            return NGX_ERROR;
-        }
-        round->unique = {copy, unique.copy(copy, unique.size())};
-    }
+    round->unique = gWorker->uniqueIds().next();
     round->previous = context->round;
     context->round = round;
     context->out = 0;
