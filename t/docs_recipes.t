@@ -203,7 +203,7 @@ my %recipes = (
         is(statuses(19, '/api/report/1', @key), '19x200', 'nineteen reports of cost 50 pass');
         is(remaining('api', '/api/x', @key), 49, 'nineteen reports and a request of cost 1 leave 49 of a thousand');
         is(statuses(1, '/api/report/1', @key), '1x429', 'a report is denied if 49 are left');
-        is(remaining('api', '/quota', @key), 49, '/quota tells what is left');
+        is(remaining('api', '/quota', @key), 49, '/quota shows what is left');
         is(statuses(9, '/quota', @key), '9x204', '/quota answers as often as it is asked');
         is(remaining('api', '/api/x', @key), 48, '/quota takes nothing');
     },

@@ -114,7 +114,7 @@ for my $page ($help, map { tool($_, '--help') } @commands) {
     unlike($page->{out}, qr/^usage: .*?  /, 'the usage has no double blanks');
     $options{$_}++ for $page->{out} =~ /^  (--[a-z-]+)/mg;
 }
-cmp_ok(scalar keys %options, '>', 25, '--help of all commands tells of more than 25 options');
+cmp_ok(scalar keys %options, '>', 25, '--help of all commands has more than 25 options');
 like($manual, qr/^\.B[IR]? \Q$_\E\b/m, "$_ is in the manual") for sort keys %options;
 is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'every option of the manual is in --help');
 is(join(' ', grep { !$options{$_} && !/^--(?:server|version)$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'every option of docs/tool.md is in --help');

@@ -69,7 +69,7 @@ for my $place (@PLACES) {
             $denied   += grep { $_->{status} == 429 } @answers;
             push @wrong, "$failures failures passed" if $failures > LIMIT;
             last if $failures >= LIMIT;
-            wait_until('who succeeds to pass', 5, sub { get($ports[rand @ports], "$path&status=200&ms=0")->{status} == 200 })
+            wait_until('a successful login to pass', 5, sub { get($ports[rand @ports], "$path&status=200&ms=0")->{status} == 200 })
                 or push @wrong, "user $user was locked out after $failures failures";
             last if @wrong;
         }
@@ -77,7 +77,7 @@ for my $place (@PLACES) {
         next if $failures < LIMIT;
         # the entry of the last success may not have been given back yet
         my $after = 0;
-        wait_until('who failed to be locked out', 5, sub {
+        wait_until('a failed login to be denied', 5, sub {
             my $answer = get($ports[rand @ports], "$path&status=200&ms=0");
             push @wrong, "user $user passed after $failures failures" if $answer->{status} == 200;
             $after = field($answer, 'Retry-After') // 0;

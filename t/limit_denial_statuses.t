@@ -33,7 +33,7 @@ for my $status (@statuses) {
             "/$status?k=a", '/free');
     my @answered = $text =~ m{^HTTP/1\.1 (\d+)}mg;
     my @expected = $closed{$status} ? () : ($as_400{$status} ? 400 : $status, $hang_up{$status} ? () : 200);
-    is("@answered", "@expected", "$status: the second request is denied" . (@expected == 2 ? ', and the connection goes on' : ''));
+    is("@answered", "@expected", "$status: the second request is denied" . (@expected == 2 ? ', and the connection stays open' : ''));
     is(scalar(() = $text =~ /^Retry-After: 3600\r$/mg), @expected ? 1 : 0, "$status: the denial has Retry-After") ;
     unlike($text, qr/^WWW-Authenticate/m, "$status: the denial has no challenge") if $status == 401;
 }

@@ -70,9 +70,9 @@ close $mirror;
 $client = connect_to($port);
 $client->syswrite("POST /refused?k=a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nxxx");
 sysread $client, $answer, 65536;
-like($answer, qr{^HTTP/1.1 403}, 'a request is refused while its client goes on uploading');
-is_given_back('refused', 'the entry of a request is given back while its client goes on uploading');
-ok(defined $client->syswrite('x'), 'a client that goes on uploading stays connected');
+like($answer, qr{^HTTP/1.1 403}, 'a request is refused while its client continues to upload');
+is_given_back('refused', 'the entry of a request is given back while its client continues to upload');
+ok(defined $client->syswrite('x'), 'a client that continues to upload stays connected');
 close $client;
 
 # the status that is sent, not the one passed to the filters

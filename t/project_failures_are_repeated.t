@@ -47,6 +47,6 @@ like($text, qr/^4 files failed; at most 3 are repeated$/m, 'four files that fail
 my $crash = write_test('crash', "open my \$file, '>>', \$ENV{TEST_NEVER_EXCUSED}; print \$file 'crash'; close \$file; ok(-s '$dir/crash.runs', 'no crash'); open \$file, '>', '$dir/crash.runs'; print \$file 'x';");
 ($status, $text) = run($crash);
 is($status, 1, 'a crash is not excused');
-like($text, qr/^a crash or a sanitizer's report in: crash$/m, 'a crash is told');
+like($text, qr/^a crash or a sanitizer's report in: crash$/m, 'a crash is reported');
 
 done_testing();

@@ -117,7 +117,7 @@ sub holds {
         map { split /^(?=count$)/m, $_->cli(qw(ACL LOG 100)) } @servers, $world->{guard} // ();
     is(scalar(grep { $_ eq 'role' } @refused) > 0, $mode eq 'standalone', 'ROLE is sent without the right to it');
     is(join(' ', sort grep { !$optional{$_} } @refused), '', 'only optional commands were refused');
-    is($nginx->logged(qr/NOPERM|ACL failure|can't run this command/) - $nginx->logged(qr/(?:ROLE|\+promoted-slave) answered: NOPERM/), 0, 'nothing else is told')
+    is($nginx->logged(qr/NOPERM|ACL failure|can't run this command/) - $nginx->logged(qr/(?:ROLE|\+promoted-slave) answered: NOPERM/), 0, 'nothing else is logged')
         or diag(grep { /NOPERM|ACL failure|can't run/ } split /^/, $nginx->error_log);
     is($nginx->logged(qr/\[warn\].*ROLE answered: NOPERM/), $mode eq 'standalone' ? 1 : 0, 'ROLE: a missing right is logged once');
     is($nginx->logged(qr/\[warn\].*SUBSCRIBE \+promoted-slave answered: NOPERM/), $mode eq 'sentinel' ? 1 : 0, 'SUBSCRIBE: a missing right is logged once');

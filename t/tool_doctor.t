@@ -85,7 +85,7 @@ like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +right
 $redis->cli(qw(ACL SETUSER poor resetkeys ~rl:sliding:* -info -ping));
 my $blind = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
 like($blind->{out}, qr/WARNING +server +cannot be seen: NOPERM.*ok +scripts/s, 'a check without the needed right is a warning');
-like(tool(\%as_poor, 'doctor', @at, '--user', 'poor', '--check-user', 'default')->{out}, qr/rights +user "default" has all /, '--check-user: one who may ask looks at another');
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor', '--check-user', 'default')->{out}, qr/rights +user "default" has all /, '--check-user: a user with the right checks another user');
 $redis->cli(qw(ACL SETUSER poor -acl|dryrun));
 like(tool(\%as_poor, 'doctor', @at, '--user', 'poor', '--check-user', 'default')->{out},
     qr/WARNING +rights +user "default" cannot be seen: the user who asks needs \+acl\|dryrun/, '--check-user: without that right it is a warning');

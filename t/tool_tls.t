@@ -35,7 +35,7 @@ for my $row (
     like($refused->{err}, $why, "$what: the reason is told");
 }
 is(tool(@ask, @trust, @us, '--sni', 'node.test')->{status}, 0, 'another name of the certificate is trusted');
-is(tool(@ask, '--tls', '--insecure', '--cacert', $other->file, @us)->{status}, 0, '--insecure trusts anybody');
+is(tool(@ask, '--tls', '--insecure', '--cacert', $other->file, @us)->{status}, 0, '--insecure trusts any certificate');
 
 my $cluster = $bed->cluster(tls => \@server);
 my ($node, $far) = $cluster->nodes;
