@@ -15,7 +15,6 @@ namespace sliding_log {
 
 namespace {
 
-constexpr std::int64_t kUsualSample = 10;
 constexpr std::int64_t kLargestSample = 1'000'000;
 
 /// A text with variables; nullptr if nginx has refused it, and logged why.
@@ -347,7 +346,7 @@ char* settleParameters(ngx_conf_t* cf, LimitDraft& draft, const GivenValues& giv
         }
     }
     if (takes(algorithm, Parameter::Sample) && draft.log.sample == 0) {
-        draft.log.sample = kUsualSample;
+        draft.log.sample = kDefaultSample;
     }
     if (!draft.slackGiven) {
         draft.log.slackMs = std::max<std::int64_t>(draft.log.windowMs / 10, 1);
