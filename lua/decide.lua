@@ -59,8 +59,8 @@
 -- the window no earlier than an entry of the request would. A call gives at most a tenth of what remains.
 --
 -- When the clock steps back (a fail-over to a slower one), entries further ahead of now than reservations and permits
--- may be become entries of now: each still counts, and leaves at most one window later. A block lasts no longer than it did when it
--- began. An entry that was made before the step counts as older than the block.
+-- may be become entries of now: each still counts, and leaves at most one window later. A block lasts no longer than it
+-- did when it began. An entry that was made before the step counts as older than the block.
 --
 -- For a log, the clock of the callers never steps back: the latest decision in the log is the earliest time of the next
 -- one, so now may be later than the caller's time. Reservations are not decisions; where the two cannot be told apart,
@@ -72,7 +72,8 @@
 -- only if something stays, or after something was added.
 --
 -- algorithm(now, now_text, own_clock, permit_life) is called once, with the time in ms, the same as text, true if this
--- server's clock is used, and a function: permit_life(window) is how long permits last (ms). It returns the following, in this order, since a table would have to be made at each call:
+-- server's clock is used, and a function: permit_life(window) is how long permits last (ms). It returns the following,
+-- in this order, since a table would have to be made at each call:
 --   read(log)    reads log.key and prunes it: sets log.used, in units of the limit, and log.frees, when more of it
 --                becomes available (ms; false: all of it is available). Returns an error; or true with log.blocked (the
 --                end of the block, ms) and log.block_length
