@@ -90,6 +90,12 @@ my @wrong_limits = (
     ['sliding_log_limit api key=a limit=1 window=1s algorithm=bucket burst=10 cap=9;', qr/invalid cap "9" in "[^"]+" directive, expected a whole number not below/],
     ['sliding_log_limit api key=a limit=1 window=1s sample=5;', qr/invalid sample "5" in "[^"]+" directive, expected algorithm=sampled with it/],
     ['sliding_log_limit api key=a limit=1 window=1s algorithm=sampled sample=0;', qr/invalid sample "0" in "[^"]+" directive, expected a whole number from 1 to 1000000/],
+    (map { ["sliding_log_limit api key=a limit=1 window=1s prefetch=$_;", qr/invalid prefetch "$_" in "[^"]+" directive, expected a whole number from 1 to 10000/] } qw(0 10001 many)),
+    (map { ["sliding_log_limit api key=a limit=1 window=1s prefetch=5 algorithm=$_;", qr/invalid prefetch "5" in "[^"]+" directive, expected algorithm=log or compact with it/] }
+        qw(counter bucket sampled)),
+    (map { ["sliding_log_limit api key=a limit=1 window=1s prefetch=5 $_->[0];", qr/invalid prefetch "5" in "[^"]+" directive, expected no \Q$_->[1]\E with it/] }
+        ['id=$request_id', 'id='], ['delay=1s', 'delay='], ['count=all', 'count=all'], ['refund=5xx', 'refund='], ['block=1m', 'block='],
+        ['cost=$arg_c', 'variable cost=']),
     ['sliding_log_limit api key=a limit=1 window=1s excess=444;', qr/invalid excess "444" in "[^"]+" directive, expected reject or drop/],
     ['sliding_log_limit api key=a limit=1 window=1s color=red;', qr/invalid parameter "color=red" in "[^"]+" directive, expected one of key=, limit=/],
     ['sliding_log_limit api key=a limit=1 window=1s nodelay;',   qr/invalid parameter "nodelay" in "[^"]+" directive, expected one of key=, limit=.*from-limit-req\.md/],
@@ -286,6 +292,8 @@ my @right = (
     [$redis, "$good algorithm=sampled sample=1000000 delay=1ms block=366d count=allowed excess=reject;"],
     [$redis, "$good cost=\$tenant delay=2s; location / { $good cost=2 block=1m refund=5xx; }"],
     [$redis, "$good cap=off id=\$request_id;"],
+    [$redis, "$good prefetch=1 delay=1s block=1m refund=5xx count=all;"],
+    [$redis, "$good prefetch=10000 delay=0 block=0 count=allowed cost=5 dry_run=on secret=on excess=drop cap=off slack=0; location / { $good secret=on slack=0 cap=off delay=5s count=allowed; }"],
     [$redis, 'sliding_log_limit api key=$remote_addr$uri limit=$tenant window=1ms;'],
     [$redis, 'sliding_log_limit api key=a limit=0 window=366d;'],
     [$redis, 'sliding_log_limit A-b_c.9 key=a limit=1 window=1m30s;'],
