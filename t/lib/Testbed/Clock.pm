@@ -20,8 +20,11 @@ sub set {
     open my $file, -e $self->{file} ? '+<:raw' : '>:raw', $self->{file} or die $!;    # in place: it is mapped
     syswrite $file, pack 'q', $seconds;
     close $file;
+    $self->{shift} = $seconds;
     return $self;
 }
+
+sub time { my ($self) = @_; return CORE::time + $self->{shift} }
 
 # The words to put before a command; the runtime of a sanitizer must accept a library that is loaded before it.
 sub under {
