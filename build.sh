@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|deb|debtest|demo|lint|check|sanitize|test|debian13|fuzz|soak|chaos|bench]
+# Usage: ./build.sh [build|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|fuzz|soak|chaos|bench]
 #   build is the default; deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed,
 #   upgraded and removed in a clean Debian, as root;
 #   lint: layout and habits of all that is written here;
 #   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: lint, check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
+#   newest: check in a Debian unstable of today, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
 #   bench [fleet] [OPTION...]: see bench/run
@@ -118,7 +119,7 @@ fuzz() {
 lint() {
     need "${lint_packages[@]}"
     find src tool t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
-    shellcheck build.sh demo.sh .ci/run packaging/bash/* t/debian13 t/prove t/packages/* t/lib/*.sh
+    shellcheck build.sh demo.sh .ci/run packaging/bash/* t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
     mdl --style .mdl_style.rb ./*.md docs
@@ -204,8 +205,8 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | deb | debtest | demo | lint | check | sanitize | test | debian13 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|deb|debtest|demo|lint|check|sanitize|test|debian13|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
+    build | deb | debtest | demo | lint | check | sanitize | test | debian13 | newest | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -231,7 +232,11 @@ case ${1:-build} in
         ;;
     debian13)
         need debootstrap
-        t/debian13 "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
+        t/other_debian trixie "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
+        ;;
+    newest)
+        need debootstrap
+        t/other_debian sid check "${check_packages[@]}" "${sanitize_packages[@]}"
         ;;
     fuzz) fuzz "${2:-600}" ;;
     soak) shift; soak "${@:-10}" ;;
