@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|module|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|fuzz|soak|chaos|bench]
+# Usage: ./build.sh [build|module|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]
 #   build is the default; module --nginx BINARY --sources DIR: for another nginx, in build/nginx-VERSION;
 #   deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed, upgraded and removed in a
 #   clean Debian, as root;
 #   lint: layout and habits of all that is written here;
 #   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: lint, check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
-#   newest: check in a Debian unstable of today, as root;
+#   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
 #   bench [fleet] [OPTION...]: see bench/run
@@ -140,7 +140,7 @@ fuzz() {
 lint() {
     need "${lint_packages[@]}"
     find src tool t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
-    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module t/other_debian t/prove t/packages/* t/lib/*.sh
+    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
     mdl --style .mdl_style.rb ./*.md docs
@@ -230,8 +230,8 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | module | deb | debtest | demo | lint | check | sanitize | test | debian13 | newest | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|module|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
+    build | module | deb | debtest | demo | lint | check | sanitize | test | debian13 | newest | arm64 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|module|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -263,6 +263,10 @@ case ${1:-build} in
     newest)
         need debootstrap
         t/other_debian sid check "${check_packages[@]}" "${sanitize_packages[@]}"
+        ;;
+    arm64)
+        need debootstrap
+        t/arm64
         ;;
     fuzz) fuzz "${2:-600}" ;;
     soak) shift; soak "${@:-10}" ;;
