@@ -48,7 +48,8 @@ SKIP: {
     my $build_module = "cp -a $sources/. $folder && mkdir -p $folder/extra/slidinglog-1 && cp -a $root/config $root/config.make $root/src $root/lua $folder/extra/slidinglog-1"
         . " && cd $folder && ./configure --with-compat --without-http_rewrite_module --without-http_gzip_module --add-dynamic-module=extra/slidinglog-1 >log 2>&1";
     is(system('sh', '-c', $build_module), 0, 'docker-nginx: nginx is configured with config, config.make, src and lua alone') or diag(Testbed::Process::slurp("$folder/log"));
-    is(system('sh', '-c', "cd $folder && make -s -f objs/Makefile objs/addon/redis/scripts.o >>log 2>&1"), 0, 'docker-nginx: the scripts are found by their relative path')
+    is(system('sh', '-c', "cd $folder && make -s -f objs/Makefile objs/addon/redis/scripts.o >>log 2>&1"), 0,
+        'docker-nginx: the scripts are found by their relative path')
         or diag(Testbed::Process::slurp("$folder/log"));
 }
 

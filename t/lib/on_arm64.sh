@@ -27,8 +27,9 @@ echo "== the module"
 cp -a /usr/share/nginx/src build/nginx
 NGX_CONF_FLAGS=()
 . build/nginx/conf_flags
-(cd build/nginx && NGX_MACHINE=aarch64 ./configure --crossbuild=Linux:6.1:aarch64 --with-cc=/src/build/cc "${NGX_CONF_FLAGS[@]}" \
-    --with-cc-opt='-g -O2' --add-dynamic-module=/src >configure.log) || { tail -n 20 build/nginx/configure.log >&2; exit 1; }
+(cd build/nginx && NGX_MACHINE=aarch64 ./configure --crossbuild=Linux:6.1:aarch64 --with-cc=/src/build/cc \
+    "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2' --add-dynamic-module=/src >configure.log) ||
+    { tail -n 20 build/nginx/configure.log >&2; exit 1; }
 make -s -C build/nginx -f objs/Makefile -j"$(nproc)" objs/$module.so
 
 echo "== the tool"
