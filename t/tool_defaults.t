@@ -30,7 +30,7 @@ HTTP
     server => <<'END',
     location /burst   { sliding_log_limit burst key=$http_x_key limit=5 window=1h; empty_gif; }
     location /secret  { sliding_log_limit secret key=$http_x_key limit=5 window=1h secret=on algorithm=compact; empty_gif; }
-    location /sampled { sliding_log_limit sampled key=$http_x_key limit=9 window=1h algorithm=sampled sample=2; empty_gif; }
+    location /sampled { sliding_log_limit sampled key=$http_x_key limit=99 window=1h algorithm=sampled sample=2 cost=3; empty_gif; }
     location /bucket  { sliding_log_limit bucket key=$http_x_key limit=5 burst=8 window=1h algorithm=bucket; empty_gif; }
     location /free    { sliding_log_limit free key=$http_x_key limit=$of_key window=1h; empty_gif; }
     location /two/a   { sliding_log_limit two key=$http_x_key limit=5 window=1h; empty_gif; }
