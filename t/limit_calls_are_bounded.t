@@ -53,8 +53,8 @@ sub calls {
         my ($text) = $line =~ /\] "evalsha" (.*)/i or next;
         my (undef, $keys, @words) = $text =~ /"([^"]*)"/g;
         my @names = splice @words, 0, $keys;
-        if (@words <= 4) {    # a plain call
-            push @calls, { names => \@names, requests => 1, entries => $cost };
+        if (@words == 3 || @words == $keys + 3) {    # a plain call: a request for each log
+            push @calls, { names => \@names, requests => $keys, entries => $keys * $cost };
             next;
         }
         shift @words;    # the time
