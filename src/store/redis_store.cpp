@@ -625,6 +625,7 @@ Batch& RedisStore::newBatch(std::span<const Check> checks, const Signature& sign
     batch.isInDoubt = batch.isFollower = false;
     batch.notesPermits = std::ranges::any_of(checks, [](const Check& check) { return check.permitLifeMs > 0; });
     hasPermits_ = hasPermits_ || batch.notesPermits;
+    batch.hasSoughtPermits = false;
     batch.asked.clear();
     batch.follower = batch.last = nullptr;
     return batch;
@@ -651,16 +652,17 @@ void RedisStore::openAgain(List<Batch, Opened>& batches) {
     }
 }
 
-/// The first batch to be sent, nullptr if there is none. Batches without waiters are retired, and those whose requests
-/// have got permits in the meantime.
+/// The first batch to be sent, nullptr if there is none; the same one until it is removed. Batches without waiters are
+/// retired, and those whose requests have got permits in the meantime.
 Batch* RedisStore::nextToSend(Server& server) {
     while (!server.batches().isEmpty()) {
         Batch& batch = server.batches().front();
-        if (batch.isFollower && batch.notesPermits) {
+        const bool isFirst = batch.notesPermits && !std::exchange(batch.hasSoughtPermits, true);
+        if (isFirst && batch.isFollower) {
             servePermits(batch);
         }
         if (batch.requests > 0) {
-            if (batch.notesPermits && batch.asked.sentAt == 0 && !quitting_) {
+            if (isFirst && !quitting_) {
                 prefetch_.ask(batch, flushedAt_, settings_.timeout);
             }
             return &batch;
