@@ -187,6 +187,7 @@ std::size_t RedisStore::tick() {
     unplacedCounters_.touch(ngx_current_msec);
     topology_->forEachServer([](Server& server) { server.tick(); });
     writer_.freeMemory();
+    takeBackWriter_.freeMemory();
     reply_ = {};
     std::size_t passing = calls_.freeUnused() + batchObjects_.freeUnused() + orphans_.freeUnused();
     deadlines_.forEach([&](const Waiter&) { passing++; });
@@ -395,7 +396,7 @@ Call& RedisStore::newTakeBack(std::span<const Check> checks, std::string_view un
         lasts = std::max(lasts, lastsMs(check));
     }
     call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
-    writer_.writeTakeBack(call, checks, unique, loggedMs, takenMs, stamp());
+    takeBackWriter_.writeTakeBack(call, checks, unique, loggedMs, takenMs, stamp());
     noteTakeBack();
     return call;
 }
