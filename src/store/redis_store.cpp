@@ -958,7 +958,10 @@ void RedisStore::learn(Batch& batch) {
 
 void RedisStore::learnPermits(Server& server, const Batch& batch, std::span<const Check> checks) {
     server.counters().permits.add(prefetch_.learn(batch, checks, reply_));
-    if (const auto endMs = prefetch_.nextEndMs(); endMs && !permitTimer_.isSet()) {
+    noteQuit();
+    if (quitting_) {
+        endPermits(true);  // of a call that was in flight then
+    } else if (const auto endMs = prefetch_.nextEndMs(); endMs && !permitTimer_.isSet()) {
         permitTimer_.set(static_cast<ngx_msec_t>(*endMs) + kReturnAfterMs);
     }
 }
