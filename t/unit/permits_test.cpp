@@ -82,6 +82,28 @@ TEST_F(PermitsTest, EndWithTheirLife) {
     EXPECT_EQ(permits.endLatest(signature).permits, 2U) << "a permit that came too late is returned with the others";
 }
 
+struct Other {
+    Permits* permits;
+    const Signature* signature;
+    const Check* check;
+} gOther;
+
+TEST_F(PermitsTest, AreToldOfWhenTakenTooLateAndNotReturned) {
+    grant(3);
+    gNow = gNow + kLifeMs;
+    EXPECT_FALSE(use());
+    gOther = {&permits, &signature, &check};
+    const std::optional<Permit> late = permits.use(signature, check, verdict, [] {
+        Verdict another;
+        EXPECT_TRUE(gOther.permits->use(*gOther.signature, *gOther.check, another, [] { return gNow - 1; }));
+        return gNow.load();
+    });
+    ASSERT_TRUE(late) << "another process took the next one, so it could not be put back";
+    EXPECT_TRUE(late->hasEnded);
+    EXPECT_EQ(late->position, 3U);
+    EXPECT_EQ(permits.endLatest(signature).permits, 1U);
+}
+
 TEST_F(PermitsTest, ServeTheSameCheckOnly) {
     grant(3);
     Check other = check;
@@ -97,11 +119,11 @@ TEST_F(PermitsTest, AreGivenBackToTheirLotWhileItIsTheLatestThatWasUsed) {
     grant(3);
     const std::optional<Permit> third = use();
     const std::optional<Permit> second = use();
-    EXPECT_FALSE(permits.giveBack(signature, *third)) << "its entries are not those of the next one to be used";
-    EXPECT_TRUE(permits.giveBack(signature, *second));
+    EXPECT_FALSE(permits.giveBack(signature, check, *third)) << "its entries are not those of the next one to be used";
+    EXPECT_TRUE(permits.giveBack(signature, check, *second));
     EXPECT_EQ(use()->position, 2U);
     EXPECT_EQ(permits.endLatest(signature).permits, 1U);
-    EXPECT_FALSE(permits.giveBack(signature, *second)) << "the lot has ended";
+    EXPECT_FALSE(permits.giveBack(signature, check, *second)) << "the lot has ended";
 }
 
 TEST_F(PermitsTest, OfALotEndOnce) {
@@ -171,6 +193,42 @@ TEST_F(PermitsTest, EndWhenTheLogIsGone) {
     EXPECT_FALSE(use());
 }
 
+TEST_F(PermitsTest, DoNotEndWhenTheirOwnEntriesWereTakenBack) {
+    const std::uint32_t log = Signature::hashOfLog(check.key);
+    grant(4);
+    const std::optional<Permit> fourth = use();
+    use();
+    EXPECT_FALSE(permits.giveBack(signature, check, *fourth));
+    permits.noteEntries(log, 3, gNow + 1);
+    EXPECT_TRUE(use());
+    permits.noteEntries(log, 2, gNow + 1);
+    EXPECT_FALSE(use());
+}
+
+TEST_F(PermitsTest, OfALotAreNotThoseOfALaterOneInAnotherRecord) {
+    alignas(64) std::array<std::byte, 4 * Permits::kRecordBytes> set{};
+    permits = Permits(set.data(), set.size());
+    const auto note = [&](const char* key) {
+        Check other = check;
+        other.key = key;
+        gNow = gNow + kLifeMs;
+        permits.noteAdmitted(signatureOf(other), gNow, kLifeMs, 1);
+    };
+    permits.noteAdmitted(signature, gNow, kLifeMs, 1);
+    grant(1);
+    use();
+    const std::uint32_t first = grant(1);
+    const std::optional<Permit> used = use();
+    for (const char* key : {"1", "2", "3", "4"}) {
+        note(key);
+    }
+    EXPECT_EQ(grant(1), 0U) << "its record was replaced";
+    note("rl:api:{a}");
+    EXPECT_NE(grant(1), first);
+    EXPECT_EQ(permits.end(signature, first), 0U);
+    EXPECT_FALSE(permits.giveBack(signature, check, *used));
+}
+
 TEST_F(PermitsTest, KeepTheirRecordWhileOthersAreUsed) {
     grant(3);
     for (int i = 0; i < 100; i++) {
@@ -211,7 +269,7 @@ TEST_F(PermitsTest, AreUsedOnceByManyThreads) {
             Verdict mine;
             while (!ends) {
                 const std::optional<Permit> permit = permits.use(signature, check, mine, clock);
-                if (permit && !(permit->position % 7 == 0 && permits.giveBack(signature, *permit))) {
+                if (permit && !(permit->position % 7 == 0 && permits.giveBack(signature, check, *permit))) {
                     used++;
                 }
             }
