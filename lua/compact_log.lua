@@ -7,8 +7,8 @@
 -- end. Most numbers are in a ring of bytes. The next to leave and the latest to arrive stand in front of it, in HEAD
 -- bytes that every call reads and writes. So about one call in thirty touches the ring, and the cost of a call does not
 -- depend on the length of the log: Redis takes five cycles a byte for each new Lua string. If many entries leave, or
--- one far from both ends is needed, whole pieces of the ring are added up, at some 20 ns an entry. A log whose numbers
--- fit in front has no ring.
+-- one far from both ends is needed, whole pieces of the ring are added up, at some 20 ns an entry. An entry before later
+-- ones (permits, reservations) moves these out of the ring and back. A log whose numbers fit in front has no ring.
 --
 --   format (1 byte), oldest, newest (6 each, ms), entries (4), when the time to live was set (6, ms),
 --   size of the ring, its beginning, its used bytes (4 each), lengths of next and latest (1 each),
@@ -196,6 +196,18 @@ local function uncommon()
     log.next, log.begin, log.filled, log.size = '', 0, 0, 0
   end
 
+  -- Moves numbers from the end of the ring into `latest`, until it has so many bytes or all numbers.
+  local function pull(log, bytes)
+    local length = bytes - #log.latest + LONGEST
+    if length >= log.filled then
+      return flatten(log)
+    end
+    local tail = of_ring(log, log.filled - length, length)
+    local cut = find(tail, '[%z\1-\127]') or error({ err = NOT_OURS })  -- no number is that long
+    tail = sub(tail, cut + 1)
+    log.latest, log.filled = tail .. log.latest, log.filled - #tail
+  end
+
   -- Fills `next`, which is empty, from the ring.
   function it.refill(log)
     if log.filled == 0 then
@@ -245,13 +257,14 @@ local function uncommon()
 
   -- Finds the latest entry that is not after `time`. Returns its time, ms from it to its successor (nil: it has none),
   -- the index in `latest` where its number ends, the index after its successor's number, and the number of entries
-  -- after it. nil: all entries are after `time`, and all numbers are in `latest`.
-  local function split(log, time)
+  -- after it. nil: all entries are after `time`, and all numbers are in `latest`. `more`: the number of bytes that
+  -- `latest` has before that index, unless it has all numbers.
+  local function split(log, time, more)
     local found = walk(log, false, math.huge, time)
     if found.entry < log.oldest or found.entry > time and found.entry ~= log.oldest then
       error({ err = NOT_OURS })
-    elseif found.bytes >= #log.latest then
-      flatten(log)
+    elseif found.bytes + more > #log.latest then
+      pull(log, found.bytes + more)
     end
     local at = #log.latest - found.bytes
     if found.entry > time then
@@ -265,7 +278,7 @@ local function uncommon()
 
   -- Inserts entries before newer ones.
   function it.insert(log, time, more)
-    local entry, behind, at, rest = split(log, time)
+    local entry, behind, at, rest = split(log, time, 0)
     local same = rep('\0', more - 1)
     if entry then
       log.latest = sub(log.latest, 1, at) .. it.number(time - entry) .. same .. it.number(entry + behind - time)
@@ -285,7 +298,7 @@ local function uncommon()
   function it.step_back(log, farthest)
     local entry, at, moved, _
     if log.oldest <= farthest then
-      entry, _, at, _, moved = split(log, farthest)
+      entry, _, at, _, moved = split(log, farthest, 0)
     else
       log.next, log.begin, log.filled, log.size = '', 0, 0, 0
     end
@@ -305,7 +318,7 @@ local function uncommon()
   -- `has_stepped` back since, removes entries of the newest time that is not after `logged`: the step has moved the
   -- entries, and all others as new, to an earlier time. False: there are none, they have left already.
   local function take_out(log, logged, has_stepped, most)
-    local entry, behind, at, rest = split(log, logged)
+    local entry, behind, at, rest = split(log, logged, most + LONGEST)
     if log.used == 0 or not entry or entry ~= logged and not has_stepped then
       return false
     end

@@ -63,15 +63,29 @@ sub options {
         push @words, "ahead=$world->{delays}";
     }
     push @words, 'block=' . (1 + int rand $world->{blocks}) if $world->{blocks} && rand() < 0.7;
+    if ($world->{permits}) {
+        push @words, 'ahead=1000';
+        push @words, 'permits=' . ($asks{permits} = 1 + int rand $world->{permits}) if $asks{cost} && rand() < 0.5;
+    }
     $asks{options} = "@words";
     return \%asks;
 }
+
+# How long permits live.
+sub life { my ($log) = @_; my $life = int $log->{window} / 100; return $life < 1 ? 1 : $life > 1000 ? 1000 : $life }
 
 # Records admissions, for is_exact() and is_fair().
 sub keep {
     my ($call, $group, $reply) = @_;
     my ($admitted, $now, @rest) = @$reply;
     my @held = splice @rest, 3 * @{ $group->{logs} };
+    $group->{permits} = [];
+    if ($admitted == @{ $group->{names} } && grep { $_->{permits} && $_->{cost} } @{ $group->{asks} }) {
+        $group->{permits} = [splice @held];
+        for my $i (grep { $group->{permits}[$_] } 0 .. $#{ $group->{logs} }) {
+            push @{ $group->{logs}[$i]{admitted} }, [$now + life($group->{logs}[$i]), $group->{permits}[$i] * $group->{asks}[$i]{cost}];
+        }
+    }
     for my $i (0 .. $#{ $group->{logs} }) {
         my ($log, $asks) = ($group->{logs}[$i], $group->{asks}[$i]);
         for my $j (1 .. $admitted) {
@@ -138,6 +152,18 @@ sub world {
                 $denied++ if $reply->[0] < @{ $group->{names} };
                 my @held = keep($call, $group, $reply);
                 $held += @held;
+                for my $j (grep { $group->{permits}[$_] && !$world{steps_back} && rand() < 0.5 } 0 .. $#{ $group->{logs} }) {    # some or all are returned
+                    my $log = $group->{logs}[$j];
+                    my ($taken) = grep { $_->[0] == $reply->[1] + life($log) } reverse @{ $log->{admitted} };
+                    my $cost = $group->{asks}[$j]{cost} * (1 + int rand $group->{permits}[$j]);
+                    my %at   = (now => $call->{now}, logged => $reply->[1] + life($log), taken => $reply->[1]);
+                    push @undone, $group;
+                    for my $kind (qw(log compact)) {
+                        my %log = ((logs_of($kind, $group))[$j]->%*, options => "cost=$cost ahead=1000");
+                        $script{$kind}->send($script{$kind}->words(Testbed::Script::taking_back(\%at), [["$group->{names}[0]~p"], \%log]));
+                    }
+                    $taken->[1] -= $cost;
+                }
                 # the first one admitted, or one that is held
                 next if !$reply->[0] || rand() >= $world{taken_back};
                 my $place = @held && rand() < 0.7 ? $reply->[0] - 1 - int rand @held : 0;
@@ -216,6 +242,10 @@ world('blocks, skewed clocks', %usual, share => 0.05, front => 14, blocks => 400
 world('blocks, taken back', %usual, %few, share => 0.05, batch => 1, front => 14, blocks => 4000, fixed => 1, taken_back => 0.3);
 world('delays and blocks, taken back', %usual, %few, share => 0.05, batch => 1, front => 14, limits => 5, delays => 3000, blocks => 4000, costs => 1,
     fixed => 1, taken_back => 0.3);
+world('permits',        %usual, %few, share => 0.03, batch => 1, front => 14, limits => 600, windows => 20_000, permits => 50, fixed => 1);
+world('permits, with costs', %usual, share => 0.03, batch => 1, limits => 600, windows => 20_000, step => 5, permits => 50, costs => 1, fixed => 1);
+world('permits of long logs', %usual, share => 0.1, batch => 1, keys => 3, limits => 9000, windows => 90_000, step => 1, burst => 300, permits => 900, fixed => 1);
+world('permits, clock goes back', %usual, %steps, share => 0.05, front => 14, limits => 600, windows => 20_000, permits => 50, steps_back => 0.02);
 world('mixed caps',     %usual, %few, share => 0.05, front => 14, limits => 60, mixed => 1, count_all => 0.5, costs => 1);
 world('mixed caps, with reservations', %usual, share => 0.05, front => 14, mixed => 1, count_all => 0.5, costs => 1, delays => 3000);
 world('all of it',      %usual, %few, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, fixed => 1);

@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(conf wait_until);
-use Testbed::Http qw(get field fields many);
+use Testbed::Http qw(connect_to get field fields parse);
 use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(sleep time);
 
@@ -128,6 +128,24 @@ subtest 'a worker that quits returns its permits' => sub {
     ask('/compact?k=quit', 60);
     $nginx->reload(gone => 1);
     has_entries(60, $_, $_, 'quit', $_) for sort keys %api;
+};
+
+subtest 'a worker that quits returns the permits of a call in flight' => sub {
+    ask("/caller/$_?k=late", 60) for sort keys %api;
+    has_entries(60, $_, "caller-$_", 'late', "$_: unused permits are returned") for sort keys %api;
+    my @old   = $nginx->workers;
+    my $calls = sub { scrape($port)->value('sliding_log_store_calls_total', store => 'caller') };
+    my $sent  = $calls->();
+    $redis->pause;
+    my @waiting = map { connect_to($port) } sort keys %api;
+    syswrite $waiting[$_], 'GET /caller/' . (sort keys %api)[$_] . "?k=late HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" for 0 .. $#waiting;
+    ok(wait_until('the calls', 10, sub { $calls->() == $sent + 2 }), 'calls are in flight');
+    $nginx->reload;
+    wait_until('the old worker to quit', 10, sub { grep { (Testbed::Process::slurp("/proc/$old[0]/cmdline") // '') =~ /shutting down/ } 1 });
+    $redis->resume;
+    is(parse(Testbed::Http::read_all($_, 10))->{status}, 200, 'a request is answered') for @waiting;
+    wait_until('the old worker to be gone', 10, sub { !kill 0, $old[0] });
+    has_entries(61, $_, "caller-$_", 'late', $_) for sort keys %api;
 };
 
 subtest 'Redis dies' => sub {

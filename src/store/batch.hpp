@@ -73,6 +73,7 @@ struct Batch : ListHook<Opened> {
     std::uint32_t generation = 0;  // of its logs, when it was sent: see KnownDenials
     AskedPermits asked;
     bool notesPermits = false;        // one of its logs may have permits
+    bool hasSoughtPermits = false;    // once, before it is sent: another worker may get some at any time
     bool isFollower = false;          // it has waited for another batch, which may have got permits
     bool refreshes = false;           // one of its requests asks for all that a known denial denies in the meantime
     const void* refusedBy = nullptr;  // the server that sent the latest error to be waited out

@@ -41,6 +41,7 @@ struct Permit {
     std::uint32_t lot = 0;       // its number in its record
     std::uint32_t position = 0;  // in the lot, from 1
     std::uint64_t loggedMs = 0;  // the time of its entries, by the clock of the log
+    bool hasEnded = false;       // it was taken too late: its entries are to be taken back
     LotName name;                // of the lot
 };
 

@@ -25,9 +25,11 @@ struct LotWord {
 /// Permits that ended this time ago, in ms, were left by a worker that was killed.
 constexpr std::uint64_t kAbandonedAfterMs = 2000;
 
-/// The lot after this one. 0 is the number of none.
+/// The lot after this one. 0 is the number of none. Records of a set have other numbers, since a key may return to
+/// another record while permits of its lots are in use.
 std::uint32_t nextLot(std::uint32_t lot) {
-    return lot + 1 == 0 ? 1 : lot + 1;
+    const std::uint32_t next = lot + Permits::kWays;
+    return next == 0 ? Permits::kWays : next;
 }
 
 /// How many requests of a key were admitted since `begin`, and in the life before.
@@ -87,8 +89,8 @@ std::optional<Permit> Permits::use(const Signature& signature, const Check& chec
         permit.position = word.left;
         const std::uint64_t now = clock();
         if (now >= endsAt) {
-            giveBack(signature, permit);
-            return std::nullopt;
+            permit.hasEnded = !giveBack(signature, check, permit);
+            return permit.hasEnded ? std::optional(permit) : std::nullopt;
         }
         noteUse(record, now, static_cast<std::uint64_t>(permitLifeMs(check.windowMs)), 1);
         verdict.remaining = std::min(remaining + std::int64_t{word.left - 1} * check.cost, check.capacity());
@@ -99,11 +101,20 @@ std::optional<Permit> Permits::use(const Signature& signature, const Check& chec
     return std::nullopt;
 }
 
-bool Permits::giveBack(const Signature& signature, const Permit& permit) {
+bool Permits::giveBack(const Signature& signature, const Check& check, const Permit& permit) {
     Record* record = find(signature);
+    if (record == nullptr) {
+        return false;
+    }
     std::uint64_t expected = LotWord(permit.lot, permit.position - 1).word();
-    return record != nullptr && record->permits.compare_exchange_strong(
-                                    expected, LotWord(permit.lot, permit.position).word(), std::memory_order_acq_rel);
+    if (record->permits.compare_exchange_strong(expected, LotWord(permit.lot, permit.position).word(),
+                                                std::memory_order_acq_rel)) {
+        return true;
+    }
+    if (LotWord(expected).lot == permit.lot) {
+        record->entries.fetch_sub(check.cost, kRelaxed);  // so that noteEntries() does not find too few in the log
+    }
+    return false;
 }
 
 std::uint32_t Permits::wanted(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
@@ -246,7 +257,8 @@ Permits::Record* Permits::recordFor(const Signature& signature, std::uint64_t no
         return nullptr;
     }
     const LotWord before(oldest->permits.load(kRelaxed));
-    oldest->permits.store(LotWord(nextLot(before.lot), 0).word(), std::memory_order_release);
+    const auto way = static_cast<std::uint32_t>(oldest - setOf(signature.logs().front()).data());
+    oldest->permits.store(LotWord(nextLot(before.lot == 0 ? way : before.lot), 0).word(), std::memory_order_release);
     oldest->log.store(signature.logs().front(), kRelaxed);
     oldest->usage.store(0, kRelaxed);
     oldest->askedUntil.store(0, kRelaxed);

@@ -41,6 +41,7 @@ class Permits {
   public:
     static constexpr std::size_t kRecordBytes = 512;
     static constexpr std::size_t kLongestSignature = 384;
+    static constexpr std::uint32_t kWays = 4;  // records of a set
 
     /// More than `prefetch=` may be.
     static constexpr std::uint32_t kMostPermits = (1U << 14) - 1;
@@ -64,13 +65,13 @@ class Permits {
     using Clock = std::uint64_t (*)();
 
     /// Uses a permit of this check; none if there is none. The verdict is as that of Redis would be. The clock is read
-    /// when the permit has been taken: this is the time of the admission.
+    /// when the permit has been taken: this is the time of the admission. A permit that has ended admits nothing.
     std::optional<Permit> use(const Signature& signature, const Check& check, Verdict& verdict,
                               Clock clock = bootTimeMs);
 
     /// The request that used the permit is taken back. False if its lot has ended: then its entries are to be taken
     /// back. True: another request may use it, or the lot takes its entries back.
-    bool giveBack(const Signature& signature, const Permit& permit);
+    bool giveBack(const Signature& signature, const Check& check, const Permit& permit);
 
     /// A call for this check is sent: how many permits it should ask for. They are the requests that were admitted in
     /// the latest life, at most `most`. 0 if another call asks for some, which this one does until `until` or grant().
@@ -97,7 +98,6 @@ class Permits {
     void noteEntries(std::uint32_t log, std::int64_t entries, std::uint64_t sentAt);
 
   private:
-    static constexpr std::size_t kWays = 4;
     static constexpr std::size_t kSetBytes = kWays * kRecordBytes;
 
     struct Record {

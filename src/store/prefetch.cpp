@@ -37,7 +37,10 @@ const Signature& Prefetch::signatureOf(const Check& check) {
 bool Prefetch::use(std::span<const Check> checks, Waiter& waiter) {
     for (std::size_t i = 0; i < checks.size(); i++) {
         const std::optional<Permit> permit = permits_.use(signatureOf(checks[i]), checks[i], waiter.verdicts[i]);
-        if (!permit) {
+        if (!permit || permit->hasEnded) {
+            if (permit) {
+                takeBackEntries(checks[i], *permit);
+            }
             while (i > 0) {
                 i--;
                 giveBack(checks[i], waiter.permits[i]);
@@ -123,6 +126,7 @@ std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks,
                                                      .endsAt = endsAt},
                                                     now);
         if (number == 0) {
+            permits_.endAsking(signatureOf(check));
             takeBack(check, permits, asked.name.view(), loggedMs);
             continue;
         }
@@ -140,9 +144,13 @@ void Prefetch::fail(const Batch& batch) {
 }
 
 void Prefetch::giveBack(const Check& check, const Permit& permit) {
-    if (permits_.giveBack(signatureOf(check), permit)) {
-        return;
+    if (!permits_.giveBack(signatureOf(check), check, permit)) {
+        takeBackEntries(check, permit);
     }
+}
+
+/// Of one permit of a lot.
+void Prefetch::takeBackEntries(const Check& check, const Permit& permit) {
     if (!rowOf(check.algorithm).namesEntries) {
         takeBack(check, 1, permit.name.view(), permit.loggedMs);
         return;

@@ -79,6 +79,7 @@ class Prefetch {
     };
 
     const Signature& signatureOf(const Check& check);
+    void takeBackEntries(const Check& check, const Permit& permit);
     void takeBack(Check check, std::uint32_t permits, std::string_view name, std::uint64_t loggedMs);
 
     Permits permits_;

@@ -187,6 +187,7 @@ std::size_t RedisStore::tick() {
     unplacedCounters_.touch(ngx_current_msec);
     topology_->forEachServer([](Server& server) { server.tick(); });
     writer_.freeMemory();
+    takeBackWriter_.freeMemory();
     reply_ = {};
     std::size_t passing = calls_.freeUnused() + batchObjects_.freeUnused() + orphans_.freeUnused();
     deadlines_.forEach([&](const Waiter&) { passing++; });
@@ -395,7 +396,7 @@ Call& RedisStore::newTakeBack(std::span<const Check> checks, std::string_view un
         lasts = std::max(lasts, lastsMs(check));
     }
     call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
-    writer_.writeTakeBack(call, checks, unique, loggedMs, takenMs, stamp());
+    takeBackWriter_.writeTakeBack(call, checks, unique, loggedMs, takenMs, stamp());
     noteTakeBack();
     return call;
 }
@@ -625,6 +626,7 @@ Batch& RedisStore::newBatch(std::span<const Check> checks, const Signature& sign
     batch.isInDoubt = batch.isFollower = false;
     batch.notesPermits = std::ranges::any_of(checks, [](const Check& check) { return check.permitLifeMs > 0; });
     hasPermits_ = hasPermits_ || batch.notesPermits;
+    batch.hasSoughtPermits = false;
     batch.asked.clear();
     batch.follower = batch.last = nullptr;
     return batch;
@@ -651,16 +653,17 @@ void RedisStore::openAgain(List<Batch, Opened>& batches) {
     }
 }
 
-/// The first batch to be sent, nullptr if there is none. Batches without waiters are retired, and those whose requests
-/// have got permits in the meantime.
+/// The first batch to be sent, nullptr if there is none; the same one until it is removed. Batches without waiters are
+/// retired, and those whose requests have got permits in the meantime.
 Batch* RedisStore::nextToSend(Server& server) {
     while (!server.batches().isEmpty()) {
         Batch& batch = server.batches().front();
-        if (batch.isFollower && batch.notesPermits) {
+        const bool isFirst = batch.notesPermits && !std::exchange(batch.hasSoughtPermits, true);
+        if (isFirst && batch.isFollower) {
             servePermits(batch);
         }
         if (batch.requests > 0) {
-            if (batch.notesPermits && batch.asked.sentAt == 0 && !quitting_) {
+            if (isFirst && !quitting_) {
                 prefetch_.ask(batch, flushedAt_, settings_.timeout);
             }
             return &batch;
@@ -955,7 +958,10 @@ void RedisStore::learn(Batch& batch) {
 
 void RedisStore::learnPermits(Server& server, const Batch& batch, std::span<const Check> checks) {
     server.counters().permits.add(prefetch_.learn(batch, checks, reply_));
-    if (const auto endMs = prefetch_.nextEndMs(); endMs && !permitTimer_.isSet()) {
+    noteQuit();
+    if (quitting_) {
+        endPermits(true);  // of a call that was in flight then
+    } else if (const auto endMs = prefetch_.nextEndMs(); endMs && !permitTimer_.isSet()) {
         permitTimer_.set(static_cast<ngx_msec_t>(*endMs) + kReturnAfterMs);
     }
 }

@@ -174,7 +174,8 @@ class RedisStore final : ClusterOwner {
     KeptTakeBacks kept_;
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
-    BatchReply reply_;  // the reply that is being processed
+    CallWriter takeBackWriter_;  // of its own: a request that is about to be written may return a permit
+    BatchReply reply_;           // the reply that is being processed
     KnownDenials knownDenials_;
     Prefetch prefetch_;
     bool hasPermits_ = false;      // a log has some, or may have

@@ -82,6 +82,28 @@ TEST_F(PermitsTest, EndAfterTheirLife) {
     EXPECT_EQ(permits.endLatest(signature).permits, 2U) << "unused permits are returned after their life";
 }
 
+struct Other {
+    Permits* permits;
+    const Signature* signature;
+    const Check* check;
+} gOther;
+
+TEST_F(PermitsTest, AreReportedIfTakenTooLateAndNotReturned) {
+    grant(3);
+    gNow = gNow + kLifeMs;
+    EXPECT_FALSE(use());
+    gOther = {&permits, &signature, &check};
+    const std::optional<Permit> late = permits.use(signature, check, verdict, [] {
+        Verdict another;
+        EXPECT_TRUE(gOther.permits->use(*gOther.signature, *gOther.check, another, [] { return gNow - 1; }));
+        return gNow.load();
+    });
+    ASSERT_TRUE(late) << "another process took the next one, so it could not be put back";
+    EXPECT_TRUE(late->hasEnded);
+    EXPECT_EQ(late->position, 3U);
+    EXPECT_EQ(permits.endLatest(signature).permits, 1U);
+}
+
 TEST_F(PermitsTest, AreUsedByTheSameCheckOnly) {
     grant(3);
     Check other = check;
@@ -97,11 +119,11 @@ TEST_F(PermitsTest, AreGivenBackIfUsedLast) {
     grant(3);
     const std::optional<Permit> third = use();
     const std::optional<Permit> second = use();
-    EXPECT_FALSE(permits.giveBack(signature, *third)) << "only the permit that was used last can be given back";
-    EXPECT_TRUE(permits.giveBack(signature, *second));
+    EXPECT_FALSE(permits.giveBack(signature, check, *third)) << "only the permit that was used last can be given back";
+    EXPECT_TRUE(permits.giveBack(signature, check, *second));
     EXPECT_EQ(use()->position, 2U);
     EXPECT_EQ(permits.endLatest(signature).permits, 1U);
-    EXPECT_FALSE(permits.giveBack(signature, *second)) << "the lot has ended";
+    EXPECT_FALSE(permits.giveBack(signature, check, *second)) << "the lot has ended";
 }
 
 TEST_F(PermitsTest, EndOncePerLot) {
@@ -211,7 +233,7 @@ TEST_F(PermitsTest, AreUsedOnceInManyThreads) {
             Verdict mine;
             while (!ends) {
                 const std::optional<Permit> permit = permits.use(signature, check, mine, clock);
-                if (permit && !(permit->position % 7 == 0 && permits.giveBack(signature, *permit))) {
+                if (permit && !(permit->position % 7 == 0 && permits.giveBack(signature, check, *permit))) {
                     used++;
                 }
             }
