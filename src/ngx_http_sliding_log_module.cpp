@@ -34,6 +34,12 @@ ngx_conf_enum_t gFields[] = {
     {ngx_null_string, 0},
 };
 
+ngx_conf_enum_t gAnswers[] = {
+    {ngx_string("plain"), static_cast<ngx_uint_t>(Answer::Plain)},
+    {ngx_string("problem"), static_cast<ngx_uint_t>(Answer::Problem)},
+    {ngx_null_string, 0},
+};
+
 ngx_conf_enum_t gLogLevels[] = {
     {ngx_string("info"), NGX_LOG_INFO},
     {ngx_string("notice"), NGX_LOG_NOTICE},
@@ -56,6 +62,8 @@ ngx_command_t gCommands[] = {
      offsetof(LocationSettings, dryRun), gSwitch},
     {ngx_string("sliding_log_headers"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, fields), gFields},
+    {ngx_string("sliding_log_answer"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, answer), gAnswers},
     {ngx_string("sliding_log_log_level"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, logLevel), gLogLevels},
     {ngx_string("sliding_log_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, setMetrics, NGX_HTTP_LOC_CONF_OFFSET, 0,

@@ -131,6 +131,7 @@ struct LimitSettings {
 
 enum class OnError : ngx_uint_t { Allow, Deny, Local };
 enum class Fields : ngx_uint_t { Off = 0, Ietf = 1, Legacy = 2, All = 3 };  // a bit each
+enum class Answer : ngx_uint_t { Plain, Problem };
 
 struct LocationSettings {
     ngx_array_t* limits;  // of LimitSettings*; empty: `off`; nullptr until merged: none at this level
@@ -140,6 +141,7 @@ struct LocationSettings {
     ngx_uint_t dryRun;  // 0 or 1
     bool rehearses;     // some of its limits are in a dry run
     ngx_uint_t fields;
+    ngx_uint_t answer;  // an Answer
     ngx_uint_t logLevel;
 
     ngx_http_handler_pt page;  // of sliding_log_metrics and the like: the limits of outer levels do not apply to it
