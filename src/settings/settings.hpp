@@ -56,7 +56,8 @@ struct RedisSettings {
     ngx_str_t sentinelUsername;
     ngx_str_t sentinelPassword;
     ngx_str_t username;
-    ngx_str_t password;  // of `password` or `password_file`; never logged
+    ngx_str_t password;      // of `password`, or what `password_file` had; never logged
+    ngx_str_t passwordFile;  // its path; empty: none
     TlsSettings tls;
     const Tls* tlsContext;  // the result of these settings; nullptr: off
     ngx_int_t database;

@@ -150,6 +150,7 @@ RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, cons
           this, [](void* self) { static_cast<RedisStore*>(self)->sendKept(); }, Timer::Kind::Chore, log),
       takeBackTimer_(
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
+      credentials_(settings, *this, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
 /// A worker that exits resumes no requests: all waiters are removed before hiredis reports the calls.
@@ -171,6 +172,10 @@ RedisStore::~RedisStore() {
 
 void RedisStore::start() {
     topology_->start();
+}
+
+void RedisStore::passwordRead() {
+    topology_->forEachServer([](Server& server) { server.authenticateAgain(); });
 }
 
 std::size_t RedisStore::tick() {
