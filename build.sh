@@ -19,7 +19,7 @@ out=$root/build
 module=ngx_http_sliding_log_module
 
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
-behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus
+behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus python3-grpcio
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)

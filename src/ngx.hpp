@@ -44,4 +44,17 @@ inline std::string_view poolCopy(ngx_pool_t* pool, std::string_view text) {
     return {memory, text.size()};
 }
 
+/// Adds a field to the response; false without memory. The texts must live as long as the request.
+inline bool addField(ngx_http_request_t* request, std::string_view name, std::string_view value) {
+    auto* field = static_cast<ngx_table_elt_t*>(ngx_list_push(&request->headers_out.headers));
+    if (field == nullptr) {
+        return false;
+    }
+    *field = {};
+    field->hash = 1;
+    field->key = toNgx(name);
+    field->value = toNgx(value);
+    return true;
+}
+
 }  // namespace sliding_log

@@ -10,6 +10,7 @@
 #include "conf/redis_block.hpp"
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
+#include "conf/worker_access.hpp"
 #include "dashboard/dashboard_page.hpp"
 #include "metrics/own_file.hpp"
 #include "ngx.hpp"
@@ -31,6 +32,12 @@ ngx_conf_enum_t gFields[] = {
     {ngx_string("ietf"), static_cast<ngx_uint_t>(Fields::Ietf)},
     {ngx_string("legacy"), static_cast<ngx_uint_t>(Fields::Legacy)},
     {ngx_string("all"), static_cast<ngx_uint_t>(Fields::All)},
+    {ngx_null_string, 0},
+};
+
+ngx_conf_enum_t gAnswers[] = {
+    {ngx_string("plain"), static_cast<ngx_uint_t>(Answer::Plain)},
+    {ngx_string("problem"), static_cast<ngx_uint_t>(Answer::Problem)},
     {ngx_null_string, 0},
 };
 
@@ -56,6 +63,8 @@ ngx_command_t gCommands[] = {
      offsetof(LocationSettings, dryRun), gSwitch},
     {ngx_string("sliding_log_headers"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, fields), gFields},
+    {ngx_string("sliding_log_answer"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
+     offsetof(LocationSettings, answer), gAnswers},
     {ngx_string("sliding_log_log_level"), kAnyLevel | NGX_CONF_TAKE1, setChoice, NGX_HTTP_LOC_CONF_OFFSET,
      offsetof(LocationSettings, logLevel), gLogLevels},
     {ngx_string("sliding_log_metrics"), NGX_HTTP_LOC_CONF | NGX_CONF_NOARGS, setMetrics, NGX_HTTP_LOC_CONF_OFFSET, 0,
@@ -87,12 +96,14 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
 }
 
 /// The master logs which module it has loaded. After an upgrade of the file the old one runs until nginx is restarted.
-ngx_int_t tellVersion(ngx_cycle_t* cycle) noexcept try {
+ngx_int_t beginCycle(ngx_cycle_t* cycle) noexcept try {
     rememberOwnFile();
     if (ngx_test_config == 0) {
         ngx_log_error(NGX_LOG_NOTICE, cycle->log, 0, "sliding_log module %*s", kVersion.size(), kVersion.data());
     }
-    return NGX_OK;
+    const auto* main =
+        static_cast<const MainSettings*>(ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sliding_log_module));
+    return main == nullptr || warnOfUnreadablePasswords(cycle, *main) ? NGX_OK : NGX_ERROR;
 } catch (const std::bad_alloc&) {
     return NGX_ERROR;
 }
@@ -135,7 +146,7 @@ ngx_module_t ngx_http_sliding_log_module = {
     sliding_log::gCommands,
     NGX_HTTP_MODULE,
     nullptr,                   // init master
-    sliding_log::tellVersion,  // init module
+    sliding_log::beginCycle,   // init module
     sliding_log::startWorker,  // init process
     nullptr,                   // init thread
     nullptr,                   // exit thread

@@ -1,5 +1,6 @@
 # A denial is answered with any configured status from 400 to 599. None of them becomes an admission by `satisfy any`,
-# an authentication, or a broken connection.
+# an authentication, or a broken connection. With both values of sliding_log_answer, the connection stays open after the
+# same statuses.
 
 use strict;
 use warnings;
@@ -22,26 +23,32 @@ my $nginx = $bed->serve(
     log_format status '$uri $status $sliding_log_status';
     access_log %%DIR%%/access.log status;
 HTTP
-    server => join "\n", 'satisfy any; allow all; location /free { empty_gif; }',
-        map { "location /$_ { sliding_log_limit s$_ key=\$arg_k limit=1 window=1h; sliding_log_status $_; empty_gif; }" } @statuses,
+    server => join "\n", 'satisfy any; allow all; location /free { empty_gif; }', map {
+        my $status = $_;
+        map { "location /$_/$status { sliding_log_answer $_; sliding_log_limit s$status key=\$arg_k limit=1 window=1h; sliding_log_status $status; empty_gif; }" }
+            qw(plain problem)
+    } @statuses,
 );
 my $port = $nginx->port;
 
-for my $status (@statuses) {
-    is(get($port, "/$status?k=a")->{status}, 200, "$status: the first request is admitted");
+for my $case (map { my $status = $_; map { [$_, $status] } qw(plain problem) } @statuses) {
+    my ($answer, $status) = @$case;
+    my $path = "/$answer/$status?k=$answer";
+    is(get($port, $path)->{status}, 200, "$path: the first request is admitted");
     my $text = raw($port, join '', map { "GET $_ HTTP/1.1\r\nHost: x\r\n" . ($_ eq '/free' ? "Connection: close\r\n" : '') . "\r\n" }
-            "/$status?k=a", '/free');
+            $path, '/free');
     my @answered = $text =~ m{^HTTP/1\.1 (\d+)}mg;
     my @expected = $closed{$status} ? () : ($as_400{$status} ? 400 : $status, $hang_up{$status} ? () : 200);
-    is("@answered", "@expected", "$status: the second request is denied" . (@expected == 2 ? ', and the connection stays open' : ''));
-    is(scalar(() = $text =~ /^Retry-After: 3600\r$/mg), @expected ? 1 : 0, "$status: the denial has Retry-After") ;
-    unlike($text, qr/^WWW-Authenticate/m, "$status: the denial has no challenge") if $status == 401;
+    is("@answered", "@expected", "$path: the second request is denied" . (@expected == 2 ? ', and the connection stays open' : ''));
+    is(scalar(() = $text =~ /^Retry-After: 3600\r$/mg), @expected ? 1 : 0, "$path: the denial has Retry-After");
+    is(scalar(() = $text =~ m{^Content-Type: application/problem\+json\r$}mg), $answer eq 'problem' && @expected && !$as_400{$status} ? 1 : 0, "$path: the type of the answer");
+    unlike($text, qr/^WWW-Authenticate/m, "$path: the denial has no challenge") if $status == 401;
 }
 
-is(join(' ', map { $redis->cli('ZCARD', "rl:sliding:s$_:{a}") } @statuses), join(' ', (1) x @statuses), 'a denial adds nothing to the log');
+is(join(' ', map { $redis->cli('ZCARD', "rl:sliding:s$_:{problem}") } @statuses), join(' ', (1) x @statuses), 'a denial adds nothing to the log');
 for my $status (@statuses) {
     my $logged = $as_400{$status} ? "(?:400|$status)" : $status;
-    is(scalar(() = Testbed::Process::slurp($nginx->dir . '/access.log') =~ m{^/$status $logged REJECTED$}mg), 1, "$status is in the access log");
+    is(scalar(() = Testbed::Process::slurp($nginx->dir . '/access.log') =~ m{^/\w+/$status $logged REJECTED$}mg), 2, "$status is in the access log");
 }
 
 $bed->done;

@@ -2,10 +2,10 @@
 
 #include <array>
 #include <cstdlib>
-#include <fstream>
 #include <iterator>
 
 #include "failure.hpp"
+#include "password.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
@@ -70,21 +70,12 @@ Endpoint parseServer(const std::string& text, int defaultPort) {
 
 /// From the file, otherwise from the environment, otherwise from nginx's configuration; never from the command line,
 /// which every user of the machine can read.
-std::string password(const Arguments& arguments, const LoginOptions& login) {
-    if (!arguments.has(login.passwordFile)) {
-        const char* value = std::getenv(login.passwordVariable);
-        return value == nullptr ? arguments.text(login.password) : value;
+std::shared_ptr<Password> password(const Arguments& arguments, const LoginOptions& login) {
+    if (arguments.has(login.passwordFile)) {
+        return std::make_shared<Password>(Password::ofFile(arguments.text(login.passwordFile), login.passwordFile));
     }
-    std::ifstream file(arguments.text(login.passwordFile));
-    std::string line;
-    if (!std::getline(file, line) || line.empty()) {
-        refuseValue(login.passwordFile, arguments.text(login.passwordFile),
-                    "a readable file with the password in its first line");
-    }
-    if (line.ends_with('\r')) {
-        line.pop_back();
-    }
-    return line;
+    const char* value = std::getenv(login.passwordVariable);
+    return std::make_shared<Password>(value == nullptr ? arguments.text(login.password) : value);
 }
 
 void makeTls(const Arguments& arguments, std::optional<Tls>& tls) {

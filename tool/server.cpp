@@ -24,7 +24,11 @@ std::string nameOf(const Endpoint& endpoint) {
 }
 
 Server::Server(const Endpoint& endpoint, const Login& login)
-    : endpoint_(endpoint), name_(nameOf(endpoint)), timeoutMs_(login.timeoutMs) {
+    : endpoint_(endpoint),
+      name_(nameOf(endpoint)),
+      timeoutMs_(login.timeoutMs),
+      username_(login.username),
+      password_(login.password) {
     const timeval timeout = timevalOf(login.timeoutMs);
     context_.reset(endpoint.path.empty() ? redisConnectWithTimeout(endpoint.host.c_str(), endpoint.port, timeout)
                                          : redisConnectUnixWithTimeout(endpoint.path.c_str(), timeout));
@@ -41,28 +45,45 @@ Server::Server(const Endpoint& endpoint, const Login& login)
             fail(reason);
         }
     }
-    if (!login.password.empty() || !login.username.empty()) {
-        const Reply reply =
-            login.username.empty() ? ask({"AUTH", login.password}) : ask({"AUTH", login.username, login.password});
+    if (!password_->isEmpty() || !username_.empty()) {
+        const Reply reply = authenticate(password_->renew());
         if (reply.isError()) {  // only its first word: the rest could quote the command
             fail("AUTH answered: " + std::string(reply.errorWord()) +
-                 (login.password.empty() ? ", without a password" : ""));
+                 (password_->isEmpty() ? ", without a password" : ""));
         }
     }
     if (login.database != 0) {
-        const Reply reply = ask({"SELECT", std::to_string(login.database)});
+        const Reply reply = exchange({"SELECT", std::to_string(login.database)});
         if (reply.isError()) {
             fail("SELECT answered: " + printable(reply.text()));
         }
     }
 }
 
-Reply Server::ask(const Command& command) {
+Reply Server::authenticate(const std::string& password) {
+    sentPassword_ = password;
+    return exchange(username_.empty() ? Command{"AUTH", password} : Command{"AUTH", username_, password});
+}
+
+/// A connection stays logged in as it was if Redis refuses another password.
+void Server::renewLogin() {
+    if (const std::string& password = password_->renewAtTimes(); password != sentPassword_) {
+        authenticate(password);
+    }
+}
+
+Reply Server::exchange(const Command& command) {
     append(command);
     return take();
 }
 
+Reply Server::ask(const Command& command) {
+    renewLogin();
+    return exchange(command);
+}
+
 std::vector<Reply> Server::ask(std::span<const Command> commands) {
+    renewLogin();
     for (const Command& command : commands) {
         append(command);
     }

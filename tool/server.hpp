@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "password.hpp"
 #include "redis/endpoint.hpp"
 #include "redis/tls.hpp"
 #include "reply.hpp"
@@ -18,7 +19,7 @@ using Command = std::vector<std::string>;
 /// How to log in to a server. It owns the secrets.
 struct Login {
     std::string username;
-    std::string password;
+    std::shared_ptr<Password> password = std::make_shared<Password>();  // of all connections with this login
     int database = 0;
     int timeoutMs = 5000;
     const Tls* tls = nullptr;  // nullptr: without TLS
@@ -37,6 +38,9 @@ class Server {
     const Endpoint& endpoint() const { return endpoint_; }
 
   private:
+    Reply authenticate(const std::string& password);
+    void renewLogin();
+    Reply exchange(const Command& command);
     void append(const Command& command);
     Reply take();
     [[noreturn]] void fail(const std::string& reason) const;
@@ -47,6 +51,9 @@ class Server {
     Endpoint endpoint_;
     std::string name_;
     int timeoutMs_;
+    std::string username_;
+    std::shared_ptr<Password> password_;
+    std::string sentPassword_;
     std::unique_ptr<redisContext, Free> context_;
 };
 

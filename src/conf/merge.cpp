@@ -80,6 +80,7 @@ void* createLocationSettings(ngx_conf_t* cf) {
     location->nodes = NGX_CONF_UNSET_UINT;
     location->dryRun = NGX_CONF_UNSET_UINT;
     location->fields = NGX_CONF_UNSET_UINT;
+    location->answer = NGX_CONF_UNSET_UINT;
     location->logLevel = NGX_CONF_UNSET_UINT;
     return location;
 }
@@ -101,6 +102,7 @@ char* mergeLocationSettings(ngx_conf_t* cf, void* parent, void* child) {
     ngx_conf_merge_uint_value(to.nodes, from.nodes, 1);
     ngx_conf_merge_uint_value(to.dryRun, from.dryRun, 0);
     ngx_conf_merge_uint_value(to.fields, from.fields, static_cast<ngx_uint_t>(Fields::Ietf));
+    ngx_conf_merge_uint_value(to.answer, from.answer, static_cast<ngx_uint_t>(Answer::Plain));
     ngx_conf_merge_uint_value(to.logLevel, from.logLevel, NGX_LOG_ERR);
     noteUse(to);
     return kConfOk;

@@ -8,6 +8,7 @@
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
 #include "limit/number.hpp"
+#include "redis/password_file.hpp"
 #include "settings/settings.hpp"
 
 namespace sliding_log {
@@ -17,7 +18,6 @@ namespace {
 constexpr in_port_t kRedisPort = 6379;
 constexpr in_port_t kSentinelPort = 26379;
 constexpr std::int64_t kLargestDatabase = 1'000'000;  // far above any `databases` setting
-constexpr std::size_t kLargestPasswordFile = 4096;    // bytes
 
 constexpr std::string_view kExpectedAddress =
     "host, IPv4, [IPv6] or unix:/path, and a port from 1 to 65535, without variables";
@@ -137,7 +137,7 @@ char* setPassword(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     return setTakenAsItIs(cf, cmd, conf);
 }
 
-/// Reads the first line of the file. The newline at its end, which editors add, is not part of the password.
+/// Read here, so that a wrong file is refused; workers read it again.
 char* setPasswordFile(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     auto& redis = *static_cast<RedisSettings*>(conf);
     if (redis.password.data != nullptr) {
@@ -150,21 +150,22 @@ char* setPasswordFile(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     if (ngx_conf_full_name(cf->cycle, &path, 1) != NGX_OK) {
         return kConfError;
     }
-    auto* content = poolNew<u_char>(cf->pool, kLargestPasswordFile);
-    const ngx_fd_t fd = ngx_open_file(path.data, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
-    if (content == nullptr || fd == NGX_INVALID_FILE) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, ngx_errno,
+    PasswordFile file;
+    file.read(reinterpret_cast<const char*>(path.data));
+    if (file.error() != 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, file.error(),
                            "invalid file \"%V\" in \"password_file\" directive, expected a readable file", &path);
         return kConfError;
     }
-    const ssize_t size = ngx_read_fd(fd, content, kLargestPasswordFile);
-    ngx_close_file(fd);
-    const std::string_view text(reinterpret_cast<char*>(content), size < 0 ? 0 : static_cast<std::size_t>(size));
-    const std::string_view line = text.substr(0, text.find_first_of("\r\n"));
-    if (line.empty() || text.size() == kLargestPasswordFile) {
-        return refuse(cf, view(cmd->name), "file", view(path), "a password of up to 4095 bytes in its first line");
+    if (file.password().empty()) {
+        return refuse(cf, view(cmd->name), "file", view(path), PasswordFile::kExpected);
     }
-    redis.password = toNgx(line);
+    const std::string_view password = poolCopy(cf->pool, file.password());
+    if (password.data() == nullptr) {
+        return kConfError;
+    }
+    redis.password = toNgx(password);
+    redis.passwordFile = path;
     return kConfOk;
 }
 

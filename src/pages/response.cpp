@@ -7,21 +7,10 @@ namespace sliding_log {
 
 namespace {
 
-bool addField(ngx_http_request_t* request, const ResponseField& made) {
-    auto* field = static_cast<ngx_table_elt_t*>(ngx_list_push(&request->headers_out.headers));
-    if (field == nullptr) {
-        return false;
-    }
-    *field = {};
-    field->hash = 1;
-    field->key = toNgx(made.name);
-    field->value = toNgx(made.value);
-    return true;
-}
-
 bool addFields(ngx_http_request_t* request, std::span<const ResponseField> fields) {
-    return addField(request, {"Cache-Control", "no-store"}) &&
-           std::ranges::all_of(fields, [&](const ResponseField& each) { return addField(request, each); });
+    return addField(request, "Cache-Control", "no-store") &&
+           std::ranges::all_of(fields,
+                               [&](const ResponseField& each) { return addField(request, each.name, each.value); });
 }
 
 ngx_int_t send(ngx_http_request_t* request, PageResponse (*make)(ngx_http_request_t*)) {

@@ -1,7 +1,5 @@
 #include "redis/handshake.hpp"
 
-#include <utility>
-
 #include "redis/info.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
@@ -54,8 +52,8 @@ std::string_view authenticationRefusal(std::string_view message) {
 
 Handshake::Handshake(HandshakeOwner& owner, const HandshakeSettings& settings)
     : owner_(owner), role_(settings.role), selects_(settings.database != 0) {
-    if (std::string text = authentication(settings.username, settings.password); !text.empty()) {
-        steps_.push_back({kAuth.data(), std::move(text)});
+    if (settings.authenticates) {
+        steps_.push_back({kAuth.data(), {}});
     }
     if (selects_) {
         steps_.push_back({"SELECT", command({"SELECT", DecimalText(settings.database).view()})});
@@ -66,11 +64,11 @@ Handshake::Handshake(HandshakeOwner& owner, const HandshakeSettings& settings)
     steps_.push_back({kPolicy.data(), command({"CONFIG", "GET", "maxmemory-policy"})});
 }
 
-void Handshake::begin(Connection& connection) {
+void Handshake::begin(Connection& connection, std::string_view authentication) {
     answered_ = 0;
     refused_ = false;
     for (const Step& step : steps_) {
-        connection.send(step.command, *this);
+        connection.send(step.name == kAuth ? authentication : step.command, *this);
     }
 }
 

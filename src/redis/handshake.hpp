@@ -18,8 +18,7 @@ enum class Role {
 };
 
 struct HandshakeSettings {
-    std::string username;
-    std::string password;
+    bool authenticates = false;
     std::int64_t database = 0;
     Role role = Role::Any;
 };
@@ -53,7 +52,8 @@ class Handshake final : ReplyTarget {
   public:
     Handshake(HandshakeOwner& owner, const HandshakeSettings& settings);
 
-    void begin(Connection& connection);
+    /// `authentication`: the AUTH command, if it authenticates.
+    void begin(Connection& connection, std::string_view authentication);
 
     /// True if calls may be sent directly after the steps: if a step is refused, the server refuses the calls as well,
     /// or logs requests that are decided without it, once. False if a database has to be selected, since calls might be

@@ -4,6 +4,7 @@
 #include <exception>
 #include <span>
 
+#include "request/answer.hpp"
 #include "request/asking.hpp"
 #include "request/counting.hpp"
 #include "request/hold.hpp"
@@ -39,7 +40,7 @@ ngx_int_t deny(ngx_http_request_t* request, const LocationSettings& location, Co
     context.status = Status::Rejected;
     context.denied = true;
     context.retryAfter = outcome.retryAfter;
-    ngx_http_finalize_request(request, static_cast<ngx_int_t>(outcome.status));
+    ngx_http_finalize_request(request, answerDenied(request, location, *context.round, outcome));
     return NGX_DONE;
 }
 

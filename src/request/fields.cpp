@@ -26,15 +26,7 @@ bool setField(ngx_http_request_t* request, std::string_view name, std::string_vi
             }
         }
     }
-    auto* field = static_cast<ngx_table_elt_t*>(ngx_list_push(&request->headers_out.headers));
-    if (field == nullptr) {
-        return false;
-    }
-    *field = {};
-    field->hash = 1;
-    field->key = toNgx(name);
-    field->value = toNgx(value);
-    return true;
+    return addField(request, name, value);
 }
 
 bool setNumber(ngx_http_request_t* request, std::string_view name, std::int64_t number) {

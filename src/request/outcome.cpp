@@ -67,7 +67,7 @@ Outcome judge(const LocationSettings& location, std::span<const Decision> decisi
         return {unknown, denialStatus(*unknown), 0};
     }
     if (unknown != nullptr && location.onError != static_cast<ngx_uint_t>(OnError::Allow)) {
-        return {unknown, NGX_HTTP_SERVICE_UNAVAILABLE, 1};
+        return {unknown, NGX_HTTP_SERVICE_UNAVAILABLE, 1, true};
     }
     return {holder == nullptr ? least : holder, 0, 0};
 }

@@ -12,6 +12,7 @@ struct Outcome {
                               // holds the request; otherwise the one with the least remaining
     ngx_uint_t status;        // of the response; 0: admitted
     std::int64_t retryAfter;  // seconds; 0: not sent
+    bool isUndecided = false;  // no store could decide: sliding_log_on_error denies
 };
 
 /// The outcome without regard to a dry run. An invalid number denies in any case. If the store could not decide,

@@ -56,7 +56,8 @@ struct RedisSettings {
     ngx_str_t sentinelUsername;
     ngx_str_t sentinelPassword;
     ngx_str_t username;
-    ngx_str_t password;  // of `password` or `password_file`; never logged
+    ngx_str_t password;      // of `password`, or what `password_file` had; never logged
+    ngx_str_t passwordFile;  // its path; empty: none
     TlsSettings tls;
     const Tls* tlsContext;  // the result of these settings; nullptr: off
     ngx_int_t database;
@@ -134,6 +135,7 @@ struct LimitSettings {
 
 enum class OnError : ngx_uint_t { Allow, Deny, Local };
 enum class Fields : ngx_uint_t { Off = 0, Ietf = 1, Legacy = 2, All = 3 };  // a bit each
+enum class Answer : ngx_uint_t { Plain, Problem };
 
 struct LocationSettings {
     ngx_array_t* limits;  // of LimitSettings*; empty: `off`; nullptr until merged: none at this level
@@ -143,6 +145,7 @@ struct LocationSettings {
     ngx_uint_t dryRun;  // 0 or 1
     bool rehearses;     // some of its limits are in a dry run
     ngx_uint_t fields;
+    ngx_uint_t answer;  // an Answer
     ngx_uint_t logLevel;
 
     ngx_http_handler_pt page;  // of sliding_log_metrics and the like: the limits of outer levels do not apply to it

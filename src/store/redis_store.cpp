@@ -160,6 +160,7 @@ RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Perm
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       permitTimer_(
           this, [](void* self) { static_cast<RedisStore*>(self)->endPermits(false); }, Timer::Kind::Chore, log),
+      credentials_(settings, *this, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
 /// A worker that exits resumes no requests: all waiters are removed before hiredis reports the calls.
@@ -181,6 +182,10 @@ RedisStore::~RedisStore() {
 
 void RedisStore::start() {
     topology_->start();
+}
+
+void RedisStore::passwordRead() {
+    topology_->forEachServer([](Server& server) { server.authenticateAgain(); });
 }
 
 std::size_t RedisStore::tick() {

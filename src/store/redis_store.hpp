@@ -29,7 +29,7 @@
 
 namespace sliding_log {
 
-class RedisStore final : ClusterOwner {
+class RedisStore final : ClusterOwner, CredentialsOwner {
   public:
     RedisStore(const RedisSettings& settings, KnownDenials denials, Permits permits, const CounterRegistry& registry,
                ngx_log_t* log);
@@ -92,6 +92,8 @@ class RedisStore final : ClusterOwner {
     void serverLeaves(Server& server) override;
     void mapChanged() override;
     void workerQuits() override;
+    Credentials& credentials() override { return credentials_; }
+    void passwordRead() override;
     bool isLeaving() const override { return quitting_ && deadlines_.isEmpty() && !hasTakeBacks() && !dying_; }
 
     ServerCounters& countersOf(std::uint16_t hashSlot);
@@ -192,6 +194,7 @@ class RedisStore final : ClusterOwner {
     Timer sendKeptTimer_;
     Timer takeBackTimer_;  // delays a worker that quits
     Timer permitTimer_;    // for permits whose life has ended
+    Credentials credentials_;
 
     std::unique_ptr<Topology> topology_;  // last, so that it is destroyed first: its servers report the calls
 };

@@ -73,8 +73,7 @@ Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings,
       shownName_(shownNameOf(settings, name)),
       discovery_(std::move(discovery)),
       counters_(owner.counters(name)),
-      handshake_(*this, {std::string(view(settings.username)), std::string(view(settings.password)), settings.database,
-                         roleIn(settings)}),
+      handshake_(*this, {settings.password.len > 0, settings.database, roleIn(settings)}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
       connectDeadline_(
           this, [](void* self) { static_cast<Server*>(self)->connection_.close("connect timed out"); },
@@ -87,6 +86,7 @@ Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings,
 
 /// Calls of its connection fail and are not sent again.
 Server::~Server() {
+    owner_.credentials().forget(*this);
     state_ = State::Down;
     report(Reachability::Unknown);
 }
@@ -97,7 +97,7 @@ void Server::connect() {
     moved_ = probed_ = false;
     timeouts_ = 0;
     notYet_.clear();
-    discovery_->discover(*this);
+    owner_.credentials().refresh(*this);
 }
 
 void Server::discovered(const Endpoint& endpoint) {
@@ -293,6 +293,7 @@ void Server::closeIfUnused() {
     if (connection_.pending() > 0) {
         return;
     }
+    owner_.credentials().forget(*this);
     discovery_->stop();
     if (connection_.isOpen()) {
         connection_.close("the worker quits");
@@ -302,7 +303,9 @@ void Server::closeIfUnused() {
 }
 
 void Server::connected() {
-    handshake_.begin(connection_);
+    const Credentials& credentials = owner_.credentials();
+    acceptedPassword_ = credentials.version();
+    handshake_.begin(connection_, credentials.authentication());
     if (!isExpectedUp_) {
         probe();
     } else if (handshake_.letsCallsFollow()) {
@@ -310,6 +313,30 @@ void Server::connected() {
         sendQueued();
         owner_.serverReady(*this);
     }
+}
+
+void Server::authenticateAgain() {
+    const Credentials& credentials = owner_.credentials();
+    const bool isGreeted = acceptedPassword_ != 0 && state_ != State::Leaving;
+    if (isGreeted && acceptedPassword_ != credentials.version() && sentPassword_ == 0 &&
+        connection_.send(credentials.authentication(), authentication_)) {
+        sentPassword_ = credentials.version();
+    }
+}
+
+void Server::Authentication::replied(const redisReply* reply) {
+    if (reply == nullptr) {
+        return;  // reported by disconnected()
+    }
+    const std::uint64_t sent = std::exchange(server.sentPassword_, 0);
+    if (reply->type == REDIS_REPLY_ERROR) {
+        server.log_.trouble(NGX_LOG_ERR, server.shownName_, "AUTH with another password answered",
+                            authenticationRefusal(replyText(*reply)));
+    } else {
+        server.acceptedPassword_ = sent;
+        server.authenticateAgain();
+    }
+    server.closeIfLeft();
 }
 
 /// A server that was in trouble, or whose handshake took too long, must first answer a probe within the timeout.
@@ -365,6 +392,7 @@ void Server::becomeReady() {
 void Server::disconnected(std::string_view reason) {
     connectDeadline_.cancel();
     scriptWait_.cancel();
+    acceptedPassword_ = sentPassword_ = 0;
     const bool isLeft = state_ == State::Leaving;
     const bool wasReady = state_ == State::Ready || isLeft;
     const bool worked = wasReady && isExpectedUp_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;

@@ -10,6 +10,7 @@
 #include "metrics/counters.hpp"
 #include "redis/backoff.hpp"
 #include "redis/connection.hpp"
+#include "redis/credentials.hpp"
 #include "redis/discovery.hpp"
 #include "redis/handshake.hpp"
 #include "redis/scripts.hpp"
@@ -47,6 +48,9 @@ class ServerOwner {
     /// True if the worker quits and no request waits for a reply: a lost connection is not made again.
     virtual bool isLeaving() const = 0;
 
+    /// Of all servers of the store.
+    virtual Credentials& credentials() = 0;
+
   protected:
     ~ServerOwner() = default;
 };
@@ -57,7 +61,7 @@ class ServerOwner {
 /// first; if they are not accepted, the other replies are ignored. After a failure calls are refused at once until a
 /// probe is answered in time. When another server has taken its place, it is Leaving until the calls in flight are
 /// answered, and then connects to that server.
-class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget {
+class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordWaiter {
   public:
     /// `name`: for messages. The discovery returns the address to connect to.
     Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
@@ -110,6 +114,10 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget {
     /// Closes the connection if no reply is outstanding.
     void closeIfUnused();
 
+    /// Authenticates an open connection again if there is another password. If that is refused, Redis leaves it
+    /// authenticated as it was.
+    void authenticateAgain();
+
     /// Removes a call that waits for the connection and returns it; nullptr if there is none.
     Call* takeQueued() { return queued_.popFront(); }
 
@@ -148,6 +156,14 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget {
         Server& server;
     };
 
+    /// Target of the reply to AUTH on a connection that is in use.
+    struct Authentication final : ReplyTarget {
+        explicit Authentication(Server& owner) : server(owner) {}
+        void replied(const redisReply* reply) override;
+        Server& server;
+    };
+
+    void passwordKnown() override { discovery_->discover(*this); }
     void discovered(const Endpoint& endpoint) override;
     void notDiscovered(std::string_view reason) override { becomeDown(reason); }
     void connected() override;
@@ -190,6 +206,9 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget {
     Prepared prepared_{*this};
     Probe probe_{*this};
     HealthCheck healthCheck_{*this};
+    Authentication authentication_{*this};
+    std::uint64_t acceptedPassword_ = 0;  // the version that this connection was authenticated with
+    std::uint64_t sentPassword_ = 0;      // the version that is on its way; 0: none
     ngx_msec_t probedAt_ = 0;
     bool probed_ = false;  // on this connection
     Backoff backoff_;

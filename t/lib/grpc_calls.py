@@ -1,0 +1,71 @@
+#!/usr/bin/python3
+"""gRPC as Debian's python3-grpcio speaks it.
+
+grpc_calls.py serve              a server that echoes; prints its port
+grpc_calls.py call PORT CALL...  a client: each CALL is a path with unary, sent (a stream of requests), received (one of
+                                 answers) or both in front, as unary:/echo.Echo/Unary; prints a line for each:
+                                 the name of the status, its message, and Retry-After
+"""
+
+import concurrent.futures
+import os
+import sys
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before the import, which reads it
+import grpc
+
+MESSAGES = [b"one", b"two", b"three"]
+TIMEOUT = 20  # seconds
+
+
+class Echo(grpc.GenericRpcHandler):
+    def service(self, call):
+        how = call.method.rsplit("/", 1)[1]
+        return {
+            "unary": grpc.unary_unary_rpc_method_handler(lambda request, context: request),
+            "sent": grpc.stream_unary_rpc_method_handler(lambda requests, context: b"".join(requests)),
+            "received": grpc.unary_stream_rpc_method_handler(lambda request, context: iter(MESSAGES)),
+            "both": grpc.stream_stream_rpc_method_handler(lambda requests, context: requests),
+        }[how]
+
+
+def serve():
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(max_workers=4))
+    server.add_generic_rpc_handlers((Echo(),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    server.wait_for_termination()
+
+
+def call(channel, how, path):
+    if how == "unary":
+        _, done = channel.unary_unary(path).with_call(MESSAGES[0], timeout=TIMEOUT)
+    elif how == "sent":
+        _, done = channel.stream_unary(path).with_call(iter(MESSAGES), timeout=TIMEOUT)
+    elif how == "received":
+        done = channel.unary_stream(path)(MESSAGES[0], timeout=TIMEOUT)
+        list(done)
+    else:
+        done = channel.stream_stream(path)(iter(MESSAGES), timeout=TIMEOUT)
+        list(done)
+    return done
+
+
+def tell(channel, text):
+    how, path = text.split(":", 1)
+    try:
+        done = call(channel, how, path)
+        code, message = done.code(), done.details()
+    except grpc.RpcError as error:
+        done, code, message = error, error.code(), error.details()
+    fields = dict(list(done.initial_metadata() or ()) + list(done.trailing_metadata() or ()))
+    print(code.name, message or "-", fields.get("retry-after", "-"), sep="|", flush=True)
+
+
+if sys.argv[1] == "serve":
+    serve()
+else:
+    with grpc.insecure_channel("127.0.0.1:" + sys.argv[2]) as channel:
+        for text in sys.argv[3:]:
+            tell(channel, text)
