@@ -63,7 +63,9 @@ build() {
     install -m 644 "$tree/objs/$module.so" "$out/" # a new file: an nginx may have the old one loaded
     make -s -C tool -j"$(nproc)"
     install -m 755 "$out/tool/sliding-log" "$out/"
-    echo "built build/$module.so and build/sliding-log" >&2
+    make -s -C native -j"$(nproc)"
+    install -m 755 "$out/native/redis_sliding_log.so" "$out/" # Redis loads what may be executed
+    echo "built build/$module.so, build/sliding-log and build/redis_sliding_log.so" >&2
 }
 
 # Debian packages for the nginx of this Debian. They are made of a copy, since dpkg-buildpackage writes into the sources
@@ -117,7 +119,7 @@ fuzz() {
 # What other versions of these tools complain of differs: Debian 12's are the ones that have to be quiet.
 lint() {
     need "${lint_packages[@]}"
-    find src tool t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
+    find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
     shellcheck build.sh demo.sh .ci/run packaging/bash/* t/debian13 t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
@@ -135,7 +137,7 @@ check() {
     t/prove
 }
 
-# An nginx with the module linked in, and the tool, under AddressSanitizer and UBSan, and with one malloc per pool allocation
+# An nginx with the module linked in, and the tool and the module for Redis, under AddressSanitizer and UBSan, and with one malloc per pool allocation
 # (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build. nginx-dev has
 # no .c files, hence Debian's source package.
 build_sanitized() {
@@ -150,6 +152,7 @@ build_sanitized() {
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
     make -s -C tool -j"$(nproc)" OUT="$out/tool-sanitized" EXTRA="-O0 $flags"
+    make -s -C native -j"$(nproc)" OUT="$out/native-sanitized" EXTRA="-O1 $flags"
 }
 
 # sanitized COMMAND...: runs tests over that nginx.
@@ -157,7 +160,8 @@ sanitized() {
     # a small quarantine, so that memory that grows shows
     ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1 \
         TEST_SLOW=${TEST_SLOW:-6} TEST_NGINX_BINARY=$out/nginx-sanitized/objs/nginx TEST_NGINX_MODULE='' \
-        TEST_TOOL=$out/tool-sanitized/sliding-log "$@"
+        TEST_TOOL=$out/tool-sanitized/sliding-log TEST_NATIVE_MODULE=$out/native-sanitized/redis_sliding_log.so \
+        TEST_PRELOAD=$(g++ -print-file-name=libasan.so) "$@"
 }
 
 # sanitize [TEST...]: the same suite, or these of it, over that nginx.

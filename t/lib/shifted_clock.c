@@ -1,5 +1,6 @@
 /* Preloaded into a process, shifts its wall clock by the seconds that the file $SHIFTED_CLOCK holds (a 64-bit integer,
-   mapped, so that a change is seen at once), and with $SHIFTED_MONOTONIC its monotonic clock, too. */
+   mapped, so that a change is seen at once), and with $SHIFTED_MONOTONIC its monotonic clock, too. With $STANDING_CLOCK
+   the file holds the time in milliseconds that the wall clock shows. */
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 static const volatile int64_t *shift;
 static int shifts_monotonic;
+static int stands;
 
 __attribute__((constructor)) static void map_shift(void) {
     int file = open(getenv("SHIFTED_CLOCK"), O_RDONLY);
@@ -22,12 +24,17 @@ __attribute__((constructor)) static void map_shift(void) {
     }
     shift = memory;
     shifts_monotonic = getenv("SHIFTED_MONOTONIC") != NULL;
+    stands = getenv("STANDING_CLOCK") != NULL;
     close(file);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
-    if (shift != NULL && (clock == CLOCK_REALTIME || shifts_monotonic)) {
+    if (shift != NULL && stands && clock == CLOCK_REALTIME) {
+        int64_t ms = *shift;
+        now->tv_sec = ms / 1000;
+        now->tv_nsec = ms % 1000 * 1000000;
+    } else if (shift != NULL && (clock == CLOCK_REALTIME || shifts_monotonic)) {
         now->tv_sec += *shift;
     }
     return result;

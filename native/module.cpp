@@ -1,0 +1,119 @@
+// A module of Redis and Valkey that decides as the scripts in lua/ do, on the same keys in the same forms, with the
+// same replies:
+//
+//   sliding_log.1 ALGORITHM NUMKEYS key... argument...
+//
+// with the KEYS and ARGV of that algorithm's script. The number is of both the arguments and the stored forms: whoever
+// knows others has another command. Effects are replicated, and written to the AOF, as plain commands.
+#include <cstdint>
+
+#include "arguments.hpp"
+#include "bucket_log.hpp"
+#include "compact_log.hpp"
+#include "counter_log.hpp"
+#include "frame.hpp"
+#include "plain.hpp"
+#include "redis.hpp"
+#include "redis_module.hpp"
+#include "zset_log.hpp"
+
+namespace sliding_log::native {
+
+namespace {
+
+constexpr const char* kCommand = "sliding_log.1";
+constexpr int kFewestWords = 4;
+
+template <typename Form>
+void decide(Redis& redis, Clock& clock, const Arguments& arguments) {
+    Frame<Form>(redis, clock, arguments).reply();
+}
+
+bool decidePlain(Redis& redis, const Clock& clock, const Arguments& arguments) {
+    switch (arguments.algorithm()) {
+        case Algorithm::Log:
+            return replyToPlainLog(redis, clock, arguments);
+        case Algorithm::Compact:
+            return replyToPlainCompact(redis, clock, arguments);
+        case Algorithm::Counter:
+        case Algorithm::Bucket:
+        case Algorithm::Sampled:
+            break;
+    }
+    return false;
+}
+
+void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
+    switch (arguments.algorithm()) {
+        case Algorithm::Log:
+        case Algorithm::Sampled:
+            return decide<ZsetLog>(redis, clock, arguments);
+        case Algorithm::Compact:
+            return decide<CompactLog>(redis, clock, arguments);
+        case Algorithm::Counter:
+            return decide<CounterLog>(redis, clock, arguments);
+        case Algorithm::Bucket:
+            return decide<BucketLog>(redis, clock, arguments);
+    }
+}
+
+int command(RedisModuleCtx* context, RedisModuleString** words, int count) {
+    if (count < kFewestWords) {
+        return api::WrongArity(context);
+    }
+    Arguments arguments(words, count);
+    if (const std::string error = arguments.read(); !error.empty()) {
+        return api::ReplyWithError(context, error.c_str());
+    }
+    Redis redis(context);
+    const long long server = api::Milliseconds();
+    Clock clock{.now = arguments.hasNow() ? arguments.now() : static_cast<double>(server),
+                .isOwn = !arguments.hasNow(),
+                .server = server};
+    if (!arguments.isPlain() || !decidePlain(redis, clock, arguments)) {
+        decideByAlgorithm(redis, clock, arguments);
+    }
+    return api::kOk;
+}
+
+/// The keys, for ACLs and clusters: as those of EVALSHA.
+bool describe(RedisModuleCtx* context) {
+    static const api::CommandInfoVersion version{.version = 1,
+                                                 .sizeOfHistoryEntry = 2 * sizeof(char*),
+                                                 .sizeOfKeySpec = sizeof(api::KeySpec),
+                                                 .sizeOfArgument = 0};
+    api::KeySpec keys[2] = {};
+    keys[0].flags = api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate;
+    keys[0].beginSearch = api::kBeginAtIndex;
+    keys[0].begin.index.position = 2;
+    keys[0].findKeys = api::kFindByNumber;
+    keys[0].find.keyNumber = {.numberIndex = 0, .firstKey = 1, .step = 1};
+    const api::CommandInfo info{.version = &version,
+                                .summary = "Decides requests by their logs.",
+                                .complexity = "O(1) for each log, as a rule",
+                                .since = "1",
+                                .history = nullptr,
+                                .tips = nullptr,
+                                .arity = -kFewestWords,
+                                .keySpecs = keys,
+                                .arguments = nullptr};
+    RedisModuleCommand* command = api::GetCommand(context, kCommand);
+    return command != nullptr && api::SetCommandInfo(command, &info) == api::kOk &&
+           (api::SetCommandACLCategories == nullptr || api::SetCommandACLCategories(command, "write") == api::kOk);
+}
+
+}  // namespace
+
+}  // namespace sliding_log::native
+
+extern "C" __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx* context, RedisModuleString**,
+                                                                         int) {
+    using namespace sliding_log;
+    if (!api::load(context)) {
+        return 1;
+    }
+    api::SetModuleAttribs(context, "sliding_log", 1, api::kVersion);
+    const bool isReady = api::CreateCommand(context, native::kCommand, native::command, "write", 0, 0, 0) == api::kOk &&
+                         native::describe(context);
+    return isReady ? api::kOk : 1;
+}
