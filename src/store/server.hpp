@@ -156,6 +156,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget {
     void handshakeDone() override;
     void handshakeRefused(std::string_view reason) override { connection_.close(reason); }
     void policyTold(std::string_view policy) override;
+    void nativeTold(bool isLoaded, std::string_view answer) override;
     void roleForbidden(std::string_view answer) override { log_.roleForbidden(shownName_, answer); }
 
     /// Target of the reply to INFO.
@@ -177,6 +178,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget {
     void sendQueued();
     std::string_view whyNoReply() const;
     void repeatWithScript(Call& call);
+    bool leavesNative(Call& call, std::string_view answer);
     bool isInTime(const Call& call, std::uint64_t tookNs) const;
 
     ServerOwner& owner_;
@@ -196,6 +198,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget {
     State state_ = State::Idle;
     bool isExpectedUp_ = true;    // the server worked when last used
     bool moved_ = false;          // the discovery has another server: connect to that one next
+    bool hasNative_ = false;      // the connection's server has the native module
     bool refusesWrites_ = false;  // since its last refusal it has accepted no write
     ngx_msec_t readySince_ = 0;
     ngx_msec_t unreadySince_ = 0;  // since when it is Connecting, Handshake or Leaving
