@@ -31,7 +31,7 @@ std::string_view Arguments::text(std::size_t index) const {
     return {text, length};
 }
 
-std::string Arguments::read() {
+const char* Arguments::read() {
     const auto* row = std::ranges::find(kAlgorithms, text(1), &AlgorithmRow::name);
     if (row == kAlgorithms.end()) {
         return "ERR sliding_log.1: no such algorithm";
@@ -46,7 +46,7 @@ std::string Arguments::read() {
     at_ = kFirstKey + keys_;
     error_ = "ERR sliding_log.1: wrong arguments";
     if (readPlain()) {
-        return {};
+        return nullptr;
     }
     if (at_ < words_.size() && text(at_) == "take back") {
         isTakeBack_ = true;
@@ -69,7 +69,7 @@ std::string Arguments::read() {
         }
     }
     const bool isWhole = at_ == words_.size() && (!isTakeBack_ || (batches_.size() == 1 && batches_[0].requests == 1));
-    return isWhole ? std::string() : error_;
+    return isWhole ? nullptr : error_;
 }
 
 /// One request of one log without options, by this server's clock.
@@ -88,9 +88,14 @@ bool Arguments::readPlain() {
         return false;
     }
     isPlain_ = true;
-    batches_.push_back({.firstLog = 0, .logs = 1, .requests = 1, .names = begin});
-    logs_.push_back({.key = words_[kFirstKey], .settings = settings});
+    plain_ = {.key = words_[kFirstKey], .settings = settings};
+    plainAt_ = begin;
     return true;
+}
+
+void Arguments::leavePlain() {
+    batches_.push_back({.firstLog = 0, .logs = 1, .requests = 1, .names = plainAt_});
+    logs_.push_back(plain_);
 }
 
 bool Arguments::readBatch(std::size_t& key) {

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -54,13 +53,19 @@ class Arguments {
     /// `sliding_log.1 ALGORITHM KEYS key... argument...`
     Arguments(RedisModuleString** words, int count) : words_(words, static_cast<std::size_t>(count)) {}
 
-    /// Reads them. An error, which is the reply to the call; or empty.
-    std::string read();
+    /// Reads them. An error, which is the reply to the call; or nullptr.
+    const char* read();
 
     Algorithm algorithm() const { return algorithm_; }
 
-    /// A plain call: logs() has one, and the name of its request, where the algorithm has names, is word(names()).
+    /// A plain call: its log; the name of its request, where the algorithm has names, is the first word behind the
+    /// keys.
     bool isPlain() const { return isPlain_; }
+    const AskedLog& plainLog() const { return plain_; }
+    RedisModuleString* plainName() const { return words_[plainAt_]; }
+
+    /// Makes a batch of the plain call.
+    void leavePlain();
     bool isTakeBack() const { return isTakeBack_; }
 
     /// By the caller's clock, or this server's.
@@ -95,7 +100,9 @@ class Arguments {
     double taken_ = 0;
     Settings latest_;  // of the log before
     bool hasLatest_ = false;
-    std::string error_;
+    AskedLog plain_{};
+    std::size_t plainAt_ = 0;
+    const char* error_ = nullptr;
     std::vector<AskedBatch> batches_;
     std::vector<AskedLog> logs_;
 };

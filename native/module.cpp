@@ -62,17 +62,21 @@ int command(RedisModuleCtx* context, RedisModuleString** words, int count) {
         return api::WrongArity(context);
     }
     Arguments arguments(words, count);
-    if (const std::string error = arguments.read(); !error.empty()) {
-        return api::ReplyWithError(context, error.c_str());
+    if (const char* error = arguments.read(); error != nullptr) {
+        return api::ReplyWithError(context, error);
     }
     Redis redis(context);
     const long long server = api::Milliseconds();
     Clock clock{.now = arguments.hasNow() ? arguments.now() : static_cast<double>(server),
                 .isOwn = !arguments.hasNow(),
                 .server = server};
-    if (!arguments.isPlain() || !decidePlain(redis, clock, arguments)) {
-        decideByAlgorithm(redis, clock, arguments);
+    if (arguments.isPlain()) {
+        if (decidePlain(redis, clock, arguments)) {
+            return api::kOk;
+        }
+        arguments.leavePlain();
     }
+    decideByAlgorithm(redis, clock, arguments);
     return api::kOk;
 }
 

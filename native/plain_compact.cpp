@@ -35,7 +35,7 @@ std::size_t writeNumber(char* out, double number) {
 }  // namespace
 
 bool replyToPlainCompact(Redis& redis, const Clock& clock, const Arguments& arguments) {
-    const AskedLog& log = arguments.logs().front();
+    const AskedLog& log = arguments.plainLog();
     const Settings& asked = log.settings;
     const double now = clock.now;
     const double horizon = now - asked.window;

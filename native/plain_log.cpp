@@ -7,9 +7,9 @@
 namespace sliding_log::native {
 
 bool replyToPlainLog(Redis& redis, const Clock& clock, const Arguments& arguments) {
-    const AskedLog& log = arguments.logs().front();
+    const AskedLog& log = arguments.plainLog();
     const Settings& asked = log.settings;
-    RedisModuleString* name = arguments.word(arguments.batches().front().names);
+    RedisModuleString* name = arguments.plainName();
     const double now = clock.now;
     const double horizon = now - asked.window;
     double oldest = 0;

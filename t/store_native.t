@@ -11,6 +11,7 @@ use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Http qw(get many field);
 use Testbed::Metrics qw(scrape);
 use Testbed::Native qw(native_module);
+use Testbed::Tool qw(tool_json);
 
 delete $ENV{TEST_NATIVE};
 my $bed   = Testbed->new;
@@ -127,6 +128,22 @@ pass('required and missing: on_error decides, and the error log says why');
 $redis->cli('MODULE', 'LOAD', native_module());
 Testbed::wait_until('the server to be used again', 10, sub { asked($required, '/log?k=required3') eq '200 redis' });
 pass('required and loaded again: decided');
+
+# ---- sliding-log doctor
+
+sub doctor {
+    my (@more) = @_;
+    my ($check) = grep { $_->{check} eq 'native' } @{ tool_json('doctor', @more)->{checks} };
+    return "$check->{status}: $check->{text}";
+}
+my @at = ('--server', $redis->address);
+my $conf = $bed->write_file('required.conf', "http {\nsliding_log_redis { server " . $redis->address . "; native required; }\n}\n");
+is(doctor(@at), 'ok: the native module decides', 'doctor: loaded');
+like(doctor(@at, '--user', 'limiter', '--password-file', $bed->write_file('password', 'secret')), qr/^warning: .* not permitted: [+]sliding_log[.]1$/, 'doctor: not permitted');
+$redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+is(doctor(@at), 'ok: no native module: the scripts decide', 'doctor: not loaded');
+is(doctor('--nginx-conf', $conf), 'critical: no native module, which "native required" asks for', 'doctor: not loaded, and required');
+$redis->cli('MODULE', 'LOAD', native_module());
 
 # ---- wrong arguments and contents
 

@@ -61,6 +61,9 @@ sub new {
     return $self;
 }
 
+# The words of a call in front of its number of keys.
+sub command { my ($self) = @_; return @{ $self->{command} } }
+
 # The reply to a command; arrays as references, errors as text that begins with "error ".
 sub call {
     my ($self, @words) = @_;
@@ -107,7 +110,7 @@ sub words {
             $latest = "@settings";
         }
     }
-    return (@{ $self->{command} }, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
+    return ($self->command, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
 }
 
 # Those of a plain call; none where it is none.
@@ -119,7 +122,7 @@ sub plain {
     return if (ref $requests ? @$requests : $requests) != 1 || $log{options} ne '';
     my @name = ref $requests ? @$requests : 'u' . ++$names;
     @name = () if $self->{plain} ne 'plain_log';
-    return (@{ $self->{command} }, 1, $log{key}, @name, @log{qw(limit window ttl)}, $now eq '' ? () : $now);
+    return ($self->command, 1, $log{key}, @name, @log{qw(limit window ttl)}, $now eq '' ? () : $now);
 }
 
 sub log_of {
