@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <exception>
 #include <limits>
 #include <string>
 #include <vector>
@@ -51,6 +52,8 @@ class Frame {
                 }
             } catch (const Error& error) {
                 api::ReplyWithError(redis_.context(), error.text.c_str());
+            } catch (const std::exception&) {  // a length that is none
+                api::ReplyWithError(redis_.context(), kUnreadable);
             }
         }
     }
@@ -262,6 +265,8 @@ class Frame {
                         left += takeBack(logs_[i], batch.names) ? 1 : 0;
                     } catch (const Error& error) {
                         refused = refused.empty() ? error.text : refused;
+                    } catch (const std::exception&) {
+                        refused = refused.empty() ? kUnreadable : refused;
                     }
                 }
             }

@@ -29,7 +29,8 @@ void decide(Redis& redis, Clock& clock, const Arguments& arguments) {
     Frame<Form>(redis, clock, arguments).reply();
 }
 
-bool decidePlain(Redis& redis, const Clock& clock, const Arguments& arguments) {
+/// False: the call is left to the frame.
+bool decideShortly(Redis& redis, const Clock& clock, const Arguments& arguments) {
     switch (arguments.algorithm()) {
         case Algorithm::Log:
             return replyToPlainLog(redis, clock, arguments);
@@ -41,6 +42,16 @@ bool decidePlain(Redis& redis, const Clock& clock, const Arguments& arguments) {
             break;
     }
     return false;
+}
+
+bool decidePlain(Redis& redis, const Clock& clock, const Arguments& arguments) {
+    try {
+        return decideShortly(redis, clock, arguments);
+    } catch (const Error& error) {
+        api::ReplyWithArray(redis.context(), 1);
+        api::ReplyWithError(redis.context(), error.text.c_str());
+        return true;
+    }
 }
 
 void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {

@@ -44,14 +44,9 @@ bool replyToPlainCompact(Redis& redis, const Clock& clock, const Arguments& argu
     if (asked.limit < 1 || (key.type() != api::Empty && key.type() != api::String)) {
         return false;
     }
-    std::array<char, kHead + 3> front;  // the numbers are moved before they are written again
+    std::array<char, kHead> front;
     CompactState state;
-    std::size_t length = 0;
-    {
-        const std::string_view bytes = key.bytes();
-        length = std::min(bytes.size(), kHead);
-        std::memcpy(front.data(), bytes.data(), length);
-    }
+    const std::size_t length = key.bytes().copy(front.data(), kHead);
     if (length > 0) {
         if (length < kStateBytes || front[0] != kCompactFormat) {
             return false;

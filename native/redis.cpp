@@ -11,7 +11,7 @@
 namespace sliding_log::native {
 
 void unreadable() {
-    throw Error{"ERR a log cannot be read"};
+    throw Error{kUnreadable};
 }
 
 std::int64_t integerOf(double number) {
@@ -254,7 +254,10 @@ const char* Key::overwrite(std::size_t at, std::string_view bytes) {
     std::size_t length = 0;
     char* all = api::StringDMA(handle(), &length, api::kWrite);
     if (all == nullptr || at + bytes.size() > length) {
-        unreadable();  // nothing grows here
+        close();
+        constexpr Command kSetrange{.name = "SETRANGE", .writes = true, .grows = true};
+        return redis_.tried(kSetrange, name_, {textOf(static_cast<double>(at)), bytes}).isError() ? kOutOfMemory
+                                                                                                  : nullptr;
     }
     std::memcpy(all + at, bytes.data(), bytes.size());
     api::Replicate(redis_.context(), "SETRANGE", "slb", name_, static_cast<long long>(at), bytes.data(), bytes.size());

@@ -21,6 +21,8 @@ struct Error {
 inline constexpr const char* kWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value";
 inline constexpr const char* kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
 
+inline constexpr const char* kUnreadable = "ERR a log cannot be read";
+
 /// Contents that no log has, where a script raises an error of Lua.
 [[noreturn]] void unreadable();
 
@@ -149,7 +151,7 @@ class Key {
     /// Like SET with PX: an error if there is no memory, else nullptr. ms: 0 keeps the time to live.
     const char* set(std::string_view bytes, double ms);
 
-    /// Like SETRANGE, inside what is there already.
+    /// Like SETRANGE; mostly inside what is there already.
     const char* overwrite(std::size_t at, std::string_view bytes);
 
   private:

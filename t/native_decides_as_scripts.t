@@ -15,12 +15,12 @@ use Testbed::Script;
 my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
 note "TEST_SEED=$seed";
-my $operations = $ENV{TEST_OPERATIONS} // 120_000;    # calls to each
+my $operations = $ENV{TEST_OPERATIONS} // 100_000;    # calls to each
 my $only       = $ENV{TEST_WORLD} // '.';
 
 my $bed   = Testbed->new;
 my $clock = Testbed::Clock->new($bed->dir, standing => 1)->set(1_800_000_000_000);
-my $redis = $bed->redis(clock => $clock, args => ['--loadmodule', native_module(), '--lua-time-limit', 0]);
+my $redis = $bed->redis(clock => $clock, args => ['--loadmodule', native_module(), '--lua-time-limit', 0, '--hash-max-listpack-value', 1000]);
 my $now   = 1_800_000_000_000;
 my $unique = 0;
 
