@@ -66,7 +66,8 @@ sub follow {
 for my $name (@SCRIPTS{@ALGORITHMS}) {
     for my $own_clock (0, 1) {
         my ($source, $target) = @nodes;
-        my ($alone, $from, $to) = map { Testbed::Script->new($_, $name, own_clock => $own_clock) } $still, $source, $target;
+        my ($alone, $from) = map { Testbed::Script->new($_, $name, own_clock => $own_clock) } $still, $source;
+        my $to   = Testbed::Script->new($target, $name, own_clock => $own_clock, native => 0);    # behind ASKING
         my $what = "$name, " . ($own_clock ? "the server's clock" : 'clocks of callers');
         my $tag  = shift @tags;
         my $slot = $cluster->slot_of($tag);

@@ -188,7 +188,7 @@ bool Server::canBeAsked() {
 void Server::send(Call& call) {
     call.server = this;
     call.isOnWire = false;
-    call.isNative = hasNative_ && !call.leavesNative;
+    call.isNative = hasNative_ && !call.leavesNative && !call.asking;  // commands inside a module know no ASKING
     if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) ||
         !connection_.send(call.text(call.isNative), call)) {
         queued_.pushBack(call);
@@ -454,7 +454,8 @@ void Server::policyTold(std::string_view policy) {
 void Server::nativeTold(bool isLoaded, std::string_view answer) {
     hasNative_ = isLoaded;
     counters_.usesNative.store(isLoaded, std::memory_order_relaxed);
-    if (isNativeForbidden(answer)) {
+    const bool isRequired = settings_.native == static_cast<ngx_uint_t>(Native::Required);
+    if (isNativeForbidden(answer) && !isRequired) {
         log_.nativeForbidden(shownName_, answer);
     }
 }
