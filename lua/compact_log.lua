@@ -1,30 +1,31 @@
--- The exact log in one to two bytes a request (algorithm=compact): decides as lua/sliding_log.lua does for the same
--- arrivals, and keeps nothing but their times; names and ids are not looked at. lua/decide.lua has the contract of a call,
--- and of what this file returns.
+-- The exact log in one to two bytes per request (algorithm=compact): decides as lua/sliding_log.lua does for the same
+-- arrivals, but stores only their times; names and ids are ignored. lua/decide.lua has the contract of a call, and of
+-- what this file returns.
 --
--- A log is a STRING: its oldest time and the milliseconds from each entry to the next one: 7 bits a byte, highest first,
--- the eighth bit set in all but the last byte of a number, so that it reads from either end. Most of these stand in a
--- ring of bytes. The next to leave and the latest to come stand in front of it, in HEAD bytes that are read and written
--- at each call, so that the ring is touched once in some thirty calls, and a call costs the same however long the log is:
--- each new Lua string costs Redis five cycles a byte. Where many leave, or one far from both ends is looked for, whole
--- pieces of the ring are added up: some 20 ns an entry. A log whose numbers fit in front has no ring.
+-- A log is a STRING: the time of the oldest entry, and the milliseconds from each entry to the next one, with 7 bits a
+-- byte, highest first. The eighth bit is set in all bytes of a number but the last, so numbers can be read from either
+-- end. Most numbers are in a ring of bytes. The next to leave and the latest to arrive stand in front of it, in HEAD
+-- bytes that every call reads and writes. So about one call in thirty touches the ring, and the cost of a call does not
+-- depend on the length of the log: Redis takes five cycles a byte for each new Lua string. If many entries leave, or
+-- one far from both ends is needed, whole pieces of the ring are added up, at some 20 ns an entry. A log whose numbers
+-- fit in front has no ring.
 --
 --   format (1 byte), oldest, newest (6 each, ms), entries (4), when the time to live was set (6, ms),
---   the ring's size, where it begins, how much of it is used (4 each), lengths of next and latest (1 each),
+--   size of the ring, its beginning, its used bytes (4 each), lengths of next and latest (1 each),
 --   next, latest; and from byte HEAD + 1 the ring
 --
--- A blocked log has another form, until the block is over:
+-- A blocked log has another form until the block is over:
 --
---   format (1 byte), when the block ends (6, ms), how long it was to last (6, ms), oldest, newest, entries, all numbers
+--   format (1 byte), end of the block (6, ms), length of the block (6, ms), oldest, newest, entries, all numbers
 --
--- What cannot have been written so is an error, where it is met: a log is not read through to find it. What is stale leaves
--- when something is added: see lua/decide.lua of slots on their way.
+-- Contents that this script cannot have written are an error when they are met: a log is not read in full to find them.
+-- Stale contents are removed when something is added; lua/decide.lua explains this with migrating hash slots.
 --
--- The time to live is set again when half of the slack is used up; for a caller's clock, by which nobody can tell, with
--- each request. Cost in redis.calls, of 1 to 2 us each: TIME, and
--- per log GETRANGE and SETRANGE; GETRANGE alone when nothing has changed.
+-- The time to live is set again when half of the slack is used up. With a caller's clock it is set by every request,
+-- since `touched` is not a time of this server then. Cost in redis.calls, of 1 to 2 us each: TIME, and per log GETRANGE
+-- and SETRANGE; GETRANGE alone if nothing has changed.
 
-local now, _, own_clock = ...
+local now, _, own_clock, permit_life = ...
 
 local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
 local byte, char, sub, rep, pack, open = string.byte, string.char, string.sub, string.rep, struct.pack, struct.unpack
@@ -39,17 +40,17 @@ local most_entries = 100000
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
--- The most bytes of a number.
+-- Maximum bytes of a number.
 local LONGEST = 7
 
--- Each log's fields are those of the form; found: its front, where that was read before (false: not).
+-- Fields of a log: those of the form; found: its front, if latest() has read it (else false).
 
 local function state(log)
   return pack(STATE, FORMAT, log.oldest, log.newest, log.used, log.touched, log.size, log.begin, log.filled, #log.next,
     #log.latest) .. log.next .. log.latest
 end
 
--- What is needed uncommon, and made only then: Lua makes functions anew at each call.
+-- Functions that few calls need, made on demand: Lua makes functions anew at each call.
 local read, add
 local made
 local function uncommon()
@@ -60,7 +61,7 @@ local function uncommon()
   made = it
   local find, gsub = string.find, string.gsub
 
-  -- The number whose last byte stands at `at`, and where the one before it ends.
+  -- The number whose last byte is at `at`, and the index of the last byte before it.
   local function before(bytes, at)
     local ms, scale = byte(bytes, at), 1
     at = at - 1
@@ -82,7 +83,7 @@ local function uncommon()
     return bytes
   end
 
-  -- `length` bytes of what the ring holds, after the first `skipped`.
+  -- `length` bytes of the ring, after the first `skipped`.
   local function of_ring(log, skipped, length)
     if length == 0 then
       return ''
@@ -95,7 +96,7 @@ local function uncommon()
     return #bytes == length and bytes or error({ err = NOT_OURS })
   end
 
-  -- The number that begins at `at`, and where the next one does.
+  -- The number that begins at `at`, and the index of the next one.
   local function number_at(bytes, at)
     local high, bits = 0, byte(bytes, at)
     while bits >= 128 do
@@ -117,7 +118,7 @@ local function uncommon()
     return total
   end
 
-  -- What whole numbers add up to, and how many these are; nil where one has more than two bytes.
+  -- The sum of complete numbers, and their count; nil if one has more than two bytes.
   local function total(bytes)
     local high = ''
     if find(bytes, '[\128-\255]') then
@@ -130,7 +131,7 @@ local function uncommon()
     return sum(bytes) - of_high + 128 * (of_high - 128 * #high), #bytes - #high
   end
 
-  -- Passes numbers from the side that the walk comes from; false when it has come to its end. Many are passed at once.
+  -- Passes numbers in the direction of the walk, many at once if possible. False: the walk has ended.
   local function pass(walk, bytes)
     local forward, time, size = walk.forward, walk.time, #bytes
     if size > 16 then
@@ -162,8 +163,8 @@ local function uncommon()
     return true
   end
 
-  -- From the oldest entry forward while it is not after `time`, or from the newest back while it is after it; over no more
-  -- than `most` numbers. Where that ends: the entry, how many numbers were passed, and their bytes.
+  -- Walks from the oldest entry forward while it is not after `time`, or from the newest back while it is, over at most
+  -- `most` numbers. Returns the entry where that ends, the count of passed numbers, and their bytes.
   local function walk(log, forward, most, time)
     local entry = forward and log.oldest or log.newest
     local it = { forward = forward, most = most, time = time, entry = entry, passed = 0, bytes = 0 }
@@ -178,7 +179,7 @@ local function uncommon()
         bytes = sub(bytes, find(bytes, '[%z\1-\127]') + 1)
       end
       if #bytes == 0 then
-        error({ err = NOT_OURS })  -- a number longer than that is none
+        error({ err = NOT_OURS })  -- no number is that long
       end
       done, size = done + #bytes, min(4 * size, 4096)
       goes_on = pass(it, bytes)
@@ -189,13 +190,13 @@ local function uncommon()
     return it
   end
 
-  -- All numbers leave their places for `latest`.
+  -- Moves all numbers into `latest`.
   local function flatten(log)
     log.latest = log.next .. of_ring(log, 0, log.filled) .. log.latest
     log.next, log.begin, log.filled, log.size = '', 0, 0, 0
   end
 
-  -- `next` has run out.
+  -- Fills `next`, which is empty, from the ring.
   function it.refill(log)
     if log.filled == 0 then
       log.next, log.latest = log.latest, ''
@@ -210,8 +211,8 @@ local function uncommon()
     log.begin, log.filled = (log.begin + length) % log.size, log.filled - length
   end
 
-  -- The front is full: `latest` goes into the ring. Where that is too small, or far too large, the log is written
-  -- whole with another one, and the answer is true. An error where there is no memory.
+  -- Moves `latest` into the ring, since the front is full. If the ring is too small or far too large, writes the whole
+  -- log with a new one and returns true. Returns an error if there is no memory.
   function it.spill(log)
     local bytes = log.latest
     if log.size == 0 or log.size - log.filled < #bytes or (log.filled + #bytes) * 4 < log.size then
@@ -220,7 +221,7 @@ local function uncommon()
       if #bytes <= FRONT then
         return nil
       end
-      -- a size that the allocator has, less what a string needs besides
+      -- an allocation size, less the overhead of a string
       local step = 32
       local needed = HEAD + #bytes + 48 + floor(#bytes / 64)
       while needed > step * 8 do
@@ -232,7 +233,7 @@ local function uncommon()
       local set = pcall('SET', log.key, whole, 'PX', log.ttl)
       return set.ok and true or set
     end
-    of_ring(log, log.size - log.begin - 1, 1)  -- an error where the string ends before its ring: it does not grow
+    of_ring(log, log.size - log.begin - 1, 1)  -- an error if the string ends before its ring does
     local at = (log.begin + log.filled) % log.size
     local set = pcall('SETRANGE', log.key, HEAD + at, sub(bytes, 1, log.size - at))
     if at + #bytes > log.size and type(set) == 'number' then
@@ -242,9 +243,9 @@ local function uncommon()
     return type(set) == 'table' and set or nil
   end
 
-  -- Where the entries end that are not after `time`: the latest of them, ms from it to its successor (nil: there is
-  -- none), where its number ends in `latest`, where the numbers behind its successor's begin, and how many entries are
-  -- after it. nil: all are after it, and all numbers are in `latest`.
+  -- Finds the latest entry that is not after `time`. Returns its time, ms from it to its successor (nil: it has none),
+  -- the index in `latest` where its number ends, the index after its successor's number, and the number of entries
+  -- after it. nil: all entries are after `time`, and all numbers are in `latest`.
   local function split(log, time)
     local found = walk(log, false, math.huge, time)
     if found.entry < log.oldest or found.entry > time and found.entry ~= log.oldest then
@@ -262,7 +263,7 @@ local function uncommon()
     return found.entry, behind, at, rest, found.passed
   end
 
-  -- Puts entries in front of newer ones.
+  -- Inserts entries before newer ones.
   function it.insert(log, time, more)
     local entry, behind, at, rest = split(log, time)
     local same = rep('\0', more - 1)
@@ -275,7 +276,12 @@ local function uncommon()
     end
   end
 
-  -- Entries further ahead of now than a reservation become entries of now.
+  -- The latest time that a reservation or a permit may have.
+  function it.farthest(log)
+    return now + max(log.options and log.options.ahead or 0, permit_life(log.window))
+  end
+
+  -- Entries further ahead of now than reservations and permits may be become entries of now.
   function it.step_back(log, farthest)
     local entry, at, moved, _
     if log.oldest <= farthest then
@@ -295,15 +301,16 @@ local function uncommon()
     end
   end
 
-  -- Takes out up to `most` entries of the time `logged`: of those that came in the same millisecond one is as good as the
-  -- other. Where the clock `has_stepped` back since, of the newest time that is not after it: the step has moved the
-  -- entries, and all that were as new, to before. False when there is none: they have left already.
+  -- Removes up to `most` entries of the time `logged`; entries of the same millisecond are equal. If the clock
+  -- `has_stepped` back since, removes entries of the newest time that is not after `logged`: the step has moved the
+  -- entries, and all others as new, to an earlier time. False: there are none, they have left already.
   local function take_out(log, logged, has_stepped, most)
     local entry, behind, at, rest = split(log, logged)
     if log.used == 0 or not entry or entry ~= logged and not has_stepped then
       return false
     end
-    -- an entry as old as the one before it is a zero that ends no longer number; mostly all are there, side by side
+    -- an entry of the same time as the one before it is a zero byte that ends no longer number; usually all are
+    -- adjacent
     local bytes, others, gone = log.latest, most - 1, 1
     if others < at and byte(bytes, at - others) < 128 and sub(bytes, at - others + 1, at) == rep('\0', others) then
       at, gone = at - others, most
@@ -320,7 +327,7 @@ local function uncommon()
       log.latest = sub(bytes, 1, at) .. (behind and it.number(ahead + behind) or '') .. sub(bytes, rest)
       log.newest = behind and log.newest or entry - ahead
     elseif log.filled > 0 or log.next ~= '' then
-      flatten(log)  -- the one before stands there
+      flatten(log)  -- its predecessor is there
       return take_out(log, logged, has_stepped, most)
     else
       log.oldest, log.latest = entry + (behind or 0), sub(bytes, rest)
@@ -329,7 +336,15 @@ local function uncommon()
     return true
   end
 
-  -- The last thing that is done to a log in a call, where nothing is left of it.
+  function it.permit(log, _, permits, at)
+    local cost = log.options.cost
+    log.options.cost = permits * cost
+    local failed = add(log, nil, 1, 1, at)
+    log.options.cost = cost  -- other logs may share these options
+    return failed
+  end
+
+  -- Writes a log, or deletes it if nothing is left. Nothing else touches the log in this call.
   function it.write(log)
     if log.used == 0 and not log.blocked then
       call('DEL', log.key)
@@ -351,13 +366,13 @@ local function uncommon()
     if blocked then
       log.ttl = format('%d', max(tonumber(ttl), log.blocked - now))
     end
-    call('PEXPIRE', log.key, log.ttl)  -- a script that has begun to write is not refused for want of memory
+    call('PEXPIRE', log.key, log.ttl)  -- Redis does not refuse a script for lack of memory once it has written
     it.write(log)
     log.ttl = ttl
     return true, blocked
   end
 
-  -- The oldest entries leave: so many, or those that are not after `time`; and never all.
+  -- Removes the oldest entries: `most`, or those that are not after `time`; never all of them.
   function it.drop(log, most, time)
     local found = walk(log, true, most, time)
     if found.passed >= log.used or found.entry > log.newest or found.entry <= time and found.passed < most then
@@ -373,7 +388,7 @@ local function uncommon()
     end
   end
 
-  -- A log in its blocked form: true while that lasts.
+  -- Reads a log in its blocked form. True: the block lasts.
   function it.read_blocked(log)
     local bytes = call('GETRANGE', log.key, '0', '-1')
     if #bytes < BLOCKED_BYTES then
@@ -418,7 +433,7 @@ local function uncommon()
     return log.used > 0 and log.newest or now
   end
 
-  -- The time of the entry that `skipped` others are older than, from the nearer end.
+  -- The time of the entry after the `skipped` oldest ones, found from the nearer end.
   local function arrival(log, skipped)
     if skipped < log.used / 2 then
       local time = walk(log, true, skipped, math.huge).entry
@@ -435,7 +450,7 @@ local function uncommon()
   return it
 end
 
--- Made for a caller's clock only.
+-- For a caller's clock only.
 local latest = not own_clock and function(log)
   local front = pcall('GETRANGE', log.key, '0', HEAD_LAST)
   log.found = front
@@ -481,7 +496,7 @@ read = function(log)
 
   local horizon = now - log.window
   if not log.newest or log.newest <= horizon then
-    log.changed = blocked and log.used > 0  -- else what is stale stays
+    log.changed = blocked and log.used > 0  -- without a block, stale contents stay
     log.oldest, log.newest, log.used, log.touched = now, now, 0, now
     log.size, log.begin, log.filled, log.next, log.latest = 0, 0, 0, '', ''
     log.frees = false
@@ -516,7 +531,7 @@ read = function(log)
     log.oldest, log.used, log.next, log.changed = oldest, log.used - left, sub(bytes, place), true
   end
   if log.newest > now then
-    local farthest = now + (log.options and log.options.ahead or 0)
+    local farthest = uncommon().farthest(log)
     if log.newest > farthest then
       uncommon().step_back(log, farthest)
       log.changed = true
@@ -577,7 +592,7 @@ add = function(log, _, from, to, at, denied)
     end
     return not set.ok and set or nil
   end
-  -- a reservation lives as long as an entry that is made when it is due
+  -- a reservation lives as long as an entry made at its time
   local due = log.touched > now or not own_clock and more > 0
     or (now - log.touched) * 2 >= log.ttl - log.window - (options and options.ahead or 0)
   if due then

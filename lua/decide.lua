@@ -1,92 +1,102 @@
--- The frame of all algorithms: a request is admitted when every one of its logs has room. A log is what the algorithm
--- keeps at one key. In a script the algorithm's file stands before this one, as the function `algorithm`.
+-- The frame of all algorithms. A request is admitted if every one of its logs has room. A log is what the algorithm
+-- stores at one key. In a script the algorithm's file stands before this one, as the function `algorithm`.
 --
--- One call decides many batches, one after the other. A batch is one or more requests that ask the same of the same
--- logs; of them the first ones that fit are admitted, each by all of the batch's logs or by none.
+-- One call decides several batches, one after the other. A batch is one or more requests with the same checks of the
+-- same logs. The first requests that fit are admitted. A request is admitted by all logs of the batch, or by none.
 --
 -- KEYS   the logs of all batches
--- ARGV   [1] now in milliseconds, or '' to take this server's clock, then for each batch:
---          how many logs, how many requests, and for each request a name that no other has, '' where the algorithm
---            asks for none,
---          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options, or one '' for all
---            five when they are those of the log before,
---            and with the option ids an id per request, to be its entry's name ('' = none)
--- Reply  for each batch, or an error, which is of this batch alone:
---          { how many are admitted, now, then three per log: remaining, reset (ms), retry (ms),
---            then for each of the last ones admitted that is held: ms until its slot, ascending }
---        remaining: what is left of the limit after the last request admitted; for one admitted before it and not held,
---                   its cost more for each that was admitted in between and not held
---        reset:     until more of the limit becomes available; the window itself when all of it is
---        retry:     for a request that was not admitted: until this log has room for it; 0 when it has, -1 when it never
---                   will. All 0 when all were admitted
+-- ARGV   [1] the time in ms, or '' for the clock of this server; then for each batch:
+--          the number of logs, the number of requests, and for each request a unique name, '' if the algorithm needs
+--            none,
+--          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options; or one '' for all
+--            five if they are those of the previous log,
+--            and with the option ids one id per request, the name of its entry ('' = none)
+-- Reply  for each batch an error, which concerns this batch only, or:
+--          { number of admitted requests, now, then three per log: remaining, reset (ms), retry (ms),
+--            then for each held request, the last of those admitted: ms until its reservation, ascending;
+--            or, if an option permits was given, the number of permits of each log }
+--        remaining: what is left of the limit after the last admitted request. A request that was admitted before it
+--                   and is not held had more left: the cost of each request in between that is not held
+--        reset:     time until more of the limit becomes available; the window if all of it is available
+--        retry:     for a request that was not admitted: time until this log has room for it; 0 if it has room, -1 if
+--                   it never will. All 0 if all requests were admitted
 -- or
--- ARGV   'take back', now or '', when its entries are of (ms), when it was decided (ms: before that, where it was held),
---        then one batch of one request, as above. To be sent once for a request; where entries have names, again changes
---        nothing, and where nobody knows its time, that may be one to come, and the decision's 0
--- Reply  how many logs it left
+-- ARGV   'take back', the time or '', the time of the entries (ms), the time of the decision (ms; earlier than the
+--        entries if the request was held), then one batch of one request, as above. Sent once for a request. If entries
+--        have names, sending it again changes nothing. If the times are not known, the first may be in the future, and
+--        the second is 0
+-- Reply  the number of logs that entries were taken out of
 --
--- options are '' mostly, or words in this order, a blank between them:
+-- options are usually '', or words in this order, separated by a blank:
 --   ids          entries have names of their own
---   cost=5       entries that a request takes, all or none; 0 only looks
---   count=all    a denied request is logged, too, as far as cap allows
---   delay=2000   a request over the limit may reserve the first slot (ms), behind those that came before
---   ahead=5000   how far ahead of now an entry of this log may be (ms): a reservation of any request
---   block=60000  a log that denies denies for so long (ms)
---   burst=100    token_bucket.lua: its size. Always there
---   sample=10    sampled_log.lua: one in so many is logged. Always there
+--   cost=5       number of entries of a request, added together or not at all; 0 only looks
+--   count=all    denied requests are logged too, up to cap
+--   delay=2000   a request over the limit gets a reservation if it is at most this far ahead (ms), behind earlier ones
+--   ahead=5000   how far ahead of now an entry of this log may be (ms): the largest delay of all requests
+--   block=60000  a log that denies a request denies all requests for this time (ms)
+--   permits=50   if all requests were admitted, the caller may admit up to this number of requests more without asking:
+--                their entries are added now, with the time at which the permits end. Not beside count=all and delay
+--   burst=100    token_bucket.lua: the size of the bucket. Always present
+--   sample=10    sampled_log.lua: one request in this number is logged. Always present
 --
--- Nothing is added before every log of the batch was read, so a key of a wrong type, or with contents that no log has,
--- leaves the others as they were. Whatever a key holds, a batch's reply is such numbers or an error, and nothing of it is
--- mended but what the clock may have made of it.
--- Where several logs hold a request it waits for the last of its slots, and is an entry of that time in all of them. A
--- log without room denies also where only another one had no slot in time: its retry tells when there is room now.
+-- Entries are added only after all logs of the batch were read. So a key of the wrong type, or with contents that no
+-- log has, leaves the other logs unchanged. Whatever a key contains, the reply to a batch is such numbers or an error.
+-- Contents are not repaired, except for the effects of a clock that stepped back. If several logs hold a request, it
+-- waits for the latest of its reservations and is logged with that time in all of them. If one log has no reservation
+-- in time, a log with no room now denies the request too: its retry says when it has room.
 --
--- Limit, cap and cost may be others for the next who asks the same log: another place, or a node that has another
--- configuration for a while. So nobody drops what a larger limit still needs. Reading drops what has left the window and
--- nothing else; the youngest `limit` entries alone say whether there is room and when, however long the log is. Only denied
--- attempts that count are bounded by cap: when they are added the oldest entries leave, until no more are left than cap,
--- or than there were before. Each that leaves was replaced by a newer one, so to no limit the log looks emptier.
+-- The next request for the same log may have another limit, cap or cost: from another location, or from a node with
+-- another configuration. So entries that a larger limit needs are never removed. Reading removes only what has left the
+-- window. Only the youngest `limit` entries decide whether there is room and when, however long the log is. cap bounds
+-- only denied requests that count: when these are added, the oldest entries are removed until the log has no more than
+-- cap, or no more than before. Each removed entry is replaced by a newer one, so the log looks emptier to no limit.
 --
--- Taking back takes out what the request itself logged, as it was logged then: never what another one did later. What is
--- not there any more changes nothing. A block ends with it when it began since the request was decided, and the log then
--- has room for such a request: whoever was denied meanwhile was so by an attempt that did not count in the end.
+-- A take-back removes what the request itself logged, as it was logged, and never entries of later requests. Entries
+-- that have left already are ignored. A block ends with it if it began after the request was decided and the log then
+-- has room for such a request: the requests denied meanwhile were denied because of an attempt that does not count.
 --
--- When the clock steps back (a fail-over to a slower one), entries further ahead of now than a reservation may be become
--- entries of now: each still counts, and leaves at most one window later. A block lasts no longer than when it began, and
--- an entry that was made before the step counts as older than it.
+-- A permit is an entry that is added before its request arrives. Its time is that at which the permits end, so it leaves
+-- the window no earlier than an entry of the request would. A call gives at most a tenth of what remains.
 --
--- A caller's clock does not step back in a log: the latest decision there is a floor for the time of the next one, so now
--- may be later than the caller said. A reservation is none; where it looks like a decision, that may be as much earlier as
--- reservations are ahead. By whoever's clock is behind nothing leaves such a log meanwhile; but a denial does not renew its
--- time to live, which passes by this server's clock.
+-- When the clock steps back (a fail-over to a slower one), entries further ahead of now than reservations and permits
+-- may be become entries of now: each still counts, and leaves at most one window later. A block lasts no longer than it
+-- did when it began. An entry that was made before the step counts as older than the block.
 --
--- A slot of a cluster that is on its way has the keys here that have not left yet, and a key that a script has emptied is
--- gone. So no script deletes a key that it may touch again: what is stale leaves only where something stays, else behind
--- what is added.
+-- For a log, the clock of the callers never steps back: the latest decision in the log is the earliest time of the next
+-- one, so now may be later than the caller's time. Reservations are not decisions; where the two cannot be told apart,
+-- the latest entry less the largest delay is taken. So a caller whose clock is behind removes no entries early. A
+-- denial does not renew the time to live, which runs by the clock of this server.
 --
--- algorithm(now, now_text, own_clock) is called once: now in ms, the same as text, and true where it is this server's time.
--- It returns, in this order, since a table would be one more for each call to make:
---   read(log)    what is at log.key now, pruned: sets log.used, in units of the limit, and log.frees, when more of it
---                becomes available (ms; false: all of it is). An error; or true with log.blocked (when that ends, ms) and
---                log.block_length
---   add(log, names, from, to, at, denied)  writes the entries of these requests (none: from > to), whose names are
---                ARGV[names + request], of now or of the time `at`; sets used and frees. An error when there is no memory,
---                and nothing is written then. Denied: keeps to cap, as said above
---   uncommon()     what is needed uncommon, made when it is, since Lua makes functions anew at each call:
---     room_at(log, missing)      when `missing` units more will be available (ms)
---     newest(log)                no reservation is later (ms)
---     block(log, length, till)   keeps a block
+-- While a hash slot of a cluster is migrated, the keys that have not left yet are here, and a key that a script has
+-- emptied cannot be touched again. So a script never deletes a key that it may touch again: stale contents are removed
+-- only if something stays, or after something was added.
+--
+-- algorithm(now, now_text, own_clock, permit_life) is called once, with the time in ms, the same as text, true if this
+-- server's clock is used, and a function: permit_life(window) is how long permits last (ms). It returns the following,
+-- in this order, since a table would have to be made at each call:
+--   read(log)    reads log.key and prunes it: sets log.used, in units of the limit, and log.frees, when more of it
+--                becomes available (ms; false: all of it is available). Returns an error; or true with log.blocked (the
+--                end of the block, ms) and log.block_length
+--   add(log, names, from, to, at, denied)  writes the entries of these requests (none if from > to) with the time `at`,
+--                or now. Their names are ARGV[names + request]. Sets used and frees. Returns an error if there is no
+--                memory; nothing is written then. Denied: keeps to cap, as described above
+--   uncommon()     functions that few calls need, made on demand, since Lua makes functions anew at each call:
+--     room_at(log, missing)      the time when `missing` more units will be available (ms)
+--     newest(log)                a time that no reservation is later than (ms)
+--     block(log, length, till)   stores a block
 --     unblock(log)               ends the block that read() found
---     take_back(log, name, id, logged, taken)   takes out what add() wrote for a request that was decided at `taken`: true
---                when something left, and whether the log is blocked
---     fits(log, names, requests) where entries are not as many as the cost: how many of the requests fit; else nil
---   most_entries how many entries a request may have at most: a guard, since its caller denies what costs more
---   latest(log)  no decision at log.key was later (ms); 0 where none is known. Asked before read(), for a caller's clock;
---                leaves what it found there in log.found
---   set_now(now, now_text)  from here on it is that time. These two for a caller's clock only, else false
--- An error is a table, as replies have it, and may also be raised.
--- A log's other fields: key, limit, capacity (limit, or the bucket's size), window, cap, ttl (text), changed (add() has to
--- write it in any case), options (parsed; false: none) and ids (id j is ARGV[ids + j]).
+--     take_back(log, name, id, logged, taken)   removes what add() wrote for a request that was decided at `taken`:
+--                true if something was removed, and whether the log is blocked
+--     permit(log, name, permits, at)   adds the entries of permits, with the time `at`. Returns an error if there is no
+--                memory; nothing is written then. Only algorithms with permits have it
+--     fits(log, names, requests) if the number of entries differs from the cost: how many requests fit; else nil
+--   most_entries maximum number of entries of a request: a guard, since the caller denies requests that cost more
+--   latest(log)  a time that no decision at log.key is later than (ms); 0 if unknown. Called before read(), for a
+--                caller's clock; leaves what it read in log.found
+--   set_now(now, now_text)  sets the time from here on. latest and set_now are for a caller's clock only, else false
+-- An error is a table, as in replies, and may also be raised.
+-- Other fields of a log: key, limit, capacity (limit, or the size of the bucket), window, cap, ttl (text), changed
+-- (add() has to write it in any case), options (parsed; false: none) and ids (id j is ARGV[ids + j]).
 
 local call, format, protect = redis.call, string.format, pcall
 
@@ -98,10 +108,16 @@ if own_clock then
   now_text = time[1] .. format('%03d', time[2] / 1000)
 end
 local now = tonumber(now_text)
-local read, add, uncommon, most_entries, latest, set_now = algorithm(now, now_text, own_clock)
+
+-- A hundredth of the window, from 1 ms to 1 s.
+local function permit_life(window)
+  return window >= 100000 and 1000 or window > 100 and (window - window % 100) / 100 or 1
+end
+
+local read, add, uncommon, most_entries, latest, set_now = algorithm(now, now_text, own_clock, permit_life)
 local called, called_text = now, now_text
 
--- Brings now to what the call says, or to a later decision; to none that cannot be.
+-- Sets now to the time of the call, or of a later decision unless that time is impossible.
 local begin_at = not own_clock and function(floor)
   if floor > called and floor <= 999999999999999 then
     now_text = format('%d', floor)
@@ -112,18 +128,19 @@ local begin_at = not own_clock and function(floor)
   set_now(now, now_text)
 end
 
--- What options ask for beyond a limit.
-local function make_extras(call, format, read, add, uncommon, most_entries)
+-- What is needed for options and blocks only.
+local function make_extras(call, format, read, add, uncommon, most_entries, permit_life)
   local it, parsed = {}, {}
   local longest_block = 366 * 86400000  -- ms, as the configuration allows
   local floor = math.floor
 
-  -- Of an options' text. An error besides where the algorithm cannot keep a request of that cost, which would be
-  -- more entries than Redis can write at once.
+  -- Parses options. Returns an error too if the algorithm cannot log a request of that cost: it would have more entries
+  -- than Redis can write at once.
   function it.options(text)
     local options = parsed[text]
     if not options then
-      options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, burst = false, sample = 1 }
+      options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, permits = 0, burst = false,
+        sample = 1 }
       for word, value in string.gmatch(text, '(%a+)=?(%w*)') do
         options[word] = tonumber(value) or true
       end
@@ -133,8 +150,8 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
     return options, not options.keeps and { err = 'ERR no log of this algorithm can keep a request of ' .. text } or nil
   end
 
-  -- What a batch's reply is when that was raised. By a command: its error, which Redis 7.0 raises as text. By Lua: it was
-  -- a log that nobody has written.
+  -- The reply to a batch for a raised error. Of a command: its error, which Redis 7.0 raises as text. Of Lua: the
+  -- contents are not those of a log.
   function it.error_of(raised)
     if type(raised) == 'table' then
       return raised
@@ -143,8 +160,8 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
     return { err = string.find(text, '^%u+ ') and text or 'ERR a log cannot be read: ' .. text }
   end
 
-  -- The log was blocked when it was read, or is from now on. By a caller's clock its time to live says how long it has
-  -- been.
+  -- The log was blocked when it was read, or is blocked from now on. With a caller's clock, the time to live tells how
+  -- long it has been blocked, so it is set only when a block begins.
   function it.blocked(log, begins)
     local length = log.block_length or -1
     if not (length >= 1 and length <= longest_block and log.blocked > now) then
@@ -170,7 +187,7 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
     return log.limit < 1 or cost_of(log) > log.capacity
   end
 
-  -- How many of the first requests have room now.
+  -- The number of requests that have room now.
   function it.fits(log, names, requests)
     local cost, room = cost_of(log), log.capacity - log.used
     if log.blocked or never_has_room(log) or room < cost then
@@ -180,19 +197,19 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
     return fits and fits(log, names, requests) or cost == 0 and requests or floor(room / cost)
   end
 
-  -- ms until the log has room.
+  -- Time until the log has room (ms).
   function it.wait(log)
     if never_has_room(log) then
       return -1
     end
     local missing = log.used + cost_of(log) - log.capacity
-    -- 1: where numbers are so large that they are rounded
+    -- 1: very large numbers are rounded
     local wait = missing > 0 and math.max(uncommon().room_at(log, missing) - now, 1) or 0
     return log.blocked and math.max(wait, log.blocked - now) or wait
   end
 
-  -- When the log lets in one more request; nil: not in time.
-  local function slot(log)
+  -- The time at which the log admits one more request; nil: not in time.
+  local function reservation(log)
     local missing = log.used + cost_of(log) - log.capacity
     if log.blocked or never_has_room(log) then
       return nil
@@ -203,31 +220,31 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
     return at - now <= (log.options and log.options.delay or 0) and at or nil
   end
 
-  -- The slot of one more request; nil with what each log says when it is denied.
-  local function slot_in_all(logs, count)
-    local at, slots, denied = now, {}, false
+  -- The reservation of one more request in all logs; nil, with the reservations of each log, if it is denied.
+  local function reservation_in_all(logs, count)
+    local at, reservations, denied = now, {}, false
     for i = 1, count do
-      slots[i] = slot(logs[i])
-      denied = denied or not slots[i]
-      at = slots[i] and math.max(at, slots[i]) or at
+      reservations[i] = reservation(logs[i])
+      denied = denied or not reservations[i]
+      at = reservations[i] and math.max(at, reservations[i]) or at
     end
-    return not denied and at or nil, slots
+    return not denied and at or nil, reservations
   end
 
-  -- The requests that do not fit now: how many are admitted by and by, an error, and what it adds to the reply.
+  -- Requests that do not fit now. Returns the number of admitted requests, an error, and the delays for the reply.
   function it.hold(logs, count, names, admitted, requests)
     local held = {}
     while admitted < requests do
-      local at, slots = slot_in_all(logs, count)
+      local at, reservations = reservation_in_all(logs, count)
       if not at then
-        it.deny(logs, count, names, admitted + 1, requests, slots)
+        it.deny(logs, count, names, admitted + 1, requests, reservations)
         break
       end
       admitted = admitted + 1
       for i = 1, count do
         local failed = add(logs[i], names, admitted, admitted, at)
         if failed then
-          return admitted, failed  -- no memory: the first log already refuses
+          return admitted, failed  -- no memory: already the first log fails
         end
       end
       held[#held + 1] = at - now
@@ -235,12 +252,12 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
     return admitted, nil, held
   end
 
-  -- The requests from `from` on are denied: by the logs that have no slot for them.
-  function it.deny(logs, count, names, from, requests, slots)
+  -- The requests from `from` on are denied by the logs without a reservation for them.
+  function it.deny(logs, count, names, from, requests, reservations)
     for i = 1, count do
       local log = logs[i]
       local options = log.options
-      if options and options.block > 0 and not slots[i] and not log.blocked and log.limit > 0 then
+      if options and options.block > 0 and not reservations[i] and not log.blocked and log.limit > 0 then
         log.blocked, log.block_length = now + options.block, options.block
         uncommon().block(log, options.block, log.blocked)
         it.blocked(log, true)
@@ -249,14 +266,36 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
         local first = from
         if log.cap > 0 and options.cost > 0 and options.sample == 1 then
           local longest = math.max(log.cap, log.used)
-          first = math.max(from, requests - math.ceil(longest / options.cost) + 1)  -- the others would be cut off
+          first = math.max(from, requests - math.ceil(longest / options.cost) + 1)  -- cap would remove the others
         end
         add(log, names, first, requests, nil, true)
       end
     end
   end
 
-  -- An entry of a request that was decided at `taken` has left the log, which is blocked.
+  -- All requests were admitted. Returns the number of permits of each log: the same one for all with the option, since
+  -- requests use them together, or 0; nil if no log has the option.
+  function it.give_permits(logs, count, name)
+    local permits, given
+    for i = 1, count do
+      local log = logs[i]
+      local most, cost = log.options and log.options.permits or 0, cost_of(log)
+      if most > 0 and cost > 0 then
+        local some = math.min(most, floor((log.capacity - log.used) / (10 * cost)), floor(most_entries / cost))
+        permits = math.min(permits or some, some)
+      end
+    end
+    for i = 1, permits and count or 0 do
+      local log = logs[i]
+      local fine = permits > 0 and log.options and log.options.permits > 0
+        and not uncommon().permit(log, name .. '~p', permits, now + permit_life(log.window))
+      given = given or {}
+      given[i] = fine and permits or 0
+    end
+    return given
+  end
+
+  -- An entry of a request that was decided at `taken` was removed from this log, which is blocked.
   function it.end_block(log, taken)
     log.blocked = false
     local has_stepped = own_clock and now < taken
@@ -270,17 +309,17 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
 end
 
 local KEYS, ARGV = KEYS, ARGV
-local extras                            -- make_extras(), once it was needed
-local logs = {}                        -- of the batch at hand; every batch uses the tables again
+local extras                            -- make_extras(), as soon as it is needed
+local logs = {}                        -- of the current batch; all batches use the same tables
 local replies = {}
-local before = 0                       -- keys of the batches before
-local at = 2                           -- where the batch's arguments begin
-local limit, window, cap, ttl, text    -- of the latest log
+local before = 0                       -- number of keys of earlier batches
+local at = 2                           -- index of the batch's arguments
+local limit, window, cap, ttl, text    -- of the last log
 local logged, taken
 
--- The reply to a batch of so many logs, or an error, or what raises one; nil where it lacks `extras`, and which log needs
--- that. `done`: so many logs were read before, the last of them is blocked. It takes what it needs as arguments: Lua would
--- make as many upvalues at each call.
+-- The reply to a batch of `count` logs, or an error, which may be raised. If it needs `extras` and has none: nil, and
+-- the number of the log that needs them. `done`: the number of logs that were read before; the last of these is
+-- blocked. Everything comes as an argument: Lua would make as many upvalues at each call.
 local function decide(logs, count, requests, names, extras, now, read, add, uncommon, done)
   local admitted, more = requests, extras
   for i = 1, count do
@@ -310,17 +349,19 @@ local function decide(logs, count, requests, names, extras, now, read, add, unco
     if admitted > 0 or logs[i].changed then
       local failed = add(logs[i], names, 1, admitted)
       if failed then
-        return failed  -- no memory: the first log already refuses
+        return failed  -- no memory: already the first log fails
       end
     end
   end
-  local held
+  local held, permits
   if more and admitted < requests then
     local failed
     admitted, failed, held = extras.hold(logs, count, names, admitted, requests)
     if failed then
       return failed
     end
+  elseif more then
+    permits = extras.give_permits(logs, count, ARGV[names + 1])
   end
 
   local reply = { admitted, now, 0, 0, 0 }
@@ -341,10 +382,13 @@ local function decide(logs, count, requests, names, extras, now, read, add, unco
   for i = 1, held and #held or 0 do
     reply[#reply + 1] = held[i]
   end
+  for i = 1, permits and count or 0 do
+    reply[#reply + 1] = permits[i]
+  end
   return reply
 end
 
--- No decision of these logs was later (ms).
+-- A time that no decision of these logs is later than (ms).
 local latest_of = not own_clock and function(logs, count)
   local floor = 0
   for i = 1, count do
@@ -383,7 +427,7 @@ while before < #KEYS do
     end
     log.ttl, log.options = ttl, false
     if text ~= '' or taking_back then
-      extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+      extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
       local options, kept_by_none = extras.options(text)
       refused = refused or kept_by_none
       log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
@@ -401,12 +445,12 @@ while before < #KEYS do
         log.found = false
       end
       local ahead = log.options.ahead
-      log.options.ahead = math.huge  -- it moves no entries
+      log.options.ahead = math.huge  -- no entries are moved
       local gone, blocked = uncommon().take_back(log, ARGV[names + 1], id, logged, taken)
       if gone and blocked then
         extras.end_block(log, taken)
       end
-      log.options.ahead = ahead  -- another log may have the same options
+      log.options.ahead = ahead  -- other logs may share these options
       return gone
     end
     local left = 0
@@ -432,12 +476,12 @@ while before < #KEYS do
   if fine and not reply then
     fine, reply, blocked = protect(decide, logs, count, requests, names, more and extras, now, read, add, uncommon, 0)
   end
-  if fine and not reply then  -- a block began at another place
-    extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+  if fine and not reply then  -- a block without the option: another location or node has set it
+    extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
     fine, reply = protect(decide, logs, count, requests, names, extras, now, read, add, uncommon, blocked)
   end
   if not fine then
-    extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+    extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
     reply = extras.error_of(reply)
   end
   replies[#replies + 1] = reply

@@ -1,11 +1,11 @@
--- The plain call of algorithm=compact: one request of one log, without options, by this server's clock. As
--- lua/plain_log.lua is for algorithm=log, this is for lua/compact_log.lua, which has the form of a log.
+-- The plain call of algorithm=compact: one request for one log, without options, by this server's clock. It is for
+-- lua/compact_log.lua, which describes the form of a log, what lua/plain_log.lua is for algorithm=log.
 --
 -- KEYS   the log
 -- ARGV   limit, window (ms), time to live (ms)
--- Reply  as lua/decide.lua has it
+-- Reply  as in lua/decide.lua
 --
--- Left to the frame is also what has to be read from the ring or written to it: once in some thirty calls.
+-- Calls that read or write the ring, about one in thirty, are left to the frame.
 
 local ARGV = ARGV
 if #ARGV == 3 then
@@ -13,7 +13,7 @@ if #ARGV == 3 then
   local key, limit, window, ttl = KEYS[1], ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
   local FRONT = 64
-  local LONGEST, HEAD_LAST = 7, '100'  -- of a number's bytes; the front ends there
+  local LONGEST, HEAD_LAST = 7, '100'  -- bytes of a number; last byte of the front
 
   local time = redis.call('TIME')
   local us = time[2]
@@ -21,7 +21,7 @@ if #ARGV == 3 then
 
   local front = call('GETRANGE', key, '0', HEAD_LAST)
   local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
-  local fine = front == ''  -- nothing there but what is whole, and not ahead of now
+  local fine = front == ''  -- no log, or one that is complete and not ahead of now
   if not fine and #front >= STATE_BYTES and byte(front) == FORMAT then
     local _
     _, oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes = struct.unpack(STATE, front)

@@ -1,10 +1,10 @@
--- The log of one request in N (algorithm=sampled), N being the option sample: a ZSET, each of whose entries counts for N
--- requests. All but what follows is exact_log, the function that lua/sliding_log.lua is in this script. lua/decide.lua has
--- the contract of what both return.
+-- The log of one request in N (algorithm=sampled), with N from the option sample: a ZSET in which each entry counts for
+-- N requests. Everything else is done by exact_log, the function that lua/sliding_log.lua is in this script.
+-- lua/decide.lua has the contract of what both return.
 --
--- A request that costs c has floor(c / N) entries, and one more with a probability of (c mod N) / N. Nobody outside can
--- tell for which requests: the SHA-1 of its unique name, which no client sees, says so, and says it again when the
--- request is taken back.
+-- A request of cost c has floor(c / N) entries, and one more with a probability of (c mod N) / N. The SHA-1 of the
+-- request's unique name decides, so a take-back gets the same result. No client sees the name, so none can predict
+-- which requests are logged.
 
 local read, add, uncommon, most_entries, latest, set_now = exact_log(...)
 local it = uncommon()

@@ -1,25 +1,26 @@
--- The sliding counter (algorithm=counter): the requests of this window, and those of the one before as far as it still
--- reaches into the last `window` ms. lua/decide.lua has the contract of a call, and of what this file returns.
+-- The sliding counter (algorithm=counter): the requests of this window, and a part of those of the previous window, as
+-- large as the part of that window in the last `window` ms. lua/decide.lua has the contract of a call, and of what this
+-- file returns.
 --
--- A log is a HASH: a time (ms) => how many were admitted in its window, of which it is the time of the first of them. It
--- is the window's start (a multiple of its length) for reservations in windows ahead, and for what a version counted that
--- knew of starts alone; so a window may have several, whose sum counts. "reserved" => the latest reservation (ms), and
--- after .00000 when the first one was made, which no number shows. A blocked log has "blocked until" (ms) and "blocked
--- for" (ms).
+-- A log is a HASH: a time (ms) => the number of requests admitted in its window. The time is that of the window's first
+-- request. It is the start of the window (a multiple of its length) for reservations in later windows, and for counts
+-- written by versions that used only starts. So a window may have several fields, whose sum counts. "reserved" => the
+-- latest reservation (ms), with .00000 and the time of the first reservation appended, which does not change the
+-- number. A blocked log has "blocked until" (ms) and "blocked for" (ms).
 --
--- So what is taken back names its time: a count that began later holds others alone, since the log was lost in between,
--- and is left as it is.
+-- The times of the fields show what a take-back may change: a count that began after the request was decided has only
+-- other requests, since the log was lost in between, and is not changed.
 --
--- How much of the limit is used = all from this window on + the window before * the part of this one that is to come,
--- rounded up. It only falls with time, so the wait until there is room is exact to the millisecond.
+-- Used part of the limit = count from this window on + count of the previous window * the part of this window that is
+-- to come, rounded up. It only falls with time, so the wait until there is room is exact to the millisecond.
 --
--- It lives until the window after the latest is over: set when a window begins. By callers' clocks a window may last longer
--- than its length: there it lives a window longer than each request, too.
+-- A log lives until the end of the window after its last one; the time to live is set when a window begins. With the
+-- callers' clocks a window may last longer than its length: there the log also lives a window longer than each request.
 --
--- Fields of windows that are over, and of a block that is, leave where another field stays, else behind what is added.
+-- Fields of past windows, and of a block that is over, are removed if another field stays, or after something was
+-- added.
 --
--- Cost in redis.calls, of 1 to 2 us each: TIME, and per log HGETALL and HINCRBY, and when a window begins PEXPIRE and
--- HDEL.
+-- Cost in redis.calls, of 1 to 2 us each: TIME, and per log HGETALL and HINCRBY; PEXPIRE and HDEL when a window begins.
 
 local now, now_text, own_clock = ...
 
@@ -27,21 +28,21 @@ local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.
 
 local most_entries = math.huge
 
--- Beyond this Lua's numbers are not exact.
+-- Above this, numbers in Lua are not exact.
 local most_counted = 2 ^ 53
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=counter'
 
--- Each field of a log: here, before: counts; start: of this window (ms); field: of the HASH, which counts what is
--- admitted now (false: none yet); ahead: counts of later windows by their start (false: none); reserved: the latest
--- reservation (ms; nil: none); reserved_since: what stands behind it (text); leaving: fields that leave when something is
--- added (none: no table).
+-- Fields of a log: here, before: counts of this window and all later ones, and of the previous window; start: of this
+-- window (ms); field: of the HASH, for requests admitted now (false: none yet); ahead: counts of later windows by their
+-- start (false: none); reserved: latest reservation (ms; nil: none); reserved_since: the time appended to it (text);
+-- leaving: fields to remove when something is added (none: no table).
 
--- When no more than `most` of the limit is used (ms), 0 or more.
+-- The time when at most `most` (0 or more) of the limit is used (ms).
 local function falls_to(log, most)
   local window, start, before, here, ahead = log.window, log.start, log.before, log.here, log.ahead
-  local current = here  -- of the window at `start` alone
-  local later           -- windows with a count behind that, the latest first
+  local current = here  -- of the window at `start` only
+  local later           -- later windows with a count, the latest first
   if ahead then
     later = {}
     for begin, count in pairs(ahead) do
@@ -59,7 +60,7 @@ local function falls_to(log, most)
     end
     local left = later and #later or 0
     if current == 0 and here > most and left > 0 then
-      start = later[left] - window  -- those without a count in between change nothing
+      start = later[left] - window  -- windows without a count change nothing
     end
     start, before, here, current = start + window, current, left > 0 and here - current or 0, 0
     if left > 0 and later[left] == start then
@@ -95,7 +96,7 @@ local function uncommon()
     call('HSET', log.key, 'blocked until', format('%d', till), 'blocked for', format('%d', length))
   end
 
-  -- What stands in the HASH beside counts; false when it is not ours.
+  -- Reads a field that is not a count; false if a log has no such field.
   function it.field(log, name, value, text)
     if name == 'blocked until' then
       log.blocked = value
@@ -114,11 +115,11 @@ local function uncommon()
     call('HDEL', log.key, 'blocked until', 'blocked for')
   end
 
-  -- The count of a later window: of this one, where the clock has stepped back.
+  -- Reads the count of a later window. If the clock has stepped back, it becomes a count of this window.
   function it.later(log, field, start, count, farthest)
     log.here = log.here + count
     if start <= farthest then
-      local begin = start - start % log.window  -- a node with another window may have written it
+      local begin = start - start % log.window  -- written by a node with another window
       log.ahead = log.ahead or {}
       log.ahead[begin] = (log.ahead[begin] or 0) + count
     else
@@ -128,7 +129,7 @@ local function uncommon()
     end
   end
 
-  -- With one more field that is to leave; no more than can be deleted at once.
+  -- Appends a field to remove; at most as many as one command can delete.
   function it.with(stale, field)
     stale = stale or {}
     if #stale < 1000 then
@@ -153,7 +154,7 @@ local function uncommon()
     end
   end
 
-  -- Keeps the latest reservation, and when the first one was made.
+  -- Stores the latest reservation, and when the first one was made.
   function it.reserve(log, at)
     local since = log.reserved and log.reserved_since
     if not log.reserved or since and tonumber(since) > now then
@@ -164,7 +165,8 @@ local function uncommon()
     call('HSET', log.key, 'reserved', format('%d', at) .. (since and '.00000' .. since or ''))
   end
 
-  -- The counts of the window at `start` that may hold a request of `taken`, the latest first; and whether it is blocked.
+  -- The counts of the window at `start` that may include a request decided at `taken`, the latest first; and whether
+  -- the log is blocked.
   local function counts_of(log, start, taken)
     local fields, counts, blocked, since = call('HGETALL', log.key), {}, false, nil
     for i = 1, #fields, 2 do
@@ -192,7 +194,7 @@ local function uncommon()
       if count <= left then
         call('HDEL', key, name)
       elseif left > 0 then
-        call('PEXPIRE', key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
+        call('PEXPIRE', key, log.ttl, 'GT')  -- Redis does not refuse a script for lack of memory once it has written
         call('HINCRBY', key, name, format('%d', -left))
       end
       left = math.max(left - count, 0)
@@ -203,7 +205,7 @@ local function uncommon()
   return it
 end
 
--- Made for a caller's clock only. A reservation was made no longer before it than reservations are ahead.
+-- For a caller's clock only. A reservation was made at most `ahead` before its time.
 local latest = not own_clock and function(log)
   local fields = pcall('HGETALL', log.key)
   local start, reserved, till, length = 0, 0, 0, math.huge
@@ -231,13 +233,13 @@ local function read(log)
     return fields
   end
   if log.found or log.leaving then
-    log.found, log.leaving = false, false  -- a seventeenth field would double the table of each log
+    log.found, log.leaving = false, false  -- a 17th field would double the size of the log's table
   end
   local farthest = now + (log.options and log.options.ahead or 0)
   local start = now - now % window
   log.start, log.before, log.here, log.ahead, log.field = start, 0, 0, false, false
   if log.reserved then
-    log.reserved = nil  -- none without need: another field is one too many for Lua's first table
+    log.reserved = nil  -- not set unless needed: one more field would enlarge the table
   end
   local since, stale = 0, false
   for i = 1, #fields, 2 do

@@ -1,25 +1,26 @@
 -- The exact sliding log (algorithm=log). lua/decide.lua has the contract of a call, and of what this file returns.
 --
--- A log is a ZSET with one entry for each request, or several for one of that cost: member = the id, else the request's
--- unique name; score = arrival, or the slot it was given (ms). An entry is in the window when now - window < score.
--- Where an id is taken, its entry is <id>~<name>; the second entry of a request is <name>~2 or <id>~<name>~2. Of two
--- requests of one id the plain one is told by its time: an id may come back when its first entry has left.
--- A blocked log has one more member, "blocked for <ms> ms", its score minus the time when that ends, which no entry is.
+-- A log is a ZSET with one entry for each request, or several if its cost is higher: member = the id, or the request's
+-- unique name; score = time of arrival or reservation (ms). An entry is in the window if now - window < score.
+-- If an id is taken, the entry is <id>~<name>. The second entry of a request is <name>~2 or <id>~<name>~2. If two
+-- requests have the same id, the entry under the id alone is identified by its time: an id may return after its first
+-- entry left. A blocked log has one more member, "blocked for <ms> ms". Its score is the negated end of the block;
+-- entries have no negative scores.
 --
--- Entries that are a window old, and a block that is over, are stale. They count for nothing wherever they stand, and at
--- most AT_ONCE of them leave in a call, so that no log holds up the others. The last member never leaves while a key is
--- read: in a cluster a key that is gone from a slot on its way cannot be touched again. So what is all stale leaves
--- behind what is added, or with its time to live.
+-- Entries older than the window, and a block that is over, are stale. They never count, and at most AT_ONCE of them are
+-- removed in a call, so that no log delays others. The last member is never removed while a key is read: in a cluster a
+-- removed key of a migrating hash slot cannot be touched again. So a log that is all stale is removed after something
+-- was added, or by its time to live.
 --
--- A step back of this server's own clock shows in the time to live, which PEXPIRE GT then cannot move on; only then, and
--- on a denial, the newest entry is looked at. Of entries ahead, too, AT_ONCE are moved in a call; the others count, and
--- are taken for those of now.
+-- If this server's own clock stepped back, PEXPIRE GT cannot extend the time to live. Only then, and on a denial, the
+-- newest entry is read. At most AT_ONCE entries ahead of now are moved in a call too; the others count as entries of
+-- now.
 --
--- Cost in redis.calls, of 1 to 2 us each: TIME, and per log ZRANGE, ZCARD, ZADD, PEXPIRE, and while entries leave
--- the window two ZRANGE and ZREMRANGEBYSCORE. Numbers are given as text, since Redis 7.0 spends 0.5 us on writing a
--- number argument as a double and reading it back.
+-- Cost in redis.calls, of 1 to 2 us each: TIME, and per log ZRANGE, ZCARD, ZADD, PEXPIRE; two ZRANGE and
+-- ZREMRANGEBYSCORE more if entries leave the window. Numbers are passed as text, since Redis 7.0 takes 0.5 us to write
+-- a number argument as a double and read it back.
 
-local now, now_text, own_clock = ...
+local now, now_text, own_clock, permit_life = ...
 
 local call, pcall, format = redis.call, redis.pcall, string.format
 
@@ -31,8 +32,8 @@ local most_entries = 1000
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=log or sampled'
 
--- Each log's fields: first: how many members stand before the oldest entry of the window; leaving: how many of these
--- leave when something is added; newest: the score of the last member, where latest() has looked (else nil).
+-- Fields of a log: first: number of members before the oldest entry of the window; leaving: number of these to remove
+-- when something is added; newest: score of the last member, if latest() has read it (else nil).
 
 local made
 local function uncommon()
@@ -46,13 +47,13 @@ local function uncommon()
     return tonumber(call('ZRANGE', log.key, rank, rank, 'WITHSCORES')[2])
   end
 
-  -- How many entries a request of that name has.
+  -- The number of entries of the request with that name.
   function it.entries(log, _)
     return log.options and log.options.cost or 1
   end
 
-  -- The rank of the oldest entry of the window, behind so many that are known to be none; `count`: there is none. Mostly
-  -- it is near.
+  -- The rank of the oldest entry of the window; `count` if there is none. The first `known` members are not in the
+  -- window. It is usually near, so the steps begin with 1.
   local function rank_of_oldest(log, known, count)
     local low, high, step = known, count, 1
     while low < high do
@@ -66,8 +67,8 @@ local function uncommon()
     return low
   end
 
-  -- Of a log that begins with a block, or has more stale entries than leave at once, or nothing else; `stale`: so many are
-  -- known. The oldest entry of the window, how many there are, and whether the block lasts.
+  -- Prunes a log that begins with a block, or has more than AT_ONCE stale entries, or only stale ones; `stale` of them
+  -- are known. Returns the oldest entry of the window, the number of entries in it, and whether the block lasts.
   function it.prune(log, member, score, count, stale)
     local length = score < 0 and (tonumber(string.match(member, BLOCKED)) or error({ err = NOT_OURS }))
     local blocked = length and -score > now
@@ -85,7 +86,7 @@ local function uncommon()
     return oldest, count, blocked
   end
 
-  -- A block that lasts is not stale.
+  -- A block that lasts is kept.
   function it.remove_stale(log)
     if log.leaving > 0 then
       local front = log.blocked and 1 or 0
@@ -97,13 +98,13 @@ local function uncommon()
   function it.block(log, length, till)
     local member = format('blocked for %d ms', length)
     while (tonumber(call('ZSCORE', log.key, member)) or -1) > 0 do
-      member = member .. '~'  -- that is somebody's id
+      member = member .. '~'  -- an entry has this name: the id of a request
     end
     local is_new = call('ZADD', log.key, format('%d', -till), member) == 1
     if is_new then
       log.first = log.first + 1
     elseif log.leaving > 0 then
-      log.leaving = log.leaving - 1  -- it was that block
+      log.leaving = log.leaving - 1  -- the stale block had this name
     end
     it.remove_stale(log)
   end
@@ -113,8 +114,13 @@ local function uncommon()
     call('ZREMRANGEBYRANK', log.key, '0', '0')
   end
 
-  -- Entries further ahead of now than a reservation become entries of now. While some are left, the time to live is one
-  -- that PEXPIRE GT cannot move on.
+  -- The latest time that a reservation or a permit may have.
+  function it.farthest(log)
+    return now + math.max(log.options and log.options.ahead or 0, permit_life(log.window))
+  end
+
+  -- Entries further ahead of now than reservations and permits may be become entries of now. While some are left, the
+  -- time to live is so long that PEXPIRE GT cannot extend it.
   function it.step_back(log, farthest)
     local ahead = call('ZRANGEBYSCORE', log.key, format('(%d', farthest), '+inf', 'LIMIT', '0', AT_ONCE_TEXT)
     local moved = { 'ZADD', log.key }
@@ -127,10 +133,10 @@ local function uncommon()
     call('PEXPIRE', log.key, #ahead < AT_ONCE and log.ttl or format('%d', 2 * log.ttl))
   end
 
-  -- Whole, since what is added up there shall be no fraction of a ms away; what is too far ahead is to be of now.
+  -- The score at a rank, rounded up to a whole ms; entries too far ahead count as entries of now.
   local function score_at(log, rank)
     local score = score_of(log, rank) or now
-    return score <= now + (log.options and log.options.ahead or 0) and math.ceil(score) or now
+    return score <= it.farthest(log) and math.ceil(score) or now
   end
 
   function it.room_at(log, missing)
@@ -142,7 +148,7 @@ local function uncommon()
     return score_at(log, -1)
   end
 
-  -- ZADD of a request's entries behind its first: an error, if there is one.
+  -- Adds the entries of a request after the first one. Returns an error, if any.
   local function add_others(log, score, name, entries)
     for from = 2, entries, 1000 do
       local arguments = { 'ZADD', log.key }
@@ -157,7 +163,7 @@ local function uncommon()
     end
   end
 
-  -- Entries of their own names or numbers, at most `longest` of a request: how many, or an error.
+  -- Adds requests with ids or costs, at most `longest` entries of each. Returns the number of entries, or an error.
   function it.add(log, names, from, to, score, longest)
     local key, added = log.key, 0
     for j = from, to do
@@ -168,7 +174,7 @@ local function uncommon()
         local member = id == '' and name or id
         local new = pcall('ZADD', key, 'NX', score, member)
         while new == 0 do
-          member = member .. '~' .. name  -- the id is in the log already: none is lost, both stay
+          member = member .. '~' .. name  -- the id is in the log already: both entries stay
           new = pcall('ZADD', key, 'NX', score, member)
         end
         if type(new) ~= 'number' then
@@ -184,7 +190,7 @@ local function uncommon()
     return added
   end
 
-  -- `more` entries, since so many names were in the log already: both stay, none is lost.
+  -- Adds `more` entries under other names: their names were in the log already, and both entries stay.
   function it.add_again(log, names, from, to, score, more)
     for j = from, to do
       local name = ARGV[names + j]
@@ -194,12 +200,12 @@ local function uncommon()
     end
   end
 
-  -- How many entries a log may have when denied attempts have been added.
+  -- The maximum number of entries of a log after denied requests were added.
   function it.longest(log)
     return log.cap > 0 and math.max(log.cap, log.used / log.options.sample) or math.huge
   end
 
-  -- Of more entries than that the oldest leave.
+  -- Removes the oldest entries until no more than `longest` are left.
   function it.cut(log, longest)
     local over = log.used / log.options.sample - longest
     if over > 0 then
@@ -209,15 +215,15 @@ local function uncommon()
     end
   end
 
-  -- A member's score, or nil. ZADD tells it, since ZSCORE takes a right that few have given.
+  -- The score of a member, or nil. By ZADD, since ACL rules seldom permit ZSCORE.
   local function score_of_member(log, member)
     return tonumber(call('ZADD', log.key, 'XX', 'INCR', '0', member) or nil)
   end
 
-  -- The first entry of a request that has an id: under both names; or under the id alone, if it is of the request's time,
-  -- or of an earlier one where the clock has stepped back since and brought it there.
+  -- The first entry of a request with an id: the member with both names; or the member with the id alone, if it has the
+  -- request's time, or an earlier one because the clock has stepped back since.
   local function first_of(log, name, id, logged, taken)
-    call('ZREMRANGEBYRANK', log.key, '1', '0')  -- a script that has begun to write is not refused for want of memory
+    call('ZREMRANGEBYRANK', log.key, '1', '0')  -- Redis does not refuse a script for lack of memory once it has written
     if score_of_member(log, id .. '~' .. name) then
       return id .. '~' .. name
     end
@@ -226,7 +232,20 @@ local function uncommon()
     return is_own and id or nil
   end
 
-  -- All entries leave in one command, the last one for this key unless a block is left.
+  function it.permit(log, name, permits, at)
+    local entries, score = permits * log.options.cost, format('%d', at)
+    local added = { 'ZADD', log.key, 'NX', score, name }
+    for i = 2, entries do
+      added[2 * i + 2], added[2 * i + 3] = score, name .. '~' .. i
+    end
+    local reply = pcall(unpack(added))
+    if type(reply) ~= 'number' then
+      return reply
+    end
+    log.used = log.used + entries
+  end
+
+  -- Removes all entries in one command, the last one for this key unless a block is left.
   function it.take_back(log, name, id, logged, taken)
     local entries = it.entries(log, name)
     if entries == 0 or logged <= now - log.window then
@@ -250,7 +269,7 @@ local function uncommon()
   return it
 end
 
--- Made for a caller's clock only.
+-- For a caller's clock only.
 local latest = not own_clock and function(log)
   local head = pcall('ZRANGE', log.key, '0', '0', 'WITHSCORES')
   local oldest = tonumber(head[2])
@@ -279,7 +298,7 @@ local function read(log)
   if oldest then
     count = call('ZCARD', key)
     if oldest <= now - window then
-      local last, stale  -- so many are, if the last of them is
+      local last, stale  -- number of stale members, if `last` is stale
       if count > AT_ONCE then
         last, stale = tonumber(call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2]), AT_ONCE + 1
       else
@@ -295,8 +314,9 @@ local function read(log)
     end
   end
   if oldest and (count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0) then
-    local farthest = now + (options and options.ahead or 0)
-    if (newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])) > farthest then
+    newest = newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])
+    local farthest = newest > now and uncommon().farthest(log)
+    if farthest and newest > farthest then
       uncommon().step_back(log, farthest)
       oldest = math.min(oldest, now)
     end
@@ -334,7 +354,7 @@ local function add(log, names, from, to, at, denied)
       uncommon().remove_stale(log)
     end
     if not log.frees or not own_clock or log.used >= log.limit then
-      call('PEXPIRE', key, log.ttl)  -- GT would take the "none" of a log that begins for the longest
+      call('PEXPIRE', key, log.ttl)  -- not GT: a new log has no time to live, which GT takes for the longest
     end
     local leaves = (at or now) + log.window
     if not log.frees or log.frees > leaves then

@@ -1,20 +1,20 @@
--- The token bucket (algorithm=bucket): holds up to burst tokens, of which a request takes its cost; limit of them come
--- back in a window, evenly. lua/decide.lua has the contract of a call, and of what this file returns.
+-- The token bucket (algorithm=bucket): has up to burst tokens. A request takes its cost, and limit tokens return in
+-- each window, evenly. lua/decide.lua has the contract of a call, and of what this file returns.
 --
--- A log is a HASH: used = tokens that were taken * window, a whole number, from which each ms takes limit; time = when it
--- was that (ms). None is a full bucket. What is kept is what was taken and not what is left, so that another limit or burst
--- applies to it at once. Reservations and denied requests that are counted take more than the bucket has. A blocked log
--- has "blocked until" (ms) and "blocked for" (ms).
+-- A log is a HASH: used = number of taken tokens * window, a whole number that falls by limit each ms; time = the time
+-- of that number (ms). An empty log is a full bucket. The taken tokens are stored, not the remaining ones, so another
+-- limit or burst applies to them at once. Reservations and denied requests that count take more than the bucket has. A
+-- blocked log has "blocked until" (ms) and "blocked for" (ms).
 --
--- Behind time stands since when it is not full (ms), after .00000; a point alone: since that time. No number shows that,
--- and a version that knows nothing of it drops it. Nothing is taken back of a request that came before: what it took has
--- flowed back, or was lost with the log, and only others' tokens are missing.
+-- .00000 and the time since when the bucket is not full (ms) are appended to time; a point alone means: since that
+-- time. This does not change the number, and versions that do not know it drop it. Nothing is taken back for an earlier
+-- request: its tokens have returned, or were lost with the log, and only tokens of other requests are missing.
 --
--- It lives until it is full again, and the slack longer. The fields of a block that is over leave when the bucket is
--- written.
+-- A log lives until the bucket is full again, plus the slack. The fields of a block that is over are removed when the
+-- bucket is written.
 --
--- Cost in redis.calls, of 1 to 2 us each: TIME, and per log
--- HGETALL, HSET and PEXPIRE; HGETALL alone when nothing has changed.
+-- Cost in redis.calls, of 1 to 2 us each: TIME, and per log HGETALL, HSET and PEXPIRE; HGETALL alone if nothing has
+-- changed.
 
 local now, now_text, own_clock = ...
 
@@ -24,12 +24,12 @@ local most_entries = math.huge
 
 local longest_wait = 999999999999999
 
--- The deepest debt; more is forgotten.
+-- The largest debt; more is ignored.
 local most_used = 1e30
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=bucket'
 
--- When the bucket holds so many tokens (ms).
+-- The time when the bucket has `tokens` tokens (ms).
 local function filled_at(log, tokens)
   return now + math.min(math.ceil((tokens * log.window - log.level) / log.limit), longest_wait)
 end
@@ -65,12 +65,12 @@ local function uncommon()
     call('HDEL', log.key, 'blocked until', 'blocked for')
   end
 
-  -- Since when a bucket of that time is not full (ms); nil: that is not known.
+  -- Since when a bucket with that field time is not full (ms); nil: unknown.
   local function since_in(time)
     return tonumber(string.match(time, '^%d+%.00000(%d+)$') or string.match(time, '^(%d+)%.$'))
   end
 
-  -- As it is behind the time; the clock has stepped back, maybe to before.
+  -- The same as text to append to time. The clock may have stepped back to before it.
   function it.since(time)
     local since = since_in(time)
     return since and '.00000' .. format('%d', math.min(since, now)) or ''
@@ -93,7 +93,7 @@ local function uncommon()
     elseif not (used >= 0 and used <= most_used) then
       error({ err = NOT_OURS })
     end
-    call('PEXPIRE', log.key, log.ttl, 'GT')  -- a script that has begun to write is not refused for want of memory
+    call('PEXPIRE', log.key, log.ttl, 'GT')  -- Redis does not refuse a script for lack of memory once it has written
     call('HSET', log.key, 'used', format('%.0f', math.max(used - cost * log.window, 0)))
     return true, blocked
   end
@@ -101,7 +101,7 @@ local function uncommon()
   return it
 end
 
--- Made for a caller's clock only.
+-- For a caller's clock only.
 local latest = not own_clock and function(log)
   local fields = pcall('HGETALL', log.key)
   local time, till, length = 0, 0, math.huge
@@ -151,7 +151,7 @@ local function read(log)
     log.blocked = false
   end
   log.time_text = time_text
-  log.changed = time > now  -- the clock has stepped back: from now on it fills
+  log.changed = time > now  -- the clock has stepped back: tokens return from now on
   if time < now then
     used = used - (now - time) * log.limit
   end
@@ -188,7 +188,7 @@ local function add(log, _, from, to, _, denied)
     end
   end
   local time_text = now_text .. since
-  -- the shorter way writes what is no larger
+  -- %d takes less time, but is exact only below 2^53
   local set = pcall('HSET', log.key, 'used', format(used < 2 ^ 53 and '%d' or '%.0f', used), 'time', time_text)
   if type(set) ~= 'number' then
     return set

@@ -31,6 +31,12 @@ std::string_view Arguments::text(std::size_t index) const {
     return {text, length};
 }
 
+std::size_t Arguments::countKeys() {
+    double keys = 0;
+    at_ = 2;
+    return number(keys) && keys <= static_cast<double>(words_.size() - kFirstKey) ? static_cast<std::size_t>(keys) : 0;
+}
+
 const char* Arguments::read() {
     const auto* row = std::ranges::find(kAlgorithms, text(1), &AlgorithmRow::name);
     if (row == kAlgorithms.end()) {
@@ -163,8 +169,9 @@ bool Arguments::readOptions(std::string_view text) {
             std::string_view name;
             double& number;
         };
-        const Number numbers[] = {{"cost", latest_.cost},   {"delay", latest_.delay}, {"ahead", latest_.ahead},
-                                  {"block", latest_.block}, {"burst", latest_.burst}, {"sample", latest_.sample}};
+        const Number numbers[] = {{"cost", latest_.cost},      {"delay", latest_.delay}, {"ahead", latest_.ahead},
+                                  {"block", latest_.block},    {"burst", latest_.burst}, {"sample", latest_.sample},
+                                  {"permits", latest_.permits}};
         const auto* known = std::ranges::find(numbers, name, &Number::name);
         if (word == "ids") {
             latest_.named = true;

@@ -26,6 +26,7 @@ struct Settings {
     double delay = 0;
     double ahead = 0;
     double block = 0;
+    double permits = 0;
     double burst = 0;  // 0: none
     double sample = 1;
 
@@ -52,6 +53,9 @@ class Arguments {
   public:
     /// `sliding_log.1 ALGORITHM KEYS key... argument...`
     Arguments(RedisModuleString** words, int count) : words_(words, static_cast<std::size_t>(count)) {}
+
+    /// How many words behind the number of keys are keys; 0 if that is no number, or too large.
+    std::size_t countKeys();
 
     /// Reads them. An error, which is the reply to the call; or nullptr.
     const char* read();

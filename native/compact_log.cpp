@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "limit/permit_life.hpp"
+
 namespace sliding_log::native {
 
 namespace {
@@ -311,7 +313,20 @@ void CompactLog::insert(Log& log, double time, double more) {
     log.latest = numbers;
 }
 
-/// Entries further ahead of now than a reservation become entries of now.
+/// The latest time that a reservation or a permit may have.
+double CompactLog::farthest(const Log& log) const {
+    return clock_.now + std::max(log.ahead, static_cast<double>(permitLifeMs(integerOf(log.window))));
+}
+
+bool CompactLog::permit(Log& log, std::string_view, double permits, double at) {
+    const double cost = log.cost;
+    log.cost = permits * cost;
+    const std::string failed = add(log, {.names = 0, .from = 1, .to = 1}, &at, false);
+    log.cost = cost;
+    return failed.empty();
+}
+
+/// Entries further ahead of now than a reservation or a permit become entries of now.
 void CompactLog::stepBack(Log& log, double farthest) {
     const double now = clock_.now;
     Split place{.has = false};
@@ -543,8 +558,8 @@ Found CompactLog::read(Log& log) {
     if (log.oldest <= horizon && !dropStale(log, horizon)) {
         return {.error = kNotCompact};
     }
-    if (log.newest > now && log.newest > now + log.ahead) {
-        stepBack(log, now + log.ahead);
+    if (log.newest > now && log.newest > farthest(log)) {
+        stepBack(log, farthest(log));
         log.changed = true;
     }
     log.hasFrees = true;

@@ -33,6 +33,7 @@ class CompactLog {
     std::string add(Log& log, const Requests& requests, const double* at, bool denied);
     double roomAt(Log& log, double missing);
     double newest(const Log& log) const { return log.used > 0 ? log.newest : clock_.now; }
+    bool permit(Log& log, std::string_view name, double permits, double at);
     void block(Log& log, double length, double until);
     void unblock(Log& log);
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
@@ -53,6 +54,7 @@ class CompactLog {
     std::string spill(Log& log, bool& isWritten);
     Split split(Log& log, double time);
     void insert(Log& log, double time, double more);
+    double farthest(const Log& log) const;
     void stepBack(Log& log, double farthest);
     bool takeOut(Log& log, double logged, bool hasStepped, double most);
     void write(Log& log);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "limit/permit_life.hpp"
 #include "log.hpp"
 #include "redis.hpp"
 
@@ -123,8 +124,11 @@ class Frame {
             }
         }
         held_.clear();
+        permits_.clear();
         if (hasExtras && admitted < requests) {
             hold(logs, batch, admitted);
+        } else if (hasExtras) {
+            givePermits(logs, batch);
         }
         numbers_.assign({admitted, clock_.now});
         for (Log& log : logs) {
@@ -140,6 +144,7 @@ class Frame {
             numbers_.insert(numbers_.end(), {room > 0 ? room : 0, reset, retry});
         }
         numbers_.insert(numbers_.end(), held_.begin(), held_.end());
+        numbers_.insert(numbers_.end(), permits_.begin(), permits_.end());
     }
 
     void add(Log& log, const Requests& requests, const double* at) {
@@ -252,6 +257,29 @@ class Frame {
         }
     }
 
+    /// All requests were admitted. The number of permits of each log: the same one for all with the option.
+    void givePermits(std::span<Log> logs, const AskedBatch& batch) {
+        if (std::ranges::none_of(logs, [](const Log& log) { return log.permits > 0 && log.cost > 0; })) {
+            return;
+        }
+        double permits = std::numeric_limits<double>::infinity();
+        for (const Log& log : logs) {
+            if (log.permits > 0 && log.cost > 0) {
+                const double room = std::floor((log.capacity() - log.used) / (10 * log.cost));
+                permits = std::min({permits, log.permits, room, std::floor(Form::kMostEntries / log.cost)});
+            }
+        }
+        const std::string name = std::string(arguments_.text(batch.names)) + "~p";
+        for (Log& log : logs) {
+            bool isGiven = false;
+            if constexpr (requires { form_.permit(log, name, permits, 0.0); }) {
+                const double life = static_cast<double>(permitLifeMs(integerOf(log.window)));
+                isGiven = permits > 0 && log.permits > 0 && form_.permit(log, name, permits, clock_.now + life);
+            }
+            permits_.push_back(isGiven ? permits : 0);
+        }
+    }
+
     // ---- taking back
 
     void replyToTakeBack() {
@@ -314,7 +342,8 @@ class Frame {
     double called_;          // now, as the call says
     std::vector<Log> logs_;  // of the batch at hand
     std::vector<bool> hasSlot_;
-    std::vector<double> held_;  // ms until the slots of requests that are held
+    std::vector<double> held_;     // ms until the slots of requests that are held
+    std::vector<double> permits_;  // of each log; none: not asked for
     std::vector<double> numbers_;
 };
 

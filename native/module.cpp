@@ -68,7 +68,21 @@ void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
     }
 }
 
+/// Redis 7.0 asks the command itself where its keys are, before it routes a call in a cluster.
+int tellKeys(RedisModuleCtx* context, RedisModuleString** words, int count) {
+    constexpr int kFirstKey = 3;
+    constexpr auto kFlags = static_cast<int>(api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate);
+    const std::size_t keys = count < kFewestWords ? 0 : Arguments(words, count).countKeys();
+    for (std::size_t i = 0; i < keys; i++) {
+        api::KeyAtPosWithFlags(context, kFirstKey + static_cast<int>(i), kFlags);
+    }
+    return api::kOk;
+}
+
 int command(RedisModuleCtx* context, RedisModuleString** words, int count) {
+    if (api::IsKeysPositionRequest(context) != 0) {
+        return tellKeys(context, words, count);
+    }
     if (count < kFewestWords) {
         return api::WrongArity(context);
     }
@@ -128,7 +142,8 @@ extern "C" __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisMo
         return 1;
     }
     api::SetModuleAttribs(context, "sliding_log", 1, api::kVersion);
-    const bool isReady = api::CreateCommand(context, native::kCommand, native::command, "write", 0, 0, 0) == api::kOk &&
-                         native::describe(context);
+    const bool isReady =
+        api::CreateCommand(context, native::kCommand, native::command, "write getkeys-api", 0, 0, 0) == api::kOk &&
+        native::describe(context);
     return isReady ? api::kOk : 1;
 }

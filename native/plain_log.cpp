@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "limit/permit_life.hpp"
 #include "plain.hpp"
 #include "plain_reply.hpp"
 #include "zset_log.hpp"
@@ -59,7 +60,8 @@ bool replyToPlainLog(Redis& redis, const Clock& clock, const Arguments& argument
         }
         room += left;
         key.oldest(oldest);
-        if (oldest == now && left < count && key.newest(newest) && newest > now) {
+        if (oldest == now && left < count && key.newest(newest) &&
+            newest > now + static_cast<double>(permitLifeMs(integerOf(asked.window)))) {
             key.expireIn(2 * asked.ttl);  // the next call sees the step back
         }
     }

@@ -94,6 +94,8 @@ struct CommandInfo {
     FUNCTION(CreateCommand, int, RedisModuleCtx*, const char*, RedisModuleFunction, const char*, int, int, int) \
     FUNCTION(GetCommand, RedisModuleCommand*, RedisModuleCtx*, const char*)                                     \
     FUNCTION(SetCommandInfo, int, RedisModuleCommand*, const CommandInfo*)                                      \
+    FUNCTION(IsKeysPositionRequest, int, RedisModuleCtx*)                                                       \
+    FUNCTION(KeyAtPosWithFlags, void, RedisModuleCtx*, int, int)                                                \
     FUNCTION(WrongArity, int, RedisModuleCtx*)                                                                  \
     FUNCTION(ReplyWithArray, int, RedisModuleCtx*, long)                                                        \
     FUNCTION(ReplyWithLongLong, int, RedisModuleCtx*, long long)                                                \

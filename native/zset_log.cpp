@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "limit/permit_life.hpp"
 #include "limit/sampling.hpp"
 
 namespace sliding_log::native {
@@ -67,7 +68,7 @@ bool ZsetLog::scoreAt(const Log& log, double rank, double& score) {
 double ZsetLog::scoreOrNow(const Log& log, double rank) {
     double score = clock_.now;
     scoreAt(log, rank, score);
-    return score <= clock_.now + log.ahead ? std::ceil(score) : clock_.now;
+    return score <= farthest(log) ? std::ceil(score) : clock_.now;
 }
 
 double ZsetLog::latest(const Log& log) {
@@ -124,13 +125,12 @@ Found ZsetLog::read(Log& log) {
         }
     }
     if (has && (count >= log.limit || oldest > clock_.now || !clock_.isOwn || !key.expireLater(log.ttl))) {
-        const double farthest = clock_.now + log.ahead;
         if (!hasNewest) {
             key.newest(newest);
         }
-        if (newest > farthest) {
+        if (newest > clock_.now && newest > farthest(log)) {
             key.close();
-            stepBack(log, farthest);
+            stepBack(log, farthest(log));
             oldest = std::min(oldest, clock_.now);
         }
     }
@@ -232,8 +232,13 @@ void ZsetLog::unblock(Log& log) {
     redis_.call(kZremByRank, log.key, {"0", "0"});
 }
 
-/// Entries further ahead of now than a reservation become entries of now. While some are left, the time to live is one
-/// that cannot be moved on.
+/// The latest time that a reservation or a permit may have.
+double ZsetLog::farthest(const Log& log) const {
+    return clock_.now + std::max(log.ahead, static_cast<double>(permitLifeMs(integerOf(log.window))));
+}
+
+/// Entries further ahead of now than a reservation or a permit become entries of now. While some are left, the time to
+/// live is one that cannot be moved on.
 void ZsetLog::stepBack(const Log& log, double farthest) {
     const Reply ahead =
         redis_.call(kZrangeByScore, log.key, {"(" + textOf(farthest), "+inf", "LIMIT", "0", textOf(kAtOnce)});
@@ -364,6 +369,25 @@ std::string ZsetLog::add(Log& log, const Requests& requests, const double* at, b
         }
     }
     return {};
+}
+
+bool ZsetLog::permit(Log& log, std::string_view name, double permits, double at) {
+    const double entries = permits * log.cost;
+    const std::string time = textOf(at);
+    std::vector<std::string> members = {std::string(name)};
+    for (double i = 2; i <= entries; i++) {
+        members.push_back(members.front() + '~' + textOf(i));
+    }
+    std::vector<std::string_view> words = {"NX"};
+    for (const std::string& member : members) {
+        words.push_back(time);
+        words.push_back(member);
+    }
+    if (redis_.tried(kZadd, log.key, words).isError()) {
+        return false;
+    }
+    log.used += entries;
+    return true;
 }
 
 // ---- taking back

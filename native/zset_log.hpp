@@ -30,6 +30,7 @@ class ZsetLog {
     std::string add(Log& log, const Requests& requests, const double* at, bool denied);
     double roomAt(const Log& log, double missing);
     double newest(const Log& log) { return scoreOrNow(log, -1); }
+    bool permit(Log& log, std::string_view name, double permits, double at);
     void block(Log& log, double length, double until);
     void unblock(Log& log);
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
@@ -46,6 +47,7 @@ class ZsetLog {
     double rankOfOldest(const Log& log, double known, double count);
     void prune(Log& log, const std::string& member, double& score, bool& has, double& count, double stale);
     void removeStale(Log& log);
+    double farthest(const Log& log) const;
     void stepBack(const Log& log, double farthest);
     std::string addEntries(const Log& log, const Requests& requests, double score, double longest, double& added);
     std::string addOthers(const Log& log, double score, const std::string& name, double entries);

@@ -1,4 +1,4 @@
-# What `nginx -t` refuses, and that it says which directive, which text, and what was expected.
+# What `nginx -t` refuses. The message has the directive, the text and what was expected.
 
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ sub check {
 my $redis = 'sliding_log_redis { server 127.0.0.1:6379; }';
 my $good  = 'sliding_log_limit api key=$remote_addr limit=10 window=1m';
 
-# [limit directive in the server, what the message must hold]
+# [limit directive in the server, what the message must have]
 my @wrong_limits = (
     ['sliding_log_limit;',                                       qr/invalid number of arguments in "sliding_log_limit"/],
     ['sliding_log_limit api;',                                   qr/"sliding_log_limit" directive must have "key" parameter, expected key=/],
@@ -90,6 +90,12 @@ my @wrong_limits = (
     ['sliding_log_limit api key=a limit=1 window=1s algorithm=bucket burst=10 cap=9;', qr/invalid cap "9" in "[^"]+" directive, expected a whole number not below/],
     ['sliding_log_limit api key=a limit=1 window=1s sample=5;', qr/invalid sample "5" in "[^"]+" directive, expected algorithm=sampled with it/],
     ['sliding_log_limit api key=a limit=1 window=1s algorithm=sampled sample=0;', qr/invalid sample "0" in "[^"]+" directive, expected a whole number from 1 to 1000000/],
+    (map { ["sliding_log_limit api key=a limit=1 window=1s prefetch=$_;", qr/invalid prefetch "$_" in "[^"]+" directive, expected a whole number from 1 to 10000/] } qw(0 10001 many)),
+    (map { ["sliding_log_limit api key=a limit=1 window=1s prefetch=5 algorithm=$_;", qr/invalid prefetch "5" in "[^"]+" directive, expected algorithm=log or compact with it/] }
+        qw(counter bucket sampled)),
+    (map { ["sliding_log_limit api key=a limit=1 window=1s prefetch=5 $_->[0];", qr/invalid prefetch "5" in "[^"]+" directive, expected no \Q$_->[1]\E with it/] }
+        ['id=$request_id', 'id='], ['delay=1s', 'delay='], ['count=all', 'count=all'], ['refund=5xx', 'refund='], ['block=1m', 'block='],
+        ['cost=$arg_c', 'variable cost=']),
     ['sliding_log_limit api key=a limit=1 window=1s excess=444;', qr/invalid excess "444" in "[^"]+" directive, expected reject or drop/],
     ['sliding_log_limit api key=a limit=1 window=1s color=red;', qr/invalid parameter "color=red" in "[^"]+" directive, expected one of key=, limit=/],
     ['sliding_log_limit api key=a limit=1 window=1s nodelay;',   qr/invalid parameter "nodelay" in "[^"]+" directive, expected one of key=, limit=.*from-limit-req\.md/],
@@ -171,7 +177,7 @@ for my $row (@wrong_limits) {
     like($printed, qr/\[emerg\].*$message/, "refused with the reason: $directive");
 }
 
-# [redis block, what the message must hold]
+# [redis block, what the message must have]
 my @wrong_blocks = (
     ['sliding_log_redis { }',                                         qr/invalid block "default" in "sliding_log_redis" directive, expected a server/],
     ['sliding_log_redis { server 127.0.0.1:70000; }',                 qr/invalid address "127.0.0.1:70000" in "server" directive, expected/],
@@ -241,7 +247,7 @@ for my $row (@wrong_blocks) {
     is(scalar(() = $printed =~ /^\d{4}\/.*\[emerg\]/mg), 1, 'refused with one message: ' . ($block || 'no redis block'));
 }
 
-# however a password is misplaced, it is not told
+# a misplaced password is never printed
 for my $inside ('password s3cret s4cret;', 'password s3cret; password s4cret;', 'password_file p; password s3cret;', 'password s3cret; timeout 0;',
     'password s3cret; username a b;', 'password s3cret', 'sentinel_password s3cret;', 'sentinel_password s3cret s4cret;')
 {
@@ -251,7 +257,7 @@ for my $inside ('password s3cret s4cret;', 'password s3cret; password s4cret;', 
     unlike($printed, qr/s[34]cret/, "refused without a secret: $inside");
 }
 
-# what must be accepted: [redis block, server]
+# accepted: [redis block, server]
 my @right = (
     [$redis, "$good;"],
     [$redis, "$good; location / { $good; }"],
@@ -286,6 +292,8 @@ my @right = (
     [$redis, "$good algorithm=sampled sample=1000000 delay=1ms block=366d count=allowed excess=reject;"],
     [$redis, "$good cost=\$tenant delay=2s; location / { $good cost=2 block=1m refund=5xx; }"],
     [$redis, "$good cap=off id=\$request_id;"],
+    [$redis, "$good prefetch=1 delay=1s block=1m refund=5xx count=all;"],
+    [$redis, "$good prefetch=10000 delay=0 block=0 count=allowed cost=5 dry_run=on secret=on excess=drop cap=off slack=0; location / { $good secret=on slack=0 cap=off delay=5s count=allowed; }"],
     [$redis, 'sliding_log_limit api key=$remote_addr$uri limit=$tenant window=1ms;'],
     [$redis, 'sliding_log_limit api key=a limit=0 window=366d;'],
     [$redis, 'sliding_log_limit A-b_c.9 key=a limit=1 window=1m30s;'],

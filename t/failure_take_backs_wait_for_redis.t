@@ -1,6 +1,6 @@
-# What is to be given back while Redis is away (refunds, requests that something else denied, clients that left, answers
-# that came too late) leaves its log when Redis is back: under algorithm=log exactly, and nothing else does. What stays
-# elsewhere was counted as lost. Random; the seed is told.
+# Take-backs that fall due while Redis is down (refunds, requests that another limit denied, clients that left, late
+# replies) are executed when Redis is back: exactly under algorithm=log. Entries that stay elsewhere were counted as
+# lost. Random; the seed is shown.
 
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ my $redis = $bed->redis(@kept);
 my $other = $bed->redis;
 my $silent = IO::Socket::INET->new(Listen => 200, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
 
-# The same log in different places: kept, given back, or denied by something else.
+# The same log in different locations: kept, given back, or denied by another limit.
 my $locations = join "\n", map {
     my $limit = "sliding_log_limit $_ key=\$arg_k limit=10000 window=30d algorithm=$_" . ($_ eq 'sampled' ? ' sample=1' : '');
     "location /serve/$_   { $limit refund=5xx,499; sliding_log_on_error deny; proxy_pass http://127.0.0.1:%%SILENT%%; }
@@ -54,7 +54,7 @@ END
     );
 }
 
-# A request that the backend holds: where Redis was too slow to decide it, another one.
+# A request that the backend holds; another one if Redis was too slow to decide it.
 sub one_under_way {
     my ($port, $path) = @_;
     for (1 .. 20) {
@@ -63,12 +63,12 @@ sub one_under_way {
         my @ready = IO::Select->new($silent, $client)->can_read(20);
         return { path => $path, client => $client, backend => scalar $silent->accept } if grep { $_ == $silent } @ready;
     }
-    die "nobody asks the backend\n";
+    die "no request for the backend\n";
 }
 
 sub under_way { my ($port, @paths) = @_; return map { one_under_way($port, $_) } @paths }
 
-# How many entries of that log count; undef while Redis cannot tell.
+# The number of entries of that log that count; undef while Redis is unavailable.
 sub used {
     my ($port, $algorithm, $key) = @_;
     return (field(get($port, "/look/$algorithm?k=$key"), 'RateLimit') // '') =~ /;r=(\d+)/ ? 10000 - $1 : undef;
@@ -78,7 +78,7 @@ sub lost { return scrape($_[0])->value('sliding_log_store_take_backs_lost_total'
 
 my $round = 0;
 
-# A fault, requests of all kinds before and within it, and what is in the logs at its end.
+# A fault, requests of all kinds before and during it, and the contents of the logs after it.
 sub try {
     my ($nginx, $what, %fault) = @_;
     my $port = $nginx->port;
@@ -148,7 +148,7 @@ for my $turn (1 .. 2) {
 }
 try($nginx, 'slow for a moment', begin => sub { $redis->in_background('DEBUG', 'SLEEP', 0.15) }, end => sub { });
 
-# One answer that comes too late, on a connection that lasts: each algorithm is exact.
+# One late reply on a connection that stays open: each algorithm is exact.
 my $port = $nginx->port;
 
 sub late {
@@ -182,12 +182,12 @@ for my $algorithm (@ALGORITHMS) {
         becomes($algorithm, $key, $status == 200 ? 1 : 0, "$algorithm: it " . ($status == 200 ? 'stays' : 'leaves when the status refunds it'));
     }
 }
-is(get($port, '/held?k=a')->{status}, 200, 'one request has the slot');
+is(get($port, '/held?k=a')->{status}, 200, 'one request has the reservation');
 is(late('/held?k=a'), 200, 'a reservation that is answered too late, on_error allows');
-ok(wait_until('the reservation to leave', 5, sub { $redis->cli('ZCARD', 'rl:sliding:held:{a}') == 1 }), 'a slot that nobody uses is given back');
-is(lost($port), $lost, 'nothing is lost where the answer comes');
+ok(wait_until('the reservation to leave', 5, sub { $redis->cli('ZCARD', 'rl:sliding:held:{a}') == 1 }), 'an unused reservation is given back');
+is(lost($port), $lost, 'nothing is lost if the reply arrives');
 
-# True when the replica has all that its master has.
+# True if the replica has all data of its master.
 sub in_step { my ($master, $replica) = @_; return wait_until('the replica to be in step', 10, sub { $master->info('master_repl_offset') == $replica->info('master_repl_offset') }) }
 
 # a fail-over by Sentinel

@@ -44,6 +44,7 @@ sub options {
         push @words, "ahead=$world->{delays}";
     }
     push @words, 'block=' . (1 + int rand $world->{blocks}) if $world->{blocks} && rand() < 0.6;
+    push @words, 'permits=' . (2 + int rand 30) if rand() < $world->{permits};
     push @words, "burst=$log->{burst}" if $algorithm eq 'bucket';
     push @words, 'sample=3' if $algorithm eq 'sampled';
     return "@words";
@@ -103,7 +104,7 @@ my %read = (zset => 'DUMP', string => 'GET', hash => 'HGETALL');
 sub world {
     my ($algorithm, $title, %asked) = @_;
     return if "$algorithm, $title" !~ /$only/;
-    my %world = (keys => 12, limits => 20, windows => 2000, burst => 12, step => 30, costs => 0, counts => 0, delays => 0, blocks => 0, ids => 0, back => 0, steps_back => 0,
+    my %world = (keys => 12, limits => 20, windows => 2000, burst => 12, step => 30, costs => 0, counts => 0, delays => 0, blocks => 0, ids => 0, back => 0, permits => 0, steps_back => 0,
         callers => 0, plain => 0.5, corrupt => 0, %asked);
     my %script = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$algorithm}, native => $_ eq 'nat')) } qw(lua nat);
     my $client = $script{lua};
@@ -162,7 +163,7 @@ sub world {
                 $seen{error}++ if !ref $reply;
                 next if !ref $reply;
                 my ($admitted, $decided, @rest) = @$reply;
-                my @held = splice @rest, 3 * @{ $group->{logs} };
+                my @held = $world{permits} ? () : splice @rest, 3 * @{ $group->{logs} };
                 $seen{admitted}++ if $admitted;
                 $seen{denied}++   if $admitted < @{ $group->{names} };
                 $seen{held}++     if @held;
@@ -201,6 +202,8 @@ for my $algorithm (@ALGORITHMS) {
     world($algorithm, 'all of it',         %log, %all, back => 0.2);
     world($algorithm, 'all of it, long',   %log, %all, limits => 300, windows => 9000, back => 0.2, keys => 4, step => 15, burst => 30);
     world($algorithm, 'all of it, clock steps back', %log, %all, back => 0.2, steps_back => 0.03);
+    world($algorithm, 'permits',           %log, permits => 0.6, limits => 300, windows => 9000, costs => 0.2, blocks => 500, back => 0.1, steps_back => 0.01, step => 15)
+        if $algorithm =~ /^(?:log|compact)$/;
     world($algorithm, 'corrupt',           %log, %all, back => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
 }
 $bed->done;

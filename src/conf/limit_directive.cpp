@@ -10,6 +10,7 @@
 #include "conf/warnings.hpp"
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
+#include "limit/permit_life.hpp"
 #include "limit/time_text.hpp"
 #include "store/local_store.hpp"
 
@@ -168,6 +169,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
         log->variableNumbers = 1;
     }
     log->largestBurst = std::max(log->largestBurst, draft.limit.burst);
+    if (draft.limit.prefetch > 1) {
+        log->permitLifeMs = permitLifeMs(log->windowMs);
+    }
     main.largestDelay = std::max(main.largestDelay, draft.limit.delayMs);
     draft.limit.log = log;
     LimitSettings* limit = pushNew(cf->pool, main.limits, draft.limit);

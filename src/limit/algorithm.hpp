@@ -30,7 +30,10 @@ enum class Lasts : std::uint8_t {
 };
 
 /// Parameters of sliding_log_limit that only some algorithms take.
-enum class Parameter : std::uint8_t { Id, Burst, Sample };
+enum class Parameter : std::uint8_t { Id, Burst, Sample, Prefetch };
+
+/// The default of sample=.
+inline constexpr std::int64_t kDefaultSample = 10;
 
 class Parameters {
   public:
@@ -77,7 +80,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::Zset,
                  .namesEntries = true,
-                 .takes = {Parameter::Id},
+                 .takes = {Parameter::Id, Parameter::Prefetch},
                  .mostEntries = 1000,  // each takes 100 bytes, and time of a command in Redis
                  .lasts = Lasts::Window,
                  .work = {.request = 1500, .entry = 1300, .together = 900}},
@@ -88,7 +91,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,
-                 .takes = {},
+                 .takes = {Parameter::Prefetch},
                  .mostEntries = 100'000,
                  .lasts = Lasts::Window,
                  .work = {.request = 200, .entry = 16, .together = 0}},

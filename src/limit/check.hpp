@@ -28,6 +28,8 @@ struct Check {
     std::int64_t blockMs = 0;       // a denial lasts at least this long; 0: no block
     std::int64_t burst = 0;         // algorithm=bucket: the size of the bucket
     std::int64_t sample = 0;        // algorithm=sampled: one of this number of requests is logged
+    std::int64_t prefetch = 1;      // permits to take in one call, at most; 1: none
+    std::int64_t permitLifeMs = 0;  // of the permits in this log; 0: no limit has any
 
     /// The most that can be taken at once.
     std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }

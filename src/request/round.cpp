@@ -1,13 +1,17 @@
 #include "request/round.hpp"
 
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <optional>
+#include <ranges>
 #include <span>
 
 #include "limit/key.hpp"
 #include "limit/most_cost.hpp"
 #include "limit/number.hpp"
 #include "redis/hash_slots.hpp"
+#include "store/local_store.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -71,6 +75,8 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.aheadMs = log.aheadMs;
     check.blockMs = settings.blockMs;
     check.sample = log.sample;
+    check.prefetch = check.cost > 0 ? settings.prefetch : 1;
+    check.permitLifeMs = log.permitLifeMs;
     if (takes(log.algorithm, Parameter::Burst)) {
         check.burst = settings.burst > 0 ? settings.burst : check.limit;
     }
@@ -162,14 +168,43 @@ std::size_t destinationOf(const Round& round, std::size_t limit) {
     return ((redis->index + 1) * kHashSlots + check.hashSlot) << 8 | static_cast<std::size_t>(check.algorithm);
 }
 
-/// Makes limits with the same destination adjacent, in the order of the configuration.
+/// Makes limits with the same destination adjacent, in the order of the configuration. Usually they are already: the
+/// order is computed only if they are not, and each limit then moves once, with its check.
 void sortByDestination(Round& round) {
-    for (std::size_t i = 1; i < round.count; i++) {
-        for (std::size_t to = i; to > 0 && destinationOf(round, to - 1) > destinationOf(round, to); to--) {
-            std::swap(round.decisions[to - 1], round.decisions[to]);
-            std::swap(round.checks[to - 1], round.checks[to]);
-        }
+    const auto destination = [&](std::size_t limit) { return destinationOf(round, limit); };
+    const auto limits = std::views::iota(std::size_t{0}, round.count);
+    if (std::ranges::is_sorted(limits, {}, destination)) {
+        return;
     }
+    struct Origin {
+        std::size_t destination;
+        std::size_t limit;
+        auto operator<=>(const Origin&) const = default;
+    };
+    std::array<Origin, LocalStore::kMostLogs> origins;
+    for (std::size_t limit : limits) {
+        origins[limit] = {destination(limit), limit};
+    }
+    std::ranges::sort(std::span(origins).first(round.count));
+    for (std::size_t to : limits) {
+        std::size_t from = origins[to].limit;
+        while (from < to) {  // it made room for another one before
+            from = origins[from].limit;
+        }
+        std::swap(round.decisions[from], round.decisions[to]);
+        std::swap(round.checks[from], round.checks[to]);
+    }
+}
+
+/// Memory for the permits that the round may use; false if memory is short.
+bool preparePermits(ngx_http_request_t* request, Round& round) {
+    const std::span checks(round.checks, round.count);
+    if (std::ranges::all_of(checks, [](const Check& check) { return check.prefetch == 1; })) {
+        return true;
+    }
+    void* memory = ngx_palloc(request->pool, round.count * sizeof(Permit));
+    round.permits = memory == nullptr ? nullptr : new (memory) Permit[round.count];
+    return memory != nullptr;
 }
 
 inline void addStage(Context& context, std::size_t begin, std::size_t end) {
@@ -245,23 +280,16 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         return NGX_DECLINED;
     }
     sortByDestination(*round);
+    if (!preparePermits(request, *round)) {
+        return NGX_ERROR;
+    }
     if (context == nullptr) {
         context = Context::create(request);
         if (context == nullptr) {
             return NGX_ERROR;
         }
-        const std::string_view unique = gWorker->uniqueIds().next();
-        context->uniqueLength = unique.copy(context->unique.data(), context->unique.size());
     }
-    round->unique = context->uniqueId();
-    if (context->round != nullptr) {
-        const std::string_view unique = gWorker->uniqueIds().next();
-        auto* copy = static_cast<char*>(ngx_pnalloc(request->pool, unique.size()));
-        if (copy == nullptr) {
-            return NGX_ERROR;
-        }
-        round->unique = {copy, unique.copy(copy, unique.size())};
-    }
+    round->unique = gWorker->uniqueIds().next();
     round->previous = context->round;
     context->round = round;
     context->out = 0;
