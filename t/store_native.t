@@ -145,6 +145,20 @@ is(doctor(@at), 'ok: no native module: the scripts decide', 'doctor: not loaded'
 is(doctor('--nginx-conf', $conf), 'critical: no native module, which "native required" asks for', 'doctor: not loaded, and required');
 $redis->cli('MODULE', 'LOAD', native_module());
 
+# ---- a cluster
+
+{
+    local $ENV{TEST_NATIVE} = 1;
+    my $cluster = $bed->cluster(masters => 2);
+    my ($here, $there) = $cluster->nodes;
+    my $tag  = '{' . $cluster->tag_on($there) . '}';
+    my @call = ('sliding_log.1', 'log', 2, "${tag}a", "${tag}b", '', 2, 1, 'name', 5, 60_000, 0, 66_000, '', '');
+    like($here->cli(@call), qr/^MOVED /, 'a node of a cluster sends a call to the node that has its keys');
+    like($there->cli(@call), qr/^1\n\d+\n4\n/, 'the node that has them decides');
+    $call[4] = '{' . $cluster->tag_on($here) . '}b';
+    like($there->cli(@call), qr/^CROSSSLOT /, 'keys in two slots are refused');
+}
+
 # ---- wrong arguments and contents
 
 my %wrong = (
