@@ -8,7 +8,6 @@ namespace sliding_log::native {
 
 namespace {
 
-constexpr std::size_t kFirstKey = 3;
 constexpr std::size_t kMostDigits = 15;  // exact as a double
 
 /// A whole number without a sign.
@@ -78,30 +77,29 @@ const char* Arguments::read() {
     return isWhole ? nullptr : error_;
 }
 
-/// One request of one log without options, by this server's clock.
+/// One request for each of one or more logs without options, by this server's clock.
 bool Arguments::readPlain() {
     const AlgorithmRow& row = rowOf(algorithm_);
-    const std::size_t names = row.namesEntries ? 1 : 0;
-    if (row.plain.empty() || keys_ != 1 || words_.size() - at_ != names + 3) {
+    const std::size_t names = row.namesEntries ? keys_ : 0;
+    if (row.plain.empty() || keys_ == 0 || words_.size() - at_ != names + 3) {
         return false;
     }
     const std::size_t begin = at_;
     at_ += names;
-    Settings settings;
-    if (!number(settings.limit) || !number(settings.window) || !number(settings.ttl) || settings.window < 1 ||
-        settings.ttl < 1) {
+    if (!number(latest_.limit) || !number(latest_.window) || !number(latest_.ttl) || latest_.window < 1 ||
+        latest_.ttl < 1) {
+        latest_ = Settings();
         at_ = begin;
         return false;
     }
     isPlain_ = true;
-    plain_ = {.key = words_[kFirstKey], .settings = settings};
-    plainAt_ = begin;
     return true;
 }
 
-void Arguments::leavePlain() {
-    batches_.push_back({.firstLog = 0, .logs = 1, .requests = 1, .names = plainAt_});
-    logs_.push_back(plain_);
+const AskedBatch& Arguments::leavePlain(std::size_t index) {
+    logs_.push_back({.key = key(index), .settings = latest_});
+    return batches_.emplace_back(
+        AskedBatch{.firstLog = logs_.size() - 1, .logs = 1, .requests = 1, .names = kFirstKey + keys_ + index});
 }
 
 bool Arguments::readBatch(std::size_t& key) {

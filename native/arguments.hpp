@@ -62,14 +62,18 @@ class Arguments {
 
     Algorithm algorithm() const { return algorithm_; }
 
-    /// A plain call: its log; the name of its request, where the algorithm has names, is the first word behind the
-    /// keys.
+    /// A plain call: one request for each key, with the same settings.
     bool isPlain() const { return isPlain_; }
-    const AskedLog& plainLog() const { return plain_; }
-    RedisModuleString* plainName() const { return words_[plainAt_]; }
+    std::size_t keys() const { return keys_; }
+    const Settings& plainSettings() const { return latest_; }
+    RedisModuleString* key(std::size_t index) const { return words_[kFirstKey + index]; }
 
-    /// Makes a batch of the plain call.
-    void leavePlain();
+    /// The name of that key's request, if the algorithm has names.
+    RedisModuleString* plainName(std::size_t index) const { return words_[kFirstKey + keys_ + index]; }
+
+    /// A batch of that key's request.
+    const AskedBatch& leavePlain(std::size_t index);
+
     bool isTakeBack() const { return isTakeBack_; }
 
     /// By the caller's clock, or this server's.
@@ -85,6 +89,8 @@ class Arguments {
     std::string_view text(std::size_t index) const;
 
   private:
+    static constexpr std::size_t kFirstKey = 3;
+
     bool readPlain();
     bool readBatch(std::size_t& key);
     bool readLog(std::size_t key, const AskedBatch& batch);
@@ -104,8 +110,6 @@ class Arguments {
     double taken_ = 0;
     Settings latest_;  // of the log before
     bool hasLatest_ = false;
-    AskedLog plain_{};
-    std::size_t plainAt_ = 0;
     const char* error_ = nullptr;
     std::vector<AskedBatch> batches_;
     std::vector<AskedLog> logs_;

@@ -44,18 +44,23 @@ class Frame {
         }
         api::ReplyWithArray(redis_.context(), static_cast<long>(arguments_.batches().size()));
         for (const AskedBatch& batch : arguments_.batches()) {
-            try {
-                begin(batch);
-                decide(batch);
-                api::ReplyWithArray(redis_.context(), static_cast<long>(numbers_.size()));
-                for (double number : numbers_) {
-                    api::ReplyWithLongLong(redis_.context(), integerOf(number));
-                }
-            } catch (const Error& error) {
-                api::ReplyWithError(redis_.context(), error.text.c_str());
-            } catch (const std::exception&) {  // a length that is none
-                api::ReplyWithError(redis_.context(), kUnreadable);
+            replyTo(batch);
+        }
+    }
+
+    /// The reply of one batch.
+    void replyTo(const AskedBatch& batch) {
+        try {
+            begin(batch);
+            decide(batch);
+            api::ReplyWithArray(redis_.context(), static_cast<long>(numbers_.size()));
+            for (double number : numbers_) {
+                api::ReplyWithLongLong(redis_.context(), integerOf(number));
             }
+        } catch (const Error& error) {
+            api::ReplyWithError(redis_.context(), error.text.c_str());
+        } catch (const std::exception&) {  // a length that is none
+            api::ReplyWithError(redis_.context(), kUnreadable);
         }
     }
 

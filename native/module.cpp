@@ -6,6 +6,9 @@
 // with the KEYS and ARGV of that algorithm's script. The number is of both the arguments and the stored forms: whoever
 // knows others has another command. Effects are replicated, and written to the AOF, as plain commands.
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "arguments.hpp"
 #include "bucket_log.hpp"
@@ -29,28 +32,63 @@ void decide(Redis& redis, Clock& clock, const Arguments& arguments) {
     Frame<Form>(redis, clock, arguments).reply();
 }
 
-/// False: the call is left to the frame.
-bool decideShortly(Redis& redis, const Clock& clock, const Arguments& arguments) {
-    switch (arguments.algorithm()) {
-        case Algorithm::Log:
-            return replyToPlainLog(redis, clock, arguments);
-        case Algorithm::Compact:
-            return replyToPlainCompact(redis, clock, arguments);
-        case Algorithm::Counter:
-        case Algorithm::Bucket:
-        case Algorithm::Sampled:
-            break;
+struct PlainOutcome {
+    bool isDecided = false;  // else it is left to the frame
+    PlainReply reply;
+    std::string error;
+};
+
+void reply(const Redis& redis, const PlainOutcome& outcome) {
+    RedisModuleCtx* context = redis.context();
+    if (!outcome.error.empty()) {
+        api::ReplyWithError(context, outcome.error.c_str());
+        return;
     }
-    return false;
+    const PlainReply& reply = outcome.reply;
+    api::ReplyWithArray(context, 5);
+    api::ReplyWithLongLong(context, reply.admitted ? 1 : 0);
+    for (double number : {reply.now, reply.remaining, reply.reset, reply.retry}) {
+        api::ReplyWithLongLong(context, integerOf(number));
+    }
 }
 
-bool decidePlain(Redis& redis, const Clock& clock, const Arguments& arguments) {
-    try {
-        return decideShortly(redis, clock, arguments);
-    } catch (const Error& error) {
-        api::ReplyWithArray(redis.context(), 1);
-        api::ReplyWithError(redis.context(), error.text.c_str());
-        return true;
+/// A plain call. What is unusual is decided behind all others.
+template <typename Form, typename Decide>
+void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& decide) {
+    std::vector<PlainOutcome> outcomes(arguments.keys());
+    for (std::size_t i = 0; i < outcomes.size(); i++) {
+        PlainOutcome& outcome = outcomes[i];
+        try {
+            outcome.isDecided = decide(i, outcome.reply);
+        } catch (const Error& error) {
+            outcome.error = error.text;
+            outcome.isDecided = true;
+        }
+    }
+    api::ReplyWithArray(redis.context(), static_cast<long>(outcomes.size()));
+    std::optional<Frame<Form>> frame;
+    for (std::size_t i = 0; i < outcomes.size(); i++) {
+        if (outcomes[i].isDecided) {
+            reply(redis, outcomes[i]);
+            continue;
+        }
+        if (!frame) {
+            frame.emplace(redis, clock, arguments);
+        }
+        frame->replyTo(arguments.leavePlain(i));
+    }
+}
+
+void decidePlainByAlgorithm(Redis& redis, Clock& clock, Arguments& arguments) {
+    const Settings& asked = arguments.plainSettings();
+    if (arguments.algorithm() == Algorithm::Log) {
+        decidePlain<ZsetLog>(redis, clock, arguments, [&](std::size_t i, PlainReply& reply) {
+            return decidePlainLog(redis, clock, asked, arguments.key(i), arguments.plainName(i), reply);
+        });
+    } else {
+        decidePlain<CompactLog>(redis, clock, arguments, [&](std::size_t i, PlainReply& reply) {
+            return decidePlainCompact(redis, clock, asked, arguments.key(i), reply);
+        });
     }
 }
 
@@ -96,12 +134,10 @@ int command(RedisModuleCtx* context, RedisModuleString** words, int count) {
                 .isOwn = !arguments.hasNow(),
                 .server = server};
     if (arguments.isPlain()) {
-        if (decidePlain(redis, clock, arguments)) {
-            return api::kOk;
-        }
-        arguments.leavePlain();
+        decidePlainByAlgorithm(redis, clock, arguments);
+    } else {
+        decideByAlgorithm(redis, clock, arguments);
     }
-    decideByAlgorithm(redis, clock, arguments);
     return api::kOk;
 }
 

@@ -4,7 +4,6 @@
 
 #include "compact_state.hpp"
 #include "plain.hpp"
-#include "plain_reply.hpp"
 
 namespace sliding_log::native {
 
@@ -34,13 +33,12 @@ std::size_t writeNumber(char* out, double number) {
 
 }  // namespace
 
-bool replyToPlainCompact(Redis& redis, const Clock& clock, const Arguments& arguments) {
-    const AskedLog& log = arguments.plainLog();
-    const Settings& asked = log.settings;
+bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked, RedisModuleString* keyName,
+                        PlainReply& reply) {
     const double now = clock.now;
     const double horizon = now - asked.window;
 
-    Key key(redis, clock, log.key);
+    Key key(redis, clock, keyName);
     if (asked.limit < 1 || (key.type() != api::Empty && key.type() != api::String)) {
         return false;
     }
@@ -64,8 +62,8 @@ bool replyToPlainCompact(Redis& redis, const Clock& clock, const Arguments& argu
         CompactState first{.oldest = now, .newest = now, .used = 1, .touched = now};
         std::array<char, kStateBytes> bytes;
         first.write(bytes.data());
-        return key.set({bytes.data(), bytes.size()}, asked.ttl) == nullptr &&
-               replyOfOne(redis, true, now, asked.limit - 1, asked.window, 0);
+        reply = {true, now, asked.limit - 1, asked.window, 0};
+        return key.set({bytes.data(), bytes.size()}, asked.ttl) == nullptr;
     }
 
     // what leaves; what has to be read from the ring, or written to it, is left to the frame
@@ -101,7 +99,8 @@ bool replyToPlainCompact(Redis& redis, const Clock& clock, const Arguments& argu
         return false;
     }
     if (room == 0 && left == 0) {
-        return replyOfOne(redis, false, now, 0, reset, std::max(reset, 1.0));
+        reply = {false, now, 0, reset, std::max(reset, 1.0)};
+        return true;
     }
     constexpr double kLongestShort = 128 * 128 * 128;
     const double ms = now - state.newest;
@@ -134,7 +133,8 @@ bool replyToPlainCompact(Redis& redis, const Clock& clock, const Arguments& argu
             key.expireIn(asked.ttl);
         }
     }
-    return replyOfOne(redis, true, now, room - 1, reset, 0);
+    reply = {true, now, room - 1, reset, 0};
+    return true;
 }
 
 }  // namespace sliding_log::native

@@ -2,21 +2,18 @@
 
 #include "limit/permit_life.hpp"
 #include "plain.hpp"
-#include "plain_reply.hpp"
 #include "zset_log.hpp"
 
 namespace sliding_log::native {
 
-bool replyToPlainLog(Redis& redis, const Clock& clock, const Arguments& arguments) {
-    const AskedLog& log = arguments.plainLog();
-    const Settings& asked = log.settings;
-    RedisModuleString* name = arguments.plainName();
+bool decidePlainLog(Redis& redis, const Clock& clock, const Settings& asked, RedisModuleString* keyName,
+                    RedisModuleString* name, PlainReply& reply) {
     const double now = clock.now;
     const double horizon = now - asked.window;
     double oldest = 0;
     double newest = 0;
 
-    Key key(redis, clock, log.key);
+    Key key(redis, clock, keyName);
     if (asked.limit < 1 || (key.type() != api::Empty && key.type() != api::Zset)) {
         return false;
     }
@@ -25,7 +22,8 @@ bool replyToPlainLog(Redis& redis, const Clock& clock, const Arguments& argument
             return false;
         }
         key.expireIn(asked.ttl);
-        return replyOfOne(redis, true, now, asked.limit - 1, asked.window, 0);
+        reply = {true, now, asked.limit - 1, asked.window, 0};
+        return true;
     }
     const auto count = static_cast<double>(key.count());
     double room = asked.limit - count;
@@ -37,7 +35,8 @@ bool replyToPlainLog(Redis& redis, const Clock& clock, const Arguments& argument
             return false;
         }
         const double reset = oldest + asked.window - now;
-        return replyOfOne(redis, false, now, 0, reset, std::max(reset, 1.0));
+        reply = {false, now, 0, reset, std::max(reset, 1.0)};
+        return true;
     }
     double left = 0;
     if (room == 0) {
@@ -45,7 +44,7 @@ bool replyToPlainLog(Redis& redis, const Clock& clock, const Arguments& argument
         if (!key.newest(newest) || newest <= horizon || newest > now) {
             return false;
         }
-        left = ZsetLog::removeUpTo(redis, key, log.key, horizon);
+        left = ZsetLog::removeUpTo(redis, key, keyName, horizon);
     }
     const bool hasMoved = key.expireLater(asked.ttl);
     if ((!hasMoved && (!key.newest(newest) || newest > now)) || redis.isFull() || !key.add(now, name)) {
@@ -53,7 +52,7 @@ bool replyToPlainLog(Redis& redis, const Clock& clock, const Arguments& argument
     }
     if (oldest <= horizon) {
         if (left == 0) {
-            left = ZsetLog::removeUpTo(redis, key, log.key, horizon);
+            left = ZsetLog::removeUpTo(redis, key, keyName, horizon);
             if (left == count && !hasMoved) {
                 key.expireIn(asked.ttl);
             }
@@ -65,7 +64,8 @@ bool replyToPlainLog(Redis& redis, const Clock& clock, const Arguments& argument
             key.expireIn(2 * asked.ttl);  // the next call sees the step back
         }
     }
-    return replyOfOne(redis, true, now, room - 1, oldest + asked.window - now, 0);
+    reply = {true, now, room - 1, oldest + asked.window - now, 0};
+    return true;
 }
 
 }  // namespace sliding_log::native

@@ -70,12 +70,13 @@ sub group {
 # That group for the keys of one side.
 sub for_side { my ($side, $group) = @_; return [$group->{names}, map { { %$_, key => "$side $_->{name}" } } @{ $group->{logs} }] }
 
-# A plain call, mostly.
-sub plain_group {
+# A plain call, mostly: the limit is that of the first log.
+sub plain_groups {
     my ($logs) = @_;
-    my $log = any(@$logs);
-    return { names => ['u' . ++$unique], logs => [{ name => $log->{name}, limit => $log->{limit}, window => $log->{window}, ttl => $log->{window} + any(100, 100, 5000),
-        cap => 2 * $log->{limit}, options => '', ids => [] }] };
+    my @logs    = map { any(@$logs) } 1 .. any(1, 1, 1, 2, 4);
+    my ($first) = @logs;
+    my %numbers = (limit => $first->{limit}, window => $first->{window}, ttl => $first->{window} + any(100, 100, 5000), cap => 2 * $first->{limit}, options => '', ids => []);
+    return map { { names => ['u' . ++$unique], logs => [{ name => $_->{name}, %numbers }] } } @logs;
 }
 
 # Both keys of the log then hold the same.
@@ -129,8 +130,8 @@ sub world {
                 $seen{back}++;
             } else {
                 my $is_plain = rand() < $world{plain};
-                my @groups   = $is_plain ? plain_group(\@logs) : map { group($algorithm, \%world, \@logs) } 1 .. 1 + int rand 3;
-                $groups[0]{logs}[0]{options} = options($algorithm, { %world, costs => 0, counts => 0, delays => 0, blocks => 0 }, $logs[0]) if $is_plain;
+                my @groups   = $is_plain ? plain_groups(\@logs) : map { group($algorithm, \%world, \@logs) } 1 .. 1 + int rand 3;
+                $_->{logs}[0]{options} = options($algorithm, { %world, costs => 0, counts => 0, delays => 0, blocks => 0, permits => 0 }, $logs[0]) for $is_plain ? @groups : ();
                 $call{words}  = sub { my ($side) = @_; return $script{$side}->words($at, map { for_side($side, $_) } @groups) };
                 $call{groups} = \@groups;
             }
