@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|module|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]
+# Usage: ./build.sh [build|module|deb|debtest|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]
 #   build is the default; module --nginx BINARY --sources DIR: for another nginx, in build/nginx-VERSION;
 #   deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed, upgraded and removed in a
 #   clean Debian, as root;
 #   lint: layout and habits of all that is written here;
 #   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
-#   test: lint, check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
+#   native [TEST...]: tests that ask Redis, decided by its native module;
+#   test: lint, check, native and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
 #   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
@@ -66,7 +67,9 @@ build() {
     install -m 644 "$tree/objs/$module.so" "$out/" # a new file: an nginx may have the old one loaded
     make -s -C tool -j"$(nproc)"
     install -m 755 "$out/tool/sliding-log" "$out/"
-    echo "built build/$module.so and build/sliding-log" >&2
+    make -s -C native -j"$(nproc)"
+    install -m 755 "$out/native/redis_sliding_log.so" "$out/" # Redis loads what may be executed
+    echo "built build/$module.so, build/sliding-log and build/redis_sliding_log.so" >&2
 }
 
 # build_for_another --nginx BINARY --sources DIR
@@ -139,7 +142,7 @@ fuzz() {
 # What other versions of these tools complain of differs: Debian 12's are the ones that have to be quiet.
 lint() {
     need "${lint_packages[@]}"
-    find src tool t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
+    find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
     shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
@@ -159,7 +162,21 @@ check() {
     t/prove
 }
 
-# An nginx with the module linked in, and the tool, under AddressSanitizer and UBSan, and with one malloc per pool allocation
+# native [TEST...]: these tests, or those of deciding, decided by the native module.
+native() {
+    local of_scripts=(contract counter bucket sampled clocks_of_callers beyond_a_limit)
+    local of_limits=(model compact_log log_slides several_limits refund delay mixed_limits caps_and_shared_names
+        blocks_end_with_refunds dry_run is_exact_over_nodes known_denials clock_nginx every_parameter large_costs prefetch)
+    local of_stores=(cluster cluster_slot_under_way cluster_migration cluster_stale_logs_move sentinel_failover)
+    local tests=()
+    [ $# -gt 0 ] || tests=("${of_scripts[@]/#/script_}" "${of_limits[@]/#/limit_}" "${of_stores[@]/#/store_}" \
+        failure_corrupt_logs failure_redis_refuses_under_load request_redirects_model)
+    tests=("${tests[@]/#/t/}")
+    build
+    TEST_NATIVE=1 t/prove "${@:-"${tests[@]/%/.t}"}"
+}
+
+# An nginx with the module linked in, and the tool and the module for Redis, under AddressSanitizer and UBSan, and with one malloc per pool allocation
 # (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build.
 build_sanitized() {
     need "${sanitize_packages[@]}"
@@ -174,6 +191,7 @@ build_sanitized() {
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
     make -s -C tool -j"$(nproc)" OUT="$out/tool-sanitized" EXTRA="-O0 $flags"
+    make -s -C native -j"$(nproc)" OUT="$out/native-sanitized" EXTRA="-O1 $flags"
 }
 
 # sanitized COMMAND...: runs tests over that nginx.
@@ -181,7 +199,8 @@ sanitized() {
     # a small quarantine, so that memory that grows shows
     ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1 \
         TEST_SLOW=${TEST_SLOW:-6} TEST_NGINX_BINARY=$out/nginx-sanitized/objs/nginx TEST_NGINX_MODULE='' \
-        TEST_TOOL=$out/tool-sanitized/sliding-log "$@"
+        TEST_TOOL=$out/tool-sanitized/sliding-log TEST_NATIVE_MODULE=$out/native-sanitized/redis_sliding_log.so \
+        TEST_PRELOAD=$(g++ -print-file-name=libasan.so) "$@"
 }
 
 # sanitize [TEST...]: the same suite, or these of it, over that nginx.
@@ -230,8 +249,8 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | module | deb | debtest | demo | lint | check | sanitize | test | debian13 | newest | arm64 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|module|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
+    build | module | deb | debtest | demo | lint | check | native | sanitize | test | debian13 | newest | arm64 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|module|deb|debtest|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -250,10 +269,12 @@ case ${1:-build} in
         ;;
     lint) lint ;;
     check) check ;;
+    native) native "${@:2}" ;;
     sanitize) sanitize "${@:2}" ;;
     test)
         lint
         check
+        native
         sanitize
         ;;
     debian13)

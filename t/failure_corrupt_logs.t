@@ -8,6 +8,7 @@ use List::Util qw(max);
 use Test::More;
 use Testbed qw(slow);
 use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
+use Testbed::Corrupt qw(any block mutate %random);
 use Testbed::Http qw(many field);
 use Testbed::Metrics qw(scrape);
 use Testbed::Script;
@@ -27,90 +28,6 @@ use constant {
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 $redis->cli('CONFIG', 'SET', 'lua-time-limit', 500);
-
-sub any { return $_[int rand @_] }
-
-# ---- contents
-
-my @absurd = ('0', '-0', '1', '-1', '-5', '0.5', '1.5', '1e3', '1e15', '1e18', '1e300', '-1e300', '9007199254740993', '9223372036854775807',
-    '-9223372036854775808', '99999999999999999999', '0x10', '00');
-my @words = ('inf', '-inf', 'nan', '-nan', '', ' 5', '5 ', 'many', '1.', '1.000001', "\0", '1' x 400);
-
-# A time around now, in ms.
-sub moment {
-    my ($now, $window) = @_;
-    return any($now, $now - 1, $now + 1, $now - $window, $now - $window + 1, $now + $window, $now - $now % $window, $now - $now % $window - $window,
-        $now - int rand 3 * $window, $now + int rand 3 * $window, $now . '.5', "$now.", "$now.00000$now", "$now.00000", "+$now", "0$now");
-}
-
-sub number { my ($now, $window) = @_; return rand() < 0.4 ? moment($now, $window) : rand() < 0.6 ? any(@absurd) : int rand 50 }
-
-sub block {
-    my ($now, $window) = @_;
-    return map { ($_, any(number($now, $window), any(@words), 60000)) } any(['blocked until'], ['blocked for'], ['blocked until', 'blocked for'])->@*;
-}
-
-# Commands that write such a key.
-my %random = (
-    log => sub {
-        my ($key, $now, $window) = @_;
-        return map {
-            my $is_block = rand() < 0.2;
-            my $score    = any('inf', '-inf', number($now, $window)) =~ s/^(\d{13})\.0*\d*$/$1/r =~ s/^0x10$/16/r;
-            ['ZADD', $key, $is_block ? '-' . abs($score) : $score, $is_block ? 'blocked for ' . any(@absurd, 5000, '9' x 400) . ' ms' : 'm' . int rand 1e6]
-        } 1 .. 1 + int rand 12;
-    },
-    counter => sub {
-        my ($key, $now, $window) = @_;
-        return ['HSET', $key, map { @$_ } map {
-            any([number($now, $window), any(number($now, $window), int rand 9)], [number($now, $window), int rand 9], [any(@words), any(@absurd)],
-                ['reserved', any(number($now, $window), any(@words))], [block($now, $window)])
-        } 1 .. 1 + int rand 6];
-    },
-    bucket => sub {
-        my ($key, $now, $window) = @_;
-        return ['HSET', $key, 'used', any(number($now, $window), any(@words), int rand 20 * $window), 'time', any(moment($now, $window), number($now, $window), any(@words)),
-            rand() < 0.3 ? block($now, $window) : (), rand() < 0.05 ? (any(@words), 1) : ()];
-    },
-    compact => sub {
-        my ($key, $now, $window) = @_;
-        my $six  = sub { my $ms = any($now, $now - 5, $now - $window, $now + 5, 0, 2**48 - 1, $now + $window, int rand 2**48); return substr pack('Q>', $ms), 2 };
-        my $four = sub { return pack 'N', any(0, 1, 2, 5, 40, 100, 2**32 - 1, int rand 2**32, int rand 200) };
-        my $rest = join '', map { chr any(0, 1, 5, 127, 128, 255, int rand 256) } 1 .. any(0, 1, 5, 64, 200, 700);
-        my $text = rand() < 0.6
-            ? "\1" . $six->() . $six->() . $four->() . $six->() . $four->() . $four->() . $four->() . chr(any(0, 5, 32, 64, 255)) . chr(any(0, 5, 32, 64, 255)) . $rest
-            : rand() < 0.7 ? "\2" . $six->() . $six->() . $six->() . $six->() . $four->() . $rest
-            :                any("\1", "\2", '', 'x') . $rest;
-        return ['SET', $key, $text];
-    },
-);
-$random{sampled} = $random{log};
-
-# A log made by requests and then changed.
-sub mutate {
-    my ($client, $algorithm, $key, $now, $window) = @_;
-    if ($algorithm eq 'compact') {
-        my $text = $client->call('GET', $key) // return;
-        my $at   = int rand any(length $text, 40);
-        for (any(1, 1, 2, 5)) {
-            my $how = int rand 4;
-            substr($text, min_of($at, length $text), $how == 1 ? 0 : 1) = chr any(0, 1, 127, 128, 255, int rand 256) if $how < 2;
-            substr($text, min_of($at, length $text)) = '' if $how == 2;
-            $text .= chr int rand 256 if $how == 3;
-        }
-        return ['SET', $key, $text];
-    }
-    if ($algorithm =~ /log|sampled/) {
-        my $members = $client->call('ZRANGE', $key, 0, -1);
-        return map { ['ZADD', $key, any('inf', '-inf', any(@absurd[0 .. 14])), any(@$members, 'blocked for 5000 ms')] } 1 .. any(1, 2);
-    }
-    my $fields = $client->call('HGETALL', $key);
-    return if !@$fields;
-    my $i = 2 * int rand @$fields / 2;
-    return rand() < 0.5 ? ['HSET', $key, $fields->[$i], any(number($now, $window), any(@words))] : ['HSET', $key, number($now, $window), $fields->[ $i + 1 ]];
-}
-
-sub min_of { return $_[0] < $_[1] ? $_[0] : $_[1] }
 
 # ---- possible calls and replies
 

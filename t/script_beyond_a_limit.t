@@ -177,7 +177,7 @@ for my $name (qw(sliding_log compact_log)) {
         }
         ok(defined $ask->($T, 'wrong', $_),
             "option \"$_\": the script answers") for 'cost=x', 'cost=-1', 'cost=1e300', 'delay=y', 'block=-1', 'nonsense', 'cost=', 'ids';
-        ok(defined $script->call('EVALSHA', $script->{sha}, 1, 'k', @$_),
+        ok(defined $script->call($script->command, 1, 'k', @$_),
             "arguments (@$_): the script answers") for [], [''], ['take back'], ['', 0], ['', 1, 1];
         is($ask->($T, 'wrong', $_, limit => 1e12), "error ERR no log of this algorithm can keep a request of $_", "$_: the request is refused")
             for $name eq 'sliding_log' ? 'cost=1001' : 'cost=100001', 'cost=1000000000000';

@@ -74,13 +74,13 @@ wait_until('both to be connected', 10, sub { $redis->connections == 2 });
 my ($first, $others, @said) = break_connection($zero, '/zero?k=a');
 is($first, 'local', 'the connection breaks: the calls on it are decided without Redis');
 is($others, 'redis redis redis redis redis', 'the connection breaks: Redis decides the waiting requests');
-is($said[0], 'AUTH ROLE CONFIG EVALSHA', 'the connection breaks: the call is sent in one write with the handshake');
+is($said[0], 'AUTH ROLE CONFIG SLIDING_LOG EVALSHA', 'the connection breaks: the call is sent in one write with the handshake');
 is($redis->cli('ZCARD', 'rl:sliding:zero:{a}'), 6, 'the connection breaks: each request is logged once');
 
 # another database: no call is executed before it is selected
 ($first, $others, @said) = break_connection($one, '/one?k=a');
 is($others, 'redis redis redis redis redis', 'a database: Redis decides the waiting requests');
-is("$said[0] | $said[1]", 'AUTH SELECT ROLE CONFIG | EVALSHA', 'a database: the call waits until it is selected');
+is("$said[0] | $said[1]", 'AUTH SELECT ROLE CONFIG SLIDING_LOG | EVALSHA', 'a database: the call waits until it is selected');
 is($redis->cli(qw(EXISTS rl:sliding:one:{a})), 0, 'a database: nothing is logged in another database');
 
 # the handshake is refused
@@ -92,7 +92,7 @@ for my $what (sort keys %refusals) {
     my ($step, $answer, $refuse, $allow) = @{ $refusals{$what} };
     ($first, $others, @said) = break_connection($zero, "/zero?k=$step", sub { $redis->cli(@$refuse) });
     is("$first $others", 'local local local local local local', "$what: each request is decided without Redis");
-    is(join(' | ', @said), 'AUTH ROLE CONFIG EVALSHA', "$what: the call has left with the greeting");
+    is(join(' | ', @said), 'AUTH ROLE CONFIG SLIDING_LOG EVALSHA', "$what: the call has left with the greeting");
     is($redis->cli('ZCARD', "rl:sliding:zero:{$step}"), 1, "$what: nothing more is logged");
     ok($nginx->logged(qr/$step answered: $answer/), "$what: the error log tells the cause");
     $redis->cli(@$allow);
@@ -100,6 +100,6 @@ for my $what (sort keys %refusals) {
 
 # after a failure the probe is sent with the handshake too
 ok(wait_until('Redis to decide', 10, sub { field(get($port, '/zero?k=p'), 'X-Source') eq 'redis' }), 'after a failure: Redis decides');
-is((said($zero, $zero->connections - 1))[0], 'AUTH ROLE CONFIG EVALSHA', 'after a failure: the probe is sent in one write with the handshake');
+is((said($zero, $zero->connections - 1))[0], 'AUTH ROLE CONFIG SLIDING_LOG EVALSHA', 'after a failure: the probe is sent in one write with the handshake');
 
 $bed->done;

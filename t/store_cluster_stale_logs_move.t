@@ -58,7 +58,7 @@ sub follow {
     my $reply = $from->call(@words);
     if (!ref $reply && $reply =~ /^error ASK /) {
         $to->call('ASKING');
-        $reply = $to->call('EVALSHA', $to->{sha}, @words[2 .. $#words]);
+        $reply = $to->call($to->command, @words[2 .. $#words]);
     }
     return !ref $reply && $reply =~ /^error TRYAGAIN/ ? undef : $reply;
 }
@@ -81,7 +81,7 @@ for my $name (@SCRIPTS{@ALGORITHMS}) {
                 $seen{apart}++;
                 return;
             }
-            my $here = $alone->call('EVALSHA', $alone->{sha}, @$words[2 .. $#$words]);
+            my $here = $alone->call($alone->command, @$words[2 .. $#$words]);
             $seen{asked}++;
             push @wrong, "$kind @$words[2 .. $#$words]: " . text($there) . ', not ' . text($here) if text($here) ne text($there);
             return $here;

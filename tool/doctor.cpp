@@ -8,6 +8,7 @@
 #include "findings.hpp"
 #include "interrupt.hpp"
 #include "membership.hpp"
+#include "redis/native_command.hpp"
 #include "rights.hpp"
 #include "table.hpp"
 #include "text.hpp"
@@ -195,6 +196,25 @@ void inspectClock(Findings& findings, Server& server) {
                  text + (differs ? ": a fail-over to another clock shifts the windows" : ""));
 }
 
+/// Whether the native module decides, or the scripts do.
+void inspectNative(Findings& findings, Server& server, const Context& context) {
+    const Directive* directive = context.store == nullptr ? nullptr : context.store->find("native");
+    const bool isRequired = directive != nullptr && directive->words.back() == "required";
+    const Reply reply = server.ask({std::string(kNativeCommand), "log", "0", "0"});
+    if (reply.isArray() || isRefusedForNow(reply.text())) {
+        findings.add("native", Status::Ok, "the native module decides");
+    } else if (isNativeForbidden(reply.text())) {
+        findings.add("native", isRequired ? Status::Critical : Status::Warning,
+                     "the native module is loaded, and not permitted: " + std::string("+").append(kNativeCommand));
+    } else if (!isNativeMissing(reply.text())) {
+        findings.hidden("native", reply);
+    } else {
+        findings.add("native", isRequired ? Status::Critical : Status::Ok,
+                     isRequired ? "no native module, which \"native required\" asks for"
+                                : "no native module: the scripts decide");
+    }
+}
+
 void inspectServer(Findings& findings, Server& server, const Context& context, const Use& use) {
     const Mode mode = context.settings.mode;
     const Reply before = server.ask({"INFO"});
@@ -215,6 +235,7 @@ void inspectServer(Findings& findings, Server& server, const Context& context, c
     }
     inspectRights(findings, server, context, use);
     inspectScripts(findings, server, context.prefix, use.forms);
+    inspectNative(findings, server, context);
 }
 
 /// Whether the Sentinels can replace the master, and agree on it.

@@ -235,6 +235,13 @@ ngx_conf_enum_t gClocks[] = {
     {ngx_null_string, 0},
 };
 
+ngx_conf_enum_t gNatives[] = {
+    {ngx_string("auto"), static_cast<ngx_uint_t>(Native::Auto)},
+    {ngx_string("off"), static_cast<ngx_uint_t>(Native::Off)},
+    {ngx_string("required"), static_cast<ngx_uint_t>(Native::Required)},
+    {ngx_null_string, 0},
+};
+
 ngx_conf_enum_t gModes[] = {
     {ngx_string("standalone"), static_cast<ngx_uint_t>(Mode::Standalone)},
     {ngx_string("sentinel"), static_cast<ngx_uint_t>(Mode::Sentinel)},
@@ -258,6 +265,7 @@ ngx_command_t gBlockCommands[] = {
     {ngx_string("timeout"), NGX_CONF_TAKE1, setTime, 0, offsetof(RedisSettings, timeout), nullptr},
     {ngx_string("reconnect"), NGX_CONF_TAKE2, setReconnect, 0, 0, nullptr},
     {ngx_string("clock"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, clock), gClocks},
+    {ngx_string("native"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, native), gNatives},
     {ngx_string("tls"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, tls.on), gSwitch},
     {ngx_string("tls_verify"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, tls.verify), gSwitch},
     {ngx_string("tls_trusted_certificate"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.trustedCertificate),
@@ -336,6 +344,7 @@ void setDefaults(RedisSettings& redis) {
     ngx_conf_init_msec_value(redis.reconnectMin, 50);
     ngx_conf_init_msec_value(redis.reconnectMax, 5000);
     ngx_conf_init_uint_value(redis.clock, static_cast<ngx_uint_t>(Clock::Redis));
+    ngx_conf_init_uint_value(redis.native, static_cast<ngx_uint_t>(Native::Auto));
     if (redis.prefix.data == nullptr) {
         ngx_str_set(&redis.prefix, "rl:sliding:");
     }
@@ -418,7 +427,7 @@ char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     redis->database = NGX_CONF_UNSET;
     redis->connectTimeout = redis->timeout = NGX_CONF_UNSET_MSEC;
     redis->reconnectMin = redis->reconnectMax = NGX_CONF_UNSET_MSEC;
-    redis->clock = redis->mode = redis->tls.on = redis->tls.verify = NGX_CONF_UNSET_UINT;
+    redis->native = redis->clock = redis->mode = redis->tls.on = redis->tls.verify = NGX_CONF_UNSET_UINT;
 
     const ngx_conf_t outside = *cf;
     cf->handler = readInside;

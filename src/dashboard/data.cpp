@@ -72,6 +72,7 @@ void writeServer(Json& out, const Snapshot::ServerState& server) {
     out.name("node").text(server.name());
     out.name("up");
     server.reachability == Reachability::Unknown ? out.null() : out.boolean(server.reachability == Reachability::Up);
+    out.name("native").boolean(counters.usesNative.load(std::memory_order_relaxed));
     out.name("calls").number(counters.calls.get());
     out.name("requests").number(counters.requests.get());
     out.name("permits").number(counters.permits.get());

@@ -114,6 +114,7 @@ struct ServerCounters : Owned<340> {
     Counter lostTakeBacks;    // their entries may stay in the logs until they leave the window
     Histogram latency;
     Health health;
+    std::atomic<bool> usesNative{false};  // by the worker that connected last
     std::atomic<Reachability> reachability[kMostWorkers] = {};
 
     void sent(std::size_t carried) {
@@ -135,6 +136,7 @@ struct ServerCounters : Owned<340> {
         lostTakeBacks.clear();
         latency.clear();
         health.clear();
+        usesNative.store(false, std::memory_order_relaxed);
         for (std::atomic<Reachability>& one : reachability) {
             one.store(Reachability::Unknown, std::memory_order_relaxed);
         }

@@ -122,6 +122,13 @@ void writeHealth(Exposition& out, const Snapshot& snapshot) {
                        each.reachability == Reachability::Up ? 1 : 0);
         }
     }
+    writeServers(
+        out, snapshot, "sliding_log_store_native", "gauge",
+        "1 where the native module of Redis decides; 0: the scripts.",
+        [](const Snapshot::ServerState& each) { return each.reachability != Reachability::Unknown; },
+        [](const ServerCounters& counters) {
+            return std::uint64_t{counters.usesNative.load(std::memory_order_relaxed)};
+        });
     const auto isKnown = [](const Snapshot::ServerState& each) { return each.healthKnown; };
     writeServers(out, snapshot, "sliding_log_redis_memory_used_bytes", "gauge", "Memory allocated by Redis.", isKnown,
                  [](const ServerCounters& counters) { return get(counters.health.memoryUsed); });

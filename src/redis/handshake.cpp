@@ -1,6 +1,7 @@
 #include "redis/handshake.hpp"
 
 #include "redis/info.hpp"
+#include "redis/native_command.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
 #include "redis/store_error.hpp"
@@ -12,6 +13,7 @@ namespace {
 constexpr std::string_view kAuth = "AUTH";
 constexpr std::string_view kRole = "ROLE";
 constexpr std::string_view kPolicy = "CONFIG GET";
+constexpr std::string_view kNative = kNativeCommand;
 
 /// Errors that a server sends to a new connection instead of the first reply, before it closes.
 constexpr std::string_view kFarewells[] = {"ERR max number of clients reached",
@@ -51,7 +53,7 @@ std::string_view authenticationRefusal(std::string_view message) {
 }
 
 Handshake::Handshake(HandshakeOwner& owner, const HandshakeSettings& settings)
-    : owner_(owner), role_(settings.role), selects_(settings.database != 0) {
+    : owner_(owner), role_(settings.role), selects_(settings.database != 0), native_(settings.native) {
     if (settings.authenticates) {
         steps_.push_back({kAuth.data(), {}});
     }
@@ -62,6 +64,9 @@ Handshake::Handshake(HandshakeOwner& owner, const HandshakeSettings& settings)
         steps_.push_back({kRole.data(), command({kRole})});
     }
     steps_.push_back({kPolicy.data(), command({"CONFIG", "GET", "maxmemory-policy"})});
+    if (native_ != Lookup::None) {
+        steps_.push_back({kNative.data(), command({kNative, nameOf(Algorithm::Log), "0", "0"})});
+    }
 }
 
 void Handshake::begin(Connection& connection, std::string_view authentication) {
@@ -105,6 +110,9 @@ std::optional<std::string_view> Handshake::refusalOf(const Step& step, const red
         inspectPolicy(reply);
         return std::nullopt;
     }
+    if (step.name == kNative) {
+        return refusalOfNative(reply);
+    }
     return error;
 }
 
@@ -126,6 +134,13 @@ std::optional<std::string_view> Handshake::refusalOfRole(const redisReply& reply
 void Handshake::refuse(std::string_view step, std::string_view answer) {
     refused_ = true;
     owner_.handshakeRefused(std::string(step).append(" answered: ").append(answer));
+}
+
+std::optional<std::string_view> Handshake::refusalOfNative(const redisReply& reply) {
+    const std::string_view error = refusalIn(reply).value_or(std::string_view());
+    const bool isLoaded = (reply.type == REDIS_REPLY_ARRAY && reply.elements == 0) || isRefusedForNow(error);
+    owner_.nativeTold(isLoaded, error);
+    return isLoaded || native_ != Lookup::Required ? std::nullopt : std::optional(error);
 }
 
 /// A server that refuses this (managed, ACL) is not asked again.

@@ -1,4 +1,5 @@
-// The commands on a new connection before the first call: AUTH, SELECT, ROLE, and CONFIG GET maxmemory-policy.
+// The commands on a new connection before the first call: AUTH, SELECT, ROLE, CONFIG GET maxmemory-policy, and a call
+// of the native module without logs, which tells whether that is loaded.
 #pragma once
 
 #include <optional>
@@ -17,10 +18,18 @@ enum class Role {
     Master      // only a master
 };
 
+/// Whether the native module is looked for.
+enum class Lookup {
+    None,
+    Optional,
+    Required  // a server without it is refused
+};
+
 struct HandshakeSettings {
     bool authenticates = false;
     std::int64_t database = 0;
     Role role = Role::Any;
+    Lookup native = Lookup::Optional;
 };
 
 /// AUTH as a command; empty without a password.
@@ -40,6 +49,9 @@ class HandshakeOwner {
     /// The maxmemory-policy of the server, if it is permitted to read it.
     virtual void policyTold(std::string_view policy) = 0;
 
+    /// The server has the native module, and this user may use it; or not: then the error.
+    virtual void nativeTold(bool isLoaded, std::string_view answer) = 0;
+
     /// ROLE is not permitted; the handshake continues without it.
     virtual void roleForbidden(std::string_view answer) = 0;
 
@@ -57,8 +69,8 @@ class Handshake final : ReplyTarget {
 
     /// True if calls may be sent directly after the steps: if a step is refused, the server refuses the calls as well,
     /// or logs requests that are decided without it, once. False if a database has to be selected, since calls might be
-    /// logged in another one.
-    bool letsCallsFollow() const { return !selects_; }
+    /// logged in another one, or if the native module is required.
+    bool letsCallsFollow() const { return !selects_ && native_ != Lookup::Required; }
 
   private:
     struct Step {
@@ -70,11 +82,13 @@ class Handshake final : ReplyTarget {
     std::optional<std::string_view> refusalOf(const Step& step, const redisReply& reply);
     std::optional<std::string_view> refusalOfRole(const redisReply& reply);
     void inspectPolicy(const redisReply& reply);
+    std::optional<std::string_view> refusalOfNative(const redisReply& reply);
     void refuse(std::string_view step, std::string_view answer);
 
     HandshakeOwner& owner_;
     Role role_;
     bool selects_;
+    Lookup native_;
     std::vector<Step> steps_;
     std::size_t answered_ = 0;
     bool refused_ = false;

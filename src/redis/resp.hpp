@@ -1,4 +1,4 @@
-// Commands in RESP: arrays of bulk strings, appended to a buffer that is reused.
+// Commands in RESP: arrays of bulk strings, appended to a text, such as a std::string that is reused.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,15 @@
 namespace sliding_log {
 
 /// Starts a command of `count` arguments, including its name.
-inline void beginCommand(std::string& out, std::size_t count) {
+template <typename Text>
+void beginCommand(Text& out, std::size_t count) {
     out.push_back('*');
     out.append(DecimalText(static_cast<std::int64_t>(count)).view());
     out.append("\r\n");
 }
 
-inline void appendArgument(std::string& out, std::string_view argument) {
+template <typename Text>
+void appendArgument(Text& out, std::string_view argument) {
     out.push_back('$');
     out.append(DecimalText(static_cast<std::int64_t>(argument.size())).view());
     out.append("\r\n");

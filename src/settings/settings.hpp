@@ -20,6 +20,13 @@ struct Zone;
 enum class Clock : ngx_uint_t { Redis, Nginx };
 enum class Mode : ngx_uint_t { Standalone, Sentinel, Cluster };
 
+/// Whether calls are decided by the native module of the server.
+enum class Native : ngx_uint_t {
+    Auto,  // where it is loaded; else by the scripts
+    Off,
+    Required  // a server without it counts as down
+};
+
 /// The position of a directive, for messages after it was read.
 struct ConfPosition {
     ngx_str_t file;
@@ -67,6 +74,7 @@ struct RedisSettings {
     ngx_msec_t reconnectMin;
     ngx_msec_t reconnectMax;
     ngx_uint_t clock;     // a Clock
+    ngx_uint_t native;    // a Native
     ngx_uint_t index;     // in MainSettings::stores
     ngx_flag_t used;      // by a limit; workers do not connect to unused ones
     ngx_uint_t onErrors;  // a bit for each OnError of the locations that use it

@@ -1,10 +1,44 @@
 #include "store/call.hpp"
 
 #include <algorithm>
+#include <array>
 
+#include "redis/native_command.hpp"
 #include "redis/scripts.hpp"
 
 namespace sliding_log {
+
+namespace {
+
+constexpr std::string_view kEvalSha = "EVALSHA";
+
+/// Of the longest beginning: the number of words, and two of them.
+constexpr std::size_t kRoom = 80;
+
+/// Writes to memory that is large enough.
+class Beginning {
+  public:
+    std::string_view view() const { return {text_.data(), length_}; }
+    void push_back(char c) { text_[length_++] = c; }
+    void append(std::string_view text) { length_ += text.copy(text_.data() + length_, text_.size() - length_); }
+
+  private:
+    std::array<char, kRoom> text_;
+    std::size_t length_ = 0;
+};
+
+}  // namespace
+
+std::string_view Call::text(bool isNative) {
+    Beginning beginning;
+    beginCommand(beginning, words);
+    appendArgument(beginning, isNative ? kNativeCommand : kEvalSha);
+    appendArgument(beginning, isNative ? nameOf(algorithm) : scriptSha(algorithm));
+    const std::string_view text = beginning.view();
+    const std::size_t at = kRoom - text.size();
+    text.copy(command.data() + at, text.size());
+    return std::string_view(command).substr(at);
+}
 
 bool Call::isWaitedFor() const {
     return std::ranges::any_of(batches, [](const Batch* batch) { return !batch->waiters.isEmpty(); });
@@ -21,7 +55,7 @@ std::size_t Call::requests() const {
 void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t hashSlot) {
     call.algorithm = algorithm;
     call.hashSlot = hashSlot;
-    call.asking = call.isPart = call.isOnWire = call.wasKept = false;
+    call.asking = call.isPart = call.isOnWire = call.wasKept = call.isNative = call.leavesNative = false;
     call.scriptMisses = call.repetitions = 0;
     call.batches.clear();
     call.command.clear();
@@ -109,12 +143,11 @@ void CallWriter::freeMemory() {
     std::string().swap(texts_.arguments);
 }
 
-/// `EVALSHA <sha> <keys>` and the arguments.
+/// The number of keys, the keys and the arguments, behind what text() writes.
 void CallWriter::writeCommand() {
     std::string& out = call_->command;
-    beginCommand(out, 3 + texts_.keyCount + texts_.argumentCount);
-    appendArgument(out, "EVALSHA");
-    appendArgument(out, scriptSha(call_->algorithm));
+    call_->words = 3 + texts_.keyCount + texts_.argumentCount;
+    out.resize(kRoom);
     appendArgument(out, static_cast<std::int64_t>(texts_.keyCount));
     out.append(texts_.keys).append(texts_.arguments);
 }

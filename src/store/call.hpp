@@ -1,4 +1,4 @@
-// One EVALSHA in flight, and its command.
+// One EVALSHA in flight, or one command of the native module in its place, and its text.
 #pragma once
 
 #include <cstdint>
@@ -34,9 +34,15 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     /// The number of its requests.
     std::size_t requests() const;
 
+    /// Its text for the native module, or as a script; valid until the next one. Nothing but the beginning differs.
+    std::string_view text(bool isNative);
+
     Server* server = nullptr;              // that it was last sent to
     Algorithm algorithm = Algorithm::Log;  // selects the script
-    std::string command;                   // as sent, kept to be repeated
+    std::string command;                   // kept to be repeated: room for the beginning, and all behind it
+    std::size_t words = 0;                 // of the command
+    bool isNative = false;                 // as it was last sent
+    bool leavesNative = false;             // the native module could not decide it: a script does
     std::vector<Batch*> batches;           // in the order of the reply; none for a take-back
     std::vector<std::uint32_t> leftLogs;   // of a take-back: hashes of the logs that it removes entries from
     ngx_msec_t until = 0;                  // of a take-back: when the entries have left their windows anyway

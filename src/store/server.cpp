@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "redis/info.hpp"
+#include "redis/native_command.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
 #include "redis/scripts.hpp"
@@ -45,6 +46,18 @@ Role roleIn(const RedisSettings& settings) {
     return Role::NoReplica;
 }
 
+Lookup lookupIn(const RedisSettings& settings) {
+    switch (static_cast<Native>(settings.native)) {
+        case Native::Auto:
+            return Lookup::Optional;
+        case Native::Required:
+            return Lookup::Required;
+        case Native::Off:
+            break;
+    }
+    return Lookup::None;
+}
+
 /// For latencies below the milliseconds of nginx; takes about 20 ns, without a system call.
 std::uint64_t nowNs() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -73,7 +86,7 @@ Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings,
       shownName_(shownNameOf(settings, name)),
       discovery_(std::move(discovery)),
       counters_(owner.counters(name)),
-      handshake_(*this, {settings.password.len > 0, settings.database, roleIn(settings)}),
+      handshake_(*this, {settings.password.len > 0, settings.database, roleIn(settings), lookupIn(settings)}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
       connectDeadline_(
           this, [](void* self) { static_cast<Server*>(self)->connection_.close("connect timed out"); },
@@ -94,7 +107,7 @@ Server::~Server() {
 void Server::connect() {
     state_ = State::Connecting;
     unreadySince_ = ngx_current_msec;
-    moved_ = probed_ = false;
+    moved_ = probed_ = hasNative_ = false;
     timeouts_ = 0;
     notYet_.clear();
     owner_.credentials().refresh(*this);
@@ -175,14 +188,16 @@ bool Server::canBeAsked() {
 void Server::send(Call& call) {
     call.server = this;
     call.isOnWire = false;
-    if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) || !connection_.send(call.command, call)) {
+    call.isNative = hasNative_ && !call.leavesNative;
+    if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) ||
+        !connection_.send(call.text(call.isNative), call)) {
         queued_.pushBack(call);
         return;
     }
     call.isOnWire = true;
     call.sequence = ++sent_;
     call.sentNs = nowNs();
-    counters_.sent(call.scriptMisses == 0 && !call.isPart ? call.requests() : 0);  // counted once
+    counters_.sent(call.scriptMisses == 0 && !call.isPart && !call.leavesNative ? call.requests() : 0);  // counted once
 }
 
 bool Server::send(std::string_view command, ReplyTarget& target) {
@@ -212,12 +227,35 @@ void Server::replied(Call& call, const redisReply* reply) {
         timeouts_ = 0;
         notYet_.clear();
     }
-    if (error == StoreError::NoScript && call.scriptMisses < kMostScriptMisses) {
+    if (call.isNative && leavesNative(call, replyText(*reply))) {
+        if (call.isTakeBack() || call.isWaitedFor()) {
+            send(call);
+        } else {
+            owner_.lost(call);
+        }
+    } else if (error == StoreError::NoScript && call.scriptMisses < kMostScriptMisses) {
         repeatWithScript(call);
     } else {
         owner_.callReplied(call, *reply, error);
     }
     closeIfLeft();
+}
+
+/// True if this is an error of the native module after which a script can decide the call.
+bool Server::leavesNative(Call& call, std::string_view answer) {
+    const bool isUnable = isNativeUnable(answer);
+    if (!isUnable && !isNativeMissing(answer) && !isNativeForbidden(answer)) {
+        return false;
+    }
+    call.leavesNative = true;
+    if (!isUnable) {
+        nativeTold(false, answer);
+        if (settings_.native == static_cast<ngx_uint_t>(Native::Required)) {
+            connection_.close(answer);
+            return false;
+        }
+    }
+    return true;
 }
 
 /// Possibly no request waits any more: a request may wait less than `timeout`, and none waits for a take-back.
@@ -438,6 +476,15 @@ void Server::policyTold(std::string_view policy) {
         policyTold_ = policy;
         policyToldAt_ = ngx_current_msec;
         log_.evictionUnsafe(shownName_, policy);
+    }
+}
+
+void Server::nativeTold(bool isLoaded, std::string_view answer) {
+    hasNative_ = isLoaded;
+    counters_.usesNative.store(isLoaded, std::memory_order_relaxed);
+    const bool isRequired = settings_.native == static_cast<ngx_uint_t>(Native::Required);
+    if (isNativeForbidden(answer) && !isRequired) {
+        log_.nativeForbidden(shownName_, answer);
     }
 }
 

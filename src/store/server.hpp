@@ -172,6 +172,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     void handshakeDone() override;
     void handshakeRefused(std::string_view reason) override { connection_.close(reason); }
     void policyTold(std::string_view policy) override;
+    void nativeTold(bool isLoaded, std::string_view answer) override;
     void roleForbidden(std::string_view answer) override { log_.roleForbidden(shownName_, answer); }
 
     /// Target of the reply to INFO.
@@ -193,6 +194,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     void sendQueued();
     std::string_view whyNoReply() const;
     void repeatWithScript(Call& call);
+    bool leavesNative(Call& call, std::string_view answer);
     bool isInTime(const Call& call, std::uint64_t tookNs) const;
 
     ServerOwner& owner_;
@@ -215,6 +217,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     State state_ = State::Idle;
     bool isExpectedUp_ = true;    // the server worked when last used
     bool moved_ = false;          // the discovery has another server: connect to that one next
+    bool hasNative_ = false;      // the connection's server has the native module
     bool refusesWrites_ = false;  // since its last refusal it has accepted no write
     ngx_msec_t readySince_ = 0;
     ngx_msec_t unreadySince_ = 0;  // since when it is Connecting, Handshake or Leaving

@@ -60,6 +60,16 @@ class StoreLog {
         }
     }
 
+    /// The same, only once.
+    void nativeForbidden(std::string_view server, std::string_view answer) {
+        if (ngx_worker == 0 && !std::exchange(nativeTold_, true)) {
+            const ngx_str_t texts[] = {toNgx(server), toNgx(answer)};
+            ngx_log_error(NGX_LOG_WARN, log_, 0,
+                          "sliding_log_redis \"%V\" (%V): the native module answered: %V; scripts are used", &name_,
+                          &texts[0], &texts[1]);
+        }
+    }
+
     /// At most once a minute: it lasts until a clock is corrected.
     void clockIsBehind(std::string_view server, std::int64_t ms, std::string_view limit) {
         if (!isSkewTold_ || ngx_current_msec - skewToldAt_ >= kTellSkewEveryMs) {
@@ -120,6 +130,7 @@ class StoreLog {
     std::string instead_;
     LogThrottle throttle_;
     bool roleTold_ = false;
+    bool nativeTold_ = false;
     bool isSkewTold_ = false;
     ngx_msec_t skewToldAt_ = 0;
 };

@@ -1,5 +1,6 @@
 /* Preloaded into a process. Shifts its wall clock by the seconds in the file $SHIFTED_CLOCK, a 64-bit integer that is
-   mapped, so that changes apply immediately. With $SHIFTED_MONOTONIC it shifts the monotonic clock as well. */
+   mapped, so that changes apply immediately. With $SHIFTED_MONOTONIC it shifts the monotonic clock as well. With
+   $STANDING_CLOCK the file has the time in milliseconds that the wall clock shows. */
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -13,6 +14,7 @@
 
 static const volatile int64_t *shift;
 static int shifts_monotonic;
+static int stands;
 
 __attribute__((constructor)) static void map_shift(void) {
     int file = open(getenv("SHIFTED_CLOCK"), O_RDONLY);
@@ -22,12 +24,17 @@ __attribute__((constructor)) static void map_shift(void) {
     }
     shift = memory;
     shifts_monotonic = getenv("SHIFTED_MONOTONIC") != NULL;
+    stands = getenv("STANDING_CLOCK") != NULL;
     close(file);
 }
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = (int)syscall(SYS_clock_gettime, clock, now);
-    if (shift != NULL && (clock == CLOCK_REALTIME || shifts_monotonic)) {
+    if (shift != NULL && stands && clock == CLOCK_REALTIME) {
+        int64_t ms = *shift;
+        now->tv_sec = ms / 1000;
+        now->tv_nsec = ms % 1000 * 1000000;
+    } else if (shift != NULL && (clock == CLOCK_REALTIME || shifts_monotonic)) {
         now->tv_sec += *shift;
     }
     return result;

@@ -84,6 +84,15 @@ holds "it knows nginx's configuration" quiet sliding-log inspect api a --nginx-c
 quiet apt-get purge -qy sliding-log || fail 'apt-get purge sliding-log'
 fails 'the tool is still there' [ -e /usr/bin/sliding-log ]
 
+step 'a Redis loads the native module'
+install ./redis-sliding-log_*.deb
+redis-server --port 0 --unixsocket /run/native.sock --save '' --daemonize yes \
+    --loadmodule /usr/lib/redis/modules/redis_sliding_log.so >>log
+becomes 'that Redis answers' quiet redis-cli -s /run/native.sock PING
+equal 'its answer' "$(redis-cli -s /run/native.sock sliding_log.1 log 1 key name 5 1000 1100 | sed -n '3p')" 4
+quiet redis-cli -s /run/native.sock SHUTDOWN NOSAVE || fail 'SHUTDOWN'
+quiet apt-get purge -qy redis-sliding-log || fail 'apt-get purge redis-sliding-log'
+
 step 'an upgrade lets nginx go on as it is'
 install "./$current"
 equal 'version' "$(version_of $module)" "$(dpkg-deb -f "$current" Version)"

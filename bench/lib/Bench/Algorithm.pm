@@ -36,12 +36,19 @@ sub all {
     return map { bless { %$_, sha => $client->ask('SCRIPT', 'LOAD', $_->{source}) }, __PACKAGE__ } @all;
 }
 
+# These, as the native module decides them.
+sub native { return map { bless { %$_, name => "$_->{name}, native", native => $_->{name} }, __PACKAGE__ } grep { $_->{groups} } @_ }
+
+# The words in front of the keys.
+sub command_of { my ($self) = @_; return $self->{native} ? ('sliding_log.1', $self->{native}) : ('EVALSHA', $self->{sha}) }
+
 sub name { return $_[0]{name} }
 
 # The options of the script.
 sub options {
     my ($self, $limit) = @_;
-    return join ' ', takes($self->{name}, 'burst') ? "burst=$limit" : (), takes($self->{name}, 'sample') ? 'sample=' . SAMPLE : ();
+    my $name = $self->{native} // $self->{name};
+    return join ' ', takes($name, 'burst') ? "burst=$limit" : (), takes($name, 'sample') ? 'sample=' . SAMPLE : ();
 }
 
 # The key of a log, with the name that the module uses.
@@ -55,16 +62,16 @@ sub calls {
     my $cap = int(1.2 * $limit->{limit} + 0.9);
     if (!$self->{groups}) {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
-        return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
+        return (join('', map { command($self->command_of, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
     }
     if ($self->{plain} && $now eq '') {
-        my @names = $self->{name} eq 'log' ? map { unique_id() } @keys : ();
-        my @call  = ('EVALSHA', $self->{sha}, scalar @keys, @keys, @names, @$limit{qw(limit window)}, int 1.1 * $limit->{window});
+        my @names = $self->{plain} eq 'plain_log' ? map { unique_id() } @keys : ();
+        my @call  = ($self->command_of, scalar @keys, @keys, @names, @$limit{qw(limit window)}, int 1.1 * $limit->{window});
         return (command(@call), 1 + @keys * (1 + $self->{tells}));
     }
     my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->options($limit->{limit}));
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;
-    return (command('EVALSHA', $self->{sha}, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
+    return (command($self->command_of, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
 }
 
 # As in the module: eight random characters of a worker, and a count.

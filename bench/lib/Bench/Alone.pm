@@ -12,6 +12,7 @@ use Bench::Algorithm;
 use Bench::Client;
 use Bench::Progress qw(progress);
 use Bench::Table;
+use Testbed::Native qw(native_module);
 
 use constant {
     LENGTHS => [10, 100, 1000],
@@ -24,8 +25,9 @@ use constant {
 # Options: alone_turns
 sub table {
     my ($world, %options) = @_;
-    my $client     = Bench::Client->new($world->redis);
-    my @algorithms = grep { $_->{exact} } Bench::Algorithm::all($client);
+    my $client     = Bench::Client->new($world->redis('--loadmodule', native_module()));
+    my @scripts    = grep { $_->{exact} } Bench::Algorithm::all($client);
+    my @algorithms = (@scripts, Bench::Algorithm::native(@scripts));
     my @rows       = map { my $title = $_; map { { title => $title, length => $_ } } @{ +LENGTHS } } 'admitted, none leaves', 'admitted, one leaves', 'denied';
     for my $row (@rows) {
         for my $turn (0 .. $options{alone_turns}) {
@@ -81,7 +83,7 @@ sub report {
         names => [map { $_->name } @$algorithms],
         rows  => [map { [@$_{qw(title length)}, @{ $_->{used} }] } @rows],
         notes => [
-            "Redis's own commandstats, usec_per_call of EVALSHA, by Redis's own clock; one connection, which waits for each answer;",
+            "Redis's own commandstats, usec_per_call of EVALSHA and of the native command, by Redis's own clock; one connection, which waits for each answer;",
             "medians of $turns turns of ${\ CALLS} calls to some logs, in which all take turns; ratios turn by turn. One leaves:",
             'arrivals at random, at which as many entries leave as come.',
         ],

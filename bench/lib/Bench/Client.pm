@@ -68,12 +68,12 @@ sub info {
     return { $self->ask('INFO', $section) =~ /^(\w+):(\d+)\r$/mg };
 }
 
-# (calls that decide, microseconds that Redis spent inside them) so far: calls of scripts and of the C peer's command.
+# (calls that decide, microseconds that Redis spent inside them) so far: calls of scripts, of the native module, and of the C peer's command.
 # The time of a script includes that of the commands which it calls.
 sub decisions_so_far {
     my ($self) = @_;
     my $text    = $self->ask('INFO', 'commandstats');
-    my @figures = $text =~ /^cmdstat_(?:(?:evalsha|eval)(?:_ro)?|rater\.limit):calls=(\d+),usec=(\d+)/mg;
+    my @figures = $text =~ /^cmdstat_(?:(?:evalsha|eval)(?:_ro)?|rater\.limit|sliding_log\.1):calls=(\d+),usec=(\d+)/mg;
     return (sum0(pairkeys(@figures)), sum0(pairvalues(@figures)));
 }
 

@@ -44,6 +44,8 @@ sub all {
         module("compact, $keys keys", 'keys',   "algorithm=compact limit=$plenty window=$window", redis => 1),
         module('compact, hot key',    'hot',    "algorithm=compact limit=$plenty window=$window", redis => 1),
         module('compact, denied',     'denied', 'algorithm=compact limit=1 window=1h',            redis => 1),
+        module("log, native, $keys keys",     'keys', "limit=$plenty window=$window",                   redis => 1, native => 'required'),
+        module("compact, native, $keys keys", 'keys', "algorithm=compact limit=$plenty window=$window", redis => 1, native => 'required'),
         module("bucket, $keys keys", 'keys', "algorithm=bucket limit=$plenty window=$window", redis => 1),
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),
@@ -108,7 +110,7 @@ sub module {
         name     => $name,
         kind     => $kind,
         family   => 'module',
-        http     => $more{redis} ? 'sliding_log_redis { server %%REDIS%%; }' : '',
+        http     => $more{redis} ? 'sliding_log_redis { server %%REDIS%%; native ' . ($more{native} // 'off') . '; }' : '',
         location => "sliding_log_limit %%NAME%% key=\$arg_k $parameters;",
         %more,
     };

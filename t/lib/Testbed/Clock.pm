@@ -1,12 +1,12 @@
 package Testbed::Clock;
 
-# A clock for processes started with it, shifted by seconds from the true one.
+# A clock for processes started with it, shifted by seconds from the true one, or standing still.
 
 use strict;
 use warnings;
 use File::Basename ();
 
-# A clock whose file is in the directory; monotonic => 1: shifts the monotonic clock, too.
+# A clock whose file is in the directory; monotonic => 1: shifts the monotonic clock, too; standing => 1: the wall clock shows the milliseconds that were set.
 sub new {
     my ($class, $dir, %options) = @_;
     my $self   = bless { library => "$dir/shifted_clock.so", file => "$dir/clock", %options }, $class;
@@ -31,7 +31,9 @@ sub under {
     my ($self) = @_;
     my @asan = $ENV{ASAN_OPTIONS} ? "ASAN_OPTIONS=$ENV{ASAN_OPTIONS}:verify_asan_link_order=0" : ();
     my @monotonic = $self->{monotonic} ? 'SHIFTED_MONOTONIC=1' : ();
-    return ('env', "LD_PRELOAD=$self->{library}", "SHIFTED_CLOCK=$self->{file}", @monotonic, @asan);
+    my @standing  = $self->{standing}  ? 'STANDING_CLOCK=1'    : ();
+    my @libraries = ($ENV{TEST_PRELOAD} // (), $self->{library});
+    return ('env', "LD_PRELOAD=@libraries", "SHIFTED_CLOCK=$self->{file}", @monotonic, @standing, @asan);
 }
 
 1;

@@ -1,6 +1,7 @@
 package Testbed::Redis;
 
-# A redis-server for the test, or TEST_REDIS_BINARY instead (valkey-server), without persistence.
+# A redis-server for the test, or TEST_REDIS_BINARY instead (valkey-server), without persistence; with TEST_NATIVE it has
+# the native module, whose calls count as those of scripts.
 
 use strict;
 use warnings;
@@ -9,6 +10,7 @@ use File::Basename ();
 use IO::Socket::INET;
 use IO::Socket::UNIX;
 use Testbed::Clock;
+use Testbed::Native qw(native_module);
 use Testbed::Process;
 
 my $count = 0;
@@ -39,10 +41,18 @@ sub new {
 
 sub start {
     my ($self) = @_;
-    $self->spawn($self->{log}, $self->{clock} ? $self->{clock}->under : (), binary(), listening($self->{port}, $self->{tls}), '--bind', $self->{host}, '--unixsocket', $self->{path},
-        '--unixsocketperm', 777, '--save', '', '--dir', $self->{dir}, @{ $self->{args} });
+    $self->spawn($self->{log}, $self->under, binary(), listening($self->{port}, $self->{tls}), '--bind', $self->{host}, '--unixsocket', $self->{path},
+        '--unixsocketperm', 777, '--save', '', '--dir', $self->{dir}, ($ENV{TEST_NATIVE} ? ('--loadmodule', native_module()) : ()), @{ $self->{args} });
     Testbed::wait_until('Redis to answer', 10, sub { $self->cli('PING') =~ /PONG|LOADING/ }) or die "no Redis\n";
     return $self;
+}
+
+# The words in front of the command: its clock, and the runtime of a sanitizer that its module needs.
+sub under {
+    my ($self) = @_;
+    return $self->{clock}->under if $self->{clock};
+    my $needs = $ENV{TEST_PRELOAD} && ($ENV{TEST_NATIVE} || grep { $_ eq native_module() } @{ $self->{args} });
+    return $needs ? ('env', "LD_PRELOAD=$ENV{TEST_PRELOAD}") : ();
 }
 
 # Its address options, also of a Sentinel or another node. They use the same protocol among themselves.
@@ -109,14 +119,18 @@ sub info {
 # The number of calls of a command, from INFO commandstats.
 sub calls {
     my ($self, $command) = @_;
-    return $self->cli('INFO', 'commandstats') =~ /^cmdstat_\Q$command\E:calls=(\d+)/m ? $1 : 0;
+    my $stats = $self->cli('INFO', 'commandstats');
+    my $calls = sub { my ($name) = @_; return $stats =~ /^cmdstat_\Q$name\E:calls=(\d+)/m ? $1 : 0 };
+    return $calls->($command) + ($command eq 'evalsha' && $ENV{TEST_NATIVE} ? $calls->('sliding_log.1') : 0);
 }
 
 # The number of connected clients without redis-cli; cmd => only those with this last command.
 sub connections {
     my ($self, %which) = @_;
     my @clients = grep { !/ cmd=client/ } split /\n/, $self->cli(qw(CLIENT LIST TYPE normal));
-    return scalar grep { !$which{cmd} || / cmd=\Q$which{cmd}\E / } @clients;
+    my @commands = ($which{cmd} // (), ($which{cmd} // '') eq 'evalsha' && $ENV{TEST_NATIVE} ? 'sliding_log.1' : ());
+    my $any      = join '|', map { quotemeta } @commands;
+    return scalar grep { !@commands || / cmd=(?:$any) / } @clients;
 }
 
 sub pause  { $_[0]->signal('STOP') }

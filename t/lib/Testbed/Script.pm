@@ -8,7 +8,7 @@ use Cwd ();
 use Exporter 'import';
 use File::Basename ();
 use IO::Socket::UNIX;
-use Testbed::Algorithm qw(%PLAIN);
+use Testbed::Algorithm qw(@ALGORITHMS %PLAIN %SCRIPTS);
 use Testbed::Process;
 
 our @EXPORT_OK = qw(source);
@@ -28,7 +28,8 @@ sub function { my ($name, $file) = @_; return "local function $name(...) " . fil
 sub file { my ($name) = @_; return Testbed::Process::slurp("$lua/$name.lua") || die "no $name.lua\n" }
 
 # A call that the module would send as a plain one is sent so. Options: frame => 1: none is; front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
-# what this server's own clock says, which may so step back by milliseconds, and plain calls have one, too; at_once => how many entries leave in a call
+# what this server's own clock says, which may so step back by milliseconds, and plain calls have one, too; at_once => how many entries leave in a call;
+# native => 1: the command of the native module in its place
 sub new {
     my ($class, $redis, $name, %options) = @_;
     my $socket = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
@@ -55,9 +56,14 @@ sub new {
         }
     }
     $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
-    $self->{sha} = $self->call('SCRIPT', 'LOAD', $source);
+    $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front at_once own_clock frame);
+    my ($algorithm) = grep { $SCRIPTS{$_} eq $name } @ALGORITHMS;
+    $self->{command} = $options{native} ? ['sliding_log.1', $algorithm] : ['EVALSHA', $self->call('SCRIPT', 'LOAD', $source)];
     return $self;
 }
+
+# The words of a call in front of its number of keys.
+sub command { my ($self) = @_; return @{ $self->{command} } }
 
 # The reply to a command; arrays as references, errors as text that begins with "error ".
 sub call {
@@ -105,7 +111,7 @@ sub words {
             $latest = "@settings";
         }
     }
-    return ('EVALSHA', $self->{sha}, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
+    return ($self->command, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
 }
 
 # Those of a plain call; empty if it is not one.
@@ -125,7 +131,7 @@ sub plain {
     }
     $_ //= 'u' . ++$names for @names;
     @names = () if $self->{plain} ne 'plain_log';
-    return ('EVALSHA', $self->{sha}, scalar @keys, @keys, @names, split(/ /, $latest), $now eq '' ? () : $now);
+    return ($self->command, scalar @keys, @keys, @names, split(/ /, $latest), $now eq '' ? () : $now);
 }
 
 sub log_of {

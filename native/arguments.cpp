@@ -1,0 +1,194 @@
+#include "arguments.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+
+namespace sliding_log::native {
+
+namespace {
+
+constexpr std::size_t kMostDigits = 15;  // exact as a double
+
+/// A whole number without a sign.
+bool parse(std::string_view text, double& out) {
+    std::int64_t number = 0;
+    const char* end = text.data() + text.size();
+    if (text.empty() || text.size() > kMostDigits || text.front() == '-' ||
+        std::from_chars(text.data(), end, number).ptr != end) {
+        return false;
+    }
+    out = static_cast<double>(number);
+    return true;
+}
+
+}  // namespace
+
+std::string_view Arguments::text(std::size_t index) const {
+    std::size_t length = 0;
+    const char* text = api::StringPtrLen(words_[index], &length);
+    return {text, length};
+}
+
+std::size_t Arguments::countKeys() {
+    double keys = 0;
+    at_ = 2;
+    return number(keys) && keys <= static_cast<double>(words_.size() - kFirstKey) ? static_cast<std::size_t>(keys) : 0;
+}
+
+const char* Arguments::read() {
+    const auto* row = std::ranges::find(kAlgorithms, text(1), &AlgorithmRow::name);
+    if (row == kAlgorithms.end()) {
+        return "ERR sliding_log.1: no such algorithm";
+    }
+    algorithm_ = row->algorithm;
+    at_ = 2;
+    double keys = 0;
+    if (!number(keys) || keys > static_cast<double>(words_.size() - kFirstKey)) {
+        return "ERR sliding_log.1: wrong number of keys";
+    }
+    keys_ = static_cast<std::size_t>(keys);
+    at_ = kFirstKey + keys_;
+    error_ = "ERR sliding_log.1: wrong arguments";
+    if (readPlain()) {
+        return nullptr;
+    }
+    if (at_ < words_.size() && text(at_) == "take back") {
+        isTakeBack_ = true;
+        at_++;
+    }
+    if (at_ >= words_.size()) {
+        return error_;
+    }
+    hasNow_ = !text(at_).empty();
+    if (hasNow_ ? !number(now_) : (at_++, false)) {
+        return error_;
+    }
+    if (isTakeBack_ && (!number(logged_) || !number(taken_))) {
+        return error_;
+    }
+    std::size_t key = kFirstKey;
+    while (key < kFirstKey + keys_) {
+        if (!readBatch(key)) {
+            return error_;
+        }
+    }
+    const bool isWhole = at_ == words_.size() && (!isTakeBack_ || (batches_.size() == 1 && batches_[0].requests == 1));
+    return isWhole ? nullptr : error_;
+}
+
+/// One request for each of one or more logs without options, by this server's clock.
+bool Arguments::readPlain() {
+    const AlgorithmRow& row = rowOf(algorithm_);
+    const std::size_t names = row.namesEntries ? keys_ : 0;
+    if (row.plain.empty() || keys_ == 0 || words_.size() - at_ != names + 3) {
+        return false;
+    }
+    const std::size_t begin = at_;
+    at_ += names;
+    if (!number(latest_.limit) || !number(latest_.window) || !number(latest_.ttl) || latest_.window < 1 ||
+        latest_.ttl < 1) {
+        latest_ = Settings();
+        at_ = begin;
+        return false;
+    }
+    isPlain_ = true;
+    return true;
+}
+
+const AskedBatch& Arguments::leavePlain(std::size_t index) {
+    logs_.push_back({.key = key(index), .settings = latest_});
+    return batches_.emplace_back(
+        AskedBatch{.firstLog = logs_.size() - 1, .logs = 1, .requests = 1, .names = kFirstKey + keys_ + index});
+}
+
+bool Arguments::readBatch(std::size_t& key) {
+    double logs = 0;
+    double requests = 0;
+    if (!number(logs) || !number(requests) || logs < 1 || requests < 1) {
+        return false;
+    }
+    const std::size_t keysLeft = kFirstKey + keys_ - key;
+    const std::size_t wordsLeft = words_.size() - at_;
+    if (logs > static_cast<double>(keysLeft) || requests > static_cast<double>(wordsLeft)) {
+        return false;
+    }
+    const AskedBatch batch{.firstLog = logs_.size(),
+                           .logs = static_cast<std::size_t>(logs),
+                           .requests = static_cast<std::size_t>(requests),
+                           .names = at_};
+    at_ += batch.requests;
+    for (std::size_t i = 0; i < batch.logs; i++) {
+        if (!readLog(key++, batch)) {
+            return false;
+        }
+    }
+    batches_.push_back(batch);
+    return true;
+}
+
+bool Arguments::readLog(std::size_t key, const AskedBatch& batch) {
+    if (at_ >= words_.size()) {
+        return false;
+    }
+    if (text(at_).empty()) {
+        at_++;
+        if (!hasLatest_) {
+            return false;
+        }
+    } else if (!readSettings()) {
+        return false;
+    }
+    logs_.push_back({.key = words_[key], .settings = latest_, .ids = at_});
+    at_ += latest_.named ? batch.requests : 0;
+    return at_ <= words_.size();
+}
+
+bool Arguments::readSettings() {
+    latest_ = Settings();
+    if (!number(latest_.limit) || !number(latest_.window) || !number(latest_.cap) || !number(latest_.ttl) ||
+        latest_.window < 1 || latest_.ttl < 1 || at_ >= words_.size()) {
+        return false;
+    }
+    hasLatest_ = true;
+    return readOptions(text(at_++));
+}
+
+bool Arguments::readOptions(std::string_view text) {
+    latest_.options = text;
+    latest_.hasOptions = !text.empty();
+    while (!text.empty()) {
+        const std::string_view word = text.substr(0, text.find(' '));
+        text.remove_prefix(std::min(text.size(), word.size() + 1));
+        const std::size_t mark = std::min(word.find('='), word.size());
+        const std::string_view name = word.substr(0, mark);
+        const std::string_view value = word.substr(std::min(mark + 1, word.size()));
+        struct Number {
+            std::string_view name;
+            double& number;
+        };
+        const Number numbers[] = {{"cost", latest_.cost},      {"delay", latest_.delay}, {"ahead", latest_.ahead},
+                                  {"block", latest_.block},    {"burst", latest_.burst}, {"sample", latest_.sample},
+                                  {"permits", latest_.permits}};
+        const auto* known = std::ranges::find(numbers, name, &Number::name);
+        if (word == "ids") {
+            latest_.named = true;
+        } else if (word == "count=all") {
+            latest_.countsAll = true;
+        } else if (known == std::end(numbers)) {
+            error_ = "ERR sliding_log.1: unknown option";
+            return false;
+        } else if (!parse(value, known->number)) {
+            return false;
+        }
+    }
+    const bool hasBurst = !takes(algorithm_, Parameter::Burst) || latest_.burst >= 1;
+    const bool hasSample = !takes(algorithm_, Parameter::Sample) || latest_.sample >= 1;
+    return hasBurst && hasSample && latest_.sample >= 1;
+}
+
+bool Arguments::number(double& out) {
+    return at_ < words_.size() && parse(text(at_++), out);
+}
+
+}  // namespace sliding_log::native

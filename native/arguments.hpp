@@ -1,0 +1,118 @@
+// The arguments of a call: those of the scripts, as the heads of lua/decide.lua and lua/plain_log.lua tell. Nothing is
+// decided before all of them were read.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "limit/algorithm.hpp"
+#include "redis_module.hpp"
+
+namespace sliding_log::native {
+
+/// What is asked of a log, but for its key.
+struct Settings {
+    double limit = 0;
+    double window = 0;  // ms
+    double cap = 0;     // 0: none
+    double ttl = 0;     // ms
+
+    bool hasOptions = false;
+    bool named = false;
+    bool countsAll = false;
+    double cost = 1;
+    double delay = 0;
+    double ahead = 0;
+    double block = 0;
+    double permits = 0;
+    double burst = 0;  // 0: none
+    double sample = 1;
+
+    std::string_view options;  // as text
+
+    double capacity() const { return burst > 0 ? burst : limit; }
+    bool neverHasRoom() const { return limit < 1 || cost > capacity(); }
+};
+
+struct AskedLog {
+    RedisModuleString* key;
+    Settings settings;
+    std::size_t ids = 0;  // where the first request's id is in the arguments
+};
+
+struct AskedBatch {
+    std::size_t firstLog;
+    std::size_t logs;
+    std::size_t requests;
+    std::size_t names;  // where the first request's name is in the arguments
+};
+
+class Arguments {
+  public:
+    /// `sliding_log.1 ALGORITHM KEYS key... argument...`
+    Arguments(RedisModuleString** words, int count) : words_(words, static_cast<std::size_t>(count)) {}
+
+    /// How many words behind the number of keys are keys; 0 if that is no number, or too large.
+    std::size_t countKeys();
+
+    /// Reads them. An error, which is the reply to the call; or nullptr.
+    const char* read();
+
+    Algorithm algorithm() const { return algorithm_; }
+
+    /// A plain call: one request for each key, with the same settings.
+    bool isPlain() const { return isPlain_; }
+    std::size_t keys() const { return keys_; }
+    const Settings& plainSettings() const { return latest_; }
+    RedisModuleString* key(std::size_t index) const { return words_[kFirstKey + index]; }
+
+    /// The name of that key's request, if the algorithm has names.
+    RedisModuleString* plainName(std::size_t index) const { return words_[kFirstKey + keys_ + index]; }
+
+    /// A batch of that key's request.
+    const AskedBatch& leavePlain(std::size_t index);
+
+    bool isTakeBack() const { return isTakeBack_; }
+
+    /// By the caller's clock, or this server's.
+    bool hasNow() const { return hasNow_; }
+    double now() const { return now_; }
+    double loggedAt() const { return logged_; }
+    double takenAt() const { return taken_; }
+
+    std::span<const AskedBatch> batches() const { return batches_; }
+    std::span<const AskedLog> logs() const { return logs_; }
+
+    RedisModuleString* word(std::size_t index) const { return words_[index]; }
+    std::string_view text(std::size_t index) const;
+
+  private:
+    static constexpr std::size_t kFirstKey = 3;
+
+    bool readPlain();
+    bool readBatch(std::size_t& key);
+    bool readLog(std::size_t key, const AskedBatch& batch);
+    bool readSettings();
+    bool readOptions(std::string_view text);
+    bool number(double& out);
+
+    std::span<RedisModuleString*> words_;
+    std::size_t keys_ = 0;
+    std::size_t at_ = 0;  // the next word
+    Algorithm algorithm_ = Algorithm::Log;
+    bool isPlain_ = false;
+    bool isTakeBack_ = false;
+    bool hasNow_ = false;
+    double now_ = 0;
+    double logged_ = 0;
+    double taken_ = 0;
+    Settings latest_;  // of the log before
+    bool hasLatest_ = false;
+    const char* error_ = nullptr;
+    std::vector<AskedBatch> batches_;
+    std::vector<AskedLog> logs_;
+};
+
+}  // namespace sliding_log::native

@@ -1,0 +1,43 @@
+// algorithm=bucket: the log that lua/token_bucket.lua keeps, a HASH. Its head tells the form.
+#pragma once
+
+#include <string>
+
+#include "hash_fields.hpp"
+#include "limit/number.hpp"
+#include "log.hpp"
+#include "redis.hpp"
+
+namespace sliding_log::native {
+
+class BucketLog {
+  public:
+    struct Log : native::Log {
+        double level = 0;  // tokens * window
+        bool wasBlocked = false;
+        std::string time;  // as it stands there
+    };
+
+    static constexpr double kMostEntries = kLargestCount;  // it keeps none
+
+    BucketLog(Redis& redis, const Clock& clock, const Arguments&) : redis_(redis), clock_(clock) {}
+
+    Found read(Log& log);
+    std::string add(Log& log, const Requests& requests, const double* at, bool denied);
+    double roomAt(const Log& log, double missing) const;
+    double newest(const Log&) const { return clock_.now; }
+    void block(Log& log, double length, double until) { keepBlock(redis_, log, length, until); }
+    void unblock(Log& log) { endBlock(redis_, log); }
+    bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
+    double fits(const Log& log, const Requests& requests, double room) const;
+    double latest(const Log& log);
+
+  private:
+    double filledAt(const Log& log, double tokens) const;
+    void tell(Log& log) const;
+
+    Redis& redis_;
+    const Clock& clock_;
+};
+
+}  // namespace sliding_log::native

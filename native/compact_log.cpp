@@ -1,0 +1,706 @@
+#include "compact_log.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "limit/permit_life.hpp"
+
+namespace sliding_log::native {
+
+namespace {
+
+constexpr Command kDel{.name = "DEL", .writes = true};
+
+constexpr double kEndless = std::numeric_limits<double>::infinity();
+constexpr double kBeyondNumbers = 9007199254740992.0;  // 2^53
+
+unsigned byteAt(std::string_view bytes, std::size_t at) {
+    if (at >= bytes.size()) {
+        unreadable();
+    }
+    return static_cast<unsigned char>(bytes[at]);
+}
+
+/// The number that begins at `at`, which is moved behind it.
+double numberAt(std::string_view bytes, std::size_t& at) {
+    double high = 0;
+    unsigned bits = byteAt(bytes, at++);
+    while (bits >= 128) {
+        high = (high + bits - 128) * 128;
+        bits = byteAt(bytes, at++);
+    }
+    return high + bits;
+}
+
+/// The number that ends before `at`, which is moved to its first byte.
+double numberBefore(std::string_view bytes, std::size_t& at) {
+    if (at == 0) {
+        unreadable();
+    }
+    double ms = byteAt(bytes, --at);
+    double scale = 1;
+    while (at > 0 && byteAt(bytes, at - 1) >= 128) {
+        scale *= 128;
+        ms += (byteAt(bytes, --at) - 128) * scale;
+    }
+    return ms;
+}
+
+/// Appends the bytes of a number.
+void appendNumber(std::string& out, double ms) {
+    if (!(ms >= 0 && ms < kBeyondNumbers)) {
+        unreadable();
+    }
+    char bytes[8];
+    std::size_t at = sizeof bytes;
+    bytes[--at] = static_cast<char>(std::fmod(ms, 128));
+    while (ms >= 128) {
+        ms = std::floor(ms / 128);
+        bytes[--at] = static_cast<char>(128 + static_cast<unsigned>(std::fmod(ms, 128)));
+    }
+    out.append(bytes + at, sizeof bytes - at);
+}
+
+bool isEnd(char byte) {
+    return static_cast<unsigned char>(byte) < 128;
+}
+
+}  // namespace
+
+struct CompactLog::Walk {
+    bool forward;
+    double most;
+    double time;
+    double entry;
+    double passed = 0;
+    double bytes = 0;
+
+    /// Passes numbers from the side that the walk comes from; false when it has come to its end.
+    bool pass(std::string_view numbers) {
+        std::size_t at = forward ? 0 : numbers.size();
+        while (forward ? at < numbers.size() : at > 0) {
+            if (passed >= most || forward == (entry > time)) {
+                return false;
+            }
+            const std::size_t from = at;
+            if (forward) {
+                entry += numberAt(numbers, at);
+            } else {
+                entry -= numberBefore(numbers, at);
+            }
+            passed++;
+            bytes += static_cast<double>(forward ? at - from : from - at);
+        }
+        return true;
+    }
+};
+
+/// Where the entries end that are not after a time.
+struct CompactLog::Split {
+    bool has;          // false: all are after it, and all numbers are in `latest`
+    double entry = 0;  // the latest of them
+    bool hasBehind = false;
+    double behind = 0;     // ms to its successor
+    std::size_t at = 0;    // where its number ends in `latest`
+    std::size_t rest = 0;  // where the numbers behind its successor's begin
+    double after = 0;      // so many entries are after it
+};
+
+double CompactLog::fits(const Log& log, const Requests& requests, double room) const {
+    return log.cost == 0 ? requests.to : std::floor(room / log.cost);
+}
+
+/// `length` bytes of what the ring holds, after the first `skipped`.
+std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
+    if (length == 0) {
+        return {};
+    }
+    const double at = std::fmod(log.begin + skipped, log.size);
+    if (!(at >= 0 && length > 0)) {
+        throw Error{kNotCompact};
+    }
+    Key key(redis_, clock_, log.key);
+    if (key.type() != api::String) {
+        throw Error{key.type() == api::Empty ? kNotCompact : kWrongType};
+    }
+    const std::string_view all = key.bytes();
+    const auto part = [&](double from, double to) {
+        const std::size_t begin = std::min(static_cast<std::size_t>(from), all.size());
+        return all.substr(begin, std::min(static_cast<std::size_t>(to), all.size()) - begin);
+    };
+    constexpr double kRing = kHead;
+    std::string bytes(part(kRing + at, kRing + std::min(at + length, log.size)));
+    if (static_cast<double>(bytes.size()) < length) {
+        bytes.append(part(kRing, kRing + length - static_cast<double>(bytes.size())));
+    }
+    if (static_cast<double>(bytes.size()) != length) {
+        throw Error{kNotCompact};
+    }
+    return bytes;
+}
+
+/// From the oldest entry forward while it is not after `time`, or from the newest back while it is after it; over no
+/// more than `most` numbers. Where that ends: the entry, how many numbers were passed, and their bytes.
+CompactLog::Walk CompactLog::walk(Log& log, bool forward, double most, double time) {
+    Walk walk{.forward = forward, .most = most, .time = time, .entry = forward ? log.oldest : log.newest};
+    bool goesOn = walk.pass(forward ? log.next : log.latest);
+    double done = 0;
+    double size = kFront;
+    while (goesOn && done < log.filled) {
+        const double length = std::min(size, log.filled - done);
+        std::string bytes = ofRing(log, forward ? done : log.filled - done - length, length);
+        // whole numbers; one that is longer than that is none
+        if (forward) {
+            const auto last = std::find_if(bytes.rbegin(), bytes.rend(), isEnd);
+            bytes.erase(last.base(), bytes.end());
+        } else if (done + length < log.filled) {
+            const auto first = std::ranges::find_if(bytes, isEnd);
+            bytes.erase(bytes.begin(), first == bytes.end() ? first : first + 1);
+        }
+        if (bytes.empty()) {
+            throw Error{kNotCompact};
+        }
+        done += static_cast<double>(bytes.size());
+        size = std::min(4 * size, 4096.0);
+        goesOn = walk.pass(bytes);
+    }
+    if (goesOn) {
+        walk.pass(forward ? log.latest : log.next);
+    }
+    return walk;
+}
+
+/// All numbers leave their places for `latest`.
+void CompactLog::flatten(Log& log) {
+    log.latest = log.next + ofRing(log, 0, log.filled) + log.latest;
+    log.next.clear();
+    log.begin = log.filled = log.size = 0;
+}
+
+/// `next` has run out.
+void CompactLog::refill(Log& log) {
+    if (log.filled == 0) {
+        log.next = log.latest;
+        log.latest.clear();
+        return;
+    }
+    std::string bytes = ofRing(log, 0, std::min<double>(log.filled, kFront / 2));
+    std::size_t length = bytes.size();
+    while (length > 0 && !isEnd(bytes[length - 1])) {
+        length--;
+    }
+    if (length == 0) {
+        unreadable();
+    }
+    bytes.resize(length);
+    log.next = bytes;
+    log.begin = std::fmod(log.begin + static_cast<double>(length), log.size);
+    log.filled -= static_cast<double>(length);
+}
+
+std::string CompactLog::set(const Log& log, std::string_view bytes, double ttl) {
+    Key key(redis_, clock_, log.key);
+    const char* error = key.set(bytes, ttl);
+    return error == nullptr ? "" : error;
+}
+
+namespace {
+
+std::string stateOf(const CompactLog::Log& log) {
+    const CompactState state{.oldest = log.oldest,
+                             .newest = log.newest,
+                             .used = log.used,
+                             .touched = log.touched,
+                             .size = log.size,
+                             .begin = log.begin,
+                             .filled = log.filled,
+                             .nextBytes = log.next.size(),
+                             .latestBytes = log.latest.size()};
+    std::string bytes(kStateBytes, '\0');
+    bytes.reserve(kHead);
+    state.write(bytes.data());
+    return bytes.append(log.next).append(log.latest);
+}
+
+}  // namespace
+
+/// The front is full: `latest` goes into the ring. Where that is too small, or far too large, the log is written whole
+/// with another one. An error where there is no memory.
+std::string CompactLog::spill(Log& log, bool& isWritten) {
+    const auto sizeOf = [](const std::string& bytes) { return static_cast<double>(bytes.size()); };
+    if (log.size == 0 || log.size - log.filled < sizeOf(log.latest) ||
+        (log.filled + sizeOf(log.latest)) * 4 < log.size) {
+        flatten(log);
+        if (log.latest.size() <= kFront) {
+            return {};
+        }
+        const std::string bytes = log.latest;
+        // a size that the allocator has, less what a string needs besides
+        double step = 32;
+        const double needed = kHead + sizeOf(bytes) + 48 + std::floor(sizeOf(bytes) / 64);
+        while (needed > step * 8) {
+            step *= 2;
+        }
+        log.size = std::ceil(needed / step) * step - kHead - 16;
+        log.filled = sizeOf(bytes);
+        log.latest.clear();
+        log.touched = clock_.now;
+        std::string whole = stateOf(log).append(kFront, '\0').append(bytes);
+        whole.append(static_cast<std::size_t>(log.size) - bytes.size(), '\0');
+        isWritten = true;
+        return set(log, whole, log.ttl);
+    }
+    ofRing(log, log.size - log.begin - 1, 1);  // an error where the string ends before its ring: it does not grow
+    const double at = std::fmod(log.begin + log.filled, log.size);
+    const std::string_view bytes = log.latest;
+    const std::size_t first = std::min(bytes.size(), static_cast<std::size_t>(log.size - at));
+    Key key(redis_, clock_, log.key);
+    const char* error = key.overwrite(kHead + static_cast<std::size_t>(at), bytes.substr(0, first));
+    if (error == nullptr && first < bytes.size()) {
+        error = key.overwrite(kHead, bytes.substr(first));
+    }
+    log.filled += sizeOf(log.latest);
+    log.latest.clear();
+    return error == nullptr ? "" : error;
+}
+
+CompactLog::Split CompactLog::split(Log& log, double time) {
+    const Walk found = walk(log, false, kEndless, time);
+    if (found.entry < log.oldest || (found.entry > time && found.entry != log.oldest)) {
+        throw Error{kNotCompact};
+    }
+    if (found.bytes >= static_cast<double>(log.latest.size())) {
+        flatten(log);
+    }
+    if (found.entry > time) {
+        return {.has = false};
+    }
+    const std::size_t at = log.latest.size() - static_cast<std::size_t>(found.bytes);
+    if (found.passed == 0) {
+        return {.has = true, .entry = found.entry, .at = at, .rest = at};
+    }
+    std::size_t rest = at;
+    const double behind = numberAt(log.latest, rest);
+    return {.has = true,
+            .entry = found.entry,
+            .hasBehind = true,
+            .behind = behind,
+            .at = at,
+            .rest = rest,
+            .after = found.passed};
+}
+
+/// Puts entries in front of newer ones.
+void CompactLog::insert(Log& log, double time, double more) {
+    const Split place = split(log, time);
+    std::string numbers;
+    if (place.has) {
+        numbers = log.latest.substr(0, place.at);
+        appendNumber(numbers, time - place.entry);
+        numbers.append(static_cast<std::size_t>(more - 1), '\0');
+        if (!place.hasBehind) {
+            unreadable();
+        }
+        appendNumber(numbers, place.entry + place.behind - time);
+        numbers.append(log.latest, place.rest);
+    } else {
+        numbers.assign(static_cast<std::size_t>(more - 1), '\0');
+        appendNumber(numbers, log.oldest - time);
+        numbers.append(log.latest);
+        log.oldest = time;
+    }
+    log.latest = numbers;
+}
+
+/// The latest time that a reservation or a permit may have.
+double CompactLog::farthest(const Log& log) const {
+    return clock_.now + std::max(log.ahead, static_cast<double>(permitLifeMs(integerOf(log.window))));
+}
+
+bool CompactLog::permit(Log& log, std::string_view, double permits, double at) {
+    const double cost = log.cost;
+    log.cost = permits * cost;
+    const std::string failed = add(log, {.names = 0, .from = 1, .to = 1}, &at, false);
+    log.cost = cost;
+    return failed.empty();
+}
+
+/// Entries further ahead of now than a reservation or a permit become entries of now.
+void CompactLog::stepBack(Log& log, double farthest) {
+    const double now = clock_.now;
+    Split place{.has = false};
+    if (log.oldest <= farthest) {
+        place = split(log, farthest);
+    } else {
+        log.next.clear();
+        log.begin = log.filled = log.size = 0;
+    }
+    if (!place.has) {
+        if (log.used - 1 > log.length) {
+            throw Error{kNotCompact};
+        }
+        log.oldest = log.newest = now;
+        log.latest.assign(static_cast<std::size_t>(log.used - 1), '\0');
+        return;
+    }
+    log.latest.resize(place.at);
+    log.newest = place.entry;
+    if (place.entry > now) {
+        insert(log, now, place.after);
+    } else {
+        appendNumber(log.latest, now - place.entry);
+        if (place.after < 1) {
+            unreadable();
+        }
+        log.latest.append(static_cast<std::size_t>(place.after - 1), '\0');
+        log.newest = now;
+    }
+}
+
+/// Takes out up to `most` entries of the time `logged`: of those that came in the same millisecond one is as good as
+/// the other. Where the clock `hasStepped` back since, of the newest time that is not after it: the step has moved the
+/// entries, and all that were as new, to before. False when there is none: they have left already.
+bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) {
+    const Split place = split(log, logged);
+    if (log.used == 0 || !place.has || (place.entry != logged && !hasStepped)) {
+        return false;
+    }
+    const std::string bytes = log.latest;
+    // an entry as old as the one before it is a zero that ends no longer number
+    std::size_t at = place.at;
+    double gone = 1;
+    while (gone < most && at > 0 && bytes[at - 1] == '\0' && (at == 1 || isEnd(bytes[at - 2]))) {
+        at--;
+        gone++;
+    }
+    if (gone > log.used) {
+        throw Error{kNotCompact};
+    }
+    if (at > 0) {
+        const double ahead = numberBefore(bytes, at);
+        log.latest = bytes.substr(0, at);
+        if (place.hasBehind) {
+            appendNumber(log.latest, ahead + place.behind);
+        } else {
+            log.newest = place.entry - ahead;
+        }
+        log.latest.append(bytes, place.rest);
+    } else if (log.filled > 0 || !log.next.empty()) {
+        flatten(log);  // the one before stands there
+        return takeOut(log, logged, hasStepped, most);
+    } else {
+        log.oldest = place.entry + (place.hasBehind ? place.behind : 0);
+        log.latest = bytes.substr(place.rest);
+    }
+    log.used -= gone;
+    return true;
+}
+
+/// The last thing that is done to a log in a call, where nothing is left of it.
+void CompactLog::write(Log& log) {
+    if (log.used == 0 && !log.isBlocked) {
+        redis_.call(kDel, log.key, {});
+    } else {
+        add(log, {.names = 0, .from = 1, .to = 0}, nullptr, false);
+    }
+}
+
+bool CompactLog::takeBack(Log& log, std::size_t, double logged, double taken, bool& isBlocked) {
+    const Found found = read(log);
+    if (found.error != nullptr || log.cost == 0 ||
+        !takeOut(log, logged, clock_.isOwn && clock_.now < taken, log.cost)) {
+        return false;
+    }
+    isBlocked = found.isBlocked;
+    const double ttl = log.ttl;
+    if (isBlocked) {
+        log.ttl = std::max(ttl, static_cast<double>(integerOf(log.blockedUntil - clock_.now)));
+    }
+    Key(redis_, clock_, log.key).expireIn(log.ttl);  // what has begun to write is not refused for want of memory
+    write(log);
+    log.ttl = ttl;
+    return true;
+}
+
+/// The oldest entries leave: so many, or those that are not after `time`; and never all.
+void CompactLog::drop(Log& log, double most, double time) {
+    const Walk found = walk(log, true, most, time);
+    if (found.passed >= log.used || found.entry > log.newest || (found.entry <= time && found.passed < most)) {
+        throw Error{kNotCompact};
+    }
+    log.oldest = found.entry;
+    log.used -= found.passed;
+    const double ofNext = static_cast<double>(log.next.size());
+    const double ofRest = found.bytes - ofNext;
+    log.next.erase(0, static_cast<std::size_t>(std::min(found.bytes, ofNext)));
+    if (ofRest > log.filled) {
+        log.latest.erase(0, static_cast<std::size_t>(ofRest - log.filled));
+        log.filled = 0;
+    } else if (ofRest > 0) {
+        log.begin = std::fmod(log.begin + ofRest, log.size);
+        log.filled -= ofRest;
+    }
+}
+
+// ---- reading
+
+double CompactLog::latest(const Log& log) {
+    Key key(redis_, clock_, log.key);
+    if (key.type() != api::String) {
+        return 0;
+    }
+    const std::string_view bytes = key.bytes();
+    if (bytes.starts_with(kCompactFormat) && bytes.size() >= kStateBytes) {
+        return CompactState::read(bytes).newest - log.ahead;
+    }
+    if (bytes.starts_with(kBlockedFormat) && bytes.size() >= kBlockedBytes) {
+        Unpacker unpacker(bytes.substr(1));
+        const double until = unpacker.number(6);
+        const double length = unpacker.number(6);
+        unpacker.number(6);
+        const double newest = unpacker.number(6);
+        const double used = unpacker.number(4);
+        return std::max(until - length, used > 0 ? newest - log.ahead : 0);
+    }
+    return 0;
+}
+
+/// A log in its blocked form.
+Found CompactLog::readBlocked(Log& log, std::string_view bytes) {
+    if (bytes.size() < kBlockedBytes) {
+        return {.error = kNotCompact};
+    }
+    Unpacker unpacker(bytes.substr(1));
+    const double until = unpacker.number(6);
+    const double length = unpacker.number(6);
+    log.oldest = unpacker.number(6);
+    log.newest = unpacker.number(6);
+    log.used = unpacker.number(4);
+    log.has = true;
+    const double numbers = std::max(log.used - 1, 0.0);
+    const auto left = static_cast<double>(bytes.size() - kBlockedBytes);
+    if (left < numbers || left > numbers * kLongestNumber || (log.used > 0 && log.oldest > log.newest)) {
+        return {.error = kNotCompact};
+    }
+    log.touched = log.size = log.begin = log.filled = 0;
+    log.next.clear();
+    log.latest = bytes.substr(kBlockedBytes);
+    if (log.used == 0) {
+        log.newest = -kEndless;
+    }
+    if (until > clock_.now) {
+        log.isBlocked = true;
+        log.blockedUntil = until;
+        log.blockLength = length;
+        return {.isBlocked = true};
+    }
+    log.changed = true;
+    return {};
+}
+
+/// The fields of the form, and whether there is a newest entry.
+Found CompactLog::readFront(Log& log) {
+    Key key(redis_, clock_, log.key);
+    if (key.type() != api::Empty && key.type() != api::String) {
+        return {.error = kWrongType};
+    }
+    const std::string_view bytes = key.bytes();
+    log.changed = log.has = false;
+    log.length = static_cast<double>(bytes.size());
+    if (bytes.empty()) {
+        return {};
+    }
+    if (bytes.front() == kBlockedFormat) {
+        return readBlocked(log, bytes);
+    }
+    if (bytes.front() != kCompactFormat || bytes.size() < kStateBytes) {
+        return {.error = kNotCompact};
+    }
+    const CompactState state = CompactState::read(bytes);
+    log.has = true;
+    log.oldest = state.oldest;
+    log.newest = state.newest;
+    log.used = state.used;
+    log.touched = state.touched;
+    log.size = state.size;
+    log.begin = state.begin;
+    log.filled = state.filled;
+    const std::string_view front = bytes.substr(0, kHead);
+    const std::size_t latestAt = kStateBytes + state.nextBytes;
+    const double numbers = state.used - 1;
+    const double length = static_cast<double>(state.nextBytes + state.latestBytes) + state.filled;
+    if (length < numbers || length > numbers * kLongestNumber || log.oldest > log.newest || log.filled > log.size ||
+        latestAt + state.latestBytes > front.size()) {
+        return {.error = kNotCompact};
+    }
+    log.next = front.substr(kStateBytes, state.nextBytes);
+    log.latest = front.substr(latestAt, state.latestBytes);
+    return {};
+}
+
+Found CompactLog::read(Log& log) {
+    const Found found = readFront(log);
+    if (found.error != nullptr) {
+        return found;
+    }
+    const double now = clock_.now;
+    const double horizon = now - log.window;
+    if (!log.has || log.newest <= horizon) {
+        log.changed = found.isBlocked && log.has && log.used > 0;  // else what is stale stays
+        log.oldest = log.newest = log.touched = now;
+        log.used = log.size = log.begin = log.filled = 0;
+        log.next.clear();
+        log.latest.clear();
+        log.hasFrees = false;
+        return found;
+    }
+    if (log.oldest <= horizon && !dropStale(log, horizon)) {
+        return {.error = kNotCompact};
+    }
+    if (log.newest > now && log.newest > farthest(log)) {
+        stepBack(log, farthest(log));
+        log.changed = true;
+    }
+    log.hasFrees = true;
+    log.frees = log.oldest + log.window;
+    return found;
+}
+
+/// What has left the window leaves; false if the log cannot have been written so.
+bool CompactLog::dropStale(Log& log, double horizon) {
+    std::size_t place = 0;
+    double oldest = log.oldest;
+    double left = 0;
+    do {
+        if (place >= log.next.size()) {
+            if (left >= kFront) {
+                log.oldest = oldest;
+                log.used -= left;
+                log.next.clear();
+                drop(log, kEndless, horizon);
+                place = 0;
+                oldest = log.oldest;
+                left = 0;
+                break;
+            }
+            refill(log);
+            place = 0;
+        }
+        oldest += numberAt(log.next, place);
+        left++;
+    } while (!(oldest > horizon));
+    if (oldest > log.newest || left >= log.used) {
+        return false;
+    }
+    log.oldest = oldest;
+    log.used -= left;
+    log.next.erase(0, place);
+    log.changed = true;
+    return true;
+}
+
+// ---- what is asked of it
+
+void CompactLog::block(Log& log, double, double) {
+    add(log, {.names = 0, .from = 1, .to = 0}, nullptr, false);
+}
+
+void CompactLog::unblock(Log& log) {
+    log.isBlocked = false;
+    write(log);
+}
+
+/// The time of the entry that `skipped` others are older than, from the nearer end.
+double CompactLog::arrival(Log& log, double skipped) {
+    if (skipped < log.used / 2) {
+        const double time = walk(log, true, skipped, kEndless).entry;
+        return time <= log.newest ? time : throw Error{kNotCompact};
+    }
+    const double time = walk(log, false, log.used - 1 - skipped, -kEndless).entry;
+    return time >= log.oldest ? time : throw Error{kNotCompact};
+}
+
+double CompactLog::roomAt(Log& log, double missing) {
+    return arrival(log, missing - 1) + log.window;
+}
+
+// ---- writing
+
+std::string CompactLog::writeBlocked(Log& log) {
+    flatten(log);
+    std::string bytes(kBlockedBytes, '\0');
+    char* out = bytes.data();
+    *out++ = kBlockedFormat;
+    pack(out, log.blockedUntil, 6);
+    pack(out, log.blockLength, 6);
+    pack(out, log.oldest, 6);
+    pack(out, log.newest, 6);
+    pack(out, log.used, 4);
+    return set(log, bytes.append(log.latest), log.ttl);
+}
+
+std::string CompactLog::add(Log& log, const Requests& requests, const double* at, bool denied) {
+    double more = requests.count() * log.cost;
+    const bool isCapped = denied && log.cap > 0;
+    const double longest = std::max(log.cap, log.used);
+    if (isCapped) {
+        more = std::min(more, longest);
+    }
+    if (more > 0) {
+        const double time = at != nullptr ? *at : clock_.now;
+        if (log.used == 0) {
+            log.oldest = log.newest = time;
+            log.latest.assign(static_cast<std::size_t>(more - 1), '\0');
+        } else if (time < log.newest) {
+            insert(log, time, more);
+        } else {
+            appendNumber(log.latest, time - log.newest);
+            log.latest.append(static_cast<std::size_t>(more - 1), '\0');
+            log.newest = time;
+        }
+        log.used += more;
+        if (isCapped && log.used > longest) {
+            drop(log, log.used - longest, kEndless);
+        }
+        log.hasFrees = true;
+        log.frees = log.oldest + log.window;
+    } else if (log.used == 0 && !log.isBlocked) {
+        return {};
+    }
+
+    if (log.isBlocked) {
+        return writeBlocked(log);
+    }
+    if (log.next.size() + log.latest.size() > kFront) {
+        bool isWritten = false;
+        std::string failed = spill(log, isWritten);
+        if (isWritten || !failed.empty()) {
+            return failed;
+        }
+    }
+    const double now = clock_.now;
+    if (log.size == 0) {
+        if (more == 0 && log.touched > 0 && log.touched <= now) {
+            return set(log, stateOf(log), 0);
+        }
+        log.touched = now;
+        return set(log, stateOf(log), log.ttl);
+    }
+    // a reservation lives as long as an entry that is made when it is due
+    const bool isDue =
+        log.touched > now || (!clock_.isOwn && more > 0) || (now - log.touched) * 2 >= log.ttl - log.window - log.ahead;
+    if (isDue) {
+        log.touched = now;
+    }
+    Key key(redis_, clock_, log.key);
+    if (const char* error = key.overwrite(0, stateOf(log)); error != nullptr) {
+        return error;
+    }
+    if (isDue) {
+        key.expireIn(log.ttl);
+    }
+    return {};
+}
+
+}  // namespace sliding_log::native

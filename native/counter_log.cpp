@@ -1,0 +1,319 @@
+#include "counter_log.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace sliding_log::native {
+
+namespace {
+
+constexpr Command kExpire{.name = "PEXPIRE", .writes = true};
+
+/// Beyond this the numbers are not exact.
+constexpr double kMostCounted = 9007199254740992.0;  // 2^53
+
+/// So many fields leave at once.
+constexpr std::size_t kAtOnce = 1000;
+
+constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=counter";
+
+/// As Lua's %: the sign is the divisor's, which is positive.
+double modulo(double number, double divisor) {
+    return number - std::floor(number / divisor) * divisor;
+}
+
+void leaveBehind(std::vector<std::string>& stale, std::string_view field) {
+    if (stale.size() < kAtOnce) {
+        stale.emplace_back(field);
+    }
+}
+
+}  // namespace
+
+double CounterLog::fits(const Log& log, const Requests& requests, double room) const {
+    return log.cost == 0 ? requests.to : std::floor(room / log.cost);
+}
+
+/// When no more than `most` of the limit is used (ms), 0 or more.
+double CounterLog::fallsTo(const Log& log, double most) const {
+    double start = log.start;
+    double before = log.before;
+    double here = log.here;
+    double current = here;  // of the window at `start` alone
+    auto later = log.later.begin();
+    for (const auto& [begin, count] : log.later) {
+        current -= count;
+    }
+    for (std::size_t rest = 2 * log.later.size() + 8; rest > 0; rest--) {
+        if (here <= most) {
+            const double part = before > 0 ? std::floor((most - here) * log.window / before) : log.window;
+            if (part > 0) {
+                return std::max(start + std::max(log.window - part, 0.0), clock_.now);
+            }
+        }
+        const bool hasLater = later != log.later.end();
+        if (current == 0 && here > most && hasLater) {
+            start = later->first - log.window;  // those without a count in between change nothing
+        }
+        start += log.window;
+        before = current;
+        here = hasLater ? here - current : 0;
+        current = 0;
+        if (hasLater && later->first == start) {
+            current = later->second;
+            ++later;
+        }
+    }
+    unreadable();
+}
+
+void CounterLog::tell(Log& log) const {
+    const double part = log.before > 0 ? std::ceil(log.before * (log.window - clock_.now + log.start) / log.window) : 0;
+    log.used = log.here + part;
+    log.hasFrees = log.used > 0;
+    log.frees = log.hasFrees ? fallsTo(log, std::max(std::min(log.used, log.limit) - 1, 0.0)) : 0;
+}
+
+double CounterLog::roomAt(const Log& log, double missing) const {
+    return fallsTo(log, std::max(log.used - missing, 0.0));
+}
+
+/// What stands in the HASH beside counts; false when it is not ours.
+bool CounterLog::readField(Log& log, std::string_view name, double value, std::string_view text) {
+    if (name == kBlockedUntil) {
+        log.isBlocked = true;
+        log.blockedUntil = value;
+    } else if (name == kBlockedFor) {
+        log.blockLength = value;
+    } else if (name == "reserved" && value >= 0) {
+        log.hasReserved = true;
+        log.reserved = std::floor(value);
+        log.reservedSince = sinceBehind(text);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/// The count of a later window: of this one, where the clock has stepped back.
+void CounterLog::countLater(Log& log, std::string_view field, double begin, double count, double farthest) {
+    log.here += count;
+    if (begin <= farthest) {
+        log.later[begin - modulo(begin, log.window)] += count;  // a node with another window may have written it
+    } else {
+        if (log.field.empty()) {
+            log.field = textOf(log.start);
+        }
+        redis_.call(kHincrby, log.key, {log.field, textOf(count)});
+        redis_.call(kHdel, log.key, {field});
+    }
+}
+
+/// Removes what is to leave, but for a block that lasts.
+void CounterLog::remove(Log& log) {
+    std::vector<std::string_view> leaving;
+    for (const std::string& field : log.leaving) {
+        if (!log.isBlocked || !field.starts_with("blocked ")) {
+            leaving.push_back(field);
+        }
+    }
+    if (!leaving.empty()) {
+        redis_.call(kHdel, log.key, leaving);
+    }
+    log.leaving.clear();
+}
+
+/// Keeps the latest reservation, and when the first one was made.
+void CounterLog::reserve(Log& log, double at) {
+    std::string since = log.hasReserved ? log.reservedSince : std::string();
+    double first = 0;
+    if (!log.hasReserved || (!since.empty() && numberIn(since, first) && first > clock_.now)) {
+        since = clock_.text();
+    }
+    log.reserved = std::max(at, log.hasReserved ? log.reserved : 0);
+    log.hasReserved = true;
+    log.reservedSince = since;
+    redis_.call(kHset, log.key, {"reserved", textOf(log.reserved) + (since.empty() ? "" : ".00000" + since)});
+}
+
+double CounterLog::latest(const Log& log) {
+    const Reply fields = redis_.tried(kHgetall, log.key, {});
+    if (fields.isError()) {
+        return 0;
+    }
+    double start = 0;
+    double reserved = 0;
+    double until = 0;
+    double length = std::numeric_limits<double>::infinity();
+    forEachField(fields, [&](std::string_view name, std::string_view text) {
+        double begin = 0;
+        double value = 0;
+        if (!numberIn(text, value)) {
+            value = 0;
+        }
+        if (numberIn(name, begin)) {
+            start = std::max(start, begin);
+        } else if (name == "reserved") {
+            reserved = value;
+        } else if (name == kBlockedUntil) {
+            until = value;
+        } else if (name == kBlockedFor) {
+            length = value;
+        }
+    });
+    const double latest = std::max(reserved < start ? start : start - log.ahead, reserved - log.ahead);
+    return std::max(latest, until - length);
+}
+
+Found CounterLog::read(Log& log) {
+    const Reply fields = redis_.tried(kHgetall, log.key, {});
+    if (fields.isError()) {
+        return {.error = kWrongType};
+    }
+    const double now = clock_.now;
+    const double farthest = now + log.ahead;
+    log.start = now - modulo(now, log.window);
+    log.before = log.here = 0;
+    log.later.clear();
+    log.field.clear();
+    log.leaving.clear();
+    log.hasReserved = false;
+    double since = 0;
+    std::vector<std::string> stale;
+    bool isOurs = true;
+    forEachField(fields, [&](std::string_view name, std::string_view text) {
+        double begin = 0;
+        double value = 0;
+        const bool hasValue = numberIn(text, value);
+        if (!isOurs) {
+            return;
+        }
+        if (!numberIn(name, begin)) {
+            isOurs = hasValue && readField(log, name, value, text);
+            if (isOurs && log.hasReserved && log.reserved > farthest) {
+                log.hasReserved = false;
+                leaveBehind(stale, "reserved");
+            }
+        } else if (!(hasValue && value >= 0 && std::fmod(value, 1) == 0 && begin >= 0 && begin < kMostCounted)) {
+            isOurs = false;
+        } else if (begin >= log.start + log.window) {
+            countLater(log, name, begin, value, farthest);
+        } else if (begin >= log.start) {
+            log.here += value;
+            if (begin >= since && begin <= now) {
+                since = begin;
+                log.field = name;
+            }
+        } else if (begin >= log.start - log.window) {
+            log.before += value;
+        } else {
+            leaveBehind(stale, name);
+        }
+    });
+    if (!isOurs || log.here + log.before > kMostCounted) {
+        return {.error = kNotOurs};
+    }
+    if (log.isBlocked && log.blockedUntil <= now) {
+        log.isBlocked = false;
+        leaveBehind(stale, kBlockedUntil);
+        leaveBehind(stale, kBlockedFor);
+    }
+    if (!stale.empty()) {
+        log.leaving = std::move(stale);
+        if (2 * log.leaving.size() < fields.size()) {
+            remove(log);
+        }
+    }
+    tell(log);
+    return {.isBlocked = log.isBlocked};
+}
+
+std::string CounterLog::add(Log& log, const Requests& requests, const double* at, bool denied) {
+    double more = requests.count() * log.cost;
+    if (denied && log.cap > 0) {
+        more = std::max(std::min(more, log.cap - log.here), 0.0);
+    }
+    if (more <= 0) {
+        return {};
+    }
+    const double start = at != nullptr ? *at - modulo(*at, log.window) : log.start;
+    const std::string field = start > log.start ? textOf(start) : log.field.empty() ? clock_.text() : log.field;
+    const Reply count = redis_.tried(kHincrby, log.key, {field, textOf(more)});
+    if (!count.isInteger()) {
+        return count.errorText();
+    }
+    if (count.integer() == more) {
+        redis_.call(kExpire, log.key, {textOf(log.ttl + log.window)});
+    } else if (!clock_.isOwn) {
+        redis_.call(kExpire, log.key, {textOf(log.ttl), "GT"});
+    }
+    if (!log.leaving.empty()) {
+        remove(log);
+    }
+    if (start > log.start) {
+        log.later[start] += more;
+    } else {
+        log.field = field;
+    }
+    double since = 0;
+    const bool hasSince = log.hasReserved && !log.reservedSince.empty() && numberIn(log.reservedSince, since);
+    if (at != nullptr && (*at > (log.hasReserved ? log.reserved : 0) || (hasSince && since > clock_.now))) {
+        reserve(log, *at);
+    }
+    log.here += more;
+    tell(log);
+    return {};
+}
+
+bool CounterLog::takeBack(Log& log, std::size_t, double logged, double taken, bool& isBlocked) {
+    struct Count {
+        std::string name;
+        double begin;
+        double count;
+    };
+    const double start = logged - modulo(logged, log.window);
+    std::vector<Count> counts;
+    bool hasSince = false;
+    double since = 0;
+    isBlocked = false;
+    {
+        const Reply fields = redis_.call(kHgetall, log.key, {});
+        forEachField(fields, [&](std::string_view name, std::string_view text) {
+            double begin = 0;
+            double value = 0;
+            if (numberIn(name, begin) && begin >= start && begin < start + log.window &&
+                (begin <= taken || begin == start)) {
+                if (!numberIn(text, value) || !(value >= 0)) {
+                    throw Error{kNotOurs};
+                }
+                counts.push_back({std::string(name), begin, value});
+            }
+            isBlocked = isBlocked || name == kBlockedUntil;
+            if (!hasSince && name == "reserved") {
+                hasSince = numberIn(sinceBehind(text), since);
+            }
+        });
+    }
+    if (hasSince && taken < start && taken < since) {
+        return false;
+    }
+    std::ranges::sort(counts, std::greater(), &Count::begin);  // the latest first
+    double left = log.cost;
+    for (const Count& each : counts) {
+        if (log.cost == 0) {
+            break;
+        }
+        if (each.count <= left) {
+            redis_.call(kHdel, log.key, {each.name});
+        } else if (left > 0) {
+            redis_.call(kExpire, log.key, {textOf(log.ttl), "GT"});  // what has begun to write is not refused memory
+            redis_.call(kHincrby, log.key, {each.name, textOf(-left)});
+        }
+        left = std::max(left - each.count, 0.0);
+    }
+    isBlocked = isBlocked && start + 2 * log.window > clock_.now;
+    return left < log.cost;
+}
+
+}  // namespace sliding_log::native

@@ -1,0 +1,355 @@
+// The frame of all algorithms, as lua/decide.lua: a request is admitted when every one of its logs has room. The head
+// of that file is the contract; numbers are doubles, as Lua's are, so that both round alike.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <exception>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "arguments.hpp"
+#include "limit/permit_life.hpp"
+#include "log.hpp"
+#include "redis.hpp"
+
+namespace sliding_log::native {
+
+inline constexpr Command kPttl{.name = "PTTL"};
+inline constexpr Command kPexpire{.name = "PEXPIRE", .writes = true};
+
+/// How an algorithm keeps a log. Functions throw an Error where a script raises one.
+///   using Log             its fields besides those of all algorithms
+///   kMostEntries          how many entries a request may have
+///   read(log)             prunes it, and sets used and frees
+///   add(log, requests, at, denied)   `at`: ms, or nullptr for now. An error if there is no memory, else empty
+///   roomAt(log, missing)  when so many units more will be available
+///   newest(log)           no reservation is later
+///   block(log, length, until), unblock(log)
+///   takeBack(log, names, logged, taken)   true when something left, and whether the log is blocked
+///   fits(log, requests, room)   of so many requests
+///   latest(log)           no decision was later
+template <typename Form>
+class Frame {
+  public:
+    Frame(Redis& redis, Clock& clock, const Arguments& arguments)
+        : redis_(redis), clock_(clock), arguments_(arguments), form_(redis, clock, arguments), called_(clock.now) {}
+
+    void reply() {
+        if (arguments_.isTakeBack()) {
+            replyToTakeBack();
+            return;
+        }
+        api::ReplyWithArray(redis_.context(), static_cast<long>(arguments_.batches().size()));
+        for (const AskedBatch& batch : arguments_.batches()) {
+            replyTo(batch);
+        }
+    }
+
+    /// The reply of one batch.
+    void replyTo(const AskedBatch& batch) {
+        try {
+            begin(batch);
+            decide(batch);
+            api::ReplyWithArray(redis_.context(), static_cast<long>(numbers_.size()));
+            for (double number : numbers_) {
+                api::ReplyWithLongLong(redis_.context(), integerOf(number));
+            }
+        } catch (const Error& error) {
+            api::ReplyWithError(redis_.context(), error.text.c_str());
+        } catch (const std::exception&) {  // a length that is none
+            api::ReplyWithError(redis_.context(), kUnreadable);
+        }
+    }
+
+  private:
+    using Log = typename Form::Log;
+
+    static constexpr double kLongestBlock = 366.0 * 86400000;  // ms, as the configuration allows
+
+    void begin(const AskedBatch& batch) {
+        if (logs_.size() < batch.logs) {
+            logs_.resize(batch.logs);
+        }
+        const AskedLog* refused = nullptr;
+        for (std::size_t i = 0; i < batch.logs; i++) {
+            const AskedLog& asked = arguments_.logs()[batch.firstLog + i];
+            Log& log = logs_[i];
+            static_cast<Settings&>(log) = asked.settings;
+            log.key = asked.key;
+            log.ids = asked.ids;
+            log.cap = std::ceil(log.cap / log.sample);
+            log.isBlocked = log.changed = false;
+            log.blockLength = -1;
+            if (refused == nullptr && log.cost / log.sample > Form::kMostEntries) {
+                refused = &asked;
+            }
+        }
+        if (refused != nullptr) {
+            throw Error{"ERR no log of this algorithm can keep a request of " + std::string(refused->settings.options)};
+        }
+    }
+
+    /// Brings now to what the call says, or to a later decision; to none that cannot be.
+    void moveNow(double floor) {
+        clock_.now = floor > called_ && floor <= 999999999999999.0 ? static_cast<double>(integerOf(floor)) : called_;
+    }
+
+    void decide(const AskedBatch& batch) {
+        const std::span<Log> logs(logs_.data(), batch.logs);
+        if (!clock_.isOwn) {
+            double floor = 0;
+            for (Log& log : logs) {
+                floor = std::max(floor, form_.latest(log));
+            }
+            moveNow(floor);
+        }
+        const auto requests = static_cast<double>(batch.requests);
+        double admitted = requests;
+        bool hasExtras = std::ranges::any_of(logs, &Settings::hasOptions);
+        for (Log& log : logs) {
+            const Found found = form_.read(log);
+            if (found.error != nullptr) {
+                throw Error{found.error};
+            }
+            if (found.isBlocked) {
+                noteBlock(log, false);
+                hasExtras = true;
+            }
+            const double fits = log.hasOptions || log.isBlocked ? fitting(log, batch) : log.capacity() - log.used;
+            if (fits < admitted) {
+                admitted = fits > 0 ? fits : 0;
+            }
+        }
+        for (Log& log : logs) {
+            if (admitted > 0 || log.changed) {
+                add(log, {.names = batch.names, .from = 1, .to = admitted}, nullptr);
+            }
+        }
+        held_.clear();
+        permits_.clear();
+        if (hasExtras && admitted < requests) {
+            hold(logs, batch, admitted);
+        } else if (hasExtras) {
+            givePermits(logs, batch);
+        }
+        numbers_.assign({admitted, clock_.now});
+        for (Log& log : logs) {
+            const double room = log.capacity() - log.used;
+            const double reset = log.hasFrees ? log.frees - clock_.now : log.window;
+            double retry = 0;
+            if (admitted < requests && hasExtras) {
+                retry = wait(log);
+            } else if (admitted < requests && room < 1) {
+                retry =
+                    log.limit < 1 ? -1 : std::max(room == 0 ? reset : form_.roomAt(log, 1 - room) - clock_.now, 1.0);
+            }
+            numbers_.insert(numbers_.end(), {room > 0 ? room : 0, reset, retry});
+        }
+        numbers_.insert(numbers_.end(), held_.begin(), held_.end());
+        numbers_.insert(numbers_.end(), permits_.begin(), permits_.end());
+    }
+
+    void add(Log& log, const Requests& requests, const double* at) {
+        if (const std::string error = form_.add(log, requests, at, false); !error.empty()) {
+            throw Error{error};  // no memory: the first log already refuses
+        }
+    }
+
+    /// The log was blocked when it was read, or is from now on. By a caller's clock its time to live says how long it
+    /// has been.
+    void noteBlock(Log& log, bool begins) {
+        if (!(log.blockLength >= 1 && log.blockLength <= kLongestBlock && log.blockedUntil > clock_.now)) {
+            throw Error{"WRONGTYPE not a log: it is blocked for a time that cannot be"};
+        }
+        log.blockedUntil = std::ceil(log.blockedUntil);
+        log.blockLength = std::floor(log.blockLength);
+        if (log.blockedUntil > clock_.now + log.blockLength) {
+            log.blockedUntil = clock_.now + log.blockLength;
+            form_.block(log, log.blockLength, log.blockedUntil);
+        }
+        log.ttl = std::max(log.ttl, static_cast<double>(integerOf(log.blockedUntil - clock_.now)));
+        if ((clock_.isOwn || begins) && redis_.call(kPttl, log.key, {}).integer() < log.ttl) {
+            redis_.call(kPexpire, log.key, {textOf(log.ttl)});
+        }
+    }
+
+    /// How many of the first requests have room now.
+    double fitting(Log& log, const AskedBatch& batch) {
+        const double room = log.capacity() - log.used;
+        if (log.isBlocked || log.neverHasRoom() || room < log.cost) {
+            return 0;
+        }
+        return form_.fits(log, {.names = batch.names, .from = 1, .to = static_cast<double>(batch.requests)}, room);
+    }
+
+    /// ms until the log has room.
+    double wait(Log& log) {
+        if (log.neverHasRoom()) {
+            return -1;
+        }
+        const double missing = log.used + log.cost - log.capacity();
+        // 1: where numbers are so large that they are rounded
+        const double wait = missing > 0 ? std::max(form_.roomAt(log, missing) - clock_.now, 1.0) : 0;
+        return log.isBlocked ? std::max(wait, log.blockedUntil - clock_.now) : wait;
+    }
+
+    /// When the log lets in one more request; false: not in time.
+    bool slotOf(Log& log, double& at) {
+        const double missing = log.used + log.cost - log.capacity();
+        if (log.isBlocked || log.neverHasRoom()) {
+            return false;
+        }
+        if (missing <= 0) {
+            at = clock_.now;
+            return true;
+        }
+        at = form_.newest(log);
+        at = std::max(at, form_.roomAt(log, missing));
+        return at - clock_.now <= log.delay;
+    }
+
+    /// The requests that do not fit now: how many are admitted by and by is added to `admitted`.
+    void hold(std::span<Log> logs, const AskedBatch& batch, double& admitted) {
+        while (admitted < static_cast<double>(batch.requests)) {
+            double at = clock_.now;
+            bool isDenied = false;
+            hasSlot_.assign(logs.size(), true);
+            for (std::size_t i = 0; i < logs.size(); i++) {
+                double slot = 0;
+                if (slotOf(logs[i], slot)) {
+                    at = std::max(at, slot);
+                } else {
+                    hasSlot_[i] = false;
+                    isDenied = true;
+                }
+            }
+            if (isDenied) {
+                deny(logs, batch, admitted + 1);
+                return;
+            }
+            admitted++;
+            for (Log& log : logs) {
+                add(log, {.names = batch.names, .from = admitted, .to = admitted}, &at);
+            }
+            held_.push_back(at - clock_.now);
+        }
+    }
+
+    /// The requests from `from` on are denied: by the logs that have no slot for them.
+    void deny(std::span<Log> logs, const AskedBatch& batch, double from) {
+        const auto requests = static_cast<double>(batch.requests);
+        for (std::size_t i = 0; i < logs.size(); i++) {
+            Log& log = logs[i];
+            if (log.block > 0 && !hasSlot_[i] && !log.isBlocked && log.limit > 0) {
+                log.isBlocked = true;
+                log.blockedUntil = clock_.now + log.block;
+                log.blockLength = log.block;
+                form_.block(log, log.block, log.blockedUntil);
+                noteBlock(log, true);
+            }
+            if (log.countsAll) {
+                double first = from;
+                if (log.cap > 0 && log.cost > 0 && log.sample == 1) {
+                    const double longest = std::max(log.cap, log.used);
+                    first =
+                        std::max(from, requests - std::ceil(longest / log.cost) + 1);  // the others would be cut off
+                }
+                form_.add(log, {.names = batch.names, .from = first, .to = requests}, nullptr, true);
+            }
+        }
+    }
+
+    /// All requests were admitted. The number of permits of each log: the same one for all with the option.
+    void givePermits(std::span<Log> logs, const AskedBatch& batch) {
+        if (std::ranges::none_of(logs, [](const Log& log) { return log.permits > 0 && log.cost > 0; })) {
+            return;
+        }
+        double permits = std::numeric_limits<double>::infinity();
+        for (const Log& log : logs) {
+            if (log.permits > 0 && log.cost > 0) {
+                const double room = std::floor((log.capacity() - log.used) / (10 * log.cost));
+                permits = std::min({permits, log.permits, room, std::floor(Form::kMostEntries / log.cost)});
+            }
+        }
+        const std::string name = std::string(arguments_.text(batch.names)) + "~p";
+        for (Log& log : logs) {
+            bool isGiven = false;
+            if constexpr (requires { form_.permit(log, name, permits, 0.0); }) {
+                const double life = static_cast<double>(permitLifeMs(integerOf(log.window)));
+                isGiven = permits > 0 && log.permits > 0 && form_.permit(log, name, permits, clock_.now + life);
+            }
+            permits_.push_back(isGiven ? permits : 0);
+        }
+    }
+
+    // ---- taking back
+
+    void replyToTakeBack() {
+        std::string refused;
+        double left = 0;
+        try {
+            for (const AskedBatch& batch : arguments_.batches()) {
+                begin(batch);
+                for (std::size_t i = 0; i < batch.logs; i++) {
+                    try {
+                        left += takeBack(logs_[i], batch.names) ? 1 : 0;
+                    } catch (const Error& error) {
+                        refused = refused.empty() ? error.text : refused;
+                    } catch (const std::exception&) {
+                        refused = refused.empty() ? kUnreadable : refused;
+                    }
+                }
+            }
+        } catch (const Error& error) {
+            refused = error.text;
+        }
+        if (refused.empty()) {
+            api::ReplyWithLongLong(redis_.context(), integerOf(left));
+        } else {
+            api::ReplyWithError(redis_.context(), refused.c_str());
+        }
+    }
+
+    bool takeBack(Log& log, std::size_t names) {
+        if (!clock_.isOwn) {
+            moveNow(form_.latest(log));
+        }
+        log.ahead = std::numeric_limits<double>::infinity();  // it moves no entries
+        bool isBlocked = false;
+        const double taken = arguments_.takenAt();
+        if (!form_.takeBack(log, names, arguments_.loggedAt(), taken, isBlocked)) {
+            return false;
+        }
+        if (isBlocked) {
+            endBlock(log, taken);
+        }
+        return true;
+    }
+
+    /// An entry of a request that was decided at `taken` has left the log, which is blocked.
+    void endBlock(Log& log, double taken) {
+        log.isBlocked = false;
+        const bool hasStepped = clock_.isOwn && clock_.now < taken;
+        const Found found = form_.read(log);
+        if (found.error == nullptr && found.isBlocked && (log.blockedUntil - log.blockLength >= taken || hasStepped) &&
+            !log.neverHasRoom() && log.capacity() - log.used >= log.cost) {
+            form_.unblock(log);
+        }
+    }
+
+    Redis& redis_;
+    Clock& clock_;
+    const Arguments& arguments_;
+    Form form_;
+    double called_;          // now, as the call says
+    std::vector<Log> logs_;  // of the batch at hand
+    std::vector<bool> hasSlot_;
+    std::vector<double> held_;     // ms until the slots of requests that are held
+    std::vector<double> permits_;  // of each log; none: not asked for
+    std::vector<double> numbers_;
+};
+
+}  // namespace sliding_log::native

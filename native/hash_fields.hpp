@@ -1,0 +1,47 @@
+// The fields of a HASH, as the scripts read them.
+#pragma once
+
+#include <string_view>
+
+#include "log.hpp"
+#include "redis.hpp"
+
+namespace sliding_log::native {
+
+inline constexpr Command kHgetall{.name = "HGETALL"};
+inline constexpr Command kHset{.name = "HSET", .writes = true, .grows = true};
+inline constexpr Command kHincrby{.name = "HINCRBY", .writes = true, .grows = true};
+inline constexpr Command kHdel{.name = "HDEL", .writes = true};
+
+inline constexpr std::string_view kBlockedUntil = "blocked until";
+inline constexpr std::string_view kBlockedFor = "blocked for";
+
+/// field(name, text) for each field.
+template <typename Field>
+void forEachField(const Reply& fields, Field&& field) {
+    const std::size_t size = fields.size();
+    for (std::size_t i = 0; i + 1 < size; i += 2) {
+        field(fields.at(i), fields.at(i + 1));
+    }
+}
+
+inline void keepBlock(Redis& redis, const Log& log, double length, double until) {
+    redis.call(kHset, log.key, {kBlockedUntil, textOf(until), kBlockedFor, textOf(length)});
+}
+
+inline void endBlock(Redis& redis, Log& log) {
+    log.isBlocked = false;
+    redis.call(kHdel, log.key, {kBlockedUntil, kBlockedFor});
+}
+
+/// The text behind ".00000" at the end, all digits; empty if there is none.
+inline std::string_view sinceBehind(std::string_view text) {
+    constexpr std::string_view kMark = ".00000";
+    const std::size_t at = text.find_last_not_of("0123456789");
+    if (at == std::string_view::npos || text[at] != '.' || !text.substr(at).starts_with(kMark)) {
+        return {};
+    }
+    return text.substr(at + kMark.size());
+}
+
+}  // namespace sliding_log::native

@@ -1,0 +1,185 @@
+// A module of Redis and Valkey that decides as the scripts in lua/ do, on the same keys in the same forms, with the
+// same replies:
+//
+//   sliding_log.1 ALGORITHM NUMKEYS key... argument...
+//
+// with the KEYS and ARGV of that algorithm's script. The number is of both the arguments and the stored forms: whoever
+// knows others has another command. Effects are replicated, and written to the AOF, as plain commands.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arguments.hpp"
+#include "bucket_log.hpp"
+#include "compact_log.hpp"
+#include "counter_log.hpp"
+#include "frame.hpp"
+#include "plain.hpp"
+#include "redis.hpp"
+#include "redis_module.hpp"
+#include "zset_log.hpp"
+
+namespace sliding_log::native {
+
+namespace {
+
+constexpr const char* kCommand = "sliding_log.1";
+constexpr int kFewestWords = 4;
+
+template <typename Form>
+void decide(Redis& redis, Clock& clock, const Arguments& arguments) {
+    Frame<Form>(redis, clock, arguments).reply();
+}
+
+struct PlainOutcome {
+    bool isDecided = false;  // else it is left to the frame
+    PlainReply reply;
+    std::string error;
+};
+
+void reply(const Redis& redis, const PlainOutcome& outcome) {
+    RedisModuleCtx* context = redis.context();
+    if (!outcome.error.empty()) {
+        api::ReplyWithError(context, outcome.error.c_str());
+        return;
+    }
+    const PlainReply& reply = outcome.reply;
+    api::ReplyWithArray(context, 5);
+    api::ReplyWithLongLong(context, reply.admitted ? 1 : 0);
+    for (double number : {reply.now, reply.remaining, reply.reset, reply.retry}) {
+        api::ReplyWithLongLong(context, integerOf(number));
+    }
+}
+
+/// A plain call. What is unusual is decided behind all others.
+template <typename Form, typename Decide>
+void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& decide) {
+    std::vector<PlainOutcome> outcomes(arguments.keys());
+    for (std::size_t i = 0; i < outcomes.size(); i++) {
+        PlainOutcome& outcome = outcomes[i];
+        try {
+            outcome.isDecided = decide(i, outcome.reply);
+        } catch (const Error& error) {
+            outcome.error = error.text;
+            outcome.isDecided = true;
+        }
+    }
+    api::ReplyWithArray(redis.context(), static_cast<long>(outcomes.size()));
+    std::optional<Frame<Form>> frame;
+    for (std::size_t i = 0; i < outcomes.size(); i++) {
+        if (outcomes[i].isDecided) {
+            reply(redis, outcomes[i]);
+            continue;
+        }
+        if (!frame) {
+            frame.emplace(redis, clock, arguments);
+        }
+        frame->replyTo(arguments.leavePlain(i));
+    }
+}
+
+void decidePlainByAlgorithm(Redis& redis, Clock& clock, Arguments& arguments) {
+    const Settings& asked = arguments.plainSettings();
+    if (arguments.algorithm() == Algorithm::Log) {
+        decidePlain<ZsetLog>(redis, clock, arguments, [&](std::size_t i, PlainReply& reply) {
+            return decidePlainLog(redis, clock, asked, arguments.key(i), arguments.plainName(i), reply);
+        });
+    } else {
+        decidePlain<CompactLog>(redis, clock, arguments, [&](std::size_t i, PlainReply& reply) {
+            return decidePlainCompact(redis, clock, asked, arguments.key(i), reply);
+        });
+    }
+}
+
+void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
+    switch (arguments.algorithm()) {
+        case Algorithm::Log:
+        case Algorithm::Sampled:
+            return decide<ZsetLog>(redis, clock, arguments);
+        case Algorithm::Compact:
+            return decide<CompactLog>(redis, clock, arguments);
+        case Algorithm::Counter:
+            return decide<CounterLog>(redis, clock, arguments);
+        case Algorithm::Bucket:
+            return decide<BucketLog>(redis, clock, arguments);
+    }
+}
+
+/// Redis 7.0 asks the command itself where its keys are, before it routes a call in a cluster.
+int tellKeys(RedisModuleCtx* context, RedisModuleString** words, int count) {
+    constexpr int kFirstKey = 3;
+    constexpr auto kFlags = static_cast<int>(api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate);
+    const std::size_t keys = count < kFewestWords ? 0 : Arguments(words, count).countKeys();
+    for (std::size_t i = 0; i < keys; i++) {
+        api::KeyAtPosWithFlags(context, kFirstKey + static_cast<int>(i), kFlags);
+    }
+    return api::kOk;
+}
+
+int command(RedisModuleCtx* context, RedisModuleString** words, int count) {
+    if (api::IsKeysPositionRequest(context) != 0) {
+        return tellKeys(context, words, count);
+    }
+    if (count < kFewestWords) {
+        return api::WrongArity(context);
+    }
+    Arguments arguments(words, count);
+    if (const char* error = arguments.read(); error != nullptr) {
+        return api::ReplyWithError(context, error);
+    }
+    Redis redis(context);
+    const long long server = api::Milliseconds();
+    Clock clock{.now = arguments.hasNow() ? arguments.now() : static_cast<double>(server),
+                .isOwn = !arguments.hasNow(),
+                .server = server};
+    if (arguments.isPlain()) {
+        decidePlainByAlgorithm(redis, clock, arguments);
+    } else {
+        decideByAlgorithm(redis, clock, arguments);
+    }
+    return api::kOk;
+}
+
+/// The keys, for ACLs and clusters: as those of EVALSHA.
+bool describe(RedisModuleCtx* context) {
+    static const api::CommandInfoVersion version{.version = 1,
+                                                 .sizeOfHistoryEntry = 2 * sizeof(char*),
+                                                 .sizeOfKeySpec = sizeof(api::KeySpec),
+                                                 .sizeOfArgument = 0};
+    api::KeySpec keys[2] = {};
+    keys[0].flags = api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate;
+    keys[0].beginSearch = api::kBeginAtIndex;
+    keys[0].begin.index.position = 2;
+    keys[0].findKeys = api::kFindByNumber;
+    keys[0].find.keyNumber = {.numberIndex = 0, .firstKey = 1, .step = 1};
+    const api::CommandInfo info{.version = &version,
+                                .summary = "Decides requests by their logs.",
+                                .complexity = "O(1) for each log, as a rule",
+                                .since = "1",
+                                .history = nullptr,
+                                .tips = nullptr,
+                                .arity = -kFewestWords,
+                                .keySpecs = keys,
+                                .arguments = nullptr};
+    RedisModuleCommand* command = api::GetCommand(context, kCommand);
+    return command != nullptr && api::SetCommandInfo(command, &info) == api::kOk &&
+           (api::SetCommandACLCategories == nullptr || api::SetCommandACLCategories(command, "write") == api::kOk);
+}
+
+}  // namespace
+
+}  // namespace sliding_log::native
+
+extern "C" __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisModuleCtx* context, RedisModuleString**,
+                                                                         int) {
+    using namespace sliding_log;
+    if (!api::load(context)) {
+        return 1;
+    }
+    api::SetModuleAttribs(context, "sliding_log", 1, api::kVersion);
+    const bool isReady =
+        api::CreateCommand(context, native::kCommand, native::command, "write getkeys-api", 0, 0, 0) == api::kOk &&
+        native::describe(context);
+    return isReady ? api::kOk : 1;
+}

@@ -1,0 +1,167 @@
+// What a decision asks of the server that it runs in: commands, as the scripts call them, and keys, opened directly
+// where that is worth it. Effects are replicated as plain commands.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "redis_module.hpp"
+
+namespace sliding_log::native {
+
+/// The error of a batch.
+struct Error {
+    std::string text;
+};
+
+inline constexpr const char* kWrongType = "WRONGTYPE Operation against a key holding the wrong kind of value";
+inline constexpr const char* kOutOfMemory = "OOM command not allowed when used memory > 'maxmemory'.";
+
+inline constexpr const char* kUnreadable = "ERR a log cannot be read";
+
+/// Contents that no log has, where a script raises an error of Lua.
+[[noreturn]] void unreadable();
+
+/// Whole numbers as the scripts write them: the part of it that an integer can hold.
+std::int64_t integerOf(double number);
+std::string textOf(double number);
+
+/// As Lua reads a number from text; false if there is none.
+bool numberIn(std::string_view text, double& number);
+
+struct Command {
+    const char* name;
+    bool writes = false;
+    bool grows = false;  // refused when there is no memory
+};
+
+class Reply {
+  public:
+    explicit Reply(RedisModuleCallReply* reply) : reply_(reply) {}
+    explicit Reply(const char* error) : error_(error) {}
+    ~Reply();
+    Reply(Reply&& other) noexcept : reply_(std::exchange(other.reply_, nullptr)), error_(other.error_) {}
+    Reply(const Reply&) = delete;
+    Reply& operator=(const Reply&) = delete;
+
+    bool isError() const;
+    bool isInteger() const { return reply_ != nullptr && api::CallReplyType(reply_) == api::ReplyInteger; }
+    std::string errorText() const;
+    double integer() const;
+
+    /// Of an array.
+    std::size_t size() const { return api::CallReplyLength(reply_); }
+    std::string_view at(std::size_t index) const;
+
+    /// Of a string; false if it is none.
+    bool text(std::string_view& out) const;
+
+  private:
+    RedisModuleCallReply* reply_ = nullptr;
+    const char* error_ = nullptr;
+};
+
+/// The server, during one command.
+class Redis {
+  public:
+    explicit Redis(RedisModuleCtx* context) : context_(context) {}
+
+    RedisModuleCtx* context() const { return context_; }
+
+    /// The command for this key. An error is in the reply.
+    Reply tried(Command command, RedisModuleString* key, std::span<const std::string_view> arguments);
+    Reply tried(Command command, RedisModuleString* key, std::initializer_list<std::string_view> arguments) {
+        return tried(command, key, std::span(arguments.begin(), arguments.size()));
+    }
+
+    /// The same; an error is thrown.
+    template <typename Arguments>
+    Reply call(Command command, RedisModuleString* key, const Arguments& arguments) {
+        return checked(command, key, std::span<const std::string_view>(arguments));
+    }
+    Reply call(Command command, RedisModuleString* key, std::initializer_list<std::string_view> arguments) {
+        return checked(command, key, std::span(arguments.begin(), arguments.size()));
+    }
+
+    /// True if something that takes memory is refused. As for a script, it is not once something was written.
+    bool isFull() const { return !hasWritten_ && api::GetUsedMemoryRatio() > 1; }
+
+    /// Something is written directly.
+    void noteWrite() { hasWritten_ = true; }
+
+  private:
+    Reply checked(Command command, RedisModuleString* key, std::span<const std::string_view> arguments);
+
+    RedisModuleCtx* context_;
+    bool hasWritten_ = false;
+};
+
+/// The time of a call.
+struct Clock {
+    double now = 0;
+    bool isOwn = true;        // of this server; else the caller's
+    std::int64_t server = 0;  // this server's time
+
+    std::string text() const { return textOf(now); }
+};
+
+/// A key, opened when it is first used. It must be closed before a command is called for it.
+class Key {
+  public:
+    Key(Redis& redis, const Clock& clock, RedisModuleString* name) : redis_(redis), clock_(clock), name_(name) {}
+    ~Key() { close(); }
+    Key(const Key&) = delete;
+    Key& operator=(const Key&) = delete;
+
+    void close();
+
+    int type() { return api::KeyType(handle()); }
+
+    // ---- time to live
+
+    void expireIn(double ms);
+
+    /// As PEXPIRE GT: false if the key lives as long already, or for ever.
+    bool expireLater(double ms);
+
+    // ---- a ZSET
+
+    std::size_t count() { return api::ValueLength(handle()); }
+
+    /// False if it is empty.
+    /// A negative score comes with its member.
+    bool oldest(double& score, std::string* member = nullptr);
+    bool newest(double& score);
+
+    /// Adds a member of this time, unless it is there; true if it was added. There must be memory.
+    bool add(double time, RedisModuleString* member);
+
+    /// Removes the members with scores from 0 to this one, if they are few, and says how many; else false.
+    bool removeFewUpTo(double score, double& removed);
+
+    // ---- a STRING
+
+    /// Valid until something is written.
+    std::string_view bytes();
+
+    /// Like SET with PX: an error if there is no memory, else nullptr. ms: 0 keeps the time to live.
+    const char* set(std::string_view bytes, double ms);
+
+    /// Like SETRANGE; mostly inside what is there already.
+    const char* overwrite(std::size_t at, std::string_view bytes);
+
+  private:
+    RedisModuleKey* handle();
+    std::int64_t endAfter(double ms) const;
+
+    Redis& redis_;
+    const Clock& clock_;
+    RedisModuleString* name_;
+    RedisModuleKey* key_ = nullptr;
+};
+
+}  // namespace sliding_log::native

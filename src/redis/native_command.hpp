@@ -1,0 +1,32 @@
+// The command of the native module (native/module.cpp), and what its errors say.
+#pragma once
+
+#include <string_view>
+
+namespace sliding_log {
+
+/// Its number is that of the stored forms and the arguments: a module that knows others has another command.
+inline constexpr std::string_view kNativeCommand = "sliding_log.1";
+
+/// The command is known, but the server accepts no writes now.
+inline bool isRefusedForNow(std::string_view message) {
+    return message.starts_with("READONLY ") || message.starts_with("MISCONF ") || message.starts_with("NOREPLICAS ");
+}
+
+/// The command is not permitted. Without this right the scripts are used.
+inline bool isNativeForbidden(std::string_view message) {
+    return message.starts_with("NOPERM ") && message.find(kNativeCommand) != std::string_view::npos;
+}
+
+/// The module was unloaded.
+inline bool isNativeMissing(std::string_view message) {
+    return message.starts_with("ERR unknown command");
+}
+
+/// Arguments that it does not know.
+inline bool isNativeUnable(std::string_view message) {
+    constexpr std::string_view kError = "ERR ";
+    return message.starts_with(kError) && message.substr(kError.size()).starts_with(kNativeCommand);
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,210 @@
+# The native module decides as the scripts do: the same random calls to both, on two keys of one Redis whose clock stands
+# still meanwhile. Replies, what the keys hold, byte for byte, and when they end are the same. So they are with corrupt
+# contents, but for the words of an error.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
+use Testbed::Clock;
+use Testbed::Corrupt qw(any mutate %random);
+use Testbed::Native qw(native_module);
+use Testbed::Script;
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+my $operations = $ENV{TEST_OPERATIONS} // 100_000;    # calls to each
+my $only       = $ENV{TEST_WORLD} // '.';
+
+my $bed   = Testbed->new;
+my $clock = Testbed::Clock->new($bed->dir, standing => 1)->set(1_800_000_000_000);
+my $redis = $bed->redis(clock => $clock, args => ['--loadmodule', native_module(), '--lua-time-limit', 0, '--hash-max-listpack-value', 1000]);
+my $now   = 1_800_000_000_000;
+my $unique = 0;
+
+sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply // 'none' }
+
+# Scripts say more of contents that no log has.
+sub told {
+    my ($reply) = @_;
+    my $text = text($reply) =~ s/ script: [0-9a-f]+, on \@user_script:\d+[.]?//gr;
+    return $text =~ s/error (?:ERR a log cannot be read|WRONGTYPE not a log)[^\]]*?(?=[\]]| \[| error|$)/unreadable/gr;
+}
+
+sub options {
+    my ($algorithm, $world, $log) = @_;
+    my @words;
+    push @words, 'ids' if $log->{ids};
+    push @words, 'cost=' . any(0, 2, 3, 1 + int rand $log->{limit}, $log->{limit} + 1) if rand() < $world->{costs};
+    push @words, 'count=all' if rand() < $world->{counts};
+    if ($world->{delays} && rand() < 0.8) {
+        push @words, 'delay=' . (1 + int rand $world->{delays}) if rand() < 0.8;
+        push @words, "ahead=$world->{delays}";
+    }
+    push @words, 'block=' . (1 + int rand $world->{blocks}) if $world->{blocks} && rand() < 0.6;
+    push @words, 'permits=' . (2 + int rand 30) if rand() < $world->{permits};
+    push @words, "burst=$log->{burst}" if $algorithm eq 'bucket';
+    push @words, 'sample=3' if $algorithm eq 'sampled';
+    return "@words";
+}
+
+sub group {
+    my ($algorithm, $world, $logs) = @_;
+    my ($first, $second) = (any(@$logs), any(@$logs));
+    my @asked    = $first == $second || rand() < 0.8 ? $first : ($first, $second);
+    my $requests = rand() < 0.85 ? 1 : 1 + int rand $world->{burst};
+    my @logs     = map {
+        local $_->{ids} = $algorithm eq 'log' && rand() < $world->{ids};
+        my $limit = rand() < 0.95 ? $_->{limit} : any(0, 1, 1 + int rand $_->{limit}, 2 * $_->{limit});
+        {
+            name => $_->{name}, limit => $limit, cap => any(0, $_->{limit} + int rand $_->{limit}), options => options($algorithm, $world, $_),
+            window => rand() < 0.99 ? $_->{window} : 2 * $_->{window}, ttl => $_->{window} + any(1, 100, 100, $_->{window}),
+            ids => $_->{ids} ? [map { any('', 'i1', 'i2', 'i' . int rand 50) } 1 .. $requests] : [],
+        }
+    } @asked;
+    return { names => [map { rand() < 0.98 ? 'u' . ++$unique : 'u' . int rand $unique + 1 } 1 .. $requests], logs => \@logs };
+}
+
+# That group for the keys of one side.
+sub for_side { my ($side, $group) = @_; return [$group->{names}, map { { %$_, key => "$side $_->{name}" } } @{ $group->{logs} }] }
+
+# A plain call, mostly: the limit is that of the first log.
+sub plain_groups {
+    my ($logs) = @_;
+    my @logs    = map { any(@$logs) } 1 .. any(1, 1, 1, 2, 4);
+    my ($first) = @logs;
+    my %numbers = (limit => $first->{limit}, window => $first->{window}, ttl => $first->{window} + any(100, 100, 5000), cap => 2 * $first->{limit}, options => '', ids => []);
+    return map { { names => ['u' . ++$unique], logs => [{ name => $_->{name}, %numbers }] } } @logs;
+}
+
+# Both keys of the log then hold the same.
+sub corrupt {
+    my ($client, $algorithm, $type, $log) = @_;
+    my $key      = "lua $log->{name}";
+    my $has      = $client->call('TYPE', $key);
+    my $how      = $has eq 'none' || $has eq $type ? rand() : 0.3;
+    my @commands = $how < 0.1 ? ['DEL', $key]
+        : $how < 0.15 ? (['DEL', $key], any(['HSET', $key, 'a', 1], ['SET', $key, any('', 'x', 12)], ['RPUSH', $key, 1]))
+        : $how < 0.5  ? (['DEL', $key], $random{$algorithm}->($key, $now, $log->{window}))
+        :               mutate($client, $algorithm, $key, $now, $log->{window});
+    $client->call(@$_) for @commands, ['DEL', "nat $log->{name}"], ['COPY', $key, "nat $log->{name}"];
+    return;
+}
+
+# What is at a key, as read; the fields of a HASH come in any order.
+sub contents {
+    my ($type, $read) = @_;
+    return text($read) if $type ne 'hash' || !ref $read;
+    return join ' ', sort map { "$read->[2 * $_] $read->[2 * $_ + 1]" } 0 .. $#$read / 2;
+}
+
+my %read = (zset => 'DUMP', string => 'GET', hash => 'HGETALL');
+
+sub world {
+    my ($algorithm, $title, %asked) = @_;
+    return if "$algorithm, $title" !~ /$only/;
+    my %world = (keys => 12, limits => 20, windows => 2000, burst => 12, step => 30, costs => 0, counts => 0, delays => 0, blocks => 0, ids => 0, back => 0, permits => 0, steps_back => 0,
+        callers => 0, plain => 0.5, corrupt => 0, %asked);
+    my %script = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$algorithm}, native => $_ eq 'nat')) } qw(lua nat);
+    my $client = $script{lua};
+    my @logs   = map { { name => "$algorithm $title $_", limit => 1 + int rand $world{limits}, burst => 1 + int rand $world{limits}, window => 1 + int rand $world{windows} } } 1 .. $world{keys};
+    my $type   = $algorithm eq 'compact' ? 'string' : $algorithm =~ /log|sampled/ ? 'zset' : 'hash';
+    my $left   = $operations * $world{share};
+    my ($done, @undo, %seen) = (0);
+    while ($left > 0) {
+        $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
+        $now += int rand 2 * $world{windows} if rand() < 0.003;
+        $now -= int rand($world{windows} / (1 + int rand 20)) if rand() < $world{steps_back};
+        $clock->set($now);
+        my @calls;
+        corrupt($client, $algorithm, $type, any(@logs)) if rand() < $world{corrupt};
+        for (1 .. 1 + int rand 6) {
+            my $at = rand() < $world{callers} ? $now + any(0, 0, -20, 300, -$world{windows}) : '';
+            my %call = (about => "at $now");
+            if (@undo && rand() < $world{back}) {
+                my $undone = splice @undo, int rand @undo, 1;
+                $call{words} = sub { my ($side) = @_; return $script{$side}->words(Testbed::Script::taking_back({ now => $at, %$undone }), for_side($side, $undone->{group})) };
+                @call{qw(groups about)} = ([$undone->{group}], "back, logged $undone->{logged} at $now");
+                $seen{back}++;
+            } else {
+                my $is_plain = rand() < $world{plain};
+                my @groups   = $is_plain ? plain_groups(\@logs) : map { group($algorithm, \%world, \@logs) } 1 .. 1 + int rand 3;
+                $_->{logs}[0]{options} = options($algorithm, { %world, costs => 0, counts => 0, delays => 0, blocks => 0, permits => 0 }, $logs[0]) for $is_plain ? @groups : ();
+                $call{words}  = sub { my ($side) = @_; return $script{$side}->words($at, map { for_side($side, $_) } @groups) };
+                $call{groups} = \@groups;
+            }
+            $left--;
+            push @calls, \%call;
+            $client->send($call{words}->($_)) for qw(lua nat);
+            for my $log (map { @{ $_->{logs} } } @{ $call{groups} }) {
+                $client->send(@$_) for map { my $key = "$_ $log->{name}"; (['TYPE', $key], [$read{$type}, $key], ['PEXPIRETIME', $key]) } qw(lua nat);
+            }
+        }
+        for my $call (@calls) {
+            my ($lua, $nat) = map { $client->reply } 1 .. 2;
+            my @different = told($lua) eq told($nat) ? () : ['the reply', told($nat), told($lua)];
+            for my $log (map { @{ $_->{logs} } } @{ $call->{groups} }) {
+                my @read = map { $client->reply } 1 .. 6;
+                my ($was, $is) = map { join ', ', $_->[0], contents(@$_), $_->[2] } [@read[0 .. 2]], [@read[3 .. 5]];
+                s/([^ -~])/sprintf '\\x%02x', ord $1/ge for $was, $is;
+                push @different, ["what is in $log->{name}", $is, $was] if $was ne $is;
+            }
+            $done++;
+            if (@different) {
+                is($_->[1], $_->[2], "$algorithm, $title: call $done decides alike: $_->[0]") for @different;
+                diag($call->{about}, '; ', join ' ', map { length ? $_ : "''" } $call->{words}->('nat'));
+                $redis->cli('FLUSHALL');
+                return;
+            }
+            next if !ref $lua;
+            for my $i (0 .. $#$lua) {
+                my ($group, $reply) = ($call->{groups}[$i], $lua->[$i]);
+                $seen{error}++ if !ref $reply;
+                next if !ref $reply;
+                my ($admitted, $decided, @rest) = @$reply;
+                my @held = $world{permits} ? () : splice @rest, 3 * @{ $group->{logs} };
+                $seen{admitted}++ if $admitted;
+                $seen{denied}++   if $admitted < @{ $group->{names} };
+                $seen{held}++     if @held;
+                next if !$admitted || rand() >= $world{back};
+                my $place = @held && rand() < 0.7 ? $admitted - 1 - int rand @held : 0;
+                my $slot  = $place - $admitted + @held;
+                my $logged = $decided + ($slot >= 0 ? $held[$slot] : 0);
+                push @undo, { logged => $logged, taken => $decided,
+                    group => { names => [$group->{names}[$place]], logs => [map { { %$_, ids => [$_->{ids}[$place] // ()] } } @{ $group->{logs} }] } };
+            }
+        }
+        @undo = splice @undo, -20 if @undo > 20;
+    }
+    my @lacks = grep { !$seen{$_} } 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{corrupt} ? 'error' : ();
+    ok(!@lacks || $done < 500,
+        "$algorithm, $title: $done calls; " . join ', ', map { "$seen{$_} $_" } sort keys %seen);
+    $client->call('FLUSHALL');
+    return;
+}
+
+for my $algorithm (@ALGORITHMS) {
+    my %all = (costs => 0.4, counts => 0.2, delays => 3000, blocks => 1000, ids => 0.3);
+    my %log = map { $_ => $algorithm eq 'counter' || $algorithm eq 'bucket' ? 0.01 : 0.02 } 'share';
+    world($algorithm, 'short logs',        %log, plain => 0.9);
+    world($algorithm, 'clock steps back',  %log, plain => 0.7, steps_back => 0.05);
+    world($algorithm, 'long logs',         %log, keys => 4, limits => 900, windows => 20_000, step => 15, burst => 60);
+    world($algorithm, 'longer logs',       %log, keys => 3, limits => 6000, windows => 9000, step => 2, burst => 400, back => 0.1, costs => 0.1);
+    world($algorithm, 'longer logs, clock steps back', %log, keys => 3, limits => 6000, windows => 9000, step => 2, burst => 400, back => 0.1, steps_back => 0.002);
+    world($algorithm, 'wide apart',        %log, limits => 60, windows => 3_000_000_000, step => 30_000_000);
+    world($algorithm, 'callers\' clocks',  %log, callers => 0.9, plain => 0.2);
+    world($algorithm, 'both clocks',       %log, %all, callers => 0.3, plain => 0.2, back => 0.2, steps_back => 0.01);
+    world($algorithm, 'costs, taken back', %log, costs => 0.6, back => 0.3, ids => 0.3);
+    world($algorithm, 'denied ones count', %log, counts => 0.6, costs => 0.2);
+    world($algorithm, 'delays',            %log, delays => 3000, back => 0.2);
+    world($algorithm, 'blocks',            %log, blocks => 1500, back => 0.2, steps_back => 0.01);
+    world($algorithm, 'all of it',         %log, %all, back => 0.2);
+    world($algorithm, 'all of it, long',   %log, %all, limits => 300, windows => 9000, back => 0.2, keys => 4, step => 15, burst => 30);
+    world($algorithm, 'all of it, clock steps back', %log, %all, back => 0.2, steps_back => 0.03);
+    world($algorithm, 'permits',           %log, permits => 0.6, limits => 300, windows => 9000, costs => 0.2, blocks => 500, back => 0.1, steps_back => 0.01, step => 15)
+        if $algorithm =~ /^(?:log|compact)$/;
+    world($algorithm, 'corrupt',           %log, %all, back => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
+}
+$bed->done;

@@ -1,0 +1,180 @@
+# nginx and the native module: found at connect, used unless `native off`, left for the scripts when it is unloaded or not
+# permitted, required where the configuration says so. The module changes keys as the scripts do, also on a replica and
+# behind an AOF where it is not loaded.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Acl qw(documented_rule);
+use Testbed::Algorithm qw(@ALGORITHMS);
+use Testbed::Http qw(get many field);
+use Testbed::Metrics qw(scrape);
+use Testbed::Native qw(native_module);
+use Testbed::Tool qw(tool_json);
+
+delete $ENV{TEST_NATIVE};
+my $bed   = Testbed->new;
+my $redis = $bed->redis(args => ['--loadmodule', native_module(), '--enable-module-command', 'yes', '--appendonly', 'yes', '--appendfsync', 'always']);
+my $replica = $bed->redis(args => ['--replicaof', '127.0.0.1', $redis->port]);
+Testbed::wait_until('the replica to follow', 20, sub { $replica->info('master_link_status') eq 'up' });
+
+my $limits = join "\n", map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=3 window=1h algorithm=$_; empty_gif; }" } @ALGORITHMS;
+my $many = 'location /many { sliding_log_limit many key=$arg_k limit=1000 window=1h; empty_gif; }';
+
+sub nginx {
+    my ($store, $address) = @_;
+    return $bed->serve(
+        store   => "server $address; timeout 2s; connect_timeout 2s; reconnect 50ms 100ms; $store",
+        http    => 'sliding_log_on_error deny;',
+        how     => '$sliding_log_source',
+        server  => "$limits $many location = /metrics { sliding_log_metrics; }",
+        workers => 1,
+    );
+}
+
+sub asked { my ($nginx, $path) = @_; my $answer = get($nginx->port, $path); return "$answer->{status} " . (field($answer, 'X-How') // '') }
+
+sub calls_of {
+    my ($code) = @_;
+    my %before = map { ($_ => $redis->calls($_)) } qw(evalsha sliding_log.1);
+    $code->();
+    return join ', ', map { my $more = $redis->calls($_) - $before{$_}; "$more $_" } qw(evalsha sliding_log.1);
+}
+
+sub is_native {
+    my ($nginx) = @_;
+    return scrape($nginx->port)->value('sliding_log_store_native', store => 'default');
+}
+
+# ---- found
+
+my $auto = nginx('', $redis->address);
+asked($auto, "/$_?k=first") for @ALGORITHMS;
+is(calls_of(sub {
+    for my $algorithm (@ALGORITHMS) {
+        is(join(', ', map { asked($auto, "/$algorithm?k=a") } 1 .. 4), '200 redis, 200 redis, 200 redis, 429 redis', "$algorithm: three of four are admitted") if $algorithm ne 'sampled';
+        asked($auto, "/$algorithm?k=a") if $algorithm eq 'sampled';
+    }
+}), '0 evalsha, ' . (4 * (@ALGORITHMS - 1) + 1) . ' sliding_log.1', 'every call is one of the native module');
+is(is_native($auto), 1, 'the metrics say so');
+
+my $off = nginx('native off;', $redis->address);
+asked($off, '/log?k=b');
+is(calls_of(sub { is(asked($off, '/log?k=a'), '429 redis', 'native off: the log is the same') }), '1 evalsha, 0 sliding_log.1', 'native off: a script decides');
+is(is_native($off), 0, 'native off: the metrics say so');
+
+# ---- a replica and an AOF without it
+
+Testbed::wait_until('the replica to have all keys', 10, sub { $replica->cli('DBSIZE') == $redis->cli('DBSIZE') });
+my @keys = sort split /\n/, $redis->cli('KEYS', '*');
+cmp_ok(scalar @keys, '>=', 2 * @ALGORITHMS - 2, 'there are logs of all algorithms');
+for my $key (@keys) {
+    Testbed::wait_until("$key on the replica", 10, sub { $replica->cli('PEXPIRETIME', $key) == $redis->cli('PEXPIRETIME', $key) });
+    my $read = { zset => 'DUMP', string => 'GET', hash => 'HGETALL' }->{ $redis->cli('TYPE', $key) };
+    is($replica->cli($read, $key), $redis->cli($read, $key), "$key is the same on a replica without the module");
+}
+my $aof = join '', map { Testbed::Process::slurp($_) } glob "$redis->{dir}/appendonlydir/*.aof";
+unlike($aof, qr/sliding_log[.]1/, 'the AOF has plain commands only');
+like($aof, qr/ZADD/, 'the AOF has those');
+
+# ---- unloaded and loaded under load
+
+my ($admitted, @others) = (0);
+{
+    my $loads = fork // die $!;
+    if (!$loads) {
+        for (1 .. 10) {
+            $redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+            select undef, undef, undef, 0.02;
+            $redis->cli('MODULE', 'LOAD', native_module());
+            select undef, undef, undef, 0.02;
+        }
+        POSIX::_exit(0);
+    }
+    my @answers = many([map { [$auto->port, '/many?k=unload'] } 1 .. 1500], at_once => 30);
+    waitpid $loads, 0;
+    $admitted = grep { $_->{status} == 200 } @answers;
+    @others   = grep { (field($_, 'X-How') // '') !~ /^(?:redis|cache)/ } @answers;
+}
+is($admitted, 1000, 'the module is unloaded under load: no request is lost, none is counted twice');
+is(scalar @others, 0, 'the module is unloaded under load: Redis decides all');
+Testbed::wait_until('scripts to be used', 10, sub { asked($auto, '/log?k=c'); is_native($auto) == 0 }) if is_native($auto);
+is($redis->cli('ZCARD', 'rl:sliding:many:{unload}'), 1000, 'the log has each of them once');
+
+# ---- not permitted
+
+$redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')));
+my $weak = nginx('username limiter; password secret;', $redis->address);
+is(asked($weak, '/log?k=weak'), '200 redis', 'not permitted: a script decides');
+is(is_native($weak), 0, 'not permitted: the metrics say so');
+is($weak->logged(qr/native module answered: NOPERM .*; scripts are used/), 1, 'not permitted: the error log says so once');
+$redis->cli('ACL', 'SETUSER', 'limiter', '+sliding_log.1');
+my $strong = nginx('username limiter; password secret;', $redis->address);
+is(asked($strong, '/log?k=strong'), '200 redis', 'permitted: decided');
+Testbed::wait_until('the module to be found', 10, sub { is_native($strong) == 1 });
+pass('permitted: the native module decides');
+$redis->cli('ACL', 'SETUSER', 'limiter', '-sliding_log.1');
+is(asked($strong, '/log?k=strong'), '200 redis', 'not permitted any more: a script decides at once');
+
+# ---- required
+
+my $required = nginx('native required;', $redis->address);
+is(asked($required, '/log?k=required'), '200 redis', 'required and loaded: decided');
+$redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+Testbed::wait_until('the server to count as down', 10, sub { asked($required, '/log?k=required2') =~ / error$/ });
+Testbed::wait_until('the error log', 10, sub { $required->logged(qr/sliding_log[.]1 answered: ERR unknown command.*on_error deny decides/) });
+pass('required and missing: on_error decides, and the error log says why');
+$redis->cli('MODULE', 'LOAD', native_module());
+Testbed::wait_until('the server to be used again', 10, sub { asked($required, '/log?k=required3') eq '200 redis' });
+pass('required and loaded again: decided');
+
+# ---- sliding-log doctor
+
+sub doctor {
+    my (@more) = @_;
+    my ($check) = grep { $_->{check} eq 'native' } @{ tool_json('doctor', @more)->{checks} };
+    return "$check->{status}: $check->{text}";
+}
+my @at = ('--server', $redis->address);
+my $conf = $bed->write_file('required.conf', "http {\nsliding_log_redis { server " . $redis->address . "; native required; }\n}\n");
+is(doctor(@at), 'ok: the native module decides', 'doctor: loaded');
+like(doctor(@at, '--user', 'limiter', '--password-file', $bed->write_file('password', 'secret')), qr/^warning: .* not permitted: [+]sliding_log[.]1$/, 'doctor: not permitted');
+$redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+is(doctor(@at), 'ok: no native module: the scripts decide', 'doctor: not loaded');
+is(doctor('--nginx-conf', $conf), 'critical: no native module, which "native required" asks for', 'doctor: not loaded, and required');
+$redis->cli('MODULE', 'LOAD', native_module());
+
+# ---- a cluster
+
+{
+    local $ENV{TEST_NATIVE} = 1;
+    my $cluster = $bed->cluster(masters => 2);
+    my ($here, $there) = $cluster->nodes;
+    my $tag  = '{' . $cluster->tag_on($there) . '}';
+    my @call = ('sliding_log.1', 'log', 2, "${tag}a", "${tag}b", '', 2, 1, 'name', 5, 60_000, 0, 66_000, '', '');
+    like($here->cli(@call), qr/^MOVED /, 'a node of a cluster sends a call to the node that has its keys');
+    like($there->cli(@call), qr/^1\n\d+\n4\n/, 'the node that has them decides');
+    $call[4] = '{' . $cluster->tag_on($here) . '}b';
+    like($there->cli(@call), qr/^CROSSSLOT /, 'keys in two slots are refused');
+}
+
+# ---- wrong arguments and contents
+
+my %wrong = (
+    'no arguments'         => ['log', '0'],
+    'an unknown algorithm' => ['nonsense', '0', '0'],
+    'too many keys'        => ['log', '5', 'a', ''],
+    'a negative number'    => ['log', '1', 'a', 'n', '-1', '1000', '1100'],
+    'a fraction'           => ['log', '1', 'a', 'n', '1.5', '1000', '1100'],
+    'an unknown option'    => ['log', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', 'nonsense=1'],
+    'no requests'          => ['log', '1', 'a', '', '1', '0', '1', '1000', '0', '1100', ''],
+    'many requests'        => ['log', '1', 'a', '', '1', '999999999999999', 'n', '1', '1000', '0', '1100', ''],
+    'words left'           => ['log', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', '', 'x'],
+    'a bucket of no size'  => ['bucket', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', 'cost=1'],
+);
+like($redis->cli('sliding_log.1', @{ $wrong{$_} }), qr/^ERR (?:sliding_log[.]1: |wrong number)/, "$_: refused") for sort keys %wrong;
+is($redis->cli('EXISTS', 'a'), 0, 'what is refused has done nothing');
+is($redis->cli(qw(COMMAND GETKEYS sliding_log.1 log 2 a b x y)), "a\nb", 'its keys are known to clusters and ACLs');
+
+$bed->done;
