@@ -8,6 +8,7 @@ extern "C" {
 #include <ngx_http.h>
 }
 
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <string_view>
@@ -42,6 +43,12 @@ inline std::string_view poolCopy(ngx_pool_t* pool, std::string_view text) {
     }
     std::memcpy(memory, text.data(), text.size());
     return {memory, text.size()};
+}
+
+/// UTC as nginx's cached time has it, in ms since 1970.
+inline std::int64_t wallClockMs() {
+    const ngx_time_t* now = ngx_timeofday();
+    return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
 }
 
 }  // namespace sliding_log

@@ -29,6 +29,9 @@ Check questionOf(Algorithm algorithm, std::string_view key, const Decision& deci
     check.windowMs = decision.windowMs;
     check.ttlMs = decision.ttlMs;
     check.burst = decision.limit;
+    if (takes(algorithm, Parameter::Period)) {
+        check.ttlMs += decision.windowMs;  // its key lives the part beyond the window longer than its period
+    }
     check.sample = kUsualSample;
     return check;
 }

@@ -165,7 +165,7 @@ function showLimit(limit, now, then) {
   const much = limit.limit === null ? 'a variable limit' : limit.limit.toLocaleString('en');
   const burst = limit.burst === null ? '' : `, burst ${limit.burst.toLocaleString('en')}`;
   const dry = limit.dry_run ? ' · dry run' : '';
-  card.about.textContent = `${much} per ${duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}${dry}`;
+  card.about.textContent = `${much} per ${limit.period ?? duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}${dry}`;
   card.admitted.textContent = short(per(admitted));
   const isRehearsed = limit.dry_run || per(rehearsed) > 0 && per(denied) === 0;
   card.denied.textContent = short(per(overLimit));

@@ -16,7 +16,8 @@ enum class Algorithm : std::uint8_t {
     Compact,  // the same decisions as Log, from the times alone: one to two bytes per request
     Counter,  // a count per window; the previous one is weighted by its overlap
     Bucket,   // a token bucket
-    Sampled   // one ZSET member per N requests
+    Sampled,  // one ZSET member per N requests
+    Quota     // a count per period of the calendar
 };
 
 /// The type of a log's key in Redis.
@@ -26,11 +27,12 @@ enum class Storage : std::uint8_t { Zset, String, Hash };
 enum class Lasts : std::uint8_t {
     Window,      // until it has left the window
     NextWindow,  // until the end of the window of the clock that follows its own
-    Refill       // until the bucket is refilled; without a bound if a larger burst was used before
+    Refill,      // until the bucket is refilled; without a bound if a larger burst was used before
+    Period       // until its period of the calendar ends, or the next one if the clock has stepped back
 };
 
 /// Parameters of sliding_log_limit that only some algorithms take.
-enum class Parameter : std::uint8_t { Id, Burst, Sample };
+enum class Parameter : std::uint8_t { Window, Period, Cap, Id, Count, Delay, Block, Burst, Sample };
 
 class Parameters {
   public:
@@ -77,7 +79,8 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::Zset,
                  .namesEntries = true,
-                 .takes = {Parameter::Id},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Id, Parameter::Count, Parameter::Delay,
+                           Parameter::Block},
                  .mostEntries = 1000,  // each takes 100 bytes, and time of a command in Redis
                  .lasts = Lasts::Window,
                  .work = {.request = 1500, .entry = 1300, .together = 900}},
@@ -88,7 +91,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,
-                 .takes = {},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block},
                  .mostEntries = 100'000,
                  .lasts = Lasts::Window,
                  .work = {.request = 200, .entry = 16, .together = 0}},
@@ -99,7 +102,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Counter,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block},
                  .mostEntries = 0,
                  .lasts = Lasts::NextWindow,
                  .work = {.request = 100, .entry = 0, .together = 0}},
@@ -110,7 +113,8 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Bucket,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {Parameter::Burst},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                           Parameter::Burst},
                  .mostEntries = 0,
                  .lasts = Lasts::Refill,
                  .work = {.request = 100, .entry = 0, .together = 0}},
@@ -121,10 +125,22 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Sampled,
                  .storage = Storage::Zset,
                  .namesEntries = true,
-                 .takes = {Parameter::Sample},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                           Parameter::Sample},
                  .mostEntries = 1000,
                  .lasts = Lasts::Window,
                  .work = {.request = 1700, .entry = 1300, .together = 0}},  // a SHA-1 draws the sample
+    AlgorithmRow{.algorithm = Algorithm::Quota,
+                 .name = "quota",
+                 .script = "calendar_quota",
+                 .plain = "",
+                 .decidesAs = Algorithm::Quota,
+                 .storage = Storage::Hash,
+                 .namesEntries = false,
+                 .takes = {Parameter::Period},
+                 .mostEntries = 0,
+                 .lasts = Lasts::Period,
+                 .work = {.request = 100, .entry = 0, .together = 0}},
 };
 
 constexpr const AlgorithmRow& rowOf(Algorithm algorithm) {

@@ -218,6 +218,7 @@ TEST(BatchReply, RefusesTimesThatCannotBe) {
         {Algorithm::Sampled, 67'000},
         {Algorithm::Counter, 127'000},
         {Algorithm::Bucket, 999'999'999'999'999},
+        {Algorithm::Quota, 120'000},
     };
     for (const Bound& bound : kBounds) {
         Check asked = check(bound.algorithm);
