@@ -21,54 +21,68 @@ if #ARGV == 4 then
   local now_text = time[1] .. (#us == 6 and string.sub(us, 1, 3) or string.format('%03d', us / 1000))
   local now = now_text + 0
 
-  local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')
-  local oldest = head[2]
-  if oldest then
+  local horizon = now - window
+  repeat  -- once; break: an unusual case
+    local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')
+    local oldest = head[2]
+    if not oldest then
+      if head.err or limit < 1 or call('ZADD', key, 'NX', now_text, name) ~= 1 then
+        break
+      end
+      local set = call('PEXPIRE', key, ttl)
+      return { type(set) == 'number' and { 1, now, limit - 1, window, 0 } or set }
+    end
+
     oldest = oldest + 0
     local count = call('ZCARD', key)
     local room = type(count) == 'number' and limit >= 1 and limit - count or -1
-    -- not here: a lower limit than before, a block, a step back of the clock, or an error
-    if room >= 0 and oldest >= 0 and oldest <= now then
-      if oldest > now - window and room == 0 then
-        if call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now then
-          local reset = oldest + window - now
-          return { { 0, now, 0, reset, reset > 1 and reset or 1 } }
+    if room < 0 or oldest < 0 or oldest > now then
+      break  -- a lower limit than before, a block, a step back of the clock, or an error
+    end
+    if oldest > horizon then
+      if room == 0 then
+        if call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now then
+          break
         end
-      elseif oldest > now - window or count <= AT_ONCE
-          or call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2] + 0 > now - window then
-        local left, fine = 0, true
-        if room == 0 then
-          -- so the log never has more than `limit` entries, and a short one keeps its compact encoding
-          local newest = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
-          fine = newest > now - window and newest <= now
-          left = fine and call('ZREMRANGEBYSCORE', key, '0', string.format('%d', now - window))
-          fine = type(left) == 'number'
-        end
-        local moved = fine and call('PEXPIRE', key, ttl, 'GT')
-        if (moved == 1 or moved == 0 and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now)
-            and call('ZADD', key, 'NX', now_text, name) == 1 then
-          if oldest <= now - window then
-            if left == 0 then
-              left = call('ZREMRANGEBYSCORE', key, '0', string.format('%d', now - window))
-              if type(left) ~= 'number' then
-                return { left }
-              elseif left == count and moved == 0 then
-                call('PEXPIRE', key, ttl)
-              end
-            end
-            room = room + left
-            oldest = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] + 0
-            if oldest == now and left < count and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now then
-              call('PEXPIRE', key, string.format('%d', 2 * ttl))  -- so the next call detects the step back
-            end
-          end
-          return { { 1, now, room - 1, oldest + window - now, 0 } }
-        end
+        local reset = oldest + window - now
+        return { { 0, now, 0, reset, reset > 1 and reset or 1 } }
+      end
+    elseif count > AT_ONCE and call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2] + 0 <= horizon then
+      break
+    end
+
+    local left = 0
+    if room == 0 then
+      -- so the log never has more than `limit` entries, and a short one keeps its compact encoding
+      local newest = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
+      if newest <= horizon or newest > now then
+        break
+      end
+      left = call('ZREMRANGEBYSCORE', key, '0', string.format('%d', horizon))
+      if type(left) ~= 'number' then
+        break
       end
     end
-  elseif not head.err and limit >= 1 and call('ZADD', key, 'NX', now_text, name) == 1 then
-    local set = call('PEXPIRE', key, ttl)
-    return { type(set) == 'number' and { 1, now, limit - 1, window, 0 } or set }
-  end
+    local moved = call('PEXPIRE', key, ttl, 'GT')
+    if (moved == 1 or moved == 0 and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now)
+        and call('ZADD', key, 'NX', now_text, name) == 1 then
+      if oldest <= horizon then
+        if left == 0 then
+          left = call('ZREMRANGEBYSCORE', key, '0', string.format('%d', horizon))
+          if type(left) ~= 'number' then
+            return { left }
+          elseif left == count and moved == 0 then
+            call('PEXPIRE', key, ttl)
+          end
+        end
+        room = room + left
+        oldest = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] + 0
+        if oldest == now and left < count and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now then
+          call('PEXPIRE', key, string.format('%d', 2 * ttl))  -- so the next call detects the step back
+        end
+      end
+      return { { 1, now, room - 1, oldest + window - now, 0 } }
+    end
+  until true
   ARGV = { '', '1', '1', name, ARGV[2], ARGV[3], '0', ttl, '' }
 end

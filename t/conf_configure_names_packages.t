@@ -1,4 +1,4 @@
-# Where a library lacks, nginx's configure ends with the name of the package that has it.
+# If a library is missing, nginx's configure fails and names its package.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my ($sources) = grep { -x "$_/configure" } glob '/usr/share/nginx/src /usr/src/nginx*';
 plan skip_all => 'nginx-dev is not installed' if !$sources;
 
-# A compiler that does not find the library's headers.
+# A compiler that does not find the headers of the library.
 sub compiler_without {
     my ($folder, $library) = @_;
     open my $script, '>', "$folder/cc";

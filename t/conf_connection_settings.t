@@ -1,4 +1,4 @@
-# How a Redis is reached: unix socket, IPv6, passwords, users, databases, prefixes, the clock.
+# Settings of the connection to Redis: unix socket, IPv6, passwords, users, databases, prefixes, the clock.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ my $bed    = Testbed->new;
 my $plain  = $bed->redis;
 my $socket = $bed->redis(unix => 1);
 my $secret = $bed->redis(auth => ['-a', 'p4ss word"']);
-$secret->cli('CONFIG', 'SET', 'requirepass', 'p4ss word"');    # Valkey 8.1 takes no quote from its command line
+$secret->cli('CONFIG', 'SET', 'requirepass', 'p4ss word"');    # Valkey 8.1 accepts no quote on its command line
 my $acl    = $bed->redis;
 $acl->cli(qw(ACL SETUSER limiter on >us3rpass ~rl:sliding:* resetchannels -@all +evalsha +script|load +config|get),
     qw(+time +zrange +zrangebyscore +zremrangebyscore +zremrangebyrank +zcard +zadd +zrem +pexpire));
@@ -64,31 +64,31 @@ is(status('file'),   200, 'password_file, database and prefix: a request passes'
 is($secret->cli('-n', 3, 'ZCARD', 'my file:{a}'), 1, 'password_file, database and prefix: the log is in that database');
 is($secret->cli('-n', 0, 'KEYS', '*file*'), '', 'password_file, database and prefix: the log is in no other database');
 is(status('noprefix'), 200, 'prefix "": a request passes');
-is($plain->cli(qw(-n 1 ZCARD noprefix:{a})), 1, 'prefix "": the key is just the name');
+is($plain->cli(qw(-n 1 ZCARD noprefix:{a})), 1, 'prefix "": the key is the name');
 is(status('name'), 200, 'a host name: a request passes');
 SKIP: {
     skip 'no IPv6 here', 1 unless $six;
     is(status('six'), 200, 'IPv6: a request passes');
 }
-is(status('acl'), 200, 'a user who may do no more than needed: a request passes');
-is(status('acldb'), 503, 'a user who may not SELECT: on_error');
-is(status('wrong'),  503, 'a wrong password: on_error');
-is(status('nopass'), 503, 'no password where one is needed: on_error');
-is(status('baddb'),  503, 'a database that does not exist: on_error');
-is($plain->cli(qw(KEYS *baddb*)), '', 'a database that does not exist: no other one has a log');
+is(status('acl'), 200, 'a user with the needed rights only: a request passes');
+is(status('acldb'), 503, 'a user without the right to SELECT: on_error decides');
+is(status('wrong'),  503, 'a wrong password: on_error decides');
+is(status('nopass'), 503, 'a missing password: on_error decides');
+is(status('baddb'),  503, 'a database that does not exist: on_error decides');
+is($plain->cli(qw(KEYS *baddb*)), '', 'a database that does not exist: no other database has a log');
 for my $cause (qr/"wrong".*AUTH answered: WRONGPASS/, qr/"nopass".*NOAUTH/, qr/"baddb".*SELECT answered: ERR DB index/, qr/"acldb".*SELECT answered: NOPERM/) {
-    ok(wait_until('the cause', 5, sub { $nginx->logged($cause) }), "the log says $cause");
+    ok(wait_until('the cause', 5, sub { $nginx->logged($cause) }), "the error log has $cause");
 }
 is($nginx->logged(qr/p4ss|us3r|wr0ng/), 0, 'no secret is in the error log');
 
-# whose clock: Redis's entries carry Redis's time, nginx's its own
+# by default entries have Redis's time; with clock nginx, nginx's
 is(status('clock'), 200, 'clock nginx: a request passes');
 my ($score) = reverse split /\n/, $plain->cli(qw(-n 2 ZRANGE rl:sliding:clock:{a} 0 -1 WITHSCORES));
 cmp_ok(abs($score - time * 1000), '<', 5000, 'clock nginx: the entry has the time of day');
 cmp_ok($plain->cli(qw(-n 2 PTTL rl:sliding:clock:{a})), '>', 3_600_000, 'clock nginx: the log has a time to live');
 is($plain->cli(qw(INFO commandstats)) =~ /cmdstat_time:calls=(\d+)/ ? $1 : 0, 3, 'clock nginx: Redis is not asked for the time');
 
-# a Sentinel where a Redis is meant
+# a Sentinel instead of a Redis
 my $sentinel = $bed->sentinel;
 my $mistaken = $bed->nginx(<<'END', SENTINEL => $sentinel->address);
 %%GLOBALS%%
@@ -104,6 +104,6 @@ http {
 }
 END
 ok(wait_until('the cause', 10, sub { get($mistaken->port, '/?k=a'); $mistaken->logged(qr/is down: ROLE answered: sentinel: this is a Sentinel, did you mean "mode sentinel MASTER"\?; on_error local decides$/) }),
-    'a Sentinel in mode standalone: the error log says what it is');
+    'a Sentinel in mode standalone: the error log names it');
 
 $bed->done;

@@ -1,4 +1,4 @@
-# What `nginx -t` refuses, and that it says which directive, which text, and what was expected.
+# What `nginx -t` refuses. The message has the directive, the text and what was expected.
 
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ sub check {
 my $redis = 'sliding_log_redis { server 127.0.0.1:6379; }';
 my $good  = 'sliding_log_limit api key=$remote_addr limit=10 window=1m';
 
-# [limit directive in the server, what the message must hold]
+# [limit directive in the server, what the message must have]
 my @wrong_limits = (
     ['sliding_log_limit;',                                       qr/invalid number of arguments in "sliding_log_limit"/],
     ['sliding_log_limit api;',                                   qr/"sliding_log_limit" directive must have "key" parameter, expected key=/],
@@ -187,7 +187,7 @@ for my $row (@wrong_limits) {
     like($printed, qr/\[emerg\].*$message/, "refused with the reason: $directive");
 }
 
-# [redis block, what the message must hold]
+# [redis block, what the message must have]
 my @wrong_blocks = (
     ['sliding_log_redis { }',                                         qr/invalid block "default" in "sliding_log_redis" directive, expected a server/],
     ['sliding_log_redis { server 127.0.0.1:70000; }',                 qr/invalid address "127.0.0.1:70000" in "server" directive, expected/],
@@ -257,7 +257,7 @@ for my $row (@wrong_blocks) {
     is(scalar(() = $printed =~ /^\d{4}\/.*\[emerg\]/mg), 1, 'refused with one message: ' . ($block || 'no redis block'));
 }
 
-# however a password is misplaced, it is not told
+# a misplaced password is never printed
 for my $inside ('password s3cret s4cret;', 'password s3cret; password s4cret;', 'password_file p; password s3cret;', 'password s3cret; timeout 0;',
     'password s3cret; username a b;', 'password s3cret', 'sentinel_password s3cret;', 'sentinel_password s3cret s4cret;')
 {
@@ -267,7 +267,7 @@ for my $inside ('password s3cret s4cret;', 'password s3cret; password s4cret;', 
     unlike($printed, qr/s[34]cret/, "refused without a secret: $inside");
 }
 
-# what must be accepted: [redis block, server]
+# accepted: [redis block, server]
 my @right = (
     [$redis, "$good;"],
     [$redis, "$good; location / { $good; }"],

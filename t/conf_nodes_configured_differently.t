@@ -1,6 +1,5 @@
-# While a configuration is rolled out, nodes ask the same logs with other limits, windows, caps, delays, blocks and
-# bursts, and by other clocks. Whatever one of them has written, the others get an answer, and none that they take for
-# broken.
+# While a configuration is rolled out, nodes use the same logs with different limits, windows, caps, delays, blocks,
+# bursts and clocks. Whatever one node has written, the others get a reply that they accept.
 
 use strict;
 use warnings;
@@ -20,7 +19,7 @@ my $clock = Testbed::Clock->new($bed->dir);
 
 sub any { return $_[rand @_] }
 
-# Three places of each log, whose window and cap are the node's.
+# Three locations of each log, with the node's window and cap.
 sub locations {
     return join "\n", map {
         my $algorithm = $_;

@@ -1,5 +1,5 @@
-# A reload into another file of the module: its workers get a zone of their own, since the memory may be laid out
-# differently there. A file that was replaced under its name is not loaded before the binary is (USR2, restart).
+# A reload into another file of the module: its workers get a new zone, since the memory layout may differ. A replaced
+# file of the same name is loaded when the binary is (USR2, restart), not before.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ END
 
 my $nginx;
 
-# The file of the module stands in what Testbed::Nginx writes.
+# Testbed::Nginx writes the file of the module.
 sub loading { $ENV{TEST_NGINX_MODULE} = $_[0]; return $conf }
 
 sub left { return join ' ', map { field(get($nginx->port, $_), 'RateLimit') =~ /r=(\d+)/ } qw(/redis /local) }
@@ -30,22 +30,22 @@ $nginx = $bed->nginx(loading($files[0]), REDIS => $redis->address);
 sub replaced { return get($nginx->port, '/metrics')->{body} =~ /^sliding_log_module_replaced (\d)$/m ? $1 : 'not told' }
 
 is(left(), '1 1', 'the first file of the module decides');
-is(replaced(), 0, 'the metrics tell that it is the one that is installed');
+is(replaced(), 0, 'the metrics show the loaded file as the installed one');
 $nginx->configure(loading($files[0]))->reload(gone => 1);
 is(left(), '0 0', 'the same file keeps its zone');
 $nginx->configure(loading($files[1]))->reload(gone => 1);
 is(left(), '0 1', 'another file has a zone of its own');
-is(replaced(), 0, 'the metrics tell that it is the one that is installed, after a reload into it');
-like(get($nginx->port, '/metrics')->{body}, qr/^sliding_log_requests_total\{limit="near",result="passed",source="local"\} 1$/m, 'another file counts anew');
+is(replaced(), 0, 'after a reload the metrics show the other file as the installed one');
+like(get($nginx->port, '/metrics')->{body}, qr/^sliding_log_requests_total\{limit="near",result="passed",source="local"\} 1$/m, 'another file begins to count at zero');
 is(join(' ', map { get($nginx->port, '/redis')->{status} } 1 .. 3), '429 429 429', 'another file knows denials');
 
-# another one overwrites the file, as a package does: the code that runs is the one that was loaded
+# another file overwrites it, as a package does: the loaded code stays in use
 unlink $files[1];
-is(replaced(), 1, 'the metrics tell that the file is gone');
+is(replaced(), 1, 'the metrics show that the file is missing');
 copy($module, $files[1]);
-is(replaced(), 1, 'the metrics tell that the file was replaced');
+is(replaced(), 1, 'the metrics show that the file was replaced');
 $nginx->configure(loading($files[1]))->reload(gone => 1);
 is(left(), '0 0', 'a file that was replaced is not loaded by a reload, and keeps its zone');
-is(replaced(), 1, 'the metrics still tell it after the reload');
+is(replaced(), 1, 'after the reload the metrics still show that the file was replaced');
 
 $bed->done;

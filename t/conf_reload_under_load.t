@@ -1,5 +1,5 @@
-# Five reloads, SCRIPT FLUSH and lost connections under load: no failed request, no connection left, no alert; and a
-# graceful quit answers those who wait.
+# Five reloads, SCRIPT FLUSH and lost connections under load: no request fails, no connection is left, no alert is
+# logged. A graceful quit answers the requests that wait.
 
 use strict;
 use warnings;
@@ -33,15 +33,15 @@ $redis->cli('FLUSHALL');
 like($seen, qr/^200:(\d+)$/, 'SCRIPT FLUSH, twenty times: every request is admitted');
 is(logged(), ($seen =~ /^200:(\d+)$/)[0], 'SCRIPT FLUSH, twenty times: every request is logged once');
 
-# a lost connection costs at most what was on it
+# a lost connection affects only the requests on it
 ($seen) = load_while(\@load, sub { for (1 .. 5) { $redis->cli(qw(CLIENT KILL TYPE normal SKIPME yes)); select undef, undef, undef, 0.1 } });
 my %seen = map { split /:/ } split / /, $seen;
-cmp_ok($seen{503} // 0, '<=', 5 * 20, 'connections killed: only requests in flight are given to on_error');
-is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'connections killed: every request is admitted or given to on_error');
+cmp_ok($seen{503} // 0, '<=', 5 * 20, 'connections killed: on_error decides only requests in flight');
+is(join(' ', grep { !/^(200|503)$/ } keys %seen), '', 'connections killed: every request is admitted or decided by on_error');
 wait_until('both workers to be connected', 5, sub { get($port, '/?k=1'); $redis->connections == 2 });
 is($redis->connections, 2, 'connections killed: the workers connect again, once');
 
-# a request that waits when the worker is told to quit is answered
+# a waiting request is answered after the worker was told to quit
 $redis->pause;
 my $waiting = connect_to($port);
 $waiting->syswrite("GET /?k=quit HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -1,4 +1,4 @@
-# What `nginx -t` accepts and warns of, as surely not meant, and that it warns of nothing else.
+# What `nginx -t` accepts with a warning, because it is hardly intended. Nothing else causes a warning.
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ sub warnings_of {
 my $with = sub { my ($what) = @_; return "sliding_log_limit api key=a limit=10 window=1m $what;" };
 my $key  = sub { my ($key) = @_; return "sliding_log_limit api key=$key limit=10 window=1m;" };
 
-# [server, what the one warning must say]
+# [server, text of the only warning]
 my @warned = (
     (map { [$key->($_), qr/"sliding_log_limit" api: key=$_ has no variable; did you mean \$$_\? in \S+nginx\.conf:\d+$/] }
         qw(remote_addr http_x_api_key cookie_session arg_user binary_remote_addr sliding_log_client tenant chosen uri)),
@@ -45,7 +45,7 @@ for (@warned) {
     my ($server, $warning) = @$_;
     my @told = warnings_of('', $server);
     is(scalar @told, 1, "one warning of $server") or diag(@told);
-    like($told[0], $warning, "the warning says what is wrong with $server");
+    like($told[0], $warning, "the warning has the reason for $server");
 }
 
 my @quiet = (
@@ -61,7 +61,7 @@ for my $server (@quiet) {
     is(join("\n", warnings_of('', $server)), '', "no warning of $server");
 }
 
-# what may be a password, and is no variable
+# a possible password, not a variable
 for my $directive ('password', 'prefix', 'sentinel_password') {
     my $mode = $directive =~ /sentinel/ ? 'mode sentinel m;' : '';
     my @told = warnings_of("sliding_log_redis { server 127.0.0.1; $mode $directive \$s3cret; }", $key->('a'));
@@ -73,7 +73,7 @@ for my $directive ('password', 'prefix', 'sentinel_password') {
         "$directive: no warning of $_") for 's3cr$et', '$', '"$ x"', '$!x';
 }
 
-# a Sentinel where a Redis is meant
+# a Sentinel instead of a Redis
 my @told = warnings_of('sliding_log_redis { server 127.0.0.1:26379; }', $key->('a'));
 is(scalar @told, 1, "one warning of a Sentinel's port in mode standalone") or diag(@told);
 like($told[0], qr/"127\.0\.0\.1:26379" in "server" directive has the port of a Sentinel.*"mode sentinel MASTER"\? in \S+nginx\.conf:\d+$/,

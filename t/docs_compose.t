@@ -1,5 +1,5 @@
-# What compose.yaml mounts is there and works: two nodes with its nginx configuration share the limit and show metrics,
-# and Prometheus takes its own. (No container is started.)
+# The files that compose.yaml mounts exist and work: two nodes with its nginx configuration share the limit and show
+# metrics, and Prometheus accepts its configuration. (No container is started.)
 
 use strict;
 use warnings;
@@ -17,13 +17,13 @@ sub slurp { my ($name) = @_; return Testbed::Process::slurp("$root/$name") }
 
 my %mounted = slurp('compose.yaml') =~ m{^ *- \./(\S+?):(/\S+):ro$}mg;
 cmp_ok(scalar keys %mounted, '>=', 6, 'compose.yaml mounts files');
-ok(-f "$root/$_", "compose.yaml mounts $_, which is there") for sort keys %mounted;
+ok(-f "$root/$_", "the file $_ that compose.yaml mounts exists") for sort keys %mounted;
 
 my $limits = slurp('packaging/compose/limits.conf');
 $limits =~ s/server redis:6379;/server %%REDIS%%;/      or die 'no Redis';
 $limits =~ s/listen 80;/listen 127.0.0.1:%%PORT%%;/     or die 'no server';
 $limits =~ s/listen 9145;/listen 127.0.0.1:%%PORT2%%;/  or die 'no server for metrics';
-$limits =~ s/window=10s/window=1h/                      or die 'no window';    # of a slow machine
+$limits =~ s/window=10s/window=1h/                      or die 'no window';    # for a slow machine
 $limits =~ s{root /usr/share/nginx/html;}{empty_gif;}   or die 'no page';
 my $redis = $bed->redis;
 my @nodes = map {
@@ -36,7 +36,7 @@ my $counted = 0;
 for my $node (@nodes) {
     $counted += scrape($node->port('PORT2'))->value('sliding_log_requests_total', limit => 'demo');
 }
-is($counted, 6, 'the nodes show what they did');
+is($counted, 6, 'the metrics of the nodes show the requests');
 
 my ($where) = $bed->write_file('prometheus.yml', slurp('packaging/compose/prometheus.yml')) =~ m{^(.*)/};
 copy("$root/monitoring/alerts.yml", "$where/alerts.yml") or die $!;

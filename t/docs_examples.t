@@ -1,5 +1,5 @@
-# Every nginx example in README.md and docs/ is accepted by `nginx -t`, and is nothing that it warns of; every setting for
-# redis.conf is accepted by Redis.
+# `nginx -t` accepts every nginx example of README.md and docs/ without a warning. Redis accepts every setting for
+# redis.conf.
 
 use strict;
 use warnings;
@@ -16,7 +16,7 @@ my $redis = $bed->redis;
 my $ca   = Testbed::Certificates->new($bed);
 my ($certificate, $key) = $ca->issue([]);
 
-# What the examples' files stand for.
+# The files of the examples.
 my %files = (
     'limiter.password' => "secret\n",
     'redis-ca.pem'     => Testbed::Process::slurp($ca->file),
@@ -30,7 +30,7 @@ for my $file ("$root/README.md", glob "$root/docs/*.md") {
     my $nth  = 0;
     for (examples($file)) {
         my ($title, $text) = @$_;
-        $text =~ s/\bredis\.example\b/localhost/g;    # nginx resolves names when it reads them
+        $text =~ s/\bredis\.example\b/localhost/g;    # nginx resolves names at start
         my $redis = $text =~ /^\s*(?:sliding_log_redis|http \{)/m ? '' : 'sliding_log_redis { server 127.0.0.1; }';
         my $example = $bed->configuration(in_context($text, "access_log off; $redis"));
         for my $file (keys %files) {

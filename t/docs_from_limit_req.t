@@ -1,6 +1,6 @@
-# docs/from-limit-req.md: algorithm=bucket decides as limit_req does, with every combination of its burst, delay and nodelay.
-# Both modules get the same random arrivals. Each decision is compared with a model of limit_req for the moment at which
-# nginx itself saw the request, so that a busy machine cannot make a difference; what is on the edge may go either way.
+# docs/from-limit-req.md: algorithm=bucket decides as limit_req does, with every combination of its burst, delay and
+# nodelay. Both modules get the same random arrivals. Each decision is compared with a model of limit_req at the time
+# when nginx itself saw the request, so a busy machine makes no difference. Decisions at the exact edge may differ.
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ my $seed = $ENV{TEST_SEED} // int rand 1e6;
 srand $seed;
 note("TEST_SEED=$seed");
 
-# name, requests a second, burst, how many of these pass at once, and both modules' parameters
+# name, requests a second, burst, the part of it that passes at once, and the parameters of both modules
 my @cases = (
     ['plain',   10, 0, 0, '',                'burst=1'],
     ['nodelay', 10, 7, 7, 'burst=7 nodelay', 'burst=8'],
@@ -81,8 +81,8 @@ sub decisions {
     return map { $of{$_} } sort { $a <=> $b } keys %of;
 }
 
-# The differences between a module's decisions and limit_req's rule (ngx_http_limit_req_module.c): the excess falls by the
-# rate, each admitted request adds one, and more than the burst is denied.
+# The differences between a module's decisions and limit_req's rule (ngx_http_limit_req_module.c): the excess falls by
+# the rate, each admitted request adds one, and more than the burst is denied.
 sub differences {
     my ($case, @decisions) = @_;
     my (undef, $rate, $burst, $at_once) = @$case;
@@ -94,7 +94,7 @@ sub differences {
         if (abs($now - $burst) > $edge && $is_admitted != ($now <= $burst)) {
             push @wrong, sprintf('%s at %d with an excess of %.3f', $is_admitted ? 'admitted' : 'denied', $each->{arrived}, $now);
         }
-        next if !$is_admitted;    # as the module decided, so that one edge does not make the next decisions differ
+        next if !$is_admitted;    # as the module decided, so one edge does not change the next decisions
         my $delay = max(0, ($now - $at_once) / $rate * 1000);
         push @wrong, sprintf('held for %d ms, not %d', $each->{took}, $delay) if $each->{took} < $delay - $edge_ms - 1;
         $each->{late} = $each->{took} - $delay;

@@ -1,4 +1,4 @@
-# The log_format that is shipped: nginx takes it, a line of it tells the decision, and the documentation has the same.
+# The shipped log_format: nginx accepts it, a line has the decision, and the documentation shows the same format.
 
 use strict;
 use warnings;

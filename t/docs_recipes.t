@@ -1,5 +1,5 @@
-# Each example of docs/recipes.md and docs/algorithms.md, and that of costs in docs/directives.md, taken out of the page,
-# does what the page says: over Redis, and on one node alone.
+# Each example of docs/recipes.md and docs/algorithms.md, and the example of costs in docs/directives.md, does what the
+# page says: with Redis, and on one node without Redis.
 
 use strict;
 use warnings;
@@ -40,7 +40,7 @@ END
 
 my $port;
 
-# The statuses of requests, one after the other: how often each came, in order.
+# The statuses of successive requests: how often each came, in order.
 sub statuses {
     my ($times, $path, %headers) = @_;
     my @seen;
@@ -52,7 +52,7 @@ sub statuses {
     return join ' ', map { "$_->[1]x$_->[0]" } @seen;
 }
 
-# How many of so many requests of a client passed, and in how many seconds.
+# Of this number of requests of a client, how many passed, and in how many seconds.
 sub passed_at_once {
     my ($count, $path, $field) = @_;
     my $begin   = time;
@@ -60,7 +60,7 @@ sub passed_at_once {
     return (scalar(grep { $_->{status} == 200 } @answers), time - $begin);
 }
 
-# What is left of a limit, by an answer that tells.
+# The remaining requests of a limit, from an answer.
 sub remaining {
     my ($name, $path, %headers) = @_;
     my ($left) = (field(get($port, $path, headers => \%headers), 'RateLimit') // '') =~ /"$name";r=(\d+);/;
@@ -82,7 +82,7 @@ my %recipes = (
     'By session' => sub {
         is(statuses(61, '/shop/', Cookie => 'session=a'), '60x200 1x429', 'sixty requests of a session pass');
         my @answers = many([map { [$port, '/shop/', "Cookie: session=new$_\r\n"] } 1 .. 600]);
-        is(scalar(grep { $_->{status} == 200 } @answers), 540, 'new sessions come out of what the address has left');
+        is(scalar(grep { $_->{status} == 200 } @answers), 540, 'new sessions take what the address has left');
         is(statuses(1, '/shop/', 'X-Client' => '192.0.2.1'), '1x200', 'a request without a cookie passes from another address');
     },
     'By API key' => sub {
@@ -97,7 +97,7 @@ my %recipes = (
         is(statuses(6, '/reports/b'), '5x200 1x429', 'five requests of another report pass for a client');
         is(statuses(6, '/reports/a', 'X-Client' => '192.0.2.1'), '5x200 1x429', 'five requests of a report pass for the next client');
         is(statuses(6, '/reports/b', 'X-Client' => '192.0.2.1'), '5x200 1x429', 'five requests of another report pass for the next client, twenty in all');
-        is(statuses(1, '/reports/c', 'X-Client' => '192.0.2.2'), '1x429', 'no more than twenty requests of all reports pass for anybody');
+        is(statuses(1, '/reports/c', 'X-Client' => '192.0.2.2'), '1x429', 'no more than twenty requests of all reports pass');
     },
     'By tenant, with different limits' => sub {
         is(statuses(11, '/', 'X-Tenant' => 'small'), '10x200 1x429', 'a tenant without a limit of its own has the default');
@@ -113,32 +113,32 @@ my %recipes = (
     },
     'Requests that cost more' => sub {
         is(remaining('work', '/page'), 99, 'a request takes one point');
-        is(remaining('work', '/export'), 79, 'an expensive one takes twenty');
-        is(statuses(5, '/export'), '3x200 2x429', 'it is admitted whole or not at all');
+        is(remaining('work', '/export'), 79, 'an expensive request takes twenty points');
+        is(statuses(5, '/export'), '3x200 2x429', 'an expensive request is admitted in whole or denied');
         is(remaining('work', '/status'), 19, 'a cost of 0 takes nothing');
-        is(statuses(20, '/page'), '19x200 1x429', 'what is left is for cheaper ones');
+        is(statuses(20, '/page'), '19x200 1x429', 'cheaper requests take the points that are left');
         is(statuses(1, '/status'), '1x200', 'a cost of 0 is admitted even if nothing is left');
     },
     'Login by POST' => sub {
         my $try = sub { my ($method, $status, $client) = @_; return request($port, "/signin?status=$status", method => $method, headers => { 'X-Client' => $client })->{status} };
         is(join(' ', map { $try->('POST', 401, '192.0.2.1') } 1 .. 6), '401 401 401 401 401 429', 'five failures of an address pass');
-        is(join(' ', map { $try->('GET', 200, '192.0.2.1') } 1 .. 3), '200 200 200', 'the form is shown all the same');
+        is(join(' ', map { $try->('GET', 200, '192.0.2.1') } 1 .. 3), '200 200 200', 'the form is shown after five failures');
         is(join(' ', map { $try->('POST', 200, '192.0.2.2') } 1 .. 9), join(' ', (200) x 9), 'logins that succeed do not count');
     },
     'Exceptions' => sub {
-        is(statuses(6, '/', 'X-Client' => '198.51.100.1'), '5x200 1x429', 'five requests of anybody pass');
-        is(statuses(9, '/', 'X-Client' => '192.0.2.77'), '9x200', 'an address of ours is not limited');
-        is(statuses(9, '/', 'X-Client' => '2001:db8:1::77'), '9x200', 'an IPv6 address of ours is not limited');
+        is(statuses(6, '/', 'X-Client' => '198.51.100.1'), '5x200 1x429', 'five requests of any client pass');
+        is(statuses(9, '/', 'X-Client' => '192.0.2.77'), '9x200', 'an address of our network is not limited');
+        is(statuses(9, '/', 'X-Client' => '2001:db8:1::77'), '9x200', 'an IPv6 address of our network is not limited');
         is(statuses(9, '/', 'X-Client' => '198.51.100.1', 'User-Agent' => 'UptimeMonitor/1'), '9x200', 'a monitor is not limited');
     },
     'Login' => sub {
-        is(statuses(30, '/login?user=a'), '30x200', 'who succeeds is never denied');
+        is(statuses(30, '/login?user=a'), '30x200', 'logins that succeed are never denied');
         ok(wait_until('the refunds', 5, sub { (remaining('login_address', '/login?user=a') // 0) == 4 }), 'logins that succeed are given back');
         for (1 .. 5) {
             many([map { [$port, '/login?user=d', "X-Client: 192.0.2.9\r\n"] } 1 .. 30]);
         }
         ok(wait_until('a login', 5, sub { get($port, '/login?user=d', headers => { 'X-Client' => '192.0.2.9' })->{status} == 200 }),
-            'who succeeds is not locked out, also of many at once');
+            'many logins at once that succeed are not locked out');
         is(statuses(6, '/login?user=a&status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'five failures of an address pass');
         my $denied = get($port, '/login?user=b', headers => { 'X-Client' => '192.0.2.1' });
         is($denied->{status}, 429, 'five failures lock an address out');
@@ -172,7 +172,7 @@ my %recipes = (
         wait_until('a second to pass', 5, sub { $next = get($port, '/search'); $next->{status} == 200 });
         my ($minute, $day) = (60 - $passed - 1, 2000 - $passed - 1);
         like(field($next, 'RateLimit'), qr/"search_second";r=\d;.*"search_minute";r=$minute;.*"search_day";r=$day;/,
-            'what one limit denies is in no log');
+            'a request that one limit denies is in no log');
     },
     'log' => sub {
         my ($nginx, $over_redis) = @_;
@@ -196,15 +196,15 @@ my %recipes = (
     'sampled' => sub {
         is(statuses(300, '/events', 'X-Site' => 'a'), '300x200', 'three hundred events pass');
         my $left = remaining('events', '/events', 'X-Site' => 'a');
-        cmp_ok($left, '>=', 98_000, 'three hundred events count as about that');
+        cmp_ok($left, '>=', 98_000, 'three hundred events count as about three hundred');
         is($left % 100, 0, 'events count in hundreds');
     },
     'cost=' => sub {
         my @key = ('X-Api-Key' => 'a');
         is(statuses(19, '/api/report/1', @key), '19x200', 'nineteen reports of cost 50 pass');
         is(remaining('api', '/api/x', @key), 49, 'nineteen reports and a request of cost 1 leave 49 of a thousand');
-        is(statuses(1, '/api/report/1', @key), '1x429', 'a report is denied where 49 are left');
-        is(remaining('api', '/quota', @key), 49, '/quota tells what is left');
+        is(statuses(1, '/api/report/1', @key), '1x429', 'a report is denied if 49 are left');
+        is(remaining('api', '/quota', @key), 49, '/quota shows what is left');
         is(statuses(9, '/quota', @key), '9x204', '/quota answers as often as it is asked');
         is(remaining('api', '/api/x', @key), 48, '/quota takes nothing');
     },
@@ -236,7 +236,7 @@ my %recipes = (
         is(statuses(101, '/orders/', 'X-User' => 'a'), '100x200 1x429', 'orders count');
         get($port, '/orders/?status=500', headers => { 'X-User' => 'b' }) for 1 .. 3;
         ok(wait_until('refunds', 5, sub { (remaining('orders', '/orders/?status=500', 'X-User' => 'b') // 0) == 99 }),
-            'orders that fail by our fault do not count');
+            'orders that fail with a server error do not count');
     },
     'delay=' => sub {
         my @answers = many([map { [$port, '/api/', "X-Api-Key: a\r\n"] } 1 .. 110]);
@@ -264,11 +264,11 @@ my %recipes = (
     },
     'Costs, refunds and delays' => sub {
         my $left = sub { my ($query, $user) = @_; return remaining('render', "/render$query", 'X-User' => $user) };
-        is($left->('', 'a'), 99, 'no number of pages costs one');
+        is($left->('', 'a'), 99, 'a missing number of pages costs one');
         is($left->('?pages=10', 'a'), 89, 'ten pages cost ten');
-        is($left->('?pages=99', 'b'), 1, 'ninety-nine pages cost as many');
+        is($left->('?pages=99', 'b'), 1, 'ninety-nine pages cost ninety-nine');
         is($left->("?pages=$_", "client$_"), 0, "pages=\"$_\" costs all") for qw(0 x -1 1x 1.5 007 100 100001 1000000000000);
-        is(statuses(3, '/render?pages=x', 'X-User' => 'a'), '3x429', 'a cost of all is denied where some is used');
+        is(statuses(3, '/render?pages=x', 'X-User' => 'a'), '3x429', 'a cost of the whole limit is denied if some is used');
     },
     "Outbound requests: staying within a partner's quota" => sub {
         my @answers = many([map { [$port, '/'] } 1 .. 100]);

@@ -1,4 +1,4 @@
-# What docs/tool.md shows is what sliding-log does and says, and every option is in its --help and its manual.
+# The output and statuses in docs/tool.md are those of sliding-log. Every option is in its --help and its manual.
 
 use strict;
 use warnings;
@@ -16,7 +16,7 @@ use Testbed::Tool qw(tool);
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $bed  = Testbed->new;
 
-# ---- what the examples' servers and files stand for
+# ---- the servers and files of the examples
 
 my $plain    = $bed->redis;
 my $sized    = $bed->redis(args => [qw(--maxmemory 4gb)]);
@@ -44,7 +44,7 @@ my $text = Testbed::Process::slurp("$root/docs/tool.md");
 my ($defaults) = $text =~ /^```sliding-log-conf\n(.*?)^```/ms or die "no example of /etc/sliding-log.conf\n";
 $defaults = $bed->write_file('sliding-log.conf', $defaults =~ s{/etc/(?:nginx/)?}{$bed->{dir}/}gr =~ s{sliding-log\.password}{operator.password}r);
 chdir $bed->dir or die $!;
-END { chdir '/' }    # the directory goes
+END { chdir '/' }    # the directory is removed
 
 my $now = int(time * 1000);
 $plain->cli('ZADD', 'rl:sliding:api:{acct_42}', map { ($now - 5000 * $_, "request$_") } 1 .. 5);
@@ -56,7 +56,7 @@ $plain->cli('ZADD', $session, $now, 'request');
 $plain->cli('PEXPIRE', $session, 66_000);
 $plain->cli('ZADD', 'rl:sliding:audit:{acct_42}', $now, '6a5c7d0e1f2b3c4d5e6f708192a3b4c5');
 
-# A command line of the examples, with where it goes here, and what it reads; undef: nowhere.
+# A command line of the examples for the servers of this test, with its input; undef: for none of them.
 sub words_of {
     my ($line) = @_;
     my ($word, @words) = split ' ', $line;
@@ -72,7 +72,7 @@ sub words_of {
     return [{ in => $in }, @words, '--server', $server];
 }
 
-# The text without what differs from one run, machine or server to the next.
+# The text without what differs between runs, machines and servers.
 sub shape {
     my ($text) = @_;
     $text =~ s/^(?:\S*:\d+|unix:\S+)$/SERVER/mg;
@@ -83,7 +83,7 @@ sub shape {
     $text =~ s/\b\d+m\b/MEGABYTES/g;
     $text =~ s/"time_ms":\d+/"time_ms":N/g;
     $text =~ s/\d[\d.]* %/PERCENT/g;
-    $text =~ s/^ +\w+ +latency .*/latency/m;    # as busy as the machine is
+    $text =~ s/^ +\w+ +latency .*/latency/m;    # depends on the machine
     $text =~ s/\d+ of 10,000 connections/N connections/;
     $text =~ s/ +/ /g;
     return $text;
@@ -111,13 +111,13 @@ my @commands = $help->{out} =~ /^  ([a-z]+)\b/mg;
 is("@commands", 'size doctor inspect top reset export acl', 'sliding-log --help names the commands');
 my %options;
 for my $page ($help, map { tool($_, '--help') } @commands) {
-    unlike($page->{out}, qr/^usage: .*?  /, 'the usage has no gap');
+    unlike($page->{out}, qr/^usage: .*?  /, 'the usage has no double blanks');
     $options{$_}++ for $page->{out} =~ /^  (--[a-z-]+)/mg;
 }
-cmp_ok(scalar keys %options, '>', 25, '--help of all commands tells of more than 25 options');
+cmp_ok(scalar keys %options, '>', 25, '--help of all commands has more than 25 options');
 like($manual, qr/^\.B[IR]? \Q$_\E\b/m, "$_ is in the manual") for sort keys %options;
-is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'the manual tells of no option that --help lacks');
-is(join(' ', grep { !$options{$_} && !/^--(?:server|version)$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'docs/tool.md tells of no option that --help lacks');
+is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'every option of the manual is in --help');
+is(join(' ', grep { !$options{$_} && !/^--(?:server|version)$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'every option of docs/tool.md is in --help');
 
 for my $row (
     [[],                                          qr/a command is missing/],
@@ -153,7 +153,7 @@ for my $row (
     my ($words, $message) = @$row;
     my $wrong = tool(@$words);
     is("$wrong->{status}$wrong->{out}", '3', "sliding-log @$words: status 3" =~ s/[^ -~]/?/gr);
-    like($wrong->{err}, qr/^sliding-log: $message.*\n\z/, "sliding-log @$words: a line says why" =~ s/[^ -~]/?/gr);
+    like($wrong->{err}, qr/^sliding-log: $message.*\n\z/, "sliding-log @$words: one line has the reason" =~ s/[^ -~]/?/gr);
 }
 
 $bed->done;

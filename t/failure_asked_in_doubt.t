@@ -1,5 +1,5 @@
-# A store that stalls while a request is asked at several: what the request was asked for before in a dry run leaves without
-# what it is enforced for, and limits of another store that have to be asked apart are asked in time.
+# A store stalls while a request asks several stores. The entries of a dry run are removed without those of enforced
+# limits, and limits of another store are asked in time.
 
 use strict;
 use warnings;
@@ -40,7 +40,7 @@ END
 );
 my $port = $nginx->port;
 
-# The answer to a request during which a store stands still for so long.
+# The answer to a request while a store is stopped for this time.
 sub get_stalled {
     my ($path, $seconds) = @_;
     $redis{stalls}->pause;
@@ -58,12 +58,12 @@ for my $round (1 .. 3) {
     ok(wait_until('the end of what is late', 10, sub { $redis{well}->cli('ZCARD', "rl:sliding:two:{k$round}") == 1 && $redis{stalls}->cli('ZCARD', $key) == 1 }),
         "round $round: one entry is there");
     sleep 0.5;
-    is($redis{stalls}->cli('ZCARD', $key), 1, "round $round: what was enforced stays, whatever is taken back of the dry run");
+    is($redis{stalls}->cli('ZCARD', $key), 1, "round $round: the entry of the enforced limit stays after take-backs of the dry run");
     ok(wait_until('the store', 10, sub { (field(get($port, '/enforced?k=warm'), 'X-Source') // '') =~ /redis|cache/ }), "round $round: the store is asked again");
 }
 
 $redis{well}->cli(qw(SET quick:c:{p}), 'no log');
-is(get_stalled('/apart?k=p', 1.5)->{status}, 200, 'a limit beside one that is refused, and beside a store that stalls');
+is(get_stalled('/apart?k=p', 1.5)->{status}, 200, 'a limit beside a refused limit and a stalled store');
 is($redis{well}->cli(qw(ZCARD quick:b:{p})), 1, 'the limit is decided by its own store');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# Under load, each connection to Redis fails one byte later than the one before, through the whole greeting and the
-# first answers: closed, reset, held, delayed, corrupted. Every request is decided in time all the same.
+# Under load, each connection to Redis fails one byte later than the previous one, through the whole handshake and the
+# first replies: closed, reset, stalled, delayed, corrupted. Every request is decided in time.
 
 use strict;
 use warnings;
@@ -12,9 +12,9 @@ use Time::HiRes qw(time);
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--requirepass', 'secret'], auth => ['-a', 'secret']);
 
-use constant BYTES => 420;    # the greeting's replies are some 90, an answer some 50
+use constant BYTES => 420;    # the replies of a handshake have some 90 bytes, a reply some 50
 
-# Those that take long share the bytes.
+# Slow faults share the bytes.
 my @faults = (
     ['close', 0, 1], ['reset', 0, 1], (map { ['flip', $_, 2] } 0, 1), (map { ['delay', $_, 2] } 0, 1),
     (map { ['hold', $_, 5] } 0 .. 4),
@@ -53,8 +53,8 @@ for my $i (0 .. $#faults) {
 }
 note(sprintf '%d requests in %.1f s, p90 %.1f ms, slowest %.1f ms', $record->count, $lasted,
     map { 1000 * $_ } $record->percentile(0.9), $record->slowest);
-is(join(' ', $nginx->workers), $worker, 'the worker lives through all failures');
-# the listening one, the master's, and one for each store
+is(join(' ', $nginx->workers), $worker, 'the worker survives all failures');
+# the listening socket, the master's, and one for each store
 ok(wait_until('sockets to be closed', 5, sub { $nginx->sockets <= 2 + @faults }), 'no socket is left');
 is(join("
 ", $nginx->repeated_troubles), '', 'each store writes about a line a second for each cause');

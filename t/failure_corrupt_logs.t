@@ -1,6 +1,6 @@
-# Keys that hold what no log holds: random contents, and logs in which something was changed. Whatever stands there, an
-# error of a key is its own: the others of the call are decided as ever, and the reply is numbers that can be, or an
-# error. First the scripts alone, then through nginx, whose connection is never given up.
+# Keys with contents that no log has: random contents, and logs that were changed. An error of one key does not affect
+# others: the other logs of the call are decided as usual. The reply has possible numbers, or an error. First the
+# scripts alone, then through nginx, which keeps its connection.
 
 use strict;
 use warnings;
@@ -86,7 +86,7 @@ my %random = (
 );
 $random{sampled} = $random{log};
 
-# A log that requests have made, in which something is changed.
+# A log made by requests and then changed.
 sub mutate {
     my ($client, $algorithm, $key, $now, $window) = @_;
     if ($algorithm eq 'compact') {
@@ -112,7 +112,7 @@ sub mutate {
 
 sub min_of { return $_[0] < $_[1] ? $_[0] : $_[1] }
 
-# ---- what may be asked, and what may be answered
+# ---- possible calls and replies
 
 sub options {
     my ($algorithm, $window, $limit) = @_;
@@ -125,7 +125,7 @@ sub options {
     return ($text, %asked);
 }
 
-# Why that cannot be a reply to that question; '' when it can: as src/redis/reply.cpp has it.
+# Why that is no possible reply to that call; '' if it is, as in src/redis/reply.cpp.
 sub wrong {
     my ($reply, $algorithm, $requests, $window, $limit, %asked) = @_;
     return $reply =~ /^error (?:WRONGTYPE|ERR) / ? '' : "error: $reply" if !ref $reply;
@@ -211,7 +211,7 @@ for my $algorithm (@ALGORITHMS) {
     note "$algorithm: ", join ', ', map { "$_ $met{$_}" } sort keys %met;
 }
 
-# ---- what is allowed can be told: the extremes of all parameters, on logs that those of other nodes have written
+# ---- the extremes of all parameters give possible replies, on logs that other nodes have written
 
 my %most_cost = (log => 1000, sampled => 1000, compact => 100_000, counter => 1e12, bucket => 1e12);
 for my $algorithm (@ALGORITHMS) {
@@ -245,7 +245,7 @@ $redis->cli('HSET', 'far', $far, 5);
 my $begin = time;
 is(Testbed::Script->new($redis, 'sliding_counter', own_clock => 1)->ask($far - LONGEST_TIME + 1, { key => 'far', limit => 1, window => 1, options => 'ahead=' . LONGEST_TIME }),
     '0 0 ' . (LONGEST_TIME + 1) . ' ' . (LONGEST_TIME + 1), 'counter: a reservation is 366 days and as many windows ahead');
-cmp_ok(time - $begin, '<', 0.2 * slow(), 'counter: windows that have no count are not gone through');
+cmp_ok(time - $begin, '<', 0.2 * slow(), 'counter: windows without a count take no time');
 
 # ---- through nginx
 
@@ -258,7 +258,7 @@ for my $algorithm (@ALGORITHMS) {
 }
 my $nginx = $bed->serve(
     PORT_OF_REDIS => $redis->port, LOCATIONS => $locations,
-    workers       => 1,    # its requests of one turn go in one call
+    workers       => 1,    # so its requests of one turn are in one call
     store         => 'server 127.0.0.1:%%PORT_OF_REDIS%%; timeout 2s;',
     http          => 'sliding_log_on_error allow;',
     how           => '$sliding_log_source',
@@ -289,6 +289,6 @@ note join ', ', map { my $which = $_; map { "$which $_ $sources{$which}{$_}" } s
 my $metrics = scrape($nginx->port);
 is($metrics->value('sliding_log_store_errors_total', reason => $_) // 0, 0, "no error is counted as $_") for qw(unexpected down timeout);
 cmp_ok($metrics->value('sliding_log_store_errors_total', reason => 'wrong_type'), '>', 500, 'corrupt keys are counted as of a wrong type');
-is($nginx->logged(qr/unexpected reply|connection lost|is down/), 0, 'the connection is never given up');
+is($nginx->logged(qr/unexpected reply|connection lost|is down/), 0, 'the connection is never closed');
 
 $bed->done;

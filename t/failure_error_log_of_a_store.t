@@ -1,5 +1,5 @@
-# What a store tells in the error log: the server, the cause, and what decides meanwhile; one cause does not hide another
-# one, the same one comes once a second, and a policy that may evict logs is warned of once.
+# Messages of a store in the error log: the server, the cause, and what decides meanwhile. One cause does not hide
+# another, the same cause is logged once a second, and a policy that may evict logs causes one warning.
 
 use strict;
 use warnings;
@@ -31,7 +31,7 @@ for (1 .. 20) {
     $redis->cli(qw(CLIENT KILL TYPE normal));
     wait_until('a new connection', 5, sub { $redis->info('total_connections_received') > $connects + 2 && served() });
 }
-is($nginx->logged($warning), 1, 'a policy that may evict logs, and twenty connects: it is warned of once');
+is($nginx->logged($warning), 1, 'a policy that may evict logs, and twenty connects: one warning');
 for (1 .. 5) {
     for my $policy (qw(noeviction allkeys-lfu)) {
         $redis->cli(qw(CONFIG SET maxmemory-policy), $policy);
@@ -39,15 +39,15 @@ for (1 .. 5) {
         wait_until('a new connection', 5, sub { $redis->connections(cmd => 'evalsha') || !served() });
     }
 }
-is($nginx->logged($warning), 1, 'a policy that may evict logs comes and goes: it is warned of once a minute at most');
+is($nginx->logged($warning), 1, 'a policy that may evict logs comes and goes: at most one warning a minute');
 
-# one cause all along, and others beside it
+# one lasting cause, and others beside it
 $redis->cli(qw(CONFIG SET maxmemory-policy noeviction));
 $redis->cli(qw(SET rl:sliding:a:{text} x));
 served('/?k=known');
 my $load = Testbed::Load->start($bed, $port, paths => ['/?k=text'], rate => 200);
 my $told = sub { my ($cause) = @_; return $nginx->logged(qr/answered: $cause/) };
-ok(wait_until('WRONGTYPE', 5, sub { $told->('WRONGTYPE') }), 'a key of a wrong type is told');
+ok(wait_until('WRONGTYPE', 5, sub { $told->('WRONGTYPE') }), 'a key of a wrong type is logged');
 my %soon = (
     OOM      => [[qw(CONFIG SET maxmemory 1)],                [qw(CONFIG SET maxmemory 0)]],
     NOPERM   => [[qw(ACL SETUSER default resetkeys ~other*)], [qw(ACL SETUSER default allkeys)]],
@@ -55,7 +55,7 @@ my %soon = (
 );
 for my $cause (sort keys %soon) {
     my $same = $told->('WRONGTYPE');
-    wait_until('the same again', 5, sub { $told->('WRONGTYPE') > $same });    # its second has just begun
+    wait_until('the same again', 5, sub { $told->('WRONGTYPE') > $same });    # so its second has just begun
     my ($fault, $mend) = @{ $soon{$cause} };
     my $before = $told->($cause);
     $redis->cli(@$fault);
@@ -65,20 +65,20 @@ for my $cause (sort keys %soon) {
     ok(wait_until('the end of it', 10, sub { served() }), "$cause is mended: Redis decides again");
 }
 $load->stop;
-is(join("\n", $nginx->repeated_troubles), '', 'nothing is told twice a second');
+is(join("\n", $nginx->repeated_troubles), '', 'nothing is logged twice a second');
 
 $redis->kill;
 ok(wait_until('the refusal', 10, sub { !served('/?k=down') && $nginx->logged(qr/is down: Connection refused/) }), 'Redis is down: on_error decides');
 my $address = quotemeta $redis->address;
 like((grep { /is down: Connection refused/ } split /\n/, $nginx->error_log)[-1], qr/\[error\] \S+ sliding_log_redis "default" \($address\): is down: Connection refused; on_error deny decides$/,
-    'Redis is down: the line names the server, the cause and what decides');
+    'Redis is down: the line has the server, the cause and the deciding on_error');
 @{ $nginx->{values} }{qw(MORE OTHER)} = ('sliding_log_on_error allow;', 'sliding_log_on_error local;');
 $nginx->configure($conf)->reload(gone => 1);
 ok(wait_until('the refusal', 10, sub { served('/?k=down'); $nginx->logged(qr/on_error allow, deny or local decides$/) }),
-    'several values of on_error for one store: the line names each');
+    'several values of on_error for one store: the line has each');
 @{ $nginx->{values} }{qw(MORE OTHER)} = ('sliding_log_on_error local;', '');
 $nginx->configure($conf)->reload(gone => 1);
 ok(wait_until('the refusal', 10, sub { served('/?k=down'); $nginx->logged(qr/is down: Connection refused; on_error deny or local decides$/) }),
-    'two values of on_error for one store: the line names both');
+    'two values of on_error for one store: the line has both');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# Two nodes of eight workers each, whose Redis is killed and started again under load: it gets each of them back once, in
-# few bytes, and the script that it lacks from few of them.
+# Two nodes of eight workers each, whose Redis is killed and started again under load. Each worker connects once, with
+# few bytes, and few workers send the missing script.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ STORE
     server  => 'location / { sliding_log_limit fleet key=$arg_k limit=100000 window=1h; empty_gif; }',
 ) } 1 .. NODES;
 
-# A worker that connects logs in.
+# The number of logins is that of connections.
 sub logins { return $redis->calls('auth') }
 sub asking { return $redis->connections(cmd => 'evalsha') }
 
@@ -44,12 +44,12 @@ for my $round (1 .. 3) {
     # a busy machine may let a probe be late
     cmp_ok($spent{logins}, '<=', FLEET * slow(), "restart $round: each worker connects about once");
     cmp_ok($spent{loads}, '<', FLEET / 2, "restart $round: few workers load it");
-    # a call with one log is some 250 bytes; what the test itself asks is in this, too
+    # a call with one log has some 250 bytes; the test's own commands are included
     cmp_ok($spent{bytes} - 400 * $spent{calls} - 25_000 * $spent{loads}, '<', 200 * $spent{logins} + 20_000,
         "restart $round: connecting takes few bytes");
 }
 my @records = map { $_->stop } @loads;
 is(scalar(grep { $_->that(status => 200)->count == $_->count } @records), NODES, 'every request is answered');
-is(join("\n", map { $_->repeated_troubles } @nginx), '', 'each worker tells a cause about once a second');
+is(join("\n", map { $_->repeated_troubles } @nginx), '', 'each worker logs a cause about once a second');
 
 $bed->done;

@@ -1,4 +1,4 @@
-# Memory that a worker needed for a spike of requests goes back when that is over.
+# A worker frees the memory of a spike of requests when the spike is over.
 
 use strict;
 use warnings;
@@ -29,7 +29,7 @@ HTTP
 );
 my ($worker) = $nginx->workers;
 
-# Of its own, in MB.
+# Its private memory in MB.
 sub memory { return Testbed::Process::slurp("/proc/$worker/status") =~ /^RssAnon:\s*(\d+)/m ? $1 / 1024 : die "no RssAnon\n" }
 sub served { return get($nginx->port, '/?k=' . int rand 100)->{status} == 200 }
 
@@ -49,15 +49,15 @@ wait_until('all requests to wait', 30, sub {
     return $unchanged > 30;
 });
 $redis->resume;
-ok($crowd->wait_end(30 * slow()), 'Redis stops for a while: the spike is over when it goes on');
-like(Testbed::Process::slurp($crowd->{log}), qr/ ${\ REQUESTS} 2xx/, 'Redis stops for a while: it decides all requests when it goes on');
+ok($crowd->wait_end(30 * slow()), 'Redis stops for a while: the spike ends when it continues');
+like(Testbed::Process::slurp($crowd->{log}), qr/ ${\ REQUESTS} 2xx/, 'Redis stops for a while: it decides all requests when it continues');
 
 my $least = $most;
 ok(wait_until('the memory to be given back', 60, sub {
     served();
     $least = min($least, memory());
     return $least < $before + ($most - $before) / 10;
-}), 'the spike is over: nine tenths of what it took are given back') or diag(sprintf '%.1f MB, then %.1f, then %.1f', $before, $most, $least);
+}), 'the spike is over: nine tenths of its memory are freed') or diag(sprintf '%.1f MB, then %.1f, then %.1f', $before, $most, $least);
 note(sprintf '%.1f MB before, %.1f MB at most, %.1f MB after', $before, $most, memory());
 ok(served(), 'the spike is over: Redis decides');
 

@@ -1,5 +1,5 @@
-# The network loses the packets of one direction, to Redis or from it, or of both, while requests stream in: nobody waits
-# longer than the timeout, and Redis decides again soon after.
+# The network drops the packets to Redis, from Redis, or both, under load. No request waits longer than the timeout, and
+# Redis decides again soon after.
 
 use strict;
 use warnings;

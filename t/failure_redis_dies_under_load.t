@@ -1,4 +1,4 @@
-# Redis is killed under load and comes back empty: nobody waits, nobody is refused, and each node's own log takes over.
+# Redis is killed under load and comes back empty. No request waits or is refused, and the log of each node takes over.
 
 use strict;
 use warnings;

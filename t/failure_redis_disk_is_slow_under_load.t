@@ -1,5 +1,6 @@
-# appendfsync always on a slow disk: each turn of Redis's event loop waits for it. As long as that takes less than the
-# timeout Redis decides all; beyond it on_error does, at once after the first, until the disk is well again.
+# appendfsync always on a slow disk: each turn of Redis's event loop waits for the disk. If that takes less than the
+# timeout, Redis decides all requests. If it takes longer, on_error decides, without a wait after the first request,
+# until the disk is fast again.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# A full Redis under each maxmemory-policy: what may evict live logs is warned of and told by the metrics, requests are
-# decided by Redis all along, and a limit forgets only where the policy says so. noeviction refuses new logs instead.
+# A full Redis under each maxmemory-policy. Policies that may evict live logs cause a warning and show in the metrics.
+# Redis decides all requests, and a limit loses entries only under such a policy. noeviction refuses new logs.
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ END
 );
 my $port = $nginx->port;
 
-# Requests for logs of their own, for most of which there is no room.
+# Requests for new logs, with room for few of them.
 my $number = 0;
 sub fill { return many([map { [$port, '/filler?k=f' . $number++] } 1 .. $_[0]], at_once => 50) }
 sub count { my ($what, @answers) = @_; return scalar grep { "$_->{status} " . (field($_, 'X-How') // '') eq $what } @answers }
@@ -38,8 +38,8 @@ for my $policy (qw(noeviction volatile-ttl volatile-lru volatile-lfu volatile-ra
     $redis->cli(qw(CONFIG SET maxmemory 0));
     $redis->cli('CONFIG', 'SET', 'maxmemory-policy', $policy);
     my $forgets   = $policy !~ /noeviction|volatile-ttl/;
-    my $is_unsafe = $policy =~ /allkeys/;    # evicts logs whatever their time to live
-    # what one policy warned of is told again for another one after a minute: by new workers, at once
+    my $is_unsafe = $policy =~ /allkeys/;    # evicts logs with any time to live
+    # the warning is repeated for another policy after a minute; by new workers at once
     $nginx->reload(gone => 1);
     my $warnings = sub { return $nginx->logged(qr/maxmemory-policy "\Q$policy\E" can evict live logs/) };
     my @hot = map { get($port, "/hot?k=$policy") } 1 .. LIMIT;

@@ -1,5 +1,5 @@
-# Passwords and rights change in Redis while requests stream in: on_error decides at once, with the cause in the error
-# log, and Redis decides again as soon as it may.
+# Passwords and rights change in Redis under load. on_error decides at once, the cause is in the error log, and Redis
+# decides again as soon as it is permitted.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ my $trial = Testbed::Trial->new($bed, more => 'password secret;',
     redis => { args => ['--requirepass', 'secret'], auth => ['-a', 'secret'] });
 my $redis = $trial->redis;
 
-# another password: the connection that is open goes on, a new one cannot log in
+# another password: the open connection is kept, a new one cannot log in
 $trial->try('another password',
     fault => sub {
         $redis->cli(qw(CONFIG SET requirepass other));

@@ -1,4 +1,5 @@
-# Redis down, dying, restarting, hanging, refusing: on_error decides, nobody waits past the timeout, the log stays short.
+# Redis is down, dies, restarts, hangs, refuses. on_error decides, no request waits longer than the timeout, and the
+# error log stays short.
 
 use strict;
 use warnings;
@@ -28,7 +29,7 @@ HTTP
 END
 );
 my $port = $nginx->port;
-my $late = 0.2 + 0.15 * slow();    # the timeout, and what a busy machine adds
+my $late = 0.2 + 0.15 * slow();    # the timeout, and the delay of a busy machine
 
 sub answers_again {
     my ($what) = @_;
@@ -41,17 +42,17 @@ sub answers_again {
 my @answers = many([map { [$port, '/deny?k=x'] } 1 .. 50]);
 is(statuses(@answers), '503:50', 'down at start, deny: 503');
 is(field($answers[-1], 'Retry-After'), 1, 'down at start, deny: Retry-After is 1');
-is(field($answers[-1], 'RateLimit-Policy'), '"a";q=1000;w=3600', 'down at start, deny: the policy is told');
-is(field($answers[-1], 'RateLimit'), undef, 'down at start, deny: the state of the limit is not told');
+is(field($answers[-1], 'RateLimit-Policy'), '"a";q=1000;w=3600', 'down at start, deny: the fields have the policy');
+is(field($answers[-1], 'RateLimit'), undef, 'down at start, deny: the fields have no state of the limit');
 is(get($port, '/allow?k=x')->{status}, 200, 'down at start, allow: admitted');
-is(join(' ', map { get($port, '/local?k=x')->{status} } 1 .. 4), '200 200 200 429', "down at start, local, the default: this node's own log decides");
-like(field(get($port, '/local?k=x'), 'RateLimit'), qr/^"l";r=0;t=\d+$/, 'down at start, local: the state of the limit is told');
+is(join(' ', map { get($port, '/local?k=x')->{status} } 1 .. 4), '200 200 200 429', "down at start, local, the default: the log of this node decides");
+like(field(get($port, '/local?k=x'), 'RateLimit'), qr/^"l";r=0;t=\d+$/, 'down at start, local: the fields have the state of the limit');
 is(join(' ', map { get($port, '/share?k=x')->{status} } 1 .. 3), '200 200 429', 'down at start, local nodes=3: a third of 5, rounded up');
 is(join(' ', map { get($port, '/bucket?k=x')->{status} } 1 .. 5), '200 200 200 200 429', 'down at start, local nodes=3: a third of a bucket of 12');
 is(get($port, '/dry?k=x')->{status},   200, 'down at start, dry run: admitted');
 is(get($port, '/zero?k=x')->{status},  429, 'down at start, a limit of 0: denied');
 cmp_ok(slowest(many([map { [$port, '/deny?k=x'] } 1 .. 50])), '<', 0.1 * slow(), 'down at start: on_error decides at once, not after a timeout');
-cmp_ok($nginx->logged(qr/is down: .*refused/), '>=', 1, 'down at start: the error log tells the cause');
+cmp_ok($nginx->logged(qr/is down: .*refused/), '>=', 1, 'down at start: the error log has the cause');
 
 $redis->start;
 answers_again('down at start');
@@ -65,14 +66,14 @@ cmp_ok(slowest(@answers), '<', 0.15 * slow(), 'killed, allow: no request waits')
 $redis->start;
 answers_again('killed');
 
-# hangs: the first ones wait for the timeout, then a probe decides
+# hangs: the first requests wait for the timeout, then only probes are sent
 $redis->pause;
 @answers = many([map { [$port, "/deny?k=$_"] } 1 .. 30]);
 is(statuses(@answers), '503:30', 'stopped: on_error decides');
 cmp_ok(slowest(@answers), '<', $late, 'stopped: on_error decides no later than the timeout');
 wait_until('the connection to be given up', 5, sub { get($port, '/deny?k=x')->{time} < 0.1 * slow() && get($port, '/deny?k=x')->{time} < 0.1 * slow() });
 @answers = many([map { [$port, "/deny?k=$_"] } 1 .. 30]);
-cmp_ok(slowest(@answers), '<', 0.1 * slow(), 'stopped: on_error decides at once when the connection is given up');
+cmp_ok(slowest(@answers), '<', 0.1 * slow(), 'stopped: on_error decides at once when the connection is closed');
 $redis->resume;
 answers_again('stopped');
 
@@ -85,9 +86,9 @@ for (1 .. 300) {
 }
 $redis->resume;
 answers_again('clients that left');
-is(scalar $nginx->workers, 1, 'clients that left: the worker lives');
+is(scalar $nginx->workers, 1, 'clients that left: the worker survives');
 
-# a slow script in Redis, then errors it answers
+# a slow script in Redis, then error replies
 $redis->cli('CONFIG', 'SET', 'busy-reply-threshold', '1');
 @answers = ();
 if (my $pid = fork) {
@@ -105,7 +106,7 @@ answers_again('BUSY');
 $redis->cli('SET', 'rl:sliding:a:{text}', 'x');
 is(get($port, '/deny?k=text')->{status}, 503, 'WRONGTYPE: on_error decides');
 ok(wait_until('the cause', 3, sub { get($port, '/deny?k=text'); $nginx->logged(qr/answered: WRONGTYPE/) }),
-    'WRONGTYPE: the error log tells the cause');
+    'WRONGTYPE: the error log has the cause');
 get($port, '/deny?k=text') for 1 .. 200;
 cmp_ok($nginx->logged(qr/answered: WRONGTYPE/), '<', 5 * slow(), 'WRONGTYPE: the error log has one line a second at most');
 
@@ -117,14 +118,14 @@ is(get($port, '/deny?k=oom')->{status}, 200, 'OOM: Redis decides again');
 $redis->cli('CONFIG', 'SET', 'requirepass', 'hidden');
 $redis->cli('-a', 'hidden', 'CLIENT', 'KILL', 'TYPE', 'normal');
 ok(wait_until('NOAUTH', 5, sub { get($port, '/deny?k=x')->{status} == 503 }), 'NOAUTH: on_error decides');
-ok(wait_until('the cause', 5, sub { $nginx->logged(qr/NOAUTH/) }), 'NOAUTH: the error log tells the cause');
+ok(wait_until('the cause', 5, sub { $nginx->logged(qr/NOAUTH/) }), 'NOAUTH: the error log has the cause');
 $redis->cli('-a', 'hidden', 'CONFIG', 'SET', 'requirepass', '');
 answers_again('NOAUTH');
 
 # a policy that may evict live logs
 $redis->cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
 $redis->cli('CLIENT', 'KILL', 'TYPE', 'normal');
-ok(wait_until('the warning', 5, sub { get($port, '/deny?k=x'); $nginx->logged(qr/\[warn\].*maxmemory-policy "allkeys-lru" can evict live logs/) }), 'an unsafe policy is warned of');
+ok(wait_until('the warning', 5, sub { get($port, '/deny?k=x'); $nginx->logged(qr/\[warn\].*maxmemory-policy "allkeys-lru" can evict live logs/) }), 'an unsafe policy causes a warning');
 
 is(join("\n", $nginx->repeated_troubles), '', 'the store writes about one line a second of each cause');
 

@@ -1,5 +1,5 @@
-# A deposed primary behind the same address, or a proxy that still names it: on_error decides, and it is tried again with
-# growing patience and few bytes, whether its user may ask for ROLE or not, until it takes writes again.
+# A deposed primary at the same address, or behind a proxy. on_error decides. The worker tries again with growing delays
+# and few bytes until the server accepts writes, whether its user may run ROLE or not.
 
 use strict;
 use warnings;
@@ -22,7 +22,7 @@ my $conf = conf(
     server  => 'location / { sliding_log_limit a key=$arg_k limit=100000 window=1h; empty_gif; }',
 );
 
-for my $case (['open', 'whose user may ask for ROLE', ''], ['closed', 'whose user may not ask for ROLE', 'username limiter; password us3rpass;']) {
+for my $case (['open', 'with a user that may run ROLE', ''], ['closed', 'with a user that may not run ROLE', 'username limiter; password us3rpass;']) {
     my ($name, $what, $user) = @$case;
     my $redis = $redis{$name};
     my $nginx = $bed->nginx($conf, REDIS => $redis->address, USER => $user);
@@ -37,18 +37,18 @@ for my $case (['open', 'whose user may ask for ROLE', ''], ['closed', 'whose use
     my $record = $load->stop;
     note($record->count . ' requests; ' . join ', ', map { "$_ $spent{$_}" } sort keys %spent);
 
-    # delays of 20, 40, 80, 160, 320, 640, 1000 ms at most, and in the mean two thirds of it: about ten attempts each
-    cmp_ok($spent{total_connections_received}, '<', 2 * 20, "a replica $what: it is tried now and then");
+    # delays of at most 20, 40, 80, 160, 320, 640, 1000 ms, on average two thirds of that: about ten attempts each
+    cmp_ok($spent{total_connections_received}, '<', 2 * 20, "a replica $what: it is tried with delays");
     cmp_ok($spent{total_net_input_bytes}, '<', 100_000, "a replica $what: it is tried with few bytes");
     is($record->that(status => 503)->count, $record->count, "a replica $what: on_error decides all");
-    cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), "a replica $what: no request waits past the timeout");
+    cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), "a replica $what: no request waits longer than the timeout");
     ok($nginx->logged($name eq 'open' ? qr/is down: ROLE answered: slave/ : qr/is down: it takes no writes/),
-        "a replica $what: the error log tells the cause");
-    is(join("\n", $nginx->repeated_troubles), '', "a replica $what: the error log tells the cause about once a second");
+        "a replica $what: the error log has the cause");
+    is(join("\n", $nginx->repeated_troubles), '', "a replica $what: the error log has the cause about once a second");
 
     $redis->cli(qw(REPLICAOF NO ONE));
     ok($served->(), "a replica $what, made a master: it decides");
-    is($nginx->logged(qr/ROLE answered: NOPERM/), $name eq 'open' ? 0 : 1, "a server $what: the missing right is told once") if $name eq 'closed';
+    is($nginx->logged(qr/ROLE answered: NOPERM/), $name eq 'open' ? 0 : 1, "a server $what: the missing right is logged once") if $name eq 'closed';
 }
 
 $bed->done;

@@ -1,5 +1,5 @@
-# Redis is up but cannot work yet, or has forgotten the scripts, while requests stream in: what can be repeated inside
-# the timeout is, on_error decides the rest.
+# Redis is up but cannot work yet, or has lost the scripts, under load. Calls are repeated within the timeout if
+# possible, and on_error decides the rest.
 
 use strict;
 use warnings;
@@ -9,7 +9,7 @@ use Testbed::Trial;
 
 my $bed = Testbed->new;
 
-# a timeout that a busy machine does not reach: nothing but the scripts is missing
+# a timeout that a busy machine does not reach: only the scripts are missing
 my $patient = Testbed::Trial->new($bed, timeout => 3);
 $patient->try('scripts flushed',
     fault => sub { $patient->redis->cli(qw(SCRIPT FLUSH)) for 1 .. 20 },
@@ -21,7 +21,7 @@ $patient->try('scripts flushed',
 my $trial = Testbed::Trial->new($bed, redis => { args => [qw(--enable-debug-command yes --busy-reply-threshold 20 --loading-process-events-interval-bytes 65536)] });
 my $redis = $trial->redis;
 
-# A script that stops when its key is there, which nobody can set but SCRIPT KILL ends it
+# A script that stops when its key exists, which no client can set; SCRIPT KILL ends it
 my $busy = "while redis.call('EXISTS', KEYS[1]) == 0 do end";
 $trial->try('a script that does not end',
     fault => sub { $redis->in_background('EVAL', $busy, 1, 'never') },

@@ -1,5 +1,5 @@
-# Redis answers, but later than the timeout, while requests stream in: that is as good as no answer, so the connection
-# is given up and nobody waits, until Redis answers in time again.
+# Redis replies later than the timeout, under load. This is handled as no reply: the connection is closed, and no
+# request waits until Redis replies in time again.
 
 use strict;
 use warnings;
@@ -16,7 +16,7 @@ $trial->try('answers late',
     mend  => sub { $trial->relay->turn_late },
     check => sub {
         my ($outage) = @_;
-        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests do not notice');
+        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests are not affected');
     },
 );
 

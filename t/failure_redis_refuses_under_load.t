@@ -1,5 +1,5 @@
-# Redis answers, but with errors, while requests stream in: on_error decides at once, with the cause in the error log,
-# and Redis decides again as soon as it can.
+# Redis replies with errors, under load. on_error decides at once, the cause is in the error log, and Redis decides
+# again as soon as it can.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ $trial->try('made a replica',
     logged => qr/answered: READONLY /,
 );
 
-# a master that has lost its replicas, under min-replicas-to-write: it is no reason to leave it
+# a master that has lost its replicas, with min-replicas-to-write: the worker does not leave it
 my $lost;
 sub connections_lost { return $trial->nginx->logged(qr/is down|connection lost|is left/) }
 $trial->try('too few replicas',
@@ -40,7 +40,7 @@ $trial->try('too few replicas',
     },
 );
 
-# of one key of many: the others go on
+# errors of one key do not affect others
 my @others = map { "rl:sliding:many:{$_}" } 1 .. 5;
 $trial->try('a key of another type',
     fault => sub { $redis->cli('RENAME', $_, "kept:$_"), $redis->cli('SET', $_, 'text') for @others[0, 1] },

@@ -1,4 +1,4 @@
-# Redis hangs under load: the first requests wait for the timeout, then the connection is given up and nobody waits.
+# Redis hangs under load. The first requests wait for the timeout; then the connection is closed and no request waits.
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ $trial->try('stopped and continued',
     mend  => sub { $trial->redis->resume },
     check => sub {
         my ($outage) = @_;
-        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests do not notice');
+        cmp_ok($outage->percentile(0.9), '<=', 0.02 * Testbed::slow(), 'nine of ten requests are not affected');
     },
 );
 

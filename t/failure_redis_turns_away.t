@@ -1,5 +1,5 @@
-# A server that turns the worker away, or holds its greeting back: the error log has the server's own words, and on_error
-# decides, at once after the first request has waited for its timeout.
+# A server refuses the worker or delays its handshake. The error log has the server's words. on_error decides, without a
+# wait after the first request has reached its timeout.
 
 use strict;
 use warnings;
@@ -14,11 +14,11 @@ my $full = $bed->redis;
 $full->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
 my $protected = Testbed::FakeRedis->new($bed, on_connect => '-DENIED Redis is running in protected mode because protected mode is enabled and no password is set for the default user. '
     . "In this mode connections are only accepted from the loopback interface.\r\n");
-# a node of a cluster words it otherwise
+# a node of a cluster has another error text
 my $node = Testbed::FakeRedis->new($bed, on_connect => "-ERR max number of clients + cluster connections reached\r\n");
 my $held = $bed->redis;
 
-# nobody else gets in
+# no other client is accepted
 $full->cli(qw(CONFIG SET maxclients 3));
 my @guests = map { guest() } 1 .. 3;
 sub guest {
@@ -53,15 +53,15 @@ END
 my $port = $nginx->port;
 
 my $first = get($port, '/held?k=1');
-is($first->{status}, 503, 'a greeting that is held back: on_error decides');
-cmp_ok($first->{time}, '<', 0.3 + 0.1 * slow(), 'a greeting that is held back: the first request waits no longer than the timeout');
+is($first->{status}, 503, 'a delayed handshake: on_error decides');
+cmp_ok($first->{time}, '<', 0.3 + 0.1 * slow(), 'a delayed handshake: the first request waits no longer than the timeout');
 my @next = many([map { [$port, "/held?k=$_"] } 1 .. 20]);
-is(join(' ', map { $_->{status} } @next), join(' ', (503) x 20), 'a greeting that is held back: on_error decides the next requests');
-is(join(' ', grep { field($_, 'X-Waited') > 0.1 } @next), '', 'a greeting that is held back: the next requests do not wait');
+is(join(' ', map { $_->{status} } @next), join(' ', (503) x 20), 'a delayed handshake: on_error decides the next requests');
+is(join(' ', grep { field($_, 'X-Waited') > 0.1 } @next), '', 'a delayed handshake: the next requests do not wait');
 $held->resume;
-ok(wait_until('an answer', 10, sub { get($port, '/held?k=1')->{status} == 200 }), 'a greeting that comes late: Redis decides');
+ok(wait_until('an answer', 10, sub { get($port, '/held?k=1')->{status} == 200 }), 'a late handshake: Redis decides');
 
-for (['full', 'a server with all the clients it takes'], ['user', 'a server with all the clients it takes, and a password']) {
+for (['full', 'a server with maxclients connections'], ['user', 'a server with maxclients connections and a password']) {
     my ($store, $what) = @$_;
     ok(wait_until('the refusal', 10, sub { get($port, "/$store?k=1"); $nginx->logged(qr/"$store" .* is down: ERR max number of clients reached; on_error \w+ decides$/) }),
         "$what: the error log quotes it");
@@ -71,8 +71,8 @@ ok(wait_until('the refusal', 10, sub { get($port, '/protected?k=1'); $nginx->log
     'a server in protected mode: the error log quotes it');
 is(get($port, '/protected?k=1')->{status}, 503, 'a server in protected mode: on_error decides');
 ok(wait_until('the refusal', 10, sub { get($port, '/node?k=1'); $nginx->logged(qr/"node" .* is down: ERR max number of clients \+ cluster connections reached; on_error \w+ decides$/) }),
-    'a node of a cluster with all the clients it takes: the error log quotes it');
-is($nginx->logged(qr/us3rpass/), 0, 'no password is told');
+    'a node of a cluster with maxclients connections: the error log quotes it');
+is($nginx->logged(qr/us3rpass/), 0, 'no password is in the error log');
 
 close $_ for @guests;
 ok(wait_until("an answer by $_", 10, sub { get($port, "/$_?k=1")->{status} == 200 }), "clients leave: $_ is served") for qw(full user);

@@ -1,5 +1,6 @@
-# A log is lost while requests are under way: flushed, deleted, or over. What they give back afterwards is no other's. A
-# counter and a bucket have no names for what they count, so the times tell: in forms that the versions before read.
+# A log is lost while requests are in progress: flushed, deleted, or expired. Their refunds do not remove entries of
+# others. A counter and a bucket have no names for what they count, so times are stored, in forms that older versions
+# can read.
 
 use strict;
 use warnings;
@@ -19,7 +20,7 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $T     = 1_800_000_003_000;    # 3 s into a window of 10 s
 
-my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_}, own_clock => 1)) } @ALGORITHMS;    # only that steps back
+my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_}, own_clock => 1)) } @ALGORITHMS;    # only this clock steps back
 my %options = (bucket => 'burst=20', sampled => 'sample=1');
 
 sub any { return $_[int rand @_] }
@@ -57,12 +58,12 @@ for my $algorithm (@ALGORITHMS) {
     is($left->($T - 1997), 20, "$algorithm, clock back by two seconds: nothing is left of them");
 }
 
-# what has flowed back is not given back again
+# returned tokens are not given back again
 my $bucket = sub { my ($key, @more) = @_; return { key => $key, limit => 20, window => 10_000, options => join ' ', @more, 'burst=20' } };
 $scripts{bucket}->ask($T, $bucket->('refilled', 'cost=10'));
 $scripts{bucket}->ask($T + 6000, $bucket->('refilled', 'cost=5'));
 is($scripts{bucket}->take_back({ now => $T + 6001, logged => $T, taken => $T }, 'x', $bucket->('refilled', 'cost=10')), 0,
-    'bucket: what has flowed back since is not given back');
+    'bucket: tokens that have returned are not given back');
 is((split / /, $scripts{bucket}->ask($T + 6001, $bucket->('refilled', 'cost=0')))[1], 15, 'bucket: the tokens of a later request stay taken');
 
 # reservations
@@ -71,26 +72,26 @@ my $held    = sub { my ($now) = @_; return $scripts{counter}->ask_groups($now, [
 my $return  = sub { my ($now, $taken, $at) = @_; return $scripts{counter}->take_back({ now => $now, logged => $at, taken => $taken }, 'x', $counter->('held', 'ahead=15000')) };
 is($held->($T), '3 0 17000 0 12000', 'counter: the third of two waits for the next window');
 $redis->cli('FLUSHALL');
-is($held->($T + 1), '3 0 16999 0 11999', 'counter: another waits for it when the counts were lost');
+is($held->($T + 1), '3 0 16999 0 11999', 'counter: a later request waits for it after the counts were lost');
 is($return->($T + 2, $T, $T + 12000), 0, 'counter: a reservation that was lost is not given back');
-is($return->($T + 2, $T + 1, $T + 12000), 1, 'counter: one that was not lost is');
+is($return->($T + 2, $T + 1, $T + 12000), 1, 'counter: a reservation that was not lost is given back');
 $held->($T + 2);
 is($return->($T + 12500, $T + 2, $T + 12000), 1, 'counter: a reservation is given back when its window has come');
 
 # ---- versions side by side
 
-# what a version wrote that knew of starts alone
+# written by a version that used only starts
 my $start = $T - $T % 10_000;
 $redis->cli('HSET', 'old', $start, 5);
 is($scripts{counter}->ask($T, { %{ $counter->('old') }, limit => 10 }), '1 4 8667 0', 'counter: a count with the start of its window is read');
-is($scripts{counter}->take_back($T, 'x', $counter->('old')), 1, 'counter: a request is given back out of it');
-is_deeply(hash('old'), { $start => 5 }, 'counter: a count with the start of its window stays one');
+is($scripts{counter}->take_back($T, 'x', $counter->('old')), 1, 'counter: a request is given back from a count with the start of its window');
+is_deeply(hash('old'), { $start => 5 }, 'counter: a count with the start of its window keeps its form');
 $redis->cli('HSET', 'old bucket', 'used', 50_000, 'time', $T);
-is($scripts{bucket}->ask($T, $bucket->('old bucket')), '1 14 500 0', 'bucket: one whose beginning is not known is read');
-is($scripts{bucket}->take_back({ now => $T, logged => $T - 1, taken => $T - 1 }, 'x', $bucket->('old bucket')), 1, 'bucket: one whose beginning is not known gives back');
+is($scripts{bucket}->ask($T, $bucket->('old bucket')), '1 14 500 0', 'bucket: a bucket with an unknown beginning is read');
+is($scripts{bucket}->take_back({ now => $T, logged => $T - 1, taken => $T - 1 }, 'x', $bucket->('old bucket')), 1, 'bucket: a bucket with an unknown beginning takes tokens back');
 
-# what such a version makes of what is written now: each name of a count is a number in its window, each count is whole,
-# no other name is there, and a bucket's time reads as the number that it is
+# such a version can read what is written now: each name of a count is a number in its window, each count is whole,
+# there is no other name, and the time of a bucket is still a number
 my @wrong;
 for my $round (1 .. 60) {
     my ($window, $now) = (any(1, 10, 1000, 10_000), $T + int rand 100_000);
@@ -112,7 +113,7 @@ for my $round (1 .. 60) {
         push @wrong, map { "$_ => $level->{$_}" } grep { !/^(?:used|time|blocked until|blocked for)$/ || $level->{$_} !~ ($_ eq 'time' ? qr/^\d{13}(?:\.|\.00000\d{13})?$/ : qr/^\d+$/) } keys %$level;
     }
 }
-is(join("\n", @wrong), '', 'every field has a form that the versions before read');
+is(join("\n", @wrong), '', 'every field has a form that older versions can read');
 for my $text ("$T.00000$T", "$T.") {
     is($redis->cli('EVAL', 'return tonumber(ARGV[1]) == tonumber(ARGV[2]) and 1 or 0', 0, $text, $T), 1, "$text reads as $T");
 }

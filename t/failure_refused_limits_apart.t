@@ -1,6 +1,6 @@
-# A limit whose log Redis refuses is on on_error, and no other one is: neither a neighbour in the same call nor another
-# limit of the same request, whose logs hold exactly what passed. NOPERM for its keys, WRONGTYPE, OOM. Each request is
-# counted once, and so is its error.
+# If Redis refuses the log of one limit, on_error decides this limit only: neither another limit in the same call nor
+# another limit of the same request. Their logs have exactly the requests that passed. NOPERM for the keys, WRONGTYPE,
+# OOM. Each request and its error are counted once.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use Testbed::Metrics qw(scrape);
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $nginx = $bed->serve(
-    workers     => 1,    # so that requests share calls
+    workers     => 1,    # so requests share calls
     events      => 'multi_accept on;',
     connections => 2048,
     redis       => $redis,
@@ -52,7 +52,7 @@ sub go_together {
     });
 }
 
-# How much the metrics and Redis have counted since.
+# What the metrics and Redis have counted since then.
 my %then;
 sub counted {
     my $now    = scrape($port);
@@ -70,16 +70,16 @@ sub counted {
 get($port, '/both/allow?k=warm');
 counted();
 
-# ---- neighbours in a call: each twentieth is of a limit whose keys the user may not have
+# ---- neighbours in a call: every twentieth is of a limit whose keys the user may not use
 
 my $forbid = sub { $redis->cli(qw(ACL SETUSER default resetkeys ~rl:sliding:open:* ~rl:sliding:other:*)) };
 my $permit = sub { $redis->cli(qw(ACL SETUSER default ~*)) };
 $forbid->();
-# Until a burst comes within a second of the one before, on a busy machine, too.
+# Repeats until a burst is within a second of the previous one, on a busy machine too.
 my $fewest;
 for my $burst (1 .. 10) {
     my ($worker) = $nginx->workers;
-    kill STOP => $worker;    # so that all of them come in one turn of its event loop
+    kill STOP => $worker;    # so all of them come in one turn of its event loop
     system "(sleep 0.3; kill -CONT $worker) &";
     my @answers = many([map { [$port, ($_ % 20 ? '/open' : '/closed') . "?k=n$_"] } 1 .. 800], at_once => 800);
     my %sources;
@@ -90,11 +90,11 @@ for my $burst (1 .. 10) {
     $fewest = $since->{calls} if $burst > 1 && $since->{calls} < ($fewest // 1e9);
     last if ($fewest // 1e9) < 300;
 }
-cmp_ok($fewest, '<', 300, 'NOPERM for the keys of a limit: its neighbours share calls when it is known');
+cmp_ok($fewest, '<', 300, 'NOPERM for the keys of a limit: its neighbours share calls once the limit is known');
 
-# ---- one request with several limits; what: how its log is refused, by which reason
+# ---- one request with several limits; what: how its log is refused, and the reason
 
-# what passes of 20 requests, and the logs of `open` and `other` then
+# how many of 20 requests pass, and then the logs of `open` and `other`
 sub refused {
     my ($what, $reason, $refuse, $mend) = @_;
     my %expected = (allow => ['200:7 429:13', 7, 7], local => ['200:3 429:17', 3, 3], deny => ['503:20', 0, 0], dry => ['200:20', 0, 0]);
@@ -132,20 +132,20 @@ get($port, '/open?k=oom');
 $redis->cli(qw(CONFIG SET maxmemory 1));
 counted();
 my @answers = map { get($port, '/both/allow?k=oom') } 1 .. 10;
-is(statuses(@answers), '200:6 429:4', 'OOM: a log that exists goes on, whatever the others do');
-is(entries('open', 'oom'), 7, 'OOM: the log that exists holds what passed');
+is(statuses(@answers), '200:6 429:4', 'OOM: an existing log is used whatever on_error decides for others');
+is(entries('open', 'oom'), 7, 'OOM: the existing log has exactly the admitted requests');
 my $since = counted();
 is($since->{out_of_memory}, $since->{closed} + $since->{other}, 'OOM: each error is counted once');
 $redis->cli(qw(CONFIG SET maxmemory 0));
 
-# nobody is asked apart for a command that is forbidden to all
+# limits are not asked one by one if a command is forbidden for all
 go_together();
 $redis->cli(qw(ACL SETUSER default -evalsha));
 counted();
 is(statuses(map { get($port, '/both/allow?k=command') } 1 .. 5), '200:5', 'NOPERM for the command: on_error decides');
 $since = counted();
-is($since->{forbidden}, 5, 'NOPERM for the command: a request is one error');
+is($since->{forbidden}, 5, 'NOPERM for the command: each request counts as one error');
 $redis->cli(qw(ACL SETUSER default +@all));
 
-is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was given up');
+is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was lost');
 $bed->done;

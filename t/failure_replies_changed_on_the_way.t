@@ -1,6 +1,6 @@
-# Between nginx and a real Redis, integers of replies become others, as those of a broken proxy or a bad memory would.
-# Whatever is asked: no worker dies, nobody waits longer than `timeout` and the limit's own delay=, nobody passes a limit
-# that lets none pass, and no answer tells what cannot be. Then the replies are left alone, and Redis decides again.
+# Between nginx and a real Redis, integers of replies are changed, as by a broken proxy or bad memory. No worker dies,
+# no request waits longer than `timeout` and the limit's delay=, no request passes a limit that admits none, and no
+# answer has impossible values. When replies are intact again, Redis decides again.
 
 use strict;
 use warnings;
@@ -23,8 +23,8 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis;
 my $relay = Testbed::Relay->new($bed, to => $redis->port, changes => [0.02, $seed]);
 
-# What each kind of location asks; the statuses that it may answer, others being 200 and 429; most: the largest limit,
-# else 10; held: whether it may hold.
+# Limits of each kind of location; its possible statuses besides 200 and 429; most: the largest limit if not 10; held:
+# whether it holds requests.
 my %kinds = (
     plain    => { limits => ['limit=10'] },
     one      => { limits => ['limit=1'], most => 1 },
@@ -75,7 +75,7 @@ HTTP
 );
 my $workers = wait_until('both workers', 10, sub { my @all = $nginx->workers; @all == 2 && "@all" });
 
-# Keys are new all the time, else everybody would be denied for long.
+# Keys are always new, otherwise all clients would be denied for long.
 my $batch = 0;
 sub ask {
     my ($how_many) = @_;
@@ -104,28 +104,28 @@ for (my $left = $requests; $left > 0 && join(' ', $nginx->workers) eq $workers; 
             my ($remaining, $reset) = $member =~ /;r=(\d+);t=(\d+)$/;
             $wrong{field}{"$path $source: $member"}++
                 if !defined $reset || $remaining > ($path =~ /bucket/ ? 10 : $expected->{most} // 10)
-                || $reset > ceil(2 * WINDOW + DELAY) && !($path =~ /bucket/ && $remaining == 0);    # its debt may be any
+                || $reset > ceil(2 * WINDOW + DELAY) && !($path =~ /bucket/ && $remaining == 0);    # with any debt
         }
     }
 }
 is(join(' ', $nginx->workers), $workers, 'no worker has died');
-cmp_ok($asked, '>=', $requests, "all of $requests requests were made");
+cmp_ok($asked, '>=', $requests, "all of the $requests requests were sent");
 is(join("\n", sort keys %{ $wrong{status} // {} }), '', 'every request is answered as its limits allow');
-is(join("\n", sort keys %{ $wrong{field} // {} }), '', 'no field tells what cannot be');
-cmp_ok($slowest{'not held'}, '<=', TIMEOUT + 0.1 * slow(), 'without delay= nobody waits longer than the timeout');
-cmp_ok($slowest{held}, '<=', TIMEOUT + DELAY + 0.1 * slow(), 'with delay= nobody waits longer than the timeout and the delay');
-cmp_ok($sources{redis} // 0, '>', $requests / 20, 'Redis has decided where its reply made sense');
-cmp_ok($sources{local} // 0, '>', $requests / 100, 'on_error has decided where the reply made no sense');
-cmp_ok($nginx->logged(qr/unexpected reply/), '>', 0, 'the error log tells of replies that make no sense');
+is(join("\n", sort keys %{ $wrong{field} // {} }), '', 'no field has an impossible value');
+cmp_ok($slowest{'not held'}, '<=', TIMEOUT + 0.1 * slow(), 'without delay= no request waits longer than the timeout');
+cmp_ok($slowest{held}, '<=', TIMEOUT + DELAY + 0.1 * slow(), 'with delay= no request waits longer than the timeout and the delay');
+cmp_ok($sources{redis} // 0, '>', $requests / 20, 'Redis has decided the requests with possible replies');
+cmp_ok($sources{local} // 0, '>', $requests / 100, 'on_error has decided the requests with impossible replies');
+cmp_ok($nginx->logged(qr/unexpected reply/), '>', 0, 'the error log has the impossible replies');
 note join ', ', map { "$_ $sources{$_}" } sort keys %sources;
 
 $relay->be_honest;
 ok(wait_until('Redis to decide again', 10, sub { !grep { (field($_, 'X-How') // 'redis') ne 'redis' } ask(20) }),
-    'replies that are left alone: Redis decides again');
+    'intact replies: Redis decides again');
 my $troubles = $nginx->logged(qr/unexpected reply/);
 my %afterwards;
 $afterwards{ field($_, 'X-How') // 'dropped' }++ for map { ask(300) } 1 .. 4;
-is(join(' ', grep { !/^(?:redis|cache|dropped)$/ } sort keys %afterwards), '', 'replies that are left alone: Redis decides all requests');
-is($nginx->logged(qr/unexpected reply/), $troubles, 'replies that are left alone: none is unexpected');
+is(join(' ', grep { !/^(?:redis|cache|dropped)$/ } sort keys %afterwards), '', 'intact replies: Redis decides all requests');
+is($nginx->logged(qr/unexpected reply/), $troubles, 'intact replies: none is unexpected');
 
 $bed->done;

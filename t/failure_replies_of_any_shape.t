@@ -1,5 +1,5 @@
-# Whatever a server answers, and whenever, on_error decides and the worker lives: hiredis would abort on a reply that
-# nobody asked for.
+# Whatever a server replies, and whenever, on_error decides and the worker survives. hiredis would abort on an
+# unrequested reply.
 
 use strict;
 use warnings;
@@ -13,17 +13,17 @@ my $bed = Testbed->new;
 my $good = "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n";
 my $long = "*5000\r\n" . "\$4\r\nlong\r\n" x 5000;
 
-# [what, expected status, options of the fake]
+# [name, expected status, options of the fake]
 my @cases = (
     ['the reply, byte by byte',      200, answer => $good, byte_by_byte => 1],
     ['a denial',                     418, answer => "*1\r\n*5\r\n:0\r\n:1800000000000\r\n:0\r\n:1000\r\n:1000\r\n"],
-    ['two replies for one',          undef, answer => $good . ":1\r\n"],
-    ['three replies for one',        undef, answer => $good x 3],
-    ['a reply before the greeting',  503, answer => $good, on_connect => ":1\r\n"],
+    ['two replies for one call',          undef, answer => $good . ":1\r\n"],
+    ['three replies for one call',        undef, answer => $good x 3],
+    ['a reply before the handshake',  503, answer => $good, on_connect => ":1\r\n"],
     ['the reason of a full server',  503, answer => $good, on_connect => "-ERR max number of clients reached\r\n"],
     ['garbage at connect',           503, answer => $good, on_connect => "HTTP/1.1 400 Bad Request\r\n\r\n"],
-    ['a greeting that is refused',   503, answer => $good, greeting => "-NOAUTH no\r\n"],
-    ['a greeting of garbage',        503, answer => $good, greeting => "?\r\n"],
+    ['a refused handshake',   503, answer => $good, greeting => "-NOAUTH no\r\n"],
+    ['a handshake of garbage',        503, answer => $good, greeting => "?\r\n"],
     ['an empty array',               503, answer => "*0\r\n"],
     ['a nil array',                  503, answer => "*-1\r\n"],
     ['a nil string',                 503, answer => "\$-1\r\n"],
@@ -33,13 +33,13 @@ my @cases = (
     ['too few elements',             503, answer => "*1\r\n*3\r\n:1\r\n:1\r\n:1\r\n"],
     ['too many elements',            503, answer => "*1\r\n*7\r\n" . ":1\r\n" x 7],
     ['more held than admitted',      503, answer => "*1\r\n*7\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n:5\r\n:5\r\n"],
-    ['held until before',            503, answer => "*1\r\n*6\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n:-5\r\n"],
+    ['held until a past time',            503, answer => "*1\r\n*6\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n:-5\r\n"],
     ['held for a day without delay=', 503, answer => "*1\r\n*6\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n:86400000\r\n"],
     ['more left than the limit',     503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:10\r\n:1000\r\n:0\r\n"],
     ['a day until more is left',     503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:9\r\n:86400000\r\n:0\r\n"],
-    ['two groups for one',           503, answer => "*2\r\n" . "*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n" x 2],
-    ['no group, but its content',    503, answer => "*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n"],
-    ['an error in the group',        503, answer => "*1\r\n-WRONGTYPE no\r\n"],
+    ['two batches for one',           503, answer => "*2\r\n" . "*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n" x 2],
+    ['no batch, but its content',    503, answer => "*5\r\n:1\r\n:1800000000000\r\n:9\r\n:1000\r\n:0\r\n"],
+    ['an error in the batch',        503, answer => "*1\r\n-WRONGTYPE no\r\n"],
     ['nested arrays',                503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n*1\r\n*1\r\n:1\r\n:1\r\n:0\r\n"],
     ['nine levels deep',             503, answer => "*1\r\n" x 9 . ":1\r\n"],
     ['a huge integer',               503, answer => "*1\r\n*5\r\n:1\r\n:1800000000000\r\n:99999999999999999999999\r\n:1\r\n:0\r\n"],
@@ -54,16 +54,16 @@ my @cases = (
     ['NUL bytes',                    503, answer => "\0\0\0\0"],
     ['RESP3',                        503, answer => ",1.5\r\n"],
     ['RESP3, a map',                 503, answer => "%1\r\n+a\r\n:1\r\n"],
-    ['NOSCRIPT for ever',            503, answer => "-NOSCRIPT No matching script.\r\n"],
-    ['LOADING for ever',             503, answer => "-LOADING Redis is loading the dataset in memory\r\n"],
-    ['an error without a word',      503, answer => "-\r\n"],
+    ['NOSCRIPT forever',            503, answer => "-NOSCRIPT No matching script.\r\n"],
+    ['LOADING forever',             503, answer => "-LOADING Redis is loading the dataset in memory\r\n"],
+    ['an empty error',      503, answer => "-\r\n"],
     ['an error of 20 KiB',           503, answer => '-ERR ' . 'e' x 20000 . "\r\n"],
 );
 
 my ($blocks, $locations) = ('', '');
 for my $i (0 .. $#cases) {
     my (undef, $expected, %options) = @{ $cases[$i] };
-    my $ms   = ($expected // 503) == 503 ? 300 : 3000;    # an answer is waited for, on a busy machine too
+    my $ms   = ($expected // 503) == 503 ? 300 : 3000;    # long enough for an answer on a busy machine
     my $fake = Testbed::FakeRedis->new($bed, %options);
     $blocks    .= "sliding_log_redis r$i { server 127.0.0.1:" . $fake->port . "; timeout ${ms}ms; connect_timeout ${ms}ms; reconnect 10ms 50ms; }\n";
     $locations .= "location /$i/ { sliding_log_limit l$i key=\$arg_k limit=10 window=1m store=r$i; empty_gif; }\n";
@@ -80,8 +80,8 @@ for my $i (0 .. $#cases) {
     is(scalar(grep { $_->{status} !~ /^(200|418|503)$/ } @answers), 0, "$what: everybody is answered");
     cmp_ok(slowest(@answers), '<', 0.3 + 0.3 * slow(), "$what: everybody is answered in time");
 }
-is(join(' ', $nginx->workers), $worker, 'the worker lives through all replies');
-cmp_ok($nginx->logged(qr/a reply that nobody asked for/), '>=', 1, 'an unasked reply is named as such');
-cmp_ok($nginx->logged(qr/unexpected reply/),              '>=', 1, 'an unexpected reply is named as such');
+is(join(' ', $nginx->workers), $worker, 'the worker survives all replies');
+cmp_ok($nginx->logged(qr/a reply that nobody asked for/), '>=', 1, 'an unrequested reply is logged as such');
+cmp_ok($nginx->logged(qr/unexpected reply/),              '>=', 1, 'an unexpected reply is logged as such');
 
 $bed->done;

@@ -1,7 +1,7 @@
-# Requests that ask several stores while one of them hangs: each limit is decided by its own store. Random limits of three
-# Redis (one of them a cluster) and of the local store, under every on_error, and a store that is stopped now and then: what
-# passes keeps to the limits whose stores are well, and is in their logs exactly. Clients that leave while several stores
-# are asked leave nothing behind.
+# Requests ask several stores while one of them hangs: each limit is decided by its own store. Random limits of three
+# Redis (one of them a cluster) and of the local store, under every on_error; a store is stopped now and then. Admitted
+# requests keep to the limits of working stores, and are exactly the entries of their logs. Clients that leave while
+# several stores are asked leave nothing behind.
 
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ my @locations = map {
     }
 } 0 .. LOCATIONS - 1;
 
-# What the location asks; cost=0 only looks.
+# The limits of the location; cost=0 only looks.
 sub limits {
     my ($number, $cost) = @_;
     my $location = $locations[$number];
@@ -72,7 +72,7 @@ sub all_decide {
     return !%undecided;
 }
 
-# Clients come and leave for so many seconds, some at once and some when they have waited a while.
+# Clients come and leave for this time, some at once and some after a while.
 sub leave {
     my ($key, $seconds) = @_;
     my @open;
@@ -85,14 +85,14 @@ sub leave {
     return;
 }
 
-# Entries of each limit that these requests count for.
+# Entries of each limit that these requests add.
 sub entries {
     my ($number, $key) = @_;
     my %left = (field(get($port, "/look/$number?k=$key"), 'RateLimit') // '') =~ /"l$number-(\w+)";r=(\d+)/g;
     return map { $_ => $locations[$number]{limits}{$_} - ($left{$_} // -1) } keys %{ $locations[$number]{limits} };
 }
 
-# Take-backs of a store that the error log says are lost.
+# Lost take-backs of a store according to the error log.
 sub given_up { my ($store) = @_; return $nginx->logged(qr/sliding_log_redis "$store" .*could not be taken back/) }
 
 wait_until('all stores', 10, sub { all_decide() });
@@ -104,7 +104,7 @@ for my $round (1 .. ROUNDS) {
     sleep rand 0.3;
     $redis{$hangs}->pause;
     leave("left$round", 0.1 + rand 0.7);
-    $nginx->reload if rand() < 0.4;    # old workers finish what they wait for
+    $nginx->reload if rand() < 0.4;    # so old workers finish their requests
     leave("left$round", 0.1 + rand 0.7);
     $redis{$hangs}->resume;
     sleep rand 0.3;
@@ -113,8 +113,8 @@ for my $round (1 .. ROUNDS) {
     is($record->that(status => 0)->count, 0, "round $round, store $hangs hangs: every request is answered");
     cmp_ok($record->longest_wait, '<=', TIMEOUT + $slack, "round $round, store $hangs hangs: no request waits longer than the timeout");
     wait_until('all stores to be well', 20, sub { all_decide() });
-    # what is owed to a store that hangs is lost with a worker that is told to quit meanwhile
-    is(join(' ', grep { $_ ne $hangs && given_up($_) > $given_up{$_} } sort keys %redis), '', "round $round, store $hangs hangs: no take-back of another one is given up");
+    # take-backs for a store that hangs are lost with a worker that quits meanwhile
+    is(join(' ', grep { $_ ne $hangs && given_up($_) > $given_up{$_} } sort keys %redis), '', "round $round, store $hangs hangs: no take-back of another store is lost");
 
     my @wrong;
     for my $number (0 .. $#locations) {
@@ -133,6 +133,6 @@ for my $round (1 .. ROUNDS) {
         push @wrong, "$what: $passed passed, entries $is" if $is ne $expected;
         push @wrong, "$what: " . $those->statuses if $location->{on_error} ne 'deny' && $those->that(status => 503)->count;
     }
-    is(join("\n", @wrong), '', "round $round, store $hangs hangs: the others' limits are kept, and their logs hold what passed");
+    is(join("\n", @wrong), '', "round $round, store $hangs hangs: the limits of other stores hold, and their logs have the admitted requests");
 }
 $bed->done;

@@ -1,5 +1,5 @@
-# A worker keeps no more than 10,000 take-backs for a store that is away: the oldest are lost beyond that, counted and
-# told. When Redis is back it gets the others, but for those whose entries have left their window meanwhile.
+# A worker keeps at most 10,000 take-backs for a store that is down. The oldest ones beyond that are lost, counted and
+# logged. When Redis is back, it gets the others, except those whose entries have left their window.
 
 use strict;
 use warnings;
@@ -53,12 +53,12 @@ ok(wait_until('all to be admitted', 20, sub { !grep { used($_) != REQUESTS } @AL
 $redis->kill;
 reset_stream($client, 2 * $_ + 1) for 0 .. REQUESTS - 1;
 ask_stream($client, 2 * REQUESTS + 1, '/free');
-is(answers($client, [2 * REQUESTS + 1], 20)->{ 2 * REQUESTS + 1 }{status}, 200, 'the clients leave while Redis is away');
+is(answers($client, [2 * REQUESTS + 1], 20)->{ 2 * REQUESTS + 1 }{status}, 200, 'the clients leave while Redis is down');
 my $owed = REQUESTS * @ALGORITHMS;
-is(lost(), $owed - MOST, 'what is too much to be kept counts as lost');
-ok($nginx->logged(qr/a request could not be taken back out of its log: too many are owed/) >= 1, 'the error log tells of it');
+is(lost(), $owed - MOST, 'take-backs beyond the maximum count as lost');
+ok($nginx->logged(qr/a request could not be taken back out of its log: too many are owed/) >= 1, 'the error log has the lost take-backs');
 $redis->start;
-ok(wait_until('what was kept to be given back', 30, sub { sum0(map { used($_) } @ALGORITHMS) == $owed - MOST }), 'all that was kept is given back, and nothing else')
+ok(wait_until('what was kept to be given back', 30, sub { sum0(map { used($_) } @ALGORITHMS) == $owed - MOST }), 'exactly the kept take-backs are executed')
     or diag(join ' ', map { used($_) } @ALGORITHMS);
 is(lost(), $owed - MOST, 'nothing else is lost');
 
@@ -75,8 +75,8 @@ answers($client, [43], 20);
 sleep 0.5;
 $redis->start;
 ok(wait_until('Redis to decide', 10, sub { used('log') < 1e6 }), 'Redis is back after the window');
-sleep 0.5;    # longer than it takes to give anything back
-is($redis->calls('zrem'), 0, 'what has left its window is not taken back any more');
-is(lost(), $owed - MOST, 'nor does it count as lost');
+sleep 0.5;    # longer than any take-back needs
+is($redis->calls('zrem'), 0, 'entries that have left their window are not taken back');
+is(lost(), $owed - MOST, 'entries that have left their window do not count as lost');
 
 $bed->done;

@@ -1,5 +1,4 @@
-# However many stores a request asks, and whatever state they are in, it waits no longer than `timeout` for its
-# decision.
+# A request waits no longer than `timeout` for its decision, however many stores it asks, and whatever their state.
 
 use strict;
 use warnings;
@@ -34,14 +33,14 @@ END
 );
 my @addresses = map { (uc $_ => $redis{$_}->address) } keys %redis;
 
-# Longest of these requests in turn, and their statuses.
+# The longest of these successive requests, and their statuses.
 sub ask {
     my ($nginx, @paths) = @_;
     my @answers = map { get($nginx->port, "$_?k=$_") } @paths;
     my ($slowest) = sort { $b <=> $a } map { $_->{time} } @answers;
     return (join(' ', map { $_->{status} } @answers), $slowest, @answers);
 }
-my $late = 0.6 + 0.5 * slow();    # two timeouts would be 1.2
+my $late = 0.6 + 0.5 * slow();    # two timeouts take 1.2
 
 my $nginx = $bed->nginx($conf, @addresses);
 my ($statuses) = ask($nginx, qw(/all/deny /all/allow /all/dry));
@@ -59,14 +58,14 @@ for my $hang ([qw(two)], [qw(one two three)]) {
     ok(wait_until('the stores to answer', 10, sub { (ask($nginx, '/all/deny'))[0] =~ /200|429/ }), "@$hang hung: the stores decide again");
 }
 
-# a connection that is being set up, at the start and much longer than the timeout
+# a connection during its setup, at the start and for much longer than the timeout
 $_->pause for values %redis;
 my $new = $bed->nginx($conf, @addresses);
 my ($status, $slowest) = ask($new, '/one');
 is($status, 200, 'a connection is being set up: on_error decides');
-cmp_ok($slowest, '<', $late, 'a connection is being set up: a request is answered inside the timeout');
+cmp_ok($slowest, '<', $late, 'a connection is being set up: a request is answered within the timeout');
 my @answers = many([map { [$new->port, '/one?k=x'] } 1 .. 20]);
-cmp_ok((sort { $b <=> $a } map { $_->{time} } @answers)[0], '<', $late, 'a connection is being set up: many requests are answered inside the timeout');
+cmp_ok((sort { $b <=> $a } map { $_->{time} } @answers)[0], '<', $late, 'a connection is being set up: many requests are answered within the timeout');
 $_->resume for values %redis;
 ok(wait_until('the connection', 10, sub { field(get($new->port, '/one?k=y'), 'RateLimit') }), 'a connection that has been set up is asked');
 

@@ -1,5 +1,5 @@
-# However a worker is told to leave, while requests wait and whatever state Redis is in: it leaves in time, without an
-# alert, and with it its connection to Redis.
+# A worker exits in time, without an alert, while requests wait, however it is told to and whatever the state of Redis.
+# Its connection to Redis is closed.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ sub waiting {
     return $socket;
 }
 
-# Accepted, too: what is still in the queue of the listening socket would go to the next workers.
+# Waits until they are accepted: requests in the queue of the listening socket would go to the next workers.
 sub twenty_waiting {
     my ($nginx) = @_;
     my $sockets = $nginx->sockets;
@@ -35,19 +35,19 @@ sub twenty_waiting {
 }
 sub status { return parse(Testbed::Http::read_all($_[0], 10))->{status} }
 
-# worker_shutdown_timeout ends requests that wait, be it for an answer or for the connection
+# worker_shutdown_timeout ends requests that wait for a reply or for the connection
 my $nginx = nginx(SHUTDOWN => '300ms');
 is(get($nginx->port, '/?k=a')->{status}, 200, 'a request is answered');
 $redis[0]->pause;
 my @waiting = twenty_waiting($nginx);
 my $begin = time;
 $nginx->reload(gone => 1);
-cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers leave in time while requests wait for an answer');
+cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers exit in time while requests wait for an answer');
 is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), 'worker_shutdown_timeout: requests that wait for an answer are dropped');
-@waiting = twenty_waiting($nginx);    # for the connection: Redis has not answered the new workers' greeting
+@waiting = twenty_waiting($nginx);    # for the connection: Redis has not answered the handshakes of the new workers
 $begin = time;
 $nginx->reload(gone => 1);
-cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers leave in time while requests wait for the connection');
+cmp_ok(time - $begin, '<', 0.3 + 3 * slow(), 'worker_shutdown_timeout: workers exit in time while requests wait for the connection');
 is(join(' ', map { status($_) } @waiting), join(' ', (0) x 20), 'worker_shutdown_timeout: requests that wait for the connection are dropped');
 $redis[0]->resume;
 ok(wait_until('the new ones to serve', 10, sub { get($nginx->port, '/?k=a')->{status} == 200 }), 'worker_shutdown_timeout: the new workers serve');
@@ -68,7 +68,7 @@ $redis[1]->kill;
 wait_until('the loss to be seen', 5, sub { get($port, '/?k=b')->{status} == 503 });
 $begin = time;
 $nginx->reload(gone => 1);
-cmp_ok(time - $begin, '<', 2 * slow(), 'reload while Redis is down: nobody waits, so the old workers leave at once');
+cmp_ok(time - $begin, '<', 2 * slow(), 'reload while Redis is down: no request waits, so the old workers exit at once');
 is(get($port, '/?k=b')->{status}, 503, 'reload while Redis is down: on_error decides');
 $redis[1]->start;
 ok(wait_until('both workers to find Redis', 5, sub { $redis[1]->connections == 2 && get($port, '/?k=b')->{status} == 200 }),

@@ -1,5 +1,5 @@
-# What a request has to give back is given back when its worker was told to quit meanwhile: the worker stays until Redis
-# has it, for `timeout` at most, and what is lost is counted and told.
+# Entries that a request gives back are given back if its worker was told to quit meanwhile. The worker stays until
+# Redis has the take-backs, at most `timeout`. Lost ones are counted and logged.
 
 use strict;
 use warnings;
@@ -54,11 +54,11 @@ sub ask {
 }
 
 # Requests that the backend holds.
-sub under_way { return map { [ask($_), $silent->accept // die "nobody asks the backend\n"] } @_ }
+sub under_way { return map { [ask($_), $silent->accept // die "no request for the backend\n"] } @_ }
 
 sub answer { my ($request) = @_; syswrite $request->[1], "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n"; close $request->[1]; return parse(Testbed::Http::read_all($request->[0], 10))->{status} }
 
-# The worker has been told to quit when this returns; what it returns waits for its end.
+# Tells the worker to quit; the returned code waits for its end.
 sub reload_begins {
     my %old  = map { $_ => 1 } $nginx->workers;
     my $told = $nginx->logged(qr/gracefully shutting down/);
@@ -93,7 +93,7 @@ ok(wait_until('reservations', 5, sub { zcard('held:{a}') == 5 }), 'four more req
 my $ended = reload_begins();
 close $_ for @held;
 $ended->('held clients leave');
-is(zcard('held:{a}'), 1, 'held clients leave a worker that quits: their slots are given back');
+is(zcard('held:{a}'), 1, 'held clients leave a worker that quits: their reservations are given back');
 
 # a denial that comes late
 $redis{two}->pause;
@@ -103,7 +103,7 @@ $ended = reload_begins();
 $redis{two}->resume;
 like(Testbed::Http::read_all($client, 10), qr{^HTTP/1.1 429}, 'the other store denies the request of a worker that quits');
 $ended->('a late denial');
-is(zcard('near:{a}'), 0, 'what another store denied late is taken back');
+is(zcard('near:{a}'), 0, 'the entry of a request that another store denied late is taken back');
 
 # worker_shutdown_timeout ends requests
 $nginx->{values}{SHUTDOWN} = '300ms';
@@ -113,21 +113,21 @@ ok(wait_until('reservations', 5, sub { zcard('held:{a}') == 5 }), 'worker_shutdo
 my $begin = time;
 $nginx->reload(gone => 1);
 cmp_ok(time - $begin, '<', 4 * slow(), 'worker_shutdown_timeout: the worker ends in time');
-is(zcard('held:{a}'), 1, 'worker_shutdown_timeout: the slots of the requests that it ends are given back');
+is(zcard('held:{a}'), 1, 'worker_shutdown_timeout: the reservations of the requests that it ends are given back');
 close $_ for @held;
 $redis{one}->pause;
 my $asked = ask('/mixed?k=a');
 my $all_ended = reload_begins();
 is(Testbed::Http::read_all($asked, 10), '', 'worker_shutdown_timeout: a request ends while Redis is asked');
 $redis{one}->resume;
-$all_ended->('Redis answers for a request that has ended');
+$all_ended->('Redis replies for a request that has ended');
 is(zcard('leaves:{a}') . ' ' . zcard('stays:{a}'), '0 1', 'only the limit with refund=499 gives its entry back');
 
-# Redis is silent, or gone: the worker leaves all the same
+# Redis is silent or down: the worker exits
 @{ $nginx->{values} }{qw(SHUTDOWN TIMEOUT)} = ('1m', '500ms');
 $nginx->configure($conf)->reload(gone => 1);
 sub lost { return scrape($port)->value('sliding_log_store_take_backs_lost_total', store => 'one') }
-is(lost(), 0, 'no take-back is lost while Redis answers');
+is(lost(), 0, 'no take-back is lost while Redis replies');
 my @under_way = under_way('/log?k=b');
 $redis{one}->pause;
 $ended = reload_begins();
@@ -136,19 +136,19 @@ answer($under_way[0]);
 $ended->('Redis is silent');
 cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a silent Redis for its timeout');
 $redis{one}->resume;
-is(lost(), 1, 'a take-back that was not answered counts as lost');
-ok($nginx->logged(qr/"one" .*could not be taken back/) >= 1, 'the error log tells of a take-back that was lost');
-ok(wait_until('Redis to decide', 10, sub { get($port, '/free?k=a')->{status} == 200 }), 'Redis decides when it answers again');
+is(lost(), 1, 'a take-back without a reply counts as lost');
+ok($nginx->logged(qr/"one" .*could not be taken back/) >= 1, 'the error log has the lost take-back');
+ok(wait_until('Redis to decide', 10, sub { get($port, '/free?k=a')->{status} == 200 }), 'Redis decides when it replies again');
 @under_way = under_way('/log?k=c');
 $redis{one}->kill;
 $ended = reload_begins();
 $begin = time;
 answer($under_way[0]);
 $ended->('Redis is gone');
-cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a Redis that is gone for its timeout');
+cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a stopped Redis for its timeout');
 is(lost(), 2, 'a take-back that could not be sent counts as lost');
 
-# Redis is gone, and comes back while the worker waits for it
+# Redis is down, and comes back while the worker waits for it
 $redis{one}->start;
 $nginx->{values}{TIMEOUT} = '10s';
 $nginx->configure($conf)->reload(gone => 1);
@@ -163,7 +163,7 @@ for my $order ('before', 'after') {
     $redis{one}->start;
     $ended->("Redis comes back, told to quit $order");
     is(zcard("log:{$order}"), 0, "Redis comes back while a worker waits that was told to quit $order the refund: that has reached Redis");
-    is($redis{one}->cli('EXISTS', "rl:sliding:compact:{$order}"), 0, 'the same under compact');
+    is($redis{one}->cli('EXISTS', "rl:sliding:compact:{$order}"), 0, 'compact: the take-back has reached Redis');
 }
 is(lost(), $waits, 'nothing is lost when Redis comes back in time');
 

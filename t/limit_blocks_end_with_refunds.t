@@ -1,5 +1,5 @@
-# refund= with block=, as in the recipe for logins: whatever logs in at the same time over two nodes of two workers, only
-# failures lock anybody out. In each store and algorithm; the backend answers after random times.
+# refund= with block=, as in the recipe for logins: whatever logs in at the same time over two nodes of two workers,
+# only failures block a user. In each store and algorithm; the backend answers after random times.
 
 use strict;
 use warnings;
@@ -69,20 +69,20 @@ for my $place (@PLACES) {
             $denied   += grep { $_->{status} == 429 } @answers;
             push @wrong, "$failures failures passed" if $failures > LIMIT;
             last if $failures >= LIMIT;
-            wait_until('who succeeds to pass', 5, sub { get($ports[rand @ports], "$path&status=200&ms=0")->{status} == 200 })
+            wait_until('a successful login to pass', 5, sub { get($ports[rand @ports], "$path&status=200&ms=0")->{status} == 200 })
                 or push @wrong, "user $user was locked out after $failures failures";
             last if @wrong;
         }
         last if @wrong;
         next if $failures < LIMIT;
-        # what the last of those that succeeded took may be on its way back
+        # the entry of the last success may not have been given back yet
         my $after = 0;
-        wait_until('who failed to be locked out', 5, sub {
+        wait_until('a failed login to be denied', 5, sub {
             my $answer = get($ports[rand @ports], "$path&status=200&ms=0");
             push @wrong, "user $user passed after $failures failures" if $answer->{status} == 200;
             $after = field($answer, 'Retry-After') // 0;
             return $after > 3500;
-        }) or push @wrong, "user $user was told to come again in $after s";
+        }) or push @wrong, "user $user got Retry-After $after";
         $locked++;
     }
     is(join("\n", @wrong), '', "$place: of six users $locked failed too often and were locked out, for the time of a block");

@@ -1,6 +1,6 @@
-# One call keeps Redis busy for about a millisecond at most, whatever waits: by the number of its logs, requests and
-# entries, not by the clock. Who comes first is served first all the same, and a log that many ask does not hold up the
-# others of its worker.
+# One call takes Redis about a millisecond at most, bounded by the number of its logs, requests and entries, not by the
+# clock. Requests are still decided in the order of their arrival, and a popular log does not delay the other logs of
+# its worker.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ use Testbed::Http qw(get);
 use Testbed::Http2 qw(open_http2 ask_stream answers);
 
 use constant {
-    MOST_ENTRIES => 1000,    # of one call: about a microsecond each
+    MOST_ENTRIES => 1000,    # in one call: about a microsecond each
     MOST_LOGS    => 150,     # some seven microseconds each
     MOST_HELD    => 100,     # some ten microseconds each
 };
@@ -43,7 +43,7 @@ my $monitor = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $redis-
 $monitor->syswrite("MONITOR\r\n");
 <$monitor>;
 
-# Calls since the last time, without those that take something back: { keys, requests, entries (under log) }
+# Calls since the last time, without take-backs: { keys, requests, entries (under log) }
 sub calls {
     my ($cost) = @_;
     $redis->cli('ECHO', 'that is all');
@@ -59,7 +59,7 @@ sub calls {
         }
         shift @words;    # the time
         my $requests = 0;
-        for (1 .. $keys) {    # each group has one log here
+        for (1 .. $keys) {    # each batch has one log here
             my (undef, $here) = splice @words, 0, 2;
             splice @words, 0, $here;
             splice @words, 0, $words[0] eq '' ? 1 : 5;
@@ -70,7 +70,7 @@ sub calls {
     return @calls;
 }
 
-# Statuses of these paths, asked in this order on one connection while Redis is stopped, of so many bytes a write.
+# Statuses of these paths, requested in this order on one connection while Redis is stopped, in writes of this size.
 sub ask_in_order {
     my (@paths) = @_;
     my $socket  = open_http2($nginx->port('PORT2'));
@@ -110,9 +110,9 @@ cmp_ok(max(map { $_->{requests} } calls(1)), '<=', MOST_HELD, 'no call has too m
 is(scalar(grep { $_ == 200 } @statuses), 2000, '2000 keys at once');
 my @calls = calls(1);
 cmp_ok(max(map { scalar @{ $_->{names} } } @calls), '<=', MOST_LOGS, '2000 keys at once: no call has too many logs');
-is(sum0(map { $_->{requests} } @calls), 2000, '2000 keys at once: each is asked once');
+is(sum0(map { $_->{requests} } @calls), 2000, '2000 keys at once: each is in one call');
 
-# one key's flood, and the others
+# a flood of one key, and the others
 @statuses = ask_in_order((map { '/log?k=hot&l=1000000&c=100' } 1 .. 200), map { "/log?k=calm$_&l=100&c=100" } 1 .. 5);
 is(scalar(grep { $_ == 200 } @statuses), 205, 'a flood of one key, and others');
 my ($hot, $before) = (0, undef);
@@ -120,7 +120,7 @@ for (map { @{ $_->{names} } } calls(100)) {
     $hot++ if /hot/;
     $before = $hot if /calm5/;
 }
-cmp_ok($hot, '>', 20, 'a flood of one key goes in many calls');
-cmp_ok($before, '<=', 2, 'the others wait for two of them at most');
+cmp_ok($hot, '>', 20, 'a flood of one key is sent in many calls');
+cmp_ok($before, '<=', 2, 'other keys wait for at most two of these calls');
 
 $bed->done;

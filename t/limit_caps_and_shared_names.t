@@ -1,5 +1,5 @@
-# cap and slack, and several places that share one NAME, hence one log: a smaller limit or cap never drops what a larger one
-# still needs, in another place or on another node.
+# cap and slack, and several locations with the same NAME, hence the same log: a smaller limit or cap never removes
+# entries that a larger one needs, in another location or on another node.
 
 use strict;
 use warnings;
@@ -28,12 +28,12 @@ sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]:{a}") }
 sub pttl  { return $redis->cli('PTTL',  "rl:sliding:$_[0]:{a}") }
 sub ask { my ($path, $times) = @_; return join ' ', map { get($port, "$path?k=a")->{status} } 1 .. $times }
 
-# one NAME in two places
-is(ask('/large', 5), '200 200 200 200 200', 'one NAME in two places: the larger limit admits five');
-is(ask('/small', 1), '429', 'one NAME in two places: the smaller limit counts those of the larger one');
-is(field(get($port, '/small?k=a'), 'RateLimit'), '"shared";r=0;t=3600', 'one NAME in two places: the smaller limit has none left');
-is(zcard('shared'), 5, 'one NAME in two places: the smaller limit trims nothing');
-is(ask('/large', 4), '200 200 200 429', 'one NAME in two places: the larger limit still knows all requests');
+# one NAME in two locations
+is(ask('/large', 5), '200 200 200 200 200', 'one NAME in two locations: the larger limit admits five');
+is(ask('/small', 1), '429', 'one NAME in two locations: the smaller limit counts those of the larger one');
+is(field(get($port, '/small?k=a'), 'RateLimit'), '"shared";r=0;t=3600', 'one NAME in two locations: the smaller limit has none left');
+is(zcard('shared'), 5, 'one NAME in two locations: the smaller limit removes nothing');
+is(ask('/large', 4), '200 200 200 429', 'one NAME in two locations: the larger limit still knows all requests');
 
 # time to live
 for my $case ([slack => 40_000], [tenth => 110_000], [none => 10_000]) {
@@ -44,7 +44,7 @@ for my $case ([slack => 40_000], [tenth => 110_000], [none => 10_000]) {
 }
 is(ask('/none', 1), '200', 'slack=0: a request is admitted');
 
-# cap: nothing is dropped when the limit was lowered, since another node may still have the larger one
+# cap: nothing is removed when the limit was lowered, since another node may still have the larger limit
 for my $path (qw(/cap /default /audit)) {
     is(ask($path, 20), join(' ', (200) x 20), "$path: 20 are admitted");
 }

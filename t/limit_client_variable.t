@@ -1,4 +1,4 @@
-# $sliding_log_client: the client's address, an IPv6 one cut to its /64.
+# $sliding_log_client: the address of the client; of an IPv6 address its /64.
 
 use strict;
 use warnings;
@@ -27,11 +27,11 @@ is(client('2001:db8:1:3::1'),                   '2001:db8:1:3::',       'IPv6: t
 is(client('::1'),                               '::',                   'IPv6: a short address is cut to its /64');
 is(client('::ffff:192.0.2.77'),                 '192.0.2.77',           'IPv4 inside IPv6: the IPv4 address is taken');
 
-is(limited('2001:db8:1:2::1'), 200, 'as a key: the first of a /64 passes');
-is(limited('2001:db8:1:2::2'), 429, 'as a key: the second of a /64 is denied');
-is(limited('2001:db8:1:3::1'), 200, 'as a key: another /64 passes');
-is(limited('192.0.2.1'),       200, 'as a key: an IPv4 address passes');
-is(limited('192.0.2.2'),       200, 'as a key: another IPv4 address passes');
-is(limited('::ffff:192.0.2.1'), 429, 'as a key: an IPv4 address inside IPv6 is the same client');
+is(limited('2001:db8:1:2::1'), 200, 'as the key: the first of a /64 passes');
+is(limited('2001:db8:1:2::2'), 429, 'as the key: the second of a /64 is denied');
+is(limited('2001:db8:1:3::1'), 200, 'as the key: another /64 passes');
+is(limited('192.0.2.1'),       200, 'as the key: an IPv4 address passes');
+is(limited('192.0.2.2'),       200, 'as the key: another IPv4 address passes');
+is(limited('::ffff:192.0.2.1'), 429, 'as the key: an IPv4 address inside IPv6 is the same client');
 
 $bed->done;

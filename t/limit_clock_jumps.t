@@ -1,5 +1,6 @@
-# Redis's clock jumps an hour while requests stream in. Back: nobody is let through beyond the limit, and each entry
-# leaves one window later at most, so nobody is locked out for longer than two. Ahead: what left the window by that clock has left it, and no more.
+# Redis's clock jumps an hour under load. Back: no request passes beyond the limit, and each entry leaves at most one
+# window later, so no client is locked out for longer than two windows. Ahead: exactly what left the window by the new
+# clock has left.
 
 use strict;
 use warnings;
@@ -30,7 +31,7 @@ HTTP
 END
 );
 
-# The longest time in which none of these was admitted, from the moment on.
+# The longest time without an admission, from that moment on.
 sub longest_gap {
     my ($from, $record) = @_;
     my ($latest, $gap) = ($from, 0);
@@ -48,7 +49,7 @@ for my $case (['back', -1 * HOUR, 1], ['ahead, to the true time', 0, 2], ['ahead
     sleep 1.2 * WINDOW;
     my ($before, $stolen) = (time, Testbed::Stopwatch::stolen());
     $redis->set_clock($clock);
-    my $jumped = time;    # what is sent in between may be decided by either clock
+    my $jumped = time;    # requests in between may be decided by either clock
     sleep 0.6 * WINDOW;
     $nginx->reload;
     sleep 2.2 * WINDOW;
@@ -61,12 +62,12 @@ for my $case (['back', -1 * HOUR, 1], ['ahead, to the true time', 0, 2], ['ahead
     cmp_ok($short->most_within(WINDOW), '<=', $limits * LIMIT,
         "an hour $what: " . ($limits == 1 ? 'no window has more than the limit' : 'the window of the jump has twice the limit at most'));
     cmp_ok($short->that(from => $jumped)->most_within(WINDOW), '<=', LIMIT, "an hour $what: no window after the jump has more than the limit");
-    cmp_ok(longest_gap($jumped, $short), '<=', 2 * WINDOW + 0.1 * slow() + $stolen, "an hour $what: nobody is locked out for longer than two windows");
+    cmp_ok(longest_gap($jumped, $short), '<=', 2 * WINDOW + 0.1 * slow() + $stolen, "an hour $what: no client is locked out for longer than two windows");
     $total += $record->that(path => qr/long/, status => 200)->count;
-    is($record->that(path => qr/free/)->statuses =~ /^200:\d+$/, 1, "an hour $what: who has room is admitted");
+    is($record->that(path => qr/free/)->statuses =~ /^200:\d+$/, 1, "an hour $what: a client with room is admitted");
     note(sprintf 'at most %d in a window, longest gap %.0f ms, long log %d', $short->most_within(WINDOW), 1000 * longest_gap($jumped, $short), $total);
 }
-is($total, 200, 'all jumps: a window of three hours holds the limit');
+is($total, 200, 'all jumps: a window of three hours has at most the limit');
 is($redis->cli(qw(ZCARD rl:sliding:long:{1})), 200, 'all jumps: the log of three hours has each admitted request');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# The server's clock jumps while slots are reserved, forwards and back, as each script sees it: nobody is let through beyond
-# the limit, and a window and the longest delay after the jump there is room.
+# The server's clock jumps while there are reservations, forwards and back, as each script sees it. No request passes
+# beyond the limit, and there is room at the latest a window and the longest delay after the jump.
 
 use strict;
 use warnings;
@@ -26,7 +26,7 @@ for my $name (@SCRIPTS{@ALGORITHMS}) {
     my ($over, $locked, $late, $held) = (0, 0, 0, 0);
     for my $round (1 .. 40) {
         my ($now, $key) = ($T, "$name $round");
-        my @ran;        # when the clock of the log said that each ran
+        my @ran;        # when each ran, by the clock of the log
         for (1 .. 30) {
             $now += int rand WINDOW / 8;
             my ($admitted, undef, undef, undef, $for) = split / /, $script->ask($now, $log->($key, 1));
@@ -34,11 +34,11 @@ for my $name (@SCRIPTS{@ALGORITHMS}) {
         }
         my $jump = (-3_600_000, -1500, -300, 300, 1500, 3_600_000)[$round % 6];
         $now += $jump;
-        # whoever comes then: the first answer is no later than a window and the longest delay
+        # a later request: its answer takes no longer than a window and the longest delay
         my ($admitted, $left, $reset, $retry, $for) = split / /, $script->ask($now, $log->($key, 1));
         my $longest = DELAY + WINDOW * ($name eq 'sliding_counter' ? 2 : 1);
         $late++ if $retry > $longest || ($for // 0) > DELAY;
-        # nobody gets through twice in what the log says is one window
+        # no window, by the clock of the log, has more than one admission
         my $begin = $now;
         push @ran, $now + ($for // 0) if $admitted;
         for (1 .. 60) {

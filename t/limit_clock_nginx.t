@@ -1,6 +1,6 @@
-# clock nginx with two nodes whose clocks are an hour apart, far more than the window: the latest decision in a log is a
-# floor for the next one's time, so both share the limit. The node behind says so. When the one ahead is asked no more,
-# the other is locked out until the log's time to live has passed, and no longer.
+# clock nginx with two nodes whose clocks are an hour apart, far more than the window. The latest decision in a log is
+# the earliest time of the next one, so both share the limit. The node behind logs a warning. When the node ahead gets
+# no more requests, the other one is locked out until the log's time to live has passed, and no longer.
 
 use strict;
 use warnings;
@@ -53,22 +53,22 @@ for my $algorithm (@ALGORITHMS) {
     my $together = Testbed::Load::Record->new(map { $_->requests } @of);
     my $passed   = $together->that(status => 200);
     is($together->that(status => 503)->count + $together->that(status => 0)->count, 0, "$algorithm: Redis decides all");
-    # the node ahead may drop what the other has just added at the time of its own latest decision; of a full bucket that
-    # many may pass in any case, and one more for each 0.2 s by which a request is decided later than it was sent
+    # the node ahead may remove entries that the other one has just added at the time of its own latest decision; a full
+    # bucket may admit that many in any case, and one more for each 0.2 s between sending and deciding a request
     my $late = $algorithm eq 'bucket' ? 3 : 0;
     cmp_ok($passed->most_within(WINDOW), '<=', 2 * LIMIT + $late, "$algorithm: no window has more than twice the limit");
     cmp_ok($passed->count, '<=', LIMIT * ($took / WINDOW + 2), "$algorithm: in the long run the limit holds") or diag sprintf '%.1f s', $took;
     cmp_ok($passed->count, '>=', LIMIT, "$algorithm: requests pass");
 }
 is($behind->logged(qr/\[warn\].*sliding_log_redis "default" \(127.*\): clock nginx: the clock of this node is 3\d\d\d\.\d+s behind that of another node, by limit "api_\w+"/),
-    1, 'the node behind says so, once') or diag $behind->error_log;
-is($ahead->logged(qr/clock nginx/), 0, 'the node ahead has nothing to say');
+    1, 'the node behind logs one warning') or diag $behind->error_log;
+is($ahead->logged(qr/clock nginx/), 0, 'the node ahead logs nothing');
 
-# the node ahead fills the logs, and is asked no more
+# the node ahead fills the logs, and gets no more requests
 get($ahead->port, $_) for map { my $path = "/$_?k=2"; ($path) x (LIMIT + 1) } @ALGORITHMS;
 my $filled = time;
 my %until;
-my $longest = 2.2 * WINDOW + 1 + 2 * slow();    # of a counter: it looks back at a whole window before
+my $longest = 2.2 * WINDOW + 1 + 2 * slow();    # for a counter, which includes a previous window
 wait_until('the logs to go', $longest, sub {
     for my $algorithm (grep { !$until{$_} } @ALGORITHMS) {
         $until{$algorithm} = time - $filled if get($behind->port, "/$algorithm?k=2")->{status} == 200;
@@ -81,7 +81,7 @@ for my $algorithm (@ALGORITHMS) {
     note(sprintf '%s: %.1f s', $algorithm, $until{$algorithm} // 99);
 }
 
-# a tenth of the window is borne in silence
+# a tenth of the window is not logged
 for my $skew (1, 4) {
     my ($fast, $slow) = map {
         my $dir = $bed->dir . "/$skew-$_";
@@ -90,7 +90,7 @@ for my $skew (1, 4) {
     } $skew, 0;
     $slow->expect_in_log(qr/clock nginx: the clock of this node is/);
     get($_->port, "/slow?k=$skew") for $fast, $slow;
-    is($slow->logged(qr/clock nginx: .* by limit "slow"/), $skew > 2 ? 1 : 0, "a clock $skew s behind, a window of 20 s: " . ($skew > 2 ? 'the node says so' : 'nothing is said'));
+    is($slow->logged(qr/clock nginx: .* by limit "slow"/), $skew > 2 ? 1 : 0, "a clock $skew s behind, a window of 20 s: " . ($skew > 2 ? 'the node logs it' : 'nothing is logged'));
 }
 
 $bed->done;

@@ -1,5 +1,5 @@
-# algorithm=compact and algorithm=log decide alike: the same random arrivals to both scripts, with a clock given. No window
-# ever holds more than the limit, and who came first is served first.
+# algorithm=compact and algorithm=log decide alike: the same random arrivals to both scripts, with a given clock. No
+# window has more requests than the limit, and requests are served in their order.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ my $unique     = 0;
 # One reply, as text; arrays in brackets.
 sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply }
 
-# No window ever held more than the limit: where entry i and the one `limit` places after it stand, a window lies between.
+# No window has more entries than the limit: entries i and i + limit are at least a window apart.
 sub is_exact {
     my ($log) = @_;
     my @times = sort { $a <=> $b } map { ($_->[0]) x $_->[1] } @{ $log->{admitted} // [] };
@@ -31,8 +31,8 @@ sub is_exact {
     return 1;
 }
 
-# Who is held goes not before those that were held earlier. Of several logs one may have had room, and holds the request
-# for another one's sake; of one that costs nothing no log knows.
+# A held request is not admitted before those held earlier. With several logs, one may have room but hold the request
+# because of another. A request of cost 0 is in no log.
 sub is_fair {
     my ($log) = @_;
     my $latest = 0;
@@ -47,7 +47,7 @@ sub is_fair {
     return 1;
 }
 
-# What a request asks of the log beyond its limit, in this world; the same for all of a call.
+# Options of the requests in this world; the same for all requests of a call.
 sub options {
     my ($world, $log) = @_;
     my %asks = (cost => 1, delay => 0);
@@ -67,7 +67,7 @@ sub options {
     return \%asks;
 }
 
-# Keeps what was admitted, for is_exact() and is_fair().
+# Records admissions, for is_exact() and is_fair().
 sub keep {
     my ($call, $group, $reply) = @_;
     my ($admitted, $now, @rest) = @$reply;
@@ -84,8 +84,8 @@ sub keep {
     return @held;
 }
 
-# mixed: whoever asks has a cap of his own, from the limit on; alone: no request asks two logs.
-# A world of keys with limits of their own; what differs from world to world is what is likely in it.
+# mixed: each caller has a cap of its own, at least the limit; alone: no request asks two logs.
+# A world of keys with limits of their own; worlds differ in their probabilities.
 sub world {
     my ($title, %world) = @_;
     my %script = (
@@ -184,8 +184,8 @@ sub logs_of {
 }
 
 my %usual = (keys => 30, limits => 20, windows => 2000, burst => 12, step => 30, taken_back => 0, steps_back => 0);
-my %steps = (own_clock => 1);    # the server's own clock steps back; else each call has a clock of its own
-my %few   = (at_once => 2);      # of what has left the window two entries are removed in a call
+my %steps = (own_clock => 1);    # the server's own clock steps back; otherwise each call has a clock of its own
+my %few   = (at_once => 2);      # at most two stale entries are removed in a call
 world('short logs',     %usual, share => 0.1, fixed => 1);
 world('small fronts',   %usual, %few, share => 0.1, front => 14, limits => 60);
 world('fixed limits',   %usual, share => 0.1, front => 14, limits => 60, fixed => 1);
@@ -202,7 +202,7 @@ world('long logs, clock goes back', %usual, %steps, share => 0.2, keys => 3, lim
 
 world('costs',          %usual, %few, share => 0.05, front => 14, costs => 1, fixed => 1);
 world('costs, taken back', %usual, %few, share => 0.05, front => 14, costs => 1, fixed => 1, taken_back => 0.2, batch => 1);
-world('denied ones count', %usual, %few, share => 0.05, front => 14, count_all => 0.5);
+world('denied requests count', %usual, %few, share => 0.05, front => 14, count_all => 0.5);
 world('all count, with costs', %usual, share => 0.05, front => 14, count_all => 1, costs => 1, fixed => 1);
 world('delays',         %usual, %few, share => 0.05, front => 14, delays => 3000, fixed => 1);
 world('delays, few at a time', %usual, share => 0.05, limits => 3, delays => 3000, fixed => 1);

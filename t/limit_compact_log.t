@@ -1,4 +1,4 @@
-# algorithm=compact: exact over nodes, small, all-or-nothing beside algorithm=log, and taken back exactly.
+# algorithm=compact: exact over nodes, small, all or nothing beside algorithm=log, and taken back exactly.
 
 use strict;
 use warnings;
@@ -40,7 +40,7 @@ my @nodes = map { $bed->nginx($conf, REDIS => $redis->address) } 1 .. 2;
 my $port  = $nodes[0]->port;
 
 sub key { return "rl:sliding:$_[0]:{$_[1]}" }
-sub entries { return unpack 'x13 N', $_[0] }    # of a compact log, as its head tells
+sub entries { return unpack 'x13 N', $_[0] }    # of a compact log, as in its head
 
 sub compact_entries {
     my ($key) = @_;
@@ -62,7 +62,7 @@ cmp_ok($redis->cli('MEMORY', 'USAGE', key('small', 'a'), 'SAMPLES', 0), '<', 200
 my $answer = get($port, '/small?k=b');
 is(field($answer, 'RateLimit'), '"small";r=999;t=86400', 'algorithm=compact has the response fields of any other');
 
-# a limit of another algorithm beside it: whatever is asked first, the one that denies leaves the other as it was
+# a limit of another algorithm beside it: in any order, a denial by one leaves the other unchanged
 for my $case (['/audited', 'quota', 'audit'], ['/reversed', 'narrow', 'wide']) {
     my ($path, $compact, $log) = @$case;
     my @statuses = map { get($nodes[$_ % 2]->port, "$path?k=c")->{status} } 1 .. 6;
@@ -74,7 +74,7 @@ for my $case (['/audited', 'quota', 'audit'], ['/reversed', 'narrow', 'wide']) {
 is(join(' ', map { get($port, '/slides?k=s')->{status} } 1 .. 3), '200 200 429', 'a short window denies the third request');
 ok(wait_until('the window to slide', 5, sub { get($port, '/slides?k=s')->{status} == 200 }), 'a short window slides');
 
-# another algorithm for the same NAME: a key of the old kind is refused, and said so, until it is gone
+# another algorithm for the same NAME: a key of the old type is refused and logged until it expires
 $redis->cli('ZADD', key('exact', 'old'), 1, 'entry');
 is(get($port, '/?k=old')->{status}, 503, 'a key of the other algorithm cannot be used');
 cmp_ok($nodes[0]->logged(qr/WRONGTYPE/), '>=', 1, 'a key of the other algorithm: the error log says why');

@@ -1,5 +1,6 @@
-# delay=: a request over the limit reserves the first free slot and is held until it comes; first come, first served,
-# over nodes and workers; never more than the limit in a window; bounded; a slot is given back when its client leaves.
+# delay=: a request over the limit gets the first free reservation and is held until then. Requests are served in their
+# order, over nodes and workers. A window never has more than the limit. Reservations are bounded, and given back when
+# the client leaves.
 
 use strict;
 use warnings;
@@ -54,7 +55,7 @@ my $inside = 'empty_gif; add_header X-Status $sliding_log_status;';
 my %values = (
     REDIS     => $redis->address,
     LOCATIONS => locations(flood => limit => 'limit=5 window=2s delay=4s', inside => $inside)
-        # a counter's next slot is the next window's end
+        # the next reservation of a counter is at the end of the next window
         . locations(gone => limit => sub { 'limit=1 window=1m delay=' . ($_[0] eq 'counter' ? '2m' : '1m') }, inside => $inside),
 );
 my $nginx = $bed->nginx($conf, %values);
@@ -69,7 +70,7 @@ sub scores {
     return @words[grep { $_ % 2 } 0 .. $#words];
 }
 
-# A request that is left waiting, on a connection of its own.
+# A waiting request, on a connection of its own.
 sub ask {
     my ($to, $path) = @_;
     my $client = connect_to($to);
@@ -78,7 +79,7 @@ sub ask {
 }
 sub answer { return parse(Testbed::Http::read_all($_[0], 20))->{status} }
 
-# A flood over two nodes: what fits now goes now, what fits into the delay is held, the rest is denied.
+# A flood over two nodes: requests within the limit pass at once, those within the delay are held, the rest is denied.
 my %seen;
 my @flood   = map { my $n = $_; map { ["/flood/$_?k=a", $_, $n % 2] } @PLACES } 1 .. 40;
 my @ports   = ($port, $other->port);
@@ -91,13 +92,13 @@ for my $place (@PLACES) {
     my @denied = grep { $_->{status} == 429 } @{ $seen{$place} };
     is(@passed + @denied, 40, "$place: 40 at once are answered");
     my $nodes = $place =~ /local/ ? 2 : 1;    # which have a log each
-    my $lasted = max(map { $_->{ended} } @denied) - $begin;    # s: they are answered as they come
+    my $lasted = max(map { $_->{ended} } @denied) - $begin;    # s: requests are answered as they come
     if ($place =~ /counter/) {
         cmp_ok(scalar @passed, '>=', 5 * $nodes,  "$place: what fits passes");
         cmp_ok(scalar @passed, '<=', 20 * $nodes, "$place: no more pass than the windows that the delay reaches into hold");
     }
     else {
-        # while they arrive a bucket refills, and a window may end
+        # tokens return while they arrive, and a window may end
         my $spread = $nodes * ($place =~ /bucket/ ? 2 + 2.5 * $lasted : 5 * int($lasted / 2));
         cmp_ok(abs(@passed - 15 * $nodes), '<=', $spread, "$place: three windows of 5 pass") or diag(scalar @passed);
     }
@@ -106,17 +107,17 @@ for my $place (@PLACES) {
     is(scalar(grep { (field($_, 'Retry-After') // 0) < 1 } @denied), 0, "$place: a denied request is told when to come again");
 }
 my @scores = scores('flood_log_default:{a}');
-is(scalar(grep { $scores[$_] - $scores[ $_ - 5 ] < 2000 } 5 .. $#scores), 0, 'no window of the log holds more than the limit');
-cmp_ok(scalar @scores, '>', 5, 'the log holds slots ahead');
+is(scalar(grep { $scores[$_] - $scores[ $_ - 5 ] < 2000 } 5 .. $#scores), 0, 'no window of the log has more than the limit');
+cmp_ok(scalar @scores, '>', 5, 'the log has reservations');
 
-# a client that leaves gives its slot back
+# the reservation of a client that leaves is given back
 for my $place (@PLACES) {
     my $path = "/gone/$place?k=a";
     is(get($port, $path)->{status}, 200, "$place: the first request passes");
     my $held;
     for my $round (1 .. 2) {
-        # the slot of a client that has left is free a moment later
-        ok(wait_until('the slot to be free', 5, sub {
+        # the reservation of a client that has left is free a moment later
+        ok(wait_until('the reservation to be free', 5, sub {
             $held = ask($port, $path);
             !IO::Select->new($held)->can_read(0.2);
         }), $round == 1 ? "$place: the second request is held" : "$place: the slot of a client that left goes to the next one");
@@ -131,13 +132,13 @@ get($port, '/gone/log/default?k=h2');
 ask_stream($socket, 1, '/gone/log/default?k=h2');
 ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream is held');
 reset_stream($socket, 1);
-ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: a stream that is reset gives its slot back');
+ok(wait_until('the reservation to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: the reservation of a reset stream is given back');
 ask_stream($socket, 3, '/gone/log/default?k=h2');
-ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream takes the slot of one that was reset');
+ok(wait_until('the slot', 5, sub { zcard('gone_log_default:{h2}') == 2 }), 'HTTP/2: a stream gets the reservation of a reset one');
 ask_stream($socket, 5, '/free');
 is(answers($socket, [5], 5)->{5}{status}, 200, 'HTTP/2: another stream is served while one is held');
 close $socket;
-ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: a connection that closes gives the slot back');
+ok(wait_until('the reservation to be free', 5, sub { zcard('gone_log_default:{h2}') == 1 }), 'HTTP/2: the reservation of a closed connection is given back');
 
 # a stream that is reset while Redis is asked
 get($port, '/gone/log/default?k=early');
@@ -150,8 +151,8 @@ reset_stream($socket, 1);
 ask_stream($socket, 5, '/free');
 answers($socket, [5], 5);
 $redis->resume;
-ok(wait_until('the slot to be free', 5, sub { zcard('gone_log_default:{early}') == 1 && $redis->calls('zrem') > 0 }),
-    'HTTP/2: a stream that is reset while Redis is asked keeps no slot');
+ok(wait_until('the reservation to be free', 5, sub { zcard('gone_log_default:{early}') == 1 && $redis->calls('zrem') > 0 }),
+    'HTTP/2: a stream that is reset while Redis is asked keeps no reservation');
 close $socket;
 
 # first come, first served, over two nodes
@@ -165,7 +166,7 @@ for my $n (1 .. 8) {
 }
 my $select = IO::Select->new(map { $_->[0] } values %open);
 while ($select->count) {
-    # of those that are found answered at one look, on a busy machine, none is known to be the first
+    # on a busy machine, the order of answers found together is not known
     for my $client (sort { $open{$a}[1] <=> $open{$b}[1] } $select->can_read(20)) {
         push @order, $open{$client}[1];
         $select->remove($client);
@@ -173,19 +174,19 @@ while ($select->count) {
 }
 is(join(' ', @order), '1 2 3 4 5 6 7 8', 'first come, first served, over two nodes');
 @scores = scores('turn:{a}');
-is(scalar(grep { $scores[$_] - $scores[ $_ - 1 ] < 300 } 1 .. $#scores), 0, 'each window has one of those that were held over two nodes');
+is(scalar(grep { $scores[$_] - $scores[ $_ - 1 ] < 300 } 1 .. $#scores), 0, 'each window has one of the requests held over two nodes');
 
-# a reload does not lose who is held
+# a reload loses no held request
 is(get($port, '/reload?k=a')->{status}, 200, 'reload: the first request passes');
 my @held = map { ask($port, '/reload?k=a') } 1 .. 2;
 wait_until('their slots', 5, sub { zcard('reload:{a}') == 3 });
 $nginx->reload;
-is(answer($_), 200, 'reload: a request that is held over it is served') for @held;
+is(answer($_), 200, 'reload: a held request is served') for @held;
 
 # dry run
 get($port, '/dry?k=a');
 my $dry = get($port, '/dry?k=a');
-is($dry->{status} . ' ' . field($dry, 'X-Status'), '200 DELAYED_DRY_RUN', 'dry run: a request over the limit is told as delayed');
+is($dry->{status} . ' ' . field($dry, 'X-Status'), '200 DELAYED_DRY_RUN', 'dry run: a request over the limit is shown as delayed');
 cmp_ok($dry->{time}, '<', 30, 'dry run: a request over the limit is not held');
 is(get($port, '/dry?k=a')->{status}, 200, 'dry run: a request over the limit is not denied');
 
@@ -201,7 +202,7 @@ is($redis->cli('ZCOUNT', 'rl:sliding:waits:{a}', '(' . int(1000 * time), '+inf')
 ok(wait_until('the log', 5, sub { zcard('far:{a}') == 3 }), '/apart: the plain limit counts no more than it admitted');
 
 my $log = Testbed::Process::slurp($nginx->dir . '/access.log');
-like($log, qr{^/gone/log/default\?k=a 499 DELAYED$}m, 'the access log tells of a client that left while it was held');
+like($log, qr{^/gone/log/default\?k=a 499 DELAYED$}m, 'the access log shows a client that left while held');
 cmp_ok($nginx->logged(qr/\[warn\].*delaying request, by limit "turn": key "\w+", 1 in 300ms, next in [\dms]+, by redis/), '>', 0, 'delays are logged one level lower than denials');
 
 $bed->done;

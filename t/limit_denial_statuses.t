@@ -1,5 +1,5 @@
-# A denial is answered with any status from 400 to 599 that is configured, and none of them can be turned into an
-# admission by `satisfy any`, into authentication, or into a broken connection.
+# A denial is answered with any configured status from 400 to 599. None of them becomes an admission by `satisfy any`,
+# an authentication, or a broken connection.
 
 use strict;
 use warnings;
@@ -7,10 +7,10 @@ use Test::More;
 use Testbed;
 use Testbed::Http qw(get raw field);
 
-# Statuses that mean something to nginx itself: it closes the connection without an answer, or answers 400.
+# Statuses that are special for nginx: it closes the connection without an answer, or answers 400.
 my %closed  = map { $_ => 1 } 408, 444, 499;
 my %as_400  = map { $_ => 1 } 494 .. 497;
-# nginx never keeps the connection after these
+# nginx always closes the connection after these
 my %hang_up = map { $_ => 1 } 400, 413, 414, 495 .. 497, 500, 501;
 my @statuses = (400 .. 431, 444, 451, 494 .. 499, 500 .. 511, 599);
 
@@ -33,7 +33,7 @@ for my $status (@statuses) {
             "/$status?k=a", '/free');
     my @answered = $text =~ m{^HTTP/1\.1 (\d+)}mg;
     my @expected = $closed{$status} ? () : ($as_400{$status} ? 400 : $status, $hang_up{$status} ? () : 200);
-    is("@answered", "@expected", "$status: the second request is denied" . (@expected == 2 ? ', and the connection goes on' : ''));
+    is("@answered", "@expected", "$status: the second request is denied" . (@expected == 2 ? ', and the connection stays open' : ''));
     is(scalar(() = $text =~ /^Retry-After: 3600\r$/mg), @expected ? 1 : 0, "$status: the denial has Retry-After") ;
     unlike($text, qr/^WWW-Authenticate/m, "$status: the denial has no challenge") if $status == 401;
 }

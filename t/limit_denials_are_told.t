@@ -1,4 +1,4 @@
-# The line that a denial writes to the error log tells the whole story, and $sliding_log_key tells the key as it is stored.
+# The error log line of a denial has all its data. $sliding_log_key is the key as it is stored.
 
 use strict;
 use warnings;
@@ -40,7 +40,7 @@ my $eight = 'sha1-' . substr sha1_hex('hush'), 0, 8;
 
 is(field(get($port, '/free'), 'X-Key'), undef, 'no limit: $sliding_log_key is empty');
 
-# path, $sliding_log_key, and what the line says between the limit's name and the client
+# path, $sliding_log_key, and the text of the line between the limit's name and the client
 for (
     ['/plain?k=192.0.2.7',  '192.0.2.7', qr/"plain": key "192\.0\.2\.7", 1 in 1h, next in (?:1h|59m\d+s), by redis/],
     ['/plain?k=a%20b',      'a%20b',     qr/"plain": key "sha1-\w{40}", 1 in 1h, next in \S+, by redis/],
@@ -59,11 +59,11 @@ for (
     is($nginx->logged(qr/\[error\].*limiting requests, by limit $line, client: 127\.0\.0\.1/), 1, "$path: one line tells the denial");
 }
 is(get($port, '/plain?k=192.0.2.7')->{status}, 429, 'a known denial denies');
-is($nginx->logged(qr/by limit "plain": key "192\.0\.2\.7", .*, by cache, client/), 1, 'a known denial: the line says that the cache decided');
+is($nginx->logged(qr/by limit "plain": key "192\.0\.2\.7", .*, by cache, client/), 1, 'a known denial: the line has the cache as the source');
 is(get($port, '/zero?k=a')->{status}, 429, 'a limit of 0 denies');
-is($nginx->logged(qr/by limit "zero": key "a", 0 in 1m, by redis, client/), 1, 'a limit of 0: the line promises nothing');
+is($nginx->logged(qr/by limit "zero": key "a", 0 in 1m, by redis, client/), 1, 'a limit of 0: the line has no time to retry');
 is(get($port, '/gone?k=a')->{status}, 503, 'a store that is down: on_error denies');
-is($nginx->logged(qr/by limit "gone": key "a", store unavailable, client/), 1, 'a store that is down: the line says so');
-unlike($nginx->error_log, qr/hush(?!\S* HTTP)/, 'the value of a secret is only in the request line that nginx adds');
+is($nginx->logged(qr/by limit "gone": key "a", store unavailable, client/), 1, 'a store that is down: the line has the error');
+unlike($nginx->error_log, qr/hush(?!\S* HTTP)/, 'the value of a secret is only in the request line of nginx');
 
 $bed->done;

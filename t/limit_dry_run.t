@@ -1,5 +1,5 @@
-# dry_run=on: one limit decides, counts and logs beside others that are enforced, and nothing else follows from it, with
-# every parameter, in every algorithm and store. dry_run=off: one limit is enforced where the level is in a dry run.
+# dry_run=on: one limit decides, counts and logs beside enforced limits without any other effect, with every parameter,
+# in every algorithm and store. dry_run=off: one limit is enforced in a level that is in dry run.
 
 use strict;
 use warnings;
@@ -12,10 +12,10 @@ use Testbed::Metrics qw(scrape);
 my $bed   = Testbed->new;
 my %redis = map { $_ => $bed->redis } qw(one two);
 
-# What the dry limit has; what three requests then are to it, and what it keeps.
+# Parameters of the dry limit; the results of three requests, and the entries that stay.
 my %parameters = (
     plain  => ['',                      'passed:1 rejected_dry_run:2',  1],
-    block  => ['block=1h',              'passed:1 rejected_dry_run:2',  2],    # a member is the block
+    block  => ['block=1h',              'passed:1 rejected_dry_run:2',  2],    # one member is the block
     all    => ['count=all cap=3',       'passed:1 rejected_dry_run:2',  3],
     drop   => ['excess=drop',           'passed:1 rejected_dry_run:2',  1],
     looks  => ['cost=0',                'passed:3',                     0],
@@ -140,7 +140,7 @@ sub statuses { my ($path, $times) = @_; return join ' ', map { get($port, $path)
 sub says { return field(get($port, $_[0]), 'X-Says') }
 sub zcard { my ($name, $key, $redis) = @_; return $redis{ $redis // 'one' }->cli('ZCARD', "rl:sliding:$name:{" . ($key // 'a') . '}') }
 
-# `result:number` of one limit, of whatever sources, since the last time.
+# `result:number` of one limit, from all sources, since the last time.
 my %before;
 sub results {
     my ($name) = @_;
@@ -177,43 +177,43 @@ for my $name (sort keys %parameters) {
 
 # ---- the level is in a dry run
 
-is(statuses('/off?k=a', 3), '200 200 429', 'dry_run=off: the limit is enforced where the level is in a dry run');
-like(says('/off?k=b'), qr/^PASSED off_on /, 'dry_run=off: the variables tell of it');
-is(join(' ', map { results("off_$_") } qw(dry wide)), 'rejected_dry_run:3 passed:3', 'dry_run=off: the others are rehearsed, where it admits');
-is(zcard('off_wide'), 0, 'dry_run=off: the others are rehearsed together: what one of them would deny no other one logs');
-like(field(get($port, '/off?k=c'), 'RateLimit'), qr/^"off_on";r=1;t=\d+$/, 'dry_run=off: it alone is in the response fields');
-is(statuses('/inherits?k=a', 2), '200 429', 'inherited limits: what is enforced denies');
+is(statuses('/off?k=a', 3), '200 200 429', 'dry_run=off: the limit is enforced in a level in a dry run');
+like(says('/off?k=b'), qr/^PASSED off_on /, 'dry_run=off: the variables show this limit');
+is(join(' ', map { results("off_$_") } qw(dry wide)), 'rejected_dry_run:3 passed:3', 'dry_run=off: the dry limits are asked if it admits');
+is(zcard('off_wide'), 0, 'dry_run=off: the dry limits are asked together: none logs what one of them would deny');
+like(field(get($port, '/off?k=c'), 'RateLimit'), qr/^"off_on";r=1;t=\d+$/, 'dry_run=off: only this limit is in the response fields');
+is(statuses('/inherits?k=a', 2), '200 429', 'inherited limits: the enforced limit denies');
 is(statuses('/inherits/dry?k=b', 2), '200 429', 'inherited limits, a level in a dry run: dry_run=off denies');
-is(zcard('inherits', 'b'), 0, 'inherited limits, a level in a dry run: dry_run=on and what has none are rehearsed together');
-is(results('inherits'), 'passed:2 rejected:1', 'inherited limits: the one without dry_run= follows its level');
+is(zcard('inherits', 'b'), 0, 'inherited limits, a level in a dry run: limits with dry_run=on and without the parameter are asked together');
+is(results('inherits'), 'passed:2 rejected:1', 'inherited limits: a limit without dry_run= follows its level');
 
 # ---- alone
 
-is(statuses('/alone?k=a', 6), '200 200 200 200 200 429', 'two dry limits: what is enforced decides');
+is(statuses('/alone?k=a', 6), '200 200 200 200 200 429', 'two dry limits: the enforced limit decides');
 is(results('alone_none'), 'rejected_dry_run:5', 'two dry limits: one would deny all');
-is(results('alone_more'), 'passed:2 rejected_dry_run:3', 'two dry limits: the other one decides for itself');
-is(zcard('alone_more'), 2, 'two dry limits: and logs for itself');
-like(says('/only?k=a'), qr/^PASSED only redis/, 'nothing is enforced: the variables tell of the dry limit');
-like(says('/only?k=a'), qr/^REJECTED_DRY_RUN only redis/, 'nothing is enforced: and of what it would deny');
+is(results('alone_more'), 'passed:2 rejected_dry_run:3', 'two dry limits: the other one decides independently');
+is(zcard('alone_more'), 2, 'two dry limits: the other one logs independently');
+like(says('/only?k=a'), qr/^PASSED only redis/, 'nothing is enforced: the variables show the dry limit');
+like(says('/only?k=a'), qr/^REJECTED_DRY_RUN only redis/, 'nothing is enforced: the variables show what the dry limit would deny');
 is(statuses('/only?k=a', 2), '200 200', 'nothing is enforced: all pass');
 says('/both?k=a') for 1 .. 2;
-like(says('/both?k=a'), qr/^REJECTED_DRY_RUN both_over redis/, 'nothing is enforced: the variables tell of the dry limit that denies, not of the one with less left');
+like(says('/both?k=a'), qr/^REJECTED_DRY_RUN both_over redis/, 'nothing is enforced: the variables show the dry limit that denies, not the one with less left');
 
 # ---- numbers that are none
 
-is(statuses('/invalid?k=a&l=2&d=x', 3), '200 200 429', 'a dry limit that is no number denies nothing');
-is(results('invalid_dry'), 'rejected_dry_run:2', 'a dry limit that is no number is counted');
-is(zcard('invalid_on'), 2, 'a dry limit that is no number: what is enforced logs');
-is(statuses('/invalid?k=b&l=x&d=2', 2), '429 429', 'a limit that is no number denies beside a dry one');
-is(zcard('invalid_dry', 'b'), 0, 'a limit that is no number: the dry one does not log');
+is(statuses('/invalid?k=a&l=2&d=x', 3), '200 200 429', 'an invalid dry limit denies nothing');
+is(results('invalid_dry'), 'rejected_dry_run:2', 'an invalid dry limit is counted');
+is(zcard('invalid_on'), 2, 'an invalid dry limit: the enforced limit logs');
+is(statuses('/invalid?k=b&l=x&d=2', 2), '429 429', 'an invalid limit denies beside a dry one');
+is(zcard('invalid_dry', 'b'), 0, 'an invalid limit: the dry one does not log');
 
 # ---- stores
 
-is(statuses('/stores?k=a', 5), '200 200 200 200 429', 'several stores: what is enforced decides');
-is(zcard('stores_dry'), 4, 'several stores: a dry limit with count=all logs what it would deny, and not what others deny');
+is(statuses('/stores?k=a', 5), '200 200 200 200 429', 'several stores: the enforced limit decides');
+is(zcard('stores_dry'), 4, 'several stores: a dry limit with count=all logs what it would deny, not what others deny');
 is(zcard('stores_other', 'a', 'two'), 2, 'several stores: another dry limit logs what it admits');
-is(results('stores_own'), 'passed:4 rejected_dry_run:1', 'several stores: so does one in shared memory');
-is(zcard('stores_near'), 0, 'several stores: what is local is in no Redis');
+is(results('stores_own'), 'passed:4 rejected_dry_run:1', 'several stores: a dry limit in shared memory logs what it admits');
+is(zcard('stores_near'), 0, 'several stores: local logs are not in Redis');
 
 # ---- held, and given back
 
@@ -228,46 +228,46 @@ sub ask_and_leave {
 is(get($port, '/held?k=a')->{status}, 200, 'a limit with delay= beside a dry one: the first request passes');
 ok(ask_and_leave('/held?k=a', sub { zcard('held_on') == 2 }), 'a limit with delay= beside a dry one: a request is held');
 is(zcard('held_dry'), 1, 'a request that is held is not in the dry log');
-ok(wait_until('the slot', 5, sub { zcard('held_on') < 2 }), 'a request that is held and leaves gives its slot back');
+ok(wait_until('the slot', 5, sub { zcard('held_on') < 2 }), 'the reservation of a held request that leaves is given back');
 my $late = get($port, '/held?k=a');
-is($late->{status} . zcard('held_dry'), '2002', 'a request that was held is in the dry log when it goes on');
+is($late->{status} . zcard('held_dry'), '2002', 'a held request is in the dry log when it continues');
 
-is(statuses('/cap?k=a', 5), '200 429 429 429 429', 'a dry limit with delay= beside count=all: what is enforced decides');
+is(statuses('/cap?k=a', 5), '200 429 429 429 429', 'a dry limit with delay= beside count=all: the enforced limit decides');
 is(zcard('cap_on'), 2, 'a dry limit with delay= beside count=all: the log is kept to its cap');
 
 is(statuses('/answer/404?k=a', 3), '404 404 404', 'refund= of a dry limit: three answers with its status');
 ok(wait_until('the refund', 5, sub { zcard('answer_dry') == 0 }), 'refund= of a dry limit: its entries are given back');
-is(zcard('answer_on'), 3, 'refund= of a dry limit: those of what is enforced stay');
+is(zcard('answer_on'), 3, 'refund= of a dry limit: entries of the enforced limit stay');
 
-# a worker that may wait no longer closes what it holds
+# a worker at worker_shutdown_timeout closes held requests
 is(get($port, '/leaves?k=a')->{status}, 200, 'a client that stays passes');
 $redis{two}->pause;
 my $client = connect_to($port);
 $client->syswrite("GET /leaves?k=a HTTP/1.1\r\nHost: x\r\n\r\n");
 ok(wait_until('the other dry limit', 5, sub { zcard('leaves_held') == 2 }), 'a client waits for the store of its dry limit');
 $nginx->reload(gone => 1);
-is(Testbed::Http::read_all($client, 5), '', 'a request whose worker may wait no longer is not answered');
+is(Testbed::Http::read_all($client, 5), '', 'a request of a worker at its shutdown timeout is not answered');
 $redis{two}->resume;
-is(zcard('leaves_on'), 2, 'a request that ends while a dry limit is asked: what is enforced keeps its entry');
-is(zcard('leaves_held'), 2, 'a request that ends while a dry limit is asked: so does a dry limit that would hold it');
+is(zcard('leaves_on'), 2, 'a request that ends while a dry limit is asked: the enforced limit keeps its entry');
+is(zcard('leaves_held'), 2, 'a request that ends while a dry limit is asked: a dry limit with a delay keeps its entry');
 ok(wait_until('the store', 10, sub { says('/other?k=after' . rand) =~ /redis$/ }), 'the store answers again');
 
 # ---- internal redirects
 
-is(statuses('/inside?k=a', 3), '200 200 429', 'a NAME in a dry run, and enforced behind a redirect: it denies there');
-is(zcard('inside'), 2, 'a NAME in a dry run, and enforced behind a redirect: each request is logged once');
-is(zcard('inside_before'), 2, 'a NAME in a dry run, and enforced behind a redirect: a denied request leaves the location before');
-is(zcard('inside_after'), 2, 'a NAME in a dry run, and enforced behind a redirect: a dry limit there logs what is admitted');
+is(statuses('/inside?k=a', 3), '200 200 429', 'a NAME in a dry run, enforced after a redirect: it denies there');
+is(zcard('inside'), 2, 'a NAME in a dry run, enforced after a redirect: each request is logged once');
+is(zcard('inside_before'), 2, 'a NAME in a dry run, enforced after a redirect: a denied request leaves no entry of the first location');
+is(zcard('inside_after'), 2, 'a NAME in a dry run, enforced after a redirect: a dry limit there logs what is admitted');
 
 # ---- a store that is away
 
 $redis{two}->kill;
-ok(wait_until('the end of the connection', 5, sub { get($port, '/away?k=warm')->{status} == 503 }), 'the store is away');
-is(statuses("/down/$_?k=$_", 3), '200 200 200', "the store of a dry limit is away, on_error $_: nobody is denied") for qw(deny allow local);
-is(zcard('down_on', $_), 3, "the store of a dry limit is away, on_error $_: what is enforced logs") for qw(deny allow local);
-is(results('down_dry'), 'passed:4 rejected_dry_run:5', 'the store of a dry limit is away: what on_error would do is counted');
-is(get($port, '/away?k=a')->{status}, 503, 'the store of a limit is away, on_error deny: denied');
-is(zcard('away_dry'), 0, 'the store of a limit is away, on_error deny: the dry limit does not log');
+ok(wait_until('the end of the connection', 5, sub { get($port, '/away?k=warm')->{status} == 503 }), 'the store is down');
+is(statuses("/down/$_?k=$_", 3), '200 200 200', "the store of a dry limit is down, on_error $_: no request is denied") for qw(deny allow local);
+is(zcard('down_on', $_), 3, "the store of a dry limit is down, on_error $_: the enforced limit logs") for qw(deny allow local);
+is(results('down_dry'), 'passed:4 rejected_dry_run:5', 'the store of a dry limit is down: the decision of on_error is counted');
+is(get($port, '/away?k=a')->{status}, 503, 'the store of a limit is down, on_error deny: denied');
+is(zcard('away_dry'), 0, 'the store of a limit is down, on_error deny: the dry limit does not log');
 
 # ---- a store that hangs
 
@@ -291,8 +291,8 @@ SERVER
 );
 ok(wait_until('both stores', 10, sub { get($hangs->port, '/warm?k=w')->{status} == 200 && get($hangs->port, '/first?k=w')->{status} == 200 }), 'both stores decide');
 $redis{two}->pause;
-is(get($hangs->port, '/first?k=a')->{status}, 200, 'the store of a dry limit hangs: what is enforced behind a redirect is asked');
-is(zcard('second_on', 'a'), 1, 'the store of a dry limit hangs: what is enforced behind a redirect logs');
+is(get($hangs->port, '/first?k=a')->{status}, 200, 'the store of a dry limit hangs: the enforced limit after a redirect is asked');
+is(zcard('second_on', 'a'), 1, 'the store of a dry limit hangs: the enforced limit after a redirect logs');
 $redis{two}->resume;
 
 # ---- a cluster
@@ -314,8 +314,8 @@ END
 );
 ok(wait_until('the cluster', 10, sub { get($many->port, '/?a=warm&b=warm&c=warm')->{status} != 503 }), 'the cluster is asked');
 my @tags = map { $cluster->tag_on($_) } ($cluster->nodes)[0 .. 2];
-is(join(' ', map { get($many->port, "/?a=$tags[0]&b=$tags[1]&c=$tags[2]")->{status} } 1 .. 4), '200 200 200 429', 'a cluster: what is enforced decides');
+is(join(' ', map { get($many->port, "/?a=$tags[0]&b=$tags[1]&c=$tags[2]")->{status} } 1 .. 4), '200 200 200 429', 'a cluster: the enforced limit decides');
 is(join(' ', map { $cluster->zcard(@$_) } ['first', $tags[0]], ['second', $tags[1]], ['third', $tags[2]], ['fourth', $tags[0]]), '3 3 1 2',
-    'a cluster: each log holds what its limit admits');
+    'a cluster: each log has what its limit admits');
 
 $bed->done;

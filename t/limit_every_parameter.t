@@ -1,5 +1,6 @@
-# Every parameter in every algorithm and store: cost, count, block, excess, burst, sample; limit_refund.t and limit_delay.t have the
-# others. Beside each of these limits are dry ones, of any parameters, algorithm and store, from which nothing follows.
+# Every parameter in every algorithm and store: cost, count, block, excess, burst, sample. limit_refund.t and
+# limit_delay.t test the others. Beside each of these limits are dry limits with any parameters, algorithm and store,
+# which have no effect.
 
 use strict;
 use warnings;
@@ -19,7 +20,7 @@ my $redis = $bed->redis;
 
 sub any { return $_[int rand @_] }
 
-# What a location has beside its limit: dry ones that would deny nearly all.
+# Dry limits beside the limit of a location, which would deny nearly all requests.
 sub inside {
     my $place = $_[0] =~ tr{/}{-}r;
     my $dry = join ' ', map {
@@ -61,7 +62,7 @@ my $port = $nginx->port;
 
 sub status { return get($port, $_[0])->{status} }
 
-# The paths' statuses, asked at once.
+# The statuses of these paths, requested at once.
 sub statuses { return join ' ', map { $_->{status} } many([map { [$port, $_] } @_]) }
 
 for my $place (@PLACES) {
@@ -79,9 +80,9 @@ for my $place (@PLACES) {
     is_deeply(\%seen, { 200 => 3, 429 => 37 }, "$place: of 40 requests of cost 3 at once three fit into 10");
 }
 cmp_ok($nginx->logged(qr/limit "cost_log_local": invalid "cost" value "two", expected a whole number/), '==', 1,
-    'the error log tells of a cost that is no number');
+    'the error log has the invalid cost');
 
-# who keeps on hammering stays denied, where denied attempts count, until he calms down
+# if denied attempts count, a client stays denied until it sends fewer requests
 my (%hammered, %last);
 my $begin = time;
 while (time < $begin + 5) {
@@ -142,10 +143,10 @@ for my $store (qw(default local)) {
     cmp_ok($seen{200} // 0, '<', 320, "sampled, $store: not all of 400 pass");
 }
 
-# several limits: denied attempts are in each log that counts them, wherever the denial came from
+# several limits: denied attempts are in each log that counts them, whichever limit denied
 is(status('/together?k=a'), 200, 'three limits: the first request passes');
 is(status('/together?k=a'), 429, 'three limits: a request over one of them is denied') for 1 .. 2;
-is($redis->cli('ZCARD', 'rl:sliding:attempts:{a}'), 3, 'three limits: denied attempts are counted where count=all');
+is($redis->cli('ZCARD', 'rl:sliding:attempts:{a}'), 3, 'three limits: denied attempts are counted by the limit with count=all');
 like(field(get($port, '/together?k=a'), 'RateLimit'), qr/"after";r=5;/, 'three limits: denied attempts are counted in the other algorithm');
 
 $bed->done;

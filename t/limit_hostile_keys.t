@@ -1,4 +1,4 @@
-# Keys made by an attacker: whatever bytes they hold, their log is their own, on their own cluster slot, and short.
+# Keys made by an attacker: whatever bytes they have, their logs are their own, on their own hash slot, and short.
 
 use strict;
 use warnings;
@@ -60,12 +60,12 @@ for my $case (['%0d%0aFLUSHALL%0d%0a', "\r\nFLUSHALL\r\n"], ['*3%0d%0a$3%0d%0aSE
     is(zcard(name_of($value)), 1, "$path: the key has its own name");
 }
 
-# NUL: nginx lets none in by path or header, but an address has them, and so may a text of the configuration
+# NUL: nginx accepts none in a path or header, but addresses have them, and texts of the configuration may
 is(get($port, '/path/a%00b')->{status}, 400, 'NUL in a path is refused by nginx itself');
 is(request($port, '/', headers => { 'X-Key' => "a\0b" })->{status}, 400, 'NUL in a header is refused by nginx itself');
 is(get($port, '/addr')->{status}, 200, 'an address in binary is admitted');
 is(zcard(name_of("\x7f\0\0\1")), 1, 'an address in binary counts to its last byte');
-is(join(' ', map { get($port, "/nul?k=$_")->{status} } qw(b b b c)), '200 200 429 200', 'what follows a NUL counts');
+is(join(' ', map { get($port, "/nul?k=$_")->{status} } qw(b b b c)), '200 200 429 200', 'the bytes after a NUL are part of the key');
 is(zcard(name_of("a\0b")) . zcard(name_of("a\0c")), '21', 'keys with a NUL have their own names');
 
 is($redis->cli('DBSIZE'), keys(%values) + 6, 'Redis has no other key');

@@ -1,5 +1,5 @@
-# 3,000 requests at once over two nginx nodes of four workers each: exactly the limit passes, and all of it is logged.
-# The same with one worker, over connections kept alive, and for several keys.
+# 3,000 requests at once over two nginx nodes of four workers each: exactly `limit` requests pass, and all of them are
+# logged. The same with one worker, over kept-alive connections, and for several keys.
 
 use strict;
 use warnings;
@@ -10,7 +10,7 @@ use Testbed::Http qw(flood many);
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-# on_error allow: a request that the store could not decide would pass, and show as one too many.
+# on_error allow: a request that the store could not decide would pass, and be one too many.
 my $conf = conf(
     workers => '%%WORKERS%%',
     listen  => 'reuseport',
@@ -30,7 +30,7 @@ my $single = $bed->nginx($conf, REDIS => $redis->address, WORKERS => 1);
 sub statuses { my %seen = @_; return join ' ', map { "$_:$seen{$_}" } sort keys %seen }
 sub zcard { my ($key) = @_; return $redis->cli('ZCARD', "rl:sliding:exact:{$key}") }
 
-# Redis is stopped until every request is on its way, so that all of them really wait at the same time.
+# Redis is stopped until every request is sent, so all of them wait at the same time.
 $redis->pause;
 my $seen = flood([map { [$nodes[$_ % 2]->port, '/?k=flood'] } 1 .. 3000], sub { $redis->resume });
 is(statuses(%$seen), '200:500 429:2500', '3,000 at once over two nodes of four workers: exactly the limit passes');

@@ -1,5 +1,5 @@
-# What Redis denied, all workers of the node deny without it, until the slot frees and no longer, and for a second at
-# most: then one request asks for all. What ends that before is in known_denials_end.t.
+# All workers of the node deny what Redis denied without a call, until there is room again, and for a second at most.
+# Then one request asks for all. limit_known_denials_end.t tests what ends a known denial before.
 
 use strict;
 use warnings;
@@ -48,8 +48,8 @@ my $port  = $nginx->port;
 
 sub flood { my ($path, $times) = @_; return many([map { [$port, $path] } 1 .. $times], at_once => 100) }
 
-# What the code makes Redis be asked for a key that is denied, and the most that may be: one call in 950 ms, and one of
-# each worker where the machine stood still at the end of the second.
+# The calls that the code causes for a denied key, and their maximum: one in 950 ms, and one of each worker if the
+# machine stood still at the end of the second.
 sub calls_of {
     my ($server, $code) = @_;
     my ($before, $start) = ($server->calls('evalsha'), time);
@@ -61,7 +61,7 @@ get($port, '/hour?k=a') for 1 .. 4;
 my @answers;
 my ($calls, $most) = calls_of($redis, sub { @answers = flood('/hour?k=a', 1000) });
 is(statuses(@answers), '429:1000', 'a flood on a denied key is denied');
-cmp_ok($calls, '<=', $most, 'one call a second of a flood on a denied key reaches Redis');
+cmp_ok($calls, '<=', $most, 'a flood on a denied key makes one call a second');
 my ($known) = grep { field($_, 'X-Source') =~ /^cache/ } @answers;
 is(field($known, 'X-Source'), 'cache hour ' . field($known, 'Retry-After'), 'a denial from memory: the variables name the cache, the limit and the wait');
 like(field($answers[-1], 'RateLimit'), qr/^"hour";r=0;t=(3600|359\d)$/, 'a denial from memory: the fields are those of the denial');
@@ -69,42 +69,42 @@ is(get($port, '/hour?k=b')->{status}, 200, 'another key than the denied one pass
 
 get($port, '/zero?k=a');
 ($calls, $most) = calls_of($redis, sub { is(statuses(flood('/zero?k=a', 200)), '429:200', 'a limit of 0 denies a flood') });
-cmp_ok($calls, '<=', $most, 'a limit of 0: one call a second of a flood reaches Redis');
+cmp_ok($calls, '<=', $most, 'a limit of 0: a flood makes one call a second');
 
 get($port, '/two?k=a') for 1 .. 3;
 ($calls, $most) = calls_of($redis, sub { @answers = flood('/two?k=a', 100) });
-is(statuses(@answers), '429:100', 'two limits of one place deny a flood');
-cmp_ok($calls, '<=', $most, 'two limits of one place: one call a second of a flood reaches Redis');
-like(field($answers[-1], 'RateLimit'), qr/^"a";r=0;t=\d+, "b";r=7;t=\d+$/, 'two limits of one place: the fields list each');
+is(statuses(@answers), '429:100', 'two limits of one stage deny a flood');
+cmp_ok($calls, '<=', $most, 'two limits of one stage: a flood makes one call a second');
+like(field($answers[-1], 'RateLimit'), qr/^"a";r=0;t=\d+, "b";r=7;t=\d+$/, 'two limits of one stage: the fields list each');
 
-# never longer than the slot is taken
+# never longer than the log is full
 my ($admitted, $start) = (0, time);
 while (time - $start < 3) {
     $admitted++ if get($port, '/short?k=a')->{status} == 200;
 }
-cmp_ok($admitted, '>=', 5, 'a hammered key gets each slot as it frees');
-cmp_ok($admitted, '<=', 7, 'a hammered key gets no slot before it frees');
+cmp_ok($admitted, '>=', 5, 'a flooded key is admitted whenever there is room');
+cmp_ok($admitted, '<=', 7, 'a flooded key is not admitted before there is room');
 
 # other limits of the same log
 get($port, '/vary?k=a&l=2') for 1 .. 3;
 is(get($port, '/vary?k=a&l=2')->{status}, 429, 'a limit from a variable: a request is denied at 2');
-is(get($port, '/vary?k=a&l=3')->{status}, 200, 'a limit from a variable: a denial at 2 says nothing of a limit of 3');
+is(get($port, '/vary?k=a&l=3')->{status}, 200, 'a limit from a variable: a denial at 2 does not apply to a limit of 3');
 $nginx->{values}{LIMIT} = 5;
 $nginx->configure($conf)->reload(gone => 1);
 is(join(' ', map { get($port, '/hour?k=a')->{status} } 1 .. 3), '200 200 429', 'a raised limit ends a denial');
 
-# a crowd that is blocked for long: one request of the node asks for all, again and again
+# many blocked clients: one request of the node asks for all, again and again
 get($port, '/hour?k=crowd') for 1 .. 6;
 ($calls, $most) = calls_of($redis, sub {
     my $end = time + 4;
     @answers = ();
     push @answers, flood('/hour?k=crowd', 100) while time < $end;
 });
-is(statuses(grep { $_->{status} != 429 } @answers), '', 'a crowd is blocked for seconds');
-cmp_ok($calls, '<=', $most, 'a blocked crowd makes one call a second');
-cmp_ok($calls, '>=', 3, 'a blocked crowd is asked for every second');
+is(statuses(grep { $_->{status} != 429 } @answers), '', 'many clients are blocked for seconds');
+cmp_ok($calls, '<=', $most, 'many blocked clients make one call a second');
+cmp_ok($calls, '>=', 3, 'Redis is asked for many blocked clients every second');
 
-# what gives entries back ends a denial by itself, so those of such limits are known, too
+# a refund ends a known denial, so limits with refunds have known denials too
 for my $limit (qw(refund block delay)) {
     get($port, "/$limit?k=a") for 1 .. 3;
     ($calls, $most) = calls_of($redis, sub { is(statuses(flood("/$limit?k=a", 200)), '429:200', "a limit with $limit= denies a flood") });
@@ -113,31 +113,31 @@ for my $limit (qw(refund block delay)) {
 get($port, '/all?k=a') for 1 .. 3;
 is(statuses(flood('/all?k=a', 50)) . ' ' . $redis->cli(qw(ZCARD rl:sliding:all:{a})), '429:50 53', 'count=all: Redis is asked for each denied request');
 
-# limits of several places: nothing is asked or logged in one where another is known to deny
+# several stores: none is asked and nothing is logged if one has a known denial
 get($port, '/apart?k=a') for 1 .. 3;
-($calls, $most) = calls_of($redis, sub { is(statuses(flood('/apart?k=a', 200)), '429:200', 'limits of three places deny') });
-cmp_ok($calls, '<=', 3 * $most, 'a denial in one place costs no calls in another');
-is($redis->cli(qw(ZCARD rl:sliding:near:{a})), 2, 'a denial in one place leaves nothing in another');
-like(field((flood('/apart?k=a', 1))[0], 'RateLimit'), qr/"far";r=0;t=\d+/, 'limits of three places: the fields tell of the one that denies');
+($calls, $most) = calls_of($redis, sub { is(statuses(flood('/apart?k=a', 200)), '429:200', 'limits of three stages deny') });
+cmp_ok($calls, '<=', 3 * $most, 'a denial in one stage makes no calls in another');
+is($redis->cli(qw(ZCARD rl:sliding:near:{a})), 2, 'a denial in one stage leaves no entry in another');
+like(field((flood('/apart?k=a', 1))[0], 'RateLimit'), qr/"far";r=0;t=\d+/, 'limits of three stages: the fields show the one that denies');
 get($port, '/counted?k=a') for 1 .. 3;
 flood('/counted?k=a', 20);
-is($redis->cli(qw(ZCARD rl:sliding:counts:{a})), 23, 'a denial in one place: another with count=all is asked for each request');
+is($redis->cli(qw(ZCARD rl:sliding:counts:{a})), 23, 'a denial in one stage: another with count=all is asked for each request');
 
-# a delay admits ahead of the slot: the memory ends as early
+# with a delay requests are admitted earlier, so the known denial ends earlier
 ($admitted, $start) = (0, time);
 while (time - $start < 4) {
     $admitted++ if get($port, '/soon?k=a')->{status} == 200;
 }
-cmp_ok($admitted, '>=', 4, 'a hammered key with delay= gets each slot');
-cmp_ok($admitted, '<=', 6, 'a hammered key with delay= gets no more than the slots that free');
+cmp_ok($admitted, '>=', 4, 'a flooded key with delay= gets each reservation');
+cmp_ok($admitted, '<=', 6, 'a flooded key with delay= gets no more than the limit');
 
-# a denial is known even when Redis is not there, but no longer
+# a known denial is valid while Redis is down, but no longer
 get($port, '/hour?k=gone') for 1 .. 6;
 ok(wait_until('Redis to be asked', 5, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^redis/ }),
     'a denied key: Redis is asked when the second is over');
 $redis->kill;
-like(field(get($port, '/hour?k=gone'), 'X-Source'), qr/^cache/, 'Redis away: a denial that is known holds');
+like(field(get($port, '/hour?k=gone'), 'X-Source'), qr/^cache/, 'Redis is down: a known denial is valid');
 ok(wait_until('the denial to be over', 2, sub { (field(get($port, '/hour?k=gone'), 'X-Source') // '') =~ /^local/ }),
-    'Redis away: this node decides when the second is over');
+    'Redis is down: this node decides when the second is over');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# What the node believes of a key ends: at once where something leaves its log from here, or where the configuration
-# asks something else; within a second whatever else has changed the log, or become of Redis.
+# A known denial ends: at once if entries leave its log through this node, or if the configuration is changed; within a
+# second if anything else has changed the log, or Redis.
 
 use strict;
 use warnings;
@@ -52,7 +52,7 @@ sub make_known {
     return wait_until("$path to be known", 5, sub { source(get($port, $path)) eq 'cache' });
 }
 
-# The key is asked all the time; it has room on this node a second after the code has made it, at the latest.
+# Requests for the key all the time: this node admits them at the latest a second after the code made room.
 sub is_felt {
     my ($what, $path, $code) = @_;
     make_known($path) or return fail($what);
@@ -74,7 +74,7 @@ get($port, '/hour?k=reset');
 is_felt('a reset by the tool', '/hour?k=reset',
     sub { is(tool(qw(reset hour reset --server), $redis->address)->{status}, 0, 'the tool resets a log') });
 
-# the entry of another node's request lies in the log until a backend has answered
+# the entry of another node's request is in the log until a backend has answered
 $redis->cli('ZADD', 'rl:sliding:refund:{node}', time * 1000, 'a request that is under way');
 is_felt("another node's refund", '/refund?k=node', sub {
     $redis->cli(qw(DEL rl:sliding:refund:{node}));
@@ -89,21 +89,21 @@ is(get($port, '/hour?k=raised')->{status}, 429, 'a limit raised on another node 
 
 # ---- from here
 
-# /y holds the place in the log while its error page, so to speak, waits for the other store
+# the entry of /y stays in the log while its error page waits for the other store
 get($port, '/hour?k=warm') for 1 .. 4;
 $other->pause;
 my $waiting = connect_to($port);
 $waiting->syswrite("GET /y?k=a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-ok(wait_until('the place to be taken', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 1 }),
-    'a request that waits for the other store holds the place');
+ok(wait_until('the entry to be there', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 1 }),
+    'a request that waits for the other store has an entry');
 make_known('/x?k=a');
 $other->resume;
-is(parse(Testbed::Http::read_all($waiting, 5))->{status}, 429, 'the request that holds the place is denied behind a redirect');
-ok(wait_until('the place to be free', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 0 }),
-    'a request that is denied behind a redirect gives the place back');
-is(get($port, '/x?k=a')->{status}, 200, 'a place given back: another limit of this log has room at once');
+is(parse(Testbed::Http::read_all($waiting, 5))->{status}, 429, 'the request with the entry is denied after a redirect');
+ok(wait_until('the entry to be gone', 5, sub { $redis->cli(qw(ZCARD rl:sliding:shared:{a})) == 0 }),
+    'the entry of a request that is denied after a redirect is given back');
+is(get($port, '/x?k=a')->{status}, 200, 'an entry given back: another limit of this log has room at once');
 
-# ---- a configuration that asks something else
+# ---- a changed configuration
 
 sub first_after {
     my ($key, $changed, %values) = @_;
@@ -135,13 +135,13 @@ while ($learned->elapsed < 2) {
     $latest  = $learned->elapsed - $answer->{disturbed} if source($answer) eq 'cache';
     $longest = $answer->{time} - $answer->{disturbed} if $answer->{time} - $answer->{disturbed} > $longest;
 }
-cmp_ok($latest, '<', 1.1, 'Redis stopped: a denial that is known holds for its second');
-cmp_ok($longest, '<', 0.4, 'Redis stopped: who asks for all waits no longer than timeout');
-is(join(', ', sort keys %seen), '429 cache, 503 error', 'Redis stopped: what is not known is decided by on_error');
+cmp_ok($latest, '<', 1.1, 'Redis stopped: a known denial is valid for its second');
+cmp_ok($longest, '<', 0.4, 'Redis stopped: the request that asks for all waits no longer than timeout');
+is(join(', ', sort keys %seen), '429 cache, 503 error', 'Redis stopped: on_error decides without a known denial');
 $redis->resume;
 ok(wait_until('Redis to be asked', 5, sub { source(get($port, '/hour?k=stopped')) eq 'redis' }), 'Redis continued: Redis decides');
 
-# who was to ask for all leaves: the second ends all the same
+# the client whose request asks for all leaves: the second ends nevertheless
 change($here);
 get($port, '/hour?k=left');
 wait_until('Redis to be asked', 5, sub { source(get($port, '/hour?k=left')) eq 'redis' });
@@ -155,7 +155,7 @@ while ($learned->elapsed < 0.99) {
 }
 $redis->resume;
 ok(wait_until('room', 5, sub { get($port, '/hour?k=left')->{status} == 200 || $redis->cli(qw(ZCARD rl:sliding:hour:{left})) == 1 }),
-    'clients leave while one asks for all: Redis is asked all the same');
-cmp_ok($learned->net, '<', 1.3, 'clients leave while one asks for all: nobody waits longer');
+    'clients leave while one asks for all: Redis is asked');
+cmp_ok($learned->net, '<', 1.3, 'clients leave while one asks for all: no request waits longer');
 
 $bed->done;

@@ -1,4 +1,5 @@
-# algorithm=compact: a request of a large cost is given back in one piece, and costs Redis about as little as a small one.
+# algorithm=compact: a request of a large cost is given back in one piece, and takes Redis about as little time as a
+# small one.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# The local store: exact over all workers of a node, without a Redis; it survives reloads, and a full zone forgets the
-# keys used longest ago first.
+# The local store: exact over all workers of a node, without Redis. It survives reloads, and a full zone removes the
+# least recently used keys.
 
 use strict;
 use warnings;
@@ -29,8 +29,8 @@ sub admitted { my ($path, $times) = @_; return scalar grep { $_->{status} == 200
 
 is(admitted('/hour?k=a', 2000), 500, 'four workers, one log: exactly the limit passes');
 is(admitted('/two?k=a', 50), 2, 'two limits: the smaller decides');
-is(admitted('/large?k=a', 50), 3, 'two limits: what the smaller denied is not in the other log');
-is(field(get($port, '/name?k=a'), 'X-Log'), 'PASSED local 0.000', 'the variables tell who decided');
+is(admitted('/large?k=a', 50), 3, 'two limits: a request that the smaller one denied is not in the other log');
+is(field(get($port, '/name?k=a'), 'X-Log'), 'PASSED local 0.000', 'the variables show the source');
 like(field(get($port, '/name?k=a'), 'RateLimit'), qr/^"name";r=3;t=\d+$/, 'the fields are those of any store');
 is(get($port, '/name')->{status}, 200, 'an empty key is not limited');
 
@@ -42,8 +42,8 @@ while (time < $end) {
     push @times, [$before, time] if get($port, '/short?k=a')->{status} == 200;
 }
 cmp_ok(scalar @times, '>=', 9, 'a short window: requests keep being admitted');
-# the fourth was decided no later than it was answered, the first no earlier than it was sent; times are ms in turns
-is(scalar(grep { $times[$_ + 3][1] - $times[$_][0] < 0.595 } 0 .. $#times - 3), 0, 'a short window: no window holds more than the limit');
+# the fourth was decided no later than its answer, the first no earlier than its request; times are ms in turns
+is(scalar(grep { $times[$_ + 3][1] - $times[$_][0] < 0.595 } 0 .. $#times - 3), 0, 'a short window: no window has more than the limit');
 my $denied = get($port, '/short?k=a');
 get($port, '/short?k=b') for 1 .. 3;
 $denied = get($port, '/short?k=b');
@@ -52,7 +52,7 @@ is($denied->{status} . ' ' . field($denied, 'Retry-After') . ' ' . field($denied
 
 # reload
 $nginx->reload(gone => 1);
-is(admitted('/hour?k=a', 20), 0, 'a reload forgets nothing');
+is(admitted('/hour?k=a', 20), 0, 'a reload loses nothing');
 $nginx->{values}{LIMIT} = 505;
 $nginx->configure($conf)->reload(gone => 1);
 is(admitted('/hour?k=a', 20), 5, 'a raised limit applies to the log that exists');
@@ -67,8 +67,8 @@ for my $round (1 .. 20) {
     last if $round == 20;
     get($port, '/many?k=kept') for 1 .. 2;
 }
-like(field(get($port, '/many?k=kept'), 'RateLimit'), qr/^"many";r=11;t=\d+$/, 'a small zone: a key that is used keeps its log');
-like(field(get($port, '/many?k=first'), 'RateLimit'), qr/^"many";r=49;t=\d+$/, 'a small zone: the key used longest ago was forgotten');
-is($small->logged(qr/\[warn\].*"sliding_log_zone" is full: live logs of limit "many" are dropped/), 1, 'a small zone: the error log says that it is full, once a minute at most');
+like(field(get($port, '/many?k=kept'), 'RateLimit'), qr/^"many";r=11;t=\d+$/, 'a small zone: a used key keeps its log');
+like(field(get($port, '/many?k=first'), 'RateLimit'), qr/^"many";r=49;t=\d+$/, 'a small zone: the least recently used key was removed');
+is($small->logged(qr/\[warn\].*"sliding_log_zone" is full: live logs of limit "many" are dropped/), 1, 'a small zone: the error log has the full zone, at most once a minute');
 
 $bed->done;

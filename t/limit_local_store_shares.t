@@ -1,6 +1,6 @@
-# The local store in a full zone: the hostile keys of one limit push out that limit's own logs, and none of a limit that
-# has no more than its share of the zone; what has expired goes first. And the memory of single logs: large costs, long
-# names.
+# The local store in a full zone: many hostile keys of one limit evict that limit's own logs, and none of a limit that
+# has no more than its share of the zone. Expired logs are removed first. Also the memory of single logs: large costs,
+# long names.
 
 use strict;
 use warnings;
@@ -49,7 +49,7 @@ sub statuses { return join ' ', map { get($port, $_)->{status} } @_ }
 
 sub passed_of { my ($count, @arguments) = @_; return `h2load --h1 -n $count @arguments 2>&1` =~ /status codes: (\d+) 2xx/ ? $1 : 'none' }
 
-# How many requests passed, of so many keys one each, in order.
+# How many requests passed: one for each of this number of keys, in order.
 sub passed_in_turn {
     my ($path, $keys) = @_;
     my $file = $bed->dir . '/urls';
@@ -59,7 +59,7 @@ sub passed_in_turn {
     return passed_of($keys, "-c 1 -i $file");
 }
 
-# limits of which one is flooded
+# one of these limits is flooded
 for my $path ('/login?k=', '/far?k=') {
     is(statuses(map { ("$path$_") x 4 } 1 .. 5), join(' ', ('200 200 200 429') x 5), "$path: five keys come to be denied");
 }
@@ -71,26 +71,26 @@ for my $path ('/login?k=', '/far?k=') {
 }
 get($port, '/hostile?k=late');
 like(field(get($port, '/hostile?k=late'), 'RateLimit'), qr/^"hostile";r=8;/, 'a flood: the latest keys have their logs');
-like(field(get($port, '/hostile?k=early'), 'RateLimit'), qr/^"hostile";r=9;/, 'a flood: the keys used longest ago were forgotten');
+like(field(get($port, '/hostile?k=early'), 'RateLimit'), qr/^"hostile";r=9;/, 'a flood: the least recently used keys were removed');
 my $told = $nginx->logged(qr/\[warn\].*"sliding_log_zone" is full: live logs of limit "hostile" are dropped/);
-ok($told >= 1 && $told <= 1 + (time - $flooded) / 60, 'a flood: the error log names that limit once a minute') or diag($told);
-is($nginx->logged(qr/is full: live logs of limit "(?!hostile")/), 0, 'a flood: the error log names no other');
+ok($told >= 1 && $told <= 1 + (time - $flooded) / 60, 'a flood: the error log has this limit once a minute') or diag($told);
+is($nginx->logged(qr/is full: live logs of limit "(?!hostile")/), 0, 'a flood: the error log has no other limit');
 
-# a limit below its share takes from the one that has most
+# a limit below its share takes memory from the one that has most
 is(passed_in_turn('/other?k=', 100), 100, 'a limit that comes late: its requests pass');
-like(field(get($port, '/other?k=1'), 'RateLimit'), qr/^"other";r=8;/, 'a limit that comes late: it has its logs');
-is(statuses(map { "/login?k=$_" } 1 .. 5), join(' ', ('429') x 5), 'a limit that comes late: small ones have theirs');
+like(field(get($port, '/other?k=1'), 'RateLimit'), qr/^"other";r=8;/, 'a limit that comes late: its logs are kept');
+is(statuses(map { "/login?k=$_" } 1 .. 5), join(' ', ('429') x 5), 'a limit that comes late: the logs of small limits are kept');
 
-# names that take cells of their own
+# names with cells of their own
 my @long = map { 'x' x 127 . $_ } 1 .. 3;
 for my $path ('/login?k=', '/deep?k=') {
     is(statuses(map { "$path$_" } (@long) x 3), join(' ', ('200') x 9), "long names: $path: three requests of each key pass");
-    is(statuses(map { "$path$_" } @long), join(' ', ('429') x 3), "long names: $path: no more do");
+    is(statuses(map { "$path$_" } @long), join(' ', ('429') x 3), "long names: $path: further requests are denied");
 }
 
 # a cost is a number
 is(statuses(map { ("/large?k=$_") x 11 } 1 .. 20), join(' ', (('200') x 10, '429') x 20), 'costs of 100,000: 200 of them are exact in 256k');
-is(statuses(('/back?k=a') x 20), join(' ', ('404') x 20), 'costs of 100,000: they are given back');
+is(statuses(('/back?k=a') x 20), join(' ', ('404') x 20), 'costs of 100,000: refunds give them back');
 
 # what has expired goes first
 my $small = $bed->nginx($conf, %values, SIZE => '64k');
@@ -100,16 +100,16 @@ is(passed_in_turn('/short?k=', 60), 60, 'expired logs: 60 keys of a short window
 my $begun = time;
 wait_until('the end of the short window', 5, sub { time > $begun + 0.4 });
 is(passed_in_turn('/other?k=', 80), 80, 'expired logs: 80 other keys pass');
-is($small->logged(qr/is full: live logs/), 0, 'expired logs: no live one was dropped for those');
-is(statuses(map { "/login?k=$_" } 1 .. 5), join(' ', ('429') x 5), 'expired logs: those that have not are there');
+is($small->logged(qr/is full: live logs/), 0, 'expired logs: no live log was removed for these');
+is(statuses(map { "/login?k=$_" } 1 .. 5), join(' ', ('429') x 5), 'expired logs: live logs are kept');
 
 # a request of more logs than fit
 my $tiny = $bed->nginx($conf, %values, SIZE => '32k');
 $port = $tiny->port;
-is(statuses(('/all?k=a') x 50), join(' ', ('503') x 50), 'too many logs: they are a store error, never silently off');
+is(statuses(('/all?k=a') x 50), join(' ', ('503') x 50), 'too many logs: the request is a store error');
 my $told = $tiny->logged(qr/\[error\].*"sliding_log_zone" of 32k is too small for the logs of one request, which on_error decides; make it larger/);
-cmp_ok($told, '>', 0, 'too many logs: the error log says which memory is too small');
-cmp_ok($told, '<', 25, 'too many logs: it says so a few times at most');
+cmp_ok($told, '>', 0, 'too many logs: the error log names the memory that is too small');
+cmp_ok($told, '<', 25, 'too many logs: the error log names it a few times at most');
 is(statuses('/login?k=a'), '200', 'too many logs: a log that fits passes');
 
 $bed->done;

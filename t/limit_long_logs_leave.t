@@ -1,5 +1,5 @@
-# A log of thousands of entries that have left the window holds Redis up for none of its calls: a thousand are removed at
-# once, the others count for nothing wherever they stand, and every number that is told is exact.
+# A log of thousands of entries that have left the window delays no call of Redis: a thousand are removed at once, the
+# others do not count, and all numbers in replies are exact.
 
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ my $T     = 1_800_000_000_000;
 
 use constant { WINDOW => 10_000, STALE => 4500 };
 
-# A log whose entries came one a millisecond, and the latest of them at T.
+# A log with one entry a millisecond, the latest at T.
 sub fill {
     my ($key, $entries) = @_;
     $redis->cli('DEL', $key);

@@ -1,5 +1,5 @@
-# Nodes with other limits, caps and parameters on one log, as while a configuration is rolled out: never more than the
-# largest limit pass, and each decision is the one that a plain list of the entries says. Random requests, with a clock given.
+# Nodes with other limits, caps and parameters for one log, as while a configuration is rolled out: never more than the
+# largest limit pass, and each decision is that of a plain list of the entries. Random requests, with a given clock.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my $unique     = 0;
 
 sub any { return $_[int rand @_] }
 
-# ---- the models: what of the limit is used, add a request, add a denied one, take one out (true: it was there). A
+# ---- the models: the used part of the limit, add a request, add a denied one, remove one (true: it was there). A
 # request: { name, cost }, with at: the time of its entries; a node: { limit, burst, cap, ... }.
 
 sub exact {
@@ -49,7 +49,7 @@ sub exact {
             @entries = grep { !($_->[0] == $request->{at} && (!$has_names || $_->[1] eq $request->{name}) && $left-- > 0) } @entries;
             return @entries < $before;
         },
-        # when so many have left, and what no reservation goes before
+        # when that many have left, and the time that no reservation precedes
         room_at => sub { my ($missing) = @_; return $entries[ $missing - 1 ][0] + $window },
         newest  => sub { return $entries[-1][0] },
         reset   => sub { my ($now) = @_; return @entries ? $entries[0][0] + $window - $now : $window },
@@ -108,7 +108,7 @@ sub bucket {
         },
         remove => sub {
             my ($node, $request) = @_;
-            return 0 if $request->{taken} < $since;    # it has flowed back
+            return 0 if $request->{taken} < $since;    # its tokens have returned
             $taken = max($taken - $request->{cost} * $window, 0);
             return 1;
         },
@@ -117,7 +117,8 @@ sub bucket {
 
 # ---- the rules that all share
 
-# The answer, as the script gives it: admitted, remaining, and from a list also reset, retry and the wait of who is held.
+# The reply in the form of the script: admitted, remaining, and from a list also reset, retry and the delay of held
+# requests.
 sub decide {
     my ($model, $block, $node, $request, $now) = @_;
     my $size  = $node->{burst} // $node->{limit};
@@ -223,8 +224,8 @@ for my $name (sort keys %algorithms) {
             $held++ if $told[4];
             next if !@admitted || rand() > 0.1;
             my $gone = splice @admitted, any($#admitted, int rand @admitted), 1;
-            next if !$gone->{cost} || $name eq 'token_bucket' && $gone->{at} < $now - $window;    # it has flowed back
-            # a count that is over may be there yet, or not: it matters no more
+            next if !$gone->{cost} || $name eq 'token_bucket' && $gone->{at} < $now - $window;    # its tokens have returned
+            # a past count may still exist, or not
             next if $name eq 'sliding_counter' && $gone->{at} - $gone->{at} % $window + 2 * $window <= $now;
             my $said = take_back($model, $block, $gone->{node}, $gone, $now);
             my $is   = $script->take_back({ now => $now, logged => $gone->{at}, taken => $gone->{taken} }, $gone->{name},

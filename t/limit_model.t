@@ -1,8 +1,8 @@
 # Thousands of random requests with every combination of algorithm, store, cost, count, refund and several limits,
-# against a model that is as simple as can be: a list of entries per log. Each answer must be the model's.
+# against a simple model: a list of entries per log. Each answer must be the model's.
 #
-# Time goes in leaps of 1,000 s, of nginx and Redis alike, and windows end half-way between leaps, so that the seconds
-# that the test itself takes do not matter.
+# The clock of nginx and Redis leaps by 1,000 s, and windows end half-way between leaps, so the duration of the test
+# itself does not matter.
 
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ my $bed   = Testbed->new;
 my $clock = Testbed::Clock->new($bed->dir, monotonic => 1);
 my $redis = $bed->redis(clock => $clock);
 
-# NAME => what is the same for all its limits. Without end: counters and buckets, whose time the model does not know.
+# NAME => what all its limits share. Endless: counters and buckets, whose time the model does not know.
 my %logs;
 for my $store (qw(default local)) {
     for my $number (0 .. $#ALGORITHMS) {
@@ -68,7 +68,7 @@ sub directive {
 
 my $nginx = $bed->serve(
     CLOCK => $clock, REDIS => $redis->address,
-    workers => 1,    # so that what a request gives back is there before the next one asks
+    workers => 1,    # so a refund is complete before the next request
     store   => 'server %%REDIS%%; timeout 9s; connect_timeout 9s;',
     http    => <<'HTTP',
     sliding_log_on_error deny;
@@ -105,7 +105,7 @@ sub cost { my ($limit, $asked) = @_; return $limit->{cost} eq '$arg_cost' ? $ask
 
 sub lacks_room { my ($limit, $key, $asked) = @_; return @{ live($limit, $key) } + cost($limit, $asked) > $limit->{limit} }
 
-# Seconds until there is room, as far as the model knows: 'never', or 'long' where it does not.
+# Seconds until there is room, 'never', or 'long' if the model does not know.
 sub retry {
     my ($limit, $key, $cost) = @_;
     return 'never' if $cost > $limit->{limit};
@@ -115,8 +115,8 @@ sub retry {
     return ($live->[@$live - $limit->{limit} + $cost - 1] + $log->{leaps} - $now) * LEAP + LEAP / 2;
 }
 
-# What the module must say: { admitted, remaining by NAME, and denied [the retries of the limits that deny] for each
-# place of theirs: the first in order denies, or one that is known to }; and the entries change.
+# The expected answer: { admitted, remaining by NAME, and denied: the retries of the limits that deny, by stage: the
+# first stage that denies, or one with a known denial }. The entries change.
 sub decide {
     my ($location, $key, $asked) = @_;
     my %places;
@@ -134,7 +134,7 @@ sub decide {
             splice @$live, 0, max(@$live - $longest, 0) if @denying;
         }
         push @logged, @limits if $is_asked && !@denying;
-        # a denied attempt that is counted may be what leaves no room
+        # the denied attempt itself may leave no room, if it counts
         push @denied, [map { retry($_, $key, cost($_, $asked)) } grep { lacks_room($_, $key, $asked) } @limits] if @denying;
         $refused ||= @denying > 0;
     }
@@ -161,7 +161,7 @@ sub describe {
     return diag("at $now, key $key, cost $asked:", map { "\n  " . directive($_) . ' with ' . join ' ', @{ $entries{"$_->{name} $key"} } } @{ $locations[$number] });
 }
 
-# A denial that the node knew of is of a moment ago: others, with a larger limit, may have made it longer since.
+# A known denial is of a moment ago: requests with a larger limit may have made the wait longer since.
 sub is_denied_for {
     my ($answer, @retries) = @_;
     my $after = field($answer, 'Retry-After');

@@ -1,4 +1,4 @@
-# The models of bench/, out of which docs/algorithms.md has its errors, decide as the scripts do.
+# The models of bench/, from which docs/algorithms.md has its errors, decide as the scripts do.
 
 use strict;
 use warnings;
@@ -41,7 +41,7 @@ for my $case (map { ([$_, 0], [$_, 1]) } sort keys %cases) {
             options => takes($name, 'burst') ? "burst=$limit" : $options // '');
         my $now = 1_800_000_000_000 + int rand $window;
         for (1 .. 600) {
-            # mostly close together, now and then a window or two of silence
+            # usually close together, sometimes a window or two without requests
             $now += rand() < 0.02 ? int rand 2 * $window : rand() < 0.4 ? 0 : int rand 3 * $window / $limit;
             my ($told) = split ' ', $script->ask($now, \%log);
             my $expected = $decides->($now);

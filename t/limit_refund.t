@@ -1,5 +1,5 @@
-# refund=: the final answer's status gives the entries back, exactly once, in every store and algorithm, also when the
-# client leaves early.
+# refund=: the status of the final answer gives the entries back, exactly once, in every store and algorithm, also when
+# the client leaves early.
 
 use strict;
 use warnings;
@@ -70,7 +70,7 @@ my $port = $nginx->port;
 
 sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]") }
 
-# Asks again until the answer is the status: a refund follows the answer.
+# Repeats the request until it gets this status: a refund follows the answer.
 sub becomes {
     my ($path, $status, $what) = @_;
     return ok(wait_until($what, 5, sub { get($port, $path)->{status} == $status }), $what);
@@ -92,19 +92,19 @@ for my $place (@PLACES) {
     is(get($port, "/login/$place?k=b&status=200")->{status}, 200, "$place: another key is not denied");
 }
 
-# our own errors charge nobody
+# server errors are not charged
 get($port, '/ours?k=a&status=500') for 1 .. 5;
-becomes('/ours?k=a&status=500', 500, 'refund=5xx: errors of ours take nothing');
+becomes('/ours?k=a&status=500', 500, 'refund=5xx: server errors take nothing');
 get($port, '/down?k=a') for 1 .. 5;
 is(get($port, '/down?k=a')->{status}, 502, 'refund=502: a backend that is down takes nothing');
 ok(wait_until('the log to be empty', 5, sub { zcard('down:{a}') == 0 }), 'refund=502: the log of a backend that is down is empty');
 
 # the final answer counts, not the one that error_page replaced
 get($port, '/page?k=a') for 1 .. 3;
-is(zcard('page:{a}'), 0, 'a location that answers before the access phase asks nothing');
-ok(wait_until('the refund', 5, sub { zcard('found:{a}') == 0 }), 'an internal redirect is refunded once it was answered');
+is(zcard('page:{a}'), 0, 'a location that answers before the access phase asks no limit');
+ok(wait_until('the refund', 5, sub { zcard('found:{a}') == 0 }), 'an internal redirect is refunded after its answer');
 get($port, '/missing?k=a') for 1 .. 3;
-ok(wait_until('the refund', 5, sub { zcard('missing:{a}') == 0 }), 'a file that is missing is refunded');
+ok(wait_until('the refund', 5, sub { zcard('missing:{a}') == 0 }), 'a missing file is refunded');
 
 # two stores, and a log that keeps its entry
 get($port, '/both?k=a&status=404') for 1 .. 5;
@@ -126,7 +126,7 @@ for (1 .. 3) {
         'a client leaves while it waits: 499 is refunded in the compact log');
 }
 
-# clients that leave while Redis is asked: what the answer says was logged is given back
+# clients that leave while Redis is asked: logged entries are given back after the reply
 my $socket = open_http2($nginx->port('PORT3'));
 $redis->pause;
 ask_stream($socket, $_, '/slow?k=b') for map { 2 * $_ + 1 } 0 .. 2;
@@ -142,7 +142,7 @@ ok(wait_until('their entries to leave', 5, sub { $redis->cli('EXISTS', 'rl:slidi
     'streams that were reset while Redis was asked leave the compact log');
 close $socket;
 
-# under load: what is left is what failed
+# under load: only failures stay
 my @answers = many([map { [$port, '/ours?k=load&status=' . ($_ % 4 ? 500 : 200)] } 1 .. 200]);
 my $failed  = grep { $_->{status} == 200 } @answers;
 ok(wait_until('refunds', 5, sub { zcard('ours:{load}') == $failed }), "200 requests at once: $failed count, the others were given back");

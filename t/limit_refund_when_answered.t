@@ -1,5 +1,5 @@
-# A refund follows the answer that the client gets, once its header is sent: whatever keeps the request for longer, and
-# whatever else has a status afterwards.
+# A refund follows the final answer as soon as its header is sent, whatever keeps the request for longer, and whatever
+# other status it gets later.
 
 use strict;
 use warnings;
@@ -58,7 +58,7 @@ sub zcard { return $redis->cli('ZCARD', "rl:sliding:$_[0]:{a}") }
 sub is_given_back { my ($log, $what) = @_; return ok(wait_until('the refund', 5, sub { zcard($log) == 0 }), $what) }
 sub statuses { my ($path, $times) = @_; return join ' ', map { get($port, "$path?k=a")->{status} } 1 .. $times }
 
-# what keeps a request after its answer
+# requests that last longer than their answer
 my $client = connect_to($port);
 $client->syswrite("GET /mirrored?k=a HTTP/1.1\r\nHost: x\r\n\r\n");
 my $mirror = $silent->accept;
@@ -70,12 +70,12 @@ close $mirror;
 $client = connect_to($port);
 $client->syswrite("POST /refused?k=a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nxxx");
 sysread $client, $answer, 65536;
-like($answer, qr{^HTTP/1.1 403}, 'a request is refused while its client goes on uploading');
-is_given_back('refused', 'the entry of a request is given back while its client goes on uploading');
-ok(defined $client->syswrite('x'), 'a client that goes on uploading stays connected');
+like($answer, qr{^HTTP/1.1 403}, 'a request is refused while its client continues to upload');
+is_given_back('refused', 'the entry of a request is given back while its client continues to upload');
+ok(defined $client->syswrite('x'), 'a client that continues to upload stays connected');
 close $client;
 
-# the status that is sent, not the one that the filters were given
+# the status that is sent, not the one passed to the filters
 my $file = get($port, '/file?k=a');
 is($file->{status}, 200, 'a whole file: 200');
 is(zcard('file'), 1, 'a 200 is not refunded');
@@ -101,22 +101,22 @@ wait_until('the post_action', 5, sub { $nginx->logged($logged) });
 get($port, '/free');
 is(zcard('stays'), 1, 'the status of the post_action refunds nothing');
 
-# what this module answers itself refunds nothing
+# answers of this module refund nothing
 is(statuses('/own', 5), '200 200 429 429 429', 'denied attempts are counted');
-is(zcard('own'), 3, 'refund=4xx gives no denied attempt back: the 429 is ours');
+is(zcard('own'), 3, 'refund=4xx gives no denied attempt back for the 429 of this module');
 is(statuses('/work', 8), join(' ', (429) x 8), 'a limit behind an error page denies');
-is(zcard('work'), 5, 'the limit in front of the upstream keeps what the upstream has worked for');
-is(get($port, '/work?k=a')->{status}, 429, 'the limit in front of the upstream denies the next request itself');
+is(zcard('work'), 5, 'the limit before the upstream keeps the entries of requests that used the upstream');
+is(get($port, '/work?k=a')->{status}, 429, 'the limit before the upstream denies the next request itself');
 
-# slots of a dry run
+# reservations of a dry run
 get($port, '/rehearsed?k=a');
 my $begin = time;
-is(get($port, '/rehearsed?k=a')->{status}, 200, 'a slot of 9 s in a dry run, and one of 0.3 s that is enforced');
-cmp_ok(time - $begin, '<', 5, 'a request waits for the slot that is enforced, not for that of a dry run');
+is(get($port, '/rehearsed?k=a')->{status}, 200, 'a dry reservation of 9 s and an enforced one of 0.3 s');
+cmp_ok(time - $begin, '<', 5, 'a request waits for the enforced reservation, not for the dry one');
 $begin = time;
 get($port, '/twice?k=a');
 is(get($port, '/twice?k=a')->{status}, 200, 'two locations that hold a request, one after the other');
 cmp_ok(time - $begin, '>', 0.85, 'two locations that hold a request: it waits for the first');
-cmp_ok(time - $begin, '<', 5, 'two locations that hold a request: it waits for the second no longer than its slot');
+cmp_ok(time - $begin, '<', 5, 'two locations that hold a request: it waits for the second no longer than its reservation');
 
 $bed->done;

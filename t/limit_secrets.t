@@ -1,5 +1,5 @@
-# secret=on: what a client holds as a secret is nowhere in clear, neither in Redis nor in what people see, whatever its
-# form; the limit is none the worse for it. And nginx -t warns of keys that hold secrets in clear.
+# secret=on: a client's secret is nowhere in clear text, neither in Redis nor in any output, whatever its form. The
+# limit works as usual. nginx -t warns of keys with secrets in clear text.
 
 use strict;
 use warnings;
@@ -51,7 +51,7 @@ sub asked { my ($node, $path, $secret) = @_; return request($node->port, $path, 
 sub stored { return 'sha1-' . sha1_hex($_[0]) }
 sub shown { return substr stored($_[0]), 0, 13 }
 
-# ---- it limits, in every algorithm and store, over nodes and places
+# ---- it limits, in every algorithm and store, over nodes and locations
 
 for my $place (@PLACES) {
     for my $what (sort keys %secrets) {
@@ -61,12 +61,12 @@ for my $place (@PLACES) {
 }
 is(get($nodes[1]->port, '/again', headers => { Cookie => "session=$secrets{'a plain one'}" })->{status}, 429, 'locations with one limit share the log of a client');
 is(asked($nodes[0], '/open', $secrets{'a plain one'}), 200, 'secret=off: a request passes');
-is($redis->cli('DEL', "rl:sliding:open:{$secrets{'a plain one'}}"), 1, 'secret=off: the key has its value in clear');
+is($redis->cli('DEL', "rl:sliding:open:{$secrets{'a plain one'}}"), 1, 'secret=off: the key has its value in clear text');
 is(asked($nodes[0], '/held', $secrets{'a plain one'}), 200, 'secret=on with delay=: a request is served') for 1 .. 2;
 
 # ---- nowhere in clear
 
-# None of the secrets in clear, nor one's whole digest, which is the name of its log.
+# No secret in clear text, nor the whole digest of one, which is the name of its log.
 sub tells_nothing {
     my ($what, $text, %options) = @_;
     local $Test::Builder::Level = $Test::Builder::Level + 1;
@@ -94,7 +94,7 @@ for my $node (@nodes) {
     tells_nothing('metrics', get($node->port, '/metrics')->{body});
     ok(wait_until('the access log', 5, sub { Testbed::Process::slurp($node->dir . '/access.log') =~ m{^/metrics}m }), 'the access log is written');
     tells_nothing("the $_ log", Testbed::Process::slurp($node->dir . "/$_.log")) for qw(access error);
-    cmp_ok($node->logged(qr/limiting requests/), '>', 0, 'the error log tells of denials') if $node == $nodes[0];
+    cmp_ok($node->logged(qr/limiting requests/), '>', 0, 'the error log has denials') if $node == $nodes[0];
 }
 
 # ---- the tool
@@ -127,11 +127,11 @@ for my $known (@known) {
     }
 }
 is(scalar(grep { $_->{key} =~ /:secret_/ } @{ tool_json('top', @at, '--secret', '--count', 100)->{logs} }), 5 * keys %secrets,
-    'sliding-log top --secret shows each log apart');
+    'sliding-log top --secret shows each log separately');
 like(tool('top', @at)->{out}, qr/\{sha1-[0-9a-f]{40}\}/, 'sliding-log top without --secret and --nginx-conf shows whole names');
 asked($nodes[0], '/open', 'acct_42');
-like(tool('top', 'open', @at, @$_)->{out}, qr/^rl:sliding:open:\{acct_42\} /m, "sliding-log top $_->[0] shows a value that is no secret") for @known;
-is(tool('inspect', 'open', 'acct_42', @at, '--nginx-conf', $conf_file)->{status}, 0, 'sliding-log inspect --nginx-conf finds a value that is no secret');
+like(tool('top', 'open', @at, @$_)->{out}, qr/^rl:sliding:open:\{acct_42\} /m, "sliding-log top $_->[0] shows a value that is not secret") for @known;
+is(tool('inspect', 'open', 'acct_42', @at, '--nginx-conf', $conf_file)->{status}, 0, 'sliding-log inspect --nginx-conf finds a value that is not secret');
 
 for my $case (['--secret', 'a plain one', 'secret_log_default'], ['--nginx-conf', 'braces', 'secret_compact_default']) {
     my ($by, $what, $name) = @$case;
@@ -140,7 +140,7 @@ for my $case (['--secret', 'a plain one', 'secret_log_default'], ['--nginx-conf'
     is($reset->{status}, 0, "sliding-log reset $by exits with 0") or diag($reset->{err});
     is($redis->cli('EXISTS', "rl:sliding:$name:{" . stored($secrets{$what}) . '}'), 0, "sliding-log reset $by removes the log");
     my $again = tool({ in => "$secrets{$what}\n" }, @words);
-    is($again->{status}, 1, "sliding-log reset $by exits with 1 where the log is gone");
+    is($again->{status}, 1, "sliding-log reset $by exits with 1 if the log is gone");
     tells_nothing("sliding-log reset $by", join '', map { @$_{qw(out err)} } $reset, $again);
 }
 for my $empty ('', "\n", "\nx\n") {
@@ -152,7 +152,7 @@ my $unknown = tool('inspect', 'nobody', 'x', @at, '--nginx-conf', $conf_file);
 is("$unknown->{status} $unknown->{err}", "3 sliding-log: $conf_file has no sliding_log_limit nobody\n",
     'sliding-log inspect refuses a NAME that the configuration lacks');
 
-# ---- what nginx -t warns of
+# ---- warnings of nginx -t
 
 my $frame = conf(http => 'map $http_authorization $user { default x; }', server => '%%LIMIT%%');
 for my $row (

@@ -1,4 +1,4 @@
-# Several limits of one request are all-or-nothing, in one store and across two; inheritance, `off`, changed limits.
+# Several limits of one request are all or nothing, in one store and in two; inheritance, `off`, changed limits.
 
 use strict;
 use warnings;
@@ -55,19 +55,19 @@ sub counts { my ($key, %in) = @_; return join ' ', map { $in{$_}->cli('ZCARD', "
 
 my @answers = many([map { [$port, '/same?k=a'] } 1 .. 200]);
 is(scalar(grep { $_->{status} == 200 } @answers), 4, 'one store: the smaller limit decides');
-is(counts('a', small => $one, large => $one), '4 4', 'one store: what the smaller limit denied is in neither log');
+is(counts('a', small => $one, large => $one), '4 4', 'one store: a request that the smaller limit denied is in neither log');
 
 @answers = many([map { [$port, '/apart?k=a'] } 1 .. 200]);
 is(scalar(grep { $_->{status} == 200 } @answers), 3, 'two stores: the smaller limit decides');
 wait_until('entries to be taken back', 5, sub { counts('a', here => $one, there => $two) eq '3 3' });
-is(counts('a', here => $one, there => $two), '3 3', 'two stores: what the larger limit had logged of denied requests is taken back');
+is(counts('a', here => $one, there => $two), '3 3', 'two stores: the entries of denied requests in the larger limit are taken back');
 get($port, '/apart?k=f') for 1 .. 3;
-like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+, "here";r=7;t=\d+$/, 'two stores: the fields list each that was asked, as configured');
-like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+$/, 'two stores: a denial that is known asks no other store');
+like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+, "here";r=7;t=\d+$/, 'two stores: the fields list each asked limit in the configured order');
+like(field(get($port, '/apart?k=f'), 'RateLimit'), qr/^"there";r=0;t=\d+$/, 'two stores: no other store is asked with a known denial');
 
 @answers = many([map { [$port, '/mixed?k=a'] } 1 .. 100]);
 is(scalar(grep { $_->{status} == 200 } @answers), 2, 'a Redis and the local store: the smaller limit decides');
-like(field(get($port, '/near?k=a'), 'RateLimit'), qr/^"near";r=2;t=\d+$/, 'a Redis and the local store: what was denied left the local log');
+like(field(get($port, '/near?k=a'), 'RateLimit'), qr/^"near";r=2;t=\d+$/, 'a Redis and the local store: denied requests are not in the local log');
 get($port, '/near?k=a') for 1 .. 2;
 is(get($port, '/mixed?k=b')->{status} . get($port, '/mixed?k=a')->{status}, '200429', 'a Redis and the local store: each key has its own limits');
 
@@ -75,9 +75,9 @@ $two->kill;
 wait_until('the second store to be missed', 5, sub { get($port, '/apart?k=b')->{status} == 503 });
 my $answer = get($port, '/apart?k=c');
 is($answer->{status}, 503, 'one store down, on_error deny: a request is denied');
-is(field($answer, 'RateLimit'), '"here";r=10;t=86400', 'one store down, on_error deny: what is known is told, nothing was taken');
+is(field($answer, 'RateLimit'), '"here";r=10;t=86400', 'one store down, on_error deny: the fields have what is known, and nothing was taken');
 wait_until('the entry to be taken back', 5, sub { $one->cli(qw(ZCARD rl:sliding:here:{c})) == 0 });
-is($one->cli(qw(ZCARD rl:sliding:here:{c})), 0, 'one store down, on_error deny: the other store keeps nothing of a denied request');
+is($one->cli(qw(ZCARD rl:sliding:here:{c})), 0, 'one store down, on_error deny: the other store keeps no entry of a denied request');
 is(get($port, '/allow?k=d')->{status}, 200, 'one store down, on_error allow: a request passes');
 is($one->cli(qw(ZCARD rl:sliding:here:{d})), 1, 'one store down, on_error allow: the other store counts');
 is(scalar(grep { get($port, '/allow?k=d')->{status} == 429 } 1 .. 12), 3, 'one store down, on_error allow: the other store denies');
@@ -88,11 +88,11 @@ ok(wait_until('the second store', 5, sub { get($port, '/apart?k=e')->{status} ==
 my $port2 = $nginx->port('PORT2');
 get($port2, "/$_?k=i") for qw(inherited own off off/on);
 is($one->cli(qw(ZCARD rl:sliding:server:{i})), 1, 'a level without limits inherits');
-is($one->cli(qw(ZCARD rl:sliding:own:{i})),    1, 'a level with limits has its own alone');
+is($one->cli(qw(ZCARD rl:sliding:own:{i})),    1, 'a level with limits has only its own');
 is($one->cli(qw(ZCARD rl:sliding:deep:{i})),   1, 'off ends at the next level with limits');
-is(field(get($port2, '/off?k=i'), 'RateLimit'), undef, 'off is a list of none');
+is(field(get($port2, '/off?k=i'), 'RateLimit'), undef, 'off is an empty list');
 
-# the limit is no part of the log
+# the limit is not a part of the log
 is(get($port, '/same?k=a')->{status}, 429, 'a limit of 4 is full');
 $nginx->{values}{SMALL} = 6;
 $nginx->configure($conf)->reload(gone => 1);
@@ -100,6 +100,6 @@ is(join(' ', map { get($port, '/same?k=a')->{status} } 1 .. 3), '200 200 429', '
 $nginx->{values}{SMALL} = 2;
 $nginx->configure($conf)->reload(gone => 1);
 is(get($port, '/same?k=a')->{status}, 429, 'a limit lowered to 2 admits none');
-is($one->cli(qw(ZCARD rl:sliding:large:{a})), 6, 'a changed limit leaves the other log untouched');
+is($one->cli(qw(ZCARD rl:sliding:large:{a})), 6, 'a changed limit does not change the other log');
 
 $bed->done;

@@ -1,4 +1,4 @@
-# $sliding_log_* in the access log and in fields, with and without a decision; the line a denial writes; dry run.
+# $sliding_log_* in the access log and in fields, with and without a decision; the error log line of a denial; dry run.
 
 use strict;
 use warnings;
@@ -64,23 +64,23 @@ get($port, '/one');
 is(logged('/one', 1), '/one status=- source=- name=- limit=- left=- reset=- retry=- wait=-;', 'an empty key: the variables are empty');
 get($port, '/one?k=a') for 1 .. 2;
 like(logged('/one', 2), qr{^/one status=PASSED source=redis name=one limit=1 left=0 reset=10 retry=- wait=0\.\d{3};$},
-    'a request that passed: the variables tell the decision');
+    'a request that passed: the variables have the decision');
 like(logged('/one', 3), qr{^/one status=REJECTED source=redis name=one limit=1 left=0 reset=10 retry=10 wait=0\.\d{3};$},
-    'a request that was rejected: the variables tell the decision');
+    'a request that was rejected: the variables have the decision');
 my $line = qr/\[error\].*limiting requests, by limit "one": key "a", 1 in 10s, next in (?:10|9)s, by (?:redis|cache), client: 127\.0\.0\.1/;
 is($nginx->logged($line), 1, 'a denial writes one line');
 
-is(field(get($port, '/two?k=a'), 'X-Name'), 'tight', 'two limits: the one with the least remaining is named');
+is(field(get($port, '/two?k=a'), 'X-Name'), 'tight', 'two limits: the variables show the one with the least remaining');
 get($port, '/two?k=a') for 1 .. 2;
-like(logged('/two', 3), qr/status=REJECTED source=redis name=tight limit=2 left=0/, 'two limits: the one that denied is named');
+like(logged('/two', 3), qr/status=REJECTED source=redis name=tight limit=2 left=0/, 'two limits: the variables show the one that denied');
 
 get($port, '/dry?k=a');
 my $over = get($port, '/dry?k=a');
 is($over->{status}, 200, 'dry run: a request over the limit is admitted');
 is(field($over, 'Retry-After'), undef, 'dry run: the answer has no Retry-After');
 like(logged('/dry', 2), qr/status=REJECTED_DRY_RUN source=redis name=dry limit=1 left=0 reset=10 retry=- /, 'dry run: the status is REJECTED_DRY_RUN');
-is($nginx->logged(qr/limiting requests, dry run, by limit "dry"/), 1, 'dry run: the error log tells of the denial');
-is($redis->cli(qw(ZCARD rl:sliding:dry:{a})), 1, 'dry run: the log is as it would be');
+is($nginx->logged(qr/limiting requests, dry run, by limit "dry"/), 1, 'dry run: the error log has the denial');
+is($redis->cli(qw(ZCARD rl:sliding:dry:{a})), 1, 'dry run: the log is that of an enforced limit');
 like($redis->cli(qw(ZRANGE rl:sliding:dry:{a} 0 -1)), qr/^[0-9a-f]{32}$/, 'id=$request_id names the entry');
 
 is(get($port, '/quiet?k=a')->{status}, 429, 'sliding_log_log_level info: a request is denied');
@@ -101,11 +101,11 @@ for my $place (qw(bad open)) {
 }
 is($redis->cli(qw(EXISTS rl:sliding:open:{a})), 0, 'a request with an invalid limit is in no log');
 my $told = $nginx->logged(qr/\[error\].*limit "bad": invalid "limit" value "/);
-ok($told >= 1 && $told <= 1 + time - $begin, 'the error log tells of an invalid limit once a second at most') or diag($told);
+ok($told >= 1 && $told <= 1 + time - $begin, 'the error log has an invalid limit at most once a second') or diag($told);
 like($nginx->error_log, qr/limit "bad": invalid "limit" value "-1", expected a whole number from 0 to 1000000000000,/,
     'the error log has the invalid limit and what was expected');
 
-is($nginx->logged(qr/by limit "(?:bad|open)".*invalid|store unavailable/), 0, 'the error log tells of no store where a limit is invalid');
+is($nginx->logged(qr/by limit "(?:bad|open)".*invalid|store unavailable/), 0, 'the error log has no store error for an invalid limit');
 
 # a cost from a variable
 is(get($port, '/cost?k=a&c=')->{status}, 200, 'an empty cost is 1');
@@ -116,7 +116,7 @@ for my $cost ('x', '-1', '1001') {
     my $dry = get($port, "/costly?k=a&c=$cost");
     is($dry->{status}, 200, "a cost of $cost passes in a dry run");
 }
-is(get($port, '/cost?k=a&c=1000')->{status}, 200, 'a cost of 1000 is what algorithm=log takes');
+is(get($port, '/cost?k=a&c=1000')->{status}, 200, 'a cost of 1000 is the maximum of algorithm=log');
 is($redis->cli(qw(ZCARD rl:sliding:cost:{a})), 1001, 'each entry of a cost is a member');
 is(get($port, '/short?k=a&c=100001')->{status}, 429, 'compact: a cost that cannot be logged is denied');
 is(get($port, '/short?k=a&c=1001')->{status}, 200, 'compact: a cost of 1001 can be logged');

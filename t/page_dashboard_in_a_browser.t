@@ -1,7 +1,8 @@
-# The dashboard in a real browser: it shows what happens while it happens, survives a server that is away, reads well in
-# the dark and on a phone, and no text of the data ever becomes more than text.
+# The dashboard in a real browser: it shows changes as they happen, survives a server that is down, is readable in dark
+# mode and on a phone, and never interprets data as markup.
 #
-# With DASHBOARD_PNG=DIRECTORY it watches a longer load, and leaves pictures of the page there: light, dark and on a phone.
+# With DASHBOARD_PNG=DIRECTORY it watches a longer load, and leaves pictures of the page there: light, dark and on a
+# phone.
 
 use strict;
 use warnings;
@@ -32,7 +33,7 @@ END
 my $port = $nginx->port;
 my $url  = "http://127.0.0.1:$port/limits/";
 
-# Clients as they are: a few ask much, many little, and it goes up and down.
+# Realistic clients: few send many requests, many send few, and the load varies.
 sub load {
     my ($seconds) = @_;
     my $begin  = time;
@@ -68,8 +69,8 @@ shows('a card shows what is denied', "Number(document.querySelector('[data-limit
 shows('the page shows the keys', "[...document.querySelectorAll('#used-keys .key')].some(e => e.textContent.startsWith('acct_000'))");
 shows('the page shows the store', "document.querySelector('#stores tbody .up')?.textContent === 'up'");
 shows('the page shows the latency of the store', "/ ms\$/.test(document.querySelector('#stores tbody').rows[0].cells[7].textContent)");
-shows('a dry run: a banner says that nobody is denied', "document.querySelector('#banners .banner')?.textContent === 'Dry run: nobody is denied by shadow, trial'");
-shows('a dry run beside a limit that is enforced: its card says so', "document.querySelector('[data-limit=shadow] .rates').textContent.endsWith('over the limit/s, dry run')");
+shows('a dry run: a banner says that no request is denied', "document.querySelector('#banners .banner')?.textContent === 'Dry run: nobody is denied by shadow, trial'");
+shows('a dry run beside an enforced limit: its card shows the dry run', "document.querySelector('[data-limit=shadow] .rates').textContent.endsWith('over the limit/s, dry run')");
 shows('a dry run: what is over the limit is not called denied', "document.querySelector('[data-limit=trial] .rates').textContent.endsWith('over the limit/s, dry run')");
 my $painted = <<'END';
 (() => { const c = document.querySelector('[data-limit=api] canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
@@ -83,7 +84,7 @@ is($browser->value("performance.getEntriesByType('navigation').length + document
 my $until = time + $watched;
 wait_until('the load', $watched + 10, sub { time > $until });
 is($browser->value("[...performance.getEntriesByType('resource')].filter(e => !e.name.startsWith(location.origin)).length"), 0,
-    'nothing on the page came from elsewhere');
+    'nothing on the page came from another origin');
 
 # ---- how it looks
 
@@ -91,7 +92,7 @@ my $pictures = $ENV{DASHBOARD_PNG} // $bed->dir;
 for (['dashboard', 1200, 1000, 'light'], ['dashboard-dark', 1200, 1000, 'dark'], ['dashboard-phone', 390, 844, 'light']) {
     my ($name, $width, $height, $scheme) = @$_;
     $browser->look($width, $height, $scheme);
-    sleep 1.2;    # a second sample is drawn at this size
+    sleep 1.2;    # a second sample at this size
     $browser->screenshot("$pictures/$name.png");
     like(Testbed::Process::slurp("$pictures/$name.png"), qr/\A\x89PNG/, "$name.png is a picture of the page");
     cmp_ok(-s "$pictures/$name.png", '<', 250_000, "$name.png is not too large");
@@ -100,10 +101,10 @@ $browser->look(1200, 1000, 'light');
 my $background = "getComputedStyle(document.body).backgroundColor";
 my $light = $browser->value($background);
 $browser->look(1200, 1000, 'dark');
-isnt($browser->value($background), $light, 'the page is dark where dark is preferred');
+isnt($browser->value($background), $light, 'the page is dark if dark is preferred');
 for my $width (360, 390, 700, 1200) {
     $browser->look($width, 740, 'dark');
-    cmp_ok($browser->value('document.documentElement.scrollWidth'), '<=', $width, "nothing sticks out at $width pixels");
+    cmp_ok($browser->value('document.documentElement.scrollWidth'), '<=', $width, "nothing overflows at $width pixels");
     my $hidden = $browser->value("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.scroll'))");
     cmp_ok($hidden, '<=', 0, "the stores are read without scrolling sideways at $width pixels") if $width != 700;
 }
@@ -113,19 +114,19 @@ for my $width (360, 390, 700, 1200) {
 sub offline { $browser->call('Network.emulateNetworkConditions', { offline => $_[0] ? JSON::PP::true() : JSON::PP::false(), latency => 0, downloadThroughput => -1, uploadThroughput => -1 }) }
 trouble();
 offline(1);
-shows('a server that is away: the page tells of no answer', "document.getElementById('state').textContent.startsWith('no answer')");
-ok($browser->value("document.querySelectorAll('.limit').length === 5"), 'a server that is away: what was known stays');
+shows('a server that is down: the page shows that there is no answer', "document.getElementById('state').textContent.startsWith('no answer')");
+ok($browser->value("document.querySelectorAll('.limit').length === 5"), 'a server that is down: the last data stays');
 offline(0);
 shows('a server that is back: the page is live', "document.getElementById('state').textContent === 'live'");
-is(join(' ', grep { !/Failed to load resource/ } trouble()), '', 'a server that was away causes no error in the page');
+is(join(' ', grep { !/Failed to load resource/ } trouble()), '', 'a server that was down causes no error in the page');
 
 # ---- Redis is down
 
 $redis->kill;
-shows('Redis is down: a banner says what decides', "/^Redis 127[.0-9:]+ \\(default\\) is down: this node decides alone\$/.test(document.querySelector('#banners .bad')?.textContent)");
-is($browser->value("document.getElementById('state').className"), 'degraded', 'Redis is down: the state is not the one of a page that is well');
-is($browser->value("document.getElementById('state').textContent"), 'live, Redis is down', 'Redis is down: the state says so');
-is($browser->value("document.getElementById('banners').getAttribute('role')"), 'alert', 'Redis is down: who cannot see is told, too');
+shows('Redis is down: a banner shows what decides', "/^Redis 127[.0-9:]+ \\(default\\) is down: this node decides alone\$/.test(document.querySelector('#banners .bad')?.textContent)");
+is($browser->value("document.getElementById('state').className"), 'degraded', 'Redis is down: the state differs from the normal one');
+is($browser->value("document.getElementById('state').textContent"), 'live, Redis is down', 'Redis is down: the state shows it');
+is($browser->value("document.getElementById('banners').getAttribute('role')"), 'alert', 'Redis is down: screen readers get the state');
 
 # ---- hostile texts, wherever the data has one
 
@@ -142,17 +143,17 @@ trouble();
 $browser->open_page($url);
 shows('hostile texts are shown', "document.querySelectorAll('.limit').length === 5 && document.querySelector('#used-keys .key').textContent.includes('<script>')");
 is($browser->value("document.querySelector('#stores tbody .key').firstChild.data"), qq{"'>$hostile}, 'hostile texts are shown as texts');
-is($browser->value("document.querySelectorAll('img, script, [onerror]').length"), 1, "hostile texts make no element: there is no script but the page's own");
+is($browser->value("document.querySelectorAll('img, script, [onerror]').length"), 1, "hostile texts make no element: the only script is the page's own");
 sleep 1.5;
 is($browser->value('window.hit ?? null'), undef, 'hostile texts run nothing');
 is(join(' ', trouble()), '', 'hostile texts cause no error in the page');
 
-# ---- even where one became markup, the policy holds
+# ---- even if a text became markup, the policy forbids it
 
 $browser->value("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.hit=1\"><p style=\"color: red\">x</p>'); document.body.append(Object.assign(document.createElement('script'), { textContent: 'window.hit = 1' }))");
 ok(wait_until('the refusals', 10, sub { (trouble()) > 0 || undef }), 'markup in the page is refused');
 is($browser->value('window.hit ?? null'), undef, 'markup in the page does not run');
 is($browser->value("new XMLHttpRequest() && new Promise(done => { const r = new XMLHttpRequest(); r.onload = () => done('sent'); r.onerror = () => done('refused'); try { r.open('GET', 'http://localhost:$port/'); r.send(); } catch (e) { done('refused'); } })"), 'refused',
-    'the page sends nothing elsewhere');
+    'the page sends nothing to other origins');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# Every request is counted once for each limit it asked, over all workers, through reloads and lost workers, and
-# Prometheus's own tool finds no fault with the page.
+# Every request is counted once for each of its limits, over all workers, through reloads and lost workers. Prometheus's
+# own tool accepts the page.
 
 use strict;
 use warnings;
@@ -45,16 +45,16 @@ sub results { return scrape($port)->results(@_) }
 ok(wait_until('the store', 5, sub { scrape($port)->value('sliding_log_redis_memory_used_bytes') }), 'the store and its health are known');
 my $page = get($port, '/metrics');
 is(field($page, 'Content-Type'), 'text/plain; version=0.0.4; charset=utf-8', 'the metrics have the content type of Prometheus');
-is(field($page, 'Cache-Control'), 'no-store', 'the metrics are kept by no cache');
+is(field($page, 'Cache-Control'), 'no-store', 'the metrics are not cached');
 my $head = request($port, '/metrics', method => 'HEAD');
 is("$head->{status}$head->{body}", '200', 'HEAD: the answer has no body');
-is(field($head, 'Content-Length'), length $page->{body}, 'HEAD: the answer says how long the body would be');
+is(field($head, 'Content-Length'), length $page->{body}, 'HEAD: the answer has the length of the body');
 is(request($port, '/metrics', method => 'POST', body => 'x')->{status}, 405, 'POST: the answer is 405');
 is(join(' ', map { get($port, '/metrics')->{status} } 1 .. 10), join(' ', (200) x 10), 'limits of an outer level do not apply to the metrics');
 is(results('everything'), '', 'limits of an outer level do not count requests for the metrics');
 is(join(' ', map { get($port, '/limited')->{status} } 1 .. 2), '200 429', 'a limit of its own level applies to the metrics');
 my ($status, $said) = promtool($bed, scrape($port)->text, 'check metrics');
-is("$status$said", '0', 'promtool finds no fault with the metrics');
+is("$status$said", '0', 'promtool accepts the metrics');
 
 # ---- sums
 
@@ -67,10 +67,10 @@ is($now->value('sliding_log_requests_total', limit => 'a'), 2000, 'four workers:
 is($now->value('sliding_log_near_limit_total', limit => 'a'), 101, 'requests from the 400th of 500 on are near the limit');
 my $cached = $now->value('sliding_log_requests_total', limit => 'a', source => 'cache');
 cmp_ok($cached, '>', 0, 'some denials are from the cache');
-my $scraped = 2;    # of /limited, above
+my $scraped = 2;    # from /limited, above
 is($now->value('sliding_log_store_requests_total', store => 'default', node => $redis->address), 2000 - $cached + $scraped,
-    'the calls carried the requests that were not from the cache');
-is($now->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), 'the calls are as many as Redis counts');
+    'the calls have the requests that the cache did not decide');
+is($now->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), 'the number of calls is that of Redis');
 is($now->value('sliding_log_store_latency_seconds_count'), $redis->calls('evalsha'), 'each call is counted with its latency');
 is($now->value('sliding_log_store_latency_seconds_bucket', le => '+Inf'), $redis->calls('evalsha'), 'each call is counted in the last bucket of latencies');
 cmp_ok($now->value('sliding_log_store_latency_seconds_sum'), '>', 0, 'the sum of latencies is above zero');
@@ -81,14 +81,14 @@ is(results('loc'), 'passed/local:500 rejected/local:100', 'a limit of the local 
 ask('/two?k=1', 12);
 get($port, '/two?k=1') for 1 .. 3;
 my %strict = map { split /:/ } split / /, results('strict');
-is($strict{'passed/redis'}, 5, 'two limits: the one that denies counts what passed');
+is($strict{'passed/redis'}, 5, 'two limits: the one that denies counts passed requests');
 is(($strict{'rejected/redis'} // 0) + ($strict{'rejected/cache'} // 0), 10, 'two limits: the one that denies counts its denials');
-is(scrape($port)->value('sliding_log_requests_total', limit => 'lax', result => 'passed'), 15, 'two limits: the other one counts that it had room');
-is(scrape($port)->value('sliding_log_near_limit_total', limit => 'strict'), 2, 'two limits: of what was admitted two were near the limit');
+is(scrape($port)->value('sliding_log_requests_total', limit => 'lax', result => 'passed'), 15, 'two limits: the other one counts requests with room');
+is(scrape($port)->value('sliding_log_near_limit_total', limit => 'strict'), 2, 'two limits: two of the admitted requests were near the limit');
 
 ask('/stages?k=1', 12);
 is(results('first'), 'passed/local:5 rejected/local:7', 'stages: the limit that is asked first counts its denials');
-is(results('second'), 'passed/redis:5', 'stages: the second limit is not asked for what the first one denied');
+is(results('second'), 'passed/redis:5', 'stages: the second limit is not asked for requests that the first one denied');
 
 get($port, '/dry?k=1') for 1 .. 5;
 is(results('dry'), 'passed/redis:2 rejected_dry_run/cache:2 rejected_dry_run/redis:1', 'dry run: denials are counted as rejected_dry_run');
@@ -98,7 +98,7 @@ is(results('slow'), 'delayed/local:3 passed/local:2', 'requests that are held ar
 
 get($port, "/var?k=1&l=$_") for 1, 0, 'x', '';
 is(results('var'), 'passed/redis:1 rejected/invalid:1 rejected/redis:1',
-    'a limit that is no number is counted as invalid, one that does not apply is not counted');
+    'an invalid limit is counted as invalid, an empty one is not counted');
 
 # ---- a reload and a lost worker
 
@@ -106,10 +106,10 @@ is(results('var'), 'passed/redis:1 rejected/invalid:1 rejected/redis:1',
 $nginx->configure($conf)->reload(gone => 1);
 is(results('loc'), 'passed/local:500 rejected/local:100', 'reload: the counts are kept');
 get($port, '/var?k=1&l=x');
-is(results('var'), 'passed/redis:1 rejected/invalid:2 rejected/redis:1', 'reload: requests are counted on');
-is(scrape($port)->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), 'reload: calls are counted on');
+is(results('var'), 'passed/redis:1 rejected/invalid:2 rejected/redis:1', 'reload: requests are counted further');
+is(scrape($port)->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), 'reload: calls are counted further');
 get($port, '/slow?k=2') for 1 .. 3;
-is(results('slow'), 'delayed/local:3 delayed_dry_run/local:1 passed/local:4', 'dry run: what would be held is counted as delayed_dry_run');
+is(results('slow'), 'delayed/local:3 delayed_dry_run/local:1 passed/local:4', 'dry run: requests that would be held are counted as delayed_dry_run');
 
 my ($seen) = load_while([map { [$port, "/loc?k=load$_"] } (0 .. 9) x 10], sub { $nginx->reload(gone => 1) for 1 .. 3 });
 my %seen = map { split /:/ } split / /, $seen;

@@ -1,5 +1,5 @@
-# What the metrics tell of stores: errors by their reason, who is up, what Redis says of its memory, each node of a
-# cluster; names of any kind; and a zone too small for all of it.
+# Metrics of stores: errors by their reason, servers that are up, Redis's information about its memory, each node of a
+# cluster; names of any kind; and a zone that is too small.
 
 use strict;
 use warnings;
@@ -37,17 +37,17 @@ sub up { my (@of) = @_; return wait_until("up to be $of[0]", 10, sub { (value('s
 
 # ---- health
 
-ok(up(1, @one), 'the metrics tell of a store that is up');
-ok(up(0, @odd), 'the metrics tell of a store that is down');
-ok(wait_until('its health', 5, sub { value('sliding_log_redis_memory_used_bytes', @one) }), 'the metrics have what Redis says of its memory');
+ok(up(1, @one), 'the metrics show a store that is up');
+ok(up(0, @odd), 'the metrics show a store that is down');
+ok(wait_until('its health', 5, sub { value('sliding_log_redis_memory_used_bytes', @one) }), 'the metrics have the memory values of Redis');
 my $now = scrape($port);
 cmp_ok($now->value('sliding_log_redis_memory_used_bytes', @one), '>', 500_000, 'the metrics have the memory that Redis uses');
 is($now->value('sliding_log_redis_memory_max_bytes', @one), 100 * 1024 * 1024, 'the metrics have the bound of the memory');
 is($now->value('sliding_log_redis_evicted_keys_total', @one), 0, 'the metrics have the evicted keys');
-is($now->value('sliding_log_redis_eviction_unsafe', @one), 1, 'the metrics tell of an unsafe eviction policy');
+is($now->value('sliding_log_redis_eviction_unsafe', @one), 1, 'the metrics show an unsafe eviction policy');
 is($now->value('sliding_log_redis_memory_used_bytes', @odd), undef, 'a store that is down has no metrics of memory');
 my ($status, $said) = promtool($bed, $now->text, 'check metrics');
-is("$status$said", '0', 'promtool finds no fault with names that want escapes');
+is("$status$said", '0', 'promtool accepts names that need escapes');
 
 # ---- errors
 
@@ -58,7 +58,7 @@ is(scrape($port)->results('odd') . ' ' . scrape($port)->results('odder'), 'passe
     'a store that is down: the results are counted as errors');
 is(value('sliding_log_store_calls_total', @odd), 0, 'a store that is down: no call is counted');
 $quiet->start;
-ok(up(1, @odd), 'a store that comes up is told as up');
+ok(up(1, @odd), 'a store that comes up is shown as up');
 is(get($port, '/odder?k=1')->{status}, 200, 'a store that came up decides');
 is(scrape($port)->results('odder'), 'passed/redis:1 rejected/error:1', 'a decision of a store that came up is counted');
 
@@ -78,11 +78,11 @@ my $lost = errors('timeout') + errors('down');
 is($lost, 5, 'five requests to a Redis that hangs are five errors');
 cmp_ok(errors('timeout'), '>', 0, 'requests to a Redis that hangs time out');
 ok(up(1, @one), 'a Redis that hung is up again');
-is(scrape($port)->value('sliding_log_requests_total', limit => 'one', source => 'error'), 3 + 5, 'each request that met an error was let through by on_error');
+is(scrape($port)->value('sliding_log_requests_total', limit => 'one', source => 'error'), 3 + 5, 'on_error admitted each request with an error');
 $redis->kill;
-ok(up(0, @one), 'a Redis that is killed is told as down');
+ok(up(0, @one), 'a Redis that is killed is shown as down');
 
-# ---- a user who may not ask for it
+# ---- a user without the right
 
 $quiet->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'us3rpass')), '-info');
 my $silent = $bed->serve(
@@ -99,9 +99,9 @@ ok(wait_until('the refusal', 5, sub { $quiet->cli('ACL', 'LOG') =~ /^info$/m }),
 ok(up(1, node => $quiet->address), 'no right to INFO: the store is up');
 is(get($port, '/?k=1')->{status}, 200, 'no right to INFO: the store decides');
 my $until = time + 3;
-wait_until('some looks at it', 5, sub { time > $until });
+wait_until('some health checks', 5, sub { time > $until });
 is($quiet->cli('ACL', 'LOG') =~ /^count\n(\d+)\nreason\ncommand\n/m ? $1 : 0, 1, 'no right to INFO: Redis is asked once');
-is(scrape($port)->those('sliding_log_redis_memory_used_bytes'), 0, 'no right to INFO: the metrics tell nothing of memory');
+is(scrape($port)->those('sliding_log_redis_memory_used_bytes'), 0, 'no right to INFO: the metrics have no memory values');
 is($silent->logged(qr/\[(?:warn|error)\]/), 0, 'no right to INFO: nothing is logged');
 
 # ---- a cluster
@@ -126,11 +126,11 @@ $now = scrape($port);
 is($now->value('sliding_log_store_requests_total', store => 'default', node => $first->address), 30, 'cluster: requests of the first node are counted');
 is($now->value('sliding_log_store_requests_total', store => 'default', node => $second->address), 20, 'cluster: requests of the second node are counted');
 is($now->value('sliding_log_store_calls_total', node => $_->address), $_->calls('evalsha'),
-    'cluster: the calls are as many as the node counts') for $first, $second;
+    'cluster: the number of calls is that of the node') for $first, $second;
 ok(wait_until('their health', 5, sub { 2 == grep { value('sliding_log_redis_memory_used_bytes', node => $_->address) } $first, $second }),
     'cluster: the health of each node is known');
-my @polled = map { $_->calls('info') } $first, $second;    # redis-cli asks, too: what is above, and this
-cmp_ok($polled[0], '<', 12, 'cluster: one worker asks for the health, once in a while') or diag("@polled");
+my @polled = map { $_->calls('info') } $first, $second;    # the commands of redis-cli count: those above, and this one
+cmp_ok($polled[0], '<', 12, 'cluster: one worker asks for the health at intervals') or diag("@polled");
 
 # a slot on its way: the call is counted where it goes
 my $slot = $cluster->slot_of($tag{ $first->address });
@@ -149,21 +149,21 @@ my $small = $bed->serve(
     server  => "$limits location /metrics { sliding_log_metrics; }",
 );
 $port = $small->port;
-is(join(' ', map { get($port, "/$_?k=1")->{status} } 1 .. 30), join(' ', (200) x 30), 'a zone of 32k: limits decide as ever');
+is(join(' ', map { get($port, "/$_?k=1")->{status} } 1 .. 30), join(' ', (200) x 30), 'a zone of 32k: limits decide as usual');
 $now = scrape($port);
 my @shown = grep { defined $now->value('sliding_log_requests_total', limit => "limit$_") } 1 .. 30;
 cmp_ok(scalar @shown, '>=', 5, 'a zone of 32k: some of the limits are shown');
 cmp_ok(scalar @shown, '<', 30, 'a zone of 32k: some of the limits are left out');
-is($now->value('sliding_log_requests_total', limit => "limit$_", result => 'passed'), 1, "a zone of 32k: what is shown of limit$_ is right") for @shown[0, -1];
-is($small->logged(qr/\[warn\].*"sliding_log_zone" has no room for the metrics of "limit\d+"/), 1, 'a zone of 32k: the log says once that there is no room');
+is($now->value('sliding_log_requests_total', limit => "limit$_", result => 'passed'), 1, "a zone of 32k: the numbers of limit$_ are correct") for @shown[0, -1];
+is($small->logged(qr/\[warn\].*"sliding_log_zone" has no room for the metrics of "limit\d+"/), 1, 'a zone of 32k: the error log has the lack of room once');
 ($status, $said) = promtool($bed, $now->text, 'check metrics');
-is("$status$said", '0', 'a zone of 32k: promtool finds no fault');
+is("$status$said", '0', 'a zone of 32k: promtool accepts the metrics');
 
 # ---- no limit at all
 
 my $bare = $bed->serve(server => 'location / { sliding_log_metrics; }');
 is(scrape($bare->port, '/')->those('sliding_log_store_up'), 0, 'without a limit no store is shown');
 ($status, $said) = promtool($bed, scrape($bare->port, '/')->text, 'check metrics');
-is("$status$said", '0', 'without a limit promtool finds no fault');
+is("$status$said", '0', 'without a limit promtool accepts the metrics');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# What monitoring/ ships works: Prometheus takes its configuration and rules, the rules fire when they should, and rules,
-# dashboard and documentation name only metrics that the module shows.
+# The files of monitoring/ work: Prometheus accepts its configuration and rules, the rules fire when they should, and
+# rules, dashboard and documentation name only metrics that the module shows.
 
 use strict;
 use warnings;
@@ -21,8 +21,8 @@ sub accepted {
     return $said;
 }
 
-accepted('promtool takes the scrape example', 'check config', "$root/monitoring/prometheus.yml");
-my $checked = accepted('promtool takes the rules', 'check rules', "$root/monitoring/alerts.yml");
+accepted('promtool accepts the scrape example', 'check config', "$root/monitoring/prometheus.yml");
+my $checked = accepted('promtool accepts the rules', 'check rules', "$root/monitoring/alerts.yml");
 my ($rules) = $checked =~ /(\d+) rules found/;
 cmp_ok($rules // 0, '>=', 9, 'promtool finds all rules');
 accepted('the rules fire when they should', 'test rules', "$root/monitoring/alerts_test.yml");
@@ -54,16 +54,16 @@ my $dashboard = JSON::PP->new->decode(slurp('monitoring/grafana-dashboard.json')
 my @queries   = map { $_->{expr} } map { @{ $_->{targets} // [] } } @{ $dashboard->{panels} };
 my @variables = map { ref $_->{query} ? $_->{query}{query} : () } @{ $dashboard->{templating}{list} };
 cmp_ok(scalar @queries, '>=', 15, 'the dashboard has its panels');
-is(unknown($_), '', "the dashboard asks for what there is: $_") for @queries, @variables;
+is(unknown($_), '', "the dashboard uses an existing metric: $_") for @queries, @variables;
 my %sections = map { (lc($_ =~ s/[^\w ]//gr) =~ tr/ /-/r => 1) } slurp('docs/troubleshooting.md') =~ /^## (.*)$/mg;
 my $rules    = slurp('monitoring/alerts.yml');
 my @runbooks = $rules =~ m{runbook: docs/troubleshooting\.md#(\S+)}g;
 is(scalar @runbooks, scalar(() = $rules =~ /- alert:/g), 'each alert links to a section of troubleshooting.md');
-is(join(' ', grep { !$sections{$_} } @runbooks), '', 'these sections exist');
-is(unknown(slurp('monitoring/alerts.yml')), '', 'the rules name only metrics that there are');
-is(unknown($tests), '', 'the tests of the rules name only metrics that there are');
+is(join(' ', grep { !$sections{$_} } @runbooks), '', 'the linked sections exist');
+is(unknown(slurp('monitoring/alerts.yml')), '', 'the rules name only existing metrics');
+is(unknown($tests), '', 'the tests of the rules name only existing metrics');
 
-# Grafana fills its variables in; Prometheus must take what comes out
+# Prometheus must accept the queries after Grafana has replaced its variables
 my %ids;
 is(join(' ', grep { $ids{$_}++ } map { $_->{id} } @{ $dashboard->{panels} }), '', 'no two panels have one id');
 my $number = 0;
@@ -72,19 +72,19 @@ my $as_rules = "groups:\n- name: dashboard\n  rules:\n" . join '', map {
     unlike($query, qr/\$/, "every variable is defined in $query") if $query =~ /\$/;
     "  - record: r" . $number++ . "\n    expr: " . JSON::PP->new->allow_nonref->encode($query) . "\n";
 } @queries;
-accepted('promtool takes the queries of the dashboard', 'check rules', $bed->write_file('dashboard.yml', $as_rules));
+accepted('promtool accepts the queries of the dashboard', 'check rules', $bed->write_file('dashboard.yml', $as_rules));
 
-# every label that is asked for is there
+# every label in the queries exists
 my %labels;
 for my $sample (@{ $shown->{samples} }) {
     $labels{$_} = 1 for keys %{ $sample->{labels} };
 }
 my %asked = map { $_ => 1 } map { /(?:by|on) \(([^)]*)\)/g } @queries, slurp('monitoring/alerts.yml');
-is(join(' ', grep { !$labels{$_} && !/^(?:job|instance)$/ } map { split /,\s*/ } keys %asked), '', 'every label that is asked for is there');
+is(join(' ', grep { !$labels{$_} && !/^(?:job|instance)$/ } map { split /,\s*/ } keys %asked), '', 'every label in the queries exists');
 
 # the documentation names every metric, and no other
 my $docs = slurp('docs/monitoring.md');
-is(unknown($docs), '', 'docs/monitoring.md names only metrics that there are');
+is(unknown($docs), '', 'docs/monitoring.md names only existing metrics');
 is(join(' ', grep { $docs !~ /`$_[`{]/ } $shown->families), '', 'docs/monitoring.md names every metric');
 
 $bed->done;

@@ -1,4 +1,4 @@
-# t/prove repeats what fails beside others, says what and why, and excuses neither many failures nor a crash.
+# t/prove repeats tests that fail beside others, and prints which and why. It excuses neither many failures nor a crash.
 
 use strict;
 use warnings;
@@ -27,26 +27,26 @@ sub run {
 my $sound = passes_at('sound', 1);
 my ($status, $text) = run($sound);
 is($status, 0, 'tests that pass pass');
-unlike($text, qr/beside others/, 'tests that pass: nothing is said of repetitions');
+unlike($text, qr/beside others/, 'tests that pass: no repetition is reported');
 
 my $flaky = passes_at('flaky', 3);
 ($status, $text) = run($sound, $flaky);
 is($status, 0, 'a test that passes when it is repeated is excused');
 like($text, qr{^== failed beside others, and passed alone:\n\Q$flaky\E\n    'the flaky run' \(line 1\)$}m,
-    'a test that is excused is told at the end, with its assertion');
+    'a test that is excused is reported at the end, with its assertion');
 
 my $broken = passes_at('broken', 100);
 ($status, $text) = run($broken);
 is($status, 1, 'a test that never passes fails');
-like($text, qr{^== failed beside others, and not excused:\n\Q$broken\E\n}m, 'a test that never passes is told at the end');
+like($text, qr{^== failed beside others, and not excused:\n\Q$broken\E\n}m, 'a test that never passes is reported at the end');
 
 ($status, $text) = run(map { passes_at("many$_", 2) } 1 .. 4);
 is($status, 1, 'four files that fail are not excused');
-like($text, qr/^4 files failed; at most 3 are repeated$/m, 'four files that fail: the reason is told');
+like($text, qr/^4 files failed; at most 3 are repeated$/m, 'four files that fail: the reason is reported');
 
 my $crash = write_test('crash', "open my \$file, '>>', \$ENV{TEST_NEVER_EXCUSED}; print \$file 'crash'; close \$file; ok(-s '$dir/crash.runs', 'no crash'); open \$file, '>', '$dir/crash.runs'; print \$file 'x';");
 ($status, $text) = run($crash);
 is($status, 1, 'a crash is not excused');
-like($text, qr/^a crash or a sanitizer's report in: crash$/m, 'a crash is told');
+like($text, qr/^a crash or a sanitizer's report in: crash$/m, 'a crash is reported');
 
 done_testing();

@@ -1,4 +1,4 @@
-# The folders of src/ form layers: a file includes its own folder and those that stand below it in README's map. No two
+# The folders of src/ form layers: a file includes its own folder and the folders below it in README's map. No two
 # units, a header with its source, depend on each other.
 
 use strict;
@@ -12,7 +12,7 @@ use Testbed::Process;
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 chdir $root or die $!;
 
-# Files of src/ itself that are no folder: worker stands in the map, the headers that anybody may include come last.
+# Files of src/ itself, not in a folder: worker is in the map, headers that all may include come last.
 my @map = Testbed::Process::slurp('README.md') =~ m{^\| `src/([\w./*]+)`}mg;
 my %rank;
 @rank{ map { s{/$|\.cpp$}{}r } @map } = 0 .. $#map;

@@ -1,5 +1,5 @@
-# One version: the module tells it in its metrics and at its start, the tool by --version, the packages and the changelog in
-# their heads.
+# One version: the module has it in its metrics and logs it at start, the tool prints it with --version, and the
+# packages and the changelog begin with it.
 
 use strict;
 use warnings;
@@ -15,8 +15,8 @@ my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my ($version) = Testbed::Process::slurp("$root/src/version.hpp") =~ /kVersion = "([\d.]+)"/;
 like($version, qr/^\d+\.\d+\.\d+$/, 'src/version.hpp has a version');
 my ($latest) = Testbed::Process::slurp("$root/CHANGELOG.md") =~ /^## (\S+)/m;
-is($latest, $version, 'it is the latest of CHANGELOG.md');
-like(Testbed::Process::slurp("$root/debian/changelog"), qr/^\S+ \(\Q$version\E\) /, 'it is the latest of debian/changelog');
+is($latest, $version, 'the version is the latest of CHANGELOG.md');
+like(Testbed::Process::slurp("$root/debian/changelog"), qr/^\S+ \(\Q$version\E\) /, 'the version is the latest of debian/changelog');
 
 my $bed   = Testbed->new;
 my $nginx = $bed->serve(
@@ -25,9 +25,9 @@ my $nginx = $bed->serve(
     server      => 'location /metrics { sliding_log_metrics; }',
 );
 
-like(get($nginx->port, '/metrics')->{body}, qr/^sliding_log_build_info\{version="\Q$version\E"\} 1$/m, 'it is in the metrics');
-is(() = $nginx->error_log =~ /\[notice\] .*: sliding_log module \Q$version\E$/mg, 1, 'the error log tells it once at the start');
+like(get($nginx->port, '/metrics')->{body}, qr/^sliding_log_build_info\{version="\Q$version\E"\} 1$/m, 'the version is in the metrics');
+is(() = $nginx->error_log =~ /\[notice\] .*: sliding_log module \Q$version\E$/mg, 1, 'the error log has the version once at the start');
 my $run = tool('--version');
-is("$run->{status} $run->{out}", "0 sliding-log $version\n", 'the tool tells it');
+is("$run->{status} $run->{out}", "0 sliding-log $version\n", 'the tool prints the version');
 
 $bed->done;

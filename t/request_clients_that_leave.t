@@ -1,5 +1,5 @@
-# Clients that leave while their request waits for Redis: the answer finds nobody, nothing is leaked, the others are
-# served. Clients that only close their own side are not among them: they get their answer.
+# Clients that leave while their request waits for Redis: nothing is leaked, and others are served. Clients that only
+# close their own side get their answer.
 
 use strict;
 use warnings;
@@ -38,7 +38,7 @@ get($port, '/?k=first');
 my ($worker) = $nginx->workers;
 my $sockets = $nginx->sockets;
 
-# The worker takes events in order: once it has answered this, it has read what was sent before.
+# The worker handles events in order: once it has answered this, it has read what was sent before.
 sub all_was_read { return get($port, '/free')->{status} == 200 }
 
 # [how they leave, code]
@@ -83,15 +83,15 @@ $redis->resume;
 ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), 'clients that leave in the middle of a body or a header leave no socket');
 is(zcard('head:{head}'), 0, 'half a header is no request');
 
-# an endless coming and going while Redis answers
+# clients come and leave continuously while Redis answers
 for my $round (1 .. 500) {
     my $socket = connect_to($port);
     $socket->syswrite("GET /?k=busy HTTP/1.1\r\nHost: x\r\n\r\n");
     setsockopt $socket, SOL_SOCKET, SO_LINGER, pack 'ii', 1, 0 if $round % 2;
     close $socket;
 }
-is(get($port, '/?k=last')->{status}, 200, '500 that come and go: the next client is served');
-ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '500 that come and go: no socket is left');
+is(get($port, '/?k=last')->{status}, 200, '500 clients come and leave: the next client is served');
+ok(wait_until('the sockets to be closed', 5, sub { $nginx->sockets == $sockets }), '500 clients come and leave: no socket is left');
 is(join(' ', $nginx->workers), $worker, 'clients that leave: the worker stays');
 is($redis->connections, 1, 'clients that leave: the worker has one connection to Redis');
 

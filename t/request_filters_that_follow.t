@@ -1,5 +1,5 @@
-# Filters of other modules see the response fields where this module is loaded behind them, and `nginx -t` warns where
-# it is not. With the real modules, where they are installed.
+# Filters of other modules see the response fields if this module is loaded after them; otherwise `nginx -t` warns. With
+# the real modules, if they are installed.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# The streams of one HTTP/2 connection are suspended and resumed each on its own: answered, denied, reset, or dropped
-# with the connection while Redis is asked.
+# The streams of one HTTP/2 connection are suspended and resumed independently: answered, denied, reset, or dropped with
+# the connection while Redis is asked.
 
 use strict;
 use warnings;
@@ -37,7 +37,7 @@ ask_stream($socket, 1, '/free');
 is(answers($socket, [1], 5)->{1}{status}, 200, 'a stream without a limit is answered');
 my $sockets = $nginx->sockets;
 
-# 50 streams wait, 25 of them are reset, one that needs no limit overtakes them
+# 50 streams wait, 25 of them are reset, one without a limit overtakes them
 $redis->pause;
 my @streams = map { 2 * $_ + 1 } 1 .. 50;
 ask_stream($socket, $_, '/?k=reset') for @streams;
@@ -47,7 +47,7 @@ my @reset = grep { $_ % 4 == 1 } @streams;
 my @kept  = grep { $_ % 4 == 3 } @streams;
 reset_stream($socket, $_) for @reset;
 ask_stream($socket, 105, '/free');
-answers($socket, [105], 5);    # so the resets have been read too
+answers($socket, [105], 5);    # so the resets have been read
 $redis->resume;
 my $answer = answers($socket, \@kept, 5);
 is(join(' ', map { $answer->{$_}{status} // 'none' } @kept), join(' ', (200) x @kept), 'streams that stay are answered');
@@ -58,19 +58,19 @@ ask_stream($socket, $_, '/tight?k=a') for map { 2 * $_ + 1 } 60 .. 99;
 $answer = answers($socket, [map { 2 * $_ + 1 } 60 .. 99], 5);
 my %seen;
 $seen{ $_->{status} }++ for values %$answer;
-is_deeply(\%seen, { 200 => 10, 429 => 30 }, 'the connection goes on, and the limit is exact') or diag(explain(\%seen));
+is_deeply(\%seen, { 200 => 10, 429 => 30 }, 'the connection stays open, and the limit is exact') or diag(explain(\%seen));
 is(zcard('tight:{a}'), 10, 'the log has as many entries as the limit');
 
 # uploads
 ask_stream($socket, 301, '/upload?k=a', body => 1);
 send_data($socket, 301, 'x' x 10000, 0) for 1 .. 3;
 send_data($socket, 301, 'y' x 100, 1);
-is(answers($socket, [301], 5)->{301}{body}, 30100, 'an upload passes whole');
+is(answers($socket, [301], 5)->{301}{body}, 30100, 'an upload passes in whole');
 ask_stream($socket, 303, '/upload?k=a', body => 1);
-is(answers($socket, [303], 5)->{303}{status}, 429, 'a denied upload is answered before its body came');
+is(answers($socket, [303], 5)->{303}{status}, 429, 'a denied upload is answered before its body arrives');
 send_data($socket, 303, 'x' x 10000, 0);
 ask_stream($socket, 305, '/?k=after');
-is(answers($socket, [305], 5)->{305}{status}, 200, 'what still comes of a denied upload harms no other stream');
+is(answers($socket, [305], 5)->{305}{status}, 200, 'late data of a denied upload affects no other stream');
 
 # a body that comes while the stream waits for Redis
 $redis->pause;
@@ -94,8 +94,8 @@ for (1 .. 10) {
 $redis->resume;
 ok(wait_until('their sockets to be closed', 5, sub { $nginx->sockets == $sockets }), 'connections that close take their streams with them');
 ask_stream($socket, 311, '/?k=end');
-is(answers($socket, [311], 5)->{311}{status}, 200, 'connections that close leave the others alone');
-is($nginx->workers + 0, 1, 'the worker lives');
+is(answers($socket, [311], 5)->{311}{status}, 200, 'connections that close do not affect others');
+is($nginx->workers + 0, 1, 'the worker survives');
 close $socket;
 
 $bed->done;

@@ -1,6 +1,6 @@
-# Which limits a location has: its own, or those of the level above. One that answers itself (sliding_log_metrics,
-# sliding_log_dashboard) has only its own, and is not between those above it and the locations inside it. An `if` or
-# `limit_except` inside is a part of it. Random trees of locations against these rules.
+# The limits of a location: its own, or those of the level above. A location that answers itself (sliding_log_metrics,
+# sliding_log_dashboard) has only its own, and does not pass limits to inner locations. An inner `if` or `limit_except`
+# is a part of the location. Random trees of locations against these rules.
 
 use strict;
 use warnings;

@@ -1,5 +1,5 @@
-# A request is counted once, however nginx redirects it inside, and limits and authentication never switch each other
-# off, whatever `satisfy` says.
+# A request is counted once, however nginx redirects it internally. Limits and authentication never disable each other,
+# whatever `satisfy` is.
 
 use strict;
 use warnings;
@@ -69,11 +69,11 @@ for my $path (qw(/ /try /tryname /accel /missing /rewritten /ssi /mirrored)) {
     is(count('everywhere', $key), 1, "$path is counted once");
     like(field($answer, 'RateLimit') // '', qr/^"everywhere";r=4;t=3600/, "$path is told once in RateLimit");
 }
-is(count('extra', 'ktryname'), 1, 'a location reached inside asks the limits that were not asked yet');
+is(count('extra', 'ktryname'), 1, 'a location reached internally asks the limits that were not asked yet');
 is(field(get($port, '/tryname?k=both'), 'RateLimit-Policy'), '"everywhere";q=5;w=3600, "extra";q=5;w=3600',
-    'a location reached inside names its limits and those asked before');
+    'a location reached internally shows its limits and those asked before');
 
-# all or nothing: what a location before the redirect had logged is taken back when a later one denies
+# all or nothing: entries of a location before the redirect are taken back if a later one denies
 for my $path (qw(/later /fallback)) {
     my $key = 'k' . substr $path, 1;
     is(join(' ', map { get($port, "$path?k=$key")->{status} } 1 .. 3), '200 429 429', "$path: the limit behind the redirect denies");
@@ -94,10 +94,10 @@ is(get($port, '/any_shut?k=a')->{status}, 401, 'satisfy any: an admitted request
 is(get($port, '/any_shut?k=a', headers => { Authorization => 'Basic dTpw' })->{status}, 200, 'satisfy any: an admitted request with the right password passes');
 my @login = (headers => { Authorization => 'Basic dTpw' });
 is(join(' ', map { get($port, '/any_user?k=a', @login)->{status} } 1 .. 3), '200 200 429', 'satisfy any: the right password is limited');
-is(join(' ', map { get($port, '/any_user?k=b')->{status} } 1 .. 3), '401 401 429', 'satisfy any: the lack of a password is limited');
-is(join(' ', map { get($port, '/any_check?k=a')->{status} } 1 .. 3), '200 200 429', 'satisfy any: what auth_request lets through is limited');
+is(join(' ', map { get($port, '/any_user?k=b')->{status} } 1 .. 3), '401 401 429', 'satisfy any: requests without a password are limited');
+is(join(' ', map { get($port, '/any_check?k=a')->{status} } 1 .. 3), '200 200 429', 'satisfy any: requests that auth_request admits are limited');
 is(get($port, '/any_403?k=a')->{status}, 403, 'satisfy any: an admitted request does not pass auth_request');
-is(get($port, '/all_shut?k=a')->{status}, 403, 'access denies what the limit admits');
+is(get($port, '/all_shut?k=a')->{status}, 403, 'access denies a request that the limit admits');
 is(get($port, '/all_shut?k=a')->{status}, 429, 'the limit comes before access');
 is(join(' ', map { get($port, '/auth?k=a')->{status} } 1 .. 3), '200 200 429', 'auth_request comes after the limit');
 is(count('auth', 'a'), 2, 'the subrequest of auth_request is not counted');

@@ -1,6 +1,6 @@
-# Random trees of locations that redirect inside in every way nginx has, with limits of several algorithms and stores,
-# some of them in dry run, alone or with all of their location, against a model of a page. Each answer must be the
-# model's, and so must the logs.
+# Random trees of locations with all kinds of internal redirects, with limits of several algorithms and stores, some of
+# them in dry run, alone or with their location, against a model of a page. Each answer and all logs must be the
+# model's.
 
 use strict;
 use warnings;
@@ -21,7 +21,7 @@ my %redis = map { $_ => $bed->redis } qw(one two);
 
 sub any { return $_[int rand @_] }
 
-# NAME => where its limits are asked: the local store first, then one store after the other, algorithm by algorithm.
+# NAME => stage of its limits: the local store first, then one store after the other, algorithm by algorithm.
 my (%place, %store, %algorithm);
 for my $number (0 .. $#ALL_ALGORITHMS) {
     for my $store (qw(local one two)) {
@@ -31,7 +31,7 @@ for my $number (0 .. $#ALL_ALGORITHMS) {
     }
 }
 
-# How a location answers, or where it goes on, and whether an upstream has worked for the request by then.
+# The answer of a location, or the next location, and whether an upstream was used by then.
 my %ways = (
     upstream => { worked => 1, says => sub { "set \$target /answer/$_[0]{status}; proxy_pass http://127.0.0.1:%%PORT2%%\$target;" } },
     itself   => { says => sub { 'try_files /none @nothing;' } },
@@ -90,7 +90,7 @@ sub inside {
 
 my $nginx = $bed->serve(
     ONE => $redis{one}->address, TWO => $redis{two}->address,
-    workers => 1,    # so that what a request gives back is there before the next one asks
+    workers => 1,    # so a refund is complete before the next request
     http    => <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout 9s; connect_timeout 9s; }
     sliding_log_redis two { server %%TWO%%; timeout 9s; connect_timeout 9s; }
@@ -113,7 +113,7 @@ HTTP
 
 my %entries;    # "NAME key" => number
 
-# Asks these limits place after place: true when all have room. Puts what is logged into @$held.
+# Asks these limits stage after stage: true if all have room. Puts the logged entries into @$held.
 sub ask {
     my ($limits, $key, $held) = @_;
     my (%places, $refused);
@@ -146,7 +146,7 @@ sub take_back {
 
 sub is_dry { my ($limit, $location) = @_; return $limit->{says} ? $limit->{says} eq 'on' : $location->{dry} }
 
-# What the module must say: (status, $sliding_log_status, what remains of each limit that is enforced)
+# The module's expected answer: (status, $sliding_log_status, remaining requests of each enforced limit)
 sub walk {
     my ($number, $key) = @_;
     my ($worked, $denied, $round, $dry_status, @held, %asked, %remains) = (0, 0, 0, '');
@@ -171,7 +171,7 @@ sub walk {
             }
             $remains{ $_->{name} } = $_->{limit} - $entries{"$_->{name} $key"} for @enforced;
         }
-        # beside limits that are enforced each is rehearsed alone, elsewhere all together
+        # beside enforced limits each dry limit is asked alone, otherwise all together
         my @rehearsed = $denied ? () : $unasked->(1);
         for my $together ($location->{dry} ? ([@rehearsed]) : map { [$_] } @rehearsed) {
             next if !@$together;
@@ -183,7 +183,7 @@ sub walk {
             $dry_status = $admitted ? $dry_status || 'PASSED' : 'REJECTED_DRY_RUN';
             next if $admitted;
             take_back(\@held, sub { !$_[0]{all} && ($_[0]{round} // 0) == $round });
-            @held = grep { ($_->{round} // 0) != $round } @held;    # what count=all keeps is a denied attempt now
+            @held = grep { ($_->{round} // 0) != $round } @held;    # with count=all the entry is now that of a denied attempt
         }
         my $way = $ways{ $location->{way} };
         $worked += $way->{worked} // 0;
@@ -200,7 +200,7 @@ sub walk {
 
 sub text { my ($remains) = @_; return join ' ', map { "$_:$remains->{$_}" } sort keys %$remains }
 
-# How many entries Redis has, as far as a command of its own says it.
+# The number of entries in Redis, if a command of Redis tells it.
 sub in_redis {
     my ($name, $key) = @_;
     my ($redis, $log) = ($redis{ $store{$name} }, "rl:sliding:$name:{$key}");

@@ -1,4 +1,4 @@
-# The response fields: exact text, once, on every kind of final answer.
+# The response fields: exact text, once, in every kind of final answer.
 
 use strict;
 use warnings;
@@ -105,7 +105,7 @@ $answer = get($port, '/zero?k=a');
 is("$answer->{status} " . both($answer), '429 "zero";q=0;w=60 | "zero";r=0;t=60', 'limit 0 denies all');
 is(field($answer, 'Retry-After'), undef, 'limit 0: a denial has no Retry-After');
 
-# of a bucket it is the burst that is counted down, and that all of which comes back in w
+# for a bucket, q is the burst, all of which returns in w
 $answer = get($port, '/bucket?k=a');
 is(both($answer) . ' ' . legacy($answer), '"bucket";q=10;w=300 | "bucket";r=9;t=30 10 9 30', 'bucket: the burst is counted down');
 is(field($answer, 'X-Limit'), 2, 'bucket: $sliding_log_limit is what limit= says');
@@ -114,18 +114,18 @@ $answer = get($port, '/bucket?k=a');
 is("$answer->{status} " . both($answer), '429 "bucket";q=10;w=300 | "bucket";r=0;t=30', 'bucket: a denial has nothing remaining');
 $answer = get($port, '/uneven?k=a');
 is(both($answer) . ' ' . legacy($answer), '"uneven";q=10 | "uneven";r=9;t=9 10 9 9',
-    'bucket: w is left out where the burst does not come back in whole seconds');
+    'bucket: w is left out if the burst does not return in whole seconds');
 $answer = get($port, '/plain?k=a');
-is(both($answer) . ' ' . legacy($answer), '"plain";q=2;w=60 | "plain";r=1;t=30 2 1 30', 'bucket: the limit is counted down where there is no burst');
+is(both($answer) . ' ' . legacy($answer), '"plain";q=2;w=60 | "plain";r=1;t=30 2 1 30', 'bucket: the limit is counted down without a burst');
 $answer = get($port, '/given?k=a&l=5');
 is(both($answer) . ' ' . legacy($answer), '"given";q=10;w=120 | "given";r=9;t=12 10 9 12', 'bucket: a limit of the request is counted down');
 $answer = get($port, '/given?k=a&l=0');
 is(both($answer) . ' ' . legacy($answer), '"given";q=0;w=60 | "given";r=0;t=60 0 0 60', 'bucket: a limit of the request that is 0 denies all');
 $answer = get($port, '/share?k=a');
-is(both($answer) . ' ' . legacy($answer), '"share";q=3;w=90 | "share";r=2;t=30 3 2 30', "bucket: the fields tell this node's share of limit and burst");
+is(both($answer) . ' ' . legacy($answer), '"share";q=3;w=90 | "share";r=2;t=30 3 2 30', "bucket: the fields have this node's share of limit and burst");
 $answer = get($port, '/ones?k=a');
 is(both($answer) . ' ' . legacy($answer), '"ones";q=3;w=180 | "ones";r=2;t=60 3 2 60',
-    "bucket: the fields tell this node's share of a limit that cannot be divided");
+    "bucket: the fields have this node's share of a limit that cannot be divided");
 
 $answer = get($port, '/places?k=a');
 is(field($answer, 'RateLimit-Policy'), '"d";q=4;w=10, "c";q=3;w=10, "b";q=2;w=10, "a";q=1;w=10',
@@ -135,11 +135,11 @@ is(field($answer, 'RateLimit'), '"d";r=3;t=10, "c";r=2;t=10, "b";r=1;t=10, "a";r
 
 $answer = get($port, '/two?k=a');
 is(both($answer), '"burst";q=2;w=10, "daily";q=5;w=86400 | "burst";r=1;t=10, "daily";r=4;t=86400', 'two limits: one member per limit');
-is(legacy($answer), '2 1 10', 'two limits: the legacy fields tell the one with the least remaining');
+is(legacy($answer), '2 1 10', 'two limits: the legacy fields have the one with the least remaining');
 get($port, '/two?k=a');
 $answer = get($port, '/two?k=a');
-is(legacy($answer), '2 0 10', 'two limits: the legacy fields tell the one that denied');
-is(field($answer, 'RateLimit'), '"burst";r=0;t=10, "daily";r=3;t=86400', 'two limits: the one that did not deny keeps what it has left');
+is(legacy($answer), '2 0 10', 'two limits: the legacy fields have the one that denied');
+is(field($answer, 'RateLimit'), '"burst";r=0;t=10, "daily";r=3;t=86400', 'two limits: the one that did not deny keeps its remaining requests');
 
 is(both(get($port, '/ietf')), 'none | none', 'no limit applied: no fields');
 $answer = get($port, '/missing?k=a');
@@ -170,25 +170,25 @@ for my $case (@pages) {
 }
 
 
-# what sliding_log_headers says where the limit stands holds for the error page of its denial too
+# sliding_log_headers of the limit's location applies to the error page of its denial too
 get($port, "/$_?k=a") for qw(ownall ownoff);
 $answer = get($port, '/ownall?k=a');
 is(both($answer) . ' ' . legacy($answer), '"ownall";q=1;w=60 | "ownall";r=0;t=60 1 0 60', 'all: an error page of a denial has both families');
 $answer = get($port, '/ownoff?k=a');
 is(both($answer) . ' ' . (field($answer, 'Retry-After') // 'none'), 'none | none none', 'off: an error page of a denial has no fields');
 
-# the store cannot tell
+# store unavailable
 $answer = get($port, '/dead?k=a');
 is($answer->{status}, 503, 'on_error deny: the status');
 is($answer->{body}, 'denied by dead, wait 1', 'on_error deny: the body of the error page');
-is(both($answer) . ' ' . legacy($answer), '"dead";q=9;w=60 | none none none none', 'on_error deny: the fields tell the policy, which is all that is known');
+is(both($answer) . ' ' . legacy($answer), '"dead";q=9;w=60 | none none none none', 'on_error deny: the fields have the policy only');
 is(field($answer, 'Retry-After'), 1, 'on_error deny: Retry-After is a second');
 
 $answer = get($port, '/proxied?k=a');
 is($answer->{body}, 'from the backend', 'proxied: the body of the backend passes');
-is(both($answer) . ' ' . legacy($answer), '"proxied";q=9;w=60 | "proxied";r=8;t=60 9 8 60', "proxied: our fields replace the backend's");
+is(both($answer) . ' ' . legacy($answer), '"proxied";q=9;w=60 | "proxied";r=8;t=60 9 8 60', "proxied: the fields replace those of the backend");
 is(field($answer, 'X-Backend'), 'yes', 'proxied: other fields of the backend pass');
-is(field($answer, 'Retry-After'), 99, "proxied: the backend's Retry-After passes, since we have none");
+is(field($answer, 'Retry-After'), 99, "proxied: the Retry-After of the backend passes if this module adds none");
 $answer = get($port, '/down?k=a');
 is("$answer->{status} " . both($answer), '502 "down";q=9;w=60 | "down";r=8;t=60', 'a 502 has the fields');
 is(join(',', fields(request($port, '/ietf?k=b', method => 'HEAD'), 'RateLimit')), '"ietf";r=2;t=60', 'an answer to HEAD has the fields');

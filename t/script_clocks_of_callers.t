@@ -1,5 +1,5 @@
-# Each call comes with a clock of its own, as with "clock nginx": every script decides as a model of a page does, in which
-# the latest decision of a request's logs is a floor for its time. In a log time only goes on, whoever asks.
+# Each call has a clock of its own, as with "clock nginx". Every script decides as a model of a page, in which the
+# latest decision in a request's logs is the earliest time of the next one. The time of a log only advances.
 
 use strict;
 use warnings;
@@ -18,8 +18,8 @@ my $calls = $ENV{TEST_OPERATIONS} // 4000;    # of each script
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
 
-# Of each kind: the time of the latest decision (a counter knows when the count of a window began), how much is used at a time, and what is left behind by one. What has left
-# the window leaves a log only where something stays.
+# For each kind: the time of the latest decision (a counter knows when the count of a window began), how much is used at
+# a time, and what a request adds. Stale contents are removed from a log only if something stays.
 my %exact = (
     latest => sub { my ($log) = @_; return @{ $log->{times} //= [] } ? $log->{times}[-1] : 0 },
     used   => sub {
@@ -57,7 +57,7 @@ my %bucket = (
 );
 sub taken { my ($log, $now) = @_; return max(0, ($log->{taken} // 0) - ($now - $log->{time}) * $log->{limit}) }
 
-# How many of the requests are admitted, and when.
+# The number of admitted requests, and when.
 sub decide {
     my ($kind, $called, $requests, @asked) = @_;
     my $now = max($called, map { $kind->{latest}->($_->[0]) } @asked);
@@ -104,7 +104,7 @@ for my $name (sort keys %kinds) {
     cmp_ok($denied,  '>', $calls / 20, "$name: $denied groups are denied");
 }
 
-# A log that denies goes when its time to live is over, whoever asks meanwhile and for whatever.
+# A log that denies expires after its time to live, whatever is requested meanwhile.
 for my $name (sort keys %kinds) {
     my $script = Testbed::Script->new($redis, $name);
     my $more   = { token_bucket => ' burst=2', sampled_log => ' sample=1' }->{$name} // '';
@@ -120,7 +120,7 @@ for my $name (sort keys %kinds) {
     cmp_ok($left, '>',  0, "$name: denials by a clock that is behind leave the log");
 }
 
-# What is taken back is taken back by the time of the log, whatever the clock of the node says by then.
+# A take-back uses the time of the log, whatever the clock of the node is then.
 for my $name (qw(sliding_log compact_log sliding_counter token_bucket)) {
     my $script = Testbed::Script->new($redis, $name);
     my $more   = $name eq 'token_bucket' ? 'burst=3' : '';

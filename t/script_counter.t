@@ -24,7 +24,7 @@ sub many    { my ($now, $requests, @log) = @_; return $script->ask_groups($now, 
 sub hash    { my %fields = split /\n/, $redis->cli('HGETALL', $_[0]); return join ' ', map { "$_=$fields{$_}" } sort keys %fields }
 
 # admitted remaining reset retry
-is(ask($T + 2000, 'a', ''), '1 9 18000 0', 'an empty counter: reset is when all of the limit is there again');
+is(ask($T + 2000, 'a', ''), '1 9 18000 0', 'an empty counter: reset is when the whole limit is available again');
 is(many($T + 3000, 8, 'a', ''), '8 1 8112 0', 'nine of ten: of the next window an eighth, less a ms, has to pass until eight are left');
 is(hash('a'), "${\ ($T + 2000)}=9", 'the counter keeps the time of the first request, and the count of its window');
 is(many($T + 4000, 2, 'a', ''), '1 0 7000 7000', 'a full counter: retry is when a tenth of the next window is over');
@@ -40,10 +40,10 @@ cmp_ok($redis->cli('PTTL', 'a'), '<=', 21000, 'a counter lives no longer than th
 
 # cost
 is(ask($T, 'cost', 'cost=7'), '1 3 11429 0', 'a cost of 7 takes seven');
-is(ask($T, 'cost', 'cost=4'), '0 3 11429 11429', 'a cost of 4 where three are left waits for one to fade');
+is(ask($T, 'cost', 'cost=4'), '0 3 11429 11429', 'a cost of 4 waits for one more if three are left');
 is(ask($T, 'cost', 'cost=11'), '0 3 11429 -1', 'a cost above the limit: never');
 is(ask($T, 'cost', 'cost=0'), '1 3 11429 0', 'a cost of 0 is admitted');
-is(hash('cost'), "$T=7", 'a cost of 0 leaves nothing');
+is(hash('cost'), "$T=7", 'a cost of 0 leaves no key');
 
 # count=all
 is(many($T, 20, 'all', 'count=all', cap => 12), '10 0 12500 12500', 'count=all: ten of twenty are admitted, the others count up to cap');
@@ -56,7 +56,7 @@ is(many($T, 12, 'd', $delay), '12 0 13000 0 11000 12000', 'delay: the eleventh a
 is(hash('d'), "$T=10 ${\ ($T + 10000)}=2 reserved=${\ ($T + 12000)}.00000$T", 'delay: held requests are counted in the next window');
 is(ask($T + 500, 'd', $delay), '0 0 12500 12500', 'delay: another would wait too long');
 is(ask($T + 1000, 'd', $delay), '1 0 13000 0 12000', 'delay: another is held when its time is near enough');
-is(ask($T + 1000, 'd', 'delay=999999 ahead=12000 cost=7'), '1 0 22334 0 19000', 'delay: a cost of 7 waits for longer');
+is(ask($T + 1000, 'd', 'delay=999999 ahead=12000 cost=7'), '1 0 22334 0 19000', 'delay: a cost of 7 waits longer');
 is($script->take_back({ now => $T + 1000, logged => $T + 20000, taken => $T + 1000 }, 'x', counter('d', 'cost=7 ahead=12000')), 1,
     'delay: a held request is taken back');
 is($script->take_back({ now => $T + 1000, logged => $T + 20000, taken => $T + 1000 }, 'x', counter('d', 'cost=7 ahead=12000')), 0,
@@ -65,21 +65,21 @@ is($script->take_back({ now => $T + 1000, logged => $T + 13000, taken => $T + 10
 like(hash('d'), qr/ ${\ ($T + 10000)}=1 /, 'a request of cost 2 that is taken back leaves the rest of its window');
 is($script->take_back($T, 'x', counter('d', 'cost=10')), 1, 'a request of cost 10 is taken back');
 unlike(hash('d'), qr/^$T=/, 'a request of cost 10 that is taken back leaves nothing in its window');
-is($script->take_back($T, 'x', counter('d', '')), 0, 'a window whose requests were taken back has nothing to take back');
+is($script->take_back($T, 'x', counter('d', '')), 0, 'nothing more is taken back from a window without requests');
 
-# reservations of a node that counts in other windows
+# reservations of a node with another window
 is(many($T, 13, 'other', $delay), '12 0 13000 13000 11000 12000', 'delay: of thirteen requests two are held in the next window');
 my $apart = Testbed::Script->new($redis, 'sliding_counter');
 $redis->cli('CONFIG', 'SET', 'lua-time-limit', 100);
 $apart->send($apart->words($T, [1, counter('other', $delay, limit => 2, window => 7000)]));
 $apart->{socket}->flush;
 wait_until('the script to end', 2, sub { $redis->cli('PING') eq 'PONG' }) or $redis->cli('SCRIPT', 'KILL');
-is($apart->told($T, $apart->reply), '0 0 16500 16500', 'delay: reservations are counted in the windows of whoever asks');
+is($apart->told($T, $apart->reply), '0 0 16500 16500', 'delay: reservations are counted in the windows of the caller');
 
 # block
 is(many($T, 11, 'b', 'block=60000'), '10 0 11000 60000', 'block: the eleventh of a limit of 10 is denied, and the key is blocked');
-is(ask($T + 30000, 'b', ''), '0 10 10000 30000', 'block: the key is denied whatever the counts say');
-is(stepped($T - 3_600_000, 'b', ''), '0 10 10000 60000', 'block, clock back by an hour: it is no longer than it was to be');
+is(ask($T + 30000, 'b', ''), '0 10 10000 30000', 'block: the key is denied, with room or without');
+is(stepped($T - 3_600_000, 'b', ''), '0 10 10000 60000', 'block, clock back by an hour: it is not longer than its length');
 is(stepped($T - 3_600_000 + 60000, 'b', ''), '1 9 20000 0', 'block, clock back by an hour: it ends');
 is($redis->cli('HEXISTS', 'b', 'blocked until'), 0, 'block: nothing is left of it when it has ended');
 many($T, 11, 'end', 'block=60000');
@@ -99,7 +99,7 @@ many($T, 12, 'ahead', $delay);
 is(stepped($T - 3_600_000, 'ahead', 'ahead=12000'), '0 0 12500 12500', 'clock back: reservations count in this window');
 is(hash('ahead'), "${\ ($T - 3_600_000)}=12", 'clock back: reservations move to this window for good');
 
-# a wait is exact: 1 ms before its end there is no room, then there is, whatever the counts are
+# a wait is exact: 1 ms before its end there is no room, at its end there is, whatever the counts are
 my $inexact = 0;
 for my $round (1 .. 60) {
     my ($limit, $window) = (1 + int rand 30, (1, 7, 1000, 86_400_000)[rand 4]);
@@ -110,7 +110,7 @@ for my $round (1 .. 60) {
         my ($admitted, $remaining, $reset, $retry) = split / /, ask($now, @log);
         if ($retry > 0) {
             my @look = ('cost=0', @log[2 .. $#log]);
-            # of a copy, since what is over at that time leaves
+            # in a copy, since past counts are removed
             my $left = sub { $script->call('COPY', $log[0], 'copy', 'REPLACE'); (split / /, ask($now + $_[0], 'copy', @look))[1] };
             $inexact++ if $left->($retry) < $cost || $left->($retry - 1) >= $cost || $left->($reset) <= $remaining
                 || $left->($reset - 1) > $remaining;
@@ -122,7 +122,7 @@ for my $round (1 .. 60) {
 }
 is($inexact, 0, 'random requests: each wait is exact to the ms');
 
-# of many that are held, never more than the limit, as the counter tells it
+# of many held requests, never more than the limit, as the counter computes it
 for my $window (10, 1000) {
     my ($limit, $held, $over, $now, @admitted) = (6, 0, 0, $T);
     for (1 .. 600) {
@@ -146,7 +146,7 @@ for my $window (10, 1000) {
     ok($held > 100 && !$over, "$held held in windows of $window ms: $over of them over the limit");
 }
 
-# no answer is worse than an error
+# impossible arguments and contents give an error
 $redis->cli('SET', 'text', 'x');
 $redis->cli('HSET', 'level', 'level', 1, 'time', 2);
 $redis->cli('HSET', 'word', $T, 'many');
@@ -156,35 +156,35 @@ ask($T, 'cost2', 'cost=7');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 1);
 like(ask($T, 'oom', ''), qr/^error OOM/, 'no memory is an error');
 is(ask($T, 'oom', '', limit => 0), '0 0 10000 -1', 'no memory: a denial needs none');
-is($script->take_back($T, 'x', counter('cost2', 'cost=2')), 1, 'no memory: taking back needs none');
+is($script->take_back($T, 'x', counter('cost2', 'cost=2')), 1, 'no memory: a take-back needs none');
 $redis->cli('CONFIG', 'SET', 'maxmemory', 0);
-is(hash('cost2'), "$T=5", 'no memory: taking back has left five');
-# a block that begins where all counts have left is not taken for the one that has ended
+is(hash('cost2'), "$T=5", 'no memory: the take-back has left five');
+# a block that begins after all counts have left is not taken for the previous block
 my $B = 1_800_000_000_000;
 my $block = sub { my ($ms) = @_; return { key => 'begins', limit => 2, window => 1000, cap => 4, ttl => 3_600_000, options => "cost=3 count=all block=$ms" } };
 $own->ask($B, $block->(500));
 $own->ask($B + 5000, $block->(60_000));
 is((split / /, $own->ask($B + 9000, { key => 'begins', limit => 2, window => 1000, ttl => 3_600_000, options => 'block=60000' }))[3], 56_000,
-    'a block begins where the fields of another one are to leave');
+    'a block begins while the fields of a previous one are stale');
 
-# what has left long ago ends no block
+# the take-back of entries that left long ago ends no block
 my %left = (key => 'left', limit => 3, window => 1000, ttl => 3_600_000, options => 'block=60000');
 $own->ask_groups($B, [['x1'], {%left}]);
 $own->ask($B + 4000, { %left, options => 'cost=4 block=60000' });
 $own->take_back({ now => $B + 5000, logged => $B, taken => $B }, 'x1', {%left});
-is((split / /, $own->ask($B + 5000, {%left}))[3], 59_000, 'taking back what has left long ago ends no block');
+is((split / /, $own->ask($B + 5000, {%left}))[3], 59_000, 'a take-back of entries that left long ago ends no block');
 
-# a reservation that a node with a slower clock made before the first one's time
+# a reservation made before the first one, by a node with a slower clock
 my %slow = (key => 'slow', limit => 1, window => 1000, ttl => 3_600_000, options => 'delay=5000 ahead=5000');
 $script->ask_groups($B + 500, [['x1'], {%slow}]) for 1 .. 2;
 my $held = $script->call($script->words($B + 400, [['x3'], {%slow}]))->[0];
 is($script->take_back({ now => $B + 550, logged => $held->[1] + $held->[5], taken => $held->[1] }, 'x3', {%slow}), 1,
-    'a reservation is given back that was made by a slower clock than the first one');
+    'a reservation made by a slower clock than the first one is given back');
 
-# half a block is none, whatever the group before has read
+# half a block is no block, whatever the previous batch has read
 $redis->cli('HSET', 'whole', 'blocked until', $B - 1, 'blocked for', 5000);
 $redis->cli('HSET', 'half', 'blocked until', $B + 1000);
 my @halves = map { { key => $_, limit => 3, window => 1000, ttl => 3_600_000 } } qw(whole half);
-like(join(' ', map { ref ? 'decided' : $_ } @{ $script->call($script->words($B, map { [1, $_] } @halves)) }), qr/^decided error WRONGTYPE/, 'a block without its length is an error of its group alone');
+like(join(' ', map { ref ? 'decided' : $_ } @{ $script->call($script->words($B, map { [1, $_] } @halves)) }), qr/^decided error WRONGTYPE/, 'a block without its length is an error of its batch only');
 
 $bed->done;

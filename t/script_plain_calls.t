@@ -1,6 +1,6 @@
-# A plain call decides, replies and writes as the frame does: the same random operations on two logs, one of which gets
-# plain calls where the module would send them, and the other one never. Between them come calls of other options and
-# clocks, what has long left the window, blocks, foreign and broken contents.
+# A plain call decides, replies and writes as the frame does: the same random operations on two logs, with plain calls
+# for one of them where the module would send them, and without for the other. Between them are calls with other options
+# and clocks, stale contents, blocks, foreign and broken contents.
 
 use strict;
 use warnings;
@@ -27,10 +27,10 @@ sub any { return $_[int rand @_] }
 
 sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply // 'none' }
 
-# An error's text without the line of the script it was raised in.
+# The text of an error without its line in the script.
 sub told { my ($reply) = @_; return text($reply) =~ s/ script: [0-9a-f]+, on \@user_script:\d+[.]?//gr }
 
-# What is at a key, and when it ends.
+# The contents of a key, and its end.
 sub contents {
     my ($client, $key) = @_;
     my $type = $client->call('TYPE', $key);
@@ -38,7 +38,7 @@ sub contents {
     return ("$type " . text($client->call(@read)), $client->call('PEXPIRETIME', $key));
 }
 
-# Commands that any client may send, of a log in that form.
+# Commands of other clients for a log in that form.
 my %foreign = (
     sliding_log => sub {
         my ($now, $window) = @_;
@@ -85,7 +85,7 @@ sub world {
         $asked{options} = any('cost=' . int rand 5, 'count=all', 'delay=50 ahead=50', 'ahead=50', 'block=40', 'cost=' . int(1 + $log->{limit} / 2)) if $kind eq 'options';
         my $called  = $now + any(0, 0, -20, 300);
         my @names   = map { 'u' . ++$unique } 1 .. $kind eq 'burst' ? 1 + int rand 8 : 1;
-        @names = ($log->{name}) if $kind eq 'plain' && $log->{name} && rand() < 0.02;    # it is there mostly
+        @names = ($log->{name}) if $kind eq 'plain' && $log->{name} && rand() < 0.02;    # it usually exists
         my @foreign = $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
         my ($replies, $at) = ([], $kind eq 'back' ? $log->{at} // $now : $now);
         for my $side ([$plain, $log->{plain}], [$frame, $log->{frame}]) {
@@ -128,7 +128,7 @@ for my $name (qw(sliding_log compact_log)) {
     world($name, 'foreign contents, few at once', %usual, %small, limits => 60, foreign => 1);
 }
 
-# By Redis's true clock, which does not step back here: so entries ahead of it, and ends of keys that lie further away.
+# By Redis's true clock, which does not step back here; instead entries are ahead of it, and keys end later.
 for my $frame (0, 1) {
     my $script = Testbed::Script->new($redis, 'sliding_log', frame => $frame);
     my $how    = $frame ? 'the frame' : 'a plain call';
@@ -148,7 +148,7 @@ for my $frame (0, 1) {
     like($script->ask('', \%log), qr/^0 0 (\d+) \1$/, "$how denies");
 }
 
-# A full log of which entries leave stays in the encoding for short ones.
+# A full log keeps the compact encoding when entries leave.
 my ($most) = $redis->cli(qw(CONFIG GET zset-max-listpack-entries)) =~ /(\d+)/;
 for my $frame (0, 1) {
     my $script = Testbed::Script->new($redis, 'sliding_log', frame => $frame);
@@ -159,7 +159,7 @@ for my $frame (0, 1) {
     is($redis->cli('OBJECT', 'ENCODING', $key), 'listpack', ($frame ? 'the frame' : 'a plain call') . ' leaves a full log in the encoding for short ones');
 }
 
-# A step back that the time to live does not show, since something else has changed that.
+# A step back that the time to live does not show, since another command has changed it.
 {
     my $script = Testbed::Script->new($redis, 'sliding_log');
     my $now    = int 1000 * time;
@@ -170,7 +170,7 @@ for my $frame (0, 1) {
     is($script->call('ZCOUNT', $log{key}, int(1000 * time) + 1, '+inf'), 0, 'stale entries and some ahead of now: two calls later they are of now');
 }
 
-# A user who may not run one of the commands gets the error as the frame tells it, and no denial.
+# A user without the right to one of the commands gets the error of the frame, not a denial.
 $redis->cli('ACL', 'SETUSER', 'weak', 'on', '>pass', '~*', '-@all', qw(+evalsha +time +zrange +zcard +zadd +pexpire +zremrangebyscore +getrange +setrange +set));
 for my $name (qw(sliding_log compact_log)) {
     my $script = Testbed::Script->new($redis, $name);

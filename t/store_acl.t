@@ -1,4 +1,4 @@
-# The ACL rule of docs/operations.md is enough for all that the module does, and holds nothing that it does not need.
+# The ACL rule of docs/operations.md permits all that the module does, and nothing that it does not need.
 
 use strict;
 use warnings;
@@ -15,9 +15,9 @@ cmp_ok(scalar @granted, '>', 5, 'the documented rule: ' . join ' ', @granted);
 
 my @redis = map { $bed->redis } 1 .. 2;
 for my $redis (@redis) {
-    is($redis->cli('ACL', 'SETUSER', 'limiter', split ' ', $rule), 'OK', 'Redis takes the documented rule');
+    is($redis->cli('ACL', 'SETUSER', 'limiter', split ' ', $rule), 'OK', 'Redis accepts the documented rule');
 }
-# what some servers and proxies answer
+# replies of some servers and proxies
 my $talker = Testbed::FakeRedis->new($bed, greeting => "-ERR unknown command 'AUTH', with args beginning with: 'limiter' 'us3rpass'\r\n");
 my $nginx  = $bed->serve(
     REDIS => $redis[0]->address, OTHER => $redis[1]->address, TALKER => $talker->port,
@@ -73,13 +73,13 @@ is(statuses('/log?k=ahead', 1), '429', 'log: entries ahead of the clock count');
 $redis[0]->cli('SCRIPT', 'FLUSH');
 is(statuses('/log?k=b', 1), '200', 'scripts that Redis lost are loaded again');
 is(statuses('/wrong?k=a', 1), '503', 'a wrong password: on_error decides');
-ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"wrong".*AUTH answered: WRONGPASS; on_error \w+ decides$/) }), 'a wrong password is told in the log');
-is(statuses('/talker?k=a', 1), '503', 'a server that repeats what it is told: on_error decides');
-ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: ERR; on_error \w+ decides$/) }), 'a server that repeats what it is told is not repeated in the log');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"wrong".*AUTH answered: WRONGPASS; on_error \w+ decides$/) }), 'the error log has the wrong password as the cause');
+is(statuses('/talker?k=a', 1), '503', 'a server that repeats its input: on_error decides');
+ok(wait_until('its cause', 5, sub { $nginx->logged(qr/"talker".*AUTH answered: ERR; on_error \w+ decides$/) }), 'a server that repeats its input: the error log has no password');
 
-# ---- enough, and no more
+# ---- sufficient, and no more
 
-ok(wait_until('the first look at its health', 5, sub { $redis[0]->calls('info') > 0 }), 'the memory of Redis is looked at');
+ok(wait_until('the first health check', 5, sub { $redis[0]->calls('info') > 0 }), 'the memory of Redis is checked');
 
 my @refused = grep { /^(?:command|key)$/ } split /\n/, $redis[0]->cli('ACL', 'LOG');
 is("@refused", '', 'Redis refused nothing but the wrong password');
@@ -87,18 +87,18 @@ my $other = $redis[1]->cli('ACL', 'LOG');
 is($other, '', 'the other Redis refused nothing');
 my $stats = $redis[0]->cli('INFO', 'commandstats');
 is(join(' ', grep { $stats !~ /^cmdstat_\Q$_\E:calls=[1-9]/m } @granted), '', 'every command that the rule grants is used');
-is($redis[0]->cli(qw(ACL SETUSER limiter -config|get)), 'OK', 'Redis takes the rule without the optional right to CONFIG GET');
+is($redis[0]->cli(qw(ACL SETUSER limiter -config|get)), 'OK', 'Redis accepts the rule without the optional right to CONFIG GET');
 $redis[0]->cli(qw(CLIENT KILL TYPE normal SKIPME yes));
 ok(wait_until('a new connection', 5, sub { statuses('/log?k=c', 1) =~ /^(?:200|429)$/ }), 'requests are decided without the right to CONFIG GET');
 
-# ---- a right that lacks, and the secrets
+# ---- a missing right, and the secrets
 
 $redis[0]->cli(qw(ACL SETUSER limiter -zadd));
-is(statuses('/log?k=lacks', 1), '503', 'a right that lacks: on_error decides');
+is(statuses('/log?k=lacks', 1), '503', 'a missing right: on_error decides');
 my $key = 0;
 ok(wait_until('its cause', 5, sub { statuses('/log?k=lacks' . $key++, 1); $nginx->logged(qr/sliding_log_redis "one".*answered: .*(?:permission|can't run this command)/) }),
-    'a right that lacks: the log tells the cause');
-like($redis[0]->cli('ACL', 'LOG'), qr/^zadd$/m, 'a right that lacks: ACL LOG names the command');
+    'a missing right: the error log has the cause');
+like($redis[0]->cli('ACL', 'LOG'), qr/^zadd$/m, 'a missing right: ACL LOG has the command');
 is($nginx->logged(qr/us3rpass|wr0ngpass/), 0, 'no password is in the error log');
 
 my $refused = $bed->configuration(conf(store => 'server 127.0.0.1; username limiter; password us3rpass; timeout never;'));

@@ -1,5 +1,5 @@
-# A fleet is upgraded node by node under the rights that an older version documented: what this one asks for beyond them
-# it does without, and tells of once. The rules are those of older versions of docs/operations.md, and do not change.
+# A fleet is upgraded node by node under the rights that an older version documented. The module does without further
+# rights, and logs that once. The rules are those of older versions of docs/operations.md, and do not change.
 
 use strict;
 use warnings;
@@ -13,9 +13,9 @@ my $first  = '+evalsha +script|load +time +zrange +zrangebyscore +zremrangebysco
 my $before = "$first +getrange +setrange +set +del +pttl +config|get +info";
 my %versions = (
     'the first version'             => { rights => "$first +config|get", algorithms => ['log', 'sampled'] },
-    'the first version, barely'     => { rights => $first, algorithms => ['log'] },
-    'the version before this one'   => { rights => $before, algorithms => ['log', 'compact', 'sampled'] },
-    'the version before, with all'  => {
+    'the first version, minimal rights'     => { rights => $first, algorithms => ['log'] },
+    'the previous version'   => { rights => $before, algorithms => ['log', 'compact', 'sampled'] },
+    'the previous version, all rights'  => {
         rights     => "$before +hgetall +hget +hset +hincrby +hdel +zscore +select",
         algorithms => [qw(log compact counter bucket sampled)],
         more       => 'block=1s',
@@ -23,7 +23,7 @@ my %versions = (
     },
 );
 
-# What is asked for and done without.
+# The optional commands.
 my %optional = map { $_ => 1 } qw(role info config|get +promoted-slave);
 
 my %modes = (
@@ -74,7 +74,7 @@ sub holds {
     my @servers = @{ $world->{servers} };
     for my $server (@servers) {
         is($server->cli('ACL', 'SETUSER', 'limiter', 'reset', 'on', '>us3rpass', 'resetchannels', '~rl:sliding:*', '-@all',
-            split(' ', $version->{rights}), split(' ', $modes{$mode}{rights})), 'OK', 'Redis takes the rule');
+            split(' ', $version->{rights}), split(' ', $modes{$mode}{rights})), 'OK', 'Redis accepts the rule');
         $server->cli(qw(ACL LOG RESET));
         $server->cli(qw(FLUSHALL));
     }
@@ -89,7 +89,7 @@ sub holds {
     for my $algorithm (@{ $version->{algorithms} }) {
         for my $limit (qw(plain slides held costly all named boxed)) {
             my $got = join ' ', map { get($nginx->port, "/$algorithm/$limit?k=a")->{status} } 1 .. 5;
-            # a slow machine lets entries of a short window leave, and a bucket refills
+            # on a slow machine entries of a short window leave, and tokens return
             like($got, $limit eq 'slides' ? qr/^200(?: 200| 429)*$/ : qr/^200 200 200 200 429$/, "$algorithm, $limit: decided by Redis");
         }
         is(join(' ', map { get($nginx->port, "/$algorithm/again?k=a")->{status} } 1 .. 8), join(' ', ('404') x 8), "$algorithm: refunds are given");
@@ -97,7 +97,7 @@ sub holds {
         is(get($nginx->port, "/$algorithm/slides?k=a")->{status}, 200, "$algorithm: a log whose entries have all left");
     }
 
-    # many that have left, too
+    # many stale entries too
     my ($stale, $now) = ('rl:sliding:log_slides:{stale}', int(time * 1000));
     my @to = $mode ne 'cluster' && $version->{database} ? ('-n', $version->{database}) : ();
     for my $server (@servers) {
@@ -115,12 +115,12 @@ sub holds {
     }
     my @refused = map { my %entry = split /\n/; $entry{reason} eq 'auth' ? () : $entry{object} }
         map { split /^(?=count$)/m, $_->cli(qw(ACL LOG 100)) } @servers, $world->{guard} // ();
-    is(scalar(grep { $_ eq 'role' } @refused) > 0, $mode eq 'standalone', 'ROLE is asked for where the user may not');
-    is(join(' ', sort grep { !$optional{$_} } @refused), '', 'nothing was refused that is not optional');
-    is($nginx->logged(qr/NOPERM|ACL failure|can't run this command/) - $nginx->logged(qr/(?:ROLE|\+promoted-slave) answered: NOPERM/), 0, 'nothing else is told')
+    is(scalar(grep { $_ eq 'role' } @refused) > 0, $mode eq 'standalone', 'ROLE is sent without the right to it');
+    is(join(' ', sort grep { !$optional{$_} } @refused), '', 'only optional commands were refused');
+    is($nginx->logged(qr/NOPERM|ACL failure|can't run this command/) - $nginx->logged(qr/(?:ROLE|\+promoted-slave) answered: NOPERM/), 0, 'nothing else is logged')
         or diag(grep { /NOPERM|ACL failure|can't run/ } split /^/, $nginx->error_log);
-    is($nginx->logged(qr/\[warn\].*ROLE answered: NOPERM/), $mode eq 'standalone' ? 1 : 0, 'ROLE: a right that lacks is told once');
-    is($nginx->logged(qr/\[warn\].*SUBSCRIBE \+promoted-slave answered: NOPERM/), $mode eq 'sentinel' ? 1 : 0, 'SUBSCRIBE: a right that lacks is told once');
+    is($nginx->logged(qr/\[warn\].*ROLE answered: NOPERM/), $mode eq 'standalone' ? 1 : 0, 'ROLE: a missing right is logged once');
+    is($nginx->logged(qr/\[warn\].*SUBSCRIBE \+promoted-slave answered: NOPERM/), $mode eq 'sentinel' ? 1 : 0, 'SUBSCRIBE: a missing right is logged once');
     $nginx->finish;
     @{ $bed->{processes} } = grep { $_ != $nginx } @{ $bed->{processes} };
     return;

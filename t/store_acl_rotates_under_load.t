@@ -1,5 +1,5 @@
-# The user's password, rights and life change while requests stream in: a rotation by two passwords is not felt, what is
-# taken away puts requests on on_error at once, and what is given back is used again in time.
+# The user's password, rights and existence change under load. A rotation with two passwords affects no request. After a
+# right is removed, on_error decides at once. After it is given back, it is used again in time.
 
 use strict;
 use warnings;
@@ -35,7 +35,7 @@ $redis->cli('ACL', 'SETUSER', 'limiter', 'reset', split ' ', documented_rule('li
 sub are_served { return $nginx->all_serve('/?k=1', 2) }
 ok(are_served(), 'both workers are served');
 
-# What a steady load sees while the code runs.
+# The results of a steady load while the code runs.
 sub under_load {
     my ($code) = @_;
     my $load  = Testbed::Load->start($bed, $nginx->port, paths => ['/?k=%d'], rate => 200);
@@ -46,11 +46,11 @@ sub under_load {
     sleep 0.3;
     my $record = $load->stop;
     my $delayed = Testbed::Stopwatch::stolen() - $stolen + Testbed::Load::Record::greatest(map { Testbed::Trial::starved($_) - ($starved{$_} // 0) } $nginx->workers);
-    cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.05 * slow() + $delayed, 'no request waits past the timeout');
+    cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.05 * slow() + $delayed, 'no request waits longer than the timeout');
     return $record;
 }
 
-# ---- a rotation: the new password beside the old one, the configuration, the old one's end
+# ---- a rotation: the new password is added, the configuration changed, the old one removed
 
 my $rotation = under_load(sub {
     user('>second-secret');
@@ -61,7 +61,7 @@ my $rotation = under_load(sub {
 });
 is($rotation->that(source => 'redis', status => 200)->count, $rotation->count, 'a rotation: Redis decides every request');
 
-# ---- what is taken away, and given back: name, what is taken, what is given, what the error log has
+# ---- rights removed and given back: name, removed, given, error log
 
 for my $case (
     ['the password',        ['resetpass', '>another-secret'], ['resetpass', '>second-secret'], qr/AUTH answered: WRONGPASS/],
@@ -91,7 +91,7 @@ for my $case (
     is($later->that(status => 200)->count, $later->count, "$what: given back, Redis decides every request again");
 }
 
-# a user that is removed takes its connections along
+# the connections of a removed user are closed
 my $gone = under_load(sub {
     $redis->cli(qw(ACL DELUSER limiter));
     sleep 0.5;
@@ -100,6 +100,6 @@ my $gone = under_load(sub {
 });
 like($gone->statuses, qr/^200:\d+ 503:\d+$/, 'a user that was removed: on_error decides meanwhile');
 is($nginx->logged(qr/-secret/), 0, 'no password is in the error log');
-is(join("\n", $nginx->repeated_troubles), '', 'each cause is told once a second');
+is(join("\n", $nginx->repeated_troubles), '', 'each cause is logged once a second');
 
 $bed->done;

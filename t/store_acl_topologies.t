@@ -1,4 +1,4 @@
-# The ACL rules of docs/operations.md for Cluster and Sentinel are enough, and each of their rights is used.
+# The ACL rules of docs/operations.md for Cluster and Sentinel are sufficient, and each of their rights is used.
 
 use strict;
 use warnings;
@@ -20,7 +20,7 @@ sub limited_by {
     );
 }
 sub statuses { my ($nginx, $key) = @_; return join ' ', map { get($nginx->port, "/?k=$key")->{status} } 1 .. 4 }
-sub grant { my ($redis, $user, @words) = @_; return is($redis->cli('ACL', 'SETUSER', $user, @words), 'OK', "Redis takes the rule of $user") }
+sub grant { my ($redis, $user, @words) = @_; return is($redis->cli('ACL', 'SETUSER', $user, @words), 'OK', "Redis accepts the rule of $user") }
 
 # ---- Cluster
 
@@ -32,9 +32,9 @@ my $nginx = limited_by('cluster', $from);
 is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', 'cluster: a node decides') for $cluster->nodes;
 my $tag = $cluster->tag_on($from);
 $cluster->begin_move($cluster->slot_of($tag), $from, $to);
-is(statuses($nginx, $tag), '200 200 200 429', 'cluster: a slot that is on its way is followed');
+is(statuses($nginx, $tag), '200 200 200 429', 'cluster: a migrating slot is followed');
 $cluster->end_move($cluster->slot_of($tag), $from, $to);
-is(statuses($nginx, $tag), '429 429 429 429', 'cluster: a slot that has come is followed');
+is(statuses($nginx, $tag), '429 429 429 429', 'cluster: a slot that has moved is followed');
 is($_->cli('ACL', 'LOG'), '', 'cluster: nothing was refused') for $cluster->nodes;
 is($from->calls('cluster|slots') > 0, 1, 'cluster: cluster|slots is used');
 is($to->calls('asking') > 0,          1, 'cluster: asking is used');
@@ -46,19 +46,19 @@ my $sentinel = $bed->sentinel(master => $master);
 grant($master, 'limiter', @rule, '+role');
 grant($sentinel, 'watcher', @watcher);
 $nginx = limited_by('sentinel', $sentinel);
-is(statuses($nginx, 'a'), '200 200 200 429', 'Sentinel: the master that it names decides');
+is(statuses($nginx, 'a'), '200 200 200 429', 'Sentinel: the master named by the Sentinels decides');
 ok(wait_until('the subscription', 5, sub { $sentinel->cli('CLIENT', 'LIST') =~ / sub=2 .* user=watcher /m }), 'Sentinel: the module is subscribed');
 is($_->cli('ACL', 'LOG'), '', 'Sentinel: nothing was refused') for $master, $sentinel;
 cmp_ok($master->calls('role'), '>', 0, 'Sentinel: role is used');
 is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'no password is in the error log');
 
-# secrets that are wrong
+# wrong secrets
 grant($sentinel, 'watcher', 'resetpass', '>another');
 $nginx->reload(gone => 1);
 is(get($nginx->port, '/?k=b')->{status}, 503, 'a wrong password for the Sentinel: on_error decides');
 ok(wait_until('the cause', 5, sub { get($nginx->port, '/?k=b'); $nginx->logged(qr/no Sentinel knows the master: .*WRONGPASS; on_error deny decides$/) }),
-    'a wrong password for the Sentinel: the log tells the cause')
+    'a wrong password for the Sentinel: the error log has the cause')
     or diag(grep { /sliding_log_redis/ } split /^/, $nginx->error_log);
-is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'a wrong password for the Sentinel: the log has no password');
+is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'a wrong password for the Sentinel: the error log has no password');
 
 $bed->done;

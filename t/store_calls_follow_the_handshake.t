@@ -1,5 +1,5 @@
-# A connection that broke is made again while requests wait: they leave in one write with the greeting, and where that is
-# refused they are decided once, without what the server says of them, and in no other database.
+# A broken connection is opened again while requests wait. They are sent in one write with the handshake. If that is
+# refused, they are decided once, their own replies are ignored, and no other database gets an entry.
 
 use strict;
 use warnings;
@@ -44,15 +44,15 @@ sub ask {
 }
 sub source { return field(parse(Testbed::Http::read_all($_[0], 10)), 'X-Source') }
 
-# What was said on the connection of that number, from 0: the commands of each piece.
+# The commands on the connection of that number, from 0, piece by piece.
 sub said {
     my ($relay, $number) = @_;
     my @pieces = map { [split] } split /\n/, Testbed::Process::slurp($tape{$relay});
     return map { uc join ' ', @$_[2 .. $#$_] } grep { $_->[0] == $number } @pieces;
 }
 
-# One request is on the wire, and others of its key wait for its answer, when the connection breaks. Returns who decided
-# the first one, and the others, and what was said on the next connection.
+# One request is sent, and others for its key wait for its reply, when the connection breaks. Returns the source of the
+# first decision, those of the others, and the commands on the next connection.
 sub break_connection {
     my ($relay, $path, $meanwhile) = @_;
     wait_until('Redis to decide', 10, sub { field(get($port, $path), 'X-Source') eq 'redis' });
@@ -61,7 +61,7 @@ sub break_connection {
     my $first = ask($path);
     wait_until('the call', 5, sub { $redis->cli(qw(CLIENT LIST TYPE normal)) =~ / flags=\w*b/ });
     my @others = map { ask($path) } 1 .. 5;
-    get($port, '/served');    # these were accepted before
+    get($port, '/served');    # accepted before
     $meanwhile->() if $meanwhile;
     $redis->cli(qw(CLIENT KILL TYPE normal));
     my $of_first = source($first);
@@ -72,18 +72,18 @@ sub break_connection {
 
 wait_until('both to be connected', 10, sub { $redis->connections == 2 });
 my ($first, $others, @said) = break_connection($zero, '/zero?k=a');
-is($first, 'local', 'the connection breaks: what was on it is decided without Redis');
-is($others, 'redis redis redis redis redis', 'the connection breaks: what waited is decided by Redis');
-is($said[0], 'AUTH ROLE CONFIG EVALSHA', 'the connection breaks: the call leaves in one write with the greeting');
-is($redis->cli('ZCARD', 'rl:sliding:zero:{a}'), 6, 'the connection breaks: each is logged once');
+is($first, 'local', 'the connection breaks: the calls on it are decided without Redis');
+is($others, 'redis redis redis redis redis', 'the connection breaks: Redis decides the waiting requests');
+is($said[0], 'AUTH ROLE CONFIG EVALSHA', 'the connection breaks: the call is sent in one write with the handshake');
+is($redis->cli('ZCARD', 'rl:sliding:zero:{a}'), 6, 'the connection breaks: each request is logged once');
 
-# a database of its own: what would be logged in another one waits until it is selected
+# another database: no call is executed before it is selected
 ($first, $others, @said) = break_connection($one, '/one?k=a');
-is($others, 'redis redis redis redis redis', 'a database: what waited is decided by Redis');
+is($others, 'redis redis redis redis redis', 'a database: Redis decides the waiting requests');
 is("$said[0] | $said[1]", 'AUTH SELECT ROLE CONFIG | EVALSHA', 'a database: the call waits until it is selected');
-is($redis->cli(qw(EXISTS rl:sliding:one:{a})), 0, 'a database: nothing is logged in another one');
+is($redis->cli(qw(EXISTS rl:sliding:one:{a})), 0, 'a database: nothing is logged in another database');
 
-# the greeting is refused
+# the handshake is refused
 my %refusals = (
     'another password' => [qw(AUTH WRONGPASS), [qw(ACL SETUSER limiter resetpass >another)], [qw(ACL SETUSER limiter >us3rpass)]],
     'a replica'        => [qw(ROLE slave),     [qw(REPLICAOF 127.0.0.1 1)],                  [qw(REPLICAOF NO ONE)]],
@@ -98,8 +98,8 @@ for my $what (sort keys %refusals) {
     $redis->cli(@$allow);
 }
 
-# after a failure the probe leaves with the greeting, too
+# after a failure the probe is sent with the handshake too
 ok(wait_until('Redis to decide', 10, sub { field(get($port, '/zero?k=p'), 'X-Source') eq 'redis' }), 'after a failure: Redis decides');
-is((said($zero, $zero->connections - 1))[0], 'AUTH ROLE CONFIG EVALSHA', 'after a failure: the probe leaves in one write with the greeting');
+is((said($zero, $zero->connections - 1))[0], 'AUTH ROLE CONFIG EVALSHA', 'after a failure: the probe is sent in one write with the handshake');
 
 $bed->done;

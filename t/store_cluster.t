@@ -1,5 +1,5 @@
-# A cluster of three masters, two nginx: exactly the limit passes, whichever node keeps the log; several limits are
-# all-or-nothing, in one slot and over several.
+# A cluster of three masters, two nginx: exactly `limit` requests pass, whichever node has the log. Several limits are
+# all or nothing, in one hash slot and over several.
 
 use strict;
 use warnings;
@@ -50,10 +50,10 @@ is(scalar(grep { $_->calls('evalsha') == 0 } @masters), 0, 'every master was ask
 my @answers = many([map { [$port, "/same?k=$tags[$_ % 3]s"] } 1 .. 60]);
 is(scalar(grep { $_->{status} == 200 } @answers), 15, 'two limits of one key: the smaller decides');
 is($cluster->zcard($_->[0], "$_->[1]s"), 5,
-    "two limits of one key: $_->[0] of $_->[1] holds what was admitted") for map { my $tag = $_; map { [$_, $tag] } qw(small large) } @tags[0 .. 2];
+    "two limits of one key: $_->[0] of $_->[1] has the admitted requests") for map { my $tag = $_; map { [$_, $tag] } qw(small large) } @tags[0 .. 2];
 is($cluster->errors('CROSSSLOT'), 0, 'two limits of one key: no key was sent with one of another slot');
 
-# limits in different slots: whichever denies, the others hold nothing of what it denied
+# limits in different hash slots: whichever denies, the others have no entry of the denied request
 for my $tight (qw(FIRST SECOND THIRD)) {
     $_->{values} = { SEED => $masters[0]->address, %limits, $tight => 4 } for @nginx;
     $_->configure($conf)->reload(gone => 1) for @nginx;
@@ -61,22 +61,22 @@ for my $tight (qw(FIRST SECOND THIRD)) {
     my $seen = flood([map { [$nginx[$_ % 2]->port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}"] } 1 .. 400], sub { });
     cmp_ok($seen->{200}, '<=', 4, "three slots, \L$tight\E denies: never more than its limit");
     is($seen->{200} + $seen->{429}, 400, "three slots, \L$tight\E denies: every request is decided");
-    # what is taken back may have kept others out meanwhile
+    # entries that are taken back may have denied others meanwhile
     many([map { [$port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}"] } 1 .. 4], at_once => 1);
     my $settled = sub { return join ' ', map { $cluster->zcard($_, $tag{$_}) } sort keys %tag };
     ok(wait_until('entries to be taken back', 5, sub { $settled->() eq '4 4 4' }),
-        "three slots, \L$tight\E denies: all three logs hold the same") or diag($settled->());
+        "three slots, \L$tight\E denies: all three logs have the same entries") or diag($settled->());
     my $answer = get($port, "/apart?a=$tag{first}&b=$tag{second}&c=$tag{third}");
     is($answer->{status}, 429, "three slots, \L$tight\E denies: the next request is denied");
 }
 like(field(get($port, "/apart?a=x&b=y&c=z"), 'RateLimit'), qr/^(?:"(?:first|second|third)";r=(?:9|3);t=\d+(?:, |$)){3}/,
     'three slots: the fields list each limit');
 is($cluster->errors('CROSSSLOT'), 0, 'no key was ever sent with one of another slot');
-is($cluster->errors('MOVED'), 0, 'no key was sent to another than its node: the map was known');
+is($cluster->errors('MOVED'), 0, 'every key was sent to its node: the map was known');
 
-# one connection a worker and node
+# one connection for each worker and node
 my $mine = sub { return scalar grep { /cmd=(?:evalsha|config|cluster|info)/ } split /\n/, $_[0]->cli(qw(CLIENT LIST TYPE normal)) };
-cmp_ok($mine->($_), '<=', 4, 'a master has at most one connection a worker') for @masters;
-is(join(' ', map { $_->logged(qr/\[error\].*sliding_log_redis/) } @nginx), '0 0', 'the store had no trouble');
+cmp_ok($mine->($_), '<=', 4, 'a master has at most one connection for each worker') for @masters;
+is(join(' ', map { $_->logged(qr/\[error\].*sliding_log_redis/) } @nginx), '0 0', 'the store had no errors');
 
 $bed->done;

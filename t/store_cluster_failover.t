@@ -1,5 +1,6 @@
-# A master of a cluster is killed under load: its slots go to on_error until a replica takes its place, the others are
-# served on; the old master comes back as a replica and is left alone. The same by command, without a lost request.
+# A master of a cluster is killed under load: on_error decides its hash slots until a replica takes over, and the others
+# are served as before. The old master comes back as a replica and is not asked. A fail-over by command loses no
+# request.
 
 use strict;
 use warnings;
@@ -49,8 +50,8 @@ is($local->statuses, '200:' . $local->count, 'a master killed: no request fails 
 is($record->that(path => qr/deny\?k=$lost$/)->statuses =~ s/:\d+//gr, '200 503', 'a master killed: its slot is denied for a while');
 is($record->that(path => qr/deny\?k=$lost$/, from => $over)->statuses =~ s/:\d+//r, '200', 'a master killed: its slot is served after the promotion');
 cmp_ok($record->that(path => qr/deny\?k=$kept$/, status => 200)->count, '>', 0.5 * $record->that(path => qr/deny\?k=$kept$/)->count,
-    'a master killed: another slot is served on, but for the vote');
-cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), 'a master killed: no request waits past the timeout');
+    'a master killed: another slot is served, except during the vote');
+cmp_ok($record->longest_wait, '<', 0.3 + 0.1 * slow(), 'a master killed: no request waits longer than the timeout');
 cmp_ok($record->percentile(0.5), '<', 0.05 * slow(), 'a master killed: most requests do not wait');
 
 # back again
@@ -60,9 +61,9 @@ ok(wait_until('the old master to be a replica', 20, sub { $first->cli('ROLE') =~
 $load = load();
 a_moment();
 is($load->stop->statuses =~ s/:\d+//r, '200', 'the old master is a replica: every request is served');
-unlike($first->cli(qw(INFO errorstats)), qr/MOVED/, 'the old master is a replica: it is asked nothing');
+unlike($first->cli(qw(INFO errorstats)), qr/MOVED/, 'the old master is a replica: it gets no calls');
 
-# by command: CLUSTER FAILOVER hands over with nothing lost
+# by command: CLUSTER FAILOVER loses nothing
 $load = load();
 a_moment();
 is($first->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command: Redis begins it');

@@ -1,5 +1,5 @@
-# How often the slot map is asked for: once a second by each worker at most, not by all at once, and not at all while a
-# slot is on its way.
+# How often the slot map is requested: at most once a second by each worker, not by all at once, and not while a hash
+# slot is migrated.
 
 use strict;
 use warnings;
@@ -36,7 +36,7 @@ my @tags = map { $cluster->tag_on($first) } 1 .. 4;
 my $two  = $cluster->tag_on($second);
 sub asked { my $sum = 0; $sum += $_->calls('cluster|slots') for $cluster->running; return $sum }
 
-# All workers have asked both nodes something.
+# All workers have sent calls to both nodes.
 sub warm {
     my %seen;
     return wait_until('all workers', 10, sub {
@@ -61,11 +61,11 @@ while (time < $start + 3) {
 my $record = $load->stop;
 is($record->that(source => 'redis')->count, $record->count, "4 slots moved $rounds times: Redis decides every request");
 my $spent = time - $start;
-cmp_ok($cluster->errors('MOVED'), '>', WORKERS, "4 slots moved $rounds times: MOVED is met");
+cmp_ok($cluster->errors('MOVED'), '>', WORKERS, "4 slots moved $rounds times: MOVED occurs");
 cmp_ok(asked() - $before, '<=', WORKERS * (1 + $spent),
     sprintf "4 slots moved $rounds times: each worker asks for the map once a second (%d in %.1f s)", asked() - $before, $spent);
 
-# a slot on its way
+# a migrating slot
 my $from = $cluster->owner_of($cluster->slot_of($tags[0]));
 my ($to) = grep { $_ != $from } $first, $second;
 wait_until('two logs', 5, sub { get($port, "/two?k=$tags[0]")->{status} == 200 });
@@ -75,12 +75,12 @@ sleep 1.3;
 $before = asked();
 $load   = Testbed::Load->start($bed, $port, paths => ["/one?k=$tags[0]", "/two?k=$tags[0]"], rate => 100);
 wait_until('redirects', 10, sub { $cluster->errors('ASK') > 40 && $cluster->errors('TRYAGAIN') > 40 });
-cmp_ok($cluster->errors($_), '>', 40, "a slot on its way: $_ is met") for qw(ASK TRYAGAIN);
-is(asked() - $before, 0, 'a slot on its way: nobody asks for the map');
+cmp_ok($cluster->errors($_), '>', 40, "a migrating slot: $_ occurs") for qw(ASK TRYAGAIN);
+is(asked() - $before, 0, 'a migrating slot: no worker asks for the map');
 1 while $cluster->move_keys($cluster->slot_of($tags[0]), $from, $to);
 $cluster->end_move($cluster->slot_of($tags[0]), $from, $to);
 $record = $load->stop;
-is($record->that(source => 'redis')->count, $record->count, 'a slot on its way: Redis decides every request');
+is($record->that(source => 'redis')->count, $record->count, 'a migrating slot: Redis decides every request');
 
 # all lose a node at the same moment
 ok(warm(), 'all workers are connected to both nodes');
@@ -102,7 +102,7 @@ is(scalar(keys %asked_at), WORKERS, 'a node is lost: every worker asks the other
 my @first = map { $_->[0] } values %asked_at;
 cmp_ok(max(@first) - min(@first), '>', 0.02, sprintf 'a node is lost: the first questions are spread over %.0f ms', 1000 * (max(@first) - min(@first)));
 my @gaps = map { my $at = $_; map { $at->[$_] - $at->[$_ - 1] } 1 .. $#$at } values %asked_at;
-cmp_ok(scalar @gaps, '>=', WORKERS, 'a node is lost: the workers go on asking for the map');
+cmp_ok(scalar @gaps, '>=', WORKERS, 'a node is lost: the workers continue to ask for the map');
 cmp_ok(min(@gaps), '>', 0.95, sprintf 'a node is lost: questions of a worker are a second apart, %.2f to %.2f s', min(@gaps), max(@gaps));
 
 $bed->done;

@@ -1,5 +1,5 @@
-# Sources of the slot map that give none: a node outside the cluster, a user without the right, one that holds its answer
-# back, one that nobody answers for. Each is passed over for the next, by every worker, at the start and later.
+# Sources without a slot map: a node outside the cluster, a user without the right, a server that delays its reply, an
+# address without a server. Every worker passes to the next source, at the start and later.
 
 use strict;
 use warnings;
@@ -18,7 +18,7 @@ my @tags = map { $cluster->tag_on($_) } @masters;
 my @rule = split ' ', documented_rule('limiter', 'us3rpass');
 
 my $stranger = $cluster->start_node;
-pop @{ $cluster->{nodes} };    # of no use to it
+pop @{ $cluster->{nodes} };    # useless for it
 $_->cli('ACL', 'SETUSER', 'limiter', @rule, '+cluster|slots', '+asking') for @masters, $stranger;
 $second->cli(qw(ACL SETUSER limiter -cluster|slots));
 my $holds = Testbed::FakeRedis->new($bed, answers => { CLUSTER => '' });
@@ -34,7 +34,7 @@ STORE
     server  => 'location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }',
 );
 
-# True when all four workers have Redis decide, for all of the tags.
+# True if Redis decides for all four workers and all tags.
 sub all_decide {
     my ($nginx, @of) = @_;
     my (%by, $local);
@@ -47,9 +47,9 @@ sub all_decide {
 }
 
 my %seed = (
-    'a node that knows no cluster'      => $stranger->address,
+    'a node without a cluster'      => $stranger->address,
     'a user without the right'          => $second->address,
-    'a node that holds its answer back' => '127.0.0.1:' . $holds->port,
+    'a node that delays its reply' => '127.0.0.1:' . $holds->port,
     'nobody'                            => '127.0.0.1:' . free_port(),
 );
 for my $what (sort keys %seed) {
@@ -57,7 +57,7 @@ for my $what (sort keys %seed) {
     ok(wait_until('all workers', 5, sub { all_decide($nginx, @tags) }), "$what as a seed: all workers find the map");
 }
 my $nginx = $bed->nginx($conf, SEEDS => join ' ', values %seed, $first->address);
-ok(wait_until('all workers', 5, sub { all_decide($nginx, @tags) }), 'seeds of no use of every kind: all workers find the map');
+ok(wait_until('all workers', 5, sub { all_decide($nginx, @tags) }), 'all kinds of useless seeds: all workers find the map');
 
 # a source that gives no map is not asked again at once
 my $only    = $bed->nginx($conf, SEEDS => $stranger->address);
@@ -66,22 +66,22 @@ my $before = $stranger->calls('cluster|slots');
 my $over   = time + 3;
 wait_until('some seconds', 5, sub { get($only->port, '/?k=x'); time > $over });
 cmp_ok($stranger->calls('cluster|slots') - $before, '<=', 4 * 4, 'the only source gives no map: each worker asks it once a second');
-cmp_ok($stranger->calls('cluster|slots') - $before, '>=', 4, 'the only source gives no map: the workers go on asking it');
+cmp_ok($stranger->calls('cluster|slots') - $before, '>=', 4, 'the only source gives no map: the workers continue to ask it');
 
-# with a map, and connected to nodes that give none any more
+# with a map, and connected to nodes that no longer have one
 $first->cli(qw(ACL SETUSER limiter -cluster|slots));
 my $slot = $cluster->slot_of($tags[2]);
 $third->kill;
 $third->start;
 $third->cli('ACL', 'SETUSER', 'limiter', @rule, '+cluster|slots', '+asking');
 $cluster->wait_agreed;
-ok(wait_until('all workers', 10, sub { all_decide($nginx, @tags) }), 'two of three nodes tell no map: Redis decides all');
+ok(wait_until('all workers', 10, sub { all_decide($nginx, @tags) }), 'two of three nodes have no map: Redis decides all');
 my $asked = $third->calls('cluster|slots');
 $cluster->move($slot, $third, $first);
 ok(wait_until('the map to be asked', 10, sub { all_decide($nginx, @tags) && $third->calls('cluster|slots') > $asked }),
-    'two of three nodes tell no map: the third node is asked for it');
+    'two of three nodes have no map: the third node is asked for it');
 
-# nothing stays of the stranger's connections when the map is there
+# connections to the outside node are closed once the map is known
 ok(wait_until('connections to be closed', 15, sub { all_decide($nginx, @tags); 4 >= grep { /user=limiter/ } split /\n/, $stranger->cli(qw(CLIENT LIST TYPE normal)) }),
     'connections to a seed outside the cluster are closed');
 

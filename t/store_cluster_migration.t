@@ -1,5 +1,5 @@
-# Slots move to another node and back under load: MOVED, ASK and TRYAGAIN are met, no request fails, and the limits stay
-# exact.
+# Hash slots move to another node and back under load, with MOVED, ASK and TRYAGAIN. No request fails, and the limits
+# stay exact.
 
 use strict;
 use warnings;
@@ -61,7 +61,7 @@ while (time < $end || $rounds < 2) {
     $rounds++;
 }
 my $record = $load->stop;
-is($record->statuses, '200:' . $record->count, "4 slots moved $rounds times under load: not a request failed");
+is($record->statuses, '200:' . $record->count, "4 slots moved $rounds times under load: no request failed");
 is($record->that(source => 'redis')->count, $record->count, "4 slots moved $rounds times under load: Redis decided every request");
 my %sent;
 $sent{ $_->{path} }++ for $record->requests;
@@ -70,12 +70,12 @@ for my $tag (@tags) {
     is($cluster->zcard('two_a', $tag) . ' ' . $cluster->zcard('two_b', $tag), join(' ', ($sent{"/two?k=$tag"}) x 2),
         "4 slots moved $rounds times under load: each request of $tag is in both logs of two limits");
 }
-cmp_ok($cluster->errors('MOVED'), '>', 0, 'slots moved under load: MOVED was met');
-cmp_ok($cluster->errors('ASK'),   '>', 0, 'slots moved under load: ASK was met');
-is($cluster->errors('CROSSSLOT'), 0, 'slots moved under load: CROSSSLOT was not met');
-cmp_ok($_->calls('cluster|slots'), '<', 200, 'slots moved under load: the map is asked for now and then, not once a redirect') for $left, $right;
+cmp_ok($cluster->errors('MOVED'), '>', 0, 'slots moved under load: MOVED occurred');
+cmp_ok($cluster->errors('ASK'),   '>', 0, 'slots moved under load: ASK occurred');
+is($cluster->errors('CROSSSLOT'), 0, 'slots moved under load: CROSSSLOT did not occur');
+cmp_ok($_->calls('cluster|slots'), '<', 200, 'slots moved under load: the map is requested less often than redirects occur') for $left, $right;
 
-# a half-moved slot: of two keys one is here, one there
+# a half-moved slot: one of two keys is here, the other there
 my $tag  = "half$tags[0]";
 my $slot = $cluster->slot_of($tag);
 my $from = $cluster->owner_of($slot);
@@ -85,11 +85,11 @@ $cluster->begin_move($slot, $from, $to);
 $cluster->move_keys($slot, $from, $to, "rl:sliding:two_a:{$tag}");
 $load = Testbed::Load->start($bed, $port, paths => ["/two?k=$tag"], rate => 50);
 wait_until('TRYAGAIN to be met', 5, sub { $cluster->errors('TRYAGAIN') > 3 });
-cmp_ok($cluster->errors('TRYAGAIN'), '>', 3, 'a half-moved slot: TRYAGAIN is met');
+cmp_ok($cluster->errors('TRYAGAIN'), '>', 3, 'a half-moved slot: TRYAGAIN occurs');
 1 while $cluster->move_keys($slot, $from, $to);
 $cluster->end_move($slot, $from, $to);
 $record = $load->stop;
-is($record->statuses, '200:' . $record->count, 'a half-moved slot: requests wait for the move, inside the timeout');
+is($record->statuses, '200:' . $record->count, 'a half-moved slot: requests wait for the move, within the timeout');
 is($cluster->zcard('two_a', $tag), 1 + $record->count, 'a half-moved slot: requests are logged');
 
 for my $algorithm (qw(log compact quota)) {
@@ -108,7 +108,7 @@ for my $algorithm (qw(log compact quota)) {
     $cluster->end_move($slot, $from, $to);
     is($ask->(), 0, "$algorithm: the limit is exact after a move");
 
-    # what is taken back is taken back where the log is by then
+    # a take-back reaches the log wherever it is by then
     $tag  = "apart$tags[0]";
     $slot = $cluster->slot_of($tag);
     $from = $cluster->owner_of($slot);
@@ -121,7 +121,7 @@ for my $algorithm (qw(log compact quota)) {
     $cluster->end_move($slot, $from, $to);
     is($denied->(40, 40), 40, "$algorithm: limits of two slots: the smaller denies when the other slot has moved");
 
-    # a request that looks is counted itself
+    # a request of cost 0 is counted by the metrics
     my ($counted, $looked) = (0, 0);
     ok(wait_until('entries to be taken back', 5, sub {
         my ($left) = field(get($port, "/count/$algorithm?k=$tag"), 'RateLimit') =~ /r=(\d+)/;
@@ -129,6 +129,6 @@ for my $algorithm (qw(log compact quota)) {
         return $counted == 30;
     }), "$algorithm: limits of two slots: all is taken back, on the other node") or diag($counted);
 }
-is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was given up');
+is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was lost');
 
 $bed->done;

@@ -1,4 +1,4 @@
-# Nodes that call each other by host names that nginx cannot look up: Redis 7 tells the addresses in the map. A node that
+# Nodes that call each other by host names that nginx cannot look up: Redis 7 has the addresses in the map. A node that
 # moves to another address, and one that joins, are found without a reload.
 
 use strict;
@@ -37,21 +37,21 @@ sub serves {
     return 20 == grep { field(get($nginx->port, "/?k=$tag"), 'X-How') eq 'redis' } 1 .. 20;
 }
 my ($one, $two) = map { $cluster->tag_on($_) } $first, $second;
-ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), 'host names that no resolver knows: the map tells the addresses');
+ok(wait_until('the map', 10, sub { serves($one) && serves($two) }), 'host names that no resolver knows: the addresses come from the map');
 
 # to another address, and back
 my $port = $second->port;
 for my $address ('127.0.0.2', '127.0.0.1') {
     $second->kill;
     ok(wait_until('the loss', 10, sub { field(get($nginx->port, "/?k=$two"), 'X-How') eq 'local' }),
-        "a node goes to $address: on_error decides until it is back");
+        "a node moves to $address: on_error decides until it is back");
     $second->{host} = $address;
     push @{ $second->{args} }, '--cluster-announce-ip', $address;
     $second->start;
     $cluster->wait_agreed;
     ok(wait_until("$address to be found", 10, sub { serves($two) }), "a node comes back as $address: it is found under its old name");
     is($second->port, $port, "a node comes back as $address: it has its old port");
-    ok(serves($one), "a node comes back as $address: the other node is asked on");
+    ok(serves($one), "a node comes back as $address: the other node is still asked");
 }
 
 # a node that joins is first named by MOVED, which tells no address

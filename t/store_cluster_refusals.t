@@ -1,5 +1,5 @@
-# A cluster that refuses for long: slots that nobody serves, a server that takes its cluster for down (CLUSTERDOWN). After
-# the first timeouts on_error decides at once, for those slots and no others; connections stay; and Redis decides again soon
+# A cluster refuses for long: hash slots without a node, a server that takes its cluster for down (CLUSTERDOWN). After
+# the first timeouts on_error decides at once, for those slots only. Connections stay, and Redis decides again soon
 # after.
 
 use strict;
@@ -37,7 +37,7 @@ sub sources { my ($record) = @_; my %n; $n{ $_->{source} }++ for $record->reques
 sub ids { my ($node) = @_; return join ' ', sort map { / cmd=(?:evalsha|cluster|config|info|asking)/ && /^id=(\d+)/ ? $1 : () } split /\n/, $node->cli(qw(CLIENT LIST TYPE normal)) }
 sub warm { my @paths = @_; return wait_until('all to be well', 10, sub { !grep { source($_) ne 'redis' } map { ($_) x 4 } @paths }) }
 
-# Requests of all these paths for some seconds, with the trouble made after the first of them.
+# Requests for all these paths for some seconds, with the trouble made after the first of them.
 #   ill => paths that on_error decides meanwhile, well => those that Redis decides throughout
 sub trouble {
     my ($what, %with) = @_;
@@ -69,7 +69,7 @@ sub trouble {
 }
 
 trouble(
-    'a slot that its server does not serve',
+    'a slot without a server',
     ill  => ["/one?k=$ill"],
     well => ["/one?k=$well", "/two?k=$well", "/one?k=$elsewhere"],
     make => sub { $second->cli('CLUSTER', 'DELSLOTS', $slot) },

@@ -1,5 +1,5 @@
-# redis-cli moves hundreds of slots at once under load, one way (reshard) and back (rebalance): Redis decides every request,
-# and no entry is lost or counted twice.
+# redis-cli moves hundreds of hash slots at once under load, forward (reshard) and back (rebalance). Redis decides every
+# request, and no entry is lost or counted twice.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ my $nginx   = $bed->serve(
 );
 my @tags = map { "tag$_" } 1 .. TAGS;
 
-# How many entries each log has, wherever it is.
+# The number of entries of each log, wherever it is.
 sub entries {
     my %found;
     for my $node (@nodes) {

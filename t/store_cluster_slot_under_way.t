@@ -1,6 +1,6 @@
-# Requests with several limits of one client while its slot is on the way to another node, for as long as that takes: Redis
-# decides them all, exactly and without a wait, wherever each log is. When the slot has arrived they are asked together
-# again. The same in the calls that requests of several clients share.
+# Requests with several limits of one client while its hash slot is migrated, however long that takes: Redis decides
+# them all, exactly and without a wait, wherever each log is. When the slot has arrived, they are asked together again.
+# The same in calls with requests of several clients.
 
 use strict;
 use warnings;
@@ -66,7 +66,7 @@ sub entries {
     return Testbed::Redis::run_cli(['-p', $owner->port, '-c'], 'ZCARD', "rl:sliding:$name:{$tag}");
 }
 
-# What all logs of the tag hold, in the order of their names.
+# The contents of all logs of the tag, in the order of their names.
 sub all_entries { my ($tag, $owner) = @_; return join ' ', map { "$_:" . entries($_, $tag, $owner) } qw(dry_first dry_second first second third) }
 
 sub errors { my ($reason) = @_; return scrape($port)->value('sliding_log_store_errors_total', reason => $reason) // 0 }
@@ -106,8 +106,8 @@ for my $round (1 .. ROUNDS) {
     ok(wait_until('calls to go together', 5, sub { my $calls = calls(); get($port, $new) for 1 .. 4; return calls() == $calls + 4 }), "$what: requests are one call again when all have");
     is(all_entries($tag, $to), $expected, "$what: each log has arrived");
 }
-cmp_ok($cluster->errors('TRYAGAIN'), '>', 0, 'TRYAGAIN was met');
-is(errors('try_again') + errors('timeout'), 0, 'it is no error of the store');
-is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was given up');
+cmp_ok($cluster->errors('TRYAGAIN'), '>', 0, 'TRYAGAIN occurred');
+is(errors('try_again') + errors('timeout'), 0, 'TRYAGAIN is no error of the store');
+is($nginx->logged(qr/could not be taken back/), 0, 'no take-back was lost');
 
 $bed->done;

@@ -1,6 +1,6 @@
-# A slot on its way: the source has the keys that have not left yet, and a script that emptied one could not touch it again.
-# The scripts decide there as they do on a server of their own, whatever is stale in a log, whose clock it is, and wherever
-# the log is by then; and each decision is made once.
+# A migrating hash slot: the source has the keys that have not left yet, and a script cannot touch a key again that it
+# emptied. The scripts decide as on a single server, whatever is stale in a log, whichever clock is used, and wherever
+# the log is. Each decision is made once.
 
 use strict;
 use warnings;
@@ -24,7 +24,7 @@ use constant { WINDOW => 1000, TTL => 3_600_000, AHEAD => 1500 };
 
 sub any { return $_[int rand @_] }
 
-# What a request asks of a log beyond its limit.
+# Options of a request.
 sub options {
     my ($name) = @_;
     my @words;
@@ -41,7 +41,7 @@ sub options {
 
 sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply }
 
-# A log as it is kept.
+# A log as it is stored.
 sub content {
     my ($script, $key) = @_;
     my $type = $script->call('TYPE', $key);
@@ -52,7 +52,7 @@ sub content {
         :                     '';
 }
 
-# The reply of whoever has the keys; undef where they are apart.
+# The reply of the node that has the keys; undef if they are apart.
 sub follow {
     my ($from, $to, @words) = @_;
     my $reply = $from->call(@words);
@@ -96,7 +96,7 @@ for my $name (@SCRIPTS{@ALGORITHMS}) {
                         $seen{moved}++;
                     }
                 }
-                # mostly close together; now and then all has left the window, or the clock is behind
+                # usually close together; sometimes all entries have left, or the clock is behind
                 $now += rand() < 0.05 ? any(0.5, 1, 1.05, 2, 2.5) * WINDOW : rand() < 0.2 ? 0 : int rand 150;
                 my $at = $now - (rand() < 0.05 ? int rand 2 * WINDOW : 0);
                 if (@taken && rand() < 0.3) {
@@ -122,7 +122,7 @@ for my $name (@SCRIPTS{@ALGORITHMS}) {
                     my @held = splice @rest, 3 * @logs;
                     $seen{ $admitted < @$names ? 'denied' : 'admitted' }++;
                     next if !$admitted || rand() < 0.5;
-                    my $slot_in = @held ? $held[-1] : 0;    # of the last one
+                    my $slot_in = @held ? $held[-1] : 0;    # of the last request
                     push @taken, [{ logged => $decided + $slot_in, taken => $decided }, $names->[$admitted - 1],
                         map { { %$_, ids => @{ $_->{ids} } ? [$_->{ids}[$admitted - 1]] : [] } } @logs];
                 }
@@ -139,7 +139,7 @@ for my $name (@SCRIPTS{@ALGORITHMS}) {
     }
 }
 
-# Of every algorithm a log whose entries have all left the window, and another behind it in the same call.
+# For every algorithm, a log whose entries have all left the window, and another one after it in the same call.
 for my $case (
     ['sliding_log', ''], ['sliding_log', 'block=500'], ['compact_log', ''], ['compact_log', 'block=500'], ['sliding_counter', ''],
     ['sliding_counter', 'block=500'], ['token_bucket', 'burst=2'], ['token_bucket', 'block=500 burst=2'], ['sampled_log', 'sample=1'],

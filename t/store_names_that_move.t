@@ -1,5 +1,5 @@
-# A Redis, a Sentinel and a cluster by host name: where nginx has a resolver, a name that moves is found without a
-# reload, and nothing ever waits for the name server; where it has none, the addresses of the configuration are kept.
+# A Redis, a Sentinel and a cluster by host name. With a resolver in nginx, a name that moves is found without a reload,
+# and no request waits for the name server. Without one, the addresses of the configuration are kept.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use Time::HiRes qw(time);
 
 my $bed   = Testbed->new;
 my $dns   = Testbed::Dns->new($bed, '127.0.0.1');
-my $first = $bed->redis(args => ['--bind', '127.0.0.1', '-::1']);    # localhost may be either
+my $first = $bed->redis(args => ['--bind', '127.0.0.1', '-::1']);    # localhost may be either of these
 my $moved = $bed->redis(host => '127.0.0.2', port => $first->port);
 my $conf  = conf(
     connections => 256,
@@ -36,7 +36,7 @@ my $calls = $moved->calls('evalsha');
 ok(wait_until('the other to be connected again', 5, sub { serves($without) }), 'no resolver: the address of the configuration is kept');
 is($moved->calls('evalsha'), $calls, 'no resolver: the new address is not used');
 
-# the name server is away: what was known is used, and nobody waits
+# the name server is down: known addresses are used, and no request waits
 $dns->answers('mute');
 $moved->cli(qw(CLIENT KILL TYPE normal));
 ok(wait_until('the connection', 10, sub { serves($with) }), 'the name server does not answer: the latest address is used');
@@ -44,9 +44,9 @@ $moved->kill;
 wait_until('the loss', 10, sub { !serves($with) });
 my $start = time;
 get($with->port, '/?k=x') for 1 .. 20;
-cmp_ok(time - $start, '<', 0.5 * slow(), 'name server and Redis are away: nobody waits for either');
+cmp_ok(time - $start, '<', 0.5 * slow(), 'name server and Redis are down: no request waits for either');
 $with->signal('QUIT');
-ok($with->wait_end(2 * slow()), 'name server and Redis are away: a quit does not wait');
+ok($with->wait_end(2 * slow()), 'name server and Redis are down: a quit does not wait');
 
 # a cluster and a Sentinel whose answers are names
 my $cluster = $bed->cluster(masters => 2, args => [qw(--cluster-announce-hostname redis.example --cluster-preferred-endpoint-type hostname)]);
@@ -65,6 +65,6 @@ for my $case (
     ok(wait_until($what, 10, sub { my $bad = grep { get($nginx->port, "/?k=$_")->{status} != 200 } 1 .. 10; !$bad }), "$what that answers with names is found");
 }
 my $lost = $bed->nginx($conf, BLOCK => 'server ' . $watcher->address . '; mode sentinel limits;', RESOLVER => '');
-ok(wait_until('the cause', 10, sub { get($lost->port, '/?k=x'); $lost->logged(qr/no Sentinel knows the master: .*no "resolver" in http/) }), 'a name that nobody can resolve: the log says what is missing');
+ok(wait_until('the cause', 10, sub { get($lost->port, '/?k=x'); $lost->logged(qr/no Sentinel knows the master: .*no "resolver" in http/) }), 'a name that cannot be resolved: the error log has the missing resolver');
 
 $bed->done;

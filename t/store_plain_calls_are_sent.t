@@ -1,5 +1,5 @@
-# What nginx sends as a plain call, and what not. A plain call that meets something unusual is answered all the same: nothing
-# is sent again, no other script is loaded, and the request is counted once. The documented rights suffice.
+# Which calls nginx sends as plain calls. A plain call that meets an unusual case gets a reply: nothing is sent again,
+# no other script is loaded, and the request is counted once. The documented rights are sufficient.
 
 use strict;
 use warnings;
@@ -33,7 +33,7 @@ END
 );
 my $port = $nginx->port;
 
-# The status and source of a request, and how many arguments behind the keys each call of a script had that it took.
+# The status and source of a request, and the number of arguments after the keys of each of its script calls.
 sub asked {
     my ($path) = @_;
     $redis->cli('CONFIG', 'SET', 'slowlog-log-slower-than', 0);
@@ -65,13 +65,13 @@ my $loads    = $redis->calls('script|load');
 my $requests = scrape($port)->value('sliding_log_store_requests_total', store => 'default', node => $redis->address);
 is(asked('/log?k=a'), '200 redis: 4', 'log: the second request is admitted');
 is(asked('/log?k=a'), '200 redis: 4', 'log: the third request is admitted');
-is(asked('/blocks?k=a'), '429 redis: 9', 'log: another place blocks the key');
+is(asked('/blocks?k=a'), '429 redis: 9', 'log: another location blocks the key');
 is(asked('/log?k=a'), '429 redis: 4', 'log: a plain call meets the block and is denied');
 $redis->cli('SET', 'rl:sliding:log:{b}', 'foreign');
 is(asked('/log?k=b'), '503 error: 4', 'log: a key of another type is refused in one call');
 $redis->cli('HSET', 'rl:sliding:compact:{b}', 'foreign', 1);
 is(asked('/compact?k=b'), '503 error: 3', 'compact: a key of another type is refused in one call');
-is($redis->calls('script|load'), $loads, 'no other script was loaded for them');
+is($redis->calls('script|load'), $loads, 'no other script was loaded');
 is(scrape($port)->value('sliding_log_store_requests_total', store => 'default', node => $redis->address), $requests + 6,
     'each of the six requests was counted once');
 

@@ -1,5 +1,4 @@
-# A connection costs few bytes, and only what is missing is loaded: the script that is asked for, by the first of many
-# workers that need it.
+# A connection takes few bytes, and only a missing script is loaded: by the first of many workers that calls it.
 
 use strict;
 use warnings;
@@ -44,7 +43,7 @@ wait_until('the load', 10, sub { $redis->calls('evalsha') > $asked + 400 });
 $redis->cli(qw(SCRIPT FLUSH));
 sleep 1;
 my $flushed = loads() - $before;
-cmp_ok($flushed, '>=', 1, 'scripts flushed under load: what is needed is loaded');
+cmp_ok($flushed, '>=', 1, 'scripts flushed under load: the needed script is loaded');
 cmp_ok($flushed, '<', WORKERS / 2, 'scripts flushed under load: few workers load scripts');
 is($redis->info('number_of_cached_scripts'), 1, 'scripts flushed under load: only the script that is needed is loaded');
 

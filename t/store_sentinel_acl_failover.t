@@ -1,5 +1,5 @@
-# Fail-overs with the users that docs/operations.md documents, at the Redis and at the Sentinels: they are followed without
-# a refusal. While the Sentinels refuse their user the master is asked on, and a fail-over later is followed again.
+# Fail-overs with the users that docs/operations.md documents, at the Redis and at the Sentinels: nothing is refused.
+# While the Sentinels refuse their user, the master is asked as before, and a later fail-over is followed again.
 
 use strict;
 use warnings;
@@ -68,7 +68,7 @@ fails_over('a fail-over by command', $by_command);
 fails_over('a fail-over by death');
 is(join('', map { $_->cli('ACL', 'LOG') } @redis, @sentinels), '', 'nothing was refused');
 
-# the Sentinels refuse their user, each in its own way
+# the Sentinels refuse their user in different ways
 $sentinels[0]->cli(qw(ACL SETUSER watcher resetpass >another));
 $sentinels[1]->cli(qw(ACL SETUSER watcher resetchannels));
 $sentinels[2]->cli(qw(ACL SETUSER watcher -sentinel|get-master-addr-by-name));
@@ -80,11 +80,11 @@ sleep 1;
 my $record = $load->stop;
 # each worker may have had a call on the connection that was cut
 my $decided = $record->that(source => 'redis', status => 200)->count;
-cmp_ok($decided, '>=', $record->count - $nginx->workers, 'the Sentinels refuse: the master is asked on, over a new connection, too');
+cmp_ok($decided, '>=', $record->count - $nginx->workers, 'the Sentinels refuse: the master is still asked, over a new connection too');
 is($nginx->logged(qr/us3rpass|w4tchpass/), 0, 'the Sentinels refuse: the error log has no password');
 cmp_ok($nginx->logged(qr/\[(?:error|warn)\].*sliding_log_redis/), '<', 100, 'the Sentinels refuse: the error log stays short');
 $_->cli('ACL', @watcher) for @sentinels;
-ok(wait_until('the subscriptions', 10, sub { 4 == grep { / sub=2 .* user=watcher / } map { split /\n/, $_->cli(qw(CLIENT LIST)) } @sentinels }), 'given back: every worker listens again');
+ok(wait_until('the subscriptions', 10, sub { 4 == grep { / sub=2 .* user=watcher / } map { split /\n/, $_->cli(qw(CLIENT LIST)) } @sentinels }), 'given back: every worker is subscribed again');
 fails_over('a fail-over after that', $by_command);
 
 $bed->done;

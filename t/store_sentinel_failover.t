@@ -1,4 +1,4 @@
-# A fail-over by command under load: the old master lives on as a replica, and is left alone.
+# A fail-over by command under load: the old master becomes a replica and is not asked.
 
 use strict;
 use warnings;
@@ -20,6 +20,6 @@ ok($world->wait_settled($second), 'a fail-over by command: the old master is a r
 $world->both_serve('a fail-over by command: both workers find the new master');
 my $calls = $first->calls('evalsha');
 $world->both_serve('a fail-over by command: both workers stay with the new master');
-is($first->calls('evalsha'), $calls, 'a fail-over by command: the old master is asked nothing');
+is($first->calls('evalsha'), $calls, 'a fail-over by command: the old master gets no calls');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# Fail-overs, by command and by death in turn, with the default back-off of 5 s: within a second of the moment in which a
-# Sentinel names the new master every worker asks it. TEST_FAILOVERS says how many.
+# Fail-overs, by command and by death in turn, with the default back-off of 5 s: every worker asks the new master within
+# a second of the moment at which a Sentinel names it. TEST_FAILOVERS is their number.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ for my $number (1 .. $ENV{TEST_FAILOVERS} // 4) {
     my $load = Testbed::Load->start($bed, $world->nginx->port, paths => ['/deny?k=%d'], rate => 400);
     wait_until('the load', 5, sub { $master->calls('evalsha') > 50 });
     my $stolen = Testbed::Stopwatch::stolen();
-    # a Sentinel begins none so soon after the one before
+    # a Sentinel begins no fail-over so soon after the previous one
     $dies ? $master->kill : wait_until('a Sentinel to begin', 20, sub { ($world->sentinels)[$number % 3]->cli(qw(SENTINEL FAILOVER limits)) eq 'OK' });
     my $named = wait_until('a Sentinel to name the new master', 20, sub {
         grep({ $_->master_port == $replica->port } $world->sentinels) ? time : 0;
@@ -38,7 +38,7 @@ for my $number (1 .. $ENV{TEST_FAILOVERS} // 4) {
     $stolen = Testbed::Stopwatch::stolen() - $stolen;
     my $record = $load->stop;
 
-    # what was sent after that moment and denied, and when each worker was the last to do so
+    # requests sent after that moment and denied, and the last of them of each worker
     my %late;
     for my $request ($record->that(status => 503, from => $named)->requests) {
         my $after = $request->{at} - $named;

@@ -1,5 +1,5 @@
-# The Sentinel that leads a fail-over says +switch-master when all replicas follow the new master, and +promoted-slave when
-# that is the master: that is heard, too, and done without where the user may not.
+# The Sentinel that leads a fail-over publishes +switch-master when all replicas follow the new master, and
+# +promoted-slave when that is the master. The module listens to both, and does without the second if its user may not.
 
 use strict;
 use warnings;
@@ -36,10 +36,10 @@ sleep 0.3;
 ok(decided_by($nginx, $old), '+promoted-slave of another master: the master is asked on');
 is($nginx->logged(qr/is left/), 0, '+promoted-slave of another master: it is not left');
 
-# refused: what follows is what a Sentinel says to whoever asks for +switch-master alone
+# refused: then a Sentinel replies as for +switch-master alone
 $nginx = guarded([address($old), address($old), address($new)], [$both[0], $refused, $both[0] . switched($old, $new), $both[0]]);
 ok(wait_until('the new master', 10, sub { decided_by($nginx, $new) }), '+promoted-slave is refused: +switch-master is heard');
-is($nginx->logged(qr/\[warn\].*"default": SUBSCRIBE \+promoted-slave answered: NOPERM/), 1, '+promoted-slave is refused: that is told once');
+is($nginx->logged(qr/\[warn\].*"default": SUBSCRIBE \+promoted-slave answered: NOPERM/), 1, '+promoted-slave is refused: that is logged once');
 is($nginx->logged(qr/\[error\]/), 0, '+promoted-slave is refused: it is no error');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# A Sentinel names the master by a host name, and the name server is silent while the master's own connection is lost:
-# the search that begins anew has nothing to do with the one that was under way.
+# A Sentinel names the master by a host name, and the name server is silent while the master's own connection is lost.
+# The new discovery ignores the result of the previous one.
 
 use strict;
 use warnings;
@@ -35,18 +35,18 @@ ok(wait_until('the master', 5, \&decides), 'the master is found by its name');
 my @workers = $nginx->workers;
 my $asked   = 0;
 ok(wait_until('the name to be asked again', 5, sub { my $more = $dns->asked > $asked; $asked = $dns->asked; !$more }), 'the name server is asked no more');
-select undef, undef, undef, 2.2;    # the answer is good for one second, and the rest of another
+select undef, undef, undef, 2.2;    # the answer is valid for one second, and the rest of another
 $dns->answers('mute');
 $sentinel->kill;
 my $silent = Testbed::FakeRedis->new($bed, port => $sentinel->port, answers => \%answers);
-ok(wait_until('the name to be asked', 5, sub { $dns->asked > $asked }), 'the name is asked again, in vain');
+ok(wait_until('the name to be asked', 5, sub { $dns->asked > $asked }), 'the name is looked up again without success');
 $silent->signal('STOP');
 $master->cli(qw(CLIENT KILL TYPE normal));
 my $begin = time;
-wait_until('connect_timeout to pass', 10, sub { time - $begin > 1.5 });    # for the name that was asked before
+wait_until('connect_timeout to pass', 10, sub { time - $begin > 1.5 });    # for the previous name
 $silent->signal('CONT');
 $dns->answers('127.0.0.1');
 ok(wait_until('the master', 10, \&decides), 'the master is found again');
-is(join(' ', $nginx->workers), join(' ', @workers), 'the worker lives through it');
+is(join(' ', $nginx->workers), join(' ', @workers), 'the worker survives');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# Two Sentinels name different masters. One that names a replica, a dead server or one that does not answer is passed over;
-# of two that both call themselves master each worker stays with the one it found, until the Sentinels agree.
+# Two Sentinels name different masters. A Sentinel that names a replica, a dead server or one that does not reply is
+# passed over. If both servers are masters, each worker stays with the one it found until the Sentinels agree.
 
 use strict;
 use warnings;
@@ -49,7 +49,7 @@ sub passes_over {
         all_served($nginx, $what);
         $nginx->reload(gone => 1);
     }
-    # what waits for the connection follows the greeting, whose ROLE says that this one takes no writes
+    # waiting calls follow the handshake, whose ROLE shows that this server accepts no writes
     cmp_ok(($other->is_running ? $other->calls('evalsha') : $before) - $before, '<=', 2 * WORKERS, "$what: the server that it names is asked once by each worker");
     $nginx->finish;
     @{ $bed->{processes} } = grep { $_ != $nginx } @{ $bed->{processes} };
@@ -60,7 +60,7 @@ follow($other, '127.0.0.1', $true->port);
 ok(wait_until('the replica', 10, sub { ($other->info('master_link_status') // '') eq 'up' }), 'the replica is up');
 passes_over('one Sentinel names a replica');
 is(name_at(free_port()), 'OK', 'a Sentinel takes another master');
-passes_over('one Sentinel names a server that is gone');
+passes_over('one Sentinel names a dead server');
 my $deaf = Testbed::Relay->new($bed, to => $other->port, deaf => 1);
 name_at($deaf->port);
 passes_over('one Sentinel names a server that does not accept');
@@ -71,15 +71,15 @@ name_at($other->port);
 my $nginx = $bed->nginx($conf, SENTINELS => join ' ', map { $_->address } $wrong, $knowing);
 $_->cli(qw(CONFIG RESETSTAT)) for $true, $other;
 my @moved = ($nginx->logged(qr/is left|connection lost/));
-for (1 .. 10) {    # of four workers all begin with the same Sentinel once in eight times
+for (1 .. 10) {    # all four workers begin with the same Sentinel once in eight times
     all_served($nginx, 'two masters');
     last if $true->calls('evalsha') && $other->calls('evalsha');
     $nginx->reload(gone => 1);
 }
 cmp_ok($_->calls('evalsha'), '>', 0, 'two masters: each is asked by some workers') for $true, $other;
-is($nginx->logged(qr/is left|connection lost/), $moved[0], 'two masters: no worker goes from one to the other');
+is($nginx->logged(qr/is left|connection lost/), $moved[0], 'two masters: no worker changes from one to the other');
 
-# they agree again: the other one is a replica, and its Sentinel names the true one
+# they agree again: the other server is a replica, and its Sentinel names the true master
 my $load = Testbed::Load->start($bed, $nginx->port, paths => ['/?k=%d'], rate => 200);
 sleep 0.3;
 name_at($true->port);
@@ -89,9 +89,9 @@ sleep 1.5 * slow();
 my $record = $load->stop;
 my $late   = $record->that(from => $agreed + 1);
 is($late->that(source => 'redis', status => 200)->count, $late->count, 'they agree again: within a second Redis decides every request');
-cmp_ok($record->longest_wait, '<', 0.15 + 0.1 * slow(), 'they agree again: no request waits past the timeout');
+cmp_ok($record->longest_wait, '<', 0.15 + 0.1 * slow(), 'they agree again: no request waits longer than the timeout');
 my $calls = $other->calls('evalsha');
 all_served($nginx, 'they agree again');
-is($other->calls('evalsha'), $calls, 'they agree again: the replica is asked nothing');
+is($other->calls('evalsha'), $calls, 'they agree again: the replica gets no calls');
 
 $bed->done;

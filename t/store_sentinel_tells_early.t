@@ -1,4 +1,4 @@
-# +switch-master comes while the worker connects to a master that is gone: it is not lost.
+# +switch-master arrives while the worker connects to a lost master, and is not ignored.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ use Testbed::Stopwatch;
 
 my $bed  = Testbed->new;
 my $new  = $bed->redis;
-my $gone = Testbed::Relay->new($bed, to => $new->port, deaf => 1);    # its host is off
+my $gone = Testbed::Relay->new($bed, to => $new->port, deaf => 1);    # as if its host was off
 
 my $watch = Testbed::Stopwatch->start;
 my $nginx = asked_by_nginx($bed, masters => [address($gone), address($new)],

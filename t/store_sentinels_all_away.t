@@ -1,5 +1,5 @@
-# While no Sentinel is there the master that was found last is asked on, also over a new connection, as long as it says
-# that it is the master; and a Sentinel that comes back is listened to.
+# While all Sentinels are down, the last known master is asked, also over a new connection, as long as its role is
+# master. A Sentinel that comes back is used.
 
 use strict;
 use warnings;
@@ -24,29 +24,29 @@ sub status { return get($nginx->port, '/?k=' . $number++)->{status} }
 sub is_watched { return $sentinel->cli(qw(CLIENT LIST)) =~ / sub=2 / }
 
 is(status(), 200, 'the master is found');
-ok(wait_until('the subscription', 5, \&is_watched), 'the Sentinel is listened to');
+ok(wait_until('the subscription', 5, \&is_watched), 'the workers are subscribed to the Sentinel');
 
 $sentinel->kill;
 for (1 .. 3) {
     my $connects = $master->info('total_connections_received');
     $master->cli(qw(CLIENT KILL TYPE normal));
-    ok(wait_until('the master to be asked', 5, sub { status() == 200 }), "no Sentinel, loss $_ of the connection: the master is asked on");
+    ok(wait_until('the master to be asked', 5, sub { status() == 200 }), "no Sentinel, loss $_ of the connection: the master is still asked");
     cmp_ok($master->info('total_connections_received'), '<', $connects + 8, "no Sentinel, loss $_ of the connection: one new connection is made");
 }
 $master->kill;
 ok(wait_until('the loss', 5, sub { status() == 503 }), 'no Sentinel, the master dies: on_error decides');
 $master->start;
-ok(wait_until('the master to be asked', 5, sub { status() == 200 }), 'no Sentinel, the master comes back: it is asked on');
+ok(wait_until('the master to be asked', 5, sub { status() == 200 }), 'no Sentinel, the master comes back: it is asked');
 
 $master->cli(qw(REPLICAOF 127.0.0.1 1));
 $master->cli(qw(CLIENT KILL TYPE normal));
 ok(wait_until('the refusal', 5, sub { status() == 503 && $nginx->logged(qr/is down: ROLE answered: slave/) }),
-    'no Sentinel, the master says that it is a replica: it is not asked');
+    'no Sentinel, the master becomes a replica: it is not asked');
 $master->cli(qw(REPLICAOF NO ONE));
 ok(wait_until('the master to be asked', 5, sub { status() == 200 }), 'no Sentinel, the replica is made a master: it is asked');
 
 $sentinel->start;
-ok(wait_until('the subscription', 5, \&is_watched), 'a Sentinel comes back: it is listened to');
-is(status(), 200, 'a Sentinel comes back: the master is asked on');
+ok(wait_until('the subscription', 5, \&is_watched), 'a Sentinel comes back: the workers are subscribed to it');
+is(status(), 200, 'a Sentinel comes back: the master is still asked');
 
 $bed->done;

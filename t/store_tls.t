@@ -1,4 +1,4 @@
-# TLS to Redis: who is trusted and who is not, what the log says, and which configurations are refused.
+# TLS to Redis: trusted and untrusted certificates, the error log, and refused configurations.
 
 use strict;
 use warnings;
@@ -92,7 +92,7 @@ mkdir $hashed;
 symlink $ca->file, "$hashed/ca.pem";
 system("openssl rehash $hashed") == 0 or die 'openssl rehash';
 
-# ---- connections: [name, what the block says, the cause in the log (none: it works)]
+# ---- connections: [name, contents of the block, cause in the error log (none: it works)]
 
 my %redis = (
     good      => $bed->redis(tls => \@good),
@@ -140,10 +140,10 @@ for my $block (@blocks) {
     my ($name, undef, $cause) = @$block;
     if ($cause) {
         is(get($nginx->port, "/$name?k=a")->{status}, 503, "$name: the connection is refused, on_error decides");
-        ok(wait_until('the cause', 5, sub { $nginx->logged(qr/sliding_log_redis "$name".*$cause/) }), "$name: the log says $cause");
+        ok(wait_until('the cause', 5, sub { $nginx->logged(qr/sliding_log_redis "$name".*$cause/) }), "$name: the error log has $cause");
     }
     else {
-        # of localhost's addresses the first one may be another than Redis's
+        # the first address of localhost may not be that of Redis
         ok(wait_until($name, 5, sub { get($nginx->port, "/$name?k=a")->{status} == 200 }), "$name: Redis decides");
     }
 }
@@ -151,7 +151,7 @@ unless ($redis{six}) {
     note('no IPv6 here');
 }
 is($redis{good}->cli(qw(ZCARD rl:sliding:name:{a})), 1, 'the request is logged by TLS');
-is($redis{plain}->cli('DBSIZE'), 0, 'nothing is logged where TLS is refused');
-is($nginx->logged(qr/stale global SSL error/), 0, "OpenSSL's errors are left to nobody else");
+is($redis{plain}->cli('DBSIZE'), 0, 'nothing is logged if TLS is refused');
+is($nginx->logged(qr/stale global SSL error/), 0, "no OpenSSL errors are left for other code");
 
 $bed->done;

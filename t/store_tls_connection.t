@@ -1,5 +1,5 @@
-# A TLS connection to Redis in good and bad times: many keys at once, writes that the network does not take yet,
-# handshakes that hang or break off, Redis killed, nginx reloaded. It fares as a plain one does.
+# A TLS connection to Redis works as a plain one: with many keys at once, writes that the network does not accept yet,
+# handshakes that hang or break off, a killed Redis, a reloaded nginx.
 
 use strict;
 use warnings;
@@ -22,9 +22,9 @@ my $signal  = $bed->dir . '/hold';
 my $silent  = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1') or die $!;
 my $silent2 = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1') or die $!;
 
-my $patience = 5 * slow();    # seconds that a handshake takes at most whose bytes come one by one
+my $patience = 5 * slow();    # maximum seconds of a handshake whose bytes come one by one
 
-# [name, what the block says, statuses that may come]
+# [name, contents of the block, possible statuses]
 my @cases = (
     ['whole', 'server ' . $redis->address . '; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;', qr/^200$/],
     ['bytes', relayed(slow => 1) . "timeout ${patience}s; connect_timeout ${patience}s;", qr/^200$/],
@@ -54,11 +54,11 @@ sub defaults {
     return join ' ', $inside, map { "$_ $default{$_};" } grep { $inside !~ /\b(?<!_)$_ / } sort keys %default;
 }
 
-# ---- the name in the client's first words
+# ---- the name in the client's first message
 
 sub first_words { my ($listen) = @_; my $client = $listen->accept; sysread $client, my $hello, 4096; return $hello }
-like(first_words($silent), qr/redis\.test/, 'a server name is sent in the first words');
-unlike(first_words($silent2), qr/127\.0\.0\.1/, 'an address is not sent in the first words');
+like(first_words($silent), qr/redis\.test/, 'a server name is sent in the first message');
+unlike(first_words($silent2), qr/127\.0\.0\.1/, 'an address is not sent in the first message');
 
 # ---- each case for a while
 
@@ -79,7 +79,7 @@ for my $case (@cases) {
 }
 is($nginx->logged(qr/"mute".*is down: connect timed out/) > 0, 1, 'a handshake that hangs ends with connect_timeout');
 cmp_ok($nginx->logged(qr/"cut600".*is down: TLS: /), '>', 0,
-    'a handshake that breaks off is told in the log') or diag(grep { /cut600/ } split /^/, $nginx->error_log);
+    'a handshake that breaks off is logged') or diag(grep { /cut600/ } split /^/, $nginx->error_log);
 
 # ---- many keys at once, and more than the network takes
 
@@ -94,8 +94,8 @@ my $key = 'k' x 120;
 $seen = flood([map { [$port, "/many?k=$key$_&i=$key$_"] } 1 .. 1500], sub {
     my $waiting = 0;
     wait_until('all of them to be asked', 20, sub { ($waiting) = get($port, '/status')->{body} =~ /Writing: (\d+)/; $waiting > 1500 });
-    cmp_ok($waiting, '>', 1500, 'slow network: calls wait to be written, and half a record is on its way to us');
-    $bed->write_file('hold', 7_000_000);    # of about 9 MB, and more than the kernel keeps for a socket
+    cmp_ok($waiting, '>', 1500, 'slow network: calls wait to be written, and half a record is on its way to nginx');
+    $bed->write_file('hold', 7_000_000);    # of about 9 MB, more than the buffer of a socket
 });
 is(join(' ', %$seen), '200 1500', 'slow network: all is written and answered in the end');
 is(parse(Testbed::Http::read_all($first, 10))->{status}, 200, 'slow network: the other half of the record comes');
@@ -113,12 +113,12 @@ my ($statuses, $slowest) = load_while(\@load, sub {
     }
 });
 like($statuses, qr/^200:\d+ 503:\d+$/, 'Redis killed three times under load: every request is answered');
-cmp_ok($slowest, '<', 1.5 * slow(), 'Redis killed three times under load: nobody waits long') or diag($slowest);
+cmp_ok($slowest, '<', 1.5 * slow(), 'Redis killed three times under load: no request waits long') or diag($slowest);
 
 is($nginx->workers, 1, 'Redis killed three times under load: one worker runs');
-is(($nginx->workers)[0], $worker, 'Redis killed three times under load: the worker is the one that began');
+is(($nginx->workers)[0], $worker, 'Redis killed three times under load: the worker is the same as at the start');
 ($statuses) = load_while(\@load, sub { $nginx->reload(gone => 1) for 1 .. 3 });
 like($statuses, qr/^200:\d+$/, 'three reloads under load: every request is admitted');
-is($nginx->logged(qr/stale global SSL error/), 0, "OpenSSL's errors are left to nobody else");
+is($nginx->logged(qr/stale global SSL error/), 0, "no OpenSSL errors are left for other code");
 
 $bed->done;

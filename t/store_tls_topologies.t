@@ -1,5 +1,5 @@
-# Cluster and Sentinel over TLS, with client certificates: each server must prove to be who it was called by whoever
-# named it.
+# Cluster and Sentinel over TLS, with client certificates: each server must have a certificate for the name by which it
+# was found.
 
 use strict;
 use warnings;
@@ -45,16 +45,16 @@ $_->cli('CONFIG', 'SET', 'cluster-announce-hostname', 'node.test', 'cluster-pref
 sub all_called { my ($name) = @_; return !grep { !/^\S+ \S+,\Q$name\E[ ,]/ } map { split /\n/, $_->cli('CLUSTER', 'NODES') } $cluster->nodes }
 ok(wait_until('the name to spread', 20, sub { all_called('node.test') }), 'cluster: the nodes are called by name');
 $nginx->reload(gone => 1);
-is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', 'cluster: a node is trusted that is called by the name of its certificate') for $cluster->nodes;
+is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', 'cluster: a node with the name of its certificate is trusted') for $cluster->nodes;
 $_->cli('CONFIG', 'SET', 'cluster-announce-hostname', 'elsewhere.test') for $cluster->nodes;
 ok(wait_until('the name to spread', 20, sub { all_called('elsewhere.test') }), 'cluster: the nodes are called by another name');
 $nginx->reload(gone => 1);
-is(statuses($nginx, $cluster->tag_on($to)), '503 503 503 503', 'cluster: a node is not trusted that is called by another name');
+is(statuses($nginx, $cluster->tag_on($to)), '503 503 503 503', 'cluster: a node with another name is not trusted');
 ok(wait_until('the cause', 5, sub { $nginx->logged(qr/elsewhere\.test:\d+\): is down: TLS: the server's certificate: hostname mismatch/i) }),
-    'cluster: the log tells the name that the certificate is not for');
+    'cluster: the error log has the name that does not match the certificate');
 $nginx->{values}{TLS} = "$tls tls_server_name node.test;";
 $nginx->configure($conf)->reload(gone => 1);
-is(statuses($nginx, $cluster->tag_on($to)), '200 200 200 429', 'cluster: tls_server_name names what the certificate is for');
+is(statuses($nginx, $cluster->tag_on($to)), '200 200 200 429', 'cluster: with tls_server_name the certificate is trusted');
 
 # ---- Sentinel
 
@@ -65,7 +65,7 @@ push @{ $bed->{processes} }, $sentinel;
 ok(wait_until('the replica to be known', 20, sub { ($sentinel->field('num-slaves') // 0) == 1 && ($replica->info('master_link_status') // '') eq 'up' }),
     'Sentinel: the replica is known by TLS');
 my $guarded = $bed->nginx($conf, TLS => $tls, WHERE => 'mode sentinel limits; server ' . $sentinel->address . ';');
-is(statuses($guarded, 'a'), '200 200 200 429', 'Sentinel: the master that it names decides');
+is(statuses($guarded, 'a'), '200 200 200 429', 'Sentinel: the master named by the Sentinels decides');
 is($master->cli('ZCARD', 'rl:sliding:t:{a}'), 3, 'Sentinel: the master has the log');
 my $failed = wait_until('a fail-over', 20, sub { $sentinel->cli('SENTINEL', 'FAILOVER', 'limits') eq 'OK' });
 ok($failed, 'Sentinel: a fail-over begins');

@@ -1,5 +1,5 @@
-# Whatever Sentinels and cluster nodes answer, and whenever: the worker lives, everybody is answered in time, and no
-# redirect is followed in circles.
+# Whatever Sentinels and cluster nodes reply, and whenever: the worker survives, every request is answered in time, and
+# redirects are not followed in circles.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ my $subscribed = confirmed('+switch-master', 1);
 sub switch { return message('+switch-master', @_) }
 my $where = address($real);
 
-# A Sentinel: [what, status, to SENTINEL, to SUBSCRIBE]
+# A Sentinel: [name, status, reply to SENTINEL, reply to SUBSCRIBE]
 my @sentinels = (
     ['a master',                    200, $where, $subscribed],
     ['nobody',                      503, "*-1\r\n", ''],
@@ -33,7 +33,7 @@ my @sentinels = (
     ['a name of 300 bytes',         503, list(text('n' x 300), text($real->port)), ''],
     ['a name with NUL bytes',       503, list(text("127.0.0.1\0.x"), text($real->port)), ''],
     ['itself',                      503, list(text('127.0.0.1'), text('%PORT%') =~ s/\$6/\$5/r), $subscribed],
-    ['two replies for one',         undef, $where . $where, $subscribed],
+    ['two replies for one call',         undef, $where . $where, $subscribed],
     ['a master, then no subscription',      200, $where, "-NOPERM no\r\n"],
     ['a master, then nothing',              200, $where, ''],
     ['a master, then an integer',           200, $where, ":1\r\n"],
@@ -48,10 +48,10 @@ my @sentinels = (
     ['a master, then an empty message',     200, $where, $subscribed . switch('')],
     ['a master, then a message of another', 200, $where, $subscribed . switch('other 1 2 3 4') x 3],
     ['a master, then a list in a message',  200, $where, $subscribed . list(text('message'), $channel, "*1\r\n:1\r\n")],
-    ['a master, then the master for ever',  undef, $where, $subscribed . switch('limits 1 2 3 4') x 5],
+    ['a master, then the master forever',  undef, $where, $subscribed . switch('limits 1 2 3 4') x 5],
 );
 
-# A cluster's node: [what, status, to CLUSTER SLOTS, to EVALSHA]
+# A node of a cluster: [name, status, reply to CLUSTER SLOTS, reply to EVALSHA]
 my $self = list(text('127.0.0.1'), ':' . "%PORT%\r\n");
 my $map  = list(list(":0\r\n", ":16383\r\n", $self));
 my $good = list(list(":1\r\n", ":1800000000000\r\n", ":9\r\n", ":1000\r\n", ":0\r\n"));
@@ -65,20 +65,20 @@ my @nodes = (
     ['slots out of range',          503, list(list(":0\r\n", ":16384\r\n", $self)), $good],
     ['slots the other way round',   503, list(list(":16383\r\n", ":0\r\n", $self)), $good],
     ['no host at all',              200, list(list(":0\r\n", ":16383\r\n", list("\$-1\r\n", ":%PORT%\r\n"))), $good],
-    ['two maps for one',            undef, $map . $map, $good],
-    ['MOVED to itself for ever',    503, $map, "-MOVED 1 127.0.0.1:%PORT%\r\n"],
-    ['ASK to itself for ever',      503, $map, "-ASK 1 127.0.0.1:%PORT%\r\n"],
-    ['MOVED to the one that said it', 503, $map, "-MOVED 1 :%PORT%\r\n"],
-    ['MOVED to nobody',             503, $map, "-MOVED 1 127.0.0.1:1\r\n"],
+    ['two maps in one reply',            undef, $map . $map, $good],
+    ['MOVED to itself forever',    503, $map, "-MOVED 1 127.0.0.1:%PORT%\r\n"],
+    ['ASK to itself forever',      503, $map, "-ASK 1 127.0.0.1:%PORT%\r\n"],
+    ['MOVED to its sender', 503, $map, "-MOVED 1 :%PORT%\r\n"],
+    ['MOVED to a dead address',             503, $map, "-MOVED 1 127.0.0.1:1\r\n"],
     ['MOVED to nowhere',            503, $map, "-MOVED\r\n"],
     ['MOVED out of range',          503, $map, "-MOVED 16384 127.0.0.1:%PORT%\r\n"],
     ['MOVED to a name',             503, $map, "-MOVED 1 nowhere.invalid:6379\r\n"],
     ['MOVED with NUL bytes',        503, $map, "-MOVED 1 \0:\0\r\n"],
-    ['TRYAGAIN for ever',           503, $map, "-TRYAGAIN not yet\r\n"],
-    ['CLUSTERDOWN for ever',        503, $map, "-CLUSTERDOWN The cluster is down\r\n"],
+    ['TRYAGAIN forever',           503, $map, "-TRYAGAIN not yet\r\n"],
+    ['CLUSTERDOWN forever',        503, $map, "-CLUSTERDOWN The cluster is down\r\n"],
     ['CROSSSLOT',                   503, $map, "-CROSSSLOT Keys in request don't hash to the same slot\r\n"],
-    ['READONLY for ever',           503, $map, "-READONLY You can't write against a read only replica.\r\n"],
-    ['READONLY in the group',       503, $map, list("-READONLY You can't write against a read only replica.\r\n")],
+    ['READONLY forever',           503, $map, "-READONLY You can't write against a read only replica.\r\n"],
+    ['READONLY in the batch',       503, $map, list("-READONLY You can't write against a read only replica.\r\n")],
 );
 
 my ($blocks, $locations, @cases) = ('', '');
@@ -109,6 +109,6 @@ for my $i (0 .. $#cases) {
     cmp_ok(slowest(@answers), '<', 0.3 + 0.3 * slow(), "$what: everybody is answered in time");
     cmp_ok(cpu() - $before, '<', 0.2 * slow(), "$what: the worker does not go in circles");
 }
-is(join(' ', $nginx->workers), $worker, 'the worker lives through all answers');
+is(join(' ', $nginx->workers), $worker, 'the worker survives all replies');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# sliding-log acl: the rules that it prints are all that nginx and the tool need of a Redis, behind Sentinels and of a
-# Cluster, and what the documents show.
+# sliding-log acl: the printed rules permit all that nginx and the tool need in a Redis, behind Sentinels and in a
+# Cluster. The documents show the same rules.
 
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ use Testbed::Tool qw(tool tool_json);
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $bed  = Testbed->new;
 
-# ---- the documents show what it prints
+# ---- the documents show its output
 
 my $shown = 0;
 for my $file (qw(topologies operations tool)) {
@@ -36,7 +36,7 @@ is($operator =~ s/PASSWORD/x/r, documented_rule('operator', 'x'), "operations.md
 my ($watcher) = tool('acl', '--mode', 'sentinel limits')->{out} =~ /^ACL SETUSER watcher (.*)/m;
 is($watcher =~ s/PASSWORD/x/r, documented_rule('watcher', 'x'), "operations.md has that of the Sentinels");
 
-# ---- nginx and the tool have no user but the printed
+# ---- nginx and the tool have only the printed user
 
 my $conf = conf(
     store  => '%%WHERE%% timeout 3s; connect_timeout 3s; reconnect 20ms 200ms;',
@@ -45,7 +45,7 @@ my $conf = conf(
 );
 my %all = ((map { $_ => "algorithm=$_ block=1h" } qw(log compact counter bucket)), sampled => 'algorithm=sampled sample=1 block=1h');
 
-# Locations with a limit each: one that denies, one that slides, one that gives back.
+# Locations with a limit each: one denies, one slides, one gives back.
 sub locations {
     my (%limits) = @_;
     my %open = map { $_ => $limits{$_} =~ s/ block=1h//r } keys %limits;
@@ -56,15 +56,15 @@ sub locations {
     ) } sort keys %limits;
 }
 
-# The rules that it prints, each given to the servers that it is for; all have the password "us3rpass".
+# The printed rules, each given to its servers; all have the password "us3rpass".
 sub grant {
     my ($servers, $sentinels, @words) = @_;
     my $printed = tool('acl', @words);
     is($printed->{status}, 0, "sliding-log acl @words") or diag($printed->{err});
     my @rules = grep { /^ACL / } split /\n/, $printed->{out} =~ s/PASSWORD/us3rpass/gr;
     is(scalar @rules, $sentinels ? 2 : 1, 'a rule for each kind of server');
-    is($_->cli(split ' ', $rules[0]), 'OK', 'Redis takes the rule') for @$servers;
-    is($sentinels->cli(split ' ', $rules[1]), 'OK', 'the Sentinel takes the rule') if $sentinels;
+    is($_->cli(split ' ', $rules[0]), 'OK', 'Redis accepts the rule') for @$servers;
+    is($sentinels->cli(split ' ', $rules[1]), 'OK', 'the Sentinel accepts the rule') if $sentinels;
     return;
 }
 
@@ -122,12 +122,12 @@ my @logins = qw(--user operator);
     my $nginx = $bed->nginx($conf, LIMITS => locations(%all),
         WHERE => 'server ' . $redis->address . '; username limiter; password us3rpass; prefix my*limits:; database 2;');
     nginx_is_served('one Redis', $nginx, \%all, 'a');
-    ok(wait_until('its memory to be looked at', 5, sub { $redis->calls('info') > 0 }), 'one Redis: its memory is looked at');
+    ok(wait_until('its memory to be checked', 5, sub { $redis->calls('info') > 0 }), 'one Redis: its memory is checked');
     tool_is_served('one Redis', \%all, 'a', '--server', $redis->address, @words, @logins);
     nothing_refused('one Redis', $redis);
 }
 
-# the same, of what the configuration says
+# the same, from the configuration
 {
     my $redis = $bed->redis;
     my %some  = (log => '');
@@ -145,7 +145,7 @@ my @logins = qw(--user operator);
     unlike(tool('acl', @conf)->{out}, qr/us3rpass/, 'a password is not printed');
     my $refused = tool('inspect', 'log.denies', 'a', @conf);
     like("$refused->{status} $refused->{err}", qr/^3 sliding-log: TYPE answered: NOPERM .*; sliding-log acl --for tool prints the rights that this tool needs$/,
-        "the tool as nginx's user says what it needs");
+        "the tool with nginx's user prints the missing rights");
 }
 
 # Cluster
@@ -161,7 +161,7 @@ my @logins = qw(--user operator);
     my $slot = $cluster->slot_of($tags[0]);
     $cluster->begin_move($slot, @nodes);
     $cluster->move_keys($slot, @nodes);
-    is(statuses($nginx, "/log/back?k=$tags[0]", 4), '404 404 404 404', 'Cluster: a slot on its way is followed');
+    is(statuses($nginx, "/log/back?k=$tags[0]", 4), '404 404 404 404', 'Cluster: a migrating slot is followed');
     cmp_ok($nodes[1]->calls('asking'), '>', 0, 'Cluster: nginx has sent ASKING');
     $cluster->end_move($slot, @nodes);
     tool_is_served('Cluster', \%all, $tags[1], '--mode', 'cluster', '--server', $nodes[1]->address, @logins);
@@ -195,7 +195,7 @@ for (
     my ($words, $message) = @$_;
     my $ran = tool('acl', @$words);
     is("$ran->{status}$ran->{out}", '3', "refused: @$words");
-    like($ran->{err}, qr/^sliding-log: $message/, "the message says why: @$words");
+    like($ran->{err}, qr/^sliding-log: $message/, "the message has the reason: @$words");
 }
 
 $bed->done;

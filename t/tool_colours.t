@@ -1,4 +1,4 @@
-# sliding-log is in colours on a terminal only, and there unless NO_COLOR is set; without them the text is the same.
+# sliding-log uses colours on a terminal only, unless NO_COLOR is set. Without them the text is the same.
 
 use strict;
 use warnings;
@@ -11,7 +11,7 @@ my $redis = $bed->redis;
 my @at    = ('--server', $redis->address);
 $redis->cli('ZADD', 'rl:sliding:api:{a}', time * 1000, 'one');
 
-# What a terminal gets.
+# Output to a terminal.
 sub on_terminal {
     my ($variables, @words) = @_;
     local %ENV = (%ENV, SLIDING_LOG_CONF => '', TERM => 'xterm', NO_COLOR => '', %$variables);

@@ -1,4 +1,4 @@
-# The completion of sliding-log, sourced by bash: commands, options of a command, and values.
+# The completion of sliding-log in bash: commands, options of a command, and values.
 
 use strict;
 use warnings;
@@ -13,7 +13,7 @@ my $bed  = Testbed->new;
 $bed->write_file('limits.conf', '');
 mkdir $bed->dir . '/limits.d';
 chdir $bed->dir or die $!;
-END { chdir '/' }    # the directory goes
+END { chdir '/' }    # the directory is removed
 
 my $script = <<'END';
 . "$1/packaging/bash/sliding-log"
@@ -25,7 +25,7 @@ _sliding_log "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
 printf '%s\n' "${COMPREPLY[@]}"
 END
 
-# What bash offers for the last of these words, which bash has split as it does.
+# The completions of bash for the last of these words, as bash splits them.
 sub offered {
     my (@words) = @_;
     open my $bash, '-|', 'bash', '--norc', '-c', $script, 'bash', $root, binary(), @words or die "bash: $!";
@@ -37,17 +37,17 @@ sub offered {
 
 my @commands = tool('--help')->{out} =~ /^  ([a-z]+)\b/mg;
 is(offered(''), join(' ', sort @commands, qw(--help --version)), 'the commands of --help');
-is(offered('in'), 'inspect', 'a command that is begun');
+is(offered('in'), 'inspect', 'a partial command');
 is(offered('--v'), '--version', 'an option without a command');
 for my $command (@commands) {
     my %known = map { $_ => 1 } map { tool(@$_)->{out} =~ /^  (--[a-z-]+)/mg } ['--help'], [$command, '--help'];
     is(offered($command, '-'), join(' ', sort keys %known), "the options of $command");
 }
-is(offered('top', '--b'), '--by', 'an option that is begun');
+is(offered('top', '--b'), '--by', 'a partial option');
 is(offered('top', 'api', '--by', ''), 'bytes entries', 'values of --by');
 is(offered('doctor', '--mode', 'c'), 'cluster', 'values of --mode');
-is(offered('doctor', '--mode', '='), 'cluster sentinel standalone', 'values behind =');
-is(offered('doctor', '--mode', '=', 's'), 'sentinel standalone', 'a value behind = that is begun');
+is(offered('doctor', '--mode', '='), 'cluster sentinel standalone', 'values after =');
+is(offered('doctor', '--mode', '=', 's'), 'sentinel standalone', 'a partial value after =');
 is(offered('acl', '--for', ''), 'nginx tool', 'values of --for of acl');
 is(offered('top', '--for', ''), '', 'a time has no values');
 is(offered('top', '--nginx-conf', 'lim'), 'limits.conf limits.d', 'files');

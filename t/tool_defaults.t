@@ -1,5 +1,5 @@
-# Options that sliding-log is not given come from /etc/sliding-log.conf, and from nginx's own configuration: which Redis, who
-# we are there, and what the limits are. The command line overrides both; what is wrong is refused with file and line.
+# Options that are not given to sliding-log come from /etc/sliding-log.conf and from nginx's configuration: the Redis,
+# the login, the limits. The command line overrides both. Errors have file and line.
 
 use strict;
 use warnings;
@@ -18,11 +18,11 @@ my $sentinel = $bed->sentinel(master => $shared, conf => ['requirepass w4tchpass
 $near->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
 $shared->cli(qw(ACL SETUSER limiter on >sh4redpass ~* +@all));
 
-# ---- a configuration with all that the tool takes of it, which nginx runs
+# ---- a configuration with everything that the tool reads, run by nginx
 
 my $nginx = $bed->configuration(conf(
     http   => <<'HTTP',
-    upstream backend { server 127.0.0.1:1; }    # a server, and none of ours
+    upstream backend { server 127.0.0.1:1; }    # a server of another kind
     include stores.conf;
     sliding_log_on_error deny;
     map $http_x_key $of_key { default 7; }
@@ -71,13 +71,13 @@ for my $path (qw(/burst /secret /sampled /bucket /free /two/a /day /local)) {
 sub inspected { my ($name, @more) = @_; return tool_json('inspect', $name, 'acct_42', @conf, @more) }
 my $log = inspected('burst');
 is("$log->{key} $log->{used} $log->{limit} $log->{remaining} $log->{window_ms}", 'near:rl:burst:{acct_42} 4 5 1 3600000', 'server, login, database, prefix, limit and window are those of nginx');
-ok(!$log->{window_is_guessed}, 'the window is no guess');
+ok(!$log->{window_is_guessed}, 'the window is not guessed');
 $log = inspected('secret');
 is("$log->{key} $log->{remaining}", 'near:rl:secret:{sha1-' . substr(sha1_hex('acct_42'), 0, 8) . '} 1', 'a secret is known');
-is(inspected('sampled')->{algorithm}, 'sampled', 'an algorithm that the log does not tell is known');
-is(inspected('sampled')->{used} % 2, 0, 'an entry counts for as many requests as nginx says');
+is(inspected('sampled')->{algorithm}, 'sampled', 'an algorithm that the log does not show is known');
+is(inspected('sampled')->{used} % 2, 0, 'an entry counts for the number of requests in the configuration');
 is(inspected('bucket')->{remaining}, 4, 'the burst is known');
-is(inspected('day')->{remaining}, 1, 'the store of the limit is asked, behind its Sentinel, which wants a password');
+is(inspected('day')->{remaining}, 1, 'the store of the limit is asked, behind a Sentinel with a password');
 for my $name (qw(free two)) {
     my $unknown = inspected($name);
     is(defined $unknown->{limit} ? 'known' : 'unknown', 'unknown', "$name: a limit that is a variable, or differs from place to place, is none");
@@ -102,10 +102,10 @@ for (@refused) {
     my ($words, $message) = @$_;
     my $ran = tool(@$words);
     is("$ran->{status}$ran->{out}", '3', 'refused: ' . join ' ', map { $_ eq $conf ? 'nginx.conf' : $_ } @$words);
-    like($ran->{err}, qr/^sliding-log: $message\n\z/, 'the message says what is expected');
+    like($ran->{err}, qr/^sliding-log: $message\n\z/, 'the message has the expected value');
 }
 
-# ---- the command line overrides, and a login is of one piece
+# ---- the command line overrides, and a login comes from one source
 
 $other->cli('-n', 3, 'ZADD', 'near:rl:burst:{acct_42}', time * 1000, 'one');
 $other->cli(qw(ACL SETUSER limiter on >us3rpass ~* +@all));
@@ -118,13 +118,13 @@ is("$without->{status} $without->{err}", '3 sliding-log: ' . $near->address . ":
 is(tool({ env => { SLIDING_LOG_PASSWORD => '0perator' } }, 'inspect', 'burst', 'acct_42', @conf, '--user', 'operator')->{status}, 0, '--user: with a password of its own');
 is(tool({ env => { SLIDING_LOG_PASSWORD => 'wr0ng' } }, 'inspect', 'burst', 'acct_42', @conf)->{status}, 3, 'SLIDING_LOG_PASSWORD overrides the password');
 
-# ---- doctor and size of a store; doctor looks at what its limits use
+# ---- doctor and size of a store; doctor checks what its limits use
 
 my %said = map { ($_->{check} => $_->{text}) } @{ tool_json('doctor', @conf, '--store', 'near')->{checks} };
-is($said{scripts}, 'loaded and run: log, compact, bucket, sampled', 'doctor looks at the algorithms of the store');
-like($said{rights}, qr/^user "limiter" has all /, 'doctor is the user of nginx');
+is($said{scripts}, 'loaded and run: log, compact, bucket, sampled', 'doctor checks the algorithms of the store');
+like($said{rights}, qr/^user "limiter" has all /, 'doctor uses the user of nginx');
 %said = map { ($_->{check} => $_->{text}) } grep { $_->{server} eq $shared->address } @{ tool_json('doctor', @conf, '--store', 'shared')->{checks} };
-is($said{scripts}, 'loaded and run: log', "doctor looks at the other store's");
+is($said{scripts}, 'loaded and run: log', "doctor checks those of the other store");
 
 # ---- the file of defaults
 
@@ -136,7 +136,7 @@ is(with_file("nginx-conf $conf\nserver " . $other->address, 'inspect', 'burst', 
 my $password = $bed->write_file('operator.password', "0perator\n");
 my $operator = "nginx-conf $conf\nuser operator\npassword-file $password\n";
 is(with_file($operator, 'inspect', 'burst', 'acct_42')->{status}, 0, 'a file of defaults has a login of its own');
-like(with_file($operator, 'doctor', '--store', 'near')->{out}, qr/rights +user "operator" has all/, 'that user is the one who asks');
+like(with_file($operator, 'doctor', '--store', 'near')->{out}, qr/rights +user "operator" has all/, 'the commands run as this user');
 is(with_file('mode sentinel limits' . "\nserver " . $sentinel->address, 'top')->{err}, 'sliding-log: no Sentinel knows the master "limits"; ' . $sentinel->address . ": NOAUTH Authentication required.\n", 'a mode of two words');
 for (
     ["\nfrob 1",                     qr/:2: unknown option "frob", expected one of nginx-conf, store, server, .*/],
@@ -155,12 +155,12 @@ for (
     my ($content, $message) = @$_;
     my $ran = with_file($content, 'top');
     is("$ran->{status}$ran->{out}", '3', 'refused: ' . ($content =~ s/[^ -~]/?/gr));
-    like($ran->{err}, qr/^sliding-log: \S+\/tool\.conf$message\n\z/, 'the message has file, line, text and what is expected');
+    like($ran->{err}, qr/^sliding-log: \S+\/tool\.conf$message\n\z/, 'the message has the file, line, text and expected value');
 }
 is(with_file('frob', '--help')->{status}, 0, '--help works whatever the file says');
-is(tool({ env => { SLIDING_LOG_CONF => '/nowhere' } }, 'top')->{err}, "sliding-log: /nowhere cannot be read: No such file or directory\n", 'a file that is named must be there');
+is(tool({ env => { SLIDING_LOG_CONF => '/nowhere' } }, 'top')->{err}, "sliding-log: /nowhere cannot be read: No such file or directory\n", 'a given file must exist');
 
-# ---- what is wrong in the block of nginx is told where it stands
+# ---- errors in the block of nginx have its file and line
 
 for (
     ['server a b:x;',                                qr/"server" has invalid value "b:x", expected HOST.*/],

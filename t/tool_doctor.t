@@ -1,4 +1,4 @@
-# sliding-log doctor: each thing that is wrong with a Redis is told, and is its exit status.
+# sliding-log doctor: each problem of a Redis is reported and sets the exit status.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ my $bed   = Testbed->new;
 my $redis = $bed->redis(clock => 1, args => [qw(--maxmemory 100mb --enable-protected-configs yes --repl-diskless-sync-delay 0)]);
 my @at    = ('--server', $redis->address);
 
-# What is said about one check: "status: text".
+# The result of one check: "status: text".
 sub check {
     my ($name, @more) = @_;
     my ($check) = grep { $_->{check} eq $name } @{ tool_json('doctor', @at, @more)->{checks} };
@@ -21,14 +21,14 @@ sub check {
 sub config { return $redis->cli('CONFIG', 'SET', @_) }
 
 # A PING that takes long on a busy machine is a warning, too.
-sub is_well { my (@words) = @_; return wait_until('a quick answer', 20, sub { tool('doctor', @at, @words)->{status} == 0 }) }
+sub is_well { my (@words) = @_; return wait_until('a fast reply', 20, sub { tool('doctor', @at, @words)->{status} == 0 }) }
 
 ok(is_well(), 'a Redis that is well: status 0');
 like(tool('doctor', @at)->{out}, qr/^  ok  +rights  +user "default" has all \d+ commands.*^status: \w+$/ms, 'a Redis that is well: a table');
 is($redis->cli('DBSIZE'), 0, 'doctor leaves nothing in Redis');
-like(tool_json('doctor', @at)->{status}, qr/^(?:ok|warning)$/, 'doctor --json tells the status');
+like(tool_json('doctor', @at)->{status}, qr/^(?:ok|warning)$/, 'doctor --json has the status');
 
-# ---- memory, so much that buffers of connections do not matter
+# ---- memory, so large that buffers of connections do not matter
 
 $redis->cli('EVAL', 'for i = 1, 20 do redis.call("SET", "filled" .. i, string.rep("x", 1000000)) end', 0);
 
@@ -66,14 +66,14 @@ $redis->set_clock(0);
 config('maxclients', 1);
 my $busy = tool('doctor', @at);
 config('maxclients', 100);
-like($busy->{out} . $busy->{err}, qr/WARNING +clients|max number of clients/, 'connections that run out are told');
+like($busy->{out} . $busy->{err}, qr/WARNING +clients|max number of clients/, 'connections close to maxclients are reported');
 
-# ---- rights, of us and of another user
+# ---- rights, of the tool's user and of another one
 
 $redis->cli(qw(ACL SETUSER poor on >secret ~rl:sliding:* +@all -setrange -zadd));
 my %as_poor = (env => { SLIDING_LOG_PASSWORD => 'secret' });
 my $poor = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
-like($poor->{out}, qr/CRITICAL +rights +user "poor" lacks \+setrange \+zadd/, 'a user learns of the rights that it lacks');
+like($poor->{out}, qr/CRITICAL +rights +user "poor" lacks \+setrange \+zadd/, 'missing rights of a user are reported');
 is($poor->{status}, 2, 'a user that lacks rights: status 2');
 like(check('rights', '--check-user', 'poor'), qr/^critical: user "poor" lacks \+setrange \+zadd$/, '--check-user: the rights that another user lacks are told');
 like(check('rights', '--check-user', 'poor', '--algorithms', 'compact'), qr/^critical: user "poor" lacks \+setrange$/,
@@ -81,11 +81,11 @@ like(check('rights', '--check-user', 'poor', '--algorithms', 'compact'), qr/^cri
 like(check('rights', '--check-user', 'default'), qr/^ok: user "default" has all /, '--check-user: a user that lacks nothing is ok');
 $redis->cli(qw(ACL SETUSER poor ~other:* resetkeys ~other:* +@all));
 like(check('rights', '--check-user', 'poor'), qr/^critical: /, '--check-user: keys that are not granted are critical');
-like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +rights +user "poor": EVALSHA answered: NOPERM/, 'a user learns of keys that are not granted');
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor')->{out}, qr/CRITICAL +rights +user "poor": EVALSHA answered: NOPERM/, 'keys that are not granted are reported');
 $redis->cli(qw(ACL SETUSER poor resetkeys ~rl:sliding:* -info -ping));
 my $blind = tool(\%as_poor, 'doctor', @at, '--user', 'poor');
-like($blind->{out}, qr/WARNING +server +cannot be seen: NOPERM.*ok +scripts/s, 'what the user may not see is a warning');
-like(tool(\%as_poor, 'doctor', @at, '--user', 'poor', '--check-user', 'default')->{out}, qr/rights +user "default" has all /, '--check-user: one who may ask looks at another');
+like($blind->{out}, qr/WARNING +server +cannot be seen: NOPERM.*ok +scripts/s, 'a check without the needed right is a warning');
+like(tool(\%as_poor, 'doctor', @at, '--user', 'poor', '--check-user', 'default')->{out}, qr/rights +user "default" has all /, '--check-user: a user with the right checks another user');
 $redis->cli(qw(ACL SETUSER poor -acl|dryrun));
 like(tool(\%as_poor, 'doctor', @at, '--user', 'poor', '--check-user', 'default')->{out},
     qr/WARNING +rights +user "default" cannot be seen: the user who asks needs \+acl\|dryrun/, '--check-user: without that right it is a warning');
@@ -96,12 +96,12 @@ $redis->cli('ACL', 'SETUSER', 'poor', '+@all');
 my $file = $bed->write_file('password', "secret\nmore\n");
 ok(is_well('--user', 'poor', '--password-file', $file), '--password-file: the password is its first line');
 
-# the rule that docs/operations.md has for the module
+# the rule of docs/operations.md for the module
 $redis->cli(qw(ACL SETUSER limiter), split ' ', documented_rule('limiter', 'secret'));
-like(check('rights', '--check-user', 'limiter', '--algorithms', 'log,compact'), qr/^ok: user "limiter" has all /, 'the documented rights are enough');
+like(check('rights', '--check-user', 'limiter', '--algorithms', 'log,compact'), qr/^ok: user "limiter" has all /, 'the documented rights are sufficient');
 $redis->cli(qw(ACL SETUSER limiter -zscore));
 is(check('rights', '--check-user', 'limiter', '--algorithms', 'log,compact'), 'warning: user "limiter" lacks +zscore, which block= needs',
-    'a right that block= needs is a warning where nobody says whether it is used');
+    'a right that block= needs is a warning if the use of block= is not known');
 for (['', qr/^ok: /], ['block=1s', qr/^critical: user "limiter" lacks \+zscore$/]) {
     my ($more, $said) = @$_;
     my $conf = $bed->write_file('nginx.conf', 'http { sliding_log_redis { server ' . $redis->address . "; } sliding_log_limit a key=a limit=1 window=1s $more; }");
@@ -124,7 +124,7 @@ config('dir', '/proc');
 $redis->cli('BGSAVE');
 ok(wait_until('a failed save', 10, sub { check('persistence') =~ /^critical: the last BGSAVE failed/ }), 'a save that failed is critical');
 
-# ---- nobody there
+# ---- no server
 
 my $port = free_port();
 my $gone = tool('doctor', '--server', "127.0.0.1:$port");
@@ -132,7 +132,7 @@ is("$gone->{status} $gone->{err}", "3 sliding-log: 127.0.0.1:$port: Connection r
 $replica->pause;
 my $stuck = tool('doctor', '--server', $replica->address, '--timeout', '200ms');
 is($stuck->{status}, 3, 'a Redis that hangs: status 3');
-like($stuck->{err}, qr/no answer within 200 ms/, 'a Redis that hangs is given up in time');
+like($stuck->{err}, qr/no answer within 200 ms/, 'a Redis that hangs ends doctor in time');
 $replica->resume;
 
 $bed->done;

@@ -1,5 +1,5 @@
-# sliding-log export: every entry of every log of a limit, once, joinable with the access log by id; counts are verified,
-# also of logs that are written to meanwhile.
+# sliding-log export: every entry of every log of a limit, once, with the ids of the access log. Counts are verified,
+# also of logs that change meanwhile.
 
 use strict;
 use warnings;
@@ -56,7 +56,7 @@ like($export->{err}, qr/^sliding-log: 20 entries of 5 logs, each log's count ver
 my @of_one = grep { $_->{key} eq 'rl:sliding:audit:{client3}' } @entries;
 for my $words (['audit', 'client3'], ['rl:sliding:audit:{client3}']) {
     my $one = tool('export', @$words, @at);
-    is_deeply([sort { $a->{id} cmp $b->{id} } lines($one)], [sort { $a->{id} cmp $b->{id} } @of_one], "export @$words: the entries of that log alone");
+    is_deeply([sort { $a->{id} cmp $b->{id} } lines($one)], [sort { $a->{id} cmp $b->{id} } @of_one], "export @$words: the entries of that log only");
     is("$one->{status} $one->{err}", "0 sliding-log: 4 entries of 1 log, each log's count verified\n", "export @$words: its count was verified");
 }
 my $gone = tool('export', 'audit', 'nobody', @at);
@@ -65,9 +65,9 @@ is(tool('export', 'packed', 'one', @at)->{status}, 1, 'export of no log of anoth
 get($nginx->port, '/compact?k=one');
 my $refused = tool('export', 'packed', 'one', @at);
 is("$refused->{status} $refused->{out}", '1 ', 'export of a log of another algorithm exits with 1');
-like($refused->{err}, qr/^sliding-log: 1 key of rl:sliding:packed:\{one\} was left out: not of algorithm=log$/m, 'export of a log of another algorithm tells it');
+like($refused->{err}, qr/^sliding-log: 1 key of rl:sliding:packed:\{one\} was left out: not of algorithm=log$/m, 'export of a log of another algorithm reports it');
 $redis->cli('DEL', 'rl:sliding:packed:{one}');
-is(tool('export', 'other:audit:{x}', @at)->{status}, 3, 'export of a key that is none of the module');
+is(tool('export', 'other:audit:{x}', @at)->{status}, 3, 'export of a key of another program');
 like(tool('export', '--secret', 'audit', 'client3', @at)->{err}, qr/no log at rl:sliding:audit:\{sha1-[0-9a-f]{8}\}$/m, 'export --secret: the key is made of the hash');
 
 my $csv = tool('export', 'audit', @at, '--format', 'csv');
@@ -79,20 +79,20 @@ is(tool('export', 'nothing', @at)->{out}, '', 'export of a limit without logs wr
 get($nginx->port, '/compact?k=a');
 my $packed = tool('export', 'packed', @at);
 is("$packed->{status} $packed->{out}", '1 ', 'export of entries without ids writes nothing and exits with 1');
-like($packed->{err}, qr/1 key of packed was left out: not of algorithm=log/, 'export says that the keys are no logs of algorithm=log');
+like($packed->{err}, qr/1 key of packed was left out: not of algorithm=log/, 'export reports that the keys are not logs of algorithm=log');
 
-# ---- ids and keys of any bytes, ids that were there already
+# ---- ids and keys of any bytes, repeated ids
 
 my $now = int(time * 1000);
 $redis->cli('ZADD', "rl:sliding:odd:{\xff\n}", $now, "a\"b,c\e[1m", $now, "\xfe", $now, 'id', $now, 'id~unique', $now, 'id~unique~2', -$now - 9e5, 'blocked for 1000 ms');
 my $odd = tool('export', 'odd', @at);
 unlike($odd->{out}, qr/[^\x20-\x7e\n]/, 'JSON has hostile bytes escaped');
 is(join(' | ', sort map { $_->{id_hex} // unpack('H*', $_->{id}) } lines($odd)), join(' | ', sort unpack('H*', "a\"b,c\e[1m"), 'fe', (unpack('H*', 'id')) x 3),
-    'ids of any bytes are all there, each as the access log has it');
+    'all ids of any bytes are exported as in the access log');
 unlike(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/[^\x20-\x7e\r\n]/, 'CSV has hostile bytes escaped');
 like(tool('export', 'odd', @at, '--format', 'csv')->{out}, qr/^"a""b,c\\x1b\[1m",/m, 'CSV has a field with a quote quoted');
 
-# ---- what a spreadsheet would take for a formula
+# ---- texts that a spreadsheet takes for formulas
 
 my @formulas = ('=1+1', '+1', '-1+1', '-', '@SUM(A1)', "\t=1", "\r=1", '=a,"b"');
 my @harmless = ('-15', '15', "'", '1=1', 'a-b', '~=1');
@@ -100,11 +100,11 @@ $redis->cli('ZADD', 'rl:sliding:cells:{=key}', map { ($now, $_) } @formulas, @ha
 my @cells = grep { /^[^,]/ } split /\r\n/, tool('export', 'cells', @at, '--format', 'csv')->{out};
 my %begins = map { /^((?:"(?:[^"]|"")*"|[^,"]*)),\d+,/ ? ($1 => 1) : () } @cells;
 is(join(' ', sort grep { !/^id$/ } keys %begins), join(' ', sort "'=1+1", "'+1", "'-1+1", "'-", q('@SUM(A1)), '\x09=1', '\x0d=1', q("'=a,""b"""), qw(-15 15 ' 1=1 a-b)),
-    'CSV has an apostrophe before what would be a formula, and before nothing else');
+    'CSV has an apostrophe before possible formulas only');
 is(scalar(grep { /,rl:sliding:cells:\{=key\}$/ } @cells), @formulas + @harmless - 1, 'CSV has keys that begin with their prefix');
-like(tool('export', 'cells', @at, '--format', 'json')->{out}, qr/"id":"=1\+1"/, 'JSON has an id that would be a formula as it is');
+like(tool('export', 'cells', @at, '--format', 'json')->{out}, qr/"id":"=1\+1"/, 'JSON has a possible formula unchanged');
 
-# ---- long logs, read in pieces while others come and go
+# ---- long logs, read in pieces while entries come and leave
 
 my $fill = 'for i = 1, ARGV[1] do redis.call("ZADD", KEYS[1], ARGV[2] + i, "m" .. i) end';
 $redis->cli('EVAL', $fill, 1, 'rl:sliding:long:{quiet}', 25_000, $now);
@@ -115,7 +115,7 @@ is(scalar keys %{ { map { $_->{entry} => 1 } @all } }, 25_000, 'export has each 
 is($redis->calls('keys'), 0, 'export never calls KEYS');
 cmp_ok($redis->calls('watch'), '>', 0, 'export reads under WATCH');
 
-# a writer that never rests: prunes at one end and adds at the other
+# a permanent writer: prunes at one end and adds at the other
 my $writer = bless { log => '/dev/null' }, 'Testbed::Process';
 push @{ $bed->{processes} }, $writer;
 $writer->spawn_code(sub {
@@ -129,13 +129,13 @@ $writer->spawn_code(sub {
         select undef, undef, undef, 0.0005;
     }
 });
-ok(wait_until('the writer', 5, sub { ($redis->cli('GET', 'n') || 0) > 10 }), 'a writer never rests');
+ok(wait_until('the writer', 5, sub { ($redis->cli('GET', 'n') || 0) > 10 }), 'a writer changes the log all the time');
 my $hot = tool('export', 'long', @at);
 is($hot->{status}, 0, 'a log that is written to meanwhile is read') or diag($hot->{err});
 my @hot = lines($hot);
 is(scalar @hot, 25_000, 'a log that is written to meanwhile has all its entries');
 my ($first, $last) = ($hot[0]{time_ms}, $hot[-1]{time_ms});
-is($last - $first, 24_999, 'a log that is written to meanwhile is read as it was at one moment');
+is($last - $first, 24_999, 'a log that is written to meanwhile is read as of one moment');
 
 # ---- where the output goes
 

@@ -1,5 +1,5 @@
-# sliding-log inspect reckons as the scripts do: for random logs of every algorithm, with costs, reservations and blocks,
-# it tells what the script itself answers at the same moment.
+# sliding-log inspect computes as the scripts do: for random logs of every algorithm, with costs, reservations and
+# blocks, it prints the reply of the script at the same time.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ my $bed    = Testbed->new;
 my $redis  = $bed->redis;
 my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_})) } @ALGORITHMS;
 
-# The answer to one request: admitted, now, remaining, reset, retry.
+# The reply to one request: admitted, now, remaining, reset, retry.
 sub asked {
     my ($algorithm, $key, $now, $limit, $window, @options) = @_;
     push @options, "burst=$limit" if $algorithm eq 'bucket';
@@ -48,7 +48,7 @@ for my $algorithm (@ALGORITHMS) {
         my @more = $algorithm eq 'sampled' ? ('--sample', 10) : $algorithm eq 'bucket' ? ('--burst', $limit) : ();
         my $told = tool_json('inspect', $algorithm, $round, '--server', $redis->address, '--limit', $limit, '--window', "${window}ms", @more);
         next if !defined $told->{algorithm};    # none of its requests is logged
-        # a look costs nothing; one that is denied is not logged
+        # a request of cost 0 or a denied one is not logged
         my (undef, undef, $remaining) = asked($algorithm, $key, $told->{now_ms}, $limit, $window, 'cost=0', @delay ? "ahead=$delay" : ());
         my $retry = $remaining > 0 ? 0 : (asked($algorithm, $key, $told->{now_ms}, $limit, $window, @delay ? "ahead=$delay" : ()))[4];
         $full++ if $remaining == 0;

@@ -1,4 +1,4 @@
-# sliding-log inspect, top and reset: what nginx logged is told, for whatever key a client made, and removed.
+# sliding-log inspect, top and reset print and remove what nginx logged, for any key that a client made.
 
 use strict;
 use warnings;
@@ -54,7 +54,7 @@ for my $case (['/log', 'api', 'log'], ['/compact', 'small', 'compact']) {
 asked('/long', 'busy') for 1 .. 400;
 my $long = tool_json('inspect', 'long', 'busy', @at, '--limit', 300, '--window', '1h');
 cmp_ok($redis->cli('STRLEN', 'rl:sliding:long:{busy}'), '>', 101, 'a long compact log has a ring');
-is("$long->{entries} $long->{used}", '400 400', 'a compact log with a ring is read whole');
+is("$long->{entries} $long->{used}", '400 400', 'a compact log with a ring is read in full');
 ok($long->{retry_ms} > $long->{oldest_ms} + 3_600_000 - $long->{now_ms} && $long->{retry_ms} < 3_600_000, 'a compact log with a ring is read in order');
 
 is(tool_json('inspect', 'long', 'busy', @at, '--limit', '3k', '--window', '1h')->{remaining}, 2600, 'a limit of 3k is one of 3000');
@@ -64,7 +64,7 @@ my $none = tool('inspect', 'api', 'nobody', @at);
 is("$none->{status} $none->{out}", "1 no log at rl:sliding:api:{nobody}: no request in its window\n", 'inspect of a key without a log exits with 1');
 $redis->cli('SADD', 'rl:sliding:api:{a_set}', 'x');
 $redis->cli('SET', 'rl:sliding:api:{a_text}', 'x' x 200);
-is(tool('inspect', 'api', $_, @at)->{status}, 3, "inspect: $_ is told from a log") for 'a_set', 'a_text';
+is(tool('inspect', 'api', $_, @at)->{status}, 3, "inspect: $_ is not taken for a log") for 'a_set', 'a_text';
 
 # ---- keys that clients made
 
@@ -74,7 +74,7 @@ for my $value (@hostile) {
     my $log = tool_json('inspect', 'api', $value, @at);
     is("$log->{key} $log->{entries}", 'rl:sliding:api:{sha1-' . sha1_hex($value) . '} 1', 'inspect finds a key by the hash of ' . length($value) . ' bytes');
 }
-# nobody but another program would make these, yet they must not reach a terminal
+# only other programs make these, but they must not reach a terminal
 $redis->cli('ZADD', "rl:sliding:api:{\e[31m\xff\n}", time * 1000, 'one');
 my $top = tool('top', @at, '--count', 100);
 like($top->{out}, qr/^rl:sliding:api:\{\\x1b\[31m\\xff\\x0a\} /m, 'top escapes bytes');
@@ -90,34 +90,34 @@ is($full->{entries}, 1, 'inspect finds a key that is no UTF-8');
 
 my $largest = tool_json('top', @at, '--by', 'entries', '--count', 3);
 is(join(' ', map { "$_->{key}=$_->{entries}" } @{ $largest->{logs} }[0]), 'rl:sliding:long:{busy}=400', 'top --by entries: the largest log comes first');
-is(scalar @{ $largest->{logs} }, 3, 'top tells as many logs as it was asked for');
-ok($largest->{complete}, 'top has seen all logs');
+is(scalar @{ $largest->{logs} }, 3, 'top prints the requested number of logs');
+ok($largest->{complete}, 'top has counted all logs');
 my @bytes = map { $_->{bytes} } @{ tool_json('top', @at)->{logs} };
 is("@bytes", join(' ', sort { $b <=> $a } @bytes), 'top sorts by memory');
-is(join(' ', map { $_->{key} } @{ tool_json('top', 'small', @at)->{logs} }), 'rl:sliding:small:{acct_42}', 'top of one limit tells its log only');
+is(join(' ', map { $_->{key} } @{ tool_json('top', 'small', @at)->{logs} }), 'rl:sliding:small:{acct_42}', 'top of one limit prints its logs only');
 is(scalar @{ tool_json('top', @at, '--prefix', 'other:')->{logs} }, 0, 'top under another prefix finds nothing');
 is(tool('top', 'small', @at)->{status}, 0, 'top of a limit that has logs exits with 0');
 for my $words (['NOSUCH'], ['NOSUCH', '--json'], ['api', '--prefix', 'other:']) {
     my $none = tool('top', @$words, @at);
     my ($name, $prefix) = ($words->[0], $words->[2] // 'rl:sliding:');
-    is("$none->{status} $none->{err}", "1 sliding-log: no log of $name: no key begins with $prefix$name:\n", "top @$words: a NAME that no log has exits with 1, and is told");
+    is("$none->{status} $none->{err}", "1 sliding-log: no log of $name: no key begins with $prefix$name:\n", "top @$words: a NAME without logs is reported and exits with 1");
 }
-is(tool('top', @at, '--prefix', 'other:')->{status}, 0, 'top of all exits with 0, also where there is none');
+is(tool('top', @at, '--prefix', 'other:')->{status}, 0, 'top of all limits exits with 0, also without logs');
 $redis->cli('EVAL', 'for i = 1, 20000 do redis.call("SET", "unrelated" .. i, "x") end', 0);
 my $hasty = tool('top', @at, '--for', '1ms', '--pause', '5ms');
 is($hasty->{status}, 1, 'top exits with 1 when its scan is cut short');
-like($hasty->{err}, qr/not all keys were seen/, 'top says that its scan was cut short');
+like($hasty->{err}, qr/not all keys were seen/, 'top reports that its scan was cut short');
 is($redis->calls('keys'), 0, 'top never calls KEYS');
 
 # ---- reset
 
 my $reset = tool('reset', 'api', 'acct_42', @at);
 is($reset->{status}, 0, 'reset exits with 0');
-like($reset->{out}, qr/^removed rl:sliding:api:\{acct_42\}\n.*may go on from memory/, 'reset says that nodes may deny from memory');
+like($reset->{out}, qr/^removed rl:sliding:api:\{acct_42\}\n.*may go on from memory/, 'reset reports that nodes may have known denials');
 is($redis->cli('EXISTS', 'rl:sliding:api:{acct_42}'), 0, 'reset removes the log');
 is(tool('reset', 'api', 'acct_42', @at)->{status}, 1, 'reset of a log that is gone exits with 1');
 my $refused = tool('reset', 'unrelated1', @at);
-is($refused->{status}, 3, 'reset refuses a key that is no log of the module');
+is($refused->{status}, 3, 'reset refuses a key that is not a log of the module');
 is($redis->cli('EXISTS', 'unrelated1'), 1, 'a key that reset refused stays');
 
 $bed->done;

@@ -1,5 +1,5 @@
-# sliding-log --nginx-conf reads a configuration as nginx itself does: words, quotes, comments, blocks and includes; what
-# nginx cannot read is refused at the same line.
+# sliding-log --nginx-conf reads a configuration as nginx does: words, quotes, comments, blocks and includes. What nginx
+# cannot read is refused at the same line.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ sub one_of { return $_[rand @_] }
 my @blanks = (' ', "\n", "\t", "\r\n", "  # a comment; { \" '\n", "\n#\n");
 sub blank { return join '', one_of(@blanks), rand() < 0.2 ? one_of(@blanks) : () }
 
-# The word as it may be written.
+# The word in one of its possible forms.
 sub written {
     my ($word) = @_;
     return $word if rand() < 0.5;
@@ -47,7 +47,7 @@ sub limit {
     return join blank(), 'sliding_log_limit', written($name), $quoted, directive(@words);
 }
 
-# Where limits stand: [text with %s for them, how many]
+# Contexts of limits: [text with %s for them, number]
 my @places = (
     "%s server { listen 127.0.0.1:%%%%PORT%%%%; }\n",
     "server { listen 127.0.0.1:%%%%PORT%%%%; if (\$request_method = \"}\") { set \$x '{'; } location ~ \"^/a{1,3}\" { %s } }\n",
@@ -89,11 +89,11 @@ for my $round (1 .. 15) {
     is($top->{status}, 0, "configuration $round: the tool reads it") or diag($top->{err});
     my %seen = map { /^rl:sliding:(.*):\{sha1-(a+)\}$/ ? ($1 => length $2 == 8 ? 1 : 0) : () } map { $_->{key} } @{ JSON::PP::decode_json($top->{out})->{logs} };
     is_deeply(\%seen, \%is_secret,
-        "configuration $round: the tool knows which limits have secret=on") or diag(Testbed::Process::slurp($nginx->dir . '/nginx.conf'));
+        "configuration $round: the tool knows the limits with secret=on") or diag(Testbed::Process::slurp($nginx->dir . '/nginx.conf'));
     push @accepted, $nginx;
 }
 
-# ---- one byte too many, too few or another one: what nginx says of how it is written, the tool says of the same line
+# ---- one byte added, removed or changed: the tool reports a syntax error in the same line as nginx
 
 my $refused = 0;
 for my $round (1 .. 100) {
@@ -104,7 +104,7 @@ for my $round (1 .. 100) {
     my $wrong = $text;
     substr $wrong, $from + int rand(length($text) - $from), one_of(0, 1), one_of('', split //, ";{}\"'#\$\\ \n");
     write_to($path, $wrong);
-    write_to("$nginx->{dir}/error.log", '');    # what it printed before
+    write_to("$nginx->{dir}/error.log", '');    # printed before
     my ($accepted, $printed) = $nginx->check;
     my $ran = tool('top', '--nginx-conf', "$nginx->{dir}/nginx.conf", @at);
     write_to($path, $text);
@@ -128,7 +128,7 @@ sub write_to {
     return;
 }
 
-# ---- what nginx reads with modules that are not here, and what cannot be read
+# ---- directives of missing modules, and unreadable files
 
 my $lua = <<'END';
 http {
@@ -142,7 +142,7 @@ http {
 }
 END
 write_to("$bed->{dir}/lua.conf", $lua);
-like(tool('top', 'n.1', '--nginx-conf', "$bed->{dir}/lua.conf", @at)->{out}, qr/^rl:sliding:n\.1:\{sha1-a{8}\} /m, 'blocks of Lua are passed over');
+like(tool('top', 'n.1', '--nginx-conf', "$bed->{dir}/lua.conf", @at)->{out}, qr/^rl:sliding:n\.1:\{sha1-a{8}\} /m, 'blocks of Lua are skipped');
 for my $row (
     ["$lua }",                                 qr{wrong\.conf:10: unexpected "\}"}],
     ["init_by_lua_block {\n '}'\n",            qr{wrong\.conf:3: unexpected end of file in a block of Lua}],
@@ -156,7 +156,7 @@ for my $row (
     write_to("$bed->{dir}/wrong.conf", $text);
     my $ran = tool('top', '--nginx-conf', "$bed->{dir}/wrong.conf", @at);
     is("$ran->{status}$ran->{out}", '3', 'refused: ' . ($text =~ s/[^ -~]/?/gr));
-    like($ran->{err}, qr/^sliding-log: \S*$message\n\z/, 'the message says where: ' . ($text =~ s/[^ -~]/?/gr));
+    like($ran->{err}, qr/^sliding-log: \S*$message\n\z/, 'the message has the place: ' . ($text =~ s/[^ -~]/?/gr));
 }
 like(tool('top', '--nginx-conf', "$bed->{dir}/none.conf", @at)->{err}, qr/"--nginx-conf" has invalid value "\S+", expected a readable file/,
     'refused: no file');

@@ -1,5 +1,5 @@
-# sliding-log on a cluster of which a node is away: top and export give what they can, say what is missing, and exit with
-# 3; doctor tells of servers that are outside the cluster.
+# sliding-log on a cluster with a missing node: top and export print what they can and what is missing, and exit with 3.
+# doctor reports servers that are outside the cluster.
 
 use strict;
 use warnings;
@@ -12,11 +12,11 @@ use Testbed::Tool qw(tool tool_json);
 my $bed = Testbed->new;
 my $now = int(time * 1000);
 
-use constant LOGS => 300;    # of each node: more than one batch of SCAN
+use constant LOGS => 300;    # on each node: more than one reply of SCAN
 
 sub decode { my ($text) = @_; return eval { JSON::PP::decode_json($text) } // {} }
 
-# One log of one entry in each of so many keys of one slot, which that node serves.
+# This number of keys in one slot of that node, each a log with one entry.
 sub fill {
     my ($node, $tag) = @_;
     $node->cli('EVAL', 'for i = 1, ARGV[1] do redis.call("ZADD", "rl:sliding:l" .. i .. ":" .. KEYS[1], ARGV[2], "e" .. i) end', 1, "{$tag}", LOGS, $now);
@@ -30,7 +30,7 @@ my @tags    = map { $cluster->tag_on($_) } @nodes;
 fill($nodes[$_], $tags[$_]) for 0 .. 2;
 my @at  = ('--mode', 'cluster', map { ('--server', $_->address) } @nodes[0, 1]);
 my $all = tool_json('top', @at, '--pause', '1ms');
-is_deeply([@$all{qw(logs_seen missing)}, $all->{complete} ? 1 : 0], [3 * LOGS + 3, [], 1], 'all nodes are there: top has all, and nothing is missing');
+is_deeply([@$all{qw(logs_seen missing)}, $all->{complete} ? 1 : 0], [3 * LOGS + 3, [], 1], 'all nodes are up: top has all logs, and nothing is missing');
 
 # Both commands, while that node does not answer.
 sub hurt {
@@ -61,7 +61,7 @@ hurt('a node hangs', $nodes[2], qr/no answer within 200 ms/, '--timeout', '200ms
 $nodes[2]->resume;
 ok($cluster->wait_agreed, 'the node is back');
 
-# Runs the tool while another process kills the node as soon as that has answered so many SCANs.
+# Runs the tool while another process kills the node after this number of SCAN replies.
 sub while_it_dies {
     my ($node, @words) = @_;
     $node->cli('CONFIG', 'RESETSTAT');
@@ -76,8 +76,8 @@ sub while_it_dies {
 $nodes[2]->cli('EVAL', 'for i = 1, 20000 do redis.call("SET", "unrelated" .. i .. KEYS[1], "x") end', 1, "{$tags[2]}");
 my $dying = while_it_dies($nodes[2], 'top', @at, '--json', '--pause', '20ms');
 is($dying->{status}, 3, 'a node dies meanwhile: top exits with 3');
-cmp_ok(decode($dying->{out})->{logs_seen} // 0, '>=', 2 * (LOGS + 1), 'a node dies meanwhile: top has what was seen');
-is(join(' ', map { $_->{server} } @{ decode($dying->{out})->{missing} }), $nodes[2]->address, 'a node dies meanwhile: top tells which');
+cmp_ok(decode($dying->{out})->{logs_seen} // 0, '>=', 2 * (LOGS + 1), 'a node dies meanwhile: top has the logs found before');
+is(join(' ', map { $_->{server} } @{ decode($dying->{out})->{missing} }), $nodes[2]->address, 'a node dies meanwhile: top names it');
 hurt('a node is dead', $nodes[2], qr/Connection refused/);
 
 my $single = $bed->redis;
@@ -85,15 +85,15 @@ fill($single, 'x');
 $single->cli('EVAL', 'for i = 1, 20000 do redis.call("SET", "unrelated" .. i, "x") end', 0);
 my $alone = while_it_dies($single, 'top', '--server', $single->address, '--json', '--pause', '20ms');
 is($alone->{status}, 3, 'the only server dies meanwhile: top exits with 3');
-is(join(' ', map { $_->{server} } @{ decode($alone->{out})->{missing} }), $single->address, 'the only server dies meanwhile: top has a whole answer');
+is(join(' ', map { $_->{server} } @{ decode($alone->{out})->{missing} }), $single->address, 'the only server dies meanwhile: top prints complete JSON');
 my $csv = tool('export', 'audit', '--server', $single->address);
 is("$csv->{status} $csv->{err}", '3 sliding-log: ' . $single->address . ": Connection refused\n", 'the only server is dead: export exits with 3');
 
-# slots of nobody
+# slots without a node
 my $slot = $cluster->slot_of($tags[0]);
 $_->cli('CLUSTER', 'DELSLOTS', $slot) for @nodes[0, 1];
 my $holes = tool_json('top', @at, '--timeout', '1s');
-ok(scalar(grep { !$_->{server} && $_->{text} eq 'no master serves 1 of 16,384 slots' } @{ $holes->{missing} }), 'slots that no master serves are missing')
+ok(scalar(grep { !$_->{server} && $_->{text} eq 'no master serves 1 of 16,384 slots' } @{ $holes->{missing} }), 'slots without a master are missing')
     or diag(explain($holes->{missing}));
 
 # ---- doctor: servers outside the cluster
@@ -104,7 +104,7 @@ my $joined = $whole->start_node;
 $whole->meet($joined);
 $whole->wait_agreed;
 
-# What doctor says of that server of its configuration: "status exit: text".
+# The result of doctor for the configuration of that server: "status exit: text".
 sub verdict {
     my ($server, @known) = @_;
     my $ran = tool('doctor', '--json', '--mode', 'cluster', '--timeout', '1s', map { ('--server', $_->address) } @known, $server);
@@ -113,7 +113,7 @@ sub verdict {
 }
 is((verdict($replica, $first))[0], 'ok: it knows the cluster', 'doctor: a replica belongs to the cluster');
 $replica->cli(qw(ACL SETUSER default -cluster|nodes));
-is((verdict($replica, $first))[0], 'ok: it knows the cluster', 'doctor: without the right to CLUSTER NODES that is not asked');
+is((verdict($replica, $first))[0], 'ok: it knows the cluster', 'doctor: CLUSTER NODES is skipped without the right to it');
 $replica->cli(qw(ACL SETUSER default +@all));
 is((verdict($joined, $first))[0],   'ok: it knows the cluster', 'doctor: a node without slots belongs to the cluster');
 
@@ -134,7 +134,7 @@ my $id = $whole->id($joined);
 like(`redis-cli --cluster del-node 127.0.0.1:@{[$first->port]} $id 2>&1`, qr/CLUSTER RESET|SHUTDOWN/, 'redis-cli takes a node out of the cluster');
 outside('a node that was taken out', $nothing, $joined);
 
-# a node that the others forgot goes on as if nothing had been
+# a node that the others forgot behaves as before
 $id = $whole->id($other);
 $_->cli('CLUSTER', 'FORGET', $id) for $first, $second, $replica;
 my ($said, $status) = verdict($other, $first);
@@ -145,6 +145,6 @@ my $away = $bed->redis;
 $away->kill;
 like((verdict($away, $first))[0], qr/^warning: \S+: Connection refused$/, 'doctor: a server of the configuration that does not answer: warning');
 my $nobody = tool('doctor', '--mode', 'cluster', '--server', $away->address);
-is($nobody->{status}, 3, 'doctor: nobody answers: exits with 3');
+is($nobody->{status}, 3, 'doctor: no server replies: exits with 3');
 
 $bed->done;

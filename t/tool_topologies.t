@@ -1,4 +1,4 @@
-# sliding-log on a cluster, behind Sentinels, on a database of its own, and with no more rights than the documented.
+# sliding-log on a cluster, behind Sentinels, on another database, and with the documented rights only.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ my @watcher = split ' ', documented_rule('watcher', 'w4tchpass');
 # No command was refused, and none but AUTH failed.
 sub nothing_refused {
     my @log = map { [split /\n/, $_->cli('ACL', 'LOG')] } @_;
-    is(join(' ', map { @$_ } @log), '', 'the documented rights are enough');
+    is(join(' ', map { @$_ } @log), '', 'the documented rights are sufficient');
 }
 
 # ---- Cluster
@@ -47,23 +47,23 @@ is(on_cluster(\&tool_json, 'inspect', 'api', $_)->{key}, "rl:sliding:api:{$_}", 
 
 my $doctor = on_cluster(\&tool_json, 'doctor');
 is(scalar(grep { $_->{check} eq 'cluster' && $_->{text} eq '16,384 of 16,384 slots served' } @{ $doctor->{checks} }), 3,
-    'cluster: doctor looks at each master');
+    'cluster: doctor checks each master');
 is(join(' ', grep { !/^(?:replication|latency)$/ } map { $_->{status} eq 'ok' ? () : $_->{check} } @{ $doctor->{checks} }), '',
-    'cluster: doctor finds nothing wrong but that there are no replicas, and perhaps a busy machine');
+    'cluster: doctor warns only of missing replicas, and perhaps of a busy machine');
 my ($plain) = grep { $_->{check} eq 'cluster' } @{ tool_json(\%as, 'doctor', '--server', $masters[1]->address, '--user', 'operator')->{checks} };
 is("$plain->{status}: $plain->{text}", 'critical: it is a node of a cluster, which needs "mode cluster"',
-    'cluster: doctor tells of a node that is taken for a Redis of its own');
+    'cluster: doctor reports a node configured as a single Redis');
 
-# a slot on its way
+# a migrating slot
 my ($from, $to) = @masters[0, 1];
 my ($tag)  = grep { $tags{$_} == $from } sort keys %tags;
 my $slot   = $cluster->slot_of($tag);
 my $before = on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries};
 $cluster->begin_move($slot, $from, $to);
 $cluster->move_keys($slot, $from, $to);
-is(on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries}, $before, 'cluster: inspect finds a log that has gone ahead of its slot');
-is(scalar(split /\n/, on_cluster(\&tool, 'export', 'api')->{out}), 18, 'cluster: export has a log that has gone ahead of its slot');
-is(on_cluster(\&tool, 'reset', 'api', $tag)->{status}, 0, 'cluster: reset finds a log that has gone ahead of its slot');
+is(on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries}, $before, 'cluster: inspect finds a log that has moved before its slot');
+is(scalar(split /\n/, on_cluster(\&tool, 'export', 'api')->{out}), 18, 'cluster: export has a log that has moved before its slot');
+is(on_cluster(\&tool, 'reset', 'api', $tag)->{status}, 0, 'cluster: reset finds a log that has moved before its slot');
 is($to->calls('unlink'), 1, 'cluster: reset follows ASK');
 $cluster->end_move($slot, $from, $to);
 my $other = (grep { $tags{$_} == $from } sort keys %tags)[1];
@@ -73,12 +73,12 @@ is(on_cluster(\&tool_json, 'inspect', 'api', $other)->{key}, "rl:sliding:api:{$o
 my $size = on_cluster(\&tool_json, 'size', '--entries', 100, '--keys', 1000);
 is($size->{maxmemory}, 3 * 100 * 1024 * 1024, 'cluster: size adds up maxmemory of all masters');
 nothing_refused(@masters);
-is(join(' ', map { $_->cli('DBSIZE') } @masters), '1 4 3', 'cluster: nothing is left but the logs');
+is(join(' ', map { $_->cli('DBSIZE') } @masters), '1 4 3', 'cluster: size leaves only the logs');
 
 $masters[2]->kill;
 my $hurt = on_cluster(\&tool, 'doctor');
 is($hurt->{status}, 2, 'cluster: doctor exits with 2 when a master is lost') or diag($hurt->{out}, $hurt->{err});
-like($hurt->{out}, qr/CRITICAL +answers +\S+: Connection refused/, 'cluster: doctor tells which master is lost');
+like($hurt->{out}, qr/CRITICAL +answers +\S+: Connection refused/, 'cluster: doctor names the lost master');
 
 # ---- Sentinel
 
@@ -95,13 +95,13 @@ $master->cli('ZADD', 'rl:sliding:api:{a}', $now, 'one');
 is(tool_json(\%as, 'inspect', 'api', 'a', @sentinel)->{entries}, 1, 'Sentinel: inspect asks the master that a Sentinel names');
 my %said = map { ("$_->{server} $_->{check}" => "$_->{status}: $_->{text}") } @{ tool_json(\%as, 'doctor', @sentinel)->{checks} };
 my $at_master = '127.0.0.1:' . $master->port;
-is($said{"$at_master replication"}, 'ok: 1 replica', 'Sentinel: doctor tells of the master');
-like($said{ $sentinel->address . ' sentinel' }, qr/^ok: OK 1 usable Sentinels/, 'Sentinel: doctor tells of the Sentinel that could replace the master');
-is($said{ $stranger->address . ' sentinel' }, 'warning: it names another master, or none', 'Sentinel: doctor warns of a Sentinel that knows nothing');
+is($said{"$at_master replication"}, 'ok: 1 replica', 'Sentinel: doctor reports the master');
+like($said{ $sentinel->address . ' sentinel' }, qr/^ok: OK 1 usable Sentinels/, 'Sentinel: doctor reports the Sentinel that could replace the master');
+is($said{ $stranger->address . ' sentinel' }, 'warning: it names another master, or none', 'Sentinel: doctor warns of a Sentinel that does not know the master');
 nothing_refused($master, $sentinel);
 my $unknown = tool(\%as, 'top', '--mode', 'sentinel', 'nobody', '--sentinel-user', 'watcher', '--server', $sentinel->address);
 is($unknown->{status}, 3, 'Sentinel: a master that no Sentinel knows is status 3');
-like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: it does not know the master/, 'Sentinel: a master that no Sentinel knows is told');
+like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: it does not know the master/, 'Sentinel: a master that no Sentinel knows is reported');
 
 # ---- a database, a socket, IPv6
 
@@ -110,6 +110,6 @@ is(tool_json('inspect', 'api', 'b', '--db', 3, '--server', 'unix:' . $master->pa
     '--db: a log in a database of its own is found, by a socket');
 is(tool('inspect', 'api', 'b', '--server', 'unix:' . $master->path)->{status}, 1, '--db: the log of one database is not in another');
 my $six = eval { $bed->redis(host => '::1') };
-is($six ? tool('inspect', 'api', 'b', '--server', '[::1]:' . $six->port)->{status} : 1, 1, 'IPv6: Redis answers, where the machine has it');
+is($six ? tool('inspect', 'api', 'b', '--server', '[::1]:' . $six->port)->{status} : 1, 1, 'IPv6: Redis replies, if the machine has IPv6');
 
 $bed->done;

@@ -35,10 +35,10 @@ std::string rule(const std::string& user, std::string_view own, std::span<const 
     return text;
 }
 
-/// Refuses a text that ACL would not take as one word.
+/// Refuses a text that ACL does not accept as one word.
 void refuseBlanks(std::string_view option, const std::string& text) {
     if (printable(text) != text || text.find_first_of(" \"'") != std::string::npos) {
-        refuseValue(option, text, "a text without blanks, quotes and backslashes: ACL takes no other");
+        refuseValue(option, text, "a text without blanks, quotes and backslashes");
     }
 }
 
@@ -112,7 +112,7 @@ Status run(const Context& context) {
 }  // namespace
 
 const ToolCommand kAcl = {
-    "acl",    "",  "prints the ACL SETUSER that gives --user the rights it needs, and no more; asks no Redis",
+    "acl",    "",  "prints the ACL SETUSER that gives --user the needed rights only; does not connect to Redis",
     kOptions, run, false};
 
 }  // namespace sliding_log::tool

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view kSentinelMode = "sentinel";
 
 constexpr std::array kOptions = {
-    Option{kNginxConfOption, "FILE", "nginx's configuration: all that its sliding_log_redis and limits say"},
-    Option{kStoreOption, "NAME", "the sliding_log_redis, where there are several; that of the limit's NAME"},
+    Option{kNginxConfOption, "FILE", "nginx's configuration, with the sliding_log_redis and limits"},
+    Option{kStoreOption, "NAME", "the sliding_log_redis block, if there are several; that of the limit's NAME"},
     Option{"--server", "HOST[:PORT]", "or [IPv6]:PORT, or unix:/path; repeatable (cluster seeds, Sentinels); 127.0.0.1",
            "", true},
     Option{"--mode", "MODE", "standalone, cluster, or sentinel MASTER", kSentinelMode},
@@ -26,14 +26,14 @@ constexpr std::array kOptions = {
            "the same at the Sentinels; password: next option or SLIDING_LOG_SENTINEL_PASSWORD"},
     Option{"--sentinel-password-file", "FILE", "its first line is the password at the Sentinels"},
     Option{"--db", "N", "database; 0"},
-    Option{"--prefix", "TEXT", "what every key begins with; rl:sliding:"},
-    Option{"--timeout", "TIME", "for connecting and for each answer; 5s"},
-    Option{"--tls", "", "speak TLS; the server must prove who it is"},
+    Option{"--prefix", "TEXT", "the beginning of every key; rl:sliding:"},
+    Option{"--timeout", "TIME", "for connecting and for each reply; 5s"},
+    Option{"--tls", "", "use TLS, and verify the certificate of the server"},
     Option{"--cacert", "FILE", "CA certificates to trust; the system's"},
-    Option{"--cert", "FILE", "our own certificate"},
+    Option{"--cert", "FILE", "the client certificate"},
     Option{"--key", "FILE", "its key"},
-    Option{"--sni", "NAME", "whose certificate the server must have; the host connected to"},
-    Option{"--insecure", "", "let anybody answer in the server's place"},
+    Option{"--sni", "NAME", "the name in the certificate of the server; the host connected to"},
+    Option{"--insecure", "", "do not verify the certificate of the server"},
 };
 
 constexpr int kPort = 6379;

@@ -64,7 +64,7 @@ void inspectMemory(Findings& findings, std::string_view info, bool hasQuotas) {
     const std::string policy(infoField(info, "maxmemory_policy"));
     if (policy.starts_with("allkeys-")) {
         findings.add("policy", Status::Warning,
-                     policy + " may evict live logs, which forgets requests: noeviction or volatile-ttl");
+                     policy + " may evict live logs, so limits lose requests: noeviction or volatile-ttl");
     } else if (policy.starts_with("volatile-") && policy != "volatile-ttl") {
         findings.add("policy", Status::Warning,
                      policy + " evicts logs that are in use before those that end soon: volatile-ttl");
@@ -80,7 +80,7 @@ void inspectEvictions(Findings& findings, std::string_view before, std::string_v
     const std::int64_t evicted = infoNumber(after, "evicted_keys");
     const std::int64_t now = evicted - infoNumber(before, "evicted_keys");
     if (now > 0) {
-        findings.add("evictions", Status::Critical, grouped(now) + " keys while this ran: limits are being forgotten");
+        findings.add("evictions", Status::Critical, grouped(now) + " keys while this ran: limits lose requests");
     } else if (evicted > 0) {
         findings.add("evictions", Status::Warning,
                      grouped(evicted) + " keys since the server began, none while this ran");
@@ -100,7 +100,7 @@ void inspectClients(Findings& findings, std::string_view info) {
 
 void inspectPersistence(Findings& findings, std::string_view info, bool hasQuotas) {
     if (infoNumber(info, "loading") != 0) {
-        findings.add("persistence", Status::Critical, "it is loading its data, and answers nothing else");
+        findings.add("persistence", Status::Critical, "it is loading its data, and executes no calls");
     } else if (infoField(info, "aof_last_write_status") == "err") {
         findings.add("persistence", Status::Critical, "the AOF cannot be written: Redis refuses writes (MISCONF)");
     } else if (infoField(info, "rdb_last_bgsave_status") == "err") {
@@ -129,7 +129,7 @@ void inspectReplication(Findings& findings, std::string_view info, Mode mode) {
     if (behind > 0) {
         findings.add("replication", Status::Warning, text + ", of which " + grouped(behind) + " not in step");
     } else if (replicas == 0 && mode != Mode::Standalone) {
-        findings.add("replication", Status::Warning, "no replica: nothing can take this master's place");
+        findings.add("replication", Status::Warning, "no replica: nothing can replace this master");
     } else {
         findings.add("replication", Status::Ok, replicas == 0 ? "no replica: its logs go with it" : text);
     }
@@ -293,8 +293,8 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kDoctor = {"doctor", "",
-                             "is this Redis fit for the limits? exit status 0 yes, 1 warning, 2 critical, 3 no answer",
-                             kOptions, run};
+const ToolCommand kDoctor = {
+    "doctor", "", "checks whether this Redis suits the limits; exit status 0: ok, 1: warning, 2: critical, 3: no reply",
+    kOptions, run};
 
 }  // namespace sliding_log::tool

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::array kOptions = {
     Option{"--format", "FORMAT", "json, a line for each entry, or csv; json"},
-    Option{"--pause", "TIME", "rest between two batches of SCAN; 10ms"},
+    Option{"--pause", "TIME", "pause between two SCAN commands; 10ms"},
     kSecretOption,
 };
 
@@ -269,7 +269,7 @@ Status exportAll(const Context& context, const std::string& name, Output& output
     const bool moved = scanned.isWhole() && !store.refresh();
     const Status status = tell(tally, name);
     if (moved) {
-        std::fputs("sliding-log: slots of the cluster moved meanwhile: logs may lack\n", stderr);
+        std::fputs("sliding-log: slots of the cluster moved meanwhile: some logs may be missing\n", stderr);
     }
     tellMissing(scanned);
     return !scanned.isWhole() ? Status::CouldNotAsk : moved ? Status::Warning : status;

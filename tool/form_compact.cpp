@@ -92,20 +92,20 @@ std::optional<std::string> distances(std::string_view log, const Head& head) {
     return bytes.append(log.substr(kStateBytes + at(head.next), at(head.latest)));
 }
 
-Command look(const std::string& key) {
+Command probe(const std::string& key) {
     return {"GETRANGE", key, "0", std::to_string(kStateBytes - 1)};
 }
 
-bool isIts(ReplyView looked) {
-    return readHead(looked.text()).has_value();
+bool matches(ReplyView probed) {
+    return readHead(probed.text()).has_value();
 }
 
-std::optional<std::int64_t> count(ReplyView looked) {
-    const std::optional<Head> head = readHead(looked.text());
+std::optional<std::int64_t> count(ReplyView probed) {
+    const std::optional<Head> head = readHead(probed.text());
     return head ? std::optional(head->count) : std::nullopt;
 }
 
-State read(Store& store, const std::string& key, const Asked& asked) {
+State read(Store& store, const std::string& key, const ReadSettings& settings) {
     const Reply reply = store.ask(key, {"GETRANGE", key, "0", std::to_string(kMostBytes - 1)});
     const std::string_view log = checked(reply, "GETRANGE").text();
     const std::optional<Head> head = readHead(log);
@@ -130,14 +130,14 @@ State read(Store& store, const std::string& key, const Asked& asked) {
         throw CouldNotAsk("the log counts " + std::to_string(head->count) + " entries, and holds " +
                           std::to_string(times.size()));
     }
-    const bool isGuess = !asked.windowMs && head->blockedUntil == 0;  // a block also prolongs the key's life
-    State state = stateOf(times, asked, isGuess ? guessWindow(asked, head->touched) : asked.windowMs);
-    state.blockedMs = std::max<std::int64_t>(head->blockedUntil - asked.nowMs, 0);
+    const bool isGuess = !settings.windowMs && head->blockedUntil == 0;  // a block also prolongs the key's life
+    State state = stateOf(times, settings, isGuess ? guessWindow(settings, head->touched) : settings.windowMs);
+    state.blockedMs = std::max<std::int64_t>(head->blockedUntil - settings.nowMs, 0);
     return state;
 }
 
 }  // namespace
 
-const Form kCompactForm = {Algorithm::Compact, kCommands, {}, look, isIts, count, read};
+const Form kCompactForm = {Algorithm::Compact, kCommands, {}, probe, matches, count, read};
 
 }  // namespace sliding_log::tool

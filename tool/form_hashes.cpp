@@ -17,12 +17,12 @@ constexpr std::array kCounterCommands = {"time"sv, "hgetall"sv, "hget"sv, "hincr
 constexpr std::array kBucketCommands = {"time"sv, "hgetall"sv, "hget"sv, "hset"sv, "hdel"sv, "pexpire"sv};
 constexpr std::array kBlockCommands = {"pttl"sv};
 
-Command look(const std::string& key) {
+Command probe(const std::string& key) {
     return {"HGETALL", key};
 }
 
-std::int64_t blockedFor(ReplyView fields, const Asked& asked) {
-    return std::max<std::int64_t>(fields.field("blocked until").numberOr(0) - asked.nowMs, 0);
+std::int64_t blockedFor(ReplyView fields, const ReadSettings& settings) {
+    return std::max<std::int64_t>(fields.field("blocked until").numberOr(0) - settings.nowMs, 0);
 }
 
 // ---- counter
@@ -38,14 +38,14 @@ std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
     return counts;
 }
 
-bool isCounter(ReplyView looked) {
-    return !looked.isError() && looked.field("used").isNil() &&
-           (!countsIn(looked).empty() || !looked.field("blocked until").isNil());
+bool isCounter(ReplyView probed) {
+    return !probed.isError() && probed.field("used").isNil() &&
+           (!countsIn(probed).empty() || !probed.field("blocked until").isNil());
 }
 
-std::optional<std::int64_t> sumOfCounts(ReplyView looked) {
+std::optional<std::int64_t> sumOfCounts(ReplyView probed) {
     std::int64_t sum = 0;
-    for (const auto& [start, count] : countsIn(looked)) {
+    for (const auto& [start, count] : countsIn(probed)) {
         sum += count;
     }
     return sum;
@@ -92,7 +92,7 @@ std::map<std::int64_t, std::int64_t> byWindow(const std::map<std::int64_t, std::
 
 /// If two counts have the starts of their windows, these are one window apart. Otherwise the time to live was set when
 /// the latest count began, and is one window longer than that of other logs.
-std::optional<std::int64_t> windowOf(const std::map<std::int64_t, std::int64_t>& counts, const Asked& asked) {
+std::optional<std::int64_t> windowOf(const std::map<std::int64_t, std::int64_t>& counts, const ReadSettings& settings) {
     if (counts.empty()) {
         return std::nullopt;
     }
@@ -101,23 +101,23 @@ std::optional<std::int64_t> windowOf(const std::map<std::int64_t, std::int64_t>&
     if (counts.size() == 2 && latest % apart == 0) {
         return apart;
     }
-    if (asked.ttlMs < 0 || latest < 0 || latest > asked.nowMs) {
+    if (settings.ttlMs < 0 || latest < 0 || latest > settings.nowMs) {
         return std::nullopt;
     }
-    Asked other = asked;
-    other.ttlMs = (asked.ttlMs + asked.nowMs - latest) * 11 / 21;
+    ReadSettings other = settings;
+    other.ttlMs = (settings.ttlMs + settings.nowMs - latest) * 11 / 21;
     other.nowMs = latest;
     const std::optional<std::int64_t> window = guessWindow(other, latest);
     return window && latest % *window != 0 ? window : std::nullopt;
 }
 
-State readCounter(Store& store, const std::string& key, const Asked& asked) {
-    const Reply fields = store.ask(key, look(key));
+State readCounter(Store& store, const std::string& key, const ReadSettings& settings) {
+    const Reply fields = store.ask(key, probe(key));
     std::map<std::int64_t, std::int64_t> counts = countsIn(checked(fields, "HGETALL"));
     State state;
     state.entries = sumOfCounts(fields);
-    state.blockedMs = blockedFor(fields, asked);
-    state.windowMs = asked.windowMs ? asked.windowMs : windowOf(counts, asked);
+    state.blockedMs = blockedFor(fields, settings);
+    state.windowMs = settings.windowMs ? settings.windowMs : windowOf(counts, settings);
     if (state.windowMs) {
         counts = byWindow(counts, *state.windowMs);
     }
@@ -129,58 +129,60 @@ State readCounter(Store& store, const std::string& key, const Asked& asked) {
         return state;
     }
     const std::int64_t window = *state.windowMs;
-    Windows now{asked.nowMs - asked.nowMs % window, 0, 0};
+    Windows now{settings.nowMs - settings.nowMs % window, 0, 0};
     for (const auto& [start, count] : counts) {
         now.before += start >= now.start - window && start < now.start ? count : 0;
         now.here += start >= now.start ? count : 0;
     }
-    state.used = usedIn(now, asked.nowMs, window);
-    if (asked.limit) {
-        state.remaining = std::max<std::int64_t>(*asked.limit - *state.used, 0);
-        state.retryMs = *asked.limit == 0 ? -1
-                        : *state.used < *asked.limit
+    state.used = usedIn(now, settings.nowMs, window);
+    if (settings.limit) {
+        state.remaining = std::max<std::int64_t>(*settings.limit - *state.used, 0);
+        state.retryMs = *settings.limit == 0 ? -1
+                        : *state.used < *settings.limit
                             ? 0
-                            : fallsTo(now, counts, *asked.limit - 1, asked.nowMs, window) - asked.nowMs;
+                            : fallsTo(now, counts, *settings.limit - 1, settings.nowMs, window) - settings.nowMs;
     }
     return state;
 }
 
 // ---- bucket
 
-bool isBucket(ReplyView looked) {
-    return !looked.field("used").isNil();
+bool isBucket(ReplyView probed) {
+    return !probed.field("used").isNil();
 }
 
 /// The used part has a meaning only with the limit and the window: it is in tokens * window, and each ms gives back
 /// `limit` of it.
-State readBucket(Store& store, const std::string& key, const Asked& asked) {
-    const Reply fields = store.ask(key, look(key));
+State readBucket(Store& store, const std::string& key, const ReadSettings& settings) {
+    const Reply fields = store.ask(key, probe(key));
     const std::int64_t taken = checked(fields, "HGETALL").field("used").numberOr(0);
     State state;
     state.newestMs = fields.field("time").number();
-    state.blockedMs = blockedFor(fields, asked);
-    state.windowMs = asked.windowMs;
-    if (!asked.windowMs || !asked.limit) {
+    state.blockedMs = blockedFor(fields, settings);
+    state.windowMs = settings.windowMs;
+    if (!settings.windowMs || !settings.limit) {
         return state;
     }
-    const std::int64_t window = *asked.windowMs;
-    const std::int64_t burst = asked.burst.value_or(*asked.limit);
-    const std::int64_t passed = std::max<std::int64_t>(asked.nowMs - state.newestMs.value_or(asked.nowMs), 0);
-    const std::int64_t now = burst * window - std::max<std::int64_t>(taken - passed * *asked.limit, 0);
+    const std::int64_t window = *settings.windowMs;
+    const std::int64_t burst = settings.burst.value_or(*settings.limit);
+    const std::int64_t passed = std::max<std::int64_t>(settings.nowMs - state.newestMs.value_or(settings.nowMs), 0);
+    const std::int64_t now = burst * window - std::max<std::int64_t>(taken - passed * *settings.limit, 0);
     const std::int64_t tokens = now >= 0 ? now / window : -((-now + window - 1) / window);
     state.used = burst - tokens;
     state.remaining = std::max<std::int64_t>(tokens, 0);
-    state.retryMs = *asked.limit == 0 ? -1 : now >= window ? 0 : (window - now + *asked.limit - 1) / *asked.limit;
+    state.retryMs = *settings.limit == 0 ? -1
+                    : now >= window      ? 0
+                                         : (window - now + *settings.limit - 1) / *settings.limit;
     return state;
 }
 
 }  // namespace
 
-const Form kCounterForm = {Algorithm::Counter, kCounterCommands, kBlockCommands, look,
+const Form kCounterForm = {Algorithm::Counter, kCounterCommands, kBlockCommands, probe,
                            isCounter,          sumOfCounts,      readCounter};
 
 const Form kBucketForm = {Algorithm::Bucket, kBucketCommands,
-                          kBlockCommands,    look,
+                          kBlockCommands,    probe,
                           isBucket,          [](ReplyView) { return std::optional<std::int64_t>(); },
                           readBucket};
 

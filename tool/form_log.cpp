@@ -17,22 +17,22 @@ constexpr std::array kCommands = {"time"sv,         "zrange"sv,           "zcard
                                   "zrangebyscore"sv};
 constexpr std::array kBlockCommands = {"zscore"sv, "pttl"sv};
 
-Command look(const std::string& key) {
+Command probe(const std::string& key) {
     return {"ZCOUNT", key, "0", "+inf"};
 }
 
-bool isIts(ReplyView looked) {
-    return !looked.isError();
+bool matches(ReplyView probed) {
+    return !probed.isError();
 }
 
-std::optional<std::int64_t> count(ReplyView looked) {
-    return looked.number();
+std::optional<std::int64_t> count(ReplyView probed) {
+    return probed.number();
 }
 
-State read(Store& store, const std::string& key, const Asked& asked) {
+State read(Store& store, const std::string& key, const ReadSettings& settings) {
     State state;
     const std::array<Command, 6> ends = {{{"MULTI"},
-                                          look(key),
+                                          probe(key),
                                           {"ZRANGE", key, "0", "0", "WITHSCORES"},
                                           {"ZRANGE", key, "1", "1", "WITHSCORES"},
                                           {"ZRANGE", key, "-1", "-1", "WITHSCORES"},
@@ -41,21 +41,22 @@ State read(Store& store, const std::string& key, const Asked& asked) {
     const ReplyView found = checked(first.back(), "EXEC");
     state.entries = checked(found[0], "ZCOUNT").numberOr(0);
     const std::int64_t lowest = found[1][1].numberOr(0);
-    state.blockedMs = lowest < 0 ? std::max<std::int64_t>(-lowest - asked.nowMs, 0) : 0;
+    state.blockedMs = lowest < 0 ? std::max<std::int64_t>(-lowest - settings.nowMs, 0) : 0;
     if (*state.entries > 0) {
         state.oldestMs = lowest < 0 ? found[2][1].number() : lowest;
         state.newestMs = found[3][1].number();
     }
-    state.windowMs = asked.windowMs || state.blockedMs > 0 ? asked.windowMs  // a block also prolongs the key's life
-                                                           : guessWindow(asked, state.newestMs.value_or(asked.nowMs));
+    state.windowMs = settings.windowMs || state.blockedMs > 0
+                         ? settings.windowMs  // a block also prolongs the key's life
+                         : guessWindow(settings, state.newestMs.value_or(settings.nowMs));
     if (!state.windowMs) {
         return state;
     }
 
-    const std::int64_t horizon = asked.nowMs - *state.windowMs;
-    const std::int64_t limit = asked.limit.value_or(0);
+    const std::int64_t horizon = settings.nowMs - *state.windowMs;
+    const std::int64_t limit = settings.limit.value_or(0);
     // the entry that has to leave before there is room for one more, if it is in the window
-    const std::string rank = std::to_string(-std::max<std::int64_t>((limit - 1) / asked.sample + 1, 1));
+    const std::string rank = std::to_string(-std::max<std::int64_t>((limit - 1) / settings.sample + 1, 1));
     const std::array<Command, 4> room = {
         {{"MULTI"},
          {"ZCOUNT", key, "(" + std::to_string(std::max<std::int64_t>(horizon, 0)), "+inf"},
@@ -63,8 +64,8 @@ State read(Store& store, const std::string& key, const Asked& asked) {
          {"EXEC"}}};
     const std::vector<Reply> second = store.ask(key, room);
     const ReplyView counted = checked(second.back(), "EXEC");
-    state.used = checked(counted[0], "ZCOUNT").numberOr(0) * asked.sample;
-    if (asked.limit) {
+    state.used = checked(counted[0], "ZCOUNT").numberOr(0) * settings.sample;
+    if (settings.limit) {
         state.remaining = std::max<std::int64_t>(limit - *state.used, 0);
         const std::int64_t leaves = counted[1][1].numberOr(horizon) - horizon;
         state.retryMs = limit == 0 ? -1 : *state.used < limit ? 0 : std::max<std::int64_t>(leaves, 0);
@@ -74,9 +75,9 @@ State read(Store& store, const std::string& key, const Asked& asked) {
 
 }  // namespace
 
-const Form kLogForm = {Algorithm::Log, kCommands, kBlockCommands, look, isIts, count, read};
+const Form kLogForm = {Algorithm::Log, kCommands, kBlockCommands, probe, matches, count, read};
 
 // The data are like those of `log`, so this form is found by its name only.
-const Form kSampledForm = {Algorithm::Sampled, kCommands, kBlockCommands, look, isIts, count, read};
+const Form kSampledForm = {Algorithm::Sampled, kCommands, kBlockCommands, probe, matches, count, read};
 
 }  // namespace sliding_log::tool

@@ -18,7 +18,7 @@ using namespace std::string_view_literals;
 
 constexpr std::array kCommands = {"time"sv, "hgetall"sv, "hincrby"sv, "hdel"sv, "pexpire"sv};
 
-Command look(const std::string& key) {
+Command probe(const std::string& key) {
     return {"HGETALL", key};
 }
 
@@ -49,10 +49,10 @@ std::optional<Counted> countedIn(std::string_view field, std::int64_t count) {
 }
 
 /// The latest count; there is only one, unless somebody else has written to the log.
-std::optional<Counted> latestIn(ReplyView looked) {
+std::optional<Counted> latestIn(ReplyView probed) {
     std::optional<Counted> latest;
-    for (std::size_t i = 0; i + 1 < looked.size(); i += 2) {
-        const std::optional<Counted> each = countedIn(looked[i].text(), looked[i + 1].numberOr(0));
+    for (std::size_t i = 0; i + 1 < probed.size(); i += 2) {
+        const std::optional<Counted> each = countedIn(probed[i].text(), probed[i + 1].numberOr(0));
         if (each && (!latest || each->beganMs > latest->beganMs)) {
             latest = each;
         }
@@ -60,20 +60,20 @@ std::optional<Counted> latestIn(ReplyView looked) {
     return latest;
 }
 
-bool isQuota(ReplyView looked) {
-    return !looked.isError() && latestIn(looked);
+bool isQuota(ReplyView probed) {
+    return !probed.isError() && latestIn(probed);
 }
 
-std::optional<std::int64_t> countOf(ReplyView looked) {
-    const std::optional<Counted> latest = latestIn(looked);
+std::optional<std::int64_t> countOf(ReplyView probed) {
+    const std::optional<Counted> latest = latestIn(probed);
     return latest ? std::optional(latest->count) : std::nullopt;
 }
 
 /// If the clock has stepped back, the later period goes on.
-State readQuota(Store& store, const std::string& key, const Asked& asked) {
-    const Reply fields = store.ask(key, look(key));
-    const Counted counted = latestIn(checked(fields, "HGETALL")).value_or(Counted{kDayMs, asked.nowMs, 0});
-    const Period current = periodAt(asked.nowMs, counted.windowMs);
+State readQuota(Store& store, const std::string& key, const ReadSettings& settings) {
+    const Reply fields = store.ask(key, probe(key));
+    const Counted counted = latestIn(checked(fields, "HGETALL")).value_or(Counted{kDayMs, settings.nowMs, 0});
+    const Period current = periodAt(settings.nowMs, counted.windowMs);
     const Period latest = periodAt(counted.beganMs, counted.windowMs);
     State state;
     state.entries = counted.count;
@@ -82,15 +82,15 @@ State readQuota(Store& store, const std::string& key, const Asked& asked) {
     state.period = nameOfPeriod(counted.windowMs);
     state.endsMs = latest.begin == current.end ? latest.end : current.end;
     state.used = latest.begin < current.begin ? 0 : counted.count;
-    if (asked.limit) {
-        state.remaining = std::max<std::int64_t>(*asked.limit - *state.used, 0);
-        state.retryMs = *asked.limit == 0 ? -1 : *state.remaining > 0 ? 0 : *state.endsMs - asked.nowMs;
+    if (settings.limit) {
+        state.remaining = std::max<std::int64_t>(*settings.limit - *state.used, 0);
+        state.retryMs = *settings.limit == 0 ? -1 : *state.remaining > 0 ? 0 : *state.endsMs - settings.nowMs;
     }
     return state;
 }
 
 }  // namespace
 
-const Form kQuotaForm = {Algorithm::Quota, kCommands, {}, look, isQuota, countOf, readQuota};
+const Form kQuotaForm = {Algorithm::Quota, kCommands, {}, probe, isQuota, countOf, readQuota};
 
 }  // namespace sliding_log::tool

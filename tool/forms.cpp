@@ -57,9 +57,9 @@ const Form* formOfType(std::string_view type) {
     return found == forms().end() ? nullptr : &*found;
 }
 
-const Form* formOf(std::string_view type, ReplyView looked) {
+const Form* formOf(std::string_view type, ReplyView probed) {
     const auto found =
-        std::ranges::find_if(forms(), [&](const Form& form) { return form.type() == type && form.isIts(looked); });
+        std::ranges::find_if(forms(), [&](const Form& form) { return form.type() == type && form.matches(probed); });
     return found == forms().end() ? nullptr : &*found;
 }
 
@@ -68,7 +68,7 @@ const Form* formNamed(std::string_view name) {
     return found == forms().end() ? nullptr : &*found;
 }
 
-State stateOf(std::span<const std::int64_t> times, const Asked& asked, std::optional<std::int64_t> windowMs) {
+State stateOf(std::span<const std::int64_t> times, const ReadSettings& settings, std::optional<std::int64_t> windowMs) {
     State state;
     state.entries = static_cast<std::int64_t>(times.size());
     if (!times.empty()) {
@@ -79,23 +79,23 @@ State stateOf(std::span<const std::int64_t> times, const Asked& asked, std::opti
     if (!windowMs) {
         return state;
     }
-    const std::int64_t horizon = asked.nowMs - *windowMs;
+    const std::int64_t horizon = settings.nowMs - *windowMs;
     state.used = times.end() - std::ranges::upper_bound(times, horizon);
-    if (asked.limit) {
-        state.remaining = std::max<std::int64_t>(*asked.limit - *state.used, 0);
-        state.retryMs = *asked.limit == 0 ? -1
-                        : *state.used < *asked.limit
+    if (settings.limit) {
+        state.remaining = std::max<std::int64_t>(*settings.limit - *state.used, 0);
+        state.retryMs = *settings.limit == 0 ? -1
+                        : *state.used < *settings.limit
                             ? 0
-                            : times[times.size() - static_cast<std::size_t>(*asked.limit)] - horizon;
+                            : times[times.size() - static_cast<std::size_t>(*settings.limit)] - horizon;
     }
     return state;
 }
 
-std::optional<std::int64_t> guessWindow(const Asked& asked, std::int64_t setMs) {
-    if (asked.ttlMs < 0) {
+std::optional<std::int64_t> guessWindow(const ReadSettings& settings, std::int64_t setMs) {
+    if (settings.ttlMs < 0) {
         return std::nullopt;
     }
-    const std::int64_t ttl = asked.ttlMs + std::max<std::int64_t>(asked.nowMs - setMs, 0);
+    const std::int64_t ttl = settings.ttlMs + std::max<std::int64_t>(settings.nowMs - setMs, 0);
     const std::int64_t window = ttl * 10 / 11;  // slack= is 10 % of the window by default
     std::int64_t unit = 1;
     while (window / unit >= 1000) {

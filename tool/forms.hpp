@@ -13,8 +13,8 @@
 
 namespace sliding_log::tool {
 
-/// The parameters for reading a log, which does not have its window and limit.
-struct Asked {
+/// The settings for reading a log, which does not contain its window and limit.
+struct ReadSettings {
     std::int64_t nowMs = 0;                // by the server's clock
     std::int64_t ttlMs = -1;               // the key's remaining time to live; -1: none
     std::optional<std::int64_t> windowMs;  // nullopt: guessed, if the log permits it
@@ -38,18 +38,19 @@ struct State {
     std::int64_t blockedMs = 0;             // the rest of a block
 };
 
+/// How an algorithm stores a log in Redis: the commands that its script calls, and how to read the log.
 struct Form {
     Algorithm algorithm;
     std::span<const std::string_view> commands;       // that its script calls
     std::span<const std::string_view> blockCommands;  // in addition, with block=
 
-    /// The command whose reply the next two functions need; the same for all forms of one type.
-    Command (*look)(const std::string& key);
-    bool (*isIts)(ReplyView looked);
-    std::optional<std::int64_t> (*count)(ReplyView looked);  // entries
+    /// A command whose reply shows whether a log has this form; the same for all forms of one type.
+    Command (*probe)(const std::string& key);
+    bool (*matches)(ReplyView probed);
+    std::optional<std::int64_t> (*count)(ReplyView probed);  // entries
 
     /// Throws CouldNotAsk.
-    State (*read)(Store& store, const std::string& key, const Asked& asked);
+    State (*read)(Store& store, const std::string& key, const ReadSettings& settings);
 
     std::string_view name() const { return nameOf(algorithm); }
     std::string_view type() const;  // as in the reply to TYPE
@@ -58,20 +59,20 @@ struct Form {
 /// In the order of kAlgorithms.
 std::span<const Form> forms();
 
-/// One form of the logs of this type, whose `look` is right for all of them; nullptr if no log has this type.
+/// One form of the logs of this type, whose `probe` is right for all of them; nullptr if no log has this type.
 const Form* formOfType(std::string_view type);
 
-/// The form of a log, by the reply to `look`; nullptr: it is not a log.
-const Form* formOf(std::string_view type, ReplyView looked);
+/// The form of a log, by the reply to `probe`; nullptr: it is not a log.
+const Form* formOf(std::string_view type, ReplyView probed);
 
 /// nullptr: there is no algorithm of this name.
 const Form* formNamed(std::string_view name);
 
 /// The state of a log whose entries have these times, in ascending order.
-State stateOf(std::span<const std::int64_t> times, const Asked& asked, std::optional<std::int64_t> windowMs);
+State stateOf(std::span<const std::int64_t> times, const ReadSettings& settings, std::optional<std::int64_t> windowMs);
 
 /// The window, guessed from a time to live that was set at `setMs` and has the default slack: exact to three digits.
-std::optional<std::int64_t> guessWindow(const Asked& asked, std::int64_t setMs);
+std::optional<std::int64_t> guessWindow(const ReadSettings& settings, std::int64_t setMs);
 
 /// What to do if a right is missing; empty for other errors.
 std::string hintFor(ReplyView refusal);

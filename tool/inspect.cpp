@@ -14,16 +14,16 @@ namespace sliding_log::tool {
 namespace {
 
 constexpr std::array kOptions = {
-    Option{"--limit", "N", "the limit, to tell what remains and when the next slot frees"},
-    Option{"--window", "TIME", "the window; without it, guessed where the log lets it be, as by its time to live"},
+    Option{"--limit", "N", "the limit, to show what remains and when there is room again"},
+    Option{"--window", "TIME", "the window; otherwise guessed if the log permits, as by its time to live"},
     Option{"--burst", "N", "algorithm=bucket: its size; the limit"},
-    Option{"--sample", "N", "algorithm=sampled, which looks as log: requests that an entry counts for"},
+    Option{"--sample", "N", "algorithm=sampled: requests that an entry counts for"},
     kSecretOption,
 };
 
 struct Found {
     const Form* form;
-    Asked asked;
+    ReadSettings settings;
     State state;
     std::optional<std::int64_t> bytes;
 };
@@ -37,19 +37,19 @@ std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
 
 std::string nextSlot(const Found& found) {
     const State& state = found.state;
-    const std::string about = found.asked.windowMs || state.endsMs ? "" : "about ";
+    const std::string about = found.settings.windowMs || state.endsMs ? "" : "about ";
     std::int64_t retry = state.retryMs.value_or(0);
     if (!state.retryMs && state.blockedMs > 0) {
         return "not before the block is over, in " + duration(state.blockedMs);
     }
     if (!state.retryMs && state.endsMs) {
-        return "not known without --limit; at the latest in " + duration(*state.endsMs - found.asked.nowMs);
+        return "not known without --limit; at the latest in " + duration(*state.endsMs - found.settings.nowMs);
     }
     if (!state.retryMs) {
         if (!state.windowMs || !state.oldestMs) {
             return "not known without --limit and --window";
         }
-        const std::int64_t leaves = *state.oldestMs + *state.windowMs - found.asked.nowMs;
+        const std::int64_t leaves = *state.oldestMs + *state.windowMs - found.settings.nowMs;
         return leaves > 0 ? "the oldest entry leaves in " + about + duration(leaves) + " (--limit tells more)"
                           : "all entries of the window have left";
     }
@@ -71,28 +71,28 @@ std::string human(const std::string& key, const Found& found) {
         table.row({"period",
                    std::string(state.period.empty() ? "other" : state.period) + ", until " + isoTime(*state.endsMs)});
     } else if (state.windowMs) {
-        table.row({"window", (found.asked.windowMs ? "" : "about ") + duration(*state.windowMs) +
-                                 (found.asked.windowMs ? "" : ", a guess (--window tells)")});
+        table.row({"window", (found.settings.windowMs ? "" : "about ") + duration(*state.windowMs) +
+                                 (found.settings.windowMs ? "" : ", a guess (--window tells)")});
     }
     if (state.used) {
         table.row({"used", grouped(*state.used)});
     }
     if (state.remaining) {
-        table.row({"remaining", grouped(*state.remaining) + " of " + grouped(*found.asked.limit)});
+        table.row({"remaining", grouped(*state.remaining) + " of " + grouped(*found.settings.limit)});
     }
     if (state.endsMs) {
-        table.row({"began", timeAndAge(state.oldestMs, found.asked.nowMs)});
+        table.row({"began", timeAndAge(state.oldestMs, found.settings.nowMs)});
     } else if (state.entries) {
-        table.row({"oldest", timeAndAge(state.oldestMs, found.asked.nowMs)});
+        table.row({"oldest", timeAndAge(state.oldestMs, found.settings.nowMs)});
     }
     if (!state.endsMs) {
-        table.row({"newest", timeAndAge(state.newestMs, found.asked.nowMs)});
+        table.row({"newest", timeAndAge(state.newestMs, found.settings.nowMs)});
     }
     if (found.state.blockedMs > 0) {
         table.row({"blocked", {"for " + duration(found.state.blockedMs), Colour::Bad}});
     }
     table.row({"next slot", nextSlot(found)});
-    table.row({"expires", found.asked.ttlMs < 0 ? "never" : "in " + duration(found.asked.ttlMs)});
+    table.row({"expires", found.settings.ttlMs < 0 ? "never" : "in " + duration(found.settings.ttlMs)});
     if (found.bytes) {
         table.row({"memory", byteSize(static_cast<double>(*found.bytes))});
     }
@@ -114,39 +114,39 @@ std::string json(const std::string& key, const Found& found) {
     optional("period_ends_ms", found.state.endsMs);
     if (found.state.windowMs && !found.state.endsMs) {
         optional("window_ms", found.state.windowMs);
-        out.name("window_is_guessed").boolean(!found.asked.windowMs);
+        out.name("window_is_guessed").boolean(!found.settings.windowMs);
     }
     optional("used", found.state.used);
-    optional("limit", found.asked.limit);
+    optional("limit", found.settings.limit);
     optional("remaining", found.state.remaining);
     optional("retry_ms", found.state.retryMs);
     optional("oldest_ms", found.state.oldestMs);
     optional("newest_ms", found.state.newestMs);
-    out.member("blocked_ms", found.state.blockedMs).member("now_ms", found.asked.nowMs);
-    if (found.asked.ttlMs >= 0) {
-        out.member("expires_ms", found.asked.ttlMs);
+    out.member("blocked_ms", found.state.blockedMs).member("now_ms", found.settings.nowMs);
+    if (found.settings.ttlMs >= 0) {
+        out.member("expires_ms", found.settings.ttlMs);
     }
     optional("bytes", found.bytes);
     return out.endObject().line() + "\n";
 }
 
 /// What the log does not have: from the options, otherwise from nginx's configuration.
-void take(Asked& asked, const Arguments& arguments, const NginxLimit* limit, bool isSampled) {
+void take(ReadSettings& settings, const Arguments& arguments, const NginxLimit* limit, bool isSampled) {
     if (limit != nullptr) {
-        asked.windowMs = limit->windowMs;
-        asked.limit = limit->limit.value();
-        asked.burst = limit->burst.value();
-        asked.sample = isSampled ? limit->sample : 1;
+        settings.windowMs = limit->windowMs;
+        settings.limit = limit->limit.value();
+        settings.burst = limit->burst.value();
+        settings.sample = isSampled ? limit->sample : 1;
     }
-    asked.sample = arguments.count("--sample", asked.sample, 1, 1'000'000);
+    settings.sample = arguments.count("--sample", settings.sample, 1, 1'000'000);
     if (arguments.has("--burst")) {
-        asked.burst = arguments.count("--burst", 0, 0, kLargestCount);
+        settings.burst = arguments.count("--burst", 0, 0, kLargestCount);
     }
     if (arguments.has("--window")) {
-        asked.windowMs = arguments.time("--window", 0);
+        settings.windowMs = arguments.time("--window", 0);
     }
     if (arguments.has("--limit")) {
-        asked.limit = arguments.count("--limit", 0, 0, kLargestCount);
+        settings.limit = arguments.count("--limit", 0, 0, kLargestCount);
     }
 }
 
@@ -167,8 +167,8 @@ Status run(const Context& context) {
     }
     const Form* form = formOfType(type);
     if (form != nullptr) {
-        const Reply looked = store.ask(key, form->look(key));
-        form = formOf(type, checked(looked, form->look(key).front()));
+        const Reply probed = store.ask(key, form->probe(key));
+        form = formOf(type, checked(probed, form->probe(key).front()));
     }
     if (form == nullptr) {
         throw CouldNotAsk("the key is a " + type + " that no algorithm keeps");
@@ -183,17 +183,17 @@ Status run(const Context& context) {
     }
     Found found{form, {}, {}, replies[2].number()};
     const ReplyView time = checked(replies[3], "TIME");
-    found.asked.nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
-    found.asked.ttlMs = checked(replies[1], "PTTL").numberOr(-1);
-    take(found.asked, context.arguments, limit, isSampled);
-    found.state = form->read(store, key, found.asked);
+    found.settings.nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
+    found.settings.ttlMs = checked(replies[1], "PTTL").numberOr(-1);
+    take(found.settings, context.arguments, limit, isSampled);
+    found.state = form->read(store, key, found.settings);
     print(context.json ? json(shown, found) : human(shown, found));
     return Status::Ok;
 }
 
 }  // namespace
 
-const ToolCommand kInspect = {"inspect", "NAME VALUE | KEY", "what a log holds, and when its next slot frees", kOptions,
+const ToolCommand kInspect = {"inspect", "NAME VALUE | KEY", "what a log has, and when there is room again", kOptions,
                               run};
 
 }  // namespace sliding_log::tool

@@ -36,7 +36,7 @@ const std::array kCommands = {&kSize, &kDoctor, &kInspect, &kTop, &kReset, &kExp
 
 constexpr std::array kEverywhere = {
     Option{"--json", "", "JSON instead of tables"},
-    Option{"--help", "", "what there is"},
+    Option{"--help", "", "this help"},
 };
 
 std::vector<Option> everywhere() {
@@ -62,9 +62,9 @@ std::string usage() {
                    std::string(command->help)});
     }
     return "usage: sliding-log COMMAND [OPTION]...\n       sliding-log --version\n\n" + table.text() +
-           "\nsliding-log COMMAND --help tells its options. Those for all commands, which but for the last two may "
-           "also stand in\n" +
-           std::string(kDefaultsFile) + ", one in a line, without dashes:\n\n" + optionRows(everywhere());
+           "\nsliding-log COMMAND --help shows its options. Options for all commands; all but the last two may also "
+           "be in\n" +
+           std::string(kDefaultsFile) + ", one per line, without dashes:\n\n" + optionRows(everywhere());
 }
 
 /// The NAME in the words of the command; empty: none, or a whole key.
@@ -133,7 +133,7 @@ Status run(std::span<const std::string_view> words) {
     if (arguments.has("--help")) {
         print("usage: sliding-log " + std::string((*command)->name) + ((*command)->operands.empty() ? "" : " ") +
               std::string((*command)->operands) + " [OPTION]...\n" + std::string((*command)->help) + "\n\n" +
-              optionRows((*command)->options) + "\nand those that sliding-log --help tells.\n");
+              optionRows((*command)->options) + "\nand the options for all commands, as in sliding-log --help.\n");
         return Status::Ok;
     }
     return run(**command, arguments);

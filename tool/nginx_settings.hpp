@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "limit/algorithm.hpp"
 #include "limit/key.hpp"
 #include "nginx_conf.hpp"
 
@@ -32,7 +33,7 @@ struct NginxLimit {
     std::string algorithm = "log";
     std::string store;                     // empty: the first one, or local if there is none
     std::optional<std::int64_t> windowMs;  // algorithm=quota: the longest length of the period
-    std::int64_t sample = 10;
+    std::int64_t sample = kDefaultSample;
     SharedNumber limit;
     SharedNumber burst;
     bool blocks = false;  // a directive has block=

@@ -1,4 +1,4 @@
-// reset: removes a log, so that its client begins anew.
+// reset: removes a log, so its client has the whole limit again.
 #include <array>
 
 #include "command.hpp"
@@ -22,9 +22,8 @@ Status run(const Context& context) {
     if (context.json) {
         print(Json().beginObject().bytes("key", shown).name("removed").boolean(removed).endObject().line() + "\n");
     } else if (removed) {
-        print(
-            "removed " + printable(shown) +
-            "\nnginx nodes that denied this client may go on from memory, until the slot frees that Redis told them\n");
+        print("removed " + printable(shown) +
+              "\nnginx nodes that denied this client may go on from memory for up to a second\n");
     } else {
         print("no log at " + printable(shown) + "\n");
     }

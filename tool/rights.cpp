@@ -1,10 +1,10 @@
 #include "rights.hpp"
 
-#include "decision.hpp"
 #include "failure.hpp"
 #include "forms.hpp"
 #include "limit/key.hpp"
 #include "random.hpp"
+#include "script_call.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
@@ -150,13 +150,13 @@ void inspectScripts(Findings& findings, Server& server, const std::string& prefi
     for (const Form* form : forms) {
         names += (names.empty() ? "" : ", ") + std::string(form->name());
         try {
-            load(server, form->algorithm);
+            loadScript(server, form->algorithm);
             const std::string name = std::to_string(randomBits());
-            const Decision decision{1, 0, 1000, 1000};
+            const CheckSettings settings{1, 0, 1000, 1000};
             const Reply reply = askAboutOwnKey(server, prefix, [&](const std::string& key) {
-                return decide(form->algorithm, key, decision, std::span(&name, 1));
+                return scriptCall(form->algorithm, key, settings, std::span(&name, 1));
             });
-            admittedIn(reply, form->algorithm, decision, 1);
+            admittedIn(reply, form->algorithm, settings, 1);
         } catch (const CouldNotAsk& failure) {
             findings.add("scripts", Status::Critical, std::string(form->name()) + ": " + failure.what());
             return;

@@ -11,8 +11,8 @@
 
 namespace sliding_log::tool {
 
-inline constexpr Option kCheckUserOption{"--check-user", "NAME",
-                                         "the ACL user whose rights are looked at, by ACL DRYRUN; the one that asks"};
+inline constexpr Option kCheckUserOption{
+    "--check-user", "NAME", "the ACL user whose rights are checked, by ACL DRYRUN; the user of the connection"};
 
 /// Asks Redis about each command, for our user or that of --check-user, without executing it.
 void inspectRights(Findings& findings, Server& server, const Context& context, const Use& use);

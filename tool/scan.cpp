@@ -12,20 +12,20 @@ namespace sliding_log::tool {
 
 namespace {
 
-constexpr const char* kBatch = "250";  // SCAN's COUNT: takes Redis about 100 us
+constexpr const char* kCount = "250";  // of SCAN, which takes Redis about 100 us
 
 using Clock = std::chrono::steady_clock;
-using Batch = std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>;
+using OnKeys = std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>;
 
 /// False if the time was up.
 bool scanOne(Store& store, const Endpoint& master, const std::string& pattern, Clock::time_point end,
-             std::int64_t pauseMs, const Batch& batch) {
+             std::int64_t pauseMs, const OnKeys& onKeys) {
     std::string cursor = "0";
     do {
         if (Clock::now() > end) {
             return false;
         }
-        const Reply reply = store.at(master).ask({"SCAN", cursor, "MATCH", pattern, "COUNT", kBatch});
+        const Reply reply = store.at(master).ask({"SCAN", cursor, "MATCH", pattern, "COUNT", kCount});
         if (reply.isError()) {
             throw CouldNotAsk(printable(nameOf(master)) + ": SCAN answered: " + printable(reply.text()) +
                               hintFor(reply));
@@ -36,7 +36,7 @@ bool scanOne(Store& store, const Endpoint& master, const std::string& pattern, C
             keys.emplace_back(reply[1][i].text());
         }
         if (!keys.empty()) {
-            batch(master, keys);
+            onKeys(master, keys);
         }
         pauseFor(cursor == "0" ? 0 : static_cast<int>(pauseMs));
     } while (cursor != "0" && !cursor.empty());
@@ -45,7 +45,7 @@ bool scanOne(Store& store, const Endpoint& master, const std::string& pattern, C
 
 }  // namespace
 
-Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget, const Batch& batch) {
+Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget, const OnKeys& onKeys) {
     const Clock::time_point end =
         budget.mostMs > 0 ? Clock::now() + std::chrono::milliseconds(budget.mostMs) : Clock::time_point::max();
     Scanned scanned;
@@ -56,7 +56,7 @@ Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget,
     const std::vector<Endpoint> masters = store.masters();
     for (const Endpoint& master : masters) {
         try {
-            scanned.isInTime = scanOne(store, master, pattern, end, budget.pauseMs, batch) && scanned.isInTime;
+            scanned.isInTime = scanOne(store, master, pattern, end, budget.pauseMs, onKeys) && scanned.isInTime;
         } catch (const CouldNotAsk& failure) {
             scanned.missing.push_back({nameOf(master), failure.what()});
         }

@@ -1,4 +1,4 @@
-// All keys that match a pattern, without KEYS: SCAN in small batches, with a pause between two of them.
+// All keys that match a pattern, without KEYS: SCAN in small steps, with a pause between two of them.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace sliding_log::tool {
 
 struct ScanBudget {
-    std::int64_t pauseMs = 10;  // between two batches
-    std::int64_t mostMs = 0;    // no batch begins later; 0: no limit
+    std::int64_t pauseMs = 10;  // between two commands
+    std::int64_t mostMs = 0;    // no command is sent later; 0: no limit
 };
 
 /// What was not scanned completely.
@@ -30,11 +30,11 @@ struct Scanned {
     bool isWhole() const { return missing.empty(); }
 };
 
-/// Calls `batch` with keys of every master, a few hundred at a time, and the server on which they were found. As with
-/// SCAN, a key may be passed twice. If `batch` throws CouldNotAsk, the scan of this master ends, and the next one is
+/// Calls `onKeys` with keys of every master, a few hundred at a time, and the server on which they were found. As with
+/// SCAN, a key may be passed twice. If `onKeys` throws CouldNotAsk, the scan of this master ends, and the next one is
 /// scanned.
 Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget,
-             const std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>& batch);
+             const std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>& onKeys);
 
 /// Writes them to standard error, one per line.
 void tellMissing(const Scanned& scanned);

@@ -5,13 +5,13 @@
 #include <random>
 
 #include "command.hpp"
-#include "decision.hpp"
 #include "forms.hpp"
 #include "interrupt.hpp"
 #include "json.hpp"
 #include "limit/unique_id.hpp"
 #include "progress.hpp"
 #include "random.hpp"
+#include "script_call.hpp"
 #include "table.hpp"
 #include "text.hpp"
 
@@ -23,7 +23,7 @@ constexpr std::array kOptions = {
     Option{"--keys", "N", "keys with requests in a window; 10000"},
     Option{"--entries", "N", "requests of one key in a window; 1000"},
     Option{"--window", "TIME", "the window; 1m"},
-    Option{"--id-length", "N", "bytes of an entry's id (32: id=$request_id); as the module's own"},
+    Option{"--id-length", "N", "bytes of an entry's id (32: id=$request_id); those of the module's own ids"},
 };
 
 constexpr std::int64_t kMostEntries = 1'000'000;
@@ -112,11 +112,11 @@ class Filler {
         for (auto at = times.begin(); at != times.end();) {
             const auto same = std::find_if(at, times.end(), [&](std::int64_t time) { return time != *at; });
             const auto end = std::min(same, at + std::min(most, times.end() - at));
-            asked_.push_back(
+            calls_.push_back(
                 {{*at, plan_.entries * kRoom, plan_.windowMs, kLifeMs}, static_cast<std::size_t>(end - at)});
             done += end - at;
             at = end;
-            if (asked_.size() == kCallsAtOnce || at == times.end()) {
+            if (calls_.size() == kCallsAtOnce || at == times.end()) {
                 send();
                 progress_.at(done);
                 endIfInterrupted();
@@ -126,36 +126,36 @@ class Filler {
 
   private:
     /// One call.
-    struct Asked {
-        Decision decision;
+    struct Call {
+        CheckSettings settings;
         std::size_t requests;
     };
 
-    Command command(const Asked& asked) {
+    Command command(const Call& call) {
         std::vector<std::string> names;
-        for (std::size_t i = 0; i < asked.requests; i++) {
-            names.emplace_back(ids_.next());
+        for (std::size_t i = 0; i < call.requests; i++) {
+            names.emplace_back(ids_.next().view());
             if (plan_.idLength > 0) {
                 names.back().insert(0, plan_.idLength - std::min(plan_.idLength, names.back().size()), '0');
             }
         }
-        return decide(form_.algorithm, key_, asked.decision, names);
+        return scriptCall(form_.algorithm, key_, call.settings, names);
     }
 
     void send() {
         std::vector<Command> commands;
-        for (const Asked& asked : asked_) {
-            commands.push_back(command(asked));
+        for (const Call& call : calls_) {
+            commands.push_back(command(call));
         }
         const std::vector<Reply> replies = store_.ask(key_, commands);
-        for (std::size_t i = 0; i < asked_.size(); i++) {
-            const auto& [decision, requests] = asked_[i];
-            if (admittedIn(replies[i], form_.algorithm, decision, requests) != static_cast<std::int64_t>(requests)) {
+        for (std::size_t i = 0; i < calls_.size(); i++) {
+            const auto& [settings, requests] = calls_[i];
+            if (admittedIn(replies[i], form_.algorithm, settings, requests) != static_cast<std::int64_t>(requests)) {
                 throw CouldNotAsk("the script of algorithm=" + std::string(form_.name()) +
                                   " denied a request that had room");
             }
         }
-        asked_.clear();
+        calls_.clear();
     }
 
     Store& store_;
@@ -164,7 +164,7 @@ class Filler {
     const Plan& plan_;
     Progress& progress_;
     UniqueIds ids_;
-    std::vector<Asked> asked_;
+    std::vector<Call> calls_;
 };
 
 std::vector<Measured> measure(Store& store, const std::string& prefix, const Plan& plan) {
@@ -174,7 +174,7 @@ std::vector<Measured> measure(Store& store, const std::string& prefix, const Pla
     std::int64_t done = 0;
     for (const Form& form : forms()) {
         for (const Endpoint& master : store.masters()) {
-            load(store.at(master), form.algorithm);
+            loadScript(store.at(master), form.algorithm);
         }
         const Filled filled(store, ownKey(prefix));
         const Reply time = store.ask(filled.key(), {"TIME"});
@@ -267,7 +267,7 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kSize = {"size", "", "what so many keys take of Redis's memory, by algorithm: measured there",
-                           kOptions, run};
+const ToolCommand kSize = {"size", "", "the memory that logs take in Redis, by algorithm; measured there", kOptions,
+                           run};
 
 }  // namespace sliding_log::tool

@@ -184,7 +184,7 @@ std::vector<Reply> Store::ask(std::string_view key, std::span<const Command> com
             refresh();
         }
     }
-    throw CouldNotAsk("slot " + std::to_string(hashSlotOf(key)) + ": the cluster's nodes redirect without end");
+    throw CouldNotAsk("slot " + std::to_string(hashSlotOf(key)) + ": the nodes of the cluster redirect in circles");
 }
 
 std::vector<Reply> Store::askEach(const Endpoint& where, std::span<const std::string> keys,

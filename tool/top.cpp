@@ -17,9 +17,9 @@ namespace sliding_log::tool {
 namespace {
 
 constexpr std::array kOptions = {
-    Option{"--count", "N", "how many; 20"},
-    Option{"--by", "WHAT", "entries or bytes; bytes where the user may ask MEMORY USAGE"},
-    Option{"--pause", "TIME", "rest between two batches of SCAN; 10ms"},
+    Option{"--count", "N", "the number of logs; 20"},
+    Option{"--by", "WHAT", "entries or bytes; bytes if the user may run MEMORY USAGE"},
+    Option{"--pause", "TIME", "pause between two SCAN commands; 10ms"},
     Option{"--for", "TIME", "scan no longer than this; 1m"},
     kSecretOption,
 };
@@ -64,31 +64,31 @@ class Largest {
     std::vector<Log> logs_;
 };
 
-void look(Store& store, const Endpoint& where, const std::vector<std::string>& keys, Largest& largest,
-          std::int64_t& seen) {
+void readBatch(Store& store, const Endpoint& where, const std::vector<std::string>& keys, Largest& largest,
+               std::int64_t& seen) {
     const std::vector<Reply> kinds = store.typesOf(where, keys);
     std::vector<std::string_view> known;
-    std::vector<std::string> asked;
+    std::vector<std::string> askedKeys;
     std::vector<Command> commands;
     for (std::size_t i = 0; i < keys.size(); i++) {
         if (const Form* form = formOfType(checked(kinds[i], "TYPE").text())) {
             known.push_back(form->type());
-            asked.insert(asked.end(), 3, keys[i]);
-            commands.push_back(form->look(keys[i]));
+            askedKeys.insert(askedKeys.end(), 3, keys[i]);
+            commands.push_back(form->probe(keys[i]));
             commands.push_back({"MEMORY", "USAGE", keys[i]});
             commands.push_back({"PTTL", keys[i]});
         }
     }
-    const std::vector<Reply> replies = store.askEach(where, asked, commands);
+    const std::vector<Reply> replies = store.askEach(where, askedKeys, commands);
     for (std::size_t i = 0; i < known.size(); i++) {
-        const ReplyView looked = replies[3 * i];
+        const ReplyView probed = replies[3 * i];
         const std::int64_t expiresMs = replies[3 * i + 2].numberOr(-2);
-        const Form* form = expiresMs == -2 ? nullptr : formOf(known[i], looked);
+        const Form* form = expiresMs == -2 ? nullptr : formOf(known[i], probed);
         if (form == nullptr) {
             continue;  // it has expired in the meantime, or is not a log
         }
         seen++;
-        Log log{asked[3 * i], form, form->count(looked), replies[3 * i + 1].numberOr(0), expiresMs};
+        Log log{askedKeys[3 * i], form, form->count(probed), replies[3 * i + 1].numberOr(0), expiresMs};
         if (largest.wouldTake(log)) {
             largest.offer(std::move(log));
         }
@@ -154,7 +154,7 @@ Status run(const Context& context) {
         Progress progress("logs seen:", 0);
         scanned = scan(store, logPattern(context.prefix, name), budget,
                        [&](const Endpoint& where, const std::vector<std::string>& keys) {
-                           look(store, where, keys, largest, seen);
+                           readBatch(store, where, keys, largest, seen);
                            progress.at(seen);
                        });
     }

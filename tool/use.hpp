@@ -11,7 +11,7 @@
 namespace sliding_log::tool {
 
 inline constexpr Option kAlgorithmsOption{
-    "--algorithms", "LIST", "those that are used, by commas; those of the limits in --nginx-conf, else all"};
+    "--algorithms", "LIST", "the algorithms in use, separated by commas; those in --nginx-conf, otherwise all"};
 
 struct Use {
     Mode mode = Mode::Standalone;

@@ -16,7 +16,6 @@ namespace sliding_log {
 
 namespace {
 
-constexpr std::int64_t kUsualSample = 10;
 constexpr std::int64_t kLargestSample = 1'000'000;
 
 /// A text with variables; nullptr if nginx has refused it, and logged why.
@@ -356,7 +355,7 @@ char* checkPresence(ngx_conf_t* cf, const LimitDraft& draft, const GivenValues& 
 char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
     const Algorithm algorithm = draft.log.algorithm;
     if (takes(algorithm, Parameter::Sample) && draft.log.sample == 0) {
-        draft.log.sample = kUsualSample;
+        draft.log.sample = kDefaultSample;
     }
     if (!draft.slackGiven) {
         draft.log.slackMs = std::max<std::int64_t>(draft.log.windowMs / 10, 1);

@@ -34,6 +34,9 @@ enum class Lasts : std::uint8_t {
 /// Parameters of sliding_log_limit that only some algorithms take.
 enum class Parameter : std::uint8_t { Window, Period, Cap, Id, Count, Delay, Block, Burst, Sample };
 
+/// The default of sample=.
+inline constexpr std::int64_t kDefaultSample = 10;
+
 class Parameters {
   public:
     constexpr Parameters(std::initializer_list<Parameter> parameters) {

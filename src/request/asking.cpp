@@ -127,7 +127,7 @@ void noteUnknown(Stage& stage) {
 
 /// Asks the local store for the stage.
 void askLocally(Stage& stage) {
-    if (gWorker->local().ask(checksOf(stage), verdictsOf(stage), stage.context->round->unique, stage.loggedMs)) {
+    if (gWorker->local().ask(checksOf(stage), verdictsOf(stage), stage.context->round->unique.view(), stage.loggedMs)) {
         takeVerdicts(stage, Source::Local);
         return;
     }
@@ -209,7 +209,7 @@ void ask(const LocationSettings& location, Stage& stage) {
     Context& context = *stage.context;
     stage.wake = noteReply;
     stage.verdicts = verdictsOf(stage);
-    switch (gWorker->store(*redis).ask(checksOf(stage), context.round->unique, leftOf(context), stage)) {
+    switch (gWorker->store(*redis).ask(checksOf(stage), context.round->unique.view(), leftOf(context), stage)) {
         case RedisStore::Reception::Pending:
             stage.state = Stage::State::Out;
             context.out++;
@@ -365,7 +365,7 @@ void takeBackMarked(Context& context) {
                     end++;
                 }
                 if (end > begin) {
-                    takeBackTogether(round->unique, first, {round->checks + begin, end - begin});
+                    takeBackTogether(round->unique.view(), first, {round->checks + begin, end - begin});
                 }
             }
         }

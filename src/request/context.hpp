@@ -10,12 +10,12 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string_view>
 
 #include "limit/check.hpp"
 #include "limit/source.hpp"
+#include "limit/unique_id.hpp"
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
 #include "settings/settings.hpp"
@@ -83,8 +83,8 @@ struct Round {
     bool isDryRun;               // the decisions have no effect on the request
     bool isEachAlone;            // nor on each other
     ngx_uint_t upstreamsBefore;  // the number of r->upstream_states when it began
-    std::string_view unique;  // the unique name of the request in the logs of this round; another one than that of an
-                              // earlier round, whose entries may leave the same log later
+    UniqueId unique;  // the unique name of the request in the logs of this round; another one than that of an earlier
+                      // round, whose entries may leave the same log later
     std::size_t count;
     Decision* decisions;
     Check* checks;
@@ -125,11 +125,9 @@ struct Context {
     ngx_http_request_t* request;
     State state;
 
-    Round* round;                 // the latest; nullptr: none yet
-    std::size_t out;              // the number of its stages that are out
-    bool refused;                 // the latest round is denied; only limits with count=all are still asked
-    std::array<char, 24> unique;  // the unique name of the request in its first round
-    std::size_t uniqueLength;
+    Round* round;     // the latest; nullptr: none yet
+    std::size_t out;  // the number of its stages that are out
+    bool refused;     // the latest round is denied; only limits with count=all are still asked
 
     Status status;
     const Decision* decider;   // shown by the variables
@@ -145,8 +143,6 @@ struct Context {
     ngx_msec_t dueAt;          // when the latest reservation of the round is due; 0: none
     ngx_event_t timer;         // used while Held, and while Waiting with open stages
     LateReply* lateReplies;    // all of the request
-
-    std::string_view uniqueId() const { return {unique.data(), uniqueLength}; }
 };
 
 /// The pool cleanup of a Context: cancels the request. Its address also identifies our entry among the cleanups of the

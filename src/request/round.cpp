@@ -1,13 +1,17 @@
 #include "request/round.hpp"
 
 #include <algorithm>
+#include <array>
+#include <compare>
 #include <optional>
+#include <ranges>
 #include <span>
 
 #include "limit/key.hpp"
 #include "limit/most_cost.hpp"
 #include "limit/number.hpp"
 #include "redis/hash_slots.hpp"
+#include "store/local_store.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -165,13 +169,31 @@ std::size_t destinationOf(const Round& round, std::size_t limit) {
     return ((redis->index + 1) * kHashSlots + check.hashSlot) << 8 | static_cast<std::size_t>(check.algorithm);
 }
 
-/// Makes limits with the same destination adjacent, in the order of the configuration.
+/// Makes limits with the same destination adjacent, in the order of the configuration. Usually they are already: the
+/// order is computed only if they are not, and each limit then moves once, with its check.
 void sortByDestination(Round& round) {
-    for (std::size_t i = 1; i < round.count; i++) {
-        for (std::size_t to = i; to > 0 && destinationOf(round, to - 1) > destinationOf(round, to); to--) {
-            std::swap(round.decisions[to - 1], round.decisions[to]);
-            std::swap(round.checks[to - 1], round.checks[to]);
+    const auto destination = [&](std::size_t limit) { return destinationOf(round, limit); };
+    const auto limits = std::views::iota(std::size_t{0}, round.count);
+    if (std::ranges::is_sorted(limits, {}, destination)) {
+        return;
+    }
+    struct Origin {
+        std::size_t destination;
+        std::size_t limit;
+        auto operator<=>(const Origin&) const = default;
+    };
+    std::array<Origin, LocalStore::kMostLogs> origins;
+    for (std::size_t limit : limits) {
+        origins[limit] = {destination(limit), limit};
+    }
+    std::ranges::sort(std::span(origins).first(round.count));
+    for (std::size_t to : limits) {
+        std::size_t from = origins[to].limit;
+        while (from < to) {  // it made room for another one before
+            from = origins[from].limit;
         }
+        std::swap(round.decisions[from], round.decisions[to]);
+        std::swap(round.checks[from], round.checks[to]);
     }
 }
 
@@ -253,18 +275,8 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         if (context == nullptr) {
             return NGX_ERROR;
         }
-        const std::string_view unique = gWorker->uniqueIds().next();
-        context->uniqueLength = unique.copy(context->unique.data(), context->unique.size());
     }
-    round->unique = context->uniqueId();
-    if (context->round != nullptr) {
-        const std::string_view unique = gWorker->uniqueIds().next();
-        auto* copy = static_cast<char*>(ngx_pnalloc(request->pool, unique.size()));
-        if (copy == nullptr) {
-            return NGX_ERROR;
-        }
-        round->unique = {copy, unique.copy(copy, unique.size())};
-    }
+    round->unique = gWorker->uniqueIds().next();
     round->previous = context->round;
     context->round = round;
     context->out = 0;

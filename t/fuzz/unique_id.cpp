@@ -19,11 +19,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const bool apart = (one ^ other) << 16 != 0;  // 48 bits are used
     std::unordered_set<std::string> seen;
     for (unsigned count = input.number<std::uint16_t>() % 300; count > 0; count--) {
-        const std::string id(ids.next());
+        const std::string id(ids.next().view());
         require(id.size() <= 24 && isPlainValue(id), "an id is short and plain");
         require(seen.insert(id).second, "no id comes twice");
         if (apart) {
-            require(seen.insert(std::string(others.next())).second, "nor one of another worker");
+            require(seen.insert(std::string(others.next().view())).second, "nor one of another worker");
         }
     }
     return 0;

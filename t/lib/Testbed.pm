@@ -1,7 +1,7 @@
 package Testbed;
 
-# One test's world: real nginx and real Redis on free loopback ports, in a directory of its own, gone at the end.
-# Every test ends with done(): nginx is told to quit gracefully, must do so in time, and its error log must be free
+# The environment of one test: real nginx and real Redis on free loopback ports, in a directory removed at the end.
+# Every test ends with done(): nginx must quit gracefully in time, and its error log must be free
 # of alerts, crashes and sanitizer reports.
 
 use strict;
@@ -36,14 +36,14 @@ sub free_port {
     die "no free port\n";
 }
 
-# t/prove does not repeat this test: what it has seen, no busy machine explains.
+# t/prove does not repeat this test: its failure is not due to a busy machine.
 sub never_excuse {
     open my $file, '>>', $ENV{TEST_NEVER_EXCUSED} // '/dev/null';
     print $file "$0\n";
     return;
 }
 
-# Polls until the code returns true; its value, or undef after the deadline (seconds).
+# Polls until the code returns true. Returns its value, or undef after the deadline (seconds).
 sub wait_until {
     my ($what, $deadline, $code) = @_;
     my $end = time + $deadline * slow();
@@ -86,7 +86,7 @@ sub sentinel {
 
 sub cluster { my ($self, @options) = @_; return Testbed::Cluster->new($self, @options) }
 
-# A configuration of the usual shape, with one server on %%PORT%%. A test states what it is about:
+# A configuration of the usual form, with one server on %%PORT%%. A test gives its own parts:
 #   main, events, http, server  directives of these contexts
 #   redis                       a Testbed::Redis or an address: a sliding_log_redis block whose timeouts only a fault exceeds
 #   store                       other contents of this block
@@ -108,7 +108,7 @@ sub conf {
         "http {\n%%HTTP%%\n$log\n$block\n$http", "server {\nlisten $listed;\n$field\n$server}\n}\n";
 }
 
-# An nginx with such a configuration; options in capitals are values for it.
+# An nginx with such a configuration. Options in capitals are values for it.
 sub serve {
     my ($self, %options) = @_;
     my %of = map { $_ => delete $options{$_} } grep { !/^[A-Z]/ } keys %options;
@@ -146,7 +146,7 @@ sub done {
     done_testing();
 }
 
-# Whatever way the test ended, no process is left behind.
+# No process is left, however the test ends.
 END {
     local ($?, $@);
     for my $bed (grep { $$ == $_->{owner} } splice @beds) {

@@ -8,7 +8,7 @@
 namespace sliding_log {
 namespace {
 
-/// Workers count while one of them tells Prometheus.
+/// Workers count while one of them writes the metrics.
 TEST(Counters, LoseNothingOfManyAtOnce) {
     ServerCounters server;
     LimitCounters limit;

@@ -226,8 +226,7 @@ TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
     }
 }
 
-/// Six logins at once with room for five: the sixth is denied and begins a block, although none of them counts in the
-/// end.
+/// Six logins at once with room for five: the sixth is denied and begins a block, although all of them are given back.
 TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
     for (const Algorithm algorithm : kAll) {
         Check login = with(check(algorithm, 5, 60'000), &Check::blockMs, 600'000);
@@ -593,7 +592,7 @@ TEST(Decide, IsTheNaiveDecision) {
                 asked.cost = random() % 3 == 0 ? upTo(4) : 1;
                 asked.delayMs = mayHold && random() % 3 > 0 ? upTo(kFarthest) : 0;
                 asked.countsAll = mayCount && random() % 2 == 0;
-                asked.cap = random() % 4 == 0 ? 0 : 8 + upTo(6);  // other places and nodes may have other ones
+                asked.cap = random() % 4 == 0 ? 0 : 8 + upTo(6);  // other locations and nodes may have another cap
                 asked.blockMs = mayBlock && random() % 2 == 0 ? 1 + upTo(30) : 0;
                 checks.push_back(asked);
             }

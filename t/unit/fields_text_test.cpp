@@ -61,7 +61,7 @@ TEST(Members, FitTheirCapacityAtTheLargest) {
     std::array<char, 512> out{};
     const auto capacity = static_cast<std::ptrdiff_t>(fieldMemberCapacity(name));
     char* begin = out.data();
-    char* second = begin + 1;  // as if something stood before it, so that the comma is written
+    char* second = begin + 1;  // as if text preceded it, so the comma is written
     EXPECT_LE(appendPolicyMember(begin, second, name, {kLargestCount, kLongestWaitMs / 1000 * 1000}) - second,
               capacity);
     EXPECT_LE(appendLimitMember(begin, second, name, kLargestCount, 366LL * 86400000) - second, capacity);

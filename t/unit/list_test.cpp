@@ -52,7 +52,7 @@ TEST(List, HooksOfTwoKindsAreApart) {
     one.pushBack(a);
     two.pushBack(a);
     static_cast<ListHook<First>&>(a).unlink();
-    static_cast<ListHook<First>&>(a).unlink();  // leaving twice is leaving once
+    static_cast<ListHook<First>&>(a).unlink();  // a second unlink has no effect
     EXPECT_TRUE(one.isEmpty());
     EXPECT_EQ(two.popFront(), &a);
 }

@@ -75,7 +75,7 @@ Check withCost(std::int64_t cost, std::int64_t limit = 10) {
 
 using Checks = std::vector<Check>;
 
-/// `*N`, and an integer in each line behind it.
+/// `*N`, and an integer in each line after it.
 std::string integers(const std::vector<std::int64_t>& values) {
     std::string bytes = "*" + std::to_string(values.size()) + "\r\n";
     for (const std::int64_t value : values) {
@@ -95,7 +95,7 @@ StoreError read(const std::vector<std::int64_t>& values, std::size_t requests, c
     return read(integers(values), requests, checks);
 }
 
-/// The verdicts of the request in that place, from a reply that must be accepted.
+/// The verdicts of the request at that position, from a reply that must be accepted.
 std::vector<Verdict> verdicts(const std::vector<std::int64_t>& values, std::size_t requests, const Checks& checks,
                               std::size_t position) {
     Wire wire;
@@ -171,12 +171,12 @@ TEST(BatchReply, RefusesCountsThatCannotBe) {
         {1, -5, 1, 1, 0},     // before 1970
         {1, 1'000'000'000'000'000, 1, 1, 0},
         {1, kNow, -1, 1, 0},  // less than nothing remains
-        {1, kNow, 10, 1, 0},  // all of the limit remains behind a request that took of it
+        {1, kNow, 10, 1, 0},  // the whole limit remains after a request that used it
         {0, kNow, 11, 1, 1},  // more than the limit
         {1, kNow, INT64_MAX, 1, 0},
-        {1, kNow, 1, 1, 5},   // admitted, but told to wait
-        {0, kNow, 1, 1, 0},   // denied by nobody
-        {0, kNow, 1, 1, -1},  // for ever, where there will be room
+        {1, kNow, 1, 1, 5},   // admitted, with a retry
+        {0, kNow, 1, 1, 0},   // denied by no log
+        {0, kNow, 1, 1, -1},  // never, although there will be room
         {0, kNow, 1, 1, -2},
     };
     for (const std::vector<std::int64_t>& values : wrong) {
@@ -300,7 +300,7 @@ TEST(BatchReply, KeepsWhatTheOtherLogHasLeft) {
 }
 
 TEST(BatchReply, HoldsTheLastOnesAdmitted) {
-    // of five the first two go now, two are held
+    // the first two of five are admitted now, two are held
     constexpr std::array<std::int64_t, 5> kRemaining = {1, 0, 0, 0, 0};
     constexpr std::array<std::int64_t, 5> kDelay = {0, 0, 300, 800, 0};
     Wire wire;

@@ -27,8 +27,8 @@ TEST(Sampling, OfOneInOneAllAreLogged) {
 TEST(Sampling, NothingIsNeverLogged) {
     UniqueIds ids(0x123456789abc);
     for (int i = 0; i < 1000; i++) {
-        EXPECT_EQ(sampledEntries(0, 10, ids.next()), 0);
-        EXPECT_EQ(sampledEntries(30, 10, ids.next()), 3);
+        EXPECT_EQ(sampledEntries(0, 10, ids.next().view()), 0);
+        EXPECT_EQ(sampledEntries(30, 10, ids.next().view()), 3);
     }
 }
 
@@ -40,7 +40,7 @@ TEST(Sampling, OneInNIsLogged) {
             constexpr int kRequests = 10'000;
             double entries = 0;
             for (int i = 0; i < kRequests; i++) {
-                entries += static_cast<double>(sampledEntries(cost, sample, ids.next()));
+                entries += static_cast<double>(sampledEntries(cost, sample, ids.next().view()));
             }
             const double share = static_cast<double>(cost % sample) / static_cast<double>(sample);
             const double expected = kRequests * (static_cast<double>(cost / sample) + share);

@@ -22,7 +22,7 @@ TEST(Slots, AsRedisComputesThem) {
 TEST(Slots, HashTag) {
     EXPECT_EQ(hashSlotOf("rl:sliding:api:{foo}"), hashSlotOf("foo"));
     EXPECT_EQ(hashSlotOf("{user1000}.following"), hashSlotOf("{user1000}.followers"));
-    EXPECT_EQ(hashTag("foo{}{bar}"), "foo{}{bar}");  // an empty tag is none
+    EXPECT_EQ(hashTag("foo{}{bar}"), "foo{}{bar}");  // an empty tag is not a tag
     EXPECT_EQ(hashTag("foo{{bar}}zap"), "{bar");
     EXPECT_EQ(hashTag("foo{bar}{zap}"), "bar");
     EXPECT_EQ(hashTag("foo{bar"), "foo{bar");

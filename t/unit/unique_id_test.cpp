@@ -12,7 +12,7 @@ TEST(UniqueIds, NeverRepeatAndStayShort) {
     UniqueIds ids(0x123456789abcdef0);
     std::unordered_set<std::string> seen;
     for (int i = 0; i < 300000; i++) {
-        const std::string id(ids.next());
+        const std::string id(ids.next().view());
         EXPECT_GE(id.size(), 9u);
         EXPECT_LE(id.size(), 12u);
         EXPECT_TRUE(seen.insert(id).second) << id;
@@ -22,10 +22,10 @@ TEST(UniqueIds, NeverRepeatAndStayShort) {
 TEST(UniqueIds, DifferBetweenWorkers) {
     UniqueIds one(1);
     UniqueIds two(2);
-    EXPECT_NE(std::string(one.next()), std::string(two.next()));
+    EXPECT_NE(std::string(one.next().view()), std::string(two.next().view()));
     UniqueIds high(1ULL << 47);  // every one of the 48 bits counts
     UniqueIds none(0);
-    EXPECT_NE(std::string(high.next()), std::string(none.next()));
+    EXPECT_NE(std::string(high.next().view()), std::string(none.next().view()));
 }
 
 }  // namespace

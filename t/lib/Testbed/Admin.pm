@@ -1,6 +1,6 @@
 package Testbed::Admin;
 
-# A client of a Redis or a Sentinel that stays connected, for times at which new clients are refused (maxclients, a
+# A client of a Redis or a Sentinel that stays connected while new clients are refused (maxclients, a
 # changed password). It never waits longer than a second for an answer, and connects again when its server was
 # restarted.
 

@@ -1,6 +1,6 @@
 package Testbed::Algorithm;
 
-# The algorithms, as the table in src/limit/algorithm.hpp has them: what it gains, tests and benchmarks go through.
+# The algorithms of the table in src/limit/algorithm.hpp, for tests and benchmarks of all of them.
 
 use strict;
 use warnings;

@@ -57,7 +57,7 @@ sub look {
 
 sub open_page { my ($self, $url) = @_; $self->call('Page.navigate', { url => $url }); return $self }
 
-# The value of a JavaScript expression; a promise is waited for.
+# The value of a JavaScript expression, or of its promise.
 sub value {
     my ($self, $expression) = @_;
     my $result = $self->call('Runtime.evaluate', { expression => $expression, returnByValue => JSON::PP::true(), awaitPromise => JSON::PP::true() });
@@ -77,7 +77,7 @@ sub screenshot {
 # Events of these kinds since the last call: 'Runtime.exceptionThrown', ...
 sub events {
     my ($self, @kinds) = @_;
-    $self->value('1');    # whatever came before has arrived then
+    $self->value('1');    # earlier events have arrived then
     my %wanted = map { $_ => 1 } @kinds;
     my @found = grep { $wanted{ $_->{method} } } @{ $self->{events} };
     $self->{events} = [grep { !$wanted{ $_->{method} } } @{ $self->{events} }];

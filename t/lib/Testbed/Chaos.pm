@@ -12,7 +12,7 @@ use Time::HiRes qw(sleep);
 # The password of the user `limiter`, which nginx uses.
 use constant PASSWORD => 'us3rpass';
 
-# redis: behind the relay, on its port, with that user; nginx: the one that is reloaded; conf: code that gives its next configuration
+# redis: behind the relay, on its port, with that user; nginx: is reloaded; conf: code that returns its next configuration
 sub new {
     my ($class, $bed, %options) = @_;
     my $self = bless { bed => $bed, happened => {}, %options }, $class;
@@ -44,7 +44,7 @@ my %faults = (
     'too few replicas'  => sub { $_[0]->cli(qw(CONFIG SET min-replicas-to-write 1)); pause(1); $_[0]->cli(qw(CONFIG SET min-replicas-to-write 0)) },
     'writes paused'     => sub { $_[0]->cli(qw(CLIENT PAUSE 5000 WRITE)); pause(1); $_[0]->cli(qw(CLIENT UNPAUSE)) },
     'no more clients'   => sub {
-        my $admin = Testbed::Admin->new(path => $_[0]{redis}->path);    # one that is there already
+        my $admin = Testbed::Admin->new(path => $_[0]{redis}->path);    # an existing client
         $admin->ask(qw(CONFIG SET maxclients 1));
         $admin->ask(qw(CLIENT KILL TYPE normal SKIPME yes)) if rand() < 0.7;
         pause(1);
@@ -121,7 +121,7 @@ sub relay {
 
 sub relay_port { return $_[0]{relay}->port }
 
-# Redis may be down or busy at the moment; this is not tested here.
+# Redis may be down or busy; this is not tested here.
 sub cli { my ($self, @words) = @_; return $self->{redis}->cli(@words) }
 
 sub pause { sleep rand $_[0] }

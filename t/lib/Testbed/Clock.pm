@@ -1,6 +1,6 @@
 package Testbed::Clock;
 
-# A clock for processes that are started under it, shifted by seconds from the true one.
+# A clock for processes started with it, shifted by seconds from the true one.
 
 use strict;
 use warnings;
@@ -23,7 +23,7 @@ sub set {
     return $self;
 }
 
-# The words to put before a command; the runtime of a sanitizer must accept a library that is loaded before it.
+# The words before a command. The runtime of a sanitizer must accept a library that is loaded before it.
 sub under {
     my ($self) = @_;
     my @asan = $ENV{ASAN_OPTIONS} ? "ASAN_OPTIONS=$ENV{ASAN_OPTIONS}:verify_asan_link_order=0" : ();

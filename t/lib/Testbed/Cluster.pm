@@ -87,7 +87,7 @@ sub owner_of {
     return undef;
 }
 
-# A tag whose slot that node serves.
+# A tag with a slot of that node.
 sub tag_on {
     my ($self, $node) = @_;
     my ($lines) = grep { /myself/ } split /\n/, $node->cli('CLUSTER', 'NODES');
@@ -121,7 +121,7 @@ sub end_move {
     return;
 }
 
-# The whole move; keys that are created in the meantime are moved, too.
+# The whole move, including keys that are created meanwhile.
 sub move {
     my ($self, $slot, $from, $to) = @_;
     $self->begin_move($slot, $from, $to);

@@ -1,6 +1,6 @@
 package Testbed::Crowd;
 
-# Clients of several kinds at once, each kind in a process of its own, until they are stopped: kept-alive, pipelined and
+# Clients of several kinds at once, each kind in its own process, until they are stopped: kept-alive, pipelined and
 # HTTP/2 clients, clients that close the connection early, and clients that stop half-way.
 
 use strict;
@@ -13,7 +13,7 @@ use Testbed::Http2 qw(open_http2 ask_stream reset_stream);
 use Testbed::Process;
 use Time::HiRes qw(sleep);
 
-# ports: plain and HTTP/2 ports; paths: what is asked; seed: of the kind's choices
+# ports: plain and HTTP/2 ports; paths: requested paths; seed: of the random choices
 sub start {
     my ($class, $bed, %options) = @_;
     my $urls = sub {
@@ -66,7 +66,7 @@ sub leave {
     return;
 }
 
-# Closes its own side after asking, and waits for the answer; or uploads a part of a body and then leaves.
+# Closes its own side after the request and waits for the answer, or uploads a part of a body and leaves.
 sub stop_half_way {
     my ($port, $paths) = @_;
     for (1 .. 20) {
@@ -93,7 +93,7 @@ sub reset_streams {
         reset_stream($socket, $stream) if rand() < 0.6;
         sleep rand(0.02);
     }
-    close $socket;    # with what was not read: some streams are still waiting
+    close $socket;    # unread answers remain: some streams are still waiting
     return;
 }
 

@@ -1,6 +1,6 @@
 package Testbed::Dns;
 
-# A name server for the test, for one name at a time: its answer is read from a file, one address a line; without any,
+# A name server for one name at a time. Its answer is read from a file, one address a line; without addresses
 # the name does not exist. `mute`: it does not answer.
 
 use strict;

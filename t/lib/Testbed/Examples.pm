@@ -1,6 +1,6 @@
 package Testbed::Examples;
 
-# The nginx examples of a document, and what they need around them.
+# The nginx examples of a document, and the directives that they need around them.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 package Testbed::FakeRedis;
 
-# A server that knows enough RESP for clients to connect, and then replies to EVALSHA with any bytes that a test wants,
-# which a real Redis cannot be made to do.
+# A server with enough RESP for clients to connect, which replies to EVALSHA with any bytes of a test,
+# as no real Redis does.
 
 use strict;
 use warnings;
@@ -31,7 +31,7 @@ sub serve {
     my $parent = getppid;
     my $select = IO::Select->new($listen);
     my %buffer;
-    while (getppid == $parent) {    # nothing else ends it
+    while (getppid == $parent) {    # ended by nothing else
         for my $socket ($select->can_read(1)) {
             if ($socket == $listen) {
                 my $client = $listen->accept or next;

@@ -1,6 +1,6 @@
 package Testbed::FakeSentinel;
 
-# A Sentinel that answers what a test wants, in RESP, and an nginx that asks it.
+# A Sentinel with the replies of a test, in RESP, and an nginx that asks it.
 
 use strict;
 use warnings;
@@ -12,7 +12,7 @@ our @EXPORT_OK = qw(text list address confirmed message switched asked_by_nginx)
 sub text { my ($text) = @_; return '$' . length($text) . "\r\n$text\r\n" }
 sub list { my (@items) = @_; return '*' . @items . "\r\n" . join '', @items }
 
-# That server is the master.
+# The reply that names that server as the master.
 sub address { my ($server) = @_; return list(text('127.0.0.1'), text($server->port)) }
 
 # The reply to SUBSCRIBE for the nth channel of a connection.

@@ -65,7 +65,7 @@ sub new {
 sub nginx { return $_[0]{nginx} }
 sub conf  { return $conf }
 
-# How one request was decided: (status, source, worker).
+# The decision of one request: (status, source, worker).
 sub ask {
     my ($self, $path) = @_;
     my $answer = get($self->nginx->port, $path);

@@ -1,6 +1,6 @@
 package Testbed::Http;
 
-# A small HTTP client for details that others hide: duplicate fields, half-closed and pipelined connections, and
+# A small HTTP client for details that other clients hide: duplicate fields, half-closed and pipelined connections, and
 # thousands of requests at once from one process.
 
 use strict;
@@ -73,11 +73,11 @@ sub request {
 
 sub get { my ($port, $path, %options) = @_; return request($port, $path, %options) }
 
-# All values of one field, and the only one (undef when it is missing or there twice).
+# All values of one field; the only value (undef if it is missing or duplicate).
 sub fields { my ($answer, $name) = @_; return map { $_->[1] } grep { lc $_->[0] eq lc $name } @{ $answer->{fields} } }
 sub field  { my @values = fields(@_); return @values == 1 ? $values[0] : undef }
 
-# How many answers have each status: '200:1 429:2'.
+# The number of answers with each status: '200:1 429:2'.
 sub statuses { my %count; $count{ $_->{status} }++ for @_; return join ' ', map { "$_:$count{$_}" } sort keys %count }
 
 # Many GETs at once: many([[port, path, headers], ...]), each on its own connection, `at_once` open at a time.
@@ -112,7 +112,7 @@ sub many {
     return @answers;
 }
 
-# The time of the slowest, without what a busy machine may have added.
+# The time of the slowest, without the delay of a busy machine.
 sub slowest { return max(map { $_->{time} - $_->{disturbed} } @_) }
 
 # Sends all requests at the same time from four processes, so that 1,024 open files each are enough. The code runs when

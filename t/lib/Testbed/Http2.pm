@@ -1,6 +1,6 @@
 package Testbed::Http2;
 
-# HTTP/2 frames: streams that are reset, or that wait while others continue, which no command line client supports.
+# HTTP/2 frames: streams that are reset, or wait while others continue, which no command-line client supports.
 
 use strict;
 use warnings;

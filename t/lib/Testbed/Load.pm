@@ -37,7 +37,7 @@ sub start {
 # Ends the stream after every request has been answered or has timed out; returns a Testbed::Load::Record.
 sub stop {
     my ($self) = @_;
-    syswrite delete $self->{stop}, '.';    # its end would be seen only once every later child has closed it, too
+    syswrite delete $self->{stop}, '.';    # the end of file would be seen only after every later child has closed it
     my $result = delete $self->{result};
     my @lines  = <$result> or die "the load has died\n";
     $self->kill;

@@ -43,7 +43,7 @@ sub those {
     } @{ $self->{samples} };
 }
 
-# Their sum; undef when there are none.
+# Their sum; undef if there are none.
 sub value {
     my ($self, @which) = @_;
     my $sum;
@@ -61,7 +61,7 @@ sub results {
         grep { $_->{value} } $self->those('sliding_log_requests_total', limit => $limit);
 }
 
-# promtool with these arguments: (its exit status, what it said). It gets `input` on its standard input.
+# promtool with these arguments: (its exit status, its output). `input` is its standard input.
 sub promtool {
     my ($bed, $input, @arguments) = @_;
     my $said = $bed->dir . '/promtool';

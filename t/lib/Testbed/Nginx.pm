@@ -107,8 +107,8 @@ sub workers {
     return @pids;
 }
 
-# Waits until this number of workers have answered 200, each to its latest request for the path. The field X-How names the
-# worker, after what decided: conf(how => '$sliding_log_source $pid').
+# Waits until this number of workers have answered 200 to their latest request for the path. The field X-How has the
+# worker after the source: conf(how => '$sliding_log_source $pid').
 sub all_serve {
     my ($self, $path, $number, $deadline) = @_;
     my %served;
@@ -154,7 +154,7 @@ sub repeated_troubles {
     return map { "$count{$_} times $_" } grep { $count{$_} > 2 } sort keys %count;
 }
 
-# Permits an [alert] or [crit] that this test causes.
+# Permits an [alert] or [crit] caused by this test.
 sub expect_in_log { my ($self, $regex) = @_; push @{ $self->{expected} }, $regex; return $self }
 
 sub finish {

@@ -15,7 +15,7 @@ sub enter {
         local $ENV{TESTBED_PARTITION} = 1;
         exec 'unshare', '-n', $^X, map({ "-I$_" } @INC), $0, @ARGV or die "unshare: $!";
     }
-    # rules are looked at before the table of local addresses, which comes first otherwise
+    # rules are checked before the table of local addresses, which is first otherwise
     run('ip link set lo up');
     run('ip rule add pref 100 lookup local');
     run('ip rule del pref 0');

@@ -30,7 +30,7 @@ sub spawn_code {
         eval { $code->() };
         POSIX::_exit(127);
     }
-    POSIX::setpgid($pid, $pid);    # here too: either of the two may come first
+    POSIX::setpgid($pid, $pid);    # here too: either process may run first
     $self->{pid} = $self->{group} = $pid;
     return $self;
 }
@@ -63,7 +63,7 @@ sub wait_end {
     return 1;
 }
 
-# Ends it and its children at once, even if stopped: workers of nginx outlive a killed master.
+# Ends it and its children at once, even if stopped: workers of nginx survive a killed master.
 sub kill {
     my ($self) = @_;
     my $group = delete $self->{group} or return;

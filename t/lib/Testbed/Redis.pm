@@ -98,7 +98,7 @@ sub info {
     return $self->cli('INFO', 'everything') =~ /^\Q$field\E:([^\r\n]*)/m ? $1 : undef;
 }
 
-# How often a command was called, as INFO commandstats counts.
+# The number of calls of a command, from INFO commandstats.
 sub calls {
     my ($self, $command) = @_;
     return $self->cli('INFO', 'commandstats') =~ /^cmdstat_\Q$command\E:calls=(\d+)/m ? $1 : 0;

@@ -50,7 +50,7 @@ sub finish { $_[0]->kill }
 sub turn_late { return $_[0]->signal('USR1') }
 sub be_honest { return $_[0]->signal('USR2') }
 
-# How often it was connected to.
+# The number of its connections.
 sub connections { return -s $_[0]{count} }
 
 sub serve {
@@ -61,7 +61,7 @@ sub serve {
     my (%peer, %client, %passed, %said, %suffers, %number);
     my $tape;
     open $tape, '>>', $options{tape} or die "$options{tape}: $!" if defined $options{tape};
-    my ($held, $wanted);    # what is held back, until the client has said so many bytes
+    my ($held, $wanted);    # held bytes, and the number of client bytes to wait for
     my @late;    # [when it is due, to whom, bytes]
     my $is_late = 0;
     local $SIG{USR1} = sub { $is_late = !$is_late };
@@ -144,7 +144,7 @@ sub write_all {
     return;
 }
 
-# What happens to the connection of that number, and at which byte: [what, at].
+# The fault of the connection of that number, and its byte: [what, at].
 sub fault {
     my ($number, %options) = @_;
     return ['close', $options{cut_after}] if defined $options{cut_after};

@@ -14,7 +14,7 @@ use Testbed::Process;
 our @EXPORT_OK = qw(source);
 
 my $lua   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../lua');
-my %base  = (sampled_log => 'sliding_log');    # what it calls exact_log
+my %base  = (sampled_log => 'sliding_log');    # the script called exact_log
 my $names = 0;
 
 sub source {
@@ -107,7 +107,7 @@ sub words {
     return ('EVALSHA', $self->{sha}, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
 }
 
-# Those of a plain call; none where it is none.
+# Those of a plain call; empty if it is not one.
 sub plain {
     my ($self, $now, @groups) = @_;
     return if @groups != 1 || @{ $groups[0] } != 2 || ref $now;
@@ -128,7 +128,7 @@ sub log_of {
 # One request of these logs: the reply without its time.
 sub ask { my ($self, $now, @logs) = @_; return $self->ask_groups($now, [1, @logs]) }
 
-# Groups are told apart by " | ".
+# Batches are separated by " | ".
 sub ask_groups {
     my ($self, $now, @groups) = @_;
     return $self->told($now, $self->call($self->words($now, @groups)));
@@ -143,7 +143,7 @@ sub told {
     } @$reply;
 }
 
-# How many logs it left: the request of that name. $at: when it was decided, logged and is taken back, or
+# Takes back the request of that name. Returns the number of logs that it left. $at: the time of all three, or
 # { now, logged, taken } where these differ.
 sub take_back {
     my ($self, $at, $name, @logs) = @_;

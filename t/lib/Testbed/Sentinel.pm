@@ -47,7 +47,7 @@ sub start {
 sub port    { return $_[0]{port} }
 sub address { return "127.0.0.1:$_[0]{port}" }
 
-# The port of the server that it names as master; 0 if it knows none.
+# The port of the server that it names as master; 0: none.
 sub master_port {
     my ($self) = @_;
     return (split /\n/, $self->cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $self->{name}))[1] // 0;

@@ -1,6 +1,6 @@
 package Testbed::Starvation;
 
-# How long processes had work but no CPU, over time: what a busy machine, or its host, adds to a wait. A separate
+# How long processes had work but no CPU: the delay that a busy machine, or its host, adds to a wait. A separate
 # process records it twenty times a second.
 
 use strict;
@@ -29,7 +29,7 @@ sub watch {
     return $self;
 }
 
-# Seconds that were taken from that process between two times, or shortly before and after.
+# Seconds without CPU of that process between two times, or shortly before and after.
 sub between {
     my ($self, $pid, $from, $to) = @_;
     my ($index) = grep { $self->{pids}[$_] == $pid } 0 .. $#{ $self->{pids} };

@@ -1,6 +1,6 @@
 package Testbed::Stopwatch;
 
-# How long something takes, and how much of that a busy machine adds.
+# The duration of something, and the part that a busy machine adds.
 
 use strict;
 use warnings;
@@ -9,7 +9,7 @@ use Time::HiRes qw(time);
 
 sub start { my ($class) = @_; return bless { begin => time, disturbance => disturbance() }, $class }
 
-# Seconds since the start; those that the machine may have added; and the difference.
+# Seconds since the start; seconds that the machine may have added; the difference.
 sub elapsed   { return time - $_[0]{begin} }
 sub disturbed { return disturbance() - $_[0]{disturbance} }
 sub net       { my ($self) = @_; return $self->elapsed - $self->disturbed }

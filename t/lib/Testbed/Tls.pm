@@ -1,6 +1,6 @@
 package Testbed::Tls;
 
-# Whether the module supports TLS to Redis: if the installed hiredis does.
+# Whether the module supports TLS to Redis: it does if the installed hiredis does.
 
 use strict;
 use warnings;

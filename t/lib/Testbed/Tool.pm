@@ -1,6 +1,6 @@
 package Testbed::Tool;
 
-# Runs build/sliding-log, or what TEST_TOOL names.
+# Runs build/sliding-log, or TEST_TOOL.
 
 use strict;
 use warnings;
@@ -28,7 +28,7 @@ sub tool {
         open STDIN,  '<', "$in" or POSIX::_exit(127);
         open STDOUT, '>', "$out" or POSIX::_exit(127);
         open STDERR, '>', "$err" or POSIX::_exit(127);
-        $ENV{SLIDING_LOG_CONF} = '';    # the machine's own /etc/sliding-log.conf is none of our business
+        $ENV{SLIDING_LOG_CONF} = '';    # the machine's own /etc/sliding-log.conf is not used
         $ENV{$_} = $options->{env}{$_} for keys %{ $options->{env} // {} };
         exec binary(), @words or POSIX::_exit(127);
     }

@@ -1,6 +1,6 @@
 package Testbed::Trial;
 
-# A fault in Redis under a stream of requests, and what must hold for every fault: no crash, no request waits longer
+# A fault in Redis under load, and the conditions for every fault: no crash, no request waits longer
 # than the timeout, 5xx only if on_error denies, exact totals, Redis decides again in time, a short error log, and the
 # same connections and memory as before. Each fault is tried twice, the second time with a reload in the middle.
 
@@ -54,9 +54,9 @@ sub redis { return $_[0]{redis} }
 sub nginx { return $_[0]{nginx} }
 sub relay { return $_[0]{relay} }
 
-# fault => code; lasts => seconds, or [without, with the reload]; mend => code. Expected:
-# keeps_answering => 1: the fault leaves nothing undecided by Redis
-# logged          => regex of a line that names the cause; the fault lasts until it is there
+# fault => code; lasts => seconds, or [without, with the reload]; mend => code. Expectations:
+# keeps_answering => 1: Redis decides all requests during the fault
+# logged          => regex of a line with the cause; the fault lasts until it is logged
 # forgets         => 1: Redis's logs are lost with the fault
 # check           => code that is given the Testbed::Load::Record of the time until it was mended; without the reload
 sub try {
@@ -104,7 +104,7 @@ sub try_once {
     return $record;
 }
 
-# Seconds in which a process had work but no CPU: what a busy machine adds to every wait.
+# Seconds in which a process had work but no CPU: the delay that a busy machine adds to every wait.
 sub starved { my ($pid) = @_; return (split ' ', Testbed::Process::slurp("/proc/$pid/schedstat") || '0 0')[1] / 1e9 }
 
 sub check_answers {
@@ -159,7 +159,7 @@ sub check_remains {
     ok(Testbed::wait_until('one connection per worker', 5, sub { $self->redis->connections == WORKERS }), 'one connection per worker')
         or diag($self->redis->cli(qw(CLIENT LIST)));
     ok(Testbed::wait_until('sockets to be closed', 5, sub { $self->idle_sockets <= $sockets }), 'no socket is left');
-    return if $ENV{TEST_NGINX_BINARY} || $reloaded;    # sanitizers keep what is freed
+    return if $ENV{TEST_NGINX_BINARY} || $reloaded;    # sanitizers keep freed memory
     cmp_ok($self->memory, '<=', $memory + 1024 * WORKERS, 'memory is as it was, within 1 MiB a worker');
     return;
 }

@@ -10,8 +10,8 @@
 
 namespace sliding_log::tool {
 
-/// What requests of one time ask of one log.
-struct Decision {
+/// The settings of the checks of a call, with the time of the call.
+struct CheckSettings {
     std::int64_t nowMs = 0;
     std::int64_t limit = 0;
     std::int64_t windowMs = 0;
@@ -19,14 +19,14 @@ struct Decision {
 };
 
 /// EVALSHA for one request per name. The script must be loaded.
-Command decide(Algorithm algorithm, const std::string& key, const Decision& decision,
-               std::span<const std::string> names);
+Command scriptCall(Algorithm algorithm, const std::string& key, const CheckSettings& settings,
+                   std::span<const std::string> names);
 
 /// The number of admitted requests in the reply of a script to this number of requests. Throws CouldNotAsk for an
 /// error, or for a reply that a script never sends.
-std::int64_t admittedIn(ReplyView reply, Algorithm algorithm, const Decision& decision, std::size_t requests);
+std::int64_t admittedIn(ReplyView reply, Algorithm algorithm, const CheckSettings& settings, std::size_t requests);
 
 /// SCRIPT LOAD; throws CouldNotAsk if Redis has not loaded exactly this script.
-void load(Server& server, Algorithm algorithm);
+void loadScript(Server& server, Algorithm algorithm);
 
 }  // namespace sliding_log::tool
