@@ -171,7 +171,7 @@ function showLimit(limit, now, then) {
   card.denied.textContent = short(per(overLimit));
   card.deniedLabel.textContent = isRehearsed ? 'over the limit/s, dry run' : 'denied/s';
   const used = limit.fullest_permille / 1000;
-  card.used.textContent = `fullest key seen in the window: ${percent(used)} of its limit`;
+  card.used.textContent = `fullest key seen in the ${limit.period ? 'period' : 'window'}: ${percent(used)} of its limit`;
   level(card.level, used);
   card.near.textContent = per(admitted) > 0 ? `${percent(Math.min(1, per(near) / per(admitted)))} of the admitted requests at 80 % of the limit or more` : ' ';
   card.canvas.setAttribute('aria-label', `${limit.name}: ${card.admitted.textContent} admitted/s, ${card.denied.textContent} ${card.deniedLabel.textContent}`);
