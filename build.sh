@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|deb|debtest|demo|lint|check|sanitize|test|debian13|fuzz|soak|chaos|bench]
-#   build is the default; deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed,
-#   upgraded and removed in a clean Debian, as root;
+# Usage: ./build.sh [build|module|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]
+#   build is the default; module --nginx BINARY --sources DIR: for another nginx, in build/nginx-VERSION;
+#   deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed, upgraded and removed in a
+#   clean Debian, as root;
 #   lint: layout and habits of all that is written here;
 #   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   test: lint, check and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
+#   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
 #   bench [fleet] [OPTION...]: see bench/run
 set -euo pipefail
+from=$PWD
 cd "$(dirname "$0")"
 root=$PWD
 out=$root/build
@@ -18,7 +21,7 @@ module=ngx_http_sliding_log_module
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
 behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
-check_packages=("${build_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
+check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
@@ -64,6 +67,25 @@ build() {
     make -s -C tool -j"$(nproc)"
     install -m 755 "$out/tool/sliding-log" "$out/"
     echo "built build/$module.so and build/sliding-log" >&2
+}
+
+# build_for_another --nginx BINARY --sources DIR
+build_for_another() {
+    local usage="usage: ./build.sh module --nginx BINARY --sources DIR" binary='' sources=''
+    while [ $# -ge 2 ]; do
+        case $1 in
+            --nginx) binary=$2 ;;
+            --sources) sources=$2 ;;
+            *) break ;;
+        esac
+        shift 2
+    done
+    if [ $# -gt 0 ] || [ -z "$binary" ] || [ -z "$sources" ]; then
+        echo "$usage" >&2
+        exit 2
+    fi
+    need g++ make libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev
+    (cd "$from" && "$root/packaging/module" "$binary" "$sources" "$out")
 }
 
 # Debian packages for the nginx of this Debian. They are made of a copy, since dpkg-buildpackage writes into the sources
@@ -118,7 +140,7 @@ fuzz() {
 lint() {
     need "${lint_packages[@]}"
     find src tool t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
-    shellcheck build.sh demo.sh .ci/run packaging/bash/* t/debian13 t/prove t/packages/* t/lib/*.sh
+    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
     mdl --style .mdl_style.rb ./*.md docs
@@ -128,6 +150,8 @@ check() {
     # shellcheck disable=SC2086 # TEST_BROWSER= : none is needed, and t/page_dashboard_in_a_browser.t is skipped where it is missing
     need "${check_packages[@]}" ${TEST_BROWSER-chromium}
     build
+    # TEST_SOURCES=optional: t/project_any_nginx.t is skipped where they are missing
+    fetch_nginx_sources || [ "${TEST_SOURCES-}" = optional ]
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
     "$out/unit/shared" --gtest_brief=1
@@ -136,14 +160,14 @@ check() {
 }
 
 # An nginx with the module linked in, and the tool, under AddressSanitizer and UBSan, and with one malloc per pool allocation
-# (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build. nginx-dev has
-# no .c files, hence Debian's source package.
+# (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build.
 build_sanitized() {
     need "${sanitize_packages[@]}"
     local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
     # nginx itself leans on these three everywhere; UBSan still checks the rest
     flags+=' -fno-sanitize=alignment,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
-    [ -d "$tree" ] || fetch_nginx_sources "$tree"
+    fetch_nginx_sources
+    [ -d "$tree" ] || cp -a "$out/nginx-sources" "$tree"
     configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
         --with-http_stub_status_module --with-http_realip_module --with-http_auth_request_module \
         --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
@@ -181,9 +205,11 @@ chaos() {
     done
 }
 
-# fetch_nginx_sources TREE: through lists of its own, so that the system's apt configuration stays as it is.
+# Brings Debian's source package of nginx, once, to build/nginx-sources, since nginx-dev has no .c files: through lists of
+# its own, so that the system's apt configuration stays as it is.
 fetch_nginx_sources() {
-    local tree=$1 apt=$out/apt
+    local tree=$out/nginx-sources apt=$out/apt
+    [ -d "$tree" ] && return
     rm -rf "$apt"
     mkdir -p "$apt/sources.list.d" "$apt/lists/partial" "$apt/unpacked"
     local list
@@ -204,11 +230,12 @@ fetch_nginx_sources() {
 }
 
 case ${1:-build} in
-    build | deb | debtest | demo | lint | check | sanitize | test | debian13 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|deb|debtest|demo|lint|check|sanitize|test|debian13|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
+    build | module | deb | debtest | demo | lint | check | sanitize | test | debian13 | newest | arm64 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|module|deb|debtest|demo|lint|check|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
+    module) build_for_another "${@:2}" ;;
     deb) deb ;;
     debtest)
         need debootstrap
@@ -231,7 +258,15 @@ case ${1:-build} in
         ;;
     debian13)
         need debootstrap
-        t/debian13 "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
+        t/other_debian trixie "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
+        ;;
+    newest)
+        need debootstrap
+        t/other_debian sid check "${check_packages[@]}" "${sanitize_packages[@]}"
+        ;;
+    arm64)
+        need debootstrap
+        t/arm64
         ;;
     fuzz) fuzz "${2:-600}" ;;
     soak) shift; soak "${@:-10}" ;;

@@ -25,7 +25,7 @@
 -- since `touched` is not a time of this server then. Cost in redis.calls, of 1 to 2 us each: TIME, and per log GETRANGE
 -- and SETRANGE; GETRANGE alone if nothing has changed.
 
-local now, _, own_clock = ...
+local now, _, own_clock, permit_life = ...
 
 local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
 local byte, char, sub, rep, pack, open = string.byte, string.char, string.sub, string.rep, struct.pack, struct.unpack
@@ -276,7 +276,12 @@ local function uncommon()
     end
   end
 
-  -- Entries further ahead of now than reservations may be become entries of now.
+  -- The latest time that a reservation or a permit may have.
+  function it.farthest(log)
+    return now + max(log.options and log.options.ahead or 0, permit_life(log.window))
+  end
+
+  -- Entries further ahead of now than reservations and permits may be become entries of now.
   function it.step_back(log, farthest)
     local entry, at, moved, _
     if log.oldest <= farthest then
@@ -329,6 +334,14 @@ local function uncommon()
     end
     log.used = log.used - gone
     return true
+  end
+
+  function it.permit(log, _, permits, at)
+    local cost = log.options.cost
+    log.options.cost = permits * cost
+    local failed = add(log, nil, 1, 1, at)
+    log.options.cost = cost  -- other logs may share these options
+    return failed
   end
 
   -- Writes a log, or deletes it if nothing is left. Nothing else touches the log in this call.
@@ -518,7 +531,7 @@ read = function(log)
     log.oldest, log.used, log.next, log.changed = oldest, log.used - left, sub(bytes, place), true
   end
   if log.newest > now then
-    local farthest = now + (log.options and log.options.ahead or 0)
+    local farthest = uncommon().farthest(log)
     if log.newest > farthest then
       uncommon().step_back(log, farthest)
       log.changed = true

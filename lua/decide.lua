@@ -13,7 +13,8 @@
 --            and with the option ids one id per request, the name of its entry ('' = none)
 -- Reply  for each batch an error, which concerns this batch only, or:
 --          { number of admitted requests, now, then three per log: remaining, reset (ms), retry (ms),
---            then for each held request, the last of those admitted: ms until its reservation, ascending }
+--            then for each held request, the last of those admitted: ms until its reservation, ascending;
+--            or, if an option permits was given, the number of permits of each log }
 --        remaining: what is left of the limit after the last admitted request. A request that was admitted before it
 --                   and is not held had more left: the cost of each request in between that is not held
 --        reset:     time until more of the limit becomes available; the window if all of it is available. Of a quota,
@@ -34,6 +35,8 @@
 --   delay=2000   a request over the limit gets a reservation if it is at most this far ahead (ms), behind earlier ones
 --   ahead=5000   how far ahead of now an entry of this log may be (ms): the largest delay of all requests
 --   block=60000  a log that denies a request denies all requests for this time (ms)
+--   permits=50   if all requests were admitted, the caller may admit up to this number of requests more without asking:
+--                their entries are added now, with the time at which the permits end. Not beside count=all and delay
 --   burst=100    token_bucket.lua: the size of the bucket. Always present
 --   sample=10    sampled_log.lua: one request in this number is logged. Always present
 --
@@ -53,9 +56,12 @@
 -- that have left already are ignored. A block ends with it if it began after the request was decided and the log then
 -- has room for such a request: the requests denied meanwhile were denied because of an attempt that does not count.
 --
--- When the clock steps back (a fail-over to a slower one), entries further ahead of now than reservations may be become
--- entries of now: each still counts, and leaves at most one window later. A block lasts no longer than it did when it
--- began. An entry that was made before the step counts as older than the block.
+-- A permit is an entry that is added before its request arrives. Its time is that at which the permits end, so it leaves
+-- the window no earlier than an entry of the request would. A call gives at most a tenth of what remains.
+--
+-- When the clock steps back (a fail-over to a slower one), entries further ahead of now than reservations and permits
+-- may be become entries of now: each still counts, and leaves at most one window later. A block lasts no longer than it
+-- did when it began. An entry that was made before the step counts as older than the block.
 --
 -- For a log, the clock of the callers never steps back: the latest decision in the log is the earliest time of the next
 -- one, so now may be later than the caller's time. Reservations are not decisions; where the two cannot be told apart,
@@ -66,8 +72,9 @@
 -- emptied cannot be touched again. So a script never deletes a key that it may touch again: stale contents are removed
 -- only if something stays, or after something was added.
 --
--- algorithm(now, now_text, own_clock) is called once, with the time in ms, the same as text, and true if this server's
--- clock is used. It returns the following, in this order, since a table would have to be made at each call:
+-- algorithm(now, now_text, own_clock, permit_life) is called once, with the time in ms, the same as text, true if this
+-- server's clock is used, and a function: permit_life(window) is how long permits last (ms). It returns the following,
+-- in this order, since a table would have to be made at each call:
 --   read(log)    reads log.key and prunes it: sets log.used, in units of the limit, and log.frees, when more of it
 --                becomes available (ms; false: all of it is available). Returns an error; or true with log.blocked (the
 --                end of the block, ms) and log.block_length
@@ -81,6 +88,8 @@
 --     unblock(log)               ends the block that read() found
 --     take_back(log, name, id, logged, taken)   removes what add() wrote for a request that was decided at `taken`:
 --                true if something was removed, and whether the log is blocked
+--     permit(log, name, permits, at)   adds the entries of permits, with the time `at`. Returns an error if there is no
+--                memory; nothing is written then. Only algorithms with permits have it
 --     fits(log, names, requests) if the number of entries differs from the cost: how many requests fit; else nil
 --   most_entries maximum number of entries of a request: a guard, since the caller denies requests that cost more
 --   latest(log)  a time that no decision at log.key is later than (ms); 0 if unknown. Called before read(), for a
@@ -100,7 +109,13 @@ if own_clock then
   now_text = time[1] .. format('%03d', time[2] / 1000)
 end
 local now = tonumber(now_text)
-local read, add, uncommon, most_entries, latest, set_now = algorithm(now, now_text, own_clock)
+
+-- A hundredth of the window, from 1 ms to 1 s.
+local function permit_life(window)
+  return window >= 100000 and 1000 or window > 100 and (window - window % 100) / 100 or 1
+end
+
+local read, add, uncommon, most_entries, latest, set_now = algorithm(now, now_text, own_clock, permit_life)
 local called, called_text = now, now_text
 
 -- Sets now to the time of the call, or of a later decision unless that time is impossible.
@@ -115,7 +130,7 @@ local begin_at = not own_clock and function(floor)
 end
 
 -- What is needed for options and blocks only.
-local function make_extras(call, format, read, add, uncommon, most_entries)
+local function make_extras(call, format, read, add, uncommon, most_entries, permit_life)
   local it, parsed = {}, {}
   local longest_block = 366 * 86400000  -- ms, as the configuration allows
   local floor = math.floor
@@ -125,7 +140,8 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
   function it.options(text)
     local options = parsed[text]
     if not options then
-      options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, burst = false, sample = 1 }
+      options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, permits = 0, burst = false,
+        sample = 1 }
       for word, value in string.gmatch(text, '(%a+)=?(%w*)') do
         options[word] = tonumber(value) or true
       end
@@ -258,6 +274,28 @@ local function make_extras(call, format, read, add, uncommon, most_entries)
     end
   end
 
+  -- All requests were admitted. Returns the number of permits of each log: the same one for all with the option, since
+  -- requests use them together, or 0; nil if no log has the option.
+  function it.give_permits(logs, count, name)
+    local permits, given
+    for i = 1, count do
+      local log = logs[i]
+      local most, cost = log.options and log.options.permits or 0, cost_of(log)
+      if most > 0 and cost > 0 then
+        local some = math.min(most, floor((log.capacity - log.used) / (10 * cost)), floor(most_entries / cost))
+        permits = math.min(permits or some, some)
+      end
+    end
+    for i = 1, permits and count or 0 do
+      local log = logs[i]
+      local fine = permits > 0 and log.options and log.options.permits > 0
+        and not uncommon().permit(log, name .. '~p', permits, now + permit_life(log.window))
+      given = given or {}
+      given[i] = fine and permits or 0
+    end
+    return given
+  end
+
   -- An entry of a request that was decided at `taken` was removed from this log, which is blocked.
   function it.end_block(log, taken)
     log.blocked = false
@@ -316,13 +354,15 @@ local function decide(logs, count, requests, names, extras, now, read, add, unco
       end
     end
   end
-  local held
+  local held, permits
   if more and admitted < requests then
     local failed
     admitted, failed, held = extras.hold(logs, count, names, admitted, requests)
     if failed then
       return failed
     end
+  elseif more then
+    permits = extras.give_permits(logs, count, ARGV[names + 1])
   end
 
   local reply = { admitted, now, 0, 0, 0 }
@@ -342,6 +382,9 @@ local function decide(logs, count, requests, names, extras, now, read, add, unco
   end
   for i = 1, held and #held or 0 do
     reply[#reply + 1] = held[i]
+  end
+  for i = 1, permits and count or 0 do
+    reply[#reply + 1] = permits[i]
   end
   return reply
 end
@@ -385,7 +428,7 @@ while before < #KEYS do
     end
     log.ttl, log.options = ttl, false
     if text ~= '' or taking_back then
-      extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+      extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
       local options, kept_by_none = extras.options(text)
       refused = refused or kept_by_none
       log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
@@ -435,11 +478,11 @@ while before < #KEYS do
     fine, reply, blocked = protect(decide, logs, count, requests, names, more and extras, now, read, add, uncommon, 0)
   end
   if fine and not reply then  -- a block without the option: another location or node has set it
-    extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+    extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
     fine, reply = protect(decide, logs, count, requests, names, extras, now, read, add, uncommon, blocked)
   end
   if not fine then
-    extras = extras or make_extras(call, format, read, add, uncommon, most_entries)
+    extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
     reply = extras.error_of(reply)
   end
   replies[#replies + 1] = reply

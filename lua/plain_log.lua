@@ -77,7 +77,9 @@ if #ARGV == 4 then
         end
         room = room + left
         oldest = call('ZRANGE', key, '0', '0', 'WITHSCORES')[2] + 0
-        if oldest == now and left < count and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now then
+        local permit_life = window >= 100000 and 1000 or window > 100 and window / 100 or 1  -- as in decide.lua
+        if oldest == now and left < count
+            and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now + permit_life then
           call('PEXPIRE', key, string.format('%d', 2 * ttl))  -- so the next call detects the step back
         end
       end

@@ -20,7 +20,7 @@
 -- ZREMRANGEBYSCORE more if entries leave the window. Numbers are passed as text, since Redis 7.0 takes 0.5 us to write
 -- a number argument as a double and read it back.
 
-local now, now_text, own_clock = ...
+local now, now_text, own_clock, permit_life = ...
 
 local call, pcall, format = redis.call, redis.pcall, string.format
 
@@ -114,8 +114,13 @@ local function uncommon()
     call('ZREMRANGEBYRANK', log.key, '0', '0')
   end
 
-  -- Entries further ahead of now than reservations may be become entries of now. While some are left, the time to live
-  -- is so long that PEXPIRE GT cannot extend it.
+  -- The latest time that a reservation or a permit may have.
+  function it.farthest(log)
+    return now + math.max(log.options and log.options.ahead or 0, permit_life(log.window))
+  end
+
+  -- Entries further ahead of now than reservations and permits may be become entries of now. While some are left, the
+  -- time to live is so long that PEXPIRE GT cannot extend it.
   function it.step_back(log, farthest)
     local ahead = call('ZRANGEBYSCORE', log.key, format('(%d', farthest), '+inf', 'LIMIT', '0', AT_ONCE_TEXT)
     local moved = { 'ZADD', log.key }
@@ -131,7 +136,7 @@ local function uncommon()
   -- The score at a rank, rounded up to a whole ms; entries too far ahead count as entries of now.
   local function score_at(log, rank)
     local score = score_of(log, rank) or now
-    return score <= now + (log.options and log.options.ahead or 0) and math.ceil(score) or now
+    return score <= it.farthest(log) and math.ceil(score) or now
   end
 
   function it.room_at(log, missing)
@@ -227,6 +232,19 @@ local function uncommon()
     return is_own and id or nil
   end
 
+  function it.permit(log, name, permits, at)
+    local entries, score = permits * log.options.cost, format('%d', at)
+    local added = { 'ZADD', log.key, 'NX', score, name }
+    for i = 2, entries do
+      added[2 * i + 2], added[2 * i + 3] = score, name .. '~' .. i
+    end
+    local reply = pcall(unpack(added))
+    if type(reply) ~= 'number' then
+      return reply
+    end
+    log.used = log.used + entries
+  end
+
   -- Removes all entries in one command, the last one for this key unless a block is left.
   function it.take_back(log, name, id, logged, taken)
     local entries = it.entries(log, name)
@@ -296,8 +314,9 @@ local function read(log)
     end
   end
   if oldest and (count >= log.limit or oldest > now or not own_clock or call('PEXPIRE', key, log.ttl, 'GT') == 0) then
-    local farthest = now + (options and options.ahead or 0)
-    if (newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])) > farthest then
+    newest = newest or tonumber(call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2])
+    local farthest = newest > now and uncommon().farthest(log)
+    if farthest and newest > farthest then
       uncommon().step_back(log, farthest)
       oldest = math.min(oldest, now)
     end

@@ -37,9 +37,10 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
         limits_.push_back(&registry_.limit(view(each->name)));
     }
     const KnownDenials denials(settings.zone->header->denials, settings.zone->header->denialsBytes);
+    const Permits permits(settings.zone->header->permits, settings.zone->header->permitsBytes);
     const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
     for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
-        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, registry_, log)
+        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, permits, registry_, log)
                                           : nullptr);
     }
     for (const std::unique_ptr<RedisStore>& store : stores_) {

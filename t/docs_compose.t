@@ -38,6 +38,11 @@ for my $node (@nodes) {
 }
 is($counted, 6, 'the metrics of the nodes show the requests');
 
+my %services = map { $_ => 1 } slurp('compose.yaml') =~ /^  (\w+):(?: &\w+)?$/mg;
+my @targets  = slurp('packaging/compose/prometheus.yml') =~ /'(\w+):9145'/g;
+is(join(' ', grep { !$services{$_} } @targets), '', 'Prometheus asks services of compose.yaml');
+is(scalar @targets, 2, 'which are both nodes');
+
 my ($where) = $bed->write_file('prometheus.yml', slurp('packaging/compose/prometheus.yml')) =~ m{^(.*)/};
 copy("$root/monitoring/alerts.yml", "$where/alerts.yml") or die $!;
 my ($status, $said) = promtool($bed, '', 'check config', "$where/prometheus.yml");

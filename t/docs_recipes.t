@@ -257,6 +257,13 @@ my %recipes = (
         my $left = remaining('beacon', '/beacon', 'X-Site' => 'a');
         is($left % 1000, 0, 'beacons count in thousands');
     },
+    'prefetch=' => sub {
+        my ($nginx, $has_redis) = @_;
+        my $before = $redis->calls('evalsha');
+        is(statuses(200, '/ingest/', 'X-Customer' => 'a'), '200x200', 'two hundred requests pass');
+        my $calls = $redis->calls('evalsha') - $before;
+        $has_redis ? cmp_ok($calls, '<', 100, 'fewer calls than requests') : is($calls, 0, 'no calls without Redis');
+    },
     'excess=' => sub {
         is(statuses(601, '/'), '600x200 1x0', 'six hundred requests a minute pass, the next one gets no answer');
         my ($nginx) = @_;

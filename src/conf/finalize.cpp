@@ -130,6 +130,7 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
             return kConfError;
         }
         warnOfForgottenDollar(cf, *limits[i]);
+        warnOfUselessPrefetch(cf, *limits[i]);
     }
     // without a resolver directive nginx sets a resolver that has no name servers
     const auto* core =
@@ -145,11 +146,18 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
         if (main.zone == nullptr) {
             return kConfError;
         }
+        main.zone->hasPermits = std::ranges::any_of(std::span(limits, main.limits.nelts),
+                                                    [](const LimitSettings* limit) { return limit->prefetch > 1; });
     }
     return kConfOk;
 }
 
 void finalizeReservations(const MainSettings& main) {
+    for (LogSettings* log : std::span(static_cast<LogSettings**>(main.logs.elts), main.logs.nelts)) {
+        if (log->redis != nullptr && log->redis->clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
+            log->aheadMs = log->permitLifeMs;  // so that the time of a permit is not taken for that of a decision
+        }
+    }
     const std::span levels(static_cast<const LocationSettings* const*>(main.levels.elts), main.levels.nelts);
     for (const LocationSettings* level : levels) {
         for (const LimitSettings* limit : level->allLimits()) {
@@ -158,7 +166,7 @@ void finalizeReservations(const MainSettings& main) {
             };
             if (std::ranges::any_of(level->allLimits(), reservesIn)) {
                 LogSettings& log = *limit->log;
-                log.aheadMs = main.largestDelay;
+                log.aheadMs = std::max(log.aheadMs, main.largestDelay);
                 log.longest = log.cap == 0 ? 0 : withReservations(log);
             }
         }

@@ -11,6 +11,7 @@
 #include "limit/calendar.hpp"
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
+#include "limit/permit_life.hpp"
 #include "limit/time_text.hpp"
 #include "store/local_store.hpp"
 
@@ -172,6 +173,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
         log->variableNumbers = 1;
     }
     log->largestBurst = std::max(log->largestBurst, draft.limit.burst);
+    if (draft.limit.prefetch > 1) {
+        log->permitLifeMs = permitLifeMs(log->windowMs);
+    }
     main.largestDelay = std::max(main.largestDelay, draft.limit.delayMs);
     draft.limit.log = log;
     LimitSettings* limit = pushNew(cf->pool, main.limits, draft.limit);

@@ -163,6 +163,11 @@ char* setSample(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return setPositive(cf, "sample", value, kLargestSample, draft.log.sample);
 }
 
+char* setPrefetch(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    constexpr std::int64_t kMost = 10'000;
+    return setPositive(cf, "prefetch", value, kMost, draft.limit.prefetch);
+}
+
 char* setDuration(ngx_conf_t* cf, std::string_view parameter, ngx_str_t& value, std::int64_t& ms) {
     const std::optional<std::int64_t> given = parseTime(value, 0);
     if (!given) {
@@ -275,6 +280,7 @@ constexpr KnownParameter kParameters[] = {
     {"block", setBlock, "", Parameter::Block, "a quota that is used up denies until its period ends"},
     {"burst", setBurst, "", Parameter::Burst},
     {"sample", setSample, "", Parameter::Sample},
+    {"prefetch", setPrefetch, "", Parameter::Prefetch},
     {"store", setStore, ""},
     {"excess", setExcess, ""},
     {"secret", setSecret, ""},
@@ -319,6 +325,22 @@ char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
     return kConfOk;
 }
 
+/// A permit is given before its request arrives, so nothing may depend on that request.
+char* checkPrefetch(ngx_conf_t* cf, const LimitDraft& draft) {
+    const LimitSettings& limit = draft.limit;
+    const std::string_view other = limit.id != nullptr             ? "id="
+                                   : limit.delayMs > 0             ? "delay="
+                                   : limit.countsAll               ? "count=all"
+                                   : limit.refunds                 ? "refund="
+                                   : limit.blockMs > 0             ? "block="
+                                   : limit.costVariable != nullptr ? "variable cost="
+                                                                   : "";
+    return limit.prefetch == 1 || other.empty()
+               ? kConfOk
+               : refuse(cf, kLimitDirective, "prefetch", DecimalText(limit.prefetch).view(),
+                        std::string("no ").append(other).append(" with it"));
+}
+
 /// A hint for users of parameters of limit_req.
 std::string_view hintFor(std::string_view word) {
     const bool isOfLimitReq = word == "nodelay" || word.starts_with("rate=") || word.starts_with("zone=");
@@ -360,6 +382,9 @@ char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
     if (!draft.slackGiven) {
         draft.log.slackMs = std::max<std::int64_t>(draft.log.windowMs / 10, 1);
     }
+    if (char* rv = checkPrefetch(cf, draft); rv != kConfOk) {
+        return rv;
+    }
     return draft.limit.costVariable == nullptr ? checkCost(cf, draft) : kConfOk;
 }
 
@@ -368,7 +393,7 @@ char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
 char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
     auto* words = static_cast<ngx_str_t*>(cf->args->elts);
     GivenValues given;
-    draft.limit.cost = 1;
+    draft.limit.cost = draft.limit.prefetch = 1;
     for (ngx_uint_t i = 2; i < cf->args->nelts; i++) {
         const std::string_view word = view(words[i]);
         const std::size_t equals = word.find('=');

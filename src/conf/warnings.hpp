@@ -20,6 +20,9 @@ void warnOfSecretInClear(ngx_conf_t* cf, const LimitDraft& draft);
 /// A key without variables that is the name of a variable. To be called when all variables are known.
 void warnOfForgottenDollar(ngx_conf_t* cf, const LimitSettings& limit);
 
+/// `prefetch=` of a limit that no Redis decides. To be called when its store is known.
+void warnOfUselessPrefetch(ngx_conf_t* cf, const LimitSettings& limit);
+
 /// Limits of a level that are never asked because of its `return`. To be called when the level is merged.
 void warnOfReturn(ngx_conf_t* cf, const ngx_array_t& limits);
 

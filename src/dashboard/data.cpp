@@ -77,6 +77,8 @@ void writeServer(Json& out, const Snapshot::ServerState& server) {
     server.reachability == Reachability::Unknown ? out.null() : out.boolean(server.reachability == Reachability::Up);
     out.name("calls").number(counters.calls.get());
     out.name("requests").number(counters.requests.get());
+    out.name("permits").number(counters.permits.get());
+    out.name("permits_returned").number(counters.returnedPermits.get());
     out.name("errors").beginObject();
     for (std::size_t error = 1; error < kStoreErrors; error++) {
         out.name(kStoreErrorNames[error]).number(counters.errors[error].get());

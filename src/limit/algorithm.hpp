@@ -32,7 +32,7 @@ enum class Lasts : std::uint8_t {
 };
 
 /// Parameters of sliding_log_limit that only some algorithms take.
-enum class Parameter : std::uint8_t { Window, Period, Cap, Id, Count, Delay, Block, Burst, Sample };
+enum class Parameter : std::uint8_t { Window, Period, Cap, Id, Count, Delay, Block, Burst, Sample, Prefetch };
 
 /// The default of sample=.
 inline constexpr std::int64_t kDefaultSample = 10;
@@ -83,7 +83,7 @@ inline constexpr std::array kAlgorithms = {
                  .storage = Storage::Zset,
                  .namesEntries = true,
                  .takes = {Parameter::Window, Parameter::Cap, Parameter::Id, Parameter::Count, Parameter::Delay,
-                           Parameter::Block},
+                           Parameter::Block, Parameter::Prefetch},
                  .mostEntries = 1000,  // each takes 100 bytes, and time of a command in Redis
                  .lasts = Lasts::Window,
                  .work = {.request = 1500, .entry = 1300, .together = 900}},
@@ -94,7 +94,8 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,
-                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                           Parameter::Prefetch},
                  .mostEntries = 100'000,
                  .lasts = Lasts::Window,
                  .work = {.request = 200, .entry = 16, .together = 0}},

@@ -28,6 +28,8 @@ struct Check {
     std::int64_t blockMs = 0;       // a denial lasts at least this long; 0: no block
     std::int64_t burst = 0;         // algorithm=bucket: the size of the bucket
     std::int64_t sample = 0;        // algorithm=sampled: one of this number of requests is logged
+    std::int64_t prefetch = 1;      // permits to take in one call, at most; 1: none
+    std::int64_t permitLifeMs = 0;  // of the permits in this log; 0: no limit has any
     std::int64_t utcAheadMs = 0;    // algorithm=quota: UTC (ms since 1970) minus the clock of the local store
 
     /// The most that can be taken at once.

@@ -4,7 +4,7 @@
 
 namespace sliding_log {
 
-OptionsText::OptionsText(const Check& check) {
+OptionsText::OptionsText(const Check& check, std::int64_t permits) {
     if (check.named) {
         word("ids");
     }
@@ -22,6 +22,9 @@ OptionsText::OptionsText(const Check& check) {
     }
     if (check.blockMs != 0) {
         number("block=", check.blockMs);
+    }
+    if (permits != 0) {
+        number("permits=", permits);
     }
     if (takes(check.algorithm, Parameter::Burst)) {
         number("burst=", check.burst);

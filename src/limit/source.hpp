@@ -10,12 +10,13 @@ enum class Source {
     Redis,
     Cache,
     Local,
+    Prefetch,
     Invalid,  // a number of the limit is invalid: no store was asked, and the request is denied
     Error
 };
 
 /// As in variables and metrics, by Source.
-inline constexpr std::string_view kSourceNames[] = {"redis", "cache", "local", "invalid", "error"};
+inline constexpr std::string_view kSourceNames[] = {"redis", "cache", "local", "prefetch", "invalid", "error"};
 
 constexpr std::string_view nameOf(Source source) {
     return kSourceNames[static_cast<std::size_t>(source)];

@@ -109,7 +109,9 @@ struct ServerCounters : Owned<340> {
     Counter calls;     // sent
     Counter requests;  // in those calls
     Counter errors[kStoreErrors];
-    Counter lostTakeBacks;  // their entries may stay in the logs until they leave the window
+    Counter permits;          // that were granted
+    Counter returnedPermits;  // of these, not used
+    Counter lostTakeBacks;    // their entries may stay in the logs until they leave the window
     Histogram latency;
     Health health;
     std::atomic<Reachability> reachability[kMostWorkers] = {};
@@ -128,6 +130,8 @@ struct ServerCounters : Owned<340> {
         calls.clear();
         requests.clear();
         std::ranges::for_each(errors, &Counter::clear);
+        permits.clear();
+        returnedPermits.clear();
         lostTakeBacks.clear();
         latency.clear();
         health.clear();

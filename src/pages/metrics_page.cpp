@@ -23,6 +23,9 @@ bool canBe(const LogSettings& log, Source source) {
     if (source == Source::Invalid) {
         return log.variableNumbers != 0;
     }
+    if (source == Source::Prefetch) {
+        return log.redis != nullptr && log.permitLifeMs > 0;
+    }
     return log.redis != nullptr || source == Source::Local || source == Source::Error;
 }
 
@@ -100,6 +103,11 @@ void writeCalls(Exposition& out, const Snapshot& snapshot) {
                        each.counters->errors[error].get());
         }
     }
+    writeServers(out, snapshot, "sliding_log_store_permits_total", "counter", "Permits that the store has granted.",
+                 always, [](const ServerCounters& counters) { return counters.permits.get(); });
+    writeServers(out, snapshot, "sliding_log_store_permits_returned_total", "counter",
+                 "Permits that were returned to the store, since they were not used.", always,
+                 [](const ServerCounters& counters) { return counters.returnedPermits.get(); });
     writeServers(out, snapshot, "sliding_log_store_take_backs_lost_total", "counter",
                  "Take-backs that were lost: their entries may count until they leave the window.", always,
                  [](const ServerCounters& counters) { return counters.lostTakeBacks.get(); });

@@ -5,6 +5,7 @@
 
 #include "limit/int128.hpp"
 #include "limit/number.hpp"
+#include "limit/permit_life.hpp"
 
 namespace sliding_log {
 
@@ -44,7 +45,8 @@ bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
 std::int64_t longestReset(const Check& check, bool owes) {
     switch (rowOf(check.algorithm).lasts) {
         case Lasts::Window:
-            return check.windowMs + check.aheadMs;  // entries further ahead are moved to now
+            // entries further ahead are moved to now; other nodes may have permits
+            return check.windowMs + std::max(check.aheadMs, permitLifeMs(check.windowMs));
         case Lasts::NextWindow:
             return 2 * check.windowMs + check.aheadMs;  // the next window still weighs the whole previous one
         case Lasts::Period:
@@ -89,7 +91,8 @@ StoreError checkTakeBack(const redisReply& reply, std::size_t logs) {
     return isBetween(integerOf(reply), 0, static_cast<std::int64_t>(logs)) ? StoreError::None : StoreError::Unexpected;
 }
 
-StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::span<const Check> checks) {
+StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::span<const Check> checks,
+                            std::span<const std::uint32_t> permits) {
     if (batch.type == REDIS_REPLY_ERROR) {
         return errorIn(batch);
     }
@@ -112,15 +115,36 @@ StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::
         logs_[i] = {numbers.next(), numbers.next(), numbers.next(), checks[i].cost, checks[i].capacity()};
     }
     admitted_ = static_cast<std::size_t>(admitted);
-    if (numbers.left() > admitted_) {
+    reservedMs_.clear();
+    permits_.clear();
+    const bool hasPermits = !permits.empty() && admitted_ == requests;
+    if (hasPermits ? numbers.left() != checks.size() : numbers.left() > admitted_) {
         return StoreError::Unexpected;
     }
-    reservedMs_.clear();
     while (numbers.left() > 0) {
-        reservedMs_.push_back(numbers.next());
+        (hasPermits ? permits_ : reservedMs_).push_back(numbers.next());
+    }
+    if (hasPermits && !arePermitsRight(permits)) {
+        return StoreError::Unexpected;
     }
     const bool isRight = isHeldRight(checks) && areLogsRight(admitted_ == requests, checks);
     return isRight ? StoreError::None : StoreError::Unexpected;
+}
+
+/// No more than asked for, and than a tenth of what remains with them. They are added to what remains.
+bool BatchReply::arePermitsRight(std::span<const std::uint32_t> asked) {
+    for (std::size_t i = 0; i < permits_.size(); i++) {
+        Log& log = logs_[i];
+        if (!isBetween(permits_[i], 0, asked[i]) || !isBetween(log.remaining, 0, log.capacity)) {
+            return false;
+        }
+        const std::int64_t entries = permits_[i] * log.cost;  // at most what a call may add
+        log.remaining += entries;
+        if (entries > log.remaining / 10) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /// Reservations are made in the order of arrival, by requests that may wait that long.

@@ -42,13 +42,32 @@ bool hasAdmitted(const redisReply& reply);
 class BatchReply {
   public:
     /// None, or the error; then the following functions must not be called. There must be a check and a request.
-    StoreError read(const redisReply& batch, std::size_t requests, std::span<const Check> checks);
+    /// `permits`: the number that each check has asked for; empty: none.
+    StoreError read(const redisReply& batch, std::size_t requests, std::span<const Check> checks,
+                    std::span<const std::uint32_t> permits = {});
 
     /// The number of admitted requests: the first ones.
     std::size_t admitted() const { return admitted_; }
 
     /// When the batch was decided, by the clock of the logs.
     std::int64_t nowMs() const { return nowMs_; }
+
+    /// The number of permits that this check has got. They count as remaining in its verdicts.
+    std::uint32_t permits(std::size_t check) const {
+        return check < permits_.size() ? static_cast<std::uint32_t>(permits_[check]) : 0;
+    }
+
+    /// What remains of the limit of this check, without its permits.
+    std::int64_t remaining(std::size_t check) const {
+        return logs_[check].remaining - std::int64_t{permits(check)} * logs_[check].cost;
+    }
+    std::int64_t resetMs(std::size_t check) const { return logs_[check].resetMs; }
+
+    /// The number of entries that the log of this check had before the batch, at least.
+    std::int64_t entriesBefore(std::size_t check) const {
+        const Log& log = logs_[check];
+        return log.capacity - log.remaining - static_cast<std::int64_t>(admitted_) * log.cost;
+    }
 
     /// When the request at this position (0: the first) was logged, if it was admitted, by the clock of Redis: now, or
     /// its reservation.
@@ -59,13 +78,14 @@ class BatchReply {
 
   private:
     struct Log {
-        std::int64_t remaining;  // after the last admitted request
+        std::int64_t remaining;  // after the last admitted request, with the permits
         std::int64_t resetMs;
         std::int64_t retryMs;
         std::int64_t cost;
         std::int64_t capacity;
     };
 
+    bool arePermitsRight(std::span<const std::uint32_t> asked);
     bool isHeldRight(std::span<const Check> checks) const;
     bool areLogsRight(bool allAdmitted, std::span<const Check> checks) const;
     std::int64_t delayMs(std::size_t position) const;
@@ -76,6 +96,7 @@ class BatchReply {
     std::size_t admitted_ = 0;
     std::int64_t nowMs_ = 0;
     std::vector<Log> logs_;                 // one for each check; may be longer
+    std::vector<std::int64_t> permits_;     // one for each check that has asked
     std::vector<std::int64_t> reservedMs_;  // ms until the reservations, of the last admitted requests
 };
 

@@ -46,18 +46,20 @@ class ScriptArguments {
     /// `unique`: a name that no other request has.
     void request(std::string_view unique) { sink_.argument(namesEntries_ ? unique : std::string_view()); }
 
-    void log(const Check& check) {
+    /// `permits`: how many the call asks for, see lua/decide.lua.
+    void log(const Check& check, std::int64_t permits = 0) {
         sink_.key(check.key);
-        if (latest_ && areAlike(*latest_, check)) {
+        if (latest_ && latestPermits_ == permits && areAlike(*latest_, check)) {
             sink_.argument(std::string_view());
             return;
         }
         latest_ = check;
+        latestPermits_ = permits;
         number(check.limit);
         number(check.windowMs);
         number(check.cap);
         number(check.ttlMs);
-        sink_.argument(OptionsText(check).view());
+        sink_.argument(OptionsText(check, permits).view());
     }
 
     /// A whole call: one request of one log, as isPlain() says.
@@ -91,6 +93,7 @@ class ScriptArguments {
     Sink& sink_;
     bool namesEntries_ = false;
     std::optional<Check> latest_;  // of the call's logs; only its numbers are looked at
+    std::int64_t latestPermits_ = 0;
 };
 
 }  // namespace sliding_log

@@ -24,6 +24,12 @@ std::span<Verdict> verdictsOf(const Stage& stage) {
     return {stage.context->round->verdicts + stage.begin, stage.end - stage.begin};
 }
 
+std::span<Permit> permitsOf(const Stage& stage) {
+    const Round& round = *stage.context->round;
+    return round.permits == nullptr ? std::span<Permit>()
+                                    : std::span(round.permits + stage.begin, stage.end - stage.begin);
+}
+
 /// nullptr: the local store.
 const RedisSettings* redisOf(const Stage& stage) {
     return decisionsOf(stage).front().settings->log->redis;
@@ -167,7 +173,7 @@ void askApart(Stage& stage) {
 
 void collectVerdict(const LocationSettings& location, Stage& stage) {
     if (stage.error == StoreError::None) {
-        takeVerdicts(stage, Source::Redis);
+        takeVerdicts(stage, stage.permitted ? Source::Prefetch : Source::Redis);
     } else if (stage.apart) {
         askApart(stage);
     } else {
@@ -209,6 +215,7 @@ void ask(const LocationSettings& location, Stage& stage) {
     Context& context = *stage.context;
     stage.wake = noteReply;
     stage.verdicts = verdictsOf(stage);
+    stage.permits = Prefetch::isFor(checksOf(stage)) ? permitsOf(stage) : std::span<Permit>();
     switch (gWorker->store(*redis).ask(checksOf(stage), context.round->unique.view(), leftOf(context), stage)) {
         case RedisStore::Reception::Pending:
             stage.state = Stage::State::Out;
@@ -216,6 +223,9 @@ void ask(const LocationSettings& location, Stage& stage) {
             break;
         case RedisStore::Reception::KnownDenied:
             takeVerdicts(stage, Source::Cache);
+            break;
+        case RedisStore::Reception::Permitted:
+            takeVerdicts(stage, Source::Prefetch);
             break;
         case RedisStore::Reception::Unavailable:
             decideInstead(location, stage);
@@ -238,8 +248,9 @@ void waitInTurn(const LocationSettings& location, Context& context) {
 }
 
 /// Takes back entries that one call has logged or may still log. `first`: a copy of the first of their decisions,
-/// before it was changed.
-void takeBackTogether(std::string_view unique, const Decision& first, std::span<const Check> checks) {
+/// before it was changed. `permits`: of the checks, if permits admitted them.
+void takeBackTogether(std::string_view unique, const Decision& first, std::span<const Check> checks,
+                      const Permit* permits) {
     const RedisSettings* redis = first.settings->log->redis;
     if (first.lateReply != nullptr) {
         gWorker->store(*redis).takeBackLate(*first.lateReply, checks, unique);
@@ -248,7 +259,11 @@ void takeBackTogether(std::string_view unique, const Decision& first, std::span<
         return;
     }
     const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
-    if (first.source == Source::Local) {
+    if (first.source == Source::Prefetch) {
+        for (std::size_t i = 0; i < checks.size(); i++) {
+            gWorker->store(*redis).takeBackPermit(checks[i], permits[i]);
+        }
+    } else if (first.source == Source::Local) {
         gWorker->local().takeBack(checks, unique, first.loggedMs, takenMs);
     } else {
         gWorker->store(*redis).takeBack(checks, unique, first.loggedMs, takenMs);
@@ -311,7 +326,7 @@ void cancelStages(Context& context) {
     const auto mayLeave = [&](const Check& each) { return each.leavesWithClient || (mayHold && each.delayMs > 0); };
     for (Stage& stage : context.round->allStages()) {
         if (stage.state == Stage::State::Replied && stage.error == StoreError::None) {
-            takeVerdicts(stage, Source::Redis);
+            takeVerdicts(stage, stage.permitted ? Source::Prefetch : Source::Redis);
         }
     }
     for (Stage& stage : context.round->allStages()) {
@@ -365,7 +380,8 @@ void takeBackMarked(Context& context) {
                     end++;
                 }
                 if (end > begin) {
-                    takeBackTogether(round->unique.view(), first, {round->checks + begin, end - begin});
+                    takeBackTogether(round->unique.view(), first, {round->checks + begin, end - begin},
+                                     round->permits == nullptr ? nullptr : round->permits + begin);
                 }
             }
         }

@@ -89,7 +89,8 @@ struct Round {
     Decision* decisions;
     Check* checks;
     Verdict* verdicts;
-    Stage* stages;  // has room for one per limit
+    Permit* permits;  // nullptr: no limit has prefetch=
+    Stage* stages;    // has room for one per limit
     std::size_t stageCount;
 
     std::span<Stage> allStages() const { return {stages, stageCount}; }

@@ -75,6 +75,8 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.aheadMs = log.aheadMs;
     check.blockMs = settings.blockMs;
     check.sample = log.sample;
+    check.prefetch = check.cost > 0 ? settings.prefetch : 1;
+    check.permitLifeMs = log.permitLifeMs;
     if (takes(log.algorithm, Parameter::Burst)) {
         check.burst = settings.burst > 0 ? settings.burst : check.limit;
     }
@@ -197,6 +199,17 @@ void sortByDestination(Round& round) {
     }
 }
 
+/// Memory for the permits that the round may use; false if memory is short.
+bool preparePermits(ngx_http_request_t* request, Round& round) {
+    const std::span checks(round.checks, round.count);
+    if (std::ranges::all_of(checks, [](const Check& check) { return check.prefetch == 1; })) {
+        return true;
+    }
+    void* memory = ngx_palloc(request->pool, round.count * sizeof(Permit));
+    round.permits = memory == nullptr ? nullptr : new (memory) Permit[round.count];
+    return memory != nullptr;
+}
+
 inline void addStage(Context& context, std::size_t begin, std::size_t end) {
     Round& round = *context.round;
     Stage& stage = *new (round.stages + round.stageCount++) Stage();
@@ -270,6 +283,9 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         return NGX_DECLINED;
     }
     sortByDestination(*round);
+    if (!preparePermits(request, *round)) {
+        return NGX_ERROR;
+    }
     if (context == nullptr) {
         context = Context::create(request);
         if (context == nullptr) {

@@ -86,6 +86,7 @@ struct LogSettings {
     RedisSettings* redis;  // nullptr: this node's local store
     const LimitSettings* finalizedBy;  // the directive that set store and cap; nullptr until then
     std::int64_t sample;               // algorithm=sampled: one of this number of requests is logged
+    std::int64_t permitLifeMs;         // how long its permits last; 0: no limit has prefetch=
     std::int64_t aheadMs;  // how far ahead of now an entry may be: reserved by this limit, or by one asked with it
     ngx_uint_t index;      // in MainSettings::logs
 
@@ -96,7 +97,8 @@ struct LogSettings {
     ngx_flag_t enforced;         // a location enforces it
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
-    std::int64_t ttlMs() const { return windowMs + slackMs + aheadMs; }
+    /// The entries of permits are ahead of now. algorithm=compact sets the time to live when half the slack is used.
+    std::int64_t ttlMs() const { return windowMs + std::max(slackMs, 2 * permitLifeMs) + aheadMs; }
 };
 
 enum class Excess : std::uint8_t { Reject, Drop };
@@ -118,7 +120,8 @@ struct LimitSettings {
     bool refunds;     // there is one
     std::int64_t delayMs;
     std::int64_t blockMs;
-    std::int64_t burst;  // algorithm=bucket; 0: as large as the limit
+    std::int64_t burst;     // algorithm=bucket; 0: as large as the limit
+    std::int64_t prefetch;  // permits to take in one call, at most; 1: none
     Excess excess;
     std::optional<bool> dryRun;  // none: that of the level
 

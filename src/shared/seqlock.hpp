@@ -64,13 +64,20 @@ class GuardedText {
     }
 
     std::string get() const {
-        std::string text(std::min<std::size_t>(length_.load(std::memory_order_relaxed), Longest), '\0');
-        forEachWord(text.data(), text.size(), [&](std::size_t i, char* bytes, std::size_t size) {
+        std::string text(Longest, '\0');
+        text.resize(copyTo(text.data()));
+        return text;
+    }
+
+    /// Writes at most Longest bytes and returns their number.
+    std::size_t copyTo(char* out) const {
+        const std::size_t length = std::min<std::size_t>(length_.load(std::memory_order_relaxed), Longest);
+        forEachWord(out, length, [&](std::size_t i, char* bytes, std::size_t size) {
             const std::uint64_t word = words_[i].load(std::memory_order_relaxed);
             std::memcpy(bytes, &word, size);
             return true;
         });
-        return text;
+        return length;
     }
 
   private:

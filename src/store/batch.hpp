@@ -10,6 +10,7 @@
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
 #include "store/list.hpp"
+#include "store/permit.hpp"
 #include "store/signature.hpp"
 #include "store/work.hpp"
 
@@ -34,6 +35,8 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InBatch> {
                  StoreError error) = nullptr;  // called at most once per ask(); must not run the request
     std::span<Verdict> verdicts;               // written before wake(None)
     std::uint64_t loggedMs = 0;                // the same, if admitted: the time by the clock of the log
+    std::span<Permit> permits;                 // one for each check, to be used if all have prefetch=; else empty
+    bool permitted = false;                    // written before wake(None): it was admitted by permits
     bool apart = false;        // written before an error: one of several logs may have caused it, ask each separately
     Orphan* orphan = nullptr;  // while it is woken with an error: waits for the reply in its
                                // place, if one may arrive
@@ -67,7 +70,10 @@ struct Batch : ListHook<Opened> {
     std::uint16_t hashSlot = 0;            // of all the keys, in a cluster
     bool sent = false;
     ngx_msec_t sentAt = 0;
-    std::uint32_t generation = 0;     // of its logs, when it was sent: see KnownDenials
+    std::uint32_t generation = 0;  // of its logs, when it was sent: see KnownDenials
+    AskedPermits asked;
+    bool notesPermits = false;        // one of its logs may have permits
+    bool isFollower = false;          // it has waited for another batch, which may have got permits
     bool refreshes = false;           // one of its requests asks for all that a known denial denies in the meantime
     const void* refusedBy = nullptr;  // the server that sent the latest error to be waited out
     std::string refusal;              // that error; empty: none

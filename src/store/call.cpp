@@ -47,7 +47,7 @@ bool CallWriter::isPlain() const {
     Batch& first = *call_->batches.front();
     const std::span<const Check> logs = first.waiters.front().checks;
     return call_->batches.size() == 1 && first.requests == 1 && logs.size() == 1 && now_.empty() &&
-           sliding_log::isPlain(logs.front());
+           first.asked.permits.empty() && sliding_log::isPlain(logs.front());
 }
 
 void CallWriter::finish() {
@@ -66,6 +66,9 @@ void CallWriter::finish() {
 
 void CallWriter::write(Batch& batch) {
     const std::span<const Check> logs = batch.waiters.front().checks;
+    if (!batch.asked.permits.empty()) {
+        batch.asked.nameAfter(batch.waiters.front().unique);
+    }
     arguments_.batch(logs.size(), batch.requests);
     std::size_t position = 0;
     batch.waiters.forEach([&](Waiter& waiter) {
@@ -73,7 +76,7 @@ void CallWriter::write(Batch& batch) {
         arguments_.request(waiter.unique);
     });
     for (std::size_t i = 0; i < logs.size(); i++) {
-        arguments_.log(logs[i]);
+        arguments_.log(logs[i], batch.asked.of(i));
         if (logs[i].named) {
             batch.waiters.forEach([&](Waiter& waiter) { arguments_.id(waiter.checks[i].id); });
         }

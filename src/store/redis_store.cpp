@@ -23,6 +23,9 @@ constexpr unsigned kMostRedirects = 5;
 /// The number of kept take-backs sent to a server at a time: all workers of a fleet have some when it returns.
 constexpr std::size_t kMostKeptUnderWay = 16;
 
+/// How long permits wait, after their life has ended, for calls that are sent anyway, in ms.
+constexpr ngx_msec_t kReturnAfterMs = 20;
+
 /// When kept take-backs are tried again, in ms, unless a server becomes ready earlier.
 constexpr std::uint64_t kSendKeptMinMs = 10;
 constexpr std::uint64_t kSendKeptMaxMs = 1000;
@@ -127,14 +130,19 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
 
 }  // namespace
 
-RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, const CounterRegistry& registry,
-                       ngx_log_t* log)
+RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Permits permits,
+                       const CounterRegistry& registry, ngx_log_t* log)
     : settings_(settings),
       identity_(identityOf(settings)),
       log_(settings, log),
       registry_(registry),
       unplacedCounters_(counters(nameOf(settings))),
       knownDenials_(denials),
+      prefetch_(permits, identity_,
+                [this](const Check& check, std::uint32_t returned, std::string_view name, std::uint64_t loggedMs) {
+                    countersOf(check.hashSlot).returnedPermits.add(returned);
+                    takeBack({&check, 1}, name, loggedMs, loggedMs - static_cast<std::uint64_t>(check.permitLifeMs));
+                }),
       flush_(
           this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
       deadline_(
@@ -146,6 +154,8 @@ RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, cons
           this, [](void* self) { static_cast<RedisStore*>(self)->sendKept(); }, Timer::Kind::Chore, log),
       takeBackTimer_(
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
+      permitTimer_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->endPermits(false); }, Timer::Kind::Chore, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
 /// A worker that exits resumes no requests: all waiters are removed before hiredis reports the calls.
@@ -187,6 +197,10 @@ ServerCounters& RedisStore::countersOf(std::uint16_t hashSlot) {
 
 RedisStore::Reception RedisStore::ask(std::span<const Check> checks, std::string_view unique, ngx_msec_t leftMs,
                                       Waiter& waiter) {
+    waiter.permitted = false;
+    if (!waiter.permits.empty() && prefetch_.use(checks, waiter)) {
+        return Reception::Permitted;
+    }
     const Signature& signature = signatureOf(checks);
     const DenialState denialState = knownDenials_.find(signature, ngx_current_msec, waiter.verdicts);
     if (denialState == DenialState::Holds) {
@@ -345,6 +359,10 @@ void RedisStore::takeBackUnseen(std::span<const Check> checks, std::string_view 
     }
 }
 
+void RedisStore::takeBackPermit(const Check& check, const Permit& permit) {
+    prefetch_.giveBack(check, permit);
+}
+
 void RedisStore::takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
     if (checks.size() > 1 && areApart(checks)) {
@@ -395,6 +413,7 @@ void RedisStore::noteQuit() {
     if (ngx_exiting != 0 && !quitting_) {
         quitting_ = true;
         takeBacksUntil_ = ngx_current_msec + settings_.timeout;
+        endPermits(true);
         sendKeptSoon();
     }
 }
@@ -599,7 +618,10 @@ Batch& RedisStore::newBatch(std::span<const Check> checks, const Signature& sign
     batch.sent = batch.refreshes = false;
     batch.refusedBy = nullptr;
     batch.refusal.clear();
-    batch.isInDoubt = false;
+    batch.isInDoubt = batch.isFollower = false;
+    batch.notesPermits = std::ranges::any_of(checks, [](const Check& check) { return check.permitLifeMs > 0; });
+    hasPermits_ = hasPermits_ || batch.notesPermits;
+    batch.asked.clear();
     batch.follower = batch.last = nullptr;
     return batch;
 }
@@ -625,11 +647,18 @@ void RedisStore::openAgain(List<Batch, Opened>& batches) {
     }
 }
 
-/// The first batch to be sent, nullptr if there is none. Batches without waiters are retired.
+/// The first batch to be sent, nullptr if there is none. Batches without waiters are retired, and those whose requests
+/// have got permits in the meantime.
 Batch* RedisStore::nextToSend(Server& server) {
     while (!server.batches().isEmpty()) {
         Batch& batch = server.batches().front();
+        if (batch.isFollower && batch.notesPermits) {
+            servePermits(batch);
+        }
         if (batch.requests > 0) {
+            if (batch.notesPermits && batch.asked.sentAt == 0 && !quitting_) {
+                prefetch_.ask(batch, flushedAt_, settings_.timeout);
+            }
             return &batch;
         }
         server.batches().popFront();
@@ -648,6 +677,13 @@ void RedisStore::flush(Server& server) {
     if (server.isDown()) {  // followers of batches that were in flight when it went down
         openAgain(server.batches());
     }
+    if (hasPermits_) {
+        endPermits(false);  // so that they are returned together with what is sent anyway
+        flushedAt_ = bootTimeMs();
+        if (settings_.clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
+            ngx_time_update();  // permits are stamped no earlier than flushedAt_
+        }
+    }
     while (server.isReady() && nextToSend(server) != nullptr) {
         Call& call = calls_.take();
         writer_.begin(call, server.batches().front(), stamp());
@@ -665,6 +701,7 @@ void RedisStore::flush(Server& server) {
             writer_.add(*batch);
         }
         writer_.finish();
+        prefetch_.sendReturns();
         server.send(call);
     }
 }
@@ -853,7 +890,9 @@ void RedisStore::applyReply(Call& call, const redisReply& reply) {
 
 void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& reply) {
     List<Waiter, InBatch>& any = batch.waiters.isEmpty() ? batch.orphans : batch.waiters;
-    const StoreError error = any.isEmpty() ? errorIn(reply) : reply_.read(reply, batch.requests, any.front().checks);
+    const std::span<const Check> checks = any.isEmpty() ? batch.asked.checks : any.front().checks;
+    const StoreError error =
+        checks.empty() ? errorIn(reply) : reply_.read(reply, batch.requests, checks, batch.asked.permits);
     if (error == StoreError::Unexpected) {
         batch.isInDoubt = true;
         server.closeAsUnreliable();
@@ -863,8 +902,11 @@ void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& repl
             refuse(batch, error);
             return;
         }
-    } else {
-        const auto tell = [this](Waiter& waiter) {
+    } else if (!checks.empty()) {
+        if (batch.notesPermits) {
+            learnPermits(server, batch, checks);
+        }
+        const auto tell = [&](Waiter& waiter) {
             reply_.writeVerdicts(waiter.position, waiter.verdicts);
             waiter.loggedMs = reply_.loggedMs(waiter.position);
         };
@@ -907,6 +949,52 @@ void RedisStore::learn(Batch& batch) {
     }
 }
 
+void RedisStore::learnPermits(Server& server, const Batch& batch, std::span<const Check> checks) {
+    server.counters().permits.add(prefetch_.learn(batch, checks, reply_));
+    if (const auto endMs = prefetch_.nextEndMs(); endMs && !permitTimer_.isSet()) {
+        permitTimer_.set(static_cast<ngx_msec_t>(*endMs) + kReturnAfterMs);
+    }
+}
+
+/// Permits whose life has ended are returned, or all of this worker.
+void RedisStore::endPermits(bool all) {
+    prefetch_.endLots(all);
+    if (const auto endMs = prefetch_.nextEndMs()) {
+        permitTimer_.set(static_cast<ngx_msec_t>(*endMs) + kReturnAfterMs);
+    }
+}
+
+/// While the batch has waited for another one, that may have got permits for its requests.
+void RedisStore::servePermits(Batch& batch) {
+    List<Waiter, InBatch> waiting;
+    batch.waiters.moveTo(waiting);
+    while (Waiter* waiter = waiting.popFront()) {
+        if (waiter->permits.empty() || !prefetch_.use(waiter->checks, *waiter)) {
+            batch.waiters.pushBack(*waiter);
+            waiting.moveTo(batch.waiters);
+            return;
+        }
+        waiter->detach();
+        waiter->wake(*waiter, StoreError::None);
+    }
+}
+
+/// The permits that the batch asked for may have been logged, and nobody will use them.
+void RedisStore::failPermits(Batch& batch) {
+    prefetch_.fail(batch);
+    if (!batch.isInDoubt) {
+        return;
+    }
+    for (std::size_t i = 0; i < batch.asked.checks.size(); i++) {
+        Check check = batch.asked.checks[i];
+        check.cost *= batch.asked.of(i);
+        check.delayMs = check.permitLifeMs;  // so far ahead are the entries
+        if (check.cost > 0) {
+            takeBackUnseen({&check, 1}, batch.asked.name.view());
+        }
+    }
+}
+
 void RedisStore::failed(Call& call, StoreError error) {
     for (Batch* batch : call.batches) {
         batch->isInDoubt = call.isOnWire || error == StoreError::Unexpected;
@@ -924,6 +1012,9 @@ void RedisStore::giveBack(Call& call) {
 }
 
 void RedisStore::complete(Batch& batch, StoreError error) {
+    if (error != StoreError::None && !batch.asked.permits.empty()) {
+        failPermits(batch);
+    }
     while (!batch.waiters.isEmpty()) {
         Waiter& waiter = batch.waiters.front();
         if (error != StoreError::None && !waiter.apart) {
@@ -962,6 +1053,7 @@ void RedisStore::finishBatch(Batch& batch) {
     batches_.erase(batch);
     if (Batch* next = batch.follower) {
         next->last = batch.last;
+        next->isFollower = true;
         batches_.insert(*next);
         open(*next);
     }

@@ -20,6 +20,7 @@
 #include "store/kept_take_backs.hpp"
 #include "store/known_denials.hpp"
 #include "store/orphan.hpp"
+#include "store/prefetch.hpp"
 #include "store/recycler.hpp"
 #include "store/refusals.hpp"
 #include "store/server.hpp"
@@ -30,7 +31,8 @@ namespace sliding_log {
 
 class RedisStore final : ClusterOwner {
   public:
-    RedisStore(const RedisSettings& settings, KnownDenials denials, const CounterRegistry& registry, ngx_log_t* log);
+    RedisStore(const RedisSettings& settings, KnownDenials denials, Permits permits, const CounterRegistry& registry,
+               ngx_log_t* log);
     ~RedisStore();
     RedisStore(const RedisStore&) = delete;
     RedisStore& operator=(const RedisStore&) = delete;
@@ -44,6 +46,7 @@ class RedisStore final : ClusterOwner {
     enum class Reception {
         Pending,      // the waiter is woken with the result, at most `timeout` later
         KnownDenied,  // the verdicts are set: there is a known denial
+        Permitted,    // the verdicts are set: permits of the node were used
         Unavailable,  // the store is unavailable
         Apart         // these limits have to be asked one by one
     };
@@ -67,6 +70,9 @@ class RedisStore final : ClusterOwner {
     /// Takes back what an ask() with this unique name, whose waiter was woken with an error, has logged or will log. If
     /// this cannot be known, and entries have no names, it counts as lost.
     void takeBackLate(LateReply& late, std::span<const Check> checks, std::string_view unique);
+
+    /// Takes back what a request has logged by this permit.
+    void takeBackPermit(const Check& check, const Permit& permit);
 
     /// Takes back what an ask() with this unique name logged, at the time that its waiter got, and ends blocks that
     /// have no reason any more; `takenMs`: when it was decided, which is before that time if the request was held. No
@@ -113,6 +119,10 @@ class RedisStore final : ClusterOwner {
     void applyReply(Call& call, const redisReply& reply);
     void applyReply(Server& server, Batch& batch, const redisReply& reply);
     void tellSkew(const Server& server, Batch& batch);
+    void learnPermits(Server& server, const Batch& batch, std::span<const Check> checks);
+    void endPermits(bool all);
+    void servePermits(Batch& batch);
+    void failPermits(Batch& batch);
     void learn(Batch& batch);
     void giveBack(Call& call);
     void failed(Call& call, StoreError error);
@@ -166,6 +176,9 @@ class RedisStore final : ClusterOwner {
     CallWriter writer_;
     BatchReply reply_;  // the reply that is being processed
     KnownDenials knownDenials_;
+    Prefetch prefetch_;
+    bool hasPermits_ = false;      // a log has some, or may have
+    std::uint64_t flushedAt_ = 0;  // bootTimeMs() of the latest flush()
     Refusals refusals_;
     IsolatedLogs isolatedLogs_;
     Signature latestSignature_;  // made by signatureOf(), for its memory
@@ -177,6 +190,7 @@ class RedisStore final : ClusterOwner {
     Backoff sendKeptAfter_;
     Timer sendKeptTimer_;
     Timer takeBackTimer_;  // delays a worker that quits
+    Timer permitTimer_;    // for permits whose life has ended
 
     std::unique_ptr<Topology> topology_;  // last, so that it is destroyed first: its servers report the calls
 };

@@ -9,6 +9,7 @@ namespace sliding_log {
 namespace {
 
 constexpr size_t kShareOfDenials = 4;  // of the zone
+constexpr size_t kShareOfPermits = 8;
 constexpr size_t kShareOfMetrics = 32;
 constexpr size_t kLeastForMetrics = 4096;               // a page
 constexpr size_t kMostForMetrics = size_t{256} * 1024;  // some 300 servers, or 1,000 limits
@@ -27,10 +28,28 @@ bool makeTopKeys(Zone& zone, size_t size) {
     return zone.header->usedKeys != nullptr && zone.header->deniedKeys != nullptr;
 }
 
+/// When a limit first has prefetch=: the memory may be in use for local logs by then.
+void makePermits(Zone& zone, size_t size, ngx_log_t* log) {
+    if (!zone.hasPermits || zone.header->permits != nullptr) {
+        return;
+    }
+    zone.header->permitsBytes = size / kShareOfPermits;
+    zone.header->permits = ngx_slab_calloc(zone.pool, zone.header->permitsBytes);
+    if (zone.header->permits == nullptr) {
+        zone.header->permitsBytes = 0;
+        ngx_log_error(NGX_LOG_WARN, log, 0,
+                      "\"sliding_log_zone\" has no room for permits: \"prefetch\" has no effect until nginx is "
+                      "restarted");
+    }
+}
+
 ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     auto& zone = *static_cast<Zone*>(memory->data);
     if (before != nullptr) {
-        zone = *static_cast<const Zone*>(before);
+        const auto& old = *static_cast<const Zone*>(before);
+        zone.pool = old.pool;
+        zone.header = old.header;
+        makePermits(zone, memory->shm.size, memory->shm.log);
         return NGX_OK;
     }
     zone.pool = reinterpret_cast<ngx_slab_pool_t*>(memory->shm.addr);
@@ -57,6 +76,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     if (registry.memory == nullptr || !makeTopKeys(zone, memory->shm.size)) {
         return NGX_ERROR;
     }
+    makePermits(zone, memory->shm.size, memory->shm.log);
     zone.pool->log_nomem = 0;  // a full zone evicts logs and logs that itself
     return NGX_OK;
 }

@@ -19,6 +19,8 @@ struct ZoneHeader {
     ngx_flag_t everWarned;
     void* denials;            // the table of known denials
     size_t denialsBytes;      // its size
+    void* permits;            // the table of permits; nullptr: no limit has prefetch=, or the zone is too small
+    size_t permitsBytes;      // its size
     RegistryHeader registry;  // the metrics
     void* usedKeys;           // the table of the most admitted keys; nullptr: the zone is too small
     void* deniedKeys;         // the same for denied keys
@@ -26,6 +28,7 @@ struct ZoneHeader {
 };
 
 struct Zone {
+    bool hasPermits;  // a limit has prefetch=
     ngx_slab_pool_t* pool;
     ZoneHeader* header;
 

@@ -55,6 +55,8 @@ make_root() {
     printf '127.0.0.1 localhost\n::1 localhost\n' >"$new/etc/hosts"
     printf '#!/bin/sh\nexit 101\n' >"$new/usr/sbin/policy-rc.d" # no package starts its server
     chmod 755 "$new/usr/sbin/policy-rc.d"
+    # the index of unstable expires after a week, and a mirror may be older
+    echo 'Acquire::Check-Valid-Until "false";' >"$new/etc/apt/apt.conf.d/any-age"
     inside "$new" sh -c 'apt-get update -q && apt-get install -qy --no-install-recommends "$@" && apt-get clean' sh \
         "${@:4}" >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "packages from $mirror could not be installed"; }
     "$furnish" "$new" >"$log" 2>&1 || { tail -n 20 "$log" >&2; fail "$furnish failed"; }

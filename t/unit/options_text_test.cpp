@@ -36,13 +36,24 @@ TEST(OptionsText, SaysWhatIsNotTheDefaultInItsOrder) {
     EXPECT_EQ(OptionsText(check).view(), "cost=0 sample=1");
 }
 
+TEST(OptionsText, SaysHowManyPermitsAreAskedFor) {
+    Check check;
+    EXPECT_EQ(OptionsText(check, 50).view(), "permits=50");
+    check.cost = 3;
+    check.aheadMs = 600;
+    check.prefetch = 10;
+    check.permitLifeMs = 600;
+    EXPECT_EQ(OptionsText(check, 50).view(), "cost=3 ahead=600 permits=50");
+    EXPECT_EQ(OptionsText(check).view(), "cost=3 ahead=600");
+}
+
 TEST(OptionsText, HasRoomForTheLargestNumbers) {
     Check check;
     constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::min();  // a sign and 19 digits
     check.algorithm = Algorithm::Bucket;
     check.named = check.countsAll = true;
     check.cost = check.delayMs = check.aheadMs = check.blockMs = check.burst = kLargest;
-    EXPECT_TRUE(OptionsText(check).view().ends_with(" burst=-9223372036854775808"));
+    EXPECT_TRUE(OptionsText(check, kLargest).view().ends_with(" burst=-9223372036854775808"));
 }
 
 }  // namespace

@@ -116,6 +116,37 @@ bool admits(std::string_view bytes) {
     return hasAdmitted(*wire.read(bytes));
 }
 
+TEST(BatchReply, HasAsManyPermitsAsAskedForAtMost) {
+    const auto readPermits = [](const std::vector<std::int64_t>& values, std::size_t requests, std::uint32_t asked,
+                                std::int64_t cost) {
+        Wire wire;
+        BatchReply batch;
+        Check one = check();
+        one.limit = 1000;
+        one.cost = cost;
+        const std::array checks{one};
+        const std::array permits{asked};
+        const StoreError error = batch.read(*wire.read(integers(values)), requests, checks, permits);
+        return error == StoreError::None
+                   ? std::vector<std::int64_t>{batch.permits(0), batch.remaining(0), batch.entriesBefore(0)}
+                   : std::vector<std::int64_t>{};
+    };
+    constexpr std::int64_t kTime = 1'800'000'000'000;
+    using Numbers = std::vector<std::int64_t>;
+    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 20}, 2, 20, 1), (Numbers{20, 500, 478}));
+    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 0}, 2, 20, 1), (Numbers{0, 500, 498}));
+    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 10}, 2, 20, 3), (Numbers{10, 500, 464}));
+    EXPECT_EQ(readPermits({1, kTime, 0, 60'000, 5}, 2, 20, 1), (Numbers{0, 0, 999})) << "none where one is denied";
+    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 21}, 2, 20, 1), Numbers{}) << "more than asked for";
+    EXPECT_EQ(readPermits({2, kTime, 50, 60'000, 0, 20}, 2, 20, 1), Numbers{}) << "more than a tenth of what remained";
+    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, -1}, 2, 20, 1), Numbers{});
+    EXPECT_EQ(readPermits({2, kTime, 990, 60'000, 0, 20}, 2, 20, 1), Numbers{}) << "more than the limit";
+    EXPECT_EQ(readPermits({2, kTime, -20, 60'000, 0, 20}, 2, 20, 1), Numbers{});
+    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0}, 2, 20, 1), Numbers{});
+    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 5, 5}, 2, 20, 1), Numbers{});
+    EXPECT_EQ(readPermits({1, kTime, 0, 60'000, 5, 5}, 2, 20, 1), Numbers{}) << "none was to be held";
+}
+
 TEST(HasAdmitted, IsTrueForAnyGroupWithAnAdmission) {
     EXPECT_TRUE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n*5\r\n:1\r\n:5\r\n:0\r\n:9\r\n:0\r\n"));
     EXPECT_FALSE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n-ERR no\r\n"));

@@ -7,7 +7,6 @@ package Bench::Blocked;
 use strict;
 use warnings;
 
-use Bench::Machine;
 use Bench::Node;
 use Bench::Progress qw(progress);
 use Bench::Table;
@@ -59,19 +58,12 @@ sub row {
     });
     progress("$node->{name}");
     $node->load('load', WARM_UP)->result;
-    my ($before) = $node->{client}->decisions_so_far;
-    my $watch  = Bench::Machine::stopwatch(nginx => [$node->{worker}], redis => [$redis->pid]);
-    my $result = $node->load('load', $seconds)->result;
-    my %used   = $watch->();
-    my ($calls) = $node->{client}->decisions_so_far;
-    $node->check($result);
+    my $result = $node->run($seconds);
     $node->stop;
     $redis->kill;
-    my ($nginx, $of_redis) = map { $used{$_} / $result->{requests} * 1e6 } qw(nginx redis);
-    my ($rate, $call_rate) = map { $_ / $result->{microseconds} * 1e6 } $result->{requests}, $calls - $before;
     return [
-        $keys, sprintf('%.0f', $rate), map({ sprintf '%.1f', $_ } $nginx, $of_redis, $nginx + $of_redis),
-        sprintf('%.0f', $call_rate), sprintf('%.2f', $call_rate / $keys),
+        $keys, sprintf('%.0f', $result->{rate}), map({ sprintf '%.1f', $result->{$_} } qw(nginx redis sum)),
+        sprintf('%.0f', $result->{call_rate}), sprintf('%.2f', $result->{call_rate} / $keys),
     ];
 }
 

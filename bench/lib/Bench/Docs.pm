@@ -12,7 +12,7 @@ use Bench::Panels;
 
 # A file, the tables that it shows, and what makes its measured part and its charts.
 my @files = (
-    { name => 'benchmarks.md', tables => [qw(load requests blocked memory alone scripts growth)], write => \&benchmarks },
+    { name => 'benchmarks.md', tables => [qw(load permits requests blocked memory alone scripts growth)], write => \&benchmarks },
     { name => 'algorithms.md', tables => [qw(errors)],                         write => \&algorithms },
     { name => 'operations.md', tables => [qw(fleet)],                          write => \&fleet },
 );

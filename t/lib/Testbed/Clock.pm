@@ -20,10 +20,17 @@ sub set {
     open my $file, -e $self->{file} ? '+<:raw' : '>:raw', $self->{file} or die $!;    # in place: it is mapped
     syswrite $file, pack 'q', $seconds;
     close $file;
+    $self->{shift} = $seconds;
     return $self;
 }
 
+<<<<<<< HEAD
 # The words before a command. The runtime of a sanitizer must accept a library that is loaded before it.
+=======
+sub time { my ($self) = @_; return CORE::time + $self->{shift} }
+
+# The words to put before a command; the runtime of a sanitizer must accept a library that is loaded before it.
+>>>>>>> anynginx
 sub under {
     my ($self) = @_;
     my @asan = $ENV{ASAN_OPTIONS} ? "ASAN_OPTIONS=$ENV{ASAN_OPTIONS}:verify_asan_link_order=0" : ();

@@ -1,0 +1,184 @@
+#include "store/prefetch.hpp"
+
+#include <algorithm>
+
+#include "limit/number.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+std::uint64_t lifeOf(const Check& check) {
+    return static_cast<std::uint64_t>(check.permitLifeMs);
+}
+
+/// The entries of a permit are numbered as those of one request with the cost of the whole lot.
+std::string nameOfEntry(std::string_view lot, std::int64_t number) {
+    std::string name(lot);
+    if (number > 1) {
+        name.append("~").append(DecimalText(number).view());
+    }
+    return name;
+}
+
+}  // namespace
+
+bool Prefetch::isFor(std::span<const Check> checks) {
+    return checks.size() <= Signature::kMostLogs &&
+           std::ranges::all_of(checks, [](const Check& check) { return check.prefetch > 1; });
+}
+
+/// Good until the next one.
+const Signature& Prefetch::signatureOf(const Check& check) {
+    latestSignature_.assign(store_, {&check, 1});
+    return latestSignature_;
+}
+
+bool Prefetch::use(std::span<const Check> checks, Waiter& waiter) {
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        const std::optional<Permit> permit = permits_.use(signatureOf(checks[i]), checks[i], waiter.verdicts[i]);
+        if (!permit) {
+            while (i > 0) {
+                i--;
+                giveBack(checks[i], waiter.permits[i]);
+            }
+            return false;
+        }
+        waiter.permits[i] = *permit;
+    }
+    waiter.permitted = true;
+    return true;
+}
+
+void Prefetch::ask(Batch& batch, std::uint64_t now, std::uint64_t timeoutMs) {
+    const std::span<const Check> checks = batch.waiters.front().checks;
+    AskedPermits& asked = batch.asked;
+    asked.clear();
+    asked.sentAt = now;
+    if (!isFor(checks)) {
+        return;
+    }
+    for (const Check& check : checks) {
+        const Leftover leftover = permits_.endLatest(signatureOf(check));
+        if (leftover.permits > 0) {
+            returns_.push_back({check, std::string(check.key), leftover});
+        }
+        const auto most = static_cast<std::uint32_t>(
+            std::min(check.prefetch, rowOf(check.algorithm).mostEntries / std::max<std::int64_t>(check.cost, 1)));
+        asked.permits.push_back(permits_.wanted(signatureOf(check), now, lifeOf(check), most, now + timeoutMs));
+    }
+    if (std::ranges::all_of(asked.permits, [](std::uint32_t permits) { return permits == 0; })) {
+        asked.permits.clear();
+        return;
+    }
+    asked.copy(checks);
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        Check whole = checks[i];
+        whole.cost *= asked.permits[i];
+        batch.workOfLogs += asked.permits[i] > 0 ? workOfRequest(whole) : 0;
+    }
+}
+
+void Prefetch::sendReturns() {
+    for (Return& each : returns_) {
+        each.check.key = each.key;
+        takeBack(each.check, each.leftover.permits, each.leftover.name.view(), each.leftover.loggedMs);
+    }
+    returns_.clear();
+}
+
+std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks, const BatchReply& reply) {
+    const std::uint64_t now = bootTimeMs();
+    const AskedPermits& asked = batch.asked;
+    const bool isAsked = isFor(checks);
+    std::uint64_t granted = 0;
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        const Check& check = checks[i];
+        if (check.permitLifeMs == 0) {
+            continue;
+        }
+        if (reply.remaining(i) > 0) {  // else there may be more entries than the limit
+            permits_.noteEntries(Signature::hashOfLog(check.key), reply.entriesBefore(i), asked.sentAt);
+        }
+        if (isAsked && reply.admitted() > 0) {
+            permits_.noteAdmitted(signatureOf(check), now, lifeOf(check), static_cast<std::uint32_t>(reply.admitted()));
+        }
+        const std::uint32_t permits = reply.permits(i);
+        if (permits == 0) {
+            if (asked.of(i) > 0) {
+                permits_.endAsking(signatureOf(check));
+            }
+            continue;
+        }
+        granted += permits;
+        const std::uint64_t loggedMs = static_cast<std::uint64_t>(reply.nowMs()) + lifeOf(check);
+        const std::uint64_t endsAt = asked.sentAt + lifeOf(check);
+        const std::uint32_t number = permits_.grant(signatureOf(check),
+                                                    {.name = asked.name.view(),
+                                                     .permits = permits,
+                                                     .loggedMs = loggedMs,
+                                                     .entries = permits * check.cost,
+                                                     .remaining = reply.remaining(i),
+                                                     .resetAt = now + static_cast<std::uint64_t>(reply.resetMs(i)),
+                                                     .endsAt = endsAt},
+                                                    now);
+        if (number == 0) {
+            takeBack(check, permits, asked.name.view(), loggedMs);
+            continue;
+        }
+        Lot& lot = lots_.emplace_back(Lot{endsAt, number, loggedMs, asked.name, check, std::string(check.key)});
+        lot.check.id = {};
+        std::push_heap(lots_.begin(), lots_.end());
+    }
+    return granted;
+}
+
+void Prefetch::fail(const Batch& batch) {
+    for (const Check& check : batch.asked.checks) {
+        permits_.endAsking(signatureOf(check));
+    }
+}
+
+void Prefetch::giveBack(const Check& check, const Permit& permit) {
+    if (permits_.giveBack(signatureOf(check), permit)) {
+        return;
+    }
+    if (!rowOf(check.algorithm).namesEntries) {
+        takeBack(check, 1, permit.name.view(), permit.loggedMs);
+        return;
+    }
+    Check entry = check;
+    entry.cost = 1;
+    for (std::int64_t i = 1; i <= check.cost; i++) {
+        takeBack_(entry, i == 1 ? 1 : 0, nameOfEntry(permit.name.view(), (permit.position - 1) * check.cost + i),
+                  permit.loggedMs);
+    }
+}
+
+void Prefetch::takeBack(Check check, std::uint32_t permits, std::string_view name, std::uint64_t loggedMs) {
+    if (permits > 0) {
+        check.cost *= permits;
+        takeBack_(check, permits, name, loggedMs);
+    }
+}
+
+void Prefetch::endLots(bool all) {
+    const std::uint64_t now = bootTimeMs();
+    while (!lots_.empty() && (all || lots_.front().endsAt <= now)) {
+        std::pop_heap(lots_.begin(), lots_.end());
+        Lot lot = std::move(lots_.back());
+        lots_.pop_back();
+        lot.check.key = lot.key;
+        takeBack(lot.check, permits_.end(signatureOf(lot.check), lot.number), lot.name.view(), lot.loggedMs);
+    }
+}
+
+std::optional<std::uint64_t> Prefetch::nextEndMs() const {
+    if (lots_.empty()) {
+        return std::nullopt;
+    }
+    const std::uint64_t now = bootTimeMs();
+    return lots_.front().endsAt > now ? lots_.front().endsAt - now : 0;
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,235 @@
+#include "store/permits.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace sliding_log {
+namespace {
+
+std::atomic<std::uint64_t> gNow{0};
+
+std::uint64_t clock() {
+    return gNow;
+}
+
+class PermitsTest : public testing::Test {
+  protected:
+    static constexpr std::uint64_t kLifeMs = 600;
+
+    alignas(64) std::array<std::byte, 8 * Permits::kRecordBytes> memory{};
+    Permits permits{memory.data(), memory.size()};
+    Check check;
+    Signature signature;
+
+    PermitsTest() {
+        gNow = 10'000;
+        check.key = "rl:api:{a}";
+        check.limit = 1000;
+        check.windowMs = 60'000;
+        signature = signatureOf(check);
+        permits.noteAdmitted(signature, gNow, kLifeMs, 1);
+    }
+
+    static Signature signatureOf(const Check& of) {
+        Signature signature;
+        signature.assign(7, {&of, 1});
+        return signature;
+    }
+    std::uint32_t grant(std::uint32_t number, std::uint64_t lifeMs = kLifeMs) {
+        return permits.grant(signature,
+                             {.name = "name~p",
+                              .permits = number,
+                              .loggedMs = 5000,
+                              .entries = number,
+                              .remaining = 100,
+                              .resetAt = gNow + 7000,
+                              .endsAt = gNow + lifeMs},
+                             gNow);
+    }
+    std::optional<Permit> use() { return permits.use(signature, check, verdict, clock); }
+
+    Verdict verdict;
+};
+
+TEST_F(PermitsTest, AreUsedFromTheLastOneDown) {
+    EXPECT_FALSE(use());
+    ASSERT_NE(grant(3), 0U);
+    for (const std::uint32_t position : {3U, 2U, 1U}) {
+        const std::optional<Permit> permit = use();
+        ASSERT_TRUE(permit);
+        EXPECT_EQ(permit->position, position);
+        EXPECT_EQ(permit->name.view(), "name~p");
+        EXPECT_EQ(permit->loggedMs, 5000U);
+        EXPECT_EQ(verdict.remaining, 100 + position - 1) << "those that are left count as remaining";
+        EXPECT_EQ(verdict.resetMs, 7000);
+        EXPECT_TRUE(verdict.hasRoom());
+    }
+    EXPECT_FALSE(use());
+}
+
+TEST_F(PermitsTest, EndWithTheirLife) {
+    grant(3);
+    gNow = gNow + kLifeMs - 1;
+    EXPECT_TRUE(use());
+    gNow = gNow + 1;
+    EXPECT_FALSE(use());
+    EXPECT_EQ(permits.endLatest(signature).permits, 2U) << "a permit that came too late is returned with the others";
+}
+
+TEST_F(PermitsTest, ServeTheSameCheckOnly) {
+    grant(3);
+    Check other = check;
+    other.limit = 999;
+    EXPECT_FALSE(permits.use(signatureOf(other), other, verdict, clock));
+    other = check;
+    other.key = "rl:api:{b}";
+    EXPECT_FALSE(permits.use(signatureOf(other), other, verdict, clock));
+    EXPECT_TRUE(use());
+}
+
+TEST_F(PermitsTest, AreGivenBackToTheirLotWhileItIsTheLatestThatWasUsed) {
+    grant(3);
+    const std::optional<Permit> third = use();
+    const std::optional<Permit> second = use();
+    EXPECT_FALSE(permits.giveBack(signature, *third)) << "its entries are not those of the next one to be used";
+    EXPECT_TRUE(permits.giveBack(signature, *second));
+    EXPECT_EQ(use()->position, 2U);
+    EXPECT_EQ(permits.endLatest(signature).permits, 1U);
+    EXPECT_FALSE(permits.giveBack(signature, *second)) << "the lot has ended";
+}
+
+TEST_F(PermitsTest, OfALotEndOnce) {
+    const std::uint32_t lot = grant(5);
+    use();
+    EXPECT_EQ(permits.end(signature, lot), 4U);
+    EXPECT_EQ(permits.end(signature, lot), 0U);
+    EXPECT_FALSE(use());
+    const std::uint32_t next = grant(2);
+    EXPECT_NE(next, lot);
+    EXPECT_EQ(permits.end(signature, lot), 0U);
+    EXPECT_TRUE(use());
+}
+
+TEST_F(PermitsTest, AreNotReplacedByAnotherLot) {
+    EXPECT_NE(grant(2), 0U);
+    EXPECT_EQ(grant(2), 0U);
+    use();
+    use();
+    EXPECT_NE(grant(2), 0U);
+}
+
+TEST_F(PermitsTest, AreWantedAsManyAsWereUsedInALife) {
+    const auto wanted = [&](std::uint32_t most) {
+        const std::uint32_t some = permits.wanted(signature, gNow, kLifeMs, most, gNow + 100);
+        permits.endAsking(signature);
+        return some;
+    };
+    EXPECT_EQ(wanted(50), 1U);
+    permits.noteAdmitted(signature, gNow, kLifeMs, 29);
+    EXPECT_EQ(wanted(50), 30U);
+    EXPECT_EQ(wanted(20), 20U);
+    gNow = gNow + kLifeMs;
+    EXPECT_EQ(wanted(50), 30U) << "the life before";
+    permits.noteAdmitted(signature, gNow, kLifeMs, 4);
+    EXPECT_EQ(wanted(50), 30U);
+    gNow = gNow + kLifeMs;
+    EXPECT_EQ(wanted(50), 4U);
+    gNow = gNow + 2 * kLifeMs;
+    EXPECT_EQ(wanted(50), 0U) << "nobody has used the key in the latest life";
+    permits.noteAdmitted(signature, gNow, kLifeMs, 1'000'000);
+    EXPECT_EQ(wanted(1'000'000), Permits::kMostPermits);
+    EXPECT_EQ(permits.wanted(signature, gNow - 1, kLifeMs, 50, gNow), 50U) << "a clock that was read earlier";
+}
+
+TEST_F(PermitsTest, AreAskedForByOneCallAtATime) {
+    EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 1U);
+    EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 0U);
+    gNow = gNow + 100;
+    EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 1U) << "the worker that asked was killed";
+    grant(1);
+    EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 1U);
+}
+
+TEST_F(PermitsTest, EndWhenTheLogIsGone) {
+    const std::uint32_t log = Signature::hashOfLog(check.key);
+    grant(3);
+    permits.noteEntries(log, 2, gNow);
+    EXPECT_TRUE(use()) << "the call may have been executed before the lot was granted";
+    permits.noteEntries(log, 3, gNow + 1);
+    EXPECT_TRUE(use());
+    permits.noteEntries(log + 1, 0, gNow + 1);
+    EXPECT_TRUE(use());
+    use();
+    grant(3);
+    permits.noteEntries(log, 2, gNow + 1);
+    EXPECT_FALSE(use());
+}
+
+TEST_F(PermitsTest, KeepTheirRecordWhileOthersAreUsed) {
+    grant(3);
+    for (int i = 0; i < 100; i++) {
+        Check other = check;
+        const std::string key = "rl:api:{" + std::to_string(i) + "}";
+        other.key = key;
+        gNow = gNow + 1;
+        permits.noteAdmitted(signatureOf(other), gNow, kLifeMs, 1);
+    }
+    EXPECT_TRUE(use());
+    gNow = gNow + 10 * kLifeMs;  // a worker that was killed has left two
+    for (int i = 0; i < 100; i++) {
+        Check other = check;
+        const std::string key = "rl:api:{" + std::to_string(i) + "}";
+        other.key = key;
+        gNow = gNow + 1;
+        permits.noteAdmitted(signatureOf(other), gNow, kLifeMs, 1);
+    }
+    EXPECT_EQ(grant(1), 0U) << "its record was replaced";
+}
+
+TEST_F(PermitsTest, AreNoneWithoutMemory) {
+    Permits none;
+    none.noteAdmitted(signature, gNow, kLifeMs, 5);
+    none.noteEntries(1, 0, gNow);
+    EXPECT_EQ(none.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 0U);
+    EXPECT_FALSE(none.use(signature, check, verdict, clock));
+}
+
+TEST_F(PermitsTest, AreUsedOnceByManyThreads) {
+    constexpr std::uint32_t kLots = 300;
+    constexpr std::uint32_t kPermits = 100;
+    std::atomic<std::uint32_t> used{0};
+    std::atomic<bool> ends{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; i++) {
+        threads.emplace_back([&] {
+            Verdict mine;
+            while (!ends) {
+                const std::optional<Permit> permit = permits.use(signature, check, mine, clock);
+                if (permit && !(permit->position % 7 == 0 && permits.giveBack(signature, *permit))) {
+                    used++;
+                }
+            }
+        });
+    }
+    std::uint32_t returned = 0;
+    for (std::uint32_t i = 0; i < kLots; i++) {
+        const std::uint32_t lot = grant(kPermits);
+        ASSERT_NE(lot, 0U);
+        std::this_thread::yield();
+        returned += permits.end(signature, lot);
+    }
+    ends = true;
+    for (std::thread& each : threads) {
+        each.join();
+    }
+    EXPECT_EQ(used + returned, kLots * kPermits);
+}
+
+}  // namespace
+}  // namespace sliding_log
