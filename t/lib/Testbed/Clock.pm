@@ -24,13 +24,9 @@ sub set {
     return $self;
 }
 
-<<<<<<< HEAD
-# The words before a command. The runtime of a sanitizer must accept a library that is loaded before it.
-=======
 sub time { my ($self) = @_; return CORE::time + $self->{shift} }
 
-# The words to put before a command; the runtime of a sanitizer must accept a library that is loaded before it.
->>>>>>> anynginx
+# The words before a command. The runtime of a sanitizer must accept a library that is loaded before it.
 sub under {
     my ($self) = @_;
     my @asan = $ENV{ASAN_OPTIONS} ? "ASAN_OPTIONS=$ENV{ASAN_OPTIONS}:verify_asan_link_order=0" : ();
