@@ -312,7 +312,8 @@ end
 local KEYS, ARGV = KEYS, ARGV
 local extras                            -- make_extras(), as soon as it is needed
 local logs = {}                        -- of the current batch; all batches use the same tables
-local replies = {}
+local replies, places = ARGV.replies or {}, ARGV.places  -- of a plain call: the places of the logs that are left
+local batches = 0
 local before = 0                       -- number of keys of earlier batches
 local at = 2                           -- index of the batch's arguments
 local limit, window, cap, ttl, text    -- of the last log
@@ -485,7 +486,8 @@ while before < #KEYS do
     extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
     reply = extras.error_of(reply)
   end
-  replies[#replies + 1] = reply
+  batches = batches + 1
+  replies[places and places[batches] or batches] = reply
   before = before + count
 end
 

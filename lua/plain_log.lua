@@ -1,76 +1,84 @@
--- The plain call of algorithm=log: one request for one log, without options, by this server's clock. Most calls are
--- plain, so they have a shorter path at the beginning of the script. It decides, writes and replies as
--- lua/sliding_log.lua and lua/decide.lua do, and leaves unusual cases to them before it has added anything. An error
--- after that is the reply.
+-- The plain call of algorithm=log: one request for each of one or more logs, without options, with the same limit, by
+-- this server's clock. Most calls are plain, so they have a shorter path at the beginning of the script. It decides,
+-- writes and replies as lua/sliding_log.lua and lua/decide.lua do, and leaves the logs of unusual cases to them before it
+-- has added anything. An error after that is the reply.
 --
--- KEYS   the log
--- ARGV   the request's name, limit, window (ms), time to live (ms)
+-- KEYS   the logs
+-- ARGV   the names of their requests, then limit, window (ms), time to live (ms)
 -- Reply  as in lua/decide.lua
 --
 -- If entries leave, the request is added before they are removed: a key that is emptied may not be touched again. A
 -- full log is pruned first, if something stays.
 
-local ARGV = ARGV
-if #ARGV == 4 then
-  local call = redis.pcall
-  local key, name, limit, window, ttl = KEYS[1], ARGV[1], ARGV[2] + 0, ARGV[3] + 0, ARGV[4]
+local KEYS, ARGV = KEYS, ARGV
+local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
+if #ARGV == #KEYS + 3 then
+  local call, format = redis.pcall, string.format
+  local keys, names = KEYS, ARGV
+  local limit, window, ttl = ARGV[#KEYS + 1] + 0, ARGV[#KEYS + 2] + 0, ARGV[#KEYS + 3]
   local AT_ONCE, AT_ONCE_TEXT = 1000, '1000'  -- as in sliding_log.lua
 
   local time = redis.call('TIME')
   local us = time[2]
-  local now_text = time[1] .. (#us == 6 and string.sub(us, 1, 3) or string.format('%03d', us / 1000))
+  local now_text = time[1] .. (#us == 6 and string.sub(us, 1, 3) or format('%03d', us / 1000))
   local now = now_text + 0
 
   local horizon = now - window
-  repeat  -- once; break: an unusual case
-    local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')
-    local oldest = head[2]
-    if not oldest then
-      if head.err or limit < 1 or call('ZADD', key, 'NX', now_text, name) ~= 1 then
+  replies = {}
+  for i = 1, #keys do
+    local key, reply = keys[i], nil
+    repeat  -- once; break: the reply, or without it an unusual case
+      local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')
+      local oldest = head[2]
+      if not oldest then
+        if not head.err and limit >= 1 and call('ZADD', key, 'NX', now_text, names[i]) == 1 then
+          local set = call('PEXPIRE', key, ttl)
+          reply = type(set) == 'number' and { 1, now, limit - 1, window, 0 } or set
+        end
         break
       end
-      local set = call('PEXPIRE', key, ttl)
-      return { type(set) == 'number' and { 1, now, limit - 1, window, 0 } or set }
-    end
 
-    oldest = oldest + 0
-    local count = call('ZCARD', key)
-    local room = type(count) == 'number' and limit >= 1 and limit - count or -1
-    if room < 0 or oldest < 0 or oldest > now then
-      break  -- a lower limit than before, a block, a step back of the clock, or an error
-    end
-    if oldest > horizon then
-      if room == 0 then
-        if call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now then
+      oldest = oldest + 0
+      local count = call('ZCARD', key)
+      local room = type(count) == 'number' and limit >= 1 and limit - count or -1
+      if room < 0 or oldest < 0 or oldest > now then
+        break  -- a lower limit than before, a block, a step back of the clock, or an error
+      end
+      if oldest > horizon then
+        if room == 0 then
+          if call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now then
+            local reset = oldest + window - now
+            reply = { 0, now, 0, reset, reset > 1 and reset or 1 }
+          end
           break
         end
-        local reset = oldest + window - now
-        return { { 0, now, 0, reset, reset > 1 and reset or 1 } }
+      elseif count > AT_ONCE and call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2] + 0 <= horizon then
+        break
       end
-    elseif count > AT_ONCE and call('ZRANGE', key, AT_ONCE_TEXT, AT_ONCE_TEXT, 'WITHSCORES')[2] + 0 <= horizon then
-      break
-    end
 
-    local left = 0
-    if room == 0 then
-      -- so the log never has more than `limit` entries, and a short one keeps its compact encoding
-      local newest = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
-      if newest <= horizon or newest > now then
+      local left = 0
+      if room == 0 then
+        -- so the log never has more than `limit` entries, and a short one keeps its compact encoding
+        local newest = call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0
+        if newest <= horizon or newest > now then
+          break
+        end
+        left = call('ZREMRANGEBYSCORE', key, '0', format('%d', horizon))
+        if type(left) ~= 'number' then
+          break
+        end
+      end
+      local moved = call('PEXPIRE', key, ttl, 'GT')
+      if not (moved == 1 or moved == 0 and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now)
+          or call('ZADD', key, 'NX', now_text, names[i]) ~= 1 then
         break
       end
-      left = call('ZREMRANGEBYSCORE', key, '0', string.format('%d', horizon))
-      if type(left) ~= 'number' then
-        break
-      end
-    end
-    local moved = call('PEXPIRE', key, ttl, 'GT')
-    if (moved == 1 or moved == 0 and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 <= now)
-        and call('ZADD', key, 'NX', now_text, name) == 1 then
       if oldest <= horizon then
         if left == 0 then
-          left = call('ZREMRANGEBYSCORE', key, '0', string.format('%d', horizon))
+          left = call('ZREMRANGEBYSCORE', key, '0', format('%d', horizon))
           if type(left) ~= 'number' then
-            return { left }
+            reply = left
+            break
           elseif left == count and moved == 0 then
             call('PEXPIRE', key, ttl)
           end
@@ -80,11 +88,19 @@ if #ARGV == 4 then
         local permit_life = window >= 100000 and 1000 or window > 100 and window / 100 or 1  -- as in decide.lua
         if oldest == now and left < count
             and call('ZRANGE', key, '-1', '-1', 'WITHSCORES')[2] + 0 > now + permit_life then
-          call('PEXPIRE', key, string.format('%d', 2 * ttl))  -- so the next call detects the step back
+          call('PEXPIRE', key, format('%d', 2 * ttl))  -- so the next call detects the step back
         end
       end
-      return { { 1, now, room - 1, oldest + window - now, 0 } }
+      reply = { 1, now, room - 1, oldest + window - now, 0 }
+    until true
+
+    replies[i] = reply or false
+    if not reply then
+      left_over = left_over or {}
+      left_over[#left_over + 1] = i
     end
-  until true
-  ARGV = { '', '1', '1', name, ARGV[2], ARGV[3], '0', ttl, '' }
+  end
+  if not left_over then
+    return replies
+  end
 end

@@ -90,19 +90,10 @@ is($plain->cli(qw(INFO commandstats)) =~ /cmdstat_time:calls=(\d+)/ ? $1 : 0, 3,
 
 # a Sentinel instead of a Redis
 my $sentinel = $bed->sentinel;
-my $mistaken = $bed->nginx(<<'END', SENTINEL => $sentinel->address);
-%%GLOBALS%%
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    sliding_log_redis { server %%SENTINEL%%; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms; }
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { sliding_log_limit a key=$arg_k limit=1 window=1h; empty_gif; }
-    }
-}
-END
+my $mistaken = $bed->serve(
+    store  => 'server ' . $sentinel->address . '; timeout 1s; connect_timeout 1s; reconnect 20ms 50ms;',
+    server => 'location / { sliding_log_limit a key=$arg_k limit=1 window=1h; empty_gif; }',
+);
 ok(wait_until('the cause', 10, sub { get($mistaken->port, '/?k=a'); $mistaken->logged(qr/is down: ROLE answered: sentinel: this is a Sentinel, did you mean "mode sentinel MASTER"\?; on_error local decides$/) }),
     'a Sentinel in mode standalone: the error log names it');
 

@@ -125,7 +125,7 @@ for my $row (
     [['top', '--frob'],                           qr/unknown option "--frob"/],
     [['top', "--\e[1m"],                          qr/unknown option "--\\x1b\[1m"/],
     [['top', '--json=yes'],                       qr/"--json" takes no value/],
-    [['top', '--count'],                          qr/"--count" lacks its value: N/],
+    [['top', '--count'],                          qr/"--count" requires a value: N/],
     [['top', '--count', 'many'],                  qr/"--count" has invalid value "many", expected a whole number from 1 to 10000, as 500 or 200k/],
     [['top', '--pause', 'soon'],                  qr/"--pause" has invalid value "soon", expected a time from 1ms to 366d/],
     [['top', '--by', 'name'],                     qr/"--by" has invalid value "name", expected entries or bytes/],
@@ -136,10 +136,10 @@ for my $row (
     [['top', '--mode', 'cluster', '--db', '1'],   qr/"--db" has invalid value "1", expected 0 in mode cluster/],
     [['top', '--password-file', '/nowhere'],      qr/"--password-file" has invalid value "\/nowhere", expected a readable file/],
     [['top', '--cacert', 'redis-ca.pem'],         qr/"--cacert" needs "--tls"/],
-    [['top', 'a{b'],                              qr/"a\{b" is no limit's NAME/],
+    [['top', 'a{b'],                              qr/"a\{b" is not the NAME of a limit/],
     [['inspect', 'api'],                          qr/"api" does not begin with "rl:sliding:"/],
     [['inspect'],                                 qr/expected a full key, or a limit's NAME and the value of its key/],
-    [['doctor', '--algorithms', 'log,lag'],       qr/"--algorithms" has invalid value "log,lag", expected names out of log, compact/],
+    [['doctor', '--algorithms', 'log,lag'],       qr/"--algorithms" has invalid value "log,lag", expected one or more of log, compact/],
     [['doctor', 'api'],                           qr/doctor takes no operand: "api"/],
     [['export'],                                  qr/expected the NAME of a limit, with or without the value of its key, or a full key/],
     [['export', 'a', 'b', 'c'],                   qr/expected the NAME of a limit, with or without the value of its key, or a full key/],
@@ -148,7 +148,7 @@ for my $row (
     [['size', '--keys', '1.5k'],                  qr/"--keys" has invalid value "1.5k"/],
     [['size', '--keys', 'k'],                     qr/"--keys" has invalid value "k"/],
     [['size', '--keys', '9000000g'],              qr/"--keys" has invalid value "9000000g"/],
-    tls_is_built() ? () : [['top', '--tls'],      qr/"--tls" cannot be had: this was built with hiredis 0\.\d+\.\d+, and TLS needs hiredis 1\.0 or later/],
+    tls_is_built() ? () : [['top', '--tls'],      qr/"--tls" requires hiredis 1\.0 or later, this tool was built with hiredis 0\.\d+\.\d+/],
 ) {
     my ($words, $message) = @$row;
     my $wrong = tool(@$words);

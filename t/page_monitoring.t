@@ -56,11 +56,11 @@ my @variables = map { ref $_->{query} ? $_->{query}{query} : () } @{ $dashboard-
 cmp_ok(scalar @queries, '>=', 15, 'the dashboard has its panels');
 is(unknown($_), '', "the dashboard uses an existing metric: $_") for @queries, @variables;
 my %sections = map { (lc($_ =~ s/[^\w ]//gr) =~ tr/ /-/r => 1) } slurp('docs/troubleshooting.md') =~ /^## (.*)$/mg;
-my $rules    = slurp('monitoring/alerts.yml');
-my @runbooks = $rules =~ m{runbook: docs/troubleshooting\.md#(\S+)}g;
-is(scalar @runbooks, scalar(() = $rules =~ /- alert:/g), 'each alert links to a section of troubleshooting.md');
+my $alerts   = slurp('monitoring/alerts.yml');
+my @runbooks = $alerts =~ m{runbook: docs/troubleshooting\.md#(\S+)}g;
+is(scalar @runbooks, scalar(() = $alerts =~ /- alert:/g), 'each alert links to a section of troubleshooting.md');
 is(join(' ', grep { !$sections{$_} } @runbooks), '', 'the linked sections exist');
-is(unknown(slurp('monitoring/alerts.yml')), '', 'the rules name only existing metrics');
+is(unknown($alerts), '', 'the rules name only existing metrics');
 is(unknown($tests), '', 'the tests of the rules name only existing metrics');
 
 # Prometheus must accept the queries after Grafana has replaced its variables

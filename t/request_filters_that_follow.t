@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
 use Testbed::Http qw(get field);
 
 my %others = (
@@ -23,22 +23,7 @@ my ($folder) = qx{nginx -V 2>&1} =~ /--modules-path=(\S+)/;
 $folder //= '/usr/lib/nginx/modules';
 
 my $bed   = Testbed->new;
-my $frame = <<'END';
-%%BEFORE%%
-%%GLOBALS%%
-%%BEHIND%%
-worker_processes 1;
-events { }
-http {
-    %%HTTP%%
-    access_log off;
-    %%LIMIT%%
-    server {
-        listen 127.0.0.1:%%PORT%%;
-        location / { %%INSIDE%% empty_gif; }
-    }
-}
-END
+my $frame = "%%BEFORE%%\n" . conf(main => '%%BEHIND%%', http => '%%LIMIT%%', server => 'location / { %%INSIDE%% empty_gif; }');
 my $limit = 'sliding_log_limit api key=all limit=10 window=1m;';
 
 for my $name (sort keys %others) {

@@ -81,30 +81,36 @@ sub world {
             cap    => 2 * $log->{limit},
             options => '',
         );
-        my $kind = any(('plain') x 30, ('options') x 4, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
+        my $kind = any(('plain') x 24, ('many') x 6, ('options') x 4, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
         $asked{options} = any('cost=' . int rand 5, 'count=all', 'delay=50 ahead=50', 'ahead=50', 'block=40', 'cost=' . int(1 + $log->{limit} / 2)) if $kind eq 'options';
         my $called  = $now + any(0, 0, -20, 300);
         my @names   = map { 'u' . ++$unique } 1 .. $kind eq 'burst' ? 1 + int rand 8 : 1;
+        my @together = $kind eq 'many' ? grep { $_ == $log || rand() < 0.5 } @logs : $log;    # one call, of the same limit
         @names = ($log->{name}) if $kind eq 'plain' && $log->{name} && rand() < 0.02;    # it usually exists
         my @foreign = $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
         my ($replies, $at) = ([], $kind eq 'back' ? $log->{at} // $now : $now);
         for my $side ([$plain, $log->{plain}], [$frame, $log->{frame}]) {
             my ($script, $key) = @$side;
             my @group = (\@names, { %asked, key => $key });
+            my $which = $script == $plain ? 'plain' : 'frame';
+            my @groups = map { [$_ == $log ? \@names : ["$names[0].$_->{plain}"], { %asked, key => $_->{$which} }] } @together;
             my @words =
                   @foreign           ? map { $_ eq 'KEY' ? $key : $_ } @foreign
                 : $kind eq 'caller'  ? $caller->words($called, \@group)
                 : $kind eq 'back'    ? $script->words(Testbed::Script::taking_back({ now => $now, logged => $at, taken => $at }), [[$log->{name} // 'u0'], $group[1]])
-                :                      $script->words($now, \@group);
-            $seen{plain}++ if @words < 10 && !@foreign;
+                :                      $script->words($now, @groups);
+            $seen{plain}++ if $which eq 'plain' && !@foreign && @words == ($words[2] // 0) * ($name eq 'sliding_log' ? 2 : 1) + 7;
             push @$replies, told($script->call(@words));
         }
         @$log{qw(at name)} = ($now, $names[0]) if $kind eq 'plain';
-        my ($left, $end)   = contents($plain, $log->{plain});
-        my ($as, $end_as)  = contents($frame, $log->{frame});
+        my @left = map { [contents($plain, $_->{plain})] } @together;
+        my @as   = map { [contents($frame, $_->{frame})] } @together;
+        my ($left, $as)    = map { join "\n", map { $_->[0] } @$_ } \@left, \@as;
+        my ($end, $end_as) = map { $_->[0][1] } \@left, \@as;
+        my $ends_differ    = grep { abs($left[$_][1] - $as[$_][1]) > LATE } 0 .. $#together;
         my $admitted = $replies->[1] =~ /^\[\[([01]) / ? $1 : 'else';
         $seen{ $kind eq 'plain' ? "$kind $admitted" : $kind }++;
-        next if $replies->[0] eq $replies->[1] && $left eq $as && abs($end - $end_as) <= LATE;
+        next if $replies->[0] eq $replies->[1] && $left eq $as && !$ends_differ;
         is("$replies->[0]\n$left", "$replies->[1]\n$as", "$name, $title: operation $operation, $kind $asked{options} at $now, limit $asked{limit}");
         is($end, $end_as, "$name, $title: the time to live after operation $operation, $kind");
         return;

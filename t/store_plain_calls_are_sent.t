@@ -6,7 +6,7 @@ use warnings;
 use Test::More;
 use Testbed;
 use Testbed::Acl qw(documented_rule);
-use Testbed::Http qw(get field);
+use Testbed::Http qw(get field many);
 use Testbed::Metrics qw(scrape);
 
 my $bed   = Testbed->new;
@@ -15,6 +15,7 @@ $redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', '
 my $nginx = $bed->serve(
     REDIS       => $redis->address,
     connections => 64,
+    events      => 'multi_accept on;',
     http        => <<'HTTP',
     sliding_log_redis        { server %%REDIS%%; timeout 2s; connect_timeout 2s; username limiter; password secret; }
     sliding_log_redis caller { server %%REDIS%%; timeout 2s; connect_timeout 2s; username limiter; password secret; clock nginx; }
@@ -60,6 +61,25 @@ is(asked('/compact?k=a'), '200 redis: 3',  'compact: a plain call');
 is(asked('/caller?k=a'),  '200 redis: 9',  'clock nginx: none');
 is(asked('/cost?k=a'),    '200 redis: 9',  'a cost: none');
 is(asked('/two?k=a'),     '200 redis: 10', 'two logs: none');
+
+# Several logs of one limit: one plain call, which has a name for each and the three numbers of all.
+{
+    $redis->cli('SLOWLOG', 'RESET');
+    kill 'STOP', $nginx->workers;    # so that it reads all requests at once
+    my @answers = many([map { [$port, "/log?k=many$_"] } 1 .. 8], at_once => 8, when_sent => sub { kill 'CONT', $nginx->workers });    # SLOWLOG shows no more than 32 words
+    is(scalar(grep { $_->{status} == 200 } @answers), 8, 'requests for eight logs are admitted');
+    my @calls = split / /, $redis->cli('EVAL', <<'LUA', 0);
+local told = {}
+for _, entry in ipairs(redis.call('SLOWLOG', 'GET', '128')) do
+  if string.upper(entry[4][1]) == 'EVALSHA' then
+    table.insert(told, entry[4][3] .. ':' .. #entry[4] - 3 - entry[4][3])
+  end
+end
+return table.concat(told, ' ')
+LUA
+    cmp_ok(scalar @calls, '<', 8, 'they are sent in fewer calls');
+    is_deeply([grep { my ($logs, $arguments) = split /:/; $arguments != $logs + 3 } @calls], [], 'all of these are plain');
+}
 
 my $loads    = $redis->calls('script|load');
 my $requests = scrape($port)->value('sliding_log_store_requests_total', store => 'default', node => $redis->address);

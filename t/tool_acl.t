@@ -189,7 +189,7 @@ for (
     [['--prefix', 'a b'],         qr/"--prefix" has invalid value "a b", expected a text without blanks, quotes and backslashes/],
     [['--user', 'a b'],           qr/"--user" has invalid value "a b"/],
     [['--for', 'all'],            qr/"--for" has invalid value "all", expected nginx or tool/],
-    [['--algorithms', 'log,lag'], qr/"--algorithms" has invalid value "log,lag", expected names out of log, compact/],
+    [['--algorithms', 'log,lag'], qr/"--algorithms" has invalid value "log,lag", expected one or more of log, compact/],
     [['limiter'],                 qr/acl takes no operand: "limiter"/],
 ) {
     my ($words, $message) = @$_;

@@ -30,7 +30,7 @@ HTTP
     server => <<'END',
     location /burst   { sliding_log_limit burst key=$http_x_key limit=5 window=1h; empty_gif; }
     location /secret  { sliding_log_limit secret key=$http_x_key limit=5 window=1h secret=on algorithm=compact; empty_gif; }
-    location /sampled { sliding_log_limit sampled key=$http_x_key limit=9 window=1h algorithm=sampled sample=2; empty_gif; }
+    location /sampled { sliding_log_limit sampled key=$http_x_key limit=99 window=1h algorithm=sampled sample=2 cost=3; empty_gif; }
     location /bucket  { sliding_log_limit bucket key=$http_x_key limit=5 burst=8 window=1h algorithm=bucket; empty_gif; }
     location /free    { sliding_log_limit free key=$http_x_key limit=$of_key window=1h; empty_gif; }
     location /two/a   { sliding_log_limit two key=$http_x_key limit=5 window=1h; empty_gif; }
@@ -95,7 +95,7 @@ my @refused = (
     [['doctor', @conf],                         qr/\Q$conf\E has several sliding_log_redis: "near", "shared"; expected --store with one of them/],
     [['doctor', @conf, '--store', 'far'],       qr/"--store" has invalid value "far", expected one of "near", "shared" of \Q$conf\E/],
     [['doctor', '--store', 'near'],             qr/"--store" needs "--nginx-conf"/],
-    [['inspect', 'own', 'acct_42', @conf],      qr/the logs of own are in store=local of \Q$conf\E: in the memory of each nginx, which this tool does not see/],
+    [['inspect', 'own', 'acct_42', @conf],      qr/limit "own" has store=local in \Q$conf\E: its logs are in the memory of nginx, not in Redis/],
     [['inspect', 'none', 'acct_42', @conf, '--store', 'near'], qr/\Q$conf\E has no sliding_log_limit none/],
 );
 for (@refused) {
@@ -122,7 +122,7 @@ is(tool({ env => { SLIDING_LOG_PASSWORD => 'wr0ng' } }, 'inspect', 'burst', 'acc
 
 my %said = map { ($_->{check} => $_->{text}) } @{ tool_json('doctor', @conf, '--store', 'near')->{checks} };
 is($said{scripts}, 'loaded and run: log, compact, bucket, sampled', 'doctor checks the algorithms of the store');
-like($said{rights}, qr/^user "limiter" has all /, 'doctor uses the user of nginx');
+like($said{rights}, qr/^user "limiter" may run all /, 'doctor uses the user of nginx');
 %said = map { ($_->{check} => $_->{text}) } grep { $_->{server} eq $shared->address } @{ tool_json('doctor', @conf, '--store', 'shared')->{checks} };
 is($said{scripts}, 'loaded and run: log', "doctor checks those of the other store");
 
@@ -136,13 +136,13 @@ is(with_file("nginx-conf $conf\nserver " . $other->address, 'inspect', 'burst', 
 my $password = $bed->write_file('operator.password', "0perator\n");
 my $operator = "nginx-conf $conf\nuser operator\npassword-file $password\n";
 is(with_file($operator, 'inspect', 'burst', 'acct_42')->{status}, 0, 'a file of defaults has a login of its own');
-like(with_file($operator, 'doctor', '--store', 'near')->{out}, qr/rights +user "operator" has all/, 'the commands run as this user');
+like(with_file($operator, 'doctor', '--store', 'near')->{out}, qr/rights +user "operator" may run all/, 'the commands run as this user');
 is(with_file('mode sentinel limits' . "\nserver " . $sentinel->address, 'top')->{err}, 'sliding-log: no Sentinel knows the master "limits"; ' . $sentinel->address . ": NOAUTH Authentication required.\n", 'a mode of two words');
 for (
     ["\nfrob 1",                     qr/:2: unknown option "frob", expected one of nginx-conf, store, server, .*/],
     ['--server a',                   qr/:1: unknown option "--server", expected one of nginx-conf, .*/],
-    ["tls\nserver",                  qr/:2: "server" lacks its value, expected server HOST\[:PORT\]/],
-    ['tls on',                       qr/:1: "tls on" has a value, expected tls alone/],
+    ["tls\nserver",                  qr/:2: "server" requires a value, expected server HOST\[:PORT\]/],
+    ['tls on',                       qr/:1: "tls on" takes no value, expected tls alone/],
     ["db 1\n# again\ndb 2",          qr/:3: "db 2" is a duplicate, expected db once: it is in line 1/],
     ['timeout soon',                 qr/:1: "timeout" has invalid value "soon", expected a time from 1ms to 366d/],
     ["server a\nserver a:x",         qr/:1: "server" has invalid value "a:x", expected HOST\[:PORT\], .*/],
@@ -167,7 +167,7 @@ for (
     ['server a; password_file none;',                qr/"password_file" has invalid value "\S+\/none", expected a readable file .*/],
     ['server a b;',                                  qr/"server" is given more than once, expected once in mode standalone/],
     tls_is_built() ? ['server a; tls on; tls_trusted_certificate none.pem;', qr/"tls_trusted_certificate" has invalid value "\S+\/none\.pem", expected a PEM file of CA certificates: .*/]
-                   : ['server a; tls on;', qr/"tls" cannot be had: this was built with hiredis .*/],
+                   : ['server a; tls on;', qr/"tls" requires hiredis 1\.0 or later, this tool was built with hiredis .*/],
 ) {
     my ($block, $message) = @$_;
     my $file = $bed->write_file('wrong.conf', "http {\nsliding_log_redis {\n$block\n}\n}\n");

@@ -49,7 +49,7 @@ is(scalar(grep { $_->{time_ms} < $before || $_->{time_ms} > $after } @entries), 
 my ($one) = @entries;
 like($one->{time}, qr/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, 'export has each time in ISO 8601');
 is(substr($one->{time}, 20, 3), sprintf('%03d', $one->{time_ms} % 1000), 'both forms of a time have the same milliseconds');
-like($export->{err}, qr/^sliding-log: 20 entries of 5 logs, each log's count verified$/m, 'export says that the counts were verified');
+like($export->{err}, qr/^sliding-log: 20 entries of 5 logs, the count of each log was verified$/m, 'export says that the counts were verified');
 
 # ---- one log
 
@@ -57,7 +57,7 @@ my @of_one = grep { $_->{key} eq 'rl:sliding:audit:{client3}' } @entries;
 for my $words (['audit', 'client3'], ['rl:sliding:audit:{client3}']) {
     my $one = tool('export', @$words, @at);
     is_deeply([sort { $a->{id} cmp $b->{id} } lines($one)], [sort { $a->{id} cmp $b->{id} } @of_one], "export @$words: the entries of that log only");
-    is("$one->{status} $one->{err}", "0 sliding-log: 4 entries of 1 log, each log's count verified\n", "export @$words: its count was verified");
+    is("$one->{status} $one->{err}", "0 sliding-log: 4 entries of 1 log, the count of each log was verified\n", "export @$words: its count was verified");
 }
 my $gone = tool('export', 'audit', 'nobody', @at);
 is("$gone->{status} $gone->{out}$gone->{err}", "1 sliding-log: no log at rl:sliding:audit:{nobody}\n", 'export of a log that is not there exits with 1');

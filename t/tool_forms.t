@@ -73,7 +73,7 @@ for my $algorithm (@ALGORITHMS) {
     ok($told->{blocked_ms} > 500_000 && $told->{blocked_ms} <= 600_000, "$algorithm: inspect tells how long the block is") or diag(explain($told));
     my $human = tool('inspect', $key, '--server', $redis->address);
     like($human->{out}, qr/^blocked +for 9 m 5\d s$/m, "$algorithm: inspect tells people how long the block is");
-    like($human->{out}, qr/^next slot +not before the block is over, in 9 m/m, "$algorithm: inspect tells people of no slot before the block is over");
+    like($human->{out}, qr/^retry +in 9 m .*when the block ends$/m, "$algorithm: inspect shows that the retry is not before the end of the block");
     is(tool('reset', $key, '--server', $redis->address)->{status}, 0, "$algorithm: reset of a blocked log exits with 0");
     is((asked($algorithm, $key, $now, 1, 60_000))[0], 1, "$algorithm: the client is admitted after reset");
 }

@@ -45,7 +45,7 @@ for my $case (['/log', 'api', 'log'], ['/compact', 'small', 'compact']) {
     is("$log->{entries} $log->{used} $log->{remaining} $log->{retry_ms}", '5 0 5 0', "$algorithm: entries that left the window do not count");
     is(tool_json('inspect', $name, 'acct_42', @at, '--limit', 0)->{retry_ms}, -1, "$algorithm: a limit of 0 never has room");
     my $human = tool('inspect', $name, 'acct_42', @at, '--limit', 5, '--window', '1h');
-    like($human->{out}, qr/^key +rl:sliding:$name:\{acct_42\}\nalgorithm +$algorithm\nentries +5\n.*^remaining +0 of 5\n.*^next slot +in 59 m/ms,
+    like($human->{out}, qr/^key +rl:sliding:$name:\{acct_42\}\nalgorithm +$algorithm\nentries +5\n.*^remaining +0 of 5\n.*^retry +in 59 m/ms,
         "$algorithm: a full log, told to people");
     is($human->{status}, 0, "$algorithm: inspect of a full log exits with 0");
 }
@@ -113,7 +113,7 @@ is($redis->calls('keys'), 0, 'top never calls KEYS');
 
 my $reset = tool('reset', 'api', 'acct_42', @at);
 is($reset->{status}, 0, 'reset exits with 0');
-like($reset->{out}, qr/^removed rl:sliding:api:\{acct_42\}\n.*may go on from memory/, 'reset reports that nodes may have known denials');
+like($reset->{out}, qr/^removed rl:sliding:api:\{acct_42\}\n.*may deny this client from memory/, 'reset reports that nodes may have known denials');
 is($redis->cli('EXISTS', 'rl:sliding:api:{acct_42}'), 0, 'reset removes the log');
 is(tool('reset', 'api', 'acct_42', @at)->{status}, 1, 'reset of a log that is gone exits with 1');
 my $refused = tool('reset', 'unrelated1', @at);

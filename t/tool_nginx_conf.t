@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(conf);
 use Testbed::Process;
 use Testbed::Tool qw(tool tool_json);
 
@@ -55,7 +55,6 @@ my @places = (
     "geo \$where { 10.0.0.0/8 1; } %s server { error_page 404 '/{' ; return 404 \"a\\\"b\"; listen 127.0.0.1:%%%%PORT%%%%; }\n",
 );
 
-my $frame = "%%GLOBALS%%\nevents { }\nhttp {\n%%HTTP%%\naccess_log off;\n";
 my @accepted;
 for my $round (1 .. 15) {
     my %is_secret = map { $_ => int rand 2 } @names;
@@ -77,7 +76,7 @@ for my $round (1 .. 15) {
             $body[$i] = "include deep$i; include none*.conf;";
         }
     }
-    my $nginx = $bed->configuration($frame . join(blank(), @body) . "\n}\n");
+    my $nginx = $bed->configuration(conf(http => join blank(), @body));
     mkdir $nginx->dir . '/conf.d';
     for my $name (keys %files) {
         open my $file, '>', $nginx->dir . "/$name" or die $!;

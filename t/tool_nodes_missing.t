@@ -57,7 +57,7 @@ sub hurt {
 }
 
 $nodes[2]->pause;
-hurt('a node hangs', $nodes[2], qr/no answer within 200 ms/, '--timeout', '200ms');
+hurt('a node hangs', $nodes[2], qr/no reply within 200 ms/, '--timeout', '200ms');
 $nodes[2]->resume;
 ok($cluster->wait_agreed, 'the node is back');
 
@@ -111,11 +111,11 @@ sub verdict {
     my ($check) = grep { $_->{server} eq $server->address && $_->{check} =~ /^(?:cluster|answers)$/ } @{ decode($ran->{out})->{checks} // [] };
     return ($check ? "$check->{status}: $check->{text}" : "nothing: $ran->{out}$ran->{err}", $ran->{status});
 }
-is((verdict($replica, $first))[0], 'ok: it knows the cluster', 'doctor: a replica belongs to the cluster');
+is((verdict($replica, $first))[0], 'ok: the server knows the cluster', 'doctor: a replica belongs to the cluster');
 $replica->cli(qw(ACL SETUSER default -cluster|nodes));
-is((verdict($replica, $first))[0], 'ok: it knows the cluster', 'doctor: CLUSTER NODES is skipped without the right to it');
+is((verdict($replica, $first))[0], 'ok: the server knows the cluster', 'doctor: CLUSTER NODES is skipped without the right to it');
 $replica->cli(qw(ACL SETUSER default +@all));
-is((verdict($joined, $first))[0],   'ok: it knows the cluster', 'doctor: a node without slots belongs to the cluster');
+is((verdict($joined, $first))[0],   'ok: the server knows the cluster', 'doctor: a node without slots belongs to the cluster');
 
 sub outside {
     my ($what, $expected, $server) = @_;
@@ -127,7 +127,7 @@ sub outside {
     }
     return;
 }
-my $nothing = qr/it is outside the cluster: it knows no node that serves a slot$/;
+my $nothing = qr/the server is not in the cluster: it knows no node that serves a slot$/;
 outside('a node that never joined', $nothing, $whole->start_node);
 outside('a Redis of its own', qr/CLUSTER SLOTS answered: ERR This instance has cluster support disabled$/, $bed->redis);
 my $id = $whole->id($joined);
@@ -138,7 +138,7 @@ outside('a node that was taken out', $nothing, $joined);
 $id = $whole->id($other);
 $_->cli('CLUSTER', 'FORGET', $id) for $first, $second, $replica;
 my ($said, $status) = verdict($other, $first);
-is($said, 'critical: it is outside the cluster: no master knows it', 'doctor: a node that the others forgot: critical');
+is($said, 'critical: the server is not in the cluster: no master knows it', 'doctor: a node that the others forgot: critical');
 is($status, 2, 'doctor: a node that the others forgot: exits with 2');
 
 my $away = $bed->redis;

@@ -60,7 +60,7 @@ sub check {
 }
 my $quota = 'sliding_log_limit plan key=a limit=1 algorithm=quota period=month;';
 my $other = 'sliding_log_limit api key=a limit=1 window=1s;';
-like(check('persistence', $quota), qr/^warning: no AOF: a restart forgets what was used of quotas/, 'doctor warns of quotas without an AOF');
+like(check('persistence', $quota), qr/^warning: no AOF: a restart forgets the requests of quotas/, 'doctor warns of quotas without an AOF');
 is(check('persistence', $other), 'ok: no AOF', 'other limits need none');
 my ($unknown) = grep { $_->{check} eq 'persistence' } @{ tool_json('doctor', @at)->{checks} };
 is($unknown->{status}, 'ok', 'nothing is said where nobody tells of quotas');
@@ -70,7 +70,7 @@ $redis->cli(qw(CONFIG SET appendonly yes));
 is(check('persistence', $quota), 'ok: AOF', 'an AOF is well');
 is(check('policy', $quota), 'ok: noeviction', 'noeviction is well');
 $redis->cli(qw(CONFIG SET maxmemory-policy volatile-ttl));
-like(check('policy', $quota), qr/^warning: volatile-ttl may evict quotas/, 'doctor warns of a policy that may evict quotas');
+like(check('policy', $quota), qr/^warning: volatile-ttl can evict quotas/, 'doctor warns of a policy that may evict quotas');
 is(check('policy', $other), 'ok: volatile-ttl', 'which is well for other limits');
 
 # ---- a restart of a Redis with an AOF

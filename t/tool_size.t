@@ -39,7 +39,7 @@ cmp_ok($share, '>', 0.65, 'the suggested maxmemory is not larger than needed');
 
 my $large = tool('size', @at, '--entries', 1_000_000);
 is($large->{status}, 3, 'a fill that Redis might have no room for is refused');
-like($large->{err}, qr/more than half of what maxmemory leaves: nothing was written/, 'a refused fill has a message');
+like($large->{err}, qr/more than half of the free memory: nothing was written/, 'a refused fill has a message');
 is($redis->cli('DBSIZE'), 0, 'a fill that is refused writes nothing');
 
 # on a terminal it shows its progress; a closed terminal, or Ctrl-C, during a long fill

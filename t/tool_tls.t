@@ -27,7 +27,7 @@ for my $row (
     [['--tls', '--cacert', $other->file, @us],                   qr/the server's certificate: unable to get local issuer certificate|self.signed/, 'one of another authority'],
     [[@trust, @us, '--sni', 'elsewhere.test'],                   qr/the server's certificate: hostname mismatch/, 'one of another name'],
     [['--tls', '--cacert', $redis->{log}],                       qr/"--cacert" has invalid value/, 'a file that is no certificate'],
-    [['--timeout', '500ms'],                                     qr/no answer within 500 ms|closed|reset/i, 'without TLS'],
+    [['--timeout', '500ms'],                                     qr/no reply within 500 ms|closed|reset/i, 'without TLS'],
 ) {
     my ($options, $why, $what) = @$row;
     my $refused = tool(@ask, @$options);

@@ -51,7 +51,7 @@ is(scalar(grep { $_->{check} eq 'cluster' && $_->{text} eq '16,384 of 16,384 slo
 is(join(' ', grep { !/^(?:replication|latency)$/ } map { $_->{status} eq 'ok' ? () : $_->{check} } @{ $doctor->{checks} }), '',
     'cluster: doctor warns only of missing replicas, and perhaps of a busy machine');
 my ($plain) = grep { $_->{check} eq 'cluster' } @{ tool_json(\%as, 'doctor', '--server', $masters[1]->address, '--user', 'operator')->{checks} };
-is("$plain->{status}: $plain->{text}", 'critical: it is a node of a cluster, which needs "mode cluster"',
+is("$plain->{status}: $plain->{text}", 'critical: the server is a node of a cluster: "mode cluster" is required',
     'cluster: doctor reports a node configured as a single Redis');
 
 # a migrating slot
@@ -97,11 +97,11 @@ my %said = map { ("$_->{server} $_->{check}" => "$_->{status}: $_->{text}") } @{
 my $at_master = '127.0.0.1:' . $master->port;
 is($said{"$at_master replication"}, 'ok: 1 replica', 'Sentinel: doctor reports the master');
 like($said{ $sentinel->address . ' sentinel' }, qr/^ok: OK 1 usable Sentinels/, 'Sentinel: doctor reports the Sentinel that could replace the master');
-is($said{ $stranger->address . ' sentinel' }, 'warning: it names another master, or none', 'Sentinel: doctor warns of a Sentinel that does not know the master');
+is($said{ $stranger->address . ' sentinel' }, 'warning: the Sentinel names another master or none', 'Sentinel: doctor warns of a Sentinel that does not know the master');
 nothing_refused($master, $sentinel);
 my $unknown = tool(\%as, 'top', '--mode', 'sentinel', 'nobody', '--sentinel-user', 'watcher', '--server', $sentinel->address);
 is($unknown->{status}, 3, 'Sentinel: a master that no Sentinel knows is status 3');
-like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: it does not know the master/, 'Sentinel: a master that no Sentinel knows is reported');
+like($unknown->{err}, qr/no Sentinel knows the master "nobody"; \S+: the master is unknown/, 'Sentinel: a master that no Sentinel knows is reported');
 
 # ---- a database, a socket, IPv6
 

@@ -112,7 +112,7 @@ Status run(const Context& context) {
 }  // namespace
 
 const ToolCommand kAcl = {
-    "acl",    "",  "prints the ACL SETUSER that gives --user the needed rights only; does not connect to Redis",
+    "acl",    "",  "prints the ACL SETUSER command with the rights that --user needs; does not connect to Redis",
     kOptions, run, false};
 
 }  // namespace sliding_log::tool

@@ -43,7 +43,7 @@ Arguments::Arguments(std::span<const std::string_view> words, std::span<const Op
                 value.append(" ").append(words[++i]);
             }
         } else {
-            throw UsageError("\"" + std::string(name) + "\" lacks its value: " + std::string(option->value));
+            throw UsageError("\"" + std::string(name) + "\" requires a value: " + std::string(option->value));
         }
         values_[std::string(name)].push_back(std::move(value));
     }

@@ -16,22 +16,22 @@ constexpr std::string_view kSentinelMode = "sentinel";
 
 constexpr std::array kOptions = {
     Option{kNginxConfOption, "FILE", "nginx's configuration, with the sliding_log_redis and limits"},
-    Option{kStoreOption, "NAME", "the sliding_log_redis block, if there are several; that of the limit's NAME"},
+    Option{kStoreOption, "NAME", "the sliding_log_redis block, if there are several; the store of the limit"},
     Option{"--server", "HOST[:PORT]", "or [IPv6]:PORT, or unix:/path; repeatable (cluster seeds, Sentinels); 127.0.0.1",
            "", true},
     Option{"--mode", "MODE", "standalone, cluster, or sentinel MASTER", kSentinelMode},
     Option{"--user", "NAME", "ACL user; the password comes from --password-file or SLIDING_LOG_PASSWORD"},
-    Option{"--password-file", "FILE", "its first line is the password"},
+    Option{"--password-file", "FILE", "a file with the password in its first line"},
     Option{"--sentinel-user", "NAME",
-           "the same at the Sentinels; password: next option or SLIDING_LOG_SENTINEL_PASSWORD"},
-    Option{"--sentinel-password-file", "FILE", "its first line is the password at the Sentinels"},
+           "ACL user of the Sentinels; password: next option or SLIDING_LOG_SENTINEL_PASSWORD"},
+    Option{"--sentinel-password-file", "FILE", "a file with the password for the Sentinels"},
     Option{"--db", "N", "database; 0"},
     Option{"--prefix", "TEXT", "the beginning of every key; rl:sliding:"},
     Option{"--timeout", "TIME", "for connecting and for each reply; 5s"},
     Option{"--tls", "", "use TLS, and verify the certificate of the server"},
-    Option{"--cacert", "FILE", "CA certificates to trust; the system's"},
+    Option{"--cacert", "FILE", "trusted CA certificates; those of the system"},
     Option{"--cert", "FILE", "the client certificate"},
-    Option{"--key", "FILE", "its key"},
+    Option{"--key", "FILE", "the key of the client certificate"},
     Option{"--sni", "NAME", "the name in the certificate of the server; the host connected to"},
     Option{"--insecure", "", "do not verify the certificate of the server"},
 };
@@ -89,8 +89,8 @@ std::string password(const Arguments& arguments, const LoginOptions& login) {
 
 void makeTls(const Arguments& arguments, std::optional<Tls>& tls) {
     if (!Tls::kSupported) {
-        throw InvalidValue("--tls", "cannot be had: this was built with hiredis " + Tls::hiredisVersion() +
-                                        ", and TLS needs hiredis 1.0 or later");
+        throw InvalidValue("--tls",
+                           "requires hiredis 1.0 or later, this tool was built with hiredis " + Tls::hiredisVersion());
     }
     tls.emplace(!arguments.has("--insecure"), arguments.text("--sni"));
     const auto read = [&](std::string_view option, std::string_view expected, auto how) {

@@ -50,8 +50,8 @@ void takeLine(std::string_view line, const Place& place, std::span<const Option>
     if (value.empty() != option.value.empty()) {
         throw UsageError(place.text() + ": \"" + printable(line) + "\" " +
                          (value.empty()
-                              ? "lacks its value, expected " + std::string(word) + " " + std::string(option.value)
-                              : "has a value, expected " + std::string(word) + " alone"));
+                              ? "requires a value, expected " + std::string(word) + " " + std::string(option.value)
+                              : "takes no value, expected " + std::string(word) + " alone"));
     }
     Given& all = given[option.name];
     if (!all.values.empty() && !option.isRepeatable) {
@@ -151,9 +151,9 @@ const NginxStore* chosenStore(const NginxSettings& nginx, const Arguments& argum
         const std::string_view name = nginx.storeOf(*known);
         const NginxStore* store = nginx.storeNamed(name);
         if (store == nullptr && !arguments.has("--server")) {
-            throw UsageError("the logs of " + printable(limit) + " are in store=" + printable(name) + " of " +
+            throw UsageError("limit \"" + printable(limit) + "\" has store=" + printable(name) + " in " +
                              printable(nginx.file()) +
-                             (name == "local" ? ": in the memory of each nginx, which this tool does not see"
+                             (name == "local" ? ": its logs are in the memory of nginx, not in Redis"
                                               : ", which has no sliding_log_redis of that name"));
         }
         return store;

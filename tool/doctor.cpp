@@ -34,7 +34,7 @@ void inspectVersion(Findings& findings, std::string_view info) {
     const std::string_view redis = infoField(info, "redis_version");
     const std::string text = valkey.empty() ? "Redis " + printable(redis) : "Valkey " + printable(valkey);
     if (infoNumber(info, "redis_version") < 7) {
-        findings.add("version", Status::Critical, text + "; the scripts need 7.0 or later");
+        findings.add("version", Status::Critical, text + ", 7.0 or later is required");
     } else {
         findings.add("version", Status::Ok, text);
     }
@@ -52,7 +52,7 @@ void inspectMemory(Findings& findings, std::string_view info, bool hasQuotas) {
     const std::string usedText = byteSize(static_cast<double>(used));
     if (most == 0) {
         findings.add("memory", Status::Warning,
-                     usedText + " used, and maxmemory is not set: Redis takes what the system has");
+                     usedText + " used, and maxmemory is not set: Redis may use all memory of the system");
     } else {
         const Status status = used * 10 >= most * 9  ? Status::Critical
                               : used * 4 >= most * 3 ? Status::Warning
@@ -64,13 +64,13 @@ void inspectMemory(Findings& findings, std::string_view info, bool hasQuotas) {
     const std::string policy(infoField(info, "maxmemory_policy"));
     if (policy.starts_with("allkeys-")) {
         findings.add("policy", Status::Warning,
-                     policy + " may evict live logs, so limits lose requests: noeviction or volatile-ttl");
+                     policy + " can evict logs in use, whose requests no longer count; use noeviction or volatile-ttl");
     } else if (policy.starts_with("volatile-") && policy != "volatile-ttl") {
         findings.add("policy", Status::Warning,
-                     policy + " evicts logs that are in use before those that end soon: volatile-ttl");
+                     policy + " can evict logs in use before logs that expire soon; use volatile-ttl");
     } else if (hasQuotas && policy != "noeviction") {
         findings.add("policy", Status::Warning,
-                     printable(policy) + " may evict quotas, which forgets what was used: noeviction");
+                     policy + " can evict quotas, whose requests no longer count; use noeviction");
     } else {
         findings.add("policy", Status::Ok, printable(policy));
     }
@@ -80,10 +80,11 @@ void inspectEvictions(Findings& findings, std::string_view before, std::string_v
     const std::int64_t evicted = infoNumber(after, "evicted_keys");
     const std::int64_t now = evicted - infoNumber(before, "evicted_keys");
     if (now > 0) {
-        findings.add("evictions", Status::Critical, grouped(now) + " keys while this ran: limits lose requests");
+        findings.add("evictions", Status::Critical,
+                     grouped(now) + " keys during this check: their requests no longer count");
     } else if (evicted > 0) {
         findings.add("evictions", Status::Warning,
-                     grouped(evicted) + " keys since the server began, none while this ran");
+                     grouped(evicted) + " keys since the server was started, none during this check");
     } else {
         findings.add("evictions", Status::Ok, "none");
     }
@@ -100,7 +101,7 @@ void inspectClients(Findings& findings, std::string_view info) {
 
 void inspectPersistence(Findings& findings, std::string_view info, bool hasQuotas) {
     if (infoNumber(info, "loading") != 0) {
-        findings.add("persistence", Status::Critical, "it is loading its data, and executes no calls");
+        findings.add("persistence", Status::Critical, "the server is loading its data and executes no calls");
     } else if (infoField(info, "aof_last_write_status") == "err") {
         findings.add("persistence", Status::Critical, "the AOF cannot be written: Redis refuses writes (MISCONF)");
     } else if (infoField(info, "rdb_last_bgsave_status") == "err") {
@@ -109,7 +110,7 @@ void inspectPersistence(Findings& findings, std::string_view info, bool hasQuota
             "the last BGSAVE failed: Redis refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no");
     } else if (hasQuotas && infoNumber(info, "aof_enabled") == 0) {
         findings.add("persistence", Status::Warning,
-                     "no AOF: a restart forgets what was used of quotas since the last snapshot: appendonly yes");
+                     "no AOF: a restart forgets the requests of quotas since the last snapshot; use appendonly yes");
     } else {
         findings.add("persistence", Status::Ok, infoNumber(info, "aof_enabled") != 0 ? "AOF" : "no AOF");
     }
@@ -117,7 +118,7 @@ void inspectPersistence(Findings& findings, std::string_view info, bool hasQuota
 
 void inspectReplication(Findings& findings, std::string_view info, Mode mode) {
     if (infoField(info, "role") != "master") {
-        findings.add("replication", Status::Critical, "it is a replica, and takes no writes");
+        findings.add("replication", Status::Critical, "the server is a replica and refuses writes");
         return;
     }
     const std::int64_t replicas = infoNumber(info, "connected_slaves");
@@ -127,11 +128,11 @@ void inspectReplication(Findings& findings, std::string_view info, Mode mode) {
     }
     const std::string text = grouped(replicas) + (replicas == 1 ? " replica" : " replicas");
     if (behind > 0) {
-        findings.add("replication", Status::Warning, text + ", of which " + grouped(behind) + " not in step");
+        findings.add("replication", Status::Warning, text + ", " + grouped(behind) + " not in sync");
     } else if (replicas == 0 && mode != Mode::Standalone) {
-        findings.add("replication", Status::Warning, "no replica: nothing can replace this master");
+        findings.add("replication", Status::Warning, "no replica: a fail-over is not possible");
     } else {
-        findings.add("replication", Status::Ok, replicas == 0 ? "no replica: its logs go with it" : text);
+        findings.add("replication", Status::Ok, replicas == 0 ? "no replica: logs are lost with the server" : text);
     }
 }
 
@@ -139,7 +140,8 @@ void inspectCluster(Findings& findings, Server& server, std::string_view info, M
     const bool isNode = infoNumber(info, "cluster_enabled") != 0;
     if (mode != Mode::Cluster) {
         if (isNode) {
-            findings.add("cluster", Status::Critical, "it is a node of a cluster, which needs \"mode cluster\"");
+            findings.add("cluster", Status::Critical,
+                         "the server is a node of a cluster: \"mode cluster\" is required");
         }
         return;
     }
@@ -155,7 +157,7 @@ void inspectCluster(Findings& findings, Server& server, std::string_view info, M
     if (state != "ok" || served + doubted < 16384) {
         findings.add("cluster", Status::Critical, "state " + printable(state) + ", " + text);
     } else if (doubted > 0) {
-        findings.add("cluster", Status::Warning, text + ", " + grouped(doubted) + " by a node that does not answer");
+        findings.add("cluster", Status::Warning, text + ", " + grouped(doubted) + " by nodes that do not reply");
     } else {
         findings.add("cluster", Status::Ok, text);
     }
@@ -198,7 +200,8 @@ void inspectClock(Findings& findings, Server& server) {
     const std::int64_t theirs = reply[0].numberOr(0) * 1000 + reply[1].numberOr(0) / 1000;
     const std::int64_t ahead = theirs > after ? theirs - after : theirs < before ? theirs - before : 0;
     const std::string text =
-        ahead == 0 ? "as ours" : duration(std::abs(ahead)) + (ahead > 0 ? " ahead of ours" : " behind ours");
+        ahead == 0 ? "same as the local clock"
+                   : duration(std::abs(ahead)) + (ahead > 0 ? " ahead of" : " behind") + " the local clock";
     const bool differs = std::abs(ahead) >= 1000;
     findings.add("clock", differs ? Status::Warning : Status::Ok,
                  text + (differs ? ": a fail-over to another clock shifts the windows" : ""));
@@ -235,7 +238,7 @@ void inspectSentinels(Findings& findings, const Context& context, const Endpoint
             const Reply where = sentinel.ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", context.settings.master});
             const Reply quorum = sentinel.ask({"SENTINEL", "CKQUORUM", context.settings.master});
             if (where[0].text() != master.host || where[1].numberOr(0) != master.port) {
-                findings.add("sentinel", Status::Warning, "it names another master, or none");
+                findings.add("sentinel", Status::Warning, "the Sentinel names another master or none");
             } else if (quorum.errorWord() == "NOPERM") {
                 findings.hidden("sentinel", quorum);
             } else {
@@ -294,7 +297,8 @@ Status run(const Context& context) {
 }  // namespace
 
 const ToolCommand kDoctor = {
-    "doctor", "", "checks whether this Redis suits the limits; exit status 0: ok, 1: warning, 2: critical, 3: no reply",
+    "doctor", "",
+    "checks whether a Redis is suitable for the limits; exit status 0: ok, 1: warning, 2: critical, 3: no reply",
     kOptions, run};
 
 }  // namespace sliding_log::tool

@@ -212,7 +212,7 @@ void exportLog(Store& store, const std::string& key, std::string_view type, cons
     } else if (outcome == Outcome::Changed) {
         output.drop();
         tally.changed++;
-        std::fprintf(stderr, "sliding-log: %s changed each time it was read, and is left out\n",
+        std::fprintf(stderr, "sliding-log: %s was left out: it changed each time it was read\n",
                      printable(shown).c_str());
     }
     endIfInterrupted();
@@ -220,7 +220,7 @@ void exportLog(Store& store, const std::string& key, std::string_view type, cons
 
 /// Ok if everything was read.
 Status tell(const Tally& tally, std::string_view name) {
-    std::fprintf(stderr, "sliding-log: %s of %s, each log's count verified\n",
+    std::fprintf(stderr, "sliding-log: %s of %s, the count of each log was verified\n",
                  counted(tally.entries, "entry", "entries").c_str(), counted(tally.logs, "log", "logs").c_str());
     if (tally.others > 0) {
         std::fprintf(stderr, "sliding-log: %s of %s %s left out: not of algorithm=log\n",
@@ -269,7 +269,7 @@ Status exportAll(const Context& context, const std::string& name, Output& output
     const bool moved = scanned.isWhole() && !store.refresh();
     const Status status = tell(tally, name);
     if (moved) {
-        std::fputs("sliding-log: slots of the cluster moved meanwhile: some logs may be missing\n", stderr);
+        std::fputs("sliding-log: slots of the cluster moved during the export: some logs may be missing\n", stderr);
     }
     tellMissing(scanned);
     return !scanned.isWhole() ? Status::CouldNotAsk : moved ? Status::Warning : status;
@@ -295,7 +295,7 @@ Status run(const Context& context) {
 }  // namespace
 
 const ToolCommand kExport = {"export", "NAME [VALUE] | KEY",
-                             "every entry of every log of that limit (algorithm=log), or of one log, for audits",
+                             "prints every entry of every log of a limit (algorithm=log), or of one log, for audits",
                              kOptions, run};
 
 }  // namespace sliding_log::tool

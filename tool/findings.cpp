@@ -26,7 +26,7 @@ void Findings::add(std::string_view check, Status status, std::string text) {
 }
 
 void Findings::hidden(std::string_view check, ReplyView refusal) {
-    add(check, Status::Warning, "cannot be seen: " + printable(refusal.text()));
+    add(check, Status::Warning, "could not be checked: " + printable(refusal.text()));
 }
 
 Status Findings::worst() const {

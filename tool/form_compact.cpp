@@ -111,7 +111,7 @@ State read(Store& store, const std::string& key, const ReadSettings& settings) {
     const std::optional<Head> head = readHead(log);
     const std::optional<std::string> numbers = head ? distances(log, *head) : std::nullopt;
     if (!numbers) {
-        throw CouldNotAsk("the key is a string, but no log of algorithm=compact");
+        throw CouldNotAsk("the key is a string, but not a log of algorithm=compact");
     }
     std::vector<std::int64_t> times;
     if (head->count > 0) {
@@ -127,7 +127,7 @@ State read(Store& store, const std::string& key, const ReadSettings& settings) {
         }
     }
     if (static_cast<std::int64_t>(times.size()) != head->count) {
-        throw CouldNotAsk("the log counts " + std::to_string(head->count) + " entries, and holds " +
+        throw CouldNotAsk("the log counts " + std::to_string(head->count) + " entries, but has " +
                           std::to_string(times.size()));
     }
     const bool isGuess = !settings.windowMs && head->blockedUntil == 0;  // a block also prolongs the key's life

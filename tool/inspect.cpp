@@ -14,8 +14,8 @@ namespace sliding_log::tool {
 namespace {
 
 constexpr std::array kOptions = {
-    Option{"--limit", "N", "the limit, to show what remains and when there is room again"},
-    Option{"--window", "TIME", "the window; otherwise guessed if the log permits, as by its time to live"},
+    Option{"--limit", "N", "the limit; without it, \"remaining\" is not shown"},
+    Option{"--window", "TIME", "the window; estimated from the log if possible"},
     Option{"--burst", "N", "algorithm=bucket: its size; the limit"},
     Option{"--sample", "N", "algorithm=sampled: requests that an entry counts for"},
     kSecretOption,
@@ -35,22 +35,22 @@ std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
     return isoTime(*ms) + (*ms > now ? ", in " + duration(*ms - now) : ", " + duration(now - *ms) + " ago");
 }
 
-std::string nextSlot(const Found& found) {
+std::string retryText(const Found& found) {
     const State& state = found.state;
     const std::string about = found.settings.windowMs || state.endsMs ? "" : "about ";
     std::int64_t retry = state.retryMs.value_or(0);
     if (!state.retryMs && state.blockedMs > 0) {
-        return "not before the block is over, in " + duration(state.blockedMs);
+        return "in " + duration(state.blockedMs) + " at the earliest, when the block ends";
     }
     if (!state.retryMs && state.endsMs) {
         return "not known without --limit; at the latest in " + duration(*state.endsMs - found.settings.nowMs);
     }
     if (!state.retryMs) {
         if (!state.windowMs || !state.oldestMs) {
-            return "not known without --limit and --window";
+            return "unknown without --limit and --window";
         }
         const std::int64_t leaves = *state.oldestMs + *state.windowMs - found.settings.nowMs;
-        return leaves > 0 ? "the oldest entry leaves in " + about + duration(leaves) + " (--limit tells more)"
+        return leaves > 0 ? "the oldest entry leaves in " + about + duration(leaves) + " (see --limit)"
                           : "all entries of the window have left";
     }
     if (retry >= 0) {
@@ -72,7 +72,7 @@ std::string human(const std::string& key, const Found& found) {
                    std::string(state.period.empty() ? "other" : state.period) + ", until " + isoTime(*state.endsMs)});
     } else if (state.windowMs) {
         table.row({"window", (found.settings.windowMs ? "" : "about ") + duration(*state.windowMs) +
-                                 (found.settings.windowMs ? "" : ", a guess (--window tells)")});
+                                 (found.settings.windowMs ? "" : ", estimated (see --window)")});
     }
     if (state.used) {
         table.row({"used", grouped(*state.used)});
@@ -91,7 +91,7 @@ std::string human(const std::string& key, const Found& found) {
     if (found.state.blockedMs > 0) {
         table.row({"blocked", {"for " + duration(found.state.blockedMs), Colour::Bad}});
     }
-    table.row({"next slot", nextSlot(found)});
+    table.row({"retry", retryText(found)});
     table.row({"expires", found.settings.ttlMs < 0 ? "never" : "in " + duration(found.settings.ttlMs)});
     if (found.bytes) {
         table.row({"memory", byteSize(static_cast<double>(*found.bytes))});
@@ -171,7 +171,7 @@ Status run(const Context& context) {
         form = formOf(type, checked(probed, form->probe(key).front()));
     }
     if (form == nullptr) {
-        throw CouldNotAsk("the key is a " + type + " that no algorithm keeps");
+        throw CouldNotAsk("the key is a " + type + ", which no algorithm uses");
     }
     const NginxLimit* limit = context.limitOf(context.arguments.words()[0]);
     const bool isSampled = limit != nullptr && limit->algorithm == kSampledForm.name();
@@ -193,7 +193,7 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kInspect = {"inspect", "NAME VALUE | KEY", "what a log has, and when there is room again", kOptions,
+const ToolCommand kInspect = {"inspect", "NAME VALUE | KEY", "shows a log, and when there is room again", kOptions,
                               run};
 
 }  // namespace sliding_log::tool

@@ -67,14 +67,15 @@ void inspectOne(Findings& findings, Server& server, const std::set<std::string>&
         return;
     }
     if (readSlotMap(*slots.raw()).empty()) {
-        findings.add("cluster", Status::Critical, "it is outside the cluster: it knows no node that serves a slot");
+        findings.add("cluster", Status::Critical,
+                     "the server is not in the cluster: it knows no node that serves a slot");
         return;
     }
     const std::optional<Acquaintances> known = acquaintancesOf(server);
     if (known && !members.empty() && !members.contains(known->self)) {
-        findings.add("cluster", Status::Critical, "it is outside the cluster: no master knows it");
+        findings.add("cluster", Status::Critical, "the server is not in the cluster: no master knows it");
     } else {
-        findings.add("cluster", Status::Ok, "it knows the cluster");
+        findings.add("cluster", Status::Ok, "the server knows the cluster");
     }
 }
 

@@ -22,8 +22,7 @@ Status run(const Context& context) {
     if (context.json) {
         print(Json().beginObject().bytes("key", shown).name("removed").boolean(removed).endObject().line() + "\n");
     } else if (removed) {
-        print("removed " + printable(shown) +
-              "\nnginx nodes that denied this client may go on from memory for up to a second\n");
+        print("removed " + printable(shown) + "\nnginx nodes may deny this client from memory for up to a second\n");
     } else {
         print("no log at " + printable(shown) + "\n");
     }
@@ -32,7 +31,6 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kReset = {"reset", "NAME VALUE | KEY", "removes a log, and with it the block of its client", kOptions,
-                            run};
+const ToolCommand kReset = {"reset", "NAME VALUE | KEY", "removes a log and the block of its client", kOptions, run};
 
 }  // namespace sliding_log::tool

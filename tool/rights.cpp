@@ -104,7 +104,7 @@ std::vector<std::size_t> deniedTo(const std::string& user, Server& server, const
             reply = server.ask(command);
         }
         if (reply.errorWord() == "NOPERM") {
-            throw MayNotAsk("the user who asks needs +acl|dryrun");
+            throw MayNotAsk("ACL DRYRUN requires +acl|dryrun");
         }
         if (checked(reply, "ACL DRYRUN").text() != "OK") {
             denied.push_back(i);
@@ -129,7 +129,7 @@ void inspectRights(Findings& findings, Server& server, const Context& context, c
             (needed.at(i).what == Right::For::Block ? lackingForBlock : lacking) += " +" + needed.at(i).name;
         }
     } catch (const MayNotAsk& failure) {
-        findings.add("rights", Status::Warning, user + " cannot be seen: " + failure.what());
+        findings.add("rights", Status::Warning, user + " could not be checked: " + failure.what());
         return;
     } catch (const CouldNotAsk& failure) {
         findings.add("rights", Status::Critical, user + ": " + failure.what());
@@ -138,10 +138,10 @@ void inspectRights(Findings& findings, Server& server, const Context& context, c
     if (!lacking.empty()) {
         findings.add("rights", Status::Critical, user + " lacks" + lacking + lackingForBlock);
     } else if (!lackingForBlock.empty()) {
-        findings.add("rights", Status::Warning, user + " lacks" + lackingForBlock + ", which block= needs");
+        findings.add("rights", Status::Warning, user + " lacks" + lackingForBlock + ", required by block=");
     } else {
         findings.add("rights", Status::Ok,
-                     user + " has all " + std::to_string(needed.size()) + " commands of the module");
+                     user + " may run all " + std::to_string(needed.size()) + " commands of the module");
     }
 }
 

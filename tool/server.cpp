@@ -90,7 +90,7 @@ Reply Server::take() {
     errno = 0;
     if (redisGetReply(context_.get(), &reply) != REDIS_OK || reply == nullptr) {
         const bool isLate = context_->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
-        fail(isLate ? "no answer within " + duration(timeoutMs_) : context_->errstr);
+        fail(isLate ? "no reply within " + duration(timeoutMs_) : context_->errstr);
     }
     return Reply(static_cast<redisReply*>(reply));
 }

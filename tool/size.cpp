@@ -40,7 +40,7 @@ class Filled {
         try {
             store_.ask(key_, {"UNLINK", key_});
         } catch (const std::exception& failure) {
-            std::fprintf(stderr, "sliding-log: %s stays for %s: %s\n", printable(key_).c_str(),
+            std::fprintf(stderr, "sliding-log: %s was not removed and expires within %s: %s\n", printable(key_).c_str(),
                          duration(kLifeMs).c_str(), failure.what());
         }
     }
@@ -224,9 +224,9 @@ std::string human(const Plan& plan, const Memory& memory, const std::vector<Meas
            table.text() + "\n" +
            (memory.most == 0 ? "maxmemory is not set" : "maxmemory " + byteSize(static_cast<double>(memory.most))) +
            "; used now: " + byteSize(static_cast<double>(memory.used)) + "\n" +
-           (memory.masters == 1 ? "the suggested one"
-                                : "the suggested one, of each of the " + grouped(memory.masters) + " masters,") +
-           " leaves a quarter free beside what is used now\n";
+           (memory.masters == 1 ? "the suggested maxmemory"
+                                : "the suggested maxmemory, of each of the " + grouped(memory.masters) + " masters,") +
+           " leaves a quarter free in addition to the memory used now\n";
 }
 
 std::string json(const Plan& plan, const Memory& memory, const std::vector<Measured>& measured) {
@@ -258,7 +258,7 @@ Status run(const Context& context) {
     if (memory.most > 0 && needed > room / 2) {
         throw CouldNotAsk("a key of " + grouped(plan.entries) + " entries may take " +
                           byteSize(static_cast<double>(needed)) +
-                          ", more than half of what maxmemory leaves: nothing was written");
+                          ", more than half of the free memory: nothing was written");
     }
     const std::vector<Measured> measured = measure(store, context.prefix, plan);
     print(context.json ? json(plan, memory, measured) : human(plan, memory, measured));
@@ -267,7 +267,6 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kSize = {"size", "", "the memory that logs take in Redis, by algorithm; measured there", kOptions,
-                           run};
+const ToolCommand kSize = {"size", "", "measures the memory that logs take in Redis, by algorithm", kOptions, run};
 
 }  // namespace sliding_log::tool

@@ -76,12 +76,12 @@ void Store::locateMaster() {
                 masters_ = {Endpoint{host, *port, "", host}};
                 const Reply role = at(masters_.front()).ask({"ROLE"});
                 if (!role.isError() && role[0].text() != "master") {
-                    throw CouldNotAsk(nameOf(masters_.front()) + ": is no master: " + printable(role[0].text()));
+                    throw CouldNotAsk(nameOf(masters_.front()) + ": is not a master: " + printable(role[0].text()));
                 }
                 return;
             }
-            reasons += "; " + nameOf(each) + ": " +
-                       (reply.isError() ? printable(reply.text()) : "it does not know the master");
+            reasons +=
+                "; " + nameOf(each) + ": " + (reply.isError() ? printable(reply.text()) : "the master is unknown");
         } catch (const CouldNotAsk& failure) {
             reasons += std::string("; ") + failure.what();
         }
@@ -116,7 +116,7 @@ void Store::readMap(Server& server) {
     }
     const std::vector<SlotRange> ranges = readSlotMap(*reply.raw());
     if (ranges.empty()) {
-        throw CouldNotAsk(server.name() + ": it knows no node that serves a slot");
+        throw CouldNotAsk(server.name() + ": the server knows no node that serves a slot");
     }
     masters_.clear();
     owners_.fill(kNobody);
@@ -184,7 +184,7 @@ std::vector<Reply> Store::ask(std::string_view key, std::span<const Command> com
             refresh();
         }
     }
-    throw CouldNotAsk("slot " + std::to_string(hashSlotOf(key)) + ": the nodes of the cluster redirect in circles");
+    throw CouldNotAsk("slot " + std::to_string(hashSlotOf(key)) + ": too many redirections");
 }
 
 std::vector<Reply> Store::askEach(const Endpoint& where, std::span<const std::string> keys,

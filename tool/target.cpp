@@ -53,7 +53,8 @@ bool isName(std::string_view name) {
 
 void requireName(std::string_view name) {
     if (!isName(name)) {
-        throw UsageError("\"" + printable(name) + "\" is no limit's NAME, expected at most 64 of [A-Za-z0-9_.-]");
+        throw UsageError("\"" + printable(name) +
+                         "\" is not the NAME of a limit, expected at most 64 of [A-Za-z0-9_.-]");
     }
 }
 

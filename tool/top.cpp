@@ -167,7 +167,7 @@ Status run(const Context& context) {
         print((scanned.isInTime ? "of " : "of the first ") + counted(seen, "log", "logs") + "\n");
     }
     if (!scanned.isInTime) {
-        std::fputs("sliding-log: the time is up, and not all keys were seen: --for\n", stderr);
+        std::fputs("sliding-log: the time of --for has expired, not all keys were seen\n", stderr);
     }
     tellMissing(scanned);
     if (seen == 0 && !name.empty() && scanned.isInTime && scanned.isWhole()) {
@@ -180,6 +180,6 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kTop = {"top", "[NAME]", "the largest logs, of that limit or of all", kOptions, run};
+const ToolCommand kTop = {"top", "[NAME]", "lists the largest logs, of one limit or of all", kOptions, run};
 
 }  // namespace sliding_log::tool

@@ -20,7 +20,7 @@ std::vector<const Form*> formsIn(std::string_view list) {
             for (const Form& each : forms()) {
                 names += (names.empty() ? "" : ", ") + std::string(each.name());
             }
-            refuseValue(kAlgorithmsOption.name, list, "names out of " + names + ", separated by commas");
+            refuseValue(kAlgorithmsOption.name, list, "one or more of " + names + ", separated by commas");
         }
         chosen.push_back(form);
         at = end + 1;

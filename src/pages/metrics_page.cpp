@@ -31,7 +31,7 @@ bool canBe(const LogSettings& log, Source source) {
 
 void writeLimits(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_requests_total", "counter",
-               "Requests that asked the limit, by its answer and who gave it.");
+               "Requests to which the limit applied, by result and by what decided.");
     for (const LogSettings* log : snapshot.logs) {
         LimitCounters& counters = gWorker->counters(*log);
         if (counters.names.first().empty()) {
@@ -59,7 +59,7 @@ void writeLimits(Exposition& out, const Snapshot& snapshot) {
 }
 
 void writeLatency(Exposition& out, const Snapshot& snapshot) {
-    out.family("sliding_log_store_latency_seconds", "histogram", "From sending a call to the store to its answer.");
+    out.family("sliding_log_store_latency_seconds", "histogram", "Time from sending a call to the store to its reply.");
     for (const Snapshot::ServerState& each : snapshot.servers) {
         const Histogram& latency = each.counters->latency;
         const auto counts = latency.cumulated();
@@ -93,9 +93,9 @@ void writeCalls(Exposition& out, const Snapshot& snapshot) {
     const auto always = [](const Snapshot::ServerState&) { return true; };
     writeServers(out, snapshot, "sliding_log_store_calls_total", "counter", "Calls sent to the store.", always,
                  [](const ServerCounters& counters) { return counters.calls.get(); });
-    writeServers(out, snapshot, "sliding_log_store_requests_total", "counter", "Requests that those calls carried.",
+    writeServers(out, snapshot, "sliding_log_store_requests_total", "counter", "Requests in calls sent to the store.",
                  always, [](const ServerCounters& counters) { return counters.requests.get(); });
-    out.family("sliding_log_store_errors_total", "counter", "Requests that the store did not decide, by the reason.");
+    out.family("sliding_log_store_errors_total", "counter", "Requests that the store did not decide, by reason.");
     for (const Snapshot::ServerState& each : snapshot.servers) {
         for (std::size_t error = 1; error < kStoreErrors; error++) {
             out.sample("sliding_log_store_errors_total",
@@ -103,19 +103,19 @@ void writeCalls(Exposition& out, const Snapshot& snapshot) {
                        each.counters->errors[error].get());
         }
     }
-    writeServers(out, snapshot, "sliding_log_store_permits_total", "counter", "Permits that the store has granted.",
-                 always, [](const ServerCounters& counters) { return counters.permits.get(); });
+    writeServers(out, snapshot, "sliding_log_store_permits_total", "counter", "Permits granted by the store.", always,
+                 [](const ServerCounters& counters) { return counters.permits.get(); });
     writeServers(out, snapshot, "sliding_log_store_permits_returned_total", "counter",
-                 "Permits that were returned to the store, since they were not used.", always,
+                 "Unused permits returned to the store.", always,
                  [](const ServerCounters& counters) { return counters.returnedPermits.get(); });
     writeServers(out, snapshot, "sliding_log_store_take_backs_lost_total", "counter",
-                 "Take-backs that were lost: their entries may count until they leave the window.", always,
+                 "Lost take-backs; their entries may count until they leave the window.", always,
                  [](const ServerCounters& counters) { return counters.lostTakeBacks.get(); });
     writeLatency(out, snapshot);
 }
 
 void writeHealth(Exposition& out, const Snapshot& snapshot) {
-    out.family("sliding_log_store_up", "gauge", "1 where every worker that needs the server reaches it.");
+    out.family("sliding_log_store_up", "gauge", "1 if the server is reached by every worker that needs it.");
     for (const Snapshot::ServerState& each : snapshot.servers) {
         if (each.reachability != Reachability::Unknown) {
             out.sample("sliding_log_store_up", {{"store", each.store()}, {"node", each.name()}},
@@ -123,35 +123,35 @@ void writeHealth(Exposition& out, const Snapshot& snapshot) {
         }
     }
     const auto isKnown = [](const Snapshot::ServerState& each) { return each.healthKnown; };
-    writeServers(out, snapshot, "sliding_log_redis_memory_used_bytes", "gauge", "What Redis has allocated.", isKnown,
+    writeServers(out, snapshot, "sliding_log_redis_memory_used_bytes", "gauge", "Memory allocated by Redis.", isKnown,
                  [](const ServerCounters& counters) { return get(counters.health.memoryUsed); });
-    writeServers(out, snapshot, "sliding_log_redis_memory_max_bytes", "gauge", "Redis's maxmemory; 0: no bound.",
+    writeServers(out, snapshot, "sliding_log_redis_memory_max_bytes", "gauge", "The maxmemory of Redis; 0: unlimited.",
                  isKnown, [](const ServerCounters& counters) { return get(counters.health.memoryMax); });
-    writeServers(out, snapshot, "sliding_log_redis_evicted_keys_total", "counter", "Keys that Redis evicted.", isKnown,
+    writeServers(out, snapshot, "sliding_log_redis_evicted_keys_total", "counter", "Keys evicted by Redis.", isKnown,
                  [](const ServerCounters& counters) { return get(counters.health.evictedKeys); });
     writeServers(out, snapshot, "sliding_log_redis_eviction_unsafe", "gauge",
-                 "1 where Redis's maxmemory-policy can evict live logs.", isKnown, [](const ServerCounters& counters) {
+                 "1 if the maxmemory-policy of Redis can evict live logs.", isKnown,
+                 [](const ServerCounters& counters) {
                      return std::uint64_t{counters.health.evictionUnsafe.load(std::memory_order_relaxed)};
                  });
 }
 
 void writeZone(Exposition& out, const Snapshot& snapshot) {
-    out.family("sliding_log_zone_bytes", "gauge", "Size of the shared memory.");
+    out.family("sliding_log_zone_bytes", "gauge", "Size of the shared memory zone.");
     if (snapshot.zone != nullptr) {
         out.sample("sliding_log_zone_bytes", {}, snapshot.zoneSize);
     }
     out.family("sliding_log_zone_free_bytes", "gauge",
-               "What is free of it: whole pages, and what local logs have left.");
+               "Free memory of the zone, including free memory in pages of local logs.");
     if (snapshot.zone != nullptr) {
         out.sample("sliding_log_zone_free_bytes", {}, snapshot.zone->freeBytes());
     }
 }
 
 void writeBuild(Exposition& out) {
-    out.family("sliding_log_build_info", "gauge", "Always 1; the label tells the module's version.");
+    out.family("sliding_log_build_info", "gauge", "Always 1; the label is the version of the module.");
     out.sample("sliding_log_build_info", {{"version", kVersion}}, 1);
-    out.family("sliding_log_module_replaced", "gauge",
-               "1 if another file of the module is installed than the one that is loaded.");
+    out.family("sliding_log_module_replaced", "gauge", "1 if the installed file of the module is not the loaded one.");
     if (const std::optional<bool> replaced = isOwnFileReplaced()) {
         out.sample("sliding_log_module_replaced", {}, *replaced ? 1 : 0);
     }

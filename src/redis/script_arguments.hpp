@@ -16,8 +16,14 @@ inline bool isPlain(const Check& check) {
     return !rowOf(check.algorithm).plain.empty() && OptionsText(check).view().empty();
 }
 
-/// One call at a time: plain(), or decide() or takeBack(), then for each batch batch(), its requests, and its logs,
-/// behind each log that is named the requests' ids. Each text goes to the sink's key() or argument(), in its order.
+/// Plain calls for these logs can be one.
+inline bool arePlainTogether(const Check& left, const Check& right) {
+    return left.limit == right.limit && left.windowMs == right.windowMs && left.ttlMs == right.ttlMs;
+}
+
+/// One call at a time: plainRequest() and plain(), or decide() or takeBack(), then for each batch batch(), its
+/// requests, and its logs, behind each log that is named the requests' ids. Each text goes to the sink's key() or
+/// argument(), in its order.
 template <typename Sink>
 class ScriptArguments {
   public:
@@ -62,12 +68,14 @@ class ScriptArguments {
         sink_.argument(OptionsText(check, permits).view());
     }
 
-    /// A whole call: one request of one log, as isPlain() says.
-    void plain(const Check& check, std::string_view unique) {
+    /// The logs and requests of a plain call, then plain(): of all of them, see isPlain() and arePlainTogether().
+    void plainRequest(const Check& check, std::string_view unique) {
         sink_.key(check.key);
         if (rowOf(check.algorithm).namesEntries) {
             sink_.argument(unique);
         }
+    }
+    void plain(const Check& check) {
         number(check.limit);
         number(check.windowMs);
         number(check.ttlMs);

@@ -10,7 +10,7 @@
 #define FUNCTION(name, file) \
     ".ascii \"local function " name "(...) \"\n" EMBEDDED_FILE(file ".lua") ".ascii \"end\\n\"\n"
 #define SCRIPT(file) FUNCTION("algorithm", file) EMBEDDED_FILE("decide.lua")
-#define PLAIN(file) EMBEDDED_FILE(file ".lua")
+#define PLAIN(file) EMBEDDED_FILE(file ".lua") EMBEDDED_FILE("plain_rest.lua")
 
 EMBED(sliding_log, PLAIN("plain_log") SCRIPT("sliding_log"));
 EMBED(compact_log, PLAIN("plain_compact") SCRIPT("compact_log"));

@@ -44,17 +44,22 @@ void CallWriter::add(Batch& batch) {
 
 /// It is known only when all batches are there.
 bool CallWriter::isPlain() const {
-    Batch& first = *call_->batches.front();
-    const std::span<const Check> logs = first.waiters.front().checks;
-    return call_->batches.size() == 1 && first.requests == 1 && logs.size() == 1 && now_.empty() &&
-           first.asked.permits.empty() && sliding_log::isPlain(logs.front());
+    const Check& first = call_->batches.front()->waiters.front().checks.front();
+    return now_.empty() && std::ranges::all_of(call_->batches, [&](Batch* batch) {
+               const std::span<const Check> logs = batch->waiters.front().checks;
+               return batch->requests == 1 && logs.size() == 1 && batch->asked.permits.empty() &&
+                      sliding_log::isPlain(logs.front()) && arePlainTogether(logs.front(), first);
+           });
 }
 
 void CallWriter::finish() {
     if (isPlain()) {
-        Waiter& waiter = call_->batches.front()->waiters.front();
-        waiter.position = 0;
-        arguments_.plain(waiter.checks.front(), waiter.unique);
+        for (Batch* batch : call_->batches) {
+            Waiter& waiter = batch->waiters.front();
+            waiter.position = 0;
+            arguments_.plainRequest(waiter.checks.front(), waiter.unique);
+        }
+        arguments_.plain(call_->batches.front()->waiters.front().checks.front());
     } else {
         arguments_.decide(call_->algorithm, now_);
         for (Batch* batch : call_->batches) {

@@ -1,4 +1,4 @@
-// Checks of a batch of requests, drawn from the input, and the conditions that its answers must meet for any reply.
+// Checks of a batch of requests, read from the input, and conditions for the verdicts of any reply.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline std::int64_t countFrom(Input& input) {
     return count;
 }
 
-/// One byte: 0, then powers of two, which end with 366 d.
+/// One byte: 0, then powers of two up to 366 d.
 inline std::int64_t timeFrom(Input& input) {
     const unsigned power = input.number<std::uint8_t>() % 37;
     return power == 0 ? 0 : std::min<std::int64_t>(std::int64_t{1} << (power - 1), kLongestTimeMs);
@@ -50,7 +50,7 @@ inline Check checkFrom(Input& input) {
     return check;
 }
 
-/// The checks of `requests` requests: at most four logs.
+/// The checks of `requests` requests, for at most four logs.
 struct Asked {
     explicit Asked(Input& input) : requests(1 + input.number<std::uint8_t>() % 8) {
         for (int logs = 1 + input.number<std::uint8_t>() % 4; logs > 0; logs--) {
@@ -62,7 +62,7 @@ struct Asked {
     std::vector<Check> checks;
 };
 
-/// The use of the verdicts of one request.
+/// Uses the verdicts of one request as the module does, and checks them.
 inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) {
     const bool admitted = std::ranges::all_of(verdicts, &Verdict::hasRoom);
     const std::int64_t longestDelay = std::ranges::max(asked.checks, {}, &Check::delayMs).delayMs;
@@ -70,20 +70,21 @@ inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) 
     for (std::size_t i = 0; i < verdicts.size(); i++) {
         const Check& check = asked.checks[i];
         const Verdict& verdict = verdicts[i];
-        require(verdict.remaining >= 0 && verdict.remaining <= check.capacity(), "what remains is of the limit");
-        require(verdict.delayMs >= 0 && verdict.delayMs <= longestDelay, "nobody is held longer than delay=");
-        require(admitted || verdict.delayMs == 0, "who is denied is not held");
+        require(verdict.remaining >= 0 && verdict.remaining <= check.capacity(), "remaining is at most the limit");
+        require(verdict.delayMs >= 0 && verdict.delayMs <= longestDelay, "a request is held for at most delay=");
+        require(admitted || verdict.delayMs == 0, "a denied request is not held");
         require(check.algorithm == Algorithm::Bucket ||
                     (verdict.resetMs >= 0 && verdict.resetMs <= 2 * check.windowMs + check.aheadMs),
-                "no entry counts longer than windows reach");
-        require(verdict.resetMs >= 0 && verdict.resetMs < 1'000'000'000'000'000, "a field can tell it");
+                "the reset is within two windows and the delay");
+        require(verdict.resetMs >= 0 && verdict.resetMs < 1'000'000'000'000'000,
+                "the reset fits into a response field");
         require(check.algorithm == Algorithm::Bucket ||
                     verdict.retryMs <= std::max(2 * check.windowMs + check.aheadMs, kLongestTimeMs),
-                "nobody waits longer than for that, or for a block");
+                "the retry is at most the longest reset or block");
         require((verdict.retryMs == Verdict::kNever) == check.neverHasRoom() && verdict.retryMs >= Verdict::kNever,
-                "never is for those whom nothing can let in");
+                "a request is denied for ever only if the limit never has room");
         const char* end = appendLimitMember(member.data(), member.data(), "api", verdict.remaining, verdict.resetMs);
-        require(end <= member.data() + member.size(), "a member keeps to its capacity");
+        require(end <= member.data() + member.size(), "a member fits its capacity");
     }
     alignas(64) static std::array<char, 8 * KnownDenials::kSlotBytes> memory;
     if (!admitted) {
@@ -97,12 +98,12 @@ inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) 
     }
 }
 
-/// Reads a possible reply of one batch, and checks the verdicts of each request.
-inline void answer(BatchReply& reply, const redisReply& batch, const Asked& asked) {
+/// Reads a reply of one batch and checks the verdicts of each request.
+inline void checkReply(BatchReply& reply, const redisReply& batch, const Asked& asked) {
     if (reply.read(batch, asked.requests, asked.checks) != StoreError::None) {
         return;
     }
-    require(batch.type == REDIS_REPLY_ARRAY, "only an array is an answer");
+    require(batch.type == REDIS_REPLY_ARRAY, "an accepted reply is an array");
     std::vector<Verdict> verdicts(asked.checks.size());
     bool mayBeAdmitted = true;
     std::int64_t delayMs = 0;
@@ -110,20 +111,20 @@ inline void answer(BatchReply& reply, const redisReply& batch, const Asked& aske
         reply.writeVerdicts(position, verdicts);
         requireSound(asked, verdicts);
         const bool admitted = std::ranges::all_of(verdicts, &Verdict::hasRoom);
-        require(mayBeAdmitted || !admitted, "the first ones are admitted");
-        require(!admitted || verdicts.front().delayMs >= delayMs, "they are held in their order");
+        require(mayBeAdmitted || !admitted, "requests are admitted before others are denied");
+        require(!admitted || verdicts.front().delayMs >= delayMs, "requests are held in order of arrival");
         require(reply.loggedMs(position) >= static_cast<std::uint64_t>(verdicts.front().delayMs),
-                "a slot is not before the request");
+                "a reservation is not before its request");
         mayBeAdmitted = admitted;
         delayMs = verdicts.front().delayMs;
     }
 }
 
-/// The reply of a call, each element of which is a batch's; or a batch's itself, which is none of a call.
-inline void answerAll(BatchReply& batch, const redisReply& reply, const Asked& asked) {
-    answer(batch, reply, asked);
+/// Checks the reply as that of a batch, and each of its elements, as in the reply of a call.
+inline void checkReplies(BatchReply& batch, const redisReply& reply, const Asked& asked) {
+    checkReply(batch, reply, asked);
     for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
-        answer(batch, *reply.element[i], asked);
+        checkReply(batch, *reply.element[i], asked);
     }
 }
 

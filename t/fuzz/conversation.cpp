@@ -1,6 +1,6 @@
-// Whatever a server says, and when: hiredis's async API over a real socket, with the arena that keeps it from aborting
-// on what nobody asked for. Input: what each command asks; then pieces of one byte (how many commands are sent first),
-// one byte (length), and that many bytes which the server says.
+// Any bytes of a server at any time, read by hiredis's async API over a real socket. The arena refuses unexpected
+// replies, since hiredis would abort. Input: the checks of each command; then pieces: one byte, the number of commands
+// to send first; one byte, a length; that number of bytes, sent by the server.
 
 #include <hiredis/async.h>
 
@@ -24,8 +24,8 @@ struct Client {
         if (context != nullptr) {
             redisAsyncFree(context);
         }
-        require(sent == answered, "every command is answered once");
-        require(arena.expected() == 0, "no reply is owed in the end");
+        require(sent == received, "every command has one reply");
+        require(arena.expected() == 0, "no reply is expected at the end");
     }
 
     void ask() {
@@ -38,9 +38,9 @@ struct Client {
     static void replied(redisAsyncContext*, void* reply, void* data) {
         Client& self = *static_cast<Client*>(data);
         self.arena.replyDelivered();
-        self.answered++;
+        self.received++;
         if (reply != nullptr) {
-            answerAll(self.batch, *static_cast<const redisReply*>(reply), self.asked);
+            checkReplies(self.batch, *static_cast<const redisReply*>(reply), self.asked);
         }
     }
 
@@ -49,7 +49,7 @@ struct Client {
     ReplyArena arena;
     BatchReply batch;
     unsigned sent = 0;
-    unsigned answered = 0;
+    unsigned received = 0;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The log of arrival times compared with a list, for any operations that its contract permits. Input: window, cap, then
-// one byte per operation and its arguments.
+// The log of arrival times, compared with a list, for any operations that its contract permits. Input: window, cap,
+// then one byte for each operation and its arguments.
 
 #include "limit/exact_log.hpp"
 
@@ -38,7 +38,7 @@ class Pair {
 
     void remove(std::uint64_t time, std::size_t entries) {
         const auto [begin, end] = std::equal_range(list_.begin(), list_.end(), time);
-        require(log_.remove(time, entries) == (begin != end), "entries of that time leave, if there are any");
+        require(log_.remove(time, entries) == (begin != end), "entries of that time are removed");
         list_.erase(end - std::min<std::ptrdiff_t>(end - begin, static_cast<std::ptrdiff_t>(entries)), end);
     }
 
@@ -54,18 +54,19 @@ class Pair {
 
     void compareAfter(std::uint64_t time) const {
         const auto after = list_.end() - std::upper_bound(list_.begin(), list_.end(), time);
-        require(log_.countAfter(time) == static_cast<std::size_t>(after), "both hold as many ahead");
+        require(log_.countAfter(time) == static_cast<std::size_t>(after),
+                "log and list have the same number of future entries");
     }
 
     void compareEnds() const {
-        require(log_.count() == list_.size(), "both hold as many");
+        require(log_.count() == list_.size(), "log and list have the same number of entries");
         require(list_.empty() || (log_.at(0) == list_.front() && log_.at(list_.size() - 1) == list_.back()),
-                "both begin and end alike");
+                "log and list have the same first and last entries");
     }
 
     void compareSmall() const {
         for (std::size_t i = 0; list_.size() < 100 && i < list_.size(); i++) {
-            require(log_.at(i) == list_[i], "both hold the same");
+            require(log_.at(i) == list_[i], "log and list have the same entries");
         }
     }
 
@@ -108,7 +109,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace sliding_log::fuzz;
     Input input(data, size);
     const std::uint64_t window = 1 + input.number<std::uint16_t>();
-    std::uint64_t now = input.number<std::uint64_t>() / 2;  // never wraps here
+    std::uint64_t now = input.number<std::uint64_t>() / 2;  // does not wrap
     Pair pair;
     while (!input.isEmpty()) {
         const auto operation = input.number<std::uint8_t>();

@@ -1,5 +1,4 @@
-// The text of response fields for several limits of any name and number: within its capacity, and a list that parses to
-// what was written.
+// The text of response fields for several limits of any name and number. It fits its capacity and is the expected list.
 
 #include "limit/fields_text.hpp"
 
@@ -45,7 +44,7 @@ std::string expectedLimit(const Limit& limit) {
     return '"' + limit.name + "\";r=" + std::to_string(limit.remaining) + ";t=" + std::to_string(seconds);
 }
 
-/// Writes all members into memory of exactly the sum of the capacities.
+/// Writes all members into memory whose size is the sum of their capacities.
 template <typename Append, typename Expected>
 void check(const std::vector<Limit>& limits, Append append, Expected expected) {
     std::size_t capacity = 0;
@@ -60,7 +59,7 @@ void check(const std::vector<Limit>& limits, Append append, Expected expected) {
         end = append(memory.data(), end, limit);
     }
     require(std::string_view(memory.data(), static_cast<std::size_t>(end - memory.data())) == whole,
-            "the field is a list with one member per limit");
+            "the field is a list with one member for each limit");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Shared by all targets: the bytes of the fuzzer as values, and assertions.
+// Used by all targets: the input of the fuzzer as values, and assertions.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace sliding_log::fuzz {
 
-/// The input, read piece by piece; beyond its end it reads as zeros and empty texts.
+/// The input, read piece by piece. Beyond its end it has zeros and empty texts.
 class Input {
   public:
     Input(const std::uint8_t* data, std::size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
@@ -30,7 +30,7 @@ class Input {
         return value;
     }
 
-    /// From least to most, both included.
+    /// From least to most, inclusive.
     std::int64_t between(std::int64_t least, std::int64_t most) {
         const std::uint64_t span = static_cast<std::uint64_t>(most) - static_cast<std::uint64_t>(least);
         const auto number = this->number<std::uint64_t>();
@@ -49,10 +49,10 @@ class Input {
     std::string_view rest_;
 };
 
-/// Ends the run with the message unless the condition holds.
+/// Ends the run with the message if the condition is false.
 inline void require(bool holds, const char* promise) {
     if (!holds) {
-        std::fprintf(stderr, "broken promise: %s\n", promise);
+        std::fprintf(stderr, "not true: %s\n", promise);
         std::abort();
     }
 }

@@ -1,5 +1,5 @@
-// Key names from two values that clients chose: bounded, one hash tag, and never the same for different values, nor for
-// a value and the hash of another.
+// Keys of two values chosen by clients. They are bounded, have one hash tag, and differ if the values differ, also if
+// one value is the hash of the other.
 
 #include "limit/key.hpp"
 
@@ -24,21 +24,23 @@ bool isHash(std::string_view value) {
 std::string logKey(std::string_view value, Secrecy secrecy) {
     std::string key(logKeyCapacity(kPrefix, kName), '\0');
     key.resize(writeLogKey(key.data(), kPrefix, kName, value, secrecy));
-    require(key.starts_with(kBegin) && key.ends_with('}'), "a key is its prefix, name and value");
+    require(key.starts_with(kBegin) && key.ends_with('}'), "a key consists of prefix, name and value");
     const std::string written = key.substr(kBegin.size(), key.size() - kBegin.size() - 1);
     const bool isKept = secrecy == Secrecy::Open && isPlainValue(value);
-    require(isPlainValue(written) != isHash(written), "what is written is plain or a hash");
-    require(isKept ? written == value : isHash(written), "a plain value is kept, a secret and any other is hashed");
+    require(isPlainValue(written) != isHash(written), "the written value is plain or a hash");
+    require(isKept ? written == value : isHash(written), "a plain value is kept, a secret or another value is hashed");
     require(shownValue(written, secrecy) == (secrecy == Secrecy::Open ? written : written.substr(0, 13)),
             "eight digits of a secret are shown");
     return key;
 }
 
 void check(std::string_view one, std::string_view other, Secrecy secrecy) {
-    require((logKey(one, secrecy) == logKey(other, secrecy)) == (one == other), "one value, one key");
+    require((logKey(one, secrecy) == logKey(other, secrecy)) == (one == other),
+            "two values have the same key only if they are the same");
     std::array<char, kHashedLength> hash;
     writeHashed(hash.data(), one);
-    require(logKey(one, secrecy) != logKey({hash.data(), hash.size()}, secrecy), "a value's hash is another value");
+    require(logKey(one, secrecy) != logKey({hash.data(), hash.size()}, secrecy),
+            "the hash of a value has another key than the value");
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Known denials against a model: one that is found was published, of logs that nothing has left since it was sent, is
-// not over, and says less time than it did; and it is due once. Input: one byte per operation and what it takes.
+// Known denials, compared with a model. A denial that is found was published, has not ended, no entry has left its logs
+// since its call was sent, and its times have decreased. It is due once. Input: one byte for each operation and its
+// arguments.
 
 #include "store/known_denials.hpp"
 
@@ -14,7 +15,7 @@ namespace sliding_log::fuzz {
 
 namespace {
 
-constexpr std::size_t kMostAsked = 6;  // more than a slot holds, too
+constexpr std::size_t kMostAsked = 6;  // also more than a slot can have
 constexpr std::string_view kKeys[] = {"a", "b", "c", "a key of some more words"};
 
 struct Known {
@@ -26,10 +27,10 @@ struct Known {
 struct Sent {
     std::uint64_t atMs;
     std::uint32_t generation;
-    bool isStale;  // something has left its logs since
+    bool isStale;  // an entry has left its logs since
 };
 
-/// What is asked, and what the model has of it.
+/// Checks, and their denial in the model.
 struct Asked {
     std::vector<Check> checks;
     Signature signature;
@@ -54,7 +55,7 @@ class Model {
         }
         Signature signature;
         signature.assign(1, checks);
-        signature.hash %= 4;  // they collide
+        signature.hash %= 4;  // hashes collide
         Asked& asked = all_[signature.text];
         asked.checks = checks;
         asked.signature = signature;
@@ -83,15 +84,15 @@ std::vector<Verdict> denial(Input& input, std::size_t count) {
 }
 
 void compare(const Verdict& found, const Verdict& published, std::int64_t passedMs) {
-    require(found.remaining == published.remaining, "what remains is kept");
-    require(found.resetMs == std::max<std::int64_t>(published.resetMs - passedMs, 0), "the reset comes nearer");
+    require(found.remaining == published.remaining, "remaining is kept");
+    require(found.resetMs == std::max<std::int64_t>(published.resetMs - passedMs, 0), "the reset decreases");
     require(found.retryMs == (published.retryMs == Verdict::kNever
                                   ? Verdict::kNever
                                   : std::max<std::int64_t>(published.retryMs - passedMs, 0)),
-            "so does the retry, or it never comes");
+            "the retry decreases or is never");
 }
 
-/// This time after the check was sent.
+/// The time since the check was sent.
 bool denies(const std::vector<Check>& checks, const std::vector<Verdict>& verdicts, std::int64_t passedMs) {
     for (std::size_t i = 0; i < verdicts.size(); i++) {
         const std::int64_t retry = verdicts[i].retryMs;
@@ -108,18 +109,19 @@ void find(KnownDenials& table, Asked& asked, std::uint64_t now) {
     if (denialState == DenialState::None) {
         return;
     }
-    require(asked.isKnown, "only what was published is found, and nothing that something has left since");
+    require(asked.isKnown, "only published denials are found, and none whose logs entries have left");
     const auto passed = static_cast<std::int64_t>(now - asked.known.sentMs);
-    require(passed < 1000, "a belief lasts a second");
+    require(passed < 1000, "a known denial lasts at most a second");
     for (std::size_t i = 0; i < found.size(); i++) {
         compare(found[i], asked.known.verdicts[i], passed);
     }
-    require(denies(asked.checks, asked.known.verdicts, passed), "one of the limits denies still, and holds nobody");
-    require((denialState == DenialState::Due) <= (passed >= 950), "it is due at the end of the second");
-    require(denialState == DenialState::Holds || !asked.known.claimed, "and not once it was claimed");
+    require(denies(asked.checks, asked.known.verdicts, passed),
+            "one of the limits still denies and does not hold the request");
+    require((denialState == DenialState::Due) <= (passed >= 950), "a denial is due at the end of the second");
+    require(denialState == DenialState::Holds || !asked.known.claimed, "a claimed denial is not due");
     if (denialState == DenialState::Due && now % 2 == 0) {
-        require(table.claim(asked.signature, now), "the first one claims it");
-        require(!table.claim(asked.signature, now), "and no other");
+        require(table.claim(asked.signature, now), "the first claim succeeds");
+        require(!table.claim(asked.signature, now), "the second claim fails");
         asked.known.claimed = true;
     }
 }

@@ -1,4 +1,4 @@
-// The server's end of a conversation: a real socket, so that hiredis runs as it does in a worker.
+// The side of the server: a real socket, so that hiredis runs as in a worker.
 #pragma once
 
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 
 namespace sliding_log::fuzz {
 
-/// A socket that listens under an abstract name, for the life of the process.
+/// A socket that listens on an abstract address until the process ends.
 class Listener {
   public:
     Listener() {
@@ -20,7 +20,7 @@ class Listener {
         address.sun_family = AF_UNIX;
         std::strcpy(address.sun_path, path_);
         require(bind(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && listen(fd_, 1) == 0,
-                "a socket to listen on");
+                "the socket listens");
     }
     ~Listener() {
         close(fd_);

@@ -1,4 +1,4 @@
-// Any value of a `limit=` variable, compared with a separate parser; and conversion to decimal digits and back.
+// Any value of a `limit=` variable, compared with another parser; and conversion to decimal digits and back.
 
 #include "limit/number.hpp"
 
@@ -32,9 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     Input input(data, size);
     const auto number = input.number<std::int64_t>();
     const std::string_view text = input.rest();
-    require(parseCount(text) == readByHand(text), "a count is a whole number");
+    require(parseCount(text) == readByHand(text), "a count is parsed as by the other parser");
     const DecimalText digits(number);
-    require(digits.view() == std::to_string(number), "every number has its digits");
-    require(parseCount(digits.view()) == readByHand(digits.view()), "what was written reads back");
+    require(digits.view() == std::to_string(number), "a number is written in decimal digits");
+    require(parseCount(digits.view()) == readByHand(digits.view()), "written digits are parsed to the same number");
     return 0;
 }

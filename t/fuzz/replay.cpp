@@ -15,7 +15,7 @@ int main(int count, char** names) {
             std::fprintf(stderr, "cannot read %s\n", names[i]);
             return 1;
         }
-        // a block of exactly that size, so that AddressSanitizer sees a read past its end
+        // a block of the exact size, so that AddressSanitizer detects a read beyond its end
         const std::vector<std::uint8_t> input(bytes.begin(), bytes.end());
         LLVMFuzzerTestOneInput(input.data(), input.size());
     }

@@ -1,4 +1,4 @@
-// Replies of a server, read by hiredis into the arena, like a connection.
+// Replies of a server, read by hiredis into the arena as in a connection.
 #pragma once
 
 #include <hiredis/hiredis.h>
@@ -10,7 +10,7 @@
 
 namespace sliding_log::fuzz {
 
-/// Calls visit(reply) for each whole reply in the rest of the input, which comes in pieces of so many bytes.
+/// Calls visit(reply) for each complete reply in the rest of the input. It is read in pieces of `piece` bytes.
 template <typename Visit>
 void forEachReply(Input& input, std::size_t piece, Visit visit) {
     ReplyArena arena;

@@ -1,6 +1,5 @@
-// Whatever bytes a server answers: read by hiredis into the arena as a connection does, decoded as the store does, and
-// written into response fields and known denials. Input: how many requests and logs a batch has and what they ask, how
-// the bytes come in pieces, the bytes.
+// Any bytes of a server, read by hiredis into the arena as in a connection, decoded as in the store, and written into
+// response fields and known denials. Input: the requests and checks of a batch, the length of the pieces, the bytes.
 
 #include "redis/reply.hpp"
 
@@ -14,11 +13,11 @@ namespace {
 void decode(const redisReply& reply, const Asked& asked) {
     const StoreError whole = checkCall(reply);
     require((whole == StoreError::None) == (reply.type != REDIS_REPLY_ERROR) || whole == StoreError::NotMaster,
-            "an error is no answer");
+            "an error is not accepted as a reply");
     require(checkTakeBack(reply, 4) == StoreError::Unexpected || (reply.integer >= 0 && reply.integer <= 4),
-            "no more is taken back than was asked for");
+            "the number of take-backs is at most the requested one");
     BatchReply batch;
-    answerAll(batch, reply, asked);
+    checkReplies(batch, reply, asked);
 }
 
 }  // namespace

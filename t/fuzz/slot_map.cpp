@@ -1,4 +1,4 @@
-// Any reply to CLUSTER SLOTS. Input: how the bytes are split into pieces, the bytes.
+// Any reply to CLUSTER SLOTS. Input: the length of the pieces, the bytes.
 
 #include "redis/slot_map.hpp"
 
@@ -12,8 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::size_t piece = 1 + input.number<std::uint8_t>();
     forEachReply(input, piece, [](const redisReply& reply) {
         for (const SlotRange& range : readSlotMap(reply)) {
-            require(range.first <= range.last && range.last < kHashSlots, "a range lies among the slots");
-            require(range.port >= 1 && range.port <= 65535, "a port is a port");
+            require(range.first <= range.last && range.last < kHashSlots, "a range consists of hash slots");
+            require(range.port >= 1 && range.port <= 65535, "a port is from 1 to 65535");
         }
     });
     return 0;

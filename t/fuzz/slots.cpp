@@ -1,4 +1,4 @@
-// Any text as a redirect and as the value of a key.
+// Any text, as a redirect and as the value of a key.
 
 #include "redis/hash_slots.hpp"
 
@@ -14,14 +14,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string_view text = input.rest();
     if (const std::optional<Redirect> redirect = readRedirect(text)) {
         require(redirect->hashSlot < kHashSlots && redirect->port >= 1 && redirect->port <= 65535,
-                "a redirect leads somewhere");
-        require(text.find(redirect->host) != std::string_view::npos, "to where it said");
+                "a redirect has a hash slot and a port");
+        require(text.find(redirect->host) != std::string_view::npos, "the host of a redirect is in its text");
     }
-    require(hashSlotOf(text) < kHashSlots, "a key lies in a slot");
+    require(hashSlotOf(text) < kHashSlots, "a key has a hash slot");
     std::string key(logKeyCapacity("rl:", "api"), '\0');
     key.resize(writeLogKey(key.data(), "rl:", "api", text, Secrecy::Open));
     if (isPlainValue(text) && !text.empty()) {
-        require(hashSlotOf(key) == hashSlotOf(text), "which the client alone decides");
+        require(hashSlotOf(key) == hashSlotOf(text), "the hash slot of a key depends on the value only");
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-// Whatever a Sentinel says to a subscriber: hiredis's async API asserts on most of it, unless the arena refuses first.
-// Input: what the server says, first one byte: how often it is read meanwhile.
+// Any bytes of a Sentinel to a subscriber. hiredis's async API fails an assertion for most of them unless the arena
+// refuses them first. Input: one byte, the length of the pieces; the bytes.
 
 #include <hiredis/async.h>
 
@@ -21,7 +21,7 @@ struct Subscriber {
         for (const std::string_view channel : {"+switch-master", "+promoted-slave"}) {
             const std::string subscribe = command({"SUBSCRIBE", channel});
             require(redisAsyncFormattedCommand(context, heard, this, subscribe.data(), subscribe.size()) == REDIS_OK,
-                    "it may subscribe");
+                    "SUBSCRIBE is sent");
             arena.expectMessages(channel);
         }
     }
@@ -34,9 +34,9 @@ struct Subscriber {
     static void heard(redisAsyncContext*, void* message, void*) {
         const auto* reply = static_cast<const redisReply*>(message);
         if (reply != nullptr) {
-            require(reply->type == REDIS_REPLY_ARRAY && reply->elements == 3, "only messages come");
+            require(reply->type == REDIS_REPLY_ARRAY && reply->elements == 3, "only messages are received");
             require(reply->element[0]->type == REDIS_REPLY_STRING && reply->element[1]->type == REDIS_REPLY_STRING,
-                    "which say what they are, and of which channel");
+                    "a message has its kind and its channel");
         }
     }
 

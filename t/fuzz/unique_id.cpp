@@ -1,4 +1,4 @@
-// Unique names from any random start: never twice, plain text, within the memory that a request has for them.
+// Unique names from any random start. They are unique and plain text, and fit the memory that a request has for them.
 
 #include "limit/unique_id.hpp"
 
@@ -21,9 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (unsigned count = input.number<std::uint16_t>() % 300; count > 0; count--) {
         const std::string id(ids.next().view());
         require(id.size() <= 24 && isPlainValue(id), "an id is short and plain");
-        require(seen.insert(id).second, "no id comes twice");
+        require(seen.insert(id).second, "ids are unique");
         if (apart) {
-            require(seen.insert(std::string(others.next().view())).second, "nor one of another worker");
+            require(seen.insert(std::string(others.next().view())).second, "ids of different workers are unique");
         }
     }
     return 0;

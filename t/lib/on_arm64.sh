@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What t/arm64 does in its Debian.
+# Run by t/arm64 in its Debian.
 set -euo pipefail
 cd /src
 module=ngx_http_sliding_log_module
 mkdir build
 
-# nginx's configure runs some of what it compiles.
+# nginx's configure runs some of the programs that it compiles.
 cat >build/cc <<'END'
 #!/bin/sh
 aarch64-linux-gnu-gcc "$@" || exit
@@ -36,7 +36,7 @@ echo "== the tool"
 make -s -C tool -j"$(nproc)" CXX=aarch64-linux-gnu-g++
 qemu-aarch64 build/tool/sliding-log --version
 
-echo "== the unit tests, without sanitizers, which qemu-user cannot run"
+echo "== the unit tests, without sanitizers, which do not run under qemu-user"
 make -s -C t/unit -j"$(nproc)" CXX=aarch64-linux-gnu-g++ UNIT='$(CXXFLAGS) -O1' ../../build/unit/unit
 qemu-aarch64 build/unit/unit --gtest_brief=1
 

@@ -1,5 +1,5 @@
-/* Preloaded into a process, shifts its wall clock by the seconds that the file $SHIFTED_CLOCK holds (a 64-bit integer,
-   mapped, so that a change is seen at once), and with $SHIFTED_MONOTONIC its monotonic clock, too. */
+/* Preloaded into a process. Shifts its wall clock by the seconds in the file $SHIFTED_CLOCK, a 64-bit integer that is
+   mapped, so that changes apply immediately. With $SHIFTED_MONOTONIC it shifts the monotonic clock as well. */
 
 #include <fcntl.h>
 #include <stddef.h>

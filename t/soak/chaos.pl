@@ -1,9 +1,8 @@
 #!/usr/bin/env perl
-# Chaos: t/soak/chaos.pl MINUTES [cluster|sentinel [SEED]]. Four workers under a steady load, over a Cluster of six nodes or
-# three Sentinels with a master and two replicas, which suffer one to three random faults at a time. After each, once the
-# servers are well, no worker is on on_error for longer than two seconds, and no request has waited longer than its timeout.
-# The servers are well when the harness's own client is served by each that should. The seed that is printed makes the same
-# choices again.
+# Chaos: t/soak/chaos.pl MINUTES [cluster|sentinel [SEED]]. Four workers under a steady load use a Cluster of six nodes,
+# or a master and two replicas behind three Sentinels. One to three random faults occur at a time. When the servers are
+# well again, no worker uses on_error for longer than two seconds, and no request has waited longer than its timeout.
+# The servers are well when each of them serves the client of this script. The printed seed repeats the same choices.
 
 use strict;
 use warnings;
@@ -18,12 +17,12 @@ use Time::HiRes qw(sleep time);
 
 use constant {
     TIMEOUT  => 0.15,
-    LATER    => 0.05,    # a request may be answered so much later
+    LATER    => 0.05,    # tolerance for the wait of a request
     BACK     => 2,       # seconds until Redis decides again
-    WATCHED  => 1,       # so long after that
-    MOMENT   => 0.4,     # in which a server may time out, that got no CPU
-    BY_ITSELF => 10,     # seconds in which the servers are to be well, before the harness mends what a cluster does not
-    GET_WELL  => 90,     # and then
+    WATCHED  => 1,       # seconds that are observed after that
+    MOMENT   => 0.4,     # seconds in which a server without CPU time may cause timeouts
+    BY_ITSELF => 10,     # seconds until the script repairs the servers
+    GET_WELL  => 90,     # seconds until the servers must be well
 };
 
 my $minutes = shift // 10;
@@ -56,7 +55,7 @@ HTTP
     }
 END
 );
-wait_until('the servers', 30, sub { $world->is_well }) or die "no world\n";
+wait_until('the servers', 30, sub { $world->is_well }) or die "the servers did not start\n";
 my %faults  = $world->faults;
 my @workers = $nginx->workers;
 my $starved = Testbed::Starvation->watch($bed, @workers);
@@ -90,14 +89,14 @@ while (time - $begin < 60 * $minutes && $nginx->is_running && @failures < 20) {
     }
     my $from_well = time;
     if (!$well) {
-        push @failures, "the servers do not get well after: @names";
+        push @failures, "the servers are not well after: @names";
         diag($failures[-1], "\n", $world->described);
     }
     sleep BACK + WATCHED;
     my $record = $load->stop;
     @{ $bed->{processes} } = grep { $_ != $load } @{ $bed->{processes} };
 
-    # what the machine took from a worker is not the module's
+    # waits for CPU time are not counted
     $starved->since($from);
     my $taken   = sub { my ($one, $begin) = @_; return $one->{worker} eq '' ? 0 : $starved->between($one->{worker}, $begin, $one->{at} + $one->{took}) };
     my @late    = lasting(grep { $_->{source} ne 'redis' && $_->{at} > $from_well + BACK + $taken->($_, $from_well) } $record->requests);
@@ -109,8 +108,8 @@ while (time - $begin < 60 * $minutes && $nginx->is_running && @failures < 20) {
         $from_well - $from, $back, scalar @undecided, $record->statuses, 1000 * $record->longest_wait;
     note($told);
     my $what = @late ? scalar(@late) . ' not decided by Redis, of ' . join(' ', map { "worker $_" } Testbed::Load::Record->new(@late)->workers)
-        : @waited ? sprintf('%d requests waited too long, one %.0f ms, of which the machine took %.0f ms', scalar @waited, 1000 * $waited[0]{waited}, 1000 * $taken->($waited[0], $waited[0]{at}))
-        : $record->that(status => 0)->count ? 'requests were not answered'
+        : @waited ? sprintf('%d requests waited too long, one %.0f ms, of which %.0f ms without CPU time', scalar @waited, 1000 * $waited[0]{waited}, 1000 * $taken->($waited[0], $waited[0]{at}))
+        : $record->that(status => 0)->count ? 'requests had no response'
         : '';
     if ($what ne '' && $well) {
         push @failures, "$what: $told";
@@ -125,7 +124,8 @@ while (time - $begin < 60 * $minutes && $nginx->is_running && @failures < 20) {
     push @memory, [time - $begin, own_memory()];
 }
 
-# Those of a worker that was on on_error for longer than a moment, as a server is that got no CPU just then; or is now.
+# Requests of workers that used on_error for longer than MOMENT, which a server without CPU time may cause, or use it
+# now.
 sub lasting {
     my %of_worker;
     push @{ $of_worker{ $_->{worker} } }, $_ for @_;
@@ -160,8 +160,8 @@ my $early  = typical(map { $_->[1] } grep { $_->[0] > 0.3 * $length && $_->[0] <
 my $late   = typical(map { $_->[1] } grep { $_->[0] > 0.8 * $length } @memory);
 
 is(join("\n", @failures), '', "after each fault Redis decides again, and no request waits longer than its timeout ($kind, seed $seed)");
-is(join(' ', sort $nginx->workers), join(' ', sort @workers), 'the workers live on');
-cmp_ok($late, '<', 1.05 * $early + 1024, 'memory is flat') if $minutes >= 5;
+is(join(' ', sort $nginx->workers), join(' ', sort @workers), 'no worker has exited');
+cmp_ok($late, '<', 1.05 * $early + 1024, 'memory does not grow') if $minutes >= 5;
 diag(sprintf '%s, seed %d: %d faults, %d requests, longest wait %.0f ms, back after %.2f s at most, servers mended %d times; memory %d KiB, later %d KiB', $kind, $seed,
     sum(values %happened), $requests, 1000 * $slowest, $longest_back, $mended, $early, $late);
 diag(join ', ', map { "$_ $happened{$_}" } sort keys %happened);

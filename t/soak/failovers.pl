@@ -1,7 +1,7 @@
 #!/usr/bin/env perl
-# What fail-overs behind Sentinels forget, measured: t/soak/failovers.pl COUNT [KIND...]. Each kind is tried so many times,
-# with min-replicas-to-write and without, under 400 requests a second of four workers, each for a log of its own. An entry
-# is lost when Redis admitted its request and the new master does not have it. A table is printed.
+# Measures the entries that fail-overs behind Sentinels lose: t/soak/failovers.pl COUNT [KIND...]. Each kind is repeated
+# COUNT times, with and without min-replicas-to-write, at 400 requests a second over four workers, each for another log.
+# An entry is lost if Redis admitted its request and the new master does not have it. A table is printed.
 
 use strict;
 use warnings;
@@ -28,7 +28,7 @@ my $conf = conf(
     server      => 'location / { sliding_log_limit load key=$arg_k limit=100000 window=1h; empty_gif; }',
 );
 
-# The servers have 127.0.0.2 and on, the Sentinels 127.0.0.10 and on, nginx and this script 127.0.0.1.
+# The servers have addresses from 127.0.0.2 on, the Sentinels from 127.0.0.10 on, nginx and this script 127.0.0.1.
 sub world {
     my ($replicas, @settings) = @_;
     my @redis = map {
@@ -41,7 +41,7 @@ sub world {
         $bed->sentinel(master => $redis[0], host => $redis[0]->host, quorum => 2, conf => ["bind 127.0.0.1 $host", "bind-source-addr $host", 'protected-mode no']);
     } 0 .. 2;
     my $self = { redis => \@redis, sentinels => \@sentinels };
-    settled($self, $redis[0]) or die "no world\n";
+    settled($self, $redis[0]) or die "the servers did not start\n";
     $self->{nginx} = $bed->nginx($conf, WORKERS => WORKERS, SENTINELS => join ' ', map { $_->address } @sentinels);
     return $self;
 }
@@ -60,7 +60,7 @@ sub settled {
 
 my %faults = (
     command => [sub { my ($self) = @_; wait_until('a Sentinel', 20, sub { $self->{sentinels}[0]->cli(qw(SENTINEL FAILOVER limits)) eq 'OK' }) }, sub { }],
-    # as the first, but the master is told first to take no writes until another one takes its place
+    # as the first; writes on the master are paused before, until another server is master
     paused => [sub {
         my ($self, $master) = @_;
         wait_until('a Sentinel', 20, sub {
@@ -70,7 +70,7 @@ my %faults = (
     }, sub { $_[1]->cli(qw(CLIENT UNPAUSE)) }],
     killed  => [sub { $_[1]->kill },  sub { $_[1]->start }],
     stopped => [sub { $_[1]->pause }, sub { $_[1]->resume }],
-    # only nginx still reaches the master
+    # the master is reached by nginx only
     cut => [sub {
         my ($self, $master) = @_;
         Testbed::Partition::cut($master->host, $_) for map({ "127.0.0.1$_" } 0 .. 2), map { $_->host } grep { $_ != $master } @{ $self->{redis} };

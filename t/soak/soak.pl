@@ -1,9 +1,9 @@
 #!/usr/bin/env perl
-# A soak: two nginx nodes under a mixed crowd of clients, while Redis, the network and nginx itself suffer one random
-# fault after another. t/soak/soak.pl MINUTES [SEED]; the seed that is printed makes the same choices again.
+# Soak test: two nginx nodes with many different clients, and random faults of Redis, the network and nginx, one after
+# another. t/soak/soak.pl MINUTES [SEED]; the printed seed repeats the same choices.
 #
-# One node is reloaded all the time. The other lives through it all: its memory must stay flat, its local log exact,
-# and a stream of requests to it must be answered in time.
+# One node is reloaded repeatedly. The other one is not: its memory must not grow, its local log must be exact, and it
+# must respond to a stream of requests in time.
 
 use strict;
 use warnings;
@@ -39,7 +39,7 @@ http {
     sliding_log_redis far  { server 127.0.0.1:%%FAR%%; username limiter; password %%PASSWORD%%; timeout 150ms; connect_timeout 150ms; reconnect 20ms 300ms; }
     sliding_log_redis near { server %%NEAR%%; timeout 150ms; connect_timeout 150ms; reconnect 20ms 300ms; }
     sliding_log_log_level info;
-    sliding_log_zone 1m;    # small: logs are evicted all the time
+    sliding_log_zone 1m;    # small, so that logs are evicted
     server {
         listen 127.0.0.1:%%PORT%% reuseport;
         listen 127.0.0.1:%%PORT2%% http2 reuseport;
@@ -50,7 +50,7 @@ http {
         }
 END
 
-# What nginx -t accepts of the algorithms is soaked.
+# Algorithms that nginx -t accepts are used.
 my @algorithms = grep { accepted("sliding_log_limit x key=\$arg_k limit=1 window=1s algorithm=$_;") } @ALGORITHMS;
 diag("algorithms: @algorithms");
 
@@ -96,7 +96,7 @@ my %locations = (
     map({ ("held_$_" => "sliding_log_limit held_$_ key=\$arg_k limit=%d window=2s algorithm=$_ delay=1s block=1s") } @algorithms),
 );
 
-# The limits differ from one configuration to the next.
+# The limits differ between configurations.
 sub configuration {
     my $text = $header;
     for my $name (sort keys %locations) {
@@ -128,7 +128,7 @@ sub own_memory {
     return $most // 0;
 }
 
-# KiB of the larger worker, each second; what is said of them every half minute
+# KiB of the larger worker at each step; printed every half minute
 my (@memory, $told);
 while ((my $passed = time - $begin) < 60 * $minutes) {
     my $fault = $chaos->step;
@@ -145,27 +145,27 @@ while ((my $passed = time - $begin) < 60 * $minutes) {
 
 my $record = $load->stop;
 $_->kill for @crowd;
-is(join(' ', sort $steady->workers), join(' ', sort @workers), 'the workers of the node that is not reloaded live on');
+is(join(' ', sort $steady->workers), join(' ', sort @workers), 'no worker has exited on the node that is not reloaded');
 ok(wait_until('Redis to decide again', 10, sub {
     my @answers = map { Testbed::Http::get($_->port, '/watch/many?k=end') } map { ($_) x 4 } @nodes;
     return !grep { ($_->{text} =~ /^X-How: (\w+)/m ? $1 : '') ne 'redis' } @answers;
-}), 'Redis decides again, everywhere');
-ok(wait_until('old workers to end', 20, sub { $reloaded->workers == 2 }), 'old workers end');
+}), 'Redis decides again on all nodes');
+ok(wait_until('old workers to end', 20, sub { $reloaded->workers == 2 }), 'old workers exit');
 ok(wait_until('the connections', 10, sub { $near->connections <= 4 && $far->connections <= 4 }), 'one connection per worker and store')
     or diag($near->connections . ' and ' . $far->connections);
 
-# Sanitizers keep some of what is freed: memory has a while to fill up, and then it is flat.
+# Sanitizers keep a part of freed memory, so memory grows for a while.
 sub typical { my @sorted = sort { $a <=> $b } @_; return $sorted[@sorted / 2] // 0 }
 my $length = 60 * $minutes;
 my $early  = typical(map { $_->[1] } grep { $_->[0] > 0.3 * $length && $_->[0] < 0.5 * $length } @memory);
 my $late   = typical(map { $_->[1] } grep { $_->[0] > 0.8 * $length } @memory);
-cmp_ok($late, '<', 1.05 * $early + 1024, 'memory is flat');
+cmp_ok($late, '<', 1.05 * $early + 1024, 'memory does not grow');
 
-is($record->that(status => 0)->count, 0, 'every request of the stream is answered');
-like($record->that(path => qr/many/)->statuses, qr/^200:\d+$/, '  and admitted that has room');
-cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.2 * slow(), '  none waits for its store past the timeout');
-cmp_ok($record->that(path => qr/local/, status => 200)->most_within(WINDOW), '<=', LIMIT, '  and the local log is exact throughout');
-is($record->that(path => qr/local/)->count, $record->that(path => qr/local/, source => 'local')->count, '  and needs no Redis');
+is($record->that(status => 0)->count, 0, 'every request of the stream has a response');
+like($record->that(path => qr/many/)->statuses, qr/^200:\d+$/, 'requests within the limit are admitted');
+cmp_ok($record->longest_wait, '<=', TIMEOUT + 0.2 * slow(), 'no request waits for its store longer than the timeout');
+cmp_ok($record->that(path => qr/local/, status => 200)->most_within(WINDOW), '<=', LIMIT, 'the local log is exact');
+is($record->that(path => qr/local/)->count, $record->that(path => qr/local/, source => 'local')->count, 'the local log does not use Redis');
 
 my %statuses;
 for my $log (map { $_->dir . '/access.log' } @nodes) {
@@ -177,6 +177,6 @@ diag("seed $seed: " . join ', ', map { "$_ $happened{$_}" } sort keys %happened)
 diag(join ', ', map { "$_: $statuses{$_}" } sort keys %statuses);
 diag(sprintf 'stream: %d requests, p50 %.1f ms, p90 %.1f ms, p99 %.1f ms, slowest %.1f ms, longest wait for a store %.0f ms; memory %d KiB, later %d KiB',
     $record->count, (map { 1000 * $record->percentile($_) } 0.5, 0.9, 0.99), 1000 * $record->slowest, 1000 * $record->longest_wait, $early, $late);
-is(join(', ', grep { /^5/ && !/^503 (?:error|local)/ } keys %statuses), '', 'no 5xx but where on_error denies');
+is(join(', ', grep { /^5/ && !/^503 (?:error|local)/ } keys %statuses), '', 'there is no 5xx except by on_error deny');
 
 $bed->done;

@@ -8,8 +8,8 @@
 namespace sliding_log {
 namespace {
 
-/// Workers count while one of them writes the metrics.
-TEST(Counters, LoseNothingOfManyAtOnce) {
+/// Workers count while one worker writes the metrics.
+TEST(Counters, AreCountedConcurrentlyWithoutLoss) {
     ServerCounters server;
     LimitCounters limit;
     constexpr std::size_t kThreads = 3;
@@ -47,7 +47,7 @@ TEST(Counters, LoseNothingOfManyAtOnce) {
 }
 
 /// Counters of an unused owner are reused for another one while a worker still looks for owners.
-TEST(Counters, BeginAnew) {
+TEST(Counters, StartAtZeroForANewOwner) {
     ServerCounters server;
     server.names.set("store", "10.0.0.1:6379");
     server.touch(1);

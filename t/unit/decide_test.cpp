@@ -14,7 +14,7 @@
 namespace sliding_log {
 namespace {
 
-/// The logs of some keys, in memory of the test.
+/// Logs by key, in the memory of the test.
 class Logs {
   public:
     struct Answer {
@@ -105,23 +105,23 @@ const std::vector<Algorithm> kAll = [] {
     return all;
 }();
 
-TEST(Decide, TellsRemainingResetAndRetry) {
+TEST(Decide, ReturnsRemainingResetAndRetry) {
     Logs logs;
     const Check two = check(Algorithm::Log, 2, 1000);
-    const auto tells = [&](std::uint64_t now, std::int64_t remaining, std::int64_t reset, std::int64_t retry) {
+    const auto returns = [&](std::uint64_t now, std::int64_t remaining, std::int64_t reset, std::int64_t retry) {
         const Verdict verdict = logs.ask(now, two);
         EXPECT_EQ(verdict.remaining, remaining) << "at " << now;
         EXPECT_EQ(verdict.resetMs, reset) << "at " << now;
         EXPECT_EQ(verdict.retryMs, retry) << "at " << now;
     };
-    tells(5000, 1, 1000, 0);
-    tells(5300, 0, 700, 0);
-    tells(5999, 0, 1, 1);
-    tells(6000, 0, 300, 0);
-    tells(6000, 0, 300, 300);
+    returns(5000, 1, 1000, 0);
+    returns(5300, 0, 700, 0);
+    returns(5999, 0, 1, 1);
+    returns(6000, 0, 300, 0);
+    returns(6000, 0, 300, 300);
 }
 
-TEST(Decide, ALimitOfZeroDeniesAllForEver) {
+TEST(Decide, ALimitOfZeroDeniesEveryRequest) {
     for (const Algorithm algorithm : kAll) {
         Logs logs;
         const Check none = with(check(algorithm, 0, 1000), &Check::blockMs, 50);
@@ -129,11 +129,11 @@ TEST(Decide, ALimitOfZeroDeniesAllForEver) {
         EXPECT_EQ(logs.ask(100, with(none, &Check::cost, 0)).retryMs, Verdict::kNever);
         EXPECT_EQ(logs.ask(100, none).resetMs, 1000);
         EXPECT_EQ(logs.ask(120, with(with(none, &Check::limit, 1), &Check::burst, 1)).retryMs, 0)
-            << "no block, and nothing was taken";
+            << "a limit of 0 neither blocks nor takes an entry";
     }
 }
 
-TEST(Decide, ACostIsTakenWholeOrNotAtAll) {
+TEST(Decide, ACostIsTakenAsAWhole) {
     for (const Algorithm algorithm : {Algorithm::Log, Algorithm::Counter, Algorithm::Bucket}) {
         Logs logs;
         const Check ten = check(algorithm, 10, 1000);
@@ -142,11 +142,11 @@ TEST(Decide, ACostIsTakenWholeOrNotAtAll) {
         EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 11)).retryMs, Verdict::kNever);
         EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 0)).remaining, 4);
         EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 4)).remaining, 0);
-        EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 0)).retryMs, 0) << "what only looks has room in a full log";
+        EXPECT_EQ(logs.ask(2000, with(ten, &Check::cost, 0)).retryMs, 0) << "a cost of 0 has room in a full log";
     }
 }
 
-TEST(Decide, AWaitForACostIsUntilSoManyLeave) {
+TEST(Decide, TheWaitForACostEndsWhenEnoughEntriesHaveLeft) {
     Logs logs;
     const Check five = check(Algorithm::Log, 5, 1000);
     for (const std::uint64_t now : {100, 200, 300, 400}) {
@@ -157,15 +157,15 @@ TEST(Decide, AWaitForACostIsUntilSoManyLeave) {
     EXPECT_EQ(logs.ask(1300, with(five, &Check::cost, 4)).retryMs, 0);
 }
 
-TEST(Decide, CountAllKeepsTheHammeringDenied) {
+TEST(Decide, CountAllCountsDeniedRequests) {
     Logs logs;
     Check two = with(check(Algorithm::Log, 2, 1000), &Check::cap, 3);
     two.countsAll = true;
     logs.ask(0, two);
     logs.ask(10, two);
-    // third: 0 10 20, over by one: the second oldest must leave
+    // the third: 0 10 20, one too many: the second oldest must leave
     EXPECT_EQ(logs.ask(20, two).retryMs, 10 + 1000 - 20);
-    // fourth: 10 20 30 after the trim
+    // the fourth: 10 20 30 after the trim
     EXPECT_EQ(logs.ask(30, two).retryMs, 20 + 1000 - 30);
     EXPECT_EQ(logs.ask(1019, two).retryMs, 30 + 1000 - 1019) << "20 30 1019";
     EXPECT_EQ(logs.ask(1031, with(two, &Check::cost, 2)).retryMs, 1000) << "1019 1031 1031";
@@ -173,7 +173,7 @@ TEST(Decide, CountAllKeepsTheHammeringDenied) {
     EXPECT_EQ(logs.ask(1032, with(two, &Check::limit, 3)).retryMs, 999) << "1031 1031 1032";
 }
 
-TEST(Decide, CountAllCountsWhatAnotherLogDenies) {
+TEST(Decide, CountAllCountsRequestsDeniedByAnotherLog) {
     Logs logs;
     Check counting = with(check(Algorithm::Log, 10, 1000, "counting"), &Check::cap, 12);
     counting.countsAll = true;
@@ -187,7 +187,7 @@ TEST(Decide, CountAllCountsWhatAnotherLogDenies) {
     EXPECT_EQ(answer.verdicts[2].remaining, 10);
 }
 
-TEST(Decide, CountAllIsBoundedByTheCapInEachAlgorithm) {
+TEST(Decide, TheCapBoundsCountAllInEachAlgorithm) {
     for (const Algorithm algorithm : {Algorithm::Counter, Algorithm::Bucket}) {
         Logs logs;
         Check ten = with(check(algorithm, 10, 1000), &Check::cap, 12);
@@ -205,12 +205,12 @@ TEST(Decide, CountAllIsBoundedByTheCapInEachAlgorithm) {
     for (int i = 0; i < 100; i++) {
         logs.ask(5000 + i, sampled);
     }
-    // 3 entries of 10 are kept, of the last requests; all must leave
+    // the log keeps 3 of 10 entries, those of the last requests; all must leave
     EXPECT_EQ(logs.ask(5100, sampled).retryMs, 1000);
     EXPECT_EQ(logs.ask(5100, with(sampled, &Check::cost, 0)).retryMs, 999) << "5099 5100 5100: one is too many";
 }
 
-TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
+TEST(Decide, ABlockOutlastsTheLogAndIsNotExtended) {
     for (const Algorithm algorithm : {Algorithm::Log, Algorithm::Counter, Algorithm::Bucket}) {
         Logs logs;
         const Check one = with(check(algorithm, 1, 100), &Check::blockMs, 5000);
@@ -226,8 +226,9 @@ TEST(Decide, ABlockOutlastsTheLogAndIsNotProlonged) {
     }
 }
 
-/// Six logins at once with room for five: the sixth is denied and begins a block, although all of them are given back.
-TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
+/// Six logins at once, room for five: the sixth is denied and starts a block. Then the entries of the others are given
+/// back.
+TEST(Decide, ABlockEndsWhenEntriesAreGivenBack) {
     for (const Algorithm algorithm : kAll) {
         Check login = with(check(algorithm, 5, 60'000), &Check::blockMs, 600'000);
         login.sample = 1;
@@ -237,9 +238,10 @@ TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
         }
         EXPECT_EQ(logs.ask(1'010, login).retryMs, 600'000);
         logs.takeBack(1'020, login, 1'002, 1'011);
-        EXPECT_GT(logs.ask(1'030, login).retryMs, 0) << "begun before that one was taken: it goes on";
+        EXPECT_GT(logs.ask(1'030, login).retryMs, 0) << "the block started before the entry was taken, so it continues";
         logs.takeBack(1'040, login, 1'003, 1'003);
-        EXPECT_EQ(logs.ask(1'050, login).retryMs, 0) << "begun since, and there is room";
+        EXPECT_EQ(logs.ask(1'050, login).retryMs, 0)
+            << "the block started after the entry was taken, and there is room";
         if (algorithm == Algorithm::Log) {
             logs.takeBack(70'000, login, 1'004, 1'004);
             EXPECT_EQ(logs.ask(70'001, login).retryMs, 0);
@@ -254,13 +256,13 @@ TEST(Decide, ABlockEndsWithTheAttemptsThatDoNotCount) {
         EXPECT_EQ(logs.ask(1'010, with(login, &Check::limit, 3)).retryMs, 600'000);
         const Check smaller = with(with(login, &Check::limit, 1), &Check::burst, 1);
         logs.takeBack(1'020, smaller, 999, 999);
-        EXPECT_GT(logs.ask(1'030, login).retryMs, 0) << "no room: four are left";
+        EXPECT_GT(logs.ask(1'030, login).retryMs, 0) << "four entries are left, so there is no room";
         logs.takeBack(1'040, smaller, 5, 5);
-        EXPECT_GT(logs.ask(1'050, login).retryMs, 0) << "nothing has left";
+        EXPECT_GT(logs.ask(1'050, login).retryMs, 0) << "no entry has left";
     }
 }
 
-TEST(Decide, ASmallerCapDropsNothingThatALargerLimitNeeds) {
+TEST(Decide, ASmallerCapKeepsTheEntriesOfALargerLimit) {
     for (const Algorithm algorithm : kAll) {
         Logs logs;
         Check large = with(check(algorithm, 20, 60'000), &Check::cap, 24);
@@ -279,7 +281,7 @@ TEST(Decide, ASmallerCapDropsNothingThatALargerLimitNeeds) {
     }
 }
 
-TEST(Decide, OnlyTheLogThatDeniesBlocks) {
+TEST(Decide, OnlyADenyingLogBlocks) {
     Logs logs;
     const Check blocking = with(check(Algorithm::Log, 10, 100, "blocking"), &Check::blockMs, 5000);
     const Check full = check(Algorithm::Log, 1, 100, "full");
@@ -287,22 +289,22 @@ TEST(Decide, OnlyTheLogThatDeniesBlocks) {
     EXPECT_FALSE(logs.ask(1001, {blocking, full}).isAdmitted());
     EXPECT_EQ(logs.ask(1002, blocking).retryMs, 0);
     EXPECT_EQ(logs.ask(1003, with(blocking, &Check::cost, 11)).retryMs, Verdict::kNever);
-    EXPECT_EQ(logs.ask(1004, blocking).retryMs, 4999) << "a cost above the limit is a denial as any other";
+    EXPECT_EQ(logs.ask(1004, blocking).retryMs, 4999) << "a cost above the limit starts a block";
 }
 
-TEST(Decide, ADelayReservesTheFirstFreeSlot) {
+TEST(Decide, ADelayReservesTheFirstTimeWithRoom) {
     Logs logs;
     const Check two = with(with(check(Algorithm::Log, 2, 1000), &Check::delayMs, 1500), &Check::aheadMs, 1500);
     EXPECT_EQ(logs.ask(0, two).delayMs, 0);
     EXPECT_EQ(logs.ask(400, two).delayMs, 0);
-    EXPECT_EQ(logs.ask(500, two).delayMs, 500) << "when the first leaves";
-    EXPECT_EQ(logs.ask(500, two).delayMs, 900) << "when the second leaves";
+    EXPECT_EQ(logs.ask(500, two).delayMs, 500) << "the first entry leaves";
+    EXPECT_EQ(logs.ask(500, two).delayMs, 900) << "the second entry leaves";
     const Verdict denied = logs.ask(500, with(two, &Check::delayMs, 1499));
-    EXPECT_EQ(denied.retryMs, 1500) << "until there is room now: three of 0 400 1000 1400 must leave";
-    EXPECT_EQ(logs.ask(500, two).delayMs, 1500) << "when the third's slot frees";
+    EXPECT_EQ(denied.retryMs, 1500) << "three of 0 400 1000 1400 must leave";
+    EXPECT_EQ(logs.ask(500, two).delayMs, 1500) << "the first reservation leaves";
 }
 
-TEST(Decide, AHeldRequestStandsInAllLogsAtItsSlot) {
+TEST(Decide, AHeldRequestIsLoggedInAllLogsAtItsReservation) {
     Logs logs;
     const Check slow = with(with(check(Algorithm::Log, 1, 1000, "slow"), &Check::delayMs, 2000), &Check::aheadMs, 2000);
     const Check other = with(check(Algorithm::Log, 2, 500, "other"), &Check::aheadMs, 2000);
@@ -312,7 +314,7 @@ TEST(Decide, AHeldRequestStandsInAllLogsAtItsSlot) {
     EXPECT_EQ(held.loggedMs, 1100u);
     EXPECT_EQ(held.verdicts[0].delayMs, 900);
     EXPECT_EQ(logs.ask(200, other).remaining, 0) << "the reservation counts";
-    EXPECT_EQ(logs.ask(700, other).remaining, 0) << "and longer than what came before it";
+    EXPECT_EQ(logs.ask(700, other).remaining, 0) << "the reservation counts after earlier entries have left";
     EXPECT_EQ(logs.ask(800, other).retryMs, 400);
     logs.takeBack(800, other, held.loggedMs, 200);
     logs.takeBack(800, slow, held.loggedMs, 200);
@@ -320,7 +322,7 @@ TEST(Decide, AHeldRequestStandsInAllLogsAtItsSlot) {
     EXPECT_EQ(logs.ask(1100, slow).delayMs, 0);
 }
 
-TEST(Decide, ALogWithoutDelayDeniesWhatAnotherWouldHold) {
+TEST(Decide, ALogWithoutDelayDeniesARequestThatAnotherLogHolds) {
     Logs logs;
     const Check slow = with(with(check(Algorithm::Log, 1, 1000, "slow"), &Check::delayMs, 2000), &Check::aheadMs, 2000);
     const Check hard = check(Algorithm::Log, 1, 100, "hard");
@@ -329,10 +331,10 @@ TEST(Decide, ALogWithoutDelayDeniesWhatAnotherWouldHold) {
     EXPECT_FALSE(denied.isAdmitted());
     EXPECT_EQ(denied.verdicts[0].retryMs, 950);
     EXPECT_EQ(denied.verdicts[1].retryMs, 50);
-    EXPECT_EQ(logs.ask(100, slow).delayMs, 900) << "a denied request reserved nothing";
+    EXPECT_EQ(logs.ask(100, slow).delayMs, 900) << "a denied request has no reservation";
 }
 
-TEST(Decide, ABucketAndACounterReserveToo) {
+TEST(Decide, ABucketAndACounterTakeReservations) {
     Logs logs;
     const auto delayed = [](Algorithm algorithm) {
         return with(with(check(algorithm, 2, 1000), &Check::delayMs, 3000), &Check::aheadMs, 3000);
@@ -347,10 +349,10 @@ TEST(Decide, ABucketAndACounterReserveToo) {
     EXPECT_EQ(logs.ask(500, with(counter, &Check::cost, 2)).delayMs, 0);
     EXPECT_EQ(logs.ask(500, counter).delayMs, 1000) << "2 * 0.5 + 1";
     EXPECT_EQ(logs.ask(500, counter).delayMs, 1500) << "2 * 0 + 1 + 1: in the next window";
-    EXPECT_EQ(logs.ask(500, counter).delayMs, 2500) << "behind both";
+    EXPECT_EQ(logs.ask(500, counter).delayMs, 2500) << "after both reservations";
 }
 
-TEST(Decide, EntriesTooFarAheadAreOfNow) {
+TEST(Decide, EntriesTooFarAheadCountAsNow) {
     Logs logs;
     const Check two = with(with(check(Algorithm::Log, 1, 1000), &Check::delayMs, 5000), &Check::aheadMs, 5000);
     logs.ask(0, two);
@@ -361,7 +363,7 @@ TEST(Decide, EntriesTooFarAheadAreOfNow) {
     EXPECT_EQ(logs.ask(1030, without).retryMs, 0);
 }
 
-TEST(Decide, AnotherAlgorithmStartsAnew) {
+TEST(Decide, AnotherAlgorithmStartsANewLog) {
     for (const Algorithm before : kAll) {
         for (const Algorithm after : kAll) {
             Logs logs;
@@ -373,7 +375,7 @@ TEST(Decide, AnotherAlgorithmStartsAnew) {
     }
 }
 
-TEST(Decide, NothingIsLoggedWhereMemoryIsShort) {
+TEST(Decide, NothingIsLoggedWithoutMemory) {
     Logs logs;
     const Check large = check(Algorithm::Log, 1000, 1000, "large");
     const Check small = check(Algorithm::Log, 1000, 1000, "small");
@@ -385,10 +387,10 @@ TEST(Decide, NothingIsLoggedWhereMemoryIsShort) {
     EXPECT_EQ(logs.ask(6, small).remaining, 999);
     Check counting = with(large, &Check::cost, 1001);
     counting.countsAll = true;
-    EXPECT_EQ(logs.ask(6, counting).retryMs, Verdict::kNever) << "a denial stands without its entries";
+    EXPECT_EQ(logs.ask(6, counting).retryMs, Verdict::kNever) << "a request is denied without logging its entries";
 }
 
-TEST(Decide, LivesUntilNothingCounts) {
+TEST(Decide, ALogEndsWhenNoEntryCounts) {
     for (const Algorithm algorithm : kAll) {
         Logs logs;
         const Check ten = with(with(with(check(algorithm, 10, 1000), &Check::delayMs, 9000), &Check::aheadMs, 9000),
@@ -423,13 +425,13 @@ TEST(Decide, TheLargestNumbersDoNotOverflow) {
 
 // ---- compared with a simple model
 
-/// The log of a key as the algorithm is described; times are searched ms by ms.
+/// The log of a key, as documented for the algorithm. It searches times ms by ms.
 struct Naive {
     std::vector<std::uint64_t> times;              // Log, Sampled
     std::map<std::uint64_t, std::int64_t> counts;  // Counter
     std::uint64_t latest = 0;                      // Counter
-    std::int64_t drops = 0;                        // Bucket: each ms brings `limit`, `windowMs` make a token
-    std::uint64_t dropsAt = 0;                     // Bucket; 0: it is new
+    std::int64_t drops = 0;                        // Bucket: `limit` are added each ms, `windowMs` are a token
+    std::uint64_t dropsAt = 0;                     // Bucket; 0: a new bucket
     std::uint64_t blockedUntil = 0;
     std::uint64_t blockedSince = 0;
 
@@ -444,7 +446,7 @@ struct Naive {
         return all;
     }
 
-    /// What is used at that time; `windowMs` units are a request.
+    /// Used units at that time; `windowMs` units are a request.
     std::int64_t used(const Check& q, std::uint64_t now) const {
         const auto window = static_cast<std::uint64_t>(q.windowMs);
         if (q.algorithm == Algorithm::Bucket) {
@@ -550,9 +552,9 @@ std::int64_t entriesOf(const Check& check, std::string_view unique) {
     return check.algorithm == Algorithm::Sampled ? sampledEntries(check.cost, check.sample, unique) : check.cost;
 }
 
-/// Random requests over one to three logs of any algorithm, cost, cap, delay, block and count, with steps of time and
-/// requests that are taken back.
-TEST(Decide, IsTheNaiveDecision) {
+/// Random requests for one to three logs of any algorithm, cost, cap, delay, block and count, with time steps and
+/// take-backs.
+TEST(Decide, DecidesAsTheModel) {
     constexpr std::int64_t kFarthest = 60;
     std::mt19937 random(2024);
     const auto upTo = [&](std::int64_t most) { return static_cast<std::int64_t>(random()) % (most + 1); };
@@ -592,7 +594,7 @@ TEST(Decide, IsTheNaiveDecision) {
                 asked.cost = random() % 3 == 0 ? upTo(4) : 1;
                 asked.delayMs = mayHold && random() % 3 > 0 ? upTo(kFarthest) : 0;
                 asked.countsAll = mayCount && random() % 2 == 0;
-                asked.cap = random() % 4 == 0 ? 0 : 8 + upTo(6);  // other locations and nodes may have another cap
+                asked.cap = random() % 4 == 0 ? 0 : 8 + upTo(6);  // the cap may differ between locations and nodes
                 asked.blockMs = mayBlock && random() % 2 == 0 ? 1 + upTo(30) : 0;
                 checks.push_back(asked);
             }

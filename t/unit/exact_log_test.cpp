@@ -13,7 +13,7 @@
 namespace sliding_log {
 namespace {
 
-/// A log with its own cells, which it takes and returns like a LogState.
+/// A log with its own cells; it takes and returns them like a LogState.
 class Owned {
   public:
     explicit Owned(std::size_t bytes = 40) : place_(bytes), log(place_.data(), bytes) {}
@@ -64,13 +64,13 @@ TEST(ExactLog, KeepsAnEntryForExactlyOneWindow) {
     EXPECT_EQ(owned.log.count(), 0u);
 }
 
-TEST(ExactLog, TakesOneToTwoBytesAnEntry) {
+TEST(ExactLog, TakesOneToTwoBytesForAnEntry) {
     Owned owned;
     for (std::uint64_t now = 0; now < 60'000; now += 60) {
         owned.add(now);
     }
     EXPECT_EQ(owned.log.count(), 1000u);
-    EXPECT_LE(owned.cells(), 6u) << "one byte each, and 56 of 256 for the links";
+    EXPECT_LE(owned.cells(), 6u) << "one byte for each entry, and 56 of 256 for the links";
     for (std::uint64_t now = 60'000; now < 1'060'000; now += 1000) {
         owned.add(now);
         owned.log.trim(1000);
@@ -91,11 +91,11 @@ TEST(ExactLog, AFewEntriesTakeNoCell) {
     EXPECT_EQ(owned.cells(), 1u);
     owned.log.prune(200, 20);
     owned.tidy(200);
-    EXPECT_EQ(owned.cells(), 0u) << "few again";
+    EXPECT_EQ(owned.cells(), 0u) << "few entries take no cell";
     EXPECT_EQ(owned.entries().size(), 19u);
 }
 
-TEST(ExactLog, GivesBackWhatItNeedsNoMore) {
+TEST(ExactLog, GivesBackUnusedCells) {
     Owned owned;
     std::vector<std::uint64_t> times;
     for (std::uint64_t now = 0; now < 100'000; now += 10) {
@@ -112,7 +112,7 @@ TEST(ExactLog, GivesBackWhatItNeedsNoMore) {
     EXPECT_EQ(owned.cells(), 0u);
 }
 
-TEST(ExactLog, TrimsTheOldest) {
+TEST(ExactLog, TrimsTheOldestEntries) {
     Owned owned;
     for (std::uint64_t now = 1; now <= 5; now++) {
         owned.add(now);
@@ -140,7 +140,7 @@ TEST(ExactLog, RemovesEntriesOfATime) {
     EXPECT_EQ(owned.log.count(), 0u);
 }
 
-TEST(ExactLog, RemovesNothingOfAnotherTime) {
+TEST(ExactLog, KeepsEntriesOfOtherTimes) {
     Owned owned;
     owned.add(100);
     owned.add(100, 500, 2);
@@ -152,17 +152,17 @@ TEST(ExactLog, RemovesNothingOfAnotherTime) {
     EXPECT_EQ(owned.entries(), (std::vector<std::uint64_t>{100}));
 }
 
-TEST(ExactLog, AddsManyOfOneTime) {
+TEST(ExactLog, AddsManyEntriesOfOneTime) {
     Owned owned;
     owned.add(7, 7, 1'000'000);
     EXPECT_EQ(owned.log.count(), 1'000'000u);
-    EXPECT_EQ(owned.cells(), 0u) << "they are a number";
+    EXPECT_EQ(owned.cells(), 0u) << "entries of one time are stored as a number";
     EXPECT_EQ(owned.log.at(999'999), 7u);
     owned.log.remove(7, 999'999);
     EXPECT_EQ(owned.log.count(), 1u);
 }
 
-TEST(ExactLog, AddsInFrontOfReservations) {
+TEST(ExactLog, AddsBeforeReservations) {
     Owned owned;
     owned.add(1000);
     owned.add(1000, 2000, 2);
@@ -179,9 +179,9 @@ TEST(ExactLog, AddsInFrontOfReservations) {
     EXPECT_EQ(owned.entries(), (std::vector<std::uint64_t>{2700, 2700, 2700, 3000}));
 }
 
-/// Compared with a simple log, for random arrivals, reservations, steps of time, trims and removals, with logs of a few
-/// and of some thousand entries.
-TEST(ExactLog, IsANaiveLog) {
+/// Random arrivals, reservations, time steps, trims and removals, in logs of a few and of some thousand entries,
+/// compared with a simple log.
+TEST(ExactLog, BehavesAsTheModel) {
     std::mt19937 random(42);
     const auto upTo = [&](std::uint64_t most) { return random() % (most + 1); };
     std::size_t largest = 0;
@@ -193,7 +193,7 @@ TEST(ExactLog, IsANaiveLog) {
             naive.insert(std::upper_bound(naive.begin(), naive.end(), time), entries, time);
         };
         const std::size_t length = std::size_t{20} << random() % 10;
-        const std::uint64_t scale = round % 3 == 0 ? 1 : round % 3 == 1 ? 300 : 3'000'000'000;  // one, two, more bytes
+        const std::uint64_t scale = round % 3 == 0 ? 1 : round % 3 == 1 ? 300 : 3'000'000'000;  // 1, 2, 4 bytes
         for (int step = 0; step < 4'000; step++) {
             const auto where = [&] { return "round " + std::to_string(round) + " step " + std::to_string(step); };
             now += random() % 2 == 0 ? upTo(50) * scale : 0;
@@ -229,7 +229,7 @@ TEST(ExactLog, IsANaiveLog) {
                 }
                 case 5: {
                     const std::uint64_t farthest = now + upTo(100) * scale;
-                    const bool isKept = owned.log.spares() == 0;  // nothing is ahead, or too little memory
+                    const bool isKept = owned.log.spares() == 0;  // no entry is ahead, or memory is missing
                     owned.log.bringBack(now, farthest);
                     const auto first = std::upper_bound(naive.begin(), naive.end(), farthest);
                     const auto moved = static_cast<std::size_t>(naive.end() - first);

@@ -21,13 +21,13 @@ TEST(Policy, ListsEachLimitOnce) {
     EXPECT_EQ(std::string(out.data(), appendMember(out.data(), out.data(), R"("b";q=1)")), R"("b";q=1)");
 }
 
-TEST(Policy, LeavesOutAWindowThatIsNoWholeNumberOfSeconds) {
+TEST(Policy, OmitsAWindowThatIsNotInWholeSeconds) {
     std::array<char, 256> out{};
     EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", {5, 500})), R"("a";q=5)");
     EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", {5, 1500})), R"("a";q=5)");
 }
 
-TEST(Policy, OfABucketIsItsBurstAndTheTimeInWhichItComesBack) {
+TEST(Policy, OfABucketIsItsBurstAndItsRefillTime) {
     std::array<char, 256> out{};
     const auto text = [&](std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
         return std::string(out.data(),
@@ -42,7 +42,8 @@ TEST(Policy, OfABucketIsItsBurstAndTheTimeInWhichItComesBack) {
     EXPECT_EQ(text(2, 4, 500), R"("a";q=4;w=1)");
     EXPECT_EQ(text(5, 0, 60000), R"("a";q=5;w=60)") << "no burst given";
     EXPECT_EQ(text(0, 10, 60000), R"("a";q=0;w=60)") << "a limit of 0 denies all";
-    EXPECT_EQ(text(1, kLargestCount, 366LL * 86400000), R"("a";q=1000000000000)") << "too long to be told";
+    EXPECT_EQ(text(1, kLargestCount, 366LL * 86400000), R"("a";q=1000000000000)")
+        << "a refill time that is too long is omitted";
     EXPECT_EQ(text(kLargestCount, kLargestCount, 366LL * 86400000), R"("a";q=1000000000000;w=31622400)");
 }
 
@@ -56,18 +57,18 @@ TEST(Limit, RoundsTheTimeUp) {
     EXPECT_EQ(text(1), R"("api";r=994;t=1)");
 }
 
-TEST(Members, FitTheirCapacityAtTheLargest) {
+TEST(Members, FitTheirCapacity) {
     const std::string name(64, 'n');
     std::array<char, 512> out{};
     const auto capacity = static_cast<std::ptrdiff_t>(fieldMemberCapacity(name));
     char* begin = out.data();
-    char* second = begin + 1;  // as if text preceded it, so the comma is written
+    char* second = begin + 1;  // text precedes the member, so a comma is written
     EXPECT_LE(appendPolicyMember(begin, second, name, {kLargestCount, kLongestWaitMs / 1000 * 1000}) - second,
               capacity);
     EXPECT_LE(appendLimitMember(begin, second, name, kLargestCount, 366LL * 86400000) - second, capacity);
 }
 
-TEST(RetryAfter, IsAtLeastOneSecondAndRoundedUp) {
+TEST(RetryAfter, IsRoundedUpAndAtLeastOneSecond) {
     EXPECT_EQ(retryAfterSeconds(1), 1);
     EXPECT_EQ(retryAfterSeconds(1000), 1);
     EXPECT_EQ(retryAfterSeconds(1001), 2);

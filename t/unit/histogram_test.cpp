@@ -15,7 +15,7 @@ TEST(Histogram, BucketsAreSortedAndNamedInSeconds) {
     }
 }
 
-TEST(Histogram, ABucketHoldsItsOwnBound) {
+TEST(Histogram, ABucketIncludesItsBound) {
     Histogram histogram;
     histogram.observe(0);
     histogram.observe(100'000);

@@ -12,7 +12,7 @@ constexpr std::string_view kInfo =
     "# Memory\r\nused_memory:1167768\r\nused_memory_human:1.11M\r\nmaxmemory:0\r\nmaxmemory_human:0B\r\n"
     "maxmemory_policy:noeviction\r\n\r\n# Stats\r\nexpired_keys:3\r\nevicted_keys:18446744073709551615\r\n";
 
-TEST(Info, Memory) {
+TEST(Info, ReadsMemory) {
     const auto info = readMemoryInfo(kInfo);
     ASSERT_TRUE(info);
     EXPECT_EQ(info->used, 1167768U);
@@ -21,7 +21,7 @@ TEST(Info, Memory) {
     EXPECT_FALSE(info->evictionUnsafe);
 }
 
-TEST(Info, Policies) {
+TEST(Info, ReadsPolicies) {
     EXPECT_TRUE(isEvictionUnsafe("allkeys-lru"));
     EXPECT_FALSE(isEvictionUnsafe("volatile-ttl"));
     std::string text(kInfo);
@@ -29,7 +29,7 @@ TEST(Info, Policies) {
     EXPECT_TRUE(readMemoryInfo(text)->evictionUnsafe);
 }
 
-TEST(Info, WhatLacksAPartTellsNothing) {
+TEST(Info, AnIncompleteTextIsRefused) {
     for (const std::string_view lacking : {"used_memory:", "maxmemory:", "maxmemory_policy:", "evicted_keys:"}) {
         std::string text(kInfo);
         text.replace(text.find(lacking), 3, "xyz");

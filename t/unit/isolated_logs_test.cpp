@@ -26,7 +26,7 @@ class IsolatedLogsTest : public ::testing::Test {
     std::uint64_t now = 5000;
 };
 
-TEST_F(IsolatedLogsTest, ANameIsOfAllItsLogsAndOfNoOthers) {
+TEST_F(IsolatedLogsTest, ANameAppliesToAllItsLogsOnly) {
     EXPECT_TRUE(isolatedLogs.isEmpty(now));
     isolatedLogs.addName("rl:api:{one}", now);
     EXPECT_FALSE(isolatedLogs.isEmpty(now));
@@ -38,21 +38,21 @@ TEST_F(IsolatedLogsTest, ANameIsOfAllItsLogsAndOfNoOthers) {
     EXPECT_FALSE(areApart(asks({"rl:apis:{one}", "rl:login:{one}"})));
 }
 
-TEST_F(IsolatedLogsTest, ALogIsApartAndHasNeighboursInItsCall) {
+TEST_F(IsolatedLogsTest, ALogIsAskedApartButNotAlone) {
     isolatedLogs.addLog("rl:api:{one}", now);
     EXPECT_TRUE(areApart(asks({"rl:login:{one}", "rl:api:{one}"})));
     EXPECT_FALSE(areAlone(asks({"rl:api:{one}"})));
     EXPECT_FALSE(areApart(asks({"rl:login:{one}", "rl:api:{two}"})));
 }
 
-TEST_F(IsolatedLogsTest, ASlotIsOfAllItsLogs) {
+TEST_F(IsolatedLogsTest, AHashSlotAppliesToAllItsLogs) {
     isolatedLogs.addSlot(7, now);
     EXPECT_TRUE(areApart(asks({"rl:api:{one}", "rl:login:{one}"}, 7)));
     EXPECT_TRUE(areAlone(asks({"rl:api:{one}"}, 7)));
     EXPECT_FALSE(areAlone(asks({"rl:api:{one}"}, 8)));
 }
 
-TEST_F(IsolatedLogsTest, LastsASecondAfterTheLatestRefusal) {
+TEST_F(IsolatedLogsTest, LastsOneSecondAfterTheLatestRefusal) {
     isolatedLogs.addSlot(7, now);
     now += 600;
     isolatedLogs.addSlot(7, now);
@@ -63,7 +63,7 @@ TEST_F(IsolatedLogsTest, LastsASecondAfterTheLatestRefusal) {
     EXPECT_TRUE(isolatedLogs.isEmpty(now));
 }
 
-TEST_F(IsolatedLogsTest, OneThatIsRefusedAgainTakesNoOthersPlace) {
+TEST_F(IsolatedLogsTest, ARepeatedRefusalReplacesNoOther) {
     isolatedLogs.addName("rl:first:{x}", now);
     for (int i = 0; i < 1000; i++) {
         isolatedLogs.addName("rl:api:{x}", now);
@@ -71,7 +71,7 @@ TEST_F(IsolatedLogsTest, OneThatIsRefusedAgainTakesNoOthersPlace) {
     EXPECT_TRUE(areAlone(asks({"rl:first:{x}"})));
 }
 
-TEST_F(IsolatedLogsTest, TheOldestAreForgotten) {
+TEST_F(IsolatedLogsTest, TheOldestRefusalsAreReplaced) {
     for (int i = 0; i < 1000; i++) {
         const std::string key = "rl:api:{" + std::to_string(i) + "}";
         isolatedLogs.addLog(key, now);

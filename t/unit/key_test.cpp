@@ -20,12 +20,12 @@ std::string sha1(std::string_view text) {
     return digest;
 }
 
-TEST(LogKey, IsPrefixNameAndTheValueAsHashTag) {
+TEST(LogKey, IsThePrefixTheNameAndTheValueAsHashTag) {
     EXPECT_EQ(logKey("rl:sliding:", "api", "acct_42"), "rl:sliding:api:{acct_42}");
     EXPECT_EQ(logKey("", "a", "2001:db8::1"), "a:{2001:db8::1}");
 }
 
-TEST(LogKey, KeepsEveryPlainByteAndNoOther) {
+TEST(LogKey, KeepsPlainBytesOnly) {
     const std::string_view plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/@-";
     EXPECT_TRUE(isPlainValue(plain));
     for (int byte = 0; byte < 256; byte++) {
@@ -34,21 +34,21 @@ TEST(LogKey, KeepsEveryPlainByteAndNoOther) {
     }
 }
 
-TEST(LogKey, HashesWhatIsNotPlain) {
-    // sha1("a b"), checked with sha1sum
+TEST(LogKey, HashesValuesWithOtherBytes) {
+    // sha1("a b"), as computed by sha1sum
     EXPECT_EQ(logKey("p:", "n", "a b"), "p:n:{sha1-7dbde93504122a707f849f2c12bdd9de71b41929}");
     EXPECT_EQ(logKey("p:", "n", "}{").size(), std::string_view("p:n:{}").size() + kHashedLength);
     EXPECT_NE(logKey("p:", "n", std::string_view("a\0b", 3)), logKey("p:", "n", std::string_view("a\0c", 3)));
 }
 
-TEST(LogKey, HashesFrom129BytesOn) {
+TEST(LogKey, HashesValuesLongerThan128Bytes) {
     const std::string longest(128, 'x');
     EXPECT_EQ(logKey("p:", "n", longest), "p:n:{" + longest + "}");
     EXPECT_EQ(logKey("p:", "n", longest + "x").substr(0, 10), "p:n:{sha1-");
     EXPECT_EQ(logKey("p:", "n", std::string(30000, 'x')).size(), 6 + kHashedLength);
 }
 
-TEST(LogKey, HashesWhatLooksLikeAHash) {
+TEST(LogKey, HashesValuesThatLookLikeAHash) {
     const std::string hash = "sha1-7dbde93504122a707f849f2c12bdd9de71b41929";  // of "a b"
     EXPECT_NE(logKey("p:", "n", hash), logKey("p:", "n", "a b"));
     EXPECT_EQ(logKey("p:", "n", hash), "p:n:{sha1-" + sha1(hash) + "}");
@@ -64,7 +64,7 @@ TEST(LogKey, HashesEverySecret) {
     }
 }
 
-TEST(ShownValue, IsEightDigitsOfASecret) {
+TEST(ShownValue, HasEightDigitsOfASecret) {
     const std::string_view hash = "sha1-7dbde93504122a707f849f2c12bdd9de71b41929";
     EXPECT_EQ(shownValue(hash, Secrecy::Secret), "sha1-7dbde935");
     EXPECT_EQ(shownValue(hash, Secrecy::Open), hash);

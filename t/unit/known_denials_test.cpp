@@ -46,16 +46,16 @@ class KnownDenialsTest : public testing::Test {
     }
 };
 
-TEST_F(KnownDenialsTest, LastUntilTheSlotFreesAndNoLonger) {
+TEST_F(KnownDenialsTest, LastUntilThereIsRoom) {
     EXPECT_EQ(denialStateOf("a", 1000), DenialState::None);
     publish("a", 1000, 500);
     EXPECT_EQ(denialStateOf("a", 1000), DenialState::Holds);
-    EXPECT_EQ(denialStateOf("a", 1498), DenialState::Holds) << "nobody asks for all where everybody may in a moment";
+    EXPECT_EQ(denialStateOf("a", 1498), DenialState::Holds) << "a denial that ends soon is not due";
     EXPECT_EQ(denialStateOf("a", 1499), DenialState::None);
     EXPECT_EQ(denialStateOf("b", 1000), DenialState::None);
 }
 
-TEST_F(KnownDenialsTest, LastASecondAtMost) {
+TEST_F(KnownDenialsTest, LastAtMostOneSecond) {
     for (const std::int64_t retry : {std::int64_t{1001}, std::int64_t{3'600'000}, Verdict::kNever}) {
         publish("a", 5000, retry);
         EXPECT_EQ(denialStateOf("a", 5949), DenialState::Holds);
@@ -65,20 +65,20 @@ TEST_F(KnownDenialsTest, LastASecondAtMost) {
     }
 }
 
-TEST_F(KnownDenialsTest, AreClaimedByOne) {
+TEST_F(KnownDenialsTest, AreClaimedByOneWorker) {
     publish("a", 1000, 3'600'000);
-    EXPECT_FALSE(denials.claim(signatureOf("a"), 1949)) << "not before they are due";
+    EXPECT_FALSE(denials.claim(signatureOf("a"), 1949)) << "a denial is not claimed before it is due";
     EXPECT_TRUE(denials.claim(signatureOf("a"), 1950));
     EXPECT_FALSE(denials.claim(signatureOf("a"), 1950));
-    EXPECT_EQ(denialStateOf("a", 1999), DenialState::Holds) << "for the others";
-    EXPECT_EQ(denialStateOf("a", 2000), DenialState::None) << "also where no answer comes";
+    EXPECT_EQ(denialStateOf("a", 1999), DenialState::Holds) << "a claimed denial holds for the other workers";
+    EXPECT_EQ(denialStateOf("a", 2000), DenialState::None) << "a claimed denial ends without a reply";
     publish("a", 1951, 3'600'000);
     EXPECT_EQ(denialStateOf("a", 2900), DenialState::Holds);
     EXPECT_EQ(denialStateOf("a", 2901), DenialState::Due);
-    EXPECT_TRUE(denials.claim(signatureOf("none"), 1950)) << "who finds none asks";
+    EXPECT_TRUE(denials.claim(signatureOf("none"), 1950)) << "a request without a known denial asks the store";
 }
 
-TEST_F(KnownDenialsTest, EndWhereADelayMayAdmit) {
+TEST_F(KnownDenialsTest, EndWhenADelayMayAdmit) {
     Check held = checkOf("held");
     held.delayMs = 400;
     publish({held}, 1000, {Verdict{0, 700, 700}});
@@ -86,15 +86,16 @@ TEST_F(KnownDenialsTest, EndWhereADelayMayAdmit) {
     EXPECT_EQ(denialStateOf(signatureOf({held}), 1299), DenialState::None);
     publish({held}, 2000, {Verdict{0, 400, 400}});
     EXPECT_EQ(denialStateOf(signatureOf({held}), 2000), DenialState::None)
-        << "another one's reservation was in the way";
+        << "a denial whose delay= may admit is not known";
 
     const std::vector<Check> both = {held, checkOf("other")};
     publish(both, 3000, {Verdict{0, 700, 700}, Verdict{0, 600, 600}});
-    EXPECT_EQ(denialStateOf(signatureOf(both), 3598), DenialState::Holds) << "as long as one of them denies";
+    EXPECT_EQ(denialStateOf(signatureOf(both), 3598), DenialState::Holds)
+        << "a denial lasts while one of its limits denies";
     EXPECT_EQ(denialStateOf(signatureOf(both), 3599), DenialState::None);
 }
 
-TEST_F(KnownDenialsTest, TellTheTimeThatIsLeft) {
+TEST_F(KnownDenialsTest, ReturnTheRemainingTime) {
     const std::vector<Check> two = {checkOf("a"), checkOf("b")};
     publish(two, 1000, {Verdict{7, 9000, 0}, Verdict{0, 400, 400}});
     std::array<Verdict, 2> verdicts;
@@ -105,7 +106,7 @@ TEST_F(KnownDenialsTest, TellTheTimeThatIsLeft) {
     EXPECT_EQ(verdicts[1].retryMs, 300);
 }
 
-TEST_F(KnownDenialsTest, AreNeverTheDenialOfAnother) {
+TEST_F(KnownDenialsTest, AreNotFoundByAnotherSignatureWithTheSameHash) {
     publish("a", 1000, 500);
     Signature other = signatureOf("b");
     other.hash = signatureOf("a").hash;
@@ -115,7 +116,7 @@ TEST_F(KnownDenialsTest, AreNeverTheDenialOfAnother) {
     EXPECT_EQ(denialStateOf(other, 1000), DenialState::None);
 }
 
-TEST_F(KnownDenialsTest, StayInTheirMemory) {
+TEST_F(KnownDenialsTest, UseTheirMemoryOnly) {
     for (int i = 0; i < 10000; i++) {
         publish("key" + std::to_string(i), 1000, 500 + i);
     }
@@ -127,7 +128,7 @@ TEST_F(KnownDenialsTest, StayInTheirMemory) {
             std::vector<Verdict>(KnownDenials::kMostLogs + 1, Verdict{0, 500, 500}));
 }
 
-TEST_F(KnownDenialsTest, OfADeadWriterCostOneSlot) {
+TEST_F(KnownDenialsTest, LoseOneSlotToAKilledWriter) {
     // the first word of each slot is its sequence
     const std::size_t generations = memory.size() / 16;
     for (std::size_t at = generations; at + KnownDenials::kSlotBytes <= memory.size();
@@ -141,7 +142,7 @@ TEST_F(KnownDenialsTest, OfADeadWriterCostOneSlot) {
     }
 }
 
-TEST_F(KnownDenialsTest, AreForgotten) {
+TEST_F(KnownDenialsTest, AreErased) {
     publish("a", 1000, 500);
     publish("b", 1000, 500);
     denials.erase(signatureOf("a"));
@@ -152,18 +153,18 @@ TEST_F(KnownDenialsTest, AreForgotten) {
     EXPECT_EQ(denialStateOf("a", 1000), DenialState::Holds);
 }
 
-TEST_F(KnownDenialsTest, EndWithWhatLeavesTheirLogs) {
+TEST_F(KnownDenialsTest, EndWhenEntriesLeaveTheirLogs) {
     const std::vector<Check> two = {checkOf("a", 1), checkOf("b", 9)};
     publish(two, 1000, {Verdict{0, 500, 500}, Verdict{3, 500, 0}});
     publish("a", 1000, 500);
     publish("c", 1000, 500);
-    denials.entriesLeave(signatureOf({checkOf("b", 2)}).logs());  // whatever its limit was
+    denials.entriesLeave(signatureOf({checkOf("b", 2)}).logs());  // the limit does not matter
     EXPECT_EQ(denialStateOf(signatureOf(two), 1000), DenialState::None);
     EXPECT_EQ(denialStateOf("a", 1000), DenialState::Holds);
     EXPECT_EQ(denialStateOf("c", 1000), DenialState::Holds);
 }
 
-TEST_F(KnownDenialsTest, AreNotLearnedWhereSomethingHasLeftSince) {
+TEST_F(KnownDenialsTest, AreNotPublishedIfEntriesHaveLeft) {
     const Signature signature = signatureOf("a");
     const std::vector<Check> checks = {checkOf("a")};
     const std::vector<Verdict> verdicts = {Verdict{0, 500, 500}};
@@ -175,7 +176,7 @@ TEST_F(KnownDenialsTest, AreNotLearnedWhereSomethingHasLeftSince) {
     EXPECT_EQ(denialStateOf(signature, 1000), DenialState::Holds);
 }
 
-TEST(SignatureTest, IsThatOfAllThatIsAsked) {
+TEST(SignatureTest, DiffersForEachParameterOfACheck) {
     const Check usual = checkOf("rl:sliding:api:{a}");
     std::vector<Check> each(9, usual);
     each[1].key = "rl:sliding:api:{b}";
@@ -201,18 +202,18 @@ TEST(SignatureTest, IsThatOfAllThatIsAsked) {
     EXPECT_EQ(signatures[0].logHashes, signatures[2].logHashes) << "the same log";
     EXPECT_NE(signatures[0].logHashes, signatures[1].logHashes);
     EXPECT_EQ(signatures[0].logs().front(), Signature::hashOfLog(usual.key));
-    EXPECT_EQ(signatures.back().logs().size(), Signature::kMostLogs) << "of nine";
+    EXPECT_EQ(signatures.back().logs().size(), Signature::kMostLogs) << "a signature has at most that number of logs";
 }
 
-/// Concurrent writers and readers of one set: a reader sees a whole denial or none.
-TEST_F(KnownDenialsTest, AreReadWhole) {
+/// With concurrent writers of one set, a reader sees a complete denial or none.
+TEST_F(KnownDenialsTest, AreReadCompletely) {
     const Signature signature = signatureOf("same");
     const std::vector<Check> checks = {checkOf("same")};
     std::atomic<bool> stop = false;
     std::vector<std::thread> writers;
     for (std::uint64_t id = 1; id <= 2; id++) {
         writers.emplace_back([&, id] {
-            KnownDenials mine = denials;  // another process's view of the same memory
+            KnownDenials mine = denials;  // the same memory, as seen by another process
             for (std::uint64_t round = 0; !stop; round++) {
                 const auto value = static_cast<std::int64_t>(round * 2 + id);
                 const std::vector<Verdict> verdicts = {Verdict{value, value, 1'000'000 + value}};
@@ -241,8 +242,8 @@ TEST_F(KnownDenialsTest, AreReadWhole) {
     EXPECT_GT(found, 0);
 }
 
-/// If several workers find it due at once, only one asks.
-TEST_F(KnownDenialsTest, AreClaimedByOneOfMany) {
+/// If several workers find a due denial at the same time, one of them claims it.
+TEST_F(KnownDenialsTest, AreClaimedByOneOfManyThreads) {
     constexpr int kRounds = 20;
     constexpr int kThreads = 3;
     std::atomic<int> claims = 0;

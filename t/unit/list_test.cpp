@@ -10,7 +10,7 @@ struct Second;
 
 struct Element : ListHook<First>, ListHook<Second> {};
 
-TEST(List, KeepsOrderAndLetsElementsLeaveFromTheMiddle) {
+TEST(List, KeepsOrderWhenAnElementIsRemoved) {
     Element a, b, c;
     List<Element, First> list;
     list.pushBack(a);
@@ -31,7 +31,7 @@ struct Number : ListHook<First> {
     int value;
 };
 
-TEST(List, InsertsInOrderAndBehindEquals) {
+TEST(List, InsertsInOrderAndAfterEqualElements) {
     Number numbers[] = {Number(2), Number(5), Number(1), Number(5), Number(3)};
     List<Number, First> list;
     for (Number& number : numbers) {
@@ -45,7 +45,7 @@ TEST(List, InsertsInOrderAndBehindEquals) {
     EXPECT_TRUE(list.isEmpty());
 }
 
-TEST(List, HooksOfTwoKindsAreApart) {
+TEST(List, HooksOfTwoListsAreIndependent) {
     Element a;
     List<Element, First> one;
     List<Element, Second> two;

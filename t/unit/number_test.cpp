@@ -7,7 +7,7 @@
 namespace sliding_log {
 namespace {
 
-TEST(ParseCount, TakesWholeNumbers) {
+TEST(ParseCount, AcceptsWholeNumbers) {
     EXPECT_EQ(parseCount("0"), 0);
     EXPECT_EQ(parseCount("007"), 7);
     EXPECT_EQ(parseCount("1000000000000"), kLargestCount);
@@ -27,7 +27,7 @@ TEST(DecimalText, WritesTheWholeRange) {
     EXPECT_EQ(DecimalText(INT64_MAX).view(), "9223372036854775807");
 }
 
-TEST(DecimalText, IsItsOwnCopy) {
+TEST(DecimalText, IsIndependentOfItsCopies) {
     DecimalText kept(0);
     for (std::int64_t number : {12345, 6}) {
         kept = DecimalText(number);

@@ -7,7 +7,7 @@
 namespace sliding_log {
 namespace {
 
-TEST(OptionsText, SaysNothingOfTheUsualQuestion) {
+TEST(OptionsText, IsEmptyForDefaults) {
     for (Algorithm algorithm : {Algorithm::Log, Algorithm::Compact, Algorithm::Counter}) {
         Check check;
         check.algorithm = algorithm;
@@ -15,7 +15,7 @@ TEST(OptionsText, SaysNothingOfTheUsualQuestion) {
     }
 }
 
-TEST(OptionsText, SaysWhatIsNotTheDefaultInItsOrder) {
+TEST(OptionsText, HasOtherValuesInAFixedOrder) {
     Check check;
     check.named = true;
     check.cost = 5;
@@ -23,7 +23,7 @@ TEST(OptionsText, SaysWhatIsNotTheDefaultInItsOrder) {
     check.delayMs = 2000;
     check.aheadMs = 5000;
     check.blockMs = 60'000;
-    check.burst = 100;  // of a bucket, and of samples
+    check.burst = 100;  // for a bucket or samples
     check.sample = 10;
     EXPECT_EQ(OptionsText(check).view(), "ids cost=5 count=all delay=2000 ahead=5000 block=60000");
     check.algorithm = Algorithm::Bucket;
@@ -36,7 +36,7 @@ TEST(OptionsText, SaysWhatIsNotTheDefaultInItsOrder) {
     EXPECT_EQ(OptionsText(check).view(), "cost=0 sample=1");
 }
 
-TEST(OptionsText, SaysHowManyPermitsAreAskedFor) {
+TEST(OptionsText, HasTheNumberOfPermits) {
     Check check;
     EXPECT_EQ(OptionsText(check, 50).view(), "permits=50");
     check.cost = 3;

@@ -57,7 +57,7 @@ class PermitsTest : public testing::Test {
     Verdict verdict;
 };
 
-TEST_F(PermitsTest, AreUsedFromTheLastOneDown) {
+TEST_F(PermitsTest, AreUsedInReverseOrder) {
     EXPECT_FALSE(use());
     ASSERT_NE(grant(3), 0U);
     for (const std::uint32_t position : {3U, 2U, 1U}) {
@@ -66,23 +66,23 @@ TEST_F(PermitsTest, AreUsedFromTheLastOneDown) {
         EXPECT_EQ(permit->position, position);
         EXPECT_EQ(permit->name.view(), "name~p");
         EXPECT_EQ(permit->loggedMs, 5000U);
-        EXPECT_EQ(verdict.remaining, 100 + position - 1) << "those that are left count as remaining";
+        EXPECT_EQ(verdict.remaining, 100 + position - 1) << "unused permits count as remaining";
         EXPECT_EQ(verdict.resetMs, 7000);
         EXPECT_TRUE(verdict.hasRoom());
     }
     EXPECT_FALSE(use());
 }
 
-TEST_F(PermitsTest, EndWithTheirLife) {
+TEST_F(PermitsTest, EndAfterTheirLife) {
     grant(3);
     gNow = gNow + kLifeMs - 1;
     EXPECT_TRUE(use());
     gNow = gNow + 1;
     EXPECT_FALSE(use());
-    EXPECT_EQ(permits.endLatest(signature).permits, 2U) << "a permit that came too late is returned with the others";
+    EXPECT_EQ(permits.endLatest(signature).permits, 2U) << "unused permits are returned after their life";
 }
 
-TEST_F(PermitsTest, ServeTheSameCheckOnly) {
+TEST_F(PermitsTest, AreUsedByTheSameCheckOnly) {
     grant(3);
     Check other = check;
     other.limit = 999;
@@ -93,18 +93,18 @@ TEST_F(PermitsTest, ServeTheSameCheckOnly) {
     EXPECT_TRUE(use());
 }
 
-TEST_F(PermitsTest, AreGivenBackToTheirLotWhileItIsTheLatestThatWasUsed) {
+TEST_F(PermitsTest, AreGivenBackIfUsedLast) {
     grant(3);
     const std::optional<Permit> third = use();
     const std::optional<Permit> second = use();
-    EXPECT_FALSE(permits.giveBack(signature, *third)) << "its entries are not those of the next one to be used";
+    EXPECT_FALSE(permits.giveBack(signature, *third)) << "only the permit that was used last can be given back";
     EXPECT_TRUE(permits.giveBack(signature, *second));
     EXPECT_EQ(use()->position, 2U);
     EXPECT_EQ(permits.endLatest(signature).permits, 1U);
     EXPECT_FALSE(permits.giveBack(signature, *second)) << "the lot has ended";
 }
 
-TEST_F(PermitsTest, OfALotEndOnce) {
+TEST_F(PermitsTest, EndOncePerLot) {
     const std::uint32_t lot = grant(5);
     use();
     EXPECT_EQ(permits.end(signature, lot), 4U);
@@ -124,7 +124,7 @@ TEST_F(PermitsTest, AreNotReplacedByAnotherLot) {
     EXPECT_NE(grant(2), 0U);
 }
 
-TEST_F(PermitsTest, AreWantedAsManyAsWereUsedInALife) {
+TEST_F(PermitsTest, AreRequestedInTheNumberUsedInALife) {
     const auto wanted = [&](std::uint32_t most) {
         const std::uint32_t some = permits.wanted(signature, gNow, kLifeMs, most, gNow + 100);
         permits.endAsking(signature);
@@ -135,19 +135,19 @@ TEST_F(PermitsTest, AreWantedAsManyAsWereUsedInALife) {
     EXPECT_EQ(wanted(50), 30U);
     EXPECT_EQ(wanted(20), 20U);
     gNow = gNow + kLifeMs;
-    EXPECT_EQ(wanted(50), 30U) << "the life before";
+    EXPECT_EQ(wanted(50), 30U) << "the number of the previous life";
     permits.noteAdmitted(signature, gNow, kLifeMs, 4);
     EXPECT_EQ(wanted(50), 30U);
     gNow = gNow + kLifeMs;
     EXPECT_EQ(wanted(50), 4U);
     gNow = gNow + 2 * kLifeMs;
-    EXPECT_EQ(wanted(50), 0U) << "nobody has used the key in the latest life";
+    EXPECT_EQ(wanted(50), 0U) << "the key was not used in the latest life";
     permits.noteAdmitted(signature, gNow, kLifeMs, 1'000'000);
     EXPECT_EQ(wanted(1'000'000), Permits::kMostPermits);
-    EXPECT_EQ(permits.wanted(signature, gNow - 1, kLifeMs, 50, gNow), 50U) << "a clock that was read earlier";
+    EXPECT_EQ(permits.wanted(signature, gNow - 1, kLifeMs, 50, gNow), 50U) << "the clock was read earlier";
 }
 
-TEST_F(PermitsTest, AreAskedForByOneCallAtATime) {
+TEST_F(PermitsTest, AreRequestedByOneCallAtATime) {
     EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 1U);
     EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 0U);
     gNow = gNow + 100;
@@ -171,7 +171,7 @@ TEST_F(PermitsTest, EndWhenTheLogIsGone) {
     EXPECT_FALSE(use());
 }
 
-TEST_F(PermitsTest, KeepTheirRecordWhileOthersAreUsed) {
+TEST_F(PermitsTest, KeepTheirRecordWhileOtherKeysAreUsed) {
     grant(3);
     for (int i = 0; i < 100; i++) {
         Check other = check;
@@ -181,7 +181,7 @@ TEST_F(PermitsTest, KeepTheirRecordWhileOthersAreUsed) {
         permits.noteAdmitted(signatureOf(other), gNow, kLifeMs, 1);
     }
     EXPECT_TRUE(use());
-    gNow = gNow + 10 * kLifeMs;  // a worker that was killed has left two
+    gNow = gNow + 10 * kLifeMs;  // a killed worker has left two permits
     for (int i = 0; i < 100; i++) {
         Check other = check;
         const std::string key = "rl:api:{" + std::to_string(i) + "}";
@@ -192,7 +192,7 @@ TEST_F(PermitsTest, KeepTheirRecordWhileOthersAreUsed) {
     EXPECT_EQ(grant(1), 0U) << "its record was replaced";
 }
 
-TEST_F(PermitsTest, AreNoneWithoutMemory) {
+TEST_F(PermitsTest, AreNotGrantedWithoutMemory) {
     Permits none;
     none.noteAdmitted(signature, gNow, kLifeMs, 5);
     none.noteEntries(1, 0, gNow);
@@ -200,7 +200,7 @@ TEST_F(PermitsTest, AreNoneWithoutMemory) {
     EXPECT_FALSE(none.use(signature, check, verdict, clock));
 }
 
-TEST_F(PermitsTest, AreUsedOnceByManyThreads) {
+TEST_F(PermitsTest, AreUsedOnceInManyThreads) {
     constexpr std::uint32_t kLots = 300;
     constexpr std::uint32_t kPermits = 100;
     std::atomic<std::uint32_t> used{0};

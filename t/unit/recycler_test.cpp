@@ -10,7 +10,7 @@
 namespace sliding_log {
 namespace {
 
-/// Counts how many of its kind there are.
+/// Counts its instances.
 struct Counted {
     Counted() { alive++; }
     ~Counted() { alive--; }
@@ -21,7 +21,7 @@ struct Counted {
     static inline int alive = 0;
 };
 
-TEST(Recycler, TakesAgainWhatWasGivenBack) {
+TEST(Recycler, ReusesReturnedObjects) {
     Recycler<Counted> recycler;
     Counted& first = recycler.take();
     first.text = "first";
@@ -30,7 +30,7 @@ TEST(Recycler, TakesAgainWhatWasGivenBack) {
     EXPECT_EQ(Counted::alive, 1);
 }
 
-TEST(Recycler, FreesAllThatIsUnusedByAndBy) {
+TEST(Recycler, FreesUnusedObjectsGradually) {
     Recycler<Counted> recycler;
     std::vector<Counted*> used;
     for (int i = 0; i < 20'000; i++) {
@@ -50,7 +50,7 @@ TEST(Recycler, FreesAllThatIsUnusedByAndBy) {
     EXPECT_EQ(recycler.freeUnused(), 0);
 }
 
-TEST(Recycler, NeverTouchesWhatIsInUse) {
+TEST(Recycler, KeepsObjectsInUse) {
     std::mt19937 random(1);
     Recycler<Counted> recycler;
     std::vector<std::pair<Counted*, std::string>> used;

@@ -19,7 +19,7 @@ class RefusalsTest : public ::testing::Test {
     int right = 0;
 };
 
-TEST_F(RefusalsTest, AServersIsOfAllItsSlotsAndOfNoOthers) {
+TEST_F(RefusalsTest, ARefusalByAServerAppliesToAllItsHashSlots) {
     refusals.add(&left, 7, kDown, now);
     EXPECT_TRUE(turnsAway(left, 7));
     EXPECT_TRUE(turnsAway(left, 8));
@@ -28,9 +28,9 @@ TEST_F(RefusalsTest, AServersIsOfAllItsSlotsAndOfNoOthers) {
     EXPECT_FALSE(refusals.isLasting(&right, 8, kDown, now));
 }
 
-TEST_F(RefusalsTest, ASlotsIsOfThatSlot) {
-    for (const char* answer : {kSlotDown, "MOVED 7 127.0.0.1:6379"}) {
-        refusals.add(&left, 7, answer, now);
+TEST_F(RefusalsTest, ARefusalOfAHashSlotAppliesToThisHashSlot) {
+    for (const char* reply : {kSlotDown, "MOVED 7 127.0.0.1:6379"}) {
+        refusals.add(&left, 7, reply, now);
         EXPECT_TRUE(turnsAway(left, 7));
         EXPECT_FALSE(turnsAway(left, 8));
         EXPECT_FALSE(turnsAway(right, 7));
@@ -41,7 +41,7 @@ TEST_F(RefusalsTest, ASlotsIsOfThatSlot) {
     }
 }
 
-TEST_F(RefusalsTest, KeysThatAreApartAreAskedAndDoNotWait) {
+TEST_F(RefusalsTest, KeysOfAMovingHashSlotAreAsked) {
     refusals.add(&left, 7, kUnderWay, now);
     EXPECT_FALSE(turnsAway(left, 7));
     refusals.served(&left, 7, now);
@@ -54,7 +54,7 @@ TEST_F(RefusalsTest, KeysThatAreApartAreAskedAndDoNotWait) {
     EXPECT_TRUE(refusals.isEmpty());
 }
 
-TEST_F(RefusalsTest, OneIsAskedNowAndThenLessAndLessOften) {
+TEST_F(RefusalsTest, ARefusedHashSlotIsAskedLessAndLessOften) {
     refusals.add(&left, 7, kDown, now);
     const std::uint64_t end = now + 10'000;
     int asked = 0;
@@ -65,14 +65,14 @@ TEST_F(RefusalsTest, OneIsAskedNowAndThenLessAndLessOften) {
     EXPECT_LE(asked, 46);
 }
 
-TEST_F(RefusalsTest, AnAnswerEndsIt) {
+TEST_F(RefusalsTest, AServedCallEndsARefusal) {
     refusals.add(&left, 7, kDown, now);
     refusals.served(&left, 8, now);
     EXPECT_FALSE(turnsAway(left, 7));
     EXPECT_TRUE(refusals.isEmpty());
 }
 
-TEST_F(RefusalsTest, AServerIsForgotten) {
+TEST_F(RefusalsTest, AServerIsErased) {
     refusals.add(&left, 7, kDown, now);
     refusals.add(&left, 7, kUnderWay, now);
     refusals.add(&right, 7, kDown, now);

@@ -16,7 +16,7 @@
 namespace sliding_log {
 namespace {
 
-/// Reads RESP with the reader of hiredis and the arena, like a connection; nullptr: refused.
+/// Reads RESP with the reader of hiredis and the arena, as a connection does; nullptr: refused.
 class Wire {
   public:
     Wire() : reader_(redisReaderCreateWithFunctions(nullptr), redisReaderFree) { arena_.attach(*reader_); }
@@ -45,7 +45,7 @@ class Wire {
     std::unique_ptr<redisReader, decltype(&redisReaderFree)> reader_;
 };
 
-/// 10 in a minute.
+/// A limit of 10 in a minute.
 Check check(Algorithm algorithm = Algorithm::Log) {
     Check asked;
     asked.algorithm = algorithm;
@@ -95,7 +95,7 @@ StoreError read(const std::vector<std::int64_t>& values, std::size_t requests, c
     return read(integers(values), requests, checks);
 }
 
-/// The verdicts of the request at that position, from a reply that must be accepted.
+/// The verdicts of the request at that position. The reply must be accepted.
 std::vector<Verdict> verdicts(const std::vector<std::int64_t>& values, std::size_t requests, const Checks& checks,
                               std::size_t position) {
     Wire wire;
@@ -116,7 +116,7 @@ bool admits(std::string_view bytes) {
     return hasAdmitted(*wire.read(bytes));
 }
 
-TEST(BatchReply, HasAsManyPermitsAsAskedForAtMost) {
+TEST(BatchReply, HasAtMostTheRequestedPermits) {
     const auto readPermits = [](const std::vector<std::int64_t>& values, std::size_t requests, std::uint32_t asked,
                                 std::int64_t cost) {
         Wire wire;
@@ -136,18 +136,19 @@ TEST(BatchReply, HasAsManyPermitsAsAskedForAtMost) {
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 20}, 2, 20, 1), (Numbers{20, 500, 478}));
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 0}, 2, 20, 1), (Numbers{0, 500, 498}));
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 10}, 2, 20, 3), (Numbers{10, 500, 464}));
-    EXPECT_EQ(readPermits({1, kTime, 0, 60'000, 5}, 2, 20, 1), (Numbers{0, 0, 999})) << "none where one is denied";
-    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 21}, 2, 20, 1), Numbers{}) << "more than asked for";
+    EXPECT_EQ(readPermits({1, kTime, 0, 60'000, 5}, 2, 20, 1), (Numbers{0, 0, 999}))
+        << "a call with a denial has no permits";
+    EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 21}, 2, 20, 1), Numbers{}) << "more than requested";
     EXPECT_EQ(readPermits({2, kTime, 50, 60'000, 0, 20}, 2, 20, 1), Numbers{}) << "more than a tenth of what remained";
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, -1}, 2, 20, 1), Numbers{});
     EXPECT_EQ(readPermits({2, kTime, 990, 60'000, 0, 20}, 2, 20, 1), Numbers{}) << "more than the limit";
     EXPECT_EQ(readPermits({2, kTime, -20, 60'000, 0, 20}, 2, 20, 1), Numbers{});
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0}, 2, 20, 1), Numbers{});
     EXPECT_EQ(readPermits({2, kTime, 500, 60'000, 0, 5, 5}, 2, 20, 1), Numbers{});
-    EXPECT_EQ(readPermits({1, kTime, 0, 60'000, 5, 5}, 2, 20, 1), Numbers{}) << "none was to be held";
+    EXPECT_EQ(readPermits({1, kTime, 0, 60'000, 5, 5}, 2, 20, 1), Numbers{}) << "no request may be held";
 }
 
-TEST(HasAdmitted, IsTrueForAnyGroupWithAnAdmission) {
+TEST(HasAdmitted, IsTrueIfABatchHasAnAdmission) {
     EXPECT_TRUE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n*5\r\n:1\r\n:5\r\n:0\r\n:9\r\n:0\r\n"));
     EXPECT_FALSE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n-ERR no\r\n"));
     for (const char* other : {"*0\r\n", "*-1\r\n", "$-1\r\n", ":1\r\n", "-ERR no\r\n", "*1\r\n$-1\r\n", "*1\r\n*0\r\n",
@@ -159,7 +160,7 @@ TEST(HasAdmitted, IsTrueForAnyGroupWithAnAdmission) {
 constexpr std::int64_t kNow = 1'800'000'000'000;
 constexpr std::int64_t kYear = 366LL * 24 * 3600 * 1000;
 
-TEST(BatchReply, TakesAdmissionsAndDenials) {
+TEST(BatchReply, AcceptsAdmissionsAndDenials) {
     EXPECT_EQ(read({1, kNow, 9, 12000, 0}, 1, {check()}), StoreError::None);
     EXPECT_EQ(read({0, kNow, 0, 12000, 12000}, 1, {check()}), StoreError::None);
     EXPECT_EQ(read({3, kNow, 0, 12000, 12000}, 5, {check()}), StoreError::None);
@@ -167,14 +168,14 @@ TEST(BatchReply, TakesAdmissionsAndDenials) {
     EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, -1}, 1, {check(), withLimit(0)}), StoreError::None);
 }
 
-TEST(BatchReply, TakesHeldOnes) {
+TEST(BatchReply, AcceptsReservations) {
     EXPECT_EQ(read({1, kNow, 0, 1, 0, 700}, 1, {held(700)}), StoreError::None);
     EXPECT_EQ(read({3, kNow, 0, 1, 900, 700, 700}, 4, {held(700)}), StoreError::None);
     EXPECT_EQ(read({1, kNow, 0, 1, 0, 5, 1, 0, 700}, 1, {check(), held(700)}), StoreError::None)
         << "the longest delay of the limits";
 }
 
-TEST(BatchReply, RefusesEveryOtherShape) {
+TEST(BatchReply, RefusesOtherTypesAndLengths) {
     for (const char* bytes : {
              "*0\r\n",
              "*-1\r\n",
@@ -195,35 +196,36 @@ TEST(BatchReply, RefusesEveryOtherShape) {
     }
 }
 
-TEST(BatchReply, RefusesCountsThatCannotBe) {
+TEST(BatchReply, RefusesImpossibleCounts) {
     const std::vector<std::vector<std::int64_t>> wrong = {
-        {2, kNow, 1, 1, 0},   // more than asked
-        {-1, kNow, 1, 1, 0},  // fewer than none
+        {2, kNow, 1, 1, 0},   // more than requested
+        {-1, kNow, 1, 1, 0},  // fewer than zero
         {1, -5, 1, 1, 0},     // before 1970
         {1, 1'000'000'000'000'000, 1, 1, 0},
-        {1, kNow, -1, 1, 0},  // less than nothing remains
-        {1, kNow, 10, 1, 0},  // the whole limit remains after a request that used it
+        {1, kNow, -1, 1, 0},  // a negative remaining
+        {1, kNow, 10, 1, 0},  // remaining is the limit after an admitted request
         {0, kNow, 11, 1, 1},  // more than the limit
         {1, kNow, INT64_MAX, 1, 0},
         {1, kNow, 1, 1, 5},   // admitted, with a retry
         {0, kNow, 1, 1, 0},   // denied by no log
-        {0, kNow, 1, 1, -1},  // never, although there will be room
+        {0, kNow, 1, 1, -1},  // never, but the limit will have room
         {0, kNow, 1, 1, -2},
     };
     for (const std::vector<std::int64_t>& values : wrong) {
         EXPECT_EQ(read(values, 1, {check()}), StoreError::Unexpected) << integers(values);
     }
     EXPECT_EQ(read({5, kNow, 5, 1, 0}, 5, {check()}), StoreError::None);
-    EXPECT_EQ(read({5, kNow, 6, 1, 0}, 5, {check()}), StoreError::Unexpected) << "with what five have taken";
+    EXPECT_EQ(read({5, kNow, 6, 1, 0}, 5, {check()}), StoreError::Unexpected)
+        << "more than the limit with five requests";
     EXPECT_EQ(read({5, kNow, 1, 1, 0}, 5, {withCost(2)}), StoreError::Unexpected);
     EXPECT_EQ(read({5, kNow, 0, 1, 0}, 5, {withCost(2)}), StoreError::None);
     EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {withCost(0)}), StoreError::None);
     EXPECT_EQ(read({5, kNow, 10, 1, 0}, 5, {check(Algorithm::Sampled)}), StoreError::None)
-        << "a sample may have none of them";
+        << "a sample may have no entry of these requests";
     EXPECT_EQ(read({5, kNow, 11, 1, 0}, 5, {check(Algorithm::Sampled)}), StoreError::Unexpected);
 }
 
-TEST(BatchReply, OfALimitThatNeverHasRoomTakesDenialsForEverOnly) {
+TEST(BatchReply, OfALimitWithoutRoomAcceptsDenialsOnly) {
     Check smallBucket = check(Algorithm::Bucket);
     smallBucket.burst = 0;
     for (const Check& asked : {withLimit(0), withCost(0, 0), withCost(11), smallBucket}) {
@@ -235,10 +237,10 @@ TEST(BatchReply, OfALimitThatNeverHasRoomTakesDenialsForEverOnly) {
     }
     Check bucket = check(Algorithm::Bucket);
     bucket.limit = 0;
-    EXPECT_EQ(read({0, kNow, 10, 5, -1}, 1, {bucket}), StoreError::None) << "full, and nothing refills it";
+    EXPECT_EQ(read({0, kNow, 10, 5, -1}, 1, {bucket}), StoreError::None) << "a full bucket that is never refilled";
 }
 
-TEST(BatchReply, RefusesTimesThatCannotBe) {
+TEST(BatchReply, RefusesImpossibleTimes) {
     struct Bound {
         Algorithm algorithm;
         std::int64_t longestReset;
@@ -257,23 +259,25 @@ TEST(BatchReply, RefusesTimesThatCannotBe) {
         const std::int64_t longestRetry = std::max(bound.longestReset, kYear);
         EXPECT_EQ(read({0, kNow, 0, bound.longestReset, longestRetry}, 1, {asked}), StoreError::None);
         EXPECT_EQ(read({0, kNow, 0, bound.longestReset + 1, 1}, 1, {asked}), StoreError::Unexpected);
-        EXPECT_EQ(read({0, kNow, 0, 1, longestRetry + 1}, 1, {asked}), StoreError::Unexpected) << "nor a block";
+        EXPECT_EQ(read({0, kNow, 0, 1, longestRetry + 1}, 1, {asked}), StoreError::Unexpected)
+            << "longer than any block";
         EXPECT_EQ(read({0, kNow, 0, -1, 1}, 1, {asked}), StoreError::Unexpected);
     }
     const Check bucket = check(Algorithm::Bucket);
     EXPECT_EQ(read({1, kNow, 0, 120'000, 0}, 1, {bucket}), StoreError::None);
-    EXPECT_EQ(read({1, kNow, 0, 120'001, 0}, 1, {bucket}), StoreError::Unexpected) << "it owes nothing";
+    EXPECT_EQ(read({1, kNow, 0, 120'001, 0}, 1, {bucket}), StoreError::Unexpected)
+        << "an admitted request leaves no debt";
     EXPECT_EQ(read({0, kNow, 1, 120'001, 9}, 1, {bucket}), StoreError::Unexpected);
 }
 
-TEST(BatchReply, RefusesHoldingWhoMayNotWait) {
+TEST(BatchReply, RefusesImpossibleReservations) {
     EXPECT_EQ(read({1, kNow, 0, 1, 0, 1}, 1, {check()}), StoreError::Unexpected) << "without delay=";
     const std::vector<std::vector<std::int64_t>> wrong = {
         {1, kNow, 0, 1, 0, 701},         // longer than delay=
         {1, kNow, 0, 1, 0, 0},           // until now
-        {1, kNow, 0, 1, 0, -700},        // or before
-        {2, kNow, 0, 1, 0, 700, 699},    // not in the order of arrival
-        {1, kNow, 0, 1, 900, 700, 700},  // more than are admitted
+        {1, kNow, 0, 1, 0, -700},        // before now
+        {2, kNow, 0, 1, 0, 700, 699},    // not in order of arrival
+        {1, kNow, 0, 1, 900, 700, 700},  // more than admitted
         {0, kNow, 0, 1, 900, 700},      {1, kNow, 0, 1, 900, INT64_MAX},
     };
     for (const std::vector<std::int64_t>& values : wrong) {
@@ -281,7 +285,7 @@ TEST(BatchReply, RefusesHoldingWhoMayNotWait) {
     }
 }
 
-TEST(BatchReply, TellsErrorsApart) {
+TEST(BatchReply, DistinguishesErrors) {
     for (const auto& [bytes, error] : std::initializer_list<std::pair<const char*, StoreError>>{
              {"-NOSCRIPT No matching script.\r\n", StoreError::NoScript},
              {"-LOADING Redis is loading\r\n", StoreError::TryAgain},
@@ -297,7 +301,7 @@ TEST(BatchReply, TellsErrorsApart) {
     }
 }
 
-TEST(BatchReply, CountsDownInTheOrderOfArrival) {
+TEST(BatchReply, CountsRemainingDownInOrderOfArrival) {
     const std::vector<std::int64_t> threeOfFive = {3, kNow, 0, 9000, 7000};
     for (std::size_t position = 0; position < 3; position++) {
         const Verdict admitted = verdict(threeOfFive, 5, check(), position);
@@ -312,16 +316,16 @@ TEST(BatchReply, CountsDownInTheOrderOfArrival) {
     }
 }
 
-TEST(BatchReply, CountsDownByTheCost) {
+TEST(BatchReply, CountsRemainingDownByTheCost) {
     const std::vector<std::int64_t> three = {3, kNow, 4, 9000, 0};
     EXPECT_EQ(verdict(three, 3, withCost(5, 20), 2).remaining, 4);
     EXPECT_EQ(verdict(three, 3, withCost(5, 20), 0).remaining, 14);
     EXPECT_EQ(verdict(three, 3, withCost(0), 0).remaining, 4);
     EXPECT_EQ(verdict({2, kNow, 9, 9000, 0}, 2, check(Algorithm::Sampled), 0).remaining, 10)
-        << "no more than the limit, however little the sample has taken";
+        << "remaining is at most the limit";
 }
 
-TEST(BatchReply, KeepsWhatTheOtherLogHasLeft) {
+TEST(BatchReply, KeepsRemainingOfTheOtherLog) {
     const std::vector<std::int64_t> oneOfTwo = {1, kNow, 8, 100, 0, 0, 200, 200};
     const Checks two = {check(), check()};
     EXPECT_EQ(verdicts(oneOfTwo, 2, two, 0)[0].remaining, 8);
@@ -330,7 +334,7 @@ TEST(BatchReply, KeepsWhatTheOtherLogHasLeft) {
     EXPECT_FALSE(verdicts(oneOfTwo, 2, two, 1)[1].hasRoom());
 }
 
-TEST(BatchReply, HoldsTheLastOnesAdmitted) {
+TEST(BatchReply, HoldsTheLastAdmittedRequests) {
     // the first two of five are admitted now, two are held
     constexpr std::array<std::int64_t, 5> kRemaining = {1, 0, 0, 0, 0};
     constexpr std::array<std::int64_t, 5> kDelay = {0, 0, 300, 800, 0};
@@ -348,7 +352,7 @@ TEST(BatchReply, HoldsTheLastOnesAdmitted) {
     }
 }
 
-TEST(BatchReply, ForgetsTheOneBefore) {
+TEST(BatchReply, ReplacesThePreviousReply) {
     Wire wire;
     BatchReply batch;
     const Checks two = {held(800), held(800)};
@@ -360,7 +364,7 @@ TEST(BatchReply, ForgetsTheOneBefore) {
     EXPECT_EQ(told[0].delayMs, 0);
 }
 
-TEST(CheckTakeBack, TakesACountOfLogs) {
+TEST(CheckTakeBack, AcceptsANumberOfLogs) {
     Wire wire;
     for (const auto& [bytes, error] : std::initializer_list<std::pair<const char*, StoreError>>{
              {":0\r\n", StoreError::None},
@@ -375,20 +379,20 @@ TEST(CheckTakeBack, TakesACountOfLogs) {
     }
 }
 
-TEST(ReplyArena, RefusesAReplyNobodyAskedFor) {
+TEST(ReplyArena, RefusesAnUnexpectedReply) {
     Wire wire;
     EXPECT_EQ(wire.read(":1\r\n", false), nullptr);
     EXPECT_TRUE(wire.hasRefused());
 }
 
-TEST(ReplyArena, LetsTheServersReasonToCloseThrough) {
+TEST(ReplyArena, AcceptsTheErrorBeforeAServerCloses) {
     Wire wire;
     const redisReply* reply = wire.read("-ERR max number of clients reached\r\n", false);
     ASSERT_NE(reply, nullptr);
     EXPECT_EQ(replyText(*reply), "ERR max number of clients reached");
 }
 
-TEST(ReplyArena, OnceSubscribedTakesMessagesOfThatChannelAndNothingElse) {
+TEST(ReplyArena, AcceptsMessagesOfItsChannelOnly) {
     for (const char* bytes :
          {"*3\r\n$9\r\nsubscribe\r\n$4\r\nnews\r\n:1\r\n", "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n",
           "*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n*1\r\n:1\r\n"}) {
@@ -411,13 +415,13 @@ TEST(ReplyArena, OnceSubscribedTakesMessagesOfThatChannelAndNothingElse) {
     }
 }
 
-TEST(ReplyArena, RefusesALengthMadeOfGarbage) {
+TEST(ReplyArena, RefusesAnExcessiveLength) {
     Wire wire;
     EXPECT_EQ(wire.read("*2147483647\r\n"), nullptr);
     EXPECT_TRUE(wire.hasRefused());
 }
 
-TEST(ReplyArena, UsesItsMemoryAgainAndCopesWithMoreThanItHas) {
+TEST(ReplyArena, ReusesItsMemoryAndGrows) {
     Wire wire;
     std::string large = "*3000\r\n";
     for (int i = 0; i < 3000; i++) {

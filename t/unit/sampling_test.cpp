@@ -10,7 +10,7 @@
 namespace sliding_log {
 namespace {
 
-TEST(Sampling, IsAFunctionOfTheName) {
+TEST(Sampling, DependsOnTheNameOnly) {
     // SHA-1 of "abc" begins a9993e364706: as a number 186475638834950, and 5 modulo 9
     EXPECT_EQ(sampledEntries(5, 9, "abc"), 0);
     EXPECT_EQ(sampledEntries(6, 9, "abc"), 1);
@@ -18,13 +18,13 @@ TEST(Sampling, IsAFunctionOfTheName) {
     EXPECT_EQ(sampledEntries(15, 9, "abc"), 2);
 }
 
-TEST(Sampling, OfOneInOneAllAreLogged) {
+TEST(Sampling, LogsAllForOneInOne) {
     EXPECT_EQ(sampledEntries(0, 1, "abc"), 0);
     EXPECT_EQ(sampledEntries(1, 1, "abc"), 1);
     EXPECT_EQ(sampledEntries(1'000'000'000'000, 1, "abc"), 1'000'000'000'000);
 }
 
-TEST(Sampling, NothingIsNeverLogged) {
+TEST(Sampling, LogsMultiplesOfNExactly) {
     UniqueIds ids(0x123456789abc);
     for (int i = 0; i < 1000; i++) {
         EXPECT_EQ(sampledEntries(0, 10, ids.next().view()), 0);
@@ -32,8 +32,8 @@ TEST(Sampling, NothingIsNeverLogged) {
     }
 }
 
-/// Of names that follow each other one in N; five deviations of a binomial count.
-TEST(Sampling, OneInNIsLogged) {
+/// Consecutive names: one in N, within five standard deviations of a binomial count.
+TEST(Sampling, LogsOneInN) {
     for (const std::int64_t sample : {2, 10, 1000}) {
         for (const std::int64_t cost : {1, 7, 1003}) {
             UniqueIds ids(0xfedcba987654);

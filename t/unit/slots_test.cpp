@@ -1,4 +1,4 @@
-// Slots as Redis computes them (CLUSTER KEYSLOT), redirects, and the reply to CLUSTER SLOTS.
+// Hash slots as computed by Redis (CLUSTER KEYSLOT), redirects, and the reply to CLUSTER SLOTS.
 
 #include "redis/hash_slots.hpp"
 
@@ -10,7 +10,7 @@
 namespace sliding_log {
 namespace {
 
-TEST(Slots, AsRedisComputesThem) {
+TEST(HashSlots, AreThoseOfRedis) {
     EXPECT_EQ(crc16("123456789"), 0x31C3);  // the example of the cluster specification
     EXPECT_EQ(hashSlotOf("foo"), 12182);
     EXPECT_EQ(hashSlotOf("bar"), 5061);
@@ -19,7 +19,7 @@ TEST(Slots, AsRedisComputesThem) {
     EXPECT_EQ(hashSlotOf("\xff\x80"), crc16("\xff\x80") % kHashSlots);
 }
 
-TEST(Slots, HashTag) {
+TEST(HashSlots, UseTheHashTag) {
     EXPECT_EQ(hashSlotOf("rl:sliding:api:{foo}"), hashSlotOf("foo"));
     EXPECT_EQ(hashSlotOf("{user1000}.following"), hashSlotOf("{user1000}.followers"));
     EXPECT_EQ(hashTag("foo{}{bar}"), "foo{}{bar}");  // an empty tag is not a tag
@@ -29,7 +29,7 @@ TEST(Slots, HashTag) {
     EXPECT_EQ(hashTag("}foo{"), "}foo{");
 }
 
-TEST(Redirects, OfEveryForm) {
+TEST(Redirects, AreRead) {
     const auto v4 = readRedirect("MOVED 3999 127.0.0.1:6381");
     ASSERT_TRUE(v4);
     EXPECT_EQ(v4->hashSlot, 3999);
@@ -41,7 +41,7 @@ TEST(Redirects, OfEveryForm) {
     EXPECT_EQ(readRedirect("MOVED 1 :6381")->host, "");
 }
 
-TEST(Redirects, NothingElse) {
+TEST(Redirects, OtherTextIsRefused) {
     for (const char* text : {"", "MOVED", "MOVED 1", "MOVED 1 ", "MOVED 1 host", "MOVED x host:1", "MOVED 16384 h:1",
                              "MOVED -1 h:1", "MOVED 1 h:0", "MOVED 1 h:65536", "MOVED 1 h:", "MOVED 1 h:1x", "MOVED:1",
                              "MOVED 1 a b:1", "MOVED 1 a\nb:1", "MOVED 1 a/b:1"}) {
@@ -61,7 +61,7 @@ std::vector<SlotRange> mapFrom(std::string_view wire) {
     return ranges;
 }
 
-TEST(SlotMap, MastersAndTheirRanges) {
+TEST(SlotMap, HasMastersAndTheirRanges) {
     const auto ranges = mapFrom(
         "*2\r\n"
         "*4\r\n:0\r\n:5460\r\n*4\r\n$9\r\n127.0.0.1\r\n:7000\r\n$1\r\na\r\n*0\r\n*3\r\n$9\r\n127.0.0.1\r\n:7003\r\n$"
@@ -75,7 +75,7 @@ TEST(SlotMap, MastersAndTheirRanges) {
     EXPECT_EQ(ranges[1].host, "::1");
 }
 
-TEST(SlotMap, NamesAndUnknownHosts) {
+TEST(SlotMap, AcceptsNamesAndUnknownHosts) {
     const auto ranges = mapFrom(
         "*3\r\n"
         "*3\r\n:0\r\n:1\r\n*4\r\n$5\r\nnode1\r\n:7000\r\n$1\r\na\r\n*2\r\n$2\r\nip\r\n$8\r\n10.0.0.1\r\n"
@@ -88,7 +88,7 @@ TEST(SlotMap, NamesAndUnknownHosts) {
     EXPECT_EQ(ranges[1].port, 7001);
 }
 
-TEST(SlotMap, AnythingElseIsLeftOut) {
+TEST(SlotMap, OmitsOtherElements) {
     for (const char* wire :
          {"*0\r\n", "+OK\r\n", ":1\r\n", "$-1\r\n", "*1\r\n:1\r\n", "*1\r\n*0\r\n", "*1\r\n*-1\r\n",
           "*1\r\n*3\r\n:5\r\n:4\r\n*2\r\n$1\r\nh\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:16384\r\n*2\r\n$1\r\nh\r\n:1\r\n",

@@ -5,21 +5,21 @@
 namespace sliding_log {
 namespace {
 
-TEST(StoreErrorTest, KeysAreForbiddenInTheWordsOfAnyVersion) {
+TEST(StoreErrorTest, AForbiddenKeyIsDetectedInAllVersions) {
     EXPECT_TRUE(isOfKeys("NOPERM this user has no permissions to access one of the keys used as arguments"));
     EXPECT_TRUE(isOfKeys("NOPERM No permissions to access a key"));
 }
 
-TEST(StoreErrorTest, WhatIsForbiddenToAllIsNotOfKeys) {
-    for (const char* answer :
+TEST(StoreErrorTest, AForbiddenCommandIsNotAForbiddenKey) {
+    for (const char* reply :
          {"NOPERM this user has no permissions to run the 'evalsha' command",
           "NOPERM User limiter has no permissions to run the 'evalsha' command",
           "NOPERM ACL failure in script: No permissions to access a key", "NOAUTH Authentication required.", "OK"}) {
-        EXPECT_FALSE(isOfKeys(answer)) << answer;
+        EXPECT_FALSE(isOfKeys(reply)) << reply;
     }
 }
 
-TEST(StoreErrorTest, ACommandThatScriptsMayNotRunIsForbiddenToAll) {
+TEST(StoreErrorTest, ACommandForbiddenInScriptsIsDetected) {
     EXPECT_TRUE(isOfScripts("ERR ACL failure in script: User limiter has no permissions to run the 'zadd' command"));
     EXPECT_TRUE(isOfScripts("ERR The user executing the script can't run this command or subcommand"));
     EXPECT_FALSE(isOfScripts("ERR this is no log"));

@@ -15,7 +15,7 @@ std::string textOf(std::int64_t ms) {
     return std::string(TimeText(ms).view());
 }
 
-/// As accepted by ngx_parse_time(): units in descending order, each once.
+/// Reads a time as ngx_parse_time() does: units in descending order, each once.
 std::int64_t read(const std::string& text) {
     const std::map<std::string, std::int64_t> units = {
         {"d", 86'400'000}, {"h", 3'600'000}, {"m", 60'000}, {"s", 1000}, {"ms", 1}};
@@ -33,7 +33,7 @@ std::int64_t read(const std::string& text) {
     return total;
 }
 
-TEST(TimeText, IsWhatAConfigurationWouldSay) {
+TEST(TimeText, IsAValidTimeOfNginx) {
     EXPECT_EQ(textOf(1), "1ms");
     EXPECT_EQ(textOf(500), "500ms");
     EXPECT_EQ(textOf(1000), "1s");
@@ -45,7 +45,7 @@ TEST(TimeText, IsWhatAConfigurationWouldSay) {
     EXPECT_EQ(textOf(std::numeric_limits<std::int64_t>::max()), "106751991167d7h12m55s807ms");
 }
 
-TEST(TimeText, IsReadAsTheSameTime) {
+TEST(TimeText, IsParsedToTheSameTime) {
     std::mt19937_64 random(11);
     for (int i = 0; i < 20'000; i++) {
         const auto ms = static_cast<std::int64_t>(random() >> (1 + random() % 63));

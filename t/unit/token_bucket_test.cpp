@@ -12,10 +12,10 @@ constexpr std::int64_t kYearMs = 366LL * 86'400'000;
 constexpr std::int64_t kMost = 1'000'000'000'000;
 constexpr std::int64_t kAny = TokenBucket::kLeastTokens;
 
-TEST(TokenBucket, BeginsFullAndRefillsAtTheRate) {
+TEST(TokenBucket, IsFullAtFirstAndRefilledAtTheRate) {
     TokenBucket bucket(1000, 5);
     EXPECT_EQ(bucket.remaining(), 5);
-    EXPECT_EQ(bucket.resetMs(10, 5, 1000), 1000) << "full: the window";
+    EXPECT_EQ(bucket.resetMs(10, 5, 1000), 1000) << "the reset of a full bucket is the window";
     bucket.take(5, kAny, 10, 5, 1000);
     EXPECT_EQ(bucket.remaining(), 0);
     EXPECT_EQ(bucket.msUntil(1, 10, 1000), 100);
@@ -41,20 +41,20 @@ TEST(TokenBucket, RoundsWaitsUp) {
     EXPECT_EQ(bucket.msUntil(1, 3, 1000), 0);
 }
 
-TEST(TokenBucket, OwesToReservations) {
+TEST(TokenBucket, HasADebtForReservations) {
     TokenBucket bucket(0, 2);
     bucket.take(2, kAny, 2, 2, 1000);
     bucket.take(2, kAny, 2, 2, 1000);
     EXPECT_EQ(bucket.remaining(), 0);
-    EXPECT_EQ(bucket.msUntil(0, 2, 1000), 1000) << "one that only looks waits until nothing is owed";
+    EXPECT_EQ(bucket.msUntil(0, 2, 1000), 1000) << "a cost of 0 waits for the end of the debt";
     EXPECT_EQ(bucket.msUntil(1, 2, 1000), 1500);
     bucket.giveBack(2);
     EXPECT_EQ(bucket.msUntil(1, 2, 1000), 500);
     bucket.giveBack(5);
-    EXPECT_EQ(bucket.remaining(), 2) << "at most full";
+    EXPECT_EQ(bucket.remaining(), 2) << "a bucket is at most full";
 }
 
-TEST(TokenBucket, ADebtHasABound) {
+TEST(TokenBucket, TheDebtIsBounded) {
     TokenBucket bucket(0, 10);
     for (int i = 0; i < 100; i++) {
         bucket.take(3, -2, 10, 10, 1000);
@@ -62,10 +62,10 @@ TEST(TokenBucket, ADebtHasABound) {
     EXPECT_EQ(bucket.msUntil(0, 10, 1000), 200);
     bucket.take(4, kAny, 10, 10, 1000);
     bucket.take(1, -2, 10, 10, 1000);
-    EXPECT_EQ(bucket.msUntil(0, 10, 1000), 600) << "a reservation below the bound stays";
+    EXPECT_EQ(bucket.msUntil(0, 10, 1000), 600) << "a reservation below the bound is kept";
 }
 
-TEST(TokenBucket, AStampAheadBecomesNow) {
+TEST(TokenBucket, AFutureTimestampBecomesNow) {
     TokenBucket bucket(5000, 1);
     bucket.take(1, kAny, 1, 1, 1000);
     bucket.advance(2000, 1, 1, 1000);
@@ -74,15 +74,15 @@ TEST(TokenBucket, AStampAheadBecomesNow) {
     EXPECT_EQ(bucket.remaining(), 1);
 }
 
-TEST(TokenBucket, AnotherBurstOrWindowApplies) {
+TEST(TokenBucket, ChangedBurstAndWindowApply) {
     TokenBucket bucket(0, 10);
     bucket.advance(0, 10, 4, 1000);
     EXPECT_EQ(bucket.remaining(), 4);
     bucket.advance(0, 10, 9, 1000);
-    EXPECT_EQ(bucket.remaining(), 9) << "a full one is full";
+    EXPECT_EQ(bucket.remaining(), 9) << "a full bucket stays full";
     bucket.take(3, kAny, 10, 9, 1000);
     bucket.advance(0, 10, 20, 1000);
-    EXPECT_EQ(bucket.remaining(), 17) << "what was taken stays taken";
+    EXPECT_EQ(bucket.remaining(), 17) << "taken tokens stay taken";
     bucket.advance(0, 10, 4, 1000);
     EXPECT_EQ(bucket.remaining(), 1);
     bucket.giveBack(3);
@@ -98,8 +98,8 @@ TEST(TokenBucket, TheLargestNumbersDoNotOverflow) {
     bucket.take(kMost, kAny, kMost, kMost, kYearMs);
     EXPECT_EQ(bucket.msUntil(kMost, kMost, kYearMs), kYearMs);
     EXPECT_EQ(bucket.msUntil(1, kMost, kYearMs), 1);
-    EXPECT_EQ(bucket.msUntil(kMost, 1, kYearMs), kLongestWaitMs) << "3e22 ms are not told";
-    EXPECT_EQ(bucket.msUntil(1, 0, kYearMs), kLongestWaitMs) << "nothing refills it";
+    EXPECT_EQ(bucket.msUntil(kMost, 1, kYearMs), kLongestWaitMs) << "3e22 ms are bounded";
+    EXPECT_EQ(bucket.msUntil(1, 0, kYearMs), kLongestWaitMs) << "a bucket with a limit of 0 is not refilled";
     bucket.advance(1ULL << 62, kMost, kMost, kYearMs);
     EXPECT_EQ(bucket.remaining(), kMost);
     for (int i = 0; i < 1'100'000; i++) {
@@ -108,8 +108,8 @@ TEST(TokenBucket, TheLargestNumbersDoNotOverflow) {
     EXPECT_EQ(bucket.msUntil(kMost, kMost, kYearMs), kLongestWaitMs);
 }
 
-/// Compared with a bucket that counts drops: `limit` drops each ms, `window` drops are a token.
-TEST(TokenBucket, IsANaiveBucket) {
+/// Compared with a bucket that counts drops: it gets `limit` drops each ms, `window` drops are a token.
+TEST(TokenBucket, BehavesAsTheModel) {
     std::mt19937 random(7);
     for (int round = 0; round < 300; round++) {
         const std::int64_t limit = 1 + static_cast<std::int64_t>(random() % 20);

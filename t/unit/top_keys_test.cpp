@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kBytes = 128 * 1024;
 
-/// A table in memory like that of the zone.
+/// A table in memory that is aligned as in the zone.
 class TopKeysTest : public testing::Test {
   protected:
     static TopKeys table(std::size_t bytes, std::vector<char>& memory) {
@@ -48,18 +48,18 @@ TEST_F(TopKeysTest, FewKeysAreCountedExactly) {
         EXPECT_EQ(keys[i].value, "k" + std::to_string(20 - i));
         EXPECT_EQ(keys[i].limit, "api");
         EXPECT_EQ(keys[i].requests, 20 - i);
-        EXPECT_EQ(keys[i].used, 19 - i) << "as it was last";
+        EXPECT_EQ(keys[i].used, 19 - i) << "the latest value";
         EXPECT_EQ(keys[i].seenMs, nowMs_);
     }
 }
 
-TEST_F(TopKeysTest, LimitsAreApart) {
+TEST_F(TopKeysTest, KeysOfDifferentLimitsAreCountedSeparately) {
     count("same", "one");
     count("same", "two");
     EXPECT_EQ(keys_.list().size(), 2U);
 }
 
-TEST_F(TopKeysTest, KeysOfOneHashAreApart) {
+TEST_F(TopKeysTest, KeysWithTheSameHashAreCountedSeparately) {
     keys_.count("api:{one", 7, 0, nowMs_);
     keys_.count("api:{other", 7, 0, nowMs_);
     keys_.count("api:{other", 7, 0, nowMs_);
@@ -69,7 +69,7 @@ TEST_F(TopKeysTest, KeysOfOneHashAreApart) {
     EXPECT_EQ(find(keys, "other")->requests, 2U);
 }
 
-TEST_F(TopKeysTest, HeavyKeysAreFoundAmongManyMore) {
+TEST_F(TopKeysTest, HeavyKeysAreFoundAmongManyKeys) {
     constexpr int kRounds = 40'000;
     for (int i = 0; i < kRounds; i++) {
         count("heavy" + std::to_string(i % 5));
@@ -78,11 +78,11 @@ TEST_F(TopKeysTest, HeavyKeysAreFoundAmongManyMore) {
         }
     }
     const std::vector<TopKeys::Key> keys = keys_.list();
-    EXPECT_LE(keys.size(), kBytes / 200) << "bounded";
+    EXPECT_LE(keys.size(), kBytes / 200) << "the table is bounded";
     for (int heavy = 0; heavy < 5; heavy++) {
         EXPECT_EQ(keys[static_cast<std::size_t>(heavy)].value.substr(0, 5), "heavy");
-        EXPECT_LE(keys[static_cast<std::size_t>(heavy)].requests, kRounds / 5U) << "never too much";
-        EXPECT_GE(keys[static_cast<std::size_t>(heavy)].requests, kRounds / 5U * 9 / 10) << "nearly all";
+        EXPECT_LE(keys[static_cast<std::size_t>(heavy)].requests, kRounds / 5U) << "counted at most once";
+        EXPECT_GE(keys[static_cast<std::size_t>(heavy)].requests, kRounds / 5U * 9 / 10) << "nearly all are counted";
     }
 }
 
@@ -96,7 +96,7 @@ TEST_F(TopKeysTest, NumbersHalveEveryMinute) {
     keys_.age(nowMs_ + TopKeys::kHalvedEveryMs);
     EXPECT_EQ(keys_.list().front().requests, 50U);
     keys_.age(nowMs_ + TopKeys::kHalvedEveryMs);
-    EXPECT_EQ(keys_.list().front().requests, 50U) << "once";
+    EXPECT_EQ(keys_.list().front().requests, 50U) << "halved once in a minute";
     for (std::uint64_t minute = 2; minute < 10; minute++) {
         keys_.age(nowMs_ + minute * TopKeys::kHalvedEveryMs);
     }
@@ -105,7 +105,7 @@ TEST_F(TopKeysTest, NumbersHalveEveryMinute) {
     EXPECT_EQ(keys_.list().front().requests, 1U);
 }
 
-TEST_F(TopKeysTest, WhatHasNoRoom) {
+TEST_F(TopKeysTest, LongNamesAndTinyTablesAreSkipped) {
     count(std::string(TopKeys::kLongestName - 4, 'x'));
     EXPECT_TRUE(keys_.list().empty());
     count(std::string(128, 'x'), std::string(64, 'l'));
@@ -119,14 +119,14 @@ TEST_F(TopKeysTest, WhatHasNoRoom) {
     EXPECT_TRUE(tiny.list().empty());
 }
 
-TEST_F(TopKeysTest, ManyAtOnceLoseNothingOfAKeyThatHasItsPlace) {
+TEST_F(TopKeysTest, ConcurrentWorkersCountAHeavyKey) {
     count("hot");
     constexpr int kThreads = 4;
     constexpr int kEach = 20'000;
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; thread++) {
         threads.emplace_back([this, thread] {
-            TopKeys mine = keys_;  // another process's view of the same memory
+            TopKeys mine = keys_;  // the same memory, as seen by another process
             for (int i = 0; i < kEach; i++) {
                 mine.count("api:{hot", std::hash<std::string>{}("apihot"), 0, nowMs_);
                 const std::string rare = std::to_string(thread) + "." + std::to_string(i);
@@ -135,7 +135,7 @@ TEST_F(TopKeysTest, ManyAtOnceLoseNothingOfAKeyThatHasItsPlace) {
         });
     }
     for (int i = 0; i < 20; i++) {
-        for (const TopKeys::Key& key : keys_.list()) {  // while they count
+        for (const TopKeys::Key& key : keys_.list()) {  // while the threads count
             EXPECT_TRUE(key.value == "hot" || key.value.find('.') == 1) << key.value;
         }
         keys_.age(nowMs_);

@@ -8,7 +8,7 @@
 namespace sliding_log {
 namespace {
 
-TEST(UniqueIds, NeverRepeatAndStayShort) {
+TEST(UniqueIds, AreUniqueAndShort) {
     UniqueIds ids(0x123456789abcdef0);
     std::unordered_set<std::string> seen;
     for (int i = 0; i < 300000; i++) {
@@ -23,7 +23,7 @@ TEST(UniqueIds, DifferBetweenWorkers) {
     UniqueIds one(1);
     UniqueIds two(2);
     EXPECT_NE(std::string(one.next().view()), std::string(two.next().view()));
-    UniqueIds high(1ULL << 47);  // every one of the 48 bits counts
+    UniqueIds high(1ULL << 47);  // all 48 bits are used
     UniqueIds none(0);
     EXPECT_NE(std::string(high.next().view()), std::string(none.next().view()));
 }

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kYearMs = 366LL * 86'400'000;
 constexpr std::int64_t kMost = 1'000'000'000'000;
 
-/// Counts with their own memory, which grows like that of the store.
+/// Counts with their own memory; it grows as in the store.
 class Owned {
   public:
     WindowCounts counts;
@@ -37,18 +37,18 @@ class Owned {
     Cells cells_;
 };
 
-TEST(WindowCounts, WeighThePreviousWindowByItsOverlap) {
+TEST(WindowCounts, WeightThePreviousWindowByItsOverlap) {
     Owned owned;
     WindowCounts& counts = owned.counts;
     counts.advance(10'000, 1000, 0);
     EXPECT_TRUE(counts.isEmpty());
     EXPECT_EQ(counts.remaining(10, 10'000), 10);
     owned.add(10'000, 8);
-    EXPECT_EQ(counts.remaining(10, 10'999), 2) << "this window counts whole";
+    EXPECT_EQ(counts.remaining(10, 10'999), 2) << "the current window counts completely";
     counts.advance(11'000, 1000, 0);
     EXPECT_EQ(counts.remaining(10, 11'000), 2);
     EXPECT_EQ(counts.remaining(10, 11'001), 2);
-    EXPECT_EQ(counts.remaining(10, 11'125), 3) << "8 * 0.875 are 7";
+    EXPECT_EQ(counts.remaining(10, 11'125), 3) << "8 * 0.875 = 7";
     EXPECT_EQ(counts.remaining(10, 11'124), 2);
     EXPECT_FALSE(counts.isAtMost(10 - 3, 11'124));
     EXPECT_TRUE(counts.isAtMost(10 - 3, 11'125));
@@ -60,7 +60,7 @@ TEST(WindowCounts, WeighThePreviousWindowByItsOverlap) {
     EXPECT_EQ(counts.endsAt(), 0u);
 }
 
-TEST(WindowCounts, TellTheFirstMsWithRoom) {
+TEST(WindowCounts, ReturnTheFirstMsWithRoom) {
     Owned owned;
     owned.counts.advance(5000, 1000, 0);
     owned.add(5500, 3);
@@ -71,7 +71,7 @@ TEST(WindowCounts, TellTheFirstMsWithRoom) {
     EXPECT_TRUE(owned.counts.isAtMost(3 - 1, 6334));
 }
 
-TEST(WindowCounts, KeepTheWindowsAhead) {
+TEST(WindowCounts, KeepFutureWindows) {
     Owned owned;
     WindowCounts& counts = owned.counts;
     counts.advance(1000, 1000, 10'000);
@@ -82,17 +82,17 @@ TEST(WindowCounts, KeepTheWindowsAhead) {
     EXPECT_EQ(counts.latest(), 5500u);
     EXPECT_EQ(counts.endsAt(), 7000u);
     counts.advance(3700, 1000, 10'000);
-    EXPECT_EQ(counts.remaining(4, 3700), 0) << "what is reserved counts";
+    EXPECT_EQ(counts.remaining(4, 3700), 0) << "reservations count";
     counts.remove(3600, 1);
     EXPECT_EQ(counts.remaining(4, 3700), 1);
     counts.remove(5500, 2);
     EXPECT_EQ(counts.fallsTo(4 - 4, 5500), 5500u);
     counts.remove(9999, 1);
     counts.remove(1000, 1);
-    EXPECT_EQ(counts.remaining(4, 3700), 3) << "what is kept no more is not taken from";
+    EXPECT_EQ(counts.remaining(4, 3700), 3) << "an expired window is not changed";
 }
 
-TEST(WindowCounts, TakeMemoryForTheWindowsAheadAlone) {
+TEST(WindowCounts, TakeMemoryForFutureWindowsOnly) {
     Owned owned;
     owned.counts.advance(0, 1000, 1'000'000);
     owned.add(0, 5);
@@ -109,7 +109,7 @@ TEST(WindowCounts, TakeMemoryForTheWindowsAheadAlone) {
     EXPECT_EQ(owned.counts.remaining(10, 0), 5);
 }
 
-TEST(WindowCounts, AFarReservationCostsNoSearch) {
+TEST(WindowCounts, AFarReservationNeedsNoSearch) {
     Owned owned;
     owned.counts.advance(0, 1, kYearMs);
     owned.add(0, 1);
@@ -118,7 +118,7 @@ TEST(WindowCounts, AFarReservationCostsNoSearch) {
     EXPECT_EQ(owned.counts.fallsTo(1, 0), 2u);
 }
 
-TEST(WindowCounts, WhatIsTooFarAheadCountsNow) {
+TEST(WindowCounts, CountsTooFarAheadCountAsNow) {
     Owned owned;
     WindowCounts& counts = owned.counts;
     counts.advance(1000, 1000, 10'000);
@@ -130,7 +130,7 @@ TEST(WindowCounts, WhatIsTooFarAheadCountsNow) {
     EXPECT_EQ(counts.endsAt(), 5000u);
 }
 
-TEST(WindowCounts, AnotherLengthForgetsNothing) {
+TEST(WindowCounts, AChangedWindowKeepsTheCounts) {
     Owned owned;
     WindowCounts& counts = owned.counts;
     counts.advance(10'000, 1000, 0);
@@ -160,8 +160,8 @@ TEST(WindowCounts, TheLargestNumbersDoNotOverflow) {
     EXPECT_EQ(counts.fallsTo(kMost - kMost, begin + kYearMs + kYearMs / 2), begin + 3 * kYearMs);
 }
 
-/// Compared with counts by window and a search ms by ms.
-TEST(WindowCounts, AreNaiveCounts) {
+/// Compared with counts by window that are searched ms by ms.
+TEST(WindowCounts, BehaveAsTheModel) {
     std::mt19937 random(11);
     for (int round = 0; round < 200; round++) {
         const std::uint64_t window = 1 + random() % 40;

@@ -47,8 +47,8 @@ sub options {
 # The key of a log, with the name that the module uses.
 sub key { my ($self, $number) = @_; return "rl:sliding:$self->{name}:{acct_$number}" =~ tr/ /_/r }
 
-# (bytes, lines of the reply) of one request to each of the keys: one call for all if the script takes several. A request
-# that the module sends as a plain call is one here. limit: limit and window (ms); now: ms, or '' for the server's clock,
+# (bytes, lines of the reply) of one request to each of the keys: one call for all if the script takes several. Requests
+# that the module sends as a plain call are one here. limit: limit and window (ms); now: ms, or '' for the server's clock,
 # which the published script does not support.
 sub calls {
     my ($self, $limit, $now, @keys) = @_;
@@ -57,9 +57,10 @@ sub calls {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
         return (join('', map { command('EVALSHA', $self->{sha}, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
     }
-    if ($self->{plain} && @keys == 1 && $now eq '') {
-        my @name = $self->{name} eq 'log' ? unique_id() : ();
-        return (command('EVALSHA', $self->{sha}, 1, @keys, @name, @$limit{qw(limit window)}, int 1.1 * $limit->{window}), 2 + $self->{tells});
+    if ($self->{plain} && $now eq '') {
+        my @names = $self->{name} eq 'log' ? map { unique_id() } @keys : ();
+        my @call  = ('EVALSHA', $self->{sha}, scalar @keys, @keys, @names, @$limit{qw(limit window)}, int 1.1 * $limit->{window});
+        return (command(@call), 1 + @keys * (1 + $self->{tells}));
     }
     my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->options($limit->{limit}));
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;

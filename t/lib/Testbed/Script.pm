@@ -20,7 +20,7 @@ my $names = 0;
 sub source {
     my ($name) = @_;
     my @functions = ($base{$name} ? function(exact_log => $base{$name}) : (), function(algorithm => $name));
-    return join '', $PLAIN{$name} ? file($PLAIN{$name}) : (), @functions, file('decide');
+    return join '', $PLAIN{$name} ? (file($PLAIN{$name}), file('plain_rest')) : (), @functions, file('decide');
 }
 
 sub function { my ($name, $file) = @_; return "local function $name(...) " . file($file) . "end\n" }
@@ -46,11 +46,12 @@ sub new {
         # Redis's true clock does not step back
         $source =~ s/(call\('PEXPIRE', key, log.ttl, 'GT'\)) == 0/($1 or true)/;
         $source =~ s/(call\('PEXPIRE', key, ttl, 'GT'\))/$1 * 0/g;
-        $self->{given} = $source =~ s/^if #ARGV == \K(\d+)(?= then$)/$1 + 1/me && $1 + 1;
-        if ($self->{given}) {
-            $source =~ s/local time = redis\.call\('TIME'\)$/local time = { string.sub(ARGV[$self->{given}], 1, -4), string.sub(ARGV[$self->{given}], -3) .. '000' }/m
+        if ($PLAIN{$name}) {    # the last argument is the time
+            $self->{given} = $source =~ s/^if #ARGV == .*\K(?= then$)/ + 1/m or die "$name: no arguments\n";
+            $source =~ s/local time = redis\.call\('TIME'\)$/local time = { string.sub(ARGV[#ARGV], 1, -4), string.sub(ARGV[#ARGV], -3) .. '000' }/m
                 or die "$name: no TIME\n";
-            $source =~ s/^  ARGV = \{ \K''/ARGV[$self->{given}]/m or die "$name: nothing is left to the frame\n";
+            $source =~ s/^  local keys, arguments, latest = KEYS, ARGV, #ARGV\K/ - 1/m or die "$name: nothing is left to the frame\n";
+            $source =~ s/^  KEYS, ARGV = \{\}, \{ \K''/ARGV[#ARGV]/m or die "$name: no time is left to the frame\n";
         }
     }
     $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
@@ -110,13 +111,21 @@ sub words {
 # Those of a plain call; empty if it is not one.
 sub plain {
     my ($self, $now, @groups) = @_;
-    return if @groups != 1 || @{ $groups[0] } != 2 || ref $now;
-    my ($requests, $log) = @{ $groups[0] };
-    my %log = (ttl => 11000, options => '', ref $log eq 'HASH' ? %$log : log_of(@$log));
-    return if (ref $requests ? @$requests : $requests) != 1 || $log{options} ne '';
-    my @name = ref $requests ? @$requests : 'u' . ++$names;
-    @name = () if $self->{plain} ne 'plain_log';
-    return ('EVALSHA', $self->{sha}, 1, $log{key}, @name, @log{qw(limit window ttl)}, $now eq '' ? () : $now);
+    return if ref $now;
+    my (@keys, @names, $latest);
+    for my $group (@groups) {
+        my ($requests, $log, @others) = @$group;
+        my %log = (ttl => 11000, options => '', ref $log eq 'HASH' ? %$log : log_of(@$log));
+        return if @others || (ref $requests ? @$requests : $requests) != 1 || $log{options} ne '';
+        my $numbers = "@log{qw(limit window ttl)}";
+        return if $latest && $numbers ne $latest;
+        $latest = $numbers;
+        push @keys,  $log{key};
+        push @names, ref $requests ? @$requests : undef;
+    }
+    $_ //= 'u' . ++$names for @names;
+    @names = () if $self->{plain} ne 'plain_log';
+    return ('EVALSHA', $self->{sha}, scalar @keys, @keys, @names, split(/ /, $latest), $now eq '' ? () : $now);
 }
 
 sub log_of {
