@@ -31,8 +31,8 @@ for my $kind (sort keys %longest) {
     my $human = tool('inspect', $kind, 'acct', @at)->{out};
     my $end   = strftime('%FT%T', gmtime $told->{period_ends_ms} / 1000);
     like($human, qr/^period +$kind, until \Q$end\E/m, "$kind: people learn of the period");
-    like($human, qr/^next slot +not known without --limit; at the latest in \d/m, "$kind: and when there is room at the latest");
-    unlike($human, qr/guess|^window|^newest/m, "$kind: nothing is guessed");
+    like($human, qr/^retry +unknown without --limit; in \d.* at the latest/m, "$kind: and when there is room at the latest");
+    unlike($human, qr/guess|estimate|^window|^newest/m, "$kind: nothing is guessed");
 }
 # a period that is over
 ask(int(1000 * time) - 40 * 86_400_000, 'month', 'rl:sliding:past:{acct}', 10, 10);

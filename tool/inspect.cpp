@@ -43,7 +43,7 @@ std::string retryText(const Found& found) {
         return "in " + duration(state.blockedMs) + " at the earliest, when the block ends";
     }
     if (!state.retryMs && state.endsMs) {
-        return "not known without --limit; at the latest in " + duration(*state.endsMs - found.settings.nowMs);
+        return "unknown without --limit; in " + duration(*state.endsMs - found.settings.nowMs) + " at the latest";
     }
     if (!state.retryMs) {
         if (!state.windowMs || !state.oldestMs) {
