@@ -17,7 +17,8 @@
 --            or, if an option permits was given, the number of permits of each log }
 --        remaining: what is left of the limit after the last admitted request. A request that was admitted before it
 --                   and is not held had more left: the cost of each request in between that is not held
---        reset:     time until more of the limit becomes available; the window if all of it is available
+--        reset:     time until more of the limit becomes available; the window if all of it is available. Of a quota,
+--                   time until its period ends
 --        retry:     for a request that was not admitted: time until this log has room for it; 0 if it has room, -1 if
 --                   it never will. All 0 if all requests were admitted
 -- or

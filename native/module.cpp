@@ -103,6 +103,8 @@ void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
             return decide<CounterLog>(redis, clock, arguments);
         case Algorithm::Bucket:
             return decide<BucketLog>(redis, clock, arguments);
+        case Algorithm::Quota:
+            return;  // Arguments::read() has refused it
     }
 }
 

@@ -8,6 +8,7 @@ extern "C" {
 #include <ngx_http.h>
 }
 
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <string_view>
@@ -55,6 +56,12 @@ inline bool addField(ngx_http_request_t* request, std::string_view name, std::st
     field->key = toNgx(name);
     field->value = toNgx(value);
     return true;
+}
+
+/// UTC as nginx's cached time has it, in ms since 1970.
+inline std::int64_t wallClockMs() {
+    const ngx_time_t* now = ngx_timeofday();
+    return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
 }
 
 }  // namespace sliding_log

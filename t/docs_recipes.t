@@ -10,6 +10,7 @@ use Testbed qw(wait_until);
 use Testbed::Examples qw(examples in_context);
 use Testbed::Http qw(get request field many);
 use Time::HiRes qw(time);
+use Time::Local qw(timegm);
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;
@@ -210,6 +211,24 @@ my %recipes = (
     'count=all' => sub {
         is(statuses(100, '/search'), '30x200 70x429', 'thirty searches a minute pass');
         cmp_ok(field(get($port, '/search'), 'Retry-After'), '>=', 50, 'the wait is counted from the last attempts, not from the first');
+    },
+    'quota' => sub {
+        my @key = ('X-Account' => 'a');
+        is(statuses(3, '/v1/?status=500', @key), '3x500', 'errors of the server pass');
+        ok(wait_until('refunds', 5, sub { (remaining('plan', '/v1/', @key) // 0) >= 99_990 }), 'and are not charged');
+        my @answers = many([map { [$port, '/v1/', "X-Account: b\r\n"] } 1 .. 60]);
+        is(scalar(grep { $_->{status} == 200 } @answers) >= 50, 1, 'fifty a second pass');
+        my ($reset) = field(get($port, '/v1/', headers => { 'X-Account' => 'c' }), 'RateLimit') =~ /"plan";r=99999;t=(\d+)/;
+        my @now = gmtime;
+        my $end = timegm(0, 0, 0, 1, ($now[4] + 1) % 12, $now[5] + 1900 + ($now[4] == 11));
+        cmp_ok(abs($end - time - $reset), '<', 5, 'the reset is the first of the next month');
+    },
+    'A plan with a quota of the month' => sub {
+        my @key = ('X-Account' => 'a');
+        is(statuses(20, '/v2/x', @key), '20x200', 'requests of the plan pass');
+        is(remaining('plan', '/v2/plan', @key), 9980, '/v2/plan tells what is left');
+        is(remaining('plan', '/v2/plan', 'X-Account' => 'gold-1'), 1_000_000, 'a larger plan has more');
+        is(field(get($port, '/v2/plan', headers => { 'X-Account' => 'internal' }), 'RateLimit'), undef, 'an account without a plan is not limited');
     },
     'refund=' => sub {
         is(statuses(9, '/login'), '9x200', 'logins that succeed pass');

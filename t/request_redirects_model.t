@@ -7,7 +7,7 @@ use warnings;
 use List::Util qw(min sum0);
 use Test::More;
 use Testbed;
-use Testbed::Algorithm qw(@ALGORITHMS takes);
+use Testbed::Algorithm qw(@ALL_ALGORITHMS takes horizon);
 use Testbed::Http qw(request field);
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -23,10 +23,10 @@ sub any { return $_[int rand @_] }
 
 # NAME => stage of its limits: the local store first, then one store after the other, algorithm by algorithm.
 my (%place, %store, %algorithm);
-for my $number (0 .. $#ALGORITHMS) {
+for my $number (0 .. $#ALL_ALGORITHMS) {
     for my $store (qw(local one two)) {
-        my $name = "$ALGORITHMS[$number]-$store";
-        ($store{$name}, $algorithm{$name}) = ($store, $ALGORITHMS[$number]);
+        my $name = "$ALL_ALGORITHMS[$number]-$store";
+        ($store{$name}, $algorithm{$name}) = ($store, $ALL_ALGORITHMS[$number]);
         $place{$name} = $store eq 'local' ? 0 : ($store eq 'one' ? 10 : 20) + $number;
     }
 }
@@ -59,7 +59,7 @@ my @locations = map {
             name   => $_,
             limit  => 1 + int rand 5,
             cost   => any(1, 1, 1, 2),
-            all    => rand() < 0.15,
+            all    => takes($algorithm{$_}, 'count') && rand() < 0.15,
             refund => any('', '', '', 404, 200, 429, 500),
             says   => any('', '', '', 'on', 'off'),
         } } grep { rand() < 0.95 } sort keys %chosen],
@@ -72,8 +72,10 @@ sub directive {
     my $cost   = min($limit->{cost}, $limit->{limit});
     my $refund = $limit->{refund} && "refund=$limit->{refund}";
     my $dry    = $limit->{says} && "dry_run=$limit->{says}";
-    return "sliding_log_limit $name key=\$http_k limit=$limit->{limit} window=366d cap=@{[CAP]} cost=$cost algorithm=$algorithm{$name}"
-        . " store=$store{$name} count=" . ($limit->{all} ? 'all' : 'allowed') . " $refund $dry $sample;";
+    my $cap    = takes($algorithm{$name}, 'cap') ? 'cap=' . CAP : '';
+    my $count  = $limit->{all} ? 'count=all' : '';
+    return "sliding_log_limit $name key=\$http_k limit=$limit->{limit} @{[horizon($algorithm{$name}, '366d', 'month')]} $cap cost=$cost algorithm=$algorithm{$name}"
+        . " store=$store{$name} $count $refund $dry $sample;";
 }
 
 sub cost { return min($_[0]{cost}, $_[0]{limit}) }

@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
+use Testbed::Algorithm qw(horizon);
 use Testbed::Http qw(get field many);
 use Testbed::Load;
 use Time::HiRes qw(time sleep);
@@ -14,12 +15,12 @@ my $cluster = $bed->cluster(masters => 2);
 my ($left, $right) = $cluster->nodes;
 
 # /few: one limit; /apart: two, whose keys may lie in different slots; /count: the first of them alone
-my $algorithms = join "\n", map { my $of = "algorithm=$_"; <<"END" } qw(log compact);
-location /few/$_   { sliding_log_limit few_$_ key=\$arg_k limit=50 window=1h $of; empty_gif; }
-location /count/$_ { sliding_log_limit apart_$_ key=\$arg_k limit=100000 window=1h $of; empty_gif; }
+my $algorithms = join "\n", map { my $of = "algorithm=$_ " . horizon($_, '1h', 'month'); <<"END" } qw(log compact quota);
+location /few/$_   { sliding_log_limit few_$_ key=\$arg_k limit=50 $of; empty_gif; }
+location /count/$_ { sliding_log_limit apart_$_ key=\$arg_k limit=100000 $of; empty_gif; }
 location /apart/$_ {
-    sliding_log_limit apart_$_ key=\$arg_k limit=100000 window=1h $of;
-    sliding_log_limit tight_$_ key=\$arg_l limit=30 window=1h $of;
+    sliding_log_limit apart_$_ key=\$arg_k limit=100000 $of;
+    sliding_log_limit tight_$_ key=\$arg_l limit=30 $of;
     empty_gif;
 }
 END
@@ -91,7 +92,7 @@ $record = $load->stop;
 is($record->statuses, '200:' . $record->count, 'a half-moved slot: requests wait for the move, within the timeout');
 is($cluster->zcard('two_a', $tag), 1 + $record->count, 'a half-moved slot: requests are logged');
 
-for my $algorithm (qw(log compact)) {
+for my $algorithm (qw(log compact quota)) {
 
     # the limit holds while its slot moves; an importing node that has lost its scripts loads them
     $tag  = "few$tags[0]";

@@ -41,7 +41,13 @@ void inspectVersion(Findings& findings, std::string_view info) {
     }
 }
 
-void inspectMemory(Findings& findings, std::string_view info) {
+/// True if limits are known to have algorithm=quota, whose counts are to outlive a restart of Redis.
+bool hasQuotas(const Use& use) {
+    return use.areFormsKnown &&
+           std::ranges::any_of(use.forms, [](const Form* form) { return form->algorithm == Algorithm::Quota; });
+}
+
+void inspectMemory(Findings& findings, std::string_view info, bool hasQuotas) {
     const std::int64_t used = infoNumber(info, "used_memory");
     const std::int64_t most = infoNumber(info, "maxmemory");
     const std::string usedText = byteSize(static_cast<double>(used));
@@ -63,6 +69,9 @@ void inspectMemory(Findings& findings, std::string_view info) {
     } else if (policy.starts_with("volatile-") && policy != "volatile-ttl") {
         findings.add("policy", Status::Warning,
                      policy + " can evict logs in use before logs that expire soon; use volatile-ttl");
+    } else if (hasQuotas && policy != "noeviction") {
+        findings.add("policy", Status::Warning,
+                     policy + " can evict quotas, whose requests no longer count; use noeviction");
     } else {
         findings.add("policy", Status::Ok, printable(policy));
     }
@@ -91,7 +100,7 @@ void inspectClients(Findings& findings, std::string_view info) {
     }
 }
 
-void inspectPersistence(Findings& findings, std::string_view info) {
+void inspectPersistence(Findings& findings, std::string_view info, bool hasQuotas) {
     if (infoNumber(info, "loading") != 0) {
         findings.add("persistence", Status::Critical, "the server is loading its data and executes no calls");
     } else if (infoField(info, "aof_last_write_status") == "err") {
@@ -100,6 +109,9 @@ void inspectPersistence(Findings& findings, std::string_view info) {
         findings.add(
             "persistence", Status::Critical,
             "the last BGSAVE failed: Redis refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no");
+    } else if (hasQuotas && infoNumber(info, "aof_enabled") == 0) {
+        findings.add("persistence", Status::Warning,
+                     "no AOF: a restart forgets the requests of quotas since the last snapshot; use appendonly yes");
     } else {
         findings.add("persistence", Status::Ok, infoNumber(info, "aof_enabled") != 0 ? "AOF" : "no AOF");
     }
@@ -226,10 +238,10 @@ void inspectServer(Findings& findings, Server& server, const Context& context, c
     } else {
         const std::string_view info = after.text();
         inspectVersion(findings, info);
-        inspectMemory(findings, info);
+        inspectMemory(findings, info, hasQuotas(use));
         inspectEvictions(findings, before.text(), info);
         inspectClients(findings, info);
-        inspectPersistence(findings, info);
+        inspectPersistence(findings, info, hasQuotas(use));
         inspectReplication(findings, info, mode);
         inspectCluster(findings, server, info, mode);
     }

@@ -21,6 +21,8 @@ const Form& formOf(Algorithm algorithm) {
             return kBucketForm;
         case Algorithm::Sampled:
             return kSampledForm;
+        case Algorithm::Quota:
+            return kQuotaForm;
     }
     __builtin_unreachable();
 }

@@ -30,6 +30,8 @@ struct State {
     std::optional<std::int64_t> oldestMs;
     std::optional<std::int64_t> newestMs;   // of the last change, for a bucket
     std::optional<std::int64_t> windowMs;   // given or guessed
+    std::string_view period;                // of a quota: the name of its period; empty: none
+    std::optional<std::int64_t> endsMs;     // of a quota: when the period ends
     std::optional<std::int64_t> used;       // the used part of the limit, now
     std::optional<std::int64_t> remaining;  // if the limit is known
     std::optional<std::int64_t> retryMs;    // if the limit is known: until there is room for one; 0: now; -1: never
@@ -83,5 +85,6 @@ extern const Form kCompactForm;
 extern const Form kCounterForm;
 extern const Form kBucketForm;
 extern const Form kSampledForm;
+extern const Form kQuotaForm;
 
 }  // namespace sliding_log::tool

@@ -37,10 +37,13 @@ std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
 
 std::string retryText(const Found& found) {
     const State& state = found.state;
-    const std::string about = found.settings.windowMs ? "" : "about ";
+    const std::string about = found.settings.windowMs || state.endsMs ? "" : "about ";
     std::int64_t retry = state.retryMs.value_or(0);
     if (!state.retryMs && state.blockedMs > 0) {
         return "in " + duration(state.blockedMs) + " at the earliest, when the block ends";
+    }
+    if (!state.retryMs && state.endsMs) {
+        return "unknown without --limit; in " + duration(*state.endsMs - found.settings.nowMs) + " at the latest";
     }
     if (!state.retryMs) {
         if (!state.windowMs || !state.oldestMs) {
@@ -64,7 +67,10 @@ std::string human(const std::string& key, const Found& found) {
     if (state.entries) {
         table.row({"entries", grouped(*state.entries)});
     }
-    if (state.windowMs) {
+    if (state.endsMs) {
+        table.row({"period",
+                   std::string(state.period.empty() ? "other" : state.period) + ", until " + isoTime(*state.endsMs)});
+    } else if (state.windowMs) {
         table.row({"window", (found.settings.windowMs ? "" : "about ") + duration(*state.windowMs) +
                                  (found.settings.windowMs ? "" : ", estimated (see --window)")});
     }
@@ -74,10 +80,14 @@ std::string human(const std::string& key, const Found& found) {
     if (state.remaining) {
         table.row({"remaining", grouped(*state.remaining) + " of " + grouped(*found.settings.limit)});
     }
-    if (state.entries) {
+    if (state.endsMs) {
+        table.row({"began", timeAndAge(state.oldestMs, found.settings.nowMs)});
+    } else if (state.entries) {
         table.row({"oldest", timeAndAge(state.oldestMs, found.settings.nowMs)});
     }
-    table.row({"newest", timeAndAge(state.newestMs, found.settings.nowMs)});
+    if (!state.endsMs) {
+        table.row({"newest", timeAndAge(state.newestMs, found.settings.nowMs)});
+    }
     if (found.state.blockedMs > 0) {
         table.row({"blocked", {"for " + duration(found.state.blockedMs), Colour::Bad}});
     }
@@ -98,8 +108,12 @@ std::string json(const std::string& key, const Found& found) {
     };
     out.beginObject().bytes("key", key).member("algorithm", found.form->name());
     optional("entries", found.state.entries);
-    optional("window_ms", found.state.windowMs);
-    if (found.state.windowMs) {
+    if (found.state.endsMs) {
+        out.member("period", found.state.period);
+    }
+    optional("period_ends_ms", found.state.endsMs);
+    if (found.state.windowMs && !found.state.endsMs) {
+        optional("window_ms", found.state.windowMs);
         out.name("window_is_guessed").boolean(!found.settings.windowMs);
     }
     optional("used", found.state.used);

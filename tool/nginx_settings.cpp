@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "arguments.hpp"
+#include "limit/calendar.hpp"
 #include "limit/number.hpp"
 #include "text.hpp"
 
@@ -68,6 +69,8 @@ void NginxSettings::takeLimit(const Words& words) {
             limit.store = value;
         } else if (name == "window") {
             limit.windowMs = parseTime(value);
+        } else if (name == "period") {
+            limit.windowMs = periodNamed(value);
         } else if (name == "sample") {
             limit.sample = parseCount(value).value_or(limit.sample);
         } else if (name == "limit") {

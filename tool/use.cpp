@@ -53,13 +53,14 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
 }  // namespace
 
 Use useOf(const Context& context) {
-    Use use{context.settings.mode, context.settings.login.database, {}, std::nullopt, true};
+    Use use{context.settings.mode, context.settings.login.database, {}, std::nullopt, false, true};
     if (context.store != nullptr) {
         takeLimits(use, *context.nginx, *context.store);
     }
     if (context.arguments.has(kAlgorithmsOption.name)) {
         use.forms = formsIn(context.arguments.text(kAlgorithmsOption.name));
     }
+    use.areFormsKnown = !use.forms.empty();
     if (use.forms.empty()) {
         std::ranges::transform(forms(), std::back_inserter(use.forms), [](const Form& form) { return &form; });
     }

@@ -18,6 +18,7 @@ struct Use {
     int database = 0;
     std::vector<const Form*> forms;
     std::optional<bool> blocks;  // a limit has block=; nullopt: not known
+    bool areFormsKnown = false;  // from the options or the configuration; otherwise all are taken
     bool asksTime = true;        // false with `clock nginx`
 };
 

@@ -8,6 +8,7 @@
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
+#include "limit/calendar.hpp"
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
 #include "limit/permit_life.hpp"
@@ -62,14 +63,17 @@ char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* par
 /// Compares what two directives of one NAME must have in common, as far as it is known before the whole configuration
 /// is read. Cap and store follow in finalizeLimits().
 char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& draft) {
+    if (log.algorithm != draft.algorithm) {
+        return refuseDisagreement(cf, log, "algorithm", nameOf(draft.algorithm), nameOf(log.algorithm));
+    }
+    if (log.windowMs != draft.windowMs && takes(log.algorithm, Parameter::Period)) {
+        return refuseDisagreement(cf, log, "period", nameOfPeriod(draft.windowMs), nameOfPeriod(log.windowMs));
+    }
     if (log.windowMs != draft.windowMs) {
         return refuseDisagreement(cf, log, "window", TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
     }
     if (log.slackMs != draft.slackMs) {
         return refuseDisagreement(cf, log, "slack", TimeText(draft.slackMs).view(), TimeText(log.slackMs).view());
-    }
-    if (log.algorithm != draft.algorithm) {
-        return refuseDisagreement(cf, log, "algorithm", nameOf(draft.algorithm), nameOf(log.algorithm));
     }
     if (log.sample != draft.sample) {
         return refuseDisagreement(cf, log, "sample", DecimalText(draft.sample).view(), DecimalText(log.sample).view());

@@ -8,6 +8,7 @@
 
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
+#include "limit/calendar.hpp"
 #include "limit/most_cost.hpp"
 #include "limit/number.hpp"
 
@@ -78,6 +79,15 @@ char* setWindow(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
         return refuse(cf, kLimitDirective, "window", view(value), kExpectedTime);
     }
     draft.log.windowMs = *window;
+    return kConfOk;
+}
+
+char* setPeriod(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    const std::optional<std::int64_t> longest = periodNamed(view(value));
+    if (!longest) {
+        return refuse(cf, kLimitDirective, "period", view(value), "hour, day, week or month");
+    }
+    draft.log.windowMs = *longest;
     return kConfOk;
 }
 
@@ -251,21 +261,23 @@ struct KnownParameter {
     char* (*set)(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value);
     std::string_view required;             // what is expected, if it is missing; empty: it is optional
     std::optional<Parameter> ofSome = {};  // set: only algorithms that take it have it
+    std::string_view reason = "";          // why others do not, unless the name says it
 };
 
 constexpr KnownParameter kParameters[] = {
     {"key", setKey, "key=TEXT, as key=$sliding_log_client"},
     {"limit", setLimitNumber, "limit=NUMBER, as limit=1000"},
-    {"window", setWindow, "window=TIME, as window=1m"},
-    {"cap", setCap, ""},
+    {"window", setWindow, "window=TIME, as window=1m", Parameter::Window, "a quota has period= instead"},
+    {"period", setPeriod, "period=hour, day, week or month", Parameter::Period},
+    {"cap", setCap, "", Parameter::Cap, "a quota is one count, whatever it is"},
     {"slack", setSlack, ""},
     {"algorithm", setAlgorithm, ""},
     {"id", setId, "", Parameter::Id},
-    {"count", setCounted, ""},
+    {"count", setCounted, "", Parameter::Count, "a quota that is used up denies until its period ends in any case"},
     {"cost", setCost, ""},
     {"refund", setRefund, ""},
-    {"delay", setDelay, ""},
-    {"block", setBlock, ""},
+    {"delay", setDelay, "", Parameter::Delay, "a quota has no room before its period ends, and then for all at once"},
+    {"block", setBlock, "", Parameter::Block, "a quota that is used up denies until its period ends"},
     {"burst", setBurst, "", Parameter::Burst},
     {"sample", setSample, "", Parameter::Sample},
     {"prefetch", setPrefetch, "", Parameter::Prefetch},
@@ -274,6 +286,10 @@ constexpr KnownParameter kParameters[] = {
     {"secret", setSecret, ""},
     {"dry_run", setDryRun, ""},
 };
+
+bool isTaken(Algorithm algorithm, const KnownParameter& parameter) {
+    return !parameter.ofSome || takes(algorithm, *parameter.ofSome);
+}
 
 /// The values that a directive gives, indexed like kParameters.
 using GivenValues = std::array<std::optional<std::string_view>, std::size(kParameters)>;
@@ -333,18 +349,33 @@ std::string_view hintFor(std::string_view word) {
 
 char* refuseWithoutAlgorithm(ngx_conf_t* cf, const KnownParameter& parameter, std::string_view value) {
     const std::string names = namesOf([&](const AlgorithmRow& row) { return row.takes.has(*parameter.ofSome); });
-    return refuse(cf, kLimitDirective, parameter.name, value, "algorithm=" + names + " with it");
+    return refuse(cf, kLimitDirective, parameter.name, value,
+                  std::string("algorithm=")
+                      .append(names)
+                      .append(" with it")
+                      .append(parameter.reason.empty() ? "" : ": ")
+                      .append(parameter.reason));
+}
+
+/// Each parameter that is given must be of the algorithm, and none that it needs may lack.
+char* checkPresence(ngx_conf_t* cf, const LimitDraft& draft, const GivenValues& given) {
+    for (std::size_t i = 0; i < given.size(); i++) {
+        if (given[i] && !isTaken(draft.log.algorithm, kParameters[i])) {
+            return refuseWithoutAlgorithm(cf, kParameters[i], *given[i]);
+        }
+    }
+    for (std::size_t i = 0; i < given.size(); i++) {
+        const KnownParameter& parameter = kParameters[i];
+        if (!parameter.required.empty() && !given[i] && isTaken(draft.log.algorithm, parameter)) {
+            return refuseLack(cf, draft.limit.position, kLimitDirective, parameter.name, parameter.required);
+        }
+    }
+    return kConfOk;
 }
 
 /// Checks and defaults that concern several parameters.
-char* settleParameters(ngx_conf_t* cf, LimitDraft& draft, const GivenValues& given) {
+char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
     const Algorithm algorithm = draft.log.algorithm;
-    for (std::size_t i = 0; i < given.size(); i++) {
-        const KnownParameter& parameter = kParameters[i];
-        if (given[i] && parameter.ofSome && !takes(algorithm, *parameter.ofSome)) {
-            return refuseWithoutAlgorithm(cf, parameter, *given[i]);
-        }
-    }
     if (takes(algorithm, Parameter::Sample) && draft.log.sample == 0) {
         draft.log.sample = kDefaultSample;
     }
@@ -385,13 +416,8 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
             return rv;
         }
     }
-    for (std::size_t i = 0; i < given.size(); i++) {
-        const KnownParameter& parameter = kParameters[i];
-        if (!parameter.required.empty() && !given[i]) {
-            return refuseLack(cf, draft.limit.position, kLimitDirective, parameter.name, parameter.required);
-        }
-    }
-    return settleParameters(cf, draft, given);
+    char* rv = checkPresence(cf, draft, given);
+    return rv == kConfOk ? settleParameters(cf, draft) : rv;
 }
 
 }  // namespace sliding_log

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dashboard/json.hpp"
+#include "limit/calendar.hpp"
 #include "pages/snapshot.hpp"
 #include "store/zone.hpp"
 #include "worker.hpp"
@@ -38,6 +39,8 @@ void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters
     out.name("burst");
     log.largestBurst == 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestBurst));
     out.name("window_ms").number(static_cast<std::uint64_t>(log.windowMs));
+    out.name("period");
+    takes(log.algorithm, Parameter::Period) ? out.text(nameOfPeriod(log.windowMs)) : out.null();
     out.name("dry_run").boolean(log.enforced == 0);
     out.name("requests").beginObject();
     for (std::size_t result = 0; result < std::size(kResultNames); result++) {

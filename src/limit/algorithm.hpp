@@ -16,7 +16,8 @@ enum class Algorithm : std::uint8_t {
     Compact,  // the same decisions as Log, from the times alone: one to two bytes per request
     Counter,  // a count per window; the previous one is weighted by its overlap
     Bucket,   // a token bucket
-    Sampled   // one ZSET member per N requests
+    Sampled,  // one ZSET member per N requests
+    Quota     // a count per period of the calendar
 };
 
 /// The type of a log's key in Redis.
@@ -26,11 +27,12 @@ enum class Storage : std::uint8_t { Zset, String, Hash };
 enum class Lasts : std::uint8_t {
     Window,      // until it has left the window
     NextWindow,  // until the end of the window of the clock that follows its own
-    Refill       // until the bucket is refilled; without a bound if a larger burst was used before
+    Refill,      // until the bucket is refilled; without a bound if a larger burst was used before
+    Period       // until its period of the calendar ends, or the next one if the clock has stepped back
 };
 
 /// Parameters of sliding_log_limit that only some algorithms take.
-enum class Parameter : std::uint8_t { Id, Burst, Sample, Prefetch };
+enum class Parameter : std::uint8_t { Window, Period, Cap, Id, Count, Delay, Block, Burst, Sample, Prefetch };
 
 /// The default of sample=.
 inline constexpr std::int64_t kDefaultSample = 10;
@@ -62,6 +64,7 @@ struct AlgorithmRow {
     std::string_view name;    // the value of algorithm=
     std::string_view script;  // its file in lua/
     std::string_view plain;   // the file of its plain call, in front of the script; empty: none
+    bool native;              // the native module has it
     Algorithm decidesAs;      // the algorithm with the same decisions for the same arrivals; usually itself
     Storage storage;
     bool namesEntries;  // entries have names, so that a take-back can be repeated
@@ -77,10 +80,12 @@ inline constexpr std::array kAlgorithms = {
                  .name = "log",
                  .script = "sliding_log",
                  .plain = "plain_log",
+                 .native = true,
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::Zset,
                  .namesEntries = true,
-                 .takes = {Parameter::Id, Parameter::Prefetch},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Id, Parameter::Count, Parameter::Delay,
+                           Parameter::Block, Parameter::Prefetch},
                  .mostEntries = 1000,  // each takes 100 bytes, and time of a command in Redis
                  .lasts = Lasts::Window,
                  .work = {.request = 1500, .entry = 1300, .together = 900}},
@@ -88,10 +93,12 @@ inline constexpr std::array kAlgorithms = {
                  .name = "compact",
                  .script = "compact_log",
                  .plain = "plain_compact",
+                 .native = true,
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,
-                 .takes = {Parameter::Prefetch},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                           Parameter::Prefetch},
                  .mostEntries = 100'000,
                  .lasts = Lasts::Window,
                  .work = {.request = 200, .entry = 16, .together = 0}},
@@ -99,10 +106,11 @@ inline constexpr std::array kAlgorithms = {
                  .name = "counter",
                  .script = "sliding_counter",
                  .plain = "",
+                 .native = true,
                  .decidesAs = Algorithm::Counter,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block},
                  .mostEntries = 0,
                  .lasts = Lasts::NextWindow,
                  .work = {.request = 100, .entry = 0, .together = 0}},
@@ -110,10 +118,12 @@ inline constexpr std::array kAlgorithms = {
                  .name = "bucket",
                  .script = "token_bucket",
                  .plain = "",
+                 .native = true,
                  .decidesAs = Algorithm::Bucket,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {Parameter::Burst},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                           Parameter::Burst},
                  .mostEntries = 0,
                  .lasts = Lasts::Refill,
                  .work = {.request = 100, .entry = 0, .together = 0}},
@@ -121,13 +131,27 @@ inline constexpr std::array kAlgorithms = {
                  .name = "sampled",
                  .script = "sampled_log",
                  .plain = "",
+                 .native = true,
                  .decidesAs = Algorithm::Sampled,
                  .storage = Storage::Zset,
                  .namesEntries = true,
-                 .takes = {Parameter::Sample},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                           Parameter::Sample},
                  .mostEntries = 1000,
                  .lasts = Lasts::Window,
                  .work = {.request = 1700, .entry = 1300, .together = 0}},  // a SHA-1 draws the sample
+    AlgorithmRow{.algorithm = Algorithm::Quota,
+                 .name = "quota",
+                 .script = "calendar_quota",
+                 .plain = "",
+                 .native = false,
+                 .decidesAs = Algorithm::Quota,
+                 .storage = Storage::Hash,
+                 .namesEntries = false,
+                 .takes = {Parameter::Period},
+                 .mostEntries = 0,
+                 .lasts = Lasts::Period,
+                 .work = {.request = 100, .entry = 0, .together = 0}},
 };
 
 constexpr const AlgorithmRow& rowOf(Algorithm algorithm) {

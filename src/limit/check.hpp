@@ -16,8 +16,8 @@ struct Check {
     Algorithm algorithm = Algorithm::Log;  // the same for all checks of a call
     bool named = false;                    // the limit has id=; an empty id is none
     std::int64_t limit = 0;
-    std::int64_t windowMs = 0;
-    std::int64_t cap = 0;  // entries; 0: none
+    std::int64_t windowMs = 0;  // algorithm=quota: the longest length of its period, which identifies it
+    std::int64_t cap = 0;       // entries; 0: none
     std::int64_t ttlMs = 0;
 
     std::int64_t cost = 1;          // entries that the request adds; 0: it only looks
@@ -30,6 +30,7 @@ struct Check {
     std::int64_t sample = 0;        // algorithm=sampled: one of this number of requests is logged
     std::int64_t prefetch = 1;      // permits to take in one call, at most; 1: none
     std::int64_t permitLifeMs = 0;  // of the permits in this log; 0: no limit has any
+    std::int64_t utcAheadMs = 0;    // algorithm=quota: UTC (ms since 1970) minus the clock of the local store
 
     /// The most that can be taken at once.
     std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }
@@ -43,9 +44,10 @@ struct Verdict {
     static constexpr std::int64_t kNever = -1;
 
     std::int64_t remaining = 0;  // after this request
-    std::int64_t resetMs = 0;    // until more of the limit is available; the window if all of it is
-    std::int64_t retryMs = 0;    // until there is room; 0: there is room; kNever: there will never be
-    std::int64_t delayMs = 0;    // until the reservation is due, if the request is admitted with one
+    std::int64_t resetMs =
+        0;  // until more of the limit is available; if all of it is, the window, or until the period ends
+    std::int64_t retryMs = 0;  // until there is room; 0: there is room; kNever: there will never be
+    std::int64_t delayMs = 0;  // until the reservation is due, if the request is admitted with one
 
     bool hasRoom() const { return retryMs == 0; }
 };

@@ -100,7 +100,8 @@ bool decide(std::span<const Check> checks, std::span<LogState* const> logs, std:
 inline void takeBack(LogState& log, const Check& check, std::uint64_t now, std::string_view unique,
                      std::uint64_t loggedMs, std::uint64_t takenMs) {
     log.advance(check, now);
-    if (!log.remove(loggedMs, log.entriesOf(check, unique))) {
+    const bool isOfDecision = rowOf(check.algorithm).lasts == Lasts::Period;  // see QuotaForm
+    if (!log.remove(isOfDecision ? takenMs : loggedMs, log.entriesOf(check, unique))) {
         return;
     }
     const bool isBlocked = log.blockedUntil() > now;

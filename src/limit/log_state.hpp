@@ -13,6 +13,7 @@
 #include "limit/check.hpp"
 #include "limit/counter_form.hpp"
 #include "limit/log_form.hpp"
+#include "limit/quota_form.hpp"
 #include "limit/sampling.hpp"
 
 namespace sliding_log {
@@ -116,7 +117,7 @@ class LogState {
     }
 
   private:
-    using Form = std::variant<LogForm, CounterForm, BucketForm>;
+    using Form = std::variant<LogForm, CounterForm, BucketForm, QuotaForm>;
 
     static Form begun(const Check& check, std::uint64_t now, std::span<std::uint8_t> spare) {
         switch (check.algorithm) {
@@ -128,6 +129,8 @@ class LogState {
                 return CounterForm();
             case Algorithm::Bucket:
                 return BucketForm(now, check.burst);
+            case Algorithm::Quota:
+                return QuotaForm();
         }
         __builtin_unreachable();
     }

@@ -49,6 +49,8 @@ std::int64_t longestReset(const Check& check, bool owes) {
             return check.windowMs + std::max(check.aheadMs, permitLifeMs(check.windowMs));
         case Lasts::NextWindow:
             return 2 * check.windowMs + check.aheadMs;  // the next window still weighs the whole previous one
+        case Lasts::Period:
+            return 2 * check.windowMs;  // the next period may have begun by a clock that was ahead
         case Lasts::Refill:
             // any burst may have been used; a token takes no longer than a window; large numbers are rounded
             return owes ? kLongestWaitMs : 2 * check.windowMs + check.aheadMs;

@@ -16,6 +16,7 @@ EMBED(sliding_log, PLAIN("plain_log") SCRIPT("sliding_log"));
 EMBED(compact_log, PLAIN("plain_compact") SCRIPT("compact_log"));
 EMBED(sliding_counter, SCRIPT("sliding_counter"));
 EMBED(token_bucket, SCRIPT("token_bucket"));
+EMBED(calendar_quota, SCRIPT("calendar_quota"));
 EMBED(sampled_log, FUNCTION("exact_log", "sliding_log") SCRIPT("sampled_log"));
 
 #define SOURCE_OF(which, file)                                  \
@@ -32,6 +33,7 @@ std::string_view scriptSource(Algorithm algorithm) {
         SOURCE_OF(Counter, sliding_counter);
         SOURCE_OF(Bucket, token_bucket);
         SOURCE_OF(Sampled, sampled_log);
+        SOURCE_OF(Quota, calendar_quota);
     }
     __builtin_unreachable();
 }

@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "limit/calendar.hpp"
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
 #include "request/context.hpp"
@@ -54,15 +55,22 @@ const Check& checkOf(const Context& context, const Decision& decision) {
     return round->checks[&decision - round->decisions];
 }
 
+/// The window, or the length of the current period.
+std::int64_t windowMsNow(const LogSettings& log) {
+    return takes(log.algorithm, Parameter::Period) ? periodAt(wallClockMs(), log.windowMs).lengthMs() : log.windowMs;
+}
+
 /// The quota by which the request was decided: `on_error local nodes=N` divides limit and burst.
 Quota quotaUsed(const Context& context, const Decision& decision) {
     const LimitSettings& settings = *decision.settings;
-    return quotaOf(decision.limit, settings.burst == 0 ? 0 : checkOf(context, decision).burst, settings.log->windowMs);
+    return quotaOf(decision.limit, settings.burst == 0 ? 0 : checkOf(context, decision).burst,
+                   windowMsNow(*settings.log));
 }
 
 bool isAsConfigured(const Context& context, const Decision& decision) {
     const LimitSettings& settings = *decision.settings;
-    return settings.limitVariable == nullptr && decision.limit == settings.limit &&
+    const bool isConstant = settings.limitVariable == nullptr && windowMsNow(*settings.log) == settings.log->windowMs;
+    return isConstant && decision.limit == settings.limit &&
            (settings.burst == 0 || checkOf(context, decision).burst == settings.burst);
 }
 

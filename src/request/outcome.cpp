@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "limit/calendar.hpp"
 #include "limit/source.hpp"
 #include "limit/time_text.hpp"
 
@@ -93,11 +94,13 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     const bool isNever = waitMs == Verdict::kNever;
     const bool isBlocked = isDenied && !isNever && decision.settings->blockMs > 0;
     const TimeText window(settings.windowMs);
+    const bool isPeriod = takes(settings.algorithm, Parameter::Period);
     const TimeText wait(readableMs(std::max<std::int64_t>(waitMs, 0)));
-    const ngx_str_t texts[] = {toNgx(window.view()), toNgx(isNever ? "" : wait.view()), toNgx(nameOf(decision.source))};
-    ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", %L in %V%s%s%V, by %V", what, dryRun,
-                  &settings.name, &key, decision.limit, &texts[0], isBlocked ? ", blocked" : "",
-                  isNever ? "" : ", next in ", &texts[1], &texts[2]);
+    const ngx_str_t texts[] = {toNgx(isPeriod ? nameOfPeriod(settings.windowMs) : window.view()),
+                               toNgx(isNever ? "" : wait.view()), toNgx(nameOf(decision.source))};
+    ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", %L in %s%V%s%s%V, by %V", what, dryRun,
+                  &settings.name, &key, decision.limit, isPeriod ? "this " : "", &texts[0],
+                  isBlocked ? ", blocked" : "", isNever ? "" : ", next in ", &texts[1], &texts[2]);
 }
 
 }  // namespace sliding_log

@@ -80,6 +80,9 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     if (takes(log.algorithm, Parameter::Burst)) {
         check.burst = settings.burst > 0 ? settings.burst : check.limit;
     }
+    if (takes(log.algorithm, Parameter::Period)) {
+        check.utcAheadMs = wallClockMs() - static_cast<std::int64_t>(ngx_current_msec);
+    }
     return Applies::Yes;
 }
 

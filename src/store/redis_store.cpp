@@ -34,11 +34,6 @@ bool hasPassed(ngx_msec_t moment) {
     return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) <= 0;
 }
 
-std::int64_t wallClockMs() {
-    const ngx_time_t* now = ngx_timeofday();
-    return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
-}
-
 /// Snapshots fail, or there are too few replicas.
 bool refusesAllWrites(std::string_view answer) {
     return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
@@ -63,6 +58,7 @@ std::int64_t lastsMs(const Check& check) {
     std::int64_t windows = 1;
     switch (rowOf(check.algorithm).lasts) {
         case Lasts::Window:
+        case Lasts::Period:
             break;
         case Lasts::NextWindow:
             windows = 2;

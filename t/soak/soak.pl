@@ -87,6 +87,9 @@ my %locations = (
     'way/denied' => 'sliding_log_limit w4 key=$arg_k limit=1 window=1s',
     logins  => 'sliding_log_limit logins key=$arg_k limit=5 window=5s block=2s refund=2xx,3xx; proxy_pass http://127.0.0.1:%%PORT3%%',
     secret  => 'sliding_log_limit secret key=$arg_k limit=%d window=5s secret=on algorithm=compact',
+    quota   => 'sliding_log_limit quota key=$arg_k limit=%d00 algorithm=quota period=hour cost=$arg_l refund=2xx; proxy_pass http://127.0.0.1:%%PORT3%%',
+    quotas  => 'sliding_log_limit q1 key=$arg_k limit=%d00 algorithm=quota period=day; sliding_log_limit q2 key=$arg_k limit=%d00 algorithm=quota period=month store=local; '
+        . 'sliding_log_limit q3 key=$arg_k limit=5 window=1s delay=1s store=near',
     vary_cost => 'sliding_log_limit vary_cost key=$arg_k limit=%d window=5s cost=$arg_l refund=404',
     map({ ("with_$_" => "sliding_log_limit with_$_ key=\$arg_k limit=%d window=2s algorithm=$_") } @algorithms),
     map({ ("cost_$_" => "sliding_log_limit cost_$_ key=\$arg_k limit=%d window=2s algorithm=$_ cost=3 count=all cap=300 refund=404") } @algorithms),

@@ -251,6 +251,7 @@ TEST(BatchReply, RefusesImpossibleTimes) {
         {Algorithm::Sampled, 67'000},
         {Algorithm::Counter, 127'000},
         {Algorithm::Bucket, 999'999'999'999'999},
+        {Algorithm::Quota, 120'000},
     };
     for (const Bound& bound : kBounds) {
         Check asked = check(bound.algorithm);

@@ -9,7 +9,7 @@ use Exporter 'import';
 use File::Basename ();
 use Testbed::Process;
 
-our @EXPORT_OK = qw(@ALGORITHMS %SCRIPTS %PLAIN takes);
+our @EXPORT_OK = qw(@ALGORITHMS @ALL_ALGORITHMS %SCRIPTS %PLAIN takes horizon);
 
 my $table = Testbed::Process::slurp(Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../src/limit/algorithm.hpp'));
 my @rows;
@@ -21,10 +21,20 @@ for my $text ($table =~ /AlgorithmRow\{([.].*?)\}\}/gs) {
 }
 @rows or die "src/limit/algorithm.hpp has no table\n";
 
-# Their names, as algorithm= has them; the file in lua/ of each; and by that the file of its plain call, where there is one.
-our @ALGORITHMS = map { $_->{name} } @rows;
-our %SCRIPTS    = map { ($_->{name} => $_->{script}) } @rows;
-our %PLAIN      = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @rows;
+# Their names, as algorithm= has them: of those with a window, which take the same parameters, and of all.
+my @windows         = grep { $_->{takes}{window} } @rows;
+our @ALGORITHMS     = map { $_->{name} } @windows;
+our @ALL_ALGORITHMS = map { $_->{name} } @rows;
+
+# The file in lua/ of each that has a window; and by that the file of its plain call, where there is one.
+our %SCRIPTS = map { ($_->{name} => $_->{script}) } @windows;
+our %PLAIN   = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @windows;
+
+# How long a limit of that algorithm looks back: in the words of its directive.
+sub horizon {
+    my ($algorithm, $window, $period) = @_;
+    return takes($algorithm, 'window') ? "window=$window" : "period=$period";
+}
 
 # Whether the algorithm of that name, or of that script, takes the parameter.
 sub takes {
