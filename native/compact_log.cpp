@@ -62,6 +62,10 @@ void appendNumber(std::string& out, double ms) {
     out.append(bytes + at, sizeof bytes - at);
 }
 
+double sizeOf(std::string_view bytes) {
+    return static_cast<double>(bytes.size());
+}
+
 bool isEnd(char byte) {
     return static_cast<unsigned char>(byte) < 128;
 }
@@ -178,6 +182,23 @@ void CompactLog::flatten(Log& log) {
     log.begin = log.filled = log.size = 0;
 }
 
+/// Moves numbers from the end of the ring into `latest`, until it has so many bytes or all numbers.
+void CompactLog::pull(Log& log, double bytes) {
+    const double length = bytes - sizeOf(log.latest) + kLongestNumber;
+    if (length >= log.filled) {
+        flatten(log);
+        return;
+    }
+    std::string tail = ofRing(log, log.filled - length, length);
+    const auto end = std::ranges::find_if(tail, isEnd);
+    if (end == tail.end()) {
+        throw Error{kNotCompact};  // no number is that long
+    }
+    tail.erase(tail.begin(), end + 1);
+    log.filled -= sizeOf(tail);
+    log.latest.insert(0, tail);
+}
+
 /// `next` has run out.
 void CompactLog::refill(Log& log) {
     if (log.filled == 0) {
@@ -228,7 +249,6 @@ std::string stateOf(const CompactLog::Log& log) {
 /// The front is full: `latest` goes into the ring. Where that is too small, or far too large, the log is written whole
 /// with another one. An error where there is no memory.
 std::string CompactLog::spill(Log& log, bool& isWritten) {
-    const auto sizeOf = [](const std::string& bytes) { return static_cast<double>(bytes.size()); };
     if (log.size == 0 || log.size - log.filled < sizeOf(log.latest) ||
         (log.filled + sizeOf(log.latest)) * 4 < log.size) {
         flatten(log);
@@ -265,13 +285,14 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
     return error == nullptr ? "" : error;
 }
 
-CompactLog::Split CompactLog::split(Log& log, double time) {
+/// `more`: the number of bytes that `latest` has before the place, unless it has all numbers.
+CompactLog::Split CompactLog::split(Log& log, double time, double more) {
     const Walk found = walk(log, false, kEndless, time);
     if (found.entry < log.oldest || (found.entry > time && found.entry != log.oldest)) {
         throw Error{kNotCompact};
     }
-    if (found.bytes >= static_cast<double>(log.latest.size())) {
-        flatten(log);
+    if (found.bytes + more > sizeOf(log.latest)) {
+        pull(log, found.bytes + more);
     }
     if (found.entry > time) {
         return {.has = false};
@@ -293,7 +314,7 @@ CompactLog::Split CompactLog::split(Log& log, double time) {
 
 /// Puts entries in front of newer ones.
 void CompactLog::insert(Log& log, double time, double more) {
-    const Split place = split(log, time);
+    const Split place = split(log, time, 0);
     std::string numbers;
     if (place.has) {
         numbers = log.latest.substr(0, place.at);
@@ -331,7 +352,7 @@ void CompactLog::stepBack(Log& log, double farthest) {
     const double now = clock_.now;
     Split place{.has = false};
     if (log.oldest <= farthest) {
-        place = split(log, farthest);
+        place = split(log, farthest, 0);
     } else {
         log.next.clear();
         log.begin = log.filled = log.size = 0;
@@ -362,7 +383,7 @@ void CompactLog::stepBack(Log& log, double farthest) {
 /// the other. Where the clock `hasStepped` back since, of the newest time that is not after it: the step has moved the
 /// entries, and all that were as new, to before. False when there is none: they have left already.
 bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) {
-    const Split place = split(log, logged);
+    const Split place = split(log, logged, most + kLongestNumber);
     if (log.used == 0 || !place.has || (place.entry != logged && !hasStepped)) {
         return false;
     }

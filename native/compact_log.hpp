@@ -50,9 +50,10 @@ class CompactLog {
     std::string ofRing(const Log& log, double skipped, double length);
     Walk walk(Log& log, bool forward, double most, double time);
     void flatten(Log& log);
+    void pull(Log& log, double bytes);
     void refill(Log& log);
     std::string spill(Log& log, bool& isWritten);
-    Split split(Log& log, double time);
+    Split split(Log& log, double time, double more);
     void insert(Log& log, double time, double more);
     double farthest(const Log& log) const;
     void stepBack(Log& log, double farthest);
