@@ -4,7 +4,7 @@
 
 use strict;
 use warnings;
-use List::Util qw(max);
+use List::Util qw(max min);
 use Test::More;
 use Testbed qw(slow);
 use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
@@ -58,7 +58,7 @@ sub wrong {
     }
     my $taken = $algorithm eq 'sampled' ? 0 : ($admitted - @held) * $asked{cost};
     return "remaining $remaining" if $remaining < 0 || $remaining > $capacity - $taken;
-    my $permits = $algorithm =~ /counter|bucket/ ? 0 : max(1, min_of(1000, int $window / 100));    # they may be so far ahead
+    my $permits = $algorithm =~ /counter|bucket/ ? 0 : max(1, min(1000, int $window / 100));    # they may be so far ahead
     my $furthest = ($algorithm =~ /counter|bucket/ ? 2 : 1) * $window + max($asked{ahead}, $permits);
     my $most = $algorithm eq 'bucket' && $admitted < $requests && $remaining == 0 ? LONGEST_WAIT : $furthest;
     return "reset $reset" if $reset < 0 || $reset > $most;
