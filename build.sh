@@ -165,9 +165,8 @@ check() {
 # native [TEST...]: these tests, or those of deciding, decided by the native module.
 native() {
     local of_scripts=(contract counter bucket sampled clocks_of_callers beyond_a_limit)
-    local of_limits=(model compact_log log_slides several_limits refund delay mixed_limits caps_and_shared_names
-        blocks_end_with_refunds dry_run is_exact_over_nodes known_denials clock_nginx every_parameter large_costs prefetch)
-    local of_stores=(cluster cluster_slot_under_way cluster_migration cluster_stale_logs_move sentinel_failover)
+    local of_limits=(model several_limits refund delay blocks_end_with_refunds is_exact_over_nodes clock_nginx prefetch)
+    local of_stores=(cluster cluster_slot_under_way cluster_migration)
     local tests=()
     [ $# -gt 0 ] || tests=("${of_scripts[@]/#/script_}" "${of_limits[@]/#/limit_}" "${of_stores[@]/#/store_}" \
         failure_corrupt_logs failure_redis_refuses_under_load request_redirects_model)
@@ -203,10 +202,12 @@ sanitized() {
         TEST_PRELOAD=$(g++ -print-file-name=libasan.so) "$@"
 }
 
-# sanitize [TEST...]: the same suite, or these of it, over that nginx.
+# sanitize [TEST...]: the same suite, or these of it, over that nginx. Of the scripts alone nothing is compiled.
 sanitize() {
     build_sanitized
-    sanitized t/prove "$@"
+    local tests=()
+    [ $# -gt 0 ] || mapfile -t tests < <(printf '%s\n' t/*.t | grep -v '^t/script_')
+    sanitized t/prove "${@:-"${tests[@]}"}"
 }
 
 # soak MINUTES [SEED]
