@@ -18,6 +18,7 @@
 #include "plain.hpp"
 #include "redis.hpp"
 #include "redis_module.hpp"
+#include "unload.hpp"
 #include "zset_log.hpp"
 
 namespace sliding_log::native {
@@ -126,6 +127,9 @@ int command(RedisModuleCtx* context, RedisModuleString** words, int count) {
     if (count < kFewestWords) {
         return api::WrongArity(context);
     }
+    if (isWithdrawn()) {
+        return api::ReplyWithError(context, kWithdrawn);
+    }
     Arguments arguments(words, count);
     if (const char* error = arguments.read(); error != nullptr) {
         return api::ReplyWithError(context, error);
@@ -179,9 +183,15 @@ extern "C" __attribute__((visibility("default"))) int RedisModule_OnLoad(RedisMo
     if (!api::load(context)) {
         return 1;
     }
+    native::clearWithdrawn();
     api::SetModuleAttribs(context, "sliding_log", 1, api::kVersion);
     const bool isReady =
         api::CreateCommand(context, native::kCommand, native::command, "write getkeys-api", 0, 0, 0) == api::kOk &&
         native::describe(context);
     return isReady ? api::kOk : 1;
+}
+
+extern "C" __attribute__((visibility("default"))) int RedisModule_OnUnload(RedisModuleCtx* context) {
+    using namespace sliding_log;
+    return native::mayUnload(context) ? api::kOk : 1;
 }

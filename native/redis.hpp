@@ -50,6 +50,7 @@ class Reply {
 
     bool isError() const;
     bool isInteger() const { return reply_ != nullptr && api::CallReplyType(reply_) == api::ReplyInteger; }
+    bool isArray() const { return reply_ != nullptr && api::CallReplyType(reply_) == api::ReplyArray; }
     std::string errorText() const;
     double integer() const;
 

@@ -122,6 +122,7 @@ struct CommandInfo {
     FUNCTION(Milliseconds, long long)                                                                           \
     FUNCTION(GetUsedMemoryRatio, float)                                                                         \
     FUNCTION(Replicate, int, RedisModuleCtx*, const char*, const char*, ...)                                    \
+    FUNCTION(Log, void, RedisModuleCtx*, const char*, const char*, ...)                                         \
     FUNCTION(Call, RedisModuleCallReply*, RedisModuleCtx*, const char*, const char*, ...)                       \
     FUNCTION(FreeCallReply, void, RedisModuleCallReply*)                                                        \
     FUNCTION(CallReplyType, int, RedisModuleCallReply*)                                                         \

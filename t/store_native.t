@@ -7,10 +7,11 @@ use warnings;
 use Test::More;
 use Testbed;
 use Testbed::Acl qw(documented_rule);
-use Testbed::Algorithm qw(@ALGORITHMS);
+use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Http qw(get many field);
 use Testbed::Metrics qw(scrape);
-use Testbed::Native qw(native_module);
+use Testbed::Native qw(native_module unload);
+use Testbed::Script;
 use Testbed::Tool qw(tool_json);
 
 delete $ENV{TEST_NATIVE};
@@ -85,7 +86,7 @@ my ($admitted, @others) = (0);
     my $loads = fork // die $!;
     if (!$loads) {
         for (1 .. 10) {
-            $redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+            unload($redis);
             select undef, undef, undef, 0.02;
             $redis->cli('MODULE', 'LOAD', native_module());
             select undef, undef, undef, 0.02;
@@ -102,6 +103,25 @@ is(scalar @others, 0, 'the module is unloaded under load: Redis decides all');
 Testbed::wait_until('scripts to be used', 10, sub { asked($auto, '/log?k=c'); is_native($auto) == 0 }) if is_native($auto);
 is($redis->cli('ZCARD', 'rl:sliding:many:{unload}'), 1000, 'the log has each of them once');
 
+# ---- a connection that is idle, or goes on, when the module is unloaded: Redis 8 remembers the last command of each
+
+{
+    my $loaded = sub { $redis->cli('MODULE', 'LIST') =~ /sliding_log/ };
+    $redis->cli('MODULE', 'LOAD', native_module()) if !$loaded->();
+    my ($busy, $idle) = map { Testbed::Script->new($redis, $SCRIPTS{log}, native => 1) } 1 .. 2;
+    my @words = ('sliding_log.1', 'log', 1, 'remembered', 'name', 100, 60_000, 66_000);
+    $_->call(@words) for $busy, $idle;
+    my $first = $redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+    like($redis->info('redis_version') =~ /^(?:[89]|\d\d)[.]/ ? $first : '', qr/^(?:ERR .*not possible.*|)$/, 'Redis 8 is asked to wait while connections have the command');
+    like($busy->call(@words), qr/^error ERR unknown command 'sliding_log[.]1'/, 'the command is unknown at once');
+    is($busy->call('PING'), 'PONG', 'a connection that goes on is not closed');
+    ok(unload($redis), 'it is unloaded in the end');
+    is($busy->call('PING'), 'PONG', 'that connection is not closed by it either');
+    like(eval { $idle->call(@words) } // 'closed', qr/^(?:closed|error ERR unknown command)/, 'an idle one has no command any more');
+    is($redis->cli('PING'), 'PONG', 'and Redis lives');
+    $redis->cli('MODULE', 'LOAD', native_module());
+}
+
 # ---- not permitted
 
 $redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')));
@@ -112,8 +132,7 @@ is($weak->logged(qr/native module answered: NOPERM .*; scripts are used/), 1, 'n
 $redis->cli('ACL', 'SETUSER', 'limiter', '+sliding_log.1');
 my $strong = nginx('username limiter; password secret;', $redis->address);
 is(asked($strong, '/log?k=strong'), '200 redis', 'permitted: decided');
-Testbed::wait_until('the module to be found', 10, sub { is_native($strong) == 1 });
-pass('permitted: the native module decides');
+ok(Testbed::wait_until('the module to be found', 10, sub { is_native($strong) == 1 }), 'permitted: the native module decides');
 $redis->cli('ACL', 'SETUSER', 'limiter', '-sliding_log.1');
 is(asked($strong, '/log?k=strong'), '200 redis', 'not permitted any more: a script decides at once');
 
@@ -121,13 +140,16 @@ is(asked($strong, '/log?k=strong'), '200 redis', 'not permitted any more: a scri
 
 my $required = nginx('native required;', $redis->address);
 is(asked($required, '/log?k=required'), '200 redis', 'required and loaded: decided');
-$redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+my $recomputes = $redis->info('redis_version') !~ /^7[.]0[.]/;
+my $refused    = $redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+like($refused, $recomputes ? qr/^ERR .*not possible/ : qr/^OK$/, 'a server that stops where a rule names an unknown command is not asked to');
+is($redis->cli('PING'), 'PONG', 'it lives');
+$redis->cli('ACL', 'DELUSER', 'limiter');
+unload($redis);
 Testbed::wait_until('the server to count as down', 10, sub { asked($required, '/log?k=required2') =~ / error$/ });
-Testbed::wait_until('the error log', 10, sub { $required->logged(qr/sliding_log[.]1 answered: ERR unknown command.*on_error deny decides/) });
-pass('required and missing: on_error decides, and the error log says why');
+ok(Testbed::wait_until('the error log', 10, sub { $required->logged(qr/sliding_log[.]1 answered: ERR unknown command.*on_error deny decides/) }), 'required and missing: on_error decides, and the error log says why');
 $redis->cli('MODULE', 'LOAD', native_module());
-Testbed::wait_until('the server to be used again', 10, sub { asked($required, '/log?k=required3') eq '200 redis' });
-pass('required and loaded again: decided');
+ok(Testbed::wait_until('the server to be used again', 10, sub { asked($required, '/log?k=required3') eq '200 redis' }), 'required and loaded again: decided');
 
 # ---- sliding-log doctor
 
@@ -139,8 +161,9 @@ sub doctor {
 my @at = ('--server', $redis->address);
 my $conf = $bed->write_file('required.conf', "http {\nsliding_log_redis { server " . $redis->address . "; native required; }\n}\n");
 is(doctor(@at), 'ok: the native module decides', 'doctor: loaded');
+$redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')));
 like(doctor(@at, '--user', 'limiter', '--password-file', $bed->write_file('password', 'secret')), qr/^warning: .* not permitted: [+]sliding_log[.]1$/, 'doctor: not permitted');
-$redis->cli('MODULE', 'UNLOAD', 'sliding_log');
+unload($redis);
 is(doctor(@at), 'ok: no native module: the scripts decide', 'doctor: not loaded');
 is(doctor('--nginx-conf', $conf), 'critical: no native module, which "native required" asks for', 'doctor: not loaded, and required');
 $redis->cli('MODULE', 'LOAD', native_module());
