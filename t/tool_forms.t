@@ -33,15 +33,17 @@ for my $algorithm (@ALGORITHMS) {
     my ($differ, $full, $ahead) = (0, 0, 0);
     for my $round (1 .. $rounds) {
         my $key    = "rl:sliding:$algorithm:{$round}";
-        my $window = (2000, 7000, 60_000, 3_600_000)[rand 4];
+        my $crowded = $round == 1;    # has reservations for sure
+        my $window = $crowded ? 3_600_000 : (2000, 7000, 60_000, 3_600_000)[rand 4];
         my $limit  = 1 + int rand 30;
-        my $delay  = rand() < 0.5 ? $window : 0;
+        my $delay  = $crowded || rand() < 0.5 ? $window : 0;
         my @delay  = $delay ? ("delay=$delay", "ahead=$delay") : ();
         my $end    = int(time * 1000);
-        my $at     = $end - int(1.5 * $window);
-        my $requests = 1 + int rand 4 * $limit;
+        my $spread = $crowded ? 1000 : 2 * $window;
+        my $at     = $end - int(0.75 * $spread);
+        my $requests = $crowded ? 4 * $limit : 1 + int rand 4 * $limit;
         for (1 .. $requests) {
-            $at += int rand 2 * $window / $requests;
+            $at += int rand $spread / $requests;
             last if $at > $end;
             asked($algorithm, $key, $at, $limit, $window, rand() < 0.2 ? 'cost=' . (1 + int rand 3) : (), @delay);
         }
