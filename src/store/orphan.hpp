@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "store/batch.hpp"
+#include "store/check_copies.hpp"
 
 namespace sliding_log {
 
@@ -38,20 +39,12 @@ struct LateReply {
 struct Orphan final : Waiter {
     /// Replaces a waiter whose batch has been sent.
     void replace(Waiter& waiter) {
-        texts.assign(waiter.unique);
-        for (const Check& check : waiter.checks) {
-            texts.append(check.key).append(check.id);
-        }
-        std::string_view rest = texts;
-        unique = cut(rest, waiter.unique.size());
-        ownChecks.assign(waiter.checks.begin(), waiter.checks.end());
-        for (Check& check : ownChecks) {
-            check.key = cut(rest, check.key.size());
-            check.id = cut(rest, check.id.size());
-        }
-        ownVerdicts.assign(ownChecks.size(), {});
-        leaving.assign(ownChecks.size(), false);
-        checks = ownChecks;
+        ownUnique.assign(waiter.unique);
+        unique = ownUnique;
+        ownChecks.assign(waiter.checks);
+        checks = ownChecks.all();
+        ownVerdicts.assign(checks.size(), {});
+        leaving.assign(checks.size(), false);
         verdicts = ownVerdicts;
         position = waiter.position;
         apart = false;
@@ -64,35 +57,28 @@ struct Orphan final : Waiter {
 
     /// Its entry in that log has to be removed.
     void markLeaving(std::string_view key) {
-        const auto copy = std::ranges::find(ownChecks, key, &Check::key);
-        leaving[static_cast<std::size_t>(copy - ownChecks.begin())] = true;
+        leaving[static_cast<std::size_t>(std::ranges::find(checks, key, &Check::key) - checks.begin())] = true;
     }
 
     /// The checks whose entries have to be removed, or all.
     std::span<const Check> leavers(bool all) {
+        const std::span<Check> own = ownChecks.all();
         std::size_t kept = 0;
-        for (std::size_t i = 0; i < ownChecks.size(); i++) {
+        for (std::size_t i = 0; i < own.size(); i++) {
             if (all || leaving[i]) {
-                ownChecks[kept++] = ownChecks[i];
+                own[kept++] = own[i];
             }
         }
-        return std::span(ownChecks).first(kept);
+        return own.first(kept);
     }
 
     LateReply* late = nullptr;  // to be informed
     bool takesBack = false;     // some of its entries have to be removed
 
-    std::string texts;
-    std::vector<Check> ownChecks;
+    std::string ownUnique;
+    CheckCopies ownChecks;
     std::vector<Verdict> ownVerdicts;
     std::vector<bool> leaving;
-
-  private:
-    static std::string_view cut(std::string_view& rest, std::size_t length) {
-        const std::string_view first = rest.substr(0, length);
-        rest.remove_prefix(length);
-        return first;
-    }
 };
 
 inline LateReply::LateReply(Orphan& of) : orphan(&of) {

@@ -4,13 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "limit/check.hpp"
 #include "shared/seqlock.hpp"
+#include "store/check_copies.hpp"
 
 namespace sliding_log {
 
@@ -57,26 +56,12 @@ struct AskedPermits {
     /// Called when the batch is written. `unique`: the name of its first request.
     void nameAfter(std::string_view unique) { name = LotName(std::string(unique).append("~p")); }
 
-    void copy(std::span<const Check> of) {
-        texts.clear();
-        for (const Check& check : of) {
-            texts.append(check.key);
-        }
-        checks.assign(of.begin(), of.end());
-        std::string_view rest = texts;
-        for (Check& check : checks) {
-            check.key = rest.substr(0, check.key.size());
-            rest.remove_prefix(check.key.size());
-        }
-    }
-
     /// The number that this check asks for.
     std::uint32_t of(std::size_t check) const { return check < permits.size() ? permits[check] : 0; }
 
     std::uint64_t sentAt = 0;            // bootTimeMs() before the batch was sent
     std::vector<std::uint32_t> permits;  // for each check; empty: the batch asks for none
-    std::vector<Check> checks;           // if it asks for some
-    std::string texts;                   // of the checks
+    CheckCopies checks;                  // if it asks for some
     LotName name;
 };
 

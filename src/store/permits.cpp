@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "limit/permit_life.hpp"
-
 namespace sliding_log {
 
 namespace {
@@ -92,7 +90,7 @@ std::optional<Permit> Permits::use(const Signature& signature, const Check& chec
             permit.hasEnded = !giveBack(signature, check, permit);
             return permit.hasEnded ? std::optional(permit) : std::nullopt;
         }
-        noteUse(record, now, static_cast<std::uint64_t>(permitLifeMs(check.windowMs)), 1);
+        noteUse(record, now, static_cast<std::uint64_t>(check.permitLifeMs), 1);
         verdict.remaining = std::min(remaining + std::int64_t{word.left - 1} * check.cost, check.capacity());
         verdict.resetMs = resetAt > now ? static_cast<std::int64_t>(resetAt - now) : 1;
         verdict.retryMs = verdict.delayMs = 0;

@@ -62,19 +62,20 @@ void Prefetch::ask(Batch& batch, std::uint64_t now, std::uint64_t timeoutMs) {
         return;
     }
     for (const Check& check : checks) {
-        const Leftover leftover = permits_.endLatest(signatureOf(check));
+        const Signature& signature = signatureOf(check);
+        const Leftover leftover = permits_.endLatest(signature);
         if (leftover.permits > 0) {
-            returns_.push_back({check, std::string(check.key), leftover});
+            returns_.push_back({CheckCopies(check), leftover});
         }
         const auto most = static_cast<std::uint32_t>(
             std::min(check.prefetch, rowOf(check.algorithm).mostEntries / std::max<std::int64_t>(check.cost, 1)));
-        asked.permits.push_back(permits_.wanted(signatureOf(check), now, lifeOf(check), most, now + timeoutMs));
+        asked.permits.push_back(permits_.wanted(signature, now, lifeOf(check), most, now + timeoutMs));
     }
     if (std::ranges::all_of(asked.permits, [](std::uint32_t permits) { return permits == 0; })) {
         asked.permits.clear();
         return;
     }
-    asked.copy(checks);
+    asked.checks.assign(checks);
     for (std::size_t i = 0; i < checks.size(); i++) {
         Check whole = checks[i];
         whole.cost *= asked.permits[i];
@@ -83,9 +84,8 @@ void Prefetch::ask(Batch& batch, std::uint64_t now, std::uint64_t timeoutMs) {
 }
 
 void Prefetch::sendReturns() {
-    for (Return& each : returns_) {
-        each.check.key = each.key;
-        takeBack(each.check, each.leftover.permits, each.leftover.name.view(), each.leftover.loggedMs);
+    for (const Return& each : returns_) {
+        takeBack(each.check.all().front(), each.leftover.permits, each.leftover.name.view(), each.leftover.loggedMs);
     }
     returns_.clear();
 }
@@ -103,20 +103,24 @@ std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks,
         if (reply.remaining(i) > 0) {  // else there may be more entries than the limit
             permits_.noteEntries(Signature::hashOfLog(check.key), reply.entriesBefore(i), asked.sentAt);
         }
-        if (isAsked && reply.admitted() > 0) {
-            permits_.noteAdmitted(signatureOf(check), now, lifeOf(check), static_cast<std::uint32_t>(reply.admitted()));
+        if (!isAsked) {
+            continue;
+        }
+        const Signature& signature = signatureOf(check);
+        if (reply.admitted() > 0) {
+            permits_.noteAdmitted(signature, now, lifeOf(check), static_cast<std::uint32_t>(reply.admitted()));
         }
         const std::uint32_t permits = reply.permits(i);
         if (permits == 0) {
             if (asked.of(i) > 0) {
-                permits_.endAsking(signatureOf(check));
+                permits_.endAsking(signature);
             }
             continue;
         }
         granted += permits;
         const std::uint64_t loggedMs = static_cast<std::uint64_t>(reply.nowMs()) + lifeOf(check);
         const std::uint64_t endsAt = asked.sentAt + lifeOf(check);
-        const std::uint32_t number = permits_.grant(signatureOf(check),
+        const std::uint32_t number = permits_.grant(signature,
                                                     {.name = asked.name.view(),
                                                      .permits = permits,
                                                      .loggedMs = loggedMs,
@@ -126,19 +130,18 @@ std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks,
                                                      .endsAt = endsAt},
                                                     now);
         if (number == 0) {
-            permits_.endAsking(signatureOf(check));
+            permits_.endAsking(signature);
             takeBack(check, permits, asked.name.view(), loggedMs);
             continue;
         }
-        Lot& lot = lots_.emplace_back(Lot{endsAt, number, loggedMs, asked.name, check, std::string(check.key)});
-        lot.check.id = {};
+        lots_.push_back({endsAt, number, loggedMs, asked.name, CheckCopies(check)});
         std::push_heap(lots_.begin(), lots_.end());
     }
     return granted;
 }
 
 void Prefetch::fail(const Batch& batch) {
-    for (const Check& check : batch.asked.checks) {
+    for (const Check& check : batch.asked.checks.all()) {
         permits_.endAsking(signatureOf(check));
     }
 }
@@ -163,10 +166,11 @@ void Prefetch::takeBackEntries(const Check& check, const Permit& permit) {
     }
 }
 
-void Prefetch::takeBack(Check check, std::uint32_t permits, std::string_view name, std::uint64_t loggedMs) {
+void Prefetch::takeBack(const Check& check, std::uint32_t permits, std::string_view name, std::uint64_t loggedMs) {
     if (permits > 0) {
-        check.cost *= permits;
-        takeBack_(check, permits, name, loggedMs);
+        Check whole = check;
+        whole.cost *= permits;
+        takeBack_(whole, permits, name, loggedMs);
     }
 }
 
@@ -174,10 +178,10 @@ void Prefetch::endLots(bool all) {
     const std::uint64_t now = bootTimeMs();
     while (!lots_.empty() && (all || lots_.front().endsAt <= now)) {
         std::pop_heap(lots_.begin(), lots_.end());
-        Lot lot = std::move(lots_.back());
+        const Lot lot = std::move(lots_.back());
         lots_.pop_back();
-        lot.check.key = lot.key;
-        takeBack(lot.check, permits_.end(signatureOf(lot.check), lot.number), lot.name.view(), lot.loggedMs);
+        const Check& check = lot.check.all().front();
+        takeBack(check, permits_.end(signatureOf(check), lot.number), lot.name.view(), lot.loggedMs);
     }
 }
 

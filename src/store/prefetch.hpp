@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "limit/check.hpp"
 #include "redis/reply.hpp"
 #include "store/batch.hpp"
+#include "store/check_copies.hpp"
 #include "store/permits.hpp"
 #include "store/work.hpp"
 
@@ -66,21 +66,19 @@ class Prefetch {
         std::uint32_t number;
         std::uint64_t loggedMs;
         LotName name;
-        Check check;
-        std::string key;  // of the check
+        CheckCopies check;
 
         bool operator<(const Lot& other) const { return endsAt > other.endsAt; }  // the first one is on top
     };
 
     struct Return {
-        Check check;
-        std::string key;  // of the check
+        CheckCopies check;
         Leftover leftover;
     };
 
     const Signature& signatureOf(const Check& check);
     void takeBackEntries(const Check& check, const Permit& permit);
-    void takeBack(Check check, std::uint32_t permits, std::string_view name, std::uint64_t loggedMs);
+    void takeBack(const Check& check, std::uint32_t permits, std::string_view name, std::uint64_t loggedMs);
 
     Permits permits_;
     const std::uint64_t store_;

@@ -282,7 +282,7 @@ void RedisStore::cancel(Waiter& waiter) {
         return;
     }
     Orphan& orphan = orphanOf(waiter);
-    for (const Check& check : orphan.ownChecks) {
+    for (const Check& check : orphan.ownChecks.all()) {
         if (check.leavesWithClient) {
             orphan.markLeaving(check.key);
         }
@@ -898,7 +898,7 @@ void RedisStore::applyReply(Call& call, const redisReply& reply) {
 
 void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& reply) {
     List<Waiter, InBatch>& any = batch.waiters.isEmpty() ? batch.orphans : batch.waiters;
-    const std::span<const Check> checks = any.isEmpty() ? batch.asked.checks : any.front().checks;
+    const std::span<const Check> checks = any.isEmpty() ? std::as_const(batch.asked.checks).all() : any.front().checks;
     const StoreError error =
         checks.empty() ? errorIn(reply) : reply_.read(reply, batch.requests, checks, batch.asked.permits);
     if (error == StoreError::Unexpected) {
@@ -996,8 +996,9 @@ void RedisStore::failPermits(Batch& batch) {
     if (!batch.isInDoubt) {
         return;
     }
-    for (std::size_t i = 0; i < batch.asked.checks.size(); i++) {
-        Check check = batch.asked.checks[i];
+    const std::span<const Check> checks = batch.asked.checks.all();
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        Check check = checks[i];
         check.cost *= batch.asked.of(i);
         check.delayMs = check.permitLifeMs;  // so far ahead are the entries
         if (check.cost > 0) {

@@ -32,6 +32,7 @@ class PermitsTest : public testing::Test {
         check.key = "rl:api:{a}";
         check.limit = 1000;
         check.windowMs = 60'000;
+        check.permitLifeMs = kLifeMs;
         signature = signatureOf(check);
         permits.noteAdmitted(signature, gNow, kLifeMs, 1);
     }
