@@ -7,7 +7,6 @@ use warnings;
 use Cwd ();
 use Exporter 'import';
 use File::Basename ();
-use Testbed;
 use Time::HiRes qw(sleep);
 
 our @EXPORT_OK = qw(native_module unload);
