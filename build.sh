@@ -5,7 +5,7 @@
 #   deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed, upgraded and removed in a
 #   clean Debian, as root;
 #   lint: layout and habits of all that is written here;
-#   check: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
+#   check [TEST...]: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   native [TEST...]: tests that ask Redis, decided by its native module;
 #   test: lint, check, native and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
 #   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
@@ -149,6 +149,7 @@ lint() {
     mdl --style .mdl_style.rb ./*.md docs
 }
 
+# check [TEST...]: all behaviour tests, or these
 check() {
     # shellcheck disable=SC2086 # TEST_BROWSER= : none is needed, and t/page_dashboard_in_a_browser.t is skipped where it is missing
     need "${check_packages[@]}" ${TEST_BROWSER-chromium}
@@ -159,7 +160,7 @@ check() {
     "$out/unit/unit" --gtest_brief=1
     "$out/unit/shared" --gtest_brief=1
     replay_corpus
-    t/prove
+    t/prove "$@"
 }
 
 # native [TEST...]: these tests, or those of deciding, decided by the native module.
@@ -202,11 +203,12 @@ sanitized() {
         TEST_PRELOAD=$(g++ -print-file-name=libasan.so) "$@"
 }
 
-# sanitize [TEST...]: the same suite, or these of it, over that nginx. Of the scripts alone nothing is compiled.
+# sanitize [TEST...]: the same suite, or these of it, over that nginx. Of the scripts alone nothing is compiled, and what
+# is said of the project and its documents is as true as without.
 sanitize() {
     build_sanitized
     local tests=()
-    [ $# -gt 0 ] || mapfile -t tests < <(printf '%s\n' t/*.t | grep -v '^t/script_')
+    [ $# -gt 0 ] || mapfile -t tests < <(printf '%s\n' t/*.t | grep -vE '^t/(script|docs|project)_')
     sanitized t/prove "${@:-"${tests[@]}"}"
 }
 
@@ -269,7 +271,7 @@ case ${1:-build} in
         ./demo.sh
         ;;
     lint) lint ;;
-    check) check ;;
+    check) check "${@:2}" ;;
     native) native "${@:2}" ;;
     sanitize) sanitize "${@:2}" ;;
     test)

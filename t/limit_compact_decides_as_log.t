@@ -11,7 +11,7 @@ my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
 note "TEST_SEED=$seed";
 
-my $operations = $ENV{TEST_OPERATIONS} // 200_000;    # requests; a million take a minute
+my $operations = $ENV{TEST_OPERATIONS} // 100_000;    # requests; a million take a minute
 my $bed        = Testbed->new;
 my $redis      = $bed->redis;
 my $unique     = 0;

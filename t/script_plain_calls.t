@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
 note "TEST_SEED=$seed";
-my $operations = $ENV{TEST_OPERATIONS} // 6000;    # of each world
+my $operations = $ENV{TEST_OPERATIONS} // 4000;    # of each world
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
