@@ -42,6 +42,17 @@ class PermitsTest : public testing::Test {
         signature.assign(7, {&of, 1});
         return signature;
     }
+    /// More of them than there are records.
+    void useOtherKeys() {
+        for (int i = 0; i < 100; i++) {
+            Check other = check;
+            const std::string key = "rl:api:{" + std::to_string(i) + "}";
+            other.key = key;
+            gNow = gNow + 1;
+            permits.noteAdmitted(signatureOf(other), gNow, kLifeMs, 1);
+        }
+    }
+
     std::uint32_t grant(std::uint32_t number, std::uint64_t lifeMs = kLifeMs) {
         return permits.grant(signature,
                              {.name = "name~p",
@@ -196,22 +207,10 @@ TEST_F(PermitsTest, EndWhenTheLogIsGone) {
 
 TEST_F(PermitsTest, KeepTheirRecordWhileOtherKeysAreUsed) {
     grant(3);
-    for (int i = 0; i < 100; i++) {
-        Check other = check;
-        const std::string key = "rl:api:{" + std::to_string(i) + "}";
-        other.key = key;
-        gNow = gNow + 1;
-        permits.noteAdmitted(signatureOf(other), gNow, kLifeMs, 1);
-    }
+    useOtherKeys();
     EXPECT_TRUE(use());
     gNow = gNow + 10 * kLifeMs;  // a killed worker has left two permits
-    for (int i = 0; i < 100; i++) {
-        Check other = check;
-        const std::string key = "rl:api:{" + std::to_string(i) + "}";
-        other.key = key;
-        gNow = gNow + 1;
-        permits.noteAdmitted(signatureOf(other), gNow, kLifeMs, 1);
-    }
+    useOtherKeys();
     EXPECT_EQ(grant(1), 0U) << "its record was replaced";
 }
 
