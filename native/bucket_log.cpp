@@ -9,14 +9,8 @@ namespace sliding_log::native {
 
 namespace {
 
-constexpr Command kExpire{.name = "PEXPIRE", .writes = true};
-
-constexpr double kLongestWait = 999999999999999.0;
-
 /// The deepest debt; more is forgotten.
 constexpr double kMostUsed = 1e30;
-
-constexpr double kExact = 9007199254740992.0;  // 2^53
 
 constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=bucket";
 
@@ -44,13 +38,9 @@ bool sinceIn(std::string_view time, double& since) {
 
 }  // namespace
 
-double BucketLog::fits(const Log& log, const Requests& requests, double room) const {
-    return log.cost == 0 ? requests.to : std::floor(room / log.cost);
-}
-
 /// When the bucket holds so many tokens (ms).
 double BucketLog::filledAt(const Log& log, double tokens) const {
-    return clock_.now + std::min(std::ceil((tokens * log.window - log.level) / log.limit), kLongestWait);
+    return clock_.now + std::min(std::ceil((tokens * log.window - log.level) / log.limit), kLatestTime);
 }
 
 void BucketLog::tell(Log& log) const {
@@ -88,7 +78,7 @@ bool BucketLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBl
     if (!(used >= 0 && used <= kMostUsed)) {
         throw Error{kNotOurs};
     }
-    redis_.call(kExpire, log.key, {textOf(log.ttl), "GT"});  // what has begun to write is not refused memory
+    redis_.call(kPexpire, log.key, {textOf(log.ttl), "GT"});  // what has begun to write is not refused memory
     redis_.call(kHset, log.key, {"used", wholeText(std::max(used - log.cost * log.window, 0.0))});
     return true;
 }
@@ -145,7 +135,7 @@ Found BucketLog::read(Log& log) {
             isOurs = false;
         }
     });
-    if (!isOurs || !(used >= 0 && used <= kMostUsed && time <= kLongestWait)) {
+    if (!isOurs || !(used >= 0 && used <= kMostUsed && time <= kLatestTime)) {
         return {.error = kNotOurs};
     }
     log.wasBlocked = log.isBlocked && log.blockedUntil <= now;
@@ -190,7 +180,7 @@ std::string BucketLog::add(Log& log, const Requests& requests, const double*, bo
         }
     }
     log.time = now + since;
-    const std::string usedText = used < kExact ? textOf(used) : wholeText(used);
+    const std::string usedText = used < kMostExact ? textOf(used) : wholeText(used);
     if (const Reply set = redis_.tried(kHset, log.key, {"used", usedText, "time", log.time}); set.isError()) {
         return set.errorText();
     }
@@ -199,8 +189,8 @@ std::string BucketLog::add(Log& log, const Requests& requests, const double*, bo
         unblock(log);
     }
     const double toFill = log.limit > 0 ? used / log.limit : 0;
-    redis_.call(kExpire, log.key,
-                {toFill > window ? wholeText(std::min(toFill, kLongestWait) - window + log.ttl) : textOf(log.ttl)});
+    redis_.call(kPexpire, log.key,
+                {toFill > window ? wholeText(std::min(toFill, kLatestTime) - window + log.ttl) : textOf(log.ttl)});
     tell(log);
     return {};
 }

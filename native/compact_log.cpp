@@ -13,7 +13,6 @@ namespace {
 constexpr Command kDel{.name = "DEL", .writes = true};
 
 constexpr double kEndless = std::numeric_limits<double>::infinity();
-constexpr double kBeyondNumbers = 9007199254740992.0;  // 2^53
 
 unsigned byteAt(std::string_view bytes, std::size_t at) {
     if (at >= bytes.size()) {
@@ -49,7 +48,7 @@ double numberBefore(std::string_view bytes, std::size_t& at) {
 
 /// Appends the bytes of a number.
 void appendNumber(std::string& out, double ms) {
-    if (!(ms >= 0 && ms < kBeyondNumbers)) {
+    if (!(ms >= 0 && ms < kMostExact)) {
         unreadable();
     }
     char bytes[8];
@@ -110,10 +109,6 @@ struct CompactLog::Split {
     std::size_t rest = 0;  // where the numbers behind its successor's begin
     double after = 0;      // so many entries are after it
 };
-
-double CompactLog::fits(const Log& log, const Requests& requests, double room) const {
-    return log.cost == 0 ? requests.to : std::floor(room / log.cost);
-}
 
 /// `length` bytes of what the ring holds, after the first `skipped`.
 std::string CompactLog::ofRing(const Log& log, double skipped, double length) {

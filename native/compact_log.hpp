@@ -37,7 +37,6 @@ class CompactLog {
     void block(Log& log, double length, double until);
     void unblock(Log& log);
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
-    double fits(const Log& log, const Requests& requests, double room) const;
     double latest(const Log& log);
 
   private:

@@ -8,14 +8,6 @@ namespace sliding_log::native {
 
 namespace {
 
-constexpr Command kExpire{.name = "PEXPIRE", .writes = true};
-
-/// Beyond this the numbers are not exact.
-constexpr double kMostCounted = 9007199254740992.0;  // 2^53
-
-/// So many fields leave at once.
-constexpr std::size_t kAtOnce = 1000;
-
 constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=counter";
 
 /// As Lua's %: the sign is the divisor's, which is positive.
@@ -23,17 +15,7 @@ double modulo(double number, double divisor) {
     return number - std::floor(number / divisor) * divisor;
 }
 
-void leaveBehind(std::vector<std::string>& stale, std::string_view field) {
-    if (stale.size() < kAtOnce) {
-        stale.emplace_back(field);
-    }
-}
-
 }  // namespace
-
-double CounterLog::fits(const Log& log, const Requests& requests, double room) const {
-    return log.cost == 0 ? requests.to : std::floor(room / log.cost);
-}
 
 /// When no more than `most` of the limit is used (ms), 0 or more.
 double CounterLog::fallsTo(const Log& log, double most) const {
@@ -112,16 +94,10 @@ void CounterLog::countLater(Log& log, std::string_view field, double begin, doub
 
 /// Removes what is to leave, but for a block that lasts.
 void CounterLog::remove(Log& log) {
-    std::vector<std::string_view> leaving;
-    for (const std::string& field : log.leaving) {
-        if (!log.isBlocked || !field.starts_with("blocked ")) {
-            leaving.push_back(field);
-        }
+    if (log.isBlocked) {
+        std::erase_if(log.leaving, [](const std::string& field) { return field.starts_with("blocked "); });
     }
-    if (!leaving.empty()) {
-        redis_.call(kHdel, log.key, leaving);
-    }
-    log.leaving.clear();
+    removeFields(redis_, log, log.leaving);
 }
 
 /// Keeps the latest reservation, and when the first one was made.
@@ -195,7 +171,7 @@ Found CounterLog::read(Log& log) {
                 log.hasReserved = false;
                 leaveBehind(stale, "reserved");
             }
-        } else if (!(hasValue && value >= 0 && std::fmod(value, 1) == 0 && begin >= 0 && begin < kMostCounted)) {
+        } else if (!(hasValue && value >= 0 && std::fmod(value, 1) == 0 && begin >= 0 && begin < kMostExact)) {
             isOurs = false;
         } else if (begin >= log.start + log.window) {
             countLater(log, name, begin, value, farthest);
@@ -211,7 +187,7 @@ Found CounterLog::read(Log& log) {
             leaveBehind(stale, name);
         }
     });
-    if (!isOurs || log.here + log.before > kMostCounted) {
+    if (!isOurs || log.here + log.before > kMostExact) {
         return {.error = kNotOurs};
     }
     if (log.isBlocked && log.blockedUntil <= now) {
@@ -244,13 +220,11 @@ std::string CounterLog::add(Log& log, const Requests& requests, const double* at
         return count.errorText();
     }
     if (count.integer() == more) {
-        redis_.call(kExpire, log.key, {textOf(log.ttl + log.window)});
+        redis_.call(kPexpire, log.key, {textOf(log.ttl + log.window)});
     } else if (!clock_.isOwn) {
-        redis_.call(kExpire, log.key, {textOf(log.ttl), "GT"});
+        redis_.call(kPexpire, log.key, {textOf(log.ttl), "GT"});
     }
-    if (!log.leaving.empty()) {
-        remove(log);
-    }
+    remove(log);
     if (start > log.start) {
         log.later[start] += more;
     } else {
@@ -307,7 +281,7 @@ bool CounterLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
         if (each.count <= left) {
             redis_.call(kHdel, log.key, {each.name});
         } else if (left > 0) {
-            redis_.call(kExpire, log.key, {textOf(log.ttl), "GT"});  // what has begun to write is not refused memory
+            redis_.call(kPexpire, log.key, {textOf(log.ttl), "GT"});  // what has begun to write is not refused memory
             redis_.call(kHincrby, log.key, {each.name, textOf(-left)});
         }
         left = std::max(left - each.count, 0.0);

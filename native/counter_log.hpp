@@ -37,7 +37,6 @@ class CounterLog {
     void block(Log& log, double length, double until) { keepBlock(redis_, log, length, until); }
     void unblock(Log& log) { endBlock(redis_, log); }
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
-    double fits(const Log& log, const Requests& requests, double room) const;
     double latest(const Log& log);
 
   private:

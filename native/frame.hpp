@@ -18,7 +18,6 @@
 namespace sliding_log::native {
 
 inline constexpr Command kPttl{.name = "PTTL"};
-inline constexpr Command kPexpire{.name = "PEXPIRE", .writes = true};
 
 /// How an algorithm keeps a log. Functions throw an Error where a script raises one.
 ///   using Log             its fields besides those of all algorithms
@@ -29,7 +28,7 @@ inline constexpr Command kPexpire{.name = "PEXPIRE", .writes = true};
 ///   newest(log)           no reservation is later
 ///   block(log, length, until), unblock(log)
 ///   takeBack(log, names, logged, taken)   true when something left, and whether the log is blocked
-///   fits(log, requests, room)   of so many requests
+///   fits(log, requests, room)   of so many requests; without it, as many as their cost says
 ///   latest(log)           no decision was later
 template <typename Form>
 class Frame {
@@ -94,7 +93,7 @@ class Frame {
 
     /// Brings now to what the call says, or to a later decision; to none that cannot be.
     void moveNow(double floor) {
-        clock_.now = floor > called_ && floor <= 999999999999999.0 ? static_cast<double>(integerOf(floor)) : called_;
+        clock_.now = floor > called_ && floor <= kLatestTime ? static_cast<double>(integerOf(floor)) : called_;
     }
 
     void decide(const AskedBatch& batch) {
@@ -182,7 +181,11 @@ class Frame {
         if (log.isBlocked || log.neverHasRoom() || room < log.cost) {
             return 0;
         }
-        return form_.fits(log, {.names = batch.names, .from = 1, .to = static_cast<double>(batch.requests)}, room);
+        const auto requests = static_cast<double>(batch.requests);
+        if constexpr (requires(Requests asked) { form_.fits(log, asked, room); }) {
+            return form_.fits(log, {.names = batch.names, .from = 1, .to = requests}, room);
+        }
+        return log.cost == 0 ? requests : std::floor(room / log.cost);
     }
 
     /// ms until the log has room.

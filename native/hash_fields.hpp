@@ -1,7 +1,9 @@
 // The fields of a HASH, as the scripts read them.
 #pragma once
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "log.hpp"
 #include "redis.hpp"
@@ -22,6 +24,21 @@ void forEachField(const Reply& fields, Field&& field) {
     const std::size_t size = fields.size();
     for (std::size_t i = 0; i + 1 < size; i += 2) {
         field(fields.at(i), fields.at(i + 1));
+    }
+}
+
+/// One more field that leaves when something is added; so many leave at once.
+inline void leaveBehind(std::vector<std::string>& leaving, std::string_view field) {
+    constexpr std::size_t kAtOnce = 1000;
+    if (leaving.size() < kAtOnce) {
+        leaving.emplace_back(field);
+    }
+}
+
+inline void removeFields(Redis& redis, const Log& log, std::vector<std::string>& leaving) {
+    if (!leaving.empty()) {
+        redis.call(kHdel, log.key, std::vector<std::string_view>(leaving.begin(), leaving.end()));
+        leaving.clear();
     }
 }
 

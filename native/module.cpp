@@ -16,6 +16,7 @@
 #include "counter_log.hpp"
 #include "frame.hpp"
 #include "plain.hpp"
+#include "quota_log.hpp"
 #include "redis.hpp"
 #include "redis_module.hpp"
 #include "unload.hpp"
@@ -105,7 +106,7 @@ void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
         case Algorithm::Bucket:
             return decide<BucketLog>(redis, clock, arguments);
         case Algorithm::Quota:
-            return;  // Arguments::read() has refused it
+            return decide<QuotaLog>(redis, clock, arguments);
     }
 }
 

@@ -33,11 +33,19 @@ std::string textOf(double number);
 /// As Lua reads a number from text; false if there is none.
 bool numberIn(std::string_view text, double& number);
 
+/// The latest time that is taken for one (ms), and the longest wait.
+inline constexpr double kLatestTime = 999999999999999.0;
+
+/// Beyond this doubles are not exact.
+inline constexpr double kMostExact = 9007199254740992.0;  // 2^53
+
 struct Command {
     const char* name;
     bool writes = false;
     bool grows = false;  // refused when there is no memory
 };
+
+inline constexpr Command kPexpire{.name = "PEXPIRE", .writes = true};
 
 class Reply {
   public:

@@ -19,7 +19,6 @@ constexpr Command kZrem{.name = "ZREM", .writes = true};
 constexpr Command kZremByRank{.name = "ZREMRANGEBYRANK", .writes = true};
 constexpr Command kZremByScore{.name = "ZREMRANGEBYSCORE", .writes = true};
 constexpr Command kZscore{.name = "ZSCORE"};
-constexpr Command kExpire{.name = "PEXPIRE", .writes = true};
 
 constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=log or sampled";
 
@@ -252,7 +251,7 @@ void ZsetLog::stepBack(const Log& log, double farthest) {
         redis_.call(kZadd, log.key, moved);
     }
     const bool isLast = static_cast<double>(ahead.size()) < kAtOnce;
-    redis_.call(kExpire, log.key, {textOf(isLast ? log.ttl : 2 * log.ttl)});
+    redis_.call(kPexpire, log.key, {textOf(isLast ? log.ttl : 2 * log.ttl)});
 }
 
 double ZsetLog::roomAt(const Log& log, double missing) {

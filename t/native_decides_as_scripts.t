@@ -6,11 +6,12 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed;
-use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
+use Testbed::Algorithm qw(@ALGORITHMS %ALL_SCRIPTS);
 use Testbed::Clock;
 use Testbed::Corrupt qw(any mutate %random);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
+use Time::Local qw(timegm);
 
 my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
@@ -60,7 +61,7 @@ sub group {
         my $limit = rand() < 0.95 ? $_->{limit} : any(0, 1, 1 + int rand $_->{limit}, 2 * $_->{limit});
         {
             name => $_->{name}, limit => $limit, cap => any(0, $_->{limit} + int rand $_->{limit}), options => options($algorithm, $world, $_),
-            window => rand() < 0.99 ? $_->{window} : 2 * $_->{window}, ttl => $_->{window} + any(1, 100, 100, $_->{window}),
+            window => rand() < 0.99 ? $_->{window} : any(2 * $_->{window}, @{ $world->{periods} }), ttl => $_->{window} + any(1, 100, 100, $_->{window}),
             ids => $_->{ids} ? [map { any('', 'i1', 'i2', 'i' . int rand 50) } 1 .. $requests] : [],
         }
     } @asked;
@@ -77,6 +78,15 @@ sub plain_groups {
     my ($first) = @logs;
     my %numbers = (limit => $first->{limit}, window => $first->{window}, ttl => $first->{window} + any(100, 100, 5000), cap => 2 * $first->{limit}, options => '', ids => []);
     return map { { names => ['u' . ++$unique], logs => [{ name => $_->{name}, %numbers }] } } @logs;
+}
+
+# The last ms of a period of UTC, or the first ones of the next.
+sub period_end {
+    my ($window) = @_;
+    my ($month, $year) = (gmtime int $now / 1000)[4, 5];
+    my $into = ($now - (rand() < 0.5 ? 4 * 86_400_000 : 0)) % $window;    # weeks begin on Monday, 1970 on a Thursday
+    my $end  = rand() < 0.5 ? $now - $into + $window : 1000 * timegm(0, 0, 0, 1, ($month + 1) % 12, $year + 1900 + ($month == 11));
+    return $end + any(-1, 0, 1, 2);
 }
 
 # Both keys of the log then hold the same.
@@ -109,10 +119,10 @@ sub world {
     my ($algorithm, $title, %asked) = @_;
     return if "$algorithm, $title" !~ /$only/;
     my %world = (keys => 12, limits => 20, windows => 2000, burst => 12, step => 30, costs => 0, counts => 0, delays => 0, blocks => 0, ids => 0, back => 0, permits => 0, steps_back => 0,
-        callers => 0, plain => 0.5, corrupt => 0, %asked);
-    my %script = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$algorithm}, native => $_ eq 'nat')) } qw(lua nat);
+        callers => 0, plain => 0.5, corrupt => 0, periods => [], %asked);
+    my %script = map { ($_ => Testbed::Script->new($redis, $ALL_SCRIPTS{$algorithm}, native => $_ eq 'nat')) } qw(lua nat);
     my $client = $script{lua};
-    my @logs   = map { { name => "$algorithm $title $_", limit => 1 + int rand $world{limits}, burst => 1 + int rand $world{limits}, window => 1 + int rand $world{windows} } } 1 .. $world{keys};
+    my @logs   = map { { name => "$algorithm $title $_", limit => 1 + int rand $world{limits}, burst => 1 + int rand $world{limits}, window => any(@{ $world{periods} }) // 1 + int rand $world{windows} } } 1 .. $world{keys};
     my $type   = $algorithm eq 'compact' ? 'string' : $algorithm =~ /log|sampled/ ? 'zset' : 'hash';
     my $left   = $operations * $world{share};
     my ($done, @undo, %seen) = (0);
@@ -121,6 +131,7 @@ sub world {
         $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
         $now += int rand 2 * $world{windows} if rand() < 0.003;
         $now -= int rand($world{windows} / (1 + int rand 20)) if rand() < $world{steps_back};
+        $now = period_end($logs[0]{window}) if @{ $world{periods} } && rand() < 0.1;
         $clock->set($now);
         my @calls;
         corrupt($client, $algorithm, $type, any(@logs)) if rand() < $world{corrupt};
@@ -209,6 +220,20 @@ for my $algorithm (@ALGORITHMS) {
     world($algorithm, 'permits',           %log, permits => 0.6, limits => 300, windows => 9000, costs => 0.2, blocks => 500, back => 0.1, steps_back => 0.01, step => 15)
         if $algorithm =~ /^(?:log|compact)$/;
     world($algorithm, 'corrupt',           %log, %all, back => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
+}
+{
+    my @periods = (3_600_000, 86_400_000, 7 * 86_400_000, 31 * 86_400_000, 5_000_000);
+    my %quota   = (share => 0.02, periods => \@periods, windows => 10 * 86_400_000, step => 20_000_000);
+    world('quota', 'all periods',       %quota, plain => 0.9);
+    world('quota', "one: $_",           %quota, periods => [$_], windows => $_, step => $_ / 20, costs => 0.2, back => 0.1, steps_back => 0.02) for @periods;
+    world('quota', 'clock steps back',  %quota, steps_back => 0.1);
+    world('quota', 'one clock steps by periods', %quota, periods => [86_400_000], windows => 3 * 86_400_000, steps_back => 0.1, costs => 0.2);
+    world('quota', 'large limits',      %quota, limits => 6000, burst => 400, costs => 0.3, back => 0.1);
+    world('quota', 'callers\' clocks',  %quota, callers => 0.9, plain => 0.2);
+    world('quota', 'both clocks',       %quota, callers => 0.3, plain => 0.2, costs => 0.4, back => 0.2, steps_back => 0.01);
+    world('quota', 'costs, taken back', %quota, costs => 0.6, back => 0.3, step => 2_000_000);
+    world('quota', 'all options',       %quota, costs => 0.4, counts => 0.2, delays => 86_400_000, back => 0.2, steps_back => 0.03);
+    world('quota', 'corrupt',           %quota, costs => 0.4, back => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
 }
 for my $algorithm (sort keys %expected) {
     is(join(' ', grep { $found{$algorithm}{$_} } sort keys %{ $expected{$algorithm} }), join(' ', sort keys %{ $expected{$algorithm} }), "$algorithm: calls ended in all ways");

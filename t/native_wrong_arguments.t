@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed;
-use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
+use Testbed::Algorithm qw(@ALL_ALGORITHMS %ALL_SCRIPTS);
 use Testbed::Corrupt qw(any);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
@@ -36,8 +36,8 @@ sub changed {
     return ($command, @call);
 }
 
-for my $algorithm (@ALGORITHMS) {
-    my $script = Testbed::Script->new($redis, $SCRIPTS{$algorithm}, native => 1);
+for my $algorithm (@ALL_ALGORITHMS) {
+    my $script = Testbed::Script->new($redis, $ALL_SCRIPTS{$algorithm}, native => 1);
     my $option = { bucket => 'burst=5', sampled => 'sample=3' }->{$algorithm} // '';
     my (%answers, $wrong);
     for (1 .. $calls) {

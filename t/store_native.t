@@ -7,7 +7,7 @@ use warnings;
 use Test::More;
 use Testbed;
 use Testbed::Acl qw(documented_rule);
-use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
+use Testbed::Algorithm qw(@ALL_ALGORITHMS %SCRIPTS horizon);
 use Testbed::Http qw(get many field);
 use Testbed::Metrics qw(scrape);
 use Testbed::Native qw(native_module unload);
@@ -20,7 +20,7 @@ my $redis = $bed->redis(args => ['--loadmodule', native_module(), '--enable-modu
 my $replica = $bed->redis(args => ['--replicaof', '127.0.0.1', $redis->port]);
 Testbed::wait_until('the replica to follow', 20, sub { $replica->info('master_link_status') eq 'up' });
 
-my $limits = join "\n", map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=3 window=1h algorithm=$_; empty_gif; }" } @ALGORITHMS;
+my $limits = join "\n", map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=3 algorithm=$_ " . horizon($_, '1h', 'month') . '; empty_gif; }' } @ALL_ALGORITHMS;
 my $many = 'location /many { sliding_log_limit many key=$arg_k limit=1000 window=1h; empty_gif; }';
 
 sub nginx {
@@ -51,13 +51,13 @@ sub is_native {
 # ---- found
 
 my $auto = nginx('', $redis->address);
-asked($auto, "/$_?k=first") for @ALGORITHMS;
+asked($auto, "/$_?k=first") for @ALL_ALGORITHMS;
 is(calls_of(sub {
-    for my $algorithm (@ALGORITHMS) {
+    for my $algorithm (@ALL_ALGORITHMS) {
         is(join(', ', map { asked($auto, "/$algorithm?k=a") } 1 .. 4), '200 redis, 200 redis, 200 redis, 429 redis', "$algorithm: three of four are admitted") if $algorithm ne 'sampled';
         asked($auto, "/$algorithm?k=a") if $algorithm eq 'sampled';
     }
-}), '0 evalsha, ' . (4 * (@ALGORITHMS - 1) + 1) . ' sliding_log.1', 'every call is one of the native module');
+}), '0 evalsha, ' . (4 * (@ALL_ALGORITHMS - 1) + 1) . ' sliding_log.1', 'every call is one of the native module');
 is(is_native($auto), 1, 'the metrics say so');
 
 my $off = nginx('native off;', $redis->address);
@@ -69,7 +69,7 @@ is(is_native($off), 0, 'native off: the metrics say so');
 
 Testbed::wait_until('the replica to have all keys', 10, sub { $replica->cli('DBSIZE') == $redis->cli('DBSIZE') });
 my @keys = sort split /\n/, $redis->cli('KEYS', '*');
-cmp_ok(scalar @keys, '>=', 2 * @ALGORITHMS - 2, 'there are logs of all algorithms');
+cmp_ok(scalar @keys, '>=', 2 * @ALL_ALGORITHMS - 2, 'there are logs of all algorithms');
 for my $key (@keys) {
     Testbed::wait_until("$key on the replica", 10, sub { $replica->cli('PEXPIRETIME', $key) == $redis->cli('PEXPIRETIME', $key) });
     my $read = { zset => 'DUMP', string => 'GET', hash => 'HGETALL' }->{ $redis->cli('TYPE', $key) };

@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "connection_options.hpp"
 #include "json.hpp"
+#include "redis/native_command.hpp"
 #include "target.hpp"
 #include "text.hpp"
 #include "use.hpp"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::array kOptions = {
     kAlgorithmsOption,
     Option{"--for", "WHOM", "nginx or tool; nginx"},
+    Option{"--native", "", "permit the command of the native module, too; if nginx has native required"},
 };
 
 /// Keys and channels are restricted, whatever the user had before; PASSWORD is replaced by the operator.
@@ -64,9 +66,12 @@ std::vector<Line> linesFor(const Context& context, bool isForNginx) {
     const Use use = useOf(context);
     const std::string user =
         userOf(context, kRedisLogin.user, "username", isForNginx, isForNginx ? "limiter" : "operator");
+    std::vector<Right> rights = isForNginx ? moduleRights(use) : toolRights(use);
+    if (context.arguments.has("--native") || requiresNative(context)) {
+        rights.push_back({std::string(kNativeCommand)});
+    }
     std::vector<Line> lines = {
-        {"the Redis, and each replica", user,
-         rule(user, "~" + escapeGlob(context.prefix) + "* ", isForNginx ? moduleRights(use) : toolRights(use))}};
+        {"the Redis, and each replica", user, rule(user, "~" + escapeGlob(context.prefix) + "* ", rights)}};
     if (use.mode == Mode::Sentinel) {
         const std::string watcher =
             userOf(context, kSentinelLogin.user, "sentinel_username", isForNginx, isForNginx ? "watcher" : "operator");

@@ -210,8 +210,7 @@ void inspectClock(Findings& findings, Server& server) {
 
 /// Whether the native module decides, or the scripts do.
 void inspectNative(Findings& findings, Server& server, const Context& context) {
-    const Directive* directive = context.store == nullptr ? nullptr : context.store->find("native");
-    const bool isRequired = directive != nullptr && directive->words.back() == "required";
+    const bool isRequired = requiresNative(context);
     const Reply reply = server.ask({std::string(kNativeCommand), "log", "0", "0"});
     if (reply.isArray() || isRefusedForNow(reply.text())) {
         findings.add("native", Status::Ok, "the native module decides");

@@ -67,6 +67,11 @@ Use useOf(const Context& context) {
     return use;
 }
 
+bool requiresNative(const Context& context) {
+    const Directive* native = context.store == nullptr ? nullptr : context.store->find("native");
+    return native != nullptr && native->words.back() == "required";
+}
+
 std::vector<Right> moduleRights(const Use& use) {
     std::vector<Right> rights = {{"evalsha"}, {"script|load"}};
     std::set<std::string_view> names;

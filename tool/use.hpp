@@ -25,6 +25,9 @@ struct Use {
 /// From the options, otherwise from nginx's configuration. Throws UsageError.
 Use useOf(const Context& context);
 
+/// True with `native required` in nginx's configuration.
+bool requiresNative(const Context& context);
+
 struct Right {
     enum class For {
         All,

@@ -64,7 +64,6 @@ struct AlgorithmRow {
     std::string_view name;    // the value of algorithm=
     std::string_view script;  // its file in lua/
     std::string_view plain;   // the file of its plain call, in front of the script; empty: none
-    bool native;              // the native module has it
     Algorithm decidesAs;      // the algorithm with the same decisions for the same arrivals; usually itself
     Storage storage;
     bool namesEntries;  // entries have names, so that a take-back can be repeated
@@ -80,7 +79,6 @@ inline constexpr std::array kAlgorithms = {
                  .name = "log",
                  .script = "sliding_log",
                  .plain = "plain_log",
-                 .native = true,
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::Zset,
                  .namesEntries = true,
@@ -93,7 +91,6 @@ inline constexpr std::array kAlgorithms = {
                  .name = "compact",
                  .script = "compact_log",
                  .plain = "plain_compact",
-                 .native = true,
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,
@@ -106,7 +103,6 @@ inline constexpr std::array kAlgorithms = {
                  .name = "counter",
                  .script = "sliding_counter",
                  .plain = "",
-                 .native = true,
                  .decidesAs = Algorithm::Counter,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -118,7 +114,6 @@ inline constexpr std::array kAlgorithms = {
                  .name = "bucket",
                  .script = "token_bucket",
                  .plain = "",
-                 .native = true,
                  .decidesAs = Algorithm::Bucket,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -131,7 +126,6 @@ inline constexpr std::array kAlgorithms = {
                  .name = "sampled",
                  .script = "sampled_log",
                  .plain = "",
-                 .native = true,
                  .decidesAs = Algorithm::Sampled,
                  .storage = Storage::Zset,
                  .namesEntries = true,
@@ -144,7 +138,6 @@ inline constexpr std::array kAlgorithms = {
                  .name = "quota",
                  .script = "calendar_quota",
                  .plain = "",
-                 .native = false,
                  .decidesAs = Algorithm::Quota,
                  .storage = Storage::Hash,
                  .namesEntries = false,

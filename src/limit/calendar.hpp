@@ -53,10 +53,12 @@ constexpr std::string_view nameOfPeriod(std::int64_t longestMs) {
 constexpr Period periodAt(std::int64_t utcMs, std::int64_t longestMs) {
     using namespace std::chrono;
     if (longestMs == kLongestMonthMs) {
-        const year_month_day date(floor<days>(sys_time<milliseconds>(milliseconds(utcMs))));
+        constexpr std::int64_t kEraMs = 146'097 * kDayMs;  // 400 years: then the calendar repeats
+        const std::int64_t era = utcMs - utcMs % kEraMs;   // years of std::chrono end with 32767
+        const year_month_day date(floor<days>(sys_time<milliseconds>(milliseconds(utcMs - era))));
         const year_month month = date.year() / date.month();
-        const auto first = [](year_month of) {
-            return duration_cast<milliseconds>(sys_days(of / day(1)).time_since_epoch()).count();
+        const auto first = [era](year_month of) {
+            return era + duration_cast<milliseconds>(sys_days(of / day(1)).time_since_epoch()).count();
         };
         return {first(month), first(month + months(1))};
     }

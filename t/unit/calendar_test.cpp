@@ -61,6 +61,15 @@ TEST(Calendar, KnowsLeapYears) {
     EXPECT_EQ(daysOfMonth(4'107'499'200'000), 28) << "2100-02-28T12:00:00Z";
 }
 
+TEST(Calendar, RepeatsAfter400YearsForEver) {
+    constexpr std::int64_t kDecember = 1'764'547'200'000;  // 2025-12-01T00:00:00Z
+    constexpr std::int64_t kLater = 79 * 146'097 * kDayMs;
+    EXPECT_EQ(periodAt(kDecember + kLater, kLongestMonthMs),
+              (Period{kDecember + kLater, kDecember + kLater + kLongestMonthMs}));
+    EXPECT_EQ(periodAt(kDecember + kLater + kLongestMonthMs, kLongestMonthMs).begin,
+              kDecember + kLater + kLongestMonthMs);
+}
+
 TEST(Calendar, WeeksBeginOnMonday) {
     constexpr std::int64_t kMonday = 1'767'571'200'000;  // 2026-01-05T00:00:00Z
     EXPECT_EQ(periodAt(kMonday, kWeekMs), (Period{kMonday, kMonday + kWeekMs}));

@@ -9,7 +9,7 @@ use Exporter 'import';
 use File::Basename ();
 use Testbed::Process;
 
-our @EXPORT_OK = qw(@ALGORITHMS @ALL_ALGORITHMS %SCRIPTS %PLAIN takes horizon);
+our @EXPORT_OK = qw(@ALGORITHMS @ALL_ALGORITHMS %SCRIPTS %ALL_SCRIPTS %PLAIN takes horizon);
 
 my $table = Testbed::Process::slurp(Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../src/limit/algorithm.hpp'));
 my @rows;
@@ -26,9 +26,10 @@ my @windows         = grep { $_->{takes}{window} } @rows;
 our @ALGORITHMS     = map { $_->{name} } @windows;
 our @ALL_ALGORITHMS = map { $_->{name} } @rows;
 
-# The file in lua/ of each that has a window; and by that the file of its plain call, where there is one.
-our %SCRIPTS = map { ($_->{name} => $_->{script}) } @windows;
-our %PLAIN   = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @windows;
+# The file in lua/ of each that has a window, and of all; and by that the file of its plain call, where there is one.
+our %SCRIPTS     = map { ($_->{name} => $_->{script}) } @windows;
+our %ALL_SCRIPTS = map { ($_->{name} => $_->{script}) } @rows;
+our %PLAIN       = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @windows;
 
 # How long a limit of that algorithm looks back: in the words of its directive.
 sub horizon {

@@ -23,6 +23,13 @@ sub moment {
 
 sub number { my ($now, $window) = @_; return rand() < 0.4 ? moment($now, $window) : rand() < 0.6 ? any(@absurd) : int rand 50 }
 
+# The name of a field of a quota, or nearly so.
+sub period {
+    my ($now, $window) = @_;
+    my $first = any(moment($now, $window), map { $now + int(rand(6) - 3) * $window } 1 .. 8);
+    return any("$window $first", any(qw(hour day week month)) . " $first", "month $first", rand() < 0.2 ? any('month', "month  $first", " $first", "month $first ", "m-h $first", $first, 'month ' . any(@absurd, @words)) : ());
+}
+
 sub block {
     my ($now, $window) = @_;
     return map { ($_, any(number($now, $window), any(@words), 60000)) } any(['blocked until'], ['blocked for'], ['blocked until', 'blocked for'])->@*;
@@ -49,6 +56,10 @@ our %random = (
         my ($key, $now, $window) = @_;
         return ['HSET', $key, 'used', any(number($now, $window), any(@words), int rand 20 * $window), 'time', any(moment($now, $window), number($now, $window), any(@words)),
             rand() < 0.3 ? block($now, $window) : (), rand() < 0.05 ? (any(@words), 1) : ()];
+    },
+    quota => sub {
+        my ($key, $now, $window) = @_;
+        return ['HSET', $key, map { (period($now, $window), any(number($now, $window), any(@words), map { int rand 9 } 1 .. 6)) } 1 .. 1 + int rand 6];
     },
     compact => sub {
         my ($key, $now, $window) = @_;
@@ -85,6 +96,7 @@ sub mutate {
     my $fields = $client->call('HGETALL', $key);
     return if !@$fields;
     my $i = 2 * int rand @$fields / 2;
+    return ['HSET', $key, period($now, $window), $fields->[ $i + 1 ]] if $algorithm eq 'quota' && rand() < 0.5;
     return rand() < 0.5 ? ['HSET', $key, $fields->[$i], any(number($now, $window), any(@words))] : ['HSET', $key, number($now, $window), $fields->[ $i + 1 ]];
 }
 

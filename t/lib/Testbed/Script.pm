@@ -8,7 +8,7 @@ use Cwd ();
 use Exporter 'import';
 use File::Basename ();
 use IO::Socket::UNIX;
-use Testbed::Algorithm qw(@ALGORITHMS %PLAIN %SCRIPTS);
+use Testbed::Algorithm qw(%ALL_SCRIPTS %PLAIN);
 use Testbed::Process;
 
 our @EXPORT_OK = qw(source);
@@ -57,7 +57,7 @@ sub new {
     }
     $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
     $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front at_once own_clock frame);
-    my ($algorithm) = grep { $SCRIPTS{$_} eq $name } @ALGORITHMS;
+    my ($algorithm) = grep { $ALL_SCRIPTS{$_} eq $name } keys %ALL_SCRIPTS;
     $self->{command} = $options{native} ? ['sliding_log.1', $algorithm] : ['EVALSHA', $self->call('SCRIPT', 'LOAD', $source)];
     return $self;
 }

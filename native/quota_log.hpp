@@ -1,0 +1,44 @@
+// algorithm=quota: the log that lua/calendar_quota.lua keeps, a HASH. Its head tells the form.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hash_fields.hpp"
+#include "limit/calendar.hpp"
+#include "limit/number.hpp"
+#include "log.hpp"
+#include "redis.hpp"
+
+namespace sliding_log::native {
+
+class QuotaLog {
+  public:
+    struct Log : native::Log {
+        Period period = {0, 0};
+        std::string field;  // of the HASH, which counts what is admitted; empty: none yet
+        double moved = 0;   // what was counted further ahead, and becomes a count of now
+        std::vector<std::string> leaving;
+    };
+
+    static constexpr double kMostEntries = kLargestCount;  // it keeps none
+
+    QuotaLog(Redis& redis, const Clock& clock, const Arguments&) : redis_(redis), clock_(clock) {}
+
+    Found read(Log& log);
+    std::string add(Log& log, const Requests& requests, const double* at, bool denied);
+    double roomAt(const Log& log, double) const { return log.frees; }
+    double newest(const Log&) const { return clock_.now; }
+    void block(Log&, double, double) { unreadable(); }  // it is never blocked
+    void unblock(Log&) {}
+    bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
+    double latest(const Log& log);
+
+  private:
+    double expiry(const Log& log) const;
+
+    Redis& redis_;
+    const Clock& clock_;
+};
+
+}  // namespace sliding_log::native
