@@ -107,9 +107,9 @@ is(statuses(map { "/login?k=$_" } 1 .. 5), join(' ', ('429') x 5), 'expired logs
 my $tiny = $bed->nginx($conf, %values, SIZE => '32k');
 $port = $tiny->port;
 is(statuses(('/all?k=a') x 50), join(' ', ('503') x 50), 'too many logs: the request is a store error');
-my $told = $tiny->logged(qr/\[error\].*"sliding_log_zone" of 32k is too small for the logs of one request, which on_error decides; make it larger/);
-cmp_ok($told, '>', 0, 'too many logs: the error log names the memory that is too small');
-cmp_ok($told, '<', 25, 'too many logs: the error log names it a few times at most');
+my $tiny_told = $tiny->logged(qr/\[error\].*"sliding_log_zone" of 32k is too small for the logs of one request, which on_error decides; make it larger/);
+cmp_ok($tiny_told, '>', 0, 'too many logs: the error log names the memory that is too small');
+cmp_ok($tiny_told, '<', 25, 'too many logs: the error log names it a few times at most');
 is(statuses('/login?k=a'), '200', 'too many logs: a log that fits passes');
 
 $bed->done;
