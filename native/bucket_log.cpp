@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
 
 namespace sliding_log::native {
 
@@ -89,22 +88,12 @@ double BucketLog::latest(const Log& log) {
         return 0;
     }
     double time = 0;
-    double until = 0;
-    double length = std::numeric_limits<double>::infinity();
     forEachField(fields, [&](std::string_view name, std::string_view text) {
-        double value = 0;
-        if (!numberIn(text, value)) {
-            value = 0;
-        }
         if (name == "time") {
-            time = value;
-        } else if (name == kBlockedUntil) {
-            until = value;
-        } else if (name == kBlockedFor) {
-            length = value;
+            time = numberOrZero(text);
         }
     });
-    return std::max(time, until - length);
+    return std::max(time, beginOfBlock(fields));
 }
 
 Found BucketLog::read(Log& log) {
@@ -126,13 +115,8 @@ Found BucketLog::read(Log& log) {
         } else if (name == "time") {
             time = value;
             log.time = text;
-        } else if (name == kBlockedUntil) {
-            log.isBlocked = true;
-            log.blockedUntil = value;
-        } else if (name == kBlockedFor) {
-            log.blockLength = value;
         } else {
-            isOurs = false;
+            isOurs = readBlock(log, name, value);
         }
     });
     if (!isOurs || !(used >= 0 && used <= kMostUsed && time <= kLatestTime)) {

@@ -128,7 +128,7 @@ std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
         const std::size_t begin = std::min(static_cast<std::size_t>(from), all.size());
         return all.substr(begin, std::min(static_cast<std::size_t>(to), all.size()) - begin);
     };
-    constexpr double kRing = kHead;
+    constexpr double kRing = kCompactHead;
     std::string bytes(part(kRing + at, kRing + std::min(at + length, log.size)));
     if (static_cast<double>(bytes.size()) < length) {
         bytes.append(part(kRing, kRing + length - static_cast<double>(bytes.size())));
@@ -145,7 +145,7 @@ CompactLog::Walk CompactLog::walk(Log& log, bool forward, double most, double ti
     Walk walk{.forward = forward, .most = most, .time = time, .entry = forward ? log.oldest : log.newest};
     bool goesOn = walk.pass(forward ? log.next : log.latest);
     double done = 0;
-    double size = kFront;
+    double size = kCompactFront;
     while (goesOn && done < log.filled) {
         const double length = std::min(size, log.filled - done);
         std::string bytes = ofRing(log, forward ? done : log.filled - done - length, length);
@@ -201,7 +201,7 @@ void CompactLog::refill(Log& log) {
         log.latest.clear();
         return;
     }
-    std::string bytes = ofRing(log, 0, std::min<double>(log.filled, kFront / 2));
+    std::string bytes = ofRing(log, 0, std::min<double>(log.filled, kCompactFront / 2));
     std::size_t length = bytes.size();
     while (length > 0 && !isEnd(bytes[length - 1])) {
         length--;
@@ -224,18 +224,18 @@ std::string CompactLog::set(const Log& log, std::string_view bytes, double ttl) 
 namespace {
 
 std::string stateOf(const CompactLog::Log& log) {
-    const CompactState state{.oldest = log.oldest,
-                             .newest = log.newest,
-                             .used = log.used,
-                             .touched = log.touched,
-                             .size = log.size,
-                             .begin = log.begin,
-                             .filled = log.filled,
-                             .nextBytes = log.next.size(),
-                             .latestBytes = log.latest.size()};
-    std::string bytes(kStateBytes, '\0');
-    bytes.reserve(kHead);
-    state.write(bytes.data());
+    const CompactState<double> state{.oldest = log.oldest,
+                                     .newest = log.newest,
+                                     .used = log.used,
+                                     .touched = log.touched,
+                                     .size = log.size,
+                                     .begin = log.begin,
+                                     .filled = log.filled,
+                                     .nextBytes = log.next.size(),
+                                     .latestBytes = log.latest.size()};
+    std::string bytes(kCompactStateBytes, '\0');
+    bytes.reserve(kCompactHead);
+    writeState(state, bytes.data());
     return bytes.append(log.next).append(log.latest);
 }
 
@@ -247,21 +247,21 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
     if (log.size == 0 || log.size - log.filled < sizeOf(log.latest) ||
         (log.filled + sizeOf(log.latest)) * 4 < log.size) {
         flatten(log);
-        if (log.latest.size() <= kFront) {
+        if (log.latest.size() <= kCompactFront) {
             return {};
         }
         const std::string bytes = log.latest;
         // a size that the allocator has, less what a string needs besides
         double step = 32;
-        const double needed = kHead + sizeOf(bytes) + 48 + std::floor(sizeOf(bytes) / 64);
+        const double needed = kCompactHead + sizeOf(bytes) + 48 + std::floor(sizeOf(bytes) / 64);
         while (needed > step * 8) {
             step *= 2;
         }
-        log.size = std::ceil(needed / step) * step - kHead - 16;
+        log.size = std::ceil(needed / step) * step - kCompactHead - 16;
         log.filled = sizeOf(bytes);
         log.latest.clear();
         log.touched = clock_.now;
-        std::string whole = stateOf(log).append(kFront, '\0').append(bytes);
+        std::string whole = stateOf(log).append(kCompactFront, '\0').append(bytes);
         whole.append(static_cast<std::size_t>(log.size) - bytes.size(), '\0');
         isWritten = true;
         return set(log, whole, log.ttl);
@@ -271,9 +271,9 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
     const std::string_view bytes = log.latest;
     const std::size_t first = std::min(bytes.size(), static_cast<std::size_t>(log.size - at));
     Key key(redis_, clock_, log.key);
-    const char* error = key.overwrite(kHead + static_cast<std::size_t>(at), bytes.substr(0, first));
+    const char* error = key.overwrite(kCompactHead + static_cast<std::size_t>(at), bytes.substr(0, first));
     if (error == nullptr && first < bytes.size()) {
-        error = key.overwrite(kHead, bytes.substr(first));
+        error = key.overwrite(kCompactHead, bytes.substr(first));
     }
     log.filled += sizeOf(log.latest);
     log.latest.clear();
@@ -467,48 +467,41 @@ double CompactLog::latest(const Log& log) {
         return 0;
     }
     const std::string_view bytes = key.bytes();
-    if (bytes.starts_with(kCompactFormat) && bytes.size() >= kStateBytes) {
-        return CompactState::read(bytes).newest - log.ahead;
+    if (bytes.starts_with(kCompactFormat) && bytes.size() >= kCompactStateBytes) {
+        return CompactState<double>::read(bytes).newest - log.ahead;
     }
-    if (bytes.starts_with(kBlockedFormat) && bytes.size() >= kBlockedBytes) {
-        Unpacker unpacker(bytes.substr(1));
-        const double until = unpacker.number(6);
-        const double length = unpacker.number(6);
-        unpacker.number(6);
-        const double newest = unpacker.number(6);
-        const double used = unpacker.number(4);
-        return std::max(until - length, used > 0 ? newest - log.ahead : 0);
+    if (bytes.starts_with(kCompactBlockedFormat) && bytes.size() >= kCompactBlockedBytes) {
+        const auto block = CompactBlock<double>::read(bytes);
+        return std::max(block.until - block.length, block.used > 0 ? block.newest - log.ahead : 0);
     }
     return 0;
 }
 
 /// A log in its blocked form.
 Found CompactLog::readBlocked(Log& log, std::string_view bytes) {
-    if (bytes.size() < kBlockedBytes) {
+    if (bytes.size() < kCompactBlockedBytes) {
         return {.error = kNotCompact};
     }
-    Unpacker unpacker(bytes.substr(1));
-    const double until = unpacker.number(6);
-    const double length = unpacker.number(6);
-    log.oldest = unpacker.number(6);
-    log.newest = unpacker.number(6);
-    log.used = unpacker.number(4);
+    const auto block = CompactBlock<double>::read(bytes);
+    log.oldest = block.oldest;
+    log.newest = block.newest;
+    log.used = block.used;
     log.has = true;
     const double numbers = std::max(log.used - 1, 0.0);
-    const auto left = static_cast<double>(bytes.size() - kBlockedBytes);
+    const auto left = static_cast<double>(bytes.size() - kCompactBlockedBytes);
     if (left < numbers || left > numbers * kLongestNumber || (log.used > 0 && log.oldest > log.newest)) {
         return {.error = kNotCompact};
     }
     log.touched = log.size = log.begin = log.filled = 0;
     log.next.clear();
-    log.latest = bytes.substr(kBlockedBytes);
+    log.latest = bytes.substr(kCompactBlockedBytes);
     if (log.used == 0) {
         log.newest = -kEndless;
     }
-    if (until > clock_.now) {
+    if (block.until > clock_.now) {
         log.isBlocked = true;
-        log.blockedUntil = until;
-        log.blockLength = length;
+        log.blockedUntil = block.until;
+        log.blockLength = block.length;
         return {.isBlocked = true};
     }
     log.changed = true;
@@ -527,13 +520,13 @@ Found CompactLog::readFront(Log& log) {
     if (bytes.empty()) {
         return {};
     }
-    if (bytes.front() == kBlockedFormat) {
+    if (bytes.front() == kCompactBlockedFormat) {
         return readBlocked(log, bytes);
     }
-    if (bytes.front() != kCompactFormat || bytes.size() < kStateBytes) {
+    if (bytes.front() != kCompactFormat || bytes.size() < kCompactStateBytes) {
         return {.error = kNotCompact};
     }
-    const CompactState state = CompactState::read(bytes);
+    const CompactState<double> state = CompactState<double>::read(bytes);
     log.has = true;
     log.oldest = state.oldest;
     log.newest = state.newest;
@@ -542,15 +535,15 @@ Found CompactLog::readFront(Log& log) {
     log.size = state.size;
     log.begin = state.begin;
     log.filled = state.filled;
-    const std::string_view front = bytes.substr(0, kHead);
-    const std::size_t latestAt = kStateBytes + state.nextBytes;
+    const std::string_view front = bytes.substr(0, kCompactHead);
+    const std::size_t latestAt = kCompactStateBytes + state.nextBytes;
     const double numbers = state.used - 1;
     const double length = static_cast<double>(state.nextBytes + state.latestBytes) + state.filled;
     if (length < numbers || length > numbers * kLongestNumber || log.oldest > log.newest || log.filled > log.size ||
         latestAt + state.latestBytes > front.size()) {
         return {.error = kNotCompact};
     }
-    log.next = front.substr(kStateBytes, state.nextBytes);
+    log.next = front.substr(kCompactStateBytes, state.nextBytes);
     log.latest = front.substr(latestAt, state.latestBytes);
     return {};
 }
@@ -590,7 +583,7 @@ bool CompactLog::dropStale(Log& log, double horizon) {
     double left = 0;
     do {
         if (place >= log.next.size()) {
-            if (left >= kFront) {
+            if (left >= kCompactFront) {
                 log.oldest = oldest;
                 log.used -= left;
                 log.next.clear();
@@ -645,9 +638,9 @@ double CompactLog::roomAt(Log& log, double missing) {
 
 std::string CompactLog::writeBlocked(Log& log) {
     flatten(log);
-    std::string bytes(kBlockedBytes, '\0');
+    std::string bytes(kCompactBlockedBytes, '\0');
     char* out = bytes.data();
-    *out++ = kBlockedFormat;
+    *out++ = kCompactBlockedFormat;
     pack(out, log.blockedUntil, 6);
     pack(out, log.blockLength, 6);
     pack(out, log.oldest, 6);
@@ -688,7 +681,7 @@ std::string CompactLog::add(Log& log, const Requests& requests, const double* at
     if (log.isBlocked) {
         return writeBlocked(log);
     }
-    if (log.next.size() + log.latest.size() > kFront) {
+    if (log.next.size() + log.latest.size() > kCompactFront) {
         bool isWritten = false;
         std::string failed = spill(log, isWritten);
         if (isWritten || !failed.empty()) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace sliding_log::native {
 
@@ -63,18 +62,12 @@ double CounterLog::roomAt(const Log& log, double missing) const {
 
 /// What stands in the HASH beside counts; false when it is not ours.
 bool CounterLog::readField(Log& log, std::string_view name, double value, std::string_view text) {
-    if (name == kBlockedUntil) {
-        log.isBlocked = true;
-        log.blockedUntil = value;
-    } else if (name == kBlockedFor) {
-        log.blockLength = value;
-    } else if (name == "reserved" && value >= 0) {
-        log.hasReserved = true;
-        log.reserved = std::floor(value);
-        log.reservedSince = sinceBehind(text);
-    } else {
-        return false;
+    if (name != "reserved" || value < 0) {
+        return readBlock(log, name, value);
     }
+    log.hasReserved = true;
+    log.reserved = std::floor(value);
+    log.reservedSince = sinceBehind(text);
     return true;
 }
 
@@ -120,26 +113,16 @@ double CounterLog::latest(const Log& log) {
     }
     double start = 0;
     double reserved = 0;
-    double until = 0;
-    double length = std::numeric_limits<double>::infinity();
     forEachField(fields, [&](std::string_view name, std::string_view text) {
         double begin = 0;
-        double value = 0;
-        if (!numberIn(text, value)) {
-            value = 0;
-        }
         if (numberIn(name, begin)) {
             start = std::max(start, begin);
         } else if (name == "reserved") {
-            reserved = value;
-        } else if (name == kBlockedUntil) {
-            until = value;
-        } else if (name == kBlockedFor) {
-            length = value;
+            reserved = numberOrZero(text);
         }
     });
     const double latest = std::max(reserved < start ? start : start - log.ahead, reserved - log.ahead);
-    return std::max(latest, until - length);
+    return std::max(latest, beginOfBlock(fields));
 }
 
 Found CounterLog::read(Log& log) {

@@ -1,6 +1,7 @@
 // The fields of a HASH, as the scripts read them.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,36 @@ inline void removeFields(Redis& redis, const Log& log, std::vector<std::string>&
         redis.call(kHdel, log.key, std::vector<std::string_view>(leaving.begin(), leaving.end()));
         leaving.clear();
     }
+}
+
+/// Reads what is kept of a block; false: it is another field.
+inline bool readBlock(Log& log, std::string_view name, double value) {
+    if (name == kBlockedUntil) {
+        log.isBlocked = true;
+        log.blockedUntil = value;
+    } else if (name == kBlockedFor) {
+        log.blockLength = value;
+    }
+    return name == kBlockedUntil || name == kBlockedFor;
+}
+
+inline double numberOrZero(std::string_view text) {
+    double number = 0;
+    return numberIn(text, number) ? number : 0;
+}
+
+/// When the block began (ms); before any time if there is none.
+inline double beginOfBlock(const Reply& fields) {
+    double until = 0;
+    double length = std::numeric_limits<double>::infinity();
+    forEachField(fields, [&](std::string_view name, std::string_view text) {
+        if (name == kBlockedUntil) {
+            until = numberOrZero(text);
+        } else if (name == kBlockedFor) {
+            length = numberOrZero(text);
+        }
+    });
+    return until - length;
 }
 
 inline void keepBlock(Redis& redis, const Log& log, double length, double until) {

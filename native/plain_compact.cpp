@@ -42,33 +42,33 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
     if (asked.limit < 1 || (key.type() != api::Empty && key.type() != api::String)) {
         return false;
     }
-    std::array<char, kHead> front;
-    CompactState state;
-    const std::size_t length = key.bytes().copy(front.data(), kHead);
+    std::array<char, kCompactHead> front;
+    CompactState<double> state;
+    const std::size_t length = key.bytes().copy(front.data(), kCompactHead);
     if (length > 0) {
-        if (length < kStateBytes || front[0] != kCompactFormat) {
+        if (length < kCompactStateBytes || front[0] != kCompactFormat) {
             return false;
         }
-        state = CompactState::read({front.data(), length});
+        state = CompactState<double>::read({front.data(), length});
         // nothing there but what is whole, and not ahead of now
         const double bytes = static_cast<double>(state.nextBytes + state.latestBytes) + state.filled;
         if (!(state.newest <= now && state.oldest <= state.newest && bytes >= state.used - 1 &&
               bytes <= (state.used - 1) * kLongestNumber && state.filled <= state.size &&
-              kStateBytes + state.nextBytes + state.latestBytes <= length)) {
+              kCompactStateBytes + state.nextBytes + state.latestBytes <= length)) {
             return false;
         }
     }
     if (length == 0 || state.newest <= horizon) {
-        CompactState first{.oldest = now, .newest = now, .used = 1, .touched = now};
-        std::array<char, kStateBytes> bytes;
-        first.write(bytes.data());
+        CompactState<double> first{.oldest = now, .newest = now, .used = 1, .touched = now};
+        std::array<char, kCompactStateBytes> bytes;
+        writeState(first, bytes.data());
         reply = {true, now, asked.limit - 1, asked.window, 0};
         return key.set({bytes.data(), bytes.size()}, asked.ttl) == nullptr;
     }
 
     // what leaves; what has to be read from the ring, or written to it, is left to the frame
-    std::size_t at = kStateBytes;
-    std::size_t end = kStateBytes + state.nextBytes;
+    std::size_t at = kCompactStateBytes;
+    std::size_t end = kCompactStateBytes + state.nextBytes;
     double left = 0;
     if (state.nextBytes > 0 && !isLastByte(front[end - 1])) {
         return false;
@@ -107,11 +107,11 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
     if (!(room > 0 && ms < kLongestShort)) {
         return false;
     }
-    std::array<char, kHead + 3> out;
+    std::array<char, kCompactHead + 3> out;
     const std::size_t numbers = state.nextBytes + state.latestBytes;
-    std::memcpy(out.data() + kStateBytes, front.data() + at, numbers);
-    const std::size_t added = writeNumber(out.data() + kStateBytes + numbers, ms);
-    if (numbers + added > kFront) {
+    std::memcpy(out.data() + kCompactStateBytes, front.data() + at, numbers);
+    const std::size_t added = writeNumber(out.data() + kCompactStateBytes + numbers, ms);
+    if (numbers + added > kCompactFront) {
         return false;
     }
     const bool isDue = state.size == 0 || state.touched > now || (now - state.touched) * 2 >= asked.ttl - asked.window;
@@ -119,8 +119,8 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
     state.used++;
     state.touched = isDue ? now : state.touched;
     state.latestBytes += added;
-    state.write(out.data());
-    const std::string_view bytes(out.data(), kStateBytes + numbers + added);
+    writeState(state, out.data());
+    const std::string_view bytes(out.data(), kCompactStateBytes + numbers + added);
     if (state.size == 0) {
         if (key.set(bytes, asked.ttl) != nullptr) {
             return false;

@@ -66,6 +66,13 @@ is(unknown($tests), '', 'the tests of the rules name only existing metrics');
 # Prometheus must accept the queries after Grafana has replaced its variables
 my %ids;
 is(join(' ', grep { $ids{$_}++ } map { $_->{id} } @{ $dashboard->{panels} }), '', 'no two panels have one id');
+my %cells;
+for my $panel (@{ $dashboard->{panels} }) {
+    my ($x, $y, $w, $h) = @{ $panel->{gridPos} }{qw(x y w h)};
+    push @{ $cells{$_} }, $panel->{title} for map { my $row = $_; map { "$_,$row" } $x .. $x + $w - 1 } $y .. $y + $h - 1;
+}
+is(join('; ', map { @{ $cells{$_} } > 1 || /^(\d+)/ && $1 >= 24 ? "$_: @{ $cells{$_} }" : () } sort keys %cells), '', 'the panels stand beside each other');
+ok((grep { /^min by \(store, node\) \(sliding_log_store_native\b/ } @queries), 'the dashboard shows which servers decide natively');
 my $number = 0;
 my $as_rules = "groups:\n- name: dashboard\n  rules:\n" . join '', map {
     my $query = s/\$__rate_interval/5m/gr =~ s/\$(?:job|instance|limit)\b/.*/gr;
