@@ -70,7 +70,7 @@ $redis->cli(qw(CONFIG SET appendonly yes));
 is(check('persistence', $quota), 'ok: AOF', 'an AOF is well');
 is(check('policy', $quota), 'ok: noeviction', 'noeviction is well');
 $redis->cli(qw(CONFIG SET maxmemory-policy volatile-ttl));
-like(check('policy', $quota), qr/^warning: volatile-ttl can evict quotas/, 'doctor warns of a policy that may evict quotas');
+like(check('policy', $quota), qr/^warning: volatile-ttl can evict the requests of quotas/, 'doctor warns of a policy that may evict quotas');
 is(check('policy', $other), 'ok: volatile-ttl', 'which is well for other limits');
 
 # ---- a restart of a Redis with an AOF
