@@ -14,8 +14,10 @@ namespace {
 
 constexpr std::array kOptions = {kSecretOption};
 
-/// A STRING (algorithm=compact) is only changed while it is in its blocked form: the block then has ended in 1970.
+/// A STRING (algorithm=compact) is only changed while it is in its blocked form: the block then has ended in 1970. The
+/// next request writes the log in its other form.
 void endInString(Store& store, const std::string& key) {
+    static const std::string ended("\0\0\0\0\0\1", 6);
     constexpr int kMostAttempts = 100;  // a busy log changes between two of these commands
     for (int i = 0; i < kMostAttempts; i++) {
         const std::array<Command, 2> begin = {{{"WATCH", key}, *blockQuery("string", key)}};
@@ -23,7 +25,7 @@ void endInString(Store& store, const std::string& key) {
         checked(found[0], "WATCH");
         const bool isBlocked = blockIn("string", checked(found[1], "GETRANGE")).has_value();
         const std::array<Command, 3> end = {
-            {{"MULTI"}, isBlocked ? Command{"SETRANGE", key, "1", std::string(6, '\0')} : Command{"PTTL", key}, {"EXEC"}}};
+            {{"MULTI"}, isBlocked ? Command{"SETRANGE", key, "1", ended} : Command{"PTTL", key}, {"EXEC"}}};
         const std::vector<Reply> replies = store.ask(key, end);
         if (!checked(replies.back(), "EXEC").isNil()) {
             checked(replies.back()[0], "SETRANGE");
