@@ -25,9 +25,9 @@ struct Settings {
     double cost = 1;
     double delay = 0;
     double ahead = 0;
-    double block = 0;         // the first one, if there are several
-    std::string_view times;   // of block=, separated by commas; empty: one or none
-    bool escalates = false;   // calls for this log have several times
+    double block = 0;        // the first one, if there are several
+    std::string_view times;  // of block=, separated by commas; empty: one or none
+    bool escalates = false;  // calls for this log have several times
     double permits = 0;
     double burst = 0;  // 0: none
     double sample = 1;

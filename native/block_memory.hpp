@@ -23,8 +23,8 @@ class BlockMemory {
     /// `rest`: how long it is of use (ms).
     void write(const Log& log, const Blocks& blocks, double rest);
 
-    /// What is to be written when a block begins now; its second number is the length of the block. nullopt: that is not
-    /// possible, and the block lasts the first time.
+    /// What is to be written when a block begins now; its second number is the length of the block. nullopt: that is
+    /// not possible, and the block lasts the first time.
     std::optional<Blocks> begin(const Log& log);
 
     /// The block until `until` has ended early. The block before it is remembered again.

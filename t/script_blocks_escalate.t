@@ -63,6 +63,17 @@ for my $name (sort values %SCRIPTS) {
     $ask->(T + 67_010 + 20_001, 'a', $list);
     is($remembered->('a'), T + 88_011 . ' 1000 1', "$name: later than that, the first one lasts again");
 
+    # a node of the version before, whose blocks have one time, finds what it would have written
+    my @held;
+    for my $block ('block=1000,5000', 'block=1000') {
+        $at->(T + 88_015);
+        $script->call($script->words('', [['one'], log_of($name, "same $block", 1, $block)]));
+        $at->(T + 88_018);
+        $script->call($script->words('', [['two'], log_of($name, "same $block", 1, $block)]));
+        push @held, unpack 'H*', $script->call('DUMP', "same $block");
+    }
+    is($held[0], $held[1], "$name: the log itself is that of a block with one time");
+
     # the memory outlives the log, and ends by itself
     $script->call('DEL', 'a');
     is($ask->(T + 88_020, 'a', $list), 'admitted', "$name: the log is gone");

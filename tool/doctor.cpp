@@ -116,9 +116,9 @@ void inspectPersistence(Findings& findings, std::string_view info, std::string_v
             "persistence", Status::Critical,
             "the last BGSAVE failed: Redis refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no");
     } else if (!lasting.empty() && infoNumber(info, "aof_enabled") == 0) {
-        findings.add("persistence", Status::Warning,
-                     "no AOF: a restart forgets " + std::string(lasting) +
-                         " since the last snapshot; use appendonly yes");
+        findings.add(
+            "persistence", Status::Warning,
+            "no AOF: a restart forgets " + std::string(lasting) + " since the last snapshot; use appendonly yes");
     } else {
         findings.add("persistence", Status::Ok, infoNumber(info, "aof_enabled") != 0 ? "AOF" : "no AOF");
     }

@@ -67,12 +67,18 @@ Status run(const Context& context) {
     const bool hasEnded = block && block->untilMs > nowMs;
     if (context.json) {
         Json out;
-        out.beginObject().bytes("key", shown).name("unblocked").boolean(hasEnded).name("forgotten").boolean(hasForgotten);
+        out.beginObject()
+            .bytes("key", shown)
+            .name("unblocked")
+            .boolean(hasEnded)
+            .name("forgotten")
+            .boolean(hasForgotten);
         print(out.endObject().line() + "\n");
     } else if (hasEnded) {
-        print("unblocked " + printable(shown) + ", which was blocked until " + isoTime(block->untilMs) +
-              "\nits log stays: if it has no room, the next request begins a block again; sliding-log reset removes it\n"
-              "nginx nodes may deny this client from memory for up to a second\n");
+        print(
+            "unblocked " + printable(shown) + ", which was blocked until " + isoTime(block->untilMs) +
+            "\nits log stays: if it has no room, the next request begins a block again; sliding-log reset removes it\n"
+            "nginx nodes may deny this client from memory for up to a second\n");
     } else {
         print(printable(shown) + " is not blocked" + (hasForgotten ? "; its last block was forgotten" : "") + "\n");
     }

@@ -125,8 +125,8 @@ std::vector<Right> moduleRights(const Use& use) {
 
 std::vector<Right> toolRights(const Use& use) {
     // the commands of inspect, top, reset, blocked, unblock, export, size and doctor, for any algorithm
-    static constexpr std::array own = {"time", "type",  "pttl",   "memory|usage", "scan", "multi",
-                                       "exec", "watch", "unlink", "ping",         "info", "zcount",       "mget"};
+    static constexpr std::array own = {"time",  "type",   "pttl", "memory|usage", "scan",   "multi", "exec",
+                                       "watch", "unlink", "ping", "info",         "zcount", "mget"};
     std::vector<Right> rights = moduleRights(use);
     std::erase_if(rights, [&](const Right& right) {
         return right.name == "config|get" || (right.name == "role" && use.mode == Mode::Standalone);

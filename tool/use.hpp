@@ -19,8 +19,8 @@ struct Use {
     std::vector<const Form*> forms;
     std::optional<bool> blocks;     // a limit has block=; nullopt: not known
     std::optional<bool> escalates;  // a limit has block= with several times; nullopt: not known
-    bool areFormsKnown = false;  // from the options or the configuration; otherwise all are taken
-    bool asksTime = true;        // false with `clock nginx`
+    bool areFormsKnown = false;     // from the options or the configuration; otherwise all are taken
+    bool asksTime = true;           // false with `clock nginx`
 };
 
 /// From the options, otherwise from nginx's configuration. Throws UsageError.

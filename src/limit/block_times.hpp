@@ -17,7 +17,9 @@ struct BlockTimes {
     bool escalates() const { return count > 0; }
 
     /// The step that follows, counted from 1; the last one repeats.
-    std::uint8_t after(std::uint8_t step) const { return static_cast<std::uint8_t>(std::min<int>(step, count - 1) + 1); }
+    std::uint8_t after(std::uint8_t step) const {
+        return static_cast<std::uint8_t>(std::min<int>(step, count - 1) + 1);
+    }
 
     std::int64_t at(std::uint8_t step) const { return ms[step - 1U]; }
 };

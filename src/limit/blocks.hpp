@@ -47,8 +47,12 @@ class Blocks {
         std::uint64_t length : 36 = 0;
         std::uint64_t step : 4 = 0;  // the number of its time in the list, from 1; 0: it is not remembered
 
-        std::uint64_t rememberedUntil() const { return step > 0 ? until + length : 0; }
-        bool isRememberedAt(std::uint64_t now) const { return step > 0 && now <= until + length; }
+        std::uint64_t rememberedUntil() const {
+            return step > 0 ? until + length : 0;
+        }
+        bool isRememberedAt(std::uint64_t now) const {
+            return step > 0 && now <= until + length;
+        }
     };
     static_assert(sizeof(Block) == 12 && BlockTimes::kMost < 16);
 
