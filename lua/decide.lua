@@ -34,8 +34,8 @@
 --   count=all    denied requests are logged too, up to cap
 --   delay=2000   a request over the limit gets a reservation if it is at most this far ahead (ms), behind earlier ones
 --   ahead=5000   how far ahead of now an entry of this log may be (ms): the largest delay of all requests
---   block=60000  a log that denies a request denies all requests for this time (ms). block=60000,600000: the block lasts
---                the next of these times, see below
+--   block=60000  a log that denies a request denies all requests for this time (ms). With several times,
+--                block=60000,600000, a block lasts the next of them, see below
 --   escalates    calls of other limits have several times for the blocks of this log
 --   permits=50   if all requests were admitted, the caller may admit up to this number of requests more without asking:
 --                their entries are added now, with the time at which the permits end. Not beside count=all and delay
@@ -58,13 +58,13 @@
 -- that have left already are ignored. A block ends with it if it began after the request was decided and the log then
 -- has room for such a request: the requests denied meanwhile were denied because of an attempt that does not count.
 --
--- If block= has several times, a string beside the log, <key>:blocks, remembers the latest block: its end (ms), its length
--- (ms), and its step, the number of that time in the list; behind them the same of the block before, if that one led to
--- this step. A block that begins within the length of the remembered one after its end has the next step, or the last one
--- again; otherwise it has the first one. If a take-back ends a block, the block before is remembered again. The string
--- lives as long as it is of use. A string with anything else counts as none. Its key is not declared: it has the hash slot
--- of the log. While that slot is migrated, MGET of both keys fails unless both are here. Then a block has the first step,
--- and nothing is written, since the string may be on the other node.
+-- If block= has several times, a string beside the log, <key>:blocks, remembers the latest block: its end (ms), its
+-- length (ms), and its step, the number of that time in the list; behind them the same of the block before, if that one
+-- led to this step. A block that begins within the length of the remembered one after its end has the next step, or the
+-- last one again; otherwise it has the first one. If a take-back ends a block, the block before is remembered again.
+-- The string lives as long as it is of use. A string with anything else counts as none. Its key is not declared: it has
+-- the hash slot of the log. While that slot is migrated, MGET of both keys fails unless both are here. Then a block has
+-- the first step, and nothing is written, since the string may be on the other node.
 --
 -- A permit is an entry that is added before its request arrives. Its time is that at which the permits end, so it leaves
 -- the window no earlier than an entry of the request would. A call gives at most a tenth of what remains.
