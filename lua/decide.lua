@@ -34,7 +34,9 @@
 --   count=all    denied requests are logged too, up to cap
 --   delay=2000   a request over the limit gets a reservation if it is at most this far ahead (ms), behind earlier ones
 --   ahead=5000   how far ahead of now an entry of this log may be (ms): the largest delay of all requests
---   block=60000  a log that denies a request denies all requests for this time (ms)
+--   block=60000  a log that denies a request denies all requests for this time (ms). With several times,
+--                block=60000,600000, a block lasts the next of them, see below
+--   escalates    calls of other limits have several times for the blocks of this log
 --   permits=50   if all requests were admitted, the caller may admit up to this number of requests more without asking:
 --                their entries are added now, with the time at which the permits end. Not beside count=all and delay
 --   burst=100    token_bucket.lua: the size of the bucket. Always present
@@ -55,6 +57,14 @@
 -- A take-back removes what the request itself logged, as it was logged, and never entries of later requests. Entries
 -- that have left already are ignored. A block ends with it if it began after the request was decided and the log then
 -- has room for such a request: the requests denied meanwhile were denied because of an attempt that does not count.
+--
+-- If block= has several times, a string beside the log, <key>:blocks, remembers the latest block: its end (ms), its
+-- length (ms), and its step, the number of that time in the list; behind them the same of the block before, if that one
+-- led to this step. A block that begins within the length of the remembered one after its end has the next step, or the
+-- last one again; otherwise it has the first one. If a take-back ends a block, the block before is remembered again.
+-- The string lives as long as it is of use. A string with anything else counts as none. Its key is not declared: it has
+-- the hash slot of the log. While that slot is migrated, MGET of both keys fails unless both are here. Then a block has
+-- the first step, and nothing is written, since the string may be on the other node.
 --
 -- A permit is an entry that is added before its request arrives. Its time is that at which the permits end, so it leaves
 -- the window no earlier than an entry of the request would. A call gives at most a tenth of what remains.
@@ -142,8 +152,11 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
     if not options then
       options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, permits = 0, burst = false,
         sample = 1 }
-      for word, value in string.gmatch(text, '(%a+)=?(%w*)') do
+      for word, value in string.gmatch(text, '(%a+)=?([%w,]*)') do
         options[word] = tonumber(value) or true
+        if word == 'block' and string.find(value, ',', 1, true) then
+          options.block, options.times, options.escalates = tonumber(string.match(value, '^%d+')), value, true
+        end
       end
       options.keeps = options.sample >= 1 and options.cost >= 0 and options.cost / options.sample <= most_entries
       parsed[text] = options
@@ -178,6 +191,91 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
     if (own_clock or begins) and call('PTTL', log.key) < tonumber(log.ttl) then
       call('PEXPIRE', log.key, log.ttl)
     end
+  end
+
+  -- The string that remembers blocks. Made on demand, as uncommon().
+  local made
+  local function memory()
+    if made then
+      return made
+    end
+    local memory = {}
+    made = memory
+
+    local function numbers_in(text)
+      local numbers = {}
+      for digits in string.gmatch(text, '%d+') do
+        numbers[#numbers + 1] = tonumber(digits)
+      end
+      return numbers
+    end
+
+    local function text_of(numbers)
+      return string.sub(format(string.rep(' %d', #numbers), unpack(numbers)), 2)
+    end
+
+    -- End, length and step of the latest block, and those of the one before. False: the hash slot is on its way.
+    function memory.read(log)
+      local found = redis.pcall('MGET', log.key, log.key .. ':blocks')
+      if found.err then
+        return not string.find(found.err, 'non local key', 1, true) and error(found)
+      end
+      local text = found[2] and #found[2] <= 120 and found[2] or ''
+      local numbers = numbers_in(text)
+      local fine = #numbers == 3 or #numbers == 6
+      for i = 1, fine and #numbers or 0, 3 do
+        local till, length, step = numbers[i], numbers[i + 1], numbers[i + 2]
+        fine = fine and till <= 999999999999999 and length >= 1 and length <= longest_block and step >= 1
+          and step <= 1000
+      end
+      return fine and text == text_of(numbers) and numbers or {}
+    end
+
+    -- `rest`: how long it is of use (ms).
+    function memory.write(log, numbers, rest)
+      local slack = math.max(log.ttl - log.window, 1)
+      call('SET', log.key .. ':blocks', text_of(numbers), 'PX', format('%d', rest + slack))
+    end
+
+    -- The length of a block that begins now, and what is to be written then, unless that is not possible.
+    function memory.begin(log)
+      local before = memory.read(log)
+      if not before then
+        return log.options.block
+      end
+      local times = numbers_in(log.options.times)
+      local step = before[1] and now - before[1] <= before[2] and math.min(before[3] + 1, #times) or 1
+      local length = times[step]
+      return length, { now + length, length, step, unpack(before, 1, step > 1 and 3 or 0) }
+    end
+
+    -- The block until `till` has ended early. The block before it is remembered again.
+    function memory.forget(log, numbers, till)
+      if (numbers[1] or -1) < till then
+        return
+      end
+      local rest = numbers[4] and numbers[5] - math.max(now - numbers[4], 0) or -1
+      if rest >= 0 then
+        memory.write(log, { unpack(numbers, 4) }, rest)
+      else
+        call('DEL', log.key .. ':blocks')
+      end
+    end
+
+    return memory
+  end
+
+  local function begin_block(log, length)
+    local remembered
+    if log.options.times then
+      length, remembered = memory().begin(log)
+    end
+    log.blocked, log.block_length = now + length, length
+    uncommon().block(log, length, log.blocked)
+    if remembered then
+      memory().write(log, remembered, 2 * length)
+    end
+    it.blocked(log, true)
   end
 
   local function cost_of(log)
@@ -259,9 +357,7 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
       local log = logs[i]
       local options = log.options
       if options and options.block > 0 and not reservations[i] and not log.blocked and log.limit > 0 then
-        log.blocked, log.block_length = now + options.block, options.block
-        uncommon().block(log, options.block, log.blocked)
-        it.blocked(log, true)
+        begin_block(log, options.block)
       end
       if options and options.count then
         local first = from
@@ -302,7 +398,12 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
     local has_stepped = own_clock and now < taken
     if read(log) == true and (log.blocked - log.block_length >= taken or has_stepped) and not never_has_room(log)
         and log.capacity - log.used >= cost_of(log) then
+      local till = log.blocked
+      local remembered = log.options.escalates and memory().read(log)  -- unblock() may remove the log
       uncommon().unblock(log)
+      if remembered then
+        memory().forget(log, remembered, till)
+      end
     end
   end
 

@@ -10,19 +10,28 @@ namespace {
 
 constexpr std::size_t kMostDigits = 15;  // exact as a double
 
-/// A whole number without a sign.
-bool parse(std::string_view text, double& out) {
-    std::int64_t number = 0;
+}  // namespace
+
+bool wholeNumberIn(std::string_view text, double& number) {
+    std::int64_t found = 0;
     const char* end = text.data() + text.size();
     if (text.empty() || text.size() > kMostDigits || text.front() == '-' ||
-        std::from_chars(text.data(), end, number).ptr != end) {
+        std::from_chars(text.data(), end, found).ptr != end) {
         return false;
     }
-    out = static_cast<double>(number);
+    number = static_cast<double>(found);
     return true;
 }
 
-}  // namespace
+std::vector<double> timesIn(std::string_view times) {
+    std::vector<double> numbers;
+    while (!times.empty()) {
+        const std::size_t end = std::min(times.find(','), times.size());
+        wholeNumberIn(times.substr(0, end), numbers.emplace_back());
+        times.remove_prefix(std::min(end + 1, times.size()));
+    }
+    return numbers;
+}
 
 std::string_view Arguments::text(std::size_t index) const {
     std::size_t length = 0;
@@ -175,10 +184,16 @@ bool Arguments::readOptions(std::string_view text) {
             latest_.named = true;
         } else if (word == "count=all") {
             latest_.countsAll = true;
+        } else if (word == "escalates") {
+            latest_.escalates = true;
+        } else if (name == "block" && value.find(',') != std::string_view::npos) {
+            if (!readTimes(value)) {
+                return false;
+            }
         } else if (known == std::end(numbers)) {
             error_ = "ERR sliding_log.1: unknown option";
             return false;
-        } else if (!parse(value, known->number)) {
+        } else if (!wholeNumberIn(value, known->number)) {
             return false;
         }
     }
@@ -187,8 +202,25 @@ bool Arguments::readOptions(std::string_view text) {
     return hasBurst && hasSample && latest_.sample >= 1;
 }
 
+/// Of block=.
+bool Arguments::readTimes(std::string_view value) {
+    latest_.times = value;
+    latest_.escalates = true;
+    for (std::string_view rest = value;;) {
+        const std::size_t end = std::min(rest.find(','), rest.size());
+        double ms = 0;
+        if (!wholeNumberIn(rest.substr(0, end), ms) || ms < 1 || ms > kLongestBlock) {
+            return false;
+        }
+        if (end == rest.size()) {
+            return wholeNumberIn(value.substr(0, value.find(',')), latest_.block);
+        }
+        rest.remove_prefix(end + 1);
+    }
+}
+
 bool Arguments::number(double& out) {
-    return at_ < words_.size() && parse(text(at_++), out);
+    return at_ < words_.size() && wholeNumberIn(text(at_++), out);
 }
 
 }  // namespace sliding_log::native

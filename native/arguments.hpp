@@ -25,7 +25,9 @@ struct Settings {
     double cost = 1;
     double delay = 0;
     double ahead = 0;
-    double block = 0;
+    double block = 0;        // the first one, if there are several
+    std::string_view times;  // of block=, separated by commas; empty: one or none
+    bool escalates = false;  // calls for this log have several times
     double permits = 0;
     double burst = 0;  // 0: none
     double sample = 1;
@@ -35,6 +37,15 @@ struct Settings {
     double capacity() const { return burst > 0 ? burst : limit; }
     bool neverHasRoom() const { return limit < 1 || cost > capacity(); }
 };
+
+/// The longest block, as the configuration allows (ms).
+inline constexpr double kLongestBlock = 366.0 * 86400000;
+
+/// A whole number without a sign.
+bool wholeNumberIn(std::string_view text, double& number);
+
+/// The times of block=, which were read before.
+std::vector<double> timesIn(std::string_view times);
 
 struct AskedLog {
     RedisModuleString* key;
@@ -96,6 +107,7 @@ class Arguments {
     bool readLog(std::size_t key, const AskedBatch& batch);
     bool readSettings();
     bool readOptions(std::string_view text);
+    bool readTimes(std::string_view value);
     bool number(double& out);
 
     std::span<RedisModuleString*> words_;

@@ -7,10 +7,12 @@
 #include <cstddef>
 #include <exception>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments.hpp"
+#include "block_memory.hpp"
 #include "limit/permit_life.hpp"
 #include "log.hpp"
 #include "redis.hpp"
@@ -65,8 +67,6 @@ class Frame {
 
   private:
     using Log = typename Form::Log;
-
-    static constexpr double kLongestBlock = 366.0 * 86400000;  // ms, as the configuration allows
 
     void begin(const AskedBatch& batch) {
         if (logs_.size() < batch.logs) {
@@ -247,11 +247,7 @@ class Frame {
         for (std::size_t i = 0; i < logs.size(); i++) {
             Log& log = logs[i];
             if (log.block > 0 && !hasSlot_[i] && !log.isBlocked && log.limit > 0) {
-                log.isBlocked = true;
-                log.blockedUntil = clock_.now + log.block;
-                log.blockLength = log.block;
-                form_.block(log, log.block, log.blockedUntil);
-                noteBlock(log, true);
+                beginBlock(log);
             }
             if (log.countsAll) {
                 double first = from;
@@ -263,6 +259,20 @@ class Frame {
                 form_.add(log, {.names = batch.names, .from = first, .to = requests}, nullptr, true);
             }
         }
+    }
+
+    void beginBlock(Log& log) {
+        const std::optional<BlockMemory::Blocks> blocks =
+            log.times.empty() ? std::nullopt : BlockMemory(redis_, clock_).begin(log);
+        const double length = blocks ? blocks->at(1) : log.block;
+        log.isBlocked = true;
+        log.blockedUntil = clock_.now + length;
+        log.blockLength = length;
+        form_.block(log, length, log.blockedUntil);
+        if (blocks) {
+            BlockMemory(redis_, clock_).write(log, *blocks, 2 * length);
+        }
+        noteBlock(log, true);
     }
 
     /// All requests were admitted. The number of permits of each log: the same one for all with the option.
@@ -339,7 +349,13 @@ class Frame {
         const Found found = form_.read(log);
         if (found.error == nullptr && found.isBlocked && (log.blockedUntil - log.blockLength >= taken || hasStepped) &&
             !log.neverHasRoom() && log.capacity() - log.used >= log.cost) {
-            form_.unblock(log);
+            const double until = log.blockedUntil;
+            BlockMemory memory(redis_, clock_);
+            const std::optional<BlockMemory::Blocks> blocks = log.escalates ? memory.read(log) : std::nullopt;
+            form_.unblock(log);  // which may remove the log
+            if (blocks) {
+                memory.forget(log, *blocks, until);
+            }
         }
     }
 

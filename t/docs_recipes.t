@@ -9,6 +9,7 @@ use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Examples qw(examples in_context);
 use Testbed::Http qw(get request field many);
+use Testbed::Tool qw(tool tool_json);
 use Time::HiRes qw(time);
 use Time::Local qw(timegm);
 
@@ -246,6 +247,25 @@ my %recipes = (
     'block=' => sub {
         is(statuses(11, '/xmlrpc.php'), '10x200 1x429', 'the eleventh request is denied');
         cmp_ok(field(get($port, '/xmlrpc.php'), 'Retry-After'), '>', 3590, 'the eleventh request costs an hour');
+    },
+    'An abuser' => sub {
+        my ($nginx, $has_redis) = @_;
+        my @who   = ('X-Client' => '192.0.2.7');
+        my $after = sub { return field(get($port, '/catalogue/', headers => {@who}), 'Retry-After') // 0 };
+        is(statuses(101, '/catalogue/', @who), '100x200 1x429', 'a hundred requests in ten seconds pass');
+        cmp_ok(abs($after->() - 60), '<', 10, 'one more costs a minute');
+        return if !$has_redis;
+        my @at  = ('--server', $redis->address);
+        my $log = 'rl:sliding:catalogue:{192.0.2.7}';
+        $redis->cli('ZREMRANGEBYSCORE', $log, '-inf', '(0');    # the minute is over
+        ok(wait_until('the known denial to end', 5, sub { $after->() > 500 }), 'then ten minutes');
+        my ($blocked) = @{ tool_json('blocked', 'catalogue', @at)->{blocked} };
+        is("$blocked->{key} $blocked->{step}", "$log 2", 'the tool lists the client');
+        is(tool('unblock', 'catalogue', '192.0.2.7', @at)->{status}, 0, 'the tool lifts the block');
+        $redis->cli('DEL', $log);    # ten seconds are over
+        ok(wait_until('the known denial to end', 5, sub { statuses(1, '/catalogue/', @who) eq '1x200' }), 'the client is admitted');
+        statuses(100, '/catalogue/', @who);
+        cmp_ok(abs($after->() - 60), '<', 10, 'and begins with a minute again');
     },
     'burst=' => sub {
         my ($passed, $seconds) = passed_at_once(20, '/chat/', 'X-User');

@@ -56,6 +56,12 @@ $plain->cli('ZADD', $session, $now, 'request');
 $plain->cli('PEXPIRE', $session, 66_000);
 $plain->cli('ZADD', 'rl:sliding:audit:{acct_42}', $now, '6a5c7d0e1f2b3c4d5e6f708192a3b4c5');
 
+my $scraper = 'rl:sliding:catalogue:{192.0.2.7}';
+my $until   = $now + 3_543_000;
+$plain->cli('ZADD', $scraper, -$until, 'blocked for 3600000 ms', $now, 'request');
+$plain->cli('SET', "$scraper:blocks", join ' ', $until, 3_600_000, 3, $now - 60_000, 600_000, 2);
+$plain->cli('PEXPIRE', $_, 3_600_000) for $scraper, "$scraper:blocks";
+
 # A command line of the examples for the servers of this test, with its input; undef: for none of them.
 sub words_of {
     my ($line) = @_;
@@ -108,7 +114,7 @@ my $manual = Testbed::Process::slurp("$root/docs/sliding-log.1") =~ s/\\-/-/gr;
 my $help   = tool('--help');
 is($help->{status}, 0, 'sliding-log --help succeeds');
 my @commands = $help->{out} =~ /^  ([a-z]+)\b/mg;
-is("@commands", 'size doctor inspect top reset export acl', 'sliding-log --help names the commands');
+is("@commands", 'size doctor inspect top reset blocked unblock export acl', 'sliding-log --help names the commands');
 my %options;
 for my $page ($help, map { tool($_, '--help') } @commands) {
     unlike($page->{out}, qr/^usage: .*?  /, 'the usage has no double blanks');

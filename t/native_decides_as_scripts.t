@@ -44,7 +44,8 @@ sub options {
         push @words, 'delay=' . (1 + int rand $world->{delays}) if rand() < 0.8;
         push @words, "ahead=$world->{delays}";
     }
-    push @words, 'block=' . (1 + int rand $world->{blocks}) if $world->{blocks} && rand() < 0.6;
+    push @words, 'block=' . join ',', map { 1 + int rand $world->{blocks} } 1 .. any(1, 1, 2, 3, 8) if $world->{blocks} && rand() < 0.6;
+    push @words, 'escalates' if $world->{blocks} && rand() < 0.3;
     push @words, 'permits=' . (2 + int rand 30) if rand() < $world->{permits};
     push @words, "burst=$log->{burst}" if $algorithm eq 'bucket';
     push @words, 'sample=3' if $algorithm eq 'sampled';
@@ -100,6 +101,9 @@ sub corrupt {
         : $how < 0.5  ? (['DEL', $key], $random{$algorithm}->($key, $now, $log->{window}))
         :               mutate($client, $algorithm, $key, $now, $log->{window});
     $client->call(@$_) for @commands, ['DEL', "nat $log->{name}"], ['COPY', $key, "nat $log->{name}"];
+    return if rand() < 0.7;
+    my $remembered = any('', 'x', '1 2', "$now 300 1", any(0, $now, $now - 100, $now + 5000) . ' ' . any(0, 1, 300, 1e15) . ' ' . any(0, 1, 2, 9999) . any('', ' ', " $now 50 1", ' 1 2'));
+    $client->call('SET', "$_ $log->{name}:blocks", $remembered) for qw(lua nat);
     return;
 }
 
@@ -126,7 +130,7 @@ sub world {
     my $type   = $algorithm eq 'compact' ? 'string' : $algorithm =~ /log|sampled/ ? 'zset' : 'hash';
     my $left   = $operations * $world{share};
     my ($done, @undo, %seen) = (0);
-    $expected{$algorithm}{$_} = 1 for 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{corrupt} ? 'error' : ();
+    $expected{$algorithm}{$_} = 1 for 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{corrupt} ? 'error' : (), $world{blocks} ? ('remembered', 'escalated') : ();
     while ($left > 0) {
         $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
         $now += int rand 2 * $world{windows} if rand() < 0.003;
@@ -154,15 +158,17 @@ sub world {
             push @calls, \%call;
             $client->send($call{words}->($_)) for qw(lua nat);
             for my $log (map { @{ $_->{logs} } } @{ $call{groups} }) {
-                $client->send(@$_) for map { my $key = "$_ $log->{name}"; (['TYPE', $key], [$read{$type}, $key], ['PEXPIRETIME', $key]) } qw(lua nat);
+                $client->send(@$_) for map { my $key = "$_ $log->{name}"; (['TYPE', $key], [$read{$type}, $key], ['PEXPIRETIME', $key], ['GET', "$key:blocks"], ['PEXPIRETIME', "$key:blocks"]) } qw(lua nat);
             }
         }
         for my $call (@calls) {
             my ($lua, $nat) = map { $client->reply } 1 .. 2;
             my @different = told($lua) eq told($nat) ? () : ['the reply', told($nat), told($lua)];
             for my $log (map { @{ $_->{logs} } } @{ $call->{groups} }) {
-                my @read = map { $client->reply } 1 .. 6;
-                my ($was, $is) = map { join ', ', $_->[0], contents(@$_), $_->[2] } [@read[0 .. 2]], [@read[3 .. 5]];
+                my @read = map { $client->reply } 1 .. 10;
+                my ($was, $is) = map { join ', ', $_->[0], contents(@$_), map { $_ // 'none' } @$_[2 .. 4] } [@read[0 .. 4]], [@read[5 .. 9]];
+                $seen{remembered}++ if defined $read[3];
+                $seen{escalated}++  if split(' ', $read[3] // '') > 3;
                 s/([^ -~])/sprintf '\\x%02x', ord $1/ge for $was, $is;
                 push @different, ["what is in $log->{name}", $is, $was] if $was ne $is;
             }

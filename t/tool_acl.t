@@ -44,12 +44,12 @@ my $conf = conf(
     http   => 'sliding_log_on_error deny;',
     server => '%%LIMITS%%',
 );
-my %all = ((map { $_ => "algorithm=$_ block=1h" } qw(log compact counter bucket)), sampled => 'algorithm=sampled sample=1 block=1h');
+my %all = ((map { $_ => "algorithm=$_ block=1h,2h" } qw(log compact counter bucket)), sampled => 'algorithm=sampled sample=1 block=1h,2h');
 
 # Locations with a limit each: one denies, one slides, one gives back.
 sub locations {
     my (%limits) = @_;
-    my %open = map { $_ => $limits{$_} =~ s/ block=1h//r } keys %limits;
+    my %open = map { $_ => $limits{$_} =~ s/ block=\S+//r } keys %limits;
     return join "\n", map { (
         "location /$_/denies { sliding_log_limit $_.denies key=\$arg_k limit=3 window=1h $limits{$_}; empty_gif; }",
         "location /$_/slides { sliding_log_limit $_.slides key=\$arg_k limit=9 window=20ms $open{$_}; empty_gif; }",
@@ -101,6 +101,8 @@ sub tool_is_served {
     my ($name) = sort keys %$limits;
     is(tool(@as, 'inspect', "$name.denies", $tag, @where)->{status}, 0, "$what: inspect");
     is(tool(@as, 'top', @where)->{status}, 0, "$what: top");
+    is(tool(@as, 'blocked', @where)->{status}, 0, "$what: blocked");
+    is(tool(@as, 'unblock', "$_.denies", $tag, @where)->{status}, 0, "$what: unblock of $_") for grep { $limits->{$_} =~ /block/ } sort keys %$limits;
     cmp_ok(tool(@as, 'export', 'log.denies', @where)->{status}, '<', 2, "$what: export");
     cmp_ok(tool(@as, 'export', 'log.denies', $tag, @where)->{status}, '<', 2, "$what: export of one log");
     my $size = tool(@as, 'size', '--entries', 200, @where);
@@ -140,6 +142,10 @@ my @logins = qw(--user operator);
     unlike($rule, qr/\+(?:hset|set|pttl|zscore|time|select)\b/, 'no right for other algorithms, for block= and for Redis\'s clock');
     push @{ $bed->{processes} }, $nginx->start;
     nginx_is_served('a configuration', $nginx, \%some, 'a');
+    my $blocks = $bed->write_file('blocks.conf', 'http { sliding_log_redis { server 127.0.0.1; } sliding_log_limit a key=a limit=1 window=1s block=1h; }');
+    unlike(tool('acl', '--nginx-conf', $blocks)->{out}, qr/\+(?:mget|set|del)\b/, 'no right for blocks with several times where they have one');
+    $blocks = $bed->write_file('blocks.conf', 'http { sliding_log_redis { server 127.0.0.1; } sliding_log_limit a key=a limit=1 window=1s block=1h,2h; }');
+    like(tool('acl', '--nginx-conf', $blocks)->{out}, qr/\+del \+mget \+pttl \+set \+zscore\b/, 'rights for several times where they are used');
     like(tool('acl', @conf, '--user', 'another')->{out}, qr/^ACL SETUSER another /, '--user overrides the name');
     like(tool('acl', @conf, '--for', 'tool')->{out}, qr/^ACL SETUSER operator /, 'the tool has a user of its own');
     nothing_refused('a configuration', $redis);

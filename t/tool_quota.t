@@ -66,12 +66,17 @@ my ($unknown) = grep { $_->{check} eq 'persistence' } @{ tool_json('doctor', @at
 is($unknown->{status}, 'ok', 'nothing is said where nobody tells of quotas');
 my ($named) = grep { $_->{check} eq 'persistence' } @{ tool_json('doctor', @at, '--algorithms', 'log,quota')->{checks} };
 is($named->{status}, 'warning', '--algorithms tells of quotas');
+my $blocks = 'sliding_log_limit api key=a limit=1 window=1s block=1m,1h;';
+like(check('persistence', $blocks), qr/^warning: no AOF: a restart forgets blocks/, 'doctor warns where blocks escalate, too');
 $redis->cli(qw(CONFIG SET appendonly yes));
 is(check('persistence', $quota), 'ok: AOF', 'an AOF is well');
 is(check('policy', $quota), 'ok: noeviction', 'noeviction is well');
 $redis->cli(qw(CONFIG SET maxmemory-policy volatile-ttl));
-like(check('policy', $quota), qr/^warning: volatile-ttl can evict quotas/, 'doctor warns of a policy that may evict quotas');
+like(check('policy', $quota), qr/^warning: volatile-ttl can evict the requests of quotas/, 'doctor warns of a policy that may evict quotas');
 is(check('policy', $other), 'ok: volatile-ttl', 'which is well for other limits');
+like(check('policy', $blocks), qr/^warning: volatile-ttl can evict blocks \(block= with several times\); use noeviction$/, 'doctor warns of it where blocks escalate');
+is(check('policy', $other =~ s/;/ block=1h;/r), 'ok: volatile-ttl', 'not where they have one time');
+
 
 # ---- a restart of a Redis with an AOF
 

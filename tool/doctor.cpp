@@ -41,13 +41,19 @@ void inspectVersion(Findings& findings, std::string_view info) {
     }
 }
 
-/// True if limits are known to have algorithm=quota, whose counts are to outlive a restart of Redis.
-bool hasQuotas(const Use& use) {
-    return use.areFormsKnown &&
-           std::ranges::any_of(use.forms, [](const Form* form) { return form->algorithm == Algorithm::Quota; });
+/// What limits are known to have that is to outlive a restart of Redis; empty: nothing.
+std::string_view lastingState(const Use& use) {
+    const bool hasQuotas = use.areFormsKnown && std::ranges::any_of(use.forms, [](const Form* form) {
+                               return form->algorithm == Algorithm::Quota;
+                           });
+    const bool escalates = use.escalates.value_or(false);
+    return hasQuotas && escalates ? "the requests of quotas, and blocks"
+           : hasQuotas            ? "the requests of quotas"
+           : escalates            ? "blocks (block= with several times)"
+                                  : "";
 }
 
-void inspectMemory(Findings& findings, std::string_view info, bool hasQuotas) {
+void inspectMemory(Findings& findings, std::string_view info, std::string_view lasting) {
     const std::int64_t used = infoNumber(info, "used_memory");
     const std::int64_t most = infoNumber(info, "maxmemory");
     const std::string usedText = byteSize(static_cast<double>(used));
@@ -69,9 +75,9 @@ void inspectMemory(Findings& findings, std::string_view info, bool hasQuotas) {
     } else if (policy.starts_with("volatile-") && policy != "volatile-ttl") {
         findings.add("policy", Status::Warning,
                      policy + " can evict logs in use before logs that expire soon; use volatile-ttl");
-    } else if (hasQuotas && policy != "noeviction") {
+    } else if (!lasting.empty() && policy != "noeviction") {
         findings.add("policy", Status::Warning,
-                     policy + " can evict quotas, whose requests no longer count; use noeviction");
+                     printable(policy) + " can evict " + std::string(lasting) + "; use noeviction");
     } else {
         findings.add("policy", Status::Ok, printable(policy));
     }
@@ -100,7 +106,7 @@ void inspectClients(Findings& findings, std::string_view info) {
     }
 }
 
-void inspectPersistence(Findings& findings, std::string_view info, bool hasQuotas) {
+void inspectPersistence(Findings& findings, std::string_view info, std::string_view lasting) {
     if (infoNumber(info, "loading") != 0) {
         findings.add("persistence", Status::Critical, "the server is loading its data and executes no calls");
     } else if (infoField(info, "aof_last_write_status") == "err") {
@@ -109,9 +115,10 @@ void inspectPersistence(Findings& findings, std::string_view info, bool hasQuota
         findings.add(
             "persistence", Status::Critical,
             "the last BGSAVE failed: Redis refuses writes (MISCONF), unless stop-writes-on-bgsave-error is no");
-    } else if (hasQuotas && infoNumber(info, "aof_enabled") == 0) {
-        findings.add("persistence", Status::Warning,
-                     "no AOF: a restart forgets the requests of quotas since the last snapshot; use appendonly yes");
+    } else if (!lasting.empty() && infoNumber(info, "aof_enabled") == 0) {
+        findings.add(
+            "persistence", Status::Warning,
+            "no AOF: a restart forgets " + std::string(lasting) + " since the last snapshot; use appendonly yes");
     } else {
         findings.add("persistence", Status::Ok, infoNumber(info, "aof_enabled") != 0 ? "AOF" : "no AOF");
     }
@@ -237,10 +244,10 @@ void inspectServer(Findings& findings, Server& server, const Context& context, c
     } else {
         const std::string_view info = after.text();
         inspectVersion(findings, info);
-        inspectMemory(findings, info, hasQuotas(use));
+        inspectMemory(findings, info, lastingState(use));
         inspectEvictions(findings, before.text(), info);
         inspectClients(findings, info);
-        inspectPersistence(findings, info, hasQuotas(use));
+        inspectPersistence(findings, info, lastingState(use));
         inspectReplication(findings, info, mode);
         inspectCluster(findings, server, info, mode);
     }

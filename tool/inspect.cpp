@@ -1,6 +1,7 @@
 // inspect: shows what one log has, and when there is room again.
 #include <array>
 
+#include "blocks.hpp"
 #include "command.hpp"
 #include "forms.hpp"
 #include "json.hpp"
@@ -26,6 +27,7 @@ struct Found {
     ReadSettings settings;
     State state;
     std::optional<std::int64_t> bytes;
+    std::optional<RememberedBlock> remembered;  // if block= has several times
 };
 
 std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
@@ -57,6 +59,17 @@ std::string retryText(const Found& found) {
         retry = std::max(retry, state.blockedMs);
     }
     return retry < 0 ? "never: the limit is 0" : retry == 0 ? "now: there is room" : "in " + about + duration(retry);
+}
+
+std::string stepText(const RememberedBlock& last) {
+    return grouped(last.step) + ", of the last block, for " + duration(last.block.lengthMs) +
+           "; a block that begins until " + isoTime(last.endsMs()) + " has the next one";
+}
+
+void addStep(Json& out, const std::optional<RememberedBlock>& last) {
+    if (last) {
+        out.member("block_step", last->step).member("block_remembered_until_ms", last->endsMs());
+    }
 }
 
 std::string human(const std::string& key, const Found& found) {
@@ -91,6 +104,9 @@ std::string human(const std::string& key, const Found& found) {
     if (found.state.blockedMs > 0) {
         table.row({"blocked", {"for " + duration(found.state.blockedMs), Colour::Bad}});
     }
+    if (found.remembered) {
+        table.row({"step", stepText(*found.remembered)});
+    }
     table.row({"retry", retryText(found)});
     table.row({"expires", found.settings.ttlMs < 0 ? "never" : "in " + duration(found.settings.ttlMs)});
     if (found.bytes) {
@@ -123,6 +139,7 @@ std::string json(const std::string& key, const Found& found) {
     optional("oldest_ms", found.state.oldestMs);
     optional("newest_ms", found.state.newestMs);
     out.member("blocked_ms", found.state.blockedMs).member("now_ms", found.settings.nowMs);
+    addStep(out, found.remembered);
     if (found.settings.ttlMs >= 0) {
         out.member("expires_ms", found.settings.ttlMs);
     }
@@ -150,6 +167,21 @@ void take(ReadSettings& settings, const Arguments& arguments, const NginxLimit* 
     }
 }
 
+/// A block outlives its log in memory.
+void tellNone(const Context& context, const std::string& shown, const std::optional<RememberedBlock>& remembered) {
+    if (context.json) {
+        Json out;
+        out.beginObject().bytes("key", shown).member("entries", std::int64_t{0});
+        addStep(out, remembered);
+        print(out.endObject().line() + "\n");
+        return;
+    }
+    print("no log at " + printable(shown) + ": no request in its window\n");
+    if (remembered) {
+        print("step " + stepText(*remembered) + "\n");
+    }
+}
+
 Status run(const Context& context) {
     const std::string key = targetKey(context);
     const std::string shown = context.shown(key);
@@ -158,11 +190,10 @@ Status run(const Context& context) {
         {{"TYPE", key}, {"PTTL", key}, {"MEMORY", "USAGE", key, "SAMPLES", "0"}, {"TIME"}}};
     const std::vector<Reply> replies = store.ask(key, commands);
     const std::string type(checked(replies[0], "TYPE").text());
+    const std::optional<RememberedBlock> remembered =
+        rememberedIn(store.ask(memoryKey(key), memoryQuery(key)));  // without the right to read it: none
     if (type == "none") {
-        print(context.json
-                  ? Json().beginObject().bytes("key", shown).member("entries", std::int64_t{0}).endObject().line() +
-                        "\n"
-                  : "no log at " + printable(shown) + ": no request in its window\n");
+        tellNone(context, shown, remembered);
         return Status::Warning;
     }
     const Form* form = formOfType(type);
@@ -181,7 +212,7 @@ Status run(const Context& context) {
     if ((context.arguments.has("--sample") || isSampled) && form->type() == kSampledForm.type()) {
         form = &kSampledForm;
     }
-    Found found{form, {}, {}, replies[2].number()};
+    Found found{form, {}, {}, replies[2].number(), remembered};
     const ReplyView time = checked(replies[3], "TIME");
     found.settings.nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
     found.settings.ttlMs = checked(replies[1], "PTTL").numberOr(-1);

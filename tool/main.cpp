@@ -32,7 +32,7 @@ const NginxLimit* Context::limitOf(std::string_view nameOrKey) const {
 
 namespace {
 
-const std::array kCommands = {&kSize, &kDoctor, &kInspect, &kTop, &kReset, &kExport, &kAcl};
+const std::array kCommands = {&kSize, &kDoctor, &kInspect, &kTop, &kReset, &kBlocked, &kUnblock, &kExport, &kAcl};
 
 constexpr std::array kEverywhere = {
     Option{"--json", "", "JSON instead of tables"},

@@ -79,6 +79,7 @@ void NginxSettings::takeLimit(const Words& words) {
             limit.burst.add(value);
         } else if (name == "block") {
             limit.blocks = limit.blocks || parseTime(value) != 0;
+            limit.escalates = limit.escalates || value.find(',') != std::string_view::npos;
         }
     }
 }

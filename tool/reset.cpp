@@ -1,6 +1,7 @@
-// reset: removes a log, so its client has the whole limit again.
+// reset: removes a log and its blocks, so its client has the whole limit again.
 #include <array>
 
+#include "blocks.hpp"
 #include "command.hpp"
 #include "forms.hpp"
 #include "json.hpp"
@@ -18,7 +19,8 @@ Status run(const Context& context) {
     const std::string shown = context.shown(key);
     Store store(context.settings);
     const Reply reply = store.ask(key, {"UNLINK", key});
-    const bool removed = checked(reply, "UNLINK").numberOr(0) > 0;
+    const Reply memory = store.ask(memoryKey(key), {"UNLINK", memoryKey(key)});
+    const bool removed = checked(reply, "UNLINK").numberOr(0) + checked(memory, "UNLINK").numberOr(0) > 0;
     if (context.json) {
         print(Json().beginObject().bytes("key", shown).name("removed").boolean(removed).endObject().line() + "\n");
     } else if (removed) {
@@ -31,6 +33,6 @@ Status run(const Context& context) {
 
 }  // namespace
 
-const ToolCommand kReset = {"reset", "NAME VALUE | KEY", "removes a log and the block of its client", kOptions, run};
+const ToolCommand kReset = {"reset", "NAME VALUE | KEY", "removes a log and the blocks of its client", kOptions, run};
 
 }  // namespace sliding_log::tool

@@ -64,6 +64,18 @@ Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget,
     return scanned;
 }
 
+void jsonOfMissing(Json& out, const Scanned& scanned) {
+    out.name("missing").beginArray();
+    for (const Missing& each : scanned.missing) {
+        out.beginObject();
+        if (!each.server.empty()) {
+            out.member("server", each.server);
+        }
+        out.member("text", each.text).endObject();
+    }
+    out.endArray();
+}
+
 void tellMissing(const Scanned& scanned) {
     for (const Missing& each : scanned.missing) {
         const bool isNamed = each.server.empty() || each.text.starts_with(printable(each.server));

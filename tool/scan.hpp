@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "json.hpp"
 #include "store.hpp"
 
 namespace sliding_log::tool {
@@ -35,6 +36,9 @@ struct Scanned {
 /// scanned.
 Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget,
              const std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>& onKeys);
+
+/// Adds the member `missing`.
+void jsonOfMissing(Json& out, const Scanned& scanned);
 
 /// Writes them to standard error, one per line.
 void tellMissing(const Scanned& scanned);

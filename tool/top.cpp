@@ -109,15 +109,9 @@ std::string human(const std::vector<Log>& logs) {
 std::string json(const std::vector<Log>& logs, std::int64_t seen, const Scanned& scanned) {
     Json out;
     out.beginObject().member("logs_seen", seen);
-    out.name("complete").boolean(scanned.isInTime && scanned.isWhole()).name("missing").beginArray();
-    for (const Missing& each : scanned.missing) {
-        out.beginObject();
-        if (!each.server.empty()) {
-            out.member("server", each.server);
-        }
-        out.member("text", each.text).endObject();
-    }
-    out.endArray().name("logs").beginArray();
+    out.name("complete").boolean(scanned.isInTime && scanned.isWhole());
+    jsonOfMissing(out, scanned);
+    out.name("logs").beginArray();
     for (const Log& log : logs) {
         out.beginObject().bytes("key", log.key).member("algorithm", log.form->name());
         if (log.entries) {

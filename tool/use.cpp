@@ -10,6 +10,15 @@ namespace sliding_log::tool {
 
 namespace {
 
+using namespace std::string_view_literals;
+
+/// That the scripts call for a block with several times, in addition.
+constexpr std::array kBlockMemoryCommands = {"mget"sv, "set"sv, "del"sv};
+
+bool canBlock(const Use& use) {
+    return std::ranges::any_of(use.forms, [](const Form* form) { return takes(form->algorithm, Parameter::Block); });
+}
+
 std::vector<const Form*> formsIn(std::string_view list) {
     std::vector<const Form*> chosen;
     for (std::size_t at = 0; at <= list.size();) {
@@ -31,11 +40,13 @@ std::vector<const Form*> formsIn(std::string_view list) {
 /// Takes the limits of the store that is asked. If it has none, the forms stay empty, and blocks unknown.
 void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
     bool blocks = false;
+    bool escalates = false;
     std::set<std::string_view> algorithms;
     for (const auto& [name, limit] : nginx.limits()) {
         if (nginx.storeOf(limit) == store.name) {
             algorithms.insert(limit.algorithm);
             blocks = blocks || limit.blocks;
+            escalates = escalates || limit.escalates;
         }
     }
     for (const Form& form : forms()) {
@@ -45,6 +56,7 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
     }
     if (!use.forms.empty()) {
         use.blocks = blocks;
+        use.escalates = escalates;
     }
     const Directive* clock = store.find("clock");
     use.asksTime = clock == nullptr || clock->words.back() != "nginx";
@@ -53,7 +65,7 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
 }  // namespace
 
 Use useOf(const Context& context) {
-    Use use{context.settings.mode, context.settings.login.database, {}, std::nullopt, false, true};
+    Use use{context.settings.mode, context.settings.login.database, {}, std::nullopt, std::nullopt, false, true};
     if (context.store != nullptr) {
         takeLimits(use, *context.nginx, *context.store);
     }
@@ -81,6 +93,9 @@ std::vector<Right> moduleRights(const Use& use) {
         if (use.blocks.value_or(true)) {
             forBlock.insert(form->blockCommands.begin(), form->blockCommands.end());
         }
+    }
+    if (use.escalates.value_or(true) && canBlock(use)) {
+        forBlock.insert(kBlockMemoryCommands.begin(), kBlockMemoryCommands.end());
     }
     if (!use.asksTime) {
         names.erase("time");
@@ -114,9 +129,9 @@ std::vector<Right> moduleRights(const Use& use) {
 }
 
 std::vector<Right> toolRights(const Use& use) {
-    // the commands of inspect, top, reset, export, size and doctor, for any algorithm
-    static constexpr std::array own = {"time", "type",  "pttl",   "memory|usage", "scan", "multi",
-                                       "exec", "watch", "unlink", "ping",         "info", "zcount"};
+    // the commands of inspect, top, reset, blocked, unblock, export, size and doctor, for any algorithm
+    static constexpr std::array own = {"time",  "type",   "pttl", "memory|usage", "scan",   "multi", "exec",
+                                       "watch", "unlink", "ping", "info",         "zcount", "mget"};
     std::vector<Right> rights = moduleRights(use);
     std::erase_if(rights, [&](const Right& right) {
         return right.name == "config|get" || (right.name == "role" && use.mode == Mode::Standalone);

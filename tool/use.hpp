@@ -17,9 +17,10 @@ struct Use {
     Mode mode = Mode::Standalone;
     int database = 0;
     std::vector<const Form*> forms;
-    std::optional<bool> blocks;  // a limit has block=; nullopt: not known
-    bool areFormsKnown = false;  // from the options or the configuration; otherwise all are taken
-    bool asksTime = true;        // false with `clock nginx`
+    std::optional<bool> blocks;     // a limit has block=; nullopt: not known
+    std::optional<bool> escalates;  // a limit has block= with several times; nullopt: not known
+    bool areFormsKnown = false;     // from the options or the configuration; otherwise all are taken
+    bool asksTime = true;           // false with `clock nginx`
 };
 
 /// From the options, otherwise from nginx's configuration. Throws UsageError.

@@ -173,6 +173,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
         log->variableNumbers = 1;
     }
     log->largestBurst = std::max(log->largestBurst, draft.limit.burst);
+    if (draft.limit.blockTimes.escalates()) {
+        log->escalates = 1;
+    }
     if (draft.limit.prefetch > 1) {
         log->permitLifeMs = permitLifeMs(log->windowMs);
     }

@@ -186,8 +186,32 @@ char* setDelay(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return setDuration(cf, "delay", value, draft.limit.delayMs);
 }
 
+/// Times, separated by commas; false if they are none, or too many.
+bool readBlockTimes(std::string_view list, BlockTimes& times) {
+    for (bool isLast = false; !isLast;) {
+        const std::size_t comma = list.find(',');
+        isLast = comma == std::string_view::npos;
+        const std::optional<std::int64_t> ms = parseTime(toNgx(list.substr(0, comma)), 1);
+        if (!ms || times.count == BlockTimes::kMost) {
+            return false;
+        }
+        times.ms[times.count++] = *ms;
+        list.remove_prefix(isLast ? list.size() : comma + 1);
+    }
+    return true;
+}
+
 char* setBlock(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    return setDuration(cf, "block", value, draft.limit.blockMs);
+    LimitSettings& limit = draft.limit;
+    if (view(value).find(',') == std::string_view::npos) {
+        return setDuration(cf, "block", value, limit.blockMs);
+    }
+    if (!readBlockTimes(view(value), limit.blockTimes)) {
+        return refuse(cf, kLimitDirective, "block", view(value),
+                      "2 to 10 nginx times from 1ms to 366d, as block=1m,10m,1h");
+    }
+    limit.blockMs = limit.blockTimes.at(1);
+    return kConfOk;
 }
 
 char* setCounted(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {

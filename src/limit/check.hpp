@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "limit/algorithm.hpp"
+#include "limit/block_times.hpp"
 
 namespace sliding_log {
 
@@ -26,6 +27,8 @@ struct Check {
     std::int64_t delayMs = 0;       // how long a request over the limit may be held for a reservation; 0: not at all
     std::int64_t aheadMs = 0;       // how far ahead of now an entry of this log may be: a reservation of any request
     std::int64_t blockMs = 0;       // a denial lasts at least this long; 0: no block
+    BlockTimes blockTimes;          // if there are several; blockMs is the first of them
+    bool escalates = false;         // a limit of this log has several
     std::int64_t burst = 0;         // algorithm=bucket: the size of the bucket
     std::int64_t sample = 0;        // algorithm=sampled: one of this number of requests is logged
     std::int64_t prefetch = 1;      // permits to take in one call, at most; 1: none

@@ -16,16 +16,16 @@ namespace deciding {
 /// The time in ms until there is room and the block, if any, has ended; kNever if there will never be room.
 inline std::int64_t retryOf(const LogState& log, const Check& check, std::uint64_t now) {
     const std::int64_t retry = log.msUntilRoom(check, now);
-    if (retry == Verdict::kNever || log.blockedUntil() <= now) {
+    if (retry == Verdict::kNever || log.blocks().until() <= now) {
         return retry;
     }
-    return std::max(retry, static_cast<std::int64_t>(log.blockedUntil() - now));
+    return std::max(retry, static_cast<std::int64_t>(log.blocks().until() - now));
 }
 
 /// True if this log denies the request. If it admits the request with a reservation, `reservedAt` is moved to the time
 /// of the reservation, unless it is later already.
 inline bool denies(LogState& log, const Check& check, std::uint64_t now, std::uint64_t& reservedAt) {
-    const bool isBlocked = log.blockedUntil() > now;
+    const bool isBlocked = log.blocks().until() > now;
     const std::int64_t wait = log.msUntilRoom(check, now);
     if (wait == 0 && !isBlocked) {
         return false;
@@ -38,7 +38,7 @@ inline bool denies(LogState& log, const Check& check, std::uint64_t now, std::ui
         }
     }
     if (check.blockMs > 0 && !isBlocked && check.limit > 0) {
-        log.block(now, check.blockMs);
+        log.blocks().begin(check, now);
     }
     return true;
 }
@@ -104,9 +104,9 @@ inline void takeBack(LogState& log, const Check& check, std::uint64_t now, std::
     if (!log.remove(isOfDecision ? takenMs : loggedMs, log.entriesOf(check, unique))) {
         return;
     }
-    const bool isBlocked = log.blockedUntil() > now;
-    if (isBlocked && log.blockedSince() >= takenMs && log.msUntilRoom(check, now) == 0) {
-        log.unblock();
+    const bool isBlocked = log.blocks().until() > now;
+    if (isBlocked && log.blocks().since() >= takenMs && log.msUntilRoom(check, now) == 0) {
+        log.blocks().undo(now);
     }
 }
 

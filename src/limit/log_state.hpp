@@ -9,6 +9,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "limit/blocks.hpp"
 #include "limit/bucket_form.hpp"
 #include "limit/check.hpp"
 #include "limit/counter_form.hpp"
@@ -102,18 +103,12 @@ class LogState {
         return std::visit([](auto& form) { return form.takeAll(); }, form_);
     }
 
-    /// blockedUntil(): the time until which the log denies every request; 0 or in the past: it is not blocked.
-    /// blockedSince(): when the block began, if there is one.
-    std::uint64_t blockedUntil() const { return blockedUntil_; }
-    std::uint64_t blockedSince() const { return blockedSince_; }
-    void block(std::uint64_t now, std::int64_t ms) {
-        blockedSince_ = now;
-        blockedUntil_ = now + static_cast<std::uint64_t>(ms);
-    }
-    void unblock() { blockedUntil_ = 0; }
+    Blocks& blocks() { return blocks_; }
+    const Blocks& blocks() const { return blocks_; }
 
     std::uint64_t endsAt() const {
-        return std::max(std::visit([](const auto& form) { return form.endsAt(); }, form_), blockedUntil_);
+        const std::uint64_t end = std::visit([](const auto& form) { return form.endsAt(); }, form_);
+        return std::max(end, blocks_.endsAt());
     }
 
   private:
@@ -135,8 +130,7 @@ class LogState {
         __builtin_unreachable();
     }
 
-    std::uint64_t blockedUntil_ = 0;
-    std::uint64_t blockedSince_ = 0;
+    Blocks blocks_;
     Algorithm algorithm_;
     Form form_;
 };

@@ -23,6 +23,11 @@ OptionsText::OptionsText(const Check& check, std::int64_t permits) {
     if (check.blockMs != 0) {
         number("block=", check.blockMs);
     }
+    if (check.blockTimes.escalates()) {
+        times(check.blockTimes);
+    } else if (check.escalates) {
+        word("escalates");
+    }
     if (permits != 0) {
         number("permits=", permits);
     }
@@ -43,6 +48,18 @@ void OptionsText::word(std::string_view text) {
 
 void OptionsText::number(std::string_view name, std::int64_t value) {
     word(name);
+    append(value);
+}
+
+/// All but the first, which is there.
+void OptionsText::times(const BlockTimes& times) {
+    for (std::uint8_t step = 2; step <= times.count; step++) {
+        text_[length_++] = ',';
+        append(times.at(step));
+    }
+}
+
+void OptionsText::append(std::int64_t value) {
     length_ += DecimalText(value).view().copy(text_.data() + length_, kLongest - length_);
 }
 

@@ -19,8 +19,10 @@ class OptionsText {
   private:
     void word(std::string_view text);
     void number(std::string_view name, std::int64_t value);
+    void times(const BlockTimes& times);
+    void append(std::int64_t value);
 
-    static constexpr std::size_t kLongest = 9 * 16 + 7 * 20;  // nine words, seven numbers
+    static constexpr std::size_t kLongest = 10 * 16 + (7 + BlockTimes::kMost) * 20;  // words, and their numbers
 
     std::array<char, kLongest> text_;
     std::size_t length_ = 0;

@@ -74,6 +74,8 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.delayMs = settings.delayMs;
     check.aheadMs = log.aheadMs;
     check.blockMs = settings.blockMs;
+    check.blockTimes = settings.blockTimes;
+    check.escalates = log.escalates != 0;
     check.sample = log.sample;
     check.prefetch = check.cost > 0 ? settings.prefetch : 1;
     check.permitLifeMs = log.permitLifeMs;

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "limit/algorithm.hpp"
+#include "limit/block_times.hpp"
 #include "limit/key.hpp"
 #include "ngx.hpp"
 
@@ -104,6 +105,7 @@ struct LogSettings {
     ngx_flag_t variableLimit;    // one of them is a variable
     ngx_flag_t variableNumbers;  // a limit or a cost is
     ngx_flag_t enforced;         // a location enforces it
+    ngx_flag_t escalates;        // one of them has block= with several times
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     /// The entries of permits are ahead of now. algorithm=compact sets the time to live when half the slack is used.
@@ -128,7 +130,8 @@ struct LimitSettings {
     Statuses refund;  // of the responses that give the entries back
     bool refunds;     // there is one
     std::int64_t delayMs;
-    std::int64_t blockMs;
+    std::int64_t blockMs;   // the first one, if there are several
+    BlockTimes blockTimes;  // if there are several
     std::int64_t burst;     // algorithm=bucket; 0: as large as the limit
     std::int64_t prefetch;  // permits to take in one call, at most; 1: none
     Excess excess;

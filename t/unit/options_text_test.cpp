@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
 
 namespace sliding_log {
 namespace {
@@ -34,6 +35,22 @@ TEST(OptionsText, HasOtherValuesInAFixedOrder) {
     EXPECT_EQ(OptionsText(check).view(), "sample=1");
     check.cost = 0;
     EXPECT_EQ(OptionsText(check).view(), "cost=0 sample=1");
+}
+
+TEST(OptionsText, HasTheTimesOfBlocks) {
+    Check check;
+    check.escalates = true;
+    EXPECT_EQ(OptionsText(check).view(), "escalates") << "those of another limit";
+    for (std::int64_t& ms : check.blockTimes.ms) {
+        ms = std::int64_t{366} * 86'400'000;
+        check.blockTimes.count++;
+    }
+    check.blockMs = check.blockTimes.at(1);
+    std::string expected = "block=31622400000";
+    for (std::size_t i = 1; i < BlockTimes::kMost; i++) {
+        expected += ",31622400000";
+    }
+    EXPECT_EQ(OptionsText(check).view(), expected);
 }
 
 TEST(OptionsText, HasTheNumberOfPermits) {

@@ -1,0 +1,120 @@
+#include "block_memory.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace sliding_log::native {
+
+namespace {
+
+constexpr Command kMget{.name = "MGET"};
+constexpr Command kSet{.name = "SET", .writes = true, .grows = true};
+constexpr Command kDel{.name = "DEL", .writes = true};
+
+constexpr std::size_t kNumbers = 3;  // of a block
+constexpr double kLatest = 999999999999999.0;
+constexpr double kMostSteps = 1000;
+
+/// The key of the string.
+class Name {
+  public:
+    Name(Redis& redis, const Log& log) : context_(redis.context()) {
+        std::size_t length = 0;
+        const char* text = api::StringPtrLen(log.key, &length);
+        name_ = std::string(text, length) + ":blocks";
+        string_ = api::CreateString(context_, name_.data(), name_.size());
+    }
+    ~Name() { api::FreeString(context_, string_); }
+    Name(const Name&) = delete;
+    Name& operator=(const Name&) = delete;
+
+    RedisModuleString* string() const { return string_; }
+    std::string_view text() const { return name_; }
+
+  private:
+    RedisModuleCtx* context_;
+    std::string name_;
+    RedisModuleString* string_;
+};
+
+std::string textOf(const BlockMemory::Blocks& blocks) {
+    std::string text;
+    for (double number : blocks) {
+        text += (text.empty() ? "" : " ") + native::textOf(number);
+    }
+    return text;
+}
+
+/// Nothing if the text has another form.
+BlockMemory::Blocks blocksIn(std::string_view text) {
+    constexpr std::size_t kLongest = 120;
+    BlockMemory::Blocks blocks;
+    for (std::string_view rest = text.size() <= kLongest ? text : std::string_view(); !rest.empty();) {
+        const std::size_t end = std::min(rest.find(' '), rest.size());
+        double number = 0;
+        if (!wholeNumberIn(rest.substr(0, end), number)) {
+            return {};
+        }
+        blocks.push_back(number);
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    bool isRight = blocks.size() == kNumbers || blocks.size() == 2 * kNumbers;
+    for (std::size_t i = 0; isRight && i < blocks.size(); i += kNumbers) {
+        isRight = blocks[i] <= kLatest && blocks[i + 1] >= 1 && blocks[i + 1] <= kLongestBlock && blocks[i + 2] >= 1 &&
+                  blocks[i + 2] <= kMostSteps;
+    }
+    return isRight && textOf(blocks) == text ? blocks : BlockMemory::Blocks();
+}
+
+}  // namespace
+
+std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
+    const Name name(redis_, log);
+    const Reply found = redis_.tried(kMget, log.key, {name.text()});
+    if (!found.isError()) {
+        return blocksIn(found.at(1));
+    }
+    std::string error = found.errorText();
+    if (error.find("non local key") == std::string::npos) {
+        throw Error{std::move(error)};
+    }
+    return std::nullopt;
+}
+
+void BlockMemory::write(const Log& log, const Blocks& blocks, double rest) {
+    const double slack = std::max(log.ttl - log.window, 1.0);
+    redis_.call(kSet, Name(redis_, log).string(), {textOf(blocks), "PX", native::textOf(rest + slack)});
+}
+
+std::optional<BlockMemory::Blocks> BlockMemory::begin(const Log& log) {
+    const std::optional<Blocks> before = read(log);
+    if (!before) {
+        return std::nullopt;
+    }
+    const std::vector<double> times = timesIn(log.times);
+    const bool isRemembered = !before->empty() && clock_.now - before->at(0) <= before->at(1);
+    const double step = isRemembered ? std::min(before->at(2) + 1, static_cast<double>(times.size())) : 1;
+    const double length = times[static_cast<std::size_t>(step) - 1];
+    Blocks blocks = {clock_.now + length, length, step};
+    if (step > 1) {
+        blocks.insert(blocks.end(), before->begin(), before->begin() + kNumbers);
+    }
+    return blocks;
+}
+
+void BlockMemory::forget(const Log& log, const Blocks& blocks, double until) {
+    if (blocks.empty() || blocks[0] < until) {
+        return;
+    }
+    const bool hasOlder = blocks.size() > kNumbers;
+    const double rest = hasOlder ? blocks[4] - std::max(clock_.now - blocks[3], 0.0) : -1;
+    if (rest >= 0) {
+        write(log, Blocks(blocks.begin() + kNumbers, blocks.end()), rest);
+    } else {
+        redis_.call(kDel, Name(redis_, log).string(), {});
+    }
+}
+
+}  // namespace sliding_log::native
