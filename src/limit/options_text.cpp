@@ -23,6 +23,9 @@ OptionsText::OptionsText(const Check& check, std::int64_t permits) {
     if (check.blockMs != 0) {
         number("block=", check.blockMs);
     }
+    if (check.isSettled()) {
+        number("settle=", check.settled);
+    }
     if (permits != 0) {
         number("permits=", permits);
     }

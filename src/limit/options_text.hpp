@@ -20,7 +20,7 @@ class OptionsText {
     void word(std::string_view text);
     void number(std::string_view name, std::int64_t value);
 
-    static constexpr std::size_t kLongest = 9 * 16 + 7 * 20;  // nine words, seven numbers
+    static constexpr std::size_t kLongest = 10 * 16 + 8 * 20;  // ten words, eight numbers
 
     std::array<char, kLongest> text_;
     std::size_t length_ = 0;

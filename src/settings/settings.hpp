@@ -104,6 +104,7 @@ struct LogSettings {
     ngx_flag_t variableLimit;    // one of them is a variable
     ngx_flag_t variableNumbers;  // a limit or a cost is
     ngx_flag_t enforced;         // a location enforces it
+    ngx_flag_t settles;          // a limit has settle=
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     /// The entries of permits are ahead of now. algorithm=compact sets the time to live when half the slack is used.
@@ -125,8 +126,9 @@ struct LimitSettings {
     std::int64_t cost;             // when costVariable is nullptr
     ngx_http_complex_value_t* costVariable;
     bool countsAll;
-    Statuses refund;  // of the responses that give the entries back
-    bool refunds;     // there is one
+    Statuses refund;                   // of the responses that give the entries back
+    bool refunds;                      // there is one
+    ngx_http_complex_value_t* settle;  // the cost when the request has ended; nullptr: none
     std::int64_t delayMs;
     std::int64_t blockMs;
     std::int64_t burst;     // algorithm=bucket; 0: as large as the limit
