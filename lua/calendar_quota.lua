@@ -26,6 +26,9 @@ local most_entries = math.huge
 -- Beyond this Lua's numbers are not exact.
 local most_counted = 2 ^ 53
 
+-- What a period may count with what is owed.
+local most_owed = 10 ^ 15
+
 local latest_time = 999999999999999
 
 local DAY, WEEK, MONTH = 86400000, 604800000, 2678400000
@@ -66,6 +69,7 @@ local function first_in(field)
   return time and time <= latest_time and time or nil
 end
 
+local read, add
 local made
 local function uncommon()
   if made then
@@ -118,6 +122,22 @@ local function uncommon()
     return gone, false
   end
 
+  function it.owe(log, more, _, taken)
+    local window, failed = log.window, read(log)
+    if failed then
+      error(failed)
+    end
+    more = math.min(more, most_owed - log.used)
+    if more < 1 or end_of(begin_of(taken, window), window) < log.finish then
+      return false
+    end
+    local options = log.options
+    log.options = { cost = more }
+    failed = add(log, nil, 1, 1)
+    log.options = options
+    return failed and error(failed) or true
+  end
+
   return it
 end
 
@@ -132,7 +152,7 @@ local latest = not own_clock and function(log)
   return time
 end
 
-local function read(log)
+read = function(log)
   local fields = log.found or pcall('HGETALL', log.key)
   if fields.err then
     return fields
@@ -177,7 +197,7 @@ local function read(log)
   log.field, log.moved, log.leaving = field, moved, leaving
 end
 
-local function add(log, _, from, to)
+add = function(log, _, from, to)
   local key, cost = log.key, log.options and log.options.cost or 1
   local admitted = (to - from + 1) * cost
   local more = admitted + log.moved

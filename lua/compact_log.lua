@@ -385,6 +385,25 @@ local function uncommon()
     return true, blocked
   end
 
+  function it.owe(log, more, logged)
+    local blocked = read(log)
+    if blocked and blocked ~= true then
+      error(blocked)
+    end
+    local at = min(logged, now)
+    if at <= now - log.window then
+      return false
+    end
+    local options, ttl = log.options, log.ttl
+    log.options = { cost = more, ahead = options.ahead }
+    if blocked then
+      log.ttl = format('%d', max(tonumber(ttl), log.blocked - now))
+    end
+    local failed = add(log, nil, 1, 1, at)
+    log.options, log.ttl = options, ttl
+    return failed and error(failed) or true
+  end
+
   -- Removes the oldest entries: `most`, or those that are not after `time`; never all of them.
   function it.drop(log, most, time)
     local found = walk(log, true, most, time)

@@ -26,7 +26,9 @@
 --        entries if the request was held), then one batch of one request, as above. Sent once for a request. If entries
 --        have names, sending it again changes nothing. If the times are not known, the first may be in the future, and
 --        the second is 0
--- Reply  the number of logs that entries were taken out of
+--        With the option settle the request turned out to have that cost: if it is less than cost, the difference is taken
+--        back; if it is more, the difference is added, also beyond the limit
+-- Reply  the number of logs that were changed
 --
 -- options are usually '', or words in this order, separated by a blank:
 --   ids          entries have names of their own
@@ -37,6 +39,7 @@
 --   block=60000  a log that denies a request denies all requests for this time (ms). With several times,
 --                block=60000,600000, a block lasts the next of them, see below
 --   escalates    calls of other limits have several times for the blocks of this log
+--   settle=7     of a take-back: the number of entries that the request should have had
 --   permits=50   if all requests were admitted, the caller may admit up to this number of requests more without asking:
 --                their entries are added now, with the time at which the permits end. Not beside count=all and delay
 --   burst=100    token_bucket.lua: the size of the bucket. Always present
@@ -98,6 +101,9 @@
 --     unblock(log)               ends the block that read() found
 --     take_back(log, name, id, logged, taken)   removes what add() wrote for a request that was decided at `taken`:
 --                true if something was removed, and whether the log is blocked
+--     owe(log, more, logged, taken)   adds `more` entries to those of a request that add() wrote with the time `logged`, and
+--                that was decided at `taken`, as if it had added them, too. False if they would have left already.
+--                Raises an error if there is no memory; nothing is written then. Only algorithms with settle= have it
 --     permit(log, name, permits, at)   adds the entries of permits, with the time `at`. Returns an error if there is no
 --                memory; nothing is written then. Only algorithms with permits have it
 --     fits(log, names, requests) if the number of entries differs from the cost: how many requests fit; else nil
@@ -151,14 +157,15 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
     local options = parsed[text]
     if not options then
       options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, permits = 0, burst = false,
-        sample = 1 }
+        sample = 1, settle = false }
       for word, value in string.gmatch(text, '(%a+)=?([%w,]*)') do
         options[word] = tonumber(value) or true
         if word == 'block' and string.find(value, ',', 1, true) then
           options.block, options.times, options.escalates = tonumber(string.match(value, '^%d+')), value, true
         end
       end
-      options.keeps = options.sample >= 1 and options.cost >= 0 and options.cost / options.sample <= most_entries
+      options.keeps = options.sample >= 1 and options.cost >= 0
+        and math.max(options.cost, options.settle or 0) / options.sample <= most_entries
       parsed[text] = options
     end
     return options, not options.keeps and { err = 'ERR no log of this algorithm can keep a request of ' .. text } or nil
@@ -541,31 +548,52 @@ while before < #KEYS do
   end
 
   if taking_back then
+    -- Takes out entries of so many units of the cost.
+    local function take_out(log, cost, name, id)
+      local options = log.options
+      log.options = {}
+      for word, value in pairs(options) do
+        log.options[word] = value
+      end
+      log.options.cost = cost
+      local gone, blocked = uncommon().take_back(log, name, id, logged, taken)
+      log.options = options
+      return gone, blocked
+    end
     local function take_back(log)
       local id = log.options.ids and ARGV[log.ids + 1] or ''
       if not own_clock then
         begin_at(latest(log))
         log.found = false
       end
-      local ahead = log.options.ahead
-      log.options.ahead = math.huge  -- no entries are moved
-      local gone, blocked = uncommon().take_back(log, ARGV[names + 1], id, logged, taken)
-      if gone and blocked then
+      local options = log.options
+      local ahead, cost, settle = options.ahead, options.cost, options.settle
+      options.ahead = math.huge  -- no entries are moved
+      local changed, blocked
+      if not settle then
+        changed, blocked = uncommon().take_back(log, ARGV[names + 1], id, logged, taken)
+      elseif settle <= cost then
+        changed, blocked = take_out(log, cost - settle, ARGV[names + 1], id)
+      else
+        local owe = uncommon().owe or error({ err = 'ERR no log of this algorithm can settle a cost' })
+        changed = owe(log, settle - cost, logged, taken)
+      end
+      if changed and blocked then
         extras.end_block(log, taken)
       end
-      log.options.ahead = ahead  -- other logs may share these options
-      return gone
+      options.ahead = ahead  -- other logs may share these options
+      return changed
     end
-    local left = 0
+    local changed = 0
     for i = 1, refused and 0 or count do
-      local fine, gone = protect(take_back, logs[i])
+      local fine, is_changed = protect(take_back, logs[i])
       if not fine then
-        refused = refused or extras.error_of(gone)
-      elseif gone then
-        left = left + 1
+        refused = refused or extras.error_of(is_changed)
+      elseif is_changed then
+        changed = changed + 1
       end
     end
-    return refused or left
+    return refused or changed
   end
 
   local fine, reply, blocked = true, refused, 0

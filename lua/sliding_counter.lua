@@ -31,6 +31,9 @@ local most_entries = math.huge
 -- Above this, numbers in Lua are not exact.
 local most_counted = 2 ^ 53
 
+-- What a window may count with what is owed.
+local most_owed = 10 ^ 15
+
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=counter'
 
 -- Fields of a log: here, before: counts of this window and all later ones, and of the previous window; start: of this
@@ -200,6 +203,36 @@ local function uncommon()
       left = math.max(left - count, 0)
     end
     return left < log.options.cost, blocked and start + 2 * log.window > now
+  end
+
+  -- Adds to the latest count that the request may be in.
+  function it.owe(log, more, logged)
+    local key, window, at = log.key, log.window, math.min(logged, now)
+    local start = at - at % window
+    if start < now - now % window - window then
+      return false
+    end
+    local fields, since, field, counted = call('HGETALL', key), -1, nil, 0
+    for i = 1, #fields, 2 do
+      local begin = tonumber(fields[i])
+      if begin and begin >= start and begin < start + window then
+        counted = counted + (tonumber(fields[i + 1]) or error({ err = NOT_OURS }))
+        if begin <= at and begin > since then
+          since, field = begin, fields[i]
+        end
+      end
+    end
+    more = math.min(more, most_owed - counted)
+    if more < 1 then
+      return false
+    end
+    call('HINCRBY', key, field or format('%d', at), format('%d', more))
+    if #fields == 0 then
+      call('PEXPIRE', key, format('%d', log.ttl + window))
+    elseif not field then
+      call('PEXPIRE', key, format('%d', log.ttl + window), 'GT')
+    end
+    return true
   end
 
   return it

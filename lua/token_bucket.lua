@@ -98,6 +98,38 @@ local function uncommon()
     return true, blocked
   end
 
+  -- The bucket is full later than stored. If it has been full since before the request, the request is now the first one
+  -- that took something. Of a log that has been removed, since it was full or by hand, it is not known when it was full.
+  function it.owe(log, more, _, taken)
+    local window, limit = log.window, log.limit
+    local fields, used, time, time_text = call('HGETALL', log.key), nil, nil, nil
+    for i = 1, #fields, 2 do
+      if fields[i] == 'used' then
+        used = tonumber(fields[i + 1]) or -1
+      elseif fields[i] == 'time' then
+        time, time_text = tonumber(fields[i + 1]) or -1, fields[i + 1]
+      end
+    end
+    if used and not (used >= 0 and used <= most_used and time and time >= 0 and time <= longest_wait) then
+      error({ err = NOT_OURS })
+    elseif not used then
+      used, time, time_text = 0, now, now_text .. '.'
+    elseif (taken - time) * limit > used then
+      time = math.min(taken, now)
+      used, time_text = 0, format('%d', time) .. '.'
+    end
+    used = math.min(used + more * window, most_used)
+    call('HSET', log.key, 'used', format('%.0f', used), 'time', time_text)
+    local to_fill = limit > 0 and used / limit - math.max(now - time, 0) or 0
+    local ttl = to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + log.ttl) or log.ttl
+    if #fields == 0 then
+      call('PEXPIRE', log.key, ttl)
+    else
+      call('PEXPIRE', log.key, ttl, 'GT')
+    end
+    return true
+  end
+
   return it
 end
 

@@ -31,6 +31,7 @@ struct Settings {
     double permits = 0;
     double burst = 0;  // 0: none
     double sample = 1;
+    double settle = -1;  // of a take-back: the cost that the request should have had; -1: none of it
 
     std::string_view options;  // as text
 

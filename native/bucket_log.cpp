@@ -82,6 +82,53 @@ bool BucketLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBl
     return true;
 }
 
+/// The bucket is full later than stored. If it has been full since before the request, the request is now the first one
+/// that took something. Of a log that has been removed it is not known when it was full.
+bool BucketLog::owe(Log& log, double more, double, double taken) {
+    const double now = clock_.now;
+    bool hasUsed = false;
+    double used = 0;
+    double time = -1;
+    std::string timeText;
+    bool isNew = true;
+    {
+        const Reply fields = redis_.call(kHgetall, log.key, {});
+        forEachField(fields, [&](std::string_view name, std::string_view text) {
+            isNew = false;
+            if (name == "used") {
+                hasUsed = true;
+                used = numberIn(text, used) ? used : -1;
+            } else if (name == "time") {
+                time = numberIn(text, time) ? time : -1;
+                timeText = text;
+            }
+        });
+    }
+    if (hasUsed && !(used >= 0 && used <= kMostUsed && time >= 0 && time <= kLatestTime)) {
+        throw Error{kNotOurs};
+    }
+    if (!hasUsed) {
+        used = 0;
+        time = now;
+        timeText = clock_.text() + ".";
+    } else if ((taken - time) * log.limit > used) {
+        used = 0;
+        time = std::min(taken, now);
+        timeText = textOf(time) + ".";
+    }
+    used = std::min(used + more * log.window, kMostUsed);
+    redis_.call(kHset, log.key, {"used", wholeText(used), "time", timeText});
+    const double toFill = log.limit > 0 ? used / log.limit - std::max(now - time, 0.0) : 0;
+    const std::string ttl =
+        toFill > log.window ? wholeText(std::min(toFill, kLatestTime) - log.window + log.ttl) : textOf(log.ttl);
+    if (isNew) {
+        redis_.call(kPexpire, log.key, {ttl});
+    } else {
+        redis_.call(kPexpire, log.key, {ttl, "GT"});
+    }
+    return true;
+}
+
 double BucketLog::latest(const Log& log) {
     const Reply fields = redis_.tried(kHgetall, log.key, {});
     if (fields.isError()) {

@@ -29,6 +29,7 @@ class BucketLog {
     void block(Log& log, double length, double until) { keepBlock(redis_, log, length, until); }
     void unblock(Log& log) { endBlock(redis_, log); }
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
+    bool owe(Log& log, double more, double logged, double taken);
     double latest(const Log& log);
 
   private:

@@ -439,6 +439,30 @@ bool CompactLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
     return true;
 }
 
+bool CompactLog::owe(Log& log, double more, double logged, double) {
+    const Found found = read(log);
+    if (found.error != nullptr) {
+        throw Error{found.error};
+    }
+    const double at = std::min(logged, clock_.now);
+    if (at <= clock_.now - log.window) {
+        return false;
+    }
+    const double cost = log.cost;
+    const double ttl = log.ttl;
+    log.cost = more;
+    if (found.isBlocked) {
+        log.ttl = std::max(ttl, static_cast<double>(integerOf(log.blockedUntil - clock_.now)));
+    }
+    const std::string failed = add(log, {.names = 0, .from = 1, .to = 1}, &at, false);
+    log.cost = cost;
+    log.ttl = ttl;
+    if (!failed.empty()) {
+        throw Error{failed};
+    }
+    return true;
+}
+
 /// The oldest entries leave: so many, or those that are not after `time`; and never all.
 void CompactLog::drop(Log& log, double most, double time) {
     const Walk found = walk(log, true, most, time);

@@ -273,4 +273,48 @@ bool CounterLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
     return left < log.cost;
 }
 
+/// It is added to the latest count that the request may be in.
+bool CounterLog::owe(Log& log, double more, double logged, double) {
+    const double window = log.window;
+    const double at = std::min(logged, clock_.now);
+    const double start = at - modulo(at, window);
+    if (start < clock_.now - modulo(clock_.now, window) - window) {
+        return false;
+    }
+    double since = -1;
+    std::string field;
+    double counted = 0;
+    bool isNew = true;
+    {
+        const Reply fields = redis_.call(kHgetall, log.key, {});
+        forEachField(fields, [&](std::string_view name, std::string_view text) {
+            double begin = 0;
+            double count = 0;
+            isNew = false;
+            if (!numberIn(name, begin) || begin < start || begin >= start + window) {
+                return;
+            }
+            if (!numberIn(text, count)) {
+                throw Error{kNotOurs};
+            }
+            counted += count;
+            if (begin <= at && begin > since) {
+                since = begin;
+                field = name;
+            }
+        });
+    }
+    more = std::min(more, kMostOwed - counted);
+    if (!(more >= 1)) {
+        return false;
+    }
+    redis_.call(kHincrby, log.key, {field.empty() ? textOf(at) : field, textOf(more)});
+    if (isNew) {
+        redis_.call(kPexpire, log.key, {textOf(log.ttl + window)});
+    } else if (field.empty()) {
+        redis_.call(kPexpire, log.key, {textOf(log.ttl + window), "GT"});
+    }
+    return true;
+}
+
 }  // namespace sliding_log::native

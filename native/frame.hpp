@@ -30,6 +30,7 @@ inline constexpr Command kPttl{.name = "PTTL"};
 ///   newest(log)           no reservation is later
 ///   block(log, length, until), unblock(log)
 ///   takeBack(log, names, logged, taken)   true when something left, and whether the log is blocked
+///   owe(log, more, logged, taken)   true if a request got so many entries more; of algorithms with settle=
 ///   fits(log, requests, room)   of so many requests; without it, as many as their cost says
 ///   latest(log)           no decision was later
 template <typename Form>
@@ -82,7 +83,7 @@ class Frame {
             log.cap = std::ceil(log.cap / log.sample);
             log.isBlocked = log.changed = false;
             log.blockLength = -1;
-            if (refused == nullptr && log.cost / log.sample > Form::kMostEntries) {
+            if (refused == nullptr && std::max(log.cost, log.settle) / log.sample > Form::kMostEntries) {
                 refused = &asked;
             }
         }
@@ -331,15 +332,26 @@ class Frame {
             moveNow(form_.latest(log));
         }
         log.ahead = std::numeric_limits<double>::infinity();  // it moves no entries
+        if (log.settle > log.cost) {
+            return owe(log);
+        }
         bool isBlocked = false;
         const double taken = arguments_.takenAt();
-        if (!form_.takeBack(log, names, arguments_.loggedAt(), taken, isBlocked)) {
-            return false;
-        }
-        if (isBlocked) {
+        const double cost = log.cost;
+        log.cost -= std::max(log.settle, 0.0);
+        const bool isGone = form_.takeBack(log, names, arguments_.loggedAt(), taken, isBlocked);
+        log.cost = cost;
+        if (isGone && isBlocked) {
             endBlock(log, taken);
         }
-        return true;
+        return isGone;
+    }
+
+    bool owe(Log& log) {
+        if constexpr (requires { form_.owe(log, 0.0, 0.0, 0.0); }) {
+            return form_.owe(log, log.settle - log.cost, arguments_.loggedAt(), arguments_.takenAt());
+        }
+        throw Error{"ERR no log of this algorithm can settle a cost"};
     }
 
     /// An entry of a request that was decided at `taken` has left the log, which is blocked.

@@ -145,4 +145,22 @@ bool QuotaLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBlo
     return isGone;
 }
 
+bool QuotaLog::owe(Log& log, double more, double, double taken) {
+    if (const Found found = read(log); found.error != nullptr) {
+        throw Error{found.error};
+    }
+    more = std::min(more, kMostOwed - log.used);
+    if (!(more >= 1) || periodOf(log, taken).end < log.period.end) {
+        return false;
+    }
+    const double cost = log.cost;
+    log.cost = more;
+    const std::string failed = add(log, {.names = 0, .from = 1, .to = 1}, nullptr, false);
+    log.cost = cost;
+    if (!failed.empty()) {
+        throw Error{failed};
+    }
+    return true;
+}
+
 }  // namespace sliding_log::native

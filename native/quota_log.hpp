@@ -32,6 +32,7 @@ class QuotaLog {
     void block(Log&, double, double) { unreadable(); }  // it is never blocked
     void unblock(Log&) {}
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
+    bool owe(Log& log, double more, double logged, double taken);
     double latest(const Log& log);
 
   private:

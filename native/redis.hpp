@@ -39,6 +39,9 @@ inline constexpr double kLatestTime = 999999999999999.0;
 /// Beyond this doubles are not exact.
 inline constexpr double kMostExact = 9007199254740992.0;  // 2^53
 
+/// What a count may come to by what is owed.
+inline constexpr double kMostOwed = 1e15;
+
 struct Command {
     const char* name;
     bool writes = false;

@@ -119,6 +119,14 @@ my @wrong_limits = (
     (map { ["sliding_log_limit api key=a limit=1 window=1s prefetch=5 $_->[0];", qr/invalid prefetch "5" in "[^"]+" directive, expected no \Q$_->[1]\E with it/] }
         ['id=$request_id', 'id='], ['delay=1s', 'delay='], ['count=all', 'count=all'], ['refund=5xx', 'refund='], ['block=1m', 'block='],
         ['cost=$arg_c', 'variable cost=']),
+    (map { ["sliding_log_limit api key=a limit=1 window=1s settle=\$tenant algorithm=$_;",
+        qr/invalid settle "\$tenant" in "[^"]+" directive, expected algorithm=compact, counter, bucket or quota with it: log and sampled keep a member/] } qw(log sampled)),
+    (map { ["sliding_log_limit api key=a limit=1 window=1s algorithm=compact settle=$_;", qr/invalid settle "$_" in "[^"]+" directive, expected a variable, as settle=/] } '', 5, 'x'),
+    (map { ["sliding_log_limit api key=a limit=1 window=1s algorithm=compact settle=\$tenant $_->[0];", qr/invalid $_->[1] in "[^"]+" directive, expected \Q$_->[2]\E/] }
+        ['refund=5xx', 'settle "\$tenant"', 'no refund= with it'], ['count=all', 'settle "\$tenant"', 'no count=all with it'], ['cap=5', 'settle "\$tenant"', 'cap=off with it'],
+        ['prefetch=5', 'prefetch "5"', 'no settle= with it']),
+    ['sliding_log_limit api key=a limit=1 window=1s algorithm=compact settle=$tenant; location / { sliding_log_limit api key=a limit=1 window=1s algorithm=compact cap=5; }',
+        qr/invalid cap "5" in "sliding_log_limit api" directive, expected the same as in \S+, where none is written and off is the default/],
     ['sliding_log_limit api key=a limit=1 window=1s excess=444;', qr/invalid excess "444" in "[^"]+" directive, expected reject or drop/],
     ['sliding_log_limit api key=a limit=1 window=1s color=red;', qr/invalid parameter "color=red" in "[^"]+" directive, expected one of key=, limit=/],
     ['sliding_log_limit api key=a limit=1 window=1s nodelay;',   qr/invalid parameter "nodelay" in "[^"]+" directive, expected one of key=, limit=.*from-limit-req\.md/],
@@ -319,6 +327,8 @@ my @right = (
     [$redis, "$good block=1m,10m,1h; location / { $good block=1ms,366d,1s,1s,1s,1s,1s,1s,1s,1s algorithm=log; } location /b { $good block=5m; }"],
     ['', "$good block=1m,1h algorithm=bucket;"],
     [$redis, "$good cap=off id=\$request_id;"],
+    [$redis, "$good settle=\$tenant algorithm=compact cap=off delay=1s block=1m cost=0; location / { $good algorithm=compact cost=\$tenant settle=\$upstream_http_x_cost; }"],
+    [$redis, 'sliding_log_limit api key=a limit=5 algorithm=quota period=month settle=$tenant;'],
     [$redis, "$good prefetch=1 delay=1s block=1m refund=5xx count=all;"],
     [$redis, "$good prefetch=10000 delay=0 block=0 count=allowed cost=5 dry_run=on secret=on excess=drop cap=off slack=0; location / { $good secret=on slack=0 cap=off delay=5s count=allowed; }"],
     [$redis, 'sliding_log_limit api key=$remote_addr$uri limit=$tenant window=1ms;'],

@@ -32,6 +32,9 @@ server {
         return 204;
     }
     location / {
+        add_header X-Total-Tokens $arg_tokens;
+        add_header X-Query-Cost $arg_points;
+        add_header X-Rows $arg_rows;
         if ($arg_status = 401) { return 401; }
         if ($arg_status = 500) { return 500; }
         return 200;
@@ -230,6 +233,35 @@ my %recipes = (
         is(remaining('plan', '/v2/plan', @key), 9980, '/v2/plan tells what is left');
         is(remaining('plan', '/v2/plan', 'X-Account' => 'gold-1'), 1_000_000, 'a larger plan has more');
         is(field(get($port, '/v2/plan', headers => { 'X-Account' => 'internal' }), 'RateLimit'), undef, 'an account without a plan is not limited');
+    },
+    'settle=' => sub {
+        my @key = ('X-User' => 'a');
+        is(remaining('rows', '/query?rows=7', @key), 9900, 'a query takes a hundred rows');
+        ok(wait_until('the settling', 5, sub { (remaining('rows', '/query?rows=0', @key) // 0) == 9893 }), 'and has seven when it has ended');
+        get($port, '/query?rows=20000', headers => {@key});
+        ok(wait_until('the settling', 5, sub { get($port, '/query?rows=0', headers => {@key})->{status} == 429 }), 'later queries wait for many rows');
+    },
+    'Tokens of a language model' => sub {
+        my ($path, @key) = ('/v1/chat/x', 'X-Account' => 'a');
+        my $left = sub { my ($query, @more) = @_; my %left = (field(get($port, "$path?$query", headers => { @key, @more }), 'RateLimit') // '') =~ /"tokens_(\w+)";r=(\d+)/g; return "@left{qw(minute day)}" };
+        is($left->('tokens=300'), '19000 499000', 'a request takes a thousand tokens');
+        ok(wait_until('the settling', 5, sub { $left->('tokens=0') eq '18700 498700' }), 'what was not used is given back');
+        is($left->('tokens=0', 'X-Max-Tokens' => '9999'), '9701 489701', 'a request takes what it asks for');
+        ok(wait_until('the settling', 5, sub { $left->('tokens=0', 'X-Max-Tokens' => 'many') eq '18700 498700' }), 'an answer without tokens costs nothing');
+        $left->('tokens=30000');
+        ok(wait_until('the settling', 5, sub { get($port, "$path?tokens=0", headers => {@key})->{status} == 429 }), 'what was used besides is owed');
+        cmp_ok(field(get($port, $path, headers => {@key}), 'Retry-After'), '>', 50, 'until it has left');
+    },
+    'Bytes sent' => sub {
+        is(remaining('bytes', '/files/x'), 1_000_000_000, 'a download takes nothing when it begins');
+        ok(wait_until('the settling', 5, sub { my $left = remaining('bytes', '/files/x'); $left < 1_000_000_000 && $left > 999_990_000 }), 'and its bytes when it has ended');
+    },
+    'GraphQL' => sub {
+        my @key = ('X-User' => 'a');
+        is(remaining('graphql', '/graphql?points=100', @key), 990, 'a query takes ten points');
+        ok(wait_until('the settling', 5, sub { (remaining('graphql', '/graphql?points=10', @key) // 1000) < 910 }), 'and has what it cost when it has ended');
+        get($port, '/graphql?points=2000', headers => {@key});
+        ok(wait_until('the settling', 5, sub { get($port, '/graphql', headers => {@key})->{status} == 429 }), 'the next query waits');
     },
     'refund=' => sub {
         is(statuses(9, '/login'), '9x200', 'logins that succeed pass');

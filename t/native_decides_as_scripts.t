@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed;
-use Testbed::Algorithm qw(@ALGORITHMS %ALL_SCRIPTS);
+use Testbed::Algorithm qw(@ALGORITHMS %ALL_SCRIPTS takes);
 use Testbed::Clock;
 use Testbed::Corrupt qw(any mutate %random);
 use Testbed::Native qw(native_module);
@@ -50,6 +50,14 @@ sub options {
     push @words, "burst=$log->{burst}" if $algorithm eq 'bucket';
     push @words, 'sample=3' if $algorithm eq 'sampled';
     return "@words";
+}
+
+# A take-back becomes a settlement, of some of its logs.
+sub settle {
+    my ($logs) = @_;
+    my @settled = grep { rand() < 0.6 } @$logs;
+    $_->{options} = join ' ', grep { length } $_->{options}, 'settle=' . any(0, 1, 2, 1 + int rand 2 * $_->{limit} + 2, 1 + int rand 100) for @settled;
+    return @settled > 0;
 }
 
 sub group {
@@ -130,7 +138,7 @@ sub world {
     my $type   = $algorithm eq 'compact' ? 'string' : $algorithm =~ /log|sampled/ ? 'zset' : 'hash';
     my $left   = $operations * $world{share};
     my ($done, @undo, %seen) = (0);
-    $expected{$algorithm}{$_} = 1 for 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{corrupt} ? 'error' : (), $world{blocks} ? ('remembered', 'escalated') : ();
+    $expected{$algorithm}{$_} = 1 for 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{back} && takes($algorithm, 'settle') ? 'settled' : (), $world{corrupt} ? 'error' : (), $world{blocks} ? ('remembered', 'escalated') : ();
     while ($left > 0) {
         $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
         $now += int rand 2 * $world{windows} if rand() < 0.003;
@@ -144,6 +152,7 @@ sub world {
             my %call = (about => "at $now");
             if (@undo && rand() < $world{back}) {
                 my $undone = splice @undo, int rand @undo, 1;
+                $seen{settled}++ if takes($algorithm, 'settle') && settle($undone->{group}{logs}) || rand() < 0.05 && settle($undone->{group}{logs});
                 $call{words} = sub { my ($side) = @_; return $script{$side}->words(Testbed::Script::taking_back({ now => $at, %$undone }), for_side($side, $undone->{group})) };
                 @call{qw(groups about)} = ([$undone->{group}], "back, logged $undone->{logged} at $now");
                 $seen{back}++;

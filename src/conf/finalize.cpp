@@ -51,9 +51,10 @@ char* finalizeStore(ngx_conf_t* cf, const MainSettings& main, const LimitSetting
     return kConfOk;
 }
 
-/// 1.2 times the largest limit, rounded up; none if a limit is a variable, or if the algorithm takes no cap=.
+/// 1.2 times the largest limit, rounded up; none if a limit is a variable or has settle=, or if the algorithm takes no
+/// cap=.
 std::int64_t defaultCap(const LogSettings& log) {
-    const bool hasNone = log.variableLimit != 0 || !takes(log.algorithm, Parameter::Cap);
+    const bool hasNone = log.variableLimit != 0 || log.settles != 0 || !takes(log.algorithm, Parameter::Cap);
     return hasNone ? 0 : std::max<std::int64_t>((log.mostAllowed() * 12 + 9) / 10, 1);
 }
 

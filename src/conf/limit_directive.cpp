@@ -172,6 +172,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     if (draft.limit.limitVariable != nullptr || draft.limit.costVariable != nullptr) {
         log->variableNumbers = 1;
     }
+    if (draft.limit.settle != nullptr) {
+        log->settles = 1;
+    }
     log->largestBurst = std::max(log->largestBurst, draft.limit.burst);
     if (draft.limit.blockTimes.escalates()) {
         log->escalates = 1;

@@ -256,6 +256,16 @@ char* setRefund(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return kConfOk;
 }
 
+char* setSettle(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    draft.limit.settle = compile(cf, value);
+    if (draft.limit.settle == nullptr) {
+        return kConfError;
+    }
+    return hasVariables(*draft.limit.settle)
+               ? kConfOk
+               : refuse(cf, kLimitDirective, "settle", view(value), "a variable, as settle=$upstream_http_x_cost");
+}
+
 char* setStore(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     if (value.len == 0) {
         return refuse(cf, kLimitDirective, "store", "", "the name of a sliding_log_redis block, or local");
@@ -305,6 +315,7 @@ constexpr KnownParameter kParameters[] = {
     {"burst", setBurst, "", Parameter::Burst},
     {"sample", setSample, "", Parameter::Sample},
     {"prefetch", setPrefetch, "", Parameter::Prefetch},
+    {"settle", setSettle, "", Parameter::Settle, "log and sampled keep a member for each unit of a cost, or for some"},
     {"store", setStore, ""},
     {"excess", setExcess, ""},
     {"secret", setSecret, ""},
@@ -356,6 +367,7 @@ char* checkPrefetch(ngx_conf_t* cf, const LimitDraft& draft) {
                                    : limit.delayMs > 0             ? "delay="
                                    : limit.countsAll               ? "count=all"
                                    : limit.refunds                 ? "refund="
+                                   : limit.settle != nullptr       ? "settle="
                                    : limit.blockMs > 0             ? "block="
                                    : limit.costVariable != nullptr ? "variable cost="
                                                                    : "";
@@ -363,6 +375,25 @@ char* checkPrefetch(ngx_conf_t* cf, const LimitDraft& draft) {
                ? kConfOk
                : refuse(cf, kLimitDirective, "prefetch", DecimalText(limit.prefetch).view(),
                         std::string("no ").append(other).append(" with it"));
+}
+
+char* checkSettle(ngx_conf_t* cf, const LimitDraft& draft) {
+    const LimitSettings& limit = draft.limit;
+    if (limit.settle == nullptr) {
+        return kConfOk;
+    }
+    const std::string_view text = view(limit.settle->value);
+    if (limit.refunds) {
+        return refuse(cf, kLimitDirective, "settle", text, "no refund= with it: a variable that is 0 gives all back");
+    }
+    if (limit.countsAll) {
+        return refuse(cf, kLimitDirective, "settle", text,
+                      "no count=all with it: a cap would drop what is owed, and bounds denied attempts");
+    }
+    if (limit.capGiven && limit.cap != 0) {
+        return refuse(cf, kLimitDirective, "settle", text, "cap=off with it: a cap would drop what is owed");
+    }
+    return kConfOk;
 }
 
 /// A hint for users of parameters of limit_req.
@@ -407,6 +438,9 @@ char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
         draft.log.slackMs = std::max<std::int64_t>(draft.log.windowMs / 10, 1);
     }
     if (char* rv = checkPrefetch(cf, draft); rv != kConfOk) {
+        return rv;
+    }
+    if (char* rv = checkSettle(cf, draft); rv != kConfOk) {
         return rv;
     }
     return draft.limit.costVariable == nullptr ? checkCost(cf, draft) : kConfOk;

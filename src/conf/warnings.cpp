@@ -70,6 +70,7 @@ bool beginsAsVariable(std::string_view text) {
 void warnOfClientsChoice(ngx_conf_t* cf, const LimitDraft& draft) {
     warnOfChosenNumber(cf, draft, "limit", draft.limit.limitVariable);
     warnOfChosenNumber(cf, draft, "cost", draft.limit.costVariable);
+    warnOfChosenNumber(cf, draft, "settle", draft.limit.settle);
     if (usesVariable(view(draft.limit.key->value), isBinaryAddress)) {
         ngx_conf_log_error(
             NGX_LOG_WARN, cf, 0,

@@ -32,7 +32,7 @@ enum class Lasts : std::uint8_t {
 };
 
 /// Parameters of sliding_log_limit that only some algorithms take.
-enum class Parameter : std::uint8_t { Window, Period, Cap, Id, Count, Delay, Block, Burst, Sample, Prefetch };
+enum class Parameter : std::uint8_t { Window, Period, Cap, Id, Count, Delay, Block, Burst, Sample, Prefetch, Settle };
 
 /// The default of sample=.
 inline constexpr std::int64_t kDefaultSample = 10;
@@ -95,7 +95,7 @@ inline constexpr std::array kAlgorithms = {
                  .storage = Storage::String,
                  .namesEntries = false,
                  .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
-                           Parameter::Prefetch},
+                           Parameter::Prefetch, Parameter::Settle},
                  .mostEntries = 100'000,
                  .lasts = Lasts::Window,
                  .work = {.request = 200, .entry = 16, .together = 0}},
@@ -106,7 +106,8 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Counter,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block},
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                           Parameter::Settle},
                  .mostEntries = 0,
                  .lasts = Lasts::NextWindow,
                  .work = {.request = 100, .entry = 0, .together = 0}},
@@ -118,7 +119,7 @@ inline constexpr std::array kAlgorithms = {
                  .storage = Storage::Hash,
                  .namesEntries = false,
                  .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
-                           Parameter::Burst},
+                           Parameter::Burst, Parameter::Settle},
                  .mostEntries = 0,
                  .lasts = Lasts::Refill,
                  .work = {.request = 100, .entry = 0, .together = 0}},
@@ -141,7 +142,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Quota,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {Parameter::Period},
+                 .takes = {Parameter::Period, Parameter::Settle},
                  .mostEntries = 0,
                  .lasts = Lasts::Period,
                  .work = {.request = 100, .entry = 0, .together = 0}},

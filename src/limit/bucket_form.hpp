@@ -45,6 +45,12 @@ class BucketForm {
 
     bool remove(std::uint64_t, std::int64_t entries) { return bucket_.giveBack(entries); }
 
+    bool keeps(std::uint64_t, std::uint64_t) const { return true; }
+
+    void owe(const Check& check, std::uint64_t time, std::int64_t entries) {
+        bucket_.owe(entries, time, check.limit, check.burst, check.windowMs);
+    }
+
     Chain takeSpare(std::uint64_t) { return {}; }
 
     Chain takeAll() { return {}; }

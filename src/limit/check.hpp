@@ -1,6 +1,7 @@
 // A check of a log, and its verdict. Plain values, used by the code of requests, of stores and of Redis.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string_view>
 
@@ -21,9 +22,12 @@ struct Check {
     std::int64_t cap = 0;       // entries; 0: none
     std::int64_t ttlMs = 0;
 
-    std::int64_t cost = 1;          // entries that the request adds; 0: it only looks
-    bool countsAll = false;         // a denied request is logged, too, up to the cap
-    bool leavesWithClient = false;  // the entry is taken back if the client leaves before the reply
+    static constexpr std::int64_t kNotSettled = -1;
+
+    std::int64_t cost = 1;               // entries that the request adds; 0: it only looks
+    std::int64_t settled = kNotSettled;  // of a take-back: entries that it should have added
+    bool countsAll = false;              // a denied request is logged, too, up to the cap
+    bool leavesWithClient = false;       // the entry is taken back if the client leaves before the reply
     std::int64_t delayMs = 0;       // how long a request over the limit may be held for a reservation; 0: not at all
     std::int64_t aheadMs = 0;       // how far ahead of now an entry of this log may be: a reservation of any request
     std::int64_t blockMs = 0;       // a denial lasts at least this long; 0: no block
@@ -37,6 +41,11 @@ struct Check {
 
     /// The most that can be taken at once.
     std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }
+
+    bool isSettled() const { return settled != kNotSettled; }
+
+    /// The number of entries that it should have added besides.
+    std::int64_t owed() const { return std::max<std::int64_t>(settled - cost, 0); }
 
     /// True if such a request is denied whatever the log has.
     bool neverHasRoom() const { return limit < 1 || cost > capacity(); }

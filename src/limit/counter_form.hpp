@@ -55,6 +55,12 @@ class CounterForm {
         return counts_.remove(time, static_cast<std::uint64_t>(entries));
     }
 
+    bool keeps(std::uint64_t time, std::uint64_t) const { return counts_.keeps(time); }
+
+    void owe(const Check&, std::uint64_t time, std::int64_t entries) {
+        counts_.owe(time, static_cast<std::uint64_t>(entries));
+    }
+
     Chain takeSpare(std::uint64_t) { return counts_.takeSpare(); }
 
     Chain takeAll() { return counts_.takeAll(); }

@@ -94,20 +94,43 @@ bool decide(std::span<const Check> checks, std::span<LogState* const> logs, std:
     return true;
 }
 
-/// Takes back what a request that was decided at `takenMs` logged at `loggedMs`, if it is still in the log. A block
-/// that began since `takenMs` ends, too, if the log then has room for such a request: the denial that began it was
-/// caused by a request that does not count in the end. The log must suit the check; `now` as for decide().
+/// Takes back what a request that was decided at `takenMs` logged at `loggedMs`, if it is still in the log; of a
+/// request that is settled, what it cost less. A block that began since `takenMs` ends, too, if the log then has room
+/// for such a request: the denial that began it was caused by a request that does not count in the end. The log must
+/// suit the check; `now` as for decide().
 inline void takeBack(LogState& log, const Check& check, std::uint64_t now, std::string_view unique,
                      std::uint64_t loggedMs, std::uint64_t takenMs) {
     log.advance(check, now);
     const bool isOfDecision = rowOf(check.algorithm).lasts == Lasts::Period;  // see QuotaForm
-    if (!log.remove(isOfDecision ? takenMs : loggedMs, log.entriesOf(check, unique))) {
+    const std::int64_t kept = std::max<std::int64_t>(check.settled, 0);
+    if (!log.remove(isOfDecision ? takenMs : loggedMs, log.entriesOf(check, unique) - kept)) {
         return;
     }
     const bool isBlocked = log.blocks().until() > now;
     if (isBlocked && log.blocks().since() >= takenMs && log.msUntilRoom(check, now) == 0) {
         log.blocks().undo(now);
     }
+}
+
+/// Adds what a settled request cost more, as if it had been logged with the rest of it, also beyond the limit; nothing
+/// if it would have left already. Returns false if there is no memory. The log must suit the check; `now` as for
+/// decide(), `grow` too.
+template <typename Grow>
+bool owe(LogState& log, const Check& check, std::uint64_t now, std::uint64_t loggedMs, std::uint64_t takenMs,
+         Grow&& grow) {
+    const Lasts lasts = rowOf(check.algorithm).lasts;
+    const bool hasTimes = lasts == Lasts::Window || lasts == Lasts::NextWindow;
+    const std::uint64_t time = std::min(hasTimes ? loggedMs : takenMs, now);
+    log.advance(check, now);
+    if (!log.keeps(time, now)) {
+        return true;
+    }
+    const std::size_t cells = log.cellsToAdd(now, time, check.owed());
+    if (cells > 0 && !grow(log, cells)) {
+        return false;
+    }
+    log.owe(check, time, check.owed());
+    return true;
 }
 
 }  // namespace sliding_log

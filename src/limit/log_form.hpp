@@ -72,6 +72,12 @@ class LogForm {
         return log_.remove(time, static_cast<std::size_t>(entries));
     }
 
+    bool keeps(std::uint64_t time, std::uint64_t now) const {
+        return time + static_cast<std::uint64_t>(windowMs_) > now;
+    }
+
+    void owe(const Check& check, std::uint64_t time, std::int64_t entries) { add(check, time, entries); }
+
     Chain takeSpare(std::uint64_t now) { return log_.spares() == 0 ? Chain() : log_.takeSpare(isAhead(now) ? 2 : 0); }
 
     Chain takeAll() {

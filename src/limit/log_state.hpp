@@ -95,6 +95,14 @@ class LogState {
         return entries > 0 && std::visit([&](auto& form) { return form.remove(time, entries); }, form_);
     }
 
+    bool keeps(std::uint64_t time, std::uint64_t now) const {
+        return std::visit([&](const auto& form) { return form.keeps(time, now); }, form_);
+    }
+
+    void owe(const Check& check, std::uint64_t time, std::int64_t entries) {
+        std::visit([&](auto& form) { form.owe(check, time, entries); }, form_);
+    }
+
     Chain takeSpare(std::uint64_t now) {
         return std::visit([&](auto& form) { return form.takeSpare(now); }, form_);
     }

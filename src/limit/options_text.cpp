@@ -28,6 +28,9 @@ OptionsText::OptionsText(const Check& check, std::int64_t permits) {
     } else if (check.escalates) {
         word("escalates");
     }
+    if (check.isSettled()) {
+        number("settle=", check.settled);
+    }
     if (permits != 0) {
         number("permits=", permits);
     }

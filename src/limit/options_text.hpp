@@ -22,7 +22,7 @@ class OptionsText {
     void times(const BlockTimes& times);
     void append(std::int64_t value);
 
-    static constexpr std::size_t kLongest = 10 * 16 + (7 + BlockTimes::kMost) * 20;  // words, and their numbers
+    static constexpr std::size_t kLongest = 11 * 16 + (8 + BlockTimes::kMost) * 20;  // words, and their numbers
 
     std::array<char, kLongest> text_;
     std::size_t length_ = 0;

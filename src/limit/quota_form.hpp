@@ -71,6 +71,15 @@ class QuotaForm {
         return true;
     }
 
+    /// `time`: of the decision.
+    bool keeps(std::uint64_t time, std::uint64_t) const {
+        return periodAt(utc(time), windowMs_).begin >= period_.begin;
+    }
+
+    void owe(const Check& check, std::uint64_t time, std::int64_t entries) {
+        add(check, time, std::min(entries, std::max<std::int64_t>(kMost - used_, 0)));
+    }
+
     Chain takeSpare(std::uint64_t) { return {}; }
 
     Chain takeAll() { return {}; }
@@ -78,6 +87,8 @@ class QuotaForm {
     std::uint64_t endsAt() const { return used_ == 0 ? 0 : static_cast<std::uint64_t>(period_.end - utcAheadMs_); }
 
   private:
+    static constexpr std::int64_t kMost = 1'000'000'000'000'000;  // with what is owed
+
     std::int64_t utc(std::uint64_t time) const { return static_cast<std::int64_t>(time) + utcAheadMs_; }
 
     std::int64_t msUntilEnd() const { return period_.end - nowUtc_; }

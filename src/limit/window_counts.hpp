@@ -156,6 +156,15 @@ class WindowCounts {
         return true;
     }
 
+    /// False if the count of this time, which is not after now, is not kept any more.
+    bool keeps(std::uint64_t time) const { return time / windowMs_ + 1 >= index_; }
+
+    /// Adds to that count.
+    void owe(std::uint64_t time, std::uint64_t cost) {
+        std::uint64_t& count = time / windowMs_ < index_ ? previous_ : here_;
+        count = sum(count, cost);
+    }
+
   private:
     static constexpr std::uint64_t kMost = 1'000'000'000'000'000'000;  // of a count; what exceeds it is forgotten
 

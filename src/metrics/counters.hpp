@@ -111,7 +111,7 @@ struct ServerCounters : Owned<340> {
     Counter errors[kStoreErrors];
     Counter permits;          // that were granted
     Counter returnedPermits;  // of these, not used
-    Counter lostTakeBacks;    // their entries may stay in the logs until they leave the window
+    Counter lostTakeBacks;    // and settled costs: the logs stay as they are
     Histogram latency;
     Health health;
     std::atomic<bool> usesNative{false};  // by the worker that connected last

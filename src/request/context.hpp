@@ -135,6 +135,7 @@ struct Context {
     const Decision* enforced;  // shown by the response fields; nullptr: no limit was enforced
     bool denied;               // by this module: no more limits are asked
     bool refunds;              // a limit that was asked has refund=
+    bool settles;              // a limit that was asked has settle=
     ngx_uint_t sentStatus;     // the status that was sent to the client, or is about to be; 0: none yet
     ngx_uint_t fields;         // a Fields, of the location that enforced last: an error page may be in another location
     std::int64_t retryAfter;   // seconds; 0: not sent

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "request/refund.hpp"
+#include "request/settle.hpp"
 
 namespace sliding_log {
 
@@ -10,6 +11,7 @@ ngx_int_t onLog(ngx_http_request_t* request) noexcept try {
     Context* context = request == request->main ? Context::of(request) : nullptr;
     if (context != nullptr && context->round != nullptr) {
         refundAtEnd(*context);
+        settleAtEnd(*context);
     }
     return NGX_OK;
 } catch (const std::exception& e) {

@@ -254,6 +254,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     Round* round = nullptr;
     bool isInvalid = false;
     bool refunds = false;
+    bool settles = false;
     for (const LimitSettings* limit : location.allLimits()) {
         if (location.isRehearsed(*limit) != isDryRun ||
             (context != nullptr && context->hasAsked(*limit->log, isDryRun))) {
@@ -266,6 +267,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         Decision& decision = round->decisions[round->count];
         Check& check = round->checks[round->count];
         refunds = refunds || limit->refunds;
+        settles = settles || limit->settle != nullptr;
         switch (evaluate(request, *limit, decision, check)) {
             case Applies::NoMemory:
                 return NGX_ERROR;
@@ -300,6 +302,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     context->out = 0;
     context->refused = isInvalid && !round->isEachAlone;
     context->refunds = context->refunds || refunds;
+    context->settles = context->settles || settles;
     context->dueAt = 0;
     if (!isDryRun) {
         context->fields = location.fields;

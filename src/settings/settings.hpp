@@ -106,6 +106,7 @@ struct LogSettings {
     ngx_flag_t variableNumbers;  // a limit or a cost is
     ngx_flag_t enforced;         // a location enforces it
     ngx_flag_t escalates;        // one of them has block= with several times
+    ngx_flag_t settles;          // a limit has settle=
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     /// The entries of permits are ahead of now. algorithm=compact sets the time to live when half the slack is used.
@@ -127,8 +128,9 @@ struct LimitSettings {
     std::int64_t cost;             // when costVariable is nullptr
     ngx_http_complex_value_t* costVariable;
     bool countsAll;
-    Statuses refund;  // of the responses that give the entries back
-    bool refunds;     // there is one
+    Statuses refund;                   // of the responses that give the entries back
+    bool refunds;                      // there is one
+    ngx_http_complex_value_t* settle;  // the cost when the request has ended; nullptr: none
     std::int64_t delayMs;
     std::int64_t blockMs;   // the first one, if there are several
     BlockTimes blockTimes;  // if there are several

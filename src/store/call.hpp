@@ -45,6 +45,8 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool leavesNative = false;             // the native module could not decide it: a script does
     std::vector<Batch*> batches;           // in the order of the reply; none for a take-back
     std::vector<std::uint32_t> leftLogs;   // of a take-back: hashes of the logs that it removes entries from
+    std::size_t logs = 0;                  // of a take-back: their number
+    bool settles = false;                  // a take-back of a difference, or what is added in its place
     ngx_msec_t until = 0;                  // of a take-back: when the entries have left their windows anyway
     bool wasKept = false;                  // a take-back that was kept and is in flight now
     std::uint16_t hashSlot = 0;            // of all its keys, in a cluster

@@ -42,13 +42,19 @@ class LocalStore::Lock {
 bool LocalStore::ask(std::span<const Check> checks, std::span<Verdict> verdicts, std::string_view unique,
                      std::uint64_t& loggedMs) {
     const bool isAnswered = decideAll(checks, verdicts, unique, loggedMs);
-    if (!isAnswered && tooSmall_.allows()) {
+    if (!isAnswered) {
+        tellTooSmall();
+    }
+    return isAnswered;
+}
+
+void LocalStore::tellTooSmall() {
+    if (tooSmall_.allows()) {
         ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                       "\"sliding_log_zone\" of %uzk is too small for the logs of one request, which on_error decides; "
                       "make it larger",
                       static_cast<size_t>(zone_.pool->end - reinterpret_cast<u_char*>(zone_.pool)) / 1024);
     }
-    return isAnswered;
 }
 
 bool LocalStore::decideAll(std::span<const Check> checks, std::span<Verdict> verdicts, std::string_view unique,
@@ -84,6 +90,12 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
     const Lock lock(zone_);
     const std::uint64_t now = ngx_current_msec;
     for (const Check& check : checks) {
+        if (check.owed() > 0) {
+            if (!owe(check, loggedMs, takenMs)) {
+                tellTooSmall();
+            }
+            continue;
+        }
         LocalLog* log = find(check.key);
         if (log != nullptr && log->state.suits(check)) {
             log->clock = std::max(now, log->clock);
@@ -91,6 +103,21 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
             giveBack(*log, log->state.takeSpare(log->clock));
         }
     }
+}
+
+/// False if the zone is too small.
+bool LocalStore::owe(const Check& check, std::uint64_t loggedMs, std::uint64_t takenMs) {
+    const std::uint64_t now = ngx_current_msec;
+    LocalLog* log = findOrCreate(check, now);
+    if (log == nullptr) {
+        return false;
+    }
+    log->clock = std::max(now, log->clock);
+    const bool isLogged =
+        sliding_log::owe(log->state, check, log->clock, loggedMs, takenMs,
+                         [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
+    giveBack(*log, log->state.takeSpare(log->clock));
+    return isLogged;
 }
 
 LocalLog* LocalStore::find(std::string_view name) const {

@@ -64,7 +64,7 @@ std::int64_t lastsMs(const Check& check) {
             windows = 2;
             break;
         case Lasts::Refill:
-            windows = (check.burst + full - 1) / full;
+            windows = (check.burst + check.owed() + full - 1) / full;
             break;
     }
     return windows > kMostMs / check.windowMs ? kMostMs : windows * check.windowMs;
@@ -391,9 +391,13 @@ Call& RedisStore::newTakeBack(std::span<const Check> checks, std::string_view un
                               std::uint64_t takenMs, std::int64_t aheadMs) {
     Call& call = calls_.take();
     call.leftLogs.clear();
+    call.logs = checks.size();
+    call.settles = std::ranges::any_of(checks, &Check::isSettled);
     std::int64_t lasts = 0;
     for (const Check& check : checks) {
-        call.leftLogs.push_back(Signature::hashOfLog(check.key));
+        if (check.owed() == 0) {
+            call.leftLogs.push_back(Signature::hashOfLog(check.key));
+        }
         lasts = std::max(lasts, lastsMs(check));
     }
     call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
@@ -528,7 +532,7 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
     backFrom(server, call);
     noteQuit();
     if (error == StoreError::None) {
-        if (checkTakeBack(reply, call.leftLogs.size()) != StoreError::None) {
+        if (checkTakeBack(reply, call.logs) != StoreError::None) {
             server.closeAsUnreliable();
             loseTakeBack(call, "unexpected reply");
             return;
@@ -585,14 +589,16 @@ void RedisStore::loseKept(std::string_view why) {
 
 /// Its entries stay until they leave the window.
 void RedisStore::loseTakeBack(Call& call, std::string_view why) {
-    tellLost(call.hashSlot, why);
+    tellLost(call.hashSlot, why, call.settles);
     giveBack(call);
 }
 
-void RedisStore::tellLost(std::uint16_t hashSlot, std::string_view why) {
+void RedisStore::tellLost(std::uint16_t hashSlot, std::string_view why, bool settles) {
     (dying_ ? unplacedCounters_ : countersOf(hashSlot)).lostTakeBacks.add();
-    log_.trouble(NGX_LOG_ERR, shownNameOf(settings_, nameOf(settings_)),
-                 "a request could not be taken back out of its log", why);
+    log_.trouble(
+        NGX_LOG_ERR, shownNameOf(settings_, nameOf(settings_)),
+        settles ? "the cost of a request could not be settled" : "a request could not be taken back out of its log",
+        why);
 }
 
 // ---- batches

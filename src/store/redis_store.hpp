@@ -75,9 +75,10 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void takeBackPermit(const Check& check, const Permit& permit);
 
     /// Takes back what an ask() with this unique name logged, at the time that its waiter got, and ends blocks that
-    /// have no reason any more; `takenMs`: when it was decided, which is before that time if the request was held. No
-    /// request waits for it, but a worker that quits does, for `timeout`. If Redis cannot do it now, it is kept and
-    /// done later; lost take-backs are counted and logged.
+    /// have no reason any more; of a check that is settled, the difference, which may also be added; `takenMs`: when it
+    /// was decided, which is before that time if the request was held. No request waits for it, but a worker that quits
+    /// does, for `timeout`. If Redis cannot do it now, it is kept and done later; lost take-backs are counted and
+    /// logged.
     void takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
@@ -154,7 +155,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void takenBack(Call& call, const redisReply& reply, StoreError error);
     void loseKept(std::string_view why);
     void loseTakeBack(Call& call, std::string_view why);
-    void tellLost(std::uint16_t hashSlot, std::string_view why);
+    void tellLost(std::uint16_t hashSlot, std::string_view why, bool settles = false);
     void closeWhenUnused();
 
     const RedisSettings& settings_;

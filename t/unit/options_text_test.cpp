@@ -64,12 +64,23 @@ TEST(OptionsText, HasTheNumberOfPermits) {
     EXPECT_EQ(OptionsText(check).view(), "cost=3 ahead=600");
 }
 
+TEST(OptionsText, HasTheCostThatIsSettled) {
+    Check check;
+    check.settled = 0;
+    EXPECT_EQ(OptionsText(check).view(), "settle=0");
+    check.algorithm = Algorithm::Bucket;
+    check.cost = 3;
+    check.burst = 100;
+    check.settled = 1;
+    EXPECT_EQ(OptionsText(check).view(), "cost=3 settle=1 burst=100");
+}
+
 TEST(OptionsText, HasRoomForTheLargestNumbers) {
     Check check;
     constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::min();  // a sign and 19 digits
     check.algorithm = Algorithm::Bucket;
     check.named = check.countsAll = true;
-    check.cost = check.delayMs = check.aheadMs = check.blockMs = check.burst = kLargest;
+    check.cost = check.delayMs = check.aheadMs = check.blockMs = check.burst = check.settled = kLargest;
     EXPECT_TRUE(OptionsText(check, kLargest).view().ends_with(" burst=-9223372036854775808"));
 }
 

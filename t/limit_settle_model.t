@@ -1,0 +1,145 @@
+# Random requests over two nodes, of one limit or two, that end late with another cost than estimated: each answer must be
+# that of a list of requests with their true costs. A request may end when its window has, or when Redis was asked in
+# between by the other node. The clock of nginx and Redis leaps by 1,000 s, and windows end half-way between leaps, so
+# the duration of the test itself does not matter.
+
+use strict;
+use warnings;
+use IO::Select;
+use IO::Socket::INET;
+use List::Util qw(max sum0);
+use Test::More;
+use Testbed;
+use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon takes);
+use Testbed::Clock;
+use Testbed::Http qw(get field connect_to);
+use Time::Local qw(timegm);
+
+use constant LEAP => 1000;
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+my $operations = $ENV{TEST_OPERATIONS} // 2500;
+
+my $bed     = Testbed->new;
+my $clock   = Testbed::Clock->new($bed->dir, monotonic => 1);
+my $begin   = timegm(0, 0, 0, 5, 0, 131) - CORE::time;    # 5 January 2031: leaps do not reach the next month
+$clock->set($begin);
+my $redis   = $bed->redis(clock => $clock);
+my $backend = IO::Socket::INET->new(Listen => 200, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+
+sub any { return $_[int rand @_] }
+
+# NAME => what it is. Endless: what the leaps do not end.
+my %logs;
+for my $algorithm (grep { takes($_, 'settle') } @ALL_ALGORITHMS) {
+    for my $store (qw(default local)) {
+        my $leaps = $algorithm eq 'compact' ? 1 + int rand 3 : 1e9;
+        $logs{"$algorithm-$store"} = { algorithm => $algorithm, store => $store, leaps => $leaps, limit => 5 + int rand 30,
+            horizon => horizon($algorithm, $leaps > 1000 ? '366d' : $leaps * LEAP + LEAP / 2 . 's', 'month') };
+    }
+}
+
+# Locations: limits of one or two NAMEs.
+my @locations = map { my %names = map { $_ => 1 } map { any(sort keys %logs) } 1 .. any(1, 2); [sort keys %names] } 1 .. 30;
+
+sub directive {
+    my ($name) = @_;
+    my $log = $logs{$name};
+    return "sliding_log_limit $name key=\$arg_k limit=$log->{limit} $log->{horizon} algorithm=$log->{algorithm} store=$log->{store} cost=\$arg_cost settle=\$upstream_http_x_cost;";
+}
+
+my @nginx = map {
+    $bed->serve(
+        CLOCK => $clock, REDIS => $redis->address, BACKEND => $backend->sockport,
+        workers => 1,    # so its calls are executed in their order
+        store   => 'server %%REDIS%%; timeout 9s; connect_timeout 9s;',
+        http    => 'sliding_log_on_error deny; proxy_read_timeout 300d; proxy_send_timeout 300d; send_timeout 300d;',    # longer than the leaps
+        server  => join "\n", 'location /settled { sliding_log_limit settled key=a limit=1 window=1h cost=0; empty_gif; }', map { "location /$_/ { @{[map { directive($_) } @{ $locations[$_] }]} proxy_pass http://127.0.0.1:%%BACKEND%%; }" } 0 .. $#locations,
+    )
+} 1 .. 2;
+
+# ---- the model
+
+my $now = 0;    # in leaps
+my %requests;   # "LOG KEY" => requests; a local log is that of its node
+
+sub used {
+    my ($name, $which) = @_;
+    return sum0 map { $_->{cost} } grep { $now - $_->{time} <= $logs{$name}{leaps} } @{ $requests{$which} };
+}
+
+sub place { my ($name, $node, $key) = @_; return join ' ', $name, $logs{$name}{store} eq 'local' ? $node : '', $key }
+
+# ---- requests
+
+my ($wrong, @under_way, %seen);
+
+sub begin_one {
+    my ($number) = @_;
+    my ($node, $location, $key, $cost) = (int rand 2, int rand @locations, any("a" .. "h"), any(0, 1, 1, 2, 3));
+    my @names  = @{ $locations[$location] };
+    my %place  = map { $_ => place($_, $node, $key) } @names;
+    my $fits   = !grep { used($_, $place{$_}) + $cost > $logs{$_}{limit} } @names;
+    my $client = connect_to($nginx[$node]->port);
+    $client->syswrite("GET /$location/?k=$key&cost=$cost HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    $seen{ $fits ? 'admitted' : 'denied' }++;
+    if (!$fits) {
+        my $answer = Testbed::Http::parse(Testbed::Http::read_all($client, 5));
+        $wrong = "request $number of cost $cost at $now: $answer->{status}, though " . join ', ', map { "$_ has used " . used($_, $place{$_}) . " of $logs{$_}{limit}" } @names if $answer->{status} != 429;
+        return;
+    }
+    my %left;
+    for (@names) {
+        push @{ $requests{ $place{$_} } }, { time => $now, cost => $cost };
+        $left{$_} = max($logs{$_}{limit} - used($_, $place{$_}), 0);
+    }
+    my $ready = IO::Select->new($backend, $client);
+    my @which = $ready->can_read(20);
+    if (!grep { $_ == $backend } @which) {
+        $wrong = "request $number: not admitted";
+        return;
+    }
+    push @under_way, { client => $client, backend => scalar $backend->accept, left => \%left, requests => [map { $requests{ $place{$_} }[-1] } @names], number => $number, node => $nginx[$node] };
+    return;
+}
+
+sub end_one {
+    my $one  = splice @under_way, int rand @under_way, 1;
+    my $cost = any('', 0, 1, 2, int rand 8, int rand 8, rand() < 0.2 ? int rand 60 : 3);
+    my $head = $cost eq '' ? '' : "X-Cost: $cost\r\n";
+    $seen{ $cost eq '' ? 'stands' : $cost > $one->{requests}[0]{cost} ? 'more' : $cost < $one->{requests}[0]{cost} ? 'less' : 'same' }++;
+    $seen{late}++ if $now - $one->{requests}[0]{time} > 3;
+    syswrite $one->{backend}, "HTTP/1.0 200 OK\r\n${head}Content-Length: 0\r\n\r\n";
+    close $one->{backend};
+    my $answer = Testbed::Http::parse(Testbed::Http::read_all($one->{client}, 20));
+    my %is     = (field($answer, 'RateLimit') // '') =~ /"([\w-]+)";r=(\d+)/g;
+    my $told   = join ' ', map { "$_=" . ($is{$_} // '') } sort keys %{ $one->{left} };
+    my $said   = join ' ', map { "$_=$one->{left}{$_}" } sort keys %{ $one->{left} };
+    $wrong = "request $one->{number}: $told, not $said" if $told ne $said;
+    get($one->{node}->port, '/settled');    # behind the call that settles it
+    $_->{cost} = $cost for $cost eq '' ? () : @{ $one->{requests} };
+    return;
+}
+
+my $end = time + 12;
+for my $number (1 .. $operations) {
+    last if $wrong || time > $end;
+    if (rand() < 0.03) {
+        $clock->set($begin + LEAP * ++$now);
+        get($_->port, '/none') for @nginx;    # workers take over the time when they wake up
+        get($_->port, '/none') for @nginx;
+    } elsif (@under_way && rand() < @under_way / 20) {
+        end_one();
+    } else {
+        begin_one($number);
+    }
+    $seen{operations}++;
+}
+end_one() while @under_way && !$wrong;
+close $_->{client}, close $_->{backend} for @under_way;
+is($wrong, undef, 'each answer is that of the model: ' . join ', ', map { "$seen{$_} $_" } sort keys %seen);
+ok($seen{$_}, "some are $_") for qw(admitted denied stands more less late);
+
+$bed->done;
