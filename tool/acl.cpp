@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "connection_options.hpp"
 #include "json.hpp"
+#include "limit/override.hpp"
 #include "target.hpp"
 #include "text.hpp"
 #include "use.hpp"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::array kOptions = {
     kAlgorithmsOption,
+    kOverrideOption,
     Option{"--for", "WHOM", "nginx or tool; nginx"},
 };
 
@@ -33,6 +35,14 @@ std::string rule(const std::string& user, std::string_view own, std::span<const 
         text += " +" + right.name;
     }
     return text;
+}
+
+/// The keys that the user may touch. nginx reads the records of overrides, and must not write them: the keys of logs
+/// end with a brace.
+std::string keysFor(const Context& context, const Use& use, bool isForNginx) {
+    const std::string prefix = escapeGlob(context.prefix);
+    return isForNginx && use.overrides ? "~" + prefix + "*} %R~" + prefix + "*" + std::string(kOverrideSuffix) + " "
+                                       : "~" + prefix + "* ";
 }
 
 /// Refuses a text that ACL does not accept as one word.
@@ -66,7 +76,7 @@ std::vector<Line> linesFor(const Context& context, bool isForNginx) {
         userOf(context, kRedisLogin.user, "username", isForNginx, isForNginx ? "limiter" : "operator");
     std::vector<Line> lines = {
         {"the Redis, and each replica", user,
-         rule(user, "~" + escapeGlob(context.prefix) + "* ", isForNginx ? moduleRights(use) : toolRights(use))}};
+         rule(user, keysFor(context, use, isForNginx), isForNginx ? moduleRights(use) : toolRights(use))}};
     if (use.mode == Mode::Sentinel) {
         const std::string watcher =
             userOf(context, kSentinelLogin.user, "sentinel_username", isForNginx, isForNginx ? "watcher" : "operator");

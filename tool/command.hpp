@@ -45,6 +45,9 @@ extern const ToolCommand kTop;
 extern const ToolCommand kReset;
 extern const ToolCommand kExport;
 extern const ToolCommand kAcl;
+extern const ToolCommand kSet;
+extern const ToolCommand kUnset;
+extern const ToolCommand kOverrides;
 
 /// Writes to standard output; throws CouldNotWrite if that fails, as on a full disk or a closed pipe.
 void print(std::string_view text);

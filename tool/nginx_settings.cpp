@@ -79,6 +79,8 @@ void NginxSettings::takeLimit(const Words& words) {
             limit.burst.add(value);
         } else if (name == "block") {
             limit.blocks = limit.blocks || parseTime(value) != 0;
+        } else if (name == "override") {
+            limit.overrides = value == "on";
         }
     }
 }

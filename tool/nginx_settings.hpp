@@ -36,7 +36,8 @@ struct NginxLimit {
     std::int64_t sample = kDefaultSample;
     SharedNumber limit;
     SharedNumber burst;
-    bool blocks = false;  // a directive has block=
+    bool blocks = false;     // a directive has block=
+    bool overrides = false;  // override=on
 };
 
 /// One sliding_log_redis block.

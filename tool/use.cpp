@@ -36,6 +36,7 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
         if (nginx.storeOf(limit) == store.name) {
             algorithms.insert(limit.algorithm);
             blocks = blocks || limit.blocks;
+            use.overrides = use.overrides || limit.overrides;
         }
     }
     for (const Form& form : forms()) {
@@ -53,13 +54,14 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
 }  // namespace
 
 Use useOf(const Context& context) {
-    Use use{context.settings.mode, context.settings.login.database, {}, std::nullopt, false, true};
+    Use use{context.settings.mode, context.settings.login.database, {}, std::nullopt, false, true, false};
     if (context.store != nullptr) {
         takeLimits(use, *context.nginx, *context.store);
     }
     if (context.arguments.has(kAlgorithmsOption.name)) {
         use.forms = formsIn(context.arguments.text(kAlgorithmsOption.name));
     }
+    use.overrides = use.overrides || context.arguments.has(kOverrideOption.name);
     use.areFormsKnown = !use.forms.empty();
     if (use.forms.empty()) {
         std::ranges::transform(forms(), std::back_inserter(use.forms), [](const Form& form) { return &form; });
@@ -79,6 +81,9 @@ std::vector<Right> moduleRights(const Use& use) {
     }
     if (!use.asksTime) {
         names.erase("time");
+    }
+    if (use.overrides) {
+        names.insert("get");
     }
     for (const std::string_view name : names) {
         rights.push_back({std::string(name)});
@@ -109,9 +114,9 @@ std::vector<Right> moduleRights(const Use& use) {
 }
 
 std::vector<Right> toolRights(const Use& use) {
-    // the commands of inspect, top, reset, export, size and doctor, for any algorithm
-    static constexpr std::array own = {"time", "type",  "pttl",   "memory|usage", "scan", "multi",
-                                       "exec", "watch", "unlink", "ping",         "info", "zcount"};
+    // the commands of inspect, top, reset, set, unset, overrides, export, size and doctor, for any algorithm
+    static constexpr std::array own = {"time",  "type",   "pttl", "memory|usage", "scan",   "multi", "exec",
+                                       "watch", "unlink", "ping", "info",         "zcount", "get",   "set"};
     std::vector<Right> rights = moduleRights(use);
     std::erase_if(rights, [&](const Right& right) {
         return right.name == "config|get" || (right.name == "role" && use.mode == Mode::Standalone);

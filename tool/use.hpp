@@ -20,7 +20,10 @@ struct Use {
     std::optional<bool> blocks;  // a limit has block=; nullopt: not known
     bool areFormsKnown = false;  // from the options or the configuration; otherwise all are taken
     bool asksTime = true;        // false with `clock nginx`
+    bool overrides = false;      // a limit has override=on
 };
+
+inline constexpr Option kOverrideOption{"--override", "", "limits have override=on; as in --nginx-conf"};
 
 /// From the options, otherwise from nginx's configuration. Throws UsageError.
 Use useOf(const Context& context);
