@@ -9,6 +9,7 @@ use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Examples qw(examples in_context);
 use Testbed::Http qw(get request field many);
+use Testbed::Tool qw(tool);
 use Time::HiRes qw(time);
 use Time::Local qw(timegm);
 
@@ -229,6 +230,19 @@ my %recipes = (
         is(remaining('plan', '/v2/plan', @key), 9980, '/v2/plan tells what is left');
         is(remaining('plan', '/v2/plan', 'X-Account' => 'gold-1'), 1_000_000, 'a larger plan has more');
         is(field(get($port, '/v2/plan', headers => { 'X-Account' => 'internal' }), 'RateLimit'), undef, 'an account without a plan is not limited');
+    },
+    'One client, changed at once' => sub {
+        my ($nginx, $has_redis) = @_;
+        my @acme = ('X-Customer' => 'acme');
+        is(statuses(6, '/api/', @acme), '5x200 1x429', 'five requests a minute pass');
+        return if !$has_redis;
+        my @at = ('--server', $redis->address);
+        tool('set', 'customer', 'acme', '--limit', '5000', '--for', '2h', @at);
+        ok(wait_until('the larger limit', 5, sub { get($port, '/api/', headers => {@acme})->{status} == 200 }), 'a larger limit for one of them');
+        tool('set', 'customer', 'mallory', '--deny', @at);
+        is(statuses(3, '/api/', 'X-Customer' => 'mallory'), '3x429', 'another one is denied');
+        tool('unset', 'customer', 'mallory', @at);
+        ok(wait_until('the end', 5, sub { get($port, '/api/', headers => { 'X-Customer' => 'mallory' })->{status} == 200 }), 'until unset');
     },
     'refund=' => sub {
         is(statuses(9, '/login'), '9x200', 'logins that succeed pass');

@@ -12,15 +12,15 @@ namespace sliding_log {
 /// `cost=5 delay=2000`, on the stack; "" if the check has no options.
 class OptionsText {
   public:
-    /// `permits`: the number to ask for, 0 if the check asks for none.
-    explicit OptionsText(const Check& check, std::int64_t permits = 0);
+    /// `permits`: the number to ask for, 0 if the check asks for none. `isTold`: the call has the override's record.
+    explicit OptionsText(const Check& check, std::int64_t permits = 0, bool isTold = false);
     std::string_view view() const { return {text_.data(), length_}; }
 
   private:
     void word(std::string_view text);
     void number(std::string_view name, std::int64_t value);
 
-    static constexpr std::size_t kLongest = 9 * 16 + 7 * 20;  // nine words, seven numbers
+    static constexpr std::size_t kLongest = 11 * 16 + 7 * 20;  // eleven words, seven numbers
 
     std::array<char, kLongest> text_;
     std::size_t length_ = 0;
