@@ -10,9 +10,11 @@
 --            none,
 --          and for each log: limit, window (ms), cap (entries, 0 = none), time to live (ms), options; or one '' for all
 --            five if they are those of the previous log,
---            and with the option ids one id per request, the name of its entry ('' = none)
+--            and with the option ids one id per request, the name of its entry ('' = none),
+--            and with the option told the text of its override ('' = none)
 -- Reply  for each batch an error, which concerns this batch only, or:
 --          { number of admitted requests, now, then three per log: remaining, reset (ms), retry (ms),
+--            if an option override was given, two per log, see override.lua,
 --            then for each held request, the last of those admitted: ms until its reservation, ascending;
 --            or, if an option permits was given, the number of permits of each log }
 --        remaining: what is left of the limit after the last admitted request. A request that was admitted before it
@@ -42,6 +44,8 @@
 --   settle=7     of a take-back: the number of entries that the request should have had
 --   permits=50   if all requests were admitted, the caller may admit up to this number of requests more without asking:
 --                their entries are added now, with the time at which the permits end. Not beside count=all and delay
+--   override     a record beside the log changes its limit, see override.lua. Not for a take-back
+--   told         the record is among the arguments: in a cluster, while the hash slot is migrated
 --   burst=100    token_bucket.lua: the size of the bucket. Always present
 --   sample=10    sampled_log.lua: one request in this number is logged. Always present
 --
@@ -348,7 +352,7 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
       end
       admitted = admitted + 1
       for i = 1, count do
-        local failed = add(logs[i], names, admitted, admitted, at)
+        local failed = not logs[i].over and add(logs[i], names, admitted, admitted, at)
         if failed then
           return admitted, failed  -- no memory: already the first log fails
         end
@@ -366,7 +370,7 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
       if options and options.block > 0 and not reservations[i] and not log.blocked and log.limit > 0 then
         begin_block(log, options.block)
       end
-      if options and options.count then
+      if options and options.count and not log.over then
         local first = from
         if log.cap > 0 and options.cost > 0 and options.sample == 1 then
           local longest = math.max(log.cap, log.used)
@@ -378,7 +382,8 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
   end
 
   -- All requests were admitted. Returns the number of permits of each log: the same one for all with the option, since
-  -- requests use them together, or 0; nil if no log has the option.
+  -- requests use them together, or 0; nil if no log has the option. None while an override is in force, so that each
+  -- request obeys it.
   function it.give_permits(logs, count, name)
     local permits, given
     for i = 1, count do
@@ -386,7 +391,7 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
       local most, cost = log.options and log.options.permits or 0, cost_of(log)
       if most > 0 and cost > 0 then
         local some = math.min(most, floor((log.capacity - log.used) / (10 * cost)), floor(most_entries / cost))
-        permits = math.min(permits or some, some)
+        permits = math.min(permits or some, some, (log.over or log.options.override and log.said >= 0) and 0 or some)
       end
     end
     for i = 1, permits and count or 0 do
@@ -419,6 +424,7 @@ end
 
 local KEYS, ARGV = KEYS, ARGV
 local extras                            -- make_extras(), as soon as it is needed
+local records                           -- overrides(), the same
 local logs = {}                        -- of the current batch; all batches use the same tables
 local replies, places = ARGV.replies or {}, ARGV.places  -- of a plain call: the places of the logs that are left
 local batches = 0
@@ -502,7 +508,7 @@ end
 local latest_of = not own_clock and function(logs, count)
   local floor = 0
   for i = 1, count do
-    floor = math.max(floor, latest(logs[i]))
+    floor = math.max(floor, logs[i].over and 0 or latest(logs[i]))
   end
   return floor
 end
@@ -514,7 +520,7 @@ end
 while before < #KEYS do
   local count, requests = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local names = at + 1
-  local refused, more = nil, false
+  local refused, more, overridden = nil, false, false
 
   at = at + 2 + requests
   for i = 1, count do
@@ -543,6 +549,10 @@ while before < #KEYS do
       log.options, log.capacity, log.cap = options, options.burst or limit, math.ceil(cap / options.sample)
       log.ids = at - 1
       at = at + (options.ids and requests or 0)
+      if options.told then
+        log.record, at = ARGV[at], at + 1
+      end
+      overridden = overridden or options.override
       more = true
     end
   end
@@ -597,7 +607,11 @@ while before < #KEYS do
   end
 
   local fine, reply, blocked = true, refused, 0
-  if not refused and not own_clock then
+  if overridden then
+    records = records or overrides(read, add)
+    reply = reply or records.obey(logs, count, called)
+  end
+  if not reply and not own_clock then
     fine, reply = protect(latest_of, logs, count)
     if fine then
       begin_at(reply)
@@ -605,7 +619,9 @@ while before < #KEYS do
     end
   end
   if fine and not reply then
-    fine, reply, blocked = protect(decide, logs, count, requests, names, more and extras, now, read, add, uncommon, 0)
+    local source = overridden and records
+    fine, reply, blocked = protect(decide, logs, count, requests, names, more and extras, now,
+      source and source.read or read, source and source.add or add, uncommon, 0)
   end
   if fine and not reply then  -- a block without the option: another location or node has set it
     extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
@@ -614,6 +630,9 @@ while before < #KEYS do
   if not fine then
     extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
     reply = extras.error_of(reply)
+  end
+  if overridden then
+    records.tell(reply, logs, count, now)
   end
   batches = batches + 1
   replies[places and places[batches] or batches] = reply

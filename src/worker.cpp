@@ -30,6 +30,7 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
       registry_(*settings.zone->pool, settings.zone->header->registry),
       usedKeys_(settings.zone->header->usedKeys, settings.zone->header->topKeysBytes, secureRandom()),
       deniedKeys_(settings.zone->header->deniedKeys, settings.zone->header->topKeysBytes, secureRandom()),
+      overrides_(settings.zone->header->overrides, settings.zone->header->overridesBytes),
       tick_(
           this, [](void* self) { static_cast<Worker*>(self)->tick(); }, Timer::Kind::Chore, log) {
     const std::span<LogSettings* const> logs(static_cast<LogSettings* const*>(settings.logs.elts), settings.logs.nelts);

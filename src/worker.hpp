@@ -7,6 +7,7 @@
 #include "heap.hpp"
 #include "limit/unique_id.hpp"
 #include "metrics/counter_registry.hpp"
+#include "metrics/seen_overrides.hpp"
 #include "metrics/top_keys.hpp"
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
@@ -28,6 +29,7 @@ class Worker {
     const CounterRegistry& registry() const { return registry_; }
     TopKeys& usedKeys() { return usedKeys_; }
     TopKeys& deniedKeys() { return deniedKeys_; }
+    SeenOverrides& overrides() { return overrides_; }
 
   private:
     void tick();
@@ -35,8 +37,9 @@ class Worker {
     UniqueIds uniqueIds_;
     LocalStore local_;
     CounterRegistry registry_;
-    TopKeys usedKeys_;                                 // admitted
-    TopKeys deniedKeys_;                               // denied
+    TopKeys usedKeys_;    // admitted
+    TopKeys deniedKeys_;  // denied
+    SeenOverrides overrides_;
     std::vector<LimitCounters*> limits_;               // by LogSettings::index
     std::vector<std::unique_ptr<RedisStore>> stores_;  // by RedisSettings::index; nullptr where unused
     Heap heap_;

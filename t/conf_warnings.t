@@ -37,6 +37,7 @@ my @warned = (
         '$arg_pages', '${arg_pages}', '$http_x_cost', '$HTTP_X_COST', '$cookie_cost', '1$arg_zeros'),
     [$with->('algorithm=counter settle=$http_x_cost'), qr/"sliding_log_limit" api: settle=\$http_x_cost is what the client chooses, let a map give it/],
     ['sliding_log_limit api key=a limit=$http_x_limit window=1m;', qr/"sliding_log_limit" api: limit=\$http_x_limit is what the client chooses/],
+    [$with->('override=on'), qr/"sliding_log_limit" api: override=on has no effect without Redis in \S+nginx\.conf:\d+$/],
     [$with->('prefetch=2'), qr/"sliding_log_limit" api: prefetch=2 has no effect without Redis in \S+nginx\.conf:\d+$/],
     ['location / { sliding_log_limit api key=a limit=1 window=1m; return 204; }', qr/"sliding_log_limit" api: the "return" beside it answers before any limit is asked in \S+nginx\.conf:\d+$/],
     ['location / { return 301 https://$host$uri; sliding_log_limit api key=a limit=1 window=1m; }', qr/"sliding_log_limit" api: the "return" beside it answers/],

@@ -263,6 +263,19 @@ my %recipes = (
         get($port, '/graphql?points=2000', headers => {@key});
         ok(wait_until('the settling', 5, sub { get($port, '/graphql', headers => {@key})->{status} == 429 }), 'the next query waits');
     },
+    'One client, changed at once' => sub {
+        my ($nginx, $has_redis) = @_;
+        my @acme = ('X-Customer' => 'acme');
+        is(statuses(6, '/api/', @acme), '5x200 1x429', 'five requests a minute pass');
+        return if !$has_redis;
+        my @at = ('--server', $redis->address);
+        tool('set', 'customer', 'acme', '--limit', '5000', '--for', '2h', @at);
+        ok(wait_until('the larger limit', 5, sub { get($port, '/api/', headers => {@acme})->{status} == 200 }), 'a larger limit for one of them');
+        tool('set', 'customer', 'mallory', '--deny', @at);
+        is(statuses(3, '/api/', 'X-Customer' => 'mallory'), '3x429', 'another one is denied');
+        tool('unset', 'customer', 'mallory', @at);
+        ok(wait_until('the end', 5, sub { get($port, '/api/', headers => { 'X-Customer' => 'mallory' })->{status} == 200 }), 'until unset');
+    },
     'refund=' => sub {
         is(statuses(9, '/login'), '9x200', 'logins that succeed pass');
         is(statuses(6, '/login?status=401', 'X-Client' => '192.0.2.1'), '5x401 1x429', 'the sixth login that fails is denied');

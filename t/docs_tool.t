@@ -114,7 +114,7 @@ my $manual = Testbed::Process::slurp("$root/docs/sliding-log.1") =~ s/\\-/-/gr;
 my $help   = tool('--help');
 is($help->{status}, 0, 'sliding-log --help succeeds');
 my @commands = $help->{out} =~ /^  ([a-z]+)\b/mg;
-is("@commands", 'size doctor inspect top reset blocked unblock export acl', 'sliding-log --help names the commands');
+is("@commands", 'size doctor inspect top reset blocked unblock set unset overrides export acl', 'sliding-log --help names the commands');
 my %options;
 for my $page ($help, map { tool($_, '--help') } @commands) {
     unlike($page->{out}, qr/^usage: .*?  /, 'the usage has no double blanks');
@@ -147,6 +147,14 @@ for my $row (
     [['inspect'],                                 qr/expected a full key, or a limit's NAME and the value of its key/],
     [['doctor', '--algorithms', 'log,lag'],       qr/"--algorithms" has invalid value "log,lag", expected one or more of log, compact/],
     [['doctor', 'api'],                           qr/doctor takes no operand: "api"/],
+    [['set', 'a', 'b'],                           qr/expected one of --limit N, --allow and --deny/],
+    [['set', 'a', 'b', '--allow', '--deny'],      qr/expected one of --limit N, --allow and --deny/],
+    [['set', 'a', 'b', '--limit', '-1'],          qr/"--limit" has invalid value "-1", expected a whole number from 0 to 1000000000000/],
+    [['set', 'a', 'b', '--deny', '--for', '0'],   qr/"--for" has invalid value "0", expected a time from 1ms to 366d/],
+    [['set', 'a', 'b', '--deny', '--why', "a\nb"], qr/"--why" has invalid value "a\\x0ab", expected one line/],
+    [['set', 'a', 'b', '--deny', '--by', 'a b'],  qr/"--by" has invalid value "a b", expected a name without blanks/],
+    [['set', 'a', '--deny'],                      qr/"a" does not begin with "rl:sliding:"/],
+    [['overrides', 'a', 'b'],                     qr/expected at most one NAME/],
     [['export'],                                  qr/expected the NAME of a limit, with or without the value of its key, or a full key/],
     [['export', 'a', 'b', 'c'],                   qr/expected the NAME of a limit, with or without the value of its key, or a full key/],
     [['size', '--entries', '2000000'],            qr/"--entries" has invalid value "2000000", expected a whole number from 1 to 1000000, as 500 or 200k/],

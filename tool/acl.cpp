@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "connection_options.hpp"
 #include "json.hpp"
+#include "limit/override.hpp"
 #include "redis/native_command.hpp"
 #include "target.hpp"
 #include "text.hpp"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::array kOptions = {
     kAlgorithmsOption,
+    kOverrideOption,
     Option{"--for", "WHOM", "nginx or tool; nginx"},
     Option{"--native", "", "permit the command of the native module, too; if nginx has native required"},
 };
@@ -35,6 +37,14 @@ std::string rule(const std::string& user, std::string_view own, std::span<const 
         text += " +" + right.name;
     }
     return text;
+}
+
+/// The keys that the user may touch. nginx reads the records of overrides, and must not write them: the keys of logs
+/// end with a brace.
+std::string keysFor(const Context& context, const Use& use, bool isForNginx) {
+    const std::string prefix = escapeGlob(context.prefix);
+    return isForNginx && use.overrides ? "~" + prefix + "*} %R~" + prefix + "*" + std::string(kOverrideSuffix) + " "
+                                       : "~" + prefix + "* ";
 }
 
 /// Refuses a text that ACL does not accept as one word.
@@ -71,7 +81,7 @@ std::vector<Line> linesFor(const Context& context, bool isForNginx) {
         rights.push_back({std::string(kNativeCommand)});
     }
     std::vector<Line> lines = {
-        {"the Redis, and each replica", user, rule(user, "~" + escapeGlob(context.prefix) + "* ", rights)}};
+        {"the Redis, and each replica", user, rule(user, keysFor(context, use, isForNginx), rights)}};
     if (use.mode == Mode::Sentinel) {
         const std::string watcher =
             userOf(context, kSentinelLogin.user, "sentinel_username", isForNginx, isForNginx ? "watcher" : "operator");

@@ -47,6 +47,9 @@ extern const ToolCommand kExport;
 extern const ToolCommand kAcl;
 extern const ToolCommand kBlocked;
 extern const ToolCommand kUnblock;
+extern const ToolCommand kSet;
+extern const ToolCommand kUnset;
+extern const ToolCommand kOverrides;
 
 /// Writes to standard output; throws CouldNotWrite if that fails, as on a full disk or a closed pipe.
 void print(std::string_view text);

@@ -32,7 +32,8 @@ const NginxLimit* Context::limitOf(std::string_view nameOrKey) const {
 
 namespace {
 
-const std::array kCommands = {&kSize, &kDoctor, &kInspect, &kTop, &kReset, &kBlocked, &kUnblock, &kExport, &kAcl};
+const std::array kCommands = {&kSize,    &kDoctor, &kInspect, &kTop,       &kReset,  &kBlocked,
+                              &kUnblock, &kSet,    &kUnset,   &kOverrides, &kExport, &kAcl};
 
 constexpr std::array kEverywhere = {
     Option{"--json", "", "JSON instead of tables"},

@@ -80,6 +80,8 @@ void NginxSettings::takeLimit(const Words& words) {
         } else if (name == "block") {
             limit.blocks = limit.blocks || parseTime(value) != 0;
             limit.escalates = limit.escalates || value.find(',') != std::string_view::npos;
+        } else if (name == "override") {
+            limit.overrides = value == "on";
         }
     }
 }

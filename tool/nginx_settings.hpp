@@ -38,6 +38,7 @@ struct NginxLimit {
     SharedNumber burst;
     bool blocks = false;     // a directive has block=
     bool escalates = false;  // with several times
+    bool overrides = false;  // override=on
 };
 
 /// One sliding_log_redis block.

@@ -47,6 +47,7 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
             algorithms.insert(limit.algorithm);
             blocks = blocks || limit.blocks;
             escalates = escalates || limit.escalates;
+            use.overrides = use.overrides || limit.overrides;
         }
     }
     for (const Form& form : forms()) {
@@ -65,13 +66,14 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
 }  // namespace
 
 Use useOf(const Context& context) {
-    Use use{context.settings.mode, context.settings.login.database, {}, std::nullopt, std::nullopt, false, true};
+    Use use{context.settings.mode, context.settings.login.database, {}, std::nullopt, std::nullopt, false, true, false};
     if (context.store != nullptr) {
         takeLimits(use, *context.nginx, *context.store);
     }
     if (context.arguments.has(kAlgorithmsOption.name)) {
         use.forms = formsIn(context.arguments.text(kAlgorithmsOption.name));
     }
+    use.overrides = use.overrides || context.arguments.has(kOverrideOption.name);
     use.areFormsKnown = !use.forms.empty();
     if (use.forms.empty()) {
         std::ranges::transform(forms(), std::back_inserter(use.forms), [](const Form& form) { return &form; });
@@ -99,6 +101,9 @@ std::vector<Right> moduleRights(const Use& use) {
     }
     if (!use.asksTime) {
         names.erase("time");
+    }
+    if (use.overrides) {
+        names.insert("get");
     }
     for (const std::string_view name : names) {
         rights.push_back({std::string(name)});
@@ -129,9 +134,10 @@ std::vector<Right> moduleRights(const Use& use) {
 }
 
 std::vector<Right> toolRights(const Use& use) {
-    // the commands of inspect, top, reset, blocked, unblock, export, size and doctor, for any algorithm
-    static constexpr std::array own = {"time",  "type",   "pttl", "memory|usage", "scan",   "multi", "exec",
-                                       "watch", "unlink", "ping", "info",         "zcount", "mget"};
+    // the commands of inspect, top, reset, blocked, unblock, set, unset, overrides, export, size and doctor, for any
+    // algorithm
+    static constexpr std::array own = {"time",   "type", "pttl", "memory|usage", "scan", "multi", "exec", "watch",
+                                       "unlink", "ping", "info", "zcount",       "mget", "get",   "set"};
     std::vector<Right> rights = moduleRights(use);
     std::erase_if(rights, [&](const Right& right) {
         return right.name == "config|get" || (right.name == "role" && use.mode == Mode::Standalone);

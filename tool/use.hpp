@@ -21,7 +21,10 @@ struct Use {
     std::optional<bool> escalates;  // a limit has block= with several times; nullopt: not known
     bool areFormsKnown = false;     // from the options or the configuration; otherwise all are taken
     bool asksTime = true;           // false with `clock nginx`
+    bool overrides = false;         // a limit has override=on
 };
+
+inline constexpr Option kOverrideOption{"--override", "", "limits have override=on; as in --nginx-conf"};
 
 /// From the options, otherwise from nginx's configuration. Throws UsageError.
 Use useOf(const Context& context);

@@ -132,6 +132,7 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
         }
         warnOfForgottenDollar(cf, *limits[i]);
         warnOfUselessPrefetch(cf, *limits[i]);
+        warnOfUselessOverride(cf, *limits[i]);
     }
     // without a resolver directive nginx sets a resolver that has no name servers
     const auto* core =
@@ -149,6 +150,8 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
         }
         main.zone->hasPermits = std::ranges::any_of(std::span(limits, main.limits.nelts),
                                                     [](const LimitSettings* limit) { return limit->prefetch > 1; });
+        main.zone->hasOverrides = std::ranges::any_of(
+            std::span(limits, main.limits.nelts), [](const LimitSettings* limit) { return limit->log->hasOverride; });
     }
     return kConfOk;
 }

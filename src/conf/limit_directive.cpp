@@ -85,6 +85,10 @@ char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& 
         return refuseDisagreement(cf, log, "secret", draft.secrecy == Secrecy::Secret ? "on" : "off",
                                   log.secrecy == Secrecy::Secret ? "on" : "off");
     }
+    if (log.hasOverride != draft.hasOverride) {
+        return refuseDisagreement(cf, log, "override", draft.hasOverride ? "on" : "off",
+                                  log.hasOverride ? "on" : "off");
+    }
     return kConfOk;
 }
 

@@ -286,6 +286,10 @@ char* setSecret(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return rv;
 }
 
+char* setOverride(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    return setSwitch(cf, "override", value, draft.log.hasOverride);
+}
+
 char* setDryRun(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return setSwitch(cf, "dry_run", value, draft.limit.dryRun.emplace());
 }
@@ -320,6 +324,7 @@ constexpr KnownParameter kParameters[] = {
     {"excess", setExcess, ""},
     {"secret", setSecret, ""},
     {"dry_run", setDryRun, ""},
+    {"override", setOverride, ""},
 };
 
 bool isTaken(Algorithm algorithm, const KnownParameter& parameter) {

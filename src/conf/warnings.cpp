@@ -107,6 +107,14 @@ void warnOfUselessPrefetch(ngx_conf_t* cf, const LimitSettings& limit) {
     }
 }
 
+void warnOfUselessOverride(ngx_conf_t* cf, const LimitSettings& limit) {
+    if (limit.log->hasOverride && limit.log->redis == nullptr) {
+        ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                      "\"sliding_log_limit\" %V: override=on has no effect without Redis in %V:%ui", &limit.log->name,
+                      &limit.position.file, limit.position.line);
+    }
+}
+
 void warnOfReturn(ngx_conf_t* cf, const ngx_array_t& limits) {
     if (limits.nelts > 0 && returnsFirst(cf)) {
         const LimitSettings& limit = **static_cast<LimitSettings**>(limits.elts);

@@ -23,6 +23,9 @@ void warnOfForgottenDollar(ngx_conf_t* cf, const LimitSettings& limit);
 /// `prefetch=` of a limit that no Redis decides. To be called when its store is known.
 void warnOfUselessPrefetch(ngx_conf_t* cf, const LimitSettings& limit);
 
+/// The same of `override=on`: no record is read.
+void warnOfUselessOverride(ngx_conf_t* cf, const LimitSettings& limit);
+
 /// Limits of a level that are never asked because of its `return`. To be called when the level is merged.
 void warnOfReturn(ngx_conf_t* cf, const ngx_array_t& limits);
 

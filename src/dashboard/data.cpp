@@ -114,6 +114,25 @@ void writeKeys(Json& out, const std::vector<TopKeys::Key>& keys) {
     out.endList();
 }
 
+void writeOverrides(Json& out, const std::vector<SeenOverrides::Seen>& overrides) {
+    out.beginList();
+    for (const SeenOverrides::Seen& seen : overrides) {
+        out.beginObject();
+        out.name("limit").text(seen.limit);
+        out.name("key").text(seen.value);
+        out.name("what").text(seen.override.what == Override::What::Limit   ? "limit"
+                              : seen.override.what == Override::What::Allow ? "allow"
+                                                                            : "deny");
+        out.name("value");
+        seen.override.decides() ? out.null() : out.number(static_cast<std::uint64_t>(seen.override.limit));
+        out.name("until_ms");
+        seen.override.untilMs == 0 ? out.null() : out.number(static_cast<std::uint64_t>(seen.override.untilMs));
+        out.name("seen_ms").number(seen.seenMs);
+        out.endObject();
+    }
+    out.endList();
+}
+
 }  // namespace
 
 std::string dashboardData(const MainSettings& main) {
@@ -149,6 +168,9 @@ std::string dashboardData(const MainSettings& main) {
     writeKeys(out, runs ? gWorker->deniedKeys().list() : std::vector<TopKeys::Key>());
     out.name("used_keys");
     writeKeys(out, used);
+    out.name("overrides");
+    writeOverrides(
+        out, runs ? gWorker->overrides().list(ngx_current_msec, wallClockMs()) : std::vector<SeenOverrides::Seen>());
     out.endObject();
     return out.view();
 }

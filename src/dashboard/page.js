@@ -231,6 +231,16 @@ function showKeys(table, keys, noneSoFar) {
     make('tbody', '', ...(rows.length ? rows : [make('tr', '', make('td', 'nothing', noneSoFar))])));
 }
 
+// ---- overrides
+
+function showOverrides(now) {
+  const rows = now.overrides.map(each => make('tr', '', make('td', 'key', each.key, make('small', '', each.limit)),
+    make('td', each.what === 'deny' ? 'down' : '', each.value === null ? each.what : 'limit ' + each.value),
+    make('td', '', each.until_ms === null ? 'until unset' : 'until ' + new Date(each.until_ms).toLocaleString())));
+  at('overrides').tBodies[0].replaceChildren(...rows);
+  at('overrides-section').hidden = rows.length === 0;
+}
+
 // ---- stores
 
 // The given percentile, in us, of `counts`, cumulative over buckets that end at `ends`. Interpolates linearly in a
@@ -317,6 +327,7 @@ function show() {
   showLimits(now, then);
   showKeys(at('denied-keys'), now.denied_keys, 'No request was denied.');
   showKeys(at('used-keys'), now.used_keys, 'No request was admitted.');
+  showOverrides(now);
   showStores(now, then);
   return showBanners(now, then) ? ['degraded', 'live, Redis is down'] : ['live', 'live'];
 }

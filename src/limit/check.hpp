@@ -7,6 +7,7 @@
 
 #include "limit/algorithm.hpp"
 #include "limit/block_times.hpp"
+#include "limit/override.hpp"
 
 namespace sliding_log {
 
@@ -38,6 +39,7 @@ struct Check {
     std::int64_t prefetch = 1;      // permits to take in one call, at most; 1: none
     std::int64_t permitLifeMs = 0;  // of the permits in this log; 0: no limit has any
     std::int64_t utcAheadMs = 0;    // algorithm=quota: UTC (ms since 1970) minus the clock of the local store
+    bool hasOverride = false;       // a record beside the log may change the limit, see override.hpp
 
     /// The most that can be taken at once.
     std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }
@@ -46,9 +48,19 @@ struct Check {
 
     /// The number of entries that it should have added besides.
     std::int64_t owed() const { return std::max<std::int64_t>(settled - cost, 0); }
+    /// The same under a record.
+    std::int64_t capacityUnder(const Override& override) const {
+        if (override.what != Override::What::Limit) {
+            return capacity();
+        }
+        return takes(algorithm, Parameter::Burst) ? burstUnder(override.limit, burst, limit) : override.limit;
+    }
 
     /// True if such a request is denied whatever the log has.
     bool neverHasRoom() const { return limit < 1 || cost > capacity(); }
+    bool neverHasRoom(const Override& override) const {
+        return (override.what == Override::What::Limit ? override.limit : limit) < 1 || cost > capacityUnder(override);
+    }
 };
 
 /// The result of a check.
@@ -60,6 +72,7 @@ struct Verdict {
         0;  // until more of the limit is available; if all of it is, the window, or until the period ends
     std::int64_t retryMs = 0;  // until there is room; 0: there is room; kNever: there will never be
     std::int64_t delayMs = 0;  // until the reservation is due, if the request is admitted with one
+    Override override{};       // in force for the key
 
     bool hasRoom() const { return retryMs == 0; }
 };

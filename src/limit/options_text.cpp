@@ -4,7 +4,7 @@
 
 namespace sliding_log {
 
-OptionsText::OptionsText(const Check& check, std::int64_t permits) {
+OptionsText::OptionsText(const Check& check, std::int64_t permits, bool isTold) {
     if (check.named) {
         word("ids");
     }
@@ -33,6 +33,12 @@ OptionsText::OptionsText(const Check& check, std::int64_t permits) {
     }
     if (permits != 0) {
         number("permits=", permits);
+    }
+    if (check.hasOverride) {
+        word("override");
+    }
+    if (isTold) {
+        word("told");
     }
     if (takes(check.algorithm, Parameter::Burst)) {
         number("burst=", check.burst);

@@ -12,8 +12,8 @@ namespace sliding_log {
 /// `cost=5 delay=2000`, on the stack; "" if the check has no options.
 class OptionsText {
   public:
-    /// `permits`: the number to ask for, 0 if the check asks for none.
-    explicit OptionsText(const Check& check, std::int64_t permits = 0);
+    /// `permits`: the number to ask for, 0 if the check asks for none. `isTold`: the call has the override's record.
+    explicit OptionsText(const Check& check, std::int64_t permits = 0, bool isTold = false);
     std::string_view view() const { return {text_.data(), length_}; }
 
   private:
@@ -22,7 +22,7 @@ class OptionsText {
     void times(const BlockTimes& times);
     void append(std::int64_t value);
 
-    static constexpr std::size_t kLongest = 11 * 16 + (8 + BlockTimes::kMost) * 20;  // words, and their numbers
+    static constexpr std::size_t kLongest = 13 * 16 + (8 + BlockTimes::kMost) * 20;  // words, and their numbers
 
     std::array<char, kLongest> text_;
     std::size_t length_ = 0;

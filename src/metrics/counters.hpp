@@ -60,18 +60,17 @@ struct Owned {
 struct LimitCounters : Owned<64> {
     Counter decided[std::size(kResultNames)][std::size(kSourceNames)];
     Counter nearLimit;
-    std::atomic<std::uint64_t> toldInvalidMs{0};  // when the error log last reported an invalid number; 0: never
+    Counter overridden;                            // decisions that a record changed (override=on)
+    std::atomic<std::uint64_t> toldInvalidMs{0};   // when the error log last reported an invalid number; 0: never
+    std::atomic<std::uint64_t> toldOverrideMs{0};  // the same of a record that counts as none
 
     Counter& of(Result result, Source source) {
         return decided[static_cast<std::size_t>(result)][static_cast<std::size_t>(source)];
     }
 
     /// True for one worker, once a second.
-    bool mayTellOfInvalid(std::uint64_t nowMs) {
-        std::uint64_t told = toldInvalidMs.load(std::memory_order_relaxed);
-        return (told == 0 || nowMs - told >= 1000) &&
-               toldInvalidMs.compare_exchange_strong(told, nowMs, std::memory_order_relaxed);
-    }
+    bool mayTellOfInvalid(std::uint64_t nowMs) { return mayTell(toldInvalidMs, nowMs); }
+    bool mayTellOfOverride(std::uint64_t nowMs) { return mayTell(toldOverrideMs, nowMs); }
 
     void clear() {
         touchedMs.store(0, std::memory_order_relaxed);
@@ -79,7 +78,16 @@ struct LimitCounters : Owned<64> {
             std::ranges::for_each(each, &Counter::clear);
         }
         nearLimit.clear();
+        overridden.clear();
         toldInvalidMs.store(0, std::memory_order_relaxed);
+        toldOverrideMs.store(0, std::memory_order_relaxed);
+    }
+
+  private:
+    static bool mayTell(std::atomic<std::uint64_t>& toldMs, std::uint64_t nowMs) {
+        std::uint64_t told = toldMs.load(std::memory_order_relaxed);
+        return (told == 0 || nowMs - told >= 1000) &&
+               toldMs.compare_exchange_strong(told, nowMs, std::memory_order_relaxed);
     }
 };
 

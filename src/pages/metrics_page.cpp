@@ -26,6 +26,9 @@ bool canBe(const LogSettings& log, Source source) {
     if (source == Source::Prefetch) {
         return log.redis != nullptr && log.permitLifeMs > 0;
     }
+    if (source == Source::Override) {
+        return log.redis != nullptr && log.hasOverride;
+    }
     return log.redis != nullptr || source == Source::Local || source == Source::Error;
 }
 
@@ -54,6 +57,17 @@ void writeLimits(Exposition& out, const Snapshot& snapshot) {
         const LimitCounters& counters = gWorker->counters(*log);
         if (!counters.names.first().empty()) {
             out.sample("sliding_log_near_limit_total", {{"limit", counters.names.first()}}, counters.nearLimit.get());
+        }
+    }
+}
+
+void writeOverridden(Exposition& out, const Snapshot& snapshot) {
+    out.family("sliding_log_overridden_total", "counter",
+               "Decisions by a record of override=on: another limit, allowed or denied.");
+    for (const LogSettings* log : snapshot.logs) {
+        const LimitCounters& counters = gWorker->counters(*log);
+        if (log->hasOverride && log->redis != nullptr && !counters.names.first().empty()) {
+            out.sample("sliding_log_overridden_total", {{"limit", counters.names.first()}}, counters.overridden.get());
         }
     }
 }
@@ -167,6 +181,7 @@ void writeBuild(Exposition& out) {
 
 void write(Exposition& out, const Snapshot& snapshot) {
     writeLimits(out, snapshot);
+    writeOverridden(out, snapshot);
     writeCalls(out, snapshot);
     writeHealth(out, snapshot);
     writeZone(out, snapshot);

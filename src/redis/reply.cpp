@@ -96,9 +96,10 @@ StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::
     if (batch.type == REDIS_REPLY_ERROR) {
         return errorIn(batch);
     }
-    constexpr std::size_t kHead = 2;   // admitted, now
-    constexpr std::size_t kOfLog = 3;  // remaining, reset, retry
-    if (batch.type != REDIS_REPLY_ARRAY || batch.elements < kHead + kOfLog * checks.size()) {
+    constexpr std::size_t kHead = 2;  // admitted, now
+    const bool hasOverrides = std::ranges::any_of(checks, &Check::hasOverride);
+    const std::size_t ofLog = hasOverrides ? 5 : 3;  // remaining, reset, retry; what its record says, and its end
+    if (batch.type != REDIS_REPLY_ARRAY || batch.elements < kHead + ofLog * checks.size()) {
         return StoreError::Unexpected;
     }
     Numbers numbers(batch);
@@ -112,7 +113,13 @@ StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::
     }
     for (std::size_t i = 0; i < checks.size(); i++) {
         // in this order: a list in braces is evaluated from the left
-        logs_[i] = {numbers.next(), numbers.next(), numbers.next(), checks[i].cost, checks[i].capacity()};
+        logs_[i] = {numbers.next(), numbers.next(), numbers.next(), checks[i].cost, checks[i].capacity(), {}};
+    }
+    for (std::size_t i = 0; hasOverrides && i < checks.size(); i++) {
+        const std::int64_t said = numbers.next();
+        if (!readOverride(logs_[i], checks[i], said, numbers.next())) {
+            return StoreError::Unexpected;
+        }
     }
     admitted_ = static_cast<std::size_t>(admitted);
     reservedMs_.clear();
@@ -129,6 +136,18 @@ StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::
     }
     const bool isRight = isHeldRight(checks) && areLogsRight(admitted_ == requests, checks);
     return isRight ? StoreError::None : StoreError::Unexpected;
+}
+
+/// False if a record cannot say this.
+bool BatchReply::readOverride(Log& log, const Check& check, std::int64_t said, std::int64_t untilMs) {
+    if (!Override::read(said, untilMs, log.override) ||
+        (!check.hasOverride && log.override.what != Override::What::None)) {
+        return false;
+    }
+    if (log.override.what == Override::What::Limit) {
+        log.capacity = check.capacityUnder(log.override);
+    }
+    return true;
 }
 
 /// No more than asked for, and than a tenth of what remains with them. They are added to what remains.
@@ -156,12 +175,31 @@ bool BatchReply::isHeldRight(std::span<const Check> checks) const {
     return reservedMs_.front() >= 1 && reservedMs_.back() <= longest && std::ranges::is_sorted(reservedMs_);
 }
 
+/// A log that its record decides: allowed, it has the whole limit; denied, nothing until the record ends, if it does.
+bool BatchReply::isRightUnder(const Override& override, const Log& log, const Check& check) {
+    const bool isDenied = override.what == Override::What::Deny;
+    const bool isRetryRight = !isDenied              ? log.retryMs == 0
+                              : override.untilMs > 0 ? isBetween(log.retryMs, 1, kLongestTimeMs)
+                                                     : log.retryMs == Verdict::kNever;
+    return isRetryRight && log.remaining == (isDenied ? 0 : check.capacity()) &&
+           isBetween(log.resetMs, 1, std::max(kLongestTimeMs, check.windowMs));
+}
+
 /// Admissions must match the logs: all logs have room, or at least one has none.
 bool BatchReply::areLogsRight(bool allAdmitted, std::span<const Check> checks) const {
     const auto requests = static_cast<std::int64_t>(admittedNow());
     const Log* log = logs_.data();
     bool allHaveRoom = true;
     for (const Check& check : checks) {
+        const Override& override = log->override;
+        if (override.decides()) {
+            if (!isRightUnder(override, *log, check)) {
+                return false;
+            }
+            allHaveRoom = allHaveRoom && log->retryMs == 0;
+            log++;
+            continue;
+        }
         // which requests a sampled log holds is not known here; costs are no more than kLargestCount, and the requests
         // of a batch are few, so this cannot overflow
         const bool isSampled = takes(check.algorithm, Parameter::Sample);
@@ -171,7 +209,7 @@ bool BatchReply::areLogsRight(bool allAdmitted, std::span<const Check> checks) c
             !isBetween(log->resetMs, 0, longestReset(check, owes))) {
             return false;
         }
-        if (check.neverHasRoom()) {
+        if (check.neverHasRoom(override)) {
             if (admitted_ > 0 || log->retryMs != Verdict::kNever) {
                 return false;
             }
@@ -199,7 +237,9 @@ void BatchReply::writeVerdicts(std::size_t position, std::span<Verdict> verdicts
     const std::int64_t delay = delayMs(position);
     const Log* log = logs_.data();
     for (Verdict& verdict : verdicts) {
-        verdict.remaining = std::min(log->remaining + after * log->cost, log->capacity);
+        const std::int64_t used = log->override.decides() ? 0 : after * log->cost;
+        verdict.remaining = std::min(log->remaining + used, log->capacity);
+        verdict.override = log->override;
         verdict.resetMs = log->resetMs;
         verdict.retryMs = isAdmitted ? 0 : log->retryMs;
         verdict.delayMs = delay;

@@ -49,6 +49,9 @@ class BatchReply {
     /// The number of admitted requests: the first ones.
     std::size_t admitted() const { return admitted_; }
 
+    /// What the log's record says; None if the check has no override.
+    const Override& override(std::size_t check) const { return logs_[check].override; }
+
     /// When the batch was decided, by the clock of the logs.
     std::int64_t nowMs() const { return nowMs_; }
 
@@ -83,10 +86,13 @@ class BatchReply {
         std::int64_t retryMs;
         std::int64_t cost;
         std::int64_t capacity;
+        Override override{};
     };
 
+    bool readOverride(Log& log, const Check& check, std::int64_t said, std::int64_t untilMs);
     bool arePermitsRight(std::span<const std::uint32_t> asked);
     bool isHeldRight(std::span<const Check> checks) const;
+    static bool isRightUnder(const Override& override, const Log& log, const Check& check);
     bool areLogsRight(bool allAdmitted, std::span<const Check> checks) const;
     std::int64_t delayMs(std::size_t position) const;
 

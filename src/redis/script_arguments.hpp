@@ -52,10 +52,10 @@ class ScriptArguments {
     /// `unique`: a name that no other request has.
     void request(std::string_view unique) { sink_.argument(namesEntries_ ? unique : std::string_view()); }
 
-    /// `permits`: how many the call asks for, see lua/decide.lua.
-    void log(const Check& check, std::int64_t permits = 0) {
+    /// `permits`: how many the call asks for, see lua/decide.lua. `isTold`: record() follows, behind the ids.
+    void log(const Check& check, std::int64_t permits = 0, bool isTold = false) {
         sink_.key(check.key);
-        if (latest_ && latestPermits_ == permits && areAlike(*latest_, check)) {
+        if (!isTold && latest_ && latestPermits_ == permits && areAlike(*latest_, check)) {
             sink_.argument(std::string_view());
             return;
         }
@@ -65,7 +65,10 @@ class ScriptArguments {
         number(check.windowMs);
         number(check.cap);
         number(check.ttlMs);
-        sink_.argument(OptionsText(check, permits).view());
+        sink_.argument(OptionsText(check, permits, isTold).view());
+        if (isTold) {
+            latest_.reset();
+        }
     }
 
     /// The logs and requests of a plain call, then plain(): of all of them, see isPlain() and arePlainTogether().
@@ -80,6 +83,9 @@ class ScriptArguments {
         number(check.windowMs);
         number(check.ttlMs);
     }
+
+    /// The text of a record that was read before; "": there is none.
+    void record(std::string_view text) { sink_.argument(text); }
 
     /// "": the request's unique name.
     void id(std::string_view id) { sink_.argument(id); }

@@ -5,11 +5,12 @@
 #include "embed.hpp"
 #include "limit/key.hpp"
 
-// A script is an algorithm's file of lua/ as the function `algorithm`, followed by the frame of all algorithms. The
-// file of its plain call, if there is one, precedes both: it replies, or leaves the call to the frame.
+// A script is an algorithm's file of lua/ as the function `algorithm`, and override.lua as the function `overrides`,
+// followed by the frame of all algorithms. The file of its plain call, if there is one, precedes all of them: it
+// replies, or leaves the call to the frame.
 #define FUNCTION(name, file) \
     ".ascii \"local function " name "(...) \"\n" EMBEDDED_FILE(file ".lua") ".ascii \"end\\n\"\n"
-#define SCRIPT(file) FUNCTION("algorithm", file) EMBEDDED_FILE("decide.lua")
+#define SCRIPT(file) FUNCTION("algorithm", file) FUNCTION("overrides", "override") EMBEDDED_FILE("decide.lua")
 #define PLAIN(file) EMBEDDED_FILE(file ".lua") EMBEDDED_FILE("plain_rest.lua")
 
 EMBED(sliding_log, PLAIN("plain_log") SCRIPT("sliding_log"));

@@ -78,6 +78,11 @@ inline bool isOfSlotUnderWay(std::string_view message) {
     return message.starts_with("TRYAGAIN");
 }
 
+/// The script found that a slot is moving, and that the record of an override is not where its log is.
+inline bool isOfOverride(std::string_view message) {
+    return message.starts_with("TRYAGAIN the override");
+}
+
 /// TRYAGAIN, CLUSTERDOWN: the server works, but a slot is not served.
 inline bool isOfSlots(std::string_view message) {
     return message.starts_with("TRYAGAIN") || message.starts_with("CLUSTERDOWN");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "request/overriding.hpp"
 #include "request/round.hpp"
 #include "worker.hpp"
 
@@ -110,13 +111,18 @@ void takeVerdicts(Stage& stage, Source source) {
         decision.source = source;
         decision.verdict = &round.verdicts[i];
         decision.loggedMs = stage.loggedMs;
+        if (source == Source::Local || source == Source::Prefetch) {
+            round.verdicts[i].override = {};  // they know none; it may be that of a known denial that is over
+        } else if (round.checks[i].hasOverride) {
+            applyOverride(context.request, *context.round, i);
+        }
         denied = denied || decision.isDenied();
     }
     if (denied) {
         noteDenial(context);
     }
     for (std::size_t i = stage.begin; !denied && i < stage.end; i++) {
-        round.decisions[i].logged = true;
+        round.decisions[i].logged = round.decisions[i].source != Source::Override;
         if (!round.isDryRun) {
             noteReservation(context, round.verdicts[i]);
         }

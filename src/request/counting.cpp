@@ -39,7 +39,7 @@ bool wasAsked(const Decision& decision) {
 /// The used part of the limit, including this request, in thousandths.
 unsigned usedPart(const Decision& decision, const Check& check) {
     constexpr std::int64_t kAll = 1000;
-    if (decision.verdict == nullptr) {
+    if (decision.verdict == nullptr || (decision.source == Source::Override && !decision.isDenied())) {
         return 0;
     }
     const std::int64_t most = check.capacity();
@@ -71,6 +71,9 @@ void countDecisions(const LocationSettings& location, const Round& round, std::s
         const unsigned used = usedPart(decision, check);
         LimitCounters& counters = gWorker->counters(log);
         counters.of(resultOf(location, decision, round.isDryRun), decision.source).add();
+        if (decision.verdict != nullptr && decision.verdict->override.isInForce()) {
+            counters.overridden.add();
+        }
         if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }

@@ -92,7 +92,8 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     }
     const std::int64_t waitMs = isDenied ? decision.verdict->retryMs : decision.delayMs();
     const bool isNever = waitMs == Verdict::kNever;
-    const bool isBlocked = isDenied && !isNever && decision.settings->blockMs > 0;
+    const bool isBlocked =
+        isDenied && !isNever && decision.settings->blockMs > 0 && decision.source != Source::Override;
     const TimeText window(settings.windowMs);
     const bool isPeriod = takes(settings.algorithm, Parameter::Period);
     const TimeText wait(readableMs(std::max<std::int64_t>(waitMs, 0)));

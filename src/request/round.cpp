@@ -79,6 +79,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.sample = log.sample;
     check.prefetch = check.cost > 0 ? settings.prefetch : 1;
     check.permitLifeMs = log.permitLifeMs;
+    check.hasOverride = log.hasOverride && log.redis != nullptr;
     if (takes(log.algorithm, Parameter::Burst)) {
         check.burst = settings.burst > 0 ? settings.burst : check.limit;
     }

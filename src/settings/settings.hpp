@@ -93,6 +93,7 @@ struct LogSettings {
     std::int64_t longest;  // what denied attempts are kept to: cap, and what delay= may reserve beyond it; 0: off
     ngx_str_t id;          // as configured
     Secrecy secrecy;       // of the key's value
+    bool hasOverride;      // a record in Redis may change the limit of one key
     RedisSettings* redis;  // nullptr: this node's local store
     const LimitSettings* finalizedBy;  // the directive that set store and cap; nullptr until then
     std::int64_t sample;               // algorithm=sampled: one of this number of requests is logged

@@ -30,6 +30,9 @@ class Beginning {
 }  // namespace
 
 std::string_view Call::text(bool isNative) {
+    if (readsRecord) {
+        return command;
+    }
     Beginning beginning;
     beginCommand(beginning, words);
     appendArgument(beginning, isNative ? kNativeCommand : kEvalSha);
@@ -52,13 +55,18 @@ std::size_t Call::requests() const {
     return sum;
 }
 
-void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t hashSlot) {
+void CallWriter::reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot) {
     call.algorithm = algorithm;
     call.hashSlot = hashSlot;
     call.asking = call.isPart = call.isOnWire = call.wasKept = call.isNative = call.leavesNative = false;
+    call.hasOverride = call.readsRecord = call.isTold = false;
     call.scriptMisses = call.repetitions = 0;
     call.batches.clear();
     call.command.clear();
+}
+
+void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t hashSlot) {
+    reset(call, algorithm, hashSlot);
     call_ = &call;
     texts_.keys.clear();
     texts_.arguments.clear();
@@ -73,6 +81,7 @@ bool CallWriter::hasRoomFor(const Batch& batch) const {
 
 void CallWriter::add(Batch& batch) {
     call_->batches.push_back(&batch);
+    call_->hasOverride = call_->hasOverride || std::ranges::any_of(batch.waiters.front().checks, &Check::hasOverride);
     work_ += batch.work();
 }
 
@@ -103,7 +112,30 @@ void CallWriter::finish() {
     writeCommand();
 }
 
-void CallWriter::write(Batch& batch) {
+void CallWriter::writeReading(Call& call, Batch& batch) {
+    reset(call, batch.algorithm, batch.hashSlot);
+    call.batches.push_back(&batch);
+    call.isPart = call.hasOverride = call.readsRecord = true;
+    beginCommand(call.command, 2);
+    appendArgument(call.command, "GET");
+    const std::string_view log = batch.waiters.front().checks.front().key;
+    appendArgument(call.command, std::string(log).append(kOverrideSuffix));
+}
+
+void CallWriter::tell(Call& call, std::string_view record, std::string_view now) {
+    Batch& batch = *call.batches.front();
+    const unsigned repetitions = call.repetitions;
+    begin(call, batch, now);
+    add(batch);
+    call.isPart = call.isTold = true;
+    call.repetitions = repetitions;
+    arguments_.decide(call.algorithm, now_);
+    write(batch, &record);
+    writeCommand();
+}
+
+/// `record`: of its only log, if that is told.
+void CallWriter::write(Batch& batch, const std::string_view* record) {
     const std::span<const Check> logs = batch.waiters.front().checks;
     if (!batch.asked.permits.empty()) {
         batch.asked.nameAfter(batch.waiters.front().unique);
@@ -115,9 +147,12 @@ void CallWriter::write(Batch& batch) {
         arguments_.request(waiter.unique);
     });
     for (std::size_t i = 0; i < logs.size(); i++) {
-        arguments_.log(logs[i], batch.asked.of(i));
+        arguments_.log(logs[i], batch.asked.of(i), record != nullptr);
         if (logs[i].named) {
             batch.waiters.forEach([&](Waiter& waiter) { arguments_.id(waiter.checks[i].id); });
+        }
+        if (record != nullptr) {
+            arguments_.record(*record);
         }
     }
 }
@@ -129,7 +164,8 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Check> checks, std::s
     arguments_.takeBack(first.algorithm, now, loggedMs, takenMs);
     arguments_.batch(checks.size(), 1);
     arguments_.request(unique);
-    for (const Check& check : checks) {
+    for (Check check : checks) {
+        check.hasOverride = false;
         arguments_.log(check);
         if (check.named) {
             arguments_.id(check.id);

@@ -34,7 +34,11 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     /// The number of its requests.
     std::size_t requests() const;
 
+    /// True if the native module may decide it.
+    bool mayBeNative() const { return !leavesNative && !hasOverride; }
+
     /// Its text for the native module, or as a script; valid until the next one. Nothing but the beginning differs.
+    /// While it reads a record, the text of that GET.
     std::string_view text(bool isNative);
 
     Server* server = nullptr;              // that it was last sent to
@@ -52,6 +56,9 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::uint16_t hashSlot = 0;            // of all its keys, in a cluster
     bool asking = false;                   // sent to the server that imports the slot
     bool isPart = false;                   // part of a call that was sent before
+    bool hasOverride = false;              // a check has override=on
+    bool readsRecord = false;              // its GET of the record of its only log is sent in its place
+    bool isTold = false;                   // it has that record among its arguments
     bool isOnWire = false;                 // sent, no reply yet
     std::uint64_t sentNs = 0;              // when it was last sent
     std::uint64_t sequence = 0;            // of its latest sending on the connection
@@ -74,6 +81,12 @@ class CallWriter {
     void add(Batch& batch);
 
     void finish();
+
+    /// Writes a call that first reads the record of the only log of this batch: see Call::readsRecord. tell() follows.
+    static void writeReading(Call& call, Batch& batch);
+
+    /// Writes the call of that batch again, with the text of the record.
+    void tell(Call& call, std::string_view record, std::string_view now);
 
     /// Writes a whole call that takes back what these checks, decided at `takenMs`, logged at `loggedMs` under this
     /// unique name. `now` as for begin().
@@ -102,8 +115,9 @@ class CallWriter {
     };
 
     void begin(Call& call, Algorithm algorithm, std::uint16_t hashSlot);
+    static void reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot);
     bool isPlain() const;
-    void write(Batch& batch);
+    void write(Batch& batch, const std::string_view* record = nullptr);
     void writeCommand();
 
     Call* call_ = nullptr;

@@ -14,6 +14,19 @@ std::int64_t left(std::uint64_t at, std::uint64_t nowMs) {
     return at > nowMs ? static_cast<std::int64_t>(at - nowMs) : 0;
 }
 
+/// A record in one word. Its end is not shown of a denial.
+constexpr unsigned kBitsOfLimit = 56;
+static_assert(kLargestCount < std::int64_t{1} << kBitsOfLimit);
+
+std::uint64_t packed(const Override& override) {
+    return static_cast<std::uint64_t>(override.what) << kBitsOfLimit | static_cast<std::uint64_t>(override.limit);
+}
+
+Override unpacked(std::uint64_t word) {
+    return {static_cast<Override::What>(word >> kBitsOfLimit),
+            static_cast<std::int64_t>(word & ((std::uint64_t{1} << kBitsOfLimit) - 1)), 0};
+}
+
 /// The time for which the limits deny, from the check, at most the maximum age. With several limits, one denial is
 /// enough.
 std::uint64_t deniedFor(std::span<const Check> checks, std::span<const Verdict> verdicts) {
@@ -51,6 +64,7 @@ DenialState KnownDenials::find(const Signature& signature, std::uint64_t nowMs, 
             verdicts[i].remaining = entry.remaining.load(kRelaxed);
             verdicts[i].resetMs = left(entry.resetAt.load(kRelaxed), nowMs);
             verdicts[i].retryMs = retryAt == kNeverAt ? Verdict::kNever : left(retryAt, nowMs);
+            verdicts[i].override = unpacked(entry.override.load(kRelaxed));
         }
         const bool isDue = record.dueAt.load(kRelaxed) <= nowMs;
         if (record.sequence.isWhole(begin)) {
@@ -106,6 +120,7 @@ void KnownDenials::publish(const Signature& signature, std::uint32_t sentGenerat
                             : verdict.hasRoom()                ? 0
                                                                : at(verdict.retryMs),
                             kRelaxed);
+        entry.override.store(packed(verdict.override), kRelaxed);
     }
     record->signature.set(signature.text);
     record->sequence.endWriting();

@@ -38,7 +38,7 @@ class KnownDenials {
   public:
     static constexpr std::size_t kSlotBytes = 512;
     static constexpr std::size_t kMostLogs = Signature::kMostLogs;
-    static constexpr std::size_t kLongestSignature = 368;
+    static constexpr std::size_t kLongestSignature = 336;
 
     /// The maximum age of a known denial, from the sending of its check.
     static constexpr std::uint64_t kLastsMs = 1000;
@@ -85,7 +85,8 @@ class KnownDenials {
     struct Entry {
         std::atomic<std::int64_t> remaining;
         std::atomic<std::uint64_t> resetAt;
-        std::atomic<std::uint64_t> retryAt;  // 0: there is room; or kNeverAt
+        std::atomic<std::uint64_t> retryAt;   // 0: there is room; or kNeverAt
+        std::atomic<std::uint64_t> override;  // what a record says, and its limit
     };
 
     struct Record {

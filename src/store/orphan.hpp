@@ -60,12 +60,12 @@ struct Orphan final : Waiter {
         leaving[static_cast<std::size_t>(std::ranges::find(checks, key, &Check::key) - checks.begin())] = true;
     }
 
-    /// The checks whose entries have to be removed, or all.
+    /// The checks whose entries have to be removed, or all. An override that allows has logged none.
     std::span<const Check> leavers(bool all) {
         const std::span<Check> own = ownChecks.all();
         std::size_t kept = 0;
         for (std::size_t i = 0; i < own.size(); i++) {
-            if (all || leaving[i]) {
+            if ((all || leaving[i]) && !ownVerdicts[i].override.decides()) {
                 own[kept++] = own[i];
             }
         }

@@ -313,9 +313,13 @@ void RedisStore::finishOrphan(Orphan& orphan, StoreError error) {
         isAdmitted && std::ranges::any_of(orphan.verdicts, [](const Verdict& each) { return each.delayMs > 0; });
     orphan.detach();
     if (orphan.late != nullptr) {
-        orphan.late->state = isInDoubt               ? LateReply::State::Unknown
-                             : isAdmitted && !isHeld ? LateReply::State::Logged
-                                                     : LateReply::State::Void;
+        // what an override allowed has no entry; beside it, those of other logs stay
+        const bool isLogged = isAdmitted && !isHeld && std::ranges::none_of(orphan.verdicts, [](const Verdict& each) {
+                                  return each.override.decides();
+                              });
+        orphan.late->state = isInDoubt  ? LateReply::State::Unknown
+                             : isLogged ? LateReply::State::Logged
+                                        : LateReply::State::Void;
         orphan.late->loggedMs = orphan.loggedMs;
     }
     const auto delayMs = static_cast<std::uint64_t>(orphan.verdicts.front().delayMs);
@@ -759,6 +763,11 @@ void RedisStore::callReplied(Call& call, const redisReply& reply, StoreError err
         closeWhenUnused();
         return;
     }
+    if (call.readsRecord &&
+        (error == StoreError::None || error == StoreError::WrongType || error == StoreError::Forbidden)) {
+        recordRead(call, replyText(reply));
+        return;
+    }
     switch (error) {
         case StoreError::None:
             applyReply(call, reply);
@@ -812,6 +821,17 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         } else {
             repeatSoon(call);
         }
+        return;
+    }
+    if (error == StoreError::Ask && call.hasOverride && !call.readsRecord && !call.isTold) {
+        if (hasSeveralLogs(call)) {
+            isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
+            askApart(call, error);
+            return;
+        }
+        Batch& batch = *call.batches.front();
+        calls_.giveBack(call);
+        readRecord(batch);
         return;
     }
     Server* target = redirectedBy(reply, server, error);
@@ -869,13 +889,7 @@ void RedisStore::askApart(Call& call, StoreError error) {
         call.batches.clear();
     }
     for (Batch* batch : call.batches) {
-        while (Waiter* orphan = batch->orphans.popFront()) {
-            finishOrphan(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
-        }
-        batch->requests = 0;
-        batch->waiters.forEach([&](Waiter&) { batch->requests++; });
-        if (batch->requests == 0) {
-            finishBatch(*batch);
+        if (!renew(*batch)) {
             continue;
         }
         Call& own = calls_.take();
@@ -887,6 +901,41 @@ void RedisStore::askApart(Call& call, StoreError error) {
     }
     calls_.giveBack(call);
     closeWhenUnused();
+}
+
+/// The batch was not decided and is written again, for the requests that still wait; false if there is none.
+bool RedisStore::renew(Batch& batch) {
+    while (Waiter* orphan = batch.orphans.popFront()) {
+        finishOrphan(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
+    }
+    batch.requests = 0;
+    batch.waiters.forEach([&](Waiter&) { batch.requests++; });
+    if (batch.requests == 0) {
+        finishBatch(batch);
+        return false;
+    }
+    return true;
+}
+
+/// The slot of the batch is under way, so that its log and the record of that may be on two nodes: the record is read
+/// first, from the one that has it.
+void RedisStore::readRecord(Batch& batch) {
+    if (renew(batch)) {
+        Call& call = calls_.take();
+        CallWriter::writeReading(call, batch);
+        route(call);
+    }
+}
+
+/// `record`: its text, "" if there is none, or an error that the script tells from a record.
+void RedisStore::recordRead(Call& call, std::string_view record) {
+    if (renew(*call.batches.front())) {
+        writer_.tell(call, record, stamp());
+        route(call);
+    } else {
+        calls_.giveBack(call);
+        closeWhenUnused();
+    }
 }
 
 void RedisStore::applyReply(Call& call, const redisReply& reply) {
@@ -910,6 +959,14 @@ void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& repl
     if (error == StoreError::Unexpected) {
         batch.isInDoubt = true;
         server.closeAsUnreliable();
+    } else if (error == StoreError::TryAgain && isOfOverride(replyText(reply))) {
+        if (checks.size() == 1) {
+            readRecord(batch);
+        } else {
+            isolatedLogs_.addSlot(batch.hashSlot, ngx_current_msec);
+            refuse(batch, error);
+        }
+        return;
     } else if (error != StoreError::None) {
         log_.failure(server.shownName(), "answered", replyText(reply));
         if (mayBeOfOneLog(error, replyText(reply))) {

@@ -117,6 +117,9 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void repeatSoon(Call& call);
     void waitOut(Call& call, std::string_view answer, StoreError error);
     void askApart(Call& call, StoreError error);
+    bool renew(Batch& batch);
+    void readRecord(Batch& batch);
+    void recordRead(Call& call, std::string_view record);
     void repeatQueued();
 
     void applyReply(Call& call, const redisReply& reply);

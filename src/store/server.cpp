@@ -188,7 +188,7 @@ bool Server::canBeAsked() {
 void Server::send(Call& call) {
     call.server = this;
     call.isOnWire = false;
-    call.isNative = hasNative_ && !call.leavesNative;
+    call.isNative = hasNative_ && call.mayBeNative();
     if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) ||
         !connection_.send(call.text(call.isNative), call)) {
         queued_.pushBack(call);

@@ -11,11 +11,12 @@ namespace {
 constexpr size_t kShareOfDenials = 4;  // of the zone
 constexpr size_t kShareOfPermits = 8;
 constexpr size_t kShareOfMetrics = 32;
-constexpr size_t kLeastForMetrics = 4096;               // a page
-constexpr size_t kMostForMetrics = size_t{256} * 1024;  // some 300 servers, or 1,000 limits
-constexpr size_t kShareOfTopKeys = 80;                  // each of the two tables
-constexpr size_t kMostForTopKeys = size_t{128} * 1024;  // some 520 keys
-constexpr size_t kLeastForTopKeys = 4096;               // a smaller zone has no tables
+constexpr size_t kLeastForMetrics = 4096;                 // a page
+constexpr size_t kMostForMetrics = size_t{256} * 1024;    // some 300 servers, or 1,000 limits
+constexpr size_t kBytesForOverrides = size_t{16} * 1024;  // some 60 keys
+constexpr size_t kShareOfTopKeys = 80;                    // each of the two tables
+constexpr size_t kMostForTopKeys = size_t{128} * 1024;    // some 520 keys
+constexpr size_t kLeastForTopKeys = 4096;                 // a smaller zone has no tables
 
 bool makeTopKeys(Zone& zone, size_t size) {
     zone.header->topKeysBytes = std::min(size / kShareOfTopKeys, kMostForTopKeys);
@@ -43,6 +44,14 @@ void makePermits(Zone& zone, size_t size, ngx_log_t* log) {
     }
 }
 
+/// The same when a limit first has override=on. Without it the dashboard shows none.
+void makeOverrides(Zone& zone, size_t size) {
+    if (zone.hasOverrides && zone.header->overrides == nullptr && size / kShareOfTopKeys >= kLeastForTopKeys) {
+        zone.header->overrides = ngx_slab_calloc(zone.pool, kBytesForOverrides);
+        zone.header->overridesBytes = zone.header->overrides == nullptr ? 0 : kBytesForOverrides;
+    }
+}
+
 ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     auto& zone = *static_cast<Zone*>(memory->data);
     if (before != nullptr) {
@@ -50,6 +59,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
         zone.pool = old.pool;
         zone.header = old.header;
         makePermits(zone, memory->shm.size, memory->shm.log);
+        makeOverrides(zone, memory->shm.size);
         return NGX_OK;
     }
     zone.pool = reinterpret_cast<ngx_slab_pool_t*>(memory->shm.addr);
@@ -77,6 +87,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
         return NGX_ERROR;
     }
     makePermits(zone, memory->shm.size, memory->shm.log);
+    makeOverrides(zone, memory->shm.size);
     zone.pool->log_nomem = 0;  // a full zone evicts logs and logs that itself
     return NGX_OK;
 }

@@ -25,10 +25,13 @@ struct ZoneHeader {
     void* usedKeys;           // the table of the most admitted keys; nullptr: the zone is too small
     void* deniedKeys;         // the same for denied keys
     size_t topKeysBytes;      // the size of each of the two
+    void* overrides;          // the table of records met; nullptr: no limit has override=on, or there is no room
+    size_t overridesBytes;    // its size
 };
 
 struct Zone {
-    bool hasPermits;  // a limit has prefetch=
+    bool hasPermits;    // a limit has prefetch=
+    bool hasOverrides;  // a limit has override=on
     ngx_slab_pool_t* pool;
     ZoneHeader* header;
 

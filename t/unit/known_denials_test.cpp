@@ -55,6 +55,21 @@ TEST_F(KnownDenialsTest, LastUntilThereIsRoom) {
     EXPECT_EQ(denialStateOf("b", 1000), DenialState::None);
 }
 
+TEST_F(KnownDenialsTest, KnowWhatARecordSaid) {
+    const std::vector<Check> checks = {checkOf("a"), checkOf("b")};
+    const Verdict denied{0, 500, 500, 0, {Override::What::Deny, 0, 1'800'000'000'000}};
+    const Verdict limited{3, 500, 0, 0, {Override::What::Limit, kLargestCount, 0}};
+    publish(checks, 1000, {denied, limited});
+    std::vector<Verdict> found(2);
+    EXPECT_EQ(denials.find(signatureOf(checks), 1000, found), DenialState::Holds);
+    EXPECT_EQ(found[0].override.what, Override::What::Deny);
+    EXPECT_EQ(found[1].override.what, Override::What::Limit);
+    EXPECT_EQ(found[1].override.limit, kLargestCount);
+    publish(checks, 1000, {Verdict{0, 500, 500}, Verdict{3, 500, 0}});
+    EXPECT_EQ(denials.find(signatureOf(checks), 1000, found), DenialState::Holds);
+    EXPECT_EQ(found[0].override.what, Override::What::None);
+}
+
 TEST_F(KnownDenialsTest, LastAtMostOneSecond) {
     for (const std::int64_t retry : {std::int64_t{1001}, std::int64_t{3'600'000}, Verdict::kNever}) {
         publish("a", 5000, retry);

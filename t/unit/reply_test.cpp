@@ -438,6 +438,48 @@ TEST(ReplyArena, ReusesItsMemoryAndGrows) {
     }
 }
 
+TEST(BatchReply, HasWhatTheRecordsOfTheLogsSay) {
+    constexpr std::int64_t kTime = 1'800'000'000'000;
+    constexpr std::int64_t kEnd = kTime + 5000;
+    Check asked = check();
+    asked.hasOverride = true;
+    const auto isRead = [&](const std::vector<std::int64_t>& values, std::size_t requests = 1) {
+        return read(values, requests, {asked}) == StoreError::None;
+    };
+    EXPECT_TRUE(isRead({1, kTime, 9, 60'000, 0, -1, 0})) << "none";
+    EXPECT_TRUE(isRead({1, kTime, 9, 60'000, 0, -4, 0})) << "broken";
+    EXPECT_TRUE(isRead({1, kTime, 9, 60'000, 0, -5, 0})) << "forbidden";
+    EXPECT_FALSE(isRead({1, kTime, 9, 60'000, 0})) << "too short";
+    EXPECT_FALSE(isRead({1, kTime, 9, 60'000, 0, -1})) << "too short";
+    EXPECT_FALSE(isRead({1, kTime, 9, 60'000, 0, -6, 0}));
+    EXPECT_FALSE(isRead({1, kTime, 9, 60'000, 0, -1, -1}));
+    EXPECT_FALSE(isRead({1, kTime, 40, 60'000, 0, -1, 0})) << "more than the limit";
+    EXPECT_TRUE(isRead({1, kTime, 40, 60'000, 0, 50, 0})) << "not more than that of the record";
+    EXPECT_FALSE(isRead({1, kTime, 50, 60'000, 0, 50, 0}));
+    EXPECT_FALSE(isRead({1, kTime, 9, 60'000, 0, 5, 0}));
+    EXPECT_TRUE(isRead({0, kTime, 0, 60'000, -1, 0, 0})) << "a limit of 0";
+    EXPECT_FALSE(isRead({0, kTime, 0, 60'000, 5, 0, 0}));
+    EXPECT_TRUE(isRead({3, kTime, 10, 60'000, 0, -2, kEnd}, 3)) << "allowed";
+    EXPECT_FALSE(isRead({3, kTime, 9, 60'000, 0, -2, kEnd}, 3));
+    EXPECT_FALSE(isRead({2, kTime, 10, 60'000, 0, -2, kEnd}, 3)) << "all are";
+    EXPECT_FALSE(isRead({0, kTime, 10, 60'000, 7, -2, kEnd}));
+    EXPECT_TRUE(isRead({0, kTime, 0, 5000, 5000, -3, kEnd})) << "denied";
+    EXPECT_TRUE(isRead({0, kTime, 0, 60'000, -1, -3, 0}));
+    EXPECT_FALSE(isRead({0, kTime, 0, 60'000, -1, -3, kEnd})) << "it ends";
+    EXPECT_FALSE(isRead({0, kTime, 0, 5000, 5000, -3, 0})) << "it does not end";
+    EXPECT_FALSE(isRead({1, kTime, 0, 5000, 5000, -3, kEnd})) << "nobody is admitted";
+    EXPECT_FALSE(isRead({0, kTime, 3, 5000, 5000, -3, kEnd}));
+
+    EXPECT_EQ(verdict({3, kTime, 10, 60'000, 0, -2, kEnd}, 3, asked, 0).remaining, 10) << "nothing was used";
+    const Verdict denied = verdict({0, kTime, 0, 5000, 5000, -3, kEnd}, 1, asked, 0);
+    EXPECT_EQ(denied.override.what, Override::What::Deny);
+    EXPECT_EQ(denied.override.untilMs, kEnd);
+    EXPECT_EQ(denied.retryMs, 5000);
+    EXPECT_EQ(verdict({2, kTime, 40, 60'000, 0, 50, 0}, 2, asked, 0).remaining, 41);
+    EXPECT_EQ(read({1, kTime, 9, 60'000, 0, 9, 60'000, 0, -1, 0, -2, 0}, 1, {asked, check()}), StoreError::Unexpected)
+        << "the second log has no record";
+}
+
 TEST(ReplyArena, ReadsByteByByte) {
     Wire wire;
     const std::string bytes = "*2\r\n:12\r\n$4\r\nbulk\r\n";

@@ -46,6 +46,8 @@ sub all {
         module('compact, denied',     'denied', 'algorithm=compact limit=1 window=1h',            redis => 1),
         module("log, native, $keys keys",     'keys', "limit=$plenty window=$window",                   redis => 1, native => 'required'),
         module("compact, native, $keys keys", 'keys', "algorithm=compact limit=$plenty window=$window", redis => 1, native => 'required'),
+        module("log, override=on, $keys keys",     'keys', "limit=$plenty window=$window override=on",                   redis => 1),
+        module("compact, override=on, $keys keys", 'keys', "algorithm=compact limit=$plenty window=$window override=on", redis => 1),
         module("bucket, $keys keys", 'keys', "algorithm=bucket limit=$plenty window=$window", redis => 1),
         module("local, $keys keys", 'keys',   "limit=$plenty window=$window"),
         module('local, denied',     'denied', 'limit=1 window=1h'),

@@ -19,7 +19,7 @@ my $names = 0;
 
 sub source {
     my ($name) = @_;
-    my @functions = ($base{$name} ? function(exact_log => $base{$name}) : (), function(algorithm => $name));
+    my @functions = ($base{$name} ? function(exact_log => $base{$name}) : (), function(algorithm => $name), function(overrides => 'override'));
     return join '', $PLAIN{$name} ? (file($PLAIN{$name}), file('plain_rest')) : (), @functions, file('decide');
 }
 

@@ -1,0 +1,59 @@
+// What a record beside a log (override=on) says about its key. `sliding-log set` writes the record, the scripts read it
+// (lua/override.lua) and tell this in their replies.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+#include "limit/number.hpp"
+
+namespace sliding_log {
+
+/// Appended to the key of a log, this is the key of its record: in the same hash slot, and the key of no log.
+inline constexpr std::string_view kOverrideSuffix = ":override";
+
+struct Override {
+    enum class What : std::uint8_t {
+        None,
+        Limit,     // another limit
+        Allow,     // requests are admitted and not logged
+        Deny,      // requests are denied
+        Broken,    // what the key has is no record: it counts as none
+        Forbidden  // it may not be read: it counts as none
+    };
+
+    What what = What::None;
+    std::int64_t limit = 0;    // of Limit
+    std::int64_t untilMs = 0;  // when it ends, by the clock of Redis; 0: it does not
+
+    bool isInForce() const { return what == What::Limit || decides(); }
+
+    /// The log is neither read nor changed.
+    bool decides() const { return what == What::Allow || what == What::Deny; }
+
+    /// The numbers of the scripts: a limit, or a code. False if there is no such number.
+    static bool read(std::int64_t said, std::int64_t untilMs, Override& out) {
+        constexpr What kCodes[] = {What::None, What::Allow, What::Deny, What::Broken, What::Forbidden};  // -1, -2, ...
+        constexpr std::int64_t kLast = -5;
+        constexpr std::int64_t kLatestMs = 999'999'999'999'999;
+        if (said < kLast || said > kLargestCount || untilMs < 0 || untilMs > kLatestMs) {
+            return false;
+        }
+        out = {said >= 0 ? What::Limit : kCodes[-said - 1], std::max<std::int64_t>(said, 0), untilMs};
+        return true;
+    }
+};
+
+/// The bucket of a record's limit: it keeps its proportion to the limit. As in lua/override.lua, in doubles.
+inline std::int64_t burstUnder(std::int64_t recordLimit, std::int64_t burst, std::int64_t limit) {
+    if (burst == limit || limit == 0) {
+        return recordLimit;
+    }
+    const double scaled =
+        std::ceil(static_cast<double>(burst) * static_cast<double>(recordLimit) / static_cast<double>(limit));
+    return static_cast<std::int64_t>(std::min(scaled, static_cast<double>(kLargestCount)));
+}
+
+}  // namespace sliding_log

@@ -1,0 +1,114 @@
+# sliding-log set, unset and overrides: the record that they write is the one that nginx obeys, in each topology, with an
+# end that Redis keeps; nobody who may only decide can write one.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(wait_until);
+use Testbed::Acl qw(documented_rule);
+use Testbed::Http qw(get field);
+use Testbed::Tool qw(tool tool_json);
+
+my $bed     = Testbed->new;
+my $redis   = $bed->redis;
+my $cluster = $bed->cluster(masters => 2);
+my ($first, $second) = $cluster->nodes;
+my $limits = join "\n", map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=3 window=1h override=on" . ($_ eq 'hidden' ? ' secret=on' : '') . '; empty_gif; }' } qw(api hidden);
+my $other  = 'location /other { sliding_log_limit other key=$arg_k limit=3 window=1h; empty_gif; }';
+my @nginx  = map { $bed->serve(store => "$_; timeout 5s; connect_timeout 5s;", how => '$sliding_log_source $sliding_log_limit', http => 'sliding_log_on_error deny;', server => "$limits $other") }
+    'server ' . $redis->address, 'server ' . $first->address . '; mode cluster';
+my @at = ('--server', $redis->address);
+
+sub asked { my ($nginx, $path) = @_; my $answer = get($nginx->port, $path); return "$answer->{status} " . field($answer, 'X-How') }
+
+# ---- the same on one server and in a cluster
+
+for my $case (['one server', $nginx[0], @at], ['cluster', $nginx[1], '--server', $first->address, '--mode', 'cluster']) {
+    my ($what, $nginx, @where) = @$case;
+    for my $number (1 .. 6) {
+        my $ran = tool('set', 'api', "client$number", '--limit', 10 + $number, @where);
+        is("$ran->{status} $ran->{err}", '0 ', "$what: a limit is set");
+        like($ran->{out}, qr/^rl:sliding:api:\{client$number\}: limit=1$number until unset\n/, "$what: and told");
+        is(asked($nginx, "/api?k=client$number"), "200 redis 1$number", "$what: nginx obeys");
+    }
+    my $before = time;
+    my $set    = tool_json('set', 'api', 'client1', '--deny', '--for', '1h', '--why', "scrapes \"all\" prices: \x{e2}\x{82}\x{ac}", '--by', 'alice', @where);
+    is("$set->{key} $set->{what} $set->{by}", 'rl:sliding:api:{client1} deny alice', "$what: JSON tells what was set");
+    ok(abs($set->{since_ms} / 1000 - $before) < 10 && $set->{until_ms} == $set->{since_ms} + 3_600_000, "$what: since when and until when");
+    my $denied = get($nginx->port, '/api?k=client1');
+    like("$denied->{status} " . field($denied, 'Retry-After'), qr/^429 (?:3600|359\d)$/, "$what: nginx denies until then");
+    my $list = tool_json('overrides', @where);
+    ok($list->{complete}, "$what: the list is complete");
+    is(join(' ', map { "$_->{key}=$_->{what}" } @{ $list->{overrides} }),
+        join(' ', 'rl:sliding:api:{client1}=deny', map { "rl:sliding:api:{client$_}=limit=1$_" } 2 .. 6), "$what: it has all records");
+    is_deeply({ %{ $list->{overrides}[0] } }, { key => $set->{key}, what => 'deny', why => $set->{why}, by => 'alice', since_ms => $set->{since_ms}, until_ms => $set->{until_ms} },
+        "$what: with all that is known of them");
+    is(tool_json('unset', 'api', "client$_", @where)->{removed}, JSON::PP::true(), "$what: it is unset") for 2 .. 6;
+    is(asked($nginx, '/api?k=client2'), '200 redis 3', "$what: nginx has the configured limit again");
+    my $none = tool('unset', 'api', 'client2', @where);
+    is("$none->{status} $none->{out}", "1 no override of rl:sliding:api:{client2}\n", "$what: none is left to unset");
+}
+
+# ---- ends, people and secrets
+
+tool('set', 'api', 'short', '--deny', '--for', '300ms', @at);
+cmp_ok($redis->cli('PTTL', 'rl:sliding:api:{short}:override'), '<=', 300, 'Redis removes a record at its end');
+ok(wait_until('its end', 5, sub { asked($nginx[0], '/api?k=short') =~ /^200/ }), 'and nginx admits again');
+is($redis->cli('EXISTS', 'rl:sliding:api:{short}:override'), 0, 'the record is gone');
+tool('set', 'api', 'kept', '--deny', '--for', '1h', @at);
+tool('set', 'api', 'kept', '--allow', @at);
+is($redis->cli('PTTL', 'rl:sliding:api:{kept}:override'), -1, 'a record without an end replaces one that has an end');
+
+$redis->cli('SET', 'rl:sliding:api:{bad}:override', 'limit=many');
+$redis->cli('RPUSH', 'rl:sliding:api:{list}:override', 'x');
+tool('set', 'api', 'people', '--allow', '--why', 'ours', '--by', 'bob', @at);
+my $human = tool('overrides', 'api', @at)->{out};
+like($human, qr/^key +what +until +why +since +by$/m, 'a table for people');
+like($human, qr/^rl:sliding:api:\{people\} +allow +unset +ours +\d{4}-\d\d-\d\dT\S+Z +bob$/m, 'has a record');
+like($human, qr/^rl:sliding:api:\{$_\} +broken: counts as none/m, "and what is none: $_") for qw(bad list);
+is(tool('overrides', 'other', @at)->{out}, "no overrides\n", 'none of another limit');
+is((grep { $_->{key} =~ /people/ } @{ tool_json('overrides', @at)->{overrides} })[0]{by}, 'bob', 'who has set it');
+my $by = tool_json({ env => { SUDO_USER => 'carol' } }, 'set', 'api', 'who', '--allow', @at)->{by};
+is($by, 'carol', 'by sudo: who called it');
+unlike(tool('top', @at)->{out}, qr/override/, 'top lists no records');
+
+$redis->cli('FLUSHALL');
+my $conf = $bed->write_file('nginx.conf', 'http { sliding_log_redis { server ' . $redis->address . "; }\nserver { $limits $other } }");
+my $secret = tool({ in => "s3cret\n" }, 'set', 'hidden', '-', '--deny', '--nginx-conf', $conf);
+is("$secret->{status} $secret->{err}", '0 ', 'a secret from standard input');
+like($secret->{out}, qr/^rl:sliding:hidden:\{sha1-[0-9a-f]{8}\}: deny/, 'is shown by eight digits');
+is(asked($nginx[0], '/hidden?k=s3cret'), '429 override 3', 'nginx obeys');
+like(tool('overrides', '--secret', @at)->{out}, qr/^rl:sliding:hidden:\{sha1-[0-9a-f]{8}\} +deny/m, 'the list shows eight digits, too');
+my $unread = tool('set', 'other', 'a', '--deny', '--nginx-conf', $conf);
+is($unread->{status}, 1, 'a limit without override=on: a warning');
+like($unread->{err}, qr/has no override=on for this limit: nginx does not read what is set/, 'that says so');
+
+# ---- who may set them, and who may only decide
+
+my $rule = tool('acl', '--algorithms', 'log,compact', '--override', '--user', 'decider')->{out} =~ s/PASSWORD/d3cide/r;
+is($rule, 'ACL SETUSER decider ' . documented_rule('decider', 'd3cide') . "\n", 'operations.md has the rule of a user who only decides');
+like(tool('acl', '--nginx-conf', $conf)->{out}, qr/ ~rl:sliding:\*\} %R~rl:sliding:\*:override .* \+get /, 'acl knows by the configuration that records are read');
+unlike(tool('acl', '--algorithms', 'counter')->{out}, qr/override|\+get /, 'and without override=on they are not');
+$redis->cli('ACL', 'SETUSER', 'decider', split ' ', documented_rule('decider', 'd3cide'));
+$redis->cli('ACL', 'SETUSER', 'operator', split ' ', documented_rule('operator', '0perate'));
+my $decider = $bed->serve(
+    store  => 'server ' . $redis->address . '; username decider; password d3cide; timeout 5s; connect_timeout 5s;',
+    how    => '$sliding_log_source $sliding_log_limit',
+    http   => 'sliding_log_on_error deny;',
+    server => $limits);
+$bed->write_file('decider.password',  "d3cide\n");
+$bed->write_file('operator.password', "0perate\n");
+my @as = map { ['--user', $_, '--password-file', $bed->dir . "/$_.password", @at] } qw(decider operator);
+is(tool('set', 'api', 'x', '--limit', 7, @{ $as[1] })->{status}, 0, 'the operator sets a record') or diag(tool('set', 'api', 'x', '--limit', 7, @{ $as[1] })->{err});
+is(asked($decider, '/api?k=x'), '200 redis 7', 'who decides obeys it');
+is(asked($decider, '/api?k=y'), '200 redis 3', 'and finds none of others');
+for my $words (['set', 'api', 'x', '--allow'], ['unset', 'api', 'x']) {
+    my $ran = tool(@$words, @{ $as[0] });
+    is($ran->{status}, 3, "@$words: refused to who only decides");
+    like($ran->{err}, qr/NOPERM/, 'by Redis');
+}
+is(tool('overrides', @{ $as[1] })->{status}, 0, 'the operator lists them');
+is(tool('unset', 'api', 'x', @{ $as[1] })->{status}, 0, 'and removes them');
+is($decider->logged(qr/override may not be read|NOPERM/), 0, 'no right was missing');
+
+$bed->done;

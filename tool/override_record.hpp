@@ -1,0 +1,34 @@
+// The record of an override, as lua/override.lua reads it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "limit/override.hpp"
+
+namespace sliding_log::tool {
+
+struct OverrideRecord {
+    Override override;         // Limit, Allow or Deny
+    std::int64_t sinceMs = 0;  // when it was set, by the clock of Redis
+    std::string by;            // who has set it; without blanks
+    std::string why;           // one line
+
+    /// `limit=500`, `allow` or `deny`.
+    std::string what() const;
+
+    /// `limit=500 until=0 since=1795339330906 by=alice why=any text`
+    std::string text() const;
+
+    /// nullopt: the text is no record.
+    static std::optional<OverrideRecord> read(std::string_view text);
+};
+
+/// The key of the record beside this log.
+inline std::string overrideKey(std::string_view logKey) {
+    return std::string(logKey).append(kOverrideSuffix);
+}
+
+}  // namespace sliding_log::tool

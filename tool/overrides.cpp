@@ -1,0 +1,107 @@
+// overrides: lists the records that `set` has written.
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+
+#include "command.hpp"
+#include "forms.hpp"
+#include "json.hpp"
+#include "override_record.hpp"
+#include "scan.hpp"
+#include "table.hpp"
+#include "target.hpp"
+#include "text.hpp"
+
+namespace sliding_log::tool {
+
+namespace {
+
+constexpr std::array kOptions = {
+    Option{"--pause", "TIME", "pause between two SCAN commands; 10ms"},
+    Option{"--for", "TIME", "scan no longer than this; 1m"},
+    kSecretOption,
+};
+
+/// By the key of the log; nullopt: what is there is no record, and counts as none.
+using Found = std::map<std::string, std::optional<OverrideRecord>>;
+
+void read(Store& store, const Endpoint& where, const std::vector<std::string>& keys, Found& found) {
+    std::vector<Command> commands;
+    std::ranges::transform(keys, std::back_inserter(commands), [](const std::string& key) {
+        return Command{"GET", key};
+    });
+    const std::vector<Reply> replies = store.askEach(where, keys, commands);
+    for (std::size_t i = 0; i < keys.size(); i++) {
+        const bool isOther = replies[i].errorWord() == "WRONGTYPE";
+        if (!isOther && checked(replies[i], "GET").isNil()) {
+            continue;  // it has ended in the meantime
+        }
+        found[keys[i].substr(0, keys[i].size() - kOverrideSuffix.size())] =
+            isOther ? std::nullopt : OverrideRecord::read(replies[i].text());
+    }
+}
+
+std::string human(const Context& context, const Found& found) {
+    Table table({{"key"}, {"what"}, {"until"}, {"why"}, {"since"}, {"by"}});
+    for (const auto& [key, record] : found) {
+        const std::string shown = printable(context.shown(key));
+        if (!record) {
+            table.row({shown, {"broken: counts as none", Colour::Bad}, "", "", "", ""});
+            continue;
+        }
+        table.row({shown, record->what(), record->override.untilMs == 0 ? "unset" : isoTime(record->override.untilMs),
+                   printable(record->why), isoTime(record->sinceMs), printable(record->by)});
+    }
+    return table.text();
+}
+
+std::string json(const Context& context, const Found& found, const Scanned& scanned) {
+    Json out;
+    out.beginObject().name("complete").boolean(scanned.isInTime && scanned.isWhole()).name("overrides").beginArray();
+    for (const auto& [key, record] : found) {
+        out.beginObject().bytes("key", context.shown(key)).member("what", record ? record->what() : "broken");
+        if (record) {
+            if (record->override.untilMs > 0) {
+                out.member("until_ms", record->override.untilMs);
+            }
+            out.bytes("why", record->why).member("since_ms", record->sinceMs).bytes("by", record->by);
+        }
+        out.endObject();
+    }
+    return out.endArray().endObject().line() + "\n";
+}
+
+Status run(const Context& context) {
+    const Arguments& arguments = context.arguments;
+    const std::string name = arguments.words().empty() ? "" : arguments.words().front();
+    if (!name.empty()) {
+        requireName(name);
+    }
+    if (arguments.words().size() > 1) {
+        throw UsageError("expected at most one NAME");
+    }
+    const ScanBudget budget{arguments.time("--pause", 10), arguments.time("--for", 60'000)};
+    Store store(context.settings);
+    Found found;
+    const Scanned scanned =
+        scan(store, overrideKey(logPattern(context.prefix, name)), budget,
+             [&](const Endpoint& where, const std::vector<std::string>& keys) { read(store, where, keys, found); });
+    if (context.json) {
+        print(json(context, found, scanned));
+    } else {
+        print(found.empty() ? "no overrides\n" : human(context, found));
+    }
+    if (!scanned.isInTime) {
+        std::fputs("sliding-log: the time of --for has expired, not all keys were seen\n", stderr);
+    }
+    tellMissing(scanned);
+    return !scanned.isWhole() ? Status::CouldNotAsk : scanned.isInTime ? Status::Ok : Status::Warning;
+}
+
+}  // namespace
+
+const ToolCommand kOverrides = {"overrides", "[NAME]", "lists what set has changed, of one limit or of all", kOptions,
+                                run};
+
+}  // namespace sliding_log::tool
