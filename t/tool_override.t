@@ -95,7 +95,9 @@ my $decider = $bed->serve(
     store  => 'server ' . $redis->address . '; username decider; password d3cide; timeout 5s; connect_timeout 5s;',
     how    => '$sliding_log_source $sliding_log_limit',
     http   => 'sliding_log_on_error deny;',
-    server => $limits);
+    server => $limits . 'location /escalates { sliding_log_limit escalates key=$arg_k limit=1 window=1h override=on block=1m,10m; empty_gif; }');
+is(join(' ', map { asked($decider, '/escalates?k=a') =~ s/ .*//r } 1 .. 2), '200 429', 'blocks of several times are remembered');
+is($redis->cli('EXISTS', 'rl:sliding:escalates:{a}:blocks'), 1, 'beside the log');
 $bed->write_file('decider.password',  "d3cide\n");
 $bed->write_file('operator.password', "0perate\n");
 my @as = map { ['--user', $_, '--password-file', $bed->dir . "/$_.password", @at] } qw(decider operator);

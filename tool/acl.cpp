@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "blocks.hpp"
 #include "command.hpp"
 #include "connection_options.hpp"
 #include "json.hpp"
@@ -40,11 +41,14 @@ std::string rule(const std::string& user, std::string_view own, std::span<const 
 }
 
 /// The keys that the user may touch. nginx reads the records of overrides, and must not write them: the keys of logs
-/// end with a brace.
+/// end with a brace, and those that remember blocks with a word of their own.
 std::string keysFor(const Context& context, const Use& use, bool isForNginx) {
-    const std::string prefix = escapeGlob(context.prefix);
-    return isForNginx && use.overrides ? "~" + prefix + "*} %R~" + prefix + "*" + std::string(kOverrideSuffix) + " "
-                                       : "~" + prefix + "* ";
+    const std::string keys = escapeGlob(context.prefix) + "*";
+    if (!isForNginx || !use.overrides) {
+        return "~" + keys + " ";
+    }
+    return "~" + keys + "} " + (mayEscalate(use) ? "~" + keys + std::string(kBlocksSuffix) + " " : "") + "%R~" + keys +
+           std::string(kOverrideSuffix) + " ";
 }
 
 /// Refuses a text that ACL does not accept as one word.

@@ -71,7 +71,7 @@ std::optional<Block> blockIn(std::string_view type, ReplyView reply) {
 }
 
 std::string memoryKey(const std::string& key) {
-    return key + ":blocks";
+    return key + std::string(kBlocksSuffix);
 }
 
 Command memoryQuery(const std::string& key) {

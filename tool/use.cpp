@@ -86,6 +86,10 @@ bool requiresNative(const Context& context) {
     return native != nullptr && native->words.back() == "required";
 }
 
+bool mayEscalate(const Use& use) {
+    return use.escalates.value_or(true) && canBlock(use);
+}
+
 std::vector<Right> moduleRights(const Use& use) {
     std::vector<Right> rights = {{"evalsha"}, {"script|load"}};
     std::set<std::string_view> names;
@@ -96,7 +100,7 @@ std::vector<Right> moduleRights(const Use& use) {
             forBlock.insert(form->blockCommands.begin(), form->blockCommands.end());
         }
     }
-    if (use.escalates.value_or(true) && canBlock(use)) {
+    if (mayEscalate(use)) {
         forBlock.insert(kBlockMemoryCommands.begin(), kBlockMemoryCommands.end());
     }
     if (!use.asksTime) {

@@ -29,6 +29,9 @@ inline constexpr Option kOverrideOption{"--override", "", "limits have override=
 /// From the options, otherwise from nginx's configuration. Throws UsageError.
 Use useOf(const Context& context);
 
+/// True if a limit may have block= with several times.
+bool mayEscalate(const Use& use);
+
 /// True with `native required` in nginx's configuration.
 bool requiresNative(const Context& context);
 
