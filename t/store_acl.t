@@ -33,6 +33,7 @@ HTTP
     location /all   { sliding_log_limit all key=$arg_k limit=5 window=1h cap=6 count=all; empty_gif; }
     location /box   { sliding_log_limit box key=$arg_k limit=1 window=1h algorithm=compact block=1h; empty_gif; }
     location /jail  { sliding_log_limit jail key=$arg_k limit=1 window=1h block=1h; empty_gif; }
+    location /steps { sliding_log_limit steps key=$arg_k limit=1 window=1h block=1m,1h; empty_gif; }
     location /brief { sliding_log_limit brief key=$arg_k limit=5 window=1ms slack=1h; empty_gif; }
     location /back  {
         sliding_log_limit back key=$arg_k limit=10 window=1h store=one;
@@ -68,6 +69,7 @@ is(statuses('/all?k=full', 9), '200 200 200 200 200 429 429 429 429', 'count=all
 is($redis[0]->cli('ZCARD', 'rl:sliding:all:{full}'), 6, 'count=all: the cap bounds the log');
 is(statuses('/box?k=a', 2), '200 429', 'block=: a denied key is blocked');
 is(statuses('/jail?k=a', 2), '200 429', 'block=: a denied key is blocked, with algorithm=log');
+is(statuses('/steps?k=a', 2), '200 429', 'block= with several times: a denied key is blocked');
 $redis[0]->cli('ZADD', 'rl:sliding:log:{ahead}', map { ($now + 1e6, "ahead$_") } 1 .. 5);
 is(statuses('/log?k=ahead', 1), '429', 'log: entries ahead of the clock count');
 $redis[0]->cli('SCRIPT', 'FLUSH');
