@@ -64,7 +64,7 @@ $cluster->move_keys($slot, $from, $to);
 is(on_cluster(\&tool_json, 'inspect', 'api', $tag)->{entries}, $before, 'cluster: inspect finds a log that has moved before its slot');
 is(scalar(split /\n/, on_cluster(\&tool, 'export', 'api')->{out}), 18, 'cluster: export has a log that has moved before its slot');
 is(on_cluster(\&tool, 'reset', 'api', $tag)->{status}, 0, 'cluster: reset finds a log that has moved before its slot');
-is($to->calls('unlink'), 1, 'cluster: reset follows ASK');
+is($to->calls('unlink'), 2, 'cluster: reset follows ASK, for the log and for its blocks');
 $cluster->end_move($slot, $from, $to);
 my $other = (grep { $tags{$_} == $from } sort keys %tags)[1];
 $cluster->move($cluster->slot_of($other), $from, $to);
