@@ -62,7 +62,7 @@ double CounterLog::roomAt(const Log& log, double missing) const {
 
 /// What stands in the HASH beside counts; false when it is not ours.
 bool CounterLog::readField(Log& log, std::string_view name, double value, std::string_view text) {
-    if (name != "reserved" || value < 0) {
+    if (name != "reserved" || !(value >= 0)) {
         return readBlock(log, name, value);
     }
     log.hasReserved = true;
