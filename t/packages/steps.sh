@@ -16,11 +16,11 @@ holds() { "${@:2}" || fail "$1"; }
 fails() { ! quiet "${@:2}" || fail "$1"; }
 # equal WHAT GOT EXPECTED
 equal() { [ "$2" = "$3" ] || fail "$1: \"$2\", expected \"$3\""; }
-# becomes WHAT COMMAND...: true within a minute
+# becomes WHAT COMMAND...: true within two minutes
 becomes() {
     local tries=0
     until "${@:2}"; do
-        [ $((tries += 1)) -lt 600 ] || fail "$1"
+        [ $((tries += 1)) -lt 1200 ] || fail "$1"
         sleep 0.1
     done
 }
