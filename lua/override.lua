@@ -28,7 +28,9 @@ local function said_by(text, now)
   limit = limit and #limit <= 13 and tonumber(limit)
   local code = limit and limit <= MOST and limit or what == 'allow' and ALLOW or what == 'deny' and DENY
   if not code or #till > 15 then
-    local is_error = string.find(text, '^NOPERM ') or string.find(text, '^ERR The user executing the script ')  -- Redis 7.0
+    -- the second one is of Redis 7.0, the third of later versions and of Valkey
+    local is_error = string.find(text, '^NOPERM ') or string.find(text, '^ERR The user executing the script ')
+      or string.find(text, '^ERR ACL failure in script: ')
     return is_error and FORBIDDEN or BROKEN, 0
   end
   till = tonumber(till)
