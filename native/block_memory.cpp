@@ -77,7 +77,7 @@ std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
         return blocksIn(found.at(1));
     }
     std::string error = found.errorText();
-    if (error.find("non local key") == std::string::npos) {
+    if (error.find("non local key") == std::string::npos && error.find("during rehashing") == std::string::npos) {
         throw Error{std::move(error)};
     }
     return std::nullopt;
