@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <span>
 #include <vector>
@@ -17,9 +18,10 @@ namespace {
 /// Makes this process, which is root, what nginx makes its workers, until end() is called.
 class AsWorker {
   public:
-    explicit AsWorker(const ngx_core_conf_t& core) : groups_(static_cast<std::size_t>(getgroups(0, nullptr))) {
-        getgroups(static_cast<int>(groups_.size()), groups_.data());
-        isChanged_ = initgroups(core.username, core.group) == 0;
+    explicit AsWorker(const ngx_core_conf_t& core)
+        : groups_(static_cast<std::size_t>(std::max(getgroups(0, nullptr), 0))) {
+        const bool isKnown = getgroups(static_cast<int>(groups_.size()), groups_.data()) >= 0;
+        isChanged_ = isKnown && initgroups(core.username, core.group) == 0;
         isWorker_ = isChanged_ && setegid(core.group) == 0 && seteuid(core.user) == 0;
     }
 
