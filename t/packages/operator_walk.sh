@@ -20,6 +20,11 @@ password() {
     echo "$1" >/etc/nginx/limiter.new
     mv /etc/nginx/limiter.new /etc/nginx/limiter.password
 }
+workers_of_nginx() {
+    local master
+    master=$(cat /run/nginx.pid)
+    cat "/proc/$master/task/$master/children"
+}
 logins() { redis-cli INFO commandstats | sed -n 's/^cmdstat_auth:calls=\([0-9]*\).*/\1/p'; }
 are_authenticated_again() { [ "$(logins)" -ge $((before + $(wc -w <<<"$workers"))) ]; }
 
@@ -44,7 +49,7 @@ END
 quiet nginx -t || fail 'nginx -t'
 quiet service nginx restart || fail 'service nginx restart'
 becomes 'requests are decided' passes ready
-workers=$(pgrep -f 'nginx: worker')
+workers=$(workers_of_nginx)
 
 step 'one customer is raised'
 equal 'as configured' "$(statuses acme 4)" '200 200 200 429'
@@ -74,7 +79,7 @@ redis-cli ACL SETUSER limiter '<first' >>log
 redis-cli CLIENT KILL USER limiter >>log
 becomes 'requests are decided with the new one' passes after
 equal 'what was refused' "$(redis-cli ACL LOG | grep -c auth || true)" 0
-equal 'workers' "$(pgrep -f 'nginx: worker')" "$workers"
+equal 'workers' "$(workers_of_nginx)" "$workers"
 equal 'alerts of nginx' "$(grep -E '\[(alert|crit)\]' /var/log/nginx/error.log)" ''
 
 step 'the operator has changed what was to be changed'
