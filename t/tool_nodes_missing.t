@@ -1,4 +1,5 @@
-# sliding-log on a cluster with a missing node: top and export print what they can and what is missing, and exit with 3.
+# sliding-log on a cluster with a missing node: top, overrides and export print what they can and what is missing, and
+# exit with 3.
 # doctor reports servers that are outside the cluster.
 
 use strict;
@@ -21,6 +22,7 @@ sub fill {
     my ($node, $tag) = @_;
     $node->cli('EVAL', 'for i = 1, ARGV[1] do redis.call("ZADD", "rl:sliding:l" .. i .. ":" .. KEYS[1], ARGV[2], "e" .. i) end', 1, "{$tag}", LOGS, $now);
     $node->cli('ZADD', "rl:sliding:audit:{$tag}", $now, "of-$tag");
+    $node->cli('SET', "rl:sliding:audit:{$tag}:override", "deny until=0 since=$now by=alice why=");
     return;
 }
 
@@ -48,6 +50,11 @@ sub hurt {
     my $human = tool('top', @at, '--count', 3, @options);
     is(scalar(split /\n/, $human->{out}), 5, "$what: top has a table");
     is($human->{status}, 3, "$what: top with a table exits with 3");
+    my $overrides = tool('overrides', @at, '--json', @options);
+    my $listed    = decode($overrides->{out});
+    is($overrides->{status}, 3, "$what: overrides exits with 3");
+    is(scalar @{ $listed->{overrides} // [] }, $left, "$what: overrides has the records of the others");
+    is_deeply([$listed->{missing}, $listed->{complete} ? 1 : 0], [$seen->{missing}, 0], "$what: overrides has what is missing, too");
     my $export = tool('export', 'audit', @at, @options);
     is($export->{status}, 3, "$what: export exits with 3");
     is(join(' ', sort map { $_->{id} // '?' } map { decode($_) } split /\n/, $export->{out}),

@@ -1,7 +1,6 @@
 // blocked: lists who is blocked (block=), and until when.
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <map>
 
 #include "blocks.hpp"
@@ -19,8 +18,8 @@ namespace sliding_log::tool {
 namespace {
 
 constexpr std::array kOptions = {
-    Option{"--pause", "TIME", "pause between two SCAN commands; 10ms"},
-    Option{"--for", "TIME", "scan no longer than this; 1m"},
+    kPauseOption,
+    kForOption,
     kSecretOption,
 };
 
@@ -50,7 +49,7 @@ BlockedKeys blockedOf(Store& store, const Endpoint& where, const std::vector<std
     }
     const std::vector<Reply> replies = store.askEach(where, asked, queries);
     const Reply time = store.at(where).ask({"TIME"});
-    const std::int64_t nowMs = checked(time, "TIME")[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
+    const std::int64_t nowMs = timeIn(checked(time, "TIME"));
     BlockedKeys blocked;
     for (std::size_t i = 0; i < asked.size(); i++) {
         const std::optional<Block> block = blockIn(kinds[i], replies[i]);
@@ -100,8 +99,7 @@ std::string human(const Context& context, const BlockedKeys& blocked) {
 std::string json(const Context& context, const BlockedKeys& blocked, std::int64_t seen, const Scanned& scanned) {
     Json out;
     out.beginObject().member("logs_seen", seen);
-    out.name("complete").boolean(scanned.isInTime && scanned.isWhole());
-    jsonOfMissing(out, scanned);
+    jsonOf(out, scanned);
     out.name("blocked").beginArray();
     for (const auto& [key, each] : inOrder(blocked)) {
         out.beginObject().bytes("key", context.shown(key)).member("until_ms", each.block.untilMs);
@@ -116,14 +114,8 @@ std::string json(const Context& context, const BlockedKeys& blocked, std::int64_
 
 Status run(const Context& context) {
     const Arguments& arguments = context.arguments;
-    const std::string name = arguments.words().empty() ? "" : arguments.words().front();
-    if (!name.empty()) {
-        requireName(name);
-    }
-    if (arguments.words().size() > 1) {
-        throw UsageError("expected at most one NAME");
-    }
-    const ScanBudget budget{arguments.time("--pause", 10), arguments.time("--for", 60'000)};
+    const std::string name = nameOrAll(arguments);
+    const ScanBudget budget = budgetOf(arguments);
 
     Store store(context.settings);
     std::int64_t seen = 0;
@@ -143,14 +135,10 @@ Status run(const Context& context) {
     }
     print(context.json ? json(context, blocked, seen, scanned) : human(context, blocked));
     if (!context.json) {
-        print(counted(static_cast<std::int64_t>(blocked.size()), "key is", "keys are") + " blocked, of " +
-              (scanned.isInTime ? "" : "the first ") + counted(seen, "log", "logs") + "\n");
+        print(counted(static_cast<std::int64_t>(blocked.size()), "key is", "keys are") + " blocked, " +
+              ofSeen(scanned, seen) + "\n");
     }
-    if (!scanned.isInTime) {
-        std::fputs("sliding-log: the time of --for has expired, not all keys were seen\n", stderr);
-    }
-    tellMissing(scanned);
-    return !scanned.isWhole() ? Status::CouldNotAsk : scanned.isInTime ? Status::Ok : Status::Warning;
+    return tellUnseen(scanned);
 }
 
 }  // namespace

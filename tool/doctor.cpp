@@ -205,7 +205,7 @@ void inspectClock(Findings& findings, Server& server) {
         findings.hidden("clock", reply);
         return;
     }
-    const std::int64_t theirs = reply[0].numberOr(0) * 1000 + reply[1].numberOr(0) / 1000;
+    const std::int64_t theirs = timeIn(reply);
     const std::int64_t ahead = theirs > after ? theirs - after : theirs < before ? theirs - before : 0;
     const std::string text =
         ahead == 0 ? "same as the local clock"

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::array kOptions = {
     Option{"--format", "FORMAT", "json, a line for each entry, or csv; json"},
-    Option{"--pause", "TIME", "pause between two SCAN commands; 10ms"},
+    kPauseOption,
     kSecretOption,
 };
 
@@ -245,7 +245,7 @@ Status exportOne(const Context& context, Output& output) {
 }
 
 Status exportAll(const Context& context, const std::string& name, Output& output) {
-    const ScanBudget budget{context.arguments.time("--pause", 10), 0};
+    const ScanBudget budget{budgetOf(context.arguments).pauseMs};
     Store store(context.settings);
     const std::hash<std::string> hash;
     const std::string salt = std::to_string(randomBits());
@@ -271,8 +271,8 @@ Status exportAll(const Context& context, const std::string& name, Output& output
     if (moved) {
         std::fputs("sliding-log: slots of the cluster moved during the export: some logs may be missing\n", stderr);
     }
-    tellMissing(scanned);
-    return !scanned.isWhole() ? Status::CouldNotAsk : moved ? Status::Warning : status;
+    const Status unseen = tellUnseen(scanned);
+    return unseen != Status::Ok ? unseen : moved ? Status::Warning : status;
 }
 
 Status run(const Context& context) {

@@ -213,8 +213,7 @@ Status run(const Context& context) {
         form = &kSampledForm;
     }
     Found found{form, {}, {}, replies[2].number(), remembered};
-    const ReplyView time = checked(replies[3], "TIME");
-    found.settings.nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
+    found.settings.nowMs = timeIn(checked(replies[3], "TIME"));
     found.settings.ttlMs = checked(replies[1], "PTTL").numberOr(-1);
     take(found.settings, context.arguments, limit, isSampled);
     found.state = form->read(store, key, found.settings);

@@ -22,7 +22,7 @@ std::optional<std::string_view> takeWord(std::string_view& text, std::string_vie
 }
 
 /// ms since 1970: as many digits as a time in a log may have.
-std::optional<std::int64_t> timeIn(std::optional<std::string_view> word) {
+std::optional<std::int64_t> timeOf(std::optional<std::string_view> word) {
     constexpr std::size_t mostDigits = 15;
     if (!word || word->empty() || word->size() > mostDigits ||
         word->find_first_not_of("0123456789") != std::string_view::npos) {
@@ -60,7 +60,7 @@ std::optional<OverrideRecord> OverrideRecord::read(std::string_view text) {
     } else {
         return std::nullopt;
     }
-    const std::optional<std::int64_t> until = timeIn(takeWord(rest, "until"));
+    const std::optional<std::int64_t> until = timeOf(takeWord(rest, "until"));
     const std::optional<std::string_view> since = takeWord(rest, "since");
     const std::optional<std::string_view> by = takeWord(rest, "by");
     constexpr std::string_view why = "why=";
@@ -69,7 +69,7 @@ std::optional<OverrideRecord> OverrideRecord::read(std::string_view text) {
         return std::nullopt;
     }
     record.override.untilMs = *until;
-    record.sinceMs = timeIn(since).value_or(0);
+    record.sinceMs = timeOf(since).value_or(0);
     record.by = *by;
     record.why = rest.substr(why.size());
     return record;

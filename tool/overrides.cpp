@@ -1,7 +1,6 @@
 // overrides: lists the records that `set` has written.
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <map>
 
 #include "command.hpp"
@@ -18,8 +17,8 @@ namespace sliding_log::tool {
 namespace {
 
 constexpr std::array kOptions = {
-    Option{"--pause", "TIME", "pause between two SCAN commands; 10ms"},
-    Option{"--for", "TIME", "scan no longer than this; 1m"},
+    kPauseOption,
+    kForOption,
     kSecretOption,
 };
 
@@ -58,7 +57,9 @@ std::string human(const Context& context, const Found& found) {
 
 std::string json(const Context& context, const Found& found, const Scanned& scanned) {
     Json out;
-    out.beginObject().name("complete").boolean(scanned.isInTime && scanned.isWhole()).name("overrides").beginArray();
+    out.beginObject();
+    jsonOf(out, scanned);
+    out.name("overrides").beginArray();
     for (const auto& [key, record] : found) {
         out.beginObject().bytes("key", context.shown(key)).member("what", record ? record->what() : "broken");
         if (record) {
@@ -74,14 +75,8 @@ std::string json(const Context& context, const Found& found, const Scanned& scan
 
 Status run(const Context& context) {
     const Arguments& arguments = context.arguments;
-    const std::string name = arguments.words().empty() ? "" : arguments.words().front();
-    if (!name.empty()) {
-        requireName(name);
-    }
-    if (arguments.words().size() > 1) {
-        throw UsageError("expected at most one NAME");
-    }
-    const ScanBudget budget{arguments.time("--pause", 10), arguments.time("--for", 60'000)};
+    const std::string name = nameOrAll(arguments);
+    const ScanBudget budget = budgetOf(arguments);
     Store store(context.settings);
     Found found;
     const Scanned scanned =
@@ -92,11 +87,7 @@ Status run(const Context& context) {
     } else {
         print(found.empty() ? "no overrides\n" : human(context, found));
     }
-    if (!scanned.isInTime) {
-        std::fputs("sliding-log: the time of --for has expired, not all keys were seen\n", stderr);
-    }
-    tellMissing(scanned);
-    return !scanned.isWhole() ? Status::CouldNotAsk : scanned.isInTime ? Status::Ok : Status::Warning;
+    return tellUnseen(scanned);
 }
 
 }  // namespace

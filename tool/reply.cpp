@@ -34,6 +34,10 @@ ReplyView ReplyView::field(std::string_view name) const {
     return ReplyView(nullptr);
 }
 
+std::int64_t timeIn(ReplyView reply) {
+    return reply[0].numberOr(0) * 1000 + reply[1].numberOr(0) / 1000;
+}
+
 std::string_view infoField(std::string_view info, std::string_view field) {
     while (!info.empty()) {
         std::string_view line = info.substr(0, info.find('\n'));

@@ -55,6 +55,9 @@ class Reply : public ReplyView {
     std::unique_ptr<redisReply, Free> owned_;
 };
 
+/// The reply of TIME, as ms since 1970.
+std::int64_t timeIn(ReplyView reply);
+
 /// The value of a field in the text of INFO; empty if it is not there.
 std::string_view infoField(std::string_view info, std::string_view field);
 

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <cstdio>
 
-#include "failure.hpp"
 #include "forms.hpp"
 #include "interrupt.hpp"
+#include "target.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
@@ -45,6 +45,22 @@ bool scanOne(Store& store, const Endpoint& master, const std::string& pattern, C
 
 }  // namespace
 
+ScanBudget budgetOf(const Arguments& arguments) {
+    return {arguments.time(kPauseOption.name, 10), arguments.time(kForOption.name, 60'000)};
+}
+
+std::string nameOrAll(const Arguments& arguments) {
+    const std::vector<std::string>& words = arguments.words();
+    const std::string name = words.empty() ? "" : words.front();
+    if (!name.empty()) {
+        requireName(name);
+    }
+    if (words.size() > 1) {
+        throw UsageError("expected at most one NAME");
+    }
+    return name;
+}
+
 Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget, const OnKeys& onKeys) {
     const Clock::time_point end =
         budget.mostMs > 0 ? Clock::now() + std::chrono::milliseconds(budget.mostMs) : Clock::time_point::max();
@@ -64,8 +80,8 @@ Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget,
     return scanned;
 }
 
-void jsonOfMissing(Json& out, const Scanned& scanned) {
-    out.name("missing").beginArray();
+void jsonOf(Json& out, const Scanned& scanned) {
+    out.name("complete").boolean(scanned.isComplete()).name("missing").beginArray();
     for (const Missing& each : scanned.missing) {
         out.beginObject();
         if (!each.server.empty()) {
@@ -76,12 +92,20 @@ void jsonOfMissing(Json& out, const Scanned& scanned) {
     out.endArray();
 }
 
-void tellMissing(const Scanned& scanned) {
+std::string ofSeen(const Scanned& scanned, std::int64_t logs) {
+    return (scanned.isInTime ? "of " : "of the first ") + counted(logs, "log", "logs");
+}
+
+Status tellUnseen(const Scanned& scanned) {
+    if (!scanned.isInTime) {
+        std::fputs("sliding-log: the time of --for has expired, not all keys were seen\n", stderr);
+    }
     for (const Missing& each : scanned.missing) {
         const bool isNamed = each.server.empty() || each.text.starts_with(printable(each.server));
         std::fprintf(stderr, "sliding-log: missing: %s%s%s\n", isNamed ? "" : printable(each.server).c_str(),
                      isNamed ? "" : ": ", each.text.c_str());
     }
+    return !scanned.isWhole() ? Status::CouldNotAsk : scanned.isInTime ? Status::Ok : Status::Warning;
 }
 
 }  // namespace sliding_log::tool

@@ -7,15 +7,25 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "failure.hpp"
 #include "json.hpp"
 #include "store.hpp"
 
 namespace sliding_log::tool {
 
+inline constexpr Option kPauseOption{"--pause", "TIME", "pause between two SCAN commands; 10ms"};
+inline constexpr Option kForOption{"--for", "TIME", "scan no longer than this; 1m"};
+
 struct ScanBudget {
     std::int64_t pauseMs = 10;  // between two commands
     std::int64_t mostMs = 0;    // no command is sent later; 0: no limit
 };
+
+/// Of --pause and --for.
+ScanBudget budgetOf(const Arguments& arguments);
+
+/// The only word, the NAME of a limit; empty if there is none: of all limits. Throws UsageError.
+std::string nameOrAll(const Arguments& arguments);
 
 /// What was not scanned completely.
 struct Missing {
@@ -29,6 +39,7 @@ struct Scanned {
 
     /// True if no server failed; the time may have been up.
     bool isWhole() const { return missing.empty(); }
+    bool isComplete() const { return isInTime && isWhole(); }
 };
 
 /// Calls `onKeys` with keys of every master, a few hundred at a time, and the server on which they were found. As with
@@ -37,10 +48,13 @@ struct Scanned {
 Scanned scan(Store& store, const std::string& pattern, const ScanBudget& budget,
              const std::function<void(const Endpoint& where, const std::vector<std::string>& keys)>& onKeys);
 
-/// Adds the member `missing`.
-void jsonOfMissing(Json& out, const Scanned& scanned);
+/// Adds the members `complete` and `missing`.
+void jsonOf(Json& out, const Scanned& scanned);
 
-/// Writes them to standard error, one per line.
-void tellMissing(const Scanned& scanned);
+/// `of 12 logs`; `of the first 12 logs` if the time was up.
+std::string ofSeen(const Scanned& scanned, std::int64_t logs);
+
+/// Tells on standard error what was not seen, one line each, and returns the exit status that follows.
+Status tellUnseen(const Scanned& scanned);
 
 }  // namespace sliding_log::tool

@@ -86,8 +86,7 @@ Status set(const Context& context) {
 
     Store store(context.settings);
     const Reply reply = store.ask(key, {"TIME"});
-    const ReplyView time = checked(reply, "TIME");
-    record.sinceMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
+    record.sinceMs = timeIn(checked(reply, "TIME"));
     Command command = {"SET", key, ""};
     if (lastsMs > 0) {
         record.override.untilMs = record.sinceMs + lastsMs;

@@ -178,7 +178,7 @@ std::vector<Measured> measure(Store& store, const std::string& prefix, const Pla
         }
         const Filled filled(store, ownKey(prefix));
         const Reply time = store.ask(filled.key(), {"TIME"});
-        const std::int64_t nowMs = checked(time, "TIME")[0].numberOr(0) * 1000;
+        const std::int64_t nowMs = timeIn(checked(time, "TIME"));
         Filler(store, form, filled.key(), plan, progress).fill(arrivals(plan, nowMs), done);
         const Reply bytes = store.ask(filled.key(), {"MEMORY", "USAGE", filled.key(), "SAMPLES", "0"});
         measured.push_back({&form, checked(bytes, "MEMORY USAGE").numberOr(0)});

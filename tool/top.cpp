@@ -19,8 +19,8 @@ namespace {
 constexpr std::array kOptions = {
     Option{"--count", "N", "the number of logs; 20"},
     Option{"--by", "WHAT", "entries or bytes; bytes if the user may run MEMORY USAGE"},
-    Option{"--pause", "TIME", "pause between two SCAN commands; 10ms"},
-    Option{"--for", "TIME", "scan no longer than this; 1m"},
+    kPauseOption,
+    kForOption,
     kSecretOption,
 };
 
@@ -109,8 +109,7 @@ std::string human(const std::vector<Log>& logs) {
 std::string json(const std::vector<Log>& logs, std::int64_t seen, const Scanned& scanned) {
     Json out;
     out.beginObject().member("logs_seen", seen);
-    out.name("complete").boolean(scanned.isInTime && scanned.isWhole());
-    jsonOfMissing(out, scanned);
+    jsonOf(out, scanned);
     out.name("logs").beginArray();
     for (const Log& log : logs) {
         out.beginObject().bytes("key", log.key).member("algorithm", log.form->name());
@@ -127,19 +126,13 @@ std::string json(const std::vector<Log>& logs, std::int64_t seen, const Scanned&
 
 Status run(const Context& context) {
     const Arguments& arguments = context.arguments;
-    const std::string name = arguments.words().empty() ? "" : arguments.words().front();
-    if (!name.empty()) {
-        requireName(name);
-    }
-    if (arguments.words().size() > 1) {
-        throw UsageError("expected at most one NAME");
-    }
+    const std::string name = nameOrAll(arguments);
     const std::string by = arguments.text("--by", "bytes");
     if (by != "bytes" && by != "entries") {
         refuseValue("--by", by, "entries or bytes");
     }
     Largest largest(static_cast<std::size_t>(arguments.count("--count", 20, 1, 10'000)), by == "entries");
-    const ScanBudget budget{arguments.time("--pause", 10), arguments.time("--for", 60'000)};
+    const ScanBudget budget = budgetOf(arguments);
 
     Store store(context.settings);
     std::int64_t seen = 0;
@@ -158,18 +151,15 @@ Status run(const Context& context) {
     }
     print(context.json ? json(logs, seen, scanned) : human(logs));
     if (!context.json) {
-        print((scanned.isInTime ? "of " : "of the first ") + counted(seen, "log", "logs") + "\n");
+        print(ofSeen(scanned, seen) + "\n");
     }
-    if (!scanned.isInTime) {
-        std::fputs("sliding-log: the time of --for has expired, not all keys were seen\n", stderr);
-    }
-    tellMissing(scanned);
-    if (seen == 0 && !name.empty() && scanned.isInTime && scanned.isWhole()) {
+    const Status status = tellUnseen(scanned);
+    if (seen == 0 && !name.empty() && scanned.isComplete()) {
         std::fprintf(stderr, "sliding-log: no log of %s: no key begins with %s%s:\n", name.c_str(),
                      printable(context.prefix).c_str(), name.c_str());
         return Status::Warning;
     }
-    return !scanned.isWhole() ? Status::CouldNotAsk : scanned.isInTime ? Status::Ok : Status::Warning;
+    return status;
 }
 
 }  // namespace

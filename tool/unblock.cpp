@@ -52,8 +52,7 @@ Status run(const Context& context) {
     const std::array<Command, 2> questions = {{{"TYPE", key}, {"TIME"}}};
     const std::vector<Reply> replies = store.ask(key, questions);
     const std::string type(checked(replies[0], "TYPE").text());
-    const ReplyView time = checked(replies[1], "TIME");
-    const std::int64_t nowMs = time[0].numberOr(0) * 1000 + time[1].numberOr(0) / 1000;
+    const std::int64_t nowMs = timeIn(checked(replies[1], "TIME"));
     std::optional<Block> block;
     if (const std::optional<Command> query = blockQuery(type, key)) {
         const Reply found = store.ask(key, *query);
