@@ -25,12 +25,14 @@ bool wholeNumberIn(std::string_view text, double& number) {
 
 std::vector<double> timesIn(std::string_view times) {
     std::vector<double> numbers;
-    while (!times.empty()) {
+    for (;;) {
         const std::size_t end = std::min(times.find(','), times.size());
         wholeNumberIn(times.substr(0, end), numbers.emplace_back());
-        times.remove_prefix(std::min(end + 1, times.size()));
+        if (end == times.size()) {
+            return numbers;
+        }
+        times.remove_prefix(end + 1);
     }
-    return numbers;
 }
 
 std::string_view Arguments::text(std::size_t index) const {
@@ -206,17 +208,9 @@ bool Arguments::readOptions(std::string_view text) {
 bool Arguments::readTimes(std::string_view value) {
     latest_.times = value;
     latest_.escalates = true;
-    for (std::string_view rest = value;;) {
-        const std::size_t end = std::min(rest.find(','), rest.size());
-        double ms = 0;
-        if (!wholeNumberIn(rest.substr(0, end), ms) || ms < 1 || ms > kLongestBlock) {
-            return false;
-        }
-        if (end == rest.size()) {
-            return wholeNumberIn(value.substr(0, value.find(',')), latest_.block);
-        }
-        rest.remove_prefix(end + 1);
-    }
+    const std::vector<double> times = timesIn(value);
+    latest_.block = times.front();
+    return std::ranges::all_of(times, [](double ms) { return ms >= 1 && ms <= kLongestBlock; });
 }
 
 bool Arguments::number(double& out) {

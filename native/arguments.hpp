@@ -45,7 +45,7 @@ inline constexpr double kLongestBlock = 366.0 * 86400000;
 /// A whole number without a sign.
 bool wholeNumberIn(std::string_view text, double& number);
 
-/// The times of block=, which were read before.
+/// The times of block=; 0 for what is no whole number.
 std::vector<double> timesIn(std::string_view times);
 
 struct AskedLog {

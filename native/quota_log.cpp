@@ -112,7 +112,6 @@ std::string QuotaLog::add(Log& log, const Requests& requests, const double*, boo
         redis_.call(kPexpire, log.key, {textOf(expiry(log)), "GT"});
     }
     removeFields(redis_, log, log.leaving);
-    log.leaving.clear();
     log.used += admitted;
     log.moved = 0;
     log.changed = false;
