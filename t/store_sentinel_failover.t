@@ -16,7 +16,7 @@ is($second->calls('evalsha'), 0, 'the replica is not asked');
 $world->fails_over('a fail-over by command', sub {
     is(($world->sentinels)[0]->cli(qw(SENTINEL FAILOVER limits)), 'OK', 'a fail-over by command: the Sentinel begins it');
 }, $second);
-ok($world->wait_settled($second), 'a fail-over by command: the old master is a replica');
+ok($world->wait_agreed($second), 'a fail-over by command: the old master is a replica');
 $world->both_serve('a fail-over by command: both workers find the new master');
 my $calls = $first->calls('evalsha');
 $world->both_serve('a fail-over by command: both workers stay with the new master');

@@ -50,7 +50,7 @@ for my $number (1 .. $ENV{TEST_FAILOVERS} // 4) {
         or diag(join ', ', map { "$_ $late{$_}" } sort keys %late);
     $master->start if $dies;
     ($master, $replica) = ($replica, $master);
-    ok($world->wait_settled($master), "$what: the old master is a replica") or last;
+    ok($world->wait_agreed($master), "$what: the old master is a replica") or last;
 }
 diag(sprintf 'the slowest worker after %d fail-overs: %s s', scalar @slowest, join ' ', map { sprintf '%.2f', $_ } @slowest) if $ENV{TEST_FAILOVERS};
 note(join ' ', map { sprintf '%.3f', $_ } @slowest);

@@ -20,7 +20,7 @@ like($first->cli('ROLE'), qr/^master/, 'the old master comes back as a master');
 $world->both_serve('the old master is still a master: both workers are served');
 $world->nginx->reload(gone => 1);
 $world->both_serve('the old master is still a master: new workers are served');
-ok($world->wait_settled($second), 'the old master is made a replica');
+ok($world->wait_agreed($second), 'the old master is made a replica');
 $world->both_serve('the old master is a replica: both workers are served');
 is($first->calls('evalsha'), 0, 'the old master gets no calls after it came back');
 cmp_ok($world->nginx->logged(qr/\[error\].*sliding_log_redis/), '<', 60, 'the error log has about one line a second and worker');

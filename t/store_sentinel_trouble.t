@@ -19,7 +19,7 @@ sub connections { my ($redis) = @_; return scalar grep { /cmd=(?:evalsha|config|
 $world->both_serve('at the start both workers are served');
 $world->fails_over('a fail-over while the old master hangs', sub { $first->pause }, $second);
 $first->resume;
-ok($world->wait_settled($second), 'the old master wakes up: it is a replica');
+ok($world->wait_agreed($second), 'the old master wakes up: it is a replica');
 $world->both_serve('the old master wakes up: both workers are served');
 ok(wait_until('its connections to be gone', 5, sub { connections($first) == 0 }), 'the old master wakes up: all connections to it are closed');
 

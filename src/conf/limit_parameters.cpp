@@ -434,7 +434,7 @@ char* checkPresence(ngx_conf_t* cf, const LimitDraft& draft, const GivenValues& 
 }
 
 /// Checks and defaults that concern several parameters.
-char* settleParameters(ngx_conf_t* cf, LimitDraft& draft) {
+char* completeParameters(ngx_conf_t* cf, LimitDraft& draft) {
     const Algorithm algorithm = draft.log.algorithm;
     if (takes(algorithm, Parameter::Sample) && draft.log.sample == 0) {
         draft.log.sample = kDefaultSample;
@@ -480,7 +480,7 @@ char* readLimitParameters(ngx_conf_t* cf, LimitDraft& draft) {
         }
     }
     char* rv = checkPresence(cf, draft, given);
-    return rv == kConfOk ? settleParameters(cf, draft) : rv;
+    return rv == kConfOk ? completeParameters(cf, draft) : rv;
 }
 
 }  // namespace sliding_log

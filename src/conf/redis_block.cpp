@@ -324,7 +324,7 @@ char* readInside(ngx_conf_t* cf, ngx_command_t*, void* conf) {
 }
 
 /// In sentinel mode the default port is that of Sentinel. Called at the end, since `mode` may follow `server`.
-void settlePorts(RedisSettings& redis) {
+void completePorts(RedisSettings& redis) {
     auto* servers = static_cast<ServerSettings*>(redis.servers.elts);
     for (ngx_uint_t i = 0; i < redis.servers.nelts; i++) {
         if (servers[i].portGiven || servers[i].host.len == 0) {
@@ -349,7 +349,7 @@ void setDefaults(RedisSettings& redis) {
         ngx_str_set(&redis.prefix, "rl:sliding:");
     }
     if (redis.mode == static_cast<ngx_uint_t>(Mode::Sentinel)) {
-        settlePorts(redis);
+        completePorts(redis);
     }
 }
 

@@ -140,7 +140,7 @@ struct LimitSettings {
     Excess excess;
     std::optional<bool> dryRun;  // none: that of the level
 
-    // settled for the whole log once the configuration is read
+    // completed for the whole log once the configuration is read
     bool capGiven;
     std::int64_t cap;  // 0: off
     ngx_str_t store;   // empty: the first redis block, or local where there is none

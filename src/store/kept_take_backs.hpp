@@ -9,7 +9,7 @@
 
 namespace sliding_log {
 
-/// A call is counted from keep() until settled() or surplus(), whether it is here or in a list of its server.
+/// A call is counted from keep() until finished() or surplus(), whether it is here or in a list of its server.
 class KeptTakeBacks {
   public:
     static constexpr std::size_t kMost = 10'000;
@@ -31,7 +31,7 @@ class KeptTakeBacks {
     void putBack(List<Call, Queued>& calls) { calls.moveTo(waiting_); }
 
     /// One that was taken is done.
-    void settled(const Call& call) {
+    void finished(const Call& call) {
         count_--;
         bytes_ -= bytesOf(call);
     }
@@ -40,7 +40,7 @@ class KeptTakeBacks {
     Call* surplus() {
         Call* call = count_ > kMost || bytes_ > kMostBytes ? take() : nullptr;
         if (call != nullptr) {
-            settled(*call);
+            finished(*call);
         }
         return call;
     }

@@ -494,7 +494,7 @@ void RedisStore::sendKept() {
     while (Call* call = kept_.take()) {
         Server* server = serverFor(*call);
         if (hasPassed(call->until)) {
-            kept_.settled(*call);
+            kept_.finished(*call);
             giveBack(*call);
         } else {
             (server != nullptr && server->hasReplied() ? server->kept() : again).pushBack(*call);
@@ -515,7 +515,7 @@ void RedisStore::sendKept(Server& server) {
         if (call == nullptr) {
             return;
         }
-        kept_.settled(*call);
+        kept_.finished(*call);
         call->wasKept = true;
         server.keptUnderWay()++;
         sendTakeBack(server, *call);
@@ -586,7 +586,7 @@ void RedisStore::lost(Call& call) {
 void RedisStore::loseKept(std::string_view why) {
     topology_->forEachServer([this](Server& server) { kept_.putBack(server.kept()); });
     while (Call* call = kept_.take()) {
-        kept_.settled(*call);
+        kept_.finished(*call);
         loseTakeBack(*call, why);
     }
 }

@@ -47,7 +47,7 @@ sub new {
     Testbed::wait_until('Sentinels to know each other and the replica', 20, sub {
         !grep { ($_->field('num-other-sentinels') // 0) != 2 || ($_->field('num-slaves') // 0) != 1 } $self->sentinels;
     }) or die "no Sentinels\n";
-    $self->wait_settled($master);
+    $self->wait_agreed($master);
     $self->{bed}   = $bed;
     $self->{nginx} = $bed->nginx(
         $conf,
@@ -105,7 +105,7 @@ sub sentinels { return @{ $_[0]{sentinels} } }
 sub stranger { return $_[0]{stranger} }
 
 # Waits until that server is the master for all Sentinels, and the other one its replica in sync.
-sub wait_settled {
+sub wait_agreed {
     my ($self, $master) = @_;
     my ($other) = grep { $_ != $master } $self->redis;
     return Testbed::wait_until('master, replica and Sentinels to agree', 20, sub {

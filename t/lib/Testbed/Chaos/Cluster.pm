@@ -21,7 +21,7 @@ sub new {
         }
     );
     my @nodes = $self->{cluster}->nodes;
-    $self->settle_in($self->{places}[$_], $nodes[$_]) for 0 .. $#nodes;
+    $self->move_in($self->{places}[$_], $nodes[$_]) for 0 .. $#nodes;
     $self->{tags} = [map { "tag$_" } 1 .. TAGS];
     $self->{slots} = { map { $_ => $self->{cluster}->slot_of($_) } @{ $self->{tags} } };
     return $self;

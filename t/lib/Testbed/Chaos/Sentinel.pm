@@ -15,7 +15,7 @@ sub new {
     my $self = bless { bed => $bed, places => [] }, $class;
     for (1 .. 3) {
         my $place = $self->new_place;
-        $self->settle_in($place, $bed->redis(port => $place->{port},
+        $self->move_in($place, $bed->redis(port => $place->{port},
             args => [$self->server_arguments, '--replica-announce-ip', '127.0.0.1', '--replica-announce-port', $place->{relay}->port]));
     }
     my $first = $self->{places}[0]{relay};

@@ -25,7 +25,7 @@ sub new_place {
     return $place;
 }
 
-sub settle_in {
+sub move_in {
     my ($self, $place, $redis) = @_;
     $place->{redis} = $redis;
     $place->{admin} = Testbed::Admin->new(path => $redis->path);
