@@ -327,7 +327,9 @@ my %recipes = (
         my $before = $redis->calls('evalsha');
         is(statuses(200, '/ingest/', 'X-Customer' => 'a'), '200x200', 'two hundred requests pass');
         my $calls = $redis->calls('evalsha') - $before;
-        $has_redis ? cmp_ok($calls, '<', 100, 'fewer calls than requests') : is($calls, 0, 'no calls without Redis');
+        $has_redis
+            ? cmp_ok($calls, '<', 100, 'fewer calls than requests')
+            : is($redis->cli('DBSIZE'), 0, 'no log is in Redis');    # the node before may still return permits
     },
     'excess=' => sub {
         is(statuses(601, '/'), '600x200 1x0', 'six hundred requests a minute pass, the next one gets no answer');

@@ -151,7 +151,7 @@ for my $place (@PLACES) {
     my %is  = map { $_ => { entry => -1, until => 0, end => 0, step => 0 } } 1 .. 2;
     my $now = 0;
     leap(1);
-    for (1 .. 120) {
+    for (my $requests = 0; $requests < 120 || ($requests < 1000 && keys %seen < @steps); $requests++) {
         if (rand() < 0.5) {
             my $leaps = (1, 2, 2, 4, 4, 9, 18)[rand 7];
             leap($leaps);
