@@ -666,7 +666,7 @@ std::string CompactLog::writeBlocked(Log& log) {
     char* out = bytes.data();
     *out++ = kCompactBlockedFormat;
     pack(out, log.blockedUntil, 6);
-    pack(out, log.blockLength, 6);
+    pack(out, log.blockLength.value(), 6);
     pack(out, log.oldest, 6);
     pack(out, log.newest, 6);
     pack(out, log.used, 4);

@@ -82,7 +82,7 @@ class Frame {
             log.ids = asked.ids;
             log.cap = std::ceil(log.cap / log.sample);
             log.isBlocked = log.changed = false;
-            log.blockLength = -1;
+            log.blockLength.reset();
             if (refused == nullptr && std::max(log.cost, log.settle) / log.sample > Form::kMostEntries) {
                 refused = &asked;
             }
@@ -161,14 +161,16 @@ class Frame {
     /// The log was blocked when it was read, or is from now on. By a caller's clock its time to live says how long it
     /// has been.
     void noteBlock(Log& log, bool begins) {
-        if (!(log.blockLength >= 1 && log.blockLength <= kLongestBlock && log.blockedUntil > clock_.now)) {
+        double length = log.blockLength.value_or(-1);
+        if (!(length >= 1 && length <= kLongestBlock && log.blockedUntil > clock_.now)) {
             throw Error{"WRONGTYPE not a log: it is blocked for a time that cannot be"};
         }
         log.blockedUntil = std::ceil(log.blockedUntil);
-        log.blockLength = std::floor(log.blockLength);
-        if (log.blockedUntil > clock_.now + log.blockLength) {
-            log.blockedUntil = clock_.now + log.blockLength;
-            form_.block(log, log.blockLength, log.blockedUntil);
+        length = std::floor(length);
+        log.blockLength = length;
+        if (log.blockedUntil > clock_.now + length) {
+            log.blockedUntil = clock_.now + length;
+            form_.block(log, length, log.blockedUntil);
         }
         log.ttl = std::max(log.ttl, static_cast<double>(integerOf(log.blockedUntil - clock_.now)));
         if ((clock_.isOwn || begins) && redis_.call(kPttl, log.key, {}).integer() < log.ttl) {
@@ -359,8 +361,12 @@ class Frame {
         log.isBlocked = false;
         const bool hasStepped = clock_.isOwn && clock_.now < taken;
         const Found found = form_.read(log);
-        if (found.error == nullptr && found.isBlocked && (log.blockedUntil - log.blockLength >= taken || hasStepped) &&
-            !log.neverHasRoom() && log.capacity() - log.used >= log.cost) {
+        const bool isBlocked = found.error == nullptr && found.isBlocked;
+        if (isBlocked && !log.blockLength) {
+            unreadable();
+        }
+        if (isBlocked && (log.blockedUntil - *log.blockLength >= taken || hasStepped) && !log.neverHasRoom() &&
+            log.capacity() - log.used >= log.cost) {
             const double until = log.blockedUntil;
             BlockMemory memory(redis_, clock_);
             const std::optional<BlockMemory::Blocks> blocks = log.escalates ? memory.read(log) : std::nullopt;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 #include "arguments.hpp"
 
@@ -15,8 +16,8 @@ struct Log : Settings {
     bool hasFrees = false;
     double frees = 0;  // ms
     bool isBlocked = false;
-    double blockedUntil = 0;  // ms
-    double blockLength = -1;  // ms; -1: none was found
+    double blockedUntil = 0;            // ms
+    std::optional<double> blockLength;  // ms; nullopt: none was found
     bool changed = false;
 };
 

@@ -95,6 +95,7 @@ sub mutate {
     }
     my $fields = $client->call('HGETALL', $key);
     return if !@$fields;
+    return ['HDEL', $key, any('blocked until', 'blocked for')] if rand() < 0.2;
     my $i = 2 * int rand @$fields / 2;
     return ['HSET', $key, period($now, $window), $fields->[ $i + 1 ]] if $algorithm eq 'quota' && rand() < 0.5;
     return rand() < 0.5 ? ['HSET', $key, $fields->[$i], any(number($now, $window), any(@words))] : ['HSET', $key, number($now, $window), $fields->[ $i + 1 ]];
