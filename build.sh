@@ -165,9 +165,10 @@ check() {
 
 # native [TEST...]: these tests, or those of deciding, decided by the native module.
 native() {
-    local of_scripts=(contract counter bucket sampled clocks_of_callers beyond_a_limit)
-    local of_limits=(model several_limits refund delay blocks_end_with_refunds is_exact_over_nodes clock_nginx prefetch)
-    local of_stores=(cluster cluster_slot_under_way cluster_migration)
+    local of_scripts=(contract counter bucket sampled clocks_of_callers beyond_a_limit override)
+    local of_limits=(model several_limits refund delay blocks_end_with_refunds is_exact_over_nodes clock_nginx prefetch override \
+        override_model)
+    local of_stores=(cluster cluster_override cluster_slot_under_way cluster_migration)
     local tests=()
     [ $# -gt 0 ] || tests=("${of_scripts[@]/#/script_}" "${of_limits[@]/#/limit_}" "${of_stores[@]/#/store_}" \
         failure_corrupt_logs failure_redis_refuses_under_load request_redirects_model)

@@ -150,8 +150,9 @@ bool Arguments::readLog(std::size_t key, const AskedBatch& batch) {
     } else if (!readSettings()) {
         return false;
     }
-    logs_.push_back({.key = words_[key], .settings = latest_, .ids = at_});
-    at_ += latest_.named ? batch.requests : 0;
+    const std::size_t record = at_ + (latest_.named ? batch.requests : 0);
+    logs_.push_back({.key = words_[key], .settings = latest_, .ids = at_, .record = record});
+    at_ = record + (latest_.isTold ? 1 : 0);
     return at_ <= words_.size();
 }
 
@@ -188,6 +189,10 @@ bool Arguments::readOptions(std::string_view text) {
             latest_.countsAll = true;
         } else if (word == "escalates") {
             latest_.escalates = true;
+        } else if (word == "override") {
+            latest_.hasOverride = true;
+        } else if (word == "told") {
+            latest_.isTold = true;
         } else if (name == "block" && value.find(',') != std::string_view::npos) {
             if (!readTimes(value)) {
                 return false;

@@ -31,7 +31,9 @@ struct Settings {
     double permits = 0;
     double burst = 0;  // 0: none
     double sample = 1;
-    double settle = -1;  // of a take-back: the cost that the request should have had; -1: none of it
+    bool hasOverride = false;
+    bool isTold = false;  // the text of the record is among the arguments
+    double settle = -1;   // of a take-back: the cost that the request should have had; -1: none of it
 
     std::string_view options;  // as text
 
@@ -51,7 +53,8 @@ std::vector<double> timesIn(std::string_view times);
 struct AskedLog {
     RedisModuleString* key;
     Settings settings;
-    std::size_t ids = 0;  // where the first request's id is in the arguments
+    std::size_t ids = 0;     // where the first request's id is in the arguments
+    std::size_t record = 0;  // where the text of its record is, if it is told
 };
 
 struct AskedBatch {

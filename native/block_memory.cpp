@@ -17,27 +17,7 @@ constexpr std::size_t kNumbers = 3;  // of a block
 constexpr double kLatest = 999999999999999.0;
 constexpr double kMostSteps = 1000;
 
-/// The key of the string.
-class Name {
-  public:
-    Name(Redis& redis, const Log& log) : context_(redis.context()) {
-        std::size_t length = 0;
-        const char* text = api::StringPtrLen(log.key, &length);
-        name_ = std::string(text, length) + ":blocks";
-        string_ = api::CreateString(context_, name_.data(), name_.size());
-    }
-    ~Name() { api::FreeString(context_, string_); }
-    Name(const Name&) = delete;
-    Name& operator=(const Name&) = delete;
-
-    RedisModuleString* string() const { return string_; }
-    std::string_view text() const { return name_; }
-
-  private:
-    RedisModuleCtx* context_;
-    std::string name_;
-    RedisModuleString* string_;
-};
+constexpr std::string_view kSuffix = ":blocks";
 
 std::string textOf(const BlockMemory::Blocks& blocks) {
     std::string text;
@@ -71,13 +51,13 @@ BlockMemory::Blocks blocksIn(std::string_view text) {
 }  // namespace
 
 std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
-    const Name name(redis_, log);
+    const NameBeside name(redis_, log.key, kSuffix);
     const Reply found = redis_.tried(kMget, log.key, {name.text()});
     if (!found.isError()) {
         return blocksIn(found.at(1));
     }
     std::string error = found.errorText();
-    if (error.find("non local key") == std::string::npos && error.find("during rehashing") == std::string::npos) {
+    if (error.find(kNonLocalKey) == std::string::npos && error.find("during rehashing") == std::string::npos) {
         throw Error{std::move(error)};
     }
     return std::nullopt;
@@ -85,7 +65,8 @@ std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
 
 void BlockMemory::write(const Log& log, const Blocks& blocks, double rest) {
     const double slack = std::max(log.ttl - log.window, 1.0);
-    redis_.call(kSet, Name(redis_, log).string(), {textOf(blocks), "PX", native::textOf(rest + slack)});
+    redis_.call(kSet, NameBeside(redis_, log.key, kSuffix).string(),
+                {textOf(blocks), "PX", native::textOf(rest + slack)});
 }
 
 std::optional<BlockMemory::Blocks> BlockMemory::begin(const Log& log) {
@@ -113,7 +94,7 @@ void BlockMemory::forget(const Log& log, const Blocks& blocks, double until) {
     if (rest >= 0) {
         write(log, Blocks(blocks.begin() + kNumbers, blocks.end()), rest);
     } else {
-        redis_.call(kDel, Name(redis_, log).string(), {});
+        redis_.call(kDel, NameBeside(redis_, log.key, kSuffix).string(), {});
     }
 }
 

@@ -15,6 +15,7 @@
 #include "block_memory.hpp"
 #include "limit/permit_life.hpp"
 #include "log.hpp"
+#include "override.hpp"
 #include "redis.hpp"
 
 namespace sliding_log::native {
@@ -83,6 +84,7 @@ class Frame {
             log.cap = std::ceil(log.cap / log.sample);
             log.isBlocked = log.changed = false;
             log.blockLength.reset();
+            log.said = Override();
             if (refused == nullptr && std::max(log.cost, log.settle) / log.sample > Form::kMostEntries) {
                 refused = &asked;
             }
@@ -99,10 +101,14 @@ class Frame {
 
     void decide(const AskedBatch& batch) {
         const std::span<Log> logs(logs_.data(), batch.logs);
+        const bool hasOverrides = std::ranges::any_of(logs, &Settings::hasOverride);
+        if (hasOverrides) {
+            obeyRecords(logs, batch);
+        }
         if (!clock_.isOwn) {
             double floor = 0;
             for (Log& log : logs) {
-                floor = std::max(floor, form_.latest(log));
+                floor = std::max(floor, log.said.decides() ? 0 : form_.latest(log));
             }
             moveNow(floor);
         }
@@ -110,7 +116,7 @@ class Frame {
         double admitted = requests;
         bool hasExtras = std::ranges::any_of(logs, &Settings::hasOptions);
         for (Log& log : logs) {
-            const Found found = form_.read(log);
+            const Found found = log.said.decides() ? Found() : form_.read(log);
             if (found.error != nullptr) {
                 throw Error{found.error};
             }
@@ -146,13 +152,35 @@ class Frame {
                 retry =
                     log.limit < 1 ? -1 : std::max(room == 0 ? reset : form_.roomAt(log, 1 - room) - clock_.now, 1.0);
             }
-            numbers_.insert(numbers_.end(), {room > 0 ? room : 0, reset, retry});
+            if (log.said.decides()) {
+                const std::vector<double> numbers = numbersUnderRecord(log, clock_.now);
+                numbers_.insert(numbers_.end(), numbers.begin(), numbers.end());
+            } else {
+                numbers_.insert(numbers_.end(), {room > 0 ? room : 0, reset, retry});
+            }
+        }
+        for (std::size_t i = 0; hasOverrides && i < logs.size(); i++) {
+            numbers_.insert(numbers_.end(),
+                            {static_cast<double>(logs[i].said.said()), static_cast<double>(logs[i].said.untilMs)});
         }
         numbers_.insert(numbers_.end(), held_.begin(), held_.end());
         numbers_.insert(numbers_.end(), permits_.begin(), permits_.end());
     }
 
+    void obeyRecords(std::span<Log> logs, const AskedBatch& batch) {
+        for (std::size_t i = 0; i < logs.size(); i++) {
+            if (logs[i].hasOverride) {
+                const std::size_t record = arguments_.logs()[batch.firstLog + i].record;
+                const std::string_view told = logs[i].isTold ? arguments_.text(record) : std::string_view();
+                obeyRecord(redis_, logs[i], logs[i].isTold ? &told : nullptr, called_);
+            }
+        }
+    }
+
     void add(Log& log, const Requests& requests, const double* at) {
+        if (log.said.decides()) {
+            return;
+        }
         if (const std::string error = form_.add(log, requests, at, false); !error.empty()) {
             throw Error{error};  // no memory: the first log already refuses
         }
@@ -252,7 +280,7 @@ class Frame {
             if (log.block > 0 && !hasSlot_[i] && !log.isBlocked && log.limit > 0) {
                 beginBlock(log);
             }
-            if (log.countsAll) {
+            if (log.countsAll && !log.said.decides()) {
                 double first = from;
                 if (log.cap > 0 && log.cost > 0 && log.sample == 1) {
                     const double longest = std::max(log.cap, log.used);
@@ -278,7 +306,8 @@ class Frame {
         noteBlock(log, true);
     }
 
-    /// All requests were admitted. The number of permits of each log: the same one for all with the option.
+    /// All requests were admitted. The number of permits of each log: the same one for all with the option. None while
+    /// an override is in force.
     void givePermits(std::span<Log> logs, const AskedBatch& batch) {
         if (std::ranges::none_of(logs, [](const Log& log) { return log.permits > 0 && log.cost > 0; })) {
             return;
@@ -287,7 +316,9 @@ class Frame {
         for (const Log& log : logs) {
             if (log.permits > 0 && log.cost > 0) {
                 const double room = std::floor((log.capacity() - log.used) / (10 * log.cost));
-                permits = std::min({permits, log.permits, room, std::floor(Form::kMostEntries / log.cost)});
+                permits = log.said.isInForce()
+                              ? 0
+                              : std::min({permits, log.permits, room, std::floor(Form::kMostEntries / log.cost)});
             }
         }
         const std::string name = std::string(arguments_.text(batch.names)) + "~p";

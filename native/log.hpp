@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "arguments.hpp"
+#include "limit/override.hpp"
 
 namespace sliding_log::native {
 
@@ -19,6 +20,8 @@ struct Log : Settings {
     double blockedUntil = 0;            // ms
     std::optional<double> blockLength;  // ms; nullopt: none was found
     bool changed = false;
+    Override said;     // by its record
+    double asked = 0;  // its size without the record
 };
 
 /// What read() found: an error, or a log that may be blocked.

@@ -98,8 +98,8 @@ Reply Redis::tried(Command command, RedisModuleString* key, std::span<const std:
     for (std::string_view argument : arguments) {
         strings.push_back(api::CreateString(context_, argument.data(), argument.size()));
     }
-    RedisModuleCallReply* reply =
-        api::Call(context_, command.name, command.writes ? "!Esv" : "Esv", key, strings.data(), strings.size());
+    const char* format = command.writes ? "!Esv" : command.asUser ? "CEsv" : "Esv";
+    RedisModuleCallReply* reply = api::Call(context_, command.name, format, key, strings.data(), strings.size());
     for (RedisModuleString* string : strings) {
         api::FreeString(context_, string);
     }
@@ -115,6 +115,14 @@ Reply Redis::checked(Command command, RedisModuleString* key, std::span<const st
 }
 
 // ---- keys
+
+NameBeside::NameBeside(const Redis& redis, const RedisModuleString* log, std::string_view suffix)
+    : context_(redis.context()) {
+    std::size_t length = 0;
+    const char* text = api::StringPtrLen(log, &length);
+    name_ = std::string(text, length).append(suffix);
+    string_ = api::CreateString(context_, name_.data(), name_.size());
+}
 
 void Key::close() {
     if (key_ != nullptr) {

@@ -45,7 +45,8 @@ inline constexpr double kMostOwed = 1e15;
 struct Command {
     const char* name;
     bool writes = false;
-    bool grows = false;  // refused when there is no memory
+    bool grows = false;   // refused when there is no memory
+    bool asUser = false;  // refused if the user who calls may not run it
 };
 
 inline constexpr Command kPexpire{.name = "PEXPIRE", .writes = true};
@@ -110,6 +111,26 @@ class Redis {
 
     RedisModuleCtx* context_;
     bool hasWritten_ = false;
+};
+
+/// What a command answers for a key that is on another node, and a script too.
+inline constexpr std::string_view kNonLocalKey = "non local key";
+
+/// The name of a key beside a log: in the same hash slot.
+class NameBeside {
+  public:
+    NameBeside(const Redis& redis, const RedisModuleString* log, std::string_view suffix);
+    ~NameBeside() { api::FreeString(context_, string_); }
+    NameBeside(const NameBeside&) = delete;
+    NameBeside& operator=(const NameBeside&) = delete;
+
+    RedisModuleString* string() const { return string_; }
+    std::string_view text() const { return name_; }
+
+  private:
+    RedisModuleCtx* context_;
+    std::string name_;
+    RedisModuleString* string_;
 };
 
 /// The time of a call.

@@ -8,7 +8,7 @@ use Test::More;
 use Testbed;
 use Testbed::Algorithm qw(@ALGORITHMS %ALL_SCRIPTS takes);
 use Testbed::Clock;
-use Testbed::Corrupt qw(any mutate %random);
+use Testbed::Corrupt qw(any mutate record %random);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
 use Time::Local qw(timegm);
@@ -21,7 +21,8 @@ my $only       = $ENV{TEST_WORLD} // '.';
 
 my $bed   = Testbed->new;
 my $clock = Testbed::Clock->new($bed->dir, standing => 1)->set(1_800_000_000_000);
-my $redis = $bed->redis(clock => $clock, args => ['--loadmodule', native_module(), '--lua-time-limit', 0, '--hash-max-listpack-value', 1000]);
+my $redis = $bed->redis(clock => $clock, args => ['--loadmodule', native_module(), '--lua-time-limit', 0, '--hash-max-listpack-value', 1000, '--enable-debug-command', 'yes']);
+$redis->cli(qw(DEBUG SET-ACTIVE-EXPIRE 0));    # which may find one of two keys before the clock steps back, and not the other
 my $now   = 1_800_000_000_000;
 my $unique = 0;
 
@@ -47,6 +48,8 @@ sub options {
     push @words, 'block=' . join ',', map { 1 + int rand $world->{blocks} } 1 .. any(1, 1, 2, 3, 8) if $world->{blocks} && rand() < 0.6;
     push @words, 'escalates' if $world->{blocks} && rand() < 0.3;
     push @words, 'permits=' . (2 + int rand 30) if rand() < $world->{permits};
+    push @words, 'override' if rand() < $world->{overrides};
+    push @words, 'told' if defined $log->{told};
     push @words, "burst=$log->{burst}" if $algorithm eq 'bucket';
     push @words, 'sample=3' if $algorithm eq 'sampled';
     return "@words";
@@ -67,18 +70,19 @@ sub group {
     my $requests = rand() < 0.85 ? 1 : 1 + int rand $world->{burst};
     my @logs     = map {
         local $_->{ids} = $algorithm eq 'log' && rand() < $world->{ids};
+        local $_->{told} = rand() < $world->{overrides} / 5 ? any('', 'WRONGTYPE Operation', 'NOPERM this user', record($now)) : undef;
         my $limit = rand() < 0.95 ? $_->{limit} : any(0, 1, 1 + int rand $_->{limit}, 2 * $_->{limit});
         {
             name => $_->{name}, limit => $limit, cap => any(0, $_->{limit} + int rand $_->{limit}), options => options($algorithm, $world, $_),
             window => rand() < 0.99 ? $_->{window} : any(2 * $_->{window}, @{ $world->{periods} }), ttl => $_->{window} + any(1, 100, 100, $_->{window}),
-            ids => $_->{ids} ? [map { any('', 'i1', 'i2', 'i' . int rand 50) } 1 .. $requests] : [],
+            ids => $_->{ids} ? [map { any('', 'i1', 'i2', 'i' . int rand 50) } 1 .. $requests] : [], told => $_->{told},
         }
     } @asked;
     return { names => [map { rand() < 0.98 ? 'u' . ++$unique : 'u' . int rand $unique + 1 } 1 .. $requests], logs => \@logs };
 }
 
 # That group for the keys of one side.
-sub for_side { my ($side, $group) = @_; return [$group->{names}, map { { %$_, key => "$side $_->{name}" } } @{ $group->{logs} }] }
+sub for_side { my ($side, $group) = @_; return [$group->{names}, map { { %$_, key => "$side $_->{name}", ids => [@{ $_->{ids} }, $_->{told} // ()] } } @{ $group->{logs} }] }
 
 # A plain call, mostly: the limit is that of the first log.
 sub plain_groups {
@@ -115,30 +119,61 @@ sub corrupt {
     return;
 }
 
-# What is at a key, as read; the fields of a HASH come in any order.
-sub contents {
-    my ($type, $read) = @_;
-    return text($read) if $type ne 'hash' || !ref $read;
-    return join ' ', sort map { "$read->[2 * $_] $read->[2 * $_ + 1]" } 0 .. $#$read / 2;
+# A record beside the log, or none.
+sub override {
+    my ($client, $log) = @_;
+    my $make = rand() < 0.2 ? undef : rand() < 0.1 ? any(['RPUSH', 'x'], ['HSET', 'a', 1], ['ZADD', 1, 'x']) : ['SET', record($now)];
+    for my $key (map { "$_ $log->{name}:override" } qw(lua nat)) {
+        $client->call('DEL', $key);
+        $client->call($make->[0], $key, @$make[1 .. $#$make]) if $make;
+    }
+    return;
 }
+
+# Compares what is at two keys and beside them: 1 and what remembers blocks, or all of both. The fields of a HASH come in
+# any order. The server does it, which reads them faster.
+my $compare = Testbed::Script->new($redis, $ALL_SCRIPTS{log})->call('SCRIPT', 'LOAD', <<'LUA');
+local call = redis.call
+local function read(key)
+  local type = call('TYPE', key).ok
+  local value = ''
+  if type == 'hash' then
+    local fields, pairs = call('HGETALL', key), {}
+    for i = 1, #fields, 2 do
+      pairs[#pairs + 1] = #fields[i] .. ' ' .. fields[i] .. ' ' .. fields[i + 1]
+    end
+    table.sort(pairs)
+    value = table.concat(pairs, ', ')
+  elseif type ~= 'none' then
+    value = call(type == 'string' and 'GET' or 'DUMP', key)
+  end
+  local blocks = call('GET', key .. ':blocks')
+  local ends = call('PEXPIRETIME', key) .. ', ' .. call('PEXPIRETIME', key .. ':blocks')
+  return table.concat({ type, value, ends, tostring(blocks) }, ', '), blocks
+end
+local lua, blocks = read(KEYS[1])
+local native = read(KEYS[2])
+return lua == native and { 1, blocks } or { 0, blocks, lua, native }
+LUA
 
 # Outcomes that an algorithm's calls must have, and have had.
 my (%expected, %found);
 
-my %read = (zset => 'DUMP', string => 'GET', hash => 'HGETALL');
+my %says = (-1 => 'without', -2 => 'allowed', -3 => 'denied by a record', -4 => 'broken', -5 => 'forbidden');
 
 sub world {
     my ($algorithm, $title, %asked) = @_;
     return if "$algorithm, $title" !~ /$only/;
     my %world = (keys => 12, limits => 20, windows => 2000, burst => 12, step => 30, costs => 0, counts => 0, delays => 0, blocks => 0, ids => 0, back => 0, permits => 0, steps_back => 0,
-        callers => 0, plain => 0.5, corrupt => 0, periods => [], %asked);
+        callers => 0, plain => 0.5, corrupt => 0, overrides => 0, periods => [], %asked);
     my %script = map { ($_ => Testbed::Script->new($redis, $ALL_SCRIPTS{$algorithm}, native => $_ eq 'nat')) } qw(lua nat);
     my $client = $script{lua};
     my @logs   = map { { name => "$algorithm $title $_", limit => 1 + int rand $world{limits}, burst => 1 + int rand $world{limits}, window => any(@{ $world{periods} }) // 1 + int rand $world{windows} } } 1 .. $world{keys};
     my $type   = $algorithm eq 'compact' ? 'string' : $algorithm =~ /log|sampled/ ? 'zset' : 'hash';
     my $left   = $operations * $world{share};
     my ($done, @undo, %seen) = (0);
-    $expected{$algorithm}{$_} = 1 for 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{back} && takes($algorithm, 'settle') ? 'settled' : (), $world{corrupt} ? 'error' : (), $world{blocks} ? ('remembered', 'escalated') : ();
+    $expected{$algorithm}{$_} = 1 for 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{back} && takes($algorithm, 'settle') ? 'settled' : (), $world{corrupt} ? 'error' : (), $world{blocks} ? ('remembered', 'escalated') : (),
+        $world{overrides} > 0.2 ? ('without', 'allowed', 'forbidden', 'broken', 'denied by a record', 'another limit') : ();
     while ($left > 0) {
         $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
         $now += int rand 2 * $world{windows} if rand() < 0.003;
@@ -147,6 +182,7 @@ sub world {
         $clock->set($now);
         my @calls;
         corrupt($client, $algorithm, $type, any(@logs)) if rand() < $world{corrupt};
+        override($client, any(@logs)) if rand() < $world{overrides} / 2;
         for (1 .. 1 + int rand 6) {
             my $at = rand() < $world{callers} ? $now + any(0, 0, -20, 300, -$world{windows}) : '';
             my %call = (about => "at $now");
@@ -159,7 +195,7 @@ sub world {
             } else {
                 my $is_plain = rand() < $world{plain};
                 my @groups   = $is_plain ? plain_groups(\@logs) : map { group($algorithm, \%world, \@logs) } 1 .. 1 + int rand 3;
-                $_->{logs}[0]{options} = options($algorithm, { %world, costs => 0, counts => 0, delays => 0, blocks => 0, permits => 0 }, $logs[0]) for $is_plain ? @groups : ();
+                $_->{logs}[0]{options} = options($algorithm, { %world, costs => 0, counts => 0, delays => 0, blocks => 0, permits => 0, overrides => 0 }, $logs[0]) for $is_plain ? @groups : ();
                 $call{words}  = sub { my ($side) = @_; return $script{$side}->words($at, map { for_side($side, $_) } @groups) };
                 $call{groups} = \@groups;
             }
@@ -167,19 +203,19 @@ sub world {
             push @calls, \%call;
             $client->send($call{words}->($_)) for qw(lua nat);
             for my $log (map { @{ $_->{logs} } } @{ $call{groups} }) {
-                $client->send(@$_) for map { my $key = "$_ $log->{name}"; (['TYPE', $key], [$read{$type}, $key], ['PEXPIRETIME', $key], ['GET', "$key:blocks"], ['PEXPIRETIME', "$key:blocks"]) } qw(lua nat);
+                $client->send('EVALSHA', $compare, 2, map { "$_ $log->{name}" } qw(lua nat));
             }
         }
         for my $call (@calls) {
             my ($lua, $nat) = map { $client->reply } 1 .. 2;
             my @different = told($lua) eq told($nat) ? () : ['the reply', told($nat), told($lua)];
             for my $log (map { @{ $_->{logs} } } @{ $call->{groups} }) {
-                my @read = map { $client->reply } 1 .. 10;
-                my ($was, $is) = map { join ', ', $_->[0], contents(@$_), map { $_ // 'none' } @$_[2 .. 4] } [@read[0 .. 4]], [@read[5 .. 9]];
-                $seen{remembered}++ if defined $read[3];
-                $seen{escalated}++  if split(' ', $read[3] // '') > 3;
+                my ($is_same, $remembered, $was, $is) = @{ $client->reply };
+                $seen{remembered}++ if defined $remembered;
+                $seen{escalated}++  if split(' ', $remembered // '') > 3;
+                next if $is_same;
                 s/([^ -~])/sprintf '\\x%02x', ord $1/ge for $was, $is;
-                push @different, ["what is in $log->{name}", $is, $was] if $was ne $is;
+                push @different, ["what is in $log->{name}", $is, $was];
             }
             $done++;
             if (@different) {
@@ -194,7 +230,10 @@ sub world {
                 $seen{error}++ if !ref $reply;
                 next if !ref $reply;
                 my ($admitted, $decided, @rest) = @$reply;
-                my @held = $world{permits} ? () : splice @rest, 3 * @{ $group->{logs} };
+                my $logs = @{ $group->{logs} };
+                my @said = (grep { $_->{options} =~ /override/ } @{ $group->{logs} }) ? splice @rest, 3 * $logs, 2 * $logs : ();
+                $seen{ $says{ $said[2 * $_] } // 'another limit' }++ for 0 .. @said / 2 - 1;
+                my @held = $world{permits} ? () : splice @rest, 3 * $logs;
                 $seen{admitted}++ if $admitted;
                 $seen{denied}++   if $admitted < @{ $group->{names} };
                 $seen{held}++     if @held;
@@ -203,7 +242,7 @@ sub world {
                 my $slot  = $place - $admitted + @held;
                 my $logged = $decided + ($slot >= 0 ? $held[$slot] : 0);
                 push @undo, { logged => $logged, taken => $decided,
-                    group => { names => [$group->{names}[$place]], logs => [map { { %$_, ids => [$_->{ids}[$place] // ()] } } @{ $group->{logs} }] } };
+                    group => { names => [$group->{names}[$place]], logs => [map { { %$_, ids => [$_->{ids}[$place] // ()], told => undef, options => join ' ', grep { !/^(?:override|told)$/ } split / /, $_->{options} } } @{ $group->{logs} }] } };
             }
         }
         @undo = splice @undo, -20 if @undo > 20;
@@ -232,9 +271,12 @@ for my $algorithm (@ALGORITHMS) {
     world($algorithm, 'all of it',         %log, %all, back => 0.2);
     world($algorithm, 'all of it, long',   %log, %all, limits => 300, windows => 9000, back => 0.2, keys => 4, step => 15, burst => 30);
     world($algorithm, 'all of it, clock steps back', %log, %all, back => 0.2, steps_back => 0.03);
-    world($algorithm, 'permits',           %log, permits => 0.6, limits => 300, windows => 9000, costs => 0.2, blocks => 500, back => 0.1, steps_back => 0.01, step => 15)
-        if $algorithm =~ /^(?:log|compact)$/;
-    world($algorithm, 'corrupt',           %log, %all, back => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
+    my %permits = (%log, permits => 0.6, limits => 300, windows => 9000, costs => 0.2, blocks => 500, back => 0.1, steps_back => 0.01, step => 15);
+    world($algorithm, 'permits',            %permits) if $algorithm =~ /^(?:log|compact)$/;
+    world($algorithm, 'permits, overrides', %permits, overrides => 0.3) if $algorithm =~ /^(?:log|compact)$/;
+    world($algorithm, 'overrides',         %log, overrides => 0.6, costs => 0.2, back => 0.1);
+    world($algorithm, 'all of it, overrides', %log, %all, overrides => 0.7, back => 0.2, callers => 0.2, steps_back => 0.01);
+    world($algorithm, 'corrupt',           %log, %all, overrides => 0.1, back => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
 }
 {
     my @periods = (3_600_000, 86_400_000, 7 * 86_400_000, 31 * 86_400_000, 5_000_000);
@@ -248,6 +290,7 @@ for my $algorithm (@ALGORITHMS) {
     world('quota', 'both clocks',       %quota, callers => 0.3, plain => 0.2, costs => 0.4, back => 0.2, steps_back => 0.01);
     world('quota', 'costs, taken back', %quota, costs => 0.6, back => 0.3, step => 2_000_000);
     world('quota', 'all options',       %quota, costs => 0.4, counts => 0.2, delays => 86_400_000, back => 0.2, steps_back => 0.03);
+    world('quota', 'overrides',         %quota, overrides => 0.6, costs => 0.4, counts => 0.2, back => 0.2, callers => 0.2, steps_back => 0.01);
     world('quota', 'corrupt',           %quota, costs => 0.4, back => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
 }
 for my $algorithm (sort keys %expected) {

@@ -20,7 +20,7 @@ my $redis = $bed->redis(args => ['--loadmodule', native_module()]);
 
 my @words = ('', ' ', '0', '1', '2', '-1', '1.5', '1e3', '00', '+1', "1\0", '999999999999999', '9999999999999999', '18446744073709551615', 'x' x 5000, "\xff\r\n", 'take back',
     'cost=2', 'cost=', 'cost=100000', 'cost=999999999999999', 'count=all', 'count=none', 'delay=5 ahead=5', 'ahead=999999999999999', 'block=999999999999999', 'burst=0', 'burst=3',
-    'sample=0', 'sample=3', 'ids', 'ids ids', '  ', 'cost=2 ', '=', 'nonsense=1', 'log', 'compact');
+    'sample=0', 'sample=3', 'ids', 'ids ids', 'override', 'told', 'override told', 'ids override told', '  ', 'cost=2 ', '=', 'nonsense=1', 'log', 'compact');
 
 sub changed {
     my ($command, @call) = @_;
@@ -41,7 +41,7 @@ for my $algorithm (@ALL_ALGORITHMS) {
     my $option = { bucket => 'burst=5', sampled => 'sample=3' }->{$algorithm} // '';
     my (%answers, $wrong);
     for (1 .. $calls) {
-        my $log   = sub { return { key => 'key' . int rand 5, limit => 5, window => 1000, ttl => 1100, options => join ' ', grep { length } any('', 'cost=2', 'count=all', 'delay=50'), $option } };
+        my $log   = sub { return { key => 'key' . int rand 5, limit => 5, window => 1000, ttl => 1100, options => join ' ', grep { length } any('', 'cost=2', 'count=all', 'delay=50', 'override'), $option } };
         my $now   = any('', '', 1_800_000_000_000);
         my @group = (any(1, 1, 3), map { $log->() } 1 .. any(1, 2));
         my @call  = rand() < 0.2 ? $script->words(Testbed::Script::taking_back({ now => $now, logged => 1_800_000_000_000, taken => 0 }), [['u1'], $log->()]) : $script->words($now, \@group);

@@ -11,6 +11,7 @@ use Testbed::Algorithm qw(@ALL_ALGORITHMS %SCRIPTS horizon);
 use Testbed::Http qw(get many field);
 use Testbed::Metrics qw(scrape);
 use Testbed::Native qw(native_module unload);
+use Testbed::Relay;
 use Testbed::Script;
 use Testbed::Tool qw(tool_json);
 
@@ -21,6 +22,7 @@ my $replica = $bed->redis(args => ['--replicaof', '127.0.0.1', $redis->port]);
 Testbed::wait_until('the replica to follow', 20, sub { $replica->info('master_link_status') eq 'up' });
 
 my $limits = join "\n", map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=3 algorithm=$_ " . horizon($_, '1h', 'month') . '; empty_gif; }' } @ALL_ALGORITHMS;
+$limits .= join "\n", '', map { "location /over/$_ { sliding_log_limit over_$_ key=\$arg_k limit=3 algorithm=$_ override=on " . horizon($_, '1h', 'month') . '; empty_gif; }' } @ALL_ALGORITHMS;
 my $many = 'location /many { sliding_log_limit many key=$arg_k limit=1000 window=1h; empty_gif; }';
 
 sub nginx {
@@ -78,6 +80,45 @@ for my $key (@keys) {
 my $aof = join '', map { Testbed::Process::slurp($_) } glob "$redis->{dir}/appendonlydir/*.aof";
 unlike($aof, qr/sliding_log[.]1/, 'the AOF has plain commands only');
 like($aof, qr/ZADD/, 'the AOF has those');
+
+# ---- overrides
+
+sub deny { my ($name, $key) = @_; return $redis->cli('SET', "rl:sliding:$name:{$key}:override", 'deny until=0 since=1 by=tester why=') }
+deny("over_$_", 'denied') for @ALL_ALGORITHMS;
+$redis->cli('RPUSH', 'rl:sliding:over_log:{broken}:override', 'x');
+is(calls_of(sub {
+    is(asked($auto, "/over/$_?k=denied"), '429 override', "$_: the native module obeys a record") for @ALL_ALGORITHMS;
+    is(asked($auto, '/over/log?k=broken'), '200 redis', 'a record that is broken counts as none');
+}), '0 evalsha, ' . (@ALL_ALGORITHMS + 1) . ' sliding_log.1', 'every call is one of the native module');
+is($auto->logged(qr/key "broken": its override is broken, and counts as none/), 1, 'a broken record is told');
+
+$redis->cli('ACL', 'SETUSER', 'decider', split(' ', documented_rule('decider', 'secret')), '+sliding_log.1');
+my $decider = nginx('username decider; password secret;', $redis->address);
+deny('over_log', $_) for qw(permitted forbidden);
+deny('over_compact', 'hidden');
+asked($decider, '/over/log?k=first');
+is(calls_of(sub { is(asked($decider, '/over/log?k=permitted'), '429 override', 'with the documented rule records are obeyed') }), '0 evalsha, 1 sliding_log.1', 'by the native module');
+$redis->cli('ACL', 'SETUSER', 'decider', '-get');
+is(calls_of(sub { is(asked($decider, '/over/log?k=forbidden'), '200 redis', 'a user who may not run GET: the record counts as none') }), '0 evalsha, 1 sliding_log.1', 'by the native module, too');
+$redis->cli('ACL', 'SETUSER', 'decider', '+get', 'resetkeys', '~rl:sliding:*}');
+is(asked($decider, '/over/compact?k=hidden'), '200 redis', 'a user who may not read records: it counts as none');
+is($decider->logged(qr/key "$_": its override may not be read/), 1, "it is told: $_") for qw(forbidden hidden);
+is($redis->cli('ACL', 'LOG') =~ /^rl:sliding:over_compact:\{hidden\}:override$/m, 1, 'and ACL LOG has its key');
+$decider->finish;
+$redis->cli('ACL', 'DELUSER', 'decider');
+
+# an older module, which has no such option: each kind of call finds that out once on a connection
+my $relay = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.1\r\n(?:(?!\r\n\*).)*?)override/$1foreseen/gsr });
+for my $native (qw(auto required)) {
+    my $old = nginx("native $native;", '127.0.0.1:' . $relay->port);
+    asked($old, '/log?k=old');
+    deny('over_log', "$native$_") for 1 .. 3;
+    is(calls_of(sub { is(asked($old, "/over/log?k=$native$_"), '429 override', "native $native, an older module: a script obeys the record") for 1 .. 3 }),
+        '3 evalsha, 1 sliding_log.1', 'after the module was asked once');
+    is(calls_of(sub { asked($old, "/log?k=old$native") }), '0 evalsha, 1 sliding_log.1', 'other calls are decided by the module');
+    is(is_native($old), 1, 'the metrics say so');
+    is($old->logged(qr/unknown option|on_error/), 0, 'the error log has nothing of it');
+}
 
 # ---- unloaded and loaded under load
 

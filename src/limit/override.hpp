@@ -33,7 +33,12 @@ struct Override {
     /// The log is neither read nor changed.
     bool decides() const { return what == What::Allow || what == What::Deny; }
 
-    /// The numbers of the scripts: a limit, or a code. False if there is no such number.
+    /// The number of the scripts: a limit, or a code.
+    std::int64_t said() const {
+        return what == What::Limit ? limit : -std::max<std::int64_t>(static_cast<std::int64_t>(what), 1);
+    }
+
+    /// The numbers of the scripts. False if there is no such number.
     static bool read(std::int64_t said, std::int64_t untilMs, Override& out) {
         constexpr What kCodes[] = {What::None, What::Allow, What::Deny, What::Broken, What::Forbidden};  // -1, -2, ...
         constexpr std::int64_t kLast = -5;

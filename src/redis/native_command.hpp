@@ -23,6 +23,11 @@ inline bool isNativeMissing(std::string_view message) {
     return message.starts_with("ERR unknown command");
 }
 
+/// The module is older: it lacks an algorithm or an option.
+inline bool isNativeOlder(std::string_view message) {
+    return message.ends_with(": no such algorithm") || message.ends_with(": unknown option");
+}
+
 /// Arguments that it does not know.
 inline bool isNativeUnable(std::string_view message) {
     constexpr std::string_view kError = "ERR ";

@@ -35,7 +35,11 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::size_t requests() const;
 
     /// True if the native module may decide it.
-    bool mayBeNative() const { return !leavesNative && !hasOverride; }
+    bool mayBeNative() const { return !leavesNative && !readsRecord; }
+
+    /// What an older native module may not know of it; one of kNativeKinds.
+    std::size_t nativeKind() const { return 2 * static_cast<std::size_t>(algorithm) + (hasOverride ? 1 : 0); }
+    static constexpr std::size_t kNativeKinds = 2 * kAlgorithms.size();
 
     /// Its text for the native module, or as a script; valid until the next one. Nothing but the beginning differs.
     /// While it reads a record, the text of that GET.

@@ -108,6 +108,7 @@ void Server::connect() {
     state_ = State::Connecting;
     unreadySince_ = ngx_current_msec;
     moved_ = probed_ = hasNative_ = false;
+    nativeLacks_.fill(false);
     timeouts_ = 0;
     notYet_.clear();
     owner_.credentials().refresh(*this);
@@ -188,7 +189,7 @@ bool Server::canBeAsked() {
 void Server::send(Call& call) {
     call.server = this;
     call.isOnWire = false;
-    call.isNative = hasNative_ && call.mayBeNative();
+    call.isNative = hasNative_ && call.mayBeNative() && !nativeLacks_[call.nativeKind()];
     if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) ||
         !connection_.send(call.text(call.isNative), call)) {
         queued_.pushBack(call);
@@ -248,7 +249,9 @@ bool Server::leavesNative(Call& call, std::string_view answer) {
         return false;
     }
     call.leavesNative = true;
-    if (!isUnable) {
+    if (isUnable) {
+        nativeLacks_[call.nativeKind()] = nativeLacks_[call.nativeKind()] || isNativeOlder(answer);
+    } else {
         nativeTold(false, answer);
         if (settings_.native == static_cast<ngx_uint_t>(Native::Required)) {
             connection_.close(answer);

@@ -228,10 +228,11 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     List<Call, Queued> queued_;  // sent when there is a connection, or when a script may be loaded
     std::uint64_t sent_ = 0;
     std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: value of sent_ when it was last loaded
-    unsigned timeouts_ = 0;                                     // in a row, without a reply in time between them
-    ngx_msec_t silentSince_ = 0;                                // when the first of these requests was asked
-    std::string notYet_;      // the latest error if it is to be waited out, otherwise empty
-    std::string policyTold_;  // the policy that was warned of; empty: none
+    std::array<bool, Call::kNativeKinds> nativeLacks_{};  // by kind: the native module is older and has none of it
+    unsigned timeouts_ = 0;                               // in a row, without a reply in time between them
+    ngx_msec_t silentSince_ = 0;                          // when the first of these requests was asked
+    std::string notYet_;                                  // the latest error if it is to be waited out, otherwise empty
+    std::string policyTold_;                              // the policy that was warned of; empty: none
     ngx_msec_t policyToldAt_ = 0;
 
     Timer connectDeadline_;

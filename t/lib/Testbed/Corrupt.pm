@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use Exporter 'import';
 
-our @EXPORT_OK = qw(any block mutate %random);
+our @EXPORT_OK = qw(any block mutate record %random);
 
 sub any { return $_[int rand @_] }
 
@@ -74,6 +74,23 @@ our %random = (
     },
 );
 $random{sampled} = $random{log};
+
+# The record of an override, mostly; one in five is none.
+sub record {
+    my ($now) = @_;
+    my $what  = any('allow', 'allow', 'deny', 'deny', map { 'limit=' . $_ } 0, 1, 5, int rand 50, int rand 5000, any('1000000000000', '0000000000012'));
+    my $until = any(0, 0, 0, 0, $now, $now - 1, $now + 1, $now + int rand 5000, $now + int rand 1e9);
+    my $text  = "$what until=$until since=" . any(1, '9' x 30) . ' by=' . any('', 'a', "\0\xff") . ' why=' . any('', 'a test', "x\ny\0z");
+    return $text if rand() < 0.8;
+    my $at = int rand length $text;
+    my $how = int rand 6;
+    return $how == 0 ? substr $text, 0, $at
+        : $how == 1 ? substr($text, 0, $at) . any(' ', '=', '9', 'x', "\0", "\n", "\x0b") . substr $text, $at
+        : $how == 2 ? substr($text, 0, $at) . substr $text, $at + 1
+        : $how == 3 ? any('', 'x', 'limit', 'limit=', 'allow', 'NOPERM x', 'ERR acl verification failed', 'ERR ACL failure in script: x', 'ERR The user executing the script x')
+        : $how == 4 ? $text =~ s/until=\d+/'until=' . any(@absurd, @words, '9' x 15, '9' x 16)/er
+        :             $text =~ s/limit=\d+/'limit=' . any(@absurd, @words, '9' x 13, '1000000000001', '0' x 14)/er;
+}
 
 # A log that requests have made, in which something is changed.
 sub mutate {

@@ -20,6 +20,7 @@ use Time::HiRes qw(time);
 # hold       file: when it exists, half of the next reply is passed on, and nothing is read from the client until the
 #            file contains a number: the rest is passed on when the client has sent this number of further bytes
 # changes    [share, seed]: changes this share of the integers in replies, until be_honest()
+# rewrites   sub: what is passed on in place of these bytes of a client
 # deaf       accepts nothing, and its queue is full: connecting hangs
 # tape       file: a line for each piece in which bytes arrive from a client: the number of the connection (from 0), the
 #            number of bytes, and the commands that begin in it
@@ -105,6 +106,7 @@ sub serve {
             elsif ($client{$socket}) {
                 my @commands = $bytes =~ /^\*\d+\r\n\$\d+\r\n(\w+)/mg;
                 syswrite $tape, join(' ', $number{$socket}, length $bytes, @commands) . "\n" if $tape;
+                $bytes = $options{rewrites}->($bytes) if $options{rewrites};
                 write_all($peer, $bytes);
                 next unless defined $held;
                 $wanted -= length $bytes;
