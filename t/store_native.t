@@ -209,6 +209,14 @@ is(doctor(@at), 'ok: no native module: the scripts decide', 'doctor: not loaded'
 is(doctor('--nginx-conf', $conf), 'critical: no native module, which "native required" asks for', 'doctor: not loaded, and required');
 $redis->cli('MODULE', 'LOAD', native_module());
 
+like(doctor(@at, '--check-user', 'limiter'), qr/^warning: .* not permitted: [+]sliding_log[.]1$/, 'doctor: another user may not use it');
+$redis->cli('ACL', 'SETUSER', 'limiter', '+sliding_log.1');
+is(doctor(@at, '--check-user', 'limiter'), 'ok: the native module decides', 'doctor: another user may use it');
+$redis->cli('ACL', 'SETUSER', 'asker', 'on', '>secret', '~*', '+@all', '-acl|dryrun');
+like(doctor(@at, '--user', 'asker', '--password-file', $bed->write_file('password', 'secret'), '--check-user', 'limiter'),
+    qr/^warning: the native module is loaded; ACL DRYRUN requires [+]acl\|dryrun$/, 'doctor: nor may this one ask about another');
+$redis->cli('ACL', 'DELUSER', 'limiter');
+
 # ---- a cluster
 
 {

@@ -109,6 +109,21 @@ for (['', qr/^ok: /], ['block=1s', qr/^critical: user "limiter" lacks \+zscore$/
     like("$check->{status}: $check->{text}", $said, "--nginx-conf tells it: '$more'");
 }
 
+# records of override=on, which nginx's user reads
+sub rights_for_overrides { return check('rights', '--check-user', 'decider', '--algorithms', 'log,compact', @_) }
+$redis->cli(qw(ACL SETUSER decider), split ' ', documented_rule('decider', 'secret'));
+like(rights_for_overrides('--override'), qr/^ok: user "decider" may run all /, '--override: the documented rights are sufficient');
+$redis->cli(qw(ACL SETUSER decider resetkeys ~rl:sliding:*} ~rl:sliding:*:blocks));
+is(rights_for_overrides('--override'), 'critical: user "decider" lacks %R~rl:sliding:*:override', '--override: keys of records that may not be read are critical');
+like(rights_for_overrides(), qr/^ok: /, 'without it they are not asked for');
+my $overrides = $bed->write_file('overrides.conf', 'http { sliding_log_redis { server ' . $redis->address . '; } sliding_log_limit a key=a limit=1 window=1s override=on; }');
+my ($told) = grep { $_->{check} eq 'rights' } @{ tool_json('doctor', '--nginx-conf', $overrides, '--check-user', 'decider')->{checks} };
+is($told->{text}, 'user "decider" lacks %R~rl:sliding:*:override', '--nginx-conf tells override=on');
+like(tool({ env => { SLIDING_LOG_PASSWORD => 'secret' } }, 'doctor', @at, '--user', 'decider', '--override')->{out}, qr/CRITICAL +rights +user "decider" lacks [^\n]* ?%R~rl:sliding:\*:override/,
+    'the keys of records are checked for the user of the connection, too');
+$redis->cli(qw(ACL SETUSER decider %R~rl:sliding:*:override -get));
+is(rights_for_overrides('--override'), 'critical: user "decider" lacks +get %R~rl:sliding:*:override', '--override: without GET records cannot be read');
+
 # ---- scripts, replication, persistence
 
 $redis->cli(qw(ACL SETUSER poor -script|load));

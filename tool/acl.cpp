@@ -47,8 +47,8 @@ std::string keysFor(const Context& context, const Use& use, bool isForNginx) {
     if (!isForNginx || !use.overrides) {
         return "~" + keys + " ";
     }
-    return "~" + keys + "} " + (mayEscalate(use) ? "~" + keys + std::string(kBlocksSuffix) + " " : "") + "%R~" + keys +
-           std::string(kOverrideSuffix) + " ";
+    return "~" + keys + "} " + (mayEscalate(use) ? "~" + keys + std::string(kBlocksSuffix) + " " : "") +
+           readOnlyKeys(context.prefix, kOverrideSuffix) + " ";
 }
 
 /// Refuses a text that ACL does not accept as one word.

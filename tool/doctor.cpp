@@ -20,6 +20,7 @@ namespace {
 
 constexpr std::array kOptions = {
     kAlgorithmsOption,
+    kOverrideOption,
     kCheckUserOption,
 };
 
@@ -218,12 +219,23 @@ void inspectClock(Findings& findings, Server& server) {
 /// Whether the native module decides, or the scripts do.
 void inspectNative(Findings& findings, Server& server, const Context& context) {
     const bool isRequired = requiresNative(context);
-    const Reply reply = server.ask({std::string(kNativeCommand), "log", "0", "0"});
-    if (reply.isArray() || isRefusedForNow(reply.text())) {
-        findings.add("native", Status::Ok, "the native module decides");
-    } else if (isNativeForbidden(reply.text())) {
+    const std::string other = context.arguments.text(kCheckUserOption.name);
+    const Command command = {std::string(kNativeCommand), "log", "0", "0"};
+    const Reply reply = server.ask(command);
+    const bool isForbidden = isNativeForbidden(reply.text());
+    const bool isLoaded = reply.isArray() || isRefusedForNow(reply.text()) || isForbidden;
+    bool isPermitted = !isForbidden;
+    try {
+        isPermitted = other.empty() || !isLoaded ? isPermitted : mayRun(server, other, command);
+    } catch (const CouldNotAsk& failure) {
+        findings.add("native", Status::Warning, "the native module is loaded; " + std::string(failure.what()));
+        return;
+    }
+    if (isLoaded && !isPermitted) {
         findings.add("native", isRequired ? Status::Critical : Status::Warning,
                      "the native module is loaded, and not permitted: " + std::string("+").append(kNativeCommand));
+    } else if (isLoaded) {
+        findings.add("native", Status::Ok, "the native module decides");
     } else if (!isNativeMissing(reply.text())) {
         findings.hidden("native", reply);
     } else {

@@ -3,6 +3,7 @@
 #include "failure.hpp"
 #include "forms.hpp"
 #include "limit/key.hpp"
+#include "limit/override.hpp"
 #include "random.hpp"
 #include "script_call.hpp"
 #include "text.hpp"
@@ -13,14 +14,16 @@ namespace {
 
 /// Asks Redis itself about this user, in a script, as the module's commands run in one; ACL DRYRUN would need a right
 /// of its own. Returns the numbers of the calls that are denied. A command that the server does not know is not denied.
+/// Each argument is a call: what its key has behind the key of a log, `-`, then the words before the key.
 constexpr std::string_view kProbe = R"(
 local denied = {}
 for i = 1, #ARGV do
   local words = {}
-  for word in string.gmatch(ARGV[i], '%S+') do
+  local beside, call = string.match(ARGV[i], '^(%S*)- (.*)$')
+  for word in string.gmatch(call, '%S+') do
     words[#words + 1] = word
   end
-  words[#words + 1] = KEYS[1]
+  words[#words + 1] = KEYS[1] .. beside
   local known, allowed = pcall(redis.acl_check_cmd, unpack(words))
   if known and not allowed then
     denied[#denied + 1] = i
@@ -73,7 +76,7 @@ std::vector<std::size_t> deniedToUs(Server& server, const std::string& prefix, s
     const Reply reply = askAboutOwnKey(server, prefix, [&](const std::string& key) {
         Command command = {"EVALSHA", shaOf(kProbe), "1", key};
         for (const Right& right : needed) {
-            std::string call;
+            std::string call = std::string(right.beside) + "- ";
             for (const std::string& word : callOf(right)) {
                 call += word + " ";
             }
@@ -89,22 +92,27 @@ std::vector<std::size_t> deniedToUs(Server& server, const std::string& prefix, s
     return denied;
 }
 
+Reply dryRun(Server& server, const std::string& user, const Command& call) {
+    Command command = {"ACL", "DRYRUN", user};
+    command.insert(command.end(), call.begin(), call.end());
+    Reply reply = server.ask(command);
+    if (reply.errorWord() == "NOPERM") {
+        throw MayNotAsk("ACL DRYRUN requires +acl|dryrun");
+    }
+    return reply;
+}
+
 /// ACL DRYRUN requires as many arguments as the command takes: arguments are added until it does not complain.
 std::vector<std::size_t> deniedTo(const std::string& user, Server& server, const std::string& prefix,
                                   std::span<const Right> needed) {
     constexpr int mostArguments = 4;
     std::vector<std::size_t> denied;
     for (std::size_t i = 0; i < needed.size(); i++) {
-        Command command = {"ACL", "DRYRUN", user};
-        const Command call = callOf(needed[i]);
-        command.insert(command.end(), call.begin(), call.end());
-        Reply reply = server.ask(command);
+        Command call = callOf(needed[i]);
+        Reply reply = dryRun(server, user, call);
         for (int added = 0; added < mostArguments && isOfArity(reply); added++) {
-            command.push_back(added == 0 ? ownKey(prefix) : "1");
-            reply = server.ask(command);
-        }
-        if (reply.errorWord() == "NOPERM") {
-            throw MayNotAsk("ACL DRYRUN requires +acl|dryrun");
+            call.push_back(added == 0 ? ownKey(prefix).append(needed[i].beside) : "1");
+            reply = dryRun(server, user, call);
         }
         if (checked(reply, "ACL DRYRUN").text() != "OK") {
             denied.push_back(i);
@@ -115,18 +123,27 @@ std::vector<std::size_t> deniedTo(const std::string& user, Server& server, const
 
 }  // namespace
 
+bool mayRun(Server& server, const std::string& user, const Command& command) {
+    return checked(dryRun(server, user, command), "ACL DRYRUN").text() == "OK";
+}
+
 void inspectRights(Findings& findings, Server& server, const Context& context, const Use& use) {
     std::vector<Right> needed = moduleRights(use);
     std::erase_if(needed, [](const Right& right) { return right.what == Right::For::Comfort; });
     const std::string other = context.arguments.text(kCheckUserOption.name);
     const std::string& ours = context.settings.login.username;
     const std::string user = "user \"" + printable(!other.empty() ? other : ours.empty() ? "default" : ours) + "\"";
+    if (use.overrides) {
+        needed.push_back({.name = "get", .beside = kOverrideSuffix});
+    }
     std::string lacking;
     std::string lackingForBlock;
     try {
         for (const std::size_t i : other.empty() ? deniedToUs(server, context.prefix, needed)
                                                  : deniedTo(other, server, context.prefix, needed)) {
-            (needed.at(i).what == Right::For::Block ? lackingForBlock : lacking) += " +" + needed.at(i).name;
+            const Right& right = needed.at(i);
+            (right.what == Right::For::Block ? lackingForBlock : lacking) +=
+                right.beside.empty() ? " +" + right.name : " " + readOnlyKeys(context.prefix, right.beside);
         }
     } catch (const MayNotAsk& failure) {
         findings.add("rights", Status::Warning, user + " could not be checked: " + failure.what());

@@ -14,6 +14,9 @@ namespace sliding_log::tool {
 inline constexpr Option kCheckUserOption{
     "--check-user", "NAME", "the ACL user whose rights are checked, by ACL DRYRUN; the user of the connection"};
 
+/// Whether this user may run the command, by ACL DRYRUN. Throws CouldNotAsk.
+bool mayRun(Server& server, const std::string& user, const Command& command);
+
 /// Asks Redis about each command, for our user or that of --check-user, without executing it.
 void inspectRights(Findings& findings, Server& server, const Context& context, const Use& use);
 

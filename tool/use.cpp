@@ -6,6 +6,8 @@
 #include <set>
 #include <string_view>
 
+#include "target.hpp"
+
 namespace sliding_log::tool {
 
 namespace {
@@ -88,6 +90,10 @@ bool requiresNative(const Context& context) {
 
 bool mayEscalate(const Use& use) {
     return use.escalates.value_or(true) && canBlock(use);
+}
+
+std::string readOnlyKeys(std::string_view prefix, std::string_view beside) {
+    return "%R~" + escapeGlob(prefix) + "*" + std::string(beside);
 }
 
 std::vector<Right> moduleRights(const Use& use) {

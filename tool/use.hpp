@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "command.hpp"
@@ -44,7 +45,11 @@ struct Right {
 
     std::string name;  // `config|get`
     For what = For::All;
+    std::string_view beside = {};  // of the key: what it has behind the key of a log
 };
+
+/// The pattern, in a rule, of the keys that have this behind those of logs, and are only read.
+std::string readOnlyKeys(std::string_view prefix, std::string_view beside);
 
 /// The rights of the module at the Redis.
 std::vector<Right> moduleRights(const Use& use);
