@@ -20,7 +20,8 @@
 --        remaining: what is left of the limit after the last admitted request. A request that was admitted before it
 --                   and is not held had more left: the cost of each request in between that is not held
 --        reset:     time until more of the limit becomes available; the window if all of it is available. Of a quota,
---                   time until its period ends
+--                   time until its period ends. Of requests under way, time until the oldest entry leaves if it is
+--                   not renewed; so is retry
 --        retry:     for a request that was not admitted: time until this log has room for it; 0 if it has room, -1 if
 --                   it never will. All 0 if all requests were admitted
 -- or
@@ -31,6 +32,7 @@
 --        With the option settle the request turned out to have that cost: if it is less than cost, the difference is taken
 --        back; if it is more, the difference is added, also beyond the limit
 -- Reply  the number of logs that were changed
+-- or, with algorithm=inflight, a renewal: see lua/renewal.lua
 --
 -- options are usually '', or words in this order, separated by a blank:
 --   ids          entries have names of their own

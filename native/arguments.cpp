@@ -49,7 +49,7 @@ std::size_t Arguments::countKeys() {
 
 const char* Arguments::read() {
     const auto* row = std::ranges::find(kAlgorithms, text(1), &AlgorithmRow::name);
-    if (row == kAlgorithms.end()) {
+    if (row == kAlgorithms.end() || row->algorithm == Algorithm::Inflight) {
         return "ERR sliding_log.1: no such algorithm";
     }
     algorithm_ = row->algorithm;

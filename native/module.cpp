@@ -107,6 +107,8 @@ void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
             return decide<BucketLog>(redis, clock, arguments);
         case Algorithm::Quota:
             return decide<QuotaLog>(redis, clock, arguments);
+        case Algorithm::Inflight:
+            break;  // Arguments::read() knows none
     }
 }
 

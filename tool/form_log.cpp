@@ -1,4 +1,4 @@
-// algorithm=log and algorithm=sampled: a ZSET with a member for each entry; the score is the time. A member with a
+// algorithm=log, sampled and inflight: a ZSET with a member for each entry; the score is the time. A member with a
 // score below 0 is not an entry: it says until when the log is blocked.
 #include <algorithm>
 #include <array>
@@ -77,7 +77,8 @@ State read(Store& store, const std::string& key, const ReadSettings& settings) {
 
 const Form kLogForm = {Algorithm::Log, kCommands, kBlockCommands, probe, matches, count, read};
 
-// The data are like those of `log`, so this form is found by its name only.
+// The data of these are like those of `log`, so they are found by their names only.
 const Form kSampledForm = {Algorithm::Sampled, kCommands, kBlockCommands, probe, matches, count, read};
+const Form kInflightForm = {Algorithm::Inflight, kCommands, {}, probe, matches, count, read};
 
 }  // namespace sliding_log::tool

@@ -23,6 +23,8 @@ const Form& formOf(Algorithm algorithm) {
             return kSampledForm;
         case Algorithm::Quota:
             return kQuotaForm;
+        case Algorithm::Inflight:
+            return kInflightForm;
     }
     __builtin_unreachable();
 }

@@ -86,5 +86,6 @@ extern const Form kCounterForm;
 extern const Form kBucketForm;
 extern const Form kSampledForm;
 extern const Form kQuotaForm;
+extern const Form kInflightForm;
 
 }  // namespace sliding_log::tool

@@ -17,7 +17,8 @@ enum class Algorithm : std::uint8_t {
     Counter,  // a count per window; the previous one is weighted by its overlap
     Bucket,   // a token bucket
     Sampled,  // one ZSET member per N requests
-    Quota     // a count per period of the calendar
+    Quota,    // a count per period of the calendar
+    Inflight  // one ZSET member per request under way
 };
 
 /// The type of a log's key in Redis.
@@ -28,11 +29,26 @@ enum class Lasts : std::uint8_t {
     Window,      // until it has left the window
     NextWindow,  // until the end of the window of the clock that follows its own
     Refill,      // until the bucket is refilled; without a bound if a larger burst was used before
-    Period       // until its period of the calendar ends, or the next one if the clock has stepped back
+    Period,      // until its period of the calendar ends, or the next one if the clock has stepped back
+    Lease        // until it ends, or for a lease after its latest renewal
 };
 
 /// Parameters of sliding_log_limit that only some algorithms take.
-enum class Parameter : std::uint8_t { Window, Period, Cap, Id, Count, Delay, Block, Burst, Sample, Prefetch, Settle };
+enum class Parameter : std::uint8_t {
+    Window,
+    Period,
+    Lease,
+    Cap,
+    Id,
+    Count,
+    Refund,
+    Delay,
+    Block,
+    Burst,
+    Sample,
+    Prefetch,
+    Settle
+};
 
 /// The default of sample=.
 inline constexpr std::int64_t kDefaultSample = 10;
@@ -82,7 +98,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::Zset,
                  .namesEntries = true,
-                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Id, Parameter::Count, Parameter::Delay,
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Refund, Parameter::Id, Parameter::Count, Parameter::Delay,
                            Parameter::Block, Parameter::Prefetch},
                  .mostEntries = 1000,  // each takes 100 bytes, and time of a command in Redis
                  .lasts = Lasts::Window,
@@ -94,7 +110,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,
-                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Refund, Parameter::Count, Parameter::Delay, Parameter::Block,
                            Parameter::Prefetch, Parameter::Settle},
                  .mostEntries = 100'000,
                  .lasts = Lasts::Window,
@@ -106,7 +122,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Counter,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Refund, Parameter::Count, Parameter::Delay, Parameter::Block,
                            Parameter::Settle},
                  .mostEntries = 0,
                  .lasts = Lasts::NextWindow,
@@ -118,7 +134,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Bucket,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Refund, Parameter::Count, Parameter::Delay, Parameter::Block,
                            Parameter::Burst, Parameter::Settle},
                  .mostEntries = 0,
                  .lasts = Lasts::Refill,
@@ -130,7 +146,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Sampled,
                  .storage = Storage::Zset,
                  .namesEntries = true,
-                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Count, Parameter::Delay, Parameter::Block,
+                 .takes = {Parameter::Window, Parameter::Cap, Parameter::Refund, Parameter::Count, Parameter::Delay, Parameter::Block,
                            Parameter::Sample},
                  .mostEntries = 1000,
                  .lasts = Lasts::Window,
@@ -142,10 +158,21 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Quota,
                  .storage = Storage::Hash,
                  .namesEntries = false,
-                 .takes = {Parameter::Period, Parameter::Settle},
+                 .takes = {Parameter::Period, Parameter::Refund, Parameter::Settle},
                  .mostEntries = 0,
                  .lasts = Lasts::Period,
                  .work = {.request = 100, .entry = 0, .together = 0}},
+    AlgorithmRow{.algorithm = Algorithm::Inflight,
+                 .name = "inflight",
+                 .script = "inflight",
+                 .plain = "plain_log",
+                 .decidesAs = Algorithm::Inflight,
+                 .storage = Storage::Zset,
+                 .namesEntries = true,
+                 .takes = {Parameter::Lease},
+                 .mostEntries = 1000,
+                 .lasts = Lasts::Lease,
+                 .work = {.request = 1500, .entry = 1300, .together = 900}},
 };
 
 constexpr const AlgorithmRow& rowOf(Algorithm algorithm) {

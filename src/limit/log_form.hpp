@@ -1,4 +1,5 @@
-// The local form of algorithm=log, compact and sampled: the exact log. With sampled, an entry counts for many requests.
+// The local form of algorithm=log, compact, sampled and inflight: the exact log. With sampled, an entry counts for many
+// requests; with inflight, the window is the lease.
 #pragma once
 
 #include <algorithm>

@@ -127,6 +127,7 @@ class LogState {
             case Algorithm::Log:
             case Algorithm::Compact:
             case Algorithm::Sampled:
+            case Algorithm::Inflight:
                 return LogForm(spare);
             case Algorithm::Counter:
                 return CounterForm();

@@ -45,6 +45,7 @@ bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
 std::int64_t longestReset(const Check& check, bool owes) {
     switch (rowOf(check.algorithm).lasts) {
         case Lasts::Window:
+        case Lasts::Lease:
             // entries further ahead are moved to now; other nodes may have permits
             return check.windowMs + std::max(check.aheadMs, permitLifeMs(check.windowMs));
         case Lasts::NextWindow:

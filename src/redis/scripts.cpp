@@ -7,7 +7,7 @@
 
 // A script is an algorithm's file of lua/ as the function `algorithm`, and override.lua as the function `overrides`,
 // followed by the frame of all algorithms. The file of its plain call, if there is one, precedes all of them: it
-// replies, or leaves the call to the frame.
+// replies, or leaves the call to the frame. Entries that are renewed have a call of their own, before that.
 #define FUNCTION(name, file) \
     ".ascii \"local function " name "(...) \"\n" EMBEDDED_FILE(file ".lua") ".ascii \"end\\n\"\n"
 #define SCRIPT(file) FUNCTION("algorithm", file) FUNCTION("overrides", "override") EMBEDDED_FILE("decide.lua")
@@ -19,6 +19,8 @@ EMBED(sliding_counter, SCRIPT("sliding_counter"));
 EMBED(token_bucket, SCRIPT("token_bucket"));
 EMBED(calendar_quota, SCRIPT("calendar_quota"));
 EMBED(sampled_log, FUNCTION("exact_log", "sliding_log") SCRIPT("sampled_log"));
+EMBED(inflight,
+      EMBEDDED_FILE("renewal.lua") PLAIN("plain_log") FUNCTION("exact_log", "sliding_log") SCRIPT("inflight"));
 
 #define SOURCE_OF(which, file)                                  \
     case Algorithm::which:                                      \
@@ -35,6 +37,7 @@ std::string_view scriptSource(Algorithm algorithm) {
         SOURCE_OF(Bucket, token_bucket);
         SOURCE_OF(Sampled, sampled_log);
         SOURCE_OF(Quota, calendar_quota);
+        SOURCE_OF(Inflight, inflight);
     }
     __builtin_unreachable();
 }

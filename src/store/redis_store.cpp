@@ -59,6 +59,7 @@ std::int64_t lastsMs(const Check& check) {
     switch (rowOf(check.algorithm).lasts) {
         case Lasts::Window:
         case Lasts::Period:
+        case Lasts::Lease:
             break;
         case Lasts::NextWindow:
             windows = 2;

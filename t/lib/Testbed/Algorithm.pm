@@ -29,12 +29,12 @@ our @ALL_ALGORITHMS = map { $_->{name} } @rows;
 # The file in lua/ of each that has a window, and of all; and by that the file of its plain call, where there is one.
 our %SCRIPTS     = map { ($_->{name} => $_->{script}) } @windows;
 our %ALL_SCRIPTS = map { ($_->{name} => $_->{script}) } @rows;
-our %PLAIN       = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @windows;
+our %PLAIN       = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @rows;
 
 # How long a limit of that algorithm looks back: in the words of its directive.
 sub horizon {
     my ($algorithm, $window, $period) = @_;
-    return takes($algorithm, 'window') ? "window=$window" : "period=$period";
+    return takes($algorithm, 'window') ? "window=$window" : takes($algorithm, 'lease') ? "lease=$window" : "period=$period";
 }
 
 # Whether the algorithm of that name, or of that script, takes the parameter.

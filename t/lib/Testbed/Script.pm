@@ -14,13 +14,13 @@ use Testbed::Process;
 our @EXPORT_OK = qw(source);
 
 my $lua   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../lua');
-my %base  = (sampled_log => 'sliding_log');    # the script called exact_log
+my %base  = (sampled_log => 'sliding_log', inflight => 'sliding_log');    # the script called exact_log
 my $names = 0;
 
 sub source {
     my ($name) = @_;
     my @functions = ($base{$name} ? function(exact_log => $base{$name}) : (), function(algorithm => $name), function(overrides => 'override'));
-    return join '', $PLAIN{$name} ? (file($PLAIN{$name}), file('plain_rest')) : (), @functions, file('decide');
+    return join '', $name eq 'inflight' ? file('renewal') : (), $PLAIN{$name} ? (file($PLAIN{$name}), file('plain_rest')) : (), @functions, file('decide');
 }
 
 sub function { my ($name, $file) = @_; return "local function $name(...) " . file($file) . "end\n" }
