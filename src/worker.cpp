@@ -27,6 +27,11 @@ std::uint64_t secureRandom() {
 Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     : uniqueIds_(secureRandom()),
       local_(*settings.zone),
+      leases_(
+          [this](std::span<Lease*> leases) {
+              Leases::forEachRun(leases, [this](std::span<Lease*> run) { renewIn(local_, run); });
+          },
+          log),
       registry_(*settings.zone->pool, settings.zone->header->registry),
       usedKeys_(settings.zone->header->usedKeys, settings.zone->header->topKeysBytes, secureRandom()),
       deniedKeys_(settings.zone->header->deniedKeys, settings.zone->header->topKeysBytes, secureRandom()),
@@ -41,7 +46,7 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     const Permits permits(settings.zone->header->permits, settings.zone->header->permitsBytes);
     const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
     for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
-        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, permits, registry_, log)
+        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, permits, local_, registry_, log)
                                           : nullptr);
     }
     for (const std::unique_ptr<RedisStore>& store : stores_) {

@@ -11,6 +11,7 @@
 #include "metrics/top_keys.hpp"
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
+#include "store/leases.hpp"
 #include "store/local_store.hpp"
 #include "store/redis_store.hpp"
 
@@ -24,6 +25,9 @@ class Worker {
 
     RedisStore& store(const RedisSettings& settings) { return *stores_[settings.index]; }
     LocalStore& local() { return local_; }
+
+    /// Of local limits.
+    Leases& leases() { return leases_; }
     UniqueIds& uniqueIds() { return uniqueIds_; }
     LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
     const CounterRegistry& registry() const { return registry_; }
@@ -36,6 +40,7 @@ class Worker {
 
     UniqueIds uniqueIds_;
     LocalStore local_;
+    Leases leases_;
     CounterRegistry registry_;
     TopKeys usedKeys_;    // admitted
     TopKeys deniedKeys_;  // denied

@@ -8,7 +8,7 @@ use File::Basename ();
 use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Examples qw(examples in_context);
-use Testbed::Http qw(get request field many);
+use Testbed::Http qw(get request field many connect_to);
 use Testbed::Tool qw(tool tool_json);
 use Time::HiRes qw(time);
 use Time::Local qw(timegm);
@@ -37,6 +37,7 @@ server {
         add_header X-Rows $arg_rows;
         if ($arg_status = 401) { return 401; }
         if ($arg_status = 500) { return 500; }
+        if ($arg_slow) { set $limit_rate 1; return 200 "a body that takes half a minute"; }
         return 200;
     }
 }
@@ -69,6 +70,15 @@ sub remaining {
     my ($name, $path, %headers) = @_;
     my ($left) = (field(get($port, $path, headers => \%headers), 'RateLimit') // '') =~ /"$name";r=(\d+);/;
     return $left;
+}
+
+# A request that lasts until it is closed, and its status.
+sub slow {
+    my ($path, $field) = @_;
+    my $client = connect_to($port);
+    $client->syswrite("GET $path?slow=1 HTTP/1.1\r\nHost: x\r\n$field\r\n\r\n");
+    $client->sysread(my $head, 12);
+    return [$client, substr $head // '', 9];
 }
 
 my %recipes = (
@@ -226,6 +236,24 @@ my %recipes = (
         my @now = gmtime;
         my $end = timegm(0, 0, 0, 1, ($now[4] + 1) % 12, $now[5] + 1900 + ($now[4] == 11));
         cmp_ok(abs($end - time - $reset), '<', 5, 'the reset is the first of the next month');
+    },
+    'inflight' => sub {
+        my @slow = map { slow('/reports/x', 'X-Account: a') } 1 .. 5;
+        is(join(' ', map { $_->[1] } @slow), '200 200 200 200 200', 'five reports at once pass');
+        is(statuses(2, '/reports/x', 'X-Account' => 'a'), '2x429', 'the sixth is denied');
+        is(field(get($port, '/reports/x', headers => { 'X-Account' => 'a' }), 'Retry-After'), 1, 'for a second');
+        is(statuses(9, '/reports/x', 'X-Account' => 'b'), '9x200', 'one after the other they all pass');
+        close $slow[0][0];
+        ok(wait_until('the end', 5, sub { get($port, '/reports/x', headers => { 'X-Account' => 'a' })->{status} == 200 }), 'when one has ended, another one passes');
+    },
+    'WebSockets, downloads and slow reports' => sub {
+        my @slow = map { slow('/report', 'X-User: a') } 1 .. 2;
+        is(join(' ', map { $_->[1] } @slow), '200 200', 'two reports of a user pass');
+        is(statuses(1, '/report', 'X-User' => 'a'), '1x429', 'the third is denied');
+        is(statuses(1, '/report', 'X-User' => 'b'), '1x200', 'another user is not');
+        my @sockets = map { slow('/socket', 'X-User: a') } 1 .. 21;
+        is(join(' ', map { $_->[1] } @sockets), '200 ' x 20 . '429', 'twenty sockets of a user are open');
+        is(statuses(30, '/socket', 'X-User' => 'b'), '30x200', 'those that are closed do not count');
     },
     'A plan with a quota of the month' => sub {
         my @key = ('X-Account' => 'a');

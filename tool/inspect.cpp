@@ -17,6 +17,7 @@ namespace {
 constexpr std::array kOptions = {
     Option{"--limit", "N", "the limit; without it, \"remaining\" is not shown"},
     Option{"--window", "TIME", "the window; estimated from the log if possible"},
+    Option{"--lease", "TIME", "the log is of algorithm=inflight, with this lease"},
     Option{"--burst", "N", "algorithm=bucket: its size; the limit"},
     Option{"--sample", "N", "algorithm=sampled: requests that an entry counts for"},
     kSecretOption,
@@ -37,8 +38,15 @@ std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
     return isoTime(*ms) + (*ms > now ? ", in " + duration(*ms - now) : ", " + duration(now - *ms) + " ago");
 }
 
+bool isInflight(const Found& found) {
+    return found.form->algorithm == Algorithm::Inflight;
+}
+
 std::string retryText(const Found& found) {
     const State& state = found.state;
+    if (isInflight(found) && state.retryMs.value_or(1) > 0) {
+        return state.retryMs ? "when a request ends" : "unknown without --limit";
+    }
     const std::string about = found.settings.windowMs || state.endsMs ? "" : "about ";
     std::int64_t retry = state.retryMs.value_or(0);
     if (!state.retryMs && state.blockedMs > 0) {
@@ -84,7 +92,7 @@ std::string human(const std::string& key, const Found& found) {
         table.row({"period",
                    std::string(state.period.empty() ? "other" : state.period) + ", until " + isoTime(*state.endsMs)});
     } else if (state.windowMs) {
-        table.row({"window", (found.settings.windowMs ? "" : "about ") + duration(*state.windowMs) +
+        table.row({isInflight(found) ? "lease" : "window", (found.settings.windowMs ? "" : "about ") + duration(*state.windowMs) +
                                  (found.settings.windowMs ? "" : ", estimated (see --window)")});
     }
     if (state.used) {
@@ -129,8 +137,8 @@ std::string json(const std::string& key, const Found& found) {
     }
     optional("period_ends_ms", found.state.endsMs);
     if (found.state.windowMs && !found.state.endsMs) {
-        optional("window_ms", found.state.windowMs);
-        out.name("window_is_guessed").boolean(!found.settings.windowMs);
+        optional(isInflight(found) ? "lease_ms" : "window_ms", found.state.windowMs);
+        out.name(isInflight(found) ? "lease_is_guessed" : "window_is_guessed").boolean(!found.settings.windowMs);
     }
     optional("used", found.state.used);
     optional("limit", found.settings.limit);
@@ -151,6 +159,9 @@ std::string json(const std::string& key, const Found& found) {
 void take(ReadSettings& settings, const Arguments& arguments, const NginxLimit* limit, bool isSampled) {
     if (limit != nullptr) {
         settings.windowMs = limit->windowMs;
+        if (!settings.windowMs && limit->algorithm == kInflightForm.name()) {
+            settings.windowMs = kDefaultLeaseMs;
+        }
         settings.limit = limit->limit.value();
         settings.burst = limit->burst.value();
         settings.sample = isSampled ? limit->sample : 1;
@@ -161,6 +172,9 @@ void take(ReadSettings& settings, const Arguments& arguments, const NginxLimit* 
     }
     if (arguments.has("--window")) {
         settings.windowMs = arguments.time("--window", 0);
+    }
+    if (arguments.has("--lease")) {
+        settings.windowMs = arguments.time("--lease", 0);
     }
     if (arguments.has("--limit")) {
         settings.limit = arguments.count("--limit", 0, 0, kLargestCount);
@@ -211,6 +225,10 @@ Status run(const Context& context) {
     }
     if ((context.arguments.has("--sample") || isSampled) && form->type() == kSampledForm.type()) {
         form = &kSampledForm;
+    }
+    const bool isOfInflight = limit != nullptr && limit->algorithm == kInflightForm.name();
+    if ((context.arguments.has("--lease") || isOfInflight) && form->type() == kInflightForm.type()) {
+        form = &kInflightForm;
     }
     Found found{form, {}, {}, replies[2].number(), remembered};
     found.settings.nowMs = timeIn(checked(replies[3], "TIME"));

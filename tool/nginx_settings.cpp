@@ -67,7 +67,7 @@ void NginxSettings::takeLimit(const Words& words) {
             limit.algorithm = value;
         } else if (name == "store") {
             limit.store = value;
-        } else if (name == "window") {
+        } else if (name == "window" || name == "lease") {
             limit.windowMs = parseTime(value);
         } else if (name == "period") {
             limit.windowMs = periodNamed(value);

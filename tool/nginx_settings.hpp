@@ -32,7 +32,7 @@ struct NginxLimit {
     Secrecy secrecy = Secrecy::Open;
     std::string algorithm = "log";
     std::string store;                     // empty: the first one, or local if there is none
-    std::optional<std::int64_t> windowMs;  // algorithm=quota: the longest length of the period
+    std::optional<std::int64_t> windowMs;  // the lease; algorithm=quota: the longest length of the period
     std::int64_t sample = kDefaultSample;
     SharedNumber limit;
     SharedNumber burst;

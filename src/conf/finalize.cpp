@@ -170,6 +170,9 @@ void finalizeReservations(const MainSettings& main) {
             };
             if (std::ranges::any_of(level->allLimits(), reservesIn)) {
                 LogSettings& log = *limit->log;
+                if (log.redis != nullptr && takes(log.algorithm, Parameter::Lease)) {
+                    continue;  // its calls are its own, and reserve nothing
+                }
                 log.aheadMs = std::max(log.aheadMs, main.largestDelay);
                 log.longest = log.cap == 0 ? 0 : withReservations(log);
             }

@@ -70,7 +70,8 @@ char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& 
         return refuseDisagreement(cf, log, "period", nameOfPeriod(draft.windowMs), nameOfPeriod(log.windowMs));
     }
     if (log.windowMs != draft.windowMs) {
-        return refuseDisagreement(cf, log, "window", TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
+        return refuseDisagreement(cf, log, takes(log.algorithm, Parameter::Lease) ? "lease" : "window",
+                                  TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
     }
     if (log.slackMs != draft.slackMs) {
         return refuseDisagreement(cf, log, "slack", TimeText(draft.slackMs).view(), TimeText(log.slackMs).view());
@@ -99,7 +100,9 @@ ngx_str_t policyOf(ngx_pool_t* pool, const LimitDraft& draft) {
         return {};
     }
     const char* end = appendPolicyMember(policy, policy, view(draft.log.name),
-                                         quotaOf(draft.limit.limit, draft.limit.burst, draft.log.windowMs));
+                                         takes(draft.log.algorithm, Parameter::Lease)
+                                             ? Quota::atOnce(draft.limit.limit)
+                                             : quotaOf(draft.limit.limit, draft.limit.burst, draft.log.windowMs));
     return toNgx({policy, static_cast<std::size_t>(end - policy)});
 }
 

@@ -91,6 +91,16 @@ char* setPeriod(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     return kConfOk;
 }
 
+char* setLease(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
+    constexpr std::int64_t kShortestMs = 100;
+    const std::optional<std::int64_t> lease = parseTime(value, kShortestMs);
+    if (!lease) {
+        return refuse(cf, kLimitDirective, "lease", view(value), "an nginx time from 100ms to 366d");
+    }
+    draft.log.windowMs = *lease;
+    return kConfOk;
+}
+
 char* setCap(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
     const bool isOff = isWord(value, "off");
     const std::optional<std::int64_t> cap = isOff ? 0 : parseCount(view(value));
@@ -300,26 +310,33 @@ struct KnownParameter {
     std::string_view required;             // what is expected, if it is missing; empty: it is optional
     std::optional<Parameter> ofSome = {};  // set: only algorithms that take it have it
     std::string_view reason = "";          // why others do not, unless the name says it
+    std::string_view ofInflight = "";      // the same of requests under way, if they have another reason
 };
 
 constexpr KnownParameter kParameters[] = {
     {"key", setKey, "key=TEXT, as key=$sliding_log_client"},
     {"limit", setLimitNumber, "limit=NUMBER, as limit=1000"},
-    {"window", setWindow, "window=TIME, as window=1m", Parameter::Window, "a quota has period= instead"},
+    {"window", setWindow, "window=TIME, as window=1m", Parameter::Window, "a quota has period= instead",
+     "requests under way have lease= instead"},
     {"period", setPeriod, "period=hour, day, week or month", Parameter::Period},
-    {"cap", setCap, "", Parameter::Cap, "a quota is one count, whatever it is"},
+    {"lease", setLease, "", Parameter::Lease},
+    {"cap", setCap, "", Parameter::Cap, "a quota is one count, whatever it is", "only requests under way are logged"},
     {"slack", setSlack, ""},
     {"algorithm", setAlgorithm, ""},
     {"id", setId, "", Parameter::Id},
-    {"count", setCounted, "", Parameter::Count, "a quota that is used up denies until its period ends in any case"},
+    {"count", setCounted, "", Parameter::Count, "a quota that is used up denies until its period ends in any case",
+     "a denied request is not under way"},
     {"cost", setCost, ""},
-    {"refund", setRefund, ""},
-    {"delay", setDelay, "", Parameter::Delay, "a quota has no room before its period ends, and then for all at once"},
-    {"block", setBlock, "", Parameter::Block, "a quota that is used up denies until its period ends"},
+    {"refund", setRefund, "", Parameter::Refund, "", "each request gives its entry back when it ends"},
+    {"delay", setDelay, "", Parameter::Delay, "a quota has no room before its period ends, and then for all at once",
+     "nobody knows when a request that is under way ends"},
+    {"block", setBlock, "", Parameter::Block, "a quota that is used up denies until its period ends",
+     "nobody is to be denied for longer than requests are under way"},
     {"burst", setBurst, "", Parameter::Burst},
     {"sample", setSample, "", Parameter::Sample},
-    {"prefetch", setPrefetch, "", Parameter::Prefetch},
-    {"settle", setSettle, "", Parameter::Settle, "log and sampled keep a member for each unit of a cost, or for some"},
+    {"prefetch", setPrefetch, "", Parameter::Prefetch, "", "a permit is nobody's until a request uses it"},
+    {"settle", setSettle, "", Parameter::Settle, "log and sampled keep a member for each unit of a cost, or for some",
+     "each request gives its entry back when it ends"},
     {"store", setStore, ""},
     {"excess", setExcess, ""},
     {"secret", setSecret, ""},
@@ -346,7 +363,7 @@ char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
         if (takes(draft.log.algorithm, Parameter::Sample)) {
             expected.append(" ").append(DecimalText(draft.log.sample).view());
         }
-        if (rowOf(draft.log.algorithm).storage == Storage::Zset) {
+        if (rowOf(draft.log.algorithm).storage == Storage::Zset && takes(draft.log.algorithm, Parameter::Window)) {
             expected.append(": algorithm=compact takes up to ");
             expected.append(DecimalText(mostCost(Algorithm::Compact, 0)).view());
         }
@@ -407,21 +424,24 @@ std::string_view hintFor(std::string_view word) {
     return isOfLimitReq ? "; docs/from-limit-req.md says what stands for the parameters of limit_req" : "";
 }
 
-char* refuseWithoutAlgorithm(ngx_conf_t* cf, const KnownParameter& parameter, std::string_view value) {
+char* refuseWithoutAlgorithm(ngx_conf_t* cf, Algorithm algorithm, const KnownParameter& parameter,
+                             std::string_view value) {
+    const bool isInflight = takes(algorithm, Parameter::Lease) && !parameter.ofInflight.empty();
+    const std::string_view reason = isInflight ? parameter.ofInflight : parameter.reason;
     const std::string names = namesOf([&](const AlgorithmRow& row) { return row.takes.has(*parameter.ofSome); });
     return refuse(cf, kLimitDirective, parameter.name, value,
                   std::string("algorithm=")
                       .append(names)
                       .append(" with it")
-                      .append(parameter.reason.empty() ? "" : ": ")
-                      .append(parameter.reason));
+                      .append(reason.empty() ? "" : ": ")
+                      .append(reason));
 }
 
 /// Each parameter that is given must be of the algorithm, and none that it needs may lack.
 char* checkPresence(ngx_conf_t* cf, const LimitDraft& draft, const GivenValues& given) {
     for (std::size_t i = 0; i < given.size(); i++) {
         if (given[i] && !isTaken(draft.log.algorithm, kParameters[i])) {
-            return refuseWithoutAlgorithm(cf, kParameters[i], *given[i]);
+            return refuseWithoutAlgorithm(cf, draft.log.algorithm, kParameters[i], *given[i]);
         }
     }
     for (std::size_t i = 0; i < given.size(); i++) {
@@ -438,6 +458,9 @@ char* completeParameters(ngx_conf_t* cf, LimitDraft& draft) {
     const Algorithm algorithm = draft.log.algorithm;
     if (takes(algorithm, Parameter::Sample) && draft.log.sample == 0) {
         draft.log.sample = kDefaultSample;
+    }
+    if (takes(algorithm, Parameter::Lease) && draft.log.windowMs == 0) {
+        draft.log.windowMs = kDefaultLeaseMs;
     }
     if (!draft.slackGiven) {
         draft.log.slackMs = std::max<std::int64_t>(draft.log.windowMs / 10, 1);

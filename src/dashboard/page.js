@@ -165,13 +165,13 @@ function showLimit(limit, now, then) {
   const much = limit.limit === null ? 'a variable limit' : limit.limit.toLocaleString('en');
   const burst = limit.burst === null ? '' : `, burst ${limit.burst.toLocaleString('en')}`;
   const dry = limit.dry_run ? ' · dry run' : '';
-  card.about.textContent = `${much} per ${limit.period ?? duration(limit.window_ms)}${burst} · ${limit.algorithm} · ${limit.store}${dry}`;
+  card.about.textContent = `${much} ${limit.at_once ? 'at once' : `per ${limit.period ?? duration(limit.window_ms)}`}${burst} · ${limit.algorithm} · ${limit.store}${dry}`;
   card.admitted.textContent = short(per(admitted));
   const isRehearsed = limit.dry_run || per(rehearsed) > 0 && per(denied) === 0;
   card.denied.textContent = short(per(overLimit));
   card.deniedLabel.textContent = isRehearsed ? 'over the limit/s, dry run' : 'denied/s';
   const used = limit.fullest_permille / 1000;
-  card.used.textContent = `fullest key seen in the ${limit.period ? 'period' : 'window'}: ${percent(used)} of its limit`;
+  card.used.textContent = `fullest key seen in the ${limit.period ? 'period' : limit.at_once ? 'lease' : 'window'}: ${percent(used)} of its limit`;
   level(card.level, used);
   card.near.textContent = per(admitted) > 0 ? `${percent(Math.min(1, per(near) / per(admitted)))} of the admitted requests at 80 % of the limit or more` : ' ';
   card.canvas.setAttribute('aria-label', `${limit.name}: ${card.admitted.textContent} admitted/s, ${card.denied.textContent} ${card.deniedLabel.textContent}`);

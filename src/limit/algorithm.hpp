@@ -53,6 +53,9 @@ enum class Parameter : std::uint8_t {
 /// The default of sample=.
 inline constexpr std::int64_t kDefaultSample = 10;
 
+/// The default of lease=, in ms.
+inline constexpr std::int64_t kDefaultLeaseMs = 30'000;
+
 class Parameters {
   public:
     constexpr Parameters(std::initializer_list<Parameter> parameters) {

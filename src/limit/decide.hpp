@@ -112,6 +112,24 @@ inline void takeBack(LogState& log, const Check& check, std::uint64_t now, std::
     }
 }
 
+/// Gives these entries of algorithm=inflight, logged at `loggedMs` (0: not yet), the present time, also beyond the limit.
+/// Returns false if there is no memory; they are then in no log. The log must suit the check; `now` as for decide(),
+/// `grow` too.
+template <typename Grow>
+bool renew(LogState& log, const Check& check, std::uint64_t now, std::uint64_t loggedMs, std::int64_t entries,
+           Grow&& grow) {
+    log.advance(check, now);
+    if (loggedMs != 0) {
+        log.remove(loggedMs, entries);
+    }
+    const std::size_t cells = log.cellsToAdd(now, now, entries);
+    if (cells > 0 && !grow(log, cells)) {
+        return false;
+    }
+    log.add(check, now, entries);
+    return true;
+}
+
 /// Adds what a settled request cost more, as if it had been logged with the rest of it, also beyond the limit; nothing
 /// if it would have left already. Returns false if there is no memory. The log must suit the check; `now` as for
 /// decide(), `grow` too.

@@ -36,15 +36,18 @@ char* appendMember(const char* begin, char* out, std::string_view member) {
 
 Quota quotaOf(std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
     if (burst == 0 || limit == 0) {
-        return {limit, windowMs};
+        return {.most = limit, .windowMs = windowMs};
     }
     const Int128 burstTimesWindow = Int128{burst} * windowMs;
     const bool isWhole = burstTimesWindow % limit == 0 && burstTimesWindow / limit <= kLongestWaitMs;
-    return {burst, isWhole ? static_cast<std::int64_t>(burstTimesWindow / limit) : 0};
+    return {.most = burst, .windowMs = isWhole ? static_cast<std::int64_t>(burstTimesWindow / limit) : 0};
 }
 
 char* appendPolicyMember(const char* begin, char* out, std::string_view name, const Quota& quota) {
     out = appendNumber(appendName(begin, out, name), ";q=", quota.most);
+    if (quota.isAtOnce) {
+        return append(out, ";qu=\"concurrent-requests\"");
+    }
     const bool isTold = quota.windowMs > 0 && quota.windowMs % 1000 == 0;
     return isTold ? appendNumber(out, ";w=", quota.windowMs / 1000) : out;
 }
@@ -52,7 +55,7 @@ char* appendPolicyMember(const char* begin, char* out, std::string_view name, co
 char* appendLimitMember(const char* begin, char* out, std::string_view name, std::int64_t remaining,
                         std::int64_t resetMs) {
     out = appendNumber(appendName(begin, out, name), ";r=", remaining);
-    return appendNumber(out, ";t=", secondsUp(resetMs));
+    return resetMs == kNoTime ? out : appendNumber(out, ";t=", secondsUp(resetMs));
 }
 
 }  // namespace sliding_log

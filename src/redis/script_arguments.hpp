@@ -1,8 +1,9 @@
-// KEYS and ARGV of a call, as the heads of lua/decide.lua and lua/plain_log.lua tell: nothing else writes them.
+// KEYS and ARGV of a call, as the heads of lua/decide.lua, plain_log.lua and renewal.lua tell: nothing else writes them.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "limit/check.hpp"
@@ -19,6 +20,19 @@ inline bool isPlain(const Check& check) {
 /// Plain calls for these logs can be one.
 inline bool arePlainTogether(const Check& left, const Check& right) {
     return left.limit == right.limit && left.windowMs == right.windowMs && left.ttlMs == right.ttlMs;
+}
+
+/// Calls visit(member) for each entry of a request, as lua/sliding_log.lua names those without an id.
+template <typename Visit>
+void forEachMember(std::int64_t cost, std::string_view unique, Visit visit) {
+    if (cost > 0) {
+        visit(unique);
+    }
+    std::string member;
+    for (std::int64_t i = 2; i <= cost; i++) {
+        member.assign(unique).append("~").append(DecimalText(i).view());
+        visit(std::string_view(member));
+    }
 }
 
 /// One call at a time: plainRequest() and plain(), or decide() or takeBack(), then for each batch batch(), its
@@ -83,6 +97,18 @@ class ScriptArguments {
         number(check.windowMs);
         number(check.ttlMs);
     }
+
+    /// A renewal, then for each log renewed(), and member() for each of its entries; see lua/renewal.lua.
+    void renew() {
+        sink_.argument("renew");
+        sink_.argument(std::string_view());
+    }
+    void renewed(const Check& check, std::int64_t entries) {
+        sink_.key(check.key);
+        number(check.ttlMs);
+        number(entries);
+    }
+    void member(std::string_view name) { sink_.argument(name); }
 
     /// The text of a record that was read before; "": there is none.
     void record(std::string_view text) { sink_.argument(text); }

@@ -10,6 +10,7 @@
 #include "request/hold.hpp"
 #include "request/outcome.hpp"
 #include "request/round.hpp"
+#include "request/under_way.hpp"
 
 namespace sliding_log {
 
@@ -76,6 +77,9 @@ ngx_int_t enforce(ngx_http_request_t* request, const LocationSettings& location,
     }
     tell(context.enforced, outcome);
     context.decider = context.enforced;
+    if (outcome.status == 0) {
+        beginLeases(location, *context.round, round.all());
+    }
     return outcome.status != 0 ? deny(request, location, context, outcome) : admit(request, location, context, outcome);
 }
 
@@ -110,6 +114,8 @@ void rehearse(ngx_http_request_t* request, const LocationSettings& location, Con
             each.logged = false;  // what count=all keeps is a denied request, which is not refunded
             each.lateReply = nullptr;
         }
+    } else {
+        beginLeases(location, *context.round, together);
     }
 }
 

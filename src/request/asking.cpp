@@ -5,6 +5,7 @@
 
 #include "request/overriding.hpp"
 #include "request/round.hpp"
+#include "request/under_way.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -100,6 +101,15 @@ void noteDenial(Context& context) {
     context.refused = context.refused || !context.round->isEachAlone;
 }
 
+/// Nobody knows when a request that is under way ends: clients shall ask again in a second.
+void tellNoTime(const Decision& decision, Verdict& verdict) {
+    constexpr std::int64_t kMs = 1000;
+    verdict.resetMs = kMs;
+    if (verdict.retryMs > 0 && decision.source != Source::Override) {
+        verdict.retryMs = kMs;
+    }
+}
+
 /// Sets the decisions of the stage from its verdicts.
 void takeVerdicts(Stage& stage, Source source) {
     Context& context = *stage.context;
@@ -115,6 +125,9 @@ void takeVerdicts(Stage& stage, Source source) {
             round.verdicts[i].override = {};  // they know none; it may be that of a known denial that is over
         } else if (round.checks[i].hasOverride) {
             applyOverride(context.request, *context.round, i);
+        }
+        if (takes(round.checks[i].algorithm, Parameter::Lease)) {
+            tellNoTime(decision, round.verdicts[i]);
         }
         denied = denied || decision.isDenied();
     }
@@ -161,6 +174,7 @@ void takeShare(const Stage& stage, std::int64_t nodes) {
 void decideInstead(const LocationSettings& location, Stage& stage) {
     if (location.onError == static_cast<ngx_uint_t>(OnError::Local)) {
         takeShare(stage, static_cast<std::int64_t>(location.nodes));
+        gWorker->store(*redisOf(stage)).countLocally();
         askLocally(stage);
         return;
     }
@@ -356,7 +370,7 @@ void cancelStages(Context& context) {
     const auto isReserved = [](const Decision& each) { return each.logged && each.delayMs() > 0; };
     const bool isHeld = mayHold && std::ranges::any_of(context.round->all(), isReserved);
     takeBack(context, [&](const Round& of, const Decision& decision) {
-        return isRefunded(decision, kLeft) || (isHeld && !context.upstreamWorkedSince(of));
+        return isRefunded(decision, kLeft) || takes(decision.settings->log->algorithm, Parameter::Lease) || (isHeld && !context.upstreamWorkedSince(of));
     });
 }
 
@@ -373,6 +387,7 @@ void takeBackDenied(Context& context, std::span<const Decision> together) {
 
 void takeBackMarked(Context& context) {
     for (Round* round = context.round; round != nullptr; round = round->previous) {
+        endMarkedLeases(*round);
         for (const Stage& stage : round->allStages()) {
             for (std::size_t begin = stage.begin, end = 0; begin < stage.end; begin = std::max(end, begin + 1)) {
                 const Decision first = round->decisions[begin];

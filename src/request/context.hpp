@@ -20,6 +20,7 @@
 #include "redis/store_error.hpp"
 #include "settings/settings.hpp"
 #include "store/batch.hpp"
+#include "store/lease.hpp"
 #include "store/orphan.hpp"
 
 namespace sliding_log {
@@ -90,6 +91,7 @@ struct Round {
     Check* checks;
     Verdict* verdicts;
     Permit* permits;  // nullptr: no limit has prefetch=
+    Lease* leases;    // nullptr: no limit has algorithm=inflight
     Stage* stages;    // has room for one per limit
     std::size_t stageCount;
 

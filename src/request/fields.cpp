@@ -60,9 +60,17 @@ std::int64_t windowMsNow(const LogSettings& log) {
     return takes(log.algorithm, Parameter::Period) ? periodAt(wallClockMs(), log.windowMs).lengthMs() : log.windowMs;
 }
 
+/// It limits requests under way, which last as long as they do.
+bool isAtOnce(const Decision& decision) {
+    return takes(decision.settings->log->algorithm, Parameter::Lease);
+}
+
 /// The quota by which the request was decided: `on_error local nodes=N` divides limit and burst.
 Quota quotaUsed(const Context& context, const Decision& decision) {
     const LimitSettings& settings = *decision.settings;
+    if (isAtOnce(decision)) {
+        return Quota::atOnce(decision.limit);
+    }
     return quotaOf(decision.limit, settings.burst == 0 ? 0 : checkOf(context, decision).burst,
                    windowMsNow(*settings.log));
 }
@@ -100,7 +108,8 @@ bool setIetfFields(ngx_http_request_t* request, const Context& context) {
             policyEnd = appendPolicyMember(policy, policyEnd, name, quotaUsed(context, decision));
         }
         if (decision.verdict != nullptr) {
-            limitEnd = appendLimitMember(limit, limitEnd, name, remainingOf(decision), decision.verdict->resetMs);
+            limitEnd = appendLimitMember(limit, limitEnd, name, remainingOf(decision),
+                                         isAtOnce(decision) ? kNoTime : decision.verdict->resetMs);
         }
     });
     const std::string_view policyText(policy, static_cast<std::size_t>(policyEnd - policy));

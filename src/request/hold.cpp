@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "request/asking.hpp"
+#include "request/under_way.hpp"
 
 namespace sliding_log {
 
@@ -83,6 +84,7 @@ void cancel(Context& context) noexcept try {
 }
 
 void cancelRequest(void* context) noexcept {
+    endLeases(*static_cast<Context*>(context));
     cancel(*static_cast<Context*>(context));
 }
 

@@ -95,6 +95,12 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     const bool isBlocked =
         isDenied && !isNever && decision.settings->blockMs > 0 && decision.source != Source::Override;
     const TimeText window(settings.windowMs);
+    if (takes(settings.algorithm, Parameter::Lease) && decision.source != Source::Override) {
+        const ngx_str_t source = toNgx(nameOf(decision.source));
+        ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", %L at once, by %V", what, dryRun,
+                      &settings.name, &key, decision.limit, &source);
+        return;
+    }
     const bool isPeriod = takes(settings.algorithm, Parameter::Period);
     const TimeText wait(readableMs(std::max<std::int64_t>(waitMs, 0)));
     const ngx_str_t texts[] = {toNgx(isPeriod ? nameOfPeriod(settings.windowMs) : window.view()),

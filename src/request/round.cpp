@@ -70,7 +70,8 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.cap = log.longest;
     check.ttlMs = log.ttlMs();
     check.countsAll = settings.countsAll;
-    check.leavesWithClient = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
+    const bool isRefunded = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
+    check.leavesWithClient = isRefunded || takes(log.algorithm, Parameter::Lease);
     check.delayMs = settings.delayMs;
     check.aheadMs = log.aheadMs;
     check.blockMs = settings.blockMs;
@@ -213,6 +214,22 @@ bool preparePermits(ngx_http_request_t* request, Round& round) {
     return memory != nullptr;
 }
 
+/// Memory for the leases that the round may hold; false if memory is short.
+bool prepareLeases(ngx_http_request_t* request, Round& round) {
+    const std::span checks(round.checks, round.count);
+    const auto isLeased = [](const Check& check) { return takes(check.algorithm, Parameter::Lease); };
+    if (std::ranges::none_of(checks, isLeased)) {
+        return true;
+    }
+    static_assert(std::is_trivially_destructible_v<Lease>);
+    auto* memory = static_cast<Lease*>(ngx_palloc(request->pool, round.count * sizeof(Lease)));
+    for (std::size_t i = 0; memory != nullptr && i < round.count; i++) {
+        new (memory + i) Lease();  // they are linked by their addresses
+    }
+    round.leases = memory;
+    return memory != nullptr;
+}
+
 inline void addStage(Context& context, std::size_t begin, std::size_t end) {
     Round& round = *context.round;
     Stage& stage = *new (round.stages + round.stageCount++) Stage();
@@ -288,7 +305,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
         return NGX_DECLINED;
     }
     sortByDestination(*round);
-    if (!preparePermits(request, *round)) {
+    if (!preparePermits(request, *round) || !prepareLeases(request, *round)) {
         return NGX_ERROR;
     }
     if (context == nullptr) {

@@ -5,12 +5,14 @@
 
 #include "redis/native_command.hpp"
 #include "redis/scripts.hpp"
+#include "store/leases.hpp"
 
 namespace sliding_log {
 
 namespace {
 
 constexpr std::string_view kEvalSha = "EVALSHA";
+constexpr std::string_view kZrem = "ZREM";
 
 /// Of the longest beginning: the number of words, and two of them.
 constexpr std::size_t kRoom = 80;
@@ -35,11 +37,19 @@ std::string_view Call::text(bool isNative) {
     }
     Beginning beginning;
     beginCommand(beginning, words);
+    if (isRelease) {
+        appendArgument(beginning, kZrem);
+        return from(beginning.view());
+    }
     appendArgument(beginning, isNative ? kNativeCommand : kEvalSha);
     appendArgument(beginning, isNative ? nameOf(algorithm) : scriptSha(algorithm));
-    const std::string_view text = beginning.view();
-    const std::size_t at = kRoom - text.size();
-    text.copy(command.data() + at, text.size());
+    return from(beginning.view());
+}
+
+/// With that beginning.
+std::string_view Call::from(std::string_view beginning) {
+    const std::size_t at = kRoom - beginning.size();
+    beginning.copy(command.data() + at, beginning.size());
     return std::string_view(command).substr(at);
 }
 
@@ -59,7 +69,7 @@ void CallWriter::reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot) 
     call.algorithm = algorithm;
     call.hashSlot = hashSlot;
     call.asking = call.isPart = call.isOnWire = call.wasKept = call.isNative = call.leavesNative = false;
-    call.hasOverride = call.readsRecord = call.isTold = false;
+    call.hasOverride = call.readsRecord = call.isTold = call.isRelease = call.isRenewal = false;
     call.scriptMisses = call.repetitions = 0;
     call.batches.clear();
     call.command.clear();
@@ -172,6 +182,51 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Check> checks, std::s
         }
     }
     writeCommand();
+}
+
+void CallWriter::beginRelease(Call& call, const Check& check) {
+    reset(call, check.algorithm, check.hashSlot);
+    call.isRelease = true;
+    call.logs = 0;
+    call.words = 2;
+    call.command.resize(kRoom);
+    appendArgument(call.command, check.key);
+}
+
+void CallWriter::addToRelease(Call& call, const Check& check, std::string_view unique) {
+    forEachMember(check.cost, unique, [&](std::string_view member) {
+        appendArgument(call.command, member);
+        call.words++;
+        call.logs++;
+    });
+}
+
+bool CallWriter::isReleaseOf(const Call& call, const Check& check) {
+    const DecimalText length(static_cast<std::int64_t>(check.key.size()));
+    const std::size_t key = kRoom + 1 + length.view().size() + 2;  // behind $<length>\r\n
+    return call.hashSlot == check.hashSlot && call.command.compare(kRoom + 1, length.view().size(), length.view()) == 0 &&
+           call.command.compare(key - 2, 2, "\r\n") == 0 && call.command.compare(key, check.key.size(), check.key) == 0;
+}
+
+void CallWriter::beginRenewal(Call& call, const Check& first) {
+    begin(call, first.algorithm, first.hashSlot);
+    call.isRenewal = true;
+    arguments_.renew();
+}
+
+void CallWriter::renew(std::span<Lease* const> leases) {
+    while (!leases.empty()) {
+        std::size_t count = leases.size();
+        for (; count > 1 && entriesOf(leases.first(count)) > Leases::kMostEntriesAtOnce; count /= 2) {
+        }
+        const std::span<Lease* const> together = leases.first(count);
+        arguments_.renewed(*together.front()->check, entriesOf(together));
+        for (const Lease* lease : together) {
+            forEachMember(lease->check->cost, lease->unique,
+                          [&](std::string_view member) { arguments_.member(member); });
+        }
+        leases = leases.subspan(count);
+    }
 }
 
 void CallWriter::freeMemory() {

@@ -12,6 +12,7 @@
 #include "redis/resp.hpp"
 #include "redis/script_arguments.hpp"
 #include "store/batch.hpp"
+#include "store/lease.hpp"
 #include "store/list.hpp"
 
 namespace sliding_log {
@@ -26,7 +27,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
 
     /// True if a request waits for its reply.
     bool isWaitedFor() const;
-    bool isTakeBack() const { return batches.empty(); }
+    bool isTakeBack() const { return batches.empty() && !isRenewal; }
 
     /// True for a take-back that can be repeated safely, since its entries have names.
     bool isRepeatable() const { return rowOf(algorithm).namesEntries; }
@@ -44,6 +45,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     /// Its text for the native module, or as a script; valid until the next one. Nothing but the beginning differs.
     /// While it reads a record, the text of that GET.
     std::string_view text(bool isNative);
+    std::string_view from(std::string_view beginning);
 
     Server* server = nullptr;              // that it was last sent to
     Algorithm algorithm = Algorithm::Log;  // selects the script
@@ -54,6 +56,9 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::vector<Batch*> batches;           // in the order of the reply; none for a take-back
     std::vector<std::uint32_t> leftLogs;   // of a take-back: hashes of the logs that it removes entries from
     std::size_t logs = 0;                  // of a take-back: their number
+    bool isRelease = false;                // a take-back that is a ZREM
+    bool isRenewal = false;                // of leases: never repeated, since some may have ended
+    std::uint64_t renewed = 0;             // of a renewal in a cluster: the hash of its only log
     bool settles = false;                  // a take-back of a difference, or what is added in its place
     ngx_msec_t until = 0;                  // of a take-back: when the entries have left their windows anyway
     bool wasKept = false;                  // a take-back that was kept and is in flight now
@@ -96,6 +101,16 @@ class CallWriter {
     /// unique name. `now` as for begin().
     void writeTakeBack(Call& call, std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                        std::uint64_t takenMs, std::string_view now);
+
+    /// Writes a ZREM of what these checks, of one log of algorithm=inflight, have logged, one after the other.
+    static void beginRelease(Call& call, const Check& check);
+    static void addToRelease(Call& call, const Check& check, std::string_view unique);
+    static bool isReleaseOf(const Call& call, const Check& check);
+
+    /// Writes a renewal: renew() for the leases of one log after the other, all of one hash slot, then finishRenewal().
+    void beginRenewal(Call& call, const Check& first);
+    void renew(std::span<Lease* const> leases);
+    void finishRenewal() { writeCommand(); }
 
     /// Frees the memory that it keeps between calls.
     void freeMemory();

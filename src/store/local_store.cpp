@@ -105,6 +105,25 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
     }
 }
 
+std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::uint64_t loggedMs) {
+    const Lock lock(zone_);
+    const std::uint64_t now = ngx_current_msec;
+    LocalLog* log = findOrCreate(check, now);
+    bool isLogged = false;
+    if (log != nullptr) {
+        log->clock = std::max(now, log->clock);
+        isLogged =
+            sliding_log::renew(log->state, check, log->clock, loggedMs, entries,
+                               [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
+        giveBack(*log, log->state.takeSpare(log->clock));
+    }
+    if (!isLogged) {
+        tellTooSmall();
+        return 0;
+    }
+    return log->clock;
+}
+
 /// False if the zone is too small.
 bool LocalStore::owe(const Check& check, std::uint64_t loggedMs, std::uint64_t takenMs) {
     const std::uint64_t now = ngx_current_msec;

@@ -131,7 +131,7 @@ std::unique_ptr<Topology> topologyOf(const RedisSettings& settings, ClusterOwner
 
 }  // namespace
 
-RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Permits permits,
+RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Permits permits, LocalStore& local,
                        const CounterRegistry& registry, ngx_log_t* log)
     : settings_(settings),
       identity_(identityOf(settings)),
@@ -157,6 +157,10 @@ RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Perm
           this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       permitTimer_(
           this, [](void* self) { static_cast<RedisStore*>(self)->endPermits(false); }, Timer::Kind::Chore, log),
+      renewalTimer_(
+          this, [](void* self) { static_cast<RedisStore*>(self)->watchRenewals(); }, Timer::Kind::Chore, log),
+      local_(local),
+      leases_([this](std::span<Lease*> leases) { renew(leases); }, log),
       credentials_(settings, *this, log),
       topology_(topologyOf(settings, *this, log_)) {}
 
@@ -168,6 +172,9 @@ RedisStore::~RedisStore() {
     dying_ = true;
     while (Call* call = queued_.popFront()) {
         failed(*call, StoreError::Down);
+    }
+    while (Call* call = releases_.popFront()) {
+        loseTakeBack(*call, "the worker quits");
     }
     loseKept("the worker quits");
     topology_->forEachServer([this](Server& server) {
@@ -376,6 +383,12 @@ void RedisStore::takeBackPermit(const Check& check, const Permit& permit) {
 
 void RedisStore::takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
+    if (takes(checks.front().algorithm, Parameter::Lease)) {
+        for (const Check& check : checks) {
+            release(check, unique);
+        }
+        return;
+    }
     if (checks.size() > 1 && areApart(checks)) {
         for (const Check& check : checks) {
             takeBack({&check, 1}, unique, loggedMs, takenMs);
@@ -406,7 +419,7 @@ Call& RedisStore::newTakeBack(std::span<const Check> checks, std::string_view un
         lasts = std::max(lasts, lastsMs(check));
     }
     call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
-    takeBackWriter_.writeTakeBack(call, checks, unique, loggedMs, takenMs, stamp());
+    takeBackWriter_.writeTakeBack(call, checks, unique, loggedMs, takenMs, stamp(checks.front().algorithm));
     noteTakeBack();
     return call;
 }
@@ -572,6 +585,10 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
 
 /// No reply will arrive.
 void RedisStore::lost(Call& call) {
+    if (call.isRenewal) {
+        renewalLost(call);
+        return;
+    }
     if (!call.isTakeBack()) {
         failed(call, StoreError::Down);
         return;
@@ -688,6 +705,7 @@ Batch* RedisStore::nextToSend(Server& server) {
 
 /// At the end of an event-loop turn: sends all its checks in as few calls as possible.
 void RedisStore::flush() {
+    sendReleases();
     topology_->forEachServer([this](Server& server) { flush(server); });
     closeWhenUnused();
 }
@@ -705,7 +723,7 @@ void RedisStore::flush(Server& server) {
     }
     while (server.isReady() && nextToSend(server) != nullptr) {
         Call& call = calls_.take();
-        writer_.begin(call, server.batches().front(), stamp());
+        writer_.begin(call, server.batches().front(), stamp(server.batches().front().algorithm));
         bool isFull = false;
         for (Batch* batch = nextToSend(server); batch != nullptr && !isFull && writer_.hasRoomFor(*batch);
              batch = nextToSend(server)) {
@@ -731,10 +749,10 @@ bool RedisStore::goesAlone(Batch& batch) {
            isolatedLogs_.areAlone(batch.waiters.front().checks, ngx_current_msec);
 }
 
-/// The time argument of a call: the time of this node, or "" for that of the server. Valid until the next call of this
-/// function.
-std::string_view RedisStore::stamp() {
-    if (settings_.clock != static_cast<ngx_uint_t>(Clock::Nginx)) {
+/// The time argument of a call: the time of this node, or "" for that of the server, which always tells how old a lease
+/// is. Valid until the next call of this function.
+std::string_view RedisStore::stamp(Algorithm algorithm) {
+    if (settings_.clock != static_cast<ngx_uint_t>(Clock::Nginx) || takes(algorithm, Parameter::Lease)) {
         return "";
     }
     now_ = DecimalText(wallClockMs());
@@ -761,6 +779,11 @@ void RedisStore::callReplied(Call& call, const redisReply& reply, StoreError err
     }
     if (call.isTakeBack()) {
         takenBack(call, reply, error);
+        closeWhenUnused();
+        return;
+    }
+    if (call.isRenewal) {
+        renewalReplied(call, reply, error);
         closeWhenUnused();
         return;
     }
@@ -894,7 +917,7 @@ void RedisStore::askApart(Call& call, StoreError error) {
             continue;
         }
         Call& own = calls_.take();
-        writer_.begin(own, *batch, stamp());
+        writer_.begin(own, *batch, stamp(batch->algorithm));
         writer_.add(*batch);
         writer_.finish();
         own.isPart = true;
@@ -931,7 +954,7 @@ void RedisStore::readRecord(Batch& batch) {
 /// `record`: its text, "" if there is none, or an error that the script tells from a record.
 void RedisStore::recordRead(Call& call, std::string_view record) {
     if (renew(*call.batches.front())) {
-        writer_.tell(call, record, stamp());
+        writer_.tell(call, record, stamp(call.algorithm));
         route(call);
     } else {
         calls_.giveBack(call);
@@ -984,7 +1007,7 @@ void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& repl
         };
         batch.waiters.forEach(tell);
         batch.orphans.forEach(tell);
-        if (settings_.clock == static_cast<ngx_uint_t>(Clock::Nginx)) {
+        if (!stamp(batch.algorithm).empty()) {
             tellSkew(server, batch);
         }
         learn(batch);
@@ -1016,7 +1039,7 @@ void RedisStore::learn(Batch& batch) {
         if (batch.refreshes) {
             knownDenials_.erase(batch.signature);
         }
-    } else if (std::ranges::none_of(last.checks, &Check::countsAll)) {
+    } else if (std::ranges::none_of(last.checks, &Check::countsAll) && !takes(batch.algorithm, Parameter::Lease)) {
         knownDenials_.publish(batch.signature, batch.generation, batch.sentAt, last.checks, last.verdicts);
     }
 }
@@ -1173,6 +1196,9 @@ void RedisStore::expire() {
 void RedisStore::serverReady(Server& server) {
     topology_->serverReady(server);
     sendKeptSoon();
+    if (server.hasReplied()) {
+        leases_.renewSoon(static_cast<ngx_msec_t>(ngx_random()) % (kSpreadMs + 1));
+    }
     flush();
 }
 
@@ -1180,6 +1206,7 @@ void RedisStore::serverDown(Server& server) {
     topology_->serverDown(server);
     openAgain(server.batches());
     openAgain(unplaced_);
+    countLocally();
     if (deadlines_.isEmpty()) {
         deadline_.cancel();  // without a socket a quit is not reported, and the timer would delay it
     }
@@ -1195,7 +1222,7 @@ void RedisStore::serverLeaves(Server& server) {
     openAgain(server.batches());
     kept_.putBack(server.kept());
     while (Call* call = server.takeQueued()) {
-        if (call->isTakeBack()) {
+        if (call->isTakeBack() || call->isRenewal) {
             lost(*call);
         } else {
             route(*call);

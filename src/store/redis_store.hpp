@@ -19,6 +19,8 @@
 #include "store/isolated_logs.hpp"
 #include "store/kept_take_backs.hpp"
 #include "store/known_denials.hpp"
+#include "store/leases.hpp"
+#include "store/local_store.hpp"
 #include "store/orphan.hpp"
 #include "store/prefetch.hpp"
 #include "store/recycler.hpp"
@@ -31,8 +33,8 @@ namespace sliding_log {
 
 class RedisStore final : ClusterOwner, CredentialsOwner {
   public:
-    RedisStore(const RedisSettings& settings, KnownDenials denials, Permits permits, const CounterRegistry& registry,
-               ngx_log_t* log);
+    RedisStore(const RedisSettings& settings, KnownDenials denials, Permits permits, LocalStore& local,
+               const CounterRegistry& registry, ngx_log_t* log);
     ~RedisStore();
     RedisStore(const RedisStore&) = delete;
     RedisStore& operator=(const RedisStore&) = delete;
@@ -82,6 +84,14 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
+    /// The request is under way from now on: its entry is renewed until end(), which gives it back. While Redis is away,
+    /// the log of this node has it, if it is to be counted there.
+    void begin(Lease& lease);
+    void end(Lease& lease);
+
+    /// Redis could not decide: those who are under way are entered in the logs of this node, which will.
+    void countLocally();
+
   private:
     ServerCounters& counters(std::string_view server) override {
         return registry_.server(view(settings_.name), server);
@@ -95,7 +105,9 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void workerQuits() override;
     Credentials& credentials() override { return credentials_; }
     void passwordRead() override;
-    bool isLeaving() const override { return quitting_ && deadlines_.isEmpty() && !hasTakeBacks() && !dying_; }
+    bool isLeaving() const override {
+        return quitting_ && deadlines_.isEmpty() && leases_.isEmpty() && !hasTakeBacks() && !dying_;
+    }
 
     ServerCounters& countersOf(std::uint16_t hashSlot);
     bool isTurnedAway(std::uint16_t hashSlot);
@@ -109,7 +121,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Batch* nextToSend(Server& server);
     void flush();
     void flush(Server& server);
-    std::string_view stamp();
+    std::string_view stamp(Algorithm algorithm);
 
     void route(Call& call);
     void repeat(Call& call, const redisReply& reply, StoreError error);
@@ -144,6 +156,18 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Call& newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                       std::uint64_t takenMs, std::int64_t aheadMs);
 
+    void release(const Check& check, std::string_view unique);
+    void sendReleases();
+    bool isServed(const Lease& lease);
+    void renew(std::span<Lease*> leases);
+    void renewLocally(std::span<Lease*> leases);
+    void leaveLocally(std::span<Lease*> leases);
+    void send(Server& server, Call& renewal);
+    void renewalReplied(Call& call, const redisReply& reply, StoreError error);
+    void renewWith(Server& importing, std::uint64_t log, std::uint16_t hashSlot);
+    void renewalLost(Call& call);
+    void watchRenewals();
+
     void noteTakeBack();
     bool hasTakeBacks() const;
     void noteQuit();
@@ -177,6 +201,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Batches batches_;               // current batches
     List<Batch, Opened> unplaced_;  // until their server is known
     List<Call, Queued> queued_;     // to be repeated in a moment
+    List<Call, Queued> releases_;   // of this event-loop turn, each of another log
     KeptTakeBacks kept_;
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
@@ -198,6 +223,10 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Timer sendKeptTimer_;
     Timer takeBackTimer_;  // delays a worker that quits
     Timer permitTimer_;    // for permits whose life has ended
+    Timer renewalTimer_;   // for renewals that are not answered
+    LocalStore& local_;
+    Leases leases_;
+    List<Lease, OnlyInRedis> onlyInRedis_;  // those that countLocally() is to enter
     Credentials credentials_;
 
     std::unique_ptr<Topology> topology_;  // last, so that it is destroyed first: its servers report the calls

@@ -234,6 +234,9 @@ void Server::replied(Call& call, const redisReply* reply) {
         } else {
             owner_.lost(call);
         }
+    } else if (error == StoreError::NoScript && call.isRenewal) {
+        loadScript(call);
+        owner_.callReplied(call, *reply, error);
     } else if (error == StoreError::NoScript && call.scriptMisses < kMostScriptMisses) {
         repeatWithScript(call);
     } else {
@@ -279,12 +282,17 @@ void Server::repeatWithScript(Call& call) {
         }
         return;
     }
+    loadScript(call);
+    send(call);
+}
+
+/// Unless another call that was in flight has done so.
+void Server::loadScript(const Call& call) {
     std::uint64_t& loadedAt = loadedAt_[static_cast<std::size_t>(call.algorithm)];
     if (call.sequence > loadedAt) {
         loadedAt = sent_;
         connection_.send(command({"SCRIPT", "LOAD", scriptSource(call.algorithm)}), prepared_);
     }
-    send(call);
 }
 
 /// Calls that cannot be sent now are kept. Calls that no request waits for any more are not sent.

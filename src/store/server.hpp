@@ -128,6 +128,10 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     List<Call, Queued>& kept() { return kept_; }
     std::size_t& keptUnderWay() { return keptUnderWay_; }
 
+    /// Renewals in flight, and when the latest was sent; used by the owner.
+    std::size_t& renewalsUnderWay() { return renewalsUnderWay_; }
+    ngx_msec_t& renewedAt() { return renewedAt_; }
+
     std::string_view name() const { return name_; }
 
     /// As messages call it: where it is, for a master that Sentinels name.
@@ -194,6 +198,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     void sendQueued();
     std::string_view whyNoReply() const;
     void repeatWithScript(Call& call);
+    void loadScript(const Call& call);
     bool leavesNative(Call& call, std::string_view answer);
     bool isInTime(const Call& call, std::uint64_t tookNs) const;
 
@@ -225,6 +230,8 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     List<Batch, Opened> batches_;
     List<Call, Queued> kept_;
     std::size_t keptUnderWay_ = 0;
+    std::size_t renewalsUnderWay_ = 0;
+    ngx_msec_t renewedAt_ = 0;
     List<Call, Queued> queued_;  // sent when there is a connection, or when a script may be loaded
     std::uint64_t sent_ = 0;
     std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: value of sent_ when it was last loaded

@@ -47,6 +47,13 @@ TEST(Policy, OfABucketIsItsBurstAndItsRefillTime) {
     EXPECT_EQ(text(kLargestCount, kLargestCount, 366LL * 86400000), R"("a";q=1000000000000;w=31622400)");
 }
 
+TEST(Policy, OfRequestsUnderWayHasNoTime) {
+    std::array<char, 256> out{};
+    EXPECT_EQ(std::string(out.data(), appendPolicyMember(out.data(), out.data(), "a", Quota::atOnce(50))),
+              R"("a";q=50;qu="concurrent-requests")");
+    EXPECT_EQ(std::string(out.data(), appendLimitMember(out.data(), out.data(), "a", 12, kNoTime)), R"("a";r=12)");
+}
+
 TEST(Limit, RoundsTheTimeUp) {
     std::array<char, 256> out{};
     const auto text = [&](std::int64_t resetMs) {
@@ -65,6 +72,7 @@ TEST(Members, FitTheirCapacity) {
     char* second = begin + 1;  // text precedes the member, so a comma is written
     EXPECT_LE(appendPolicyMember(begin, second, name, {kLargestCount, kLongestWaitMs / 1000 * 1000}) - second,
               capacity);
+    EXPECT_LE(appendPolicyMember(begin, second, name, Quota::atOnce(kLargestCount)) - second, capacity);
     EXPECT_LE(appendLimitMember(begin, second, name, kLargestCount, 366LL * 86400000) - second, capacity);
 }
 

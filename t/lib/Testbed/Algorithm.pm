@@ -21,10 +21,11 @@ for my $text ($table =~ /AlgorithmRow\{([.].*?)\}\}/gs) {
 }
 @rows or die "src/limit/algorithm.hpp has no table\n";
 
-# Their names, as algorithm= has them: of those with a window, which take the same parameters, and of all.
+# Their names, as algorithm= has them: of those with a window, which take the same parameters, and of all whose entries
+# outlast their requests.
 my @windows         = grep { $_->{takes}{window} } @rows;
 our @ALGORITHMS     = map { $_->{name} } @windows;
-our @ALL_ALGORITHMS = map { $_->{name} } @rows;
+our @ALL_ALGORITHMS = map { $_->{name} } grep { !$_->{takes}{lease} } @rows;
 
 # The file in lua/ of each that has a window, and of all; and by that the file of its plain call, where there is one.
 our %SCRIPTS     = map { ($_->{name} => $_->{script}) } @windows;
@@ -34,7 +35,7 @@ our %PLAIN       = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @r
 # How long a limit of that algorithm looks back: in the words of its directive.
 sub horizon {
     my ($algorithm, $window, $period) = @_;
-    return takes($algorithm, 'window') ? "window=$window" : takes($algorithm, 'lease') ? "lease=$window" : "period=$period";
+    return takes($algorithm, 'window') ? "window=$window" : "period=$period";
 }
 
 # Whether the algorithm of that name, or of that script, takes the parameter.

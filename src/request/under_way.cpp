@@ -1,0 +1,87 @@
+#include "request/under_way.hpp"
+
+#include <exception>
+
+#include "worker.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// An override that allows has logged nothing.
+bool isUnderWay(const Decision& decision, const Check& check) {
+    return takes(check.algorithm, Parameter::Lease) && check.cost > 0 && decision.source != Source::Override &&
+           !decision.isDenied();
+}
+
+void endLease(Decision& decision, Lease& lease) {
+    const RedisSettings* redis = decision.settings->log->redis;
+    const Check& check = *lease.check;
+    if (redis == nullptr) {
+        gWorker->leases().end(lease);
+        gWorker->local().takeBack({&check, 1}, lease.unique, lease.localMs, lease.localMs);
+        return;
+    }
+    RedisStore& store = gWorker->store(*redis);
+    const std::string_view unique = lease.unique;
+    store.end(lease);
+    if (decision.lateReply != nullptr) {
+        store.takeBackLate(*decision.lateReply, {&check, 1}, unique);
+    }
+}
+
+}  // namespace
+
+void beginLeases(const LocationSettings& location, Round& round, std::span<const Decision> together) {
+    if (round.leases == nullptr) {
+        return;
+    }
+    for (const Decision& decision : together) {
+        const auto i = static_cast<std::size_t>(&decision - round.decisions);
+        if (!isUnderWay(decision, round.checks[i])) {
+            continue;
+        }
+        const RedisSettings* redis = decision.settings->log->redis;
+        Lease& lease = round.leases[i];
+        lease.check = &round.checks[i];
+        lease.unique = round.unique.view();
+        lease.localMs = decision.source == Source::Local && decision.logged ? decision.loggedMs : 0;
+        if (redis == nullptr) {
+            gWorker->leases().begin(lease);
+            continue;
+        }
+        lease.mayBeInRedis = decision.source == Source::Redis || decision.lateReply != nullptr;
+        lease.countsLocally = location.onError == static_cast<ngx_uint_t>(OnError::Local);
+        gWorker->store(*redis).begin(lease);
+    }
+}
+
+void endMarkedLeases(Round& round) {
+    for (std::size_t i = 0; round.leases != nullptr && i < round.count; i++) {
+        Decision& decision = round.decisions[i];
+        if (decision.isLeaving && round.leases[i].isHeld()) {
+            endLease(decision, round.leases[i]);
+            round.verdicts[i].remaining += decision.logged ? round.checks[i].cost : 0;
+            decision.isLeaving = decision.logged = false;
+            decision.lateReply = nullptr;
+        }
+    }
+}
+
+void endLeases(Context& context) noexcept {
+    for (Round* round = context.round; round != nullptr; round = round->previous) {
+        for (std::size_t i = 0; round->leases != nullptr && i < round->count; i++) {
+            if (!round->leases[i].isHeld()) {
+                continue;
+            }
+            round->decisions[i].logged = false;
+            try {
+                endLease(round->decisions[i], round->leases[i]);
+            } catch (const std::exception& e) {  // it is held no more
+                ngx_log_error(NGX_LOG_ALERT, context.request->connection->log, 0, "sliding_log: %s", e.what());
+            }
+        }
+    }
+}
+
+}  // namespace sliding_log

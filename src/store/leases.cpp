@@ -1,0 +1,113 @@
+#include "store/leases.hpp"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace sliding_log {
+
+namespace {
+
+/// Between two parts of a renewal.
+constexpr ngx_msec_t kPauseMs = 2;
+
+bool isBefore(ngx_msec_t left, ngx_msec_t right) {
+    return static_cast<ngx_msec_int_t>(left - right) < 0;
+}
+
+}  // namespace
+
+void Leases::sort(std::span<Lease*> leases) {
+    std::ranges::sort(leases, [](const Lease* left, const Lease* right) {
+        return std::tuple(left->check->hashSlot, left->hash, left->localMs) <
+               std::tuple(right->check->hashSlot, right->hash, right->localMs);
+    });
+}
+
+Leases::Group& Leases::groupOf(const Lease& lease) {
+    const auto length = static_cast<ngx_msec_t>(lease.check->windowMs);
+    const auto found = std::ranges::find(groups_, length, [](const auto& group) { return group->lengthMs; });
+    return found != groups_.end() ? **found : *groups_.emplace_back(std::make_unique<Group>(*this, length, log_));
+}
+
+void Leases::begin(Lease& lease) {
+    Group& group = groupOf(lease);
+    lease.hash = std::hash<std::string_view>()(lease.check->key);
+    lease.renewedAt = ngx_current_msec;
+    group.leases.pushBack(lease);
+    held_++;
+    if (!group.timer.isSet()) {
+        group.timer.set(group.lengthMs / 3);
+    }
+}
+
+void Leases::end(Lease& lease) {
+    static_cast<ListHook<ByRenewal>&>(lease).unlink();
+    static_cast<ListHook<OnlyInRedis>&>(lease).unlink();
+    lease.check = nullptr;
+    held_--;
+}
+
+void Leases::renewSoon(ngx_msec_t afterMs) {
+    for (const std::unique_ptr<Group>& group : groups_) {
+        if (!group->leases.isEmpty()) {
+            group->isUnderWay = false;
+            group->timer.set(afterMs);
+        }
+    }
+}
+
+std::int64_t entriesOf(std::span<Lease* const> leases) {
+    std::int64_t sum = 0;
+    for (const Lease* lease : leases) {
+        sum += lease->check->cost;
+    }
+    return sum;
+}
+
+void renewIn(LocalStore& local, std::span<Lease* const> leases) {
+    const Lease& first = *leases.front();
+    const std::uint64_t now = local.renew(*first.check, entriesOf(leases), first.localMs);
+    for (Lease* lease : leases) {
+        lease->localMs = now;
+    }
+}
+
+/// Without leases the timer rests until the next one begins.
+void Leases::Group::fire() {
+    if (!std::exchange(isUnderWay, true)) {
+        turn = ngx_current_msec;
+    }
+    std::array<Lease*, kMostAtOnce> some;
+    std::size_t count = 0;
+    std::int64_t entries = 0;
+    bool isRest = false;
+    while (!leases.isEmpty() && !isBefore(turn, leases.front().renewedAt)) {
+        entries += leases.front().check->cost;
+        isRest = count == some.size() || (count > 0 && entries > kMostEntriesAtOnce);
+        if (isRest) {
+            break;
+        }
+        Lease& lease = *leases.popFront();
+        lease.renewedAt = turn + 1;
+        leases.pushBack(lease);
+        some[count++] = &lease;
+    }
+    if (count > 0) {
+        owner.renew_(std::span(some).first(count));
+    }
+    if (leases.isEmpty()) {
+        isUnderWay = false;
+    } else if (isRest) {
+        timer.set(kPauseMs);
+    } else {
+        isUnderWay = false;
+        const ngx_msec_t due = turn + lengthMs / 3;
+        timer.set(isBefore(ngx_current_msec, due) ? due - ngx_current_msec : 1);
+    }
+}
+
+}  // namespace sliding_log
