@@ -94,7 +94,7 @@ Check with(Check check, std::int64_t Check::*member, std::int64_t value) {
     return check;
 }
 
-/// Those with a window; quota_form_test.cpp has the other.
+/// Those with a window; quota_form_test.cpp and renew_test.cpp have the others.
 const std::vector<Algorithm> kAll = [] {
     std::vector<Algorithm> all;
     for (const AlgorithmRow& row : kAlgorithms) {

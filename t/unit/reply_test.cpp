@@ -252,6 +252,7 @@ TEST(BatchReply, RefusesImpossibleTimes) {
         {Algorithm::Counter, 127'000},
         {Algorithm::Bucket, 999'999'999'999'999},
         {Algorithm::Quota, 120'000},
+        {Algorithm::Inflight, 67'000},
     };
     for (const Bound& bound : kBounds) {
         Check asked = check(bound.algorithm);

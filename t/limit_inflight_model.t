@@ -1,0 +1,150 @@
+# algorithm=inflight over two nodes against a reference: the list of the requests that are under way. Random requests
+# begin on either node, alone and many at once, and end in any way; workers and nodes are killed, whose requests count
+# until their lease ends; Redis forgets.
+
+use strict;
+use warnings;
+use IO::Select;
+use IO::Socket::INET;
+use List::Util qw(min max sum0 shuffle);
+use Test::More;
+use Testbed qw(conf slow wait_until);
+use Testbed::Http qw(connect_to parse);
+use Time::HiRes qw(sleep time);
+
+my $seed = $ENV{TEST_SEED} // int rand 1e6;
+srand $seed;
+diag("TEST_SEED=$seed");
+my $operations = $ENV{TEST_OPERATIONS} // 250;
+use constant { LEASE => 4, LIMIT => 6 };
+
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $silent = IO::Socket::INET->new(Listen => 400, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+my @nodes  = map {
+    $bed->serve(
+        REDIS => $redis->address, SILENT => $silent->sockport,
+        workers => 2,
+        listen  => 'reuseport',
+        store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;',
+        http    => 'sliding_log_on_error deny;',
+        server  => 'location / { sliding_log_limit at key=$arg_k limit=' . LIMIT . ' algorithm=inflight lease=' . LEASE . 's cost=$arg_c; proxy_pass http://127.0.0.1:%%SILENT%%; }',
+    )
+} 1, 2;
+
+# ---- the reference: those under way, and those whose worker was killed, with the earliest time at which they may leave
+
+my (@under_way, @dead);
+sub used { my ($key) = @_; return sum0 map { $_->{cost} } grep { $_->{key} eq $key } @under_way, @dead }
+
+# Whether these begin: [node, key, cost] each, all at once. Those that do are under way.
+sub begin {
+    my (@asked) = @_;
+    my $number = 0;
+    my %sent = map {
+        my ($node, $key, $cost) = @$_;
+        my $name   = ++$number;
+        my $client = connect_to($nodes[$node]->port);
+        $client->syswrite("GET /$name?k=$key&c=$cost HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        ($name => { client => $client, node => $node, key => $key, cost => $cost });
+    } @asked;
+    my $ready = IO::Select->new($silent, map { $_->{client} } values %sent);
+    my (@admitted, @denied);
+    while (@admitted + @denied < @asked) {
+        my @come = $ready->can_read(20) or die "requests get no answer\n";
+        for my $from (@come) {
+            if ($from == $silent) {
+                my $backend = $silent->accept;
+                my ($name)  = (readline($backend) // '') =~ m{^GET /(\d+)} or die "not a request\n";
+                $ready->remove($sent{$name}{client});
+                $sent{$name}{backend} = $backend;
+                push @admitted, $sent{$name};
+                next;
+            }
+            $ready->remove($from);
+            my ($one) = grep { $_->{client} == $from } values %sent;
+            my $answer = parse(Testbed::Http::read_all($from, 10));
+            die "answer $answer->{status}\n" if $answer->{status} != 429;
+            push @denied, $one;
+        }
+    }
+    push @under_way, @admitted;
+    return scalar @admitted;
+}
+
+sub finish {
+    my ($one) = @_;
+    my $how = int rand 3;
+    syswrite $one->{backend}, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n" if $how == 0;
+    close $one->{$_} for $how == 1 ? qw(client backend) : qw(backend client);
+    @under_way = grep { $_ != $one } @under_way;
+    return;
+}
+
+sub entries { my ($key) = @_; return $redis->cli('ZCARD', "rl:sliding:at:{$key}") }
+
+my @keys = qw(a b c);
+my ($admitted, $denied, $bursts, $kills, $flushes, $wrong) = (0) x 5;
+for my $operation (1 .. $operations) {
+    my $kind = rand;
+    if ($kind < 0.45) {
+        my ($node, $key, $cost) = (int rand 2, $keys[ rand @keys ], rand() < 0.8 ? 1 : 2);
+        my $fits = used($key) + $cost <= LIMIT;
+        my $is   = begin([$node, $key, $cost]);
+        $wrong //= "operation $operation: $is admitted with @{[used($key)]} of @{[LIMIT]} taken" if $is != $fits;
+        $is ? $admitted++ : $denied++;
+    }
+    elsif ($kind < 0.55) {
+        my $key  = $keys[ rand @keys ];
+        my $free = LIMIT - used($key);
+        my $is   = begin(map { [int rand 2, $key, 1] } 1 .. 12);
+        $wrong //= "operation $operation: $is of 12 at once admitted, $free were free" if $is != max(0, min(12, $free));
+        $bursts++;
+    }
+    elsif ($kind < 0.95) {
+        my @ends = (shuffle @under_way)[0 .. min(scalar @under_way, 1 + int rand 4) - 1];
+        finish($_) for @ends;
+    }
+    elsif ($kind < 0.97 && $kills < 6) {
+        my $node   = int rand 2;
+        my $before = time;
+        kill 'KILL', $nodes[$node]->workers;
+        my @gone = grep { $_->{node} == $node } @under_way;
+        @under_way = grep { $_->{node} != $node } @under_way;
+        close $_ for map { @$_{qw(client backend)} } @gone;
+        push @dead, @gone;
+        wait_until('new workers', 10, sub { my @pids = $nodes[$node]->workers; @pids == 2 });
+        for my $key (time - $before < 0.4 * LEASE ? @keys : ()) {
+            my $free = LIMIT - used($key);
+            my $is   = begin([1 - $node, $key, 1]);
+            $wrong //= "operation $operation: $is admitted of $key, $free were free after a kill" if $is != ($free > 0);
+        }
+        @dead = ();
+        for my $key (@keys) {
+            wait_until("the leases of $key to end", LEASE + 2, sub { $redis->cli('ZCOUNT', "rl:sliding:at:{$key}", '(' . int(1000 * (time - LEASE)), '+inf') == used($key) })
+                or $wrong //= "operation $operation: entries of killed workers stay";
+        }
+        cmp_ok(time - $before, '<', LEASE + 2 * slow(), 'entries of killed workers leave with their leases');
+        $kills++;
+        next;
+    }
+    elsif ($flushes < 4) {
+        $redis->cli(any_of('FLUSHALL', 'SCRIPT FLUSH'));
+        wait_until('the renewal', LEASE, sub { !grep { entries($_) != used($_) } @keys }) or $wrong //= "operation $operation: the renewal does not enter all";
+        $flushes++;
+    }
+    # a give-back is not waited for
+    wait_until('give-backs', 5, sub { !grep { $redis->cli('ZCOUNT', "rl:sliding:at:{$_}", '(' . int(1000 * (time - LEASE)), '+inf') != used($_) } @keys })
+        or $wrong //= "operation $operation: " . join ', ', map { "$_ has " . entries($_) . ', not ' . used($_) } @keys;
+    last if $wrong;
+}
+sub any_of { my ($words) = $_[rand @_]; return split / /, $words }
+
+is($wrong, undef, "the reference and two nodes agree in $operations operations");
+note "$admitted admitted, $denied denied, $bursts bursts, $kills kills, $flushes flushes";
+cmp_ok($_, '>', 0, 'some of each') for $admitted, $denied, $bursts;
+finish($_) for my @rest = @under_way;
+ok(wait_until('the end', 5, sub { !grep { entries($_) != 0 } @keys }), 'nothing stays');
+$_->expect_in_log(qr/exited on signal 9/) for @nodes;
+
+$bed->done;
