@@ -18,6 +18,11 @@
 --
 --   format (1 byte), end of the block (6, ms), length of the block (6, ms), oldest, newest, entries, all numbers
 --
+-- Both forms have a second format, of logs with runs: there a number that begins with the byte 128, which none of ms
+-- does, is a run: so many more entries of the time of the entry before it. `newest` is in 5 bytes and counts from the
+-- oldest, `entries` is in 5 bytes, and the rest is the same. A log has runs as soon as a request is written as one, and
+-- until it is empty. This version reads, keeps and splits them, and begins none in a log that has none.
+--
 -- Contents that this script cannot have written are an error when they are met: a log is not read in full to find them.
 -- Stale contents are removed when something is added; lua/decide.lua explains this with migrating hash slots.
 --
@@ -32,6 +37,9 @@ local byte, char, sub, rep, pack, open = string.byte, string.char, string.sub, s
 
 local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37
 local BLOCKED, BLOCKED_STATE, BLOCKED_BYTES = 2, '>BI6I6I6I6I4', 29
+local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
+local BLOCKED_WITH_RUNS, BLOCKED_STATE_WITH_RUNS = 4, '>BI6I6I6I5I5'
+local SHORTEST_RUN = 3  -- two of them are as short without
 local FRONT = 64  -- bytes of next and latest together
 local HEAD = STATE_BYTES + FRONT
 local HEAD_LAST = tostring(HEAD - 1)  -- as text: Redis 7.0 writes a number argument as a double and reads it back
@@ -43,9 +51,23 @@ local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 -- Maximum bytes of a number.
 local LONGEST = 7
 
--- Fields of a log: those of the form; found: its front, if latest() has read it (else false).
+-- The most that 5 bytes hold, and the most entries of a log: no limit is as large, so it looks emptier to none if older
+-- ones leave.
+local MOST = 2 ^ 40 - 1
+
+-- Fields of a log: those of the form; has_runs; found: its front, if latest() has read it (else false).
+
+-- ms from the oldest entry to the newest.
+local function span(log)
+  local ms = log.newest - log.oldest
+  return ms <= MOST and ms or error({ err = NOT_OURS })
+end
 
 local function state(log)
+  if log.has_runs then
+    return pack(STATE_WITH_RUNS, WITH_RUNS, log.oldest, span(log), log.used, log.touched, log.size, log.begin, log.filled,
+      #log.next, #log.latest) .. log.next .. log.latest
+  end
   return pack(STATE, FORMAT, log.oldest, log.newest, log.used, log.touched, log.size, log.begin, log.filled, #log.next,
     #log.latest) .. log.next .. log.latest
 end
@@ -81,6 +103,14 @@ local function uncommon()
       bytes = char(128 + ms % 128) .. bytes
     end
     return bytes
+  end
+
+  -- Numbers that stand for so many more entries of the time of the entry before them.
+  function it.same(log, count)
+    if count < SHORTEST_RUN or not log.has_runs then
+      return rep('\0', count)
+    end
+    return count <= MOST and '\128' .. it.number(count) or error({ err = NOT_OURS })
   end
 
   -- `length` bytes of the ring, after the first `skipped`.
@@ -135,7 +165,10 @@ local function uncommon()
   local function pass(walk, bytes)
     local forward, time, size = walk.forward, walk.time, #bytes
     if size > 16 then
-      local ms, count = total(bytes)
+      local ms, count
+      if not walk.has_runs or not find(bytes, '\128', 1, true) then
+        ms, count = total(bytes)
+      end
       local entry = ms and (forward and walk.entry + ms or walk.entry - ms)
       if ms and walk.passed + count <= walk.most and forward == (entry <= time) then
         walk.entry, walk.passed, walk.bytes = entry, walk.passed + count, walk.bytes + size
@@ -157,17 +190,27 @@ local function uncommon()
         return false
       end
       local ms, past = (forward and number_at or before)(bytes, at)
-      walk.entry = forward and walk.entry + ms or walk.entry - ms
-      walk.passed, walk.bytes, at = walk.passed + 1, walk.bytes + math.abs(past - at), past
+      if walk.has_runs and byte(bytes, forward and at or past + 1) == 128 then
+        if ms > walk.most - walk.passed then
+          walk.passed, walk.within = walk.most, walk.most - walk.passed
+          return false
+        end
+        walk.passed = walk.passed + ms
+      else
+        walk.passed, walk.entry = walk.passed + 1, forward and walk.entry + ms or walk.entry - ms
+      end
+      walk.bytes, at = walk.bytes + math.abs(past - at), past
     end
     return true
   end
 
   -- Walks from the oldest entry forward while it is not after `time`, or from the newest back while it is, over at most
-  -- `most` numbers. Returns the entry where that ends, the count of passed numbers, and their bytes.
+  -- `most` entries. Returns the entry where that ends, the count of passed entries, the bytes of their numbers, and how
+  -- many entries more were passed of a run where it ends.
   local function walk(log, forward, most, time)
     local entry = forward and log.oldest or log.newest
-    local it = { forward = forward, most = most, time = time, entry = entry, passed = 0, bytes = 0 }
+    local it = { forward = forward, most = most, time = time, entry = entry, passed = 0, bytes = 0, within = 0,
+      has_runs = log.has_runs }
     local goes_on = pass(it, forward and log.next or log.latest)
     local done, size = 0, FRONT
     while goes_on and done < log.filled do
@@ -279,7 +322,7 @@ local function uncommon()
   -- Inserts entries before newer ones.
   function it.insert(log, time, more)
     local entry, behind, at, rest = split(log, time, 0)
-    local same = rep('\0', more - 1)
+    local same = it.same(log, more - 1)
     if entry then
       log.latest = sub(log.latest, 1, at) .. it.number(time - entry) .. same .. it.number(entry + behind - time)
         .. sub(log.latest, rest)
@@ -303,14 +346,14 @@ local function uncommon()
       log.next, log.begin, log.filled, log.size = '', 0, 0, 0
     end
     if not entry then
-      log.oldest, log.newest, log.latest = now, now, rep('\0', log.used - 1)
+      log.oldest, log.newest, log.latest = now, now, it.same(log, log.used - 1)
       return
     end
     log.latest, log.newest = sub(log.latest, 1, at), entry
     if entry > now then
       it.insert(log, now, moved)
     else
-      log.latest, log.newest = log.latest .. it.number(now - entry) .. rep('\0', moved - 1), now
+      log.latest, log.newest = log.latest .. it.number(now - entry) .. it.same(log, moved - 1), now
     end
   end
 
@@ -318,32 +361,39 @@ local function uncommon()
   -- `has_stepped` back since, removes entries of the newest time that is not after `logged`: the step has moved the
   -- entries, and all others as new, to an earlier time. False: there are none, they have left already.
   local function take_out(log, logged, has_stepped, most)
-    local entry, behind, at, rest = split(log, logged, most + LONGEST)
+    local entry, behind, at, rest = split(log, logged, (log.has_runs and min(most, FRONT) or most) + LONGEST)
     if log.used == 0 or not entry or entry ~= logged and not has_stepped then
       return false
     end
-    -- an entry of the same time as the one before it is a zero byte that ends no longer number; usually all are
-    -- adjacent
-    local bytes, others, gone = log.latest, most - 1, 1
-    if others < at and byte(bytes, at - others) < 128 and sub(bytes, at - others + 1, at) == rep('\0', others) then
-      at, gone = at - others, most
+    -- an entry of the same time as the one before it is a zero byte that ends no longer number, or in a run; usually all
+    -- are adjacent
+    local bytes, others, gone, ahead, kept = log.latest, most - 1, 0, 0, ''
+    if not log.has_runs and others <= at and (others == at or byte(bytes, at - others) < 128)
+        and sub(bytes, at - others + 1, at) == rep('\0', others) then
+      at, gone = at - others, others
     end
-    while gone < most and at > 0 and byte(bytes, at) == 0 and (at == 1 or byte(bytes, at - 1) < 128) do
-      at, gone = at - 1, gone + 1
+    while gone < most and ahead == 0 and at > 0 do
+      local number, past = before(bytes, at)
+      if log.has_runs and byte(bytes, past + 1) == 128 then
+        local of_run = min(number, most - gone)
+        gone, kept = gone + of_run, it.same(log, number - of_run)
+      else
+        gone, ahead = gone + 1, number
+      end
+      at = past
     end
-    if gone > log.used then
-      error({ err = NOT_OURS })
-    end
-    if at > 0 then
-      local ahead
-      ahead, at = before(bytes, at)
-      log.latest = sub(bytes, 1, at) .. (behind and it.number(ahead + behind) or '') .. sub(bytes, rest)
+    if gone == most or ahead > 0 then
+      log.latest = sub(bytes, 1, at) .. kept .. (behind and it.number(ahead + behind) or '') .. sub(bytes, rest)
       log.newest = behind and log.newest or entry - ahead
     elseif log.filled > 0 or log.next ~= '' then
       flatten(log)  -- its predecessor is there
       return take_out(log, logged, has_stepped, most)
     else
+      gone = gone + 1
       log.oldest, log.latest = entry + (behind or 0), sub(bytes, rest)
+    end
+    if gone > log.used then
+      error({ err = NOT_OURS })
     end
     log.used = log.used - gone
     return true
@@ -418,6 +468,13 @@ local function uncommon()
     elseif of_rest > 0 then
       log.begin, log.filled = (log.begin + of_rest) % log.size, log.filled - of_rest
     end
+    if found.within > 0 then
+      if log.next == '' then
+        it.refill(log)
+      end
+      local run, past = number_at(log.next, 1)
+      log.next = it.same(log, run - found.within) .. sub(log.next, past)
+    end
   end
 
   -- Reads a log in its blocked form. True: the block lasts.
@@ -427,9 +484,15 @@ local function uncommon()
       return { err = NOT_OURS }
     end
     local _, till, length
-    _, till, length, log.oldest, log.newest, log.used = open(BLOCKED_STATE, bytes)
+    log.has_runs = byte(bytes) == BLOCKED_WITH_RUNS
+    _, till, length, log.oldest, log.newest, log.used =
+      open(log.has_runs and BLOCKED_STATE_WITH_RUNS or BLOCKED_STATE, bytes)
+    if log.has_runs then
+      log.newest = log.oldest + log.newest
+    end
     local numbers = max(log.used - 1, 0)
-    if #bytes - BLOCKED_BYTES < numbers or #bytes - BLOCKED_BYTES > numbers * LONGEST
+    local fewest = log.has_runs and min(numbers, 1) or numbers
+    if #bytes - BLOCKED_BYTES < fewest or #bytes - BLOCKED_BYTES > numbers * LONGEST
         or log.used > 0 and log.oldest > log.newest then
       return { err = NOT_OURS }
     end
@@ -447,8 +510,13 @@ local function uncommon()
 
   function it.write_blocked(log)
     flatten(log)
-    local set = pcall('SET', log.key, pack(BLOCKED_STATE, BLOCKED, log.blocked, log.block_length, log.oldest, log.newest,
-      log.used) .. log.latest, 'PX', log.ttl)
+    local head
+    if log.has_runs then
+      head = pack(BLOCKED_STATE_WITH_RUNS, BLOCKED_WITH_RUNS, log.blocked, log.block_length, log.oldest, span(log), log.used)
+    else
+      head = pack(BLOCKED_STATE, BLOCKED, log.blocked, log.block_length, log.oldest, log.newest, log.used)
+    end
+    local set = pcall('SET', log.key, head .. log.latest, 'PX', log.ttl)
     return not set.ok and set or nil
   end
 
@@ -488,11 +556,12 @@ local latest = not own_clock and function(log)
   log.found = front
   local form = not front.err and byte(front)
   local ahead = log.options and log.options.ahead or 0
-  if form == FORMAT and #front >= STATE_BYTES then
-    local _, _, newest = open(STATE, front)
-    return newest - ahead
-  elseif form == BLOCKED and #front >= BLOCKED_BYTES then
-    local _, till, length, _, newest, used = open(BLOCKED_STATE, front)
+  if (form == FORMAT or form == WITH_RUNS) and #front >= STATE_BYTES then
+    local _, oldest, newest = open(form == FORMAT and STATE or STATE_WITH_RUNS, front)
+    return (form == FORMAT and newest or oldest + newest) - ahead
+  elseif (form == BLOCKED or form == BLOCKED_WITH_RUNS) and #front >= BLOCKED_BYTES then
+    local _, till, length, oldest, newest, used = open(form == BLOCKED and BLOCKED_STATE or BLOCKED_STATE_WITH_RUNS, front)
+    newest = form == BLOCKED and newest or oldest + newest
     return max(till - length, used > 0 and newest - ahead or 0)
   end
   return 0
@@ -502,26 +571,34 @@ read = function(log)
   local key, blocked = log.key, nil
   local front = log.found or pcall('GETRANGE', key, '0', HEAD_LAST)
   log.found, log.changed = false, false
+  local form = not front.err and byte(front)
+  local has_runs = false
   if front == '' then
     log.newest = nil
   elseif front.err then
     return front
-  elseif byte(front) == FORMAT and #front >= STATE_BYTES then
+  elseif (form == FORMAT or form == WITH_RUNS) and #front >= STATE_BYTES then
     local _, next_bytes, latest_bytes
+    has_runs = form == WITH_RUNS
     _, log.oldest, log.newest, log.used, log.touched, log.size, log.begin, log.filled, next_bytes, latest_bytes =
-      open(STATE, front)
+      open(has_runs and STATE_WITH_RUNS or STATE, front)
+    if has_runs then
+      log.newest = log.oldest + log.newest
+    end
     local latest_at = STATE_BYTES + next_bytes
     log.next, log.latest = sub(front, STATE_BYTES + 1, latest_at), sub(front, latest_at + 1, latest_at + latest_bytes)
     local numbers, bytes = log.used - 1, next_bytes + log.filled + latest_bytes
-    if bytes < numbers or bytes > numbers * LONGEST or log.oldest > log.newest or log.filled > log.size
-        or latest_at + latest_bytes > #front then
+    if bytes < (has_runs and min(numbers, 1) or numbers) or bytes > numbers * LONGEST or log.oldest > log.newest
+        or log.filled > log.size or latest_at + latest_bytes > #front then
       return { err = NOT_OURS }
     end
-  elseif byte(front) == BLOCKED then
+    log.has_runs = has_runs
+  elseif form == BLOCKED or form == BLOCKED_WITH_RUNS then
     blocked = uncommon().read_blocked(log)
     if blocked and blocked ~= true then
       return blocked
     end
+    has_runs = log.has_runs
   else
     return { err = NOT_OURS }
   end
@@ -531,16 +608,16 @@ read = function(log)
     log.changed = blocked and log.used > 0  -- without a block, stale contents stay
     log.oldest, log.newest, log.used, log.touched = now, now, 0, now
     log.size, log.begin, log.filled, log.next, log.latest = 0, 0, 0, '', ''
-    log.frees = false
+    log.frees, log.has_runs = false, false
     return blocked
   end
   if log.oldest <= horizon then
-    local bytes, place, oldest, left = log.next, 1, log.oldest, 0
+    local bytes, place, oldest, left, passed = log.next, 1, log.oldest, 0, 0
     repeat
       local high = 0
       local bits = byte(bytes, place)
       if not bits then
-        if left >= FRONT then
+        if passed >= FRONT then
           log.oldest, log.used, log.next = oldest, log.used - left, ''
           uncommon().drop(log, math.huge, horizon)
           bytes, place, oldest, left = log.next, 1, log.oldest, 0
@@ -550,12 +627,18 @@ read = function(log)
         bytes, place = log.next, 1
         bits = byte(bytes, 1)
       end
+      local is_run = has_runs and bits == 128
       while bits >= 128 do
         high = (high + bits - 128) * 128
         place = place + 1
         bits = byte(bytes, place)
       end
-      oldest, place, left = oldest + high + bits, place + 1, left + 1
+      if is_run then
+        left = left + high + bits
+      else
+        oldest, left = oldest + high + bits, left + 1
+      end
+      place, passed = place + 1, passed + 1
     until oldest > horizon
     if oldest > log.newest or left >= log.used then
       return { err = NOT_OURS }
@@ -579,24 +662,25 @@ add = function(log, _, from, to, at, denied)
   if options then
     more = more * options.cost
   end
-  local longest = denied and log.cap > 0 and max(log.cap, log.used)
-  if longest then
-    more = min(more, longest)
+  local longest = denied and log.cap > 0 and min(max(log.cap, log.used), MOST) or MOST
+  if more > longest then
+    more = longest
   end
   if more > 0 then
     local time = at or now
+    local same = more > 1 and (log.has_runs and uncommon().same(log, more - 1) or rep('\0', more - 1)) or ''
     if log.used == 0 then
-      log.oldest, log.newest, log.latest = time, time, more > 1 and rep('\0', more - 1) or ''
+      log.oldest, log.newest, log.latest = time, time, same
     elseif time < log.newest then
       uncommon().insert(log, time, more)
     else
       local ms = time - log.newest
       local number = ms < 128 and char(ms) or ms < 16384 and char(128 + floor(ms / 128), ms % 128) or uncommon().number(ms)
-      log.latest = more > 1 and log.latest .. number .. rep('\0', more - 1) or log.latest .. number
+      log.latest = log.latest .. number .. same
       log.newest = time
     end
     log.used = log.used + more
-    if longest and log.used > longest then
+    if log.used > longest then
       uncommon().drop(log, log.used - longest, math.huge)
     end
     log.frees = log.oldest + log.window

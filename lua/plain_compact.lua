@@ -15,8 +15,10 @@ if #ARGV == 3 then
   local pack, unpack = struct.pack, struct.unpack
   local keys, limit, window, ttl = KEYS, ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
+  local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
   local FRONT = 64
   local LONGEST, HEAD_LAST = 7, '100'  -- bytes of a number; last byte of the front
+  local MOST = 2 ^ 40 - 1
 
   local time = redis.call('TIME')
   local us = time[2]
@@ -28,17 +30,30 @@ if #ARGV == 3 then
     local key, reply = keys[i], nil
     repeat  -- once; break: the reply, or without it an unusual case
       local front = call('GETRANGE', key, '0', HEAD_LAST)
+      local form, pattern, has_runs = FORMAT, STATE, false
       local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
       if limit < 1 then
         break
       elseif front ~= '' then
-        if front.err or #front < STATE_BYTES or byte(front) ~= FORMAT then
+        if front.err or #front < STATE_BYTES then
           break
         end
+        if byte(front) ~= FORMAT then
+          if byte(front) ~= WITH_RUNS then
+            break
+          end
+          form, pattern, has_runs = WITH_RUNS, STATE_WITH_RUNS, true
+        end
         local _
-        _, oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes = unpack(STATE, front)
-        local bytes = next_bytes + filled + latest_bytes
-        if newest > now or oldest > newest or bytes < used - 1 or bytes > (used - 1) * LONGEST or filled > size
+        _, oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes = unpack(pattern, front)
+        local bytes, fewest = next_bytes + filled + latest_bytes, used - 1
+        if has_runs then
+          newest, fewest = oldest + newest, used > 1 and 1 or fewest
+          if used >= MOST or now - oldest > MOST then
+            break
+          end
+        end
+        if newest > now or oldest > newest or bytes < fewest or bytes > (used - 1) * LONGEST or filled > size
             or STATE_BYTES + next_bytes + latest_bytes > #front then
           break  -- a step back of the clock, or no log
         end
@@ -58,11 +73,16 @@ if #ARGV == 3 then
         end
         if fine then
           local high, bits = 0, byte(front, at)
+          local is_run = has_runs and bits == 128
           while bits >= 128 do
             high, at = (high + bits - 128) * 128, at + 1
             bits = byte(front, at)
           end
-          oldest, at, left = oldest + high + bits, at + 1, left + 1
+          if is_run then
+            at, left = at + 1, left + high + bits
+          else
+            oldest, at, left = oldest + high + bits, at + 1, left + 1
+          end
         end
       end
       used, next_bytes = used - left, last + 1 - at
@@ -82,8 +102,8 @@ if #ARGV == 3 then
         break
       end
       local due = size == 0 or touched > now or (now - touched) * 2 >= ttl - window
-      local state = pack(STATE, FORMAT, oldest, now, used + 1, due and now or touched, size, begin, filled, next_bytes,
-        latest_bytes + #number) .. sub(front, at, last + latest_bytes) .. number
+      local state = pack(pattern, form, oldest, has_runs and now - oldest or now, used + 1, due and now or touched, size,
+        begin, filled, next_bytes, latest_bytes + #number) .. sub(front, at, last + latest_bytes) .. number
       if size == 0 then
         reply = call('SET', key, state, 'PX', ttl).ok and { 1, now, room - 1, reset, 0 }
       elseif type(call('SETRANGE', key, '0', state)) == 'number' then

@@ -69,6 +69,21 @@ bool isEnd(char byte) {
     return static_cast<unsigned char>(byte) < 128;
 }
 
+constexpr double kShortestRun = 3;  // two entries are as short without
+
+/// Appends what stands for so many more entries of the time of the entry before them.
+void appendSame(std::string& out, const CompactLog::Log& log, double entries) {
+    if (entries < kShortestRun || !log.hasRuns) {
+        out.append(static_cast<std::size_t>(entries), '\0');
+        return;
+    }
+    if (!(entries <= kMostEntriesOfLog)) {
+        throw Error{kNotCompact};
+    }
+    out.push_back(kCompactRun);
+    appendNumber(out, entries);
+}
+
 }  // namespace
 
 struct CompactLog::Walk {
@@ -76,8 +91,10 @@ struct CompactLog::Walk {
     double most;
     double time;
     double entry;
+    bool hasRuns;
     double passed = 0;
     double bytes = 0;
+    double within = 0;
 
     /// Passes numbers from the side that the walk comes from; false when it has come to its end.
     bool pass(std::string_view numbers) {
@@ -87,12 +104,18 @@ struct CompactLog::Walk {
                 return false;
             }
             const std::size_t from = at;
-            if (forward) {
-                entry += numberAt(numbers, at);
+            const double number = forward ? numberAt(numbers, at) : numberBefore(numbers, at);
+            if (hasRuns && numbers[std::min(from, at)] == kCompactRun) {
+                if (number > most - passed) {
+                    within = most - passed;
+                    passed = most;
+                    return false;
+                }
+                passed += number;
             } else {
-                entry -= numberBefore(numbers, at);
+                entry += forward ? number : -number;
+                passed++;
             }
-            passed++;
             bytes += static_cast<double>(forward ? at - from : from - at);
         }
         return true;
@@ -140,9 +163,14 @@ std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
 }
 
 /// From the oldest entry forward while it is not after `time`, or from the newest back while it is after it; over no
-/// more than `most` numbers. Where that ends: the entry, how many numbers were passed, and their bytes.
+/// more than `most` entries. Where that ends: the entry, how many were passed, the bytes of their numbers, and how many
+/// more were passed of a run where it ends.
 CompactLog::Walk CompactLog::walk(Log& log, bool forward, double most, double time) {
-    Walk walk{.forward = forward, .most = most, .time = time, .entry = forward ? log.oldest : log.newest};
+    Walk walk{.forward = forward,
+              .most = most,
+              .time = time,
+              .entry = forward ? log.oldest : log.newest,
+              .hasRuns = log.hasRuns};
     bool goesOn = walk.pass(forward ? log.next : log.latest);
     double done = 0;
     double size = kCompactFront;
@@ -224,7 +252,8 @@ std::string CompactLog::set(const Log& log, std::string_view bytes, double ttl) 
 namespace {
 
 std::string stateOf(const CompactLog::Log& log) {
-    const CompactState<double> state{.oldest = log.oldest,
+    const CompactState<double> state{.hasRuns = log.hasRuns,
+                                     .oldest = log.oldest,
                                      .newest = log.newest,
                                      .used = log.used,
                                      .touched = log.touched,
@@ -314,14 +343,14 @@ void CompactLog::insert(Log& log, double time, double more) {
     if (place.has) {
         numbers = log.latest.substr(0, place.at);
         appendNumber(numbers, time - place.entry);
-        numbers.append(static_cast<std::size_t>(more - 1), '\0');
+        appendSame(numbers, log, more - 1);
         if (!place.hasBehind) {
             unreadable();
         }
         appendNumber(numbers, place.entry + place.behind - time);
         numbers.append(log.latest, place.rest);
     } else {
-        numbers.assign(static_cast<std::size_t>(more - 1), '\0');
+        appendSame(numbers, log, more - 1);
         appendNumber(numbers, log.oldest - time);
         numbers.append(log.latest);
         log.oldest = time;
@@ -353,11 +382,12 @@ void CompactLog::stepBack(Log& log, double farthest) {
         log.begin = log.filled = log.size = 0;
     }
     if (!place.has) {
-        if (log.used - 1 > log.length) {
+        if (!log.hasRuns && log.used - 1 > log.length) {
             throw Error{kNotCompact};
         }
         log.oldest = log.newest = now;
-        log.latest.assign(static_cast<std::size_t>(log.used - 1), '\0');
+        log.latest.clear();
+        appendSame(log.latest, log, log.used - 1);
         return;
     }
     log.latest.resize(place.at);
@@ -369,7 +399,7 @@ void CompactLog::stepBack(Log& log, double farthest) {
         if (place.after < 1) {
             unreadable();
         }
-        log.latest.append(static_cast<std::size_t>(place.after - 1), '\0');
+        appendSame(log.latest, log, place.after - 1);
         log.newest = now;
     }
 }
@@ -378,24 +408,31 @@ void CompactLog::stepBack(Log& log, double farthest) {
 /// the other. Where the clock `hasStepped` back since, of the newest time that is not after it: the step has moved the
 /// entries, and all that were as new, to before. False when there is none: they have left already.
 bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) {
-    const Split place = split(log, logged, most + kLongestNumber);
+    const double pulled = log.hasRuns ? std::min<double>(most, kCompactFront) : most;
+    const Split place = split(log, logged, pulled + kLongestNumber);
     if (log.used == 0 || !place.has || (place.entry != logged && !hasStepped)) {
         return false;
     }
     const std::string bytes = log.latest;
-    // an entry as old as the one before it is a zero that ends no longer number
+    // an entry as old as the one before it is a zero that ends no longer number, or in a run
     std::size_t at = place.at;
-    double gone = 1;
-    while (gone < most && at > 0 && bytes[at - 1] == '\0' && (at == 1 || isEnd(bytes[at - 2]))) {
-        at--;
-        gone++;
+    double gone = 0;
+    double ahead = 0;
+    std::string kept;
+    while (gone < most && ahead == 0 && at > 0) {
+        const double number = numberBefore(bytes, at);
+        if (log.hasRuns && bytes[at] == kCompactRun) {
+            const double ofRun = std::min(number, most - gone);
+            gone += ofRun;
+            kept.clear();
+            appendSame(kept, log, number - ofRun);
+        } else {
+            ahead = number;
+            gone++;
+        }
     }
-    if (gone > log.used) {
-        throw Error{kNotCompact};
-    }
-    if (at > 0) {
-        const double ahead = numberBefore(bytes, at);
-        log.latest = bytes.substr(0, at);
+    if (gone == most || ahead > 0) {
+        log.latest = bytes.substr(0, at) + kept;
         if (place.hasBehind) {
             appendNumber(log.latest, ahead + place.behind);
         } else {
@@ -406,8 +443,12 @@ bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) 
         flatten(log);  // the one before stands there
         return takeOut(log, logged, hasStepped, most);
     } else {
+        gone++;
         log.oldest = place.entry + (place.hasBehind ? place.behind : 0);
         log.latest = bytes.substr(place.rest);
+    }
+    if (gone > log.used) {
+        throw Error{kNotCompact};
     }
     log.used -= gone;
     return true;
@@ -481,6 +522,21 @@ void CompactLog::drop(Log& log, double most, double time) {
         log.begin = std::fmod(log.begin + ofRest, log.size);
         log.filled -= ofRest;
     }
+    if (found.within > 0) {
+        shortenRun(log, found.within);
+    }
+}
+
+/// So many entries leave the run that the first number is.
+void CompactLog::shortenRun(Log& log, double entries) {
+    if (log.next.empty()) {
+        refill(log);
+    }
+    std::size_t past = 0;
+    const double run = numberAt(log.next, past);
+    std::string rest;
+    appendSame(rest, log, run - entries);
+    log.next.replace(0, past, rest);
 }
 
 // ---- reading
@@ -491,10 +547,10 @@ double CompactLog::latest(const Log& log) {
         return 0;
     }
     const std::string_view bytes = key.bytes();
-    if (bytes.starts_with(kCompactFormat) && bytes.size() >= kCompactStateBytes) {
+    if (hasCompactState(bytes)) {
         return CompactState<double>::read(bytes).newest - log.ahead;
     }
-    if (bytes.starts_with(kCompactBlockedFormat) && bytes.size() >= kCompactBlockedBytes) {
+    if (hasCompactBlock(bytes)) {
         const auto block = CompactBlock<double>::read(bytes);
         return std::max(block.until - block.length, block.used > 0 ? block.newest - log.ahead : 0);
     }
@@ -503,17 +559,16 @@ double CompactLog::latest(const Log& log) {
 
 /// A log in its blocked form.
 Found CompactLog::readBlocked(Log& log, std::string_view bytes) {
-    if (bytes.size() < kCompactBlockedBytes) {
-        return {.error = kNotCompact};
-    }
     const auto block = CompactBlock<double>::read(bytes);
+    log.hasRuns = block.hasRuns;
     log.oldest = block.oldest;
     log.newest = block.newest;
     log.used = block.used;
     log.has = true;
     const double numbers = std::max(log.used - 1, 0.0);
     const auto left = static_cast<double>(bytes.size() - kCompactBlockedBytes);
-    if (left < numbers || left > numbers * kLongestNumber || (log.used > 0 && log.oldest > log.newest)) {
+    if (left < (log.hasRuns ? std::min(numbers, 1.0) : numbers) || left > numbers * kLongestNumber ||
+        (log.used > 0 && log.oldest > log.newest)) {
         return {.error = kNotCompact};
     }
     log.touched = log.size = log.begin = log.filled = 0;
@@ -539,19 +594,20 @@ Found CompactLog::readFront(Log& log) {
         return {.error = kWrongType};
     }
     const std::string_view bytes = key.bytes();
-    log.changed = log.has = false;
+    log.changed = log.has = log.hasRuns = false;
     log.length = static_cast<double>(bytes.size());
     if (bytes.empty()) {
         return {};
     }
-    if (bytes.front() == kCompactBlockedFormat) {
+    if (hasCompactBlock(bytes)) {
         return readBlocked(log, bytes);
     }
-    if (bytes.front() != kCompactFormat || bytes.size() < kCompactStateBytes) {
+    if (!hasCompactState(bytes)) {
         return {.error = kNotCompact};
     }
     const CompactState<double> state = CompactState<double>::read(bytes);
     log.has = true;
+    log.hasRuns = state.hasRuns;
     log.oldest = state.oldest;
     log.newest = state.newest;
     log.used = state.used;
@@ -563,8 +619,8 @@ Found CompactLog::readFront(Log& log) {
     const std::size_t latestAt = kCompactStateBytes + state.nextBytes;
     const double numbers = state.used - 1;
     const double length = static_cast<double>(state.nextBytes + state.latestBytes) + state.filled;
-    if (length < numbers || length > numbers * kLongestNumber || log.oldest > log.newest || log.filled > log.size ||
-        latestAt + state.latestBytes > front.size()) {
+    if (length < (log.hasRuns ? std::min(numbers, 1.0) : numbers) || length > numbers * kLongestNumber ||
+        log.oldest > log.newest || log.filled > log.size || latestAt + state.latestBytes > front.size()) {
         return {.error = kNotCompact};
     }
     log.next = front.substr(kCompactStateBytes, state.nextBytes);
@@ -585,7 +641,7 @@ Found CompactLog::read(Log& log) {
         log.used = log.size = log.begin = log.filled = 0;
         log.next.clear();
         log.latest.clear();
-        log.hasFrees = false;
+        log.hasFrees = log.hasRuns = false;
         return found;
     }
     if (log.oldest <= horizon && !dropStale(log, horizon)) {
@@ -605,9 +661,10 @@ bool CompactLog::dropStale(Log& log, double horizon) {
     std::size_t place = 0;
     double oldest = log.oldest;
     double left = 0;
+    std::size_t passed = 0;
     do {
         if (place >= log.next.size()) {
-            if (left >= kCompactFront) {
+            if (passed >= kCompactFront) {
                 log.oldest = oldest;
                 log.used -= left;
                 log.next.clear();
@@ -620,8 +677,11 @@ bool CompactLog::dropStale(Log& log, double horizon) {
             refill(log);
             place = 0;
         }
-        oldest += numberAt(log.next, place);
-        left++;
+        const bool isRun = log.hasRuns && place < log.next.size() && log.next[place] == kCompactRun;
+        const double number = numberAt(log.next, place);
+        oldest += isRun ? 0 : number;
+        left += isRun ? number : 1;
+        passed++;
     } while (!(oldest > horizon));
     if (oldest > log.newest || left >= log.used) {
         return false;
@@ -664,36 +724,34 @@ std::string CompactLog::writeBlocked(Log& log) {
     flatten(log);
     std::string bytes(kCompactBlockedBytes, '\0');
     char* out = bytes.data();
-    *out++ = kCompactBlockedFormat;
+    *out++ = log.hasRuns ? kCompactBlockedRunsFormat : kCompactBlockedFormat;
     pack(out, log.blockedUntil, 6);
     pack(out, log.blockLength.value(), 6);
     pack(out, log.oldest, 6);
-    pack(out, log.newest, 6);
-    pack(out, log.used, 4);
+    packNewestAndUsed(out, log.hasRuns, log.oldest, log.newest, log.used);
     return set(log, bytes.append(log.latest), log.ttl);
 }
 
 std::string CompactLog::add(Log& log, const Requests& requests, const double* at, bool denied) {
     double more = requests.count() * log.cost;
-    const bool isCapped = denied && log.cap > 0;
-    const double longest = std::max(log.cap, log.used);
-    if (isCapped) {
-        more = std::min(more, longest);
-    }
+    const double longest =
+        denied && log.cap > 0 ? std::min(std::max(log.cap, log.used), kMostEntriesOfLog) : kMostEntriesOfLog;
+    more = std::min(more, longest);
     if (more > 0) {
         const double time = at != nullptr ? *at : clock_.now;
         if (log.used == 0) {
             log.oldest = log.newest = time;
-            log.latest.assign(static_cast<std::size_t>(more - 1), '\0');
+            log.latest.clear();
+            appendSame(log.latest, log, more - 1);
         } else if (time < log.newest) {
             insert(log, time, more);
         } else {
             appendNumber(log.latest, time - log.newest);
-            log.latest.append(static_cast<std::size_t>(more - 1), '\0');
+            appendSame(log.latest, log, more - 1);
             log.newest = time;
         }
         log.used += more;
-        if (isCapped && log.used > longest) {
+        if (log.used > longest) {
             drop(log, log.used - longest, kEndless);
         }
         log.hasFrees = true;

@@ -14,6 +14,7 @@ class CompactLog {
   public:
     struct Log : native::Log {
         bool has = false;  // newest is known
+        bool hasRuns = false;
         double oldest = 0;
         double newest = 0;
         double touched = 0;
@@ -60,6 +61,7 @@ class CompactLog {
     bool takeOut(Log& log, double logged, bool hasStepped, double most);
     void write(Log& log);
     void drop(Log& log, double most, double time);
+    void shortenRun(Log& log, double entries);
     std::string writeBlocked(Log& log);
     double arrival(Log& log, double skipped);
     std::string set(const Log& log, std::string_view bytes, double ttl);

@@ -23,12 +23,27 @@ inline void pack(char*& out, double number, std::size_t size) {
     }
 }
 
+inline constexpr auto kMostEntriesOfLog = static_cast<double>(kMostCompact);
+
+/// How a log tells its newest entry and the number of entries.
+inline void packNewestAndUsed(char*& out, bool hasRuns, double oldest, double newest, double used) {
+    if (!hasRuns) {
+        pack(out, newest, 6);
+        pack(out, used, 4);
+        return;
+    }
+    if (!(newest - oldest <= kMostEntriesOfLog)) {
+        throw Error{kNotCompact};
+    }
+    pack(out, newest - oldest, 5);
+    pack(out, used, 5);
+}
+
 /// Writes kCompactStateBytes.
 inline void writeState(const CompactState<double>& state, char* out) {
-    *out++ = kCompactFormat;
+    *out++ = state.hasRuns ? kCompactRunsFormat : kCompactFormat;
     pack(out, state.oldest, 6);
-    pack(out, state.newest, 6);
-    pack(out, state.used, 4);
+    packNewestAndUsed(out, state.hasRuns, state.oldest, state.newest, state.used);
     pack(out, state.touched, 6);
     pack(out, state.size, 4);
     pack(out, state.begin, 4);

@@ -46,13 +46,17 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
     CompactState<double> state;
     const std::size_t length = key.bytes().copy(front.data(), kCompactHead);
     if (length > 0) {
-        if (length < kCompactStateBytes || front[0] != kCompactFormat) {
+        if (!hasCompactState({front.data(), length})) {
             return false;
         }
         state = CompactState<double>::read({front.data(), length});
+        if (state.hasRuns && (state.used >= kMostEntriesOfLog || now - state.oldest > kMostEntriesOfLog)) {
+            return false;
+        }
         // nothing there but what is whole, and not ahead of now
         const double bytes = static_cast<double>(state.nextBytes + state.latestBytes) + state.filled;
-        if (!(state.newest <= now && state.oldest <= state.newest && bytes >= state.used - 1 &&
+        const double fewest = state.hasRuns ? std::min(state.used - 1, 1.0) : state.used - 1;
+        if (!(state.newest <= now && state.oldest <= state.newest && bytes >= fewest &&
               bytes <= (state.used - 1) * kLongestNumber && state.filled <= state.size &&
               kCompactStateBytes + state.nextBytes + state.latestBytes <= length)) {
             return false;
@@ -81,15 +85,16 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
             end += state.latestBytes;
             state.latestBytes = 0;
         }
+        const bool isRun = state.hasRuns && front[at] == kCompactRun;
         double high = 0;
         auto bits = static_cast<unsigned char>(front[at]);
         while (bits >= 128) {
             high = (high + bits - 128) * 128;
             bits = static_cast<unsigned char>(front[++at]);
         }
-        state.oldest += high + bits;
+        (isRun ? left : state.oldest) += high + bits;
+        left += isRun ? 0 : 1;
         at++;
-        left++;
     }
     state.used -= left;
     state.nextBytes = end - at;

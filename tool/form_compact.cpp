@@ -14,7 +14,9 @@ using namespace std::string_view_literals;
 
 constexpr std::array kCommands = {"time"sv, "getrange"sv, "setrange"sv, "set"sv, "pexpire"sv, "del"sv, "pttl"sv};
 
-constexpr std::size_t kMostBytes = 64'000'000;  // of a log that is read as a whole: about 30 million entries
+constexpr std::size_t kMostBytes = 64'000'000;  // of a log that is read as a whole: about 30 million requests
+
+constexpr const char* kNotCompact = "the key is a string, but not a log of algorithm=compact";
 
 /// A blocked log has no ring.
 struct Head : CompactState<std::int64_t> {
@@ -23,12 +25,13 @@ struct Head : CompactState<std::int64_t> {
 
 /// nullopt: not a log of this form.
 std::optional<Head> readHead(std::string_view bytes) {
-    if (bytes.starts_with(kCompactFormat) && bytes.size() >= kCompactStateBytes) {
+    if (hasCompactState(bytes)) {
         return Head{CompactState<std::int64_t>::read(bytes)};
     }
-    if (bytes.starts_with(kCompactBlockedFormat) && bytes.size() >= kCompactBlockedBytes) {
+    if (hasCompactBlock(bytes)) {
         const auto block = CompactBlock<std::int64_t>::read(bytes);
-        return Head{{.oldest = block.oldest, .newest = block.newest, .used = block.used}, block.until};
+        return Head{{.hasRuns = block.hasRuns, .oldest = block.oldest, .newest = block.newest, .used = block.used},
+                    block.until};
     }
     return std::nullopt;
 }
@@ -54,6 +57,40 @@ std::optional<std::string> distances(std::string_view log, const Head& head) {
     return bytes.append(log.substr(kCompactStateBytes + head.nextBytes, head.latestBytes));
 }
 
+/// Calls visit(time, entries before, entries) for the entries of the log, from the oldest on. Returns their number.
+template <typename Visit>
+std::int64_t forEach(std::string_view numbers, const Head& head, Visit visit) {
+    constexpr std::int64_t kMostMs = 1LL << 48;
+    std::int64_t ms = head.oldest;
+    std::int64_t passed = 0;
+    const auto pass = [&](std::int64_t entries) {
+        visit(ms, passed, entries);
+        passed += entries;
+    };
+    if (head.used > 0) {
+        pass(1);
+    }
+    for (std::size_t at = 0; at < numbers.size() && head.used > 0;) {
+        const bool isRun = head.hasRuns && numbers[at] == kCompactRun;
+        std::int64_t number = 0;
+        bool isWhole = false;
+        while (at < numbers.size() && !isWhole && number < kMostMs) {
+            const auto byte = static_cast<unsigned char>(numbers[at++]);
+            number = number << 7 | (byte & 0x7f);
+            isWhole = byte < 0x80;
+        }
+        ms += isRun ? 0 : number;
+        if (!isWhole || number >= kMostMs || ms >= kMostMs) {
+            throw CouldNotAsk(kNotCompact);
+        }
+        pass(isRun ? number : 1);
+        if (passed > head.used) {
+            break;
+        }
+    }
+    return passed;
+}
+
 Command probe(const std::string& key) {
     return {"GETRANGE", key, "0", std::to_string(kCompactStateBytes - 1)};
 }
@@ -73,27 +110,36 @@ State read(Store& store, const std::string& key, const ReadSettings& settings) {
     const std::optional<Head> head = readHead(log);
     const std::optional<std::string> numbers = head ? distances(log, *head) : std::nullopt;
     if (!numbers) {
-        throw CouldNotAsk("the key is a string, but not a log of algorithm=compact");
-    }
-    std::vector<std::int64_t> times;
-    if (head->used > 0) {
-        times.push_back(head->oldest);
-    }
-    std::int64_t number = 0;
-    for (const char c : *numbers) {
-        const auto byte = static_cast<unsigned char>(c);
-        number = number << 7 | (byte & 0x7f);
-        if (byte < 0x80 && !times.empty()) {
-            times.push_back(times.back() + number);
-            number = 0;
-        }
-    }
-    if (static_cast<std::int64_t>(times.size()) != head->used) {
-        throw CouldNotAsk("the log counts " + std::to_string(head->used) + " entries, but has " +
-                          std::to_string(times.size()));
+        throw CouldNotAsk(kNotCompact);
     }
     const bool isGuess = !settings.windowMs && head->blockedUntil == 0;  // a block also prolongs the key's life
-    State state = stateOf(times, settings, isGuess ? guessWindow(settings, head->touched) : settings.windowMs);
+    State state;
+    state.entries = head->used;
+    state.windowMs = isGuess ? guessWindow(settings, head->touched) : settings.windowMs;
+    const std::int64_t horizon = settings.nowMs - state.windowMs.value_or(0);
+    const std::int64_t limit = settings.limit.value_or(0);
+    std::int64_t inWindow = 0;
+    std::int64_t leavesMs = 0;  // the time of the entry that leaves before there is room for one
+    const std::int64_t found =
+        forEach(*numbers, *head, [&](std::int64_t ms, std::int64_t before, std::int64_t entries) {
+            inWindow += ms > horizon ? entries : 0;
+            if (before <= head->used - limit && head->used - limit < before + entries) {
+                leavesMs = ms;
+            }
+            state.oldestMs = state.oldestMs.value_or(ms);
+            state.newestMs = ms;
+        });
+    if (found != head->used) {
+        throw CouldNotAsk("the log counts " + std::to_string(head->used) + " entries, but has " +
+                          std::to_string(found));
+    }
+    if (state.windowMs) {
+        state.used = inWindow;
+    }
+    if (state.windowMs && settings.limit) {
+        state.remaining = std::max<std::int64_t>(limit - inWindow, 0);
+        state.retryMs = limit == 0 ? -1 : inWindow < limit ? 0 : leavesMs - horizon;
+    }
     state.blockedMs = std::max<std::int64_t>(head->blockedUntil - settings.nowMs, 0);
     return state;
 }

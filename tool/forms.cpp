@@ -70,29 +70,6 @@ const Form* formNamed(std::string_view name) {
     return found == forms().end() ? nullptr : &*found;
 }
 
-State stateOf(std::span<const std::int64_t> times, const ReadSettings& settings, std::optional<std::int64_t> windowMs) {
-    State state;
-    state.entries = static_cast<std::int64_t>(times.size());
-    if (!times.empty()) {
-        state.oldestMs = times.front();
-        state.newestMs = times.back();
-    }
-    state.windowMs = windowMs;
-    if (!windowMs) {
-        return state;
-    }
-    const std::int64_t horizon = settings.nowMs - *windowMs;
-    state.used = times.end() - std::ranges::upper_bound(times, horizon);
-    if (settings.limit) {
-        state.remaining = std::max<std::int64_t>(*settings.limit - *state.used, 0);
-        state.retryMs = *settings.limit == 0 ? -1
-                        : *state.used < *settings.limit
-                            ? 0
-                            : times[times.size() - static_cast<std::size_t>(*settings.limit)] - horizon;
-    }
-    return state;
-}
-
 std::optional<std::int64_t> guessWindow(const ReadSettings& settings, std::int64_t setMs) {
     if (settings.ttlMs < 0) {
         return std::nullopt;

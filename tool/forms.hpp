@@ -68,9 +68,6 @@ const Form* formOf(std::string_view type, ReplyView probed);
 /// nullptr: there is no algorithm of this name.
 const Form* formNamed(std::string_view name);
 
-/// The state of a log whose entries have these times, in ascending order.
-State stateOf(std::span<const std::int64_t> times, const ReadSettings& settings, std::optional<std::int64_t> windowMs);
-
 /// The window, guessed from a time to live that was set at `setMs` and has the default slack: exact to three digits.
 std::optional<std::int64_t> guessWindow(const ReadSettings& settings, std::int64_t setMs);
 

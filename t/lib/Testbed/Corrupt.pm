@@ -66,10 +66,13 @@ our %random = (
         my $six  = sub { my $ms = any($now, $now - 5, $now - $window, $now + 5, 0, 2**48 - 1, $now + $window, int rand 2**48); return substr pack('Q>', $ms), 2 };
         my $four = sub { return pack 'N', any(0, 1, 2, 5, 40, 100, 2**32 - 1, int rand 2**32, int rand 200) };
         my $rest = join '', map { chr any(0, 1, 5, 127, 128, 255, int rand 256) } 1 .. any(0, 1, 5, 64, 200, 700);
+        my $five = sub { return substr pack('Q>', any(0, 1, 5, 40, $window, 2**40 - 1, int rand 2**40, int rand 200)), 3 };
+        my $ends = sub { my ($has_runs) = @_; return $six->() . ($has_runs ? $five->() . $five->() : $six->() . $four->()) };
+        my $runs = rand() < 0.5;
         my $text = rand() < 0.6
-            ? "\1" . $six->() . $six->() . $four->() . $six->() . $four->() . $four->() . $four->() . chr(any(0, 5, 32, 64, 255)) . chr(any(0, 5, 32, 64, 255)) . $rest
-            : rand() < 0.7 ? "\2" . $six->() . $six->() . $six->() . $six->() . $four->() . $rest
-            :                any("\1", "\2", '', 'x') . $rest;
+            ? chr($runs ? 3 : 1) . $ends->($runs) . $six->() . $four->() . $four->() . $four->() . chr(any(0, 5, 32, 64, 255)) . chr(any(0, 5, 32, 64, 255)) . $rest
+            : rand() < 0.7 ? chr($runs ? 4 : 2) . $six->() . $six->() . $ends->($runs) . $rest
+            :                any("\1", "\2", "\3", "\4", '', 'x') . $rest;
         return ['SET', $key, $text];
     },
 );

@@ -1,0 +1,215 @@
+# Runs in the stored form of algorithm=compact: a log with runs decides as the same log without. Each log is written by
+# hand in both forms, at two keys; then the same random calls are sent for both, those of the one with runs to the script
+# and to the native module in turn. `sliding-log inspect` shows the same of both.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed;
+use Testbed::Clock;
+use Testbed::Corrupt qw(any);
+use Testbed::Native qw(native_module);
+use Testbed::Script;
+use Testbed::Tool qw(tool_json);
+
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+my $operations = $ENV{TEST_OPERATIONS} // 12_000;    # calls for each form
+my $only       = $ENV{TEST_WORLD} // '.';
+
+use constant { HEAD => 101, STATE => 37, FRONT => 64 };    # as in lua/compact_log.lua
+
+my $now    = 1_800_000_000_000;
+my $bed    = Testbed->new;
+my $clock  = Testbed::Clock->new($bed->dir, standing => 1)->set($now);
+my $redis  = $bed->redis(clock => $clock, args => ['--loadmodule', native_module()]);
+my $unique = 0;
+
+sub key { my ($kind, $log) = @_; return "rl:sliding:$kind:{$log->{name}}" }
+
+sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply // 'none' }
+
+# ---- logs by hand
+
+sub number { my ($ms) = @_; my $bytes = chr $ms % 128; $bytes = chr(128 + $ms % 128) . $bytes while $ms = int $ms / 128; return $bytes }
+sub run { my ($entries) = @_; return chr(128) . number($entries) }
+
+# Of entries of one time, behind the first: some in runs, some alone.
+sub in_runs {
+    my ($left) = @_;
+    my @numbers;
+    while ($left > 0) {
+        my $some = any($left, 1 + int rand $left);
+        push @numbers, rand() < 0.7 ? run($some) : ("\0") x $some;
+        $left -= $some;
+    }
+    return @numbers;
+}
+
+sub six { my ($ms) = @_; return substr pack('Q>', $ms), 2 }
+sub five { my ($number) = @_; return substr pack('Q>', $number), 3 }
+
+# The value of a key for entries [time, count] in order. %layout: begin, the numbers in `next` and `latest`, or blocked.
+sub stored {
+    my ($has_runs, $entries, %layout) = @_;
+    my ($first, @others) = @$entries;
+    my $used = 0;
+    $used += $_->[1] for @$entries;
+    my $newest  = $entries->[-1][0];
+    my $ends    = six($first->[0]) . ($has_runs ? five($newest - $first->[0]) . five($used) : six($newest) . pack 'N', $used);
+    my @numbers = $has_runs ? in_runs($first->[1] - 1) : ("\0") x ($first->[1] - 1);
+    my $before  = $first->[0];
+    for (@others) {
+        push @numbers, number($_->[0] - $before), $has_runs ? in_runs($_->[1] - 1) : ("\0") x ($_->[1] - 1);
+        $before = $_->[0];
+    }
+    return chr($has_runs ? 4 : 2) . six($layout{blocked}) . six($layout{length}) . $ends . join '', @numbers if $layout{blocked};
+    my ($next, $latest) = ('', '');
+    $next   .= shift @numbers while @numbers && length $next < $layout{next};
+    $latest = pop(@numbers) . $latest while @numbers && length $latest < $layout{latest};
+    my ($ring, $size, $begin) = (join('', @numbers), 0, 0);
+    if (length $ring) {
+        $size  = length($ring) + $layout{spare};
+        $begin = int $layout{begin} * $size;
+    }
+    my $text = chr($has_runs ? 3 : 1) . $ends . six($now) . pack('NNN', $size, $begin, length $ring) . chr(length $next) . chr(length $latest) . $next . $latest;
+    return $text if !$size;
+    my $places = "\0" x $size;
+    substr $places, ($begin + $_) % $size, 1, substr $ring, $_, 1 for 0 .. length($ring) - 1;
+    return $text . "\0" x (HEAD - length $text) . $places;
+}
+
+sub write_log {
+    my ($client, $log, $world) = @_;
+    my @times = sort { $a <=> $b } map { $now - int rand 1.2 * $log->{window} } 1 .. 1 + int rand $world->{entries};
+    push @times, $now + 1 + int rand $world->{delays} if $world->{delays} && rand() < 0.2;
+    my %seen;
+    my @entries = map { [$_, any(1, 1, 1, 2, 3, 4, 40, 1 + int rand 300)] } grep { !$seen{$_}++ } @times;
+    my %layout = (next => int rand 25, latest => int rand 25, begin => rand, spare => any(0, 1, 50, 600));
+    if ($world->{blocks} && rand() < 0.3) {
+        $layout{length}  = 1 + int rand $world->{blocks};
+        $layout{blocked} = $now - 20 + int rand $layout{length} + 20;
+    }
+    $client->call('SET', key($_, $log), stored($_ eq 'runs', \@entries, %layout), 'PX', 10 * $world->{windows}) for qw(alone runs);
+    return;
+}
+
+# ---- calls
+
+sub options {
+    my ($world, $log) = @_;
+    my @words;
+    push @words, 'cost=' . any(0, 2, 3, 4, 5, 1 + int rand $log->{limit}, $log->{limit} + 1) if rand() < $world->{costs};
+    push @words, 'count=all' if rand() < $world->{counts};
+    if ($world->{delays} && rand() < 0.8) {
+        push @words, 'delay=' . (1 + int rand $world->{delays}) if rand() < 0.8;
+        push @words, "ahead=$world->{delays}";
+    }
+    push @words, 'block=' . (1 + int rand $world->{blocks}) if $world->{blocks} && rand() < 0.6;
+    push @words, 'permits=' . (2 + int rand 300) if rand() < $world->{permits};
+    return "@words";
+}
+
+sub group {
+    my ($world, $logs) = @_;
+    my ($first, $second) = (any(@$logs), any(@$logs));
+    my @asked = $first == $second || rand() < 0.8 ? $first : ($first, $second);
+    my $requests = rand() < 0.7 ? 1 : 1 + int rand 30;
+    return {
+        names => [map { 'u' . ++$unique } 1 .. $requests],
+        logs  => [map {
+            { name => $_->{name}, limit => any(($_->{limit}) x 8, 0, 1, 1 + int rand $_->{limit}, 2 * $_->{limit}), cap => any(0, $_->{limit} + int rand $_->{limit}), window => any(($_->{window}) x 20, 2 * $_->{window}),
+                ttl => 10 * $world->{windows}, options => options($world, $_) }
+        } @asked],
+    };
+}
+
+sub for_key { my ($kind, $group) = @_; return [$group->{names}, map { { %$_, key => key($kind, $_) } } @{ $group->{logs} }] }
+
+sub world {
+    my ($title, %asked) = @_;
+    return if $title !~ /$only/;
+    my %world  = (keys => 6, limits => 400, windows => 3000, entries => 60, step => 30, costs => 0.3, counts => 0, delays => 0, blocks => 0, permits => 0, back => 0, steps_back => 0, rewritten => 0.05, plain => 0.3, %asked);
+    my %script = (alone => Testbed::Script->new($redis, 'compact_log', native => 0), map { ($_ => Testbed::Script->new($redis, 'compact_log', native => $_ eq 'native')) } qw(lua native));
+    my $client = $script{alone};
+    my @logs   = map { { name => "$title $_", limit => 1 + int rand $world{limits}, window => 1 + int rand $world{windows} } } 1 .. $world{keys};
+    write_log($client, $_, \%world) for @logs;
+    my ($calls, %seen, @undo) = (0);
+    while ($calls++ < $operations * $world{share}) {
+        $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
+        $now -= int rand 300 if rand() < $world{steps_back};
+        $clock->set($now);
+        write_log($client, any(@logs), \%world) if rand() < $world{rewritten};
+        my $at = rand() < 0.2 ? $now : '';
+        my ($words, $about, @groups);
+        if (@undo && rand() < $world{back}) {
+            my $undone = splice @undo, int rand @undo, 1;
+            @groups = $undone->{group};
+            rand() < 0.5 and $_->{options} = join ' ', grep { length } $_->{options}, 'settle=' . any(0, 1, 2, 5, 1 + int rand 200) for @{ $groups[0]{logs} };
+            $words = Testbed::Script::taking_back({ now => $at, %$undone });
+            $seen{'taken back'}++;
+        } else {
+            @groups = map { group(\%world, \@logs) } 1 .. any(1, 1, 2);
+            if ($at eq '' && rand() < $world{plain}) {
+                $_->{names} = [$_->{names}[0]], $_->{logs} = [{ %{ $_->{logs}[0] }, %{ $groups[0]{logs}[0] }{qw(limit window ttl)}, options => '' }] for @groups;
+                $seen{plain}++;
+            }
+            $words = $at;
+        }
+        my $decides = any(qw(lua native));
+        my ($alone, $runs) = map { my ($script, $kind) = @$_; $client->call($script{$script}->words($words, map { for_key($kind, $_) } @groups)) } ['alone', 'alone'], [$decides, 'runs'];
+        if (text($alone) ne text($runs)) {
+            is(text($runs), text($alone), "$title: call $calls, by $decides, at $now: " . join ' ', $script{alone}->words($words, map { for_key('alone', $_) } @groups));
+            return;
+        }
+        if (rand() < 0.01) {
+            my $log = $groups[0]{logs}[0];
+            my ($told, $of_runs) = map {
+                my %told = tool_json('inspect', key($_, $log), '--server', $redis->address, '--limit', $log->{limit}, '--window', "$log->{window}ms")->%*;
+                join ', ', map { "$_ $told{$_}" } grep { !/^(?:key|bytes|expires_ms)$/ } sort keys %told;
+            } qw(alone runs);
+            $of_runs eq $told or is($of_runs, $told, "$title: inspect shows the same"), return;
+            $seen{inspected}++;
+        }
+        for my $log (map { @{ $_->{logs} } } @groups) {
+            my $format = $client->call('GETRANGE', key('runs', $log), 0, 0);
+            $seen{'with runs'}++ if $format =~ /^[\3\4]/;
+            $seen{blocked}++     if $format eq "\4";
+        }
+        next if !ref $runs || ref $words;
+        for my $i (0 .. $#$runs) {
+            my ($group, $reply) = ($groups[$i], $runs->[$i]);
+            ref $reply or fail("$title: @{[text($runs)]}"), return;
+            my ($admitted, $decided, @rest) = @$reply;
+            my @held = $world{permits} ? () : splice @rest, 3 * @{ $group->{logs} };
+            $seen{admitted}++ if $admitted;
+            $seen{denied}++   if $admitted < @{ $group->{names} };
+            $seen{held}++     if @held;
+            next if !$admitted || rand() >= 2 * $world{back};
+            my $place = @held && rand() < 0.7 ? $admitted - 1 - int rand @held : 0;
+            my $slot  = $place - $admitted + @held;
+            push @undo, { logged => $decided + ($slot >= 0 ? $held[$slot] : 0), taken => $decided, group => { %$group, names => [$group->{names}[$place]] } };
+        }
+        @undo = splice @undo, -20 if @undo > 20;
+    }
+    my @missing = grep { !$seen{$_} } qw(admitted denied), 'with runs', $world{plain} ? 'plain' : (), $world{back} ? 'taken back' : (), $world{delays} && !$world{permits} ? 'held' : (), $world{blocks} ? 'blocked' : ();
+    is("@missing", '', "$title: all decide alike: " . join ', ', map { "$seen{$_} $_" } sort keys %seen);
+    $client->call('FLUSHALL');
+    return;
+}
+
+world('short logs',        share => 0.1, entries => 8);
+world('long logs',         share => 0.1, entries => 400, limits => 9000, windows => 20_000);
+world('many leave',        share => 0.05, entries => 400, limits => 9000, windows => 20_000, step => 2000, rewritten => 0.3);
+world('wide apart',        share => 0.05, windows => 3_000_000_000, step => 30_000_000);
+world('clock steps back',  share => 0.1, steps_back => 0.1);
+world('denied ones count', share => 0.1, counts => 0.7);
+world('taken back',        share => 0.15, back => 0.4);
+world('taken back, long',  share => 0.1, back => 0.4, entries => 300, limits => 9000, windows => 20_000, steps_back => 0.01);
+world('delays',            share => 0.1, delays => 3000, back => 0.2);
+world('blocks',            share => 0.1, blocks => 1500, back => 0.2);
+world('permits',           share => 0.1, permits => 0.5, limits => 9000, back => 0.1);
+world('all of it',         share => 0.2, counts => 0.2, delays => 3000, blocks => 1500, back => 0.3, steps_back => 0.03);
+
+$bed->done;
