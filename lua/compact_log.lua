@@ -20,8 +20,8 @@
 --
 -- Both forms have a second format, of logs with runs: there a number that begins with the byte 128, which none of ms
 -- does, is a run: so many more entries of the time of the entry before it. `newest` is in 5 bytes and counts from the
--- oldest, `entries` is in 5 bytes, and the rest is the same. A log has runs as soon as a request is written as one, and
--- until it is empty. This version reads, keeps and splits them, and begins none in a log that has none.
+-- oldest, `entries` is in 5 bytes, and the rest is the same. A log has runs from the first request of a cost above three
+-- on, until it is empty. A request takes a few bytes then, whatever its cost.
 --
 -- Contents that this script cannot have written are an error when they are met: a log is not read in full to find them.
 -- Stale contents are removed when something is added; lua/decide.lua explains this with migrating hash slots.
@@ -44,7 +44,7 @@ local FRONT = 64  -- bytes of next and latest together
 local HEAD = STATE_BYTES + FRONT
 local HEAD_LAST = tostring(HEAD - 1)  -- as text: Redis 7.0 writes a number argument as a double and reads it back
 
-local most_entries = 100000
+local most_entries = 1000000000000  -- the largest number of a configuration
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
@@ -668,6 +668,7 @@ add = function(log, _, from, to, at, denied)
   end
   if more > 0 then
     local time = at or now
+    log.has_runs = log.has_runs or options and options.cost > SHORTEST_RUN  -- the version before does without this line
     local same = more > 1 and (log.has_runs and uncommon().same(log, more - 1) or rep('\0', more - 1)) or ''
     if log.used == 0 then
       log.oldest, log.newest, log.latest = time, time, same

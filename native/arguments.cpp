@@ -50,17 +50,17 @@ std::size_t Arguments::countKeys() {
 const char* Arguments::read() {
     const auto* row = std::ranges::find(kAlgorithms, text(1), &AlgorithmRow::name);
     if (row == kAlgorithms.end() || row->algorithm == Algorithm::Inflight) {
-        return "ERR sliding_log.1: no such algorithm";
+        return "ERR sliding_log.2: no such algorithm";
     }
     algorithm_ = row->algorithm;
     at_ = 2;
     double keys = 0;
     if (!number(keys) || keys > static_cast<double>(words_.size() - kFirstKey)) {
-        return "ERR sliding_log.1: wrong number of keys";
+        return "ERR sliding_log.2: wrong number of keys";
     }
     keys_ = static_cast<std::size_t>(keys);
     at_ = kFirstKey + keys_;
-    error_ = "ERR sliding_log.1: wrong arguments";
+    error_ = "ERR sliding_log.2: wrong arguments";
     if (readPlain()) {
         return nullptr;
     }
@@ -198,7 +198,7 @@ bool Arguments::readOptions(std::string_view text) {
                 return false;
             }
         } else if (known == std::end(numbers)) {
-            error_ = "ERR sliding_log.1: unknown option";
+            error_ = "ERR sliding_log.2: unknown option";
             return false;
         } else if (!wholeNumberIn(value, known->number)) {
             return false;

@@ -66,7 +66,7 @@ struct AskedBatch {
 
 class Arguments {
   public:
-    /// `sliding_log.1 ALGORITHM KEYS key... argument...`
+    /// `sliding_log.2 ALGORITHM KEYS key... argument...`
     Arguments(RedisModuleString** words, int count) : words_(words, static_cast<std::size_t>(count)) {}
 
     /// How many words behind the number of keys are keys; 0 if that is no number, or too large.

@@ -739,6 +739,7 @@ std::string CompactLog::add(Log& log, const Requests& requests, const double* at
     more = std::min(more, longest);
     if (more > 0) {
         const double time = at != nullptr ? *at : clock_.now;
+        log.hasRuns = log.hasRuns || log.cost > kShortestRun;
         if (log.used == 0) {
             log.oldest = log.newest = time;
             log.latest.clear();

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "compact_state.hpp"
+#include "limit/number.hpp"
 #include "log.hpp"
 #include "redis.hpp"
 
@@ -26,7 +27,7 @@ class CompactLog {
         std::string latest;
     };
 
-    static constexpr double kMostEntries = 100'000;
+    static constexpr double kMostEntries = kLargestCount;
 
     CompactLog(Redis& redis, const Clock& clock, const Arguments&) : redis_(redis), clock_(clock) {}
 

@@ -1,7 +1,7 @@
 // A module of Redis and Valkey that decides as the scripts in lua/ do, on the same keys in the same forms, with the
 // same replies:
 //
-//   sliding_log.1 ALGORITHM NUMKEYS key... argument...
+//   sliding_log.2 ALGORITHM NUMKEYS key... argument...
 //
 // with the KEYS and ARGV of that algorithm's script. The number is of both the arguments and the stored forms: whoever
 // knows others has another command. Effects are replicated, and written to the AOF, as plain commands.
@@ -26,7 +26,7 @@ namespace sliding_log::native {
 
 namespace {
 
-constexpr const char* kCommand = "sliding_log.1";
+constexpr const char* kCommand = "sliding_log.2";
 constexpr int kFewestWords = 4;
 
 template <typename Form>

@@ -14,7 +14,7 @@ namespace sliding_log::native {
 /// makes callers use the scripts on the same connection.
 bool isWithdrawn();
 
-inline constexpr const char* kWithdrawn = "ERR unknown command 'sliding_log.1': it is about to be unloaded";
+inline constexpr const char* kWithdrawn = "ERR unknown command 'sliding_log.2': it is about to be unloaded";
 
 /// At the beginning: the library may have stayed in memory since it was unloaded.
 void clearWithdrawn();

@@ -6,6 +6,6 @@
 
 namespace sliding_log {
 
-inline constexpr std::string_view kVersion = "0.10.0";
+inline constexpr std::string_view kVersion = "0.11.0";
 
 }  // namespace sliding_log

@@ -22,7 +22,7 @@ END
 );
 sub left { my ($key) = @_; return (field(get($nginx->port, "/kept?k=$key&c=0"), 'RateLimit') // '') =~ /;r=(\d+)/ ? $1 : 'nothing' }
 
-for my $cost (1, 2, 3, 1000, 100_000) {
+for my $cost (1, 2, 3, 4, 1000, 250_000) {
     for my $before (0, 1, 3, 5000) {
         my $key = "$cost-$before";
         get($nginx->port, "/kept?k=$key&c=$before");
@@ -30,6 +30,9 @@ for my $cost (1, 2, 3, 1000, 100_000) {
         ok(wait_until('the refund', 5, sub { left($key) == 300_000 - $before }), "a cost of $cost behind one of $before is given back") or diag(left($key));
     }
 }
+get($nginx->port, "/kept?k=same&c=$_") for 1, 2, 3, 100_000, 5, 199_000, 2, 0;
+is(left('same'), 987, 'costs of all sizes are logged');
+cmp_ok($redis->cli('STRLEN', 'rl:sliding:large:{same}'), '<', 100, 'a log takes a few bytes a request, whatever their costs');
 is($redis->cli(qw(SLOWLOG LEN)), 0, 'no script takes ' . LONGEST_MS . ' ms') or diag($redis->cli(qw(SLOWLOG GET)));
 
 $bed->done;

@@ -1,6 +1,8 @@
-# Runs in the stored form of algorithm=compact: a log with runs decides as the same log without. Each log is written by
-# hand in both forms, at two keys; then the same random calls are sent for both, those of the one with runs to the script
-# and to the native module in turn. `sliding-log inspect` shows the same of both.
+# Runs in the stored form of algorithm=compact: a log with runs decides as the same log without. Each log is at two keys;
+# the same random calls are sent for both. At one key decides the script of the version before, which writes no runs; at
+# the other that script, today's and the native module, in turn: as in a fleet while it is upgraded. In some worlds both
+# are written by hand in between, one with runs, and one without. `sliding-log inspect` shows the same of both. With a
+# scale, all numbers of the one with runs are so many times as large.
 
 use strict;
 use warnings;
@@ -125,16 +127,39 @@ sub group {
     };
 }
 
-sub for_key { my ($kind, $group) = @_; return [$group->{names}, map { { %$_, key => key($kind, $_) } } @{ $group->{logs} }] }
+sub for_key {
+    my ($kind, $group, $scale) = @_;
+    return [$group->{names}, map { { %$_, key => key($kind, $_), $kind eq 'runs' && $scale > 1 ? scaled($_, $scale) : () } } @{ $group->{logs} }];
+}
+
+sub scaled {
+    my ($log, $scale) = @_;
+    my $options = $log->{options} =~ s/\b(cost|settle)=(\d+)/"$1=" . $2 * $scale/ger;
+    $options = join ' ', "cost=$scale", length $options ? $options : () if $options !~ /cost=/;
+    return (limit => $log->{limit} * $scale, cap => $log->{cap} * $scale, options => $options);
+}
+
+# What is left of a limit is the second number of a log, without the scale.
+sub unscaled {
+    my ($reply, $groups, $scale) = @_;
+    return $reply if !ref $reply || $scale == 1;
+    for my $i (grep { ref $reply->[$_] } 0 .. $#$reply) {
+        $reply->[$i][ 2 + 3 * $_ ] /= $scale for 0 .. $#{ $groups->[$i]{logs} };
+    }
+    return $reply;
+}
 
 sub world {
     my ($title, %asked) = @_;
     return if $title !~ /$only/;
-    my %world  = (keys => 6, limits => 400, windows => 3000, entries => 60, step => 30, costs => 0.3, counts => 0, delays => 0, blocks => 0, permits => 0, back => 0, steps_back => 0, rewritten => 0.05, plain => 0.3, %asked);
-    my %script = (alone => Testbed::Script->new($redis, 'compact_log', native => 0), map { ($_ => Testbed::Script->new($redis, 'compact_log', native => $_ eq 'native')) } qw(lua native));
-    my $client = $script{alone};
+    my %world  = (keys => 6, limits => 400, windows => 3000, entries => 60, step => 30, costs => 0.3, counts => 0, delays => 0, blocks => 0, permits => 0, back => 0, steps_back => 0, rewritten => 0.05, plain => 0.3, by_hand => 1, scale => 1, %asked);
+    my %script = map { ($_ => Testbed::Script->new($redis, 'compact_log', native => $_ eq 'native', before_runs => $_ eq 'before')) } qw(before lua native);
+    my $client = $script{before};
+    my $scale  = $world{scale};
+    my @mixed  = ('lua', 'native', $scale == 1 ? 'before' : ());    # that one takes costs up to 100,000
     my @logs   = map { { name => "$title $_", limit => 1 + int rand $world{limits}, window => 1 + int rand $world{windows} } } 1 .. $world{keys};
-    write_log($client, $_, \%world) for @logs;
+    $world{rewritten} = 0 if !$world{by_hand};
+    write_log($client, $_, \%world) for $world{by_hand} ? @logs : ();
     my ($calls, %seen, @undo) = (0);
     while ($calls++ < $operations * $world{share}) {
         $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
@@ -157,13 +182,14 @@ sub world {
             }
             $words = $at;
         }
-        my $decides = any(qw(lua native));
-        my ($alone, $runs) = map { my ($script, $kind) = @$_; $client->call($script{$script}->words($words, map { for_key($kind, $_) } @groups)) } ['alone', 'alone'], [$decides, 'runs'];
+        my $decides = any(@mixed);
+        my ($alone, $runs) = map { my ($script, $kind) = @$_; $client->call($script{$script}->words($words, map { for_key($kind, $_, $scale) } @groups)) } ['before', 'alone'], [$decides, 'runs'];
+        $runs = unscaled($runs, \@groups, $scale) if !ref $words;
         if (text($alone) ne text($runs)) {
-            is(text($runs), text($alone), "$title: call $calls, by $decides, at $now: " . join ' ', $script{alone}->words($words, map { for_key('alone', $_) } @groups));
+            is(text($runs), text($alone), "$title: call $calls, by $decides, at $now: " . join ' ', $script{before}->words($words, map { for_key('alone', $_, 1) } @groups));
             return;
         }
-        if (rand() < 0.01) {
+        if ($scale == 1 && rand() < 0.01) {
             my $log = $groups[0]{logs}[0];
             my ($told, $of_runs) = map {
                 my %told = tool_json('inspect', key($_, $log), '--server', $redis->address, '--limit', $log->{limit}, '--window', "$log->{window}ms")->%*;
@@ -199,6 +225,24 @@ sub world {
     return;
 }
 
+# more entries than a limit can be: the oldest leave, and the form holds their number
+{
+    my %number = (limit => 1e12, window => 60_000, ttl => 70_000, options => 'cost=1000000000000 count=all');
+    my %script = map { ($_ => Testbed::Script->new($redis, 'compact_log', native => $_ eq 'native')) } '', 'native';
+    for my $call (1 .. 4) {
+        my ($lua, $native) = map { $script{$_}->ask($now + 10 * $call, { %number, key => "most $_" }) } '', 'native';
+        is($lua, $call == 1 ? '1 0 60000 0' : '0 0 59990 60000', "a cost of a million million: call $call");
+        is($native, $lua, "a cost of a million million: call $call decides alike");
+        my ($stored, $by_native) = map { unpack 'H*', $script{''}->call('GET', "most $_") } '', 'native';
+        is($by_native, $stored, "a cost of a million million: call $call stores the same");
+        is(unpack('Q>', pack 'H*', '000000' . substr $stored, 24, 10), $call == 1 ? 1e12 : 2**40 - 1, "a cost of a million million: entries after call $call");
+    }
+}
+
+world('of requests alone', share => 0.2, by_hand => 0, counts => 0.1, delays => 2000, back => 0.3, steps_back => 0.01);
+world('of requests alone, long', share => 0.2, by_hand => 0, limits => 20_000, windows => 20_000, back => 0.3, costs => 0.5);
+world('large costs',       share => 0.2, by_hand => 0, scale => 100_000, plain => 0, back => 0.3, steps_back => 0.01);
+world('large costs of all kinds', share => 0.2, by_hand => 0, scale => 100_000, plain => 0, counts => 0.1, delays => 2000, blocks => 1500, permits => 0.1, back => 0.3, steps_back => 0.01);
 world('short logs',        share => 0.1, entries => 8);
 world('long logs',         share => 0.1, entries => 400, limits => 9000, windows => 20_000);
 world('many leave',        share => 0.05, entries => 400, limits => 9000, windows => 20_000, step => 2000, rewritten => 0.3);

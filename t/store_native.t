@@ -40,9 +40,9 @@ sub asked { my ($nginx, $path) = @_; my $answer = get($nginx->port, $path); retu
 
 sub calls_of {
     my ($code) = @_;
-    my %before = map { ($_ => $redis->calls($_)) } qw(evalsha sliding_log.1);
+    my %before = map { ($_ => $redis->calls($_)) } qw(evalsha sliding_log.2);
     $code->();
-    return join ', ', map { my $more = $redis->calls($_) - $before{$_}; "$more $_" } qw(evalsha sliding_log.1);
+    return join ', ', map { my $more = $redis->calls($_) - $before{$_}; "$more $_" } qw(evalsha sliding_log.2);
 }
 
 sub is_native {
@@ -59,12 +59,12 @@ is(calls_of(sub {
         is(join(', ', map { asked($auto, "/$algorithm?k=a") } 1 .. 4), '200 redis, 200 redis, 200 redis, 429 redis', "$algorithm: three of four are admitted") if $algorithm ne 'sampled';
         asked($auto, "/$algorithm?k=a") if $algorithm eq 'sampled';
     }
-}), '0 evalsha, ' . (4 * (@ALL_ALGORITHMS - 1) + 1) . ' sliding_log.1', 'every call is one of the native module');
+}), '0 evalsha, ' . (4 * (@ALL_ALGORITHMS - 1) + 1) . ' sliding_log.2', 'every call is one of the native module');
 is(is_native($auto), 1, 'the metrics say so');
 
 my $off = nginx('native off;', $redis->address);
 asked($off, '/log?k=b');
-is(calls_of(sub { is(asked($off, '/log?k=a'), '429 redis', 'native off: the log is the same') }), '1 evalsha, 0 sliding_log.1', 'native off: a script decides');
+is(calls_of(sub { is(asked($off, '/log?k=a'), '429 redis', 'native off: the log is the same') }), '1 evalsha, 0 sliding_log.2', 'native off: a script decides');
 is(is_native($off), 0, 'native off: the metrics say so');
 
 # ---- a replica and an AOF without it
@@ -78,7 +78,7 @@ for my $key (@keys) {
     is($replica->cli($read, $key), $redis->cli($read, $key), "$key is the same on a replica without the module");
 }
 my $aof = join '', map { Testbed::Process::slurp($_) } glob "$redis->{dir}/appendonlydir/*.aof";
-unlike($aof, qr/sliding_log[.]1/, 'the AOF has plain commands only');
+unlike($aof, qr/sliding_log[.]2/, 'the AOF has plain commands only');
 like($aof, qr/ZADD/, 'the AOF has those');
 
 # ---- overrides
@@ -89,17 +89,17 @@ $redis->cli('RPUSH', 'rl:sliding:over_log:{broken}:override', 'x');
 is(calls_of(sub {
     is(asked($auto, "/over/$_?k=denied"), '429 override', "$_: the native module obeys a record") for @ALL_ALGORITHMS;
     is(asked($auto, '/over/log?k=broken'), '200 redis', 'a record that is broken counts as none');
-}), '0 evalsha, ' . (@ALL_ALGORITHMS + 1) . ' sliding_log.1', 'every call is one of the native module');
+}), '0 evalsha, ' . (@ALL_ALGORITHMS + 1) . ' sliding_log.2', 'every call is one of the native module');
 is($auto->logged(qr/key "broken": its override is broken, and counts as none/), 1, 'a broken record is told');
 
-$redis->cli('ACL', 'SETUSER', 'decider', split(' ', documented_rule('decider', 'secret')), '+sliding_log.1');
+$redis->cli('ACL', 'SETUSER', 'decider', split(' ', documented_rule('decider', 'secret')), '+sliding_log.2');
 my $decider = nginx('username decider; password secret;', $redis->address);
 deny('over_log', $_) for qw(permitted forbidden);
 deny('over_compact', 'hidden');
 asked($decider, '/over/log?k=first');
-is(calls_of(sub { is(asked($decider, '/over/log?k=permitted'), '429 override', 'with the documented rule records are obeyed') }), '0 evalsha, 1 sliding_log.1', 'by the native module');
+is(calls_of(sub { is(asked($decider, '/over/log?k=permitted'), '429 override', 'with the documented rule records are obeyed') }), '0 evalsha, 1 sliding_log.2', 'by the native module');
 $redis->cli('ACL', 'SETUSER', 'decider', '-get');
-is(calls_of(sub { is(asked($decider, '/over/log?k=forbidden'), '200 redis', 'a user who may not run GET: the record counts as none') }), '0 evalsha, 1 sliding_log.1', 'by the native module, too');
+is(calls_of(sub { is(asked($decider, '/over/log?k=forbidden'), '200 redis', 'a user who may not run GET: the record counts as none') }), '0 evalsha, 1 sliding_log.2', 'by the native module, too');
 $redis->cli('ACL', 'SETUSER', 'decider', '+get', 'resetkeys', '~rl:sliding:*}');
 is(asked($decider, '/over/compact?k=hidden'), '200 redis', 'a user who may not read records: it counts as none');
 is($decider->logged(qr/key "$_": its override may not be read/), 1, "it is told: $_") for qw(forbidden hidden);
@@ -108,14 +108,14 @@ $decider->finish;
 $redis->cli('ACL', 'DELUSER', 'decider');
 
 # an older module, which has no such option: each kind of call finds that out once on a connection
-my $relay = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.1\r\n(?:(?!\r\n\*).)*?)override/$1foreseen/gsr });
+my $relay = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n(?:(?!\r\n\*).)*?)override/$1foreseen/gsr });
 for my $native (qw(auto required)) {
     my $old = nginx("native $native;", '127.0.0.1:' . $relay->port);
     asked($old, '/log?k=old');
     deny('over_log', "$native$_") for 1 .. 3;
     is(calls_of(sub { is(asked($old, "/over/log?k=$native$_"), '429 override', "native $native, an older module: a script obeys the record") for 1 .. 3 }),
-        '3 evalsha, 1 sliding_log.1', 'after the module was asked once');
-    is(calls_of(sub { asked($old, "/log?k=old$native") }), '0 evalsha, 1 sliding_log.1', 'other calls are decided by the module');
+        '3 evalsha, 1 sliding_log.2', 'after the module was asked once');
+    is(calls_of(sub { asked($old, "/log?k=old$native") }), '0 evalsha, 1 sliding_log.2', 'other calls are decided by the module');
     is(is_native($old), 1, 'the metrics say so');
     is($old->logged(qr/unknown option|on_error/), 0, 'the error log has nothing of it');
 }
@@ -150,11 +150,11 @@ is($redis->cli('ZCARD', 'rl:sliding:many:{unload}'), 1000, 'the log has each of 
     my $loaded = sub { $redis->cli('MODULE', 'LIST') =~ /sliding_log/ };
     $redis->cli('MODULE', 'LOAD', native_module()) if !$loaded->();
     my ($busy, $idle) = map { Testbed::Script->new($redis, $SCRIPTS{log}, native => 1) } 1 .. 2;
-    my @words = ('sliding_log.1', 'log', 1, 'remembered', 'name', 100, 60_000, 66_000);
+    my @words = ('sliding_log.2', 'log', 1, 'remembered', 'name', 100, 60_000, 66_000);
     $_->call(@words) for $busy, $idle;
     my $first = $redis->cli('MODULE', 'UNLOAD', 'sliding_log');
     like($redis->info('redis_version') =~ /^(?:[89]|\d\d)[.]/ ? $first : '', qr/^(?:ERR .*not possible.*|)$/, 'Redis 8 is asked to wait while connections have the command');
-    like($busy->call(@words), qr/^error ERR unknown command 'sliding_log[.]1'/, 'the command is unknown at once');
+    like($busy->call(@words), qr/^error ERR unknown command 'sliding_log[.]2'/, 'the command is unknown at once');
     is($busy->call('PING'), 'PONG', 'a connection that goes on is not closed');
     ok(unload($redis), 'it is unloaded in the end');
     is($busy->call('PING'), 'PONG', 'that connection is not closed by it either');
@@ -170,11 +170,11 @@ my $weak = nginx('username limiter; password secret;', $redis->address);
 is(asked($weak, '/log?k=weak'), '200 redis', 'not permitted: a script decides');
 is(is_native($weak), 0, 'not permitted: the metrics say so');
 is($weak->logged(qr/native module answered: NOPERM .*; scripts are used/), 1, 'not permitted: the error log says so once');
-$redis->cli('ACL', 'SETUSER', 'limiter', '+sliding_log.1');
+$redis->cli('ACL', 'SETUSER', 'limiter', '+sliding_log.2');
 my $strong = nginx('username limiter; password secret;', $redis->address);
 is(asked($strong, '/log?k=strong'), '200 redis', 'permitted: decided');
 ok(Testbed::wait_until('the module to be found', 10, sub { is_native($strong) == 1 }), 'permitted: the native module decides');
-$redis->cli('ACL', 'SETUSER', 'limiter', '-sliding_log.1');
+$redis->cli('ACL', 'SETUSER', 'limiter', '-sliding_log.2');
 is(asked($strong, '/log?k=strong'), '200 redis', 'not permitted any more: a script decides at once');
 
 # ---- required
@@ -188,7 +188,7 @@ is($redis->cli('PING'), 'PONG', 'it lives');
 $redis->cli('ACL', 'DELUSER', 'limiter');
 unload($redis);
 Testbed::wait_until('the server to count as down', 10, sub { asked($required, '/log?k=required2') =~ / error$/ });
-ok(Testbed::wait_until('the error log', 10, sub { $required->logged(qr/sliding_log[.]1 answered: ERR unknown command.*on_error deny decides/) }), 'required and missing: on_error decides, and the error log says why');
+ok(Testbed::wait_until('the error log', 10, sub { $required->logged(qr/sliding_log[.]2 answered: ERR unknown command.*on_error deny decides/) }), 'required and missing: on_error decides, and the error log says why');
 $redis->cli('MODULE', 'LOAD', native_module());
 ok(Testbed::wait_until('the server to be used again', 10, sub { asked($required, '/log?k=required3') eq '200 redis' }), 'required and loaded again: decided');
 
@@ -203,14 +203,14 @@ my @at = ('--server', $redis->address);
 my $conf = $bed->write_file('required.conf', "http {\nsliding_log_redis { server " . $redis->address . "; native required; }\n}\n");
 is(doctor(@at), 'ok: the native module decides', 'doctor: loaded');
 $redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', 'secret')));
-like(doctor(@at, '--user', 'limiter', '--password-file', $bed->write_file('password', 'secret')), qr/^warning: .* not permitted: [+]sliding_log[.]1$/, 'doctor: not permitted');
+like(doctor(@at, '--user', 'limiter', '--password-file', $bed->write_file('password', 'secret')), qr/^warning: .* not permitted: [+]sliding_log[.]2$/, 'doctor: not permitted');
 unload($redis);
 is(doctor(@at), 'ok: no native module: the scripts decide', 'doctor: not loaded');
 is(doctor('--nginx-conf', $conf), 'critical: no native module, which "native required" asks for', 'doctor: not loaded, and required');
 $redis->cli('MODULE', 'LOAD', native_module());
 
-like(doctor(@at, '--check-user', 'limiter'), qr/^warning: .* not permitted: [+]sliding_log[.]1$/, 'doctor: another user may not use it');
-$redis->cli('ACL', 'SETUSER', 'limiter', '+sliding_log.1');
+like(doctor(@at, '--check-user', 'limiter'), qr/^warning: .* not permitted: [+]sliding_log[.]2$/, 'doctor: another user may not use it');
+$redis->cli('ACL', 'SETUSER', 'limiter', '+sliding_log.2');
 is(doctor(@at, '--check-user', 'limiter'), 'ok: the native module decides', 'doctor: another user may use it');
 $redis->cli('ACL', 'SETUSER', 'asker', 'on', '>secret', '~*', '+@all', '-acl|dryrun');
 like(doctor(@at, '--user', 'asker', '--password-file', $bed->write_file('password', 'secret'), '--check-user', 'limiter'),
@@ -224,7 +224,7 @@ $redis->cli('ACL', 'DELUSER', 'limiter');
     my $cluster = $bed->cluster(masters => 2);
     my ($here, $there) = $cluster->nodes;
     my $tag  = '{' . $cluster->tag_on($there) . '}';
-    my @call = ('sliding_log.1', 'log', 2, "${tag}a", "${tag}b", '', 2, 1, 'name', 5, 60_000, 0, 66_000, '', '');
+    my @call = ('sliding_log.2', 'log', 2, "${tag}a", "${tag}b", '', 2, 1, 'name', 5, 60_000, 0, 66_000, '', '');
     like($here->cli(@call), qr/^MOVED /, 'a node of a cluster sends a call to the node that has its keys');
     like($there->cli(@call), qr/^1\n\d+\n4\n/, 'the node that has them decides');
     $call[4] = '{' . $cluster->tag_on($here) . '}b';
@@ -245,8 +245,8 @@ my %wrong = (
     'words left'           => ['log', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', '', 'x'],
     'a bucket of no size'  => ['bucket', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', 'cost=1'],
 );
-like($redis->cli('sliding_log.1', @{ $wrong{$_} }), qr/^ERR (?:sliding_log[.]1: |wrong number)/, "$_: refused") for sort keys %wrong;
+like($redis->cli('sliding_log.2', @{ $wrong{$_} }), qr/^ERR (?:sliding_log[.]2: |wrong number)/, "$_: refused") for sort keys %wrong;
 is($redis->cli('EXISTS', 'a'), 0, 'what is refused has done nothing');
-is($redis->cli(qw(COMMAND GETKEYS sliding_log.1 log 2 a b x y)), "a\nb", 'its keys are known to clusters and ACLs');
+is($redis->cli(qw(COMMAND GETKEYS sliding_log.2 log 2 a b x y)), "a\nb", 'its keys are known to clusters and ACLs');
 
 $bed->done;

@@ -199,20 +199,20 @@ my @logins = qw(--user operator);
     my $where = 'server ' . $redis->address . '; username limiter; password us3rpass;';
     my $nginx = $bed->nginx($conf, LIMITS => locations(%all), WHERE => "$where native required;");
     nginx_is_served('the native module', $nginx, \%all, 'a');
-    cmp_ok($redis->calls('sliding_log.1'), '>', 100, 'the native module: it decides');
+    cmp_ok($redis->calls('sliding_log.2'), '>', 100, 'the native module: it decides');
     tool_is_served('the native module', \%all, 'a', '--server', $redis->address, @logins);
     my ($check) = grep { $_->{check} eq 'native' } @{ tool_json({ env => { SLIDING_LOG_PASSWORD => 'us3rpass' } }, 'doctor', '--server', $redis->address, @logins)->{checks} };
     is("$check->{status}: $check->{text}", 'ok: the native module decides', 'the native module: doctor may ask for it');
     nothing_refused('the native module', $redis);
 
     my @conf = ('--nginx-conf', $nginx->dir . '/nginx.conf');
-    like(tool('acl', @conf)->{out},                   qr/ \+sliding_log[.]1$/, 'native required: the rule permits it');
-    like(tool('acl', @conf, '--for', 'tool')->{out},  qr/ \+sliding_log[.]1$/, "native required: so does the tool's");
-    unlike(tool('acl', '--nginx-conf', $bed->write_file('auto.conf', "http { sliding_log_redis { $where } }"))->{out}, qr/sliding_log[.]1/, 'native auto: it does not');
+    like(tool('acl', @conf)->{out},                   qr/ \+sliding_log[.]2$/, 'native required: the rule permits it');
+    like(tool('acl', @conf, '--for', 'tool')->{out},  qr/ \+sliding_log[.]2$/, "native required: so does the tool's");
+    unlike(tool('acl', '--nginx-conf', $bed->write_file('auto.conf', "http { sliding_log_redis { $where } }"))->{out}, qr/sliding_log[.]2/, 'native auto: it does not');
     grant([$redis], undef, @$_) for [], ['--for', 'tool'];
     ok(unload($redis), 'the rules without --native take the right away: the module can be unloaded');
     my ($rule) = tool('acl', '--native')->{out} =~ /^(ACL .*)/;
-    like($redis->cli(split ' ', $rule), qr/^ERR .*sliding_log[.]1.*Unknown command/, 'Redis refuses the rule while the module is not loaded');
+    like($redis->cli(split ' ', $rule), qr/^ERR .*sliding_log[.]2.*Unknown command/, 'Redis refuses the rule while the module is not loaded');
 }
 
 # ---- what it cannot print

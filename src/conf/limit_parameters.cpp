@@ -364,8 +364,7 @@ char* checkCost(ngx_conf_t* cf, const LimitDraft& draft) {
             expected.append(" ").append(DecimalText(draft.log.sample).view());
         }
         if (rowOf(draft.log.algorithm).storage == Storage::Zset && takes(draft.log.algorithm, Parameter::Window)) {
-            expected.append(": algorithm=compact takes up to ");
-            expected.append(DecimalText(mostCost(Algorithm::Compact, 0)).view());
+            expected.append(": algorithm=compact takes any");
         }
         return refuse(cf, kLimitDirective, "cost", cost.view(), expected);
     }

@@ -87,7 +87,7 @@ struct AlgorithmRow {
     Storage storage;
     bool namesEntries;  // entries have names, so that a take-back can be repeated
     Parameters takes;
-    std::int64_t mostEntries;  // of one request; 0: it keeps no entries and takes any cost
+    std::int64_t mostEntries;  // of one request; 0: any, since a cost is kept as a number
     Lasts lasts;
     Work work;
 };
@@ -115,9 +115,9 @@ inline constexpr std::array kAlgorithms = {
                  .namesEntries = false,
                  .takes = {Parameter::Window, Parameter::Cap, Parameter::Refund, Parameter::Count, Parameter::Delay, Parameter::Block,
                            Parameter::Prefetch, Parameter::Settle},
-                 .mostEntries = 100'000,
+                 .mostEntries = 0,  // a run of one time takes a few bytes
                  .lasts = Lasts::Window,
-                 .work = {.request = 200, .entry = 16, .together = 0}},
+                 .work = {.request = 200, .entry = 0, .together = 0}},
     AlgorithmRow{.algorithm = Algorithm::Counter,
                  .name = "counter",
                  .script = "sliding_counter",

@@ -56,6 +56,9 @@ class LogForm {
 
     void add(const Check&, std::uint64_t time, std::int64_t entries) {
         log_.add(time, static_cast<std::uint64_t>(entries));
+        if (log_.count() > kMostEntries) {
+            log_.trim(kMostEntries);
+        }
     }
 
     std::int64_t entriesOfDenied(const Check& check, std::uint64_t now, std::int64_t entries) const {
@@ -66,7 +69,7 @@ class LogForm {
         if (check.cap > 0) {
             log_.trim(longestWithDenied(check) - static_cast<std::size_t>(entries));
         }
-        log_.add(now, static_cast<std::size_t>(entries));
+        add(check, now, entries);
     }
 
     bool remove(std::uint64_t time, std::int64_t entries) {
@@ -91,6 +94,9 @@ class LogForm {
     }
 
   private:
+    /// As in lua/compact_log.lua: more than any limit, so a log looks emptier to none if older entries leave.
+    static constexpr std::uint64_t kMostEntries = (1ULL << 40) - 1;
+
     /// The number of requests that an entry counts for.
     static std::int64_t weight(const Check& check) {
         return takes(check.algorithm, Parameter::Sample) ? check.sample : 1;
@@ -100,7 +106,7 @@ class LogForm {
     /// otherwise a log at its cap might always have room.
     std::size_t longestWithDenied(const Check& check) const {
         const std::int64_t cap = (check.cap - 1) / weight(check) + 1;
-        return std::max(static_cast<std::size_t>(cap), log_.count());
+        return std::min(std::max(static_cast<std::uint64_t>(cap), log_.count()), kMostEntries);
     }
 
     /// True if entries are ahead of now.

@@ -8,7 +8,7 @@
 
 namespace sliding_log {
 
-/// An algorithm that keeps entries takes a limited number of them from one request. `sample`: of an algorithm that
+/// An algorithm that keeps each entry takes a limited number of them from one request. `sample`: of an algorithm that
 /// keeps one entry for each N of a cost.
 constexpr std::int64_t mostCost(Algorithm algorithm, std::int64_t sample) {
     const std::int64_t entries = rowOf(algorithm).mostEntries;

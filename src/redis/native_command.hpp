@@ -6,7 +6,7 @@
 namespace sliding_log {
 
 /// Its number is that of the stored forms and the arguments: a module that knows others has another command.
-inline constexpr std::string_view kNativeCommand = "sliding_log.1";
+inline constexpr std::string_view kNativeCommand = "sliding_log.2";
 
 /// The command is known, but the server accepts no writes now.
 inline bool isRefusedForNow(std::string_view message) {

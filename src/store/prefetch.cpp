@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "limit/most_cost.hpp"
 #include "limit/number.hpp"
 
 namespace sliding_log {
@@ -68,7 +69,7 @@ void Prefetch::ask(Batch& batch, std::uint64_t now, std::uint64_t timeoutMs) {
             returns_.push_back({CheckCopies(check), leftover});
         }
         const auto most = static_cast<std::uint32_t>(
-            std::min(check.prefetch, rowOf(check.algorithm).mostEntries / std::max<std::int64_t>(check.cost, 1)));
+            std::min(check.prefetch, mostCost(check.algorithm, check.sample) / std::max<std::int64_t>(check.cost, 1)));
         asked.permits.push_back(permits_.wanted(signature, now, lifeOf(check), most, now + timeoutMs));
     }
     if (std::ranges::all_of(asked.permits, [](std::uint32_t permits) { return permits == 0; })) {

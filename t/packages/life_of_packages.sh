@@ -89,7 +89,7 @@ install ./redis-sliding-log_*.deb
 redis-server --port 0 --unixsocket /run/native.sock --save '' --daemonize yes \
     --loadmodule /usr/lib/redis/modules/redis_sliding_log.so >>log
 becomes 'that Redis answers' quiet redis-cli -s /run/native.sock PING
-equal 'its answer' "$(redis-cli -s /run/native.sock sliding_log.1 log 1 key name 5 1000 1100 | sed -n '3p')" 4
+equal 'its answer' "$(redis-cli -s /run/native.sock sliding_log.2 log 1 key name 5 1000 1100 | sed -n '3p')" 4
 quiet redis-cli -s /run/native.sock SHUTDOWN NOSAVE || fail 'SHUTDOWN'
 quiet apt-get purge -qy redis-sliding-log || fail 'apt-get purge redis-sliding-log'
 

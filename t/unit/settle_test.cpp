@@ -8,6 +8,7 @@
 
 #include "cells.hpp"
 #include "limit/decide.hpp"
+#include "limit/number.hpp"
 
 namespace sliding_log {
 namespace {
@@ -161,6 +162,16 @@ TEST(Settle, WithoutMemoryTheEstimateStands) {
     EXPECT_EQ(log.ask(now, 0).remaining, left);
     EXPECT_TRUE(log.settle(now, 0, 1, now));
     EXPECT_EQ(log.ask(now, 0).remaining, left - 1);
+}
+
+TEST(Settle, ALogKeepsNoMoreEntriesThanItsFormInRedis) {
+    constexpr std::int64_t kMost = (1LL << 40) - 1;
+    Log log(check(Algorithm::Compact, kLargestCount, 100'000));
+    EXPECT_TRUE(log.settle(1000, 0, kLargestCount, 1000));
+    EXPECT_TRUE(log.settle(1001, 0, kLargestCount, 1001));
+    EXPECT_EQ(log.ask(1002, 0).remaining, 0);
+    EXPECT_TRUE(log.settle(1003, kLargestCount, 0, 1001));
+    EXPECT_EQ(log.ask(1004, 0).remaining, kLargestCount - (kMost - kLargestCount));
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ sub all {
 sub native { return map { bless { %$_, name => "$_->{name}, native", native => $_->{name} }, __PACKAGE__ } grep { $_->{groups} } @_ }
 
 # The words in front of the keys.
-sub command_of { my ($self) = @_; return $self->{native} ? ('sliding_log.1', $self->{native}) : ('EVALSHA', $self->{sha}) }
+sub command_of { my ($self) = @_; return $self->{native} ? ('sliding_log.2', $self->{native}) : ('EVALSHA', $self->{sha}) }
 
 sub name { return $_[0]{name} }
 

@@ -73,7 +73,7 @@ sub info {
 sub decisions_so_far {
     my ($self) = @_;
     my $text    = $self->ask('INFO', 'commandstats');
-    my @figures = $text =~ /^cmdstat_(?:(?:evalsha|eval)(?:_ro)?|rater\.limit|sliding_log\.1):calls=(\d+),usec=(\d+)/mg;
+    my @figures = $text =~ /^cmdstat_(?:(?:evalsha|eval)(?:_ro)?|rater\.limit|sliding_log\.2):calls=(\d+),usec=(\d+)/mg;
     return (sum0(pairkeys(@figures)), sum0(pairvalues(@figures)));
 }
 

@@ -29,7 +29,7 @@ sub file { my ($name) = @_; return Testbed::Process::slurp("$lua/$name.lua") || 
 
 # A call that the module would send as a plain one is sent so. Options: frame => 1: none is; front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
 # what this server's own clock says, which may so step back by milliseconds, and plain calls have one, too; at_once => how many entries leave in a call;
-# native => 1: the command of the native module in its place
+# native => 1: the command of the native module in its place; before_runs => 1: the script of version 0.10, which reads runs and writes none of its own
 sub new {
     my ($class, $redis, $name, %options) = @_;
     my $socket = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
@@ -38,6 +38,9 @@ sub new {
     if ($options{front}) {
         $source =~ s/FRONT = \d+/FRONT = $options{front}/g or die "$name: no FRONT\n";
         $source =~ s/(LONGEST, HEAD_LAST = 7, )'\d+'/$1 . "'" . (36 + $options{front}) . "'"/e;
+    }
+    if ($options{before_runs}) {
+        $source =~ s/^.*-- the version before does without this line\n//m or die "$name: no such line\n";
     }
     if ($options{at_once}) {
         $source =~ s/AT_ONCE_TEXT = \d+, '\d+'/AT_ONCE_TEXT = $options{at_once}, '$options{at_once}'/g or die "$name: no AT_ONCE\n";
@@ -56,9 +59,9 @@ sub new {
         }
     }
     $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
-    $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front at_once own_clock frame);
+    $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front at_once own_clock frame before_runs);
     my ($algorithm) = grep { $ALL_SCRIPTS{$_} eq $name } keys %ALL_SCRIPTS;
-    $self->{command} = $options{native} ? ['sliding_log.1', $algorithm] : ['EVALSHA', $self->call('SCRIPT', 'LOAD', $source)];
+    $self->{command} = $options{native} ? ['sliding_log.2', $algorithm] : ['EVALSHA', $self->call('SCRIPT', 'LOAD', $source)];
     return $self;
 }
 
