@@ -165,13 +165,13 @@ check() {
 
 # native [TEST...]: these tests, or those of deciding, decided by the native module.
 native() {
-    local of_scripts=(contract counter bucket sampled clocks_of_callers beyond_a_limit override)
+    local of_scripts=(contract counter bucket sampled clocks_of_callers beyond_a_limit override inflight)
     local of_limits=(model several_limits refund delay blocks_end_with_refunds is_exact_over_nodes clock_nginx prefetch override \
-        override_model)
+        override_model inflight)
     local of_stores=(cluster cluster_override cluster_slot_under_way cluster_migration)
     local tests=()
     [ $# -gt 0 ] || tests=("${of_scripts[@]/#/script_}" "${of_limits[@]/#/limit_}" "${of_stores[@]/#/store_}" \
-        failure_corrupt_logs failure_redis_refuses_under_load request_redirects_model)
+        failure_corrupt_logs failure_inflight failure_redis_refuses_under_load request_redirects_model)
     tests=("${tests[@]/#/t/}")
     build
     TEST_NATIVE=1 t/prove "${@:-"${tests[@]/%/.t}"}"

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::size_t kMostDigits = 15;  // exact as a double
 
+/// A renewal has at most this many members of a log.
+constexpr double kMostRenewed = 1000;
+
 }  // namespace
 
 bool wholeNumberIn(std::string_view text, double& number) {
@@ -49,7 +52,7 @@ std::size_t Arguments::countKeys() {
 
 const char* Arguments::read() {
     const auto* row = std::ranges::find(kAlgorithms, text(1), &AlgorithmRow::name);
-    if (row == kAlgorithms.end() || row->algorithm == Algorithm::Inflight) {
+    if (row == kAlgorithms.end()) {
         return "ERR sliding_log.2: no such algorithm";
     }
     algorithm_ = row->algorithm;
@@ -61,6 +64,10 @@ const char* Arguments::read() {
     keys_ = static_cast<std::size_t>(keys);
     at_ = kFirstKey + keys_;
     error_ = "ERR sliding_log.2: wrong arguments";
+    if (takes(algorithm_, Parameter::Lease) && at_ < words_.size() && text(at_) == "renew") {
+        at_++;
+        return readRenewals() ? nullptr : error_;
+    }
     if (readPlain()) {
         return nullptr;
     }
@@ -111,6 +118,25 @@ const AskedBatch& Arguments::leavePlain(std::size_t index) {
     logs_.push_back({.key = key(index), .settings = latest_});
     return batches_.emplace_back(
         AskedBatch{.firstLog = logs_.size() - 1, .logs = 1, .requests = 1, .names = kFirstKey + keys_ + index});
+}
+
+bool Arguments::readRenewals() {
+    hasNow_ = at_ < words_.size() && !text(at_).empty();
+    if (hasNow_ ? !number(now_) : (at_++, false)) {
+        return false;
+    }
+    for (std::size_t i = 0; i < keys_; i++) {
+        double ttl = 0;
+        double count = 0;
+        if (!number(ttl) || !number(count) || ttl < 1 || count < 1 || count > kMostRenewed ||
+            count > static_cast<double>(words_.size() - at_)) {
+            return false;
+        }
+        const auto members = static_cast<std::size_t>(count);
+        renewals_.push_back({.key = key(i), .ttl = ttl, .members = at_, .count = members});
+        at_ += members;
+    }
+    return isRenewal() && at_ == words_.size();
 }
 
 bool Arguments::readBatch(std::size_t& key) {

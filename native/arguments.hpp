@@ -1,5 +1,5 @@
-// The arguments of a call: those of the scripts, as the heads of lua/decide.lua and lua/plain_log.lua tell. Nothing is
-// decided before all of them were read.
+// The arguments of a call: those of the scripts, as the heads of lua/decide.lua, lua/plain_log.lua and lua/renewal.lua
+// tell. Nothing is decided before all of them were read.
 #pragma once
 
 #include <cstddef>
@@ -64,6 +64,14 @@ struct AskedBatch {
     std::size_t names;  // where the first request's name is in the arguments
 };
 
+/// The entries of a log that a renewal gives the present time.
+struct AskedRenewal {
+    RedisModuleString* key;
+    double ttl;           // ms
+    std::size_t members;  // where the first one is in the arguments
+    std::size_t count;
+};
+
 class Arguments {
   public:
     /// `sliding_log.2 ALGORITHM KEYS key... argument...`
@@ -91,6 +99,10 @@ class Arguments {
 
     bool isTakeBack() const { return isTakeBack_; }
 
+    /// A renewal: renewals() are all that is asked.
+    bool isRenewal() const { return !renewals_.empty(); }
+    std::span<const AskedRenewal> renewals() const { return renewals_; }
+
     /// By the caller's clock, or this server's.
     bool hasNow() const { return hasNow_; }
     double now() const { return now_; }
@@ -107,6 +119,7 @@ class Arguments {
     static constexpr std::size_t kFirstKey = 3;
 
     bool readPlain();
+    bool readRenewals();
     bool readBatch(std::size_t& key);
     bool readLog(std::size_t key, const AskedBatch& batch);
     bool readSettings();
@@ -129,6 +142,7 @@ class Arguments {
     const char* error_ = nullptr;
     std::vector<AskedBatch> batches_;
     std::vector<AskedLog> logs_;
+    std::vector<AskedRenewal> renewals_;
 };
 
 }  // namespace sliding_log::native

@@ -15,6 +15,7 @@
 #include "compact_log.hpp"
 #include "counter_log.hpp"
 #include "frame.hpp"
+#include "inflight_log.hpp"
 #include "plain.hpp"
 #include "quota_log.hpp"
 #include "redis.hpp"
@@ -83,10 +84,13 @@ void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& deci
 
 void decidePlainByAlgorithm(Redis& redis, Clock& clock, Arguments& arguments) {
     const Settings& asked = arguments.plainSettings();
+    const auto decideLog = [&](std::size_t i, PlainReply& reply) {
+        return decidePlainLog(redis, clock, asked, arguments.key(i), arguments.plainName(i), reply);
+    };
     if (arguments.algorithm() == Algorithm::Log) {
-        decidePlain<ZsetLog>(redis, clock, arguments, [&](std::size_t i, PlainReply& reply) {
-            return decidePlainLog(redis, clock, asked, arguments.key(i), arguments.plainName(i), reply);
-        });
+        decidePlain<ZsetLog>(redis, clock, arguments, decideLog);
+    } else if (arguments.algorithm() == Algorithm::Inflight) {
+        decidePlain<InflightLog>(redis, clock, arguments, decideLog);
     } else {
         decidePlain<CompactLog>(redis, clock, arguments, [&](std::size_t i, PlainReply& reply) {
             return decidePlainCompact(redis, clock, asked, arguments.key(i), reply);
@@ -108,7 +112,7 @@ void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
         case Algorithm::Quota:
             return decide<QuotaLog>(redis, clock, arguments);
         case Algorithm::Inflight:
-            break;  // Arguments::read() knows none
+            return decide<InflightLog>(redis, clock, arguments);
     }
 }
 
@@ -142,7 +146,9 @@ int command(RedisModuleCtx* context, RedisModuleString** words, int count) {
     Clock clock{.now = arguments.hasNow() ? arguments.now() : static_cast<double>(server),
                 .isOwn = !arguments.hasNow(),
                 .server = server};
-    if (arguments.isPlain()) {
+    if (arguments.isRenewal()) {
+        renew(redis, clock, arguments);
+    } else if (arguments.isPlain()) {
         decidePlainByAlgorithm(redis, clock, arguments);
     } else {
         decideByAlgorithm(redis, clock, arguments);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "limit/permit_life.hpp"
@@ -412,7 +413,15 @@ bool ZsetLog::firstOf(const Log& log, const std::string& name, const std::string
            (score == logged || (score > 0 && score < logged && clock_.isOwn && clock_.now < taken));
 }
 
-/// All entries leave in one command, the last one for this key unless a block is left.
+/// `leaving`: what there may be of its first entry. The last command for this key, unless a block is left.
+bool ZsetLog::remove(const Log& log, std::vector<std::string> leaving, const std::string& name, double entries) {
+    for (double i = 2; i <= entries; i++) {
+        leaving.push_back(name + '~' + textOf(i));
+    }
+    const std::vector<std::string_view> words(leaving.begin(), leaving.end());
+    return !words.empty() && redis_.call(kZrem, log.key, words).integer() > 0;
+}
+
 bool ZsetLog::takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked) {
     std::string name(arguments_.text(names));
     const std::string id(log.named ? arguments_.text(log.ids) : std::string_view());
@@ -432,11 +441,7 @@ bool ZsetLog::takeBack(Log& log, std::size_t names, double logged, double taken,
         }
         name = id + '~' + name;
     }
-    for (double i = 2; i <= entries; i++) {
-        leaving.push_back(name + '~' + textOf(i));
-    }
-    const std::vector<std::string_view> words(leaving.begin(), leaving.end());
-    return !words.empty() && redis_.call(kZrem, log.key, words).integer() > 0;
+    return remove(log, std::move(leaving), name, entries);
 }
 
 }  // namespace sliding_log::native

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "log.hpp"
 #include "redis.hpp"
@@ -39,6 +40,12 @@ class ZsetLog {
 
     /// Removes the entries up to the horizon: how many. The key is closed if they are many.
     static double removeUpTo(Redis& redis, Key& key, RedisModuleString* name, double horizon);
+
+  protected:
+    const Arguments& arguments() const { return arguments_; }
+
+    /// These members and the others of a request leave in one command: true if any was there.
+    bool remove(const Log& log, std::vector<std::string> leaving, const std::string& name, double entries);
 
   private:
     double entriesOf(const Log& log, std::size_t name) const;

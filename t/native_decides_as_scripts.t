@@ -63,6 +63,31 @@ sub settle {
     return @settled > 0;
 }
 
+# The members of a request in a log of algorithm=inflight.
+sub members {
+    my ($name, $log) = @_;
+    my $cost = $log->{options} =~ /cost=(\d+)/ ? $1 : 1;
+    return map { $_ == 1 ? $name : "$name~$_" } 1 .. $cost;
+}
+
+# A renewal of some requests under way, and of members that the log may not have: { name, members } of each log.
+sub renewal {
+    my ($under_way, $logs) = @_;
+    my %members;
+    for my $group (map { any(@$under_way)->{group} } 1 .. any(1, 1, 2, 5)) {
+        push @{ $members{ $_->{name} } }, members($group->{names}[0], $_) for @{ $group->{logs} };
+    }
+    push @{ $members{ any(@$logs)->{name} } }, 'u' . int rand $unique + 1 if rand() < 0.2;
+    push @{ $members{ any(@$logs)->{name} } }, map { 'u' . ++$unique } 1 .. any(1, 10, 1000) if rand() < 0.05;
+    return map { my $name = $_; { name => $name, members => [splice @{ $members{$name} }, 0, 1000] } } grep { @{ $members{$_} } } sort keys %members;
+}
+
+# Its words for one side.
+sub renewing {
+    my ($script, $side, $at, $ttl, @renewed) = @_;
+    return ($script->command, scalar @renewed, (map { "$side $_->{name}" } @renewed), 'renew', $at, map { ($ttl, scalar @{ $_->{members} }, @{ $_->{members} }) } @renewed);
+}
+
 sub group {
     my ($algorithm, $world, $logs) = @_;
     my ($first, $second) = (any(@$logs), any(@$logs));
@@ -165,14 +190,14 @@ sub world {
     my ($algorithm, $title, %asked) = @_;
     return if "$algorithm, $title" !~ /$only/;
     my %world = (keys => 12, limits => 20, windows => 2000, burst => 12, step => 30, costs => 0, counts => 0, delays => 0, blocks => 0, ids => 0, back => 0, permits => 0, steps_back => 0,
-        callers => 0, plain => 0.5, corrupt => 0, overrides => 0, periods => [], %asked);
+        callers => 0, plain => 0.5, corrupt => 0, overrides => 0, renewals => 0, periods => [], %asked);
     my %script = map { ($_ => Testbed::Script->new($redis, $ALL_SCRIPTS{$algorithm}, native => $_ eq 'nat')) } qw(lua nat);
     my $client = $script{lua};
     my @logs   = map { { name => "$algorithm $title $_", limit => 1 + int rand $world{limits}, burst => 1 + int rand $world{limits}, window => any(@{ $world{periods} }) // 1 + int rand $world{windows} } } 1 .. $world{keys};
-    my $type   = $algorithm eq 'compact' ? 'string' : $algorithm =~ /log|sampled/ ? 'zset' : 'hash';
+    my $type   = $algorithm eq 'compact' ? 'string' : $algorithm =~ /log|sampled|inflight/ ? 'zset' : 'hash';
     my $left   = $operations * $world{share};
     my ($done, @undo, %seen) = (0);
-    $expected{$algorithm}{$_} = 1 for 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{back} && takes($algorithm, 'settle') ? 'settled' : (), $world{corrupt} ? 'error' : (), $world{blocks} ? ('remembered', 'escalated') : (),
+    $expected{$algorithm}{$_} = 1 for 'admitted', 'denied', $world{delays} && $algorithm ne 'sampled' ? 'held' : (), $world{back} ? 'back' : (), $world{back} && takes($algorithm, 'settle') ? 'settled' : (), $world{corrupt} ? 'error' : (), $world{renewals} ? ('renewed', 'released') : (), $world{blocks} ? ('remembered', 'escalated') : (),
         $world{overrides} > 0.2 ? ('without', 'allowed', 'forbidden', 'broken', 'denied by a record', 'another limit') : ();
     while ($left > 0) {
         $now += rand() < 0.3 ? 0 : int -log(1 - rand) * $world{step};
@@ -182,11 +207,22 @@ sub world {
         $clock->set($now);
         my @calls;
         corrupt($client, $algorithm, $type, any(@logs)) if rand() < $world{corrupt};
-        override($client, any(@logs)) if rand() < $world{overrides} / 2;
+        override($client, $_) for grep { rand() < $world{overrides} / 4 } @logs;
         for (1 .. 1 + int rand 6) {
             my $at = rand() < $world{callers} ? $now + any(0, 0, -20, 300, -$world{windows}) : '';
             my %call = (about => "at $now");
-            if (@undo && rand() < $world{back}) {
+            if (@undo && rand() < $world{renewals}) {
+                my @renewed = renewal(\@undo, \@logs) or next;
+                my $ttl     = 1 + int rand 2 * $world{windows};
+                $call{words}  = sub { my ($side) = @_; return renewing($script{$side}, $side, $at, $ttl, @renewed) };
+                @call{qw(groups says)} = ([{ logs => \@renewed }], 'renewed');
+            } elsif (@undo && rand() < $world{renewals}) {
+                my $ended = splice(@undo, int rand @undo, 1)->{group};
+                my ($log) = @{ $ended->{logs} };
+                my @left  = members($ended->{names}[0], $log) or next;
+                $call{words}  = sub { my ($side) = @_; return ('ZREM', "$side $log->{name}", @left) };
+                @call{qw(groups says)} = ([{ logs => [$log] }], 'released');
+            } elsif (@undo && rand() < $world{back}) {
                 my $undone = splice @undo, int rand @undo, 1;
                 $seen{settled}++ if takes($algorithm, 'settle') && settle($undone->{group}{logs}) || rand() < 0.05 && settle($undone->{group}{logs});
                 $call{words} = sub { my ($side) = @_; return $script{$side}->words(Testbed::Script::taking_back({ now => $at, %$undone }), for_side($side, $undone->{group})) };
@@ -224,7 +260,8 @@ sub world {
                 $redis->cli('FLUSHALL');
                 return;
             }
-            next if !ref $lua;
+            $seen{ $call->{says} }++ if $call->{says};
+            next if $call->{says} || !ref $lua;
             for my $i (0 .. $#$lua) {
                 my ($group, $reply) = ($call->{groups}[$i], $lua->[$i]);
                 $seen{error}++ if !ref $reply;
@@ -292,6 +329,18 @@ for my $algorithm (@ALGORITHMS) {
     world('quota', 'all options',       %quota, costs => 0.4, counts => 0.2, delays => 86_400_000, back => 0.2, steps_back => 0.03);
     world('quota', 'overrides',         %quota, overrides => 0.6, costs => 0.4, counts => 0.2, back => 0.2, callers => 0.2, steps_back => 0.01);
     world('quota', 'corrupt',           %quota, costs => 0.4, back => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
+}
+{
+    my %inflight = (share => 0.02, costs => 0.2, back => 0.3, renewals => 0.2, plain => 0.7);
+    world('inflight', 'short logs',       %inflight, plain => 0.9, costs => 0);
+    world('inflight', 'clock steps back', %inflight, steps_back => 0.05);
+    world('inflight', 'long logs',        %inflight, keys => 4, limits => 900, windows => 20_000, step => 15, burst => 60);
+    world('inflight', 'longer logs',      %inflight, keys => 3, limits => 6000, windows => 9000, step => 2, burst => 400, steps_back => 0.002);
+    world('inflight', 'wide apart',       %inflight, limits => 60, windows => 3_000_000_000, step => 30_000_000);
+    world('inflight', 'callers\' clocks', %inflight, callers => 0.9, plain => 0.2);
+    world('inflight', 'both clocks',      %inflight, callers => 0.3, costs => 0.5, steps_back => 0.01);
+    world('inflight', 'overrides',        %inflight, overrides => 0.6, plain => 0.3);
+    world('inflight', 'corrupt',          %inflight, overrides => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
 }
 for my $algorithm (sort keys %expected) {
     is(join(' ', grep { $found{$algorithm}{$_} } sort keys %{ $expected{$algorithm} }), join(' ', sort keys %{ $expected{$algorithm} }), "$algorithm: calls ended in all ways");

@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Algorithm qw(@ALL_ALGORITHMS %ALL_SCRIPTS takes);
+use Testbed::Algorithm qw(%ALL_SCRIPTS takes);
 use Testbed::Clock;
 use Testbed::Corrupt qw(any);
 use Testbed::Native qw(native_module);
@@ -20,6 +20,7 @@ note "TEST_SEED=$seed";
 my @module = ('--loadmodule', native_module());
 my $bed    = Testbed->new;
 my $now    = 1_800_000_000_000;
+my @ALGORITHMS = sort keys %ALL_SCRIPTS;
 my $clock  = Testbed::Clock->new($bed->dir, standing => 1)->set($now);
 my $other  = $bed->redis(clock => $clock);    # nothing happens to it
 
@@ -28,7 +29,7 @@ sub server { my (@args) = @_; return $bed->redis(clock => $clock, args => \@args
 # Its scripts, or their native commands, by algorithm.
 sub scripts {
     my ($redis, $is_native) = @_;
-    return map { ($_ => Testbed::Script->new($redis, $ALL_SCRIPTS{$_}, native => $is_native)) } @ALL_ALGORITHMS;
+    return map { ($_ => Testbed::Script->new($redis, $ALL_SCRIPTS{$_}, native => $is_native)) } @ALGORITHMS;
 }
 my %undisturbed = scripts($other, 0);
 
@@ -50,9 +51,11 @@ sub ask {
     my @different;
     for (1 .. $calls) {
         $clock->set($now += rand() < 0.02 ? 20_000 : int rand 100);
-        my $algorithm = any(@ALL_ALGORITHMS);
+        my $algorithm = any(@ALGORITHMS);
+        my $renews    = takes($algorithm, 'lease') && $requests > 0 && rand() < 0.3;
+        my @words     = $renews ? (1, "$algorithm {tag} 0", 'renew', '', 66_000, 2, "r$requests", 'r' . int rand $requests) : ();
         my @groups    = groups($algorithm);
-        my ($is, $was) = map { $_->told('', $_->call($_->words('', @groups))) } $scripts{$algorithm}, $undisturbed{$algorithm};
+        my ($is, $was) = map { $_->told('', $_->call($renews ? ($_->command, @words) : $_->words('', @groups))) } $scripts{$algorithm}, $undisturbed{$algorithm};
         push @different, "$algorithm: $is, not $was" if $is ne $was;
     }
     return @different;
@@ -76,7 +79,7 @@ sub same_logs {
     my %is  = contents($redis);
     my %was = contents($other);
     my %there = map { (split)[0] => 1 } keys %was;
-    is("@{[sort keys %there]}", "@{[sort @ALL_ALGORITHMS]}", "$what: there are logs of all algorithms");
+    is("@{[sort keys %there]}", "@{[sort @ALGORITHMS]}", "$what: there are logs of all algorithms");
     return is_deeply(\%is, \%was, "$what: the logs are the same, and end at the same time");
 }
 

@@ -18,7 +18,7 @@ my $calls = $ENV{TEST_OPERATIONS} // 6000;    # of each algorithm
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--loadmodule', native_module()]);
 
-my @words = ('', ' ', '0', '1', '2', '-1', '1.5', '1e3', '00', '+1', "1\0", '999999999999999', '9999999999999999', '18446744073709551615', 'x' x 5000, "\xff\r\n", 'take back',
+my @words = ('', ' ', 'renew', '1000', '1001', '0', '1', '2', '-1', '1.5', '1e3', '00', '+1', "1\0", '999999999999999', '9999999999999999', '18446744073709551615', 'x' x 5000, "\xff\r\n", 'take back',
     'cost=2', 'cost=', 'cost=100000', 'cost=999999999999999', 'count=all', 'count=none', 'delay=5 ahead=5', 'ahead=999999999999999', 'block=999999999999999', 'burst=0', 'burst=3',
     'sample=0', 'sample=3', 'ids', 'ids ids', 'override', 'told', 'override told', 'ids override told', '  ', 'cost=2 ', '=', 'nonsense=1', 'log', 'compact');
 
@@ -36,7 +36,7 @@ sub changed {
     return ($command, @call);
 }
 
-for my $algorithm (@ALL_ALGORITHMS) {
+for my $algorithm (@ALL_ALGORITHMS, 'inflight') {
     my $script = Testbed::Script->new($redis, $ALL_SCRIPTS{$algorithm}, native => 1);
     my $option = { bucket => 'burst=5', sampled => 'sample=3' }->{$algorithm} // '';
     my (%answers, $wrong);
@@ -45,6 +45,10 @@ for my $algorithm (@ALL_ALGORITHMS) {
         my $now   = any('', '', 1_800_000_000_000);
         my @group = (any(1, 1, 3), map { $log->() } 1 .. any(1, 2));
         my @call  = rand() < 0.2 ? $script->words(Testbed::Script::taking_back({ now => $now, logged => 1_800_000_000_000, taken => 0 }), [['u1'], $log->()]) : $script->words($now, \@group);
+        if ($algorithm eq 'inflight' && rand() < 0.4) {
+            my @logs = map { $log->() } 1 .. any(1, 2);
+            @call = ($script->command, scalar @logs, (map { $_->{key} } @logs), 'renew', $now, map { (1100, 2, 'a', 'b') } @logs);
+        }
         my $reply = $script->call(changed(@call));
         my $kind  = ref $reply ? 'decided' : $reply =~ /^error (?:ERR|WRONGTYPE) / ? 'refused' : $reply =~ /^\d+$/ ? 'taken back' : 'else';
         $answers{$kind}++;

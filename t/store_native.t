@@ -4,11 +4,12 @@
 
 use strict;
 use warnings;
+use IO::Socket::INET;
 use Test::More;
 use Testbed;
 use Testbed::Acl qw(documented_rule);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS %SCRIPTS horizon);
-use Testbed::Http qw(get many field);
+use Testbed::Http qw(get many field connect_to);
 use Testbed::Metrics qw(scrape);
 use Testbed::Native qw(native_module unload);
 use Testbed::Relay;
@@ -118,6 +119,60 @@ for my $native (qw(auto required)) {
     is(calls_of(sub { asked($old, "/log?k=old$native") }), '0 evalsha, 1 sliding_log.2', 'other calls are decided by the module');
     is(is_native($old), 1, 'the metrics say so');
     is($old->logged(qr/unknown option|on_error/), 0, 'the error log has nothing of it');
+}
+
+# ---- requests under way
+
+my $waits = IO::Socket::INET->new(Listen => 9, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+$limits .= ' location /inflight { sliding_log_limit at key=$arg_k limit=2 algorithm=inflight lease=2s; proxy_pass http://127.0.0.1:' . $waits->sockport . '; }';
+
+# A request that lasts is renewed twice, then $then is called and it is renewed twice again: the calls since it began.
+sub lasts {
+    my ($nginx, $key, $then) = @_;
+    my $log   = "rl:sliding:at:{$key}";
+    my $twice = sub {
+        for (1, 2) {
+            my $time = $redis->cli('ZRANGE', $log, 0, 0, 'WITHSCORES');
+            ok(Testbed::wait_until('a renewal', 10, sub { $redis->cli('ZRANGE', $log, 0, 0, 'WITHSCORES') ne $time }), "$key: its entry is renewed");
+        }
+        my @state = (['ZRANGE', $log, 0, -1, 'WITHSCORES'], ['PEXPIRETIME', $log]);
+        ok(Testbed::wait_until('the replica', 10, sub { !grep { $redis->cli(@$_) ne $replica->cli(@$_) } @state }), "$key: on the replica, too");
+    };
+    my $calls = calls_of(sub {
+        my $client = connect_to($nginx->port);
+        $client->syswrite("GET /inflight?k=$key HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        my $backend = $waits->accept or die "the request did not arrive\n";
+        $twice->();
+        if ($then) {
+            $then->();
+            $twice->();
+        }
+        close $backend;
+        Testbed::Http::read_all($client, 10);
+    });
+    ok(Testbed::wait_until('its end', 10, sub { $redis->cli('EXISTS', $log) == 0 }), "$key: and given back");
+    return $calls;
+}
+
+my $holds = nginx('', $redis->address);
+like(lasts($holds, 'native'), qr/^0 evalsha, [3-9] sliding_log[.]2$/, 'the native module decides and renews');
+unlike(lasts($holds, 'unloaded', sub { unload($redis) }), qr/^0 evalsha/, 'unloaded meanwhile: the script renews');
+is($holds->logged(qr/on_error|unknown/), 0, 'the error log has nothing of it') if $redis->info('redis_version') =~ /^7[.]0[.]/;
+$holds->finish;
+$redis->cli('MODULE', 'LOAD', native_module());
+
+# an older module, which has no such algorithm: asked for a decision, or first for a renewal
+my %older = (
+    decides => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n\$8\r\n)inflight/$1infinite/gr },
+    renews  => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n\$8\r\n)inflight(?=\r\n\$1\r\n1\r\n\$\d+\r\n[^\r]*\r\n\$5\r\nrenew)/$1infinite/gr },
+);
+for my $how (sort keys %older) {
+    my $old = nginx('', '127.0.0.1:' . Testbed::Relay->new($bed, to => $redis->port, rewrites => $older{$how})->port);
+    asked($old, '/log?k=first');
+    my $expected = $how eq 'decides' ? 1 : 2;
+    like(lasts($old, $how), qr/^[2-9] evalsha, $expected sliding_log[.]2$/, "$how: the script does what the older module does not");
+    is($old->logged(qr/no such algorithm|on_error/), 0, "$how: the error log has nothing of it");
+    $old->finish;
 }
 
 # ---- unloaded and loaded under load
@@ -240,6 +295,11 @@ my %wrong = (
     'a negative number'    => ['log', '1', 'a', 'n', '-1', '1000', '1100'],
     'a fraction'           => ['log', '1', 'a', 'n', '1.5', '1000', '1100'],
     'an unknown option'    => ['log', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', 'nonsense=1'],
+    'a renewal of no log'  => ['inflight', '0', 'renew', ''],
+    'a renewal of nothing' => ['inflight', '1', 'a', 'renew', '', '1100', '0'],
+    'a renewal of many'    => ['inflight', '1', 'a', 'renew', '', '1100', '1001', map { "m$_" } 1 .. 1001],
+    'a renewal of fewer'   => ['inflight', '2', 'a', 'b', 'renew', '', '1100', '1', 'm', '1100', '2', 'm'],
+    'a renewal of a log'   => ['log', '1', 'a', 'renew', '', '1100', '1', 'm'],
     'no requests'          => ['log', '1', 'a', '', '1', '0', '1', '1000', '0', '1100', ''],
     'many requests'        => ['log', '1', 'a', '', '1', '999999999999999', 'n', '1', '1000', '0', '1100', ''],
     'words left'           => ['log', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', '', 'x'],
@@ -248,5 +308,6 @@ my %wrong = (
 like($redis->cli('sliding_log.2', @{ $wrong{$_} }), qr/^ERR (?:sliding_log[.]2: |wrong number)/, "$_: refused") for sort keys %wrong;
 is($redis->cli('EXISTS', 'a'), 0, 'what is refused has done nothing');
 is($redis->cli(qw(COMMAND GETKEYS sliding_log.2 log 2 a b x y)), "a\nb", 'its keys are known to clusters and ACLs');
+is($redis->cli(qw(COMMAND GETKEYS sliding_log.2 inflight 2 a b renew), '', qw(1100 1 x 1100 1 y)), "a\nb", 'those of a renewal, too');
 
 $bed->done;

@@ -36,7 +36,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::size_t requests() const;
 
     /// True if the native module may decide it.
-    bool mayBeNative() const { return !leavesNative && !readsRecord && algorithm != Algorithm::Inflight; }
+    bool mayBeNative() const { return !leavesNative && !readsRecord && !isRelease; }
 
     /// What an older native module may not know of it; one of kNativeKinds.
     std::size_t nativeKind() const { return 2 * static_cast<std::size_t>(algorithm) + (hasOverride ? 1 : 0); }

@@ -229,7 +229,9 @@ void Server::replied(Call& call, const redisReply* reply) {
         notYet_.clear();
     }
     if (call.isNative && leavesNative(call, replyText(*reply))) {
-        if (call.isTakeBack() || call.isWaitedFor()) {
+        if (call.isRenewal) {
+            owner_.callReplied(call, *reply, StoreError::TryAgain);
+        } else if (call.isTakeBack() || call.isWaitedFor()) {
             send(call);
         } else {
             owner_.lost(call);
@@ -253,7 +255,9 @@ bool Server::leavesNative(Call& call, std::string_view answer) {
     }
     call.leavesNative = true;
     if (isUnable) {
-        nativeLacks_[call.nativeKind()] = nativeLacks_[call.nativeKind()] || isNativeOlder(answer);
+        // a renewal is written anew, so it would be sent to the native module again
+        const bool isLacking = isNativeOlder(answer) || call.isRenewal;
+        nativeLacks_[call.nativeKind()] = nativeLacks_[call.nativeKind()] || isLacking;
     } else {
         nativeTold(false, answer);
         if (settings_.native == static_cast<ngx_uint_t>(Native::Required)) {

@@ -76,7 +76,7 @@ our %random = (
         return ['SET', $key, $text];
     },
 );
-$random{sampled} = $random{log};
+$random{$_} = $random{log} for qw(sampled inflight);
 
 # The record of an override, mostly; one in five is none.
 sub record {
@@ -109,7 +109,7 @@ sub mutate {
         }
         return ['SET', $key, $text];
     }
-    if ($algorithm =~ /log|sampled/) {
+    if ($algorithm =~ /log|sampled|inflight/) {
         my $members = $client->call('ZRANGE', $key, 0, -1);
         return map { ['ZADD', $key, any('inf', '-inf', any(@absurd[0 .. 14])), any(@$members, 'blocked for 5000 ms')] } 1 .. any(1, 2);
     }
