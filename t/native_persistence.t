@@ -50,7 +50,7 @@ sub ask {
     my ($calls, %scripts) = @_;
     my @different;
     for (1 .. $calls) {
-        $clock->set($now += rand() < 0.02 ? 20_000 : int rand 100);
+        $clock->set($now += rand() < 0.04 ? 10_000 : int rand 100);
         my $algorithm = any(@ALGORITHMS);
         my $renews    = takes($algorithm, 'lease') && $requests > 0 && rand() < 0.3;
         my @words     = $renews ? (1, "$algorithm {tag} 0", 'renew', '', 66_000, 2, "r$requests", 'r' . int rand $requests) : ();
