@@ -6,4 +6,5 @@ files['lua/decide.lua'] = { read_globals = { 'algorithm', 'overrides' } } -- the
 files['lua/plain_*.lua'] = { ignore = { '311' } } -- what is set there stands before the frame, which reads it
 files['lua/plain_rest.lua'] = { read_globals = { 'replies', 'left_over' }, globals = { 'KEYS', 'ARGV' } } -- of plain_*.lua
 files['lua/sampled_log.lua'] = { read_globals = { 'exact_log' } }
+files['lua/inflight.lua'] = { read_globals = { 'exact_log' } }
 files['bench/load.lua'] = { allow_defined_top = true, ignore = { '111', '112', '113', '131' }, globals = { 'wrk' } }

@@ -46,8 +46,9 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     const Permits permits(settings.zone->header->permits, settings.zone->header->permitsBytes);
     const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
     for (ngx_uint_t i = 0; i < settings.stores.nelts; i++) {
-        stores_.push_back(stores[i]->used ? std::make_unique<RedisStore>(*stores[i], denials, permits, local_, registry_, log)
-                                          : nullptr);
+        stores_.push_back(stores[i]->used
+                              ? std::make_unique<RedisStore>(*stores[i], denials, permits, local_, registry_, log)
+                              : nullptr);
     }
     for (const std::unique_ptr<RedisStore>& store : stores_) {
         if (store != nullptr) {

@@ -92,8 +92,9 @@ std::string human(const std::string& key, const Found& found) {
         table.row({"period",
                    std::string(state.period.empty() ? "other" : state.period) + ", until " + isoTime(*state.endsMs)});
     } else if (state.windowMs) {
-        table.row({isInflight(found) ? "lease" : "window", (found.settings.windowMs ? "" : "about ") + duration(*state.windowMs) +
-                                 (found.settings.windowMs ? "" : ", estimated (see --window)")});
+        table.row({isInflight(found) ? "lease" : "window",
+                   (found.settings.windowMs ? "" : "about ") + duration(*state.windowMs) +
+                       (found.settings.windowMs ? "" : ", estimated (see --window)")});
     }
     if (state.used) {
         table.row({"used", grouped(*state.used)});

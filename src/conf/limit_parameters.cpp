@@ -428,12 +428,9 @@ char* refuseWithoutAlgorithm(ngx_conf_t* cf, Algorithm algorithm, const KnownPar
     const bool isInflight = takes(algorithm, Parameter::Lease) && !parameter.ofInflight.empty();
     const std::string_view reason = isInflight ? parameter.ofInflight : parameter.reason;
     const std::string names = namesOf([&](const AlgorithmRow& row) { return row.takes.has(*parameter.ofSome); });
-    return refuse(cf, kLimitDirective, parameter.name, value,
-                  std::string("algorithm=")
-                      .append(names)
-                      .append(" with it")
-                      .append(reason.empty() ? "" : ": ")
-                      .append(reason));
+    return refuse(
+        cf, kLimitDirective, parameter.name, value,
+        std::string("algorithm=").append(names).append(" with it").append(reason.empty() ? "" : ": ").append(reason));
 }
 
 /// Each parameter that is given must be of the algorithm, and none that it needs may lack.

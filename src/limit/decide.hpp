@@ -112,9 +112,9 @@ inline void takeBack(LogState& log, const Check& check, std::uint64_t now, std::
     }
 }
 
-/// Gives these entries of algorithm=inflight, logged at `loggedMs` (0: not yet), the present time, also beyond the limit.
-/// Returns false if there is no memory; they are then in no log. The log must suit the check; `now` as for decide(),
-/// `grow` too.
+/// Gives these entries of algorithm=inflight, logged at `loggedMs` (0: not yet), the present time, also beyond the
+/// limit. Returns false if there is no memory; they are then in no log. The log must suit the check; `now` as for
+/// decide(), `grow` too.
 template <typename Grow>
 bool renew(LogState& log, const Check& check, std::uint64_t now, std::uint64_t loggedMs, std::int64_t entries,
            Grow&& grow) {

@@ -1,4 +1,5 @@
-// KEYS and ARGV of a call, as the heads of lua/decide.lua, plain_log.lua and renewal.lua tell: nothing else writes them.
+// KEYS and ARGV of a call, as the heads of lua/decide.lua, plain_log.lua and renewal.lua tell: nothing else writes
+// them.
 #pragma once
 
 #include <cstdint>

@@ -370,7 +370,8 @@ void cancelStages(Context& context) {
     const auto isReserved = [](const Decision& each) { return each.logged && each.delayMs() > 0; };
     const bool isHeld = mayHold && std::ranges::any_of(context.round->all(), isReserved);
     takeBack(context, [&](const Round& of, const Decision& decision) {
-        return isRefunded(decision, kLeft) || takes(decision.settings->log->algorithm, Parameter::Lease) || (isHeld && !context.upstreamWorkedSince(of));
+        return isRefunded(decision, kLeft) || takes(decision.settings->log->algorithm, Parameter::Lease) ||
+               (isHeld && !context.upstreamWorkedSince(of));
     });
 }
 

@@ -204,7 +204,8 @@ void CallWriter::addToRelease(Call& call, const Check& check, std::string_view u
 bool CallWriter::isReleaseOf(const Call& call, const Check& check) {
     const DecimalText length(static_cast<std::int64_t>(check.key.size()));
     const std::size_t key = kRoom + 1 + length.view().size() + 2;  // behind $<length>\r\n
-    return call.hashSlot == check.hashSlot && call.command.compare(kRoom + 1, length.view().size(), length.view()) == 0 &&
+    return call.hashSlot == check.hashSlot &&
+           call.command.compare(kRoom + 1, length.view().size(), length.view()) == 0 &&
            call.command.compare(key - 2, 2, "\r\n") == 0 && call.command.compare(key, check.key.size(), check.key) == 0;
 }
 

@@ -31,8 +31,8 @@ class LocalStore {
     void takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
-    /// Renews these entries of algorithm=inflight, which have the time `loggedMs`; 0: enters them. Returns their new time;
-    /// 0 if the zone is too small, and they are not there any more.
+    /// Renews these entries of algorithm=inflight, which have the time `loggedMs`; 0: enters them. Returns their new
+    /// time; 0 if the zone is too small, and they are not there any more.
     std::uint64_t renew(const Check& check, std::int64_t entries, std::uint64_t loggedMs);
 
   private:

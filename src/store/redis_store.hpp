@@ -84,8 +84,8 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
-    /// The request is under way from now on: its entry is renewed until end(), which gives it back. While Redis is away,
-    /// the log of this node has it, if it is to be counted there.
+    /// The request is under way from now on: its entry is renewed until end(), which gives it back. While Redis is
+    /// away, the log of this node has it, if it is to be counted there.
     void begin(Lease& lease);
     void end(Lease& lease);
 
