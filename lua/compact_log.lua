@@ -120,8 +120,8 @@ local function uncommon()
     end
     local at = (log.begin + skipped) % log.size
     local bytes = call('GETRANGE', log.key, HEAD + at, HEAD + min(at + length, log.size) - 1)
-    if #bytes < length then
-      bytes = bytes .. call('GETRANGE', log.key, HEAD, HEAD + length - #bytes - 1)
+    if at + length > log.size then
+      bytes = bytes .. call('GETRANGE', log.key, HEAD, HEAD + at + length - log.size - 1)
     end
     return #bytes == length and bytes or error({ err = NOT_OURS })
   end
@@ -190,6 +190,9 @@ local function uncommon()
       local middle = floor(size / 2)
       while byte(bytes, middle) >= 128 do
         middle = middle + 1
+      end
+      if middle == size then
+        error({ err = NOT_OURS })  -- no number is that long
       end
       local first, second = sub(bytes, 1, middle), sub(bytes, middle + 1)
       if forward then
@@ -356,6 +359,9 @@ local function uncommon()
     if log.oldest <= farthest then
       entry, _, at, _, moved = split(log, farthest, 0, true)
     else
+      if not log.has_runs then
+        of_ring(log, 0, log.filled)  -- an error if it has fewer entries than it says
+      end
       log.next, log.begin, log.filled, log.size = '', 0, 0, 0
     end
     if not entry then
@@ -486,6 +492,9 @@ local function uncommon()
         it.refill(log)
       end
       local run, past = number_at(log.next, 1)
+      if run <= found.within then
+        error({ err = NOT_OURS })
+      end
       log.next = it.same(log, run - found.within) .. sub(log.next, past)
     end
   end

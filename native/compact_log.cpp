@@ -153,8 +153,8 @@ std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
     };
     constexpr double kRing = kCompactHead;
     std::string bytes(part(kRing + at, kRing + std::min(at + length, log.size)));
-    if (static_cast<double>(bytes.size()) < length) {
-        bytes.append(part(kRing, kRing + length - static_cast<double>(bytes.size())));
+    if (at + length > log.size) {
+        bytes.append(part(kRing, kRing + at + length - log.size));
     }
     if (static_cast<double>(bytes.size()) != length) {
         throw Error{kNotCompact};
@@ -534,6 +534,9 @@ void CompactLog::shortenRun(Log& log, double entries) {
     }
     std::size_t past = 0;
     const double run = numberAt(log.next, past);
+    if (!(run > entries)) {
+        throw Error{kNotCompact};
+    }
     std::string rest;
     appendSame(rest, log, run - entries);
     log.next.replace(0, past, rest);
