@@ -37,7 +37,8 @@ bool takeWord(std::string_view& text, std::string_view word) {
 bool readRecord(std::string_view text, Override& out) {
     constexpr std::size_t kMostDigits = 13;
     std::string_view digits;
-    if (takeNumber(text, "limit=", digits)) {
+    if (text.starts_with("limit=")) {
+        takeNumber(text, "limit=", digits);
         const std::optional<std::int64_t> limit = digits.size() <= kMostDigits ? parseCount(digits) : std::nullopt;
         if (!limit) {
             return false;

@@ -81,7 +81,7 @@ $random{$_} = $random{log} for qw(sampled inflight);
 # The record of an override, mostly; one in five is none.
 sub record {
     my ($now) = @_;
-    my $what  = any('allow', 'allow', 'deny', 'deny', map { 'limit=' . $_ } 0, 1, 5, int rand 50, int rand 5000, any('1000000000000', '0000000000012'));
+    my $what  = any('allow', 'allow', 'deny', 'deny', 'limit=allow', 'limit=deny', map { 'limit=' . $_ } 0, 1, 5, int rand 50, int rand 5000, any('1000000000000', '0000000000012'));
     my $until = any(0, 0, 0, 0, $now, $now - 1, $now + 1, $now + int rand 5000, $now + int rand 1e9);
     my $text  = "$what until=$until since=" . any(1, '9' x 30) . ' by=' . any('', 'a', "\0\xff") . ' why=' . any('', 'a test', "x\ny\0z");
     return $text if rand() < 0.8;
