@@ -54,7 +54,7 @@ std::vector<std::string> callers(RedisModuleCtx* context) {
     for (std::size_t begin = 0; begin < list.size();) {
         const std::size_t end = std::min(list.find('\n', begin), list.size());
         const std::string_view line = std::string_view(list).substr(begin, end - begin);
-        if (line.find(" cmd=sliding_log.2 ") != std::string_view::npos) {
+        if (line.find(" cmd=sliding_log.") != std::string_view::npos) {
             lines.emplace_back(line);
         }
         begin = end + 1;
@@ -62,12 +62,12 @@ std::vector<std::string> callers(RedisModuleCtx* context) {
     return lines;
 }
 
-/// A user whose rules name the command, as "user NAME"; empty if there is none.
+/// A user whose rules name the command, or the one of an older module, as "user NAME"; empty if there is none.
 std::string userWithRule(RedisModuleCtx* context) {
     const Reply users(api::Call(context, "ACL", "c", "LIST"));
     for (std::size_t i = 0; users.isArray() && i < users.size(); i++) {
         const std::string_view rules = users.at(i);
-        if (rules.find("sliding_log.2") != std::string_view::npos) {
+        if (rules.find("sliding_log.") != std::string_view::npos) {
             constexpr std::size_t kName = sizeof("user ") - 1;
             return std::string(rules.substr(0, rules.find(' ', kName)));
         }
@@ -102,7 +102,7 @@ bool mayUnload(RedisModuleCtx* context) {
     }
     if (const std::string user = userWithRule(context); !user.empty()) {
         api::Log(context, "warning",
-                 "not unloaded: the ACL rules of %s name sliding_log.2, and this server would stop with a failed "
+                 "not unloaded: the ACL rules of %s name a command of it, and this server would stop with a failed "
                  "assertion; give the user rules without it, behind \"nocommands\"",
                  user.c_str());
         return false;
@@ -120,7 +120,7 @@ bool mayUnload(RedisModuleCtx* context) {
     }
     withdrawnUntil = api::Milliseconds() + kWithdrawnMs;
     api::Log(context, "warning",
-             "not unloaded: the last command of %d connections was sliding_log.2, and this server would call it again; "
+             "not unloaded: the last command of %d connections was one of it, and this server would call it again; "
              "it answers as an unknown command for ten seconds, unload the module again within them",
              left);
     return false;
