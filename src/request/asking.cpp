@@ -174,7 +174,7 @@ void takeShare(const Stage& stage, std::int64_t nodes) {
 void decideInstead(const LocationSettings& location, Stage& stage) {
     if (location.onError == static_cast<ngx_uint_t>(OnError::Local)) {
         takeShare(stage, static_cast<std::int64_t>(location.nodes));
-        gWorker->store(*redisOf(stage)).countLocally();
+        gWorker->store(*redisOf(stage)).countLocally(checksOf(stage).front());
         askLocally(stage);
         return;
     }

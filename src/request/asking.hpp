@@ -43,7 +43,9 @@ void takeBack(Context& context, Leaves leaves) {
     bool any = false;
     for (Round* round = context.round; round != nullptr; round = round->previous) {
         for (Decision& decision : round->all()) {
-            decision.isLeaving = (decision.logged || decision.lateReply != nullptr) && leaves(*round, decision);
+            const bool isHeld = round->leases != nullptr && round->leases[&decision - round->decisions].isHeld();
+            decision.isLeaving =
+                (decision.logged || decision.lateReply != nullptr || isHeld) && leaves(*round, decision);
             any = any || decision.isLeaving;
         }
     }

@@ -12,7 +12,11 @@ namespace sliding_log {
 namespace {
 
 /// Between two parts of a renewal.
-constexpr ngx_msec_t kPauseMs = 2;
+constexpr ngx_msec_t kLeastPauseMs = 2;
+
+/// A renewal of all takes this part of their length, so that the workers of a fleet, which begin together when a server
+/// is back, do not keep it busy.
+constexpr ngx_msec_t kPartOfLength = 20;
 
 bool isBefore(ngx_msec_t left, ngx_msec_t right) {
     return static_cast<ngx_msec_int_t>(left - right) < 0;
@@ -34,13 +38,15 @@ Leases::Group& Leases::groupOf(const Lease& lease) {
 }
 
 void Leases::begin(Lease& lease) {
+    held_++;
     Group& group = groupOf(lease);
     lease.hash = std::hash<std::string_view>()(lease.check->key);
     lease.renewedAt = ngx_current_msec;
     group.leases.pushBack(lease);
-    held_++;
     if (!group.timer.isSet()) {
-        group.timer.set(group.lengthMs / 3);
+        group.turn = ngx_current_msec;
+        group.hasFailed = false;
+        group.rest();
     }
 }
 
@@ -55,9 +61,24 @@ void Leases::renewSoon(ngx_msec_t afterMs) {
     for (const std::unique_ptr<Group>& group : groups_) {
         if (!group->leases.isEmpty()) {
             group->isUnderWay = false;
-            group->timer.set(afterMs);
+            group->timer.set(std::min(afterMs, group->lengthMs / 3));
         }
     }
+}
+
+/// A turn that is under way is not interrupted: most of those that wait in it have not failed.
+void Leases::renewAgain() {
+    for (const std::unique_ptr<Group>& group : groups_) {
+        if (!group->leases.isEmpty() && !std::exchange(group->hasFailed, true) && !group->isUnderWay) {
+            group->rest();
+        }
+    }
+}
+
+/// Until the next turn.
+void Leases::Group::rest() {
+    const ngx_msec_t due = turn + lengthMs / (hasFailed ? 10 : 3);
+    timer.set(isBefore(ngx_current_msec, due) ? due - ngx_current_msec : 1);
 }
 
 std::int64_t entriesOf(std::span<Lease* const> leases) {
@@ -80,6 +101,7 @@ void renewIn(LocalStore& local, std::span<Lease* const> leases) {
 void Leases::Group::fire() {
     if (!std::exchange(isUnderWay, true)) {
         turn = ngx_current_msec;
+        hasFailed = false;
     }
     std::array<Lease*, kMostAtOnce> some;
     std::size_t count = 0;
@@ -102,11 +124,10 @@ void Leases::Group::fire() {
     if (leases.isEmpty()) {
         isUnderWay = false;
     } else if (isRest) {
-        timer.set(kPauseMs);
+        timer.set(std::max(kLeastPauseMs, lengthMs / kPartOfLength * count / owner.held_));
     } else {
         isUnderWay = false;
-        const ngx_msec_t due = turn + lengthMs / 3;
-        timer.set(isBefore(ngx_current_msec, due) ? due - ngx_current_msec : 1);
+        rest();
     }
 }
 

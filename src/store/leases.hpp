@@ -34,6 +34,9 @@ class Leases {
     /// All leases are renewed in a moment, whenever that is due.
     void renewSoon(ngx_msec_t afterMs);
 
+    /// A renewal has failed: all are renewed after a tenth of their length, if that is not due earlier.
+    void renewAgain();
+
     /// Sorts them, and calls visit(leases) for those of one log whose entries have one time in the log of this node.
     template <typename Visit>
     static void forEachRun(std::span<Lease*> leases, Visit visit) {
@@ -66,12 +69,14 @@ class Leases {
               timer(
                   this, [](void* self) { static_cast<Group*>(self)->fire(); }, Timer::Kind::Chore, log) {}
         void fire();
+        void rest();
 
         Leases& owner;
         ngx_msec_t lengthMs;
         List<Lease, ByRenewal> leases;  // those renewed last are at the end
         ngx_msec_t turn = 0;            // when the current renewal of all began
         bool isUnderWay = false;        // some of them are still to be renewed in this turn
+        bool hasFailed = false;         // the next turn comes earlier
         Timer timer;
     };
 

@@ -108,6 +108,9 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
 std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::uint64_t loggedMs) {
     const Lock lock(zone_);
     const std::uint64_t now = ngx_current_msec;
+    if (const LocalLog* other = find(check.key); other != nullptr && !other->state.suits(check)) {
+        return 0;  // since a reload the name has another algorithm, which this request is not counted by
+    }
     LocalLog* log = findOrCreate(check, now);
     bool isLogged = false;
     if (log != nullptr) {

@@ -8,11 +8,23 @@ namespace sliding_log {
 
 namespace {
 
-/// When a renewal that failed is tried again, in ms.
-constexpr ngx_msec_t kRenewAgainMs = 300;
+/// After a decision that Redis could not make, this node counts who is under way for so long, in ms: Redis may answer
+/// and yet refuse.
+constexpr ngx_msec_t kCountsLocallyMs = 10'000;
+
+/// A Redis that forbids a log refuses a renewal as a whole: for so long, in ms, each log is renewed by a call of its
+/// own.
+constexpr ngx_msec_t kRenewsApartMs = 60'000;
+
+bool isAhead(ngx_msec_t moment) {
+    return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) > 0;
+}
 
 /// A ZREM has at most this many members.
 constexpr std::size_t kMostReleased = 1000;
+
+/// How long countLocally() relies on what it has seen last, in ms.
+constexpr ngx_msec_t kCountEveryMs = 10;
 
 }  // namespace
 
@@ -41,13 +53,11 @@ void RedisStore::end(Lease& lease) {
 
 /// Those of one event-loop turn and one log go together. The decisions of that turn follow them.
 void RedisStore::release(const Check& check, std::string_view unique) {
-    Call* call = nullptr;
-    releases_.forEach([&](Call& each) {
-        if (call == nullptr && each.logs < kMostReleased && CallWriter::isReleaseOf(each, check)) {
-            call = &each;
-        }
-    });
-    if (call == nullptr) {
+    if (check.cost == 0) {
+        return;
+    }
+    Call*& call = latestReleases_[Signature::hashOfLog(check.key) % latestReleases_.size()];
+    if (call == nullptr || call->logs >= kMostReleased || !CallWriter::isReleaseOf(*call, check)) {
         call = &calls_.take();
         call->leftLogs.clear();
         call->settles = false;
@@ -61,6 +71,10 @@ void RedisStore::release(const Check& check, std::string_view unique) {
 }
 
 void RedisStore::sendReleases() {
+    if (releases_.isEmpty()) {
+        return;
+    }
+    latestReleases_.fill(nullptr);
     while (Call* call = releases_.popFront()) {
         Server* server = serverFor(*call);
         if (server != nullptr && server->isWell()) {
@@ -73,15 +87,15 @@ void RedisStore::sendReleases() {
 
 // ---- renewals
 
-/// True if its server has answered all that was asked in time.
+/// True if its server has answered all that was asked in time, and no decision had to be made without it lately.
 bool RedisStore::isServed(const Lease& lease) {
-    return isWell(lease.check->hashSlot);
+    return !isAhead(countsLocallyUntil_) && isWell(lease.check->hashSlot);
 }
 
 /// The order of calls on a connection is that of their execution: what is renewed here has not ended, and if it ends,
 /// the ZREM follows. So a renewal is never repeated: what failed is written anew.
 void RedisStore::renew(std::span<Lease*> leases) {
-    const bool isCluster = settings_.mode == static_cast<ngx_uint_t>(Mode::Cluster);
+    const bool isApart = settings_.mode == static_cast<ngx_uint_t>(Mode::Cluster) || isAhead(renewsApartUntil_);
     Call* call = nullptr;
     Server* server = nullptr;
     Leases::forEachRun(leases, [&](std::span<Lease*> run) {
@@ -103,7 +117,7 @@ void RedisStore::renew(std::span<Lease*> leases) {
         for (Lease* lease : run) {
             lease->mayBeInRedis = true;
         }
-        if (isCluster) {
+        if (isApart) {
             writer_.finishRenewal();
             send(*server, *call);
             call = nullptr;
@@ -162,12 +176,21 @@ void RedisStore::renewalReplied(Call& call, const redisReply& reply, StoreError 
             server.leaveAsReadOnly();
             return;
         case StoreError::Moved:
-        case StoreError::Ask:
-            if (Server* target = redirectedBy(reply, server, error);
-                error == StoreError::Ask && !isAsking && target != nullptr && target->hasReplied()) {
+        case StoreError::Ask: {
+            Server* target = redirectedBy(reply, server, error);
+            const bool isReady = target != nullptr && target->canBeAsked() && target->hasReplied();
+            if (error == StoreError::Ask && !isAsking && isReady) {
                 renewWith(*target, log, hashSlot);
                 return;
             }
+            break;
+        }
+        case StoreError::Forbidden:
+            log_.failure(server.shownName(), "answered", replyText(reply));
+            if (!isOfKeys(replyText(reply)) || isAhead(renewsApartUntil_)) {
+                return;
+            }
+            renewsApartUntil_ = ngx_current_msec + kRenewsApartMs;
             break;
         case StoreError::TryAgain:
         case StoreError::NoScript:
@@ -176,17 +199,21 @@ void RedisStore::renewalReplied(Call& call, const redisReply& reply, StoreError 
         case StoreError::Timeout:
         case StoreError::OutOfMemory:
         case StoreError::WrongType:
-        case StoreError::Forbidden:
         case StoreError::Refused:
         case StoreError::Unexpected:
             log_.failure(server.shownName(), "answered", replyText(reply));
             return;
     }
-    leases_.renewSoon(kRenewAgainMs);
+    leases_.renewAgain();
 }
 
 /// The slot is being imported by that server, which has the log, or will.
 void RedisStore::renewWith(Server& importing, std::uint64_t log, std::uint16_t hashSlot) {
+    if (log == renewedElsewhere_ && isAhead(renewedElsewhereUntil_)) {
+        return;  // many renewals of one log are redirected together
+    }
+    renewedElsewhere_ = log;
+    renewedElsewhereUntil_ = ngx_current_msec + settings_.timeout;
     std::vector<Lease*> leases;
     leases_.forEach([&](Lease& lease) {
         if (lease.check->hashSlot == hashSlot && lease.hash == log) {
@@ -212,26 +239,49 @@ void RedisStore::renewalLost(Call& call) {
 
 // ---- while Redis is away
 
+void RedisStore::countLocally(const Check& decided) {
+    if (takes(decided.algorithm, Parameter::Lease)) {
+        countsLocallyUntil_ = ngx_current_msec + kCountsLocallyMs;
+        countLocally();
+    }
+}
+
+/// Those whose server does not decide.
 void RedisStore::countLocally() {
     List<Lease, OnlyInRedis> served;
     while (Lease* lease = onlyInRedis_.popFront()) {
         if (isServed(*lease)) {
             served.pushBack(*lease);
         } else {
-            lease->localMs = local_.renew(*lease->check, lease->check->cost, 0);
+            enterLocally(*lease);
         }
     }
     served.moveTo(onlyInRedis_);
 }
 
+void RedisStore::enterLocally(Lease& lease) {
+    lease.localMs = local_.renew(*lease.check, lease.check->cost, 0);
+}
+
 /// Those of one log, with entries of one time in it, or with none.
 void RedisStore::renewLocally(std::span<Lease*> leases) {
-    leases.front()->localMs == 0 ? countLocally() : renewIn(local_, leases);
+    if (leases.front()->localMs != 0) {
+        renewIn(local_, leases);
+        return;
+    }
+    for (Lease* lease : leases) {
+        ListHook<OnlyInRedis>& hook = *lease;
+        if (hook.isLinked()) {
+            hook.unlink();
+            enterLocally(*lease);
+        }
+    }
 }
 
 void RedisStore::leaveLocally(std::span<Lease*> leases) {
     const std::uint64_t loggedMs = leases.front()->localMs;
     if (loggedMs == 0) {
+        watchForLocal(leases);
         return;
     }
     Check all = *leases.front()->check;
@@ -239,7 +289,14 @@ void RedisStore::leaveLocally(std::span<Lease*> leases) {
     local_.takeBack({&all, 1}, leases.front()->unique, loggedMs, loggedMs);
     for (Lease* lease : leases) {
         lease->localMs = 0;
-        if (lease->countsLocally) {
+    }
+    watchForLocal(leases);
+}
+
+/// countLocally() enters them. Some may have been left out when the zone was full.
+void RedisStore::watchForLocal(std::span<Lease*> leases) {
+    for (Lease* lease : leases) {
+        if (lease->countsLocally && !static_cast<ListHook<OnlyInRedis>&>(*lease).isLinked()) {
             onlyInRedis_.pushBack(*lease);
         }
     }

@@ -173,6 +173,7 @@ RedisStore::~RedisStore() {
     while (Call* call = queued_.popFront()) {
         failed(*call, StoreError::Down);
     }
+    latestReleases_.fill(nullptr);
     while (Call* call = releases_.popFront()) {
         loseTakeBack(*call, "the worker quits");
     }

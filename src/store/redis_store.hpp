@@ -1,6 +1,7 @@
 // The logs of one sliding_log_redis block as used by one worker: checks in, verdicts out, within a deadline.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -89,8 +90,8 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void begin(Lease& lease);
     void end(Lease& lease);
 
-    /// Redis could not decide: those who are under way are entered in the logs of this node, which will.
-    void countLocally();
+    /// Redis could not decide: if this is of requests under way, they are entered in the logs of this node, which will.
+    void countLocally(const Check& decided);
 
   private:
     ServerCounters& counters(std::string_view server) override {
@@ -158,6 +159,9 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
 
     void release(const Check& check, std::string_view unique);
     void sendReleases();
+    void countLocally();
+    void enterLocally(Lease& lease);
+    void watchForLocal(std::span<Lease*> leases);
     bool isServed(const Lease& lease);
     void renew(std::span<Lease*> leases);
     void renewLocally(std::span<Lease*> leases);
@@ -198,10 +202,11 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Recycler<Call> calls_;
     Recycler<Batch> batchObjects_;
     Recycler<Orphan> orphans_;
-    Batches batches_;               // current batches
-    List<Batch, Opened> unplaced_;  // until their server is known
-    List<Call, Queued> queued_;     // to be repeated in a moment
-    List<Call, Queued> releases_;   // of this event-loop turn, each of another log
+    Batches batches_;                          // current batches
+    List<Batch, Opened> unplaced_;             // until their server is known
+    List<Call, Queued> queued_;                // to be repeated in a moment
+    List<Call, Queued> releases_;              // of this event-loop turn
+    std::array<Call*, 256> latestReleases_{};  // of them, by the hash of their log; nullptr: none
     KeptTakeBacks kept_;
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
@@ -227,6 +232,10 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     LocalStore& local_;
     Leases leases_;
     List<Lease, OnlyInRedis> onlyInRedis_;  // those that countLocally() is to enter
+    ngx_msec_t countsLocallyUntil_ = ngx_current_msec;
+    ngx_msec_t renewsApartUntil_ = ngx_current_msec;
+    std::uint64_t renewedElsewhere_ = 0;  // the hash of the log that renewWith() renewed last
+    ngx_msec_t renewedElsewhereUntil_ = ngx_current_msec;
     Credentials credentials_;
 
     std::unique_ptr<Topology> topology_;  // last, so that it is destroyed first: its servers report the calls
