@@ -102,7 +102,7 @@ for my $algorithm (@settled) {
     $redis->cli('RPUSH', "$algorithm wrong", 1);
     like(settle($algorithm, $at, $log->('wrong', settle => 5)), qr/^error WRONGTYPE/, "$algorithm: a key of another type is refused");
 }
-like(settle('compact', $at, log_of('compact', 'huge', settle => 100_001)), qr/^error ERR no log of this algorithm can keep/, 'compact: a cost that is too large is refused');
+like(settle('compact', $at, log_of('compact', 'huge', settle => 2**41)), qr/^error ERR no log of this algorithm can keep/, 'compact: a cost that is too large is refused');
 like(settle($_, $at, log_of($_, "named $_", options => $_ eq 'sampled' ? 'sample=2' : '', settle => 5)), qr/^error ERR no log of this algorithm can settle a cost/, "$_: is not settled") for qw(log sampled);
 
 # a block ends when the log has room for such a request again, and not when it owes

@@ -137,6 +137,13 @@ sub zcard {
     return $owner ? $owner->cli('ZCARD', "rl:sliding:$name:{$tag}") : undef;
 }
 
+# The members of a log and their scores, of the node that has it, also while its slot moves.
+sub entries {
+    my ($self, $name, $tag) = @_;
+    my ($node) = $self->running;
+    return split /\n/, Testbed::Redis::run_cli(['-c', '-p', $node->port], 'ZRANGE', "rl:sliding:$name:{$tag}", 0, -1, 'WITHSCORES');
+}
+
 # How often nodes replied with this error, given by its first word.
 sub errors {
     my ($self, $word) = @_;
