@@ -1,4 +1,5 @@
 // The requests under way in a Redis store (algorithm=inflight): how their entries are renewed and given back.
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
@@ -209,25 +210,32 @@ void RedisStore::renewalReplied(Call& call, const redisReply& reply, StoreError 
 
 /// The slot is being imported by that server, which has the log, or will.
 void RedisStore::renewWith(Server& importing, std::uint64_t log, std::uint16_t hashSlot) {
-    if (log == renewedElsewhere_ && isAhead(renewedElsewhereUntil_)) {
-        return;  // many renewals of one log are redirected together
-    }
-    renewedElsewhere_ = log;
-    renewedElsewhereUntil_ = ngx_current_msec + settings_.timeout;
+    constexpr ngx_msec_t kPartOfLength = 12;  // longer than a turn of renewals lasts, shorter than until the next one
     std::vector<Lease*> leases;
     leases_.forEach([&](Lease& lease) {
         if (lease.check->hashSlot == hashSlot && lease.hash == log) {
             leases.push_back(&lease);
         }
     });
+    // the parts of a turn are redirected one after the other, and each would renew them all
+    if (leases.empty() || (log == renewedElsewhere_ && isAhead(renewedElsewhereUntil_))) {
+        return;
+    }
+    renewedElsewhere_ = log;
+    renewedElsewhereUntil_ =
+        ngx_current_msec + static_cast<ngx_msec_t>(leases.front()->check->windowMs) / kPartOfLength;
     Leases::forEachRun(leases, [&](std::span<Lease*> run) {
-        Call& call = calls_.take();
-        writer_.beginRenewal(call, *run.front()->check);
-        call.renewed = log;
-        writer_.renew(run);
-        writer_.finishRenewal();
-        call.asking = true;
-        send(importing, call);
+        while (!run.empty()) {
+            const std::span<Lease*> some = run.first(std::min(run.size(), Leases::kMostAtOnce));
+            run = run.subspan(some.size());
+            Call& call = calls_.take();
+            writer_.beginRenewal(call, *some.front()->check);
+            call.renewed = log;
+            writer_.renew(some);
+            writer_.finishRenewal();
+            call.asking = true;
+            send(importing, call);
+        }
     });
 }
 
