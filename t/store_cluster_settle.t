@@ -119,7 +119,7 @@ sub end_one {
         $limit->{request}{cost} = $cost{ $limit->{field} };
     }
     # logs of one call: if a node does not have both, they are settled when the slot has arrived
-    end_move($slot{ $one->{k} }) if $one->{what} =~ m{^/together} && $moving{ $slot{ $one->{k} } };
+    end_move($slot{ $one->{k} }) if $one->{what} =~ m{^/together|^/apart.* k=(\S+) l=\1 } && $moving{ $slot{ $one->{k} } };
     agrees("$one->{what} settled with $cost{cost} and $cost{other}", map { $_->{log} } @{ $one->{of} });
     $seen{'moved under way'}++ if ($seen{moves} // 0) > $one->{moves};
     $seen{'redirected at the end'}++ if $cluster->errors('ASK') + $cluster->errors('MOVED') > $before;
