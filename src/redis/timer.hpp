@@ -5,6 +5,15 @@
 
 namespace sliding_log {
 
+/// Of two moments of nginx's clock, which wraps around.
+inline bool isBefore(ngx_msec_t left, ngx_msec_t right) {
+    return static_cast<ngx_msec_int_t>(left - right) < 0;
+}
+
+inline bool hasPassed(ngx_msec_t moment) {
+    return !isBefore(ngx_current_msec, moment);
+}
+
 class Timer {
   public:
     /// A worker that has to quit waits for Work timers, and drops Chore timers.

@@ -92,7 +92,7 @@ void noteReservation(Context& context, const Verdict& verdict) {
     }
     ngx_time_update();
     const ngx_msec_t dueAt = ngx_current_msec + static_cast<ngx_msec_t>(verdict.delayMs) + 1;
-    const bool isLater = context.dueAt == 0 || static_cast<ngx_msec_int_t>(dueAt - context.dueAt) > 0;
+    const bool isLater = context.dueAt == 0 || isBefore(context.dueAt, dueAt);
     context.dueAt = isLater ? dueAt : context.dueAt;
 }
 

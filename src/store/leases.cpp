@@ -18,10 +18,6 @@ constexpr ngx_msec_t kLeastPauseMs = 2;
 /// is back, do not keep it busy.
 constexpr ngx_msec_t kPartOfLength = 20;
 
-bool isBefore(ngx_msec_t left, ngx_msec_t right) {
-    return static_cast<ngx_msec_int_t>(left - right) < 0;
-}
-
 }  // namespace
 
 void Leases::sort(std::span<Lease*> leases) {

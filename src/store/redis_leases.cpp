@@ -17,15 +17,8 @@ constexpr ngx_msec_t kCountsLocallyMs = 10'000;
 /// own.
 constexpr ngx_msec_t kRenewsApartMs = 60'000;
 
-bool isAhead(ngx_msec_t moment) {
-    return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) > 0;
-}
-
 /// A ZREM has at most this many members.
 constexpr std::size_t kMostReleased = 1000;
-
-/// How long countLocally() relies on what it has seen last, in ms.
-constexpr ngx_msec_t kCountEveryMs = 10;
 
 }  // namespace
 
@@ -90,13 +83,13 @@ void RedisStore::sendReleases() {
 
 /// True if its server has answered all that was asked in time, and no decision had to be made without it lately.
 bool RedisStore::isServed(const Lease& lease) {
-    return !isAhead(countsLocallyUntil_) && isWell(lease.check->hashSlot);
+    return hasPassed(countsLocallyUntil_) && isWell(lease.check->hashSlot);
 }
 
 /// The order of calls on a connection is that of their execution: what is renewed here has not ended, and if it ends,
 /// the ZREM follows. So a renewal is never repeated: what failed is written anew.
 void RedisStore::renew(std::span<Lease*> leases) {
-    const bool isApart = settings_.mode == static_cast<ngx_uint_t>(Mode::Cluster) || isAhead(renewsApartUntil_);
+    const bool isApart = settings_.mode == static_cast<ngx_uint_t>(Mode::Cluster) || !hasPassed(renewsApartUntil_);
     Call* call = nullptr;
     Server* server = nullptr;
     Leases::forEachRun(leases, [&](std::span<Lease*> run) {
@@ -105,32 +98,38 @@ void RedisStore::renew(std::span<Lease*> leases) {
         if (!topology_->canBeAsked(first.check->hashSlot)) {
             return;
         }
-        server = topology_->serverOf(first.check->hashSlot);
-        if (server == nullptr || !server->hasReplied() || (!server->isWell() && server->renewalsUnderWay() > 0)) {
+        Server* its = topology_->serverOf(first.check->hashSlot);
+        if (its == nullptr || !its->hasReplied() || (!its->isWell() && its->renewalsUnderWay() > 0)) {
             return;
         }
+        server = its;
         if (call == nullptr) {
-            call = &calls_.take();
-            writer_.beginRenewal(*call, *first.check);
-            call->renewed = first.hash;
+            call = &beginRenewal(first);
         }
         writer_.renew(run);
         for (Lease* lease : run) {
             lease->mayBeInRedis = true;
         }
         if (isApart) {
-            writer_.finishRenewal();
             send(*server, *call);
             call = nullptr;
         }
     });
     if (call != nullptr) {
-        writer_.finishRenewal();
         send(*server, *call);
     }
 }
 
+/// The leases follow, and then send().
+Call& RedisStore::beginRenewal(const Lease& first) {
+    Call& call = calls_.take();
+    writer_.beginRenewal(call, *first.check);
+    call.renewed = first.hash;
+    return call;
+}
+
 void RedisStore::send(Server& server, Call& renewal) {
+    writer_.finishRenewal();
     server.renewalsUnderWay()++;
     server.renewedAt() = ngx_current_msec;
     server.send(renewal);
@@ -188,7 +187,7 @@ void RedisStore::renewalReplied(Call& call, const redisReply& reply, StoreError 
         }
         case StoreError::Forbidden:
             log_.failure(server.shownName(), "answered", replyText(reply));
-            if (!isOfKeys(replyText(reply)) || isAhead(renewsApartUntil_)) {
+            if (!isOfKeys(replyText(reply)) || !hasPassed(renewsApartUntil_)) {
                 return;
             }
             renewsApartUntil_ = ngx_current_msec + kRenewsApartMs;
@@ -218,7 +217,7 @@ void RedisStore::renewWith(Server& importing, std::uint64_t log, std::uint16_t h
         }
     });
     // the parts of a turn are redirected one after the other, and each would renew them all
-    if (leases.empty() || (log == renewedElsewhere_ && isAhead(renewedElsewhereUntil_))) {
+    if (leases.empty() || (log == renewedElsewhere_ && !hasPassed(renewedElsewhereUntil_))) {
         return;
     }
     renewedElsewhere_ = log;
@@ -228,11 +227,8 @@ void RedisStore::renewWith(Server& importing, std::uint64_t log, std::uint16_t h
         while (!run.empty()) {
             const std::span<Lease*> some = run.first(std::min(run.size(), Leases::kMostAtOnce));
             run = run.subspan(some.size());
-            Call& call = calls_.take();
-            writer_.beginRenewal(call, *some.front()->check);
-            call.renewed = log;
+            Call& call = beginRenewal(*some.front());
             writer_.renew(some);
-            writer_.finishRenewal();
             call.asking = true;
             send(importing, call);
         }
@@ -287,14 +283,11 @@ void RedisStore::renewLocally(std::span<Lease*> leases) {
 }
 
 void RedisStore::leaveLocally(std::span<Lease*> leases) {
-    const std::uint64_t loggedMs = leases.front()->localMs;
-    if (loggedMs == 0) {
-        watchForLocal(leases);
-        return;
+    if (const std::uint64_t loggedMs = leases.front()->localMs; loggedMs != 0) {
+        Check all = *leases.front()->check;
+        all.cost = entriesOf(leases);
+        local_.takeBack({&all, 1}, leases.front()->unique, loggedMs, loggedMs);
     }
-    Check all = *leases.front()->check;
-    all.cost = entriesOf(leases);
-    local_.takeBack({&all, 1}, leases.front()->unique, loggedMs, loggedMs);
     for (Lease* lease : leases) {
         lease->localMs = 0;
     }

@@ -30,10 +30,6 @@ constexpr ngx_msec_t kReturnAfterMs = 20;
 constexpr std::uint64_t kSendKeptMinMs = 10;
 constexpr std::uint64_t kSendKeptMaxMs = 1000;
 
-bool hasPassed(ngx_msec_t moment) {
-    return static_cast<ngx_msec_int_t>(moment - ngx_current_msec) <= 0;
-}
-
 /// Snapshots fail, or there are too few replicas.
 bool refusesAllWrites(std::string_view answer) {
     return answer.starts_with("MISCONF") || answer.starts_with("NOREPLICAS");
@@ -280,9 +276,8 @@ bool RedisStore::isTurnedAway(std::uint16_t hashSlot) {
 
 /// The waiter is woken by its deadline at the latest.
 void RedisStore::watch(Waiter& waiter) {
-    deadlines_.insertSorted(waiter, [](const Waiter& left, const Waiter& right) {
-        return static_cast<ngx_msec_int_t>(left.deadline - right.deadline) < 0;
-    });
+    deadlines_.insertSorted(
+        waiter, [](const Waiter& left, const Waiter& right) { return isBefore(left.deadline, right.deadline); });
 }
 
 void RedisStore::cancel(Waiter& waiter) {

@@ -166,6 +166,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void renew(std::span<Lease*> leases);
     void renewLocally(std::span<Lease*> leases);
     void leaveLocally(std::span<Lease*> leases);
+    Call& beginRenewal(const Lease& first);
     void send(Server& server, Call& renewal);
     void renewalReplied(Call& call, const redisReply& reply, StoreError error);
     void renewWith(Server& importing, std::uint64_t log, std::uint16_t hashSlot);
