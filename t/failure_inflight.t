@@ -3,17 +3,16 @@
 
 use strict;
 use warnings;
-use IO::Select;
-use IO::Socket::INET;
 use Test::More;
 use Testbed qw(conf slow wait_until);
-use Testbed::Http qw(get field connect_to parse);
+use Testbed::UnderWay;
+use Testbed::Http qw(get field);
 use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(sleep time);
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
-my $silent = IO::Socket::INET->new(Listen => 200, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+my $silent = Testbed::UnderWay->new;
 my $limit  = 'sliding_log_limit at key=$arg_k limit=6 algorithm=inflight lease=4s';
 my $conf   = conf(
     workers => 2,
@@ -30,25 +29,12 @@ my $conf   = conf(
     location /metrics { sliding_log_metrics; }
 END
 );
-my %values = (REDIS => $redis->address, SILENT => $silent->sockport);
+my %values = (REDIS => $redis->address, SILENT => $silent->port);
 my $nginx  = $bed->nginx($conf, %values);
 my $port   = $nginx->port;
 
-sub begin {
-    my ($path, $at) = @_;
-    my $client = connect_to($at // $port);
-    $client->syswrite("GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    my @ready = IO::Select->new($silent, $client)->can_read(20) or die "nothing happens to $path\n";
-    return { client => $client, backend => scalar $silent->accept } if grep { $_ == $silent } @ready;
-    return parse(Testbed::Http::read_all($client, 10));
-}
-
-sub answer {
-    my ($one) = @_;
-    syswrite $one->{backend}, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n";
-    close $one->{backend};
-    return parse(Testbed::Http::read_all($one->{client}, 10));
-}
+sub begin { my ($path, $at) = @_; my $one = $silent->begin($at // $port, $path); return $one->{denied} // $one }
+sub answer { my ($one) = @_; return Testbed::UnderWay::end($one) }
 
 sub remains { my ($place, $key, $at) = @_; return (field(get($at // $port, "/$place?k=$key"), 'RateLimit') // '') =~ /;r=(\d+)/ ? $1 : 'unknown' }
 sub members { return $redis->cli('ZCARD', "rl:sliding:at:{$_[0]}") }

@@ -4,17 +4,16 @@
 
 use strict;
 use warnings;
-use IO::Select;
-use IO::Socket::INET;
 use Test::More;
 use Testbed qw(conf slow wait_until);
+use Testbed::UnderWay;
 use Testbed::Http qw(get field connect_to parse);
 use Time::HiRes qw(sleep time);
 
 my @stores = qw(default clocked local);
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
-my $silent = IO::Socket::INET->new(Listen => 200, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+my $silent = Testbed::UnderWay->new;
 
 my $locations = join "\n", map { my $store = $_; <<"END" } @stores;
     location /$store/at     { sliding_log_limit at_$store key=\$arg_k limit=2 algorithm=inflight lease=3s store=$store; sliding_log_headers all; proxy_pass http://127.0.0.1:%%SILENT%%; }
@@ -47,7 +46,7 @@ my $locations = join "\n", map { my $store = $_; <<"END" } @stores;
     location /$store/timed  { sliding_log_limit at_$store key=\$arg_k limit=2 algorithm=inflight lease=3s store=$store; proxy_read_timeout 300ms; proxy_pass http://127.0.0.1:%%SILENT%%; }
 END
 my $nginx = $bed->serve(
-    REDIS => $redis->address, SILENT => $silent->sockport,
+    REDIS => $redis->address, SILENT => $silent->port,
     workers => 2,
     listen  => 'reuseport',
     store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;',
@@ -58,21 +57,8 @@ my $nginx = $bed->serve(
 my $port = $nginx->port;
 
 # A request that the backend holds: { client, backend }; or its answer.
-sub begin {
-    my ($path) = @_;
-    my $client = connect_to($port);
-    $client->syswrite("GET $path HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-    my @ready = IO::Select->new($silent, $client)->can_read(20) or die "nothing happens to $path\n";
-    return { client => $client, backend => scalar $silent->accept } if grep { $_ == $silent } @ready;
-    return parse(Testbed::Http::read_all($client, 10));
-}
-
-sub answer {
-    my ($one) = @_;
-    syswrite $one->{backend}, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n";
-    close $one->{backend};
-    return parse(Testbed::Http::read_all($one->{client}, 10));
-}
+sub begin { my ($path) = @_; my $one = $silent->begin($port, $path); return $one->{denied} // $one }
+sub answer { my ($one) = @_; return Testbed::UnderWay::end($one) }
 
 sub left { my ($store, $key) = @_; return (field(get($port, "/$store/look?k=$key"), 'RateLimit') // '') =~ /;r=(\d+)/ ? $1 : 'unknown' }
 sub is_left { my ($store, $key, $left, $name) = @_; return ok(wait_until("$left of $key", 5, sub { left($store, $key) eq $left }), "$store: $name") || diag(left($store, $key)) }

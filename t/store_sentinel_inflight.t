@@ -41,22 +41,7 @@ sub members { my ($redis, $name, $key) = @_; return $redis->cli('ZCARD', "rl:sli
 # The number of entries that are not older than a lease.
 sub valid { my ($redis, $key) = @_; return $redis->cli('ZCOUNT', "rl:sliding:short:{$key}", int((time - LEASE) * 1000), '+inf') }
 
-# Waits until the server has a replica in step.
-sub in_step {
-    my ($master) = @_;
-    my ($other) = grep { $_ != $master } @redis;
-    return wait_until('master and replica to agree', 20, sub {
-        $master->cli('ROLE') =~ /^master/ && $other->cli('ROLE') =~ /^slave/ && ($other->info('master_link_status') // '') eq 'up'
-            && $sentinel->master_port == $master->port && ($sentinel->field('num-slaves') // 0) == 1 && $sentinel->field('flags') eq 'master';
-    });
-}
-
-# Waits until the replica has all that the master has written.
-sub follows {
-    my ($replica, $master) = @_;
-    my $written = $master->info('master_repl_offset');
-    return wait_until('the replica to follow', 10, sub { ($replica->info('slave_repl_offset') // 0) >= $written });
-}
+sub in_step { my ($master) = @_; return $sentinel->in_step($master, grep { $_ != $master } @redis) }
 
 sub is_found {
     my ($master) = @_;
@@ -76,7 +61,7 @@ my @ending  = (begin_some(3, 'long', 'b'), begin_some(2, 'short', 'b'));
 my @later   = begin_some(4, 'long', 'c');
 is(scalar(grep { $_->{backend} } @lasting, @ending, @later), 12, 'all are under way');
 my $since = time;
-ok(follows($redis[1], $redis[0]), 'the replica has their entries');
+ok($redis[1]->follows($redis[0]), 'the replica has their entries');
 is($sentinel->cli(qw(SENTINEL FAILOVER limits)), 'OK', 'a fail-over begins');
 Testbed::UnderWay::leave($_) for @ending[0, 1];    # in the middle of it
 Testbed::UnderWay::end($_) for @ending[2 .. 4];
@@ -98,7 +83,7 @@ $redis[1]->cli('DEL', 'rl:sliding:long:{b}');
 
 ok(in_step($redis[1]), 'the old master is a replica');
 my ($replica, $master) = @redis;
-ok(follows($replica, $master), 'it has what the master has');
+ok($replica->follows($master), 'it has what the master has');
 like($master->cli(qw(ACL SETUSER default -psync -sync)), qr/OK/, 'it may not follow any more');
 $master->cli(qw(CLIENT KILL TYPE replica));
 ok(wait_until('the replica to be behind', 5, sub { ($replica->info('master_link_status') // '') eq 'down' }), 'it does not follow');

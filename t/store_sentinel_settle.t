@@ -40,22 +40,7 @@ $nginx->expect_in_log(qr/sliding_log_redis/);
 sub look { my ($algorithm, $key, $cost) = @_; return (field(get($port, "/look/$algorithm?k=$key&cost=" . ($cost // 0)), 'RateLimit') // '') =~ /;r=(\d+)/ ? $1 : '' }
 sub lost { return scrape($port)->value('sliding_log_store_take_backs_lost_total') // 0 }
 
-# Waits until the server has a replica in step.
-sub in_step {
-    my ($master) = @_;
-    my ($other) = grep { $_ != $master } @redis;
-    return wait_until('master and replica to agree', 20, sub {
-        $master->cli('ROLE') =~ /^master/ && $other->cli('ROLE') =~ /^slave/ && ($other->info('master_link_status') // '') eq 'up'
-            && $sentinel->master_port == $master->port && ($sentinel->field('num-slaves') // 0) == 1 && $sentinel->field('flags') eq 'master';
-    });
-}
-
-# Waits until the replica has all that the master has written. It begins to follow a second after it is in step.
-sub follows {
-    my ($replica, $master) = @_;
-    my $written = $master->info('master_repl_offset');
-    return wait_until('the replica to follow', 10, sub { ($replica->info('slave_repl_offset') // 0) >= $written });
-}
+sub in_step { my ($master) = @_; return $sentinel->in_step($master, grep { $_ != $master } @redis) }
 
 # Requests of each algorithm, one of each of these costs: '': none is told.
 sub under_way {
@@ -84,7 +69,7 @@ sub agrees {
 ok(in_step($redis[0]), 'the replica is in step');
 my @requests = under_way('kept', 5, '', 0, 2, 9, 25);
 is(scalar(grep { $_->{denied} } @requests), 0, 'all are under way');
-ok(follows($redis[1], $redis[0]), 'the replica has their entries');
+ok($redis[1]->follows($redis[0]), 'the replica has their entries');
 is($sentinel->cli(qw(SENTINEL FAILOVER limits)), 'OK', 'a fail-over begins');
 my @first = (shuffle @requests)[0 .. @requests / 2 - 1];    # end in the middle of it
 my %first = map { $_ => 1 } @first;
@@ -107,7 +92,7 @@ my ($replica, $master) = @redis;
 for my $algorithm (@algorithms) {
     look($algorithm, "part$_", 3) for 0, 2, 9;    # others' entries that the replica has
 }
-ok(follows($replica, $master), 'the replica has what others took');
+ok($replica->follows($master), 'the replica has what others took');
 like($master->cli(qw(ACL SETUSER default -psync -sync)), qr/OK/, 'the replica may not follow any more');
 $master->cli(qw(CLIENT KILL TYPE replica));
 ok(wait_until('the replica to be behind', 5, sub { ($replica->info('master_link_status') // '') eq 'down' }), 'the replica does not follow');

@@ -110,6 +110,13 @@ sub in_background {
     return;
 }
 
+# Waits until this replica has all that the master has written. It begins to follow a second after it is in step.
+sub follows {
+    my ($self, $master) = @_;
+    my $written = $master->info('master_repl_offset');
+    return Testbed::wait_until('the replica to follow', 10, sub { ($self->info('slave_repl_offset') // 0) >= $written });
+}
+
 # The value of a field of INFO.
 sub info {
     my ($self, $field) = @_;

@@ -66,6 +66,15 @@ sub cli {
     return Testbed::Redis::run_cli(['-p', $self->{port}, @tls, @{ $self->{auth} }], @words);
 }
 
+# Waits until the master has this replica in step, and the Sentinel knows.
+sub in_step {
+    my ($self, $master, $replica) = @_;
+    return Testbed::wait_until('master and replica to agree', 20, sub {
+        $master->cli('ROLE') =~ /^master/ && $replica->cli('ROLE') =~ /^slave/ && ($replica->info('master_link_status') // '') eq 'up'
+            && $self->master_port == $master->port && ($self->field('num-slaves') // 0) == 1 && $self->field('flags') eq 'master';
+    });
+}
+
 sub pause  { $_[0]->signal('STOP') }
 sub resume { $_[0]->signal('CONT') }
 sub finish { $_[0]->kill }
