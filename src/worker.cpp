@@ -32,6 +32,7 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
               Leases::forEachRun(leases, [this](std::span<Lease*> run) { renewIn(local_, run); });
           },
           log),
+      queues_(*settings.zone, log),
       registry_(*settings.zone->pool, settings.zone->header->registry),
       usedKeys_(settings.zone->header->usedKeys, settings.zone->header->topKeysBytes, secureRandom()),
       deniedKeys_(settings.zone->header->deniedKeys, settings.zone->header->topKeysBytes, secureRandom()),

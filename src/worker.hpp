@@ -13,6 +13,7 @@
 #include "settings/settings.hpp"
 #include "store/leases.hpp"
 #include "store/local_store.hpp"
+#include "store/queues.hpp"
 #include "store/redis_store.hpp"
 
 namespace sliding_log {
@@ -26,8 +27,12 @@ class Worker {
     RedisStore& store(const RedisSettings& settings) { return *stores_[settings.index]; }
     LocalStore& local() { return local_; }
 
+    /// Of the store of this log, among all stores; 0: the local one.
+    std::uint64_t identityOf(const LogSettings& log) { return log.redis == nullptr ? 0 : store(*log.redis).identity(); }
+
     /// Of local limits.
     Leases& leases() { return leases_; }
+    Queues& queues() { return queues_; }
     UniqueIds& uniqueIds() { return uniqueIds_; }
     LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
     const CounterRegistry& registry() const { return registry_; }
@@ -41,6 +46,7 @@ class Worker {
     UniqueIds uniqueIds_;
     LocalStore local_;
     Leases leases_;
+    Queues queues_;
     CounterRegistry registry_;
     TopKeys usedKeys_;    // admitted
     TopKeys deniedKeys_;  // denied

@@ -166,7 +166,7 @@ void finalizeReservations(const MainSettings& main) {
     for (const LocationSettings* level : levels) {
         for (const LimitSettings* limit : level->allLimits()) {
             const auto reservesIn = [&](const LimitSettings* each) {
-                return each->delayMs > 0 && areAskedTogether(*level, *limit, *each);
+                return each->reservesMs() > 0 && areAskedTogether(*level, *limit, *each);
             };
             if (std::ranges::any_of(level->allLimits(), reservesIn)) {
                 LogSettings& log = *limit->log;

@@ -189,8 +189,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     if (draft.limit.prefetch > 1) {
         log->permitLifeMs = permitLifeMs(log->windowMs);
     }
-    main.largestDelay = std::max(main.largestDelay, draft.limit.delayMs);
     draft.limit.log = log;
+    main.largestDelay = std::max(main.largestDelay, draft.limit.reservesMs());
+    log->isQueuedFor = log->isQueuedFor || draft.limit.queues();
     LimitSettings* limit = pushNew(cf->pool, main.limits, draft.limit);
     auto** slot = static_cast<LimitSettings**>(ngx_array_push(location.limits));
     if (limit == nullptr || slot == nullptr) {

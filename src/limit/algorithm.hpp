@@ -172,7 +172,7 @@ inline constexpr std::array kAlgorithms = {
                  .decidesAs = Algorithm::Inflight,
                  .storage = Storage::Zset,
                  .namesEntries = true,
-                 .takes = {Parameter::Lease},
+                 .takes = {Parameter::Lease, Parameter::Delay},
                  .mostEntries = 1000,
                  .lasts = Lasts::Lease,
                  .work = {.request = 1500, .entry = 1300, .together = 900}},

@@ -47,17 +47,17 @@ ngx_int_t deny(ngx_http_request_t* request, const LocationSettings& location, Co
 
 ngx_int_t admit(ngx_http_request_t* request, const LocationSettings& location, Context& context,
                 const Outcome& outcome) {
-    if (outcome.decider->delayMs() == 0) {
+    if (!outcome.decider->isDelayed()) {
         context.status = context.status == Status::None ? Status::Passed : context.status;
         return NGX_DECLINED;
     }
     logOutcome(request, location, outcome, false);
     context.status = Status::Delayed;
-    return hold(context);
+    return outcome.decider->delayMs() > 0 ? hold(context) : NGX_DECLINED;
 }
 
 bool isNotable(const Outcome& outcome) {
-    return outcome.status != 0 || outcome.decider->delayMs() > 0;
+    return outcome.status != 0 || outcome.decider->isDelayed();
 }
 
 /// Of several rounds, the variables show the one that denied or delayed last, otherwise the one with the least
@@ -133,7 +133,8 @@ ngx_int_t conclude(ngx_http_request_t* request, const LocationSettings& location
 }
 
 ngx_int_t askRound(ngx_http_request_t* request, const LocationSettings& location, Context& context) {
-    return askAll(location, context) ? conclude(request, location, context) : NGX_AGAIN;
+    const ngx_int_t rc = askAll(location, context);
+    return rc == NGX_OK ? conclude(request, location, context) : rc;
 }
 
 /// NGX_DECLINED: the request continues.
@@ -159,10 +160,15 @@ ngx_int_t handle(ngx_http_request_t* request) {
     ngx_int_t rc = NGX_DECLINED;
     switch (context == nullptr ? Context::State::Idle : context->state) {
         case Context::State::Waiting:
+        case Context::State::Queued:
         case Context::State::Held:
             return NGX_AGAIN;  // another event of the connection
         case Context::State::Due:
             context->state = Context::State::Idle;
+            break;
+        case Context::State::Turn:
+            askAgain(*context);
+            rc = askRound(request, location, *context);
             break;
         case Context::State::Replied:
             collectVerdicts(location, *context);

@@ -1,9 +1,11 @@
 #include "request/asking.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <span>
 
 #include "request/overriding.hpp"
+#include "request/queue.hpp"
 #include "request/round.hpp"
 #include "request/under_way.hpp"
 #include "worker.hpp"
@@ -110,11 +112,28 @@ void tellNoTime(const Decision& decision, Verdict& verdict) {
     }
 }
 
+/// The number of such requests that the stage would still admit.
+std::int64_t roomBehind(const Stage& stage) {
+    std::int64_t room = std::numeric_limits<std::int64_t>::max();
+    for (std::size_t i = stage.begin; i < stage.end; i++) {
+        const std::int64_t cost = std::max<std::int64_t>(stage.context->round->checks[i].cost, 1);
+        room = std::min(room, stage.context->round->verdicts[i].remaining / cost);
+    }
+    return room;
+}
+
+/// The stage is decided: nobody waits for it any more.
+void finish(Stage& stage, std::int64_t room = 0) {
+    stage.state = Stage::State::Done;
+    if (stage.context->awaited.stage == &stage) {
+        leaveQueue(*stage.context, room);
+    }
+}
+
 /// Sets the decisions of the stage from its verdicts.
 void takeVerdicts(Stage& stage, Source source) {
     Context& context = *stage.context;
     const Round& round = *context.round;
-    stage.state = Stage::State::Done;
     bool denied = false;
     for (std::size_t i = stage.begin; i < stage.end; i++) {
         Decision& decision = round.decisions[i];
@@ -131,6 +150,11 @@ void takeVerdicts(Stage& stage, Source source) {
         }
         denied = denied || decision.isDenied();
     }
+    if (denied && mayWait(stage)) {
+        stage.state = Stage::State::Queued;
+        return;
+    }
+    finish(stage, denied ? 0 : roomBehind(stage));
     if (denied) {
         noteDenial(context);
     }
@@ -144,9 +168,10 @@ void takeVerdicts(Stage& stage, Source source) {
 
 /// No store could decide.
 void noteUnknown(Stage& stage) {
-    stage.state = Stage::State::Done;
+    finish(stage);
     for (Decision& decision : decisionsOf(stage)) {
         decision.source = Source::Error;
+        decision.verdict = nullptr;  // it may have been denied before it waited
     }
 }
 
@@ -227,6 +252,10 @@ Stage* nextToAsk(const LocationSettings& location, const Context& context) {
 }
 
 void ask(const LocationSettings& location, Stage& stage) {
+    if (stage.context->awaited.stage != &stage && findsOthersWaiting(stage)) {
+        stage.state = Stage::State::Queued;
+        return;
+    }
     const RedisSettings* redis = redisOf(stage);
     if (redis == nullptr) {
         askLocally(stage);
@@ -267,6 +296,20 @@ void waitInTurn(const LocationSettings& location, Context& context) {
     ngx_add_timer(&context.timer, leftOf(context) / (open + 1));
 }
 
+/// Nothing is out. NGX_OK: nothing has to be waited for, either.
+ngx_int_t waitInQueue(const LocationSettings& location, Context& context) {
+    const bool isDenied = context.refused || isDeniedUnknown(location, *context.round);
+    for (Stage& stage : context.round->allStages()) {
+        if (stage.state == Stage::State::Queued) {
+            if (!isDenied) {
+                return waitForPlace(stage);
+            }
+            finish(stage);
+        }
+    }
+    return NGX_OK;
+}
+
 /// Takes back entries that one call has logged or may still log. `first`: a copy of the first of their decisions,
 /// before it was changed. `permits`: of the checks, if permits admitted them.
 void takeBackTogether(std::string_view unique, const Decision& first, std::span<const Check> checks,
@@ -298,6 +341,11 @@ void lookAhead(Context& context) {
             continue;
         }
         const RedisSettings* redis = redisOf(stage);
+        if (!context.round->isDryRun &&
+            std::ranges::any_of(decisionsOf(stage), [](const Decision& each) { return each.settings->queues(); })) {
+            stage.turn = Stage::Turn::Queues;
+            continue;
+        }
         if (redis == nullptr) {
             stage.turn = Stage::Turn::Local;
             continue;
@@ -314,7 +362,7 @@ void lookAhead(Context& context) {
     }
 }
 
-bool askAll(const LocationSettings& location, Context& context) {
+ngx_int_t askAll(const LocationSettings& location, Context& context) {
     const bool isInTurn = context.out == 0 && !context.round->isEachAlone;
     while (Stage* stage = nextToAsk(location, context)) {
         if (isInTurn && context.out > 0) {
@@ -324,11 +372,19 @@ bool askAll(const LocationSettings& location, Context& context) {
         ask(location, *stage);
     }
     if (context.out == 0) {
-        return true;
+        return waitInQueue(location, context);
     }
     context.state = Context::State::Waiting;
     context.askedAt = ngx_current_msec;
-    return false;
+    return NGX_AGAIN;
+}
+
+void askAgain(Context& context) {
+    Stage& stage = *context.awaited.stage;
+    if (!takeTurn(context)) {
+        finish(stage);
+        noteDenial(context);
+    }
 }
 
 void collectVerdicts(const LocationSettings& location, Context& context) {

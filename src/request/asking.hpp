@@ -16,10 +16,14 @@ namespace sliding_log {
 /// wait for it.
 void lookAhead(Context& context);
 
-/// Asks stage after stage. True if all have replied. False if one has to be waited for: the phases run again when its
-/// reply has arrived, or is late. If a stage is still out then, all open stages are asked. Once a limit has denied the
+/// Asks stage after stage. NGX_OK if all have replied. NGX_AGAIN if one has to be waited for: the phases run again when
+/// its reply has arrived, or is late, or when it is the request's turn to ask again for a place. NGX_ERROR: the request
+/// cannot be suspended. If a stage is still out then, all open stages are asked. Once a limit has denied the
 /// request, or cannot be decided and sliding_log_on_error is not `allow`, only stages with count=all are asked.
-bool askAll(const LocationSettings& location, Context& context);
+ngx_int_t askAll(const LocationSettings& location, Context& context);
+
+/// State::Turn: the stage that was waited for is to be asked again; or its time is up, and it denies.
+void askAgain(Context& context);
 
 /// The request ends while stores are asked, or before their replies were used. Its entries are taken back if a limit
 /// has denied it, if it has a reservation, or from limits with a refund of 499.

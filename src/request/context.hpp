@@ -22,6 +22,7 @@
 #include "store/batch.hpp"
 #include "store/lease.hpp"
 #include "store/orphan.hpp"
+#include "store/queues.hpp"
 
 namespace sliding_log {
 
@@ -41,9 +42,11 @@ struct Decision {
     std::size_t nth;                 // position in the configuration, within its round
     std::string_view key;            // the name of the log in its store; empty if a number is invalid
     LateReply* lateReply = nullptr;  // set if Redis did not reply in time and may have logged the request
+    std::int64_t queuedMs = 0;       // it has waited so long for a place
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
+    bool isDelayed() const { return delayMs() > 0 || queuedMs > 0; }
 };
 
 /// What may be shown of the key's value.
@@ -63,11 +66,13 @@ struct Stage final : Waiter {
         Open,     // not asked yet
         Out,      // asked, no reply yet
         Replied,  // the reply has arrived and is not used yet
+        Queued,   // there is no room, and the request may wait for it
         Done      // decided, or not to be asked any more
     };
 
-    /// The order in which stages are asked: likely denials first, then stores that reply sooner.
-    enum class Turn : std::uint8_t { Due, Local, Well, Ill };
+    /// The order in which stages are asked: likely denials first, then stores that reply sooner, then those that the
+    /// request may wait for.
+    enum class Turn : std::uint8_t { Due, Local, Well, Ill, Queues };
 
     Context* context = nullptr;
     std::size_t begin = 0;  // limits of the round: [begin, end)
@@ -75,6 +80,15 @@ struct Stage final : Waiter {
     State state = State::Open;
     Turn turn = Turn::Well;
     StoreError error = StoreError::None;  // Replied: why the store did not decide
+};
+
+/// The place that a request waits for: it asks the stage again when it is its turn.
+struct AwaitedPlace final : Applicant {
+    Context* context = nullptr;
+    Stage* stage = nullptr;  // nullptr: it waits for none
+    std::size_t limit = 0;   // of the round: the one without room
+    ngx_msec_t since = 0;
+    ngx_msec_t until = 0;
 };
 
 /// The limits that one location enforces on one request, or those of its dry run. Limits with the same destination are
@@ -107,6 +121,8 @@ struct Context {
         Idle,     // no stage is out
         Waiting,  // one or more stores were asked; the request is suspended
         Replied,  // all have replied, or one is late and others are to be asked; the phases run again soon
+        Queued,   // the request waits for a place
+        Turn,     // it may ask for it, or its time is up; the phases run again soon
         Held,     // all limits have admitted the request, with a reservation
         Due       // the reservation is due; the phases run again soon
     };
@@ -143,10 +159,11 @@ struct Context {
     std::int64_t retryAfter;   // seconds; 0: not sent
     ngx_msec_t longest;        // ms: the longest `timeout` of the stores to be asked so far, and the longest wait
     ngx_msec_t askedAt;        // Waiting: since when
-    ngx_msec_t waited;         // ms, for all stores together
+    ngx_msec_t waited;         // ms, for all stores together; since it was last its turn
     ngx_msec_t dueAt;          // when the latest reservation of the round is due; 0: none
-    ngx_event_t timer;         // used while Held, and while Waiting with open stages
-    LateReply* lateReplies;    // all of the request
+    ngx_event_t timer;         // used while Held or Queued, and while Waiting with open stages
+    AwaitedPlace awaited;
+    LateReply* lateReplies;  // all of the request
 };
 
 /// The pool cleanup of a Context: cancels the request. Its address also identifies our entry among the cleanups of the

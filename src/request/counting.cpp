@@ -25,7 +25,7 @@ Result resultOf(const LocationSettings& location, const Decision& decision, bool
     if (isRejected(location, decision)) {
         return isDryRun ? Result::RejectedDryRun : Result::Rejected;
     }
-    if (decision.delayMs() > 0) {
+    if (decision.isDelayed()) {
         return isDryRun ? Result::DelayedDryRun : Result::Delayed;
     }
     return Result::Passed;

@@ -1,6 +1,7 @@
 #include "request/outcome.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 #include "limit/calendar.hpp"
 #include "limit/source.hpp"
@@ -21,6 +22,11 @@ bool deniesLonger(const Decision& left, const Decision& right) {
         return right.verdict->retryMs != Verdict::kNever;
     }
     return left.verdict->retryMs > right.verdict->retryMs;
+}
+
+/// A reservation is still to be waited for, a place has been.
+bool delaysLonger(const Decision& left, const Decision& right) {
+    return std::tuple(left.delayMs(), left.queuedMs) > std::tuple(right.delayMs(), right.queuedMs);
 }
 
 }  // namespace
@@ -47,7 +53,7 @@ Outcome judge(const LocationSettings& location, std::span<const Decision> decisi
         if (decision.source == Source::Error && (unknown == nullptr || decision.limit == 0)) {
             unknown = &decision;
         }
-        if (decision.delayMs() > (holder == nullptr ? 0 : holder->delayMs())) {
+        if (decision.isDelayed() && (holder == nullptr || delaysLonger(decision, *holder))) {
             holder = &decision;
         }
         if (remainsLess(decision, *least)) {
@@ -95,10 +101,12 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     const bool isBlocked =
         isDenied && !isNever && decision.settings->blockMs > 0 && decision.source != Source::Override;
     const TimeText window(settings.windowMs);
-    if (takes(settings.algorithm, Parameter::Lease) && decision.source != Source::Override) {
-        const ngx_str_t source = toNgx(nameOf(decision.source));
-        ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", %L at once, by %V", what, dryRun,
-                      &settings.name, &key, decision.limit, &source);
+    if (takes(settings.algorithm, Parameter::Lease) && (!isDenied || decision.source != Source::Override)) {
+        const TimeText queued(readableMs(decision.queuedMs));
+        const ngx_str_t texts[] = {toNgx(decision.queuedMs > 0 ? queued.view() : ""), toNgx(nameOf(decision.source))};
+        ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", %L at once%s%V, by %V", what, dryRun,
+                      &settings.name, &key, decision.limit, decision.queuedMs > 0 ? ", waited " : "", &texts[0],
+                      &texts[1]);
         return;
     }
     const bool isPeriod = takes(settings.algorithm, Parameter::Period);

@@ -72,7 +72,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.countsAll = settings.countsAll;
     const bool isRefunded = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
     check.leavesWithClient = isRefunded || takes(log.algorithm, Parameter::Lease);
-    check.delayMs = settings.delayMs;
+    check.delayMs = settings.reservesMs();
     check.aheadMs = log.aheadMs;
     check.blockMs = settings.blockMs;
     check.blockTimes = settings.blockTimes;
@@ -165,11 +165,13 @@ Round* newRound(ngx_http_request_t* request, const LocationSettings& location, b
 }
 
 /// The destination of a limit: a store, a hash slot in a cluster, and a script. Limits with the same destination are
-/// asked in one call. The local store comes first, since its denials cost no round trip.
+/// asked in one call. The local store comes first, since its denials cost no round trip. It is asked apart by limits
+/// that a request may wait for, since they are asked repeatedly.
 std::size_t destinationOf(const Round& round, std::size_t limit) {
-    const RedisSettings* redis = round.decisions[limit].settings->log->redis;
+    const LimitSettings& settings = *round.decisions[limit].settings;
+    const RedisSettings* redis = settings.log->redis;
     if (redis == nullptr) {
-        return 0;
+        return settings.queues() ? 1 : 0;
     }
     const Check& check = round.checks[limit];
     return ((redis->index + 1) * kHashSlots + check.hashSlot) << 8 | static_cast<std::size_t>(check.algorithm);
@@ -224,7 +226,8 @@ bool prepareLeases(ngx_http_request_t* request, Round& round) {
     static_assert(std::is_trivially_destructible_v<Lease>);
     auto* memory = static_cast<Lease*>(ngx_palloc(request->pool, round.count * sizeof(Lease)));
     for (std::size_t i = 0; memory != nullptr && i < round.count; i++) {
-        new (memory + i) Lease();  // they are linked by their addresses
+        auto* lease = new (memory + i) Lease();  // they are linked by their addresses
+        lease->wholeLimit = checks[i].limit;
     }
     round.leases = memory;
     return memory != nullptr;

@@ -14,7 +14,7 @@ bool isUnderWay(const Decision& decision, const Check& check) {
            !decision.isDenied();
 }
 
-void endLease(Decision& decision, Lease& lease) {
+void giveBack(Decision& decision, Lease& lease) {
     const RedisSettings* redis = decision.settings->log->redis;
     const Check& check = *lease.check;
     if (redis == nullptr) {
@@ -27,6 +27,16 @@ void endLease(Decision& decision, Lease& lease) {
     store.end(lease);
     if (decision.lateReply != nullptr) {
         store.takeBackLate(*decision.lateReply, {&check, 1}, unique);
+    }
+}
+
+void endLease(Decision& decision, Lease& lease) {
+    const LogSettings& log = *decision.settings->log;
+    const std::string_view key = lease.check->key;
+    const ngx_msec_t lastedMs = ngx_current_msec - lease.begunAt;
+    giveBack(decision, lease);
+    if (log.isQueuedFor) {
+        gWorker->queues().placeFreed(gWorker->identityOf(log), key, lastedMs);
     }
 }
 

@@ -94,6 +94,7 @@ struct LogSettings {
     ngx_str_t id;          // as configured
     Secrecy secrecy;       // of the key's value
     bool hasOverride;      // a record in Redis may change the limit of one key
+    bool isQueuedFor;      // a limit lets requests wait for a place, see LimitSettings::queues()
     RedisSettings* redis;  // nullptr: this node's local store
     const LimitSettings* finalizedBy;  // the directive that set store and cap; nullptr until then
     std::int64_t sample;               // algorithm=sampled: one of this number of requests is logged
@@ -140,6 +141,10 @@ struct LimitSettings {
     Excess excess;
     std::optional<bool> dryRun;  // none: that of the level
 
+    /// Requests without room wait up to delayMs until another one ends. Limits of other algorithms reserve.
+    bool queues() const { return delayMs > 0 && takes(log->algorithm, Parameter::Lease); }
+    std::int64_t reservesMs() const { return takes(log->algorithm, Parameter::Lease) ? 0 : delayMs; }
+
     // completed for the whole log once the configuration is read
     bool capGiven;
     std::int64_t cap;  // 0: off
@@ -180,7 +185,7 @@ struct MainSettings {
     size_t zoneSize;            // bytes
     Zone* zone;                 // nullptr: no limit, no zone
     ngx_array_t levels;         // of LocationSettings*
-    std::int64_t largestDelay;  // ms, of all limits
+    std::int64_t largestDelay;  // ms, of all limits that reserve
 };
 
 }  // namespace sliding_log

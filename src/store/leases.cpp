@@ -37,7 +37,7 @@ void Leases::begin(Lease& lease) {
     held_++;
     Group& group = groupOf(lease);
     lease.hash = std::hash<std::string_view>()(lease.check->key);
-    lease.renewedAt = ngx_current_msec;
+    lease.begunAt = lease.renewedAt = ngx_current_msec;
     group.leases.pushBack(lease);
     if (!group.timer.isSet()) {
         group.turn = ngx_current_msec;

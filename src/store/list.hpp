@@ -68,6 +68,14 @@ class List {
         }
     }
 
+    /// Calls visit(element) from first to last until that is true; it must not change the list.
+    template <typename Visit>
+    void findFirst(Visit visit) {
+        for (ListHook<Tag>* hook = head_.next_; hook != &head_ && !visit(static_cast<Element&>(*hook));) {
+            hook = hook->next_;
+        }
+    }
+
     /// Removes the first element and returns it; nullptr if there is none.
     Element* popFront() {
         if (isEmpty()) {

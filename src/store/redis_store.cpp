@@ -185,6 +185,13 @@ void RedisStore::start() {
     topology_->start();
 }
 
+void RedisStore::letGo() {
+    expected_--;
+    if (quitting_) {
+        flush_.post();  // the connection may be of no use any more
+    }
+}
+
 void RedisStore::passwordRead() {
     topology_->forEachServer([](Server& server) { server.authenticateAgain(); });
 }

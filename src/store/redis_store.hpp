@@ -43,6 +43,13 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     /// Connects before the first check.
     void start();
 
+    /// The same for stores with the same logs, also after reloads.
+    std::uint64_t identity() const { return identity_; }
+
+    /// A request that waits for a place will ask again: a worker that quits stays connected until letGo().
+    void stayConnected() { expected_++; }
+    void letGo();
+
     /// To be called about once a second: frees unused objects. Returns how many, and how many requests wait.
     std::size_t tick();
 
@@ -107,7 +114,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Credentials& credentials() override { return credentials_; }
     void passwordRead() override;
     bool isLeaving() const override {
-        return quitting_ && deadlines_.isEmpty() && leases_.isEmpty() && !hasTakeBacks() && !dying_;
+        return quitting_ && expected_ == 0 && deadlines_.isEmpty() && leases_.isEmpty() && !hasTakeBacks() && !dying_;
     }
 
     ServerCounters& countersOf(std::uint16_t hashSlot);
@@ -191,12 +198,13 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void closeWhenUnused();
 
     const RedisSettings& settings_;
-    const std::uint64_t identity_;  // for signatures
+    const std::uint64_t identity_;
     StoreLog log_;
     CounterRegistry registry_;
     ServerCounters& unplacedCounters_;  // for requests whose server is not known
     bool quitting_ = false;             // the worker finishes its requests
     bool dying_ = false;                // only final reports of the servers arrive
+    std::size_t expected_ = 0;          // requests that will ask
     std::size_t takeBacks_ = 0;         // not executed by Redis yet
     ngx_msec_t takeBacksUntil_ = 0;     // a worker that quits waits for them until then
 

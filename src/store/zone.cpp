@@ -74,6 +74,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     zone.header = new (header) ZoneHeader();
     zone.pool->data = zone.header;
     ngx_rbtree_init(&zone.header->logs, &zone.header->sentinel, insertLocalLog);
+    ngx_rbtree_init(&zone.header->queues, &zone.header->endOfQueues, ngx_str_rbtree_insert_value);
     zone.header->limits.init();
     zone.header->denialsBytes = memory->shm.size / kShareOfDenials;
     zone.header->denials = ngx_slab_calloc(zone.pool, zone.header->denialsBytes);

@@ -27,6 +27,8 @@ struct ZoneHeader {
     size_t topKeysBytes;      // the size of each of the two
     void* overrides;          // the table of records met; nullptr: no limit has override=on, or there is no room
     size_t overridesBytes;    // its size
+    ngx_rbtree_t queues;      // of those who wait for a place, see NodeQueues
+    ngx_rbtree_node_t endOfQueues;
 };
 
 struct Zone {

@@ -1,0 +1,153 @@
+#include "store/queues.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace sliding_log {
+
+namespace {
+
+/// How often queues are looked at, in ms: at least, and at most.
+constexpr ngx_msec_t kLookMinMs = 5;
+constexpr ngx_msec_t kLookMaxMs = 250;
+
+/// Many queues are looked at less often: a look takes less than a microsecond.
+constexpr std::size_t kQueuesPerMs = 50;
+
+/// Without a chance the first one of a queue asks every 50 ms, or so seldom that all queues of a worker together ask
+/// 2,000 times a second.
+constexpr ngx_msec_t kAskEveryMs = 50;
+constexpr std::size_t kAsksPerMs = 2;
+
+/// A place that this node gives back is asked for after a random time of up to this part of the time that it was taken,
+/// and of kAskEveryMs at most. So other nodes, which do not know of it, may get it, and it is idle for little.
+constexpr ngx_msec_t kIdlePart = 20;
+
+/// The call that gives a place back is on its way, while another worker may ask.
+constexpr ngx_msec_t kOnItsWayMs = 1;
+
+ngx_msec_t randomUpTo(ngx_msec_t most) {
+    return static_cast<ngx_msec_t>(ngx_random()) % (most + 1);
+}
+
+/// nullptr: there is none.
+Ticket* firstTicketOf(Queue& queue) {
+    Ticket* first = nullptr;
+    queue.applicants.findFirst([&](Applicant& each) { return (first = each.ticket) != nullptr; });
+    return first;
+}
+
+}  // namespace
+
+/// Good until the next one.
+std::string_view Queues::nameOf(std::uint64_t store, std::string_view key) {
+    name_.assign(reinterpret_cast<const char*>(&store), sizeof store).append(key);
+    return name_;
+}
+
+/// Random, so that nodes do not ask in step.
+ngx_msec_t Queues::pause() const {
+    const ngx_msec_t mean = std::max<ngx_msec_t>(kAskEveryMs, queues_.size() / kAsksPerMs);
+    return mean / 2 + randomUpTo(mean);
+}
+
+bool Queues::isWaitedFor(std::uint64_t store, std::string_view key) {
+    const std::string_view name = nameOf(store, key);
+    return queues_.contains(name) || ofNode_.isWaitedFor(name);
+}
+
+void Queues::join(Applicant& applicant, std::uint64_t store, std::string_view key) {
+    const std::string_view name = nameOf(store, key);
+    const auto [found, isNew] = queues_.try_emplace(std::string(name));
+    Queue& queue = found->second;
+    if (isNew) {
+        queue.name = found->first;
+        queue.nextAt = ngx_current_msec + pause();
+    }
+    NodeQueue* ofNode = nullptr;
+    applicant.ticket = ofNode_.draw(name, ofNode);
+    if (applicant.ticket != nullptr) {
+        queue.tickets++;
+        queue.ofNode = ofNode;
+    }
+    applicant.queue = &queue;
+    queue.applicants.pushBack(applicant);
+    if (!timer_.isSet()) {
+        timer_.set(kLookMinMs);
+    }
+}
+
+void Queues::endAsking(Applicant& applicant, std::int64_t room) {
+    Queue& queue = *applicant.queue;
+    if (!std::exchange(applicant.isAsking, false)) {
+        return;
+    }
+    queue.asking--;
+    if (applicant.ticket != nullptr) {
+        ofNode_.asked(*queue.ofNode, *applicant.ticket, queue.freed, room);
+    } else if (room > 0) {
+        queue.nextAt = ngx_current_msec;
+    }
+}
+
+void Queues::askedInVain(Applicant& applicant) {
+    endAsking(applicant, 0);
+}
+
+void Queues::leave(Applicant& applicant, std::int64_t room) {
+    Queue& queue = *applicant.queue;
+    endAsking(applicant, room);
+    applicant.unlink();
+    applicant.queue = nullptr;
+    if (Ticket* ticket = std::exchange(applicant.ticket, nullptr)) {
+        ofNode_.giveBack(*queue.ofNode, *ticket, firstTicketOf(queue));
+        if (--queue.tickets == 0) {
+            queue.ofNode = nullptr;
+        }
+    }
+    if (queue.applicants.isEmpty()) {
+        queues_.erase(queues_.find(queue.name));
+    }
+}
+
+void Queues::placeFreed(std::uint64_t store, std::string_view key, ngx_msec_t lastedMs) {
+    const ngx_msec_t idleMs = randomUpTo(std::min(lastedMs / kIdlePart, kAskEveryMs));
+    ofNode_.addFreed(nameOf(store, key), ngx_current_msec + kOnItsWayMs + idleMs);
+}
+
+/// How many may ask now.
+std::size_t Queues::turnsOf(Queue& queue) {
+    const bool isDue = hasPassed(queue.nextAt);
+    if (queue.ofNode == nullptr) {
+        return isDue ? 1 : 0;
+    }
+    return ofNode_.takeTurns(*queue.ofNode, *firstTicketOf(queue), isDue, queue.freed);
+}
+
+void Queues::look(Queue& queue) {
+    if (queue.asking > 0) {
+        return;
+    }
+    std::size_t turns = turnsOf(queue);
+    if (turns == 0) {
+        return;
+    }
+    queue.nextAt = ngx_current_msec + pause();
+    queue.applicants.findFirst([&](Applicant& each) {
+        each.isAsking = true;
+        queue.asking++;
+        each.ask(each);
+        return --turns == 0;
+    });
+}
+
+void Queues::look() {
+    for (auto& [name, queue] : queues_) {
+        look(queue);
+    }
+    if (!queues_.empty()) {
+        timer_.set(std::clamp<ngx_msec_t>(queues_.size() / kQueuesPerMs, kLookMinMs, kLookMaxMs));
+    }
+}
+
+}  // namespace sliding_log
