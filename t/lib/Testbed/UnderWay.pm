@@ -10,6 +10,7 @@ use IO::Socket::INET;
 use Testbed ();
 use Testbed::Http qw(connect_to);
 use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
+use Time::HiRes qw(time);
 
 # The upstream server: accepts, and answers when told.
 sub new {
@@ -40,6 +41,57 @@ sub begin {
         $one->{backend} = $self->{listen}->accept;
     } else {
         $one->{denied} = read_answer($one);
+    }
+    return $one;
+}
+
+# A request that may have to wait before it comes to the upstream server: see arrives(). The path has arguments.
+sub queue {
+    my ($self, $port, $path, %options) = @_;
+    my $number = ++$self->{numbers};
+    my $one    = $self->send_only($port, "$path&number=$number", %options);
+    $one->{number} = $number;
+    return $self->{queued}{$number} = $one;
+}
+
+# The next one of them that comes within so many seconds; undef: none does.
+sub next_one {
+    my ($self, $seconds) = @_;
+    my $accepts = IO::Select->new($self->{listen});
+    my ($backend, $line);
+    while (!defined $line) {    # nginx may have left already
+        return if !$accepts->can_read($seconds);
+        $backend = $self->{listen}->accept;
+        $line    = readline $backend;
+    }
+    my ($number) = $line =~ m{^GET \S*[&]number=(\d+)} or die "not a queued request\n";
+    my $one = delete $self->{queued}{$number};
+    $one->{backend} = $backend;
+    return $one;
+}
+
+# Whether it comes within so many seconds.
+sub arrives {
+    my ($self, $one, $seconds) = @_;
+    my $until = time + ($seconds // 10 * Testbed::slow());
+    while (!$one->{backend}) {
+        my $left = $until - time;
+        last if $left < 0 || !$self->next_one($left);
+    }
+    return defined $one->{backend};
+}
+
+# Waits until it comes, or was answered before: denied is then its answer.
+sub decided {
+    my ($self, $one) = @_;
+    my $either = IO::Select->new($self->{listen}, $one->{client});
+    while (!$one->{backend}) {
+        my @ready = $either->can_read(20 * Testbed::slow()) or die "no answer\n";
+        if (grep { $_ == $one->{client} } @ready) {
+            $one->{denied} = read_answer($one);
+            last;
+        }
+        $self->next_one(0);
     }
     return $one;
 }

@@ -1,0 +1,90 @@
+# Requests that wait for a place (`delay=` with algorithm=inflight) while Redis is killed, hangs and returns, and while
+# the zone is full: each is decided once, nobody waits longer than its delay, and nothing stays.
+
+use strict;
+use warnings;
+use Test::More;
+use Testbed qw(slow wait_until);
+use Testbed::Http qw(get field parse);
+use Testbed::UnderWay;
+use Time::HiRes qw(sleep time);
+
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $silent = Testbed::UnderWay->new;
+my $limit  = 'sliding_log_limit at key=$arg_k limit=2 algorithm=inflight lease=3s';
+my $nginx  = $bed->serve(
+    REDIS => $redis->address, SILENT => $silent->port,
+    workers => 1,    # with more, each enters those of its own when it finds that Redis is away
+    listen  => 'backlog=4000',
+    store   => 'server %%REDIS%%; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms;',
+    how     => '$sliding_log_status $sliding_log_source',
+    http    => 'sliding_log_zone 64k;',
+    server  => "location /look { $limit cost=0; empty_gif; }\n" . join '', map { "location /$_->[0] { $limit $_->[1]; proxy_pass http://127.0.0.1:%%SILENT%%; }\n" }
+        ['local', 'delay=30s; sliding_log_on_error local'], ['allow', 'delay=30s; sliding_log_on_error allow'], ['deny', 'delay=30s; sliding_log_on_error deny'],
+        ['short', 'delay=1s; sliding_log_on_error local'],
+);
+my $port = $nginx->port;
+sub queue   { my ($path) = @_; return $silent->queue($port, $path) }
+sub begin   { my ($path) = @_; return $silent->decided(queue($path)) }
+sub decided { my ($one) = @_; return $silent->decided($one) }
+sub answer  { my ($one) = @_; return Testbed::UnderWay::end($one) }
+sub comes { my ($one, $name) = @_; return ok($silent->arrives($one), $name) }
+sub waits { my ($one, $name) = @_; return ok(!$silent->arrives($one, 0.3), $name) }
+sub members { my ($key) = @_; return $redis->cli('ZCARD', "rl:sliding:at:{$key}") }
+sub is_by { my ($who, $name) = @_; return ok(wait_until($who, 10, sub { !grep { field(get($port, '/look?k=x'), 'X-How') !~ /$who/ } 1 .. 8 }), $name) }
+
+for my $how (qw(killed hangs)) {
+    my %two     = map { my $place = $_; ($place => [map { begin("/$place?k=$place") } 1, 2]) } qw(local allow deny);
+    my %waiting = map { ($_ => queue("/$_?k=$_")) } qw(local allow deny);
+    my $second  = queue('/local?k=local');
+    waits($waiting{$_}, "$how: one waits, on_error $_") for sort keys %waiting;
+    $how eq 'killed' ? $redis->kill : $redis->pause;
+
+    comes($waiting{allow}, "$how: on_error allow lets it in");
+    is(decided($waiting{deny})->{denied}{status}, 503, "$how: on_error deny denies it");
+    if ($how eq 'killed') {
+        waits($waiting{local}, "$how: on_error local has no room, either");
+        answer(shift @{ $two{local} });
+        comes($waiting{local}, "$how: until one of this node ends");
+        waits($second, "$how: and no other");
+    } else {
+        # what was asked when Redis stopped may be in its log, and is decided at once
+        my $time = time;
+        decided($_) for $waiting{local};
+        cmp_ok(time - $time, '<', 2 * slow(), "$how: on_error local decides one whose answer does not come");
+    }
+    my $short = begin('/short?k=local');
+    is($short->{denied} ? $short->{denied}{status} : 200, 429, "$how: nobody waits longer than its delay");
+    $how eq 'killed' ? $redis->start : $redis->resume;
+    is_by('redis', "$how: Redis is back");
+    my @rest = grep { $_->{backend} } @{ $two{local} }, $waiting{local};
+    answer($_) for @rest;
+    decided($second) if !$second->{backend};
+    answer($second)  if $second->{backend};
+    answer($_) for grep { $_->{backend} } map { @$_ } @two{qw(allow deny)};
+    answer($waiting{allow});
+    ok(wait_until('the end', 8, sub { $redis->cli('DBSIZE') == 0 }), "$how: nothing stays") or diag($redis->cli('KEYS', '*'));
+    my @again = map { begin('/local?k=local') } 1, 2;
+    is(scalar(grep { $_->{backend} } @again), 2, "$how: both places are free");
+    answer($_) for @again;
+    ok(wait_until('the end', 8, sub { $redis->cli('DBSIZE') == 0 }), "$how: and free again");
+}
+
+# ---- the zone is full: those that wait do so without a ticket
+
+my @held  = map { begin('/local?k=full') } 1, 2;
+my @crowd = map { queue('/local?k=full') } 1 .. 900;
+waits($crowd[-1], 'hundreds wait');
+ok(!$nginx->logged(qr/exited on signal/), 'no worker has died');
+my $come = 0;
+answer($_) for @held;
+while ($come < 20 && (my $one = $silent->next_one(10 * slow()))) {
+    answer($one);
+    $come++;
+}
+is($come, 20, 'and come one after the other');
+close $_->{client} for @crowd;
+ok(wait_until('the end', 20, sub { while (my $one = $silent->next_one(0)) { close $one->{backend} } $redis->cli('DBSIZE') == 0 }), 'nothing stays');
+is_by('redis', 'Redis decides');
+$bed->done;

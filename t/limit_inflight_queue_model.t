@@ -1,0 +1,184 @@
+# `delay=` with algorithm=inflight over two nodes against a reference: the list of those under way and, for each node, of
+# those that wait. Random requests begin, end, leave and give up; nodes are reloaded, workers killed, Redis stands still
+# or forgets its scripts. A place is never given twice, nobody waits beside a free place, and nobody overtakes on a node.
+
+use strict;
+use warnings;
+use IO::Select;
+use List::Util qw(sum0 shuffle);
+use Test::More;
+use Testbed qw(slow wait_until);
+use Testbed::Http qw(parse);
+use Testbed::UnderWay;
+use Time::HiRes qw(sleep time);
+
+my $seed = $ENV{TEST_SEED} // int rand 1e6;
+srand $seed;
+diag("TEST_SEED=$seed");
+my $operations = $ENV{TEST_OPERATIONS} // 150;
+use constant { LEASE => 3, LIMIT => 4, SHORT => 0.7, LONG => 60 };
+
+# Requests that are sent closer to each other may come to their workers in any order.
+use constant APART => 0.15;
+
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $silent = Testbed::UnderWay->new;
+my $places = 'limit=' . LIMIT . ' algorithm=inflight lease=' . LEASE . 's';
+my @nodes  = map {
+    $bed->serve(
+        REDIS => $redis->address, SILENT => $silent->port,
+        workers => 2,
+        listen  => 'reuseport',
+        store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;',
+        http    => 'sliding_log_on_error deny;',
+        server  => join '', map { "location /$_->[0] { sliding_log_limit at key=\$arg_k $places cost=\$arg_c delay=$_->[1]; proxy_pass http://127.0.0.1:%%SILENT%%; }\n" }
+            ['long', LONG . 's'], ['short', 1000 * SHORT . 'ms'],
+    )
+} 1, 2;
+
+# ---- the reference
+
+my (@under_way, @waiting, $wrong);
+my %count = map { $_ => 0 } qw(admitted waited expired left killed reloads pauses);
+sub used { my ($key) = @_; return sum0 map { $_->{cost} } grep { $_->{key} eq $key } @under_way }
+sub wrong { my ($what) = @_; $wrong //= $what; return }
+
+sub send_one {
+    my ($node, $key, $cost, $place) = @_;
+    my $one = $silent->queue($nodes[$node]->port, "/$place?k=$key&c=$cost");
+    @$one{qw(node key cost place sent)} = ($node, $key, $cost, $place, time);
+    push @waiting, $one;
+    return;
+}
+
+# A waiting request has come to the upstream server.
+sub came {
+    my ($one) = @_;
+    my @before = grep { $_->{node} == $one->{node} && $_->{key} eq $one->{key} && $_->{sent} < $one->{sent} - APART * slow() && !$_->{leaving} } @waiting;
+    for my $overtaken (grep { !$_->{overtaken} } @before) {    # they may come at the same time, by two workers
+        $overtaken->{overtaken} = time + 0.5 * slow();
+        $overtaken->{by} = sprintf "$one->{key} $one->{cost} number $one->{number} overtakes $overtaken->{cost} number $overtaken->{number}, sent %.3f s earlier", $one->{sent} - $overtaken->{sent};
+    }
+    @waiting = grep { $_ != $one } @waiting;
+    push @under_way, $one;
+    $count{admitted}++;
+    $count{waited}++ if time - $one->{sent} > 0.3;
+    wrong("$one->{key} has " . used($one->{key}) . ' of ' . LIMIT) if used($one->{key}) > LIMIT;
+    return;
+}
+
+# A waiting request was answered.
+sub expired {
+    my ($one) = @_;
+    my $answer = parse(Testbed::Http::read_all($one->{client}, 10));
+    @waiting = grep { $_ != $one } @waiting;
+    return if $one->{leaving};
+    my $waited = time - $one->{sent};
+    wrong("answer $answer->{status} to one that waits long") if $one->{place} eq 'long' || $answer->{status} != 429;
+    wrong("its time is up after $waited s") if $waited < SHORT - 0.02;
+    $count{expired}++;
+    return;
+}
+
+# Takes what comes, until nothing has for so long.
+sub take {
+    my ($quiet) = @_;
+    my $ready = IO::Select->new($silent->{listen}, map { $_->{client} } @waiting);
+    while (my @come = $ready->can_read($quiet)) {
+        for my $from (@come) {
+            if ($from == $silent->{listen}) {
+                my $one = $silent->next_one(0) or next;
+                $ready->remove($one->{client});
+                $one->{leaving} ? close $one->{backend} : came($one);
+                next;
+            }
+            $ready->remove($from);
+            expired($_) for grep { $_->{client} == $from } @waiting;
+        }
+    }
+    return;
+}
+
+# Nobody waits beside a free place: one of those that may be the first one of its node has no room.
+sub is_settled_for {
+    my ($node, $key) = @_;
+    my @line  = grep { $_->{node} == $node && $_->{key} eq $key } @waiting;
+    my @first = grep { $_->{sent} < $line[0]{sent} + APART * slow() } @line;
+    return !@line || grep { $_->{place} eq 'long' && used($key) + $_->{cost} > LIMIT } @first;
+}
+sub is_settled { return !grep { my $node = $_; grep { !is_settled_for($node, $_) } qw(a b) } 0, 1 }
+
+# Nobody has been overtaken by one that did not ask at the same time.
+sub see_order {
+    wrong($_->{by}) for grep { $_->{place} eq 'long' && ($_->{overtaken} // time) < time } @waiting;
+    return;
+}
+
+sub finish {
+    my ($one) = @_;
+    my $how = int rand 3;
+    syswrite $one->{backend}, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n" if $how == 0;
+    close $one->{$_} for $how == 1 ? qw(client backend) : qw(backend client);
+    @under_way = grep { $_ != $one } @under_way;
+    return;
+}
+
+sub entries { my ($key) = @_; return $redis->cli('ZCOUNT', "rl:sliding:at:{$key}", '(' . int(1000 * (time - LEASE)), '+inf') }
+
+for my $operation (1 .. $operations) {
+    my $kind = rand;
+    my $key  = rand() < 0.7 ? 'a' : 'b';
+    if ($kind < 0.5) {
+        my $many = rand() < 0.2 ? 8 : 1;
+        send_one(int rand 2, $key, rand() < 0.8 ? 1 : 2, rand() < 0.8 ? 'long' : 'short') for 1 .. $many;
+    } elsif ($kind < 0.85) {
+        my @ends = (shuffle @under_way)[0 .. (@under_way > 2 ? int rand 3 : @under_way - 1)];
+        finish($_) for @ends;
+    } elsif ($kind < 0.93 && @waiting) {
+        my $one = $waiting[rand @waiting];
+        $one->{leaving} = 1;
+        close $one->{client};
+        @waiting = grep { $_ != $one } @waiting;
+        $count{left}++;
+    } elsif ($kind < 0.95) {
+        $nodes[rand 2]->reload;
+        $count{reloads}++;
+    } elsif ($kind < 0.97) {
+        $redis->pause;
+        sleep 0.3;
+        $redis->resume;
+        $redis->cli('SCRIPT', 'FLUSH');
+        $count{pauses}++;
+    } elsif ($count{killed} < 3) {
+        my $node    = int rand 2;
+        my @workers = $nodes[$node]->workers;
+        kill 'KILL', @workers;
+        $count{killed}++;
+        my @gone = grep { $_->{node} == $node } @under_way, @waiting;
+        $_->{leaving} = 1 for @gone;
+        my @dead = grep { $_->{node} == $node } @under_way;
+        @waiting = grep { $_->{node} != $node } @waiting;
+        wait_until('new workers', 10, sub { my @pids = $nodes[$node]->workers; my %old = map { $_ => 1 } @workers; @pids >= 2 && !grep { $old{$_} } @pids });
+        take(0.2);
+        @under_way = grep { $_->{node} != $node } @under_way;
+        close $_ for map { grep { defined } @$_{qw(client backend)} } @dead;
+        take(0.1);
+    }
+    take(0.02);
+    see_order();
+    my $until = time + 12 * slow();
+    take(0.05) while !$wrong && !is_settled() && time < $until;
+    wrong('somebody waits: ' . join ', ', map { "$_->{key} $_->{cost} at $_->{node}, $_->{place}, " . sprintf '%.1f s', time - $_->{sent} } @waiting) if !is_settled();
+    next if !$wrong;
+    diag("operation $operation: $wrong; taken, and in Redis: " . join ' ', map { "$_ " . used($_) . ' ' . entries($_) } qw(a b));
+    last;
+}
+is($wrong, undef, "the reference and two nodes agree in $operations operations");
+note join ', ', map { "$count{$_} $_" } sort keys %count;
+cmp_ok($count{$_}, '>', 0, "some: $_") for qw(admitted waited expired left);
+$_->{leaving} = 1 for @waiting;
+close $_->{client} for splice @waiting;
+ok(wait_until('the end', 8, sub { take(0.05); my @ends = @under_way; finish($_) for @ends; !grep { entries($_) != 0 } qw(a b) }), 'nothing stays') or diag(join ' ', map { entries($_) } qw(a b));
+$_->expect_in_log(qr/exited on signal 9/) for @nodes;
+$bed->done;
