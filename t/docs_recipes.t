@@ -5,10 +5,11 @@ use strict;
 use warnings;
 use Cwd ();
 use File::Basename ();
+use IO::Select;
 use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Examples qw(examples in_context);
-use Testbed::Http qw(get request field many connect_to);
+use Testbed::Http qw(get request field many connect_to parse);
 use Testbed::Tool qw(tool tool_json);
 use Time::HiRes qw(time);
 use Time::Local qw(timegm);
@@ -247,6 +248,15 @@ my %recipes = (
         is(statuses(9, '/reports/x', 'X-Account' => 'b'), '9x200', 'one after the other they all pass');
         close shift @slow;
         ok(wait_until('the end', 5, sub { get($port, '/reports/x', headers => { 'X-Account' => 'a' })->{status} == 200 }), 'when one has ended, another one passes');
+    },
+    'Waiting for a place' => sub {
+        my @slow = slow(5, '/exports/x', 'X-Account: a');
+        ok(wait_until('five', 5, sub { get($port, '/exports/x', headers => { 'X-Account' => 'b' })->{status} == 200 }), 'another account has its own');
+        my $sixth = connect_to($port);
+        $sixth->syswrite("GET /exports/x HTTP/1.1\r\nHost: x\r\nX-Account: a\r\nConnection: close\r\n\r\n");
+        ok(!IO::Select->new($sixth)->can_read(0.5), 'the sixth export of an account waits');
+        close shift @slow;
+        is(parse(Testbed::Http::read_all($sixth, 15))->{status}, 200, 'until one of the five has ended');
     },
     'WebSockets, downloads and slow reports' => sub {
         my @slow = slow(2, '/report', 'X-User: a');
