@@ -50,8 +50,9 @@ void join(Stage& stage) {
         }
     }
     if (!isAsked) {
-        awaited.limit =
-            *std::ranges::find_if(limitsOf(stage), [&](std::size_t limit) { return isWaitedFor(round, limit); });
+        const auto waitedFor =
+            std::ranges::find_if(limitsOf(stage), [&](std::size_t limit) { return isWaitedFor(round, limit); });
+        awaited.limit = waitedFor != limitsOf(stage).end() ? *waitedFor : awaited.limit;  // all may have left since
     }
     awaited.since = ngx_current_msec;
     awaited.until = ngx_current_msec + longest;

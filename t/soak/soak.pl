@@ -90,6 +90,14 @@ my %locations = (
     quota   => 'sliding_log_limit quota key=$arg_k limit=%d00 algorithm=quota period=hour cost=$arg_l refund=2xx; proxy_pass http://127.0.0.1:%%PORT3%%',
     quotas  => 'sliding_log_limit q1 key=$arg_k limit=%d00 algorithm=quota period=day; sliding_log_limit q2 key=$arg_k limit=%d00 algorithm=quota period=month store=local; '
         . 'sliding_log_limit q3 key=$arg_k limit=5 window=1s delay=1s store=near',
+    settled => 'sliding_log_limit settled key=$arg_k limit=%d00 window=5s algorithm=compact cost=$arg_l settle=$arg_id cap=off; proxy_pass http://127.0.0.1:%%PORT3%%',
+    spent   => 'sliding_log_limit spent key=$arg_k limit=%d00 algorithm=quota period=day cost=5 settle=$arg_id; sliding_log_limit settled key=$arg_k limit=%d00 window=5s algorithm=compact cap=off',
+    under   => 'sliding_log_limit under key=$arg_k limit=5 algorithm=inflight lease=1s; proxy_pass http://127.0.0.1:%%PORT3%%',
+    queue   => 'sliding_log_limit under key=$arg_k limit=3 algorithm=inflight lease=1s delay=1s; sliding_log_limit line key=$arg_id limit=8 algorithm=inflight lease=2s delay=500ms cost=2; '
+        . 'proxy_pass http://127.0.0.1:%%PORT3%%',
+    queued  => 'sliding_log_limit line key=$arg_id limit=4 algorithm=inflight lease=2s delay=700ms; sliding_log_limit queued key=$arg_k limit=3 algorithm=inflight lease=2s delay=300ms store=near; '
+        . 'sliding_log_limit here key=$arg_k limit=2 algorithm=inflight lease=1s delay=400ms store=local; sliding_log_limit w1 key=$arg_k limit=%d window=3s delay=500ms; '
+        . 'error_page 404 = /queue?$args; proxy_intercept_errors on; proxy_pass http://127.0.0.1:%%PORT3%%',
     vary_cost => 'sliding_log_limit vary_cost key=$arg_k limit=%d window=5s cost=$arg_l refund=404',
     map({ ("with_$_" => "sliding_log_limit with_$_ key=\$arg_k limit=%d window=2s algorithm=$_") } @algorithms),
     map({ ("cost_$_" => "sliding_log_limit cost_$_ key=\$arg_k limit=%d window=2s algorithm=$_ cost=3 count=all cap=300 refund=404") } @algorithms),
@@ -103,7 +111,8 @@ sub configuration {
         my $inside = $locations{$name} =~ s/%d/5 + int rand 60/gre;
         $text .= 'location ' . ($name =~ /^@/ ? $name : "/$name") . " { $inside;" . ($inside =~ /proxy_pass/ ? '' : ' empty_gif;') . " }\n";
     }
-    return "$text}\nserver { listen 127.0.0.1:%%PORT3%%; location / { if (\$arg_id ~ 1) { return 404; } return 200; } }\n}\n";
+    my $slow = 'location ~ ^/(under|queue) { sliding_log_limit pace key=$arg_k limit=9 window=1s delay=500ms store=local; empty_gif; }';
+    return "$text}\nserver { listen 127.0.0.1:%%PORT3%%; $slow location / { if (\$arg_id ~ 1) { return 404; } return 200; } }\n}\n";
 }
 
 my @names = grep { !/^@/ } sort keys %locations;
