@@ -1,22 +1,25 @@
--- The plain call of algorithm=compact: one request for each of one or more logs, without options, with the same limit,
--- by this server's clock. It is for lua/compact_log.lua, which describes the form of a log, what lua/plain_log.lua is for
--- algorithm=log.
+-- The plain call of algorithm=compact: one request for each of one or more logs, without options but a cost, with the
+-- same limit, by this server's clock. It is for lua/compact_log.lua, which describes the form of a log, what
+-- lua/plain_log.lua is for algorithm=log.
 --
 -- KEYS   the logs
--- ARGV   limit, window (ms), time to live (ms)
+-- ARGV   the costs of their requests, unless all are 1, then limit, window (ms), time to live (ms)
 -- Reply  as in lua/decide.lua
 --
--- Logs whose ring has to be read or written, about one in thirty, are left to the frame.
+-- Logs whose ring has to be written, or read to remove entries, about one in thirty, are left to the frame.
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
-if #ARGV == 3 then
-  local call, byte, sub = redis.pcall, string.byte, string.sub
+local has_costs = #ARGV > 3
+if #ARGV == (has_costs and #KEYS or 0) + 3 then
+  local call, byte, sub, char = redis.pcall, string.byte, string.sub, string.char
   local pack, unpack = struct.pack, struct.unpack
-  local keys, limit, window, ttl = KEYS, ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
+  local keys, costs, cost, same = KEYS, ARGV, 1, ''
+  local limit, window, ttl = ARGV[#ARGV - 2] + 0, ARGV[#ARGV - 1] + 0, ARGV[#ARGV]
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
-  local FRONT = 64
+  local SHORTEST_RUN = 3
+  local FRONT, HEAD, SOON = 64, 101, 8
   local LONGEST, HEAD_LAST = 7, '100'  -- bytes of a number; last byte of the front
   local MOST = 2 ^ 40 - 1
 
@@ -28,11 +31,25 @@ if #ARGV == 3 then
   replies = {}
   for i = 1, #keys do
     local key, reply = keys[i], nil
+    if has_costs and cost ~= costs[i] + 0 then
+      cost = costs[i] + 0 <= 1000000000000 and costs[i] + 0 or 0  -- 0: left to the frame
+      local more = cost - 1
+      if cost <= SHORTEST_RUN then
+        same = string.rep('\0', more)
+      else
+        same = char(more % 128)
+        while more >= 128 do
+          more = (more - more % 128) / 128
+          same = char(128 + more % 128) .. same
+        end
+        same = '\128' .. same
+      end
+    end
     repeat  -- once; break: the reply, or without it an unusual case
       local front = call('GETRANGE', key, '0', HEAD_LAST)
       local form, pattern, has_runs = FORMAT, STATE, false
       local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
-      if limit < 1 then
+      if limit < 1 or cost < 1 then
         break
       elseif front ~= '' then
         if front.err or #front < STATE_BYTES then
@@ -59,15 +76,33 @@ if #ARGV == 3 then
         end
       end
       if front == '' or newest <= horizon then
-        local state = pack(STATE, FORMAT, now, now, 1, now, 0, 0, 0, 0, 0)
-        reply = call('SET', key, state, 'PX', ttl).ok and { 1, now, limit - 1, window, 0 }
+        if cost > limit then
+          reply = { 0, now, limit, window, -1 }
+          break
+        end
+        local state = cost > SHORTEST_RUN and pack(STATE_WITH_RUNS, WITH_RUNS, now, 0, cost, now, 0, 0, 0, 0, #same)
+          or pack(STATE, FORMAT, now, now, cost, now, 0, 0, 0, 0, #same)
+        reply = call('SET', key, state .. same, 'PX', ttl).ok and { 1, now, limit - cost, window, 0 }
         break
       end
 
       local at, last, left = STATE_BYTES + 1, STATE_BYTES + next_bytes, 0
+      local ring
+      if has_costs and filled > 0 and next_bytes < SOON then  -- a request of a cost has more bytes than one of 1
+        local length = filled < FRONT / 2 and filled or FRONT / 2
+        ring = begin + length <= size and call('GETRANGE', key, HEAD + begin, HEAD + begin + length - 1)
+        local whole = ring and #ring == length and length or 0
+        while whole > 0 and byte(ring, whole) >= 128 do
+          whole = whole - 1
+        end
+        ring = whole > 0 and sub(ring, 1, whole)
+      end
       local fine = next_bytes == 0 or byte(front, last) < 128
       while fine and oldest <= horizon do
-        if at > last then
+        if at > last and ring then
+          front, at, last = ring .. sub(front, last + 1, last + latest_bytes), 1, #ring
+          begin, filled, ring = (begin + last) % size, filled - last, nil
+        elseif at > last then
           fine = filled == 0 and latest_bytes > 0 and byte(front, last + latest_bytes) < 128
           last, latest_bytes = last + latest_bytes, 0
         end
@@ -87,34 +122,124 @@ if #ARGV == 3 then
       end
       used, next_bytes = used - left, last + 1 - at
       local room, reset = limit - used, oldest + window - now
-      if not fine or oldest > newest or used < 1 or room < 0 or room == 0 and left > 0 then
-        break
-      elseif room == 0 then
-        reply = { 0, now, 0, reset, reset > 1 and reset or 1 }
+      if not fine or oldest > newest or used < 1 then
         break
       end
 
-      local ms = now - newest
-      local number = ms < 128 and string.char(ms)
-        or ms < 16384 and string.char(128 + (ms - ms % 128) / 128, ms % 128)
-        or ms < 2097152 and string.char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
-      if not number or next_bytes + latest_bytes + #number > FRONT then
-        break
+      local number, due = '', touched > now or (now - touched) * 2 >= ttl - window
+      if room < cost then
+        local wanted, older = oldest, cost - room - 1  -- there is room when the entry leaves that these are older than
+        if cost > limit then
+          wanted = -1
+        elseif older > 0 then
+          -- from the nearer end, as in compact_log.lua; what is not near is left to the frame
+          if 2 * older < used then
+            local bytes, place, stop = front, at, last
+            while older > 0 do
+              if place > stop then
+                if ring then
+                  bytes, place, stop, ring = ring, 1, #ring, nil
+                elseif filled == 0 and stop == last and byte(front, last + latest_bytes) < 128 then
+                  stop = last + latest_bytes
+                end
+                if place > stop then
+                  break
+                end
+              end
+              local high, bits = 0, byte(bytes, place)
+              local is_run = has_runs and bits == 128
+              while bits >= 128 do
+                high, place = (high + bits - 128) * 128, place + 1
+                bits = byte(bytes, place)
+              end
+              place = place + 1
+              if is_run then
+                older = older - high - bits
+              else
+                wanted, older = wanted + high + bits, older - 1
+              end
+            end
+            wanted = older <= 0 and wanted <= newest and wanted
+          else
+            local newer, place, stop = used - 1 - older, last + latest_bytes, filled > 0 and last or at - 1
+            wanted = newest
+            fine = place > stop and byte(front, place) < 128
+            while fine and newer > 0 do
+              local ms, scale = byte(front, place), 1
+              place = place - 1
+              while place > stop and byte(front, place) >= 128 do
+                scale = scale * 128
+                ms, place = ms + (byte(front, place) - 128) * scale, place - 1
+              end
+              if has_runs and byte(front, place + 1) == 128 then
+                newer = newer - ms
+              else
+                wanted, newer = wanted - ms, newer - 1
+              end
+              fine = newer <= 0 or place > stop
+            end
+            wanted = fine and wanted >= oldest and wanted
+          end
+        end
+        if not wanted or left > 0 and size == 0 and (touched == 0 or touched > now) then
+          break
+        end
+        local retry = wanted + window - now
+        reply = { 0, now, room > 0 and room or 0, reset, wanted < 0 and -1 or retry > 1 and retry or 1 }
+        if left == 0 then
+          break
+        end
+        due = due and size > 0
+      else
+        local ms = now - newest
+        number = ms < 128 and string.char(ms)
+          or ms < 16384 and string.char(128 + (ms - ms % 128) / 128, ms % 128)
+          or ms < 2097152 and string.char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
+        if cost > SHORTEST_RUN then
+          form, pattern, has_runs = WITH_RUNS, STATE_WITH_RUNS, true
+          if used + cost > MOST or now - oldest > MOST then
+            break
+          end
+        end
+        if not number then
+          break
+        end
+        number = number .. same
+        newest, used, due = now, used + cost, due or size == 0
+        reply = { 1, now, room - cost, reset, 0 }
       end
-      local due = size == 0 or touched > now or (now - touched) * 2 >= ttl - window
-      local state = pack(pattern, form, oldest, has_runs and now - oldest or now, used + 1, due and now or touched, size,
+      if next_bytes + latest_bytes + #number > FRONT then
+        local bytes, to = sub(front, last + 1, last + latest_bytes) .. number, (begin + filled) % size
+        if not has_costs or size - filled < #bytes or (filled + #bytes) * 4 < size or to + #bytes > size
+            or call('GETRANGE', key, HEAD + size - 1, HEAD + size - 1) == ''
+            or type(call('SETRANGE', key, HEAD + to, bytes)) ~= 'number' then
+          reply = nil
+          break
+        end
+        filled, latest_bytes, number = filled + #bytes, 0, ''
+      end
+
+      local state = pack(pattern, form, oldest, has_runs and newest - oldest or newest, used, due and now or touched, size,
         begin, filled, next_bytes, latest_bytes + #number) .. sub(front, at, last + latest_bytes) .. number
-      if size == 0 then
-        reply = call('SET', key, state, 'PX', ttl).ok and { 1, now, room - 1, reset, 0 }
-      elseif type(call('SETRANGE', key, '0', state)) == 'number' then
-        local set = due and call('PEXPIRE', key, ttl)
-        reply = type(set) == 'table' and set or { 1, now, room - 1, reset, 0 }
+      local set
+      if size > 0 then
+        set = call('SETRANGE', key, '0', state)
+      elseif due then
+        set = call('SET', key, state, 'PX', ttl)
+      else
+        set = call('SET', key, state, 'KEEPTTL')
+      end
+      if type(set) == 'table' and set.err then
+        reply = nil
+      elseif due and size > 0 then
+        set = call('PEXPIRE', key, ttl)
+        reply = type(set) == 'table' and set or reply
       end
     until true
 
     replies[i] = reply or false
     if not reply then
-      left_over = left_over or {}
+      left_over = left_over or { costs = has_costs and costs }
       left_over[#left_over + 1] = i
     end
   end
