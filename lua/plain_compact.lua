@@ -10,18 +10,18 @@
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
-local has_costs = #ARGV > 3
-if #ARGV == (has_costs and #KEYS or 0) + 3 then
+local arguments = #ARGV
+if arguments == 3 or arguments == #KEYS + 3 then
   local call, byte, sub, char = redis.pcall, string.byte, string.sub, string.char
   local pack, unpack = struct.pack, struct.unpack
-  local keys, costs, cost, same = KEYS, ARGV, 1, ''
-  local limit, window, ttl = ARGV[#ARGV - 2] + 0, ARGV[#ARGV - 1] + 0, ARGV[#ARGV]
+  local keys, costs, cost = KEYS, arguments > 3 and ARGV, 1
+  local limit, window, ttl = ARGV[arguments - 2] + 0, ARGV[arguments - 1] + 0, ARGV[arguments]
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
   local SHORTEST_RUN = 3
   local FRONT, HEAD, SOON = 64, 101, 8
   local LONGEST, HEAD_LAST = 7, '100'  -- bytes of a number; last byte of the front
-  local MOST = 2 ^ 40 - 1
+  local MOST, MOST_COST = 2 ^ 40 - 1, 1000000000000
 
   local time = redis.call('TIME')
   local us = time[2]
@@ -31,25 +31,14 @@ if #ARGV == (has_costs and #KEYS or 0) + 3 then
   replies = {}
   for i = 1, #keys do
     local key, reply = keys[i], nil
-    if has_costs and cost ~= costs[i] + 0 then
-      cost = costs[i] + 0 <= 1000000000000 and costs[i] + 0 or 0  -- 0: left to the frame
-      local more = cost - 1
-      if cost <= SHORTEST_RUN then
-        same = string.rep('\0', more)
-      else
-        same = char(more % 128)
-        while more >= 128 do
-          more = (more - more % 128) / 128
-          same = char(128 + more % 128) .. same
-        end
-        same = '\128' .. same
-      end
+    if costs then
+      cost = costs[i] + 0
     end
     repeat  -- once; break: the reply, or without it an unusual case
       local front = call('GETRANGE', key, '0', HEAD_LAST)
       local form, pattern, has_runs = FORMAT, STATE, false
       local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
-      if limit < 1 or cost < 1 then
+      if limit < 1 or cost < 1 or cost > MOST_COST then
         break
       elseif front ~= '' then
         if front.err or #front < STATE_BYTES then
@@ -76,19 +65,13 @@ if #ARGV == (has_costs and #KEYS or 0) + 3 then
         end
       end
       if front == '' or newest <= horizon then
-        if cost > limit then
-          reply = { 0, now, limit, window, -1 }
-          break
-        end
-        local state = cost > SHORTEST_RUN and pack(STATE_WITH_RUNS, WITH_RUNS, now, 0, cost, now, 0, 0, 0, 0, #same)
-          or pack(STATE, FORMAT, now, now, cost, now, 0, 0, 0, 0, #same)
-        reply = call('SET', key, state .. same, 'PX', ttl).ok and { 1, now, limit - cost, window, 0 }
-        break
+        front, form, pattern, has_runs = '', FORMAT, STATE, false
+        oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes = now, now, 0, now, 0, 0, 0, 0, 0
       end
 
       local at, last, left = STATE_BYTES + 1, STATE_BYTES + next_bytes, 0
       local ring
-      if has_costs and filled > 0 and next_bytes < SOON then  -- a request of a cost has more bytes than one of 1
+      if costs and filled > 0 and next_bytes < SOON then  -- a request of a cost has more bytes than one of 1
         local length = filled < FRONT / 2 and filled or FRONT / 2
         ring = begin + length <= size and call('GETRANGE', key, HEAD + begin, HEAD + begin + length - 1)
         local whole = ring and #ring == length and length or 0
@@ -122,11 +105,11 @@ if #ARGV == (has_costs and #KEYS or 0) + 3 then
       end
       used, next_bytes = used - left, last + 1 - at
       local room, reset = limit - used, oldest + window - now
-      if not fine or oldest > newest or used < 1 then
+      if not fine or oldest > newest or used < 1 and front ~= '' then
         break
       end
 
-      local number, due = '', touched > now or (now - touched) * 2 >= ttl - window
+      local number = ''
       if room < cost then
         local wanted, older = oldest, cost - room - 1  -- there is room when the entry leaves that these are older than
         if cost > limit then
@@ -181,7 +164,7 @@ if #ARGV == (has_costs and #KEYS or 0) + 3 then
             wanted = fine and wanted >= oldest and wanted
           end
         end
-        if not wanted or left > 0 and size == 0 and (touched == 0 or touched > now) then
+        if not wanted then
           break
         end
         local retry = wanted + window - now
@@ -189,28 +172,31 @@ if #ARGV == (has_costs and #KEYS or 0) + 3 then
         if left == 0 then
           break
         end
-        due = due and size > 0
       else
         local ms = now - newest
-        number = ms < 128 and string.char(ms)
-          or ms < 16384 and string.char(128 + (ms - ms % 128) / 128, ms % 128)
-          or ms < 2097152 and string.char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
-        if cost > SHORTEST_RUN then
-          form, pattern, has_runs = WITH_RUNS, STATE_WITH_RUNS, true
-          if used + cost > MOST or now - oldest > MOST then
-            break
-          end
-        end
-        if not number then
+        number = front == '' and '' or ms < 128 and char(ms)
+          or ms < 16384 and char(128 + (ms - ms % 128) / 128, ms % 128)
+          or ms < 2097152 and char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
+        newest, used = now, used + cost
+        if not number or cost > SHORTEST_RUN and (used > MOST or now - oldest > MOST) then
           break
+        elseif cost > SHORTEST_RUN then
+          form, pattern, has_runs = WITH_RUNS, STATE_WITH_RUNS, true
+          local more = cost - 1
+          local digits = char(more % 128)
+          while more >= 128 do
+            more = (more - more % 128) / 128
+            digits = char(128 + more % 128) .. digits
+          end
+          number = number .. '\128' .. digits
+        elseif cost > 1 then
+          number = number .. string.rep('\0', cost - 1)
         end
-        number = number .. same
-        newest, used, due = now, used + cost, due or size == 0
         reply = { 1, now, room - cost, reset, 0 }
       end
       if next_bytes + latest_bytes + #number > FRONT then
         local bytes, to = sub(front, last + 1, last + latest_bytes) .. number, (begin + filled) % size
-        if not has_costs or size - filled < #bytes or (filled + #bytes) * 4 < size or to + #bytes > size
+        if not costs or size - filled < #bytes or (filled + #bytes) * 4 < size or to + #bytes > size
             or call('GETRANGE', key, HEAD + size - 1, HEAD + size - 1) == ''
             or type(call('SETRANGE', key, HEAD + to, bytes)) ~= 'number' then
           reply = nil
@@ -219,11 +205,19 @@ if #ARGV == (has_costs and #KEYS or 0) + 3 then
         filled, latest_bytes, number = filled + #bytes, 0, ''
       end
 
+      local due = touched > now or (now - touched) * 2 >= ttl - window
+      if size == 0 then
+        due = room >= cost or touched > now or touched == 0
+      end
       local state = pack(pattern, form, oldest, has_runs and newest - oldest or newest, used, due and now or touched, size,
         begin, filled, next_bytes, latest_bytes + #number) .. sub(front, at, last + latest_bytes) .. number
       local set
       if size > 0 then
         set = call('SETRANGE', key, '0', state)
+        if due and type(set) == 'number' then
+          local lives = call('PEXPIRE', key, ttl)
+          reply = type(lives) == 'table' and lives or reply
+        end
       elseif due then
         set = call('SET', key, state, 'PX', ttl)
       else
@@ -231,15 +225,12 @@ if #ARGV == (has_costs and #KEYS or 0) + 3 then
       end
       if type(set) == 'table' and set.err then
         reply = nil
-      elseif due and size > 0 then
-        set = call('PEXPIRE', key, ttl)
-        reply = type(set) == 'table' and set or reply
       end
     until true
 
     replies[i] = reply or false
     if not reply then
-      left_over = left_over or { costs = has_costs and costs }
+      left_over = left_over or { costs = costs }
       left_over[#left_over + 1] = i
     end
   end
