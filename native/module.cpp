@@ -93,7 +93,7 @@ void decidePlainByAlgorithm(Redis& redis, Clock& clock, Arguments& arguments) {
         decidePlain<InflightLog>(redis, clock, arguments, decideLog);
     } else {
         decidePlain<CompactLog>(redis, clock, arguments, [&](std::size_t i, PlainReply& reply) {
-            return decidePlainCompact(redis, clock, asked, arguments.key(i), reply);
+            return decidePlainCompact(redis, clock, asked, arguments.key(i), arguments.plainCost(i), reply);
         });
     }
 }
