@@ -21,6 +21,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
   local SHORTEST_RUN = 3
   local FRONT, HEAD, SOON = 64, 101, 8
   local LONGEST, HEAD_LAST = 7, '100'  -- bytes of a number; last byte of the front
+  local WIDE_LAST = '132'  -- with costs, and of what a new ring begins with
   local MOST, MOST_COST = 2 ^ 40 - 1, 1000000000000
 
   local time = redis.call('TIME')
@@ -35,10 +36,10 @@ if arguments == 3 or arguments == #KEYS + 3 then
       cost = costs[i] + 0
     end
     repeat  -- once; break: the reply, or without it an unusual case
-      local front = call('GETRANGE', key, '0', HEAD_LAST)
+      local front = call('GETRANGE', key, '0', costs and WIDE_LAST or HEAD_LAST)
       local form, pattern, has_runs = FORMAT, STATE, false
       local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
-      if limit < 1 or cost < 1 or cost > MOST_COST then
+      if limit < 1 or cost < 1 or cost > MOST_COST or left_over and left_over.keys[key] then
         break
       elseif front ~= '' then
         if front.err or #front < STATE_BYTES then
@@ -60,7 +61,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
           end
         end
         if newest > now or oldest > newest or bytes < fewest or bytes > (used - 1) * LONGEST or filled > size
-            or STATE_BYTES + next_bytes + latest_bytes > #front then
+            or STATE_BYTES + next_bytes + latest_bytes > #front or costs and next_bytes + latest_bytes > FRONT then
           break  -- a step back of the clock, or no log
         end
       end
@@ -71,9 +72,12 @@ if arguments == 3 or arguments == #KEYS + 3 then
 
       local at, last, left = STATE_BYTES + 1, STATE_BYTES + next_bytes, 0
       local ring
-      if costs and filled > 0 and next_bytes < SOON then  -- a request of a cost has more bytes than one of 1
-        local length = filled < FRONT / 2 and filled or FRONT / 2
-        ring = begin + length <= size and call('GETRANGE', key, HEAD + begin, HEAD + begin + length - 1)
+      if costs and filled > 0 and next_bytes < SOON and (oldest <= horizon or limit - used < cost) then
+        local length, from = filled < FRONT / 2 and filled or FRONT / 2, HEAD + begin
+        if begin + length <= size then  -- else it is in two pieces
+          ring = from + length <= #front and sub(front, from + 1, from + length)
+            or call('GETRANGE', key, from, from + length - 1)
+        end
         local whole = ring and #ring == length and length or 0
         while whole > 0 and byte(ring, whole) >= 128 do
           whole = whole - 1
@@ -230,8 +234,8 @@ if arguments == 3 or arguments == #KEYS + 3 then
 
     replies[i] = reply or false
     if not reply then
-      left_over = left_over or { costs = costs }
-      left_over[#left_over + 1] = i
+      left_over = left_over or { costs = costs, keys = {} }
+      left_over[#left_over + 1], left_over.keys[key] = i, true  -- requests of one log are decided in their order
     end
   end
   if not left_over then

@@ -95,7 +95,8 @@ class Arguments {
     /// The name of that key's request, if the algorithm has names.
     RedisModuleString* plainName(std::size_t index) const { return words_[kFirstKey + keys_ + index]; }
 
-    /// The cost of that key's request.
+    /// The cost of that key's request, if not all are 1.
+    bool hasPlainCosts() const { return !plainCosts_.empty(); }
     double plainCost(std::size_t index) const { return plainCosts_.empty() ? 1 : plainCosts_[index]; }
 
     /// A batch of that key's request.
