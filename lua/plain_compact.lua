@@ -6,7 +6,9 @@
 -- ARGV   the costs of their requests, unless all are 1, then limit, window (ms), time to live (ms)
 -- Reply  as in lua/decide.lua
 --
--- Logs whose ring has to be written, or read to remove entries, about one in thirty, are left to the frame.
+-- Logs whose ring has to be read or written, about one in thirty, are left to the frame. With costs, of which each takes
+-- several times the bytes, the usual cases of that are decided here: what the ring begins with is in one piece and is
+-- the next to leave, and what is added to it has room there, in one piece.
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
@@ -19,7 +21,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
   local SHORTEST_RUN = 3
-  local FRONT, HEAD, SOON = 64, 101, 8
+  local FRONT, HEAD, SOON = 64, 101, 8  -- SOON: a request of a cost has about so many bytes
   local LONGEST, HEAD_LAST = 7, '100'  -- bytes of a number; last byte of the front
   local WIDE_LAST = '132'  -- with costs, and of what a new ring begins with
   local MOST, MOST_COST = 2 ^ 40 - 1, 1000000000000

@@ -13,7 +13,7 @@
 
 namespace sliding_log {
 
-/// A request of that log alone, by the server's clock, is a plain call.
+/// A request of that log alone, by the server's clock, is a plain call. No option, or of some algorithms a cost alone.
 inline bool isPlain(const Check& check) {
     const AlgorithmRow& row = rowOf(check.algorithm);
     const OptionsText options(check);
