@@ -14,7 +14,7 @@ local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
 local arguments = #ARGV
 if arguments == 3 or arguments == #KEYS + 3 then
-  local call, byte, sub, char = redis.pcall, string.byte, string.sub, string.char
+  local call, byte, sub = redis.pcall, string.byte, string.sub
   local pack, unpack = struct.pack, struct.unpack
   local keys, costs, cost = KEYS, arguments > 3 and ARGV, 1
   local limit, window, ttl = ARGV[arguments - 2] + 0, ARGV[arguments - 1] + 0, ARGV[arguments]
@@ -22,9 +22,8 @@ if arguments == 3 or arguments == #KEYS + 3 then
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
   local SHORTEST_RUN = 3
   local FRONT, HEAD, SOON = 64, 101, 8  -- SOON: a request of a cost has about so many bytes
-  local LONGEST, HEAD_LAST = 7, '100'  -- bytes of a number; last byte of the front
-  local WIDE_LAST = '132'  -- with costs, and of what a new ring begins with
-  local MOST, MOST_COST = 2 ^ 40 - 1, 1000000000000
+  local LONGEST, HEAD_LAST = 7, costs and '132' or '100'  -- bytes of a number; last byte of the front, or of a new ring's
+  local MOST = 2 ^ 40 - 1
 
   local time = redis.call('TIME')
   local us = time[2]
@@ -36,12 +35,15 @@ if arguments == 3 or arguments == #KEYS + 3 then
     local key, reply = keys[i], nil
     if costs then
       cost = costs[i] + 0
+      if cost > 1000000000000 or left_over and left_over.keys[key] then
+        cost = 0  -- left to the frame, which decides the requests of one log in their order
+      end
     end
     repeat  -- once; break: the reply, or without it an unusual case
-      local front = call('GETRANGE', key, '0', costs and WIDE_LAST or HEAD_LAST)
+      local front = call('GETRANGE', key, '0', HEAD_LAST)
       local form, pattern, has_runs = FORMAT, STATE, false
       local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
-      if limit < 1 or cost < 1 or cost > MOST_COST or left_over and left_over.keys[key] then
+      if limit < 1 or cost < 1 then
         break
       elseif front ~= '' then
         if front.err or #front < STATE_BYTES then
@@ -180,15 +182,15 @@ if arguments == 3 or arguments == #KEYS + 3 then
         end
       else
         local ms = now - newest
-        number = front == '' and '' or ms < 128 and char(ms)
-          or ms < 16384 and char(128 + (ms - ms % 128) / 128, ms % 128)
-          or ms < 2097152 and char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
+        number = front == '' and '' or ms < 128 and string.char(ms)
+          or ms < 16384 and string.char(128 + (ms - ms % 128) / 128, ms % 128)
+          or ms < 2097152 and string.char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
         newest, used = now, used + cost
         if not number or cost > SHORTEST_RUN and (used > MOST or now - oldest > MOST) then
           break
         elseif cost > SHORTEST_RUN then
           form, pattern, has_runs = WITH_RUNS, STATE_WITH_RUNS, true
-          local more = cost - 1
+          local char, more = string.char, cost - 1
           local digits = char(more % 128)
           while more >= 128 do
             more = (more - more % 128) / 128
@@ -237,7 +239,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
     replies[i] = reply or false
     if not reply then
       left_over = left_over or { costs = costs, keys = {} }
-      left_over[#left_over + 1], left_over.keys[key] = i, true  -- requests of one log are decided in their order
+      left_over[#left_over + 1], left_over.keys[key] = i, true
     end
   end
   if not left_over then

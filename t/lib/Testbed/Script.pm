@@ -38,8 +38,7 @@ sub new {
     if ($options{front}) {
         $source =~ s/FRONT = \d+/FRONT = $options{front}/g or die "$name: no FRONT\n";
         $source =~ s/(FRONT, HEAD, SOON = )\d+, \d+/"$1$options{front}, " . (37 + $options{front})/e or die "$name: no HEAD\n";
-        $source =~ s/(WIDE_LAST = )'\d+'/"$1'" . (36 + $options{front} + int $options{front} \/ 2) . "'"/e or die "$name: no WIDE_LAST\n";
-        $source =~ s/(LONGEST, HEAD_LAST = 7, )'\d+'/$1 . "'" . (36 + $options{front}) . "'"/e;
+        $source =~ s/(LONGEST, HEAD_LAST = 7, costs and )'\d+' or '\d+'/"$1'" . (36 + $options{front} + int $options{front} \/ 2) . "' or '" . (36 + $options{front}) . "'"/e or die "$name: no HEAD_LAST\n";
     }
     if ($options{before_runs}) {
         $source =~ s/^.*-- the version before does without this line\n//m or die "$name: no such line\n";
