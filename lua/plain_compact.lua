@@ -1,23 +1,28 @@
--- The plain call of algorithm=compact: one request for each of one or more logs, without options, with the same limit,
--- by this server's clock. It is for lua/compact_log.lua, which describes the form of a log, what lua/plain_log.lua is for
--- algorithm=log.
+-- The plain call of algorithm=compact: one request for each of one or more logs, without options but a cost, with the
+-- same limit, by this server's clock. It is for lua/compact_log.lua, which describes the form of a log, what
+-- lua/plain_log.lua is for algorithm=log.
 --
 -- KEYS   the logs
--- ARGV   limit, window (ms), time to live (ms)
+-- ARGV   the costs of their requests, unless all are 1, then limit, window (ms), time to live (ms)
 -- Reply  as in lua/decide.lua
 --
--- Logs whose ring has to be read or written, about one in thirty, are left to the frame.
+-- Logs whose ring has to be read or written, about one in thirty, are left to the frame. With costs, of which each takes
+-- several times the bytes, the usual cases of that are decided here: what the ring begins with is in one piece and is
+-- the next to leave, and what is added to it has room there, in one piece.
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
-if #ARGV == 3 then
+local arguments = #ARGV
+if arguments == 3 or arguments == #KEYS + 3 then
   local call, byte, sub = redis.pcall, string.byte, string.sub
   local pack, unpack = struct.pack, struct.unpack
-  local keys, limit, window, ttl = KEYS, ARGV[1] + 0, ARGV[2] + 0, ARGV[3]
+  local keys, costs, cost = KEYS, arguments > 3 and ARGV, 1
+  local limit, window, ttl = ARGV[arguments - 2] + 0, ARGV[arguments - 1] + 0, ARGV[arguments]
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
-  local FRONT = 64
-  local LONGEST, HEAD_LAST = 7, '100'  -- bytes of a number; last byte of the front
+  local SHORTEST_RUN = 3
+  local FRONT, HEAD, SOON = 64, 101, 8  -- SOON: a request of a cost has about so many bytes
+  local LONGEST, HEAD_LAST = 7, costs and '132' or '100'  -- bytes of a number; last byte of the front, or of a new ring's
   local MOST = 2 ^ 40 - 1
 
   local time = redis.call('TIME')
@@ -28,11 +33,17 @@ if #ARGV == 3 then
   replies = {}
   for i = 1, #keys do
     local key, reply = keys[i], nil
+    if costs then
+      cost = costs[i] + 0
+      if cost > 1000000000000 or left_over and left_over.keys[key] then
+        cost = 0  -- left to the frame, which decides the requests of one log in their order
+      end
+    end
     repeat  -- once; break: the reply, or without it an unusual case
       local front = call('GETRANGE', key, '0', HEAD_LAST)
       local form, pattern, has_runs = FORMAT, STATE, false
       local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
-      if limit < 1 then
+      if limit < 1 or cost < 1 then
         break
       elseif front ~= '' then
         if front.err or #front < STATE_BYTES then
@@ -54,20 +65,35 @@ if #ARGV == 3 then
           end
         end
         if newest > now or oldest > newest or bytes < fewest or bytes > (used - 1) * LONGEST or filled > size
-            or STATE_BYTES + next_bytes + latest_bytes > #front then
+            or STATE_BYTES + next_bytes + latest_bytes > #front or costs and next_bytes + latest_bytes > FRONT then
           break  -- a step back of the clock, or no log
         end
       end
       if front == '' or newest <= horizon then
-        local state = pack(STATE, FORMAT, now, now, 1, now, 0, 0, 0, 0, 0)
-        reply = call('SET', key, state, 'PX', ttl).ok and { 1, now, limit - 1, window, 0 }
-        break
+        front, form, pattern, has_runs = '', FORMAT, STATE, false
+        oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes = now, now, 0, now, 0, 0, 0, 0, 0
       end
 
       local at, last, left = STATE_BYTES + 1, STATE_BYTES + next_bytes, 0
+      local ring
+      if costs and filled > 0 and next_bytes < SOON and (oldest <= horizon or limit - used < cost) then
+        local length, from = filled < FRONT / 2 and filled or FRONT / 2, HEAD + begin
+        if begin + length <= size then  -- else it is in two pieces
+          ring = from + length <= #front and sub(front, from + 1, from + length)
+            or call('GETRANGE', key, from, from + length - 1)
+        end
+        local whole = ring and #ring == length and length or 0
+        while whole > 0 and byte(ring, whole) >= 128 do
+          whole = whole - 1
+        end
+        ring = whole > 0 and sub(ring, 1, whole)
+      end
       local fine = next_bytes == 0 or byte(front, last) < 128
       while fine and oldest <= horizon do
-        if at > last then
+        if at > last and ring then
+          front, at, last = ring .. sub(front, last + 1, last + latest_bytes), 1, #ring
+          begin, filled, ring = (begin + last) % size, filled - last, nil
+        elseif at > last then
           fine = filled == 0 and latest_bytes > 0 and byte(front, last + latest_bytes) < 128
           last, latest_bytes = last + latest_bytes, 0
         end
@@ -87,35 +113,133 @@ if #ARGV == 3 then
       end
       used, next_bytes = used - left, last + 1 - at
       local room, reset = limit - used, oldest + window - now
-      if not fine or oldest > newest or used < 1 or room < 0 or room == 0 and left > 0 then
-        break
-      elseif room == 0 then
-        reply = { 0, now, 0, reset, reset > 1 and reset or 1 }
+      if not fine or oldest > newest or used < 1 and front ~= '' then
         break
       end
 
-      local ms = now - newest
-      local number = ms < 128 and string.char(ms)
-        or ms < 16384 and string.char(128 + (ms - ms % 128) / 128, ms % 128)
-        or ms < 2097152 and string.char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
-      if not number or next_bytes + latest_bytes + #number > FRONT then
-        break
+      local number = ''
+      if room < cost then
+        local wanted, older = oldest, cost - room - 1  -- there is room when the entry leaves that these are older than
+        if cost > limit then
+          wanted = -1
+        elseif older > 0 then
+          -- from the nearer end, as in compact_log.lua; what is not near is left to the frame
+          if 2 * older < used then
+            local bytes, place, stop = front, at, last
+            while older > 0 do
+              if place > stop then
+                if ring then
+                  bytes, place, stop, ring = ring, 1, #ring, nil
+                elseif filled == 0 and stop == last and byte(front, last + latest_bytes) < 128 then
+                  stop = last + latest_bytes
+                end
+                if place > stop then
+                  break
+                end
+              end
+              local high, bits = 0, byte(bytes, place)
+              local is_run = has_runs and bits == 128
+              while bits >= 128 do
+                high, place = (high + bits - 128) * 128, place + 1
+                bits = byte(bytes, place)
+              end
+              place = place + 1
+              if is_run then
+                older = older - high - bits
+              else
+                wanted, older = wanted + high + bits, older - 1
+              end
+            end
+            wanted = older <= 0 and wanted <= newest and wanted
+          else
+            local newer, place, stop = used - 1 - older, last + latest_bytes, filled > 0 and last or at - 1
+            wanted = newest
+            fine = place > stop and byte(front, place) < 128
+            while fine and newer > 0 do
+              local ms, scale = byte(front, place), 1
+              place = place - 1
+              while place > stop and byte(front, place) >= 128 do
+                scale = scale * 128
+                ms, place = ms + (byte(front, place) - 128) * scale, place - 1
+              end
+              if has_runs and byte(front, place + 1) == 128 then
+                newer = newer - ms
+              else
+                wanted, newer = wanted - ms, newer - 1
+              end
+              fine = newer <= 0 or place > stop
+            end
+            wanted = fine and wanted >= oldest and wanted
+          end
+        end
+        if not wanted then
+          break
+        end
+        local retry = wanted + window - now
+        reply = { 0, now, room > 0 and room or 0, reset, wanted < 0 and -1 or retry > 1 and retry or 1 }
+        if left == 0 then
+          break
+        end
+      else
+        local ms = now - newest
+        number = front == '' and '' or ms < 128 and string.char(ms)
+          or ms < 16384 and string.char(128 + (ms - ms % 128) / 128, ms % 128)
+          or ms < 2097152 and string.char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
+        newest, used = now, used + cost
+        if not number or cost > SHORTEST_RUN and (used > MOST or now - oldest > MOST) then
+          break
+        elseif cost > SHORTEST_RUN then
+          form, pattern, has_runs = WITH_RUNS, STATE_WITH_RUNS, true
+          local char, more = string.char, cost - 1
+          local digits = char(more % 128)
+          while more >= 128 do
+            more = (more - more % 128) / 128
+            digits = char(128 + more % 128) .. digits
+          end
+          number = number .. '\128' .. digits
+        elseif cost > 1 then
+          number = number .. string.rep('\0', cost - 1)
+        end
+        reply = { 1, now, room - cost, reset, 0 }
       end
-      local due = size == 0 or touched > now or (now - touched) * 2 >= ttl - window
-      local state = pack(pattern, form, oldest, has_runs and now - oldest or now, used + 1, due and now or touched, size,
-        begin, filled, next_bytes, latest_bytes + #number) .. sub(front, at, last + latest_bytes) .. number
+      if next_bytes + latest_bytes + #number > FRONT then
+        local bytes, to = sub(front, last + 1, last + latest_bytes) .. number, (begin + filled) % size
+        if not costs or size - filled < #bytes or (filled + #bytes) * 4 < size or to + #bytes > size
+            or call('GETRANGE', key, HEAD + size - 1, HEAD + size - 1) == ''
+            or type(call('SETRANGE', key, HEAD + to, bytes)) ~= 'number' then
+          reply = nil
+          break
+        end
+        filled, latest_bytes, number = filled + #bytes, 0, ''
+      end
+
+      local due = touched > now or (now - touched) * 2 >= ttl - window
       if size == 0 then
-        reply = call('SET', key, state, 'PX', ttl).ok and { 1, now, room - 1, reset, 0 }
-      elseif type(call('SETRANGE', key, '0', state)) == 'number' then
-        local set = due and call('PEXPIRE', key, ttl)
-        reply = type(set) == 'table' and set or { 1, now, room - 1, reset, 0 }
+        due = room >= cost or touched > now or touched == 0
+      end
+      local state = pack(pattern, form, oldest, has_runs and newest - oldest or newest, used, due and now or touched, size,
+        begin, filled, next_bytes, latest_bytes + #number) .. sub(front, at, last + latest_bytes) .. number
+      local set
+      if size > 0 then
+        set = call('SETRANGE', key, '0', state)
+        if due and type(set) == 'number' then
+          local lives = call('PEXPIRE', key, ttl)
+          reply = type(lives) == 'table' and lives or reply
+        end
+      elseif due then
+        set = call('SET', key, state, 'PX', ttl)
+      else
+        set = call('SET', key, state, 'KEEPTTL')
+      end
+      if type(set) == 'table' and set.err then
+        reply = nil
       end
     until true
 
     replies[i] = reply or false
     if not reply then
-      left_over = left_over or {}
-      left_over[#left_over + 1] = i
+      left_over = left_over or { costs = costs, keys = {} }
+      left_over[#left_over + 1], left_over.keys[key] = i, true
     end
   end
   if not left_over then

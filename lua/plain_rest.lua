@@ -2,16 +2,16 @@
 -- of the others.
 
 if left_over then
-  local keys, arguments, latest = KEYS, ARGV, #ARGV
+  local keys, arguments, latest, costs = KEYS, ARGV, #ARGV, left_over.costs
   local named = latest > 3
   KEYS, ARGV = {}, { '', replies = replies, places = left_over }
   for i = 1, #left_over do
     local at = #ARGV
     KEYS[i] = keys[left_over[i]]
     ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4] = '1', '1', named and arguments[left_over[i]] or '', ''
-    if i == 1 then  -- the other logs have the same numbers
+    if i == 1 or costs then  -- else the other logs have the same numbers
       ARGV[at + 4], ARGV[at + 5], ARGV[at + 6] = arguments[latest - 2], arguments[latest - 1], '0'
-      ARGV[at + 7], ARGV[at + 8] = arguments[latest], ''
+      ARGV[at + 7], ARGV[at + 8] = arguments[latest], costs and 'cost=' .. costs[left_over[i]] or ''
     end
   end
 end

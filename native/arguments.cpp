@@ -95,18 +95,25 @@ const char* Arguments::read() {
     return isWhole ? nullptr : error_;
 }
 
-/// One request for each of one or more logs without options, by this server's clock.
+/// One request for each of one or more logs without options, or with costs alone, by this server's clock.
 bool Arguments::readPlain() {
     const AlgorithmRow& row = rowOf(algorithm_);
-    const std::size_t names = row.namesEntries ? keys_ : 0;
-    if (row.plain.empty() || keys_ == 0 || words_.size() - at_ != names + 3) {
+    const std::size_t words = words_.size() - at_;
+    const bool hasCosts = row.hasPlainCosts && words == keys_ + 3;
+    if (row.plain.empty() || keys_ == 0 || words != (row.namesEntries || hasCosts ? keys_ : 0) + 3) {
         return false;
     }
     const std::size_t begin = at_;
-    at_ += names;
-    if (!number(latest_.limit) || !number(latest_.window) || !number(latest_.ttl) || latest_.window < 1 ||
-        latest_.ttl < 1) {
+    if (row.namesEntries) {
+        at_ += keys_;
+    }
+    if (hasCosts) {
+        plainCosts_.resize(keys_);
+    }
+    if (!std::ranges::all_of(plainCosts_, [this](double& cost) { return number(cost); }) || !number(latest_.limit) ||
+        !number(latest_.window) || !number(latest_.ttl) || latest_.window < 1 || latest_.ttl < 1) {
         latest_ = Settings();
+        plainCosts_.clear();
         at_ = begin;
         return false;
     }
@@ -115,7 +122,13 @@ bool Arguments::readPlain() {
 }
 
 const AskedBatch& Arguments::leavePlain(std::size_t index) {
-    logs_.push_back({.key = key(index), .settings = latest_});
+    AskedLog& log = logs_.emplace_back(AskedLog{.key = key(index), .settings = latest_});
+    if (const double cost = plainCost(index); cost != 1) {
+        plainOptions_.assign("cost=").append(text(kFirstKey + keys_ + index));
+        log.settings.hasOptions = true;
+        log.settings.cost = cost;
+        log.settings.options = plainOptions_;
+    }
     return batches_.emplace_back(
         AskedBatch{.firstLog = logs_.size() - 1, .logs = 1, .requests = 1, .names = kFirstKey + keys_ + index});
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -94,6 +95,10 @@ class Arguments {
     /// The name of that key's request, if the algorithm has names.
     RedisModuleString* plainName(std::size_t index) const { return words_[kFirstKey + keys_ + index]; }
 
+    /// The cost of that key's request, if not all are 1.
+    bool hasPlainCosts() const { return !plainCosts_.empty(); }
+    double plainCost(std::size_t index) const { return plainCosts_.empty() ? 1 : plainCosts_[index]; }
+
     /// A batch of that key's request.
     const AskedBatch& leavePlain(std::size_t index);
 
@@ -137,7 +142,9 @@ class Arguments {
     double now_ = 0;
     double logged_ = 0;
     double taken_ = 0;
-    Settings latest_;  // of the log before
+    std::vector<double> plainCosts_;  // none: all are 1
+    std::string plainOptions_;        // of the key that is left
+    Settings latest_;                 // of the log before
     bool hasLatest_ = false;
     const char* error_ = nullptr;
     std::vector<AskedBatch> batches_;

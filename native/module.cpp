@@ -7,6 +7,7 @@
 // knows others has another command. Effects are replicated, and written to the AOF, as plain commands.
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ namespace {
 
 constexpr const char* kCommand = "sliding_log.2";
 constexpr int kFewestWords = 4;
+constexpr std::size_t kFirstKey = 3;
 
 template <typename Form>
 void decide(Redis& redis, Clock& clock, const Arguments& arguments) {
@@ -55,6 +57,17 @@ void reply(const Redis& redis, const PlainOutcome& outcome) {
     }
 }
 
+/// An earlier request of this one's log is left to the frame: requests of one log are decided in their order. Without
+/// costs they are alike.
+bool isBehindLeft(const Arguments& arguments, std::span<const PlainOutcome> before) {
+    for (std::size_t i = 0; arguments.hasPlainCosts() && i < before.size(); i++) {
+        if (!before[i].isDecided && arguments.text(kFirstKey + i) == arguments.text(kFirstKey + before.size())) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /// A plain call. What is unusual is decided behind all others.
 template <typename Form, typename Decide>
 void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& decide) {
@@ -62,7 +75,7 @@ void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& deci
     for (std::size_t i = 0; i < outcomes.size(); i++) {
         PlainOutcome& outcome = outcomes[i];
         try {
-            outcome.isDecided = decide(i, outcome.reply);
+            outcome.isDecided = !isBehindLeft(arguments, std::span(outcomes).first(i)) && decide(i, outcome.reply);
         } catch (const Error& error) {
             outcome.error = error.text;
             outcome.isDecided = true;
@@ -93,7 +106,7 @@ void decidePlainByAlgorithm(Redis& redis, Clock& clock, Arguments& arguments) {
         decidePlain<InflightLog>(redis, clock, arguments, decideLog);
     } else {
         decidePlain<CompactLog>(redis, clock, arguments, [&](std::size_t i, PlainReply& reply) {
-            return decidePlainCompact(redis, clock, asked, arguments.key(i), reply);
+            return decidePlainCompact(redis, clock, asked, arguments.key(i), arguments.plainCost(i), reply);
         });
     }
 }
@@ -118,11 +131,10 @@ void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
 
 /// Redis 7.0 asks the command itself where its keys are, before it routes a call in a cluster.
 int tellKeys(RedisModuleCtx* context, RedisModuleString** words, int count) {
-    constexpr int kFirstKey = 3;
     constexpr auto kFlags = static_cast<int>(api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate);
     const std::size_t keys = count < kFewestWords ? 0 : Arguments(words, count).countKeys();
     for (std::size_t i = 0; i < keys; i++) {
-        api::KeyAtPosWithFlags(context, kFirstKey + static_cast<int>(i), kFlags);
+        api::KeyAtPosWithFlags(context, static_cast<int>(kFirstKey + i), kFlags);
     }
     return api::kOk;
 }

@@ -20,6 +20,6 @@ struct PlainReply {
 bool decidePlainLog(Redis& redis, const Clock& clock, const Settings& asked, RedisModuleString* keyName,
                     RedisModuleString* name, PlainReply& reply);
 bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked, RedisModuleString* keyName,
-                        PlainReply& reply);
+                        double cost, PlainReply& reply);
 
 }  // namespace sliding_log::native

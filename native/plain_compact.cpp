@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 
+#include "compact_log.hpp"
 #include "compact_state.hpp"
 #include "plain.hpp"
 
@@ -9,8 +11,99 @@ namespace sliding_log::native {
 
 namespace {
 
+constexpr double kShortestRun = 3;  // as in compact_log.cpp
+
+/// The most bytes of a request: of its time, and of a run.
+constexpr std::size_t kMostAdded = 3 + 1 + static_cast<std::size_t>(kLongestNumber);
+
 bool isLastByte(char byte) {
     return static_cast<unsigned char>(byte) < 128;
+}
+
+/// The entries of a request behind its first one.
+std::size_t writeSame(char* out, double cost) {
+    if (cost <= kShortestRun) {
+        const auto zeros = static_cast<std::size_t>(cost) - 1;
+        std::fill_n(out, zeros, '\0');
+        return zeros;
+    }
+    const auto entries = static_cast<std::uint64_t>(cost) - 1;
+    std::size_t size = 1;
+    for (std::uint64_t rest = entries; rest >= 128; rest /= 128) {
+        size++;
+    }
+    out[0] = kCompactRun;
+    for (std::size_t i = 0; i < size; i++) {
+        const std::uint64_t digit = entries >> (7 * (size - 1 - i)) & 127;
+        out[1 + i] = static_cast<char>(digit | (i + 1 < size ? 128 : 0));
+    }
+    return 1 + size;
+}
+
+/// Whole numbers from the oldest on: the `time` of the entry behind `older` others, and how many these lack.
+void passAhead(std::string_view numbers, bool hasRuns, double& older, double& time) {
+    for (std::size_t at = 0; older > 0 && at < numbers.size(); at++) {
+        const bool isRun = hasRuns && numbers[at] == kCompactRun;
+        double number = 0;
+        for (; !isLastByte(numbers[at]); at++) {
+            number = (number + static_cast<unsigned char>(numbers[at]) - 128) * 128;
+        }
+        number += static_cast<unsigned char>(numbers[at]);
+        older -= isRun ? number : 1;
+        time += isRun ? 0 : number;
+    }
+}
+
+/// The same from the newest back.
+void passBack(std::string_view numbers, bool hasRuns, double& newer, double& time) {
+    for (std::size_t at = numbers.size(); newer > 0 && at > 0;) {
+        double number = static_cast<unsigned char>(numbers[--at]);
+        for (double scale = 128; at > 0 && !isLastByte(numbers[at - 1]); scale *= 128) {
+            number += (static_cast<unsigned char>(numbers[--at]) - 128) * scale;
+        }
+        const bool isRun = hasRuns && numbers[at] == kCompactRun;
+        newer -= isRun ? number : 1;
+        time -= isRun ? 0 : number;
+    }
+}
+
+/// The beginning of what the ring holds, in whole numbers; empty where that is in two pieces.
+std::string_view ringOf(std::string_view log, const CompactState<double>& state) {
+    const auto length = static_cast<std::size_t>(std::min<double>(state.filled, kCompactFront / 2));
+    const auto begin = kCompactHead + static_cast<std::size_t>(state.begin);
+    if (state.begin + static_cast<double>(length) > state.size || begin + length > log.size()) {
+        return {};
+    }
+    std::string_view numbers = log.substr(begin, length);
+    while (!numbers.empty() && !isLastByte(numbers.back())) {
+        numbers.remove_suffix(1);
+    }
+    return numbers;
+}
+
+/// The time of the entry that `older` others are older than, found from the nearer end, as compact_log.cpp does. False:
+/// it is not near. `next` and `latest` are adjacent.
+bool findArrival(std::string_view log, const CompactState<double>& state, std::string_view next,
+                 std::string_view latest, double older, double& time) {
+    if (2 * older < state.used) {
+        time = state.oldest;
+        passAhead(next, state.hasRuns, older, time);
+        if (older > 0 && state.filled > 0) {
+            passAhead(ringOf(log, state), state.hasRuns, older, time);
+        } else if (older > 0 && !latest.empty() && isLastByte(latest.back())) {
+            passAhead(latest, state.hasRuns, older, time);
+        }
+        return older <= 0 && time <= state.newest;
+    }
+    double newer = state.used - 1 - older;
+    time = state.newest;
+    const std::string_view numbers =
+        state.filled > 0 ? latest : std::string_view(next.data(), next.size() + latest.size());
+    if (numbers.empty() || !isLastByte(numbers.back())) {
+        return false;
+    }
+    passBack(numbers, state.hasRuns, newer, time);
+    return newer <= 0 && time >= state.oldest;
 }
 
 /// The bytes of a number below 128^3.
@@ -34,12 +127,13 @@ std::size_t writeNumber(char* out, double number) {
 }  // namespace
 
 bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked, RedisModuleString* keyName,
-                        PlainReply& reply) {
+                        double cost, PlainReply& reply) {
     const double now = clock.now;
     const double horizon = now - asked.window;
 
     Key key(redis, clock, keyName);
-    if (asked.limit < 1 || (key.type() != api::Empty && key.type() != api::String)) {
+    if (asked.limit < 1 || cost < 1 || cost > CompactLog::kMostEntries ||
+        (key.type() != api::Empty && key.type() != api::String)) {
         return false;
     }
     std::array<char, kCompactHead> front;
@@ -62,12 +156,9 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
             return false;
         }
     }
-    if (length == 0 || state.newest <= horizon) {
-        CompactState<double> first{.oldest = now, .newest = now, .used = 1, .touched = now};
-        std::array<char, kCompactStateBytes> bytes;
-        writeState(first, bytes.data());
-        reply = {true, now, asked.limit - 1, asked.window, 0};
-        return key.set({bytes.data(), bytes.size()}, asked.ttl) == nullptr;
+    const bool isFresh = length == 0 || state.newest <= horizon;
+    if (isFresh) {
+        state = {.oldest = now, .newest = now, .used = 0, .touched = now};
     }
 
     // what leaves; what has to be read from the ring, or written to it, is left to the frame
@@ -100,34 +191,57 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
     state.nextBytes = end - at;
     const double room = asked.limit - state.used;
     const double reset = state.oldest + asked.window - now;
-    if (!(state.oldest <= state.newest && state.used >= 1)) {
+    if (!(state.oldest <= state.newest && (state.used >= 1 || isFresh))) {
         return false;
     }
-    if (room == 0 && left == 0) {
-        reply = {false, now, 0, reset, std::max(reset, 1.0)};
-        return true;
+    const bool isAdmitted = room >= cost;
+    if (isAdmitted) {
+        reply = {true, now, room - cost, reset, 0};
+    } else {
+        double arrival = state.oldest;
+        const double older = cost - room - 1;
+        if (cost <= asked.limit && older > 0 &&
+            !findArrival(key.bytes(), state, {front.data() + at, state.nextBytes},
+                         {front.data() + end, state.latestBytes}, older, arrival)) {
+            return false;
+        }
+        const double retry = cost > asked.limit ? -1 : std::max(arrival + asked.window - now, 1.0);
+        reply = {false, now, std::max(room, 0.0), reset, retry};
+        if (left == 0) {
+            return true;
+        }
     }
-    constexpr double kLongestShort = 128 * 128 * 128;
-    const double ms = now - state.newest;
-    if (!(room > 0 && ms < kLongestShort)) {
-        return false;
-    }
-    std::array<char, kCompactHead + 3> out;
+
+    std::array<char, kCompactHead + kMostAdded> out;
     const std::size_t numbers = state.nextBytes + state.latestBytes;
     std::memcpy(out.data() + kCompactStateBytes, front.data() + at, numbers);
-    const std::size_t added = writeNumber(out.data() + kCompactStateBytes + numbers, ms);
+    std::size_t added = 0;
+    if (isAdmitted) {
+        constexpr double kLongestShort = 128 * 128 * 128;
+        const double ms = now - state.newest;
+        const bool hasRuns = state.hasRuns || cost > kShortestRun;
+        if (ms >= kLongestShort ||
+            (hasRuns && (state.used + cost > kMostEntriesOfLog || now - state.oldest > kMostEntriesOfLog))) {
+            return false;
+        }
+        char* place = out.data() + kCompactStateBytes + numbers;
+        added = isFresh ? 0 : writeNumber(place, ms);
+        added += writeSame(place + added, cost);
+        state.hasRuns = hasRuns;
+        state.newest = now;
+        state.used += cost;
+    }
     if (numbers + added > kCompactFront) {
         return false;
     }
-    const bool isDue = state.size == 0 || state.touched > now || (now - state.touched) * 2 >= asked.ttl - asked.window;
-    state.newest = now;
-    state.used++;
+    const bool isLate = state.touched > now || (now - state.touched) * 2 >= asked.ttl - asked.window;
+    const bool isDue = state.size > 0 ? isLate : isAdmitted || state.touched > now || state.touched == 0;
     state.touched = isDue ? now : state.touched;
     state.latestBytes += added;
     writeState(state, out.data());
     const std::string_view bytes(out.data(), kCompactStateBytes + numbers + added);
     if (state.size == 0) {
-        if (key.set(bytes, asked.ttl) != nullptr) {
+        if (key.set(bytes, isDue ? asked.ttl : 0) != nullptr) {
             return false;
         }
     } else {
@@ -138,7 +252,6 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
             key.expireIn(asked.ttl);
         }
     }
-    reply = {true, now, room - 1, reset, 0};
     return true;
 }
 

@@ -39,7 +39,7 @@ sub options {
     my ($algorithm, $world, $log) = @_;
     my @words;
     push @words, 'ids' if $log->{ids};
-    push @words, 'cost=' . any(0, 2, 3, 1 + int rand $log->{limit}, $log->{limit} + 1) if rand() < $world->{costs};
+    push @words, 'cost=' . any(0, 2, 3, 1 + int rand $log->{limit}, $log->{limit} + 1, map { 1 + int rand $log->{limit} / 50 } 1 .. $world->{small_costs} // 0) if rand() < $world->{costs};
     push @words, 'count=all' if rand() < $world->{counts};
     if ($world->{delays} && rand() < 0.8) {
         push @words, 'delay=' . (1 + int rand $world->{delays}) if rand() < 0.8;
@@ -190,7 +190,7 @@ sub world {
     my ($algorithm, $title, %asked) = @_;
     return if "$algorithm, $title" !~ /$only/;
     my %world = (keys => 12, limits => 20, windows => 2000, burst => 12, step => 30, costs => 0, counts => 0, delays => 0, blocks => 0, ids => 0, back => 0, permits => 0, steps_back => 0,
-        callers => 0, plain => 0.5, corrupt => 0, overrides => 0, renewals => 0, periods => [], %asked);
+        callers => 0, plain => 0.5, plain_costs => 0, corrupt => 0, overrides => 0, renewals => 0, periods => [], %asked);
     my %script = map { ($_ => Testbed::Script->new($redis, $ALL_SCRIPTS{$algorithm}, native => $_ eq 'nat')) } qw(lua nat);
     my $client = $script{lua};
     my @logs   = map { { name => "$algorithm $title $_", limit => 1 + int rand $world{limits}, burst => 1 + int rand $world{limits}, window => any(@{ $world{periods} }) // 1 + int rand $world{windows} } } 1 .. $world{keys};
@@ -231,7 +231,7 @@ sub world {
             } else {
                 my $is_plain = rand() < $world{plain};
                 my @groups   = $is_plain ? plain_groups(\@logs) : map { group($algorithm, \%world, \@logs) } 1 .. 1 + int rand 3;
-                $_->{logs}[0]{options} = options($algorithm, { %world, costs => 0, counts => 0, delays => 0, blocks => 0, permits => 0, overrides => 0 }, $logs[0]) for $is_plain ? @groups : ();
+                $_->{logs}[0]{options} = options($algorithm, { %world, costs => $world{plain_costs}, counts => 0, delays => 0, blocks => 0, permits => 0, overrides => 0 }, $logs[0]) for $is_plain ? @groups : ();
                 $call{words}  = sub { my ($side) = @_; return $script{$side}->words($at, map { for_side($side, $_) } @groups) };
                 $call{groups} = \@groups;
             }
@@ -309,6 +309,16 @@ for my $algorithm (@ALGORITHMS) {
     world($algorithm, 'all of it, long',   %log, %all, limits => 300, windows => 9000, back => 0.2, keys => 4, step => 15, burst => 30);
     world($algorithm, 'all of it, clock steps back', %log, %all, back => 0.2, steps_back => 0.03);
     my %permits = (%log, permits => 0.6, limits => 300, windows => 9000, costs => 0.2, blocks => 500, back => 0.1, steps_back => 0.01, step => 15);
+    if ($algorithm eq 'compact') {
+        my %costs = (%log, plain => 0.9, plain_costs => 0.8, costs => 0.8, small_costs => 20, limits => 5000);
+        world($algorithm, 'plain costs',                    %costs);
+        world($algorithm, 'plain costs, long logs',         %costs, windows => 20_000);
+        world($algorithm, 'plain costs, large',             %costs, windows => 9000, limits => 1e12);
+        world($algorithm, 'plain costs, clock steps back',  %costs, steps_back => 0.03);
+        world($algorithm, 'plain costs, wide apart',        %costs, windows => 3_000_000_000, step => 30_000_000);
+        world($algorithm, 'plain costs, all of it',         %costs, %all, costs => 0.8, plain => 0.6, limits => 2000, windows => 9000, back => 0.2, steps_back => 0.01);
+        world($algorithm, 'plain costs, corrupt',           %costs, limits => 300, back => 0.1, corrupt => 0.3, steps_back => 0.01);
+    }
     world($algorithm, 'permits',            %permits) if $algorithm =~ /^(?:log|compact)$/;
     world($algorithm, 'permits, overrides', %permits, overrides => 0.3) if $algorithm =~ /^(?:log|compact)$/;
     world($algorithm, 'overrides',         %log, overrides => 0.6, costs => 0.2, back => 0.1);

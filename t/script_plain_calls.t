@@ -1,5 +1,5 @@
 # A plain call decides, replies and writes as the frame does: the same random operations on two logs, with plain calls
-# for one of them where the module would send them, and without for the other. Between them are calls with other options
+# for one of them where the module would send them, also with costs, and without for the other. Between them are calls with other options
 # and clocks, stale contents, blocks, foreign and broken contents.
 
 use strict;
@@ -13,6 +13,7 @@ my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
 note "TEST_SEED=$seed";
 my $operations = $ENV{TEST_OPERATIONS} // 4000;    # of each world
+my $only       = $ENV{TEST_WORLD} // '.';
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
@@ -61,8 +62,16 @@ my %foreign = (
     },
 );
 
+# Those that leave few for the next requests, that fit just or never, and that take some bytes or many to write.
+sub cost {
+    my ($world, $log) = @_;
+    my $most = $log->{limit};
+    return 'cost=' . any(1, 2, 3, 4, 5, (map { 1 + int $_ * rand $most } @{ $world->{costs} }), $most, $most, $most + 1, 10 * $most);
+}
+
 sub world {
     my ($name, $title, %world) = @_;
+    return if "$name, $title" !~ /$only/;
     my %options = (front => $world{front}, at_once => $world{at_once});
     my %own     = (%options, own_clock => 1);
     my ($plain, $frame, $caller) = map { Testbed::Script->new($redis, $name, %$_) } \%own, { %own, frame => 1 }, \%options;
@@ -81,41 +90,44 @@ sub world {
             cap    => 2 * $log->{limit},
             options => '',
         );
-        my $kind = any(('plain') x 24, ('many') x 6, ('options') x 4, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
+        my $kind = any(('plain') x ($world{costs} ? 6 : 24), $world{costs} ? ('cost') x 24 : (), ('many') x 6, ('options') x 4, 'burst', 'caller', 'back', $world{foreign} ? ((qw(foreign gone)) x 2, 'type') : ());
         $asked{options} = any('cost=' . int rand 5, 'count=all', 'delay=50 ahead=50', 'ahead=50', 'block=40', 'cost=' . int(1 + $log->{limit} / 2)) if $kind eq 'options';
+        $asked{options} = cost(\%world, $log) if $kind eq 'cost';
         my $called  = $now + any(0, 0, -20, 300);
         my @names   = map { 'u' . ++$unique } 1 .. $kind eq 'burst' ? 1 + int rand 8 : 1;
         my @together = $kind eq 'many' ? grep { $_ == $log || rand() < 0.5 } @logs : $log;    # one call, of the same limit
         @names = ($log->{name}) if $kind eq 'plain' && $log->{name} && rand() < 0.02;    # it usually exists
         my @foreign = $kind eq 'type' ? ('HSET', 'KEY', 'a', 1) : $kind eq 'gone' ? ('DEL', 'KEY') : $kind eq 'foreign' ? @{ $foreign{$name}->($now, $log->{window}) } : ();
+        my %options = map { $_->{plain} => $_ == $log || !$world{costs} ? $asked{options} : cost(\%world, $_) } @together;
         my ($replies, $at) = ([], $kind eq 'back' ? $log->{at} // $now : $now);
         for my $side ([$plain, $log->{plain}], [$frame, $log->{frame}]) {
             my ($script, $key) = @$side;
             my @group = (\@names, { %asked, key => $key });
             my $which = $script == $plain ? 'plain' : 'frame';
-            my @groups = map { [$_ == $log ? \@names : ["$names[0].$_->{plain}"], { %asked, key => $_->{$which} }] } @together;
+            my @groups = map { [$_ == $log ? \@names : ["$names[0].$_->{plain}"], { %asked, options => $options{ $_->{plain} }, key => $_->{$which} }] } @together;
             my @words =
                   @foreign           ? map { $_ eq 'KEY' ? $key : $_ } @foreign
                 : $kind eq 'caller'  ? $caller->words($called, \@group)
                 : $kind eq 'back'    ? $script->words(Testbed::Script::taking_back({ now => $now, logged => $at, taken => $at }), [[$log->{name} // 'u0'], $group[1]])
                 :                      $script->words($now, @groups);
-            $seen{plain}++ if $which eq 'plain' && !@foreign && @words == ($words[2] // 0) * ($name eq 'sliding_log' ? 2 : 1) + 7;
+            my $keys = $words[2] // 0;
+            $seen{plain}++ if $which eq 'plain' && !@foreign && grep { @words == $_ * $keys + 7 } $name eq 'sliding_log' ? 2 : (1, 2);
             push @$replies, told($script->call(@words));
         }
         @$log{qw(at name)} = ($now, $names[0]) if $kind eq 'plain';
         my @left = map { [contents($plain, $_->{plain})] } @together;
         my @as   = map { [contents($frame, $_->{frame})] } @together;
-        my ($left, $as)    = map { join "\n", map { $_->[0] } @$_ } \@left, \@as;
+        my ($left, $as)    = map { join "\n", map { $_->[0] =~ s/([^ -~])/sprintf '\\x%02x', ord $1/ger } @$_ } \@left, \@as;
         my ($end, $end_as) = map { $_->[0][1] } \@left, \@as;
         my $ends_differ    = grep { abs($left[$_][1] - $as[$_][1]) > LATE } 0 .. $#together;
         my $admitted = $replies->[1] =~ /^\[\[([01]) / ? $1 : 'else';
-        $seen{ $kind eq 'plain' ? "$kind $admitted" : $kind }++;
+        $seen{ $kind =~ /^(?:plain|cost)$/ ? "$kind $admitted" : $kind }++;
         next if $replies->[0] eq $replies->[1] && $left eq $as && !$ends_differ;
         is("$replies->[0]\n$left", "$replies->[1]\n$as", "$name, $title: operation $operation, $kind $asked{options} at $now, limit $asked{limit}");
         is($end, $end_as, "$name, $title: the time to live after operation $operation, $kind");
         return;
     }
-    for my $outcome ('plain 1', 'plain 0', $world{foreign} ? ('plain else', 'foreign') : ()) {
+    for my $outcome ('plain 1', 'plain 0', $world{costs} ? ('cost 1', 'cost 0') : (), $world{foreign} ? ('plain else', 'foreign') : ()) {
         cmp_ok($seen{$outcome} // 0, '>', 20, "$name, $title: more than 20 calls are $outcome");
     }
     cmp_ok($seen{plain}, '>', $operations / 2, "$name, $title: half of the calls are plain");
@@ -132,6 +144,16 @@ for my $name (qw(sliding_log compact_log)) {
     world($name, 'half of the slack', %usual, limits => 200, window => 2_000_000, step => 20_000);
     world($name, 'foreign contents', %usual, foreign => 1);
     world($name, 'foreign contents, few at once', %usual, %small, limits => 60, foreign => 1);
+    next if $name ne 'compact_log';
+    world($name, 'costs', %usual, limits => 300, costs => [0.3]);
+    world($name, 'costs, long logs', %usual, limits => 5000, window => 20_000, costs => [(0.005) x 20, 0.3]);
+    world($name, 'costs, short fronts', %usual, %small, limits => 600, costs => [(0.1) x 10, 0.8]);
+    world($name, 'large costs', %usual, limits => 1_000_000_000_000, costs => [(0.03) x 20, 0.5]);
+    world($name, 'large costs, long logs', %usual, limits => 1_000_000_000, window => 20_000, costs => [(0.003) x 30, 0.1]);
+    world($name, 'costs, half of the slack', %usual, limits => 2000, window => 2_000_000, step => 20_000, costs => [(0.02) x 10]);
+    world($name, 'costs, wide apart', %usual, limits => 6000, window => 300_000_000, step => 6_000_000, costs => [(0.02) x 10, 0.5]);
+    world($name, 'costs, foreign contents', %usual, limits => 2000, costs => [(0.01) x 10, 0.5], foreign => 1);
+    world($name, 'costs, foreign contents, short fronts', %usual, %small, limits => 300, costs => [(0.05) x 10], foreign => 1);
 }
 
 # By Redis's true clock, which does not step back here; instead entries are ahead of it, and keys end later.

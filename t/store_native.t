@@ -24,6 +24,7 @@ Testbed::wait_until('the replica to follow', 20, sub { $replica->info('master_li
 
 my $limits = join "\n", map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=3 algorithm=$_ " . horizon($_, '1h', 'month') . '; empty_gif; }' } @ALL_ALGORITHMS;
 $limits .= join "\n", '', map { "location /over/$_ { sliding_log_limit over_$_ key=\$arg_k limit=3 algorithm=$_ override=on " . horizon($_, '1h', 'month') . '; empty_gif; }' } @ALL_ALGORITHMS;
+$limits .= ' location /cost { sliding_log_limit cost key=$arg_k limit=2500 window=1h algorithm=compact cost=$arg_c; empty_gif; }';
 my $many = 'location /many { sliding_log_limit many key=$arg_k limit=1000 window=1h; empty_gif; }';
 
 sub nginx {
@@ -119,6 +120,20 @@ for my $native (qw(auto required)) {
     is(calls_of(sub { asked($old, "/log?k=old$native") }), '0 evalsha, 1 sliding_log.2', 'other calls are decided by the module');
     is(is_native($old), 1, 'the metrics say so');
     is($old->logged(qr/unknown option|on_error/), 0, 'the error log has nothing of it');
+}
+
+# an older module, which knows no costs of plain calls
+{
+    my $costs = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n(?:(?!\r\n\*).)*?\r\n)777(?=\r\n)/${1}7x7/gsr });
+    my $old   = nginx('', '127.0.0.1:' . $costs->port);
+    asked($old, '/compact?k=old');
+    Testbed::Script->new($redis, $SCRIPTS{compact});    # loads it
+    asked($auto, '/cost?k=old&c=776');
+    is(calls_of(sub { is(asked($old, "/cost?k=old&c=777"), $_, 'an older module: a script decides a plain call with a cost') for '200 redis', '200 redis', '429 redis' }),
+        '3 evalsha, 1 sliding_log.2', 'after the module was asked once');
+    is(calls_of(sub { asked($old, '/compact?k=old2'); asked($old, '/cost?k=old2&c=1'); asked($old, '/cost?k=old2&c=0') }), '0 evalsha, 3 sliding_log.2', 'other calls are decided by the module');
+    is($old->logged(qr/wrong arguments|on_error/), 0, 'the error log has nothing of it');
+    is(calls_of(sub { asked($auto, '/cost?k=new&c=777') }), '0 evalsha, 1 sliding_log.2', "today's module decides them");
 }
 
 # ---- requests under way

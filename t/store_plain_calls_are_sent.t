@@ -27,6 +27,7 @@ HTTP
     location /compact { sliding_log_limit compact key=$arg_k limit=3 window=1h algorithm=compact; empty_gif; }
     location /caller  { sliding_log_limit caller key=$arg_k limit=3 window=1h store=caller; empty_gif; }
     location /cost    { sliding_log_limit cost key=$arg_k limit=3 window=1h cost=2; empty_gif; }
+    location /costs   { sliding_log_limit costs key=$arg_k limit=300000 window=1h algorithm=compact cost=$arg_c; empty_gif; }
     location /blocks  { sliding_log_limit log key=$arg_k limit=3 window=1h block=1m; empty_gif; }
     location /two     { sliding_log_limit one key=$arg_k limit=3 window=1h; sliding_log_limit two key=$arg_k limit=3 window=1h; empty_gif; }
     location /metrics { sliding_log_metrics; }
@@ -59,7 +60,13 @@ asked("$_?k=first") for qw(/log /compact /caller);    # loads the scripts
 is(asked('/log?k=a'),     '200 redis: 4',  'log: a plain call, with the name of the request');
 is(asked('/compact?k=a'), '200 redis: 3',  'compact: a plain call');
 is(asked('/caller?k=a'),  '200 redis: 9',  'clock nginx: none');
-is(asked('/cost?k=a'),    '200 redis: 9',  'a cost: none');
+is(asked('/cost?k=a'),    '200 redis: 9',  'log with a cost: none');
+is(asked('/costs?k=a&c=100000'), '200 redis: 4', 'compact with a cost: a plain call, which has it');
+is(asked('/costs?k=a&c=200001'), '429 redis: 4', 'compact with a cost that does not fit: a plain call');
+is(asked('/costs?k=a&c=200000'), '200 redis: 4', 'compact with a cost that just fits: a plain call');
+is(asked('/costs?k=a&c=300001'), '429 redis: 4', 'compact with a cost above the limit: a plain call');
+is(asked('/costs?k=b&c=0'),      '200 redis: 9', 'compact with a cost of 0: none');
+is(asked('/costs?k=b&c=1'),      '200 redis: 3', 'compact with a cost of 1: as without');
 is(asked('/two?k=a'),     '200 redis: 10', 'two logs: none');
 
 # Several logs of one limit: one plain call, which has a name for each and the three numbers of all.

@@ -83,6 +83,7 @@ struct AlgorithmRow {
     std::string_view name;    // the value of algorithm=
     std::string_view script;  // its file in lua/
     std::string_view plain;   // the file of its plain call, in front of the script; empty: none
+    bool hasPlainCosts;       // plain calls may have costs
     Algorithm decidesAs;      // the algorithm with the same decisions for the same arrivals; usually itself
     Storage storage;
     bool namesEntries;  // entries have names, so that a take-back can be repeated
@@ -98,6 +99,7 @@ inline constexpr std::array kAlgorithms = {
                  .name = "log",
                  .script = "sliding_log",
                  .plain = "plain_log",
+                 .hasPlainCosts = false,
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::Zset,
                  .namesEntries = true,
@@ -110,6 +112,7 @@ inline constexpr std::array kAlgorithms = {
                  .name = "compact",
                  .script = "compact_log",
                  .plain = "plain_compact",
+                 .hasPlainCosts = true,
                  .decidesAs = Algorithm::Log,
                  .storage = Storage::String,
                  .namesEntries = false,
@@ -122,6 +125,7 @@ inline constexpr std::array kAlgorithms = {
                  .name = "counter",
                  .script = "sliding_counter",
                  .plain = "",
+                 .hasPlainCosts = false,
                  .decidesAs = Algorithm::Counter,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -134,6 +138,7 @@ inline constexpr std::array kAlgorithms = {
                  .name = "bucket",
                  .script = "token_bucket",
                  .plain = "",
+                 .hasPlainCosts = false,
                  .decidesAs = Algorithm::Bucket,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -146,6 +151,7 @@ inline constexpr std::array kAlgorithms = {
                  .name = "sampled",
                  .script = "sampled_log",
                  .plain = "",
+                 .hasPlainCosts = false,
                  .decidesAs = Algorithm::Sampled,
                  .storage = Storage::Zset,
                  .namesEntries = true,
@@ -158,6 +164,7 @@ inline constexpr std::array kAlgorithms = {
                  .name = "quota",
                  .script = "calendar_quota",
                  .plain = "",
+                 .hasPlainCosts = false,
                  .decidesAs = Algorithm::Quota,
                  .storage = Storage::Hash,
                  .namesEntries = false,
@@ -169,6 +176,7 @@ inline constexpr std::array kAlgorithms = {
                  .name = "inflight",
                  .script = "inflight",
                  .plain = "plain_log",
+                 .hasPlainCosts = false,
                  .decidesAs = Algorithm::Inflight,
                  .storage = Storage::Zset,
                  .namesEntries = true,

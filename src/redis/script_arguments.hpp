@@ -13,9 +13,13 @@
 
 namespace sliding_log {
 
-/// A request of that log alone, by the server's clock, is a plain call.
+/// A request of that log alone, by the server's clock, is a plain call. No option, or of some algorithms a cost alone.
 inline bool isPlain(const Check& check) {
-    return !rowOf(check.algorithm).plain.empty() && OptionsText(check).view().empty();
+    const AlgorithmRow& row = rowOf(check.algorithm);
+    const OptionsText options(check);
+    const std::string_view text = options.view();
+    const bool isCost = text.starts_with("cost=") && text.find(' ') == std::string_view::npos;
+    return !row.plain.empty() && (text.empty() || (row.hasPlainCosts && isCost && check.cost > 0));
 }
 
 /// Plain calls for these logs can be one.
@@ -87,10 +91,14 @@ class ScriptArguments {
     }
 
     /// The logs and requests of a plain call, then plain(): of all of them, see isPlain() and arePlainTogether().
-    void plainRequest(const Check& check, std::string_view unique) {
+    /// `hasCosts`: not all of their costs are 1.
+    void plainRequest(const Check& check, std::string_view unique, bool hasCosts) {
         sink_.key(check.key);
         if (rowOf(check.algorithm).namesEntries) {
             sink_.argument(unique);
+        }
+        if (hasCosts) {
+            number(check.cost);
         }
     }
     void plain(const Check& check) {

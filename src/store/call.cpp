@@ -69,7 +69,7 @@ void CallWriter::reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot) 
     call.algorithm = algorithm;
     call.hashSlot = hashSlot;
     call.asking = call.isPart = call.isOnWire = call.wasKept = call.isNative = call.leavesNative = false;
-    call.hasOverride = call.readsRecord = call.isTold = call.isRelease = call.isRenewal = false;
+    call.hasPlainCosts = call.hasOverride = call.readsRecord = call.isTold = call.isRelease = call.isRenewal = false;
     call.scriptMisses = call.repetitions = 0;
     call.batches.clear();
     call.command.clear();
@@ -107,10 +107,12 @@ bool CallWriter::isPlain() const {
 
 void CallWriter::finish() {
     if (isPlain()) {
+        call_->hasPlainCosts = std::ranges::any_of(
+            call_->batches, [](Batch* batch) { return batch->waiters.front().checks.front().cost != 1; });
         for (Batch* batch : call_->batches) {
             Waiter& waiter = batch->waiters.front();
             waiter.position = 0;
-            arguments_.plainRequest(waiter.checks.front(), waiter.unique);
+            arguments_.plainRequest(waiter.checks.front(), waiter.unique, call_->hasPlainCosts);
         }
         arguments_.plain(call_->batches.front()->waiters.front().checks.front());
     } else {

@@ -39,8 +39,10 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool mayBeNative() const { return !leavesNative && !readsRecord && !isRelease; }
 
     /// What an older native module may not know of it; one of kNativeKinds.
-    std::size_t nativeKind() const { return 2 * static_cast<std::size_t>(algorithm) + (hasOverride ? 1 : 0); }
-    static constexpr std::size_t kNativeKinds = 2 * kAlgorithms.size();
+    std::size_t nativeKind() const {
+        return 3 * static_cast<std::size_t>(algorithm) + (hasOverride ? 2 : hasPlainCosts ? 1 : 0);
+    }
+    static constexpr std::size_t kNativeKinds = 3 * kAlgorithms.size();
 
     /// Its text for the native module, or as a script; valid until the next one. Nothing but the beginning differs.
     /// While it reads a record, the text of that GET.
@@ -65,6 +67,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::uint16_t hashSlot = 0;            // of all its keys, in a cluster
     bool asking = false;                   // sent to the server that imports the slot
     bool isPart = false;                   // part of a call that was sent before
+    bool hasPlainCosts = false;            // it is plain, and tells the costs of its requests
     bool hasOverride = false;              // a check has override=on
     bool readsRecord = false;              // its GET of the record of its only log is sent in its place
     bool isTold = false;                   // it has that record among its arguments

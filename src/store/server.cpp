@@ -255,8 +255,9 @@ bool Server::leavesNative(Call& call, std::string_view answer) {
     }
     call.leavesNative = true;
     if (isUnable) {
-        // a renewal is written anew, so it would be sent to the native module again
-        const bool isLacking = isNativeOlder(answer) || call.isRenewal;
+        // a renewal is written anew, so it would be sent to the native module again; an older one takes a plain call
+        // with costs for wrong arguments
+        const bool isLacking = isNativeOlder(answer) || call.isRenewal || call.hasPlainCosts;
         nativeLacks_[call.nativeKind()] = nativeLacks_[call.nativeKind()] || isLacking;
     } else {
         nativeTold(false, answer);

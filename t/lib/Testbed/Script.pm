@@ -37,7 +37,8 @@ sub new {
     my $source = source($name);
     if ($options{front}) {
         $source =~ s/FRONT = \d+/FRONT = $options{front}/g or die "$name: no FRONT\n";
-        $source =~ s/(LONGEST, HEAD_LAST = 7, )'\d+'/$1 . "'" . (36 + $options{front}) . "'"/e;
+        $source =~ s/(FRONT, HEAD, SOON = )\d+, \d+/"$1$options{front}, " . (37 + $options{front})/e or die "$name: no HEAD\n";
+        $source =~ s/(LONGEST, HEAD_LAST = 7, costs and )'\d+' or '\d+'/"$1'" . (36 + $options{front} + int $options{front} \/ 2) . "' or '" . (36 + $options{front}) . "'"/e or die "$name: no HEAD_LAST\n";
     }
     if ($options{before_runs}) {
         $source =~ s/^.*-- the version before does without this line\n//m or die "$name: no such line\n";
@@ -51,11 +52,10 @@ sub new {
         $source =~ s/(call\('PEXPIRE', key, log.ttl, 'GT'\)) == 0/($1 or true)/;
         $source =~ s/(call\('PEXPIRE', key, ttl, 'GT'\))/$1 * 0/g;
         if ($PLAIN{$name}) {    # the last argument is the time
-            $self->{given} = $source =~ s/^if #ARGV == .*\K(?= then$)/ + 1/m or die "$name: no arguments\n";
-            $source =~ s/local time = redis\.call\('TIME'\)$/local time = { string.sub(ARGV[#ARGV], 1, -4), string.sub(ARGV[#ARGV], -3) .. '000' }/m
+            $self->{given} = $source =~ s/^local KEYS, ARGV = KEYS, ARGV\n\K/local given = (#ARGV == 4 or #ARGV == #KEYS + 4) and table.remove(ARGV)\n/m or die "$name: no arguments\n";
+            $source =~ s/local time = redis\.call\('TIME'\)$/local time = { string.sub(given, 1, -4), string.sub(given, -3) .. '000' }/m
                 or die "$name: no TIME\n";
-            $source =~ s/^  local keys, arguments, latest = KEYS, ARGV, #ARGV\K/ - 1/m or die "$name: nothing is left to the frame\n";
-            $source =~ s/^  KEYS, ARGV = \{\}, \{ \K''/ARGV[#ARGV]/m or die "$name: no time is left to the frame\n";
+            $source =~ s/^  KEYS, ARGV = \{\}, \{ \K''/given/m or die "$name: no time is left to the frame\n";
         }
     }
     $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
@@ -117,24 +117,26 @@ sub words {
     return ($self->command, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
 }
 
-# Those of a plain call; empty if it is not one.
+# Those of a plain call; empty if it is not one. Costs are sent if not all are 1.
 sub plain {
     my ($self, $now, @groups) = @_;
     return if ref $now;
-    my (@keys, @names, $latest);
+    my (@keys, @names, @costs, $latest);
     for my $group (@groups) {
         my ($requests, $log, @others) = @$group;
         my %log = (ttl => 11000, options => '', ref $log eq 'HASH' ? %$log : log_of(@$log));
-        return if @others || (ref $requests ? @$requests : $requests) != 1 || $log{options} ne '';
+        my ($cost) = $log{options} =~ ($self->{plain} eq 'plain_compact' ? qr/^(?:cost=([1-9]\d*))?$/ : qr/^()$/) or return;
+        return if @others || (ref $requests ? @$requests : $requests) != 1;
         my $numbers = "@log{qw(limit window ttl)}";
         return if $latest && $numbers ne $latest;
         $latest = $numbers;
         push @keys,  $log{key};
         push @names, ref $requests ? @$requests : undef;
+        push @costs, $cost || 1;
     }
     $_ //= 'u' . ++$names for @names;
-    @names = () if $self->{plain} ne 'plain_log';
-    return ($self->command, scalar @keys, @keys, @names, split(/ /, $latest), $now eq '' ? () : $now);
+    my @each = $self->{plain} eq 'plain_log' ? @names : (grep { $_ != 1 } @costs) ? @costs : ();
+    return ($self->command, scalar @keys, @keys, @each, split(/ /, $latest), $now eq '' ? () : $now);
 }
 
 sub log_of {
