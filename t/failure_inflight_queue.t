@@ -21,7 +21,7 @@ my $nginx  = $bed->serve(
     how     => '$sliding_log_status $sliding_log_source',
     http    => 'sliding_log_zone 64k;',
     server  => "location /look { $limit cost=0; empty_gif; }\n" . join '', map { "location /$_->[0] { $limit $_->[1]; proxy_pass http://127.0.0.1:%%SILENT%%; }\n" }
-        ['local', 'delay=30s; sliding_log_on_error local'], ['allow', 'delay=30s; sliding_log_on_error allow'], ['deny', 'delay=30s; sliding_log_on_error deny'],
+        ['local', 'delay=100s; sliding_log_on_error local'], ['allow', 'delay=30s; sliding_log_on_error allow'], ['deny', 'delay=30s; sliding_log_on_error deny'],
         ['short', 'delay=1s; sliding_log_on_error local'],
 );
 my $port = $nginx->port;
@@ -38,11 +38,17 @@ for my $how (qw(killed hangs)) {
     my %two     = map { my $place = $_; ($place => [map { begin("/$place?k=$place") } 1, 2]) } qw(local allow deny);
     my %waiting = map { ($_ => queue("/$_?k=$_")) } qw(local allow deny);
     my $second  = queue('/local?k=local');
+    my %crowd   = map { my $place = $_; ($place => [map { queue("/$place?k=$place") } 1 .. 40]) } qw(allow deny);
     waits($waiting{$_}, "$how: one waits, on_error $_") for sort keys %waiting;
     $how eq 'killed' ? $redis->kill : $redis->pause;
 
     comes($waiting{allow}, "$how: on_error allow lets it in");
     is(decided($waiting{deny})->{denied}{status}, 503, "$how: on_error deny denies it");
+    my $asked = time;
+    is(scalar(grep { $silent->arrives($_) } @{ $crowd{allow} }), 40, "$how: and all behind the one");
+    is(scalar(grep { decided($_)->{denied}{status} == 503 } @{ $crowd{deny} }), 40, "$how: or the other one");
+    cmp_ok(time - $asked, '<', 1.2 * slow(), "$how: at once");
+    answer($_) for @{ $crowd{allow} };
     if ($how eq 'killed') {
         waits($waiting{local}, "$how: on_error local has no room, either");
         answer(shift @{ $two{local} });
@@ -74,17 +80,16 @@ for my $how (qw(killed hangs)) {
 # ---- the zone is full: those that wait do so without a ticket
 
 my @held  = map { begin('/local?k=full') } 1, 2;
-my @crowd = map { queue('/local?k=full') } 1 .. 900;
+my @crowd = map { queue('/local?k=full') } 1 .. 850;
 waits($crowd[-1], 'hundreds wait');
 ok(!$nginx->logged(qr/exited on signal/), 'no worker has died');
 my $come = 0;
 answer($_) for @held;
-while ($come < 20 && (my $one = $silent->next_one(10 * slow()))) {
+while ($come < 900 && (my $one = $silent->next_one(10 * slow()))) {
     answer($one);
-    $come++;
+    push @crowd, queue('/local?k=full') if ++$come <= 50;    # with tickets, behind those without
 }
-is($come, 20, 'and come one after the other');
-close $_->{client} for @crowd;
+is($come, 900, 'and come one after the other');
 ok(wait_until('the end', 20, sub { while (my $one = $silent->next_one(0)) { close $one->{backend} } $redis->cli('DBSIZE') == 0 }), 'nothing stays');
 is_by('redis', 'Redis decides');
 $bed->done;

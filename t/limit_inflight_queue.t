@@ -10,6 +10,7 @@ use Testbed::Http qw(get field connect_to parse);
 use Time::HiRes qw(sleep time);
 
 my @stores = qw(default clocked local);
+my %other  = (default => 'clocked', clocked => 'local', local => 'local');
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
 my $silent = Testbed::UnderWay->new;
@@ -23,6 +24,12 @@ my $locations = join "\n", map { my $store = $_; <<"END" } @stores;
     location /$store/two   {
         sliding_log_limit at_$store key=\$arg_k limit=2 algorithm=inflight lease=3s delay=20s store=$store;
         sliding_log_limit all_$store key=\$arg_a limit=\$arg_l algorithm=inflight lease=3s delay=20s store=$store;
+        proxy_pass http://127.0.0.1:%%SILENT%%;
+    }
+    location /$store/first { sliding_log_limit first_$store key=\$arg_k limit=1 algorithm=inflight lease=1s store=$store; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location /$store/apart {
+        sliding_log_limit first_$store key=\$arg_k limit=1 algorithm=inflight lease=1s store=$store;
+        sliding_log_limit then_$store key=\$arg_a limit=1 algorithm=inflight lease=1s delay=20s store=$other{$store};
         proxy_pass http://127.0.0.1:%%SILENT%%;
     }
     location /$store/mixed {
@@ -133,6 +140,35 @@ for my $store (@stores) {
     comes($for, "$store: until there is room in both");
     answer($for);
     all_left($store, $_, "$_ is free again") for qw(d e);
+
+    # it does not keep others from the limit that has room, while another one has none
+    my ($x, $y) = map { begin("/$store/two?k=z&a=$_&l=1") } 1, 2;
+    my $third_account = queue("/$store/two?k=z&a=3&l=1");
+    waits($third_account, "$store: the first limit is full");
+    my $first_account = queue("/$store/two?k=z&a=1&l=1");
+    waits($first_account, "$store: one waits whose second limit is full, too");
+    my $fourth_account = queue("/$store/two?k=z&a=4&l=1");
+    waits($fourth_account, "$store: and one behind it");
+    answer($y);
+    comes($third_account, "$store: the first of them comes");
+    answer($third_account);
+    comes($fourth_account, "$store: so does the one behind that which waits for the second limit");
+    waits($first_account, "$store: that one goes on waiting");
+    answer($x);
+    comes($first_account, "$store: until the second limit has room");
+    answer($_) for $first_account, $fourth_account;
+    all_left($store, 'z', 'all have gone');
+
+    # in two stages: what was taken first is renewed
+    my $then  = begin("/$store/apart?k=s&a=s");
+    my $taken = queue("/$store/apart?k=t&a=s");
+    waits($taken, "$store: it waits in the second stage");
+    sleep 2.2;    # longer than the lease
+    is(begin("/$store/first?k=t")->{denied}{status}, 429, "$store: and keeps its place of the first one");
+    answer($then);
+    comes($taken, "$store: it comes");
+    answer($taken);
+    ok(wait_until('the place', 5, sub { my $one = begin("/$store/first?k=t"); answer($one) if $one->{backend}; $one->{backend} }), "$store: and gives both back");
 
     # behind another algorithm
     @two = map { begin("/$store/at?k=f") } 1, 2;

@@ -149,12 +149,24 @@ ngx_int_t beginAndAsk(ngx_http_request_t* request, const LocationSettings& locat
     return askRound(request, location, *context);
 }
 
+/// A post_action begins after the response, or when the client has left, for which the request may have waited.
+void endWait(ngx_http_request_t* request) {
+    Context* context = Context::of(request);
+    if (context != nullptr && context->state != Context::State::Idle) {
+        cancel(*context);
+    }
+}
+
 /// The limits that the location enforces are asked first. Its dry run follows when they have admitted the request, and
 /// when a reservation is due.
 ngx_int_t handle(ngx_http_request_t* request) {
     const LocationSettings& location = settingsOf(request);
-    if (location.limits->nelts == 0 || request->post_action) {
-        return NGX_DECLINED;  // a post_action begins after the response
+    if (request->post_action) {
+        endWait(request);
+        return NGX_DECLINED;
+    }
+    if (location.limits->nelts == 0) {
+        return NGX_DECLINED;
     }
     Context* context = Context::of(request);
     ngx_int_t rc = NGX_DECLINED;

@@ -1,7 +1,7 @@
 #include "request/asking.hpp"
 
 #include <algorithm>
-#include <limits>
+#include <optional>
 #include <span>
 
 #include "request/overriding.hpp"
@@ -112,24 +112,6 @@ void tellNoTime(const Decision& decision, Verdict& verdict) {
     }
 }
 
-/// The number of such requests that the stage would still admit.
-std::int64_t roomBehind(const Stage& stage) {
-    std::int64_t room = std::numeric_limits<std::int64_t>::max();
-    for (std::size_t i = stage.begin; i < stage.end; i++) {
-        const std::int64_t cost = std::max<std::int64_t>(stage.context->round->checks[i].cost, 1);
-        room = std::min(room, stage.context->round->verdicts[i].remaining / cost);
-    }
-    return room;
-}
-
-/// The stage is decided: nobody waits for it any more.
-void finish(Stage& stage, std::int64_t room = 0) {
-    stage.state = Stage::State::Done;
-    if (stage.context->awaited.stage == &stage) {
-        leaveQueue(*stage.context, room);
-    }
-}
-
 /// Sets the decisions of the stage from its verdicts.
 void takeVerdicts(Stage& stage, Source source) {
     Context& context = *stage.context;
@@ -154,7 +136,8 @@ void takeVerdicts(Stage& stage, Source source) {
         stage.state = Stage::State::Queued;
         return;
     }
-    finish(stage, denied ? 0 : roomBehind(stage));
+    stage.state = Stage::State::Done;
+    leaveQueue(stage);
     if (denied) {
         noteDenial(context);
     }
@@ -168,11 +151,12 @@ void takeVerdicts(Stage& stage, Source source) {
 
 /// No store could decide.
 void noteUnknown(Stage& stage) {
-    finish(stage);
+    stage.state = Stage::State::Done;
     for (Decision& decision : decisionsOf(stage)) {
         decision.source = Source::Error;
         decision.verdict = nullptr;  // it may have been denied before it waited
     }
+    leaveQueue(stage);
 }
 
 /// Asks the local store for the stage.
@@ -240,19 +224,38 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
                                                  std::ranges::any_of(checksOf(stage), &Check::countsAll));
 }
 
-/// The stage to be asked next; nullptr if there is none.
+Stage* nextInQueue(const Context& context) {
+    const auto all = context.round->allStages();
+    const auto queued = std::ranges::find(all, Stage::State::Queued, &Stage::state);
+    return queued == all.end() ? nullptr : &*queued;
+}
+
+/// The stage to be asked next; nullptr if there is none. Places are taken in one order, the same on all nodes: a
+/// request that waits for one has none of the stages behind it, for which others may wait.
 Stage* nextToAsk(const LocationSettings& location, const Context& context) {
+    const bool isQueued = nextInQueue(context) != nullptr;
     Stage* next = nullptr;
     for (Stage& stage : context.round->allStages()) {
-        if ((next == nullptr || stage.turn < next->turn) && isToAsk(location, stage)) {
+        if ((next == nullptr || stage.turn < next->turn) && isToAsk(location, stage) &&
+            !(isQueued && stage.turn == Stage::Turn::Queues)) {
             next = &stage;
         }
     }
     return next;
 }
 
+/// A request waits behind others, unless no answer is to be expected: sliding_log_on_error decides then.
+bool hasToQueue(const LocationSettings& location, const Stage& stage) {
+    if (stage.context->awaited.stage == &stage || !findsOthersWaiting(stage)) {
+        return false;
+    }
+    const RedisSettings* redis = redisOf(stage);
+    return redis == nullptr || location.onError == static_cast<ngx_uint_t>(OnError::Local) ||
+           gWorker->store(*redis).canBeAsked(checksOf(stage).front().hashSlot);
+}
+
 void ask(const LocationSettings& location, Stage& stage) {
-    if (stage.context->awaited.stage != &stage && findsOthersWaiting(stage)) {
+    if (hasToQueue(location, stage)) {
         stage.state = Stage::State::Queued;
         return;
     }
@@ -296,18 +299,14 @@ void waitInTurn(const LocationSettings& location, Context& context) {
     ngx_add_timer(&context.timer, leftOf(context) / (open + 1));
 }
 
-/// Nothing is out. NGX_OK: nothing has to be waited for, either.
-ngx_int_t waitInQueue(const LocationSettings& location, Context& context) {
-    const bool isDenied = context.refused || isDeniedUnknown(location, *context.round);
-    for (Stage& stage : context.round->allStages()) {
-        if (stage.state == Stage::State::Queued) {
-            if (!isDenied) {
-                return waitForPlace(stage);
-            }
-            finish(stage);
+/// The request waits for a place. What it has taken of other logs is renewed meanwhile.
+ngx_int_t waitInQueue(const LocationSettings& location, Stage& stage) {
+    for (const Stage& each : stage.context->round->allStages()) {
+        if (each.state == Stage::State::Done) {
+            beginLeases(location, *stage.context->round, decisionsOf(each));
         }
     }
-    return NGX_OK;
+    return waitForPlace(stage);
 }
 
 /// Takes back entries that one call has logged or may still log. `first`: a copy of the first of their decisions,
@@ -364,25 +363,40 @@ void lookAhead(Context& context) {
 
 ngx_int_t askAll(const LocationSettings& location, Context& context) {
     const bool isInTurn = context.out == 0 && !context.round->isEachAlone;
-    while (Stage* stage = nextToAsk(location, context)) {
-        if (isInTurn && context.out > 0) {
-            waitInTurn(location, context);
-            break;
+    while (true) {
+        while (Stage* stage = nextToAsk(location, context)) {
+            if (isInTurn && context.out > 0) {
+                waitInTurn(location, context);
+                break;
+            }
+            ask(location, *stage);
         }
-        ask(location, *stage);
+        if (context.out > 0) {
+            context.state = Context::State::Waiting;
+            context.askedAt = ngx_current_msec;
+            return NGX_AGAIN;
+        }
+        Stage* queued = nextInQueue(context);
+        if (queued == nullptr) {
+            return NGX_OK;
+        }
+        const bool isAsked = std::ranges::any_of(decisionsOf(*queued), &Decision::isDenied);
+        if (context.refused || isDeniedUnknown(location, *context.round)) {
+            queued->state = Stage::State::Done;
+            leaveQueue(*queued);
+        } else if (!isAsked && context.awaited.stage != queued && !findsOthersWaiting(*queued)) {
+            queued->state = Stage::State::Open;  // they have left while other stages were asked
+        } else {
+            return waitInQueue(location, *queued);
+        }
     }
-    if (context.out == 0) {
-        return waitInQueue(location, context);
-    }
-    context.state = Context::State::Waiting;
-    context.askedAt = ngx_current_msec;
-    return NGX_AGAIN;
 }
 
 void askAgain(Context& context) {
     Stage& stage = *context.awaited.stage;
     if (!takeTurn(context)) {
-        finish(stage);
+        stage.state = Stage::State::Done;
+        leaveQueue(context, std::nullopt);
         noteDenial(context);
     }
 }
@@ -423,8 +437,11 @@ void cancelStages(Context& context) {
     if (context.refused) {
         takeBackDenied(context, context.round->all());
     }
-    const auto isReserved = [](const Decision& each) { return each.logged && each.delayMs() > 0; };
-    const bool isHeld = mayHold && std::ranges::any_of(context.round->all(), isReserved);
+    const auto isReserved = [](const Decision& each) {
+        return (each.logged && each.delayMs() > 0) || each.queuedMs > 0;
+    };
+    const bool isHeld =
+        (mayHold && std::ranges::any_of(context.round->all(), isReserved)) || nextInQueue(context) != nullptr;
     takeBack(context, [&](const Round& of, const Decision& decision) {
         return isRefunded(decision, kLeft) || takes(decision.settings->log->algorithm, Parameter::Lease) ||
                (isHeld && !context.upstreamWorkedSince(of));

@@ -30,7 +30,7 @@ void cancel(Context& context) noexcept try {
         ngx_del_timer(&context.timer);
     }
     if (context.round != nullptr) {
-        leaveQueue(context);
+        leaveQueue(context, std::nullopt);
     }
     switch (context.state) {
         case Context::State::Waiting:

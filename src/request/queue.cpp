@@ -1,6 +1,7 @@
 #include "request/queue.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <ranges>
 
 #include "request/suspend.hpp"
@@ -33,38 +34,71 @@ bool isInDoubt(const Stage& stage) {
                                [&](std::size_t limit) { return round.decisions[limit].lateReply != nullptr; });
 }
 
-void join(Stage& stage) {
-    Context& context = *stage.context;
-    const Round& round = *context.round;
+/// The limit that is to be waited for: the first one that denies, or for which others wait.
+std::size_t limitToWaitFor(const Stage& stage) {
+    const Round& round = *stage.context->round;
+    const auto limits = limitsOf(stage);
+    const auto denier =
+        std::ranges::find_if(limits, [&](std::size_t limit) { return round.decisions[limit].isDenied(); });
+    return denier != limits.end()
+               ? *denier
+               : *std::ranges::find_if(limits, [&](std::size_t limit) { return isWaitedFor(round, limit); });
+}
+
+/// How long it may be waited for.
+ngx_msec_t timeFor(const Stage& stage) {
+    const Round& round = *stage.context->round;
     const auto denies = [&](std::size_t limit) { return round.decisions[limit].isDenied(); };
     const bool isAsked = std::ranges::any_of(limitsOf(stage), denies);
-    ngx_msec_t longest = NGX_MAX_INT_T_VALUE;
-    AwaitedPlace& awaited = context.awaited;
-    awaited.context = &context;
-    awaited.stage = &stage;
-    awaited.limit = stage.end;
+    std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
     for (std::size_t limit : limitsOf(stage)) {
         if (isAsked ? denies(limit) : isWaitable(round, limit)) {
-            awaited.limit = std::min(awaited.limit, limit);
-            longest = std::min(longest, static_cast<ngx_msec_t>(round.decisions[limit].settings->delayMs));
+            shortest = std::min(shortest, round.decisions[limit].settings->delayMs);
         }
     }
-    if (!isAsked) {
-        const auto waitedFor =
-            std::ranges::find_if(limitsOf(stage), [&](std::size_t limit) { return isWaitedFor(round, limit); });
-        awaited.limit = waitedFor != limitsOf(stage).end() ? *waitedFor : awaited.limit;  // all may have left since
+    return static_cast<ngx_msec_t>(shortest);
+}
+
+/// The number of such requests that the limit would still admit. Where it denies for another reason than that it has no
+/// room, those behind shall ask, too.
+std::int64_t roomOf(const Round& round, std::size_t limit) {
+    const Decision& decision = round.decisions[limit];
+    const bool isDecidedOtherwise = decision.verdict == nullptr || decision.source == Source::Override ||
+                                    decision.verdict->retryMs == Verdict::kNever;
+    if (isDecidedOtherwise) {
+        return Queues::kRoomForAll;
     }
-    awaited.since = ngx_current_msec;
-    awaited.until = ngx_current_msec + longest;
-    awaited.ask = [](Applicant& applicant) {
-        runAgain(*static_cast<AwaitedPlace&>(applicant).context, Context::State::Turn);
-    };
-    const Decision& decision = round.decisions[awaited.limit];
-    const LogSettings& log = *decision.settings->log;
-    gWorker->queues().join(awaited, gWorker->identityOf(log), round.checks[awaited.limit].key);
+    return std::max<std::int64_t>(decision.verdict->remaining, 0) / round.checks[limit].cost;
+}
+
+void join(AwaitedPlace& awaited, std::size_t limit) {
+    const Round& round = *awaited.context->round;
+    const LogSettings& log = *round.decisions[limit].settings->log;
+    awaited.limit = limit;
+    gWorker->queues().join(awaited, gWorker->identityOf(log), round.checks[limit].key);
     if (log.redis != nullptr) {
         gWorker->store(*log.redis).stayConnected();
     }
+}
+
+void leave(AwaitedPlace& awaited, std::optional<std::int64_t> room) {
+    const LogSettings& log = *awaited.context->round->decisions[awaited.limit].settings->log;
+    gWorker->queues().leave(awaited, room);
+    if (log.redis != nullptr) {
+        gWorker->store(*log.redis).letGo();
+    }
+}
+
+/// The stage was asked in vain. If the limit that was waited for has room, and another one has not, that one is waited
+/// for from now on: those behind shall not wait for it.
+void goOnWaiting(AwaitedPlace& awaited, const Stage& stage) {
+    const Round& round = *awaited.context->round;
+    if (round.decisions[awaited.limit].isDenied()) {
+        gWorker->queues().askedInVain(awaited);
+        return;
+    }
+    leave(awaited, roomOf(round, awaited.limit));
+    join(awaited, limitToWaitFor(stage));
 }
 
 }  // namespace
@@ -89,10 +123,19 @@ bool mayWait(const Stage& stage) {
 
 ngx_int_t waitForPlace(Stage& stage) {
     Context& context = *stage.context;
-    if (context.awaited.stage != &stage) {
-        join(stage);
+    AwaitedPlace& awaited = context.awaited;
+    if (awaited.stage == &stage) {
+        goOnWaiting(awaited, stage);
     } else {
-        gWorker->queues().askedInVain(context.awaited);
+        awaited.context = &context;
+        awaited.stage = &stage;
+        awaited.limit = stage.begin;
+        awaited.since = ngx_current_msec;
+        awaited.until = ngx_current_msec + timeFor(stage);
+        awaited.ask = [](Applicant& applicant) {
+            runAgain(*static_cast<AwaitedPlace&>(applicant).context, Context::State::Turn);
+        };
+        join(awaited, limitToWaitFor(stage));
     }
     context.state = Context::State::Queued;
     return suspend(context, context.awaited.until,
@@ -120,19 +163,23 @@ bool takeTurn(Context& context) {
     return false;
 }
 
-void leaveQueue(Context& context, std::int64_t room) {
+void leaveQueue(Stage& stage) {
+    Context& context = *stage.context;
+    if (context.awaited.stage == &stage) {
+        leaveQueue(context, roomOf(*context.round, context.awaited.limit));
+    }
+}
+
+void leaveQueue(Context& context, std::optional<std::int64_t> room) {
     AwaitedPlace& awaited = context.awaited;
     if (awaited.stage == nullptr) {
         return;
     }
     awaited.stage = nullptr;
-    Decision& decision = context.round->decisions[awaited.limit];
-    decision.queuedMs = std::max<std::int64_t>(static_cast<std::int64_t>(ngx_current_msec - awaited.since), 1);
+    const auto waitedMs = static_cast<std::int64_t>(ngx_current_msec - awaited.since);
+    context.round->decisions[awaited.limit].queuedMs = std::max<std::int64_t>(waitedMs, 1);
     if (awaited.isWaiting()) {
-        gWorker->queues().leave(awaited, room);
-        if (const RedisSettings* redis = decision.settings->log->redis) {
-            gWorker->store(*redis).letGo();
-        }
+        leave(awaited, room);
     }
 }
 

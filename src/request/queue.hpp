@@ -2,6 +2,8 @@
 // its turn among those of this node that wait for the same log.
 #pragma once
 
+#include <optional>
+
 #include "request/context.hpp"
 
 namespace sliding_log {
@@ -20,8 +22,10 @@ ngx_int_t waitForPlace(Stage& stage);
 /// State::Turn: the stage that was waited for is open again, and is to be asked. False if the time is up: it denies.
 bool takeTurn(Context& context);
 
-/// The stage that was waited for is decided, or the request ends; else nothing. `room`: the number of places that are
-/// left, if it has got one.
-void leaveQueue(Context& context, std::int64_t room = 0);
+/// The stage that was waited for has replied, and is decided.
+void leaveQueue(Stage& stage);
+
+/// The request waits for no place any more, if it did. `room`: see Queues::leave().
+void leaveQueue(Context& context, std::optional<std::int64_t> room);
 
 }  // namespace sliding_log

@@ -48,7 +48,7 @@ void beginLeases(const LocationSettings& location, Round& round, std::span<const
     }
     for (const Decision& decision : together) {
         const auto i = static_cast<std::size_t>(&decision - round.decisions);
-        if (!isUnderWay(decision, round.checks[i])) {
+        if (round.leases[i].isHeld() || !isUnderWay(decision, round.checks[i])) {
             continue;
         }
         const RedisSettings* redis = decision.settings->log->redis;

@@ -92,7 +92,33 @@ bool NodeQueues::forEachLive(NodeQueue& queue, Visit visit) {
     return true;
 }
 
+void NodeQueues::forgetDead() {
+    const SlabLock lock(*zone_.pool);
+    ngx_rbtree_t& queues = zone_.header->queues;
+    if (queues.root == queues.sentinel) {
+        return;
+    }
+    for (ngx_rbtree_node_t *node = ngx_rbtree_min(queues.root, queues.sentinel), *next; node != nullptr; node = next) {
+        next = ngx_rbtree_next(&queues, node);
+        NodeQueue& queue = *ngx_queue_data(reinterpret_cast<ngx_str_node_t*>(node), NodeQueue, node);
+        for (ngx_queue_t *link = ngx_queue_head(&queue.tickets), *after; link != &queue.tickets; link = after) {
+            after = ngx_queue_next(link);
+            Ticket& ticket = ticketOf(link);
+            if (ticket.worker == ngx_pid || isDead(ticket.worker)) {
+                discard(queue, ticket);
+            }
+        }
+        if (ngx_queue_empty(&queue.tickets)) {
+            free(queue);
+        }
+    }
+}
+
 bool NodeQueues::isWaitedFor(std::string_view name) {
+    const ngx_rbtree_t& queues = zone_.header->queues;
+    if (queues.root == queues.sentinel) {  // read without the lock, which all requests would take
+        return false;
+    }
     const SlabLock lock(*zone_.pool);
     NodeQueue* queue = find(name);
     bool any = false;
@@ -142,11 +168,11 @@ void NodeQueues::giveBack(NodeQueue& queue, Ticket& ticket, Ticket* next) {
     }
 }
 
-std::size_t NodeQueues::takeTurns(NodeQueue& queue, Ticket& first, bool isDue, std::uint64_t& freed) {
+std::size_t NodeQueues::takeTurns(NodeQueue& queue, bool isDue, std::uint64_t& freed) {
     const SlabLock lock(*zone_.pool);
-    first.seenAt = ngx_current_msec;
-    freed = queue.freed;
-    std::uint64_t chances = hasPassed(queue.chanceAt) ? queue.chances() : 0;
+    const bool isTime = hasPassed(queue.chanceAt);
+    freed = isTime ? queue.freed : queue.taken;  // what is freed later is not found yet
+    std::uint64_t chances = isTime ? queue.chances() : 0;
     if (chances == 0 && !isDue) {
         return 0;
     }
@@ -167,6 +193,13 @@ std::size_t NodeQueues::takeTurns(NodeQueue& queue, Ticket& first, bool isDue, s
         return chances > 0;
     });
     return own;
+}
+
+void NodeQueues::notAsked(NodeQueue& queue, Ticket& ticket) {
+    const SlabLock lock(*zone_.pool);
+    queue.taken -= ticket.asks == Ticket::Asks::ForChance ? 1 : 0;
+    ticket.asks = Ticket::Asks::No;
+    queue.asking--;
 }
 
 /// Those who ask at the same time may get the places first.

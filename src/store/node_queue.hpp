@@ -44,6 +44,10 @@ class NodeQueues {
   public:
     explicit NodeQueues(const Zone& zone) : zone_(zone) {}
 
+    /// To be called once by a worker that starts: frees tickets of dead workers, whose process it may have got the id
+    /// of.
+    void forgetDead();
+
     /// True if somebody waits for this log. Tickets of workers that are dead, or stand still, do not count.
     bool isWaitedFor(std::string_view name);
 
@@ -55,9 +59,12 @@ class NodeQueues {
     void giveBack(NodeQueue& queue, Ticket& ticket, Ticket* next);
 
     /// How many of this worker's tickets have their turn, from the first one that does not ask: they ask now. A ticket
-    /// has it if there is a chance for it and for all before it. `isDue`: the first one of the node has it anyway.
-    /// `first` is this worker's first ticket, which it is seen with. Sets `freed`, for asked().
-    std::size_t takeTurns(NodeQueue& queue, Ticket& first, bool isDue, std::uint64_t& freed);
+    /// has it if there is a chance for it and for all before it. `isDue`: the first one of the node has it anyway. Sets
+    /// `freed`, for asked().
+    std::size_t takeTurns(NodeQueue& queue, bool isDue, std::uint64_t& freed);
+
+    /// It had its turn and has not asked, or nobody knows the answer.
+    void notAsked(NodeQueue& queue, Ticket& ticket);
 
     /// It asks no more, and has found that so many places are free now, of those that were when it asked.
     void asked(NodeQueue& queue, Ticket& ticket, std::uint64_t freed, std::int64_t room);

@@ -77,16 +77,18 @@ void Queues::join(Applicant& applicant, std::uint64_t store, std::string_view ke
     }
 }
 
-void Queues::endAsking(Applicant& applicant, std::int64_t room) {
+void Queues::endAsking(Applicant& applicant, std::optional<std::int64_t> room) {
     Queue& queue = *applicant.queue;
     if (!std::exchange(applicant.isAsking, false)) {
         return;
     }
     queue.asking--;
-    if (applicant.ticket != nullptr) {
-        ofNode_.asked(*queue.ofNode, *applicant.ticket, queue.freed, room);
-    } else if (room > 0) {
-        queue.nextAt = ngx_current_msec;
+    if (applicant.ticket == nullptr) {
+        queue.nextAt = room == 0 ? queue.nextAt : ngx_current_msec;
+    } else if (room) {
+        ofNode_.asked(*queue.ofNode, *applicant.ticket, queue.freed, *room);
+    } else {
+        ofNode_.notAsked(*queue.ofNode, *applicant.ticket);
     }
 }
 
@@ -94,7 +96,7 @@ void Queues::askedInVain(Applicant& applicant) {
     endAsking(applicant, 0);
 }
 
-void Queues::leave(Applicant& applicant, std::int64_t room) {
+void Queues::leave(Applicant& applicant, std::optional<std::int64_t> room) {
     Queue& queue = *applicant.queue;
     endAsking(applicant, room);
     applicant.unlink();
@@ -115,30 +117,40 @@ void Queues::placeFreed(std::uint64_t store, std::string_view key, ngx_msec_t la
     ofNode_.addFreed(nameOf(store, key), ngx_current_msec + kOnItsWayMs + idleMs);
 }
 
-/// How many may ask now.
-std::size_t Queues::turnsOf(Queue& queue) {
-    const bool isDue = hasPassed(queue.nextAt);
-    if (queue.ofNode == nullptr) {
-        return isDue ? 1 : 0;
-    }
-    return ofNode_.takeTurns(*queue.ofNode, *firstTicketOf(queue), isDue, queue.freed);
-}
-
+/// Those whose turn it is are told to ask.
 void Queues::look(Queue& queue) {
+    Ticket* first = firstTicketOf(queue);
+    if (first != nullptr) {
+        first->seenAt = ngx_current_msec;
+    }
     if (queue.asking > 0) {
         return;
     }
-    std::size_t turns = turnsOf(queue);
+    const bool isDue = hasPassed(queue.nextAt);
+    if (Applicant& front = queue.applicants.front(); front.ticket == nullptr) {
+        if (isDue) {
+            tellToAsk(queue, front);
+        }
+        return;
+    }
+    std::size_t turns = ofNode_.takeTurns(*queue.ofNode, isDue, queue.freed);
     if (turns == 0) {
         return;
     }
-    queue.nextAt = ngx_current_msec + pause();
     queue.applicants.findFirst([&](Applicant& each) {
-        each.isAsking = true;
-        queue.asking++;
-        each.ask(each);
-        return --turns == 0;
+        if (each.ticket != nullptr && each.ticket->asks != Ticket::Asks::No) {
+            tellToAsk(queue, each);
+            turns--;
+        }
+        return turns == 0;
     });
+}
+
+void Queues::tellToAsk(Queue& queue, Applicant& applicant) {
+    queue.nextAt = ngx_current_msec + pause();
+    applicant.isAsking = true;
+    queue.asking++;
+    applicant.ask(applicant);
 }
 
 void Queues::look() {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -48,7 +49,9 @@ class Queues {
     Queues(const Zone& zone, ngx_log_t* log)
         : ofNode_(zone),
           timer_(
-              this, [](void* self) { static_cast<Queues*>(self)->look(); }, Timer::Kind::Chore, log) {}
+              this, [](void* self) { static_cast<Queues*>(self)->look(); }, Timer::Kind::Chore, log) {
+        ofNode_.forgetDead();
+    }
 
     /// True if a request of this node waits for this log. `store`: the identity of its store, 0 for the local one.
     bool isWaitedFor(std::uint64_t store, std::string_view key);
@@ -59,8 +62,11 @@ class Queues {
     /// There was no room: it waits for its next turn.
     void askedInVain(Applicant& applicant);
 
-    /// It waits no more. `room`: the number of places that are left, if it has got one.
-    void leave(Applicant& applicant, std::int64_t room = 0);
+    /// For `room`: all others shall ask, too.
+    static constexpr std::int64_t kRoomForAll = 1'000'000;
+
+    /// It waits no more. `room`: the number of places that are left, if it had its turn and asked.
+    void leave(Applicant& applicant, std::optional<std::int64_t> room);
 
     /// A request that was under way for `lastedMs` has given its place back, or is about to in this event-loop turn.
     void placeFreed(std::uint64_t store, std::string_view key, ngx_msec_t lastedMs);
@@ -74,10 +80,10 @@ class Queues {
 
     std::string_view nameOf(std::uint64_t store, std::string_view key);
     ngx_msec_t pause() const;
-    std::size_t turnsOf(Queue& queue);
+    void tellToAsk(Queue& queue, Applicant& applicant);
     void look(Queue& queue);
     void look();
-    void endAsking(Applicant& applicant, std::int64_t room);
+    void endAsking(Applicant& applicant, std::optional<std::int64_t> room);
 
     NodeQueues ofNode_;
     Named queues_;

@@ -70,6 +70,9 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     /// True if its server is connected and has answered all checks in time.
     bool isWell(std::uint16_t hashSlot);
 
+    /// False: it is known that it cannot decide.
+    bool canBeAsked(std::uint16_t hashSlot) { return topology_->canBeAsked(hashSlot); }
+
     /// The known denial of these checks; unless it is None, the verdicts are set.
     DenialState known(std::span<const Check> checks, std::span<Verdict> verdicts);
 
