@@ -181,14 +181,15 @@ native() {
 # (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build.
 build_sanitized() {
     need "${sanitize_packages[@]}"
-    local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
+    # -g1: a report needs lines of code, and variables take a tenth of the time to compile
+    local tree=$out/nginx-sanitized flags='-g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined'
     # nginx itself leans on these three everywhere; UBSan still checks the rest
     flags+=' -fno-sanitize=alignment,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
     fetch_nginx_sources
     [ -d "$tree" ] || cp -a "$out/nginx-sources" "$tree"
     configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
         --with-http_stub_status_module --with-http_realip_module --with-http_auth_request_module \
-        --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
+        --with-http_v2_module --with-cc-opt="-O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
     make -s -C tool -j"$(nproc)" OUT="$out/tool-sanitized" EXTRA="-O0 $flags"
