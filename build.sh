@@ -7,7 +7,8 @@
 #   lint: layout and habits of all that is written here;
 #   check [TEST...]: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   native [TEST...]: tests that ask Redis, decided by its native module;
-#   test: lint, check, native and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
+#   test: lint, check, native and sanitize; debian13 [packages]: what depends on packages, or deb and debtest, in a
+#   Debian 13, as root;
 #   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
