@@ -7,8 +7,8 @@
 #   lint: layout and habits of all that is written here;
 #   check [TEST...]: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   native [TEST...]: tests that ask Redis, decided by its native module;
-#   test: lint, check, native and sanitize; debian13 [packages]: what depends on packages, or deb and debtest, in a
-#   Debian 13, as root;
+#   test: lint, check, native and sanitize; debian13 [packages|system]: what depends on packages, or deb and debtest, in
+#   a Debian 13, or makes only this, as root;
 #   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
@@ -38,12 +38,15 @@ need() {
         echo "build.sh: missing packages; as root: apt-get install ${missing[*]}" >&2
         exit 1
     fi
-    echo "build.sh: installing ${missing[*]}" >&2
-    apt-get update -qq
-    # RUNLEVEL=1: a package must not start its server, the system's own ports are none of our business
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$out/apt.log" 2>&1 ||
-        { tail -n 20 "$out/apt.log" >&2; exit 1; }
+    (
+        flock 8 # another build.sh may install others
+        echo "build.sh: installing ${missing[*]}" >&2
+        apt-get update -qq
+        # RUNLEVEL=1: a package must not start its server, the system's own ports are none of our business
+        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$out/apt.log" 2>&1 ||
+            { tail -n 20 "$out/apt.log" >&2; exit 1; }
+    ) 8>"$out/apt.lock"
 }
 
 # configured TREE CONFIGURE_ARGUMENT...: configures nginx's sources in TREE, once per state of what it depends on.
@@ -285,7 +288,7 @@ case ${1:-build} in
         ;;
     debian13)
         need debootstrap
-        t/other_debian trixie "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
+        exec t/other_debian trixie "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
         ;;
     newest)
         need debootstrap
