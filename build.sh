@@ -248,11 +248,15 @@ fetch_nginx_sources() {
     local options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$apt/sources.list.d"
         -o Dir::State::Lists="$apt/lists" -o APT::Sandbox::User=)
     apt-get update -qq "${options[@]}"
-    # an archive's list may name a version that its pool has no more, or not yet: any of the release's will do
-    local version
-    for version in $(apt-cache "${options[@]}" showsrc nginx | sed -n 's/^Version: //p' | sort -rV); do
-        (cd "$apt/unpacked" && apt-get source -qq "${options[@]}" nginx="$version" >/dev/null) && break
-        rm -rf "$apt/unpacked" && mkdir "$apt/unpacked"
+    # an archive's list may name a version that its pool has no more, or not yet: any of the release's will do, at last
+    # without Debian's own changes (--tar-only)
+    local version part
+    for part in '' --tar-only; do
+        for version in $(apt-cache "${options[@]}" showsrc nginx | sed -n 's/^Version: //p' | sort -rV); do
+            (cd "$apt/unpacked" && apt-get source -qq "${options[@]}" $part nginx="$version" >/dev/null &&
+                { [ -z "$part" ] || tar -xf nginx_*.orig.tar.*z; }) && break 2
+            rm -rf "$apt/unpacked" && mkdir "$apt/unpacked"
+        done
     done
     mv "$apt"/unpacked/nginx-*/ "$tree"
 }
