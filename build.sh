@@ -7,7 +7,8 @@
 #   lint: layout and habits of all that is written here;
 #   check [TEST...]: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   native [TEST...]: tests that ask Redis, decided by its native module;
-#   test: lint, check, native and sanitize; debian13 [packages]: check, or deb and debtest, in a Debian 13, as root;
+#   test: lint, check, native and sanitize; debian13 [packages|system]: what depends on packages, or deb and debtest, in
+#   a Debian 13, or makes only this, as root;
 #   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
@@ -37,12 +38,15 @@ need() {
         echo "build.sh: missing packages; as root: apt-get install ${missing[*]}" >&2
         exit 1
     fi
-    echo "build.sh: installing ${missing[*]}" >&2
-    apt-get update -qq
-    # RUNLEVEL=1: a package must not start its server, the system's own ports are none of our business
-    RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$out/apt.log" 2>&1 ||
-        { tail -n 20 "$out/apt.log" >&2; exit 1; }
+    (
+        flock 8 # another build.sh may install others
+        echo "build.sh: installing ${missing[*]}" >&2
+        apt-get update -qq
+        # RUNLEVEL=1: a package must not start its server, the system's own ports are none of our business
+        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+            apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$out/apt.log" 2>&1 ||
+            { tail -n 20 "$out/apt.log" >&2; exit 1; }
+    ) 8>"$out/apt.lock"
 }
 
 # configured TREE CONFIGURE_ARGUMENT...: configures nginx's sources in TREE, once per state of what it depends on.
@@ -181,14 +185,15 @@ native() {
 # (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build.
 build_sanitized() {
     need "${sanitize_packages[@]}"
-    local tree=$out/nginx-sanitized flags='-fsanitize=address,undefined -fno-sanitize-recover=undefined'
+    # -g1: a report needs lines of code, and variables take a tenth of the time to compile
+    local tree=$out/nginx-sanitized flags='-g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined'
     # nginx itself leans on these three everywhere; UBSan still checks the rest
     flags+=' -fno-sanitize=alignment,pointer-overflow,nonnull-attribute -fno-omit-frame-pointer'
     fetch_nginx_sources
     [ -d "$tree" ] || cp -a "$out/nginx-sources" "$tree"
     configured "$tree" --prefix="$out" --with-debug --with-compat --with-pcre-jit --with-http_ssl_module \
         --with-http_stub_status_module --with-http_realip_module --with-http_auth_request_module \
-        --with-http_v2_module --with-cc-opt="-g -O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
+        --with-http_v2_module --with-cc-opt="-O1 -DNGX_DEBUG_PALLOC=1 $flags" --with-ld-opt="$flags" \
         --add-module="$root"
     make -s -C "$tree" -f objs/Makefile -j"$(nproc)" binary
     make -s -C tool -j"$(nproc)" OUT="$out/tool-sanitized" EXTRA="-O0 $flags"
@@ -243,11 +248,15 @@ fetch_nginx_sources() {
     local options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$apt/sources.list.d"
         -o Dir::State::Lists="$apt/lists" -o APT::Sandbox::User=)
     apt-get update -qq "${options[@]}"
-    # an archive's list may name a version that its pool has no more, or not yet: any of the release's will do
-    local version
-    for version in $(apt-cache "${options[@]}" showsrc nginx | sed -n 's/^Version: //p' | sort -rV); do
-        (cd "$apt/unpacked" && apt-get source -qq "${options[@]}" nginx="$version" >/dev/null) && break
-        rm -rf "$apt/unpacked" && mkdir "$apt/unpacked"
+    # an archive's list may name a version that its pool has no more, or not yet: any of the release's will do, at last
+    # without Debian's own changes (--tar-only)
+    local version part
+    for part in '' --tar-only; do
+        for version in $(apt-cache "${options[@]}" showsrc nginx | sed -n 's/^Version: //p' | sort -rV); do
+            (cd "$apt/unpacked" && apt-get source -qq "${options[@]}" $part nginx="$version" >/dev/null &&
+                { [ -z "$part" ] || tar -xf nginx_*.orig.tar.*z; }) && break 2
+            rm -rf "$apt/unpacked" && mkdir "$apt/unpacked"
+        done
     done
     mv "$apt"/unpacked/nginx-*/ "$tree"
 }
@@ -283,7 +292,7 @@ case ${1:-build} in
         ;;
     debian13)
         need debootstrap
-        t/other_debian trixie "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
+        exec t/other_debian trixie "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
         ;;
     newest)
         need debootstrap

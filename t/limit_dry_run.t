@@ -1,5 +1,6 @@
 # dry_run=on: one limit decides, counts and logs beside enforced limits without any other effect, with every parameter,
 # in every algorithm and store. dry_run=off: one limit is enforced in a level that is in dry run.
+# prove: first
 
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
 # algorithm=inflight over two nodes against a reference: the list of the requests that are under way. Random requests
 # begin on either node, alone and many at once, and end in any way; workers and nodes are killed, whose requests count
 # until their lease ends; Redis forgets.
+# prove: first
 
 use strict;
 use warnings;

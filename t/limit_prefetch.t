@@ -15,7 +15,7 @@ my $redis = $bed->redis;
 my %api   = (log => '', compact => ' algorithm=compact');
 my $conf  = conf(
     workers => 1,
-    store   => 'server %%REDIS%%; timeout 300ms; connect_timeout 300ms; reconnect 10ms 50ms;',
+    store   => 'server %%REDIS%%; timeout 2s; connect_timeout 2s; reconnect 10ms 50ms;',
     http    => <<'HTTP',
     sliding_log_redis caller { server %%REDIS%%; timeout 5s; connect_timeout 5s; clock nginx; }
     sliding_log_on_error deny;

@@ -1,6 +1,7 @@
 # The native module decides as the scripts do: the same random calls to both, on two keys of one Redis whose clock stands
 # still meanwhile. Replies, what the keys hold, byte for byte, and when they end are the same. So they are with corrupt
 # contents, but for the words of an error.
+# prove: first
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
 # ./build.sh module builds the module for an nginx that was built from source with nginx.org's arguments. Another nginx
 # refuses that module in nginx's own words, and ./build.sh module refuses what it cannot build for.
+# prove: first
 
 use strict;
 use warnings;

@@ -1,4 +1,5 @@
 # t/prove repeats tests that fail beside others, and prints which and why. It excuses neither many failures nor a crash.
+# It starts long tests first, and others while a test is silent.
 
 use strict;
 use warnings;
@@ -48,5 +49,13 @@ my $crash = write_test('crash', "open my \$file, '>>', \$ENV{TEST_NEVER_EXCUSED}
 ($status, $text) = run($crash);
 is($status, 1, 'a crash is not excused');
 like($text, qr/^a crash or a sanitizer's report in: crash$/m, 'a crash is reported');
+
+my $at_once = 2 * qx(nproc);
+sub waits_for { my ($name, $other) = @_; return write_test($name, "diag('$name'); for (1 .. 200) { last if -e '$dir/$other.runs'; select undef, undef, undef, 0.1 } ok(-e '$dir/$other.runs', '$other runs beside it');") }
+($status, $text) = run(waits_for('silent', 'last'), (map { passes_at("quick$_", 1) } 1 .. $at_once), passes_at('last', 1));
+unlike($text, qr/beside others/, 'others are started while a test is silent');
+
+($status, $text) = run((map { waits_for("short$_", 'long') } 1 .. $at_once), write_test('long', "\n# prove: first\nopen my \$runs, '>', '$dir/long.runs'; ok(1);"));
+unlike($text, qr/beside others/, 'a test that says so is started first');
 
 done_testing();

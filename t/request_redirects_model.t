@@ -1,6 +1,7 @@
 # Random trees of locations with all kinds of internal redirects, with limits of several algorithms and stores, some of
 # them in dry run, alone or with their location, against a model of a page. Each answer and all logs must be the
 # model's.
+# prove: first
 
 use strict;
 use warnings;

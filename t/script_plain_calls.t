@@ -1,6 +1,7 @@
 # A plain call decides, replies and writes as the frame does: the same random operations on two logs, with plain calls
 # for one of them where the module would send them, also with costs, and without for the other. Between them are calls with other options
 # and clocks, stale contents, blocks, foreign and broken contents.
+# prove: first
 
 use strict;
 use warnings;

@@ -3,6 +3,7 @@
 # the other that script, today's and the native module, in turn: as in a fleet while it is upgraded. In some worlds both
 # are written by hand in between, one with runs, and one without. `sliding-log inspect` shows the same of both. With a
 # scale, all numbers of the one with runs are so many times as large.
+# prove: first
 
 use strict;
 use warnings;

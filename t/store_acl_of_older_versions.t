@@ -1,5 +1,6 @@
 # A fleet is upgraded node by node under the rights that an older version documented. The module does without further
 # rights, and logs that once. The rules are those of older versions of docs/operations.md, and do not change.
+# prove: first
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
 # redis-cli moves hundreds of hash slots at once under load, forward (reshard) and back (rebalance). Redis decides every
 # request, and no entry is lost or counted twice.
+# prove: first
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
 # Under load, the password in password_file changes every five seconds for more than a minute, in all modes: no request
 # fails while the old ones are valid. When they are not, and connections are cut, on_error decides for a second at most.
+# prove: first
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
 # Fail-overs with the users that docs/operations.md documents, at the Redis and at the Sentinels: nothing is refused.
 # While the Sentinels refuse their user, the master is asked as before, and a later fail-over is followed again.
+# prove: first
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
 # Fail-overs, by command and by death in turn, with the default back-off of 5 s: every worker asks the new master within
 # a second of the moment at which a Sentinel names it. TEST_FAILOVERS is their number.
+# prove: first
 
 use strict;
 use warnings;

@@ -1,5 +1,6 @@
 # sliding-log blocked lists who is blocked, and unblock ends a block on all nodes within a second: in each algorithm, with
 # secrets and strange keys, and in a cluster.
+# prove: first
 
 use strict;
 use warnings;

@@ -52,12 +52,14 @@ sliding_log_redis near {
 sliding_log_redis shared {
     server ${\ $sentinel->address };
     mode   sentinel limits;
+    timeout 5s;
+    connect_timeout 5s;
     username limiter;
     password sh4redpass;
     sentinel_password "w4tchpass";
 }
 END
-write_conf('near.conf', 'server ' . $near->address . ';');
+write_conf('near.conf', 'server ' . $near->address . '; timeout 5s; connect_timeout 5s;');
 push @{ $bed->{processes} }, $nginx->start;
 
 my $conf = $nginx->dir . '/nginx.conf';

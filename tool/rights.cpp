@@ -14,6 +14,7 @@ namespace {
 
 /// Asks Redis itself about this user, in a script, as the module's commands run in one; ACL DRYRUN would need a right
 /// of its own. Returns the numbers of the calls that are denied. A command that the server does not know is not denied.
+/// Since Redis 8.0 a call needs as many arguments as the command takes: some are added until it does not complain.
 /// Each argument is a call: what its key has behind the key of a log, `-`, then the words before the key.
 constexpr std::string_view kProbe = R"(
 local denied = {}
@@ -24,7 +25,11 @@ for i = 1, #ARGV do
     words[#words + 1] = word
   end
   words[#words + 1] = KEYS[1] .. beside
-  local known, allowed = pcall(redis.acl_check_cmd, unpack(words))
+  local known, allowed
+  repeat
+    known, allowed = pcall(redis.acl_check_cmd, unpack(words))
+    words[#words + 1] = '0'
+  until known or #words > 12
   if known and not allowed then
     denied[#denied + 1] = i
   end

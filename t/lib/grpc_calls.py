@@ -40,14 +40,14 @@ def serve():
 
 def call(channel, how, path):
     if how == "unary":
-        _, done = channel.unary_unary(path).with_call(MESSAGES[0], timeout=TIMEOUT)
+        _, done = channel.unary_unary(path).with_call(MESSAGES[0], timeout=TIMEOUT, wait_for_ready=True)
     elif how == "sent":
-        _, done = channel.stream_unary(path).with_call(iter(MESSAGES), timeout=TIMEOUT)
+        _, done = channel.stream_unary(path).with_call(iter(MESSAGES), timeout=TIMEOUT, wait_for_ready=True)
     elif how == "received":
-        done = channel.unary_stream(path)(MESSAGES[0], timeout=TIMEOUT)
+        done = channel.unary_stream(path)(MESSAGES[0], timeout=TIMEOUT, wait_for_ready=True)
         list(done)
     else:
-        done = channel.stream_stream(path)(iter(MESSAGES), timeout=TIMEOUT)
+        done = channel.stream_stream(path)(iter(MESSAGES), timeout=TIMEOUT, wait_for_ready=True)
         list(done)
     return done
 

@@ -1,5 +1,6 @@
 # algorithm=compact and algorithm=log decide alike: the same random arrivals to both scripts, with a given clock. No
 # window has more requests than the limit, and requests are served in their order.
+# prove: first
 
 use strict;
 use warnings;

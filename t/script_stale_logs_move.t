@@ -1,6 +1,7 @@
 # A migrating hash slot: the source has the keys that have not left yet, and a script cannot touch a key again that it
 # emptied. The scripts decide as on a single server, whatever is stale in a log, whichever clock is used, and wherever
 # the log is. Each decision is made once.
+# prove: first
 
 use strict;
 use warnings;
