@@ -5,6 +5,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(slow wait_until);
+use Testbed::Stopwatch;
 use Testbed::UnderWay;
 use Testbed::Http qw(get field connect_to parse);
 use Time::HiRes qw(sleep time);
@@ -262,6 +263,28 @@ for my $one (@alive, $after) {
     answer($one);
 }
 $nginx->expect_in_log(qr/exited on signal 9/);
+
+# ---- and holds up nobody: each place that the other worker gives back is used at once
+
+my @held = map { begin('/default/cost?k=o&c=1&l=20') } 1 .. 20;
+@line = map { my $one = queue('/default/cost?k=o&c=1&l=20'); sleep 0.02; $one } 1 .. 8;
+waits($line[0], 'some wait in each worker');
+($killed) = $nginx->workers;
+my $watch = Testbed::Stopwatch->start;
+kill 'KILL', $killed;
+wait_until('another worker', 10, sub { my @pids = $nginx->workers; @pids == 2 && !grep { $_ == $killed } @pids });
+my ($held, $line) = map { [grep { !IO::Select->new($_->{client})->can_read(0) } @$_] } \@held, \@line;
+my @next = splice @$line, 0, @$held;
+for my $one (@next) {
+    answer(shift @$held);
+    comes($one, 'one of the other worker');
+}
+cmp_ok($watch->net, '<', 0.8, 'none of them waits for the one that was killed');
+answer($_) for @$held, @next;
+for my $one (@$line) {
+    comes($one, 'the rest');
+    answer($one);
+}
 
 ok(get($port, '/metrics')->{body} =~ /sliding_log_requests_total\{limit="at_default",result="delayed",source="redis"\} [1-9]/, 'metrics count those that waited as delayed');
 $bed->done;

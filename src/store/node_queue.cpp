@@ -14,7 +14,10 @@ namespace sliding_log {
 
 namespace {
 
-/// A worker that has not looked at its first ticket for so long, in ms, stands still: others go before it.
+/// A worker that has not looked at its first ticket for so long, in ms, may be dead.
+constexpr ngx_msec_t kMayBeDeadMs = 20;
+
+/// If it is not, it stands still after so long: others go before it.
 constexpr ngx_msec_t kStandsStillMs = 1000;
 
 std::uint32_t hashOf(std::string_view name) {
@@ -68,8 +71,13 @@ bool NodeQueues::forEachLive(NodeQueue& queue, Visit visit) {
                 return judged[i].state;
             }
         }
-        const bool isLive = isBefore(ngx_current_msec, ticket.seenAt + kStandsStillMs);
-        const State state = isLive ? State::Live : isDead(ticket.worker) ? State::Dead : State::StandsStill;
+        const auto isSeenWithin = [&](ngx_msec_t ms) { return isBefore(ngx_current_msec, ticket.seenAt + ms); };
+        State state = State::Live;
+        if (!isSeenWithin(kMayBeDeadMs) && isDead(ticket.worker)) {
+            state = State::Dead;
+        } else if (!isSeenWithin(kStandsStillMs)) {
+            state = State::StandsStill;
+        }
         if (count < judged.size()) {
             judged[count++] = {ticket.worker, state};
         }
