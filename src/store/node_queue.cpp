@@ -176,10 +176,11 @@ void NodeQueues::giveBack(NodeQueue& queue, Ticket& ticket, Ticket* next) {
     }
 }
 
-std::size_t NodeQueues::takeTurns(NodeQueue& queue, bool isDue, std::uint64_t& freed) {
+std::size_t NodeQueues::takeTurns(NodeQueue& queue, bool isDue, Turn& turn) {
     const SlabLock lock(*zone_.pool);
     const bool isTime = hasPassed(queue.chanceAt);
-    freed = isTime ? queue.freed : queue.taken;  // what is freed later is not found yet
+    turn = {.freed = isTime ? queue.freed : queue.taken,  // what is freed later is not found yet
+            .answered = queue.answered};
     std::uint64_t chances = isTime ? queue.chances() : 0;
     if (chances == 0 && !isDue) {
         return 0;
@@ -210,14 +211,18 @@ void NodeQueues::notAsked(NodeQueue& queue, Ticket& ticket) {
     queue.asking--;
 }
 
-/// Those who ask at the same time may get the places first.
-void NodeQueues::asked(NodeQueue& queue, Ticket& ticket, std::uint64_t freed, std::int64_t room) {
+/// The answer is one of some time ago: others, who have asked since, or ask, may have got the places. Those of this
+/// worker are in one call and in the order of their answers.
+void NodeQueues::asked(NodeQueue& queue, Ticket& ticket, Turn& turn, std::int64_t room) {
     const SlabLock lock(*zone_.pool);
     ticket.asks = Ticket::Asks::No;
     queue.asking--;
-    queue.taken = std::max(queue.taken, freed);
+    queue.taken = std::max(queue.taken, turn.freed);
+    const std::uint64_t others = queue.asking + queue.answered - turn.answered;
+    queue.answered++;
+    turn.answered++;
     const auto places = static_cast<std::uint64_t>(room);
-    const std::uint64_t chances = places - std::min(places, queue.asking);
+    const std::uint64_t chances = places - std::min(places, others);
     if (queue.chances() < chances) {
         queue.freed = queue.taken + chances;
         queue.chanceAt = ngx_current_msec;

@@ -28,14 +28,21 @@ struct Ticket {
 
 /// Those who wait for one log. It exists as long as there are tickets: a worker refers to it while it has one.
 struct NodeQueue {
-    ngx_str_node_t node;   // its text, the name of the log, follows this struct
-    ngx_queue_t tickets;   // in the order of arrival
-    std::uint64_t asking;  // of the tickets
-    std::uint64_t freed;   // the number of places that have become free, as far as known, since it exists
-    std::uint64_t taken;   // of them, those that were asked for, or are taken: there is a chance for each of the rest
-    ngx_msec_t chanceAt;   // when they are to be asked for
+    ngx_str_node_t node;     // its text, the name of the log, follows this struct
+    ngx_queue_t tickets;     // in the order of arrival
+    std::uint64_t asking;    // of the tickets
+    std::uint64_t answered;  // of the tickets that have asked, since it exists
+    std::uint64_t freed;     // the number of places that have become free, as far as known, since it exists
+    std::uint64_t taken;     // of them, those that were asked for, or are taken: there is a chance for each of the rest
+    ngx_msec_t chanceAt;     // when they are to be asked for
 
     std::uint64_t chances() const { return freed - taken; }
+};
+
+/// What a worker saw when its tickets began to ask, and how many of them were answered since.
+struct Turn {
+    std::uint64_t freed = 0;
+    std::uint64_t answered = 0;
 };
 
 /// All of them. A name is that of a log among those of all stores. Each function takes the lock of the zone, for a time
@@ -60,14 +67,14 @@ class NodeQueues {
 
     /// How many of this worker's tickets have their turn, from the first one that does not ask: they ask now. A ticket
     /// has it if there is a chance for it and for all before it. `isDue`: the first one of the node has it anyway. Sets
-    /// `freed`, for asked().
-    std::size_t takeTurns(NodeQueue& queue, bool isDue, std::uint64_t& freed);
+    /// `turn`, for asked().
+    std::size_t takeTurns(NodeQueue& queue, bool isDue, Turn& turn);
 
     /// It had its turn and has not asked, or nobody knows the answer.
     void notAsked(NodeQueue& queue, Ticket& ticket);
 
-    /// It asks no more, and has found that so many places are free now, of those that were when it asked.
-    void asked(NodeQueue& queue, Ticket& ticket, std::uint64_t freed, std::int64_t room);
+    /// It asks no more, and has found that so many places are free, of those that were when it asked.
+    void asked(NodeQueue& queue, Ticket& ticket, Turn& turn, std::int64_t room);
 
     /// A place has become free, which is to be asked for at `at`. Does nothing if nobody waits.
     void addFreed(std::string_view name, ngx_msec_t at);

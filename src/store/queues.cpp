@@ -86,7 +86,7 @@ void Queues::endAsking(Applicant& applicant, std::optional<std::int64_t> room) {
     if (applicant.ticket == nullptr) {
         queue.nextAt = room == 0 ? queue.nextAt : ngx_current_msec;
     } else if (room) {
-        ofNode_.asked(*queue.ofNode, *applicant.ticket, queue.freed, *room);
+        ofNode_.asked(*queue.ofNode, *applicant.ticket, queue.turn, *room);
     } else {
         ofNode_.notAsked(*queue.ofNode, *applicant.ticket);
     }
@@ -133,7 +133,7 @@ void Queues::look(Queue& queue) {
         }
         return;
     }
-    std::size_t turns = ofNode_.takeTurns(*queue.ofNode, isDue, queue.freed);
+    std::size_t turns = ofNode_.takeTurns(*queue.ofNode, isDue, queue.turn);
     if (turns == 0) {
         return;
     }

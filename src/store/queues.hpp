@@ -40,8 +40,8 @@ struct Queue {
     NodeQueue* ofNode = nullptr;          // while there are tickets
     std::size_t tickets = 0;
     std::size_t asking = 0;
-    std::uint64_t freed = 0;  // NodeQueue::freed when they were told to
-    ngx_msec_t nextAt = 0;    // to ask without a chance
+    Turn turn;              // of those who ask
+    ngx_msec_t nextAt = 0;  // to ask without a chance
 };
 
 class Queues {
