@@ -45,6 +45,7 @@ my $locations = join "\n", map { my $store = $_; <<"END" } @stores;
     }
     location /$store/moved { sliding_log_limit at_$store key=\$arg_k limit=2 algorithm=inflight lease=3s delay=20s store=$store; error_page 404 = /$store/last?\$args; return 404; }
     location /$store/last  { sliding_log_limit last_$store key=\$arg_k limit=1 algorithm=inflight lease=3s delay=20s store=$store; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location /$store/post  { sliding_log_limit at_$store key=\$arg_k limit=2 algorithm=inflight lease=3s delay=20s store=$store; post_action \@after; empty_gif; }
     location /$store/dry   { sliding_log_limit at_$store key=\$arg_k limit=2 algorithm=inflight lease=3s delay=20s store=$store dry_run=on; empty_gif; }
     location /$store/over  { sliding_log_limit over_$store key=\$arg_k limit=1 algorithm=inflight lease=3s delay=20s override=on store=$store; proxy_pass http://127.0.0.1:%%SILENT%%; }
     location /$store/over1 { sliding_log_limit over_$store key=\$arg_k limit=1 algorithm=inflight lease=3s delay=1s override=on store=$store; proxy_pass http://127.0.0.1:%%SILENT%%; }
@@ -56,7 +57,7 @@ my $nginx = $bed->serve(
     store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;',
     how     => '$sliding_log_status $sliding_log_source $sliding_log_latency',
     http    => 'sliding_log_log_level notice; sliding_log_redis clocked { server %%REDIS%%; database 1; clock nginx; timeout 5s; connect_timeout 5s; }',
-    server  => "listen 127.0.0.1:%%PORT2%% http2 reuseport;\n$locations" . 'location /metrics { sliding_log_metrics; }',
+    server  => "listen 127.0.0.1:%%PORT2%% http2 reuseport;\n$locations" . 'location @after { proxy_pass http://127.0.0.1:%%SILENT%%; } location /metrics { sliding_log_metrics; }',
 );
 my $port = $nginx->port;
 
@@ -189,6 +190,20 @@ for my $store (@stores) {
     comes($to, "$store: and comes");
     answer($to);
     all_left($store, 'h', 'both places are free');
+
+    # post_action, which begins when the client leaves
+    @two = map { begin("/$store/at?k=p") } 1, 2;
+    my $post  = queue("/$store/post?k=p");
+    my $after = queue("/$store/at?k=p");
+    waits($post, "$store: one with a post_action waits");
+    close $post->{client};
+    comes($post, "$store: its post_action runs");
+    answer(shift @two);
+    comes($after, "$store: it does not wait meanwhile");
+    Testbed::UnderWay::answer($post);
+    answer($_) for $after, @two;
+    ok(!$silent->next_one(0.5), "$store: it has run once");
+    all_left($store, 'p', 'nothing stays');
 
     # dry run
     @two = map { begin("/$store/at?k=i") } 1, 2;

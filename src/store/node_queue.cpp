@@ -211,16 +211,29 @@ void NodeQueues::notAsked(NodeQueue& queue, Ticket& ticket) {
     queue.asking--;
 }
 
-/// The answer is one of some time ago: others, who have asked since, or ask, may have got the places. Those of this
-/// worker are in one call and in the order of their answers.
-void NodeQueues::asked(NodeQueue& queue, Ticket& ticket, Turn& turn, std::int64_t room) {
-    const SlabLock lock(*zone_.pool);
+void NodeQueues::answered(NodeQueue& queue, Ticket& ticket, Turn& turn) {
     ticket.asks = Ticket::Asks::No;
     queue.asking--;
-    queue.taken = std::max(queue.taken, turn.freed);
-    const std::uint64_t others = queue.asking + queue.answered - turn.answered;
     queue.answered++;
     turn.answered++;
+    queue.taken = std::max(queue.taken, turn.freed);
+}
+
+void NodeQueues::askedInVain(NodeQueue& queue, Ticket& ticket, Turn& turn) {
+    const SlabLock lock(*zone_.pool);
+    answered(queue, ticket, turn);
+}
+
+/// The answer is one of some time ago: others, who have asked since, or ask, may have got the places that were left.
+/// Those of this worker are in one call, in the order of their answers.
+void NodeQueues::gotPlace(NodeQueue& queue, Ticket& ticket, Turn& turn, std::int64_t room) {
+    const SlabLock lock(*zone_.pool);
+    const bool hadNoChance = ticket.asks == Ticket::Asks::Anyway;
+    answered(queue, ticket, turn);
+    if (hadNoChance && queue.chances() > 0) {
+        queue.taken++;  // a place that was told of meanwhile is likely to be this one
+    }
+    const std::uint64_t others = queue.asking + queue.answered - turn.answered;
     const auto places = static_cast<std::uint64_t>(room);
     const std::uint64_t chances = places - std::min(places, others);
     if (queue.chances() < chances) {

@@ -67,14 +67,17 @@ class NodeQueues {
 
     /// How many of this worker's tickets have their turn, from the first one that does not ask: they ask now. A ticket
     /// has it if there is a chance for it and for all before it. `isDue`: the first one of the node has it anyway. Sets
-    /// `turn`, for asked().
+    /// `turn`, for askedInVain() and gotPlace().
     std::size_t takeTurns(NodeQueue& queue, bool isDue, Turn& turn);
 
     /// It had its turn and has not asked, or nobody knows the answer.
     void notAsked(NodeQueue& queue, Ticket& ticket);
 
-    /// It asks no more, and has found that so many places are free, of those that were when it asked.
-    void asked(NodeQueue& queue, Ticket& ticket, Turn& turn, std::int64_t room);
+    /// It asks no more. None of the places was free that had become so before it asked.
+    void askedInVain(NodeQueue& queue, Ticket& ticket, Turn& turn);
+
+    /// The same; it has got one, and so many were left then.
+    void gotPlace(NodeQueue& queue, Ticket& ticket, Turn& turn, std::int64_t room);
 
     /// A place has become free, which is to be asked for at `at`. Does nothing if nobody waits.
     void addFreed(std::string_view name, ngx_msec_t at);
@@ -83,6 +86,7 @@ class NodeQueues {
     NodeQueue* find(std::string_view name) const;
     void free(NodeQueue& queue);
     void discard(NodeQueue& queue, Ticket& ticket);
+    static void answered(NodeQueue& queue, Ticket& ticket, Turn& turn);
     template <typename Visit>
     bool forEachLive(NodeQueue& queue, Visit visit);
 

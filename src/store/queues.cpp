@@ -77,31 +77,34 @@ void Queues::join(Applicant& applicant, std::uint64_t store, std::string_view ke
     }
 }
 
-void Queues::endAsking(Applicant& applicant, std::optional<std::int64_t> room) {
+void Queues::askedInVain(Applicant& applicant) {
     Queue& queue = *applicant.queue;
-    if (!std::exchange(applicant.isAsking, false)) {
-        return;
-    }
-    queue.asking--;
-    if (applicant.ticket == nullptr) {
-        queue.nextAt = room == 0 ? queue.nextAt : ngx_current_msec;
-    } else if (room) {
-        ofNode_.asked(*queue.ofNode, *applicant.ticket, queue.turn, *room);
-    } else {
-        ofNode_.notAsked(*queue.ofNode, *applicant.ticket);
+    if (endAsking(applicant) && applicant.ticket != nullptr) {
+        ofNode_.askedInVain(*queue.ofNode, *applicant.ticket, queue.turn);
     }
 }
 
-void Queues::askedInVain(Applicant& applicant) {
-    endAsking(applicant, 0);
+/// It asked before, and asks no more.
+bool Queues::endAsking(Applicant& applicant) {
+    const bool wasAsking = std::exchange(applicant.isAsking, false);
+    applicant.queue->asking -= wasAsking ? 1 : 0;
+    return wasAsking;
 }
 
 void Queues::leave(Applicant& applicant, std::optional<std::int64_t> room) {
     Queue& queue = *applicant.queue;
-    endAsking(applicant, room);
+    const bool wasAsking = endAsking(applicant);
     applicant.unlink();
     applicant.queue = nullptr;
-    if (Ticket* ticket = std::exchange(applicant.ticket, nullptr)) {
+    Ticket* ticket = std::exchange(applicant.ticket, nullptr);
+    if (ticket == nullptr) {
+        queue.nextAt = room == 0 ? queue.nextAt : ngx_current_msec;
+    } else {
+        if (wasAsking && room) {
+            ofNode_.gotPlace(*queue.ofNode, *ticket, queue.turn, *room);
+        } else if (wasAsking) {
+            ofNode_.notAsked(*queue.ofNode, *ticket);
+        }
         ofNode_.giveBack(*queue.ofNode, *ticket, firstTicketOf(queue));
         if (--queue.tickets == 0) {
             queue.ofNode = nullptr;

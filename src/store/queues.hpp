@@ -83,7 +83,7 @@ class Queues {
     void tellToAsk(Queue& queue, Applicant& applicant);
     void look(Queue& queue);
     void look();
-    void endAsking(Applicant& applicant, std::optional<std::int64_t> room);
+    static bool endAsking(Applicant& applicant);
 
     NodeQueues ofNode_;
     Named queues_;
