@@ -5,6 +5,7 @@ package Testbed::Chaos;
 
 use strict;
 use warnings;
+use Testbed ();
 use Testbed::Admin;
 use Testbed::Relay;
 use Time::HiRes qw(sleep);
@@ -59,7 +60,8 @@ my %faults = (
     'a busy script'     => sub {
         $_[0]{redis}->in_background('EVAL', "while redis.call('EXISTS', KEYS[1]) == 0 do end", 1, 'never');
         pause(1);
-        $_[0]->cli(qw(SCRIPT KILL));
+        my ($self) = @_;
+        Testbed::wait_until('the script to end', 20, sub { $self->cli(qw(SCRIPT KILL)) =~ /OK/ });    # it may begin late
     },
     'connections killed' => sub { for (1 .. 1 + rand 4) { $_[0]->cli(qw(CLIENT KILL TYPE normal)); pause(0.3) } },
     'clock jumps'       => sub { $_[0]{redis}->set_clock(int rand(7200) - 3600); pause(1); $_[0]{redis}->set_clock(0) },
