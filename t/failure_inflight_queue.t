@@ -11,16 +11,19 @@ use Time::HiRes qw(sleep time);
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
+my $other  = $bed->redis;
 my $silent = Testbed::UnderWay->new;
 my $limit  = 'sliding_log_limit at key=$arg_k limit=2 algorithm=inflight lease=3s';
 my $nginx  = $bed->serve(
-    REDIS => $redis->address, SILENT => $silent->port,
+    REDIS => $redis->address, OTHER => $other->address, SILENT => $silent->port,
     workers => 1,    # with more, each enters those of its own when it finds that Redis is away
     listen  => 'backlog=4000',
     store   => 'server %%REDIS%%; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms;',
     how     => '$sliding_log_status $sliding_log_source',
-    http    => 'sliding_log_zone 64k;',
-    server  => "location /look { $limit cost=0; empty_gif; }\n" . join '', map { "location /$_->[0] { $limit $_->[1]; proxy_pass http://127.0.0.1:%%SILENT%%; }\n" }
+    http    => 'sliding_log_zone 64k;'
+        . 'sliding_log_redis a { server %%OTHER%%; timeout 3s; connect_timeout 3s; } sliding_log_redis b { server %%REDIS%%; database 1; timeout 3s; connect_timeout 3s; }',
+    server  => join('', map { my $name = $_; "location /$name { " . join(' ', map { "sliding_log_limit $_ key=\$arg_k limit=1 algorithm=inflight lease=9s delay=60s store=$_;" } split //, $name)
+            . " proxy_pass http://127.0.0.1:%%SILENT%%; }\n" } qw(a b ab)) . "location /look { $limit cost=0; empty_gif; }\n" . join '', map { "location /$_->[0] { $limit $_->[1]; proxy_pass http://127.0.0.1:%%SILENT%%; }\n" }
         ['local', 'delay=100s; sliding_log_on_error local'], ['allow', 'delay=30s; sliding_log_on_error allow'], ['deny', 'delay=30s; sliding_log_on_error deny'],
         ['short', 'delay=1s; sliding_log_on_error local'],
 );
@@ -76,6 +79,24 @@ for my $how (qw(killed hangs)) {
     answer($_) for @again;
     ok(wait_until('the end', 8, sub { $redis->cli('DBSIZE') == 0 }), "$how: and free again");
 }
+
+# ---- two stores, of which the first one is late: both are found full, and waited for one after the other
+
+my ($one, $two) = map { begin("/$_?k=k") } qw(a b);
+$other->pause;
+my @both = map { queue('/ab?k=k') } 1 .. 3;
+sleep 2;    # more than half of the timeout: the second store is asked meanwhile
+$other->resume;
+waits($_, 'one waits for two places') for @both;
+answer($one);
+waits($both[0], 'it has got one of them');
+answer($two);
+for my $n (0 .. 2) {
+    comes($both[$n], 'and both');
+    answer($both[$n]);
+}
+ok(wait_until('the end', 8, sub { $other->cli('DBSIZE') == 0 }), 'nothing stays');
+is(scalar $nginx->workers, 1, 'the worker lives');
 
 # ---- the zone is full: those that wait do so without a ticket
 

@@ -196,6 +196,9 @@ void decideInstead(const LocationSettings& location, Stage& stage) {
 /// Each limit of the stage is asked in a call of its own.
 void askApart(Stage& stage) {
     Context& context = *stage.context;
+    if (context.awaited.stage == &stage) {
+        leaveQueue(context, std::nullopt);
+    }
     divide(context, stage);
     lookAhead(context);
 }
@@ -224,7 +227,11 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
                                                  std::ranges::any_of(checksOf(stage), &Check::countsAll));
 }
 
+/// The one that is waited for goes first: its request is in a queue.
 Stage* nextInQueue(const Context& context) {
+    if (Stage* awaited = context.awaited.stage; awaited != nullptr && awaited->state == Stage::State::Queued) {
+        return awaited;
+    }
     const auto all = context.round->allStages();
     const auto queued = std::ranges::find(all, Stage::State::Queued, &Stage::state);
     return queued == all.end() ? nullptr : &*queued;
@@ -237,7 +244,7 @@ Stage* nextToAsk(const LocationSettings& location, const Context& context) {
     Stage* next = nullptr;
     for (Stage& stage : context.round->allStages()) {
         if ((next == nullptr || stage.turn < next->turn) && isToAsk(location, stage) &&
-            !(isQueued && stage.turn == Stage::Turn::Queues)) {
+            !(isQueued && stage.turn == Stage::Turn::Queues && &stage != context.awaited.stage)) {
             next = &stage;
         }
     }

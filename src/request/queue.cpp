@@ -127,6 +127,7 @@ ngx_int_t waitForPlace(Stage& stage) {
     if (awaited.stage == &stage) {
         goOnWaiting(awaited, stage);
     } else {
+        leaveQueue(context, std::nullopt);
         awaited.context = &context;
         awaited.stage = &stage;
         awaited.limit = stage.begin;
