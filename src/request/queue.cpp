@@ -34,15 +34,19 @@ bool isInDoubt(const Stage& stage) {
                                [&](std::size_t limit) { return round.decisions[limit].lateReply != nullptr; });
 }
 
-/// The limit that is to be waited for: the first one that denies, or for which others wait.
+/// The limit that is to be waited for: the first one that denies, or for which others wait. These may have left since
+/// they were found, by another worker: then the first one that may be waited for.
 std::size_t limitToWaitFor(const Stage& stage) {
     const Round& round = *stage.context->round;
     const auto limits = limitsOf(stage);
-    const auto denier =
-        std::ranges::find_if(limits, [&](std::size_t limit) { return round.decisions[limit].isDenied(); });
-    return denier != limits.end()
-               ? *denier
-               : *std::ranges::find_if(limits, [&](std::size_t limit) { return isWaitedFor(round, limit); });
+    auto found = std::ranges::find_if(limits, [&](std::size_t limit) { return round.decisions[limit].isDenied(); });
+    if (found == limits.end()) {
+        found = std::ranges::find_if(limits, [&](std::size_t limit) { return isWaitedFor(round, limit); });
+    }
+    if (found == limits.end()) {
+        found = std::ranges::find_if(limits, [&](std::size_t limit) { return isWaitable(round, limit); });
+    }
+    return *found;
 }
 
 /// How long it may be waited for.
