@@ -46,15 +46,17 @@ void NodeQueues::discard(NodeQueue& queue, Ticket& ticket) {
     ngx_slab_free_locked(zone_.pool, &ticket);
 }
 
-void NodeQueues::free(NodeQueue& queue) {
-    ngx_rbtree_delete(&zone_.header->queues, &queue.node.node);
-    ngx_slab_free_locked(zone_.pool, &queue);
+void NodeQueues::freeIfEmpty(NodeQueue& queue) {
+    if (ngx_queue_empty(&queue.tickets)) {
+        ngx_rbtree_delete(&zone_.header->queues, &queue.node.node);
+        ngx_slab_free_locked(zone_.pool, &queue);
+    }
 }
 
 /// Calls visit(ticket) from first to last until that is false. Frees tickets of dead workers. A worker is judged by its
-/// first ticket. False if no ticket is left, and the queue is gone.
+/// first ticket. If no ticket is left, the queue is gone.
 template <typename Visit>
-bool NodeQueues::forEachLive(NodeQueue& queue, Visit visit) {
+void NodeQueues::forEachLive(NodeQueue& queue, Visit visit) {
     enum class State : std::uint8_t { Live, StandsStill, Dead };
     struct Judged {
         ngx_pid_t worker;
@@ -93,11 +95,7 @@ bool NodeQueues::forEachLive(NodeQueue& queue, Visit visit) {
             break;
         }
     }
-    if (ngx_queue_empty(&queue.tickets)) {
-        free(queue);
-        return false;
-    }
-    return true;
+    freeIfEmpty(queue);
 }
 
 void NodeQueues::forgetDead() {
@@ -116,9 +114,7 @@ void NodeQueues::forgetDead() {
                 discard(queue, ticket);
             }
         }
-        if (ngx_queue_empty(&queue.tickets)) {
-            free(queue);
-        }
+        freeIfEmpty(queue);
     }
 }
 
@@ -171,9 +167,7 @@ void NodeQueues::giveBack(NodeQueue& queue, Ticket& ticket, Ticket* next) {
         next->seenAt = ngx_current_msec;  // else its worker seems to stand still until it looks again
     }
     discard(queue, ticket);
-    if (ngx_queue_empty(&queue.tickets)) {
-        free(queue);
-    }
+    freeIfEmpty(queue);
 }
 
 std::size_t NodeQueues::takeTurns(NodeQueue& queue, bool isDue, Turn& turn) {

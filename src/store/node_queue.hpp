@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "ngx.hpp"
@@ -84,11 +83,11 @@ class NodeQueues {
 
   private:
     NodeQueue* find(std::string_view name) const;
-    void free(NodeQueue& queue);
+    void freeIfEmpty(NodeQueue& queue);
     void discard(NodeQueue& queue, Ticket& ticket);
     static void answered(NodeQueue& queue, Ticket& ticket, Turn& turn);
     template <typename Visit>
-    bool forEachLive(NodeQueue& queue, Visit visit);
+    void forEachLive(NodeQueue& queue, Visit visit);
 
     Zone zone_;
 };
