@@ -46,14 +46,19 @@ KnownDenials::KnownDenials(void* memory, std::size_t bytes) {
     const std::size_t share = bytes / kShareOfGenerations / kCacheLine * kCacheLine;
     generations_ = static_cast<Generation*>(memory);
     generationCount_ = share / sizeof(Generation);
-    records_ = reinterpret_cast<Record*>(static_cast<char*>(memory) + share);
     sets_ = (bytes - share) / (kSlotBytes * kWays);
+    headings_ = reinterpret_cast<Heading*>(static_cast<char*>(memory) + share);
+    records_ = reinterpret_cast<Record*>(headings_ + sets_ * kWays);
 }
 
 DenialState KnownDenials::find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const {
-    for (const Record& record : setOf(signature)) {
+    for (const Slot slot : setOf(signature)) {
+        const auto& [heading, record] = slot;
+        if (heading.hash.load(kRelaxed) != signature.hash || heading.until.load(kRelaxed) <= nowMs) {
+            continue;  // without a look at the record
+        }
         const std::uint32_t begin = record.sequence.beginReading();
-        if (!record.isOf(signature) || record.until.load(kRelaxed) <= nowMs ||
+        if (!slot.isOf(signature) || heading.until.load(kRelaxed) <= nowMs ||
             record.logs.load(kRelaxed) != verdicts.size() ||
             record.generation.load(kRelaxed) != generation(signature)) {
             continue;
@@ -77,13 +82,13 @@ DenialState KnownDenials::find(const Signature& signature, std::uint64_t nowMs, 
 /// A record that was overwritten in the meantime is due at another time, so it is not claimed by mistake; a request
 /// that no longer finds a denial asks.
 bool KnownDenials::claim(const Signature& signature, std::uint64_t nowMs) {
-    const std::span<Record> set = setOf(signature);
-    const auto record = std::ranges::find_if(set, [&](const Record& each) { return each.isOf(signature); });
-    if (record == set.end()) {
-        return true;
+    for (const Slot slot : setOf(signature)) {
+        if (slot.isOf(signature)) {
+            std::uint64_t dueAt = slot.record.dueAt.load(kRelaxed);
+            return dueAt <= nowMs && slot.record.dueAt.compare_exchange_strong(dueAt, kNeverAt, kRelaxed);
+        }
     }
-    std::uint64_t dueAt = record->dueAt.load(kRelaxed);
-    return dueAt <= nowMs && record->dueAt.compare_exchange_strong(dueAt, kNeverAt, kRelaxed);
+    return true;
 }
 
 std::uint32_t KnownDenials::generation(const Signature& signature) const {
@@ -101,19 +106,20 @@ void KnownDenials::publish(const Signature& signature, std::uint32_t sentGenerat
         generation(signature) != sentGeneration) {
         return;
     }
-    Record* record = recordFor(signature);
-    if (record == nullptr || !record->sequence.beginWriting()) {
+    const std::optional<Slot> slot = slotFor(signature);
+    if (!slot || !slot->record.sequence.beginWriting()) {
         return;
     }
-    record->logs.store(verdicts.size(), kRelaxed);
-    record->hash.store(signature.hash, kRelaxed);
-    record->until.store(sentMs + lastsMs, kRelaxed);
-    record->dueAt.store(lastsMs == kLastsMs ? sentMs + kDueAfterMs : kNeverAt, kRelaxed);
-    record->generation.store(sentGeneration, kRelaxed);
+    auto& [heading, record] = *slot;
+    record.logs.store(verdicts.size(), kRelaxed);
+    heading.hash.store(signature.hash, kRelaxed);
+    heading.until.store(sentMs + lastsMs, kRelaxed);
+    record.dueAt.store(lastsMs == kLastsMs ? sentMs + kDueAfterMs : kNeverAt, kRelaxed);
+    record.generation.store(sentGeneration, kRelaxed);
     const auto at = [&](std::int64_t ms) { return sentMs + static_cast<std::uint64_t>(ms); };
     for (std::size_t i = 0; i < verdicts.size(); i++) {
         const Verdict& verdict = verdicts[i];
-        Entry& entry = record->entries[i];
+        Entry& entry = record.entries[i];
         entry.remaining.store(verdict.remaining, kRelaxed);
         entry.resetAt.store(at(verdict.resetMs), kRelaxed);
         entry.retryAt.store(verdict.retryMs == Verdict::kNever ? kNeverAt
@@ -122,15 +128,15 @@ void KnownDenials::publish(const Signature& signature, std::uint32_t sentGenerat
                             kRelaxed);
         entry.override.store(packed(verdict.override), kRelaxed);
     }
-    record->signature.set(signature.text);
-    record->sequence.endWriting();
+    record.signature.set(signature.text);
+    record.sequence.endWriting();
 }
 
 void KnownDenials::erase(const Signature& signature) {
-    for (Record& record : setOf(signature)) {
-        if (record.isOf(signature) && record.sequence.beginWriting()) {
-            record.until.store(0, kRelaxed);
-            record.sequence.endWriting();
+    for (const Slot slot : setOf(signature)) {
+        if (slot.isOf(signature) && slot.record.sequence.beginWriting()) {
+            slot.heading.until.store(0, kRelaxed);
+            slot.record.sequence.endWriting();
         }
     }
 }
@@ -141,18 +147,21 @@ void KnownDenials::entriesLeave(std::span<const std::uint32_t> logs) {
     }
 }
 
-/// The record that has it, otherwise the one that is over or ends first; nullptr: all records are being written.
-KnownDenials::Record* KnownDenials::recordFor(const Signature& signature) {
-    Record* first = nullptr;
-    for (Record& record : setOf(signature)) {
-        if (record.sequence.isWritten()) {
+/// The one that has it, otherwise the one that is over or ends first; none: all are being written.
+std::optional<KnownDenials::Slot> KnownDenials::slotFor(const Signature& signature) const {
+    std::optional<Slot> first;
+    std::uint64_t firstUntil = kNeverAt;
+    for (const Slot slot : setOf(signature)) {
+        if (slot.record.sequence.isWritten()) {
             continue;
         }
-        if (record.isOf(signature)) {
-            return &record;
+        if (slot.isOf(signature)) {
+            return slot;
         }
-        if (first == nullptr || record.until.load(kRelaxed) < first->until.load(kRelaxed)) {
-            first = &record;
+        const std::uint64_t until = slot.heading.until.load(kRelaxed);
+        if (!first || until < firstUntil) {
+            first.emplace(slot);
+            firstUntil = until;
         }
     }
     return first;

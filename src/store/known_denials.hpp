@@ -10,6 +10,8 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <ranges>
 #include <span>
 #include <string_view>
 
@@ -30,13 +32,15 @@ enum class DenialState {
 ///
 /// A record has a sequence number: a reader that was overtaken by a writer gets None. There are four records per hash;
 /// a new denial replaces one that is over, otherwise the one that ends first. A record that a worker was writing when
-/// it was killed is skipped.
+/// it was killed is skipped. The headings of these four are together in one cache line, apart from the records: most
+/// requests are of keys that are not denied, and read nothing else.
 ///
-/// The generations precede the records; each is shared by all logs whose key hashes map to it. A log that shares its
-/// generation with another may be asked more often than necessary; there is no other effect.
+/// The generations come first; each is shared by all logs whose key hashes map to it. A log that shares its generation
+/// with another may be asked more often than necessary; there is no other effect.
 class KnownDenials {
   public:
-    static constexpr std::size_t kSlotBytes = 512;
+    static constexpr std::size_t kSlotBytes = 512;  // of a record and its heading
+    static constexpr std::size_t kHeadingBytes = 16;
     static constexpr std::size_t kMostLogs = Signature::kMostLogs;
     static constexpr std::size_t kLongestSignature = 336;
 
@@ -89,25 +93,39 @@ class KnownDenials {
         std::atomic<std::uint64_t> override;  // what a record says, and its limit
     };
 
+    /// Guarded by the sequence of its record.
+    struct Heading {
+        std::atomic<std::uint64_t> hash;
+        std::atomic<std::uint64_t> until;
+    };
+    static_assert(sizeof(Heading) == kHeadingBytes);
+
     struct Record {
         Sequence sequence;
         std::atomic<std::uint32_t> generation;
-        std::atomic<std::uint64_t> hash;
-        std::atomic<std::uint64_t> until;
         std::atomic<std::uint64_t> dueAt;  // kNeverAt: not before it ends, or a request has claimed it
         std::atomic<std::uint64_t> logs;
         Entry entries[kMostLogs];
         GuardedText<kLongestSignature> signature;
+    };
+    static_assert(sizeof(Heading) + sizeof(Record) == kSlotBytes);
+
+    /// A record and its heading.
+    struct Slot {
+        Heading& heading;
+        Record& record;
 
         bool isOf(const Signature& asked) const {
-            return hash.load(std::memory_order_relaxed) == asked.hash && signature.is(asked.text);
+            return heading.hash.load(std::memory_order_relaxed) == asked.hash && record.signature.is(asked.text);
         }
     };
-    static_assert(sizeof(Record) == kSlotBytes);
 
-    Record* recordFor(const Signature& signature);
-    std::span<Record> setOf(const Signature& signature) const {
-        return {records_ + signature.hash % sets_ * kWays, kWays};
+    std::optional<Slot> slotFor(const Signature& signature) const;
+    auto setOf(const Signature& signature) const {
+        const std::size_t first = signature.hash % sets_ * kWays;
+        return std::views::iota(first, first + kWays) | std::views::transform([this](std::size_t i) {
+                   return Slot{headings_[i], records_[i]};
+               });
     }
     Generation& generationOf(std::uint32_t log) const {
         return generations_[std::uint64_t{log} * generationCount_ >> 32];
@@ -115,6 +133,7 @@ class KnownDenials {
 
     Generation* generations_ = nullptr;
     std::size_t generationCount_ = 0;
+    Heading* headings_ = nullptr;
     Record* records_ = nullptr;
     std::size_t sets_ = 0;
 };

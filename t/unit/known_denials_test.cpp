@@ -144,10 +144,12 @@ TEST_F(KnownDenialsTest, UseTheirMemoryOnly) {
 }
 
 TEST_F(KnownDenialsTest, LoseOneSlotToAKilledWriter) {
-    // the first word of each slot is its sequence
+    // behind the generations and the headings are the records, each of which begins with its sequence
     const std::size_t generations = memory.size() / 16;
-    for (std::size_t at = generations; at + KnownDenials::kSlotBytes <= memory.size();
-         at += 4 * KnownDenials::kSlotBytes) {
+    const std::size_t slots = (memory.size() - generations) / (4 * KnownDenials::kSlotBytes) * 4;
+    const std::size_t records = generations + slots * KnownDenials::kHeadingBytes;
+    constexpr std::size_t kRecordBytes = KnownDenials::kSlotBytes - KnownDenials::kHeadingBytes;
+    for (std::size_t at = records; at < records + slots * kRecordBytes; at += 4 * kRecordBytes) {
         const std::uint32_t odd = 1;
         std::memcpy(memory.data() + at, &odd, sizeof odd);
     }
