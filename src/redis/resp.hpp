@@ -20,9 +20,11 @@ void beginCommand(Text& out, std::size_t count) {
 
 template <typename Text>
 void appendArgument(Text& out, std::string_view argument) {
-    out.push_back('$');
-    out.append(DecimalText(static_cast<std::int64_t>(argument.size())).view());
-    out.append("\r\n");
+    char length[24] = {'$'};  // with the end of its line
+    char* end = std::to_chars(length + 1, std::end(length) - 2, argument.size()).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    out.append(std::string_view(length, static_cast<std::size_t>(end - length)));
     out.append(argument);
     out.append("\r\n");
 }
