@@ -73,6 +73,11 @@ inline bool isOfScripts(std::string_view message) {
            message.find("The user executing the script") != std::string_view::npos;  // until Redis 7.0
 }
 
+/// No write is possible: snapshots fail, or there are too few replicas.
+inline bool isOfAllWrites(std::string_view message) {
+    return message.starts_with("MISCONF") || message.starts_with("NOREPLICAS");
+}
+
 /// TRYAGAIN: a slot is moving, and the keys of a command are not on one node; it was not run.
 inline bool isOfSlotUnderWay(std::string_view message) {
     return message.starts_with("TRYAGAIN");

@@ -104,6 +104,9 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void countLocally(const Check& decided);
 
   private:
+    /// A call that is redirected more often than this in a row waits each time, since the servers disagree.
+    static constexpr unsigned kMostRedirects = 5;
+
     ServerCounters& counters(std::string_view server) override {
         return registry_.server(view(settings_.name), server);
     }

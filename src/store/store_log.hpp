@@ -14,10 +14,21 @@
 
 namespace sliding_log {
 
+/// The name of the store in messages that are not about one of its servers.
+inline std::string_view nameOf(const RedisSettings& settings) {
+    return view(settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel)
+                    ? settings.master
+                    : static_cast<const ServerSettings*>(settings.servers.elts)->text);
+}
+
 /// As messages call a server that was named so, where they do not know its address.
 inline std::string shownNameOf(const RedisSettings& settings, std::string_view name) {
     const bool isMaster = settings.mode == static_cast<ngx_uint_t>(Mode::Sentinel);
     return std::string(isMaster ? "master of \"" : "").append(name).append(isMaster ? "\"" : "");
+}
+
+inline std::string shownNameOf(const RedisSettings& settings) {
+    return shownNameOf(settings, nameOf(settings));
 }
 
 class StoreLog {

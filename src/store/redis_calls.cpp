@@ -1,0 +1,339 @@
+// The calls of a Redis store that have been sent: what their replies mean, and which calls are repeated.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "limit/key.hpp"
+#include "store/redis_store.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// LOADING, BUSY, TRYAGAIN, CLUSTERDOWN: repeated after this time, in ms, within the timeout.
+constexpr ngx_msec_t kRepeatAfterMs = 10;
+
+/// An error of a batch, from its script, with one of its logs.
+bool mayBeOfOneLog(StoreError error, std::string_view message) {
+    return error == StoreError::WrongType || error == StoreError::OutOfMemory ||
+           (error == StoreError::Refused && !isOfScripts(message) && !isOfAllWrites(message));
+}
+
+/// True if a call that a request waits for asks several logs.
+bool hasSeveralLogs(const Call& call) {
+    return call.batches.size() > 1 || call.batches.front()->waiters.front().checks.size() > 1;
+}
+
+}  // namespace
+
+/// Sends the call to the server that serves its hash slot.
+void RedisStore::route(Call& call) {
+    call.asking = false;
+    if (!call.isWaitedFor() || !topology_->canBeAsked(call.hashSlot)) {
+        failed(call, StoreError::Down);
+    } else if (Server* server = topology_->serverOf(call.hashSlot)) {
+        server->send(call);
+    } else {
+        repeatSoon(call);
+    }
+}
+
+void RedisStore::callReplied(Call& call, const redisReply& reply, StoreError error) {
+    if (!refusals_.isEmpty() && error != StoreError::TryAgain && error != StoreError::Moved) {
+        refusals_.served(call.server, call.hashSlot, ngx_current_msec);
+    }
+    if (call.isTakeBack()) {
+        takenBack(call, reply, error);
+        closeWhenUnused();
+        return;
+    }
+    if (call.isRenewal) {
+        renewalReplied(call, reply, error);
+        closeWhenUnused();
+        return;
+    }
+    if (call.readsRecord &&
+        (error == StoreError::None || error == StoreError::WrongType || error == StoreError::Forbidden)) {
+        recordRead(call, replyText(reply));
+        return;
+    }
+    switch (error) {
+        case StoreError::None:
+            applyReply(call, reply);
+            return;
+        case StoreError::TryAgain:
+        case StoreError::NotMaster:
+        case StoreError::Moved:
+        case StoreError::Ask:
+            if (call.isWaitedFor()) {
+                call.repetitions++;
+                repeat(call, reply, error);
+                return;
+            }
+            break;
+        case StoreError::Down:
+        case StoreError::Timeout:
+        case StoreError::NoScript:
+        case StoreError::OutOfMemory:
+        case StoreError::WrongType:
+        case StoreError::Forbidden:
+        case StoreError::Refused:
+        case StoreError::Unexpected:
+            log_.failure(call.server->shownName(), "answered", replyText(reply));
+            if (isOfKeys(replyText(reply)) && !call.isTakeBack()) {
+                askApart(call, error);
+                return;
+            }
+    }
+    failed(call, error);
+}
+
+/// Nothing was done for such a call: the same or another server may execute it.
+void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
+    Server& server = *call.server;
+    if (error == StoreError::NotMaster) {
+        log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", replyText(errorOfCall(reply)));
+        server.leaveAsReadOnly();
+        server.send(call);
+        return;
+    }
+    if (error == StoreError::TryAgain) {
+        const bool isUnderWay = isOfSlotUnderWay(replyText(reply));
+        if (!isUnderWay) {
+            topology_->suspect();
+        }
+        if (isUnderWay && !call.isTakeBack() && hasSeveralLogs(call)) {
+            isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
+            askApart(call, error);
+        } else if (isOfSlots(replyText(reply))) {
+            waitOut(call, replyText(reply), error);
+        } else {
+            repeatSoon(call);
+        }
+        return;
+    }
+    if (error == StoreError::Ask && call.hasOverride && !call.readsRecord && !call.isTold) {
+        if (hasSeveralLogs(call)) {
+            isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
+            askApart(call, error);
+            return;
+        }
+        Batch& batch = *call.batches.front();
+        calls_.giveBack(call);
+        readRecord(batch);
+        return;
+    }
+    Server* target = redirectedBy(reply, server, error);
+    if (target == nullptr || !target->canBeAsked()) {
+        log_.failure(server.shownName(), "answered", replyText(reply));
+        failed(call, StoreError::Refused);
+    } else if (call.repetitions > kMostRedirects) {
+        waitOut(call, replyText(reply), error);
+    } else {
+        call.asking = error == StoreError::Ask;
+        target->send(call);
+    }
+}
+
+/// The server that MOVED or ASK names; nullptr if there is none.
+Server* RedisStore::redirectedBy(const redisReply& reply, const Server& from, StoreError error) {
+    const std::optional<Redirect> redirect = readRedirect(replyText(reply));
+    return redirect ? topology_->follow(*redirect, from, error == StoreError::Moved) : nullptr;
+}
+
+void RedisStore::repeatSoon(Call& call) {
+    queued_.pushBack(call);
+    if (!repeat_.isSet()) {
+        repeat_.set(kRepeatAfterMs);
+    }
+}
+
+void RedisStore::repeatQueued() {
+    List<Call, Queued> again;
+    queued_.moveTo(again);
+    while (Call* call = again.popFront()) {
+        route(*call);
+    }
+}
+
+/// Repeats the call in a moment, unless a request has already waited in vain for another reply than this one.
+void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
+    if (refusals_.isLasting(call.server, call.hashSlot, answer, ngx_current_msec)) {
+        log_.failure(call.server->shownName(), "answered", answer);
+        failed(call, error);
+        return;
+    }
+    for (Batch* batch : call.batches) {
+        batch->refusedBy = call.server;
+        batch->refusal = answer;
+    }
+    repeatSoon(call);
+}
+
+/// Nothing was done for the call, possibly because of one of its logs: each batch gets a call of its own; if it already
+/// has one, its requests ask each log separately.
+void RedisStore::askApart(Call& call, StoreError error) {
+    if (call.batches.size() == 1) {
+        refuse(*call.batches.front(), error);
+        call.batches.clear();
+    }
+    for (Batch* batch : call.batches) {
+        if (!renew(*batch)) {
+            continue;
+        }
+        Call& own = calls_.take();
+        writer_.begin(own, *batch, stamp(batch->algorithm));
+        writer_.add(*batch);
+        writer_.finish();
+        own.isPart = true;
+        route(own);
+    }
+    calls_.giveBack(call);
+    closeWhenUnused();
+}
+
+/// The batch was not decided and is written again, for the requests that still wait; false if there is none.
+bool RedisStore::renew(Batch& batch) {
+    while (Waiter* orphan = batch.orphans.popFront()) {
+        finishOrphan(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
+    }
+    batch.requests = 0;
+    batch.waiters.forEach([&](Waiter&) { batch.requests++; });
+    if (batch.requests == 0) {
+        finishBatch(batch);
+        return false;
+    }
+    return true;
+}
+
+/// The slot of the batch is under way, so that its log and the record of that may be on two nodes: the record is read
+/// first, from the one that has it.
+void RedisStore::readRecord(Batch& batch) {
+    if (renew(batch)) {
+        Call& call = calls_.take();
+        CallWriter::writeReading(call, batch);
+        route(call);
+    }
+}
+
+/// `record`: its text, "" if there is none, or an error that the script tells from a record.
+void RedisStore::recordRead(Call& call, std::string_view record) {
+    if (renew(*call.batches.front())) {
+        writer_.tell(call, record, stamp(call.algorithm));
+        route(call);
+    } else {
+        calls_.giveBack(call);
+        closeWhenUnused();
+    }
+}
+
+void RedisStore::applyReply(Call& call, const redisReply& reply) {
+    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.batches.size()) {
+        call.server->closeAsUnreliable();
+        failed(call, StoreError::Unexpected);
+        return;
+    }
+    for (std::size_t i = 0; i < call.batches.size(); i++) {
+        applyReply(*call.server, *call.batches[i], *reply.element[i]);
+    }
+    calls_.giveBack(call);
+    closeWhenUnused();
+}
+
+void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& reply) {
+    List<Waiter, InBatch>& any = batch.waiters.isEmpty() ? batch.orphans : batch.waiters;
+    const std::span<const Check> checks = any.isEmpty() ? std::as_const(batch.asked.checks).all() : any.front().checks;
+    const StoreError error =
+        checks.empty() ? errorIn(reply) : reply_.read(reply, batch.requests, checks, batch.asked.permits);
+    if (error == StoreError::Unexpected) {
+        batch.isInDoubt = true;
+        server.closeAsUnreliable();
+    } else if (error == StoreError::TryAgain && isOfOverride(replyText(reply))) {
+        if (checks.size() == 1) {
+            readRecord(batch);
+        } else {
+            isolatedLogs_.addSlot(batch.hashSlot, ngx_current_msec);
+            refuse(batch, error);
+        }
+        return;
+    } else if (error != StoreError::None) {
+        log_.failure(server.shownName(), "answered", replyText(reply));
+        if (mayBeOfOneLog(error, replyText(reply))) {
+            refuse(batch, error);
+            return;
+        }
+    } else if (!checks.empty()) {
+        if (batch.notesPermits) {
+            learnPermits(server, batch, checks);
+        }
+        const auto tell = [&](Waiter& waiter) {
+            reply_.writeVerdicts(waiter.position, waiter.verdicts);
+            waiter.loggedMs = reply_.loggedMs(waiter.position);
+        };
+        batch.waiters.forEach(tell);
+        batch.orphans.forEach(tell);
+        if (!stamp(batch.algorithm).empty()) {
+            tellSkew(server, batch);
+        }
+        learn(batch);
+    }
+    complete(batch, error);
+}
+
+/// The latest decision of a log can only be ahead of the clock of this node if the clock of another node is ahead of
+/// it.
+void RedisStore::tellSkew(const Server& server, Batch& batch) {
+    const std::int64_t ms = reply_.nowMs() - wallClockMs();
+    if (ms <= 0 || batch.waiters.isEmpty()) {
+        return;
+    }
+    const Check& shortest = *std::ranges::min_element(batch.waiters.front().checks, {}, &Check::windowMs);
+    if (ms > shortest.windowMs / 10) {
+        log_.clockIsBehind(server.shownName(), ms, nameIn(shortest.key.substr(settings_.prefix.len)));
+    }
+}
+
+/// The last request of a batch is the one that is denied if any is.
+void RedisStore::learn(Batch& batch) {
+    if (batch.waiters.isEmpty()) {
+        return;
+    }
+    const Waiter& last = batch.waiters.back();
+    const bool isDenied = !std::ranges::all_of(last.verdicts, &Verdict::hasRoom);
+    if (!isDenied) {
+        if (batch.refreshes) {
+            knownDenials_.erase(batch.signature);
+        }
+    } else if (std::ranges::none_of(last.checks, &Check::countsAll) && !takes(batch.algorithm, Parameter::Lease)) {
+        knownDenials_.publish(batch.signature, batch.generation, batch.sentAt, last.checks, last.verdicts);
+    }
+}
+
+/// No reply will arrive.
+void RedisStore::lost(Call& call) {
+    if (call.isRenewal) {
+        renewalLost(call);
+        return;
+    }
+    if (!call.isTakeBack()) {
+        failed(call, StoreError::Down);
+        return;
+    }
+    backFrom(*call.server, call);
+    if (call.isOnWire && !call.isRepeatable()) {
+        loseTakeBack(call, "the connection was lost");
+    } else {
+        keep(call);
+    }
+}
+
+void RedisStore::failed(Call& call, StoreError error) {
+    for (Batch* batch : call.batches) {
+        batch->isInDoubt = call.isOnWire || error == StoreError::Unexpected;
+        complete(*batch, error);
+    }
+    calls_.giveBack(call);
+    closeWhenUnused();
+}
+
+}  // namespace sliding_log
