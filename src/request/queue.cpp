@@ -27,6 +27,12 @@ bool isWaitedFor(const Round& round, std::size_t limit) {
            gWorker->queues().isWaitedFor(gWorker->identityOf(*round.decisions[limit].settings->log), check.key);
 }
 
+/// The limit decides by its log, and not that the request can never be admitted.
+bool isOfRoom(const Decision& decision) {
+    return decision.verdict != nullptr && decision.source != Source::Override &&
+           decision.verdict->retryMs != Verdict::kNever;
+}
+
 /// Nobody knows whether the entry is in the log, where it would deny the request itself.
 bool isInDoubt(const Stage& stage) {
     const Round& round = *stage.context->round;
@@ -67,9 +73,7 @@ ngx_msec_t timeFor(const Stage& stage) {
 /// room, those behind shall ask, too.
 std::int64_t roomOf(const Round& round, std::size_t limit) {
     const Decision& decision = round.decisions[limit];
-    const bool isDecidedOtherwise = decision.verdict == nullptr || decision.source == Source::Override ||
-                                    decision.verdict->retryMs == Verdict::kNever;
-    if (isDecidedOtherwise) {
+    if (!isOfRoom(decision)) {
         return Queues::kRoomForAll;
     }
     return std::max<std::int64_t>(decision.verdict->remaining, 0) / round.checks[limit].cost;
@@ -120,8 +124,7 @@ bool mayWait(const Stage& stage) {
     return hasTime && !context.refused && !isInDoubt(stage) &&
            std::ranges::all_of(limitsOf(stage), [&](std::size_t limit) {
                const Decision& decision = round.decisions[limit];
-               return !decision.isDenied() || (isWaitable(round, limit) && decision.source != Source::Override &&
-                                               decision.verdict->retryMs != Verdict::kNever);
+               return !decision.isDenied() || (isWaitable(round, limit) && isOfRoom(decision));
            });
 }
 
