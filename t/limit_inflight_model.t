@@ -5,12 +5,10 @@
 
 use strict;
 use warnings;
-use IO::Select;
-use IO::Socket::INET;
 use List::Util qw(min max sum0 shuffle);
 use Test::More;
-use Testbed qw(conf slow wait_until);
-use Testbed::Http qw(connect_to parse);
+use Testbed qw(slow wait_until);
+use Testbed::UnderWay;
 use Time::HiRes qw(sleep time);
 
 my $seed = $ENV{TEST_SEED} // int rand 1e6;
@@ -21,10 +19,10 @@ use constant { LEASE => 4, LIMIT => 6 };
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
-my $silent = IO::Socket::INET->new(Listen => 400, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+my $silent = Testbed::UnderWay->new;
 my @nodes  = map {
     $bed->serve(
-        REDIS => $redis->address, SILENT => $silent->sockport,
+        REDIS => $redis->address, SILENT => $silent->port,
         workers => 2,
         listen  => 'reuseport',
         store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;',
@@ -38,46 +36,27 @@ my @nodes  = map {
 my (@under_way, @dead);
 sub used { my ($key) = @_; return sum0 map { $_->{cost} } grep { $_->{key} eq $key } @under_way, @dead }
 
-# Whether these begin: [node, key, cost] each, all at once. Those that do are under way.
+# How many of these begin: [node, key, cost] each, all at once. Those that do are under way.
 sub begin {
     my (@asked) = @_;
-    my $number = 0;
-    my %sent = map {
+    my @sent;
+    for (@asked) {
         my ($node, $key, $cost) = @$_;
-        my $name   = ++$number;
-        my $client = connect_to($nodes[$node]->port);
-        $client->syswrite("GET /$name?k=$key&c=$cost HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        ($name => { client => $client, node => $node, key => $key, cost => $cost });
-    } @asked;
-    my $ready = IO::Select->new($silent, map { $_->{client} } values %sent);
-    my (@admitted, @denied);
-    while (@admitted + @denied < @asked) {
-        my @come = $ready->can_read(20) or die "requests get no answer\n";
-        for my $from (@come) {
-            if ($from == $silent) {
-                my $backend = $silent->accept;
-                my ($name)  = (readline($backend) // '') =~ m{^GET /(\d+)} or die "not a request\n";
-                $ready->remove($sent{$name}{client});
-                $sent{$name}{backend} = $backend;
-                push @admitted, $sent{$name};
-                next;
-            }
-            $ready->remove($from);
-            my ($one) = grep { $_->{client} == $from } values %sent;
-            my $answer = parse(Testbed::Http::read_all($from, 10));
-            die "answer $answer->{status}\n" if $answer->{status} != 429;
-            push @denied, $one;
-        }
+        push @sent, my $one = $silent->queue($nodes[$node]->port, "/?k=$key&c=$cost");
+        @$one{qw(node key cost)} = ($node, $key, $cost);
     }
+    $silent->decided($_) for @sent;
+    for my $denied (grep { $_->{denied} } @sent) {
+        die "answer $denied->{denied}{status}\n" if $denied->{denied}{status} != 429;
+    }
+    my @admitted = grep { $_->{backend} } @sent;
     push @under_way, @admitted;
     return scalar @admitted;
 }
 
 sub finish {
     my ($one) = @_;
-    my $how = int rand 3;
-    syswrite $one->{backend}, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n" if $how == 0;
-    close $one->{$_} for $how == 1 ? qw(client backend) : qw(backend client);
+    Testbed::UnderWay::end_anyhow($one);
     @under_way = grep { $_ != $one } @under_way;
     return;
 }

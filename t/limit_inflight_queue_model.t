@@ -117,9 +117,7 @@ sub see_order {
 
 sub finish {
     my ($one) = @_;
-    my $how = int rand 3;
-    syswrite $one->{backend}, "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n" if $how == 0;
-    close $one->{$_} for $how == 1 ? qw(client backend) : qw(backend client);
+    Testbed::UnderWay::end_anyhow($one);
     @under_way = grep { $_ != $one } @under_way;
     return;
 }

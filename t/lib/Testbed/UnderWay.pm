@@ -113,6 +113,15 @@ sub read_answer {
 # Both.
 sub end { my ($one, %fields) = @_; answer($one, %fields); return read_answer($one) }
 
+# By an answer, by the client or by the upstream server; waits for nothing.
+sub end_anyhow {
+    my ($one) = @_;
+    my $how = int rand 3;
+    answer($one) if $how == 0;
+    close $one->{$_} for $how == 1 ? qw(client backend) : qw(backend client);
+    return;
+}
+
 # The client leaves; waits until nginx has told the upstream server.
 sub leave {
     my ($one) = @_;
