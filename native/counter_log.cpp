@@ -291,7 +291,7 @@ bool CounterLog::owe(Log& log, double more, double logged, double) {
             double begin = 0;
             double count = 0;
             isNew = false;
-            if (!numberIn(name, begin) || begin < start || begin >= start + window) {
+            if (!numberIn(name, begin) || !(begin >= start && begin < start + window)) {  // a name may be "nan"
                 return;
             }
             if (!numberIn(text, count)) {

@@ -353,6 +353,14 @@ for my $algorithm (@ALGORITHMS) {
     world('inflight', 'overrides',        %inflight, overrides => 0.6, plain => 0.3);
     world('inflight', 'corrupt',          %inflight, overrides => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
 }
+# A field that Lua reads as a number, and that is in no window.
+for my $side ('counter, a field nan' =~ /$only/ ? qw(lua nat) : ()) {
+    my $script = Testbed::Script->new($redis, $ALL_SCRIPTS{counter}, native => $side eq 'nat');
+    $script->call('HSET', "$side nan", 'nan', '9223372036854775807');
+    my %log = (key => "$side nan", limit => 9, window => 1000, cap => 0, ttl => 1100, options => 'cost=0 settle=2', ids => []);
+    is($script->call($script->words(Testbed::Script::taking_back($now), [['u'], \%log])), 1, "a cost is settled beside a field nan: $side");
+    is($script->call('HGET', "$side nan", $now), 2, 'it is counted');
+}
 for my $algorithm (sort keys %expected) {
     is(join(' ', grep { $found{$algorithm}{$_} } sort keys %{ $expected{$algorithm} }), join(' ', sort keys %{ $expected{$algorithm} }), "$algorithm: calls ended in all ways");
 }
