@@ -3,6 +3,9 @@
 #include <fcntl.h>
 #include <hiredis/sds.h>
 #include <openssl/err.h>
+#include <sys/socket.h>
+
+#include <cstring>
 
 #include "redis/resp.hpp"
 
@@ -166,11 +169,34 @@ void Connection::onReadable() {
 }
 
 void Connection::onWritable() {
+    if (writeAtOnce()) {
+        return;
+    }
     writing_ = true;
     forgetTlsErrors();
     redisAsyncHandleWrite(context_);
     writing_ = false;
     notifyIfGone();
+}
+
+/// Writes all that is to be written; false: hiredis has to. It would free its buffer afterwards, and allocate one for
+/// the next command.
+bool Connection::writeAtOnce() {
+    constexpr std::size_t kKeptBytes = 4096;
+    redisContext& context = context_->c;
+    const std::size_t length = sdslen(context.obuf);
+    if (session_ != nullptr || (context.flags & REDIS_CONNECTED) == 0 || socket_->write->active || length == 0 ||
+        length > kKeptBytes) {
+        return false;
+    }
+    const ssize_t written = ::send(context.fd, context.obuf, length, MSG_NOSIGNAL);
+    if (written <= 0) {
+        return false;
+    }
+    const std::size_t left = length - static_cast<std::size_t>(written);
+    std::memmove(context.obuf, context.obuf + written, left + 1);
+    sdssetlen(context.obuf, left);
+    return left == 0;
 }
 
 /// Only the end of connecting and the rest of a partial write wait for the socket; everything else is written at the

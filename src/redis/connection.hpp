@@ -77,6 +77,7 @@ class Connection {
     void forgetTlsErrors() const;
     void onReadable();
     void onWritable();
+    bool writeAtOnce();
     void armWrite();
     void awaitWritable();
     void disarmWrite();
