@@ -80,6 +80,7 @@ void SentinelDiscovery::begin() {
     again_.cancel();
     stopNaming();
     tried_ = 0;
+    reasons_.clear();
     if (connection_.isOpen()) {
         restarts_ = true;
         connection_.close("the master is looked for again");
@@ -240,10 +241,19 @@ void SentinelDiscovery::doWithoutPromotions(std::string_view refusal) {
     ask();
 }
 
+/// One reason must not hide another: a Sentinel that is away hides that the password is wrong.
+void SentinelDiscovery::addReason(std::string_view reason) {
+    constexpr std::size_t kMostBytes = 1000;
+    if (reasons_.find(reason) == std::string::npos && reasons_.size() + reason.size() < kMostBytes) {
+        reasons_.append(reasons_.empty() ? "" : ", ").append(reason);
+    }
+}
+
 /// The current Sentinel does not work. If none does, the waiting target is informed; a watch begins again after a
 /// while.
 void SentinelDiscovery::tryNext(std::string_view reason) {
     const bool wasWatching = state_ == State::Watching;
+    addReason(reason);
     stopNaming();
     state_ = State::Idle;
     sentinels_[asked_]->didNotServe();
@@ -257,7 +267,7 @@ void SentinelDiscovery::tryNext(std::string_view reason) {
     }
     DiscoveryTarget* waiting = std::exchange(waiting_, nullptr);
     if (waiting != nullptr && !master_) {
-        waiting->notDiscovered(std::string("no Sentinel knows the master: ").append(reason));
+        waiting->notDiscovered(std::string("no Sentinel knows the master: ").append(reasons_));
         return;
     }
     again_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));

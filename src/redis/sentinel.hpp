@@ -57,6 +57,7 @@ class SentinelDiscovery final : public Discovery, ConnectionOwner, ReplyTarget, 
 
     void begin();
     void ask();
+    void addReason(std::string_view reason);
     void tryNext(std::string_view reason);
     void answeredWhere(const redisReply& reply);
     void stopNaming();
@@ -73,6 +74,7 @@ class SentinelDiscovery final : public Discovery, ConnectionOwner, ReplyTarget, 
     std::size_t next_ = 0;   // the next one of sentinels_ to be asked, in turn
     std::size_t asked_ = 0;  // the one that is being asked or watched
     std::size_t tried_ = 0;  // number of Sentinels tried in this search
+    std::string reasons_;    // why they did not work, each once
     std::string heard_;      // the latest message
     ngx_msec_t heardAt_ = 0;
     std::string name_;                  // the last known name of the master
