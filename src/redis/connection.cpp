@@ -5,7 +5,9 @@
 #include <openssl/err.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <cstring>
+#include <system_error>
 
 #include "redis/resp.hpp"
 
@@ -185,11 +187,16 @@ bool Connection::writeAtOnce() {
     constexpr std::size_t kKeptBytes = 4096;
     redisContext& context = context_->c;
     const std::size_t length = sdslen(context.obuf);
-    if (session_ != nullptr || (context.flags & REDIS_CONNECTED) == 0 || socket_->write->active || length == 0 ||
-        length > kKeptBytes) {
+    const bool isUsual = session_ == nullptr && context.err == 0 && (context.flags & REDIS_CONNECTED) != 0 &&
+                         socket_->read->active && !socket_->write->active;
+    if (!isUsual || length == 0 || length > kKeptBytes) {
         return false;
     }
     const ssize_t written = ::send(context.fd, context.obuf, length, MSG_NOSIGNAL);
+    if (written < 0 && errno != EAGAIN && errno != EINTR) {
+        close(std::generic_category().message(errno));  // another write would fail with another reason
+        return true;
+    }
     if (written <= 0) {
         return false;
     }
