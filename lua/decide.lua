@@ -581,7 +581,7 @@ while before < #KEYS do
         log.found = false
       end
       local options = log.options
-      local ahead, cost, settle = options.ahead, options.cost, options.settle
+      local cost, settle = options.cost, options.settle
       options.ahead = math.huge  -- no entries are moved
       local changed, blocked
       if not settle then
@@ -595,12 +595,14 @@ while before < #KEYS do
       if changed and blocked then
         extras.end_block(log, taken)
       end
-      options.ahead = ahead  -- other logs may share these options
       return changed
     end
     local changed = 0
     for i = 1, refused and 0 or count do
+      local options = logs[i].options
+      local ahead = options.ahead
       local fine, is_changed = protect(take_back, logs[i])
+      options.ahead = ahead  -- other logs may share these options
       if not fine then
         refused = refused or extras.error_of(is_changed)
       elseif is_changed then
