@@ -86,7 +86,7 @@ std::optional<BlockMemory::Blocks> BlockMemory::begin(const Log& log) {
 }
 
 void BlockMemory::forget(const Log& log, const Blocks& blocks, double until) {
-    if (blocks.empty() || blocks[0] < until) {
+    if ((blocks.empty() ? -1 : blocks[0]) < until) {  // not so for a corrupt time that is no number
         return;
     }
     const bool hasOlder = blocks.size() > kNumbers;

@@ -378,6 +378,9 @@ void CompactLog::stepBack(Log& log, double farthest) {
     if (log.oldest <= farthest) {
         place = split(log, farthest, 0);
     } else {
+        if (!log.hasRuns) {
+            ofRing(log, 0, log.filled);  // an error if it has fewer entries than it says
+        }
         log.next.clear();
         log.begin = log.filled = log.size = 0;
     }
