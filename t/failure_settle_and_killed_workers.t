@@ -43,7 +43,7 @@ HTTP
     } @places),
 );
 my $port = $nginx->port;
-$nginx->expect_in_log(qr/exited on signal 9/)->expect_in_log(qr/sliding_log_redis/);
+$nginx->expect_kills->expect_in_log(qr/sliding_log_redis/);
 
 # What the log of that key has, asked by a worker that lives; undef: none answered.
 sub used {

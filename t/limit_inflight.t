@@ -155,7 +155,7 @@ wait_until('the new workers', 10, sub { left('local', 'm') ne 'unknown' });
 is_left($_, 'm', 1, 'what a killed worker held counts') for grep { time - $killed < 2 } @stores;
 ok(wait_until("the lease to end for $_", 10, sub { left($_, 'm') eq 2 }), "$_: and leaves a lease later") for @stores;
 cmp_ok(time - $killed, '>', 1.9, 'not earlier than a lease after it was renewed');
-$nginx->expect_in_log(qr/exited on signal 9/);
+$nginx->expect_kills;
 close $_->{client}, close $_->{backend} for values %lasting;
 
 # ---- Redis forgets

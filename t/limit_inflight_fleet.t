@@ -42,7 +42,7 @@ my @nodes   = map {
 END
     )
 } 1 .. NODES;
-$_->expect_in_log(qr/exited on signal 9/) for @nodes;
+$_->expect_kills for @nodes;
 
 # ---- the faults
 

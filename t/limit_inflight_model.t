@@ -126,6 +126,6 @@ note "$admitted admitted, $denied denied, $bursts bursts, $kills kills, $flushes
 cmp_ok($_, '>', 0, 'some of each') for $admitted, $denied, $bursts;
 finish($_) for my @rest = @under_way;
 ok(wait_until('the end', 5, sub { !grep { entries($_) != 0 } @keys }), 'nothing stays');
-$_->expect_in_log(qr/exited on signal 9/) for @nodes;
+$_->expect_kills for @nodes;
 
 $bed->done;

@@ -277,7 +277,7 @@ for my $one (@alive, $after) {
     comes($one, 'those of the other worker come in their order, and one that came later');
     answer($one);
 }
-$nginx->expect_in_log(qr/exited on signal 9/);
+$nginx->expect_kills;
 
 # ---- and holds up nobody: each place that the other worker gives back is used at once
 

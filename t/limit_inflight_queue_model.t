@@ -178,5 +178,5 @@ cmp_ok($count{$_}, '>', 0, "some: $_") for qw(admitted waited expired left);
 $_->{leaving} = 1 for @waiting;
 close $_->{client} for splice @waiting;
 ok(wait_until('the end', 8, sub { take(0.05); my @ends = @under_way; finish($_) for @ends; !grep { entries($_) != 0 } qw(a b) }), 'nothing stays') or diag(join ' ', map { entries($_) } qw(a b));
-$_->expect_in_log(qr/exited on signal 9/) for @nodes;
+$_->expect_kills for @nodes;
 $bed->done;

@@ -175,5 +175,5 @@ for my $metrics (map { scrape($_->port) } @nodes) {
 cmp_ok($total{$_}, '>', 100, $_) for sort keys %total;
 
 diag "TEST_SEED=$seed" if !Test::More->builder->is_passing;
-$_->expect_in_log(qr/exited on signal 9/) for @nodes;
+$_->expect_kills for @nodes;
 $bed->done;

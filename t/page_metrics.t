@@ -117,7 +117,7 @@ is(scrape($port)->value('sliding_log_requests_total', limit => 'loc'), 600 + $se
     'three reloads under load: each request is counted once');
 
 my $known = scrape($port)->value('sliding_log_requests_total', limit => 'loc');
-$nginx->expect_in_log(qr/exited on signal 9/);
+$nginx->expect_kills;
 my @old = $nginx->workers;
 kill KILL => $_ for @old;
 ok(wait_until('new workers', 10, sub { my %is = map { $_ => 1 } $nginx->workers; keys %is == 4 && !grep { $is{$_} } @old }),

@@ -113,7 +113,7 @@ isnt(ids(), $ids, 'the connections are others');
 # ---- a worker that dies: its successor has the configuration of a password that is no longer valid
 
 my ($victim) = $nginx->workers;
-$nginx->expect_in_log(qr/exited on signal 9/);
+$nginx->expect_kills;
 kill 'KILL', $victim;
 ok(wait_until('a new worker', 10, sub { my @now = $nginx->workers; @now == 2 && !grep { $_ == $victim } @now }), 'a worker is replaced');
 are_served('the new worker');

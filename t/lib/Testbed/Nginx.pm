@@ -157,6 +157,9 @@ sub repeated_troubles {
 # Permits an [alert] or [crit] caused by this test.
 sub expect_in_log { my ($self, $regex) = @_; push @{ $self->{expected} }, $regex; return $self }
 
+# Workers are killed, one of them perhaps while it holds the lock of the zone, which nginx then takes from it.
+sub expect_kills { return $_[0]->expect_in_log(qr/exited on signal 9|shared memory zone "sliding_log" was locked by/) }
+
 sub finish {
     my ($self) = @_;
     if ($self->is_running) {
