@@ -179,11 +179,6 @@ is($wrong, undef, 'each log has who is under way over a fail-over by command');
 end_move($_) for sort keys %moving;
 my $dying = $masters[1];
 my $heir  = $replica{$dying};
-my $all   = $dying->info('master_repl_offset');
-ok(wait_until('the replica', 10, sub { ($heir->info('slave_repl_offset') // 0) >= $all }), 'the replica has all that lasts');    # a long lease is not renewed here
-$dying->cli(qw(ACL SETUSER default -psync -sync));
-$dying->cli(qw(CLIENT KILL TYPE replica));
-ok(wait_until('the replica to be behind', 5, sub { ($heir->info('master_link_status') // '') eq 'down' }), 'the replica does not follow');
 my @there = grep { $home{ $slot{$_} } == $dying } @tags;
 if (!@there) {    # its slots have all moved away
     my ($tag) = @tags;
@@ -191,6 +186,11 @@ if (!@there) {    # its slots have all moved away
     $home{ $slot{$tag} } = $dying;
     @there = $tag;
 }
+my $all = $dying->info('master_repl_offset');
+ok(wait_until('the replica', 10, sub { ($heir->info('slave_repl_offset') // 0) >= $all }), 'the replica has all that lasts');    # a long lease is not renewed here
+$dying->cli(qw(ACL SETUSER default -psync -sync));
+$dying->cli(qw(CLIENT KILL TYPE replica));
+ok(wait_until('the replica to be behind', 5, sub { ($heir->info('master_link_status') // '') eq 'down' }), 'the replica does not follow');
 begin_one('short', k => $_), begin_one('short', k => $_) for @there;
 $dying->kill;
 is($heir->cli(qw(CLUSTER FAILOVER TAKEOVER)), 'OK', 'its master dies, and it takes over');
