@@ -1,8 +1,10 @@
 // Commands in RESP: arrays of bulk strings, appended to a text, such as a std::string that is reused.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -10,21 +12,25 @@
 
 namespace sliding_log {
 
+/// Appends how much of that kind follows: a line, in one piece, since each call has many of them.
+template <typename Text>
+void appendLength(Text& out, char kind, std::size_t length) {
+    char line[24] = {kind};
+    char* end = std::to_chars(line + 1, std::end(line) - 2, length).ptr;
+    *end++ = '\r';
+    *end++ = '\n';
+    out.append(std::string_view(line, static_cast<std::size_t>(end - line)));
+}
+
 /// Starts a command of `count` arguments, including its name.
 template <typename Text>
 void beginCommand(Text& out, std::size_t count) {
-    out.push_back('*');
-    out.append(DecimalText(static_cast<std::int64_t>(count)).view());
-    out.append("\r\n");
+    appendLength(out, '*', count);
 }
 
 template <typename Text>
 void appendArgument(Text& out, std::string_view argument) {
-    char length[24] = {'$'};  // with the end of its line
-    char* end = std::to_chars(length + 1, std::end(length) - 2, argument.size()).ptr;
-    *end++ = '\r';
-    *end++ = '\n';
-    out.append(std::string_view(length, static_cast<std::size_t>(end - length)));
+    appendLength(out, '$', argument.size());
     out.append(argument);
     out.append("\r\n");
 }

@@ -21,7 +21,6 @@ constexpr std::size_t kRoom = 80;
 class Beginning {
   public:
     std::string_view view() const { return {text_.data(), length_}; }
-    void push_back(char c) { text_[length_++] = c; }
     void append(std::string_view text) { length_ += text.copy(text_.data() + length_, text_.size() - length_); }
 
   private:
