@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "redis.hpp"
 
 namespace sliding_log::native {
 
@@ -12,6 +16,44 @@ constexpr std::size_t kMostDigits = 15;  // exact as a double
 
 /// A renewal has at most this many members of a log.
 constexpr double kMostRenewed = 1000;
+
+/// The settings of a short call, which are read once for all calls with the same text.
+struct ShortSettings {
+    static constexpr std::size_t kLongest = 96;
+
+    /// nullopt if the text is another one.
+    static std::optional<ShortSettings> of(std::string_view word) {
+        if (word.size() > kLongest || word.ends_with(' ')) {
+            return std::nullopt;
+        }
+        ShortSettings read{.text = std::string(word)};
+        const std::string_view name = next(word);
+        const auto* row = std::ranges::find(kAlgorithms, name, &AlgorithmRow::name);
+        if (row == kAlgorithms.end() || row->plain.empty()) {
+            return std::nullopt;
+        }
+        read.algorithm = row->algorithm;
+        Settings& settings = read.settings;
+        const bool areRight = wholeNumberIn(next(word), settings.limit) && wholeNumberIn(next(word), settings.window) &&
+                              wholeNumberIn(next(word), settings.ttl) && settings.window >= 1 && settings.ttl >= 1;
+        const bool hasCost = !word.empty();
+        const bool isCostRight = row->hasPlainCosts && wholeNumberIn(next(word), read.cost) && word.empty();
+        return areRight && (!hasCost || isCostRight) ? std::optional(read) : std::nullopt;
+    }
+
+    std::string text;
+    Algorithm algorithm = Algorithm::Log;
+    double cost = 1;
+    Settings settings{};
+
+  private:
+    /// The text in front of the next space, which is removed, too.
+    static std::string_view next(std::string_view& text) {
+        const std::string_view first = text.substr(0, text.find(' '));
+        text.remove_prefix(std::min(text.size(), first.size() + 1));
+        return first;
+    }
+};
 
 }  // namespace
 
@@ -44,13 +86,22 @@ std::string_view Arguments::text(std::size_t index) const {
     return {text, length};
 }
 
-std::size_t Arguments::countKeys() {
+void Arguments::findKeys() {
+    if (isWrittenShort()) {
+        firstKey_ = kKeyOfShort;
+        keys_ = 1;
+        return;
+    }
     double keys = 0;
     at_ = 2;
-    return number(keys) && keys <= static_cast<double>(words_.size() - kFirstKey) ? static_cast<std::size_t>(keys) : 0;
+    const bool areThere = number(keys) && keys <= static_cast<double>(words_.size() - kFirstKey);
+    keys_ = areThere ? static_cast<std::size_t>(keys) : 0;
 }
 
 const char* Arguments::read() {
+    if (isWrittenShort()) {
+        return readShort() ? nullptr : "ERR sliding_log.2: wrong arguments";
+    }
     const auto* row = std::ranges::find(kAlgorithms, text(1), &AlgorithmRow::name);
     if (row == kAlgorithms.end()) {
         return "ERR sliding_log.2: no such algorithm";
@@ -95,6 +146,26 @@ const char* Arguments::read() {
     return isWhole ? nullptr : error_;
 }
 
+bool Arguments::readShort() {
+    static ShortSettings latest;  // most calls have those of the call before
+    if (const std::string_view settings = text(1); settings != latest.text) {
+        std::optional<ShortSettings> read = ShortSettings::of(settings);
+        if (!read) {
+            return false;
+        }
+        latest = std::move(*read);
+    }
+    algorithm_ = latest.algorithm;
+    latest_ = latest.settings;
+    if (latest.cost != 1) {
+        plainCosts_.assign(1, latest.cost);
+    }
+    keys_ = 1;
+    firstKey_ = kKeyOfShort;
+    isPlain_ = true;
+    return words_.size() == kKeyOfShort + (rowOf(algorithm_).namesEntries ? 2 : 1);
+}
+
 /// One request for each of one or more logs without options, or with costs alone, by this server's clock.
 bool Arguments::readPlain() {
     const AlgorithmRow& row = rowOf(algorithm_);
@@ -124,13 +195,13 @@ bool Arguments::readPlain() {
 const AskedBatch& Arguments::leavePlain(std::size_t index) {
     AskedLog& log = logs_.emplace_back(AskedLog{.key = key(index), .settings = latest_});
     if (const double cost = plainCost(index); cost != 1) {
-        plainOptions_.assign("cost=").append(text(kFirstKey + keys_ + index));
+        plainOptions_.assign("cost=").append(textOf(cost));
         log.settings.hasOptions = true;
         log.settings.cost = cost;
         log.settings.options = plainOptions_;
     }
     return batches_.emplace_back(
-        AskedBatch{.firstLog = logs_.size() - 1, .logs = 1, .requests = 1, .names = kFirstKey + keys_ + index});
+        AskedBatch{.firstLog = logs_.size() - 1, .logs = 1, .requests = 1, .names = firstKey_ + keys_ + index});
 }
 
 bool Arguments::readRenewals() {

@@ -1,5 +1,5 @@
 // The arguments of a call: those of the scripts, as the heads of lua/decide.lua, lua/plain_log.lua and lua/renewal.lua
-// tell. Nothing is decided before all of them were read.
+// tell, or those of a short call. Nothing is decided before all of them were read.
 #pragma once
 
 #include <cstddef>
@@ -75,11 +75,13 @@ struct AskedRenewal {
 
 class Arguments {
   public:
-    /// `sliding_log.2 ALGORITHM KEYS key... argument...`
+    /// `sliding_log.2 ALGORITHM KEYS key... argument...`, or a short call: `sliding_log.2 SETTINGS key`, and the
+    /// request's name if the algorithm has names. SETTINGS is one word: algorithm, limit, window and time to live in
+    /// ms, and a cost other than 1, separated by spaces.
     Arguments(RedisModuleString** words, int count) : words_(words, static_cast<std::size_t>(count)) {}
 
-    /// How many words behind the number of keys are keys; 0 if that is no number, or too large.
-    std::size_t countKeys();
+    /// Finds the keys without reading the rest; no keys if their number is none, or too large.
+    void findKeys();
 
     /// Reads them. An error, which is the reply to the call; or nullptr.
     const char* read();
@@ -88,12 +90,16 @@ class Arguments {
 
     /// A plain call: one request for each key, with the same settings.
     bool isPlain() const { return isPlain_; }
+
+    /// A plain call with one key, whose reply is one text if it can be.
+    bool isShort() const { return firstKey_ == kKeyOfShort; }
     std::size_t keys() const { return keys_; }
+    std::size_t firstKey() const { return firstKey_; }
     const Settings& plainSettings() const { return latest_; }
-    RedisModuleString* key(std::size_t index) const { return words_[kFirstKey + index]; }
+    RedisModuleString* key(std::size_t index) const { return words_[firstKey_ + index]; }
 
     /// The name of that key's request, if the algorithm has names.
-    RedisModuleString* plainName(std::size_t index) const { return words_[kFirstKey + keys_ + index]; }
+    RedisModuleString* plainName(std::size_t index) const { return words_[firstKey_ + keys_ + index]; }
 
     /// The cost of that key's request, if not all are 1.
     bool hasPlainCosts() const { return !plainCosts_.empty(); }
@@ -122,7 +128,10 @@ class Arguments {
 
   private:
     static constexpr std::size_t kFirstKey = 3;
+    static constexpr std::size_t kKeyOfShort = 2;
 
+    bool isWrittenShort() const { return text(1).find(' ') != std::string_view::npos; }
+    bool readShort();
     bool readPlain();
     bool readRenewals();
     bool readBatch(std::size_t& key);
@@ -134,6 +143,7 @@ class Arguments {
 
     std::span<RedisModuleString*> words_;
     std::size_t keys_ = 0;
+    std::size_t firstKey_ = kFirstKey;
     std::size_t at_ = 0;  // the next word
     Algorithm algorithm_ = Algorithm::Log;
     bool isPlain_ = false;

@@ -3,8 +3,12 @@
 //
 //   sliding_log.2 ALGORITHM NUMKEYS key... argument...
 //
-// with the KEYS and ARGV of that algorithm's script. The number is of both the arguments and the stored forms: whoever
-// knows others has another command. Effects are replicated, and written to the AOF, as plain commands.
+// with the KEYS and ARGV of that algorithm's script, or a short call, see arguments.hpp. The number is of both the
+// arguments and the stored forms: whoever gives them another meaning has another command. What is new is an error to an
+// older module. Effects are replicated, and written to the
+// AOF, as plain commands.
+#include <array>
+#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -29,8 +33,7 @@ namespace sliding_log::native {
 namespace {
 
 constexpr const char* kCommand = "sliding_log.2";
-constexpr int kFewestWords = 4;
-constexpr std::size_t kFirstKey = 3;
+constexpr int kFewestWords = 3;
 
 template <typename Form>
 void decide(Redis& redis, Clock& clock, const Arguments& arguments) {
@@ -57,30 +60,45 @@ void reply(const Redis& redis, const PlainOutcome& outcome) {
     }
 }
 
+/// Of a short call: the numbers as one text.
+void replyShortly(const Redis& redis, const PlainReply& reply) {
+    std::array<char, 5 * 21> text;
+    char* end = text.data();
+    *end++ = reply.admitted ? '1' : '0';
+    for (double number : {reply.now, reply.remaining, reply.reset, reply.retry}) {
+        *end++ = ' ';
+        end = std::to_chars(end, text.data() + text.size(), integerOf(number)).ptr;
+    }
+    api::ReplyWithStringBuffer(redis.context(), text.data(), static_cast<std::size_t>(end - text.data()));
+}
+
 /// An earlier request of this one's log is left to the frame: requests of one log are decided in their order. Without
 /// costs they are alike.
 bool isBehindLeft(const Arguments& arguments, std::span<const PlainOutcome> before) {
     for (std::size_t i = 0; arguments.hasPlainCosts() && i < before.size(); i++) {
-        if (!before[i].isDecided && arguments.text(kFirstKey + i) == arguments.text(kFirstKey + before.size())) {
+        const std::size_t first = arguments.firstKey();
+        if (!before[i].isDecided && arguments.text(first + i) == arguments.text(first + before.size())) {
             return true;
         }
     }
     return false;
 }
 
-/// A plain call. What is unusual is decided behind all others.
-template <typename Form, typename Decide>
-void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& decide) {
-    std::vector<PlainOutcome> outcomes(arguments.keys());
-    for (std::size_t i = 0; i < outcomes.size(); i++) {
-        PlainOutcome& outcome = outcomes[i];
-        try {
-            outcome.isDecided = !isBehindLeft(arguments, std::span(outcomes).first(i)) && decide(i, outcome.reply);
-        } catch (const Error& error) {
-            outcome.error = error.text;
-            outcome.isDecided = true;
-        }
+template <typename Decide>
+PlainOutcome outcomeOf(std::size_t request, Decide&& decide) {
+    PlainOutcome outcome;
+    try {
+        outcome.isDecided = decide(request, outcome.reply);
+    } catch (const Error& error) {
+        outcome.error = error.text;
+        outcome.isDecided = true;
     }
+    return outcome;
+}
+
+/// One reply for each; those that are left are decided by the frame.
+template <typename Form>
+void replyToEach(Redis& redis, Clock& clock, Arguments& arguments, std::span<const PlainOutcome> outcomes) {
     api::ReplyWithArray(redis.context(), static_cast<long>(outcomes.size()));
     std::optional<Frame<Form>> frame;
     for (std::size_t i = 0; i < outcomes.size(); i++) {
@@ -93,6 +111,26 @@ void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& deci
         }
         frame->replyTo(arguments.leavePlain(i));
     }
+}
+
+/// A plain call. What is unusual is decided behind all others.
+template <typename Form, typename Decide>
+void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& decide) {
+    if (arguments.isShort()) {
+        const PlainOutcome only = outcomeOf(0, decide);
+        if (only.isDecided && only.error.empty()) {
+            replyShortly(redis, only.reply);
+        } else {
+            replyToEach<Form>(redis, clock, arguments, {&only, 1});
+        }
+        return;
+    }
+    std::vector<PlainOutcome> outcomes;
+    outcomes.reserve(arguments.keys());
+    for (std::size_t i = 0; i < arguments.keys(); i++) {
+        outcomes.push_back(isBehindLeft(arguments, outcomes) ? PlainOutcome() : outcomeOf(i, decide));
+    }
+    replyToEach<Form>(redis, clock, arguments, outcomes);
 }
 
 void decidePlainByAlgorithm(Redis& redis, Clock& clock, Arguments& arguments) {
@@ -129,12 +167,15 @@ void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
     }
 }
 
-/// Redis 7.0 asks the command itself where its keys are, before it routes a call in a cluster.
+/// Redis asks the command itself where its keys are.
 int tellKeys(RedisModuleCtx* context, RedisModuleString** words, int count) {
     constexpr auto kFlags = static_cast<int>(api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate);
-    const std::size_t keys = count < kFewestWords ? 0 : Arguments(words, count).countKeys();
-    for (std::size_t i = 0; i < keys; i++) {
-        api::KeyAtPosWithFlags(context, static_cast<int>(kFirstKey + i), kFlags);
+    Arguments arguments(words, count);
+    if (count >= kFewestWords) {
+        arguments.findKeys();
+    }
+    for (std::size_t i = 0; i < arguments.keys(); i++) {
+        api::KeyAtPosWithFlags(context, static_cast<int>(arguments.firstKey() + i), kFlags);
     }
     return api::kOk;
 }
@@ -174,14 +215,16 @@ int olderCommand(RedisModuleCtx* context, RedisModuleString**, int) {
     return api::ReplyWithError(context, "ERR unknown command 'sliding_log.1': the module is newer");
 }
 
-/// The keys, for ACLs and clusters: as those of EVALSHA.
+/// The keys of all but short calls, for those who read descriptions. Redis asks tellKeys(), since the flags say that
+/// this is not all.
 bool describe(RedisModuleCtx* context) {
     static const api::CommandInfoVersion version{.version = 1,
                                                  .sizeOfHistoryEntry = 2 * sizeof(char*),
                                                  .sizeOfKeySpec = sizeof(api::KeySpec),
                                                  .sizeOfArgument = 0};
     api::KeySpec keys[2] = {};
-    keys[0].flags = api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate;
+    keys[0].flags =
+        api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate | api::kKeysIncomplete | api::kKeysVariable;
     keys[0].beginSearch = api::kBeginAtIndex;
     keys[0].begin.index.position = 2;
     keys[0].findKeys = api::kFindByNumber;

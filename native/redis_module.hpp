@@ -65,6 +65,8 @@ struct KeySpec {
 inline constexpr std::uint64_t kKeysReadWrite = 1ULL << 1;
 inline constexpr std::uint64_t kKeysAccess = 1ULL << 4;
 inline constexpr std::uint64_t kKeysUpdate = 1ULL << 5;
+inline constexpr std::uint64_t kKeysIncomplete = 1ULL << 9;
+inline constexpr std::uint64_t kKeysVariable = 1ULL << 10;
 inline constexpr int kBeginAtIndex = 2;
 inline constexpr int kFindByNumber = 3;
 
@@ -99,6 +101,7 @@ struct CommandInfo {
     FUNCTION(WrongArity, int, RedisModuleCtx*)                                                                  \
     FUNCTION(ReplyWithArray, int, RedisModuleCtx*, long)                                                        \
     FUNCTION(ReplyWithLongLong, int, RedisModuleCtx*, long long)                                                \
+    FUNCTION(ReplyWithStringBuffer, int, RedisModuleCtx*, const char*, std::size_t)                             \
     FUNCTION(ReplyWithError, int, RedisModuleCtx*, const char*)                                                 \
     FUNCTION(StringPtrLen, const char*, const RedisModuleString*, std::size_t*)                                 \
     FUNCTION(CreateString, RedisModuleString*, RedisModuleCtx*, const char*, std::size_t)                       \

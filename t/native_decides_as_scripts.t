@@ -209,6 +209,7 @@ sub world {
         my @calls;
         corrupt($client, $algorithm, $type, any(@logs)) if rand() < $world{corrupt};
         override($client, $_) for grep { rand() < $world{overrides} / 4 } @logs;
+        $script{nat}{short} = rand() < 0.7 ? $algorithm : undef;
         for (1 .. 1 + int rand 6) {
             my $at = rand() < $world{callers} ? $now + any(0, 0, -20, 300, -$world{windows}) : '';
             my %call = (about => "at $now");

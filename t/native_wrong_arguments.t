@@ -20,7 +20,9 @@ my $redis = $bed->redis(args => ['--loadmodule', native_module()]);
 
 my @words = ('', ' ', 'renew', '1000', '1001', '0', '1', '2', '-1', '1.5', '1e3', '00', '+1', "1\0", '999999999999999', '9999999999999999', '18446744073709551615', 'x' x 5000, "\xff\r\n", 'take back',
     'cost=2', 'cost=', 'cost=100000', 'cost=999999999999999', 'count=all', 'count=none', 'delay=5 ahead=5', 'ahead=999999999999999', 'block=999999999999999', 'burst=0', 'burst=3',
-    'sample=0', 'sample=3', 'ids', 'ids ids', 'override', 'told', 'override told', 'ids override told', '  ', 'cost=2 ', '=', 'nonsense=1', 'log', 'compact');
+    'sample=0', 'sample=3', 'ids', 'ids ids', 'override', 'told', 'override told', 'ids override told', '  ', 'cost=2 ', '=', 'nonsense=1', 'log', 'compact',
+    'log 5 1000 1100', 'compact 5 1000 1100 2', 'compact 5 1000 1100 0', 'log 5 1000 1100 2', 'compact 5 1000', 'compact 5 1000 1100 2 ', 'compact  5 1000 1100', 'bucket 5 1000 1100', 'inflight 5 1000 0',
+    'compact 5 -1 1100', 'compact 9999999999999999 1000 1100', 'compact 999999999999999 999999999999999 999999999999999 999999999999999');
 
 sub changed {
     my ($command, @call) = @_;
@@ -49,6 +51,7 @@ for my $algorithm (@ALL_ALGORITHMS, 'inflight') {
             my @logs = map { $log->() } 1 .. any(1, 2);
             @call = ($script->command, scalar @logs, (map { $_->{key} } @logs), 'renew', $now, map { (1100, 2, 'a', 'b') } @logs);
         }
+        @call = ('sliding_log.2', any(@words), 'key' . int rand 5, any(0, 1) ? 'name' : ()) if rand() < 0.1;
         my $reply = $script->call(changed(@call));
         my $kind  = ref $reply ? 'decided' : $reply =~ /^error (?:ERR|WRONGTYPE) / ? 'refused' : $reply =~ /^\d+$/ ? 'taken back' : 'else';
         $answers{$kind}++;

@@ -29,7 +29,7 @@ sub file { my ($name) = @_; return Testbed::Process::slurp("$lua/$name.lua") || 
 
 # A call that the module would send as a plain one is sent so. Options: frame => 1: none is; front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
 # what this server's own clock says, which may so step back by milliseconds, and plain calls have one, too; at_once => how many entries leave in a call;
-# native => 1: the command of the native module in its place; before_runs => 1: the script of version 0.10, which reads runs and writes none of its own
+# native => 1: the command of the native module in its place, and short calls where the module would send one, unless {short} is undef; before_runs => 1: the script of version 0.10, which reads runs and writes none of its own
 sub new {
     my ($class, $redis, $name, %options) = @_;
     my $socket = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
@@ -61,6 +61,7 @@ sub new {
     $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
     $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front at_once own_clock frame before_runs);
     my ($algorithm) = grep { $ALL_SCRIPTS{$_} eq $name } keys %ALL_SCRIPTS;
+    $self->{short} = $algorithm if $options{native};
     $self->{command} = $options{native} ? ['sliding_log.2', $algorithm] : ['EVALSHA', $self->call('SCRIPT', 'LOAD', $source)];
     return $self;
 }
@@ -91,7 +92,8 @@ sub reply {
     return $rest                                     if $kind ne '$';
     return undef                                     if $rest < 0;
     read $self->{socket}, my $text, $rest + 2;
-    return substr $text, 0, $rest;
+    my $whole = substr $text, 0, $rest;
+    return $whole =~ /^[01](?: -?\d+){4}$/ ? [[split / /, $whole]] : $whole;    # of a short call, as of another one
 }
 
 # The words of a call. Groups: [requests, log, ...] or { requests, names, logs }; a log:
@@ -135,6 +137,9 @@ sub plain {
         push @costs, $cost || 1;
     }
     $_ //= 'u' . ++$names for @names;
+    if ($self->{short} && @keys == 1 && $now eq '') {
+        return ('sliding_log.2', "$self->{short} $latest" . ($costs[0] == 1 ? '' : " $costs[0]"), @keys, $self->{plain} eq 'plain_log' ? @names : ());
+    }
     my @each = $self->{plain} eq 'plain_log' ? @names : (grep { $_ != 1 } @costs) ? @costs : ();
     return ($self->command, scalar @keys, @keys, @each, split(/ /, $latest), $now eq '' ? () : $now);
 }
