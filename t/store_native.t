@@ -124,16 +124,37 @@ for my $native (qw(auto required)) {
 
 # an older module, which knows no costs of plain calls
 {
-    my $costs = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n(?:(?!\r\n\*).)*?\r\n)777(?=\r\n)/${1}7x7/gsr });
+    my $costs = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n(?:(?!\r\n\*).)*?(?:\r\n| ))777(?=\r\n)/${1}7x7/gsr });
     my $old   = nginx('', '127.0.0.1:' . $costs->port);
     asked($old, '/compact?k=old');
     Testbed::Script->new($redis, $SCRIPTS{compact});    # loads it
     asked($auto, '/cost?k=old&c=776');
     is(calls_of(sub { is(asked($old, "/cost?k=old&c=777"), $_, 'an older module: a script decides a plain call with a cost') for '200 redis', '200 redis', '429 redis' }),
-        '3 evalsha, 1 sliding_log.2', 'after the module was asked once');
+        '3 evalsha, 2 sliding_log.2', 'after the module was asked once, by a short call and another one');
     is(calls_of(sub { asked($old, '/compact?k=old2'); asked($old, '/cost?k=old2&c=1'); asked($old, '/cost?k=old2&c=0') }), '0 evalsha, 3 sliding_log.2', 'other calls are decided by the module');
     is($old->logged(qr/wrong arguments|on_error/), 0, 'the error log has nothing of it');
     is(calls_of(sub { asked($auto, '/cost?k=new&c=777') }), '0 evalsha, 1 sliding_log.2', "today's module decides them");
+}
+
+# an older module, which knows no short calls: it has no algorithm of that name, or wants more words
+my %long = (
+    log     => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n\$\d+\r\nlog) (\d+) (\d+) (?=\d+\r)/$1_$2_$3_/gr },
+    compact => sub { $_[0] =~ s/\*3(\r\n\$13\r\nsliding_log\.2\r\n)\$\d+\r\ncompact [^\r]*\r\n/*2$1/gr },
+);
+for my $algorithm (sort keys %long) {
+    my $relay = Testbed::Relay->new($bed, to => $redis->port, rewrites => $long{$algorithm});
+    my $asked = $algorithm eq 'log' ? 5 : 4;    # Redis does not count calls with too few words
+    for my $native (qw(auto required)) {
+        my $old   = nginx("native $native;", '127.0.0.1:' . $relay->port);
+        my $other = $algorithm eq 'log' ? 'compact' : 'log';
+        asked($old, "/$other?k=long");
+        is(calls_of(sub { is(asked($old, "/$algorithm?k=long$native"), $_, "$algorithm, native $native, a module without short calls: it decides") for ('200 redis') x 3, '429 redis' }),
+            "0 evalsha, $asked sliding_log.2", 'after it was asked once by a short call');
+        is(calls_of(sub { asked($old, "/$other?k=long") }), '0 evalsha, 1 sliding_log.2', 'and all other calls');
+        is(is_native($old), 1, 'the metrics say so');
+        is($old->logged(qr/no such algorithm|wrong number|on_error/), 0, 'the error log has nothing of it');
+        $old->finish;
+    }
 }
 
 # ---- requests under way
@@ -178,14 +199,14 @@ $redis->cli('MODULE', 'LOAD', native_module());
 
 # an older module, which has no such algorithm: asked for a decision, or first for a renewal
 my %older = (
-    decides => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n\$8\r\n)inflight/$1infinite/gr },
+    decides => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n\$\d+\r\n)inflight/$1infinite/gr },
     renews  => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n\$8\r\n)inflight(?=\r\n\$1\r\n1\r\n\$\d+\r\n[^\r]*\r\n\$5\r\nrenew)/$1infinite/gr },
 );
 for my $how (sort keys %older) {
     my $old = nginx('', '127.0.0.1:' . Testbed::Relay->new($bed, to => $redis->port, rewrites => $older{$how})->port);
     asked($old, '/log?k=first');
-    my $expected = $how eq 'decides' ? 1 : 2;
-    like(lasts($old, $how), qr/^[2-9] evalsha, $expected sliding_log[.]2$/, "$how: the script does what the older module does not");
+    # a short call and another one; or a decision and a renewal
+    like(lasts($old, $how), qr/^[2-9] evalsha, 2 sliding_log[.]2$/, "$how: the script does what the older module does not");
     is($old->logged(qr/no such algorithm|on_error/), 0, "$how: the error log has nothing of it");
     $old->finish;
 }
@@ -297,6 +318,9 @@ $redis->cli('ACL', 'DELUSER', 'limiter');
     my @call = ('sliding_log.2', 'log', 2, "${tag}a", "${tag}b", '', 2, 1, 'name', 5, 60_000, 0, 66_000, '', '');
     like($here->cli(@call), qr/^MOVED /, 'a node of a cluster sends a call to the node that has its keys');
     like($there->cli(@call), qr/^1\n\d+\n4\n/, 'the node that has them decides');
+    my @short = ('sliding_log.2', 'log 5 60000 66000', "${tag}short", 'name');
+    like($here->cli(@short), qr/^MOVED /, 'a short call, too');
+    like($there->cli(@short), qr/^1 \d+ 4 60000 0$/, 'the node that has its key decides it');
     $call[4] = '{' . $cluster->tag_on($here) . '}b';
     like($there->cli(@call), qr/^CROSSSLOT /, 'keys in two slots are refused');
 }
@@ -318,11 +342,39 @@ my %wrong = (
     'no requests'          => ['log', '1', 'a', '', '1', '0', '1', '1000', '0', '1100', ''],
     'many requests'        => ['log', '1', 'a', '', '1', '999999999999999', 'n', '1', '1000', '0', '1100', ''],
     'words left'           => ['log', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', '', 'x'],
+    'a short call of an unknown algorithm' => ['nonsense 1 1000 1100', 'a'],
+    'a short call without such a form'     => ['bucket 1 1000 1100', 'a'],
+    'a short call without a name'          => ['log 1 1000 1100', 'a'],
+    'a short call with a name'             => ['compact 1 1000 1100', 'a', 'n'],
+    'a short call with a cost'             => ['log 1 1000 1100 2', 'a', 'n'],
+    'a short call with two costs'          => ['compact 1 1000 1100 2 2', 'a'],
+    'a short call without time to live'    => ['compact 1 1000', 'a'],
+    'a short call with no time to live'    => ['inflight 1 1000 0', 'a', 'n'],
+    'a short call with two spaces'         => ['compact  1 1000 1100', 'a'],
+    'a short call with a space at its end' => ['compact 1 1000 1100 ', 'a'],
+    'a short call with a fraction'         => ['compact 1.5 1000 1100', 'a'],
+    'a short call of a long text'          => ['compact 1 1000 1100' . ' ' x 100_000, 'a'],
     'a bucket of no size'  => ['bucket', '1', 'a', '', '1', '1', 'n', '1', '1000', '0', '1100', 'cost=1'],
 );
 like($redis->cli('sliding_log.2', @{ $wrong{$_} }), qr/^ERR (?:sliding_log[.]2: |wrong number)/, "$_: refused") for sort keys %wrong;
 is($redis->cli('EXISTS', 'a'), 0, 'what is refused has done nothing');
 is($redis->cli(qw(COMMAND GETKEYS sliding_log.2 log 2 a b x y)), "a\nb", 'its keys are known to clusters and ACLs');
 is($redis->cli(qw(COMMAND GETKEYS sliding_log.2 inflight 2 a b renew), '', qw(1100 1 x 1100 1 y)), "a\nb", 'those of a renewal, too');
+is($redis->cli('COMMAND', 'GETKEYS', 'sliding_log.2', 'log 1 1000 1100', 'a', 'name'), 'a', 'that of a short call');
+is($redis->cli('COMMAND', 'GETKEYS', 'sliding_log.2', 'compact 1 1000 1100', 'a'), 'a', 'and of one without a name');
+
+# ---- the replies to short calls
+
+$redis->cli('ACL', 'SETUSER', 'owner', 'on', '>secret', '~mine*', '+sliding_log.2');
+my $as_owner = sub { return $redis->cli('--user', 'owner', '--pass', 'secret', '--no-auth-warning', 'sliding_log.2', @_) };
+$redis->cli('DEL', 'mine', 'wrong');
+$redis->cli('LPUSH', 'wrong', 1);
+like($as_owner->('compact 3 3600000 3960000', 'mine'), qr/^1 \d+ 2 3600000 0$/, 'a text');
+like($as_owner->('compact 3 3600000 3960000 2', 'mine'), qr/^1 \d+ 0 3\d{6} 0$/, 'with a cost');
+like($as_owner->('compact 3 3600000 3960000', 'mine'), qr/^0 \d+ 0 3\d{6} 3\d{6}$/, 'denied');
+like($as_owner->('compact 0 3600000 3960000', 'mine2'), qr/^0\n\d+\n0\n3600000\n-1$/, 'left to the frame: an array');
+like($as_owner->('compact 3 3600000 3960000', 'other'), qr/^NOPERM /, 'not with the key of another');
+like($redis->cli('sliding_log.2', 'log 3 3600000 3960000', 'wrong', 'name'), qr/^WRONGTYPE /, 'another type: an error in an array');
+$redis->cli('ACL', 'DELUSER', 'owner');
 
 $bed->done;

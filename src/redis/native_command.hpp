@@ -5,7 +5,8 @@
 
 namespace sliding_log {
 
-/// Its number is that of the stored forms and the arguments: a module that knows others has another command.
+/// Its number is that of the stored forms and the arguments: a module that gives them another meaning has another
+/// command.
 inline constexpr std::string_view kNativeCommand = "sliding_log.2";
 
 /// The command is known, but the server accepts no writes now.
@@ -32,6 +33,12 @@ inline bool isNativeOlder(std::string_view message) {
 inline bool isNativeUnable(std::string_view message) {
     constexpr std::string_view kError = "ERR ";
     return message.starts_with(kError) && message.substr(kError.size()).starts_with(kNativeCommand);
+}
+
+/// Of a short call: an older module has more words in each call.
+inline bool isNativeArityWrong(std::string_view message) {
+    return message.starts_with("ERR wrong number of arguments") &&
+           message.find(kNativeCommand) != std::string_view::npos;
 }
 
 }  // namespace sliding_log

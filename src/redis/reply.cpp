@@ -1,7 +1,10 @@
 #include "redis/reply.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdint>
+#include <system_error>
 
 #include "limit/int128.hpp"
 #include "limit/number.hpp"
@@ -19,21 +22,47 @@ std::int64_t integerOf(const redisReply& element) {
     return element.type == REDIS_REPLY_INTEGER ? element.integer : INT64_MIN;
 }
 
-/// The numbers of an array, one after the other.
+/// The numbers of an array, or of the text that replies to a short call, one after the other.
 class Numbers {
   public:
-    explicit Numbers(const redisReply& array) : rest_(array.element, array.elements) {}
+    explicit Numbers(const redisReply& reply) {
+        if (reply.type == REDIS_REPLY_ARRAY) {
+            rest_ = {reply.element, reply.elements};
+        } else if (reply.type == REDIS_REPLY_STRING) {
+            readShort(replyText(reply));
+        }
+    }
 
     /// There is one; below all that is allowed where it is no integer.
     std::int64_t next() {
+        if (shortLeft_ > 0) {
+            return short_[short_.size() - shortLeft_--];
+        }
         const std::int64_t number = integerOf(*rest_.front());
         rest_ = rest_.subspan(1);
         return number;
     }
-    std::size_t left() const { return rest_.size(); }
+    std::size_t left() const { return rest_.size() + shortLeft_; }
 
   private:
+    /// None if the text is another one.
+    void readShort(std::string_view text) {
+        const char* at = text.data();
+        const char* end = at + text.size();
+        for (std::int64_t& number : short_) {
+            const auto [stop, error] = std::from_chars(at, end, number);
+            const bool isLast = &number == &short_.back();
+            if (error != std::errc() || (isLast ? stop != end : stop == end || *stop != ' ')) {
+                return;
+            }
+            at = stop + 1;
+        }
+        shortLeft_ = short_.size();
+    }
+
     std::span<redisReply* const> rest_;
+    std::array<std::int64_t, 5> short_;  // admitted, now, remaining, reset, retry
+    std::size_t shortLeft_ = 0;
 };
 
 bool isBetween(std::int64_t number, std::int64_t least, std::int64_t most) {
@@ -81,6 +110,9 @@ StoreError checkCall(const redisReply& reply) {
 }
 
 bool hasAdmitted(const redisReply& reply) {
+    if (reply.type == REDIS_REPLY_STRING) {
+        return replyText(reply).starts_with("1 ");  // of a short call
+    }
     const std::size_t batches = reply.type == REDIS_REPLY_ARRAY ? reply.elements : 0;
     return std::any_of(reply.element, reply.element + batches, [](const redisReply* batch) {
         return batch != nullptr && batch->type == REDIS_REPLY_ARRAY && batch->elements > 0 &&
@@ -100,10 +132,10 @@ StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::
     constexpr std::size_t kHead = 2;  // admitted, now
     const bool hasOverrides = std::ranges::any_of(checks, &Check::hasOverride);
     const std::size_t ofLog = hasOverrides ? 5 : 3;  // remaining, reset, retry; what its record says, and its end
-    if (batch.type != REDIS_REPLY_ARRAY || batch.elements < kHead + ofLog * checks.size()) {
+    Numbers numbers(batch);
+    if (numbers.left() < kHead + ofLog * checks.size()) {
         return StoreError::Unexpected;
     }
-    Numbers numbers(batch);
     const std::int64_t admitted = numbers.next();
     nowMs_ = numbers.next();
     if (!isBetween(admitted, 0, static_cast<std::int64_t>(requests)) || !isBetween(nowMs_, 0, kLatestMs)) {

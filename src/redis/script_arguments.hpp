@@ -1,5 +1,5 @@
 // KEYS and ARGV of a call, as the heads of lua/decide.lua, plain_log.lua and renewal.lua tell: nothing else writes
-// them.
+// them, but for plain calls of one request (store/plain_settings.hpp).
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,15 @@ inline bool isPlain(const Check& check) {
 /// Plain calls for these logs can be one.
 inline bool arePlainTogether(const Check& left, const Check& right) {
     return left.limit == right.limit && left.windowMs == right.windowMs && left.ttlMs == right.ttlMs;
+}
+
+/// The settings of a short call (native/arguments.hpp): "compact 100 10000 11000", and a cost other than 1.
+inline std::string shortSettings(const Check& check) {
+    std::string text(nameOf(check.algorithm));
+    for (const std::int64_t number : {check.limit, check.windowMs, check.ttlMs}) {
+        text.append(" ").append(DecimalText(number).view());
+    }
+    return check.cost == 1 ? text : text.append(" ").append(DecimalText(check.cost).view());
 }
 
 /// Calls visit(member) for each entry of a request, as lua/sliding_log.lua names those without an id.
@@ -98,9 +107,10 @@ class ScriptArguments {
             sink_.argument(unique);
         }
         if (hasCosts) {
-            number(check.cost);
+            plainCost(check);
         }
     }
+    void plainCost(const Check& check) { number(check.cost); }
     void plain(const Check& check) {
         number(check.limit);
         number(check.windowMs);

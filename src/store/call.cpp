@@ -14,8 +14,9 @@ namespace {
 constexpr std::string_view kEvalSha = "EVALSHA";
 constexpr std::string_view kZrem = "ZREM";
 
-/// Of the longest beginning: the number of words, and two of them.
-constexpr std::size_t kRoom = 80;
+/// Of the longest beginning, all in front of the keys: that of a short call, with four numbers of 20 digits.
+constexpr std::size_t kRoom = 128;
+static_assert(std::ranges::all_of(kAlgorithms, [](const AlgorithmRow& row) { return row.name.size() <= 12; }));
 
 /// Writes to memory that is large enough.
 class Beginning {
@@ -30,10 +31,14 @@ class Beginning {
 
 }  // namespace
 
-std::string_view Call::text(bool isNative) {
+std::string_view Call::text() {
     if (readsRecord) {
         return command;
     }
+    if (isShort) {
+        return std::string_view(command).substr(shortBegin, shortEnd - shortBegin);
+    }
+    shortEnd = 0;
     Beginning beginning;
     beginCommand(beginning, words);
     if (isRelease) {
@@ -42,6 +47,7 @@ std::string_view Call::text(bool isNative) {
     }
     appendArgument(beginning, isNative ? kNativeCommand : kEvalSha);
     appendArgument(beginning, isNative ? nameOf(algorithm) : scriptSha(algorithm));
+    appendArgument(beginning, DecimalText(static_cast<std::int64_t>(keys)).view());
     return from(beginning.view());
 }
 
@@ -69,6 +75,8 @@ void CallWriter::reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot) 
     call.hashSlot = hashSlot;
     call.asking = call.isPart = call.isOnWire = call.wasKept = call.isNative = call.leavesNative = false;
     call.hasPlainCosts = call.hasOverride = call.readsRecord = call.isTold = call.isRelease = call.isRenewal = false;
+    call.isShort = call.leavesShort = false;
+    call.shortEnd = 0;
     call.scriptMisses = call.repetitions = 0;
     call.batches.clear();
     call.command.clear();
@@ -106,6 +114,10 @@ bool CallWriter::isPlain() const {
 
 void CallWriter::finish() {
     if (isPlain()) {
+        if (call_->batches.size() == 1) {
+            writePlain(*call_->batches.front());
+            return;
+        }
         call_->hasPlainCosts = std::ranges::any_of(
             call_->batches, [](Batch* batch) { return batch->waiters.front().checks.front().cost != 1; });
         for (Batch* batch : call_->batches) {
@@ -121,6 +133,29 @@ void CallWriter::finish() {
         }
     }
     writeCommand();
+}
+
+/// A plain call of one request, also as a short call.
+void CallWriter::writePlain(Batch& only) {
+    Waiter& waiter = only.waiters.front();
+    const Check& check = waiter.checks.front();
+    waiter.position = 0;
+    plain_.assign(check);
+    const std::string_view beginning = plain_.shortBeginning();
+    std::string& out = call_->command;
+    out.resize(kRoom);
+    call_->shortBegin = kRoom - beginning.size();
+    beginning.copy(out.data() + call_->shortBegin, beginning.size());
+    appendArgument(out, check.key);
+    const bool isNamed = rowOf(check.algorithm).namesEntries;
+    if (isNamed) {
+        appendArgument(out, waiter.unique);
+    }
+    call_->shortEnd = out.size();
+    out.append(plain_.arguments());
+    call_->hasPlainCosts = check.cost != 1;
+    call_->keys = 1;
+    call_->words = 4 + (isNamed ? 1 : 0) + plain_.count();
 }
 
 void CallWriter::writeReading(Call& call, Batch& batch) {
@@ -236,12 +271,12 @@ void CallWriter::freeMemory() {
     std::string().swap(texts_.arguments);
 }
 
-/// The number of keys, the keys and the arguments, behind what text() writes.
+/// The keys and the arguments, behind what text() writes.
 void CallWriter::writeCommand() {
     std::string& out = call_->command;
+    call_->keys = texts_.keyCount;
     call_->words = 3 + texts_.keyCount + texts_.argumentCount;
     out.resize(kRoom);
-    appendArgument(out, static_cast<std::int64_t>(texts_.keyCount));
     out.append(texts_.keys).append(texts_.arguments);
 }
 

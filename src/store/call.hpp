@@ -14,6 +14,7 @@
 #include "store/batch.hpp"
 #include "store/lease.hpp"
 #include "store/list.hpp"
+#include "store/plain_settings.hpp"
 
 namespace sliding_log {
 
@@ -44,17 +45,25 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     }
     static constexpr std::size_t kNativeKinds = 3 * kAlgorithms.size();
 
-    /// Its text for the native module, or as a script; valid until the next one. Nothing but the beginning differs.
-    /// While it reads a record, the text of that GET.
-    std::string_view text(bool isNative);
+    /// Its text for the native module, or as a script, as isNative and isShort say; valid until the next one. Nothing
+    /// but the beginning differs, and a short call ends earlier. While it reads a record, the text of that GET.
+    std::string_view text();
     std::string_view from(std::string_view beginning);
+
+    /// Until text() has written another form of it.
+    bool canBeShort() const { return shortEnd > 0 && !leavesShort; }
 
     Server* server = nullptr;              // that it was last sent to
     Algorithm algorithm = Algorithm::Log;  // selects the script
     std::string command;                   // kept to be repeated: room for the beginning, and all behind it
     std::size_t words = 0;                 // of the command
+    std::size_t keys = 0;                  // the number of keys, if the command tells it
+    std::size_t shortBegin = 0;            // where its short form begins in the command
+    std::size_t shortEnd = 0;              // and where that ends; 0: it has none, or has it no more
     bool isNative = false;                 // as it was last sent
+    bool isShort = false;                  // the same: a short call of the native module
     bool leavesNative = false;             // the native module could not decide it: a script does
+    bool leavesShort = false;              // the native module knows no short calls
     std::vector<Batch*> batches;           // in the order of the reply; none for a take-back
     std::vector<std::uint32_t> leftLogs;   // of a take-back: hashes of the logs that it removes entries from
     std::size_t logs = 0;                  // of a take-back: their number
@@ -139,6 +148,7 @@ class CallWriter {
     void begin(Call& call, Algorithm algorithm, std::uint16_t hashSlot);
     static void reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot);
     bool isPlain() const;
+    void writePlain(Batch& only);
     void write(Batch& batch, const std::string_view* record = nullptr);
     void writeCommand();
 
@@ -146,6 +156,7 @@ class CallWriter {
     std::string_view now_;
     Texts texts_;
     ScriptArguments<Texts> arguments_{texts_};
+    PlainSettings plain_;
     std::int64_t work_ = 0;  // of the call's batches
 };
 

@@ -24,6 +24,13 @@ bool hasSeveralLogs(const Call& call) {
     return call.batches.size() > 1 || call.batches.front()->waiters.front().checks.size() > 1;
 }
 
+/// One reply for each batch; a text is the reply of a whole short call only.
+bool isOfBatches(const redisReply& reply, std::size_t batches) {
+    return reply.type == REDIS_REPLY_ARRAY && reply.elements == batches &&
+           std::none_of(reply.element, reply.element + batches,
+                        [](const redisReply* batch) { return batch->type == REDIS_REPLY_STRING; });
+}
+
 }  // namespace
 
 /// Sends the call to the server that serves its hash slot.
@@ -228,13 +235,14 @@ void RedisStore::recordRead(Call& call, std::string_view record) {
 }
 
 void RedisStore::applyReply(Call& call, const redisReply& reply) {
-    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != call.batches.size()) {
+    const bool isShort = call.isShort && reply.type == REDIS_REPLY_STRING;
+    if (!isShort && !isOfBatches(reply, call.batches.size())) {
         call.server->closeAsUnreliable();
         failed(call, StoreError::Unexpected);
         return;
     }
     for (std::size_t i = 0; i < call.batches.size(); i++) {
-        applyReply(*call.server, *call.batches[i], *reply.element[i]);
+        applyReply(*call.server, *call.batches[i], isShort ? reply : *reply.element[i]);
     }
     calls_.giveBack(call);
     closeWhenUnused();

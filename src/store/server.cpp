@@ -107,7 +107,7 @@ Server::~Server() {
 void Server::connect() {
     state_ = State::Connecting;
     unreadySince_ = ngx_current_msec;
-    moved_ = probed_ = hasNative_ = false;
+    moved_ = probed_ = hasNative_ = lacksShort_ = false;
     nativeLacks_.fill(false);
     timeouts_ = 0;
     notYet_.clear();
@@ -190,15 +190,16 @@ void Server::send(Call& call) {
     call.server = this;
     call.isOnWire = false;
     call.isNative = hasNative_ && call.mayBeNative() && !nativeLacks_[call.nativeKind()];
-    if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) ||
-        !connection_.send(call.text(call.isNative), call)) {
+    call.isShort = call.isNative && !lacksShort_ && call.canBeShort();
+    if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) || !connection_.send(call.text(), call)) {
         queued_.pushBack(call);
         return;
     }
     call.isOnWire = true;
     call.sequence = ++sent_;
     call.sentNs = nowNs();
-    counters_.sent(call.scriptMisses == 0 && !call.isPart && !call.leavesNative ? call.requests() : 0);  // counted once
+    const bool isAgain = call.scriptMisses > 0 || call.isPart || call.leavesNative || call.leavesShort;
+    counters_.sent(isAgain ? 0 : call.requests());  // counted once
 }
 
 bool Server::send(std::string_view command, ReplyTarget& target) {
@@ -214,7 +215,7 @@ void Server::replied(Call& call, const redisReply* reply) {
     const std::uint64_t tookNs = nowNs() - call.sentNs;
     counters_.latency.observe(tookNs);
     const StoreError error = checkCall(*reply);
-    if (refusesWrites_ && error == StoreError::None && hasAdmitted(*reply)) {
+    if (refusesWrites_ && error == StoreError::None && !call.readsRecord && hasAdmitted(*reply)) {
         refusesWrites_ = false;
         backoff_.reset();
     }
@@ -228,7 +229,7 @@ void Server::replied(Call& call, const redisReply* reply) {
         timeouts_ = 0;
         notYet_.clear();
     }
-    if (call.isNative && leavesNative(call, replyText(*reply))) {
+    if (call.isNative && reply->type == REDIS_REPLY_ERROR && leavesNative(call, replyText(*reply))) {
         if (call.isRenewal) {
             owner_.callReplied(call, *reply, StoreError::TryAgain);
         } else if (call.isTakeBack() || call.isWaitedFor()) {
@@ -247,9 +248,14 @@ void Server::replied(Call& call, const redisReply* reply) {
     closeIfLeft();
 }
 
-/// True if this is an error of the native module after which a script can decide the call.
+/// True if this is an error of the native module after which the call is sent in another form: a short call in the
+/// longer one, any other as a script.
 bool Server::leavesNative(Call& call, std::string_view answer) {
     const bool isUnable = isNativeUnable(answer);
+    if (call.isShort && (isUnable || isNativeArityWrong(answer))) {
+        lacksShort_ = call.leavesShort = true;
+        return true;
+    }
     if (!isUnable && !isNativeMissing(answer) && !isNativeForbidden(answer)) {
         return false;
     }

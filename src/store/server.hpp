@@ -236,6 +236,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     std::uint64_t sent_ = 0;
     std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: value of sent_ when it was last loaded
     std::array<bool, Call::kNativeKinds> nativeLacks_{};  // by kind: the native module is older and has none of it
+    bool lacksShort_ = false;                             // the same: it knows no short calls
     unsigned timeouts_ = 0;                               // in a row, without a reply in time between them
     ngx_msec_t silentSince_ = 0;                          // when the first of these requests was asked
     std::string notYet_;                                  // the latest error if it is to be waited out, otherwise empty

@@ -84,6 +84,11 @@ std::string integers(const std::vector<std::int64_t>& values) {
     return bytes;
 }
 
+/// A text, as a short call has.
+std::string bulk(const std::string& text) {
+    return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+}
+
 StoreError read(std::string_view bytes, std::size_t requests, const Checks& checks) {
     Wire wire;
     BatchReply batch;
@@ -151,6 +156,9 @@ TEST(BatchReply, HasAtMostTheRequestedPermits) {
 TEST(HasAdmitted, IsTrueIfABatchHasAnAdmission) {
     EXPECT_TRUE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n*5\r\n:1\r\n:5\r\n:0\r\n:9\r\n:0\r\n"));
     EXPECT_FALSE(admits("*2\r\n*5\r\n:0\r\n:5\r\n:0\r\n:9\r\n:9\r\n-ERR no\r\n"));
+    EXPECT_TRUE(admits(bulk("1 5 0 9 0")));
+    EXPECT_FALSE(admits(bulk("0 5 0 9 9")));
+    EXPECT_FALSE(admits(bulk("10 5 0 9 9")));
     for (const char* other : {"*0\r\n", "*-1\r\n", "$-1\r\n", ":1\r\n", "-ERR no\r\n", "*1\r\n$-1\r\n", "*1\r\n*0\r\n",
                               "*1\r\n*1\r\n$1\r\n1\r\n"}) {
         EXPECT_FALSE(admits(other)) << other;
@@ -166,6 +174,49 @@ TEST(BatchReply, AcceptsAdmissionsAndDenials) {
     EXPECT_EQ(read({3, kNow, 0, 12000, 12000}, 5, {check()}), StoreError::None);
     EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, 500}, 1, {check(), check()}), StoreError::None);
     EXPECT_EQ(read({0, kNow, 3, 1, 0, 0, 500, -1}, 1, {check(), withLimit(0)}), StoreError::None);
+}
+
+TEST(BatchReply, AcceptsTheTextOfAShortCall) {
+    Wire wire;
+    BatchReply batch;
+    const Check asked = check();
+    ASSERT_EQ(batch.read(*wire.read(bulk("1 1700000000000 9 12000 0")), 1, {&asked, 1}), StoreError::None);
+    Verdict told;
+    batch.writeVerdicts(0, {&told, 1});
+    EXPECT_EQ(batch.nowMs(), 1'700'000'000'000);
+    EXPECT_EQ(batch.admitted(), 1U);
+    EXPECT_EQ(told.remaining, 9);
+    EXPECT_EQ(told.resetMs, 12000);
+    EXPECT_TRUE(told.hasRoom());
+    EXPECT_EQ(read(bulk("0 1700000000000 0 12000 12000"), 1, {check()}), StoreError::None);
+    EXPECT_EQ(read(bulk("0 1700000000000 0 12000 -1"), 1, {withLimit(0)}), StoreError::None);
+}
+
+TEST(BatchReply, RefusesOtherTexts) {
+    for (const char* text : {"",
+                             " ",
+                             "1",
+                             "1 5 9 12000",
+                             "1 5 9 12000 ",
+                             "1 5 9 12000 0 ",
+                             "1 5 9 12000 0 0",
+                             " 1 5 9 12000 0",
+                             "1  5 9 12000 0",
+                             "1 5 9 12000 0x",
+                             "1 5 9 12000 x",
+                             "1,5,9,12000,0",
+                             "+1 5 9 12000 0",
+                             "1 5 9 12000 -",
+                             "1 5 9 1200000000000000000000000 0",
+                             "2 5 9 12000 0",
+                             "-1 5 9 12000 0",
+                             "1 5 11 12000 0",
+                             "1 -5 9 12000 0",
+                             "1 5 9 12000 12000"}) {
+        EXPECT_EQ(read(bulk(text), 1, {check()}), StoreError::Unexpected) << text;
+    }
+    EXPECT_EQ(read(bulk("1 5 9 12000 0"), 1, {check()}), StoreError::None);
+    EXPECT_EQ(read(bulk("1 5 9 12000 0"), 1, {check(), check()}), StoreError::Unexpected) << "it is of one log";
 }
 
 TEST(BatchReply, AcceptsReservations) {
