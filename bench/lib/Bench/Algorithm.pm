@@ -54,24 +54,26 @@ sub options {
 # The key of a log, with the name that the module uses.
 sub key { my ($self, $number) = @_; return "rl:sliding:$self->{name}:{acct_$number}" =~ tr/ /_/r }
 
-# (bytes, lines of the reply) of one request to each of the keys: one call for all if the script takes several. Requests
-# that the module sends as a plain call are one here. limit: limit and window (ms); now: ms, or '' for the server's clock,
-# which the published script does not support.
+# The bytes of one request to each of the keys: one call for all if the script takes several. Requests that the module sends
+# as a plain call, or a short one, are one here. limit: limit and window (ms); now: ms, or '' for the server's clock, which
+# the published script does not support.
 sub calls {
     my ($self, $limit, $now, @keys) = @_;
     my $cap = int(1.2 * $limit->{limit} + 0.9);
     if (!$self->{groups}) {
         my @settings = ($now, @$limit{qw(window limit)}, $cap);
-        return (join('', map { command($self->command_of, 1, $_, @settings) } @keys), @keys * (1 + $self->{tells}));
+        return join '', map { command($self->command_of, 1, $_, @settings) } @keys;
     }
     if ($self->{plain} && $now eq '') {
-        my @names = $self->{plain} eq 'plain_log' ? map { unique_id() } @keys : ();
-        my @call  = ($self->command_of, scalar @keys, @keys, @names, @$limit{qw(limit window)}, int 1.1 * $limit->{window});
-        return (command(@call), 1 + @keys * (1 + $self->{tells}));
+        my @names    = $self->{plain} eq 'plain_log' ? map { unique_id() } @keys : ();
+        my @settings = (@$limit{qw(limit window)}, int 1.1 * $limit->{window});
+        return $self->{native} && @keys == 1
+            ? command('sliding_log.2', "$self->{native} @settings", @keys, @names)
+            : command($self->command_of, scalar @keys, @keys, @names, @settings);
     }
     my @settings = (@$limit{qw(limit window)}, $cap, int 1.1 * $limit->{window}, $self->options($limit->{limit}));
     my @groups   = map { (1, 1, unique_id(), @settings) } @keys;
-    return (command($self->command_of, scalar @keys, @keys, $now, @groups), 1 + @keys * (1 + $self->{tells}));
+    return command($self->command_of, scalar @keys, @keys, $now, @groups);
 }
 
 # As in the module: eight random characters of a worker, and a count.
@@ -84,7 +86,7 @@ sub verdicts {
     my ($self, $limit, $text) = @_;
     my @verdicts;
     my $now = $self->{groups} ? qr/:\d+\r\n/ : qr//;
-    while ($text =~ /^\*$self->{tells}\r\n:(\d+)\r\n$now:(\d+)\r\n/mg) {
+    while ($text =~ /^(?|([01]) \d+ (\d+) .*\r\n|\*$self->{tells}\r\n:(\d+)\r\n$now:(\d+)\r\n)/mg) {    # of a short call, or another one
         push @verdicts, [$1, $self->{groups} ? $limit->{limit} - $2 : $2];
     }
     return @verdicts;

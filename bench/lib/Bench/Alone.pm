@@ -76,13 +76,8 @@ sub ask {
         1 while time < $due;
     }
     my $now = $algorithm->{groups} ? '' : int(1000 * time);
-    my ($calls, $lines) = ('', 0);
-    for my $key (@keys) {
-        my ($call, $of_it) = $algorithm->calls($limit, $now, $key);
-        $calls .= $call;
-        $lines += $of_it;
-    }
-    return map { $_->[0] } $algorithm->verdicts($limit, $client->exchange($calls, $lines));
+    my $calls = join '', map { $algorithm->calls($limit, $now, $_) } @keys;
+    return map { $_->[0] } $algorithm->verdicts($limit, $client->exchange($calls));
 }
 
 sub report {

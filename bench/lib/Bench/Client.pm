@@ -46,16 +46,16 @@ sub reply {
     return substr $text, 0, $value;
 }
 
-# Pipelined commands whose replies are `lines` lines together: the text of the replies.
+# Pipelined commands: the text of the replies. A PING behind them tells where it ends.
 sub exchange {
-    my ($self, $commands, $lines) = @_;
-    my ($sent, $text, $seen) = (0, '', 0);
+    my ($self, $commands) = @_;
+    my ($sent, $text) = (0, '');
+    $commands .= command('PING');
     while ($sent < length $commands) {
         $sent += syswrite($self->{socket}, $commands, length($commands) - $sent, $sent) // die "Redis: $!\n";
     }
-    while ($seen < $lines) {
+    while ($text !~ s/^\+PONG\r\n\z//m) {
         sysread($self->{socket}, my $part, 65536) or die "Redis hung up\n";
-        $seen += $part =~ tr/\n//;
         $text .= $part;
         die "Redis: $1\n" if $part =~ /^-(.*)/m;
     }

@@ -56,7 +56,7 @@ sub fill {
     my (@arrivals, @used);
     srand 1;
     while ($left > 0) {
-        my ($bytes, $lines, @asked) = ('', 0);
+        my ($calls, @asked) = ('');
         while ($left > 0 && @asked < AT_ONCE) {
             # all that arrive in the same millisecond, each for another log
             my ($now, %now) = (int $clock);
@@ -66,13 +66,11 @@ sub fill {
                 $left--;
             } while ($left > 0 && int $clock == $now && @keys > 1);
             my @now = sort { $a <=> $b } keys %now;
-            my ($call, $reply_lines) = $algorithm->calls($limit, $now, @keys[@now]);
-            $bytes .= $call;
-            $lines += $reply_lines;
+            $calls .= $algorithm->calls($limit, $now, @keys[@now]);
             push @asked, @now;
             push @{ $arrivals[$_] }, $now for @now;
         }
-        my @verdicts = $algorithm->verdicts($limit, $client->exchange($bytes, $lines));
+        my @verdicts = $algorithm->verdicts($limit, $client->exchange($calls));
         @verdicts == @asked && !(grep { !$_->[0] } @verdicts) or die $algorithm->name, ": not all were admitted\n";
         $used[$asked[$_]] = $verdicts[$_][1] for 0 .. $#asked;
         progress(sprintf 'log lengths: %s, %d x %d, %d to go', $algorithm->name, scalar @keys, $options{entries}, $left);

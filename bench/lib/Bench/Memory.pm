@@ -73,8 +73,8 @@ sub many_logs {
         for my $room (0, 1) {
             # a window that no entry has left since the last request
             my $limit = { limit => $of_copy[$number - 1] + $room, window => 10 * Bench::Logs::WINDOW };
-            my @calls = $compact->calls($limit, int $logs->{clock}, $compact->key($number));
-            my ($verdict) = $compact->verdicts($limit, $client->exchange(@calls));
+            my $call = $compact->calls($limit, int $logs->{clock}, $compact->key($number));
+            my ($verdict) = $compact->verdicts($limit, $client->exchange($call));
             $verdict->[0] == $room or die "bench: a copy of a log decides otherwise\n";
         }
     }

@@ -116,14 +116,9 @@ sub turn {
         my $limit     = $cell->{limit} // $row->{limit};
         # the clock of the arrivals is not the one by which Redis lets keys expire
         $client->ask_all(map { ['PERSIST', $_] } @{ $cell->{keys} }) if !$row->{own};
-        my ($bytes, $lines) = ('', 0);
-        for my $now (@times) {
-            my @call = $algorithm->calls($limit, $now // time_for($algorithm), @{ $cell->{keys} });
-            $bytes .= $call[0];
-            $lines += $call[1];
-        }
+        my $calls = join '', map { $algorithm->calls($limit, $_ // time_for($algorithm), @{ $cell->{keys} }) } @times;
         my $before = Bench::Machine::cpu_ns($redis->pid);
-        my $text   = $client->exchange($bytes, $lines);
+        my $text   = $client->exchange($calls);
         my $used   = Bench::Machine::cpu_ns($redis->pid) - $before;
         my @verdicts = $algorithm->verdicts($limit, $text);
         @verdicts == @times * @{ $cell->{keys} } && !(grep { $_->[0] != $row->{admits} } @verdicts)
