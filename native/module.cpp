@@ -5,8 +5,7 @@
 //
 // with the KEYS and ARGV of that algorithm's script, or a short call, see arguments.hpp. The number is of both the
 // arguments and the stored forms: whoever gives them another meaning has another command. What is new is an error to an
-// older module. Effects are replicated, and written to the
-// AOF, as plain commands.
+// older module. Effects are replicated, and written to the AOF, as plain commands.
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -75,8 +74,8 @@ void replyShortly(const Redis& redis, const PlainReply& reply) {
 /// An earlier request of this one's log is left to the frame: requests of one log are decided in their order. Without
 /// costs they are alike.
 bool isBehindLeft(const Arguments& arguments, std::span<const PlainOutcome> before) {
+    const std::size_t first = arguments.firstKey();
     for (std::size_t i = 0; arguments.hasPlainCosts() && i < before.size(); i++) {
-        const std::size_t first = arguments.firstKey();
         if (!before[i].isDecided && arguments.text(first + i) == arguments.text(first + before.size())) {
             return true;
         }

@@ -45,8 +45,8 @@ class PlainSettings {
     };
 
     void write(const Check& check) {
+        limit_ = kOfNoCheck;  // if memory is short meanwhile
         algorithm_ = check.algorithm;
-        limit_ = check.limit;
         windowMs_ = check.windowMs;
         ttlMs_ = check.ttlMs;
         cost_ = check.cost;
@@ -62,10 +62,13 @@ class PlainSettings {
         beginCommand(shortBeginning_, rowOf(algorithm_).namesEntries ? 4 : 3);
         appendArgument(shortBeginning_, kNativeCommand);
         appendArgument(shortBeginning_, std::string_view(shortSettings(check)));
+        limit_ = check.limit;
     }
 
+    static constexpr std::int64_t kOfNoCheck = -1;
+
     Algorithm algorithm_ = Algorithm::Log;
-    std::int64_t limit_ = -1;  // of no check
+    std::int64_t limit_ = kOfNoCheck;
     std::int64_t windowMs_ = 0;
     std::int64_t ttlMs_ = 0;
     std::int64_t cost_ = 0;
