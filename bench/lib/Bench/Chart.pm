@@ -11,6 +11,7 @@ use POSIX qw(ceil floor);
 our @EXPORT_OK = qw(curve legend line step_of svg text thousands);
 
 use constant { WIDTH => 760, BAR => 18, ROW => 26, TOP => 92, PLOT_HEIGHT => 340 };
+use constant LETTER => 7.5;    # the mean width of a letter of the fonts below
 
 my $style = <<'END';
 <style>
@@ -40,7 +41,8 @@ END
 #   panels       [[name, [[value of the first part, ...], ...]], ...]
 sub bars {
     my (%chart) = @_;
-    my ($left, $right, $gap) = (168, WIDTH - 16, 16);
+    my ($right, $gap) = (WIDTH - 16, 16);
+    my $left   = 26 + LETTER * max(map { length } @{ $chart{rows} });
     my $room   = 48;    # for a bar's sum, behind the longest
     my $width  = ($right - $left + $gap) / @{ $chart{panels} } - $gap;
     my $bottom = TOP + ROW * @{ $chart{rows} };
