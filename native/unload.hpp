@@ -4,6 +4,7 @@
 //   the last one, and lets go of them meanwhile.
 // - Redis 7.2 and later, and Valkey, stop with a failed assertion in ACLRecomputeCommandBitsFromCommandRulesAllUsers if
 //   the rules of a user name a command that is gone. So the module refuses to be unloaded there while such a rule is.
+//   Valkey 9.1 refuses it itself.
 #pragma once
 
 #include "redis_module.hpp"
