@@ -14,6 +14,7 @@ use Bench::Progress qw(progress);
 use Bench::Table;
 use Bench::Turns;
 use Bench::Variants;
+use Testbed::Native qw(native_module);
 
 use constant {
     KEYS        => [1, 100, 10_000, 1_000_000],
@@ -24,7 +25,7 @@ use constant {
 
 # The first ones are shown in full, the others by their sums.
 my @exact  = qw(log compact);
-my @others = qw(counter bucket sampled);
+my @others = (qw(counter bucket sampled), map { "$_, native" } @exact);
 
 # Options: growth_turns
 sub table {
@@ -32,7 +33,7 @@ sub table {
     my (@rows, @nodes, %redis);
     for my $shape (shapes()) {
         # a Redis for each number of keys, so that other keys do not occupy the caches of the processor
-        my $redis = $redis{ $shape->[0] } //= $world->redis;
+        my $redis = $redis{ $shape->[0] } //= $world->redis('--loadmodule', native_module());
         my %of    = nodes($world, $redis, @$shape);
         push @rows, [@$shape, \%of];
         push @nodes, @of{ @exact, @others };
@@ -58,15 +59,18 @@ sub nodes {
     my ($world, $redis, $keys, $connections) = @_;
     my $client = Bench::Client->new($redis);
     my (undef, @ours) = Bench::Algorithm::all($client);
+    push @ours, Bench::Algorithm::native(grep { $_->{exact} } @ours);
     return map { $_->name => node($world, $redis, $client, $_, $keys, $connections) } @ours;
 }
 
 # With existing logs of all keys.
 sub node {
     my ($world, $redis, $client, $algorithm, $keys, $connections) = @_;
-    my $name    = sprintf '%s_%d_%d', $algorithm->name, $keys, $connections;
-    my $variant = Bench::Variants::module($name, 'keys', 'limit=10000000 window=1h algorithm=' . $algorithm->name,
-        redis => 1, keys => $keys, connections => $connections);
+    my $native  = $algorithm->{native};
+    my $kind    = $native // $algorithm->name;
+    my $name    = join '_', $kind, $native ? 'native' : (), $keys, $connections;
+    my $variant = Bench::Variants::module($name, 'keys', "limit=10000000 window=1h algorithm=$kind",
+        redis => 1, native => $native ? 'required' : 'off', keys => $keys, connections => $connections);
     my $logs = fill($client, $algorithm, keys => 50, entries => ENTRIES, window => WINDOW / 2,
         start => int(time * 1000) - 0.6 * WINDOW);
     copies($client, $logs->{keys}, "rl:sliding:$name:{acct_", '}', $keys);
@@ -98,7 +102,7 @@ sub report {
         ],
         rows  => \@cells,
         notes => [
-            'CPU of an admitted request, and EVALSHA calls per request. The log of each key exists before the run; with a',
+            'CPU of an admitted request, and calls to Redis per request. The log of each key exists before the run; with a',
             sprintf('window of an hour no entry leaves it. Medians of %d turns of %g s, in which the algorithms alternate.', $turns,
                 Bench::Turns::LENGTH),
             Bench::Turns::others_note($others),

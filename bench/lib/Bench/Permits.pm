@@ -10,6 +10,7 @@ use Bench::Node;
 use Bench::Progress qw(progress);
 use Bench::Table qw(median ratio);
 use Bench::Variants;
+use Testbed::Native qw(native_module);
 
 use constant {
     KEYS        => 20,
@@ -33,11 +34,11 @@ my @columns = (
 # Options: rounds, window
 sub table {
     my ($world, %options) = @_;
-    my $redis = $world->redis;
+    my $redis = $world->redis('--loadmodule', native_module());
     my $plenty = Bench::Variants::PLENTY;
     my @nodes = map { node($world, $redis, $_, "limit=$plenty window=$options{window}") }
-        (map { [$_, "algorithm=$_"], ["$_, prefetch=" . PREFETCH, "algorithm=$_ prefetch=" . PREFETCH] } qw(log compact)),
-        ['local', 'store=local'];
+        (map { ways_of($_, 'off', $_), ways_of($_, 'required', "$_, native") } qw(log compact)),
+        ['local', 'off', 'store=local'];
     for my $round (1 .. $options{rounds}) {
         for my $node (@nodes) {
             progress("permits: round $round of $options{rounds}, $node->{name}");
@@ -61,9 +62,16 @@ sub table {
     );
 }
 
+# [name, value of the parameter native, parameters]: without permits, and with them.
+sub ways_of {
+    my ($algorithm, $native, $name) = @_;
+    my @way = ($native, "algorithm=$algorithm");
+    return [$name, @way], ["$name, prefetch=" . PREFETCH, $way[0], "$way[1] prefetch=" . PREFETCH];
+}
+
 sub node {
     my ($world, $redis, $way, $parameters) = @_;
-    my ($name, $more) = @$way;
+    my ($name, $native, $more) = @$way;
     return Bench::Node->new($world, $redis, {
         name        => $name,
         kind        => 'keys',
@@ -71,7 +79,7 @@ sub node {
         keys        => KEYS,
         connections => CONNECTIONS,
         redis       => 1,
-        http        => 'sliding_log_redis { server %%REDIS%%; }',
+        http        => "sliding_log_redis { server %%REDIS%%; native $native; }",
         location    => 'sliding_log_limit ' . $name =~ s/\W+/-/gr . " key=\$arg_k $parameters $more;",
     });
 }

@@ -1,11 +1,12 @@
 package Bench::Scripts;
 
-# The cost of the scripts in Redis, without nginx.
+# The cost of decisions in Redis, without nginx: by the scripts, and by the native module.
 
 use strict;
 use warnings;
 use Time::HiRes qw(time);
 
+use Bench::Algorithm;
 use Bench::Logs qw(copies fill);
 use Bench::Machine;
 use Bench::Progress qw(progress);
@@ -37,17 +38,17 @@ sub table {
 #   clock    ms, a fraction in it; step: its mean advance between calls, 0 where it stands still
 #   own      true when this module's scripts take Redis's clock
 #   admits   what every request's verdict shall be
-#   cells    for each algorithm: its logs, a limit of its own where it has one, and the microseconds per request of each
-#            turn
+#   cells    for each algorithm, and then for each that the native module decides: its logs, what is used of them, a limit
+#            of its own where it has one, and the microseconds per request of each turn
 sub rows {
     my ($logs, $length) = @_;
     my @filled = @{ $logs->{of_length}{$length} };
-    my @cells  = cells($logs, $length, @filled);
+    my @cells  = cells($logs, $length, \@filled);
     my $clock  = $filled[0]{clock};
     my %sliding = (length => $length, clock => $clock, step => Bench::Logs::WINDOW / $length, admits => 1,
         limit => { limit => Bench::Logs::PLENTY, window => Bench::Logs::WINDOW });
     my $full = row(\@cells, [1], title => 'denied', length => $length, clock => $clock, step => 0, admits => 0);
-    fill_up($logs, $full, @filled);
+    fill_up($logs, $full);
     return (
         row(\@cells, [0], %sliding, title => 'admitted'),
         $full,
@@ -58,14 +59,13 @@ sub rows {
 # Gives each cell a limit that is reached: if the log lists requests, their number, and a window that none of them has
 # left; otherwise a limit that a few requests reach.
 sub fill_up {
-    my ($logs, $row, @filled) = @_;
-    for my $i (0 .. $#filled) {
-        my ($cell, $used) = ($row->{cells}[$i], $filled[$i]{used}[0]);
+    my ($logs, $row) = @_;
+    for my $cell (@{ $row->{cells} }) {
         my $algorithm = $cell->{algorithm};
         $cell->{limit} =
-              $algorithm->{lists} && $used > 0
-            ? { limit => $used, window => 10 * Bench::Logs::WINDOW }
-            : { limit => 1,     window => Bench::Logs::WINDOW };
+              $algorithm->{lists} && $cell->{taken} > 0
+            ? { limit => $cell->{taken}, window => 10 * Bench::Logs::WINDOW }
+            : { limit => 1,              window => Bench::Logs::WINDOW };
         for (my $admitted = 1; $admitted;) {
             my $text = $logs->{client}->exchange($algorithm->calls($cell->{limit}, int $row->{clock}, @{ $cell->{keys} }));
             ($admitted) = map { $_->[0] } $algorithm->verdicts($cell->{limit}, $text);
@@ -79,7 +79,7 @@ sub rows_of_own_clock {
     my ($logs) = @_;
     my $window = 3_600_000;
     my %shape  = (keys => 1, entries => 1001, window => $window / 2, start => int(time * 1000) - $window / 1.5);
-    my @cells  = cells($logs, 'own', map { fill($logs->{client}, $_, %shape) } @{ $logs->{algorithms} });
+    my @cells  = cells($logs, 'own', [map { fill($logs->{client}, $_, %shape) } @{ $logs->{algorithms} }]);
     my %row = (length => '1000+', own => 1, admits => 1, limit => { limit => Bench::Logs::PLENTY, window => $window });
     return (
         row(\@cells, [0],              %row, title => 'admitted, own clock'),
@@ -87,15 +87,17 @@ sub rows_of_own_clock {
     );
 }
 
-# For each algorithm, copies of the log that was filled.
+# Copies of the logs that the algorithms filled, for each of them, and for each that the native module decides.
 sub cells {
-    my ($logs, $label, @filled) = @_;
+    my ($logs, $label, $filled) = @_;
+    my @scripts = @{ $logs->{algorithms} };
+    my %of      = map { $scripts[$_]->name => $filled->[$_] } 0 .. $#scripts;
     my @cells;
-    for my $i (0 .. $#filled) {
-        my $algorithm = $logs->{algorithms}[$i];
+    for my $algorithm (@scripts, Bench::Algorithm::native(@scripts)) {
+        my $log = $of{ $algorithm->{native} // $algorithm->name };
         my ($before, $after) = $algorithm->key("${label}_copy_#") =~ /^(.*)#(.*)$/;
-        copies($logs->{client}, [$filled[$i]{keys}[0]], $before, $after, BATCH + 2);
-        push @cells, { algorithm => $algorithm, keys => [map { "$before$_$after" } 1 .. BATCH + 2] };
+        copies($logs->{client}, [$log->{keys}[0]], $before, $after, BATCH + 2);
+        push @cells, { algorithm => $algorithm, keys => [map { "$before$_$after" } 1 .. BATCH + 2], taken => $log->{used}[0] };
     }
     return @cells;
 }
@@ -103,7 +105,7 @@ sub cells {
 # With those keys of the cells.
 sub row {
     my ($cells, $which, %row) = @_;
-    $row{cells} = [map { { algorithm => $_->{algorithm}, keys => [@{ $_->{keys} }[@$which]], used => [] } } @$cells];
+    $row{cells} = [map { { %$_, keys => [@{ $_->{keys} }[@$which]], used => [] } } @$cells];
     return \%row;
 }
 
@@ -143,20 +145,31 @@ sub time_for {
     return $algorithm->{groups} ? '' : int(time * 1000);
 }
 
+# A row of the scripts, and one of the native module, in units of the same ZSET script.
+sub rows_of {
+    my ($row) = @_;
+    my ($unit, @cells) = @{ $row->{cells} };
+    my ($title, $length) = @$row{qw(title length)};
+    my @script = grep { !$_->{algorithm}{native} } @cells;
+    my @native = grep { $_->{algorithm}{native} } @cells;
+    return [$title, $length, map { $_->{used} } $unit, @script], ["$title, native", $length, map { $_->{used} } $unit, @native];
+}
+
 sub report {
     my ($logs, $turns, @rows) = @_;
-    my %place;
-    $place{ $_->{title} } //= keys %place for @rows;
+    my (@cells, %place) = map { rows_of($_) } @rows;
+    $place{ $_->[0] } //= keys %place for @cells;
     return Bench::Table->of_ways(
         title => 'Scripts: CPU time of Redis per request',
         names => [map { $_->name } @{ $logs->{algorithms} }],
-        rows  => [map { [@$_{qw(title length)}, map { $_->{used} } @{ $_->{cells} }] } sort { $place{ $a->{title} } <=> $place{ $b->{title} } } @rows],
+        rows  => [sort { $place{ $a->[0] } <=> $place{ $b->[0] } } @cells],
         notes => [
             "User and system time of the whole Redis process, pipelined calls; medians of $turns turns of ${\ TURN} requests,",
-            'in which the scripts alternate; ratios are taken turn by turn. With the caller\'s clock all scripts get the same',
-            'random arrivals, as many entries leave as are added, and all exact scripts must decide alike. With Redis\'s own',
-            'clock, the default of this module, no entry leaves during the run. The ZSET script always takes one log per call.',
-            'The log length is the number of requests in the window; counter and bucket store none of them, sampled one in ten.',
+            'in which the scripts and the native module alternate; ratios are taken turn by turn. native: decided by the native',
+            'module, the ZSET script still by itself. With the caller\'s clock all get the same random arrivals, as many entries',
+            'leave as are added, and all exact ones must decide alike. With Redis\'s own clock, the default of this module, no',
+            'entry leaves during the run. The ZSET script always takes one log per call. The log length is the number of',
+            'requests in the window; counter and bucket store none of them, sampled one in ten.',
         ],
     );
 }
