@@ -89,7 +89,8 @@ is(join(' ', map { get($port, '/board?format=json')->{status} } 1 .. 10), join('
 many([map { [$port, '/a?k=1'] } 1 .. 99]);
 get($port, '/a?k=1');
 many([map { [$port, '/a?k=1'] } 1 .. 200]);
-many([map { [$port, "/a?k=2"] } 1 .. 80]);
+many([map { [$port, '/a?k=2'] } 1 .. 79]);
+get($port, '/a?k=2');
 my $now = data();
 my $a   = limit($now, 'a');
 is($a->{requests}{passed}{redis}, 180, 'three workers: passed requests are counted exactly');
