@@ -2,9 +2,9 @@
 // - Redis 8 remembers the last command of each connection and calls it again without looking for it, also when its
 //   module was unloaded meanwhile. So the module refuses to be unloaded there until no connection has its command for
 //   the last one, and lets go of them meanwhile.
-// - Redis 7.2 and later, and Valkey, stop with a failed assertion in ACLRecomputeCommandBitsFromCommandRulesAllUsers if
-//   the rules of a user name a command that is gone. So the module refuses to be unloaded there while such a rule is.
-//   Valkey 9.1 refuses it itself.
+// - Redis 7.2 and later, and Valkey before 9.1, stop with a failed assertion in
+//   ACLRecomputeCommandBitsFromCommandRulesAllUsers if the rules of a user name a command that is gone. So the module
+//   refuses to be unloaded there while such a rule is. Valkey 9.1 refuses it itself.
 #pragma once
 
 #include "redis_module.hpp"

@@ -13,7 +13,6 @@ use Bench::Algorithm;
 use Bench::Client;
 use Bench::Progress qw(progress);
 use Bench::Table;
-use Testbed::Native qw(native_module);
 
 use constant {
     LENGTHS => [10, 100, 1000],
@@ -27,7 +26,7 @@ use constant {
 # Options: alone_turns
 sub table {
     my ($world, %options) = @_;
-    my $client     = Bench::Client->new($world->redis('--loadmodule', native_module()));
+    my $client     = Bench::Client->new($world->redis_with_module);
     my @scripts    = grep { $_->{exact} } Bench::Algorithm::all($client);
     my @algorithms = (@scripts, Bench::Algorithm::native(@scripts));
     my @rows       = map { my $title = $_; map { { title => $title, length => $_, together => TOGETHER } } @{ +LENGTHS } } 'admitted, none leaves', 'admitted, one leaves', 'denied';

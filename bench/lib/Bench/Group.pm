@@ -9,14 +9,13 @@ use FindBin;
 use Testbed::Process;
 use Bench::Node;
 use Bench::Variants;
-use Testbed::Native qw(native_module);
 
 # Options: only (a regular expression for names), window, c-peer (see Bench::Variants), connections of each
 sub new {
     my ($class, $world, %options) = @_;
     my @chosen = grep { $_->{name} =~ /$options{only}/ } Bench::Variants::all(@options{qw(window c-peer)});
     @chosen or die "no variant matches $options{only}\n";
-    my $redis  = $world->redis('--loadmodule', native_module(), $options{'c-peer'} ? ('--loadmodule', "$options{'c-peer'}/ratelimit.so") : ());
+    my $redis  = $world->redis_with_module($options{'c-peer'} ? ('--loadmodule', "$options{'c-peer'}/ratelimit.so") : ());
     my $script = $redis->cli('SCRIPT', 'LOAD', Testbed::Process::slurp("$FindBin::RealBin/peer/original.lua"));
     my $number = 0;
     my @nodes  = map {

@@ -14,7 +14,6 @@ use Bench::Progress qw(progress);
 use Bench::Table;
 use Bench::Turns;
 use Bench::Variants;
-use Testbed::Native qw(native_module);
 
 use constant {
     KEYS        => [1, 100, 10_000, 1_000_000],
@@ -33,7 +32,7 @@ sub table {
     my (@rows, @nodes, %redis);
     for my $shape (shapes()) {
         # a Redis for each number of keys, so that other keys do not occupy the caches of the processor
-        my $redis = $redis{ $shape->[0] } //= $world->redis('--loadmodule', native_module());
+        my $redis = $redis{ $shape->[0] } //= $world->redis_with_module;
         my %of    = nodes($world, $redis, @$shape);
         push @rows, [@$shape, \%of];
         push @nodes, @of{ @exact, @others };
@@ -70,7 +69,7 @@ sub node {
     my $kind    = $native // $algorithm->name;
     my $name    = join '_', $kind, $native ? 'native' : (), $keys, $connections;
     my $variant = Bench::Variants::module($name, 'keys', "limit=10000000 window=1h algorithm=$kind",
-        redis => 1, native => $native ? 'required' : 'off', keys => $keys, connections => $connections);
+        redis => 1, native => $native && 'required', keys => $keys, connections => $connections);
     my $logs = fill($client, $algorithm, keys => 50, entries => ENTRIES, window => WINDOW / 2,
         start => int(time * 1000) - 0.6 * WINDOW);
     copies($client, $logs->{keys}, "rl:sliding:$name:{acct_", '}', $keys);

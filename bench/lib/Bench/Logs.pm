@@ -10,7 +10,6 @@ use List::Util qw(max sum);
 use Bench::Algorithm;
 use Bench::Client;
 use Bench::Progress qw(progress);
-use Testbed::Native qw(native_module);
 
 our @EXPORT_OK = qw(fill copies memory);
 
@@ -23,12 +22,12 @@ use constant {
     AT_ONCE => 500,                  # calls pipelined: their replies fit into a socket's buffer
 };
 
-# A Redis with logs of all LENGTHS, and with the native module, which decides nothing unless asked.
+# A Redis with logs of all LENGTHS.
 #   redis, client, algorithms
 #   of_length  length => [what fill returns, for each algorithm]
 sub new {
     my ($class, $world) = @_;
-    my $redis      = $world->redis('--loadmodule', native_module());
+    my $redis      = $world->redis_with_module;
     my $client     = Bench::Client->new($redis);
     my @algorithms = Bench::Algorithm::all($client);
     my $self       = bless { redis => $redis, client => $client, algorithms => \@algorithms }, $class;

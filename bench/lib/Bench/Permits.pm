@@ -10,7 +10,6 @@ use Bench::Node;
 use Bench::Progress qw(progress);
 use Bench::Table qw(median ratio);
 use Bench::Variants;
-use Testbed::Native qw(native_module);
 
 use constant {
     KEYS        => 20,
@@ -34,7 +33,7 @@ my @columns = (
 # Options: rounds, window
 sub table {
     my ($world, %options) = @_;
-    my $redis = $world->redis('--loadmodule', native_module());
+    my $redis = $world->redis_with_module;
     my $plenty = Bench::Variants::PLENTY;
     my @nodes = map { node($world, $redis, $_, "limit=$plenty window=$options{window}") }
         (map { ways_of($_, 'off', $_), ways_of($_, 'required', "$_, native") } qw(log compact)),
@@ -72,16 +71,8 @@ sub ways_of {
 sub node {
     my ($world, $redis, $way, $parameters) = @_;
     my ($name, $native, $more) = @$way;
-    return Bench::Node->new($world, $redis, {
-        name        => $name,
-        kind        => 'keys',
-        family      => 'module',
-        keys        => KEYS,
-        connections => CONNECTIONS,
-        redis       => 1,
-        http        => "sliding_log_redis { server %%REDIS%%; native $native; }",
-        location    => 'sliding_log_limit ' . $name =~ s/\W+/-/gr . " key=\$arg_k $parameters $more;",
-    });
+    my $variant = Bench::Variants::module($name, 'keys', "$parameters $more", redis => 1, native => $native, keys => KEYS, connections => CONNECTIONS);
+    return Bench::Node->new($world, $redis, $variant, NAME => $name =~ s/\W+/-/gr);
 }
 
 sub series { my ($node, $what) = @_; return [map { $_->{$what} } @{ $node->{runs} }] }

@@ -146,23 +146,24 @@ sub time_for {
 }
 
 # A row of the scripts, and one of the native module, in units of the same ZSET script.
-sub rows_of {
+sub shown {
     my ($row) = @_;
-    my ($unit, @cells) = @{ $row->{cells} };
     my ($title, $length) = @$row{qw(title length)};
-    my @script = grep { !$_->{algorithm}{native} } @cells;
-    my @native = grep { $_->{algorithm}{native} } @cells;
-    return [$title, $length, map { $_->{used} } $unit, @script], ["$title, native", $length, map { $_->{used} } $unit, @native];
+    my ($unit) = @{ $row->{cells} };
+    my @script = grep { !$_->{algorithm}{native} } @{ $row->{cells} };
+    my @native = grep { $_->{algorithm}{native} } @{ $row->{cells} };
+    return [$title, $length, map { $_->{used} } @script], ["$title, native", $length, map { $_->{used} } $unit, @native];
 }
 
 sub report {
     my ($logs, $turns, @rows) = @_;
-    my (@cells, %place) = map { rows_of($_) } @rows;
-    $place{ $_->[0] } //= keys %place for @cells;
+    my @shown = map { shown($_) } @rows;
+    my %place;
+    $place{ $_->[0] } //= keys %place for @shown;
     return Bench::Table->of_ways(
         title => 'Scripts: CPU time of Redis per request',
         names => [map { $_->name } @{ $logs->{algorithms} }],
-        rows  => [sort { $place{ $a->[0] } <=> $place{ $b->[0] } } @cells],
+        rows  => [sort { $place{ $a->[0] } <=> $place{ $b->[0] } } @shown],
         notes => [
             "User and system time of the whole Redis process, pipelined calls; medians of $turns turns of ${\ TURN} requests,",
             'in which the scripts and the native module alternate; ratios are taken turn by turn. native: decided by the native',

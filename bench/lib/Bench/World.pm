@@ -7,6 +7,7 @@ use warnings;
 use File::Copy qw(copy);
 use FindBin;
 use Testbed;
+use Testbed::Native qw(native_module);
 use Bench::Machine;
 
 sub new {
@@ -33,6 +34,9 @@ sub redis {
     Bench::Machine::pin($redis->pid, $self->cores('redis'));
     return $redis;
 }
+
+# The same with the native module, which decides nothing unless asked.
+sub redis_with_module { my ($self, @args) = @_; return $self->redis('--loadmodule', native_module(), @args) }
 
 # An nginx, with this module only if MODULE is true: a loaded module costs time in every request, even if unused.
 sub nginx {

@@ -5,6 +5,7 @@ package Testbed::Clock;
 use strict;
 use warnings;
 use File::Basename ();
+use Testbed::Redis ();
 use Time::HiRes ();
 
 # A clock whose file is in the directory; monotonic => 1: shifts the monotonic clock, too; standing => 1: the wall clock shows the milliseconds that were set.
@@ -16,13 +17,13 @@ sub new {
     return $self->set(0);
 }
 
-# Waits until all see it: Valkey 9.1 asks for the time at most once a millisecond, and counts on from there.
+# Valkey 9.1 asks for the time at most once a millisecond, and counts on from there: waits until a server must ask again.
 sub set {
     my ($self, $seconds) = @_;
     open my $file, -e $self->{file} ? '+<:raw' : '>:raw', $self->{file} or die $!;    # in place: it is mapped
     syswrite $file, pack 'q', $seconds;
     close $file;
-    Time::HiRes::sleep(0.0015) if ($ENV{TEST_REDIS_BINARY} // '') =~ /valkey/ && $seconds != ($self->{shift} // 0);
+    Time::HiRes::sleep(0.0015) if Testbed::Redis::binary() =~ /valkey/ && $seconds != ($self->{shift} // 0);
     $self->{shift} = $seconds;
     return $self;
 }

@@ -64,7 +64,15 @@ sub listening {
         '--tls-auth-clients', $clients ? 'yes' : 'no', '--tls-ca-cert-file', $clients // $certificate);
 }
 
-sub set_clock { my ($self, $seconds) = @_; return $self->{clock}->set($seconds) }
+# True when Redis shows it.
+sub set_clock {
+    my ($self, $seconds) = @_;
+    $self->{clock}->set($seconds);
+    return Testbed::wait_until('Redis to show its clock', 10, sub {
+        my ($shown) = split /\n/, $self->cli('TIME');
+        return abs($shown - $self->{clock}->time) <= 1;
+    });
+}
 
 sub host    { return $_[0]{host} }
 sub port    { return $_[0]{port} }
