@@ -122,13 +122,16 @@ local function uncommon()
     return gone, false
   end
 
-  function it.owe(log, more, _, taken)
+  function it.owe(log, more, _, taken, ended)
     local window, failed = log.window, read(log)
     if failed then
       error(failed)
     end
     more = math.min(more, most_owed - log.used)
-    if more < 1 or end_of(begin_of(taken, window), window) < log.finish then
+    -- the log may be in the period after that of now
+    local has_left = ended and begin_of(ended, window) < begin_of(now, window)
+      or not ended and end_of(begin_of(taken, window), window) < log.finish
+    if more < 1 or has_left then
       return false
     end
     local options = log.options

@@ -454,14 +454,16 @@ local function uncommon()
     return true, blocked
   end
 
-  function it.owe(log, more, logged)
+  function it.owe(log, more, logged, _, ended)
     local blocked = read(log)
     if blocked and blocked ~= true then
       error(blocked)
     end
-    local at = min(logged, now)
+    local at = ended or min(logged, now)
     if at <= now - log.window then
       return false
+    elseif ended and log.used > 0 then
+      at = max(at, log.newest)  -- behind all others, so the price does not depend on what came since
     end
     local options, ttl = log.options, log.ttl
     log.options = { cost = more, ahead = options.ahead }

@@ -30,7 +30,9 @@
 --        have names, sending it again changes nothing. If the times are not known, the first may be in the future, and
 --        the second is 0
 --        With the option settle the request turned out to have that cost: if it is less than cost, the difference is taken
---        back; if it is more, the difference is added, also beyond the limit
+--        back; if it is more, the difference is added, also beyond the limit. With the option ended it is added with the
+--        time at which the request ended, or that of the log's latest entry if that is later, unless it would have left
+--        since the end; without it, which nodes of the version before send, as if the request had added it, too
 -- Reply  the number of logs that were changed
 -- or, with algorithm=inflight, a renewal: see lua/renewal.lua
 --
@@ -44,6 +46,7 @@
 --                block=60000,600000, a block lasts the next of them, see below
 --   escalates    calls of other limits have several times for the blocks of this log
 --   settle=7     of a take-back: the number of entries that the request should have had
+--   ended=250    of settle: how long before the time of the call the request ended (ms)
 --   permits=50   if all requests were admitted, the caller may admit up to this number of requests more without asking:
 --                their entries are added now, with the time at which the permits end. Not beside count=all and delay
 --   override     a record beside the log changes its limit, see override.lua. Not for a take-back
@@ -107,7 +110,8 @@
 --     unblock(log)               ends the block that read() found
 --     take_back(log, name, id, logged, taken)   removes what add() wrote for a request that was decided at `taken`:
 --                true if something was removed, and whether the log is blocked
---     owe(log, more, logged, taken)   adds `more` entries to those of a request that add() wrote with the time `logged`, and
+--     owe(log, more, logged, taken, ended)   adds `more` entries to those of a request that ended at `ended`, with that
+--                time or that of the latest entry. ended is false: of one that add() wrote with the time `logged`, and
 --                that was decided at `taken`, as if it had added them, too. False if they would have left already.
 --                Raises an error if there is no memory; nothing is written then. Only algorithms with settle= have it
 --     permit(log, name, permits, at)   adds the entries of permits, with the time `at`. Returns an error if there is no
@@ -163,7 +167,7 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
     local options = parsed[text]
     if not options then
       options = { ids = false, cost = 1, count = false, delay = 0, ahead = 0, block = 0, permits = 0, burst = false,
-        sample = 1, settle = false }
+        sample = 1, settle = false, ended = false }
       for word, value in string.gmatch(text, '(%a+)=?([%w,]*)') do
         options[word] = tonumber(value) or true
         if word == 'block' and string.find(value, ',', 1, true) then
@@ -590,7 +594,7 @@ while before < #KEYS do
         changed, blocked = take_out(log, cost - settle, ARGV[names + 1], id)
       else
         local owe = uncommon().owe or error({ err = 'ERR no log of this algorithm can settle a cost' })
-        changed = owe(log, settle - cost, logged, taken)
+        changed = owe(log, settle - cost, logged, taken, options.ended and math.max(called - options.ended, 0))
       end
       if changed and blocked then
         extras.end_block(log, taken)

@@ -205,9 +205,10 @@ local function uncommon()
     return left < log.options.cost, blocked and start + 2 * log.window > now
   end
 
-  -- Adds to the latest count that the request may be in.
-  function it.owe(log, more, logged)
-    local key, window, at = log.key, log.window, math.min(logged, now)
+  -- Adds to the latest count, unless that is of a window before the end of the request. `ended` is false: to the latest
+  -- count that the request may be in.
+  function it.owe(log, more, logged, _, ended)
+    local key, window, at = log.key, log.window, ended or math.min(logged, now)
     local start = at - at % window
     if start < now - now % window - window then
       return false
@@ -215,9 +216,9 @@ local function uncommon()
     local fields, since, field, counted = call('HGETALL', key), -1, nil, 0
     for i = 1, #fields, 2 do
       local begin = tonumber(fields[i])
-      if begin and begin >= start and begin < start + window then
+      if begin and begin >= start and begin < (ended and most_counted or start + window) then
         counted = counted + (tonumber(fields[i + 1]) or error({ err = NOT_OURS }))
-        if begin <= at and begin > since then
+        if (ended or begin <= at) and begin > since then
           since, field = begin, fields[i]
         end
       end
@@ -229,7 +230,7 @@ local function uncommon()
     call('HINCRBY', key, field or format('%d', at), format('%d', more))
     if #fields == 0 then
       call('PEXPIRE', key, format('%d', log.ttl + window))
-    elseif not field then
+    elseif not field or ended and not own_clock then
       call('PEXPIRE', key, format('%d', log.ttl + window), 'GT')
     end
     return true

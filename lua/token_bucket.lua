@@ -98,9 +98,11 @@ local function uncommon()
     return true, blocked
   end
 
-  -- The bucket is full later than stored. If it has been full since before the request, the request is now the first one
-  -- that took something. Of a log that has been removed, since it was full or by hand, it is not known when it was full.
-  function it.owe(log, more, _, taken)
+  -- The bucket is full later than stored. If it has been full since before the end of the request (`ended` is false: since
+  -- before the request), this is now the first that took something. Of a log that has been removed, since it was full or
+  -- by hand, it is not known when it was full.
+  function it.owe(log, more, _, taken, ended)
+    taken = ended or taken
     local window, limit = log.window, log.limit
     local fields, used, time, time_text = call('HGETALL', log.key), nil, nil, nil
     for i = 1, #fields, 2 do
@@ -113,12 +115,16 @@ local function uncommon()
     if used and not (used >= 0 and used <= most_used and time and time >= 0 and time <= longest_wait) then
       error({ err = NOT_OURS })
     elseif not used then
-      used, time, time_text = 0, now, now_text .. '.'
+      time = ended or now
+      used, time_text = 0, format('%d', time) .. '.'
     elseif (taken - time) * limit > used then
       time = math.min(taken, now)
       used, time_text = 0, format('%d', time) .. '.'
     end
     used = math.min(used + more * window, most_used)
+    if ended and (now - time) * limit >= used then
+      return false
+    end
     call('HSET', log.key, 'used', format('%.0f', used), 'time', time_text)
     local to_fill = limit > 0 and used / limit - math.max(now - time, 0) or 0
     local ttl = to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + log.ttl) or log.ttl

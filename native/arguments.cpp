@@ -289,9 +289,9 @@ bool Arguments::readOptions(std::string_view text) {
             std::string_view name;
             double& number;
         };
-        const Number numbers[] = {{"cost", latest_.cost},       {"delay", latest_.delay},  {"ahead", latest_.ahead},
-                                  {"block", latest_.block},     {"burst", latest_.burst},  {"sample", latest_.sample},
-                                  {"permits", latest_.permits}, {"settle", latest_.settle}};
+        const Number numbers[] = {{"cost", latest_.cost},       {"delay", latest_.delay},   {"ahead", latest_.ahead},
+                                  {"block", latest_.block},     {"burst", latest_.burst},   {"sample", latest_.sample},
+                                  {"permits", latest_.permits}, {"settle", latest_.settle}, {"ended", latest_.ended}};
         const auto* known = std::ranges::find(numbers, name, &Number::name);
         if (word == "ids") {
             latest_.named = true;

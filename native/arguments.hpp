@@ -35,6 +35,7 @@ struct Settings {
     bool hasOverride = false;
     bool isTold = false;  // the text of the record is among the arguments
     double settle = -1;   // of a take-back: the cost that the request should have had; -1: none of it
+    double ended = -1;    // of settle: ms from the end of the request to the call; -1: it counts from its decision
 
     std::string_view options;  // as text
 

@@ -82,10 +82,12 @@ bool BucketLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBl
     return true;
 }
 
-/// The bucket is full later than stored. If it has been full since before the request, the request is now the first one
-/// that took something. Of a log that has been removed it is not known when it was full.
-bool BucketLog::owe(Log& log, double more, double, double taken) {
+/// The bucket is full later than stored. If it has been full since before the end of the request (without `ended`:
+/// since before the request), this is now the first that took something. Of a log that has been removed it is not known
+/// when it was full.
+bool BucketLog::owe(Log& log, double more, double, double taken, std::optional<double> ended) {
     const double now = clock_.now;
+    taken = ended.value_or(taken);
     bool hasUsed = false;
     double used = 0;
     double time = -1;
@@ -109,14 +111,17 @@ bool BucketLog::owe(Log& log, double more, double, double taken) {
     }
     if (!hasUsed) {
         used = 0;
-        time = now;
-        timeText = clock_.text() + ".";
+        time = ended.value_or(now);
+        timeText = textOf(time) + ".";
     } else if ((taken - time) * log.limit > used) {
         used = 0;
         time = std::min(taken, now);
         timeText = textOf(time) + ".";
     }
     used = std::min(used + more * log.window, kMostUsed);
+    if (ended && (now - time) * log.limit >= used) {
+        return false;
+    }
     redis_.call(kHset, log.key, {"used", wholeText(used), "time", timeText});
     const double toFill = log.limit > 0 ? used / log.limit - std::max(now - time, 0.0) : 0;
     const std::string ttl =

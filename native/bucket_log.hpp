@@ -1,6 +1,7 @@
 // algorithm=bucket: the log that lua/token_bucket.lua keeps, a HASH. Its head tells the form.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "hash_fields.hpp"
@@ -29,7 +30,7 @@ class BucketLog {
     void block(Log& log, double length, double until) { keepBlock(redis_, log, length, until); }
     void unblock(Log& log) { endBlock(redis_, log); }
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
-    bool owe(Log& log, double more, double logged, double taken);
+    bool owe(Log& log, double more, double logged, double taken, std::optional<double> ended);
     double latest(const Log& log);
 
   private:

@@ -483,14 +483,17 @@ bool CompactLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
     return true;
 }
 
-bool CompactLog::owe(Log& log, double more, double logged, double) {
+bool CompactLog::owe(Log& log, double more, double logged, double, std::optional<double> ended) {
     const Found found = read(log);
     if (found.error != nullptr) {
         throw Error{found.error};
     }
-    const double at = std::min(logged, clock_.now);
+    double at = ended.value_or(std::min(logged, clock_.now));
     if (at <= clock_.now - log.window) {
         return false;
+    }
+    if (ended && log.used > 0) {
+        at = std::max(at, log.newest);  // behind all others, so the price does not depend on what came since
     }
     const double cost = log.cost;
     const double ttl = log.ttl;

@@ -1,6 +1,7 @@
 // algorithm=compact: the log that lua/compact_log.lua keeps, a STRING. Its head tells the form.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -39,7 +40,7 @@ class CompactLog {
     void block(Log& log, double length, double until);
     void unblock(Log& log);
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
-    bool owe(Log& log, double more, double logged, double taken);
+    bool owe(Log& log, double more, double logged, double taken, std::optional<double> ended);
     double latest(const Log& log);
 
   private:

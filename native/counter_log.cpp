@@ -273,14 +273,16 @@ bool CounterLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
     return left < log.cost;
 }
 
-/// It is added to the latest count that the request may be in.
-bool CounterLog::owe(Log& log, double more, double logged, double) {
+/// It is added to the latest count, unless that is of a window before the end of the request. Without `ended`: to the
+/// latest count that the request may be in.
+bool CounterLog::owe(Log& log, double more, double logged, double, std::optional<double> ended) {
     const double window = log.window;
-    const double at = std::min(logged, clock_.now);
+    const double at = ended.value_or(std::min(logged, clock_.now));
     const double start = at - modulo(at, window);
     if (start < clock_.now - modulo(clock_.now, window) - window) {
         return false;
     }
+    const double end = ended ? kMostExact : start + window;
     double since = -1;
     std::string field;
     double counted = 0;
@@ -291,14 +293,14 @@ bool CounterLog::owe(Log& log, double more, double logged, double) {
             double begin = 0;
             double count = 0;
             isNew = false;
-            if (!numberIn(name, begin) || !(begin >= start && begin < start + window)) {  // a name may be "nan"
+            if (!numberIn(name, begin) || !(begin >= start && begin < end)) {  // a name may be "nan"
                 return;
             }
             if (!numberIn(text, count)) {
                 throw Error{kNotOurs};
             }
             counted += count;
-            if (begin <= at && begin > since) {
+            if ((ended || begin <= at) && begin > since) {
                 since = begin;
                 field = name;
             }
@@ -311,7 +313,7 @@ bool CounterLog::owe(Log& log, double more, double logged, double) {
     redis_.call(kHincrby, log.key, {field.empty() ? textOf(at) : field, textOf(more)});
     if (isNew) {
         redis_.call(kPexpire, log.key, {textOf(log.ttl + window)});
-    } else if (field.empty()) {
+    } else if (field.empty() || (ended && !clock_.isOwn)) {
         redis_.call(kPexpire, log.key, {textOf(log.ttl + window), "GT"});
     }
     return true;

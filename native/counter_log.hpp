@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,7 @@ class CounterLog {
     void block(Log& log, double length, double until) { keepBlock(redis_, log, length, until); }
     void unblock(Log& log) { endBlock(redis_, log); }
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
-    bool owe(Log& log, double more, double logged, double taken);
+    bool owe(Log& log, double more, double logged, double taken, std::optional<double> ended);
     double latest(const Log& log);
 
   private:

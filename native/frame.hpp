@@ -31,7 +31,7 @@ inline constexpr Command kPttl{.name = "PTTL"};
 ///   newest(log)           no reservation is later
 ///   block(log, length, until), unblock(log)
 ///   takeBack(log, names, logged, taken)   true when something left, and whether the log is blocked
-///   owe(log, more, logged, taken)   true if a request got so many entries more; of algorithms with settle=
+///   owe(log, more, logged, taken, ended)   true if a request got so many entries more; of algorithms with settle=
 ///   fits(log, requests, room)   of so many requests; without it, as many as their cost says
 ///   latest(log)           no decision was later
 template <typename Form>
@@ -381,8 +381,10 @@ class Frame {
     }
 
     bool owe(Log& log) {
-        if constexpr (requires { form_.owe(log, 0.0, 0.0, 0.0); }) {
-            return form_.owe(log, log.settle - log.cost, arguments_.loggedAt(), arguments_.takenAt());
+        const std::optional<double> ended =
+            log.ended < 0 ? std::nullopt : std::optional(std::max(called_ - log.ended, 0.0));
+        if constexpr (requires { form_.owe(log, 0.0, 0.0, 0.0, ended); }) {
+            return form_.owe(log, log.settle - log.cost, arguments_.loggedAt(), arguments_.takenAt(), ended);
         }
         throw Error{"ERR no log of this algorithm can settle a cost"};
     }

@@ -144,12 +144,15 @@ bool QuotaLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBlo
     return isGone;
 }
 
-bool QuotaLog::owe(Log& log, double more, double, double taken) {
+bool QuotaLog::owe(Log& log, double more, double, double taken, std::optional<double> ended) {
     if (const Found found = read(log); found.error != nullptr) {
         throw Error{found.error};
     }
     more = std::min(more, kMostOwed - log.used);
-    if (!(more >= 1) || periodOf(log, taken).end < log.period.end) {
+    // the log may be in the period after that of now
+    const bool hasLeft = ended ? periodOf(log, *ended).begin < periodOf(log, clock_.now).begin
+                               : periodOf(log, taken).end < log.period.end;
+    if (!(more >= 1) || hasLeft) {
         return false;
     }
     const double cost = log.cost;

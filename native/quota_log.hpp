@@ -1,6 +1,7 @@
 // algorithm=quota: the log that lua/calendar_quota.lua keeps, a HASH. Its head tells the form.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ class QuotaLog {
     void block(Log&, double, double) { unreadable(); }  // it is never blocked
     void unblock(Log&) {}
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
-    bool owe(Log& log, double more, double logged, double taken);
+    bool owe(Log& log, double more, double logged, double taken, std::optional<double> ended);
     double latest(const Log& log);
 
   private:

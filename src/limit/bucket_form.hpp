@@ -45,11 +45,9 @@ class BucketForm {
 
     bool remove(std::uint64_t, std::int64_t entries) { return bucket_.giveBack(entries); }
 
-    bool keeps(std::uint64_t, std::uint64_t) const { return true; }
+    std::uint64_t latest(std::uint64_t now) const { return now; }
 
-    void owe(const Check& check, std::uint64_t time, std::int64_t entries) {
-        bucket_.owe(entries, time, check.limit, check.burst, check.windowMs);
-    }
+    void owe(const Check& check, std::uint64_t time, std::int64_t entries) { add(check, time, entries); }
 
     Chain takeSpare(std::uint64_t) { return {}; }
 

@@ -55,7 +55,7 @@ class CounterForm {
         return counts_.remove(time, static_cast<std::uint64_t>(entries));
     }
 
-    bool keeps(std::uint64_t time, std::uint64_t) const { return counts_.keeps(time); }
+    std::uint64_t latest(std::uint64_t now) const { return std::max(now, counts_.latestWindow()); }
 
     void owe(const Check&, std::uint64_t time, std::int64_t entries) {
         counts_.owe(time, static_cast<std::uint64_t>(entries));

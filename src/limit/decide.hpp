@@ -130,19 +130,12 @@ bool renew(LogState& log, const Check& check, std::uint64_t now, std::uint64_t l
     return true;
 }
 
-/// Adds what a settled request cost more, as if it had been logged with the rest of it, also beyond the limit; nothing
-/// if it would have left already. Returns false if there is no memory. The log must suit the check; `now` as for
-/// decide(), `grow` too.
+/// Adds what a settled request cost more that has ended now, also beyond the limit. Returns false if there is no
+/// memory. The log must suit the check; `now` as for decide(), `grow` too.
 template <typename Grow>
-bool owe(LogState& log, const Check& check, std::uint64_t now, std::uint64_t loggedMs, std::uint64_t takenMs,
-         Grow&& grow) {
-    const Lasts lasts = rowOf(check.algorithm).lasts;
-    const bool hasTimes = lasts == Lasts::Window || lasts == Lasts::NextWindow;
-    const std::uint64_t time = std::min(hasTimes ? loggedMs : takenMs, now);
+bool owe(LogState& log, const Check& check, std::uint64_t now, Grow&& grow) {
     log.advance(check, now);
-    if (!log.keeps(time, now)) {
-        return true;
-    }
+    const std::uint64_t time = log.latest(now);
     const std::size_t cells = log.cellsToAdd(now, time, check.owed());
     if (cells > 0 && !grow(log, cells)) {
         return false;

@@ -48,9 +48,9 @@ concept LocalForm = std::is_trivially_copyable_v<Form> && std::is_trivially_dest
     { form.addDenied(check, now, entries) } -> std::same_as<void>;
     // takes back what add() logged; false if it has left already
     { form.remove(time, entries) } -> std::same_as<bool>;
-    // false if entries of this time, which is not after now, have left already
-    { known.keeps(time, now) } -> std::same_as<bool>;
-    // adds entries of that time to those of a request, beyond the limit, too; the cells of cellsToAdd() were given
+    // now, or the time of the latest entry if that is later: what a request owes that has ended is added there
+    { known.latest(now) } -> std::same_as<std::uint64_t>;
+    // adds entries of latest(), beyond the limit, too; the cells of cellsToAdd() were given
     { form.owe(check, time, entries) } -> std::same_as<void>;
     // the cells that are not needed at now; to be called after each decision
     { form.takeSpare(now) } -> std::same_as<Chain>;

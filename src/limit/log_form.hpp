@@ -76,9 +76,7 @@ class LogForm {
         return log_.remove(time, static_cast<std::size_t>(entries));
     }
 
-    bool keeps(std::uint64_t time, std::uint64_t now) const {
-        return time + static_cast<std::uint64_t>(windowMs_) > now;
-    }
+    std::uint64_t latest(std::uint64_t now) const { return isAhead(now) ? log_.newest() : now; }
 
     void owe(const Check& check, std::uint64_t time, std::int64_t entries) { add(check, time, entries); }
 

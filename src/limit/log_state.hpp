@@ -95,8 +95,8 @@ class LogState {
         return entries > 0 && std::visit([&](auto& form) { return form.remove(time, entries); }, form_);
     }
 
-    bool keeps(std::uint64_t time, std::uint64_t now) const {
-        return std::visit([&](const auto& form) { return form.keeps(time, now); }, form_);
+    std::uint64_t latest(std::uint64_t now) const {
+        return std::visit([&](const auto& form) { return form.latest(now); }, form_);
     }
 
     void owe(const Check& check, std::uint64_t time, std::int64_t entries) {

@@ -31,6 +31,10 @@ OptionsText::OptionsText(const Check& check, std::int64_t permits, bool isTold) 
     if (check.isSettled()) {
         number("settle=", check.settled);
     }
+    if (check.owed() > 0) {
+        word(kEndedOption);
+        length_ += std::string_view("000000000000").copy(text_.data() + length_, kEndedDigits);
+    }
     if (permits != 0) {
         number("permits=", permits);
     }

@@ -9,6 +9,11 @@
 
 namespace sliding_log {
 
+/// Of what is owed, how long ago the request ended (ms), in as many digits as any time has: the text of a call is told
+/// it anew whenever it is sent.
+inline constexpr std::string_view kEndedOption = "ended=";
+inline constexpr std::size_t kEndedDigits = 12;
+
 /// `cost=5 delay=2000`, on the stack; "" if the check has no options.
 class OptionsText {
   public:
@@ -22,7 +27,7 @@ class OptionsText {
     void times(const BlockTimes& times);
     void append(std::int64_t value);
 
-    static constexpr std::size_t kLongest = 13 * 16 + (8 + BlockTimes::kMost) * 20;  // words, and their numbers
+    static constexpr std::size_t kLongest = 14 * 16 + (9 + BlockTimes::kMost) * 20;  // words, and their numbers
 
     std::array<char, kLongest> text_;
     std::size_t length_ = 0;

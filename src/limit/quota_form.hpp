@@ -71,10 +71,7 @@ class QuotaForm {
         return true;
     }
 
-    /// `time`: of the decision.
-    bool keeps(std::uint64_t time, std::uint64_t) const {
-        return periodAt(utc(time), windowMs_).begin >= period_.begin;
-    }
+    std::uint64_t latest(std::uint64_t now) const { return now; }
 
     void owe(const Check& check, std::uint64_t time, std::int64_t entries) {
         add(check, time, std::min(entries, std::max<std::int64_t>(kMost - used_, 0)));

@@ -46,21 +46,6 @@ class TokenBucket {
         fullAt_ = stamp_ + static_cast<std::uint64_t>(waitFor(full(burst, windowMs) - left, limit));
     }
 
-    /// Takes tokens for a request that was decided at `takenMs`. A bucket that is full pays first with the tokens that
-    /// it had no room for since then.
-    void owe(std::int64_t cost, std::uint64_t takenMs, std::int64_t limit, std::int64_t burst, std::int64_t windowMs) {
-        const Int128 whole = full(burst, windowMs);
-        const Int128 owed = static_cast<Int128>(cost) * windowMs;
-        const std::uint64_t fullSince = tokens_ < burst ? stamp_ : std::min(std::max(fullAt_, takenMs), stamp_);
-        const Int128 unpaid = owed - static_cast<Int128>(stamp_ - fullSince) * limit;
-        if (unpaid > 0) {
-            setLevel(level(windowMs) - unpaid, windowMs);
-            fullAt_ = stamp_ + static_cast<std::uint64_t>(waitFor(whole - level(windowMs), limit));
-        } else {
-            fullAt_ = fullSince + static_cast<std::uint64_t>(waitFor(owed, limit));
-        }
-    }
-
     /// False if no tokens were missing.
     bool giveBack(std::int64_t cost) {
         if (tokens_ >= burst_) {

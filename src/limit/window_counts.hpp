@@ -156,13 +156,16 @@ class WindowCounts {
         return true;
     }
 
-    /// False if the count of this time, which is not after now, is not kept any more.
-    bool keeps(std::uint64_t time) const { return time / windowMs_ + 1 >= index_; }
+    /// When the latest window begins that has a count ahead; 0 if none has.
+    std::uint64_t latestWindow() const {
+        return ahead_ != nullptr && ahead_->count() > 0 ? ahead_->newest() * windowMs_ : 0;
+    }
 
-    /// Adds to that count.
+    /// As add(), but this is no reservation.
     void owe(std::uint64_t time, std::uint64_t cost) {
-        std::uint64_t& count = time / windowMs_ < index_ ? previous_ : here_;
-        count = sum(count, cost);
+        const std::uint64_t latest = latest_;
+        add(time, std::min(cost, kMost - here_));
+        latest_ = latest;
     }
 
   private:

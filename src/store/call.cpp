@@ -58,6 +58,17 @@ std::string_view Call::from(std::string_view beginning) {
     return std::string_view(command).substr(at);
 }
 
+void Call::tellEnd(std::uint64_t agoMs) {
+    std::string digits(kEndedDigits, '0');
+    const DecimalText ago(static_cast<std::int64_t>(std::min<std::uint64_t>(agoMs, kLongestTimeMs)));
+    ago.view().copy(digits.data() + kEndedDigits - ago.view().size(), kEndedDigits);
+    std::size_t at = command.find(kEndedOption, argumentsAt);
+    for (; at != std::string::npos; at = command.find(kEndedOption, at)) {
+        at += kEndedOption.size();
+        digits.copy(command.data() + at, kEndedDigits);
+    }
+}
+
 bool Call::isWaitedFor() const {
     return std::ranges::any_of(batches, [](const Batch* batch) { return !batch->waiters.isEmpty(); });
 }
@@ -75,7 +86,7 @@ void CallWriter::reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot) 
     call.hashSlot = hashSlot;
     call.asking = call.isPart = call.isOnWire = call.wasKept = call.isNative = call.leavesNative = false;
     call.hasPlainCosts = call.hasOverride = call.readsRecord = call.isTold = call.isRelease = call.isRenewal = false;
-    call.isShort = call.leavesShort = false;
+    call.isShort = call.leavesShort = call.owes = false;
     call.shortEnd = 0;
     call.scriptMisses = call.repetitions = 0;
     call.batches.clear();
@@ -216,7 +227,10 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Check> checks, std::s
         if (check.named) {
             arguments_.id(check.id);
         }
+        call.owes = call.owes || check.owed() > 0;
     }
+    call.isStamped = !now.empty();
+    call.argumentsAt = kRoom + texts_.keys.size();
     writeCommand();
 }
 

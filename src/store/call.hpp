@@ -41,14 +41,17 @@ struct Call final : ReplyTarget, ListHook<Queued> {
 
     /// What an older native module may not know of it; one of kNativeKinds.
     std::size_t nativeKind() const {
-        return 3 * static_cast<std::size_t>(algorithm) + (hasOverride ? 2 : hasPlainCosts ? 1 : 0);
+        return 4 * static_cast<std::size_t>(algorithm) + (owes ? 3 : hasOverride ? 2 : hasPlainCosts ? 1 : 0);
     }
-    static constexpr std::size_t kNativeKinds = 3 * kAlgorithms.size();
+    static constexpr std::size_t kNativeKinds = 4 * kAlgorithms.size();
 
     /// Its text for the native module, or as a script, as isNative and isShort say; valid until the next one. Nothing
     /// but the beginning differs, and a short call ends earlier. While it reads a record, the text of that GET.
     std::string_view text();
     std::string_view from(std::string_view beginning);
+
+    /// Of a take-back that owes something: its text says from now on that the request ended so long ago.
+    void tellEnd(std::uint64_t agoMs);
 
     /// Until text() has written another form of it.
     bool canBeShort() const { return shortEnd > 0 && !leavesShort; }
@@ -71,6 +74,10 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool isRenewal = false;                // of leases: never repeated, since some may have ended
     std::uint64_t renewed = 0;             // of a renewal in a cluster: the hash of its only log
     bool settles = false;                  // a take-back of a difference, or what is added in its place
+    bool owes = false;                     // of a take-back: it adds something
+    bool isStamped = false;                // of a take-back: its time is that of nginx, when the request ended
+    ngx_msec_t ended = 0;                  // of a take-back: when it was asked for
+    std::size_t argumentsAt = 0;           // of a take-back: where those behind the keys begin in the command
     ngx_msec_t until = 0;                  // of a take-back: when the entries have left their windows anyway
     bool wasKept = false;                  // a take-back that was kept and is in flight now
     std::uint16_t hashSlot = 0;            // of all its keys, in a cluster

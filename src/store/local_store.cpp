@@ -91,7 +91,7 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
     const std::uint64_t now = ngx_current_msec;
     for (const Check& check : checks) {
         if (check.owed() > 0) {
-            if (!owe(check, loggedMs, takenMs)) {
+            if (!owe(check)) {
                 tellTooSmall();
             }
             continue;
@@ -128,16 +128,16 @@ std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::u
 }
 
 /// False if the zone is too small.
-bool LocalStore::owe(const Check& check, std::uint64_t loggedMs, std::uint64_t takenMs) {
+bool LocalStore::owe(const Check& check) {
     const std::uint64_t now = ngx_current_msec;
     LocalLog* log = findOrCreate(check, now);
     if (log == nullptr) {
         return false;
     }
     log->clock = std::max(now, log->clock);
-    const bool isLogged =
-        sliding_log::owe(log->state, check, log->clock, loggedMs, takenMs,
-                         [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
+    const bool isLogged = sliding_log::owe(log->state, check, log->clock, [this](LogState& state, std::size_t cells) {
+        return grow(LocalLog::of(state), cells);
+    });
     giveBack(*log, log->state.takeSpare(log->clock));
     return isLogged;
 }

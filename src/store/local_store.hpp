@@ -27,7 +27,7 @@ class LocalStore {
              std::uint64_t& loggedMs);
 
     /// Takes back, once, what an ask() that admitted at `takenMs` logged at `loggedMs`, and ends blocks that have no
-    /// reason any more; of a check that is settled, the difference, which may also be added.
+    /// reason any more; of a check that is settled, the difference, which may also be added: the request has ended now.
     void takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
@@ -40,7 +40,7 @@ class LocalStore {
 
     bool decideAll(std::span<const Check> checks, std::span<Verdict> verdicts, std::string_view unique,
                    std::uint64_t& loggedMs);
-    bool owe(const Check& check, std::uint64_t loggedMs, std::uint64_t takenMs);
+    bool owe(const Check& check);
     void tellTooSmall();
     LocalLog* find(std::string_view name) const;
     LocalLog* findOrCreate(const Check& check, std::uint64_t now);

@@ -131,7 +131,8 @@ Call& RedisStore::newTakeBack(std::span<const Check> checks, std::string_view un
         }
         lasts = std::max(lasts, lastsMs(check));
     }
-    call.until = ngx_current_msec + static_cast<ngx_msec_t>(lasts + aheadMs);
+    call.ended = ngx_current_msec;
+    call.until = call.ended + static_cast<ngx_msec_t>(lasts + aheadMs);
     takeBackWriter_.writeTakeBack(call, checks, unique, loggedMs, takenMs, stamp(checks.front().algorithm));
     noteTakeBack();
     return call;
