@@ -60,7 +60,10 @@ sub options {
 sub settle {
     my ($logs) = @_;
     my @settled = grep { rand() < 0.6 } @$logs;
-    $_->{options} = join ' ', grep { length } $_->{options}, 'settle=' . any(0, 1, 2, 1 + int rand 2 * $_->{limit} + 2, 1 + int rand 100) for @settled;
+    for my $log (@settled) {
+        my $ago = any(0, 0, int rand 20, int rand $log->{window}, int rand 3 * $log->{window}, 999_999_999_999);
+        $log->{options} = join ' ', grep { length } $log->{options}, 'settle=' . any(0, 1, 2, 1 + int rand 2 * $log->{limit} + 2, 1 + int rand 100), rand() < 0.7 ? sprintf('ended=%012d', $ago) : ();
+    }
     return @settled > 0;
 }
 

@@ -1,4 +1,4 @@
-// What is settled in the memory of the node: logs are as if each request had had its true cost from the beginning.
+// What is settled in the memory of the node: less counts as if it had been known from the beginning, more from the end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ class Log {
         check.settled = settled;
         bool isLogged = true;
         if (check.owed() > 0) {
-            isLogged = owe(state_, check, now, taken, taken, grow(hasMemory));
+            isLogged = owe(state_, check, now, grow(hasMemory));
         } else {
             takeBack(state_, check, now, "name", taken, taken);
         }
@@ -73,7 +73,7 @@ struct Request {
     std::int64_t cost;
 };
 
-/// What is left, by all requests with their true costs.
+/// What is left, by all requests, and what was owed at their ends.
 std::int64_t remaining(const Check& check, const std::vector<Request>& requests, std::uint64_t now) {
     const auto window = static_cast<std::uint64_t>(check.windowMs);
     const std::uint64_t begin = now - now % window;
@@ -92,7 +92,7 @@ std::int64_t remaining(const Check& check, const std::vector<Request>& requests,
     return std::max<std::int64_t>(check.limit - used, 0);
 }
 
-TEST(Settle, LogsAreAsIfTheCostHadBeenKnown) {
+TEST(Settle, LessCountsFromTheBeginningAndMoreFromTheEnd) {
     std::mt19937 random(42);
     const auto upTo = [&](int most) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(most + 1)); };
     for (const Algorithm algorithm : {Algorithm::Compact, Algorithm::Counter, Algorithm::Quota}) {
@@ -109,7 +109,11 @@ TEST(Settle, LogsAreAsIfTheCostHadBeenKnown) {
                     Request& request = requests[*which];
                     const std::int64_t settled = upTo(upTo(9) == 0 ? 3000 : 12);
                     EXPECT_TRUE(log.settle(now, request.cost, settled, request.time));
-                    request.cost = settled;
+                    const std::int64_t owed = std::max<std::int64_t>(settled - request.cost, 0);
+                    request.cost = std::min(request.cost, settled);
+                    if (owed > 0) {
+                        requests.push_back({now, owed});
+                    }
                     underWay.erase(which);
                     continue;
                 }
@@ -129,22 +133,39 @@ TEST(Settle, LogsAreAsIfTheCostHadBeenKnown) {
     }
 }
 
-TEST(Settle, ABucketPaysFromTheRequestOn) {
-    const Check ten = check(Algorithm::Bucket, 10, 1000);  // a token in 100 ms
-    Log log(ten);
+TEST(Settle, ABucketPaysFromTheEndOfTheRequestOn) {
+    Log log(check(Algorithm::Bucket, 10, 1000));  // a token in 100 ms
     log.ask(1000, 1);
-    EXPECT_TRUE(log.settle(1500, 1, 4, 1000));
-    EXPECT_TRUE(log.ask(1500, 0).hasRoom());
-    EXPECT_EQ(log.ask(1500, 1).remaining, 9) << "the four tokens had returned";
-    log.ask(2000, 1);
-    log.ask(2000, 1);
-    EXPECT_TRUE(log.settle(2500, 1, 4, 2000));
-    EXPECT_TRUE(log.settle(2500, 1, 4, 2000));
-    EXPECT_EQ(log.ask(2500, 0).remaining, 7) << "idle time pays once: 8 tokens less 5";
-    EXPECT_TRUE(log.settle(2500, 1, 40, 2000));
-    EXPECT_EQ(log.ask(2500, 1).retryMs, 3300) << "32 owed";
-    EXPECT_FALSE(log.ask(5799, 1).hasRoom());
-    EXPECT_TRUE(log.ask(5800, 1).hasRoom());
+    EXPECT_TRUE(log.settle(1500, 1, 5, 1000));
+    EXPECT_EQ(log.ask(1500, 0).remaining, 6) << "it was idle before, which pays nothing";
+    EXPECT_TRUE(log.settle(2000, 1, 41, 1000));
+    EXPECT_EQ(log.ask(2000, 1).retryMs, 3100) << "30 owed";
+    EXPECT_FALSE(log.ask(5099, 1).hasRoom());
+    EXPECT_TRUE(log.ask(5100, 1).hasRoom());
+}
+
+TEST(Settle, AnAnswerLongerThanTheWindowIsNotFree) {
+    for (const Algorithm algorithm : {Algorithm::Compact, Algorithm::Counter, Algorithm::Bucket, Algorithm::Quota}) {
+        Log log(check(algorithm, 10, 1000));
+        log.ask(1000, 1);
+        EXPECT_TRUE(log.settle(9500, 1, 26, 1000));
+        EXPECT_FALSE(log.ask(9500, 1).hasRoom()) << nameOf(algorithm);
+    }
+}
+
+TEST(Settle, MoreCountsBehindReservations) {
+    for (const Algorithm algorithm : {Algorithm::Compact, Algorithm::Counter}) {
+        Check four = check(algorithm, 4, 1000);
+        four.delayMs = four.aheadMs = 5000;
+        Log log(four);
+        log.ask(1000, 4);
+        const std::int64_t heldMs = log.ask(1000, 4).delayMs;
+        EXPECT_GE(heldMs, 1000) << nameOf(algorithm);
+        EXPECT_TRUE(log.settle(1010, 4, 5, 1000));
+        const std::int64_t nextMs = log.ask(1020, 4).delayMs + 20;
+        EXPECT_GT(nextMs, heldMs + 900) << nameOf(algorithm);
+        EXPECT_LE(nextMs, heldMs + 2000) << nameOf(algorithm);
+    }
 }
 
 TEST(Settle, WithoutMemoryTheEstimateStands) {

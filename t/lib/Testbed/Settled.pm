@@ -1,7 +1,8 @@
 package Testbed::Settled;
 
-# What each algorithm decides if the costs of requests are known only when they have ended: the reference of tests. A
-# request that has ended counts as if it had had its true cost from the beginning. Times are in ms and never step back.
+# What each algorithm decides if the costs of requests are known only when they have ended: the reference of tests. What
+# a request cost less counts as if it had been known from the beginning; what it cost more counts from its end, or from
+# the latest entry if that is later. Times are in ms and never step back.
 
 use strict;
 use warnings;
@@ -71,19 +72,47 @@ sub add {
     return $request;
 }
 
-# The request has ended. What a bucket has got back since the request is not given back again. One that was idle when the
-# request came pays from then on; of one that has never been used it is not known since when it was idle.
+# The request ended at this time, which is known now. Without it the request counts as if it had had its cost from the
+# beginning, as nodes of the version before mean it.
 sub settle {
+    my ($self, $request, $cost, $now, $ended) = @_;
+    my $more = $cost - $request->{cost};
+    return $self->owe($more, $now, $ended) if $more > 0 && defined $ended;
+    return $self->settle_as_before($request, $cost, $now) if $more > 0;
+    $request->{cost} = $cost;
+    # what a bucket has got back since the request is not given back again
+    $self->{full} = max($self->{full} + $more * $self->{window}, $self->{written} * $self->{limit}) if $more < 0 && $request->{time} >= $self->{since};
+    return;
+}
+
+sub owe {
+    my ($self, $more, $now, $ended) = @_;
+    my ($algorithm, $window, $limit) = @$self{qw(algorithm window limit)};
+    if ($algorithm eq 'bucket') {
+        my $full = max($self->{full}, $ended * $limit) + $more * $window;
+        return if $full <= $now * $limit;
+        $self->{since} = $self->{written} = $ended if $self->{full} < $ended * $limit;
+        $self->{full}  = $full;
+        return;
+    }
+    my %left = (compact => $now - $window + 1, counter => $now - $now % $window - $window, quota => $now - $now % $window);
+    return if $ended < $left{$algorithm};
+    my $latest = max map { $_->{time} } grep { $_->{cost} > 0 && $_->{time} >= $left{$algorithm} } @{ $self->{requests} };
+    push @{ $self->{requests} }, { time => max($ended, $latest // 0), cost => $more };
+    return;
+}
+
+# A bucket that was idle when the request came pays from then on; of one that has never been used it is not known since
+# when it was idle.
+sub settle_as_before {
     my ($self, $request, $cost, $now) = @_;
     my $more = $cost - $request->{cost};
     $request->{cost} = $cost;
-    if ($more > 0 && (!$self->{written} || $self->{full} < $request->{time} * $self->{limit})) {
+    if (!$self->{written} || $self->{full} < $request->{time} * $self->{limit}) {
         $self->{since} = $self->{written} = $self->{written} ? $request->{time} : $now;
         $self->{full} = $self->{since} * $self->{limit} + $more * $self->{window};
-    } elsif ($more > 0) {
+    } else {
         $self->{full} += $more * $self->{window};
-    } elsif ($more < 0 && $request->{time} >= $self->{since}) {
-        $self->{full} = max($self->{full} + $more * $self->{window}, $self->{written} * $self->{limit});
     }
     return;
 }
