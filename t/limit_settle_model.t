@@ -1,13 +1,13 @@
 # Random requests over two nodes, of one limit or two, that end late with another cost than estimated: each answer must be
-# that of a list of requests with their true costs. A request may end when its window has, or when Redis was asked in
-# between by the other node. The clock of nginx and Redis leaps by 1,000 s, and windows end half-way between leaps, so
+# that of a list of requests with what they cost, to which what they cost more is added when they end. A request may end
+# when its window has, or when Redis was asked in between by the other node. The clock of nginx and Redis leaps by 1,000 s, and windows end half-way between leaps, so
 # the duration of the test itself does not matter.
 
 use strict;
 use warnings;
 use IO::Select;
 use IO::Socket::INET;
-use List::Util qw(max sum0);
+use List::Util qw(max min sum0);
 use Test::More;
 use Testbed;
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon takes);
@@ -101,7 +101,7 @@ sub begin_one {
         $wrong = "request $number: not admitted";
         return;
     }
-    push @under_way, { client => $client, backend => scalar $backend->accept, left => \%left, requests => [map { $requests{ $place{$_} }[-1] } @names], number => $number, node => $nginx[$node] };
+    push @under_way, { client => $client, backend => scalar $backend->accept, left => \%left, logs => [@place{@names}], requests => [map { $requests{ $place{$_} }[-1] } @names], number => $number, node => $nginx[$node] };
     return;
 }
 
@@ -119,7 +119,11 @@ sub end_one {
     my $said   = join ' ', map { "$_=$one->{left}{$_}" } sort keys %{ $one->{left} };
     $wrong = "request $one->{number}: $told, not $said" if $told ne $said;
     get($one->{node}->port, '/settled');    # behind the call that settles it
-    $_->{cost} = $cost for $cost eq '' ? () : @{ $one->{requests} };
+    for my $i ($cost eq '' ? () : 0 .. $#{ $one->{requests} }) {
+        my $request = $one->{requests}[$i];
+        push @{ $requests{ $one->{logs}[$i] } }, { time => $now, cost => $cost - $request->{cost} } if $cost > $request->{cost};
+        $request->{cost} = min($cost, $request->{cost});
+    }
     return;
 }
 

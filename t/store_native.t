@@ -6,9 +6,9 @@ use strict;
 use warnings;
 use IO::Socket::INET;
 use Test::More;
-use Testbed;
+use Testbed qw(wait_until);
 use Testbed::Acl qw(documented_rule);
-use Testbed::Algorithm qw(@ALL_ALGORITHMS %SCRIPTS horizon);
+use Testbed::Algorithm qw(@ALL_ALGORITHMS %ALL_SCRIPTS %SCRIPTS horizon);
 use Testbed::Http qw(get many field connect_to);
 use Testbed::Metrics qw(scrape);
 use Testbed::Native qw(native_module unload);
@@ -25,6 +25,7 @@ Testbed::wait_until('the replica to follow', 20, sub { $replica->info('master_li
 my $limits = join "\n", map { "location /$_ { sliding_log_limit $_ key=\$arg_k limit=3 algorithm=$_ " . horizon($_, '1h', 'month') . '; empty_gif; }' } @ALL_ALGORITHMS;
 $limits .= join "\n", '', map { "location /over/$_ { sliding_log_limit over_$_ key=\$arg_k limit=3 algorithm=$_ override=on " . horizon($_, '1h', 'month') . '; empty_gif; }' } @ALL_ALGORITHMS;
 $limits .= ' location /cost { sliding_log_limit cost key=$arg_k limit=2500 window=1h algorithm=compact cost=$arg_c; empty_gif; }';
+$limits .= join "\n", '', map { "location /settle/$_ { sliding_log_limit settle_$_ key=\$arg_k limit=100 algorithm=$_ cost=\$arg_cost settle=\$arg_real " . horizon($_, '366d', 'month') . '; empty_gif; }' } qw(compact counter bucket quota);
 my $many = 'location /many { sliding_log_limit many key=$arg_k limit=1000 window=1h; empty_gif; }';
 
 sub nginx {
@@ -120,6 +121,32 @@ for my $native (qw(auto required)) {
     is(calls_of(sub { asked($old, "/log?k=old$native") }), '0 evalsha, 1 sliding_log.2', 'other calls are decided by the module');
     is(is_native($old), 1, 'the metrics say so');
     is($old->logged(qr/unknown option|on_error/), 0, 'the error log has nothing of it');
+}
+
+# costs that are settled: today's module or an older one, which does not know how long ago a request ended; and calls of
+# an older nginx, which does not tell it
+{
+    my %rewrites = (
+        'an older module' => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n(?:(?!\r\n\*).)*?)ended=/${1}since=/gsr },
+        'an older nginx'  => sub { $_[0] =~ s/\r\n\$(\d+)\r\n([^\r]*?) ended=0{12}/"\r\n\$" . ($1 - 19) . "\r\n$2"/ger },
+        'both of today'   => sub { $_[0] },
+    );
+    Testbed::Script->new($redis, $ALL_SCRIPTS{$_}) for qw(compact counter bucket quota);    # loads them
+    for my $who (sort keys %rewrites) {
+        my $relay = Testbed::Relay->new($bed, to => $redis->port, rewrites => $rewrites{$who});
+        my $nginx = nginx('', '127.0.0.1:' . $relay->port);
+        for my $algorithm (qw(compact counter bucket quota)) {
+            my $key  = "$algorithm-" . $who =~ tr/ /-/r;
+            my $more = sub { my ($left) = @_; get($nginx->port, "/settle/$algorithm?k=$key&cost=1&real=3"); wait_until('the settling', 10, sub { (field(get($nginx->port, "/settle/$algorithm?k=$key&cost=0&real=0"), 'RateLimit') // '') =~ /;r=(\d+)/ && $1 == $left }) };
+            asked($nginx, "/settle/$algorithm?k=warm$key&cost=0&real=0");
+            my $left = 100;
+            is(calls_of(sub { ok($more->($left -= 3), "$who, $algorithm: a cost is settled") }) =~ s/\d+ (?=sliding)//r, $who eq 'an older module' ? '1 evalsha, sliding_log.2' : '0 evalsha, sliding_log.2',
+                "$who, $algorithm: " . ($who eq 'an older module' ? 'by a script' : 'by the module'));
+            $more->($left -= 3);
+            is(calls_of(sub { asked($nginx, "/settle/$algorithm?k=$key&cost=5&real=2") }) =~ /^0 evalsha/, 1, "$who, $algorithm: less is given back by the module");
+        }
+        is($nginx->logged(qr/unknown option|could not be settled/), 0, "$who: the error log has nothing of it");
+    }
 }
 
 # an older module, which knows no costs of plain calls
