@@ -172,7 +172,7 @@ sub world {
         if (@undo && rand() < $world{back}) {
             my $undone = splice @undo, int rand @undo, 1;
             @groups = $undone->{group};
-            rand() < 0.5 and $_->{options} = join ' ', grep { length } $_->{options}, 'settle=' . any(0, 1, 2, 5, 1 + int rand 200) for @{ $groups[0]{logs} };
+            rand() < 0.5 and $_->{options} = join ' ', grep { length } $_->{options}, 'settle=' . any(0, 1, 2, 5, 1 + int rand 200) . any('', ' ended=0', ' ended=' . int rand 3000) for @{ $groups[0]{logs} };
             $words = Testbed::Script::taking_back({ now => $at, %$undone });
             $seen{'taken back'}++;
         } else {
