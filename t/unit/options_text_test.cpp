@@ -73,6 +73,8 @@ TEST(OptionsText, HasTheCostThatIsSettled) {
     check.burst = 100;
     check.settled = 1;
     EXPECT_EQ(OptionsText(check).view(), "cost=3 settle=1 burst=100");
+    check.settled = 4;
+    EXPECT_EQ(OptionsText(check).view(), "cost=3 settle=4 ended=000000000000 burst=100") << "room for any time";
 }
 
 TEST(OptionsText, HasRoomForTheLargestNumbers) {
