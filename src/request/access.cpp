@@ -51,9 +51,16 @@ ngx_int_t admit(ngx_http_request_t* request, const LocationSettings& location, C
         context.status = context.status == Status::None ? Status::Passed : context.status;
         return NGX_DECLINED;
     }
-    logOutcome(request, location, outcome, false);
     context.status = Status::Delayed;
-    return outcome.decider->delayMs() > 0 ? hold(context) : NGX_DECLINED;
+    if (context.dueAt != 0) {
+        logOutcome(request, location, outcome, false);
+        return hold(context);
+    }
+    const Decision& queued = *std::ranges::max_element(context.round->all(), {}, &Decision::queuedMs);
+    if (queued.queuedMs > 0) {
+        logOutcome(request, location, {&queued, 0, 0}, false);
+    }
+    return NGX_DECLINED;
 }
 
 bool isNotable(const Outcome& outcome) {
@@ -68,6 +75,7 @@ void tell(const Decision*& told, const Outcome& outcome) {
     }
 }
 
+/// Called when all limits are decided, or those that are asked before a hold, and again after it.
 ngx_int_t enforce(ngx_http_request_t* request, const LocationSettings& location, Context& context) {
     const Round& round = *context.round;
     const Outcome outcome = judge(location, round.all());
@@ -157,8 +165,8 @@ void endWait(ngx_http_request_t* request) {
     }
 }
 
-/// The limits that the location enforces are asked first. Its dry run follows when they have admitted the request, and
-/// when a reservation is due.
+/// The limits that the location enforces are asked first, those of requests under way when a reservation is due. Its
+/// dry run follows when they have admitted the request.
 ngx_int_t handle(ngx_http_request_t* request) {
     const LocationSettings& location = settingsOf(request);
     if (request->post_action) {
@@ -176,7 +184,7 @@ ngx_int_t handle(ngx_http_request_t* request) {
         case Context::State::Held:
             return NGX_AGAIN;  // another event of the connection
         case Context::State::Due:
-            context->state = Context::State::Idle;
+            rc = endHold(*context) ? askRound(request, location, *context) : NGX_DECLINED;
             break;
         case Context::State::Turn:
             askAgain(*context);

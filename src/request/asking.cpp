@@ -39,10 +39,38 @@ const RedisSettings* redisOf(const Stage& stage) {
     return decisionsOf(stage).front().settings->log->redis;
 }
 
-/// How long the request may still wait. Limits in a dry run leave half of it for those that are enforced later.
+/// True if limits are to be asked before those that are asked after a hold, or it is to come.
+bool isBeforeHold(const Context& context) {
+    return context.dueAt != 0 || std::ranges::any_of(context.round->allStages(), [](const Stage& each) {
+               return !each.isAfterHold && each.state != Stage::State::Done;
+           });
+}
+
+/// True if both are in Redis, and not decided by one server.
+bool areOfTwoServers(const Stage& one, const Stage& other) {
+    const RedisSettings* redis = redisOf(one);
+    if (redis == nullptr || redisOf(other) == nullptr) {
+        return false;
+    }
+    return redis != redisOf(other) ||
+           !gWorker->store(*redis).haveOneServer(checksOf(one).front().hashSlot, checksOf(other).front().hashSlot);
+}
+
+/// True if a server that does not reply before the hold would leave no time for another one.
+bool needsTimeAfterHold(const Context& context) {
+    const std::span<Stage> all = context.round->allStages();
+    return context.round->mayHold && isBeforeHold(context) && std::ranges::any_of(all, [&](const Stage& later) {
+               return later.isAfterHold && std::ranges::any_of(all, [&](const Stage& earlier) {
+                          return !earlier.isAfterHold && areOfTwoServers(earlier, later);
+                      });
+           });
+}
+
+/// How long the request may still wait. Limits in a dry run leave half of it for those that are enforced later, and
+/// limits that are asked before a hold leave it for those that are asked after it.
 ngx_msec_t leftOf(const Context& context) {
     const ngx_msec_t left = context.longest - std::min(context.longest, context.waited);
-    return context.round->isDryRun ? (left + 1) / 2 : left;
+    return context.round->isDryRun || needsTimeAfterHold(context) ? (left + 1) / 2 : left;
 }
 
 /// The wait has ended: the phases run again soon.
@@ -223,8 +251,9 @@ bool isDeniedUnknown(const LocationSettings& location, const Round& round) {
 /// since it is called several times for each request.
 [[gnu::always_inline]] inline bool isToAsk(const LocationSettings& location, const Stage& stage) {
     const Context& context = *stage.context;
-    return stage.state == Stage::State::Open && (!(context.refused || isDeniedUnknown(location, *context.round)) ||
-                                                 std::ranges::any_of(checksOf(stage), &Check::countsAll));
+    return stage.state == Stage::State::Open && !(stage.isAfterHold && isBeforeHold(context)) &&
+           (!(context.refused || isDeniedUnknown(location, *context.round)) ||
+            std::ranges::any_of(checksOf(stage), &Check::countsAll));
 }
 
 /// The one that is waited for goes first: its request is in a queue.

@@ -43,10 +43,13 @@ struct Decision {
     std::string_view key;            // the name of the log in its store; empty if a number is invalid
     LateReply* lateReply = nullptr;  // set if Redis did not reply in time and may have logged the request
     std::int64_t queuedMs = 0;       // it has waited so long for a place
+    bool isCounted = false;          // in the metrics
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
     bool isDelayed() const { return delayMs() > 0 || queuedMs > 0; }
+    /// False: the limit is asked later, or another one denied the request before.
+    bool wasAsked() const { return verdict != nullptr || source == Source::Error || source == Source::Invalid; }
 };
 
 /// What may be shown of the key's value.
@@ -79,6 +82,7 @@ struct Stage final : Waiter {
     std::size_t end = 0;
     State state = State::Open;
     Turn turn = Turn::Well;
+    bool isAfterHold = false;             // see Round::mayHold
     StoreError error = StoreError::None;  // Replied: why the store did not decide
 };
 
@@ -97,6 +101,7 @@ struct Round {
     Round* previous;             // of this location, or of the one before an internal redirect
     bool isDryRun;               // the decisions have no effect on the request
     bool isEachAlone;            // nor on each other
+    bool mayHold;                // a limit may: those of algorithm=inflight are asked when that is over
     ngx_uint_t upstreamsBefore;  // the number of r->upstream_states when it began
     UniqueId unique;  // the unique name of the request in the logs of this round; another one than that of an earlier
                       // round, whose entries may leave the same log later
@@ -123,7 +128,7 @@ struct Context {
         Replied,  // all have replied, or one is late and others are to be asked; the phases run again soon
         Queued,   // the request waits for a place
         Turn,     // it may ask for it, or its time is up; the phases run again soon
-        Held,     // all limits have admitted the request, with a reservation
+        Held,     // all limits that were asked have admitted the request, with a reservation
         Due       // the reservation is due; the phases run again soon
     };
 
@@ -160,7 +165,7 @@ struct Context {
     ngx_msec_t longest;        // ms: the longest `timeout` of the stores to be asked so far, and the longest wait
     ngx_msec_t askedAt;        // Waiting: since when
     ngx_msec_t waited;         // ms, for all stores together; since it was last its turn
-    ngx_msec_t dueAt;          // when the latest reservation of the round is due; 0: none
+    ngx_msec_t dueAt;          // when the latest reservation of the round is due; 0: none, or it has been waited for
     ngx_event_t timer;         // used while Held or Queued, and while Waiting with open stages
     AwaitedPlace awaited;
     LateReply* lateReplies;  // all of the request

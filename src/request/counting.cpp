@@ -31,11 +31,6 @@ Result resultOf(const LocationSettings& location, const Decision& decision, bool
     return Result::Passed;
 }
 
-/// False if another limit denied the request before this one was asked.
-bool wasAsked(const Decision& decision) {
-    return decision.verdict != nullptr || decision.source == Source::Error || decision.source == Source::Invalid;
-}
-
 /// The used part of the limit, including this request, in thousandths.
 unsigned usedPart(const Decision& decision, const Check& check) {
     constexpr std::int64_t kAll = 1000;
@@ -60,12 +55,13 @@ void countKey(TopKeys& keys, const LogSettings& log, const Check& check, unsigne
 
 }  // namespace
 
-void countDecisions(const LocationSettings& location, const Round& round, std::span<const Decision> decisions,
+void countDecisions(const LocationSettings& location, const Round& round, std::span<Decision> decisions,
                     bool admitted) {
-    for (const Decision& decision : decisions) {
-        if (!wasAsked(decision)) {
+    for (Decision& decision : decisions) {
+        if (decision.isCounted || !decision.wasAsked()) {
             continue;
         }
+        decision.isCounted = true;
         const LogSettings& log = *decision.settings->log;
         const Check& check = round.checks[&decision - round.decisions];
         const unsigned used = usedPart(decision, check);

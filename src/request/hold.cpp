@@ -1,11 +1,13 @@
 #include "request/hold.hpp"
 
+#include <algorithm>
 #include <exception>
 
 #include "request/asking.hpp"
 #include "request/queue.hpp"
 #include "request/suspend.hpp"
 #include "request/under_way.hpp"
+#include "worker.hpp"
 
 namespace sliding_log {
 
@@ -17,12 +19,37 @@ void detachLateReplies(const Context& context) {
     }
 }
 
+/// Calls visit(store) for each stage that is asked after the hold.
+template <typename Visit>
+void forEachStoreAfterHold(const Context& context, Visit visit) {
+    for (const Stage& stage : context.round->allStages()) {
+        const RedisSettings* redis = context.round->decisions[stage.begin].settings->log->redis;
+        if (stage.isAfterHold && stage.state != Stage::State::Done && redis != nullptr) {
+            visit(gWorker->store(*redis));
+        }
+    }
+}
+
+void letGo(const Context& context) {
+    forEachStoreAfterHold(context, [](RedisStore& store) { store.letGo(); });
+}
+
 }  // namespace
 
 ngx_int_t hold(Context& context) {
     context.state = Context::State::Held;  // first of all: if this fails, cancel() gives the reservation back
+    forEachStoreAfterHold(context, [](RedisStore& store) { store.stayConnected(); });
     return suspend(context, context.dueAt,
                    [](ngx_event_t* timer) { runAgain(*static_cast<Context*>(timer->data), Context::State::Due); });
+}
+
+bool endHold(Context& context) {
+    letGo(context);
+    context.state = Context::State::Idle;
+    context.dueAt = 0;
+    return std::ranges::any_of(context.round->allStages(), [](const Stage& stage) {
+        return stage.isAfterHold && stage.state != Stage::State::Done;
+    });
 }
 
 void cancel(Context& context) noexcept try {
@@ -37,10 +64,12 @@ void cancel(Context& context) noexcept try {
         case Context::State::Replied:
             cancelStages(context);
             break;
-        case Context::State::Queued:
-        case Context::State::Turn:
         case Context::State::Held:
         case Context::State::Due:
+            letGo(context);
+            [[fallthrough]];
+        case Context::State::Queued:
+        case Context::State::Turn:
             takeBack(context, [&](const Round& round, const Decision&) { return !context.upstreamWorkedSince(round); });
             break;
         case Context::State::Idle:

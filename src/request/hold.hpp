@@ -5,8 +5,11 @@
 
 namespace sliding_log {
 
-/// Suspends the request until context.dueAt, when the phases run again. Returns NGX_AGAIN or NGX_ERROR.
+/// Suspends the request until context.dueAt, when the phases run again with State::Due. Returns NGX_AGAIN or NGX_ERROR.
 ngx_int_t hold(Context& context);
+
+/// State::Due: the request goes on. True if limits are to be asked that are asked after the hold.
+bool endHold(Context& context);
 
 /// The request ends, in whatever state: no reply and no timer reaches it any more, and its reservations are taken back.
 void cancel(Context& context) noexcept;

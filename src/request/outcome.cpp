@@ -1,7 +1,6 @@
 #include "request/outcome.hpp"
 
 #include <algorithm>
-#include <tuple>
 
 #include "limit/calendar.hpp"
 #include "limit/source.hpp"
@@ -24,9 +23,9 @@ bool deniesLonger(const Decision& left, const Decision& right) {
     return left.verdict->retryMs > right.verdict->retryMs;
 }
 
-/// A reservation is still to be waited for, a place has been.
+/// A limit either reserves or lets requests wait for a place.
 bool delaysLonger(const Decision& left, const Decision& right) {
-    return std::tuple(left.delayMs(), left.queuedMs) > std::tuple(right.delayMs(), right.queuedMs);
+    return std::max(left.delayMs(), left.queuedMs) > std::max(right.delayMs(), right.queuedMs);
 }
 
 }  // namespace

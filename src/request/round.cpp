@@ -164,14 +164,18 @@ Round* newRound(ngx_http_request_t* request, const LocationSettings& location, b
     return round;
 }
 
+bool isAskedAfterHold(const Round& round, std::size_t limit) {
+    return round.mayHold && takes(round.checks[limit].algorithm, Parameter::Lease);
+}
+
 /// The destination of a limit: a store, a hash slot in a cluster, and a script. Limits with the same destination are
 /// asked in one call. The local store comes first, since its denials cost no round trip. It is asked apart by limits
-/// that a request may wait for, since they are asked repeatedly.
+/// that a request may wait for, since they are asked repeatedly, and by those that are asked after a hold.
 std::size_t destinationOf(const Round& round, std::size_t limit) {
     const LimitSettings& settings = *round.decisions[limit].settings;
     const RedisSettings* redis = settings.log->redis;
     if (redis == nullptr) {
-        return settings.queues() ? 1 : 0;
+        return settings.queues() || isAskedAfterHold(round, limit) ? 1 : 0;
     }
     const Check& check = round.checks[limit];
     return ((redis->index + 1) * kHashSlots + check.hashSlot) << 8 | static_cast<std::size_t>(check.algorithm);
@@ -239,6 +243,7 @@ inline void addStage(Context& context, std::size_t begin, std::size_t end) {
     stage.context = &context;
     stage.begin = begin;
     stage.end = end;
+    stage.isAfterHold = isAskedAfterHold(round, begin);
     if (const RedisSettings* redis = round.decisions[begin].settings->log->redis) {
         context.longest = std::max(context.longest, redis->timeout);
     }
@@ -307,6 +312,8 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
     if (round == nullptr || round->count == 0) {
         return NGX_DECLINED;
     }
+    round->mayHold = !isDryRun && std::ranges::any_of(std::span(round->checks, round->count),
+                                                      [](const Check& check) { return check.delayMs > 0; });
     sortByDestination(*round);
     if (!preparePermits(request, *round) || !prepareLeases(request, *round)) {
         return NGX_ERROR;

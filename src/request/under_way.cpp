@@ -11,7 +11,7 @@ namespace {
 /// An override that allows has logged nothing.
 bool isUnderWay(const Decision& decision, const Check& check) {
     return takes(check.algorithm, Parameter::Lease) && check.cost > 0 && decision.source != Source::Override &&
-           !decision.isDenied();
+           decision.wasAsked() && !decision.isDenied();
 }
 
 void giveBack(Decision& decision, Lease& lease) {

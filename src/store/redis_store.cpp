@@ -191,6 +191,11 @@ bool RedisStore::isWell(std::uint16_t hashSlot) {
     return server != nullptr && server->isWell();
 }
 
+bool RedisStore::haveOneServer(std::uint16_t hashSlot, std::uint16_t other) {
+    const Server* server = topology_->serverOf(hashSlot);
+    return server != nullptr && server == topology_->serverOf(other);
+}
+
 /// True if these logs must not be asked in one call.
 bool RedisStore::areApart(std::span<const Check> checks) const {
     return !isolatedLogs_.isEmpty(ngx_current_msec) && isolatedLogs_.areApart(checks, ngx_current_msec);

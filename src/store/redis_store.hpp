@@ -70,6 +70,9 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     /// True if its server is connected and has answered all checks in time.
     bool isWell(std::uint16_t hashSlot);
 
+    /// True if one server decides both. False if none is known.
+    bool haveOneServer(std::uint16_t hashSlot, std::uint16_t other);
+
     /// False: it is known that it cannot decide.
     bool canBeAsked(std::uint16_t hashSlot) { return topology_->canBeAsked(hashSlot); }
 
