@@ -1,5 +1,5 @@
 # `delay=` with algorithm=inflight over two nodes against a reference: the list of those under way and, for each node, of
-# those that wait. Random requests begin, end, leave and give up; nodes are reloaded, workers killed, Redis stands still
+# those that wait, some after another limit has held them. Random requests begin, end, leave and give up; nodes are reloaded, workers killed, Redis stands still
 # or forgets its scripts. A place is never given twice, nobody waits beside a free place, and nobody overtakes on a node.
 
 use strict;
@@ -34,7 +34,7 @@ my @nodes  = map {
         listen  => 'reuseport',
         store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;',
         http    => 'sliding_log_on_error deny;',
-        server  => join '', map { "location /$_->[0] { sliding_log_limit at key=\$arg_k $places cost=\$arg_c delay=$_->[1]; proxy_pass http://127.0.0.1:%%SILENT%%; }\n" }
+        server  => join '', map { "location /$_->[0] { sliding_log_limit at key=\$arg_k $places cost=\$arg_c delay=$_->[1]; sliding_log_limit pace key=\$arg_p limit=1 window=500ms delay=10m; proxy_pass http://127.0.0.1:%%SILENT%%; }\n" }
             ['long', LONG . 's'], ['short', 1000 * SHORT . 'ms'],
     )
 } 1, 2;
@@ -42,7 +42,7 @@ my @nodes  = map {
 # ---- the reference
 
 my (@under_way, @waiting, $wrong);
-my %count = map { $_ => 0 } qw(admitted waited expired left killed reloads pauses);
+my %count = map { $_ => 0 } qw(admitted paced waited expired left killed reloads pauses);
 sub used { my ($key) = @_; return sum0 map { $_->{cost} } grep { $_->{key} eq $key } @under_way }
 sub wrong { my ($what) = @_; $wrong //= $what; return }
 
@@ -50,9 +50,9 @@ my %latest = map { $_ => 0 } qw(pause reload kill);
 sub apart { my ($one) = @_; return APART * slow() + (abs($one->{sent} - $latest{pause}) < 1 ? SPREAD : 0) }
 
 sub send_one {
-    my ($node, $key, $cost, $place) = @_;
-    my $one = $silent->queue($nodes[$node]->port, "/$place?k=$key&c=$cost");
-    @$one{qw(node key cost place sent)} = ($node, $key, $cost, $place, time);
+    my ($node, $key, $cost, $place, $paced) = @_;
+    my $one = $silent->queue($nodes[$node]->port, "/$place?k=$key&c=$cost&p=" . ($paced ? $key : ''));
+    @$one{qw(node key cost place paced sent)} = ($node, $key, $cost, $place, $paced, time);
     push @waiting, $one;
     return;
 }
@@ -60,7 +60,7 @@ sub send_one {
 # A waiting request has come to the upstream server.
 sub came {
     my ($one) = @_;
-    my @before = grep { $_->{node} == $one->{node} && $_->{key} eq $one->{key} && $_->{sent} < $one->{sent} - apart($_) && !$_->{leaving} } @waiting;
+    my @before = grep { $_->{node} == $one->{node} && $_->{key} eq $one->{key} && $_->{sent} < $one->{sent} - apart($_) && !$_->{leaving} && !$_->{paced} } @waiting;
     for my $overtaken (grep { !$_->{overtaken} } @before) {    # they may come at the same time, by two workers
         $overtaken->{overtaken} = time + 0.5 * slow();
         $overtaken->{by} = sprintf "$one->{key} $one->{cost} number $one->{number} overtakes $overtaken->{cost} number $overtaken->{number}, sent %.3f s earlier", $one->{sent} - $overtaken->{sent};
@@ -69,6 +69,7 @@ sub came {
     push @under_way, $one;
     $count{admitted}++;
     $count{waited}++ if time - $one->{sent} > 0.3;
+    $count{paced}++ if $one->{paced};
     wrong("$one->{key} has " . used($one->{key}) . ' of ' . LIMIT) if used($one->{key}) > LIMIT;
     return;
 }
@@ -108,7 +109,9 @@ sub take {
 # Nobody waits beside a free place: one of those that may be the first one of its node has no room.
 sub is_settled_for {
     my ($node, $key) = @_;
-    my @line  = grep { $_->{node} == $node && $_->{key} eq $key } @waiting;
+    my @all   = grep { $_->{node} == $node && $_->{key} eq $key } @waiting;
+    my @line  = grep { !$_->{paced} } @all;
+    return scalar grep { used($key) + $_->{cost} > LIMIT } @all if @line < @all;    # nobody knows their order
     my @first = grep { $_->{sent} < $line[0]{sent} + apart($line[0]) } @line;
     return !@line || grep { $_->{place} eq 'long' && used($key) + $_->{cost} > LIMIT } @first;
 }
@@ -135,6 +138,7 @@ for my $operation (1 .. $operations) {
     if ($kind < 0.5) {
         my $many = rand() < 0.2 ? 8 : 1;
         send_one(int rand 2, $key, rand() < 0.8 ? 1 : 2, rand() < 0.8 ? 'long' : 'short') for 1 .. $many;
+        send_one(int rand 2, $key, 1, 'long', 1) if rand() < 0.2;
     } elsif ($kind < 0.85) {
         my @ends = (shuffle @under_way)[0 .. (@under_way > 2 ? int rand 3 : @under_way - 1)];
         finish($_) for @ends;
@@ -182,7 +186,7 @@ for my $operation (1 .. $operations) {
 }
 is($wrong, undef, "the reference and two nodes agree in $operations operations");
 note join ', ', map { "$count{$_} $_" } sort keys %count;
-cmp_ok($count{$_}, '>', 0, "some: $_") for qw(admitted waited expired left);
+cmp_ok($count{$_}, '>', 0, "some: $_") for qw(admitted paced waited expired left);
 $_->{leaving} = 1 for @waiting;
 close $_->{client} for splice @waiting;
 ok(wait_until('the end', 8, sub { take(0.05); my @ends = @under_way; finish($_) for @ends; !grep { entries($_) != 0 } qw(a b) }), 'nothing stays') or diag(join ' ', map { entries($_) } qw(a b));
