@@ -13,9 +13,10 @@ use Time::HiRes qw(sleep time);
 my $bed    = Testbed->new;
 my %redis  = map { $_ => $bed->redis } qw(one two);
 my $silent = Testbed::UnderWay->new;
+my ($seed) = $bed->cluster(masters => 1)->nodes;
 
 # the store of the limit that holds, and that of the places
-my @pairs = map { [split /-/] } qw(one-one one-local local-one one-two local-local);
+my @pairs = map { [split /-/] } qw(one-one one-local local-one one-two local-local many-many);
 sub pair { return join '-', @{ $_[0] } }
 
 # `pace` holds for up to a window, `all` has $arg_l places.
@@ -52,13 +53,14 @@ END
 my $locations = join '', map { locations($_) } @pairs;
 
 my $nginx = $bed->serve(
-    ONE => $redis{one}->address, TWO => $redis{two}->address, SILENT => $silent->port,
+    ONE => $redis{one}->address, TWO => $redis{two}->address, SEED => $seed->address, SILENT => $silent->port,
     workers => 2,
     listen  => 'reuseport',
     how     => '$sliding_log_status $sliding_log_name $sliding_log_source',
     http    => <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms; }
     sliding_log_redis two { server %%TWO%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms; }
+    sliding_log_redis many { server %%SEED%%; mode cluster; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms; }
     sliding_log_on_error deny;
     sliding_log_log_level notice;
     log_format ends '$request_uri $status $sliding_log_status';
