@@ -21,16 +21,21 @@ out=$root/build
 module=ngx_http_sliding_log_module
 
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
+demo_packages=("${build_packages[@]}" redis-server redis-tools curl)
+deb_packages=("${build_packages[@]}" dpkg-dev)
+bench_packages=("${build_packages[@]}" redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis)
 behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus python3-grpcio
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
-check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
+check_packages=("${deb_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
+browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)
-sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
+sanitize_packages=("${deb_packages[@]}" "${behaviour_packages[@]}")
 
-# need PACKAGE...: installs what is missing where that is possible, else says what is.
+# need PACKAGE...: installs what is missing where that is possible, else says what is. A command asks for all that it
+# needs before it begins.
 need() {
     local missing=() package
-    for package in "$@"; do
+    for package in $(printf '%s\n' "$@" | awk '!seen[$0]++'); do
         dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
     done
     [ ${#missing[@]} -eq 0 ] && return
@@ -59,19 +64,36 @@ configured() {
     printf '%s' "$state" >"$tree/state"
 }
 
-build() {
-    need "${build_packages[@]}"
+# compiled WHAT MAKE_ARGUMENT...: makes it, and tells how far it is at each tenth of the files.
+compiled() {
+    local what=$1 all made=0 line
+    shift
+    all=$(make -n "$@" | grep -c ' -c ') || true
+    [ "$all" -eq 0 ] || echo "compiling $what: $all files" >&2
+    make -j"$(nproc)" "$@" | while IFS= read -r line; do
+        [[ $line == *' -c '* ]] || continue
+        made=$((made + 1))
+        [ $((made * 10 / all)) -eq $(((made - 1) * 10 / all)) ] || echo "compiling $what: file $made of $all" >&2
+    done
+}
+
+# The nginx module alone, for Debian's nginx.
+build_module() {
     local tree=$out/nginx sources NGX_CONF_FLAGS=()
     sources=$(dirname "$(dpkg -L nginx-dev | grep -m1 '/configure$')")
     [ -d "$tree" ] || cp -a "$sources" "$tree"
-    echo "compiling the module and the tool, which takes one or two minutes the first time" >&2
     . "$sources/conf_flags" # of Debian's own nginx: a dynamic module must be built with the same
     configured "$tree" "${NGX_CONF_FLAGS[@]}" --with-cc-opt='-g -O2' --add-dynamic-module="$root"
-    make -s -C "$tree" -f objs/Makefile -j"$(nproc)" modules
+    compiled 'the nginx module' -C "$tree" -f objs/Makefile modules
     install -m 644 "$tree/objs/$module.so" "$out/" # a new file: an nginx may have the old one loaded
-    make -s -C tool -j"$(nproc)"
+}
+
+build() {
+    need "${build_packages[@]}"
+    build_module
+    compiled 'the tool' -C tool
     install -m 755 "$out/tool/sliding-log" "$out/"
-    make -s -C native -j"$(nproc)"
+    compiled 'the module for Redis' -C native
     install -m 755 "$out/native/redis_sliding_log.so" "$out/" # Redis loads what may be executed
     echo "built build/$module.so, build/sliding-log and build/redis_sliding_log.so" >&2
 }
@@ -98,7 +120,7 @@ build_for_another() {
 # Debian packages for the nginx of this Debian. They are made of a copy, since dpkg-buildpackage writes into the sources
 # and beside them. It would ask for all of build-essential.
 deb() {
-    need "${build_packages[@]}" dpkg-dev
+    need "${deb_packages[@]}"
     local packages=$out/deb
     rm -rf "$packages"
     mkdir -p "$packages/sources"
@@ -111,7 +133,6 @@ deb() {
 }
 
 examine_packages() {
-    need lintian
     lintian --allow-root --fail-on error,warning "$out"/deb/*.changes
 }
 
@@ -155,8 +176,7 @@ lint() {
 
 # check [TEST...]: all behaviour tests, or these
 check() {
-    # shellcheck disable=SC2086 # TEST_BROWSER= : none is needed, and t/page_dashboard_in_a_browser.t is skipped where it is missing
-    need "${check_packages[@]}" ${TEST_BROWSER-chromium}
+    need "${check_packages[@]}" "${browser_packages[@]}"
     build
     # TEST_SOURCES=optional: t/project_any_nginx.t is skipped where they are missing
     fetch_nginx_sources || [ "${TEST_SOURCES-}" = optional ]
@@ -270,14 +290,14 @@ case ${1:-build} in
     module) build_for_another "${@:2}" ;;
     deb) deb ;;
     debtest)
-        need debootstrap
+        need "${deb_packages[@]}" debootstrap lintian
         deb
         examine_packages
         t/packages/in_clean_debian "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$out"/deb/*.deb
         ;;
     demo)
-        need redis-server redis-tools curl
-        build
+        need "${demo_packages[@]}"
+        build_module
         ./demo.sh
         ;;
     lint) lint ;;
@@ -285,6 +305,7 @@ case ${1:-build} in
     native) native "${@:2}" ;;
     sanitize) sanitize "${@:2}" ;;
     test)
+        need "${lint_packages[@]}" "${check_packages[@]}" "${browser_packages[@]}" "${sanitize_packages[@]}"
         lint
         check
         native
@@ -306,7 +327,7 @@ case ${1:-build} in
     soak) shift; soak "${@:-10}" ;;
     chaos) shift; chaos "${@:-10}" ;;
     bench)
-        need redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis
+        need "${bench_packages[@]}"
         build
         bench/run "${@:2}"
         ;;

@@ -1,0 +1,75 @@
+# ./build.sh with the programs that it starts replaced: what each command asks for, and that the demo compiles the nginx
+# module alone.
+
+use strict;
+use warnings;
+use Cwd            ();
+use File::Basename ();
+use File::Copy     ();
+use File::Path     ();
+use File::Temp     ();
+use Test::More;
+use Testbed::Process;
+
+my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+my $tree = File::Temp->newdir;
+File::Path::make_path(map { "$tree/$_" } qw(bin src lua sources tool native));
+File::Copy::copy("$root/build.sh", "$tree/build.sh") or die "build.sh: $!";
+
+# program PATH, LINES: a script of these lines in the tree.
+sub program {
+    my ($path, @lines) = @_;
+    open my $file, '>', "$tree/$path" or die "$path: $!";
+    print {$file} map { "$_\n" } '#!/bin/bash', @lines;
+    close $file;
+    chmod 0755, "$tree/$path" or die "$path: $!";
+    return;
+}
+
+# Returns the exit status of a command of build.sh, and what it printed.
+sub build {
+    my ($command) = @_;
+    local $ENV{PATH} = "$tree/bin:$ENV{PATH}";
+    my $printed = qx{bash $tree/build.sh $command 2>&1};
+    return ($? >> 8, $printed);
+}
+
+program('bin/dpkg-query', 'exit 1');
+program('bin/id',         'echo 1000');
+my %needed = (
+    build   => [qw(g++ nginx-dev libhiredis-dev)],
+    deb     => [qw(g++ nginx-dev dpkg-dev)],
+    demo    => [qw(g++ nginx-dev redis-server redis-tools curl)],
+    debtest => [qw(g++ nginx-dev dpkg-dev debootstrap lintian)],
+    check   => [qw(g++ nginx-dev libgtest-dev redis-server)],
+    test    => [qw(g++ nginx-dev libgtest-dev redis-server clang-format shellcheck)],
+    bench   => [qw(g++ nginx-dev redis-server wrk)],
+);
+for my $command (sort keys %needed) {
+    my ($status, $printed) = build($command);
+    my ($missing) = $printed =~ /\Abuild\.sh: missing packages; as root: apt-get install (.*)\n\z/;
+    my @missing = split / /, $missing // '';
+    my %seen;
+    is("$status " . grep({ $seen{$_}++ } @missing), '1 0', "$command, by a user who is not root: one line, and each package once") or diag($printed);
+    is(join(' ', grep { !$seen{$_} } @{ $needed{$command} }), '', "$command: all that it needs is named");
+}
+
+program('bin/dpkg-query', 'echo "install ok installed"');
+program('bin/dpkg',       "echo $tree/sources/configure");
+program('bin/make',
+    "[ \"\$1\" = -n ] || echo \"\$*\" >>$tree/made",
+    "mkdir -p $tree/build/nginx/objs && touch $tree/build/nginx/objs/ngx_http_sliding_log_module.so",
+    'for file in $(seq 23); do echo "cc -c $file"; done');
+program('sources/configure', 'exit 0');
+program($_, '') for qw(sources/conf_flags config config.make);
+program('demo.sh', 'echo shown');
+my ($status, $printed) = build('demo');
+is($status, 0, 'the demo is built and shown') or diag($printed);
+my @made = map { /(-C .*)/ } split /\n/, Testbed::Process::slurp("$tree/made");
+is(join("\n", @made), "-C $tree/build/nginx -f objs/Makefile modules", 'the demo: the nginx module is compiled, and nothing else');
+my @told = split /\n/, $printed;
+is(pop @told, 'shown', 'the demo: it is shown in the end');
+is_deeply([@told[0, 1, -1]], [map { "compiling the nginx module: $_" } '23 files', 'file 3 of 23', 'file 23 of 23'], 'the demo: progress is told');
+is(@told, 11, 'the demo: progress is told at each tenth');
+
+done_testing();
