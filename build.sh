@@ -22,14 +22,13 @@ module=ngx_http_sliding_log_module
 
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
 demo_packages=("${build_packages[@]}" redis-server redis-tools curl)
-deb_packages=("${build_packages[@]}" dpkg-dev)
 bench_packages=("${build_packages[@]}" redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis)
 behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus python3-grpcio
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
-check_packages=("${deb_packages[@]}" libgtest-dev "${behaviour_packages[@]}")
+check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)
-sanitize_packages=("${deb_packages[@]}" "${behaviour_packages[@]}")
+sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
 # need PACKAGE...: installs what is missing where that is possible, else says what is. A command asks for all that it
 # needs before it begins.
@@ -120,7 +119,7 @@ build_for_another() {
 # Debian packages for the nginx of this Debian. They are made of a copy, since dpkg-buildpackage writes into the sources
 # and beside them. It would ask for all of build-essential.
 deb() {
-    need "${deb_packages[@]}"
+    need "${build_packages[@]}" dpkg-dev
     local packages=$out/deb
     rm -rf "$packages"
     mkdir -p "$packages/sources"
@@ -290,7 +289,7 @@ case ${1:-build} in
     module) build_for_another "${@:2}" ;;
     deb) deb ;;
     debtest)
-        need "${deb_packages[@]}" debootstrap lintian
+        need "${build_packages[@]}" dpkg-dev debootstrap lintian
         deb
         examine_packages
         t/packages/in_clean_debian "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$out"/deb/*.deb
