@@ -125,7 +125,7 @@ answers_again('NOAUTH');
 # a policy that may evict live logs
 $redis->cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru');
 $redis->cli('CLIENT', 'KILL', 'TYPE', 'normal');
-ok(wait_until('the warning', 5, sub { get($port, '/deny?k=x'); $nginx->logged(qr/\[warn\].*maxmemory-policy "allkeys-lru" can evict live logs/) }), 'an unsafe policy causes a warning');
+ok(wait_until('the warning', 5, sub { get($port, '/deny?k=x'); $nginx->logged(qr/\[error\].*maxmemory-policy "allkeys-lru" can evict live logs/) }), 'an unsafe policy causes a warning');
 
 is(join("\n", $nginx->repeated_troubles), '', 'the store writes about one line a second of each cause');
 

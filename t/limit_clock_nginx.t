@@ -60,7 +60,7 @@ for my $algorithm (@ALGORITHMS) {
     cmp_ok($passed->count, '<=', LIMIT * ($took / WINDOW + 2), "$algorithm: in the long run the limit holds") or diag sprintf '%.1f s', $took;
     cmp_ok($passed->count, '>=', LIMIT, "$algorithm: requests pass");
 }
-is($behind->logged(qr/\[warn\].*sliding_log_redis "default" \(127.*\): clock nginx: the clock of this node is 3\d\d\d\.\d+s behind that of another node, by limit "api_\w+"/),
+is($behind->logged(qr/\[error\].*sliding_log_redis "default" \(127.*\): clock nginx: the clock of this node is 3\d\d\d\.\d+s behind that of another node, by limit "api_\w+"/),
     1, 'the node behind logs one warning') or diag $behind->error_log;
 is($ahead->logged(qr/clock nginx/), 0, 'the node ahead logs nothing');
 

@@ -69,6 +69,6 @@ for my $round (1 .. 20) {
 }
 like(field(get($port, '/many?k=kept'), 'RateLimit'), qr/^"many";r=11;t=\d+$/, 'a small zone: a used key keeps its log');
 like(field(get($port, '/many?k=first'), 'RateLimit'), qr/^"many";r=49;t=\d+$/, 'a small zone: the least recently used key was removed');
-is($small->logged(qr/\[warn\].*"sliding_log_zone" is full: live logs of limit "many" are dropped/), 1, 'a small zone: the error log has the full zone, at most once a minute');
+is($small->logged(qr/\[error\].*"sliding_log_zone" is full: live logs of limit "many" are dropped/), 1, 'a small zone: the error log has the full zone, at most once a minute');
 
 $bed->done;

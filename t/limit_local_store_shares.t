@@ -72,7 +72,7 @@ for my $path ('/login?k=', '/far?k=') {
 get($port, '/hostile?k=late');
 like(field(get($port, '/hostile?k=late'), 'RateLimit'), qr/^"hostile";r=8;/, 'a flood: the latest keys have their logs');
 like(field(get($port, '/hostile?k=early'), 'RateLimit'), qr/^"hostile";r=9;/, 'a flood: the least recently used keys were removed');
-my $told = $nginx->logged(qr/\[warn\].*"sliding_log_zone" is full: live logs of limit "hostile" are dropped/);
+my $told = $nginx->logged(qr/\[error\].*"sliding_log_zone" is full: live logs of limit "hostile" are dropped/);
 ok($told >= 1 && $told <= 2 + (time - $flooded) / 60, 'a flood: the error log has this limit once a minute') or diag($told);
 is($nginx->logged(qr/is full: live logs of limit "(?!hostile")/), 0, 'a flood: the error log has no other limit');
 

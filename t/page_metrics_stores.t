@@ -155,7 +155,7 @@ my @shown = grep { defined $now->value('sliding_log_requests_total', limit => "l
 cmp_ok(scalar @shown, '>=', 5, 'a zone of 32k: some of the limits are shown');
 cmp_ok(scalar @shown, '<', 30, 'a zone of 32k: some of the limits are left out');
 is($now->value('sliding_log_requests_total', limit => "limit$_", result => 'passed'), 1, "a zone of 32k: the numbers of limit$_ are correct") for @shown[0, -1];
-is($small->logged(qr/\[warn\].*"sliding_log_zone" has no room for the metrics of "limit\d+"/), 1, 'a zone of 32k: the error log has the lack of room once');
+is($small->logged(qr/\[error\].*"sliding_log_zone" has no room for the metrics of "limit\d+"/), 1, 'a zone of 32k: the error log has the lack of room once');
 ($status, $said) = promtool($bed, $now->text, 'check metrics');
 is("$status$said", '0', 'a zone of 32k: promtool accepts the metrics');
 

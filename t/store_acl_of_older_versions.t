@@ -120,8 +120,8 @@ sub holds {
     is(join(' ', sort grep { !$optional{$_} } @refused), '', 'only optional commands were refused');
     is($nginx->logged(qr/NOPERM|ACL failure|can't run this command/) - $nginx->logged(qr/(?:ROLE|\+promoted-slave) answered: NOPERM/), 0, 'nothing else is logged')
         or diag(grep { /NOPERM|ACL failure|can't run/ } split /^/, $nginx->error_log);
-    is($nginx->logged(qr/\[warn\].*ROLE answered: NOPERM/), $mode eq 'standalone' ? 1 : 0, 'ROLE: a missing right is logged once');
-    is($nginx->logged(qr/\[warn\].*SUBSCRIBE \+promoted-slave answered: NOPERM/), $mode eq 'sentinel' ? 1 : 0, 'SUBSCRIBE: a missing right is logged once');
+    is($nginx->logged(qr/\[error\].*ROLE answered: NOPERM/), $mode eq 'standalone' ? 1 : 0, 'ROLE: a missing right is logged once');
+    is($nginx->logged(qr/\[error\].*SUBSCRIBE \+promoted-slave answered: NOPERM/), $mode eq 'sentinel' ? 1 : 0, 'SUBSCRIBE: a missing right is logged once');
     $nginx->finish;
     @{ $bed->{processes} } = grep { $_ != $nginx } @{ $bed->{processes} };
     return;

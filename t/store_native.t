@@ -287,7 +287,7 @@ $redis->cli('ACL', 'SETUSER', 'limiter', split(' ', documented_rule('limiter', '
 my $weak = nginx('username limiter; password secret;', $redis->address);
 is(asked($weak, '/log?k=weak'), '200 redis', 'not permitted: a script decides');
 is(is_native($weak), 0, 'not permitted: the metrics say so');
-is($weak->logged(qr/native module answered: NOPERM .*; scripts are used/), 1, 'not permitted: the error log says so once');
+is($weak->logged(qr/\[error\].*native module answered: NOPERM .*; scripts are used/), 1, 'not permitted: the error log says so once');
 $redis->cli('ACL', 'SETUSER', 'limiter', '+sliding_log.2');
 my $strong = nginx('username limiter; password secret;', $redis->address);
 is(asked($strong, '/log?k=strong'), '200 redis', 'permitted: decided');

@@ -61,8 +61,8 @@ is($redis->calls('auth'), $auths, 'a password that is the same is not sent again
 
 # ---- a file of no use
 
-my $tells = sub { return $nginx->logged(qr/password_file ".*limiter\.password" .*the last password stays/) };
-my $mended = sub { return $nginx->logged(qr/password_file ".*limiter\.password" is read again/) };
+my $tells = sub { return $nginx->logged(qr/\[error\].* password_file ".*limiter\.password" .*the last password stays/) };
+my $mended = sub { return $nginx->logged(qr/\[error\].* password_file ".*limiter\.password" is read again/) };
 for (['missing', sub { unlink $file }, qr/cannot be read, the last password stays \(2: No such file or directory\)/],
     ['empty', sub { $bed->write_file('limiter.password', '') }, qr/has no password in its first line, the last password stays/],
     ['too long', sub { $bed->write_file('limiter.password', 'x' x 5000) }, qr/has no password in its first line/],

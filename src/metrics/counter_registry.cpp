@@ -63,7 +63,7 @@ void CounterRegistry::warn(std::string_view first, std::string_view second) {
     header_->everWarned = 1;
     header_->warnedAt = ngx_current_msec;
     const ngx_str_t names[] = {toNgx(first), toNgx(second)};
-    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "\"sliding_log_zone\" has no room for the metrics of \"%V\"%s%V: they are left out; make it larger",
                   &names[0], second.empty() ? "" : " at ", &names[1]);
 }

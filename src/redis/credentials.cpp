@@ -82,28 +82,28 @@ void Credentials::use(const PasswordFile& file) {
         return;
     }
     if (std::exchange(isKept_, false)) {
-        tell("is read again");
+        tell(NGX_LOG_ERR, "is read again");
     }
     if (password != password_) {
         password_ = password;
         authentication_ = sliding_log::authentication(view(settings_.username), password_);
         version_++;
-        tell("has another password");
+        tell(NGX_LOG_NOTICE, "has another password");
     }
 }
 
 /// The last password stays. All workers read the same file, so one of them tells it, once.
 void Credentials::keep(int error, const char* what) {
     if (!std::exchange(isKept_, true) && ngx_worker == 0) {
-        ngx_log_error(NGX_LOG_WARN, log_, error,
+        ngx_log_error(NGX_LOG_ERR, log_, error,
                       "sliding_log_redis \"%V\": password_file \"%V\" %s, the last password stays", &settings_.name,
                       &settings_.passwordFile, what);
     }
 }
 
-void Credentials::tell(const char* what) const {
+void Credentials::tell(ngx_uint_t level, const char* what) const {
     if (ngx_worker == 0) {
-        ngx_log_error(NGX_LOG_NOTICE, log_, 0, "sliding_log_redis \"%V\": password_file \"%V\" %s", &settings_.name,
+        ngx_log_error(level, log_, 0, "sliding_log_redis \"%V\": password_file \"%V\" %s", &settings_.name,
                       &settings_.passwordFile, what);
     }
 }

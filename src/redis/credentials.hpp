@@ -52,7 +52,7 @@ class Credentials {
     void poll();
     void use(const PasswordFile& file);
     void keep(int error, const char* what);
-    void tell(const char* what) const;
+    void tell(ngx_uint_t level, const char* what) const;
     void wakeAll();
 
     const RedisSettings& settings_;

@@ -231,7 +231,7 @@ void SentinelDiscovery::doWithoutPromotions(std::string_view refusal) {
     if (ngx_worker == 0) {
         const ngx_str_t text = toNgx(refusal);
         ngx_log_error(
-            NGX_LOG_WARN, log_, 0,
+            NGX_LOG_ERR, log_, 0,
             "sliding_log_redis \"%V\": SUBSCRIBE %*s answered: %V; the Sentinel that leads a fail-over tells of "
             "it later",
             &settings_.name, kPromoted.size(), kPromoted.data(), &text);

@@ -352,7 +352,7 @@ void LocalStore::warnOfEviction(LocalLimit& limit) const {
     limit.everWarned = header.everWarned = 1;
     limit.warned = header.evictionWarned = now;
     const ngx_str_t name = toNgx(limit.shownName());
-    ngx_log_error(NGX_LOG_WARN, ngx_cycle->log, 0,
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
                   "\"sliding_log_zone\" is full: live logs of limit \"%V\" are dropped, of the keys used longest ago, "
                   "which forgets their requests; make it larger",
                   &name);

@@ -211,6 +211,7 @@ bool Server::send(std::string_view command, ReplyTarget& target) {
 
 void Server::replied(Call& call, const redisReply* reply) {
     if (reply == nullptr) {
+        hasLostCalls_ = true;
         owner_.lost(call);
         return;
     }
@@ -441,10 +442,11 @@ void Server::becomeReady() {
     if (!refusesWrites_) {
         backoff_.reset();
     }
-    if (!isExpectedUp_) {
+    if (!isExpectedUp_ || tellsReturn_) {
         log_.recovery(shownName_);
     }
     isExpectedUp_ = true;
+    tellsReturn_ = false;
     readySince_ = ngx_current_msec;
     state_ = State::Ready;
     report(Reachability::Up);
@@ -456,6 +458,7 @@ void Server::disconnected(std::string_view reason) {
     connectDeadline_.cancel();
     scriptWait_.cancel();
     acceptedPassword_ = sentPassword_ = 0;
+    const bool hasLostCalls = std::exchange(hasLostCalls_, false);
     const bool isLeft = state_ == State::Leaving;
     const bool wasReady = state_ == State::Ready || isLeft;
     const bool worked = wasReady && isExpectedUp_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
@@ -468,8 +471,9 @@ void Server::disconnected(std::string_view reason) {
         becomeDown(reason);
         return;
     }
-    if (!moved_ && !isLeft) {
-        log_.trouble(NGX_LOG_WARN, shownName_, "connection lost", reason);
+    if (!moved_ && !isLeft) {  // an idle timeout of a proxy is no bad news
+        log_.trouble(hasLostCalls ? NGX_LOG_ERR : NGX_LOG_WARN, shownName_, "connection lost", reason);
+        tellsReturn_ = hasLostCalls;
     }
     connect();
 }

@@ -221,6 +221,8 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     Backoff backoff_;
     State state_ = State::Idle;
     bool isExpectedUp_ = true;    // the server worked when last used
+    bool hasLostCalls_ = false;   // the connection ended before their replies
+    bool tellsReturn_ = false;    // the error log has that calls were lost
     bool moved_ = false;          // the discovery has another server: connect to that one next
     bool hasNative_ = false;      // the connection's server has the native module
     bool refusesWrites_ = false;  // since its last refusal it has accepted no write

@@ -1,4 +1,5 @@
-// Error log messages of one store: each cause of each server at most once a second.
+// Error log messages of one store: each cause of each server at most once a second. Bad news and their end have the
+// level `error`, which Debian's nginx.conf sets.
 #pragma once
 
 #include <cstdint>
@@ -47,13 +48,13 @@ class StoreLog {
     }
 
     /// Logs the end of a trouble.
-    void recovery(std::string_view server) { trouble(NGX_LOG_NOTICE, server, "connected again", ""); }
+    void recovery(std::string_view server) { trouble(NGX_LOG_ERR, server, "connected again", ""); }
 
     /// Logged by one worker for all.
     void evictionUnsafe(std::string_view server, std::string_view policy) const {
         if (ngx_worker == 0) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(policy)};
-            ngx_log_error(NGX_LOG_WARN, log_, 0,
+            ngx_log_error(NGX_LOG_ERR, log_, 0,
                           "sliding_log_redis \"%V\" (%V): maxmemory-policy \"%V\" can evict live logs, which forgets "
                           "requests; use noeviction or volatile-ttl",
                           &name_, &texts[0], &texts[1]);
@@ -65,7 +66,7 @@ class StoreLog {
         if (ngx_worker == 0 && !std::exchange(roleTold_, true)) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(answer)};
             ngx_log_error(
-                NGX_LOG_WARN, log_, 0,
+                NGX_LOG_ERR, log_, 0,
                 "sliding_log_redis \"%V\" (%V): ROLE answered: %V; a replica is recognized by its refusals only",
                 &name_, &texts[0], &texts[1]);
         }
@@ -75,7 +76,7 @@ class StoreLog {
     void nativeForbidden(std::string_view server, std::string_view answer) {
         if (ngx_worker == 0 && !std::exchange(nativeTold_, true)) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(answer)};
-            ngx_log_error(NGX_LOG_WARN, log_, 0,
+            ngx_log_error(NGX_LOG_ERR, log_, 0,
                           "sliding_log_redis \"%V\" (%V): the native module answered: %V; scripts are used", &name_,
                           &texts[0], &texts[1]);
         }
@@ -88,7 +89,7 @@ class StoreLog {
             skewToldAt_ = ngx_current_msec;
             const ngx_str_t texts[] = {toNgx(server), toNgx(limit)};
             ngx_log_error(
-                NGX_LOG_WARN, log_, 0,
+                NGX_LOG_ERR, log_, 0,
                 "sliding_log_redis \"%V\" (%V): clock nginx: the clock of this node is %L.%03Ls behind that of "
                 "another node, by limit \"%V\"",
                 &name_, &texts[0], ms / 1000, ms % 1000, &texts[1]);

@@ -38,7 +38,7 @@ void makePermits(Zone& zone, size_t size, ngx_log_t* log) {
     zone.header->permits = ngx_slab_calloc(zone.pool, zone.header->permitsBytes);
     if (zone.header->permits == nullptr) {
         zone.header->permitsBytes = 0;
-        ngx_log_error(NGX_LOG_WARN, log, 0,
+        ngx_log_error(NGX_LOG_ERR, log, 0,
                       "\"sliding_log_zone\" has no room for permits: \"prefetch\" has no effect until nginx is "
                       "restarted");
     }
