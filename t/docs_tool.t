@@ -125,7 +125,14 @@ like($manual, qr/^\.B[IR]? \Q$_\E\b/m, "$_ is in the manual") for sort keys %opt
 is(join(' ', grep { !$options{$_} } $manual =~ /^\.B[IR]? (--[a-z-]+)/mg), '', 'every option of the manual is in --help');
 is(join(' ', grep { !$options{$_} && !/^--(?:server|version)$/ } $text =~ /(--[a-z][a-z-]+)/g), '', 'every option of docs/tool.md is in --help');
 
+is(tool($_)->{out}, $help->{out}, "sliding-log $_ does what --help does") for qw(-h help);
+for my $command (@commands) {
+    my $page = tool($command, '--help');
+    is($page->{out}, tool(@$_)->{out}, "sliding-log @$_ does what $command --help does") for [$command, '-h'], ['help', $command];
+}
+
 for my $row (
+    [['help', 'frobnicate'],                      qr/unknown command "frobnicate"/],
     [[],                                          qr/a command is missing/],
     [['frobnicate'],                              qr/unknown command "frobnicate"/],
     [['top', '--frob'],                           qr/unknown option "--frob"/],

@@ -83,8 +83,9 @@ my $json = tool('top', @at, '--count', 100, '--json');
 unlike($json->{out}, qr/[^\x20-\x7e\n]/, 'top --json writes nothing but printable ASCII');
 my ($odd) = grep { defined $_->{key_hex} } @{ JSON::PP::decode_json($json->{out})->{logs} };
 is($odd->{key_hex}, unpack('H*', "rl:sliding:api:{\e[31m\xff\n}"), 'top --json has the bytes of a key that is no UTF-8');
-my $full = tool_json('inspect', "rl:sliding:api:{\e[31m\xff\n}", @at);
-is($full->{entries}, 1, 'inspect finds a key that is no UTF-8');
+my $foreign = tool('inspect', "rl:sliding:api:{\e[31m\xff\n}", @at);
+is($foreign->{status}, 3, 'inspect refuses a key that nginx never makes');
+like($foreign->{err}, qr/^sliding-log: "rl:sliding:api:\{\\x1b\[31m\\xff\\x0a\}" is the key of no log: nginx stores a hash of this VALUE/, 'and tells why, in ASCII');
 
 # ---- top
 

@@ -3,6 +3,7 @@
 
 use strict;
 use warnings;
+use Digest::SHA ();
 use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Acl qw(documented_rule);
@@ -82,6 +83,88 @@ like(tool('overrides', '--secret', @at)->{out}, qr/^rl:sliding:hidden:\{sha1-[0-
 my $unread = tool('set', 'other', 'a', '--deny', '--nginx-conf', $conf);
 is($unread->{status}, 1, 'a limit without override=on: a warning');
 like($unread->{err}, qr/has no override=on for this limit: nginx does not read what is set/, 'that says so');
+
+# ---- keys that no decision can have: nothing is written, and the reason is told
+
+my $here   = 'http { sliding_log_redis { server ' . $redis->address . '; } sliding_log_redis far { server 127.0.0.1:1; } ';
+my $locals = $bed->write_file('locals.conf', $here . 'server { sliding_log_limit api key=$arg_k limit=3 window=1h override=on; sliding_log_limit hidden key=$arg_k limit=3 window=1h override=on secret=on;'
+        . ' sliding_log_limit mine key=$arg_k limit=1 window=1s store=local; sliding_log_limit away key=$arg_k limit=1 window=1s store=far; } }');
+my @conf = ('--nginx-conf', $conf);
+$redis->cli('FLUSHALL');
+for my $row (
+    [['rl:sliding:'],                                qr/is the key of no log: it has no \{VALUE\}/],
+    [['rl:sliding:api'],                             qr/it has no \{VALUE\}/],
+    [['rl:sliding:api:k1'],                          qr/it has no \{VALUE\}/],
+    [['rl:sliding:api:{k1'],                         qr/it does not end with \}/],
+    [['rl:sliding:api:{k1}:override'],               qr/it does not end with \}/],
+    [['rl:sliding:api:{}'],                          qr/its VALUE is empty/],
+    [['rl:sliding:api:{user@x y}'],                  qr/nginx stores a hash of this VALUE/],
+    [['rl:sliding:api:{' . 'x' x 129 . '}'],         qr/nginx stores a hash of this VALUE/],
+    [['rl:sliding:api:{a}b}'],                       qr/nginx stores a hash of this VALUE/],
+    [['rl:sliding:api:{sha1-' . 'A' x 40 . '}'],     qr/nginx stores a hash of this VALUE/],
+    [['rl:sliding:a p:{k}'],                         qr/"a p" is not the NAME of a limit/],
+    [['rl:sliding::{k}'],                            qr/"" is not the NAME of a limit/],
+    [['other:api:{k}'],                              qr/does not begin with "rl:sliding:"/],
+    [['rl:sliding:api:{k}', '--prefix', 'shop:'],    qr/does not begin with "shop:"/],
+    [['api', ''],                                    qr/VALUE is empty/],
+    [['hidden', 'sha1-8e2683bc'],                    qr/is how the key of a secret is shown, expected --secret/],
+    [['rl:sliding:hidden:{sha1-8e2683bc}'],          qr/is how the key of a secret is shown/],
+    [['hidden', 'sha1-8e2683bc', '--secret'],        qr/no log of rl:sliding:hidden:\{sha1-8e2683bc\}: no key in Redis begins like this/],
+    [['hidden', 'sha1-8e2683bc', @conf],             qr/no log of/],
+    [['api', 'sha1-8e2683bc', @conf],                qr/is how the key of a secret is shown/],
+    [['rl:sliding:hidden:{s3cret}', @conf],          qr/the key is that of no log: nginx stores a hash of each VALUE of hidden/],
+    [['rl:sliding:hidden:{s3cret}', '--secret'],     qr/the key is that of no log/],
+    [['rl:sliding:nosuch:{k}', @conf],               qr/has no sliding_log_limit nosuch/],
+    [['nosuch', 'k', @conf],                         qr/has no sliding_log_limit nosuch/],
+) {
+    my ($words, $why) = @$row;
+    my @target = "@$words" =~ /--nginx-conf/ ? @$words : (@$words, @at);
+    for my $command (['set', '--deny'], ['unset'], ['unblock'], ['reset'], ['inspect']) {
+        my ($name, @more) = @$command;
+        my $ran = tool($name, @target, @more);
+        is("$ran->{status} $ran->{out}", '3 ', "$name @$words: refused");
+        like($ran->{err}, $why, "$name @$words: the reason");
+        unlike($ran->{err}, qr/s3cret/, "$name @$words: no secret is told");
+    }
+}
+is($redis->cli('DBSIZE'), 0, 'nothing was written');
+my $one = $bed->write_file('one.conf', Testbed::Process::slurp($locals) =~ s/sliding_log_redis far \{.*?\}//r);
+like(tool('set', 'rl:sliding:mine:{k}', '--deny', '--nginx-conf', $one)->{err}, qr/limit "mine" has store=local in .*in the memory of nginx, not in Redis/, 'the full key of a limit with store=local');
+is(tool('set', 'rl:sliding:api:{k}', '--deny', '--nginx-conf', $one)->{status}, 0, 'that of another one');
+
+# eight digits, as the dashboard and the error log show a secret
+my %digest = map { $_ => Digest::SHA::sha1_hex($_) } qw(s3cret other);
+my $digits = 'sha1-' . substr $digest{s3cret}, 0, 8;
+$redis->cli('FLUSHALL');
+is(asked($nginx[0], '/hidden?k=s3cret'), '200 redis 3', 'a secret that nginx has seen');
+for my $how (['hidden', $digits, '--secret', @at], ['hidden', $digits, @conf], ["rl:sliding:hidden:{$digits}", '--secret', @at], ["rl:sliding:hidden:{$digits}", @conf]) {
+    my $set = tool('set', @$how, '--deny');
+    is("$set->{status} $set->{err}", '0 ', "set @$how") or diag($set->{err});
+    like($set->{out}, qr/^rl:sliding:hidden:\{\Q$digits\E\}: deny until unset$/m, 'shown by eight digits');
+    unlike($set->{out}, qr/no log/, 'its log is there');
+    is(asked($nginx[0], '/hidden?k=s3cret'), '429 override 3', 'nginx obeys');
+    is(tool_json('inspect', @$how)->{entries}, 1, 'inspect finds its log');
+    is(tool('unset', @$how)->{status}, 0, 'and it is unset');
+}
+tool('set', 'hidden', $digits, '--deny', @conf);
+$redis->cli('DEL', "rl:sliding:hidden:{sha1-$digest{s3cret}}");
+is(tool('unset', 'hidden', $digits, @conf)->{status}, 0, 'a record whose log has left is found by eight digits');
+$redis->cli('SET', "rl:sliding:hidden:{$digits" . ($_ x 32) . '}', 'x') for 'a', 'b';
+like(tool('set', 'hidden', $digits, @conf, '--deny')->{err}, qr/2 logs of rl:sliding:hidden:\{\Q$digits\E\}: expected the full key of one/, 'several such logs');
+is($redis->cli('DBSIZE'), 2, 'nothing is set then');
+my $of_cluster = tool('set', 'hidden', $digits, '--secret', '--deny', '--server', $first->address, '--mode', 'cluster');
+like($of_cluster->{err}, qr/^sliding-log: no log of/, 'cluster: no such log');
+is(asked($nginx[1], "/hidden?k=$_"), '200 redis 3', "cluster: $_") for qw(s3cret other);
+is(tool('set', 'hidden', $digits, '--secret', '--deny', '--server', $first->address, '--mode', 'cluster')->{status}, 0, 'cluster: the only one is found on its node');
+is(asked($nginx[1], '/hidden?k=s3cret') . ' ' . asked($nginx[1], '/hidden?k=other'), '429 override 3 200 redis 3', 'and it alone is denied');
+
+$redis->cli('FLUSHALL');
+my $dos = tool({ in => "s3cret\r\n" }, 'set', 'hidden', '-', '--deny', @conf);
+is(asked($nginx[0], '/hidden?k=s3cret'), '429 override 3', 'a secret from a file with CR LF');
+like($dos->{out}, qr/^no log is there yet: /m, 'set tells that no log is there yet');
+is(tool_json('set', 'hidden', 's3cret', '--deny', @conf)->{has_log}, JSON::PP::false(), 'and so does its JSON');
+like(tool('unset', 'api', 'nobody', @at)->{out}, qr/^no override of .*\nno log is there yet: /, 'and unset');
+like(tool({ in => "\r\n" }, 'set', 'hidden', '-', '--deny', @conf)->{err}, qr/standard input is empty/, 'an empty line');
 
 # ---- who may set them, and who may only decide
 

@@ -41,4 +41,16 @@ $bed->write_file('password', "first\n");
 is(top_while(sub { unlink $file }), "0 sliding-log: $file has no password any more: the last one stays\n",
     'a file that is gone: the last password stays, told once');
 
+# ---- a pipe, such as <(command) of bash: its writer is waited for, and it is read once
+
+$_->cli(qw(ACL SETUSER operator resetpass >first)) for $first, $second;
+my $tool = Testbed::Tool::binary();
+my $at   = $first->address;
+for my $writer ('sleep 1; echo first', 'echo first; echo more', 'printf first') {
+    my $told = `bash -c 'SLIDING_LOG_CONF= exec "$tool" top --mode cluster --server $at --user operator --password-file <($writer)' 2>&1`;
+    like("$? $told", qr/^0 key .*\nof 0 logs\n\z/, "a pipe: $writer; each node is logged in to");
+}
+my $empty = `bash -c 'SLIDING_LOG_CONF= exec "$tool" top --server $at --user operator --password-file <(true)' 2>&1`;
+like($empty, qr/^sliding-log: "--password-file" has invalid value "\/dev\/fd\/\d+", expected a readable file/, 'a pipe without a password');
+
 $bed->done;

@@ -16,7 +16,7 @@ void refuseValue(std::string_view option, std::string_view text, std::string_vie
 /// `--option value` or `--option=value`; `--` ends the options.
 Arguments::Arguments(std::span<const std::string_view> words, std::span<const Option> known) {
     for (std::size_t i = 0; i < words.size(); i++) {
-        const std::string_view word = words[i];
+        const std::string_view word = words[i] == kShortHelp ? kHelpOption.name : words[i];
         if (word == "--") {
             words_.insert(words_.end(), words.begin() + static_cast<std::ptrdiff_t>(i) + 1, words.end());
             return;

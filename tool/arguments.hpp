@@ -21,6 +21,9 @@ struct Option {
     bool isRepeatable = false;
 };
 
+inline constexpr Option kHelpOption{"--help", "", "this help; also -h, and help before a command"};
+inline constexpr std::string_view kShortHelp = "-h";
+
 /// The position of a default, and its name there.
 struct Origin {
     Place place;

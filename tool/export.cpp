@@ -231,9 +231,10 @@ Status tell(const Tally& tally, std::string_view name) {
 }
 
 Status exportOne(const Context& context, Output& output) {
-    const std::string key = targetKey(context);
-    const std::string shown = context.shown(key);
+    const std::string target = targetKey(context);
     Store store(context.settings);
+    const std::string key = wholeKey(store, context, target);
+    const std::string shown = context.shown(key);
     Tally tally;
     const Reply type = store.ask(key, {"TYPE", key});
     exportLog(store, key, checked(type, "TYPE").text(), shown, output, tally);

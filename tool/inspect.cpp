@@ -198,9 +198,10 @@ void tellNone(const Context& context, const std::string& shown, const std::optio
 }
 
 Status run(const Context& context) {
-    const std::string key = targetKey(context);
-    const std::string shown = context.shown(key);
+    const std::string target = targetKey(context);
     Store store(context.settings);
+    const std::string key = wholeKey(store, context, target);
+    const std::string shown = context.shown(key);
     const std::array<Command, 4> commands = {
         {{"TYPE", key}, {"PTTL", key}, {"MEMORY", "USAGE", key, "SAMPLES", "0"}, {"TIME"}}};
     const std::vector<Reply> replies = store.ask(key, commands);

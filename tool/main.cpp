@@ -37,7 +37,7 @@ const std::array kCommands = {&kSize,    &kDoctor, &kInspect, &kTop,       &kRes
 
 constexpr std::array kEverywhere = {
     Option{"--json", "", "JSON instead of tables"},
-    Option{"--help", "", "this help"},
+    kHelpOption,
 };
 
 std::vector<Option> everywhere() {
@@ -112,32 +112,47 @@ Status run(const ToolCommand& command, Arguments& arguments) {
     }
 }
 
-Status run(std::span<const std::string_view> words) {
-    const auto* const command = std::ranges::find_if(
-        kCommands, [&](const ToolCommand* each) { return !words.empty() && each->name == words.front(); });
-    if (command == kCommands.end()) {
-        if (!words.empty() && words.front() == "--help") {
-            print(usage());
-            return Status::Ok;
-        }
-        if (!words.empty() && words.front() == "--version") {
-            print("sliding-log " + std::string(kVersion) + "\n");
-            return Status::Ok;
-        }
-        throw UsageError(words.empty()
-                             ? "a command is missing; see sliding-log --help"
-                             : "unknown command \"" + printable(words.front()) + "\"; see sliding-log --help");
+const ToolCommand* commandNamed(std::string_view name) {
+    const auto* const found = std::ranges::find(kCommands, name, &ToolCommand::name);
+    return found == kCommands.end() ? nullptr : *found;
+}
+
+const ToolCommand& knownCommand(std::string_view name) {
+    const ToolCommand* command = commandNamed(name);
+    if (command == nullptr) {
+        throw UsageError("unknown command \"" + printable(name) + "\"; see sliding-log --help");
     }
-    std::vector<Option> known = everywhere();
-    known.insert(known.end(), (*command)->options.begin(), (*command)->options.end());
-    Arguments arguments(words.subspan(1), known);
-    if (arguments.has("--help")) {
-        print("usage: sliding-log " + std::string((*command)->name) + ((*command)->operands.empty() ? "" : " ") +
-              std::string((*command)->operands) + " [OPTION]...\n" + std::string((*command)->help) + "\n\n" +
-              optionRows((*command)->options) + "\nand the options for all commands, as in sliding-log --help.\n");
+    return *command;
+}
+
+std::string usageOf(const ToolCommand& command) {
+    return "usage: sliding-log " + std::string(command.name) + (command.operands.empty() ? "" : " ") +
+           std::string(command.operands) + " [OPTION]...\n" + std::string(command.help) + "\n\n" +
+           optionRows(command.options) + "\nand the options for all commands, as in sliding-log --help.\n";
+}
+
+Status run(std::span<const std::string_view> words) {
+    if (words.empty()) {
+        throw UsageError("a command is missing; see sliding-log --help");
+    }
+    const std::string_view first = words.front();
+    if (first == kHelpOption.name || first == kShortHelp || first == "help") {
+        print(first == "help" && words.size() > 1 ? usageOf(knownCommand(words[1])) : usage());
         return Status::Ok;
     }
-    return run(**command, arguments);
+    if (first == "--version") {
+        print("sliding-log " + std::string(kVersion) + "\n");
+        return Status::Ok;
+    }
+    const ToolCommand& command = knownCommand(first);
+    std::vector<Option> known = everywhere();
+    known.insert(known.end(), command.options.begin(), command.options.end());
+    Arguments arguments(words.subspan(1), known);
+    if (arguments.has(kHelpOption.name)) {
+        print(usageOf(command));
+        return Status::Ok;
+    }
+    return run(command, arguments);
 }
 
 int complain(const char* message) {

@@ -1,5 +1,7 @@
 #include "password.hpp"
 
+#include <sys/stat.h>
+
 #include <cstdio>
 #include <utility>
 
@@ -13,17 +15,26 @@ namespace {
 
 constexpr std::chrono::minutes kReadEvery{1};
 
+/// What can be read once only, such as `<(command)` of a shell.
+bool isPipe(const char* path) {
+    struct stat found {};
+    return stat(path, &found) == 0 && S_ISFIFO(found.st_mode);
+}
+
 }  // namespace
 
 Password Password::ofFile(std::string path, std::string_view option) {
     PasswordFile file;
-    file.read(path.c_str());
+    const bool isOnce = isPipe(path.c_str());
+    file.read(path.c_str(), isOnce ? PasswordFile::Pipe::Awaited : PasswordFile::Pipe::Ignored);
     if (file.password().empty()) {
         refuseValue(option, path, "a readable file with the password in its first line");
     }
     Password password{std::string(file.password())};
-    password.path_ = std::move(path);
-    password.readAt_ = Clock::now();
+    if (!isOnce) {
+        password.path_ = std::move(path);
+        password.readAt_ = Clock::now();
+    }
     return password;
 }
 

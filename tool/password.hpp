@@ -13,7 +13,8 @@ class Password {
     Password() = default;
     explicit Password(std::string constant) : text_(std::move(constant)) {}
 
-    /// Throws UsageError, which names the option, if the file has none.
+    /// The writer of a pipe is waited for, and the pipe is read once. Throws UsageError, which names the option, if the
+    /// file has none.
     static Password ofFile(std::string path, std::string_view option);
 
     /// As the file has it now. If it cannot be read, or has none, the last one stays, and standard error tells it once.
@@ -28,7 +29,7 @@ class Password {
     using Clock = std::chrono::steady_clock;
 
     std::string text_;
-    std::string path_;  // empty: a constant
+    std::string path_;  // empty: a constant, or a pipe
     bool isKept_ = false;
     Clock::time_point readAt_;
 };

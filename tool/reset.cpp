@@ -15,9 +15,10 @@ namespace {
 constexpr std::array kOptions = {kSecretOption};
 
 Status run(const Context& context) {
-    const std::string key = targetKey(context);
-    const std::string shown = context.shown(key);
+    const std::string target = targetKey(context);
     Store store(context.settings);
+    const std::string key = wholeKey(store, context, target);
+    const std::string shown = context.shown(key);
     const Reply reply = store.ask(key, {"UNLINK", key});
     const Reply memory = store.ask(memoryKey(key), {"UNLINK", memoryKey(key)});
     const bool removed = checked(reply, "UNLINK").numberOr(0) + checked(memory, "UNLINK").numberOr(0) > 0;

@@ -30,6 +30,9 @@ constexpr std::array kSetOptions = {
 constexpr std::array kUnsetOptions = {kSecretOption};
 
 constexpr std::size_t kLongestText = 200;  // bytes
+constexpr std::string_view kUntilKnown = "nginx nodes may decide by what they know for up to a second\n";
+constexpr const char* kNoLog =
+    "no log is there yet: no request of this key is in its window; if there should be one, check NAME and VALUE\n";
 
 Override chosen(const Arguments& arguments) {
     if (arguments.has("--limit") + arguments.has("--allow") + arguments.has("--deny") != 1) {
@@ -81,10 +84,11 @@ Status set(const Context& context) {
     record.why = lineOf(arguments, "--why", true);
     record.by = arguments.has("--by") ? lineOf(arguments, "--by", false) : whoRuns();
     const std::int64_t lastsMs = arguments.time("--for", 0);
-    const std::string logKey = targetKey(context);
-    const std::string key = overrideKey(logKey);
+    const std::string target = targetKey(context);
 
     Store store(context.settings);
+    const std::string logKey = wholeKey(store, context, target);
+    const std::string key = overrideKey(logKey);
     const Reply reply = store.ask(key, {"TIME"});
     record.sinceMs = timeIn(checked(reply, "TIME"));
     Command command = {"SET", key, ""};
@@ -96,6 +100,7 @@ Status set(const Context& context) {
     checked(store.ask(key, command), "SET");
 
     const bool isUnread = warnOfUnread(context, logKey);
+    const bool isLogged = hasLog(store, logKey);
     const std::string shown = context.shown(logKey);
     if (context.json) {
         Json out;
@@ -106,30 +111,36 @@ Status set(const Context& context) {
         print(out.member("since_ms", record.sinceMs)
                   .member("by", record.by)
                   .member("why", record.why)
+                  .name("has_log")
+                  .boolean(isLogged)
                   .endObject()
                   .line() +
               "\n");
     } else {
         print(printable(shown) + ": " + record.what() +
-              (lastsMs > 0 ? " until " + isoTime(record.override.untilMs) : " until unset") +
-              "\nnginx nodes may decide by what they know for up to a second\n");
+              (lastsMs > 0 ? " until " + isoTime(record.override.untilMs) : " until unset") + "\n" +
+              std::string(kUntilKnown) + (isLogged ? "" : kNoLog));
     }
     return isUnread ? Status::Warning : Status::Ok;
 }
 
 Status unset(const Context& context) {
-    const std::string logKey = targetKey(context);
+    const std::string target = targetKey(context);
+    Store store(context.settings);
+    const std::string logKey = wholeKey(store, context, target);
     const std::string key = overrideKey(logKey);
     const std::string shown = context.shown(logKey);
-    Store store(context.settings);
     const Reply reply = store.ask(key, {"UNLINK", key});
     const bool removed = checked(reply, "UNLINK").numberOr(0) > 0;
+    const bool isLogged = hasLog(store, logKey);
     if (context.json) {
-        print(Json().beginObject().bytes("key", shown).name("removed").boolean(removed).endObject().line() + "\n");
-    } else if (removed) {
-        print(printable(shown) + ": as configured\nnginx nodes may decide by what they know for up to a second\n");
+        Json out;
+        out.beginObject().bytes("key", shown).name("removed").boolean(removed).name("has_log").boolean(isLogged);
+        print(out.endObject().line() + "\n");
     } else {
-        print("no override of " + printable(shown) + "\n");
+        const std::string told = printable(shown);
+        print((removed ? told + ": as configured\n" + std::string(kUntilKnown) : "no override of " + told + "\n") +
+              (isLogged ? "" : kNoLog));
     }
     return removed ? Status::Ok : Status::Warning;
 }

@@ -9,8 +9,16 @@
 namespace sliding_log::tool {
 
 /// The key by the command's words: a full key, or the NAME of a limit and a value of its key=, of which the key is made
-/// as in the module. Throws UsageError.
+/// as in the module. It may still be one of a secret that is shortened, as it is shown. Asks nothing. Throws
+/// UsageError, also for a key that no decision can have.
 std::string targetKey(const Context& context);
+
+/// The key itself; that of the only log in Redis that is shown like this, if it is shortened. Throws CouldNotAsk if
+/// there is none or several.
+std::string wholeKey(Store& store, const Context& context, std::string key);
+
+/// True also if the user may not ask.
+bool hasLog(Store& store, const std::string& key);
 
 /// True for a text that can be the NAME of a limit.
 bool isName(std::string_view name);

@@ -46,9 +46,10 @@ void endBlock(Store& store, const std::string& key, std::string_view type) {
 }
 
 Status run(const Context& context) {
-    const std::string key = targetKey(context);
-    const std::string shown = context.shown(key);
+    const std::string target = targetKey(context);
     Store store(context.settings);
+    const std::string key = wholeKey(store, context, target);
+    const std::string shown = context.shown(key);
     const std::array<Command, 2> questions = {{{"TYPE", key}, {"TIME"}}};
     const std::vector<Reply> replies = store.ask(key, questions);
     const std::string type(checked(replies[0], "TYPE").text());

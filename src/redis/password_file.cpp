@@ -7,10 +7,10 @@
 
 namespace sliding_log {
 
-void PasswordFile::read(const char* path) noexcept {
+void PasswordFile::read(const char* path, Pipe pipe) noexcept {
     length_ = 0;
     error_ = 0;
-    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int file = open(path, O_RDONLY | O_CLOEXEC | (pipe == Pipe::Awaited ? 0 : O_NONBLOCK));
     if (file < 0) {
         error_ = errno;
         return;

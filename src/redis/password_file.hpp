@@ -10,9 +10,11 @@ namespace sliding_log {
 /// The beginning of such a file.
 class PasswordFile {
   public:
-    /// Reads it, again if it was read before. Blocks as long as the file system does, but not for the writer of a FIFO.
-    /// Allocates nothing.
-    void read(const char* path) noexcept;
+    enum class Pipe { Ignored, Awaited };
+
+    /// Reads it, again if it was read before. Blocks as long as the file system does, but for the writer of a pipe or
+    /// FIFO only if that is awaited. Allocates nothing.
+    void read(const char* path, Pipe pipe = Pipe::Ignored) noexcept;
 
     /// Empty: it could not be read, has an empty first line, or is too long. A newline at the end of the line, which
     /// editors add, is not part of the password.
