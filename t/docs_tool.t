@@ -56,6 +56,8 @@ $plain->cli('ZADD', $session, $now, 'request');
 $plain->cli('PEXPIRE', $session, 66_000);
 $plain->cli('ZADD', 'rl:sliding:audit:{acct_42}', $now, '6a5c7d0e1f2b3c4d5e6f708192a3b4c5');
 
+$plain->cli('SET', 'rl:sliding:api:{acct_13}:override', "deny until=0 since=$now by=alice why=scraping");
+
 my $scraper = 'rl:sliding:catalogue:{192.0.2.7}';
 my $until   = $now + 3_543_000;
 $plain->cli('ZADD', $scraper, -$until, 'blocked for 3600000 ms', $now, 'request');
@@ -136,6 +138,18 @@ for my $row (
     [[],                                          qr/a command is missing/],
     [['frobnicate'],                              qr/unknown command "frobnicate"/],
     [['top', '--frob'],                           qr/unknown option "--frob"/],
+    [['inspct', 'a', 'b'],                        qr/unknown command "inspct"; did you mean "inspect"\?; see sliding-log --help/],
+    [['unste', 'a', 'b'],                         qr/unknown command "unste"; did you mean "unset"\?/],
+    [['doc'],                                     qr/unknown command "doc"; did you mean "doctor"\?/],
+    [['x' x 5000],                                qr/unknown command "x+"; see/],
+    [['set', 'a', 'b', '--dney'],                 qr/unknown option "--dney"; did you mean "--deny"\?/],
+    [['inspect', 'a', 'b', '--windows=1s'],       qr/unknown option "--windows"; did you mean "--window"\?/],
+    (map { [['inspect', 'a', @$_, '--server', '127.0.0.1:1'], qr/"\Q$_->[-2]\E" has invalid value "\Q$_->[-1]\E"/] }
+        ['b', '--limit', 'five'], ['b', '--window', '1x'], ['b', '--lease', '1x'], ['b', '--burst', '-1'], ['b', '--sample', '0'], ['-', '--limit', 'five']),
+    [['top', '--server', '127.0.0.1:1', '--count', 'x'], qr/"--count" has invalid value/],
+    [['blocked', '--server', '127.0.0.1:1', '--for', 'x'], qr/"--for" has invalid value/],
+    [['size', '--server', '127.0.0.1:1', '--window', '1x'], qr/"--window" has invalid value/],
+    [['export', 'a', '--server', '127.0.0.1:1', '--pause', 'x'], qr/"--pause" has invalid value/],
     [['top', "--\e[1m"],                          qr/unknown option "--\\x1b\[1m"/],
     [['top', '--json=yes'],                       qr/"--json" takes no value/],
     [['top', '--count'],                          qr/"--count" requires a value: N/],

@@ -19,10 +19,21 @@ my $bed    = Testbed->new;
 my $redis  = $bed->redis;
 my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_})) } @ALGORITHMS;
 
+my $burst = 1;    # of a bucket
+
+# What a record beside the log may say; undef: there is none.
+sub any_record {
+    my ($limit) = @_;
+    return if rand() < 0.4;
+    my $now  = int(time * 1000);
+    my $what = ('allow', 'deny', 'limit=' . int rand 2 * $limit, 'limit=many')[rand 4];
+    return "$what until=" . (0, $now + 3_600_000, $now - 1)[rand 3] . " since=$now by=somebody why=any text";
+}
+
 # The reply to one request: admitted, now, remaining, reset, retry.
 sub asked {
     my ($algorithm, $key, $now, $limit, $window, @options) = @_;
-    push @options, "burst=$limit" if $algorithm eq 'bucket';
+    push @options, "burst=$burst" if $algorithm eq 'bucket';
     push @options, 'sample=10'    if $algorithm eq 'sampled';
     my %log   = (key => $key, limit => $limit, window => $window, ttl => 2 * $window + 60_000, options => "@options");
     my $reply = $scripts{$algorithm}->call($scripts{$algorithm}->words($now, [1, \%log]));
@@ -30,10 +41,11 @@ sub asked {
 }
 
 for my $algorithm (@ALGORITHMS) {
-    my ($differ, $full, $ahead) = (0, 0, 0);
+    my ($differ, $full, $ahead, $obeyed) = (0, 0, 0, 0);
     for my $round (1 .. $rounds) {
         my $key    = "rl:sliding:$algorithm:{$round}";
         my $crowded = $round == 1;    # has reservations for sure
+        $burst = 1 + int rand 2 * 30;
         my $window = $crowded ? 3_600_000 : (2000, 7000, 60_000, 3_600_000)[rand 4];
         my $limit  = 1 + int rand 30;
         my $delay  = $crowded || rand() < 0.5 ? $window : 0;
@@ -47,24 +59,30 @@ for my $algorithm (@ALGORITHMS) {
             last if $at > $end;
             asked($algorithm, $key, $at, $limit, $window, rand() < 0.2 ? 'cost=' . (1 + int rand 3) : (), @delay);
         }
-        my @more = $algorithm eq 'sampled' ? ('--sample', 10) : $algorithm eq 'bucket' ? ('--burst', $limit) : ();
+        my @more = $algorithm eq 'sampled' ? ('--sample', 10) : $algorithm eq 'bucket' ? ('--burst', $burst) : ();
+        my $record = any_record($limit);
+        $redis->cli('SET', "$key:override", $record) if $record;
         my $told = tool_json('inspect', $algorithm, $round, '--server', $redis->address, '--limit', $limit, '--window', "${window}ms", @more);
         next if !defined $told->{algorithm};    # none of its requests is logged
+        $obeyed++ if $told->{override} && $told->{override}{obeyed};
         # a request of cost 0 or a denied one is not logged
-        my (undef, undef, $remaining) = asked($algorithm, $key, $told->{now_ms}, $limit, $window, 'cost=0', @delay ? "ahead=$delay" : ());
-        my $retry = $remaining > 0 ? 0 : (asked($algorithm, $key, $told->{now_ms}, $limit, $window, @delay ? "ahead=$delay" : ()))[4];
+        my (undef, undef, $remaining) = asked($algorithm, $key, $told->{now_ms}, $limit, $window, 'cost=0', 'override', @delay ? "ahead=$delay" : ());
+        my $retry = $remaining > 0 ? 0 : (asked($algorithm, $key, $told->{now_ms}, $limit, $window, 'override', @delay ? "ahead=$delay" : ()))[4];
         $full++ if $remaining == 0;
         $ahead++ if ($told->{newest_ms} // 0) > $told->{now_ms};
         next if $told->{algorithm} eq $algorithm && $told->{remaining} == $remaining && $told->{retry_ms} == $retry;
         $differ++;
-        diag("$key, limit $limit in $window ms: $told->{algorithm} $told->{remaining} $told->{retry_ms}, the script: $remaining $retry");
+        diag(($record // 'no record') . ": $key, limit $limit in $window ms: $told->{algorithm} $told->{remaining} $told->{retry_ms}, the script: $remaining $retry");
     }
     is($differ, 0, "$algorithm: inspect tells what the script says of $rounds logs, $full of them full");
+    cmp_ok($obeyed, '>', 0, "$algorithm: some logs have a record");
     cmp_ok($full, '>', 0, "$algorithm: some logs are full");
     cmp_ok($ahead, '>', 0, "$algorithm: some logs have reservations") if $algorithm =~ /log|compact|counter/;
 }
 
 # ---- blocks
+
+$burst = 1;
 
 for my $algorithm (@ALGORITHMS) {
     my $key = "rl:sliding:$algorithm:{blocked}";

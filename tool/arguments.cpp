@@ -1,9 +1,11 @@
 #include "arguments.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "failure.hpp"
+#include "near.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
@@ -28,7 +30,9 @@ Arguments::Arguments(std::span<const std::string_view> words, std::span<const Op
         const std::string_view name = word.substr(0, word.find('='));
         const auto option = std::ranges::find(known, name, &Option::name);
         if (option == known.end()) {
-            throw UsageError("unknown option \"" + printable(name) + "\"");
+            std::vector<std::string_view> names;
+            std::ranges::transform(known, std::back_inserter(names), &Option::name);
+            throw UsageError("unknown option \"" + printable(name) + "\"" + didYouMean(name, names));
         }
         std::string value;
         if (option->value.empty()) {

@@ -6,6 +6,7 @@
 
 #include "failure.hpp"
 #include "forms.hpp"
+#include "limit/number.hpp"
 
 namespace sliding_log::tool {
 
@@ -27,12 +28,15 @@ std::int64_t blockedFor(ReplyView fields, const ReadSettings& settings) {
 
 // ---- counter
 
+constexpr std::int64_t kLatestMs = 999'999'999'999'999;  // more digits are no time of a log
+
 /// The counts, by the time at which they began, or by the start of their window.
 std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
     std::map<std::int64_t, std::int64_t> counts;
     for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
-        if (const std::optional<std::int64_t> start = fields[i].number()) {
-            counts[*start] = fields[i + 1].numberOr(0);
+        const std::optional<std::int64_t> start = fields[i].number();
+        if (start && *start >= 0 && *start <= kLatestMs) {
+            counts[*start] = std::clamp<std::int64_t>(fields[i + 1].numberOr(0), 0, kLargestCount);
         }
     }
     return counts;
@@ -73,10 +77,12 @@ std::int64_t fallsTo(Windows at, const std::map<std::int64_t, std::int64_t>& cou
             }
         }
         std::int64_t rest = 0;
-        for (auto later = counts.upper_bound(at.start); later != counts.end(); ++later) {
+        const auto next = counts.upper_bound(at.start);
+        for (auto later = next; later != counts.end(); ++later) {
             rest += later->second;
         }
-        at = {at.start + windowMs, at.here - rest, rest};
+        const bool isEmpty = at.here == rest && at.before == 0 && next != counts.end();  // until the next count begins
+        at = {isEmpty ? next->first : at.start + windowMs, at.here - rest, rest};
     }
 }
 

@@ -6,6 +6,7 @@
 #include "forms.hpp"
 #include "json.hpp"
 #include "limit/number.hpp"
+#include "override_record.hpp"
 #include "table.hpp"
 #include "target.hpp"
 #include "text.hpp"
@@ -24,8 +25,10 @@ constexpr std::array kOptions = {
 };
 
 struct Found {
-    const Form* form;
-    ReadSettings settings;
+    const Form* form = nullptr;  // nullptr: no log
+    ReadSettings settings;       // with the limit that decides: that of the record, if it has one
+    BesideLog beside;
+    const char* unreadIn = nullptr;  // nginx's configuration, if the limit has no override=on there
     State state;
     std::optional<std::int64_t> bytes;
     std::optional<RememberedBlock> remembered;  // if block= has several times
@@ -39,11 +42,39 @@ std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
 }
 
 bool isInflight(const Found& found) {
-    return found.form->algorithm == Algorithm::Inflight;
+    return found.form != nullptr && found.form->algorithm == Algorithm::Inflight;
+}
+
+/// The record that decides, or changes what decides; nullptr: none.
+const OverrideRecord* obeyed(const Found& found) {
+    return found.beside.record && found.unreadIn == nullptr ? &*found.beside.record : nullptr;
+}
+
+bool decidesAlone(const OverrideRecord* record) {
+    return record != nullptr && record->override.decides();
+}
+
+std::string overrideRetryText(const Override& override, std::int64_t nowMs) {
+    return override.what == Override::What::Allow ? "now: the override allows"
+           : override.untilMs == 0                ? "never: the override denies until it is unset"
+                                   : "in " + duration(override.untilMs - nowMs) + ", when the override ends";
+}
+
+/// What `remaining` is of.
+std::int64_t capacityOf(const Found& found) {
+    const std::int64_t limit = *found.settings.limit;
+    return found.form != nullptr && found.form->algorithm == Algorithm::Bucket ? found.settings.burst.value_or(limit)
+                                                                               : limit;
 }
 
 std::string retryText(const Found& found) {
     const State& state = found.state;
+    if (const OverrideRecord* record = obeyed(found); decidesAlone(record)) {
+        return overrideRetryText(record->override, found.settings.nowMs);
+    }
+    if (found.form == nullptr) {
+        return found.settings.limit.value_or(1) == 0 ? "never: the limit is 0" : "now: there is room";
+    }
     if (isInflight(found) && state.retryMs.value_or(1) > 0) {
         return state.retryMs ? "when a request ends" : "unknown without --limit";
     }
@@ -80,10 +111,54 @@ void addStep(Json& out, const std::optional<RememberedBlock>& last) {
     }
 }
 
+void addOverride(Table& table, const Found& found) {
+    if (!found.beside.trouble.empty()) {
+        table.row({"override", {found.beside.trouble, Colour::Bad}});
+    }
+    if (!found.beside.record) {
+        return;
+    }
+    const OverrideRecord& record = *found.beside.record;
+    const bool isDenial = record.override.what == Override::What::Deny;
+    table.row({"override", {record.what(), isDenial ? Colour::Bad : Colour::Warning}});
+    if (found.unreadIn != nullptr) {
+        table.row({"obeyed", {"no: the limit has no override=on in " + printable(found.unreadIn), Colour::Bad}});
+    }
+    table.row({"until", record.override.untilMs == 0 ? "unset" : isoTime(record.override.untilMs)});
+    table.row({"why", printable(record.why)});
+    table.row({"by", printable(record.by)});
+    table.row({"since", isoTime(record.sinceMs)});
+}
+
+void addOverride(Json& out, const Found& found) {
+    if (!found.beside.trouble.empty()) {
+        out.member("override_trouble", found.beside.trouble);
+    }
+    if (!found.beside.record) {
+        return;
+    }
+    const OverrideRecord& record = *found.beside.record;
+    out.name("override").beginObject().member("what", record.what());
+    if (record.override.untilMs > 0) {
+        out.member("until_ms", record.override.untilMs);
+    }
+    out.bytes("why", record.why).bytes("by", record.by).member("since_ms", record.sinceMs);
+    out.name("obeyed").boolean(found.unreadIn == nullptr).endObject();
+}
+
 std::string human(const std::string& key, const Found& found) {
     const State& state = found.state;
     Table table({{""}, {""}});
     table.row({"key", printable(key)});
+    addOverride(table, found);
+    if (found.form == nullptr) {
+        table.row({"log", "none: no request in its window"});
+        if (found.remembered) {
+            table.row({"step", stepText(*found.remembered)});
+        }
+        table.row({"retry", retryText(found)});
+        return table.text();
+    }
     table.row({"algorithm", std::string(found.form->name())});
     if (state.entries) {
         table.row({"entries", grouped(*state.entries)});
@@ -100,7 +175,7 @@ std::string human(const std::string& key, const Found& found) {
         table.row({"used", grouped(*state.used)});
     }
     if (state.remaining) {
-        table.row({"remaining", grouped(*state.remaining) + " of " + grouped(*found.settings.limit)});
+        table.row({"remaining", grouped(*state.remaining) + " of " + grouped(capacityOf(found))});
     }
     if (state.endsMs) {
         table.row({"began", timeAndAge(state.oldestMs, found.settings.nowMs)});
@@ -131,7 +206,11 @@ std::string json(const std::string& key, const Found& found) {
             out.member(name, *value);
         }
     };
-    out.beginObject().bytes("key", key).member("algorithm", found.form->name());
+    out.beginObject().bytes("key", key);
+    if (found.form != nullptr) {
+        out.member("algorithm", found.form->name());
+    }
+    addOverride(out, found);
     optional("entries", found.state.entries);
     if (found.state.endsMs) {
         out.member("period", found.state.period);
@@ -143,6 +222,9 @@ std::string json(const std::string& key, const Found& found) {
     }
     optional("used", found.state.used);
     optional("limit", found.settings.limit);
+    if (found.form != nullptr && found.form->algorithm == Algorithm::Bucket) {
+        optional("burst", found.settings.burst);
+    }
     optional("remaining", found.state.remaining);
     optional("retry_ms", found.state.retryMs);
     optional("oldest_ms", found.state.oldestMs);
@@ -182,36 +264,54 @@ void take(ReadSettings& settings, const Arguments& arguments, const NginxLimit* 
     }
 }
 
-/// A block outlives its log in memory.
-void tellNone(const Context& context, const std::string& shown, const std::optional<RememberedBlock>& remembered) {
-    if (context.json) {
-        Json out;
-        out.beginObject().bytes("key", shown).member("entries", std::int64_t{0});
-        addStep(out, remembered);
-        print(out.endObject().line() + "\n");
+/// The limit of a record stands for that of the configuration.
+void obeyLimit(Found& found) {
+    const OverrideRecord* record = obeyed(found);
+    if (record == nullptr || record->override.what != Override::What::Limit) {
         return;
     }
-    print("no log at " + printable(shown) + ": no request in its window\n");
-    if (remembered) {
-        print("step " + stepText(*remembered) + "\n");
+    ReadSettings& settings = found.settings;
+    if (settings.burst) {
+        settings.burst = burstUnder(record->override.limit, *settings.burst, settings.limit.value_or(*settings.burst));
+    }
+    settings.limit = record->override.limit;
+}
+
+/// A record that allows or denies goes before whatever the log has.
+void obeyDecision(Found& found) {
+    const OverrideRecord* record = obeyed(found);
+    if (!decidesAlone(record)) {
+        return;
+    }
+    const Override& override = record->override;
+    const bool allows = override.what == Override::What::Allow;
+    found.state.retryMs = allows ? 0 : override.untilMs == 0 ? -1 : override.untilMs - found.settings.nowMs;
+    if (found.settings.limit) {
+        found.state.remaining = allows ? capacityOf(found) : 0;
     }
 }
 
-Status run(const Context& context) {
-    const std::string target = targetKey(context);
-    Store store(context.settings);
-    const std::string key = wholeKey(store, context, target);
-    const std::string shown = context.shown(key);
-    const std::array<Command, 4> commands = {
-        {{"TYPE", key}, {"PTTL", key}, {"MEMORY", "USAGE", key, "SAMPLES", "0"}, {"TIME"}}};
-    const std::vector<Reply> replies = store.ask(key, commands);
-    const std::string type(checked(replies[0], "TYPE").text());
-    const std::optional<RememberedBlock> remembered =
-        rememberedIn(store.ask(memoryKey(key), memoryQuery(key)));  // without the right to read it: none
-    if (type == "none") {
-        tellNone(context, shown, remembered);
-        return Status::Warning;
+/// A block, and a record, outlive the log.
+Status tellNone(const Context& context, const std::string& shown, Found& found) {
+    obeyDecision(found);
+    const bool hasRecord = found.beside.record || !found.beside.trouble.empty();
+    if (context.json) {
+        found.state.entries = 0;
+        print(json(shown, found));
+    } else if (hasRecord) {
+        print(human(shown, found));
+    } else {
+        print("no log at " + printable(shown) + ": no request in its window\n");
+        if (found.remembered) {
+            print("step " + stepText(*found.remembered) + "\n");
+        }
     }
+    return found.beside.record ? Status::Ok : Status::Warning;
+}
+
+/// The form of the log, as far as its data tell; sampled and inflight are only known by name.
+const Form* formOf(Store& store, const Context& context, const NginxLimit* limit, const std::string& key,
+                   const std::string& type) {
     const Form* form = formOfType(type);
     if (form != nullptr) {
         const Reply probed = store.ask(key, form->probe(key));
@@ -220,23 +320,47 @@ Status run(const Context& context) {
     if (form == nullptr) {
         throw CouldNotAsk("the key is a " + type + ", which no algorithm uses");
     }
-    const NginxLimit* limit = context.limitOf(context.arguments.words()[0]);
-    const bool isSampled = limit != nullptr && limit->algorithm == kSampledForm.name();
+    const auto isMeant = [&](const Form& meant, std::string_view option) {
+        return (context.arguments.has(option) || (limit != nullptr && limit->algorithm == meant.name())) &&
+               form->type() == meant.type();
+    };
     if (context.arguments.has("--sample") && form->type() != kSampledForm.type()) {
         throw UsageError("\"--sample\" is for algorithm=sampled, and this log is of " + std::string(form->name()));
     }
-    if ((context.arguments.has("--sample") || isSampled) && form->type() == kSampledForm.type()) {
-        form = &kSampledForm;
+    return isMeant(kInflightForm, "--lease")   ? &kInflightForm
+           : isMeant(kSampledForm, "--sample") ? &kSampledForm
+                                               : form;
+}
+
+Status run(const Context& context) {
+    const std::vector<std::string>& words = context.arguments.words();
+    const NginxLimit* limit = words.empty() ? nullptr : context.limitOf(words[0]);
+    Found found;
+    take(found.settings, context.arguments, limit, limit != nullptr && limit->algorithm == kSampledForm.name());
+    if (limit != nullptr && !limit->overrides) {
+        found.unreadIn = context.nginx->file().c_str();
     }
-    const bool isOfInflight = limit != nullptr && limit->algorithm == kInflightForm.name();
-    if ((context.arguments.has("--lease") || isOfInflight) && form->type() == kInflightForm.type()) {
-        form = &kInflightForm;
-    }
-    Found found{form, {}, {}, replies[2].number(), remembered};
+    const std::string target = targetKey(context);
+
+    Store store(context.settings);
+    const std::string key = wholeKey(store, context, target);
+    const std::string shown = context.shown(key);
+    const std::array<Command, 4> commands = {
+        {{"TYPE", key}, {"PTTL", key}, {"MEMORY", "USAGE", key, "SAMPLES", "0"}, {"TIME"}}};
+    const std::vector<Reply> replies = store.ask(key, commands);
+    const std::string type(checked(replies[0], "TYPE").text());
     found.settings.nowMs = timeIn(checked(replies[3], "TIME"));
     found.settings.ttlMs = checked(replies[1], "PTTL").numberOr(-1);
-    take(found.settings, context.arguments, limit, isSampled);
-    found.state = form->read(store, key, found.settings);
+    found.bytes = replies[2].number();
+    found.remembered = rememberedIn(store.ask(memoryKey(key), memoryQuery(key)));  // without the right to read it: none
+    found.beside = besideLog(store.ask(overrideKey(key), {"GET", overrideKey(key)}), found.settings.nowMs);
+    obeyLimit(found);
+    if (type == "none") {
+        return tellNone(context, shown, found);
+    }
+    found.form = formOf(store, context, limit, key, type);
+    found.state = found.form->read(store, key, found.settings);
+    obeyDecision(found);
     print(context.json ? json(shown, found) : human(shown, found));
     return Status::Ok;
 }

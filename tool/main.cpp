@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <iostream>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "defaults.hpp"
 #include "interrupt.hpp"
 #include "limit/key.hpp"
+#include "near.hpp"
 #include "nginx_settings.hpp"
 #include "table.hpp"
 #include "target.hpp"
@@ -120,7 +122,10 @@ const ToolCommand* commandNamed(std::string_view name) {
 const ToolCommand& knownCommand(std::string_view name) {
     const ToolCommand* command = commandNamed(name);
     if (command == nullptr) {
-        throw UsageError("unknown command \"" + printable(name) + "\"; see sliding-log --help");
+        std::vector<std::string_view> names;
+        std::ranges::transform(kCommands, std::back_inserter(names), &ToolCommand::name);
+        throw UsageError("unknown command \"" + printable(name) + "\"" + didYouMean(name, names) +
+                         "; see sliding-log --help");
     }
     return *command;
 }

@@ -1,6 +1,9 @@
 #include "override_record.hpp"
 
+#include <utility>
+
 #include "limit/number.hpp"
+#include "text.hpp"
 
 namespace sliding_log::tool {
 
@@ -65,7 +68,7 @@ std::optional<OverrideRecord> OverrideRecord::read(std::string_view text) {
     const std::optional<std::string_view> by = takeWord(rest, "by");
     constexpr std::string_view why = "why=";
     if (!until || !since || since->empty() || since->find_first_not_of("0123456789") != std::string_view::npos || !by ||
-        !rest.starts_with(why)) {
+        by->find_first_of("\t\n\v\f\r") != std::string_view::npos || !rest.starts_with(why)) {
         return std::nullopt;
     }
     record.override.untilMs = *until;
@@ -73,6 +76,21 @@ std::optional<OverrideRecord> OverrideRecord::read(std::string_view text) {
     record.by = *by;
     record.why = rest.substr(why.size());
     return record;
+}
+
+BesideLog besideLog(ReplyView reply, std::int64_t nowMs) {
+    if (reply.isError() && reply.errorWord() != "WRONGTYPE") {
+        return {std::nullopt, "not known: GET answered: " + printable(reply.text())};
+    }
+    if (reply.isNil()) {
+        return {};
+    }
+    std::optional<OverrideRecord> record = reply.isError() ? std::nullopt : OverrideRecord::read(reply.text());
+    if (!record) {
+        return {std::nullopt, "broken: counts as none"};
+    }
+    const std::int64_t untilMs = record->override.untilMs;
+    return untilMs > 0 && untilMs <= nowMs ? BesideLog() : BesideLog{std::move(record), ""};
 }
 
 }  // namespace sliding_log::tool

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "limit/override.hpp"
+#include "reply.hpp"
 
 namespace sliding_log::tool {
 
@@ -25,6 +26,15 @@ struct OverrideRecord {
     /// nullopt: the text is no record.
     static std::optional<OverrideRecord> read(std::string_view text);
 };
+
+/// What lies beside a log, as a decision at `nowMs` takes it.
+struct BesideLog {
+    std::optional<OverrideRecord> record;  // in force
+    std::string trouble;                   // why what is there counts as none; empty: nothing is there, or a record
+};
+
+/// By the reply to a GET of the record's key.
+BesideLog besideLog(ReplyView reply, std::int64_t nowMs);
 
 /// The key of the record beside this log.
 inline std::string overrideKey(std::string_view logKey) {
