@@ -37,6 +37,7 @@ my @warned = (
         '$arg_pages', '${arg_pages}', '$http_x_cost', '$HTTP_X_COST', '$cookie_cost', '1$arg_zeros'),
     [$with->('algorithm=counter settle=$http_x_cost'), qr/"sliding_log_limit" api: settle=\$http_x_cost is what the client chooses, let a map give it/],
     ['sliding_log_limit api key=a limit=$http_x_limit window=1m;', qr/"sliding_log_limit" api: limit=\$http_x_limit is what the client chooses/],
+    (map { [$with->("block=$_"), qr/"sliding_log_limit" api: a time of its block= is shorter than the one before, .* as block=1m,10m,1h in \S+nginx\.conf:\d+$/] } '10m,1m', '1m,10m,5m'),
     [$with->('override=on'), qr/"sliding_log_limit" api: override=on has no effect without Redis in \S+nginx\.conf:\d+$/],
     [$with->('prefetch=2'), qr/"sliding_log_limit" api: prefetch=2 has no effect without Redis in \S+nginx\.conf:\d+$/],
     ['location / { sliding_log_limit api key=a limit=1 window=1m; return 204; }', qr/"sliding_log_limit" api: the "return" beside it answers before any limit is asked in \S+nginx\.conf:\d+$/],
@@ -53,6 +54,7 @@ for (@warned) {
 
 my @quiet = (
     (map { $key->($_) } qw(hot all api a remote arg_ sliding_log_), '$remote_addr', '$sliding_log_client', 'http:$uri', '$binary_remote_addrs' =~ s/s$//r =~ s/binary_//r),
+    $with->('block=1m,10m,10m'), $with->('block=1m'),
     $with->('cost=$tenant algorithm=counter'), 'sliding_log_limit api key=$arg_k limit=$tenant window=1m id=$request_id;',
     'location / { sliding_log_limit api key=a limit=1 window=1m; if ($arg_x) { return 403; } }',
     'location / { sliding_log_limit api key=a limit=1 window=1m; rewrite ^/x /y break; }',

@@ -80,6 +80,17 @@ for my $algorithm (@ALGORITHMS) {
     cmp_ok($ahead, '>', 0, "$algorithm: some logs have reservations") if $algorithm =~ /log|compact|counter/;
 }
 
+# ---- counts far ahead, which a clock or a hand has set: no window up to them is gone through
+
+for my $fields (['999999999999999', 5], ['999999999999999', 5, '1', 3], ['999999999999999', '9007199254740991'], ['9223372036854775807', 5, int(time * 1000), 5], ['-5', 7, int(time * 1000), 5]) {
+    $redis->cli('DEL', 'rl:sliding:counter:{far}');
+    $redis->cli('HSET', 'rl:sliding:counter:{far}', @$fields);
+    my $before = time;
+    my $far    = tool('inspect', 'counter', 'far', '--server', $redis->address, '--limit', 3, '--window', '1s');
+    is($far->{status}, 0, "counter: inspect of @$fields");
+    cmp_ok(time - $before, '<', 5, 'takes no long time');
+}
+
 # ---- blocks
 
 $burst = 1;

@@ -8,6 +8,7 @@ use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Acl qw(documented_rule);
 use Testbed::Http qw(get field);
+use Testbed::Script;
 use Testbed::Tool qw(tool tool_json);
 
 my $bed     = Testbed->new;
@@ -165,6 +166,35 @@ like($dos->{out}, qr/^no log is there yet: /m, 'set tells that no log is there y
 is(tool_json('set', 'hidden', 's3cret', '--deny', @conf)->{has_log}, JSON::PP::false(), 'and so does its JSON');
 like(tool('unset', 'api', 'nobody', @at)->{out}, qr/^no override of .*\nno log is there yet: /, 'and unset');
 like(tool({ in => "\r\n" }, 'set', 'hidden', '-', '--deny', @conf)->{err}, qr/standard input is empty/, 'an empty line');
+
+# ---- what is a record: the tool says what the script says, of any text
+
+$redis->cli('FLUSHALL');
+my $seed = $ENV{TEST_SEED} // time;
+srand $seed;
+note "TEST_SEED=$seed";
+my $script = Testbed::Script->new($redis, 'sliding_log');
+my @pieces = (' ', "\t", "\n", "\r", "\x0b", "\x0c", "\0", '=', '0', '9' x 14, 'x', 'by=', 'allow', 'deny ', 'limit=7', "\xa0", '-', '');
+my %texts;
+for my $number (1 .. 300) {
+    my $text = (qw(allow deny limit=5 limit=0007 limit=1000000000000))[rand 5] . ' until=' . (0, 99_999_999_999_999)[rand 2] . ' since=1 by=' . ('', 'bob', "b\tb")[rand 3] . ' why=any text';
+    substr $text, rand(length $text), rand(3), $pieces[rand @pieces] for 1 .. rand 3;
+    $texts{$number} = $text;
+    $script->call('SET', "rl:sliding:any:{$number}:override", $text);
+}
+my %taken = map { ($_->{key} =~ /(\d+)/)[0] => $_->{what} eq 'broken' ? 0 : 1 } @{ tool_json('overrides', 'any', @at)->{overrides} };
+my ($differ, $valid) = (0, 0);
+for my $number (sort { $a <=> $b } keys %texts) {
+    next if $texts{$number} eq '';
+    my $reply = $script->call($script->words(time * 1000, [1, { key => "rl:sliding:any:{$number}", limit => 3, window => 1000, ttl => 2000, options => 'cost=0 override' }]));
+    my $is = $reply->[0][5] == -4 ? 0 : 1;
+    $valid += $is;
+    next if $is == ($taken{$number} // 'none');
+    $differ++;
+    diag("script: $is, tool: " . ($taken{$number} // 'none') . ': ' . $texts{$number} =~ s/([^ -~])/sprintf '\\x%02x', ord $1/ger);
+}
+is($differ, 0, "300 texts, $valid of them records");
+ok($valid > 30 && $valid < 270, 'some are, and some are not');
 
 # ---- inspect decides as nginx does, and shows the record
 

@@ -6,7 +6,6 @@
 
 #include "failure.hpp"
 #include "forms.hpp"
-#include "limit/number.hpp"
 
 namespace sliding_log::tool {
 
@@ -28,7 +27,8 @@ std::int64_t blockedFor(ReplyView fields, const ReadSettings& settings) {
 
 // ---- counter
 
-constexpr std::int64_t kLatestMs = 999'999'999'999'999;  // more digits are no time of a log
+constexpr std::int64_t kLatestMs = 999'999'999'999'999;       // more digits are no time of a log
+constexpr std::int64_t kMostCounted = 9'007'199'254'740'991;  // exact as a number of Lua
 
 /// The counts, by the time at which they began, or by the start of their window.
 std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
@@ -36,7 +36,7 @@ std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
     for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
         const std::optional<std::int64_t> start = fields[i].number();
         if (start && *start >= 0 && *start <= kLatestMs) {
-            counts[*start] = std::clamp<std::int64_t>(fields[i + 1].numberOr(0), 0, kLargestCount);
+            counts[*start] = std::clamp<std::int64_t>(fields[i + 1].numberOr(0), 0, kMostCounted);
         }
     }
     return counts;
@@ -63,7 +63,8 @@ struct Windows {
 };
 
 std::int64_t usedIn(const Windows& at, std::int64_t nowMs, std::int64_t windowMs) {
-    return at.here + (at.before * (windowMs - nowMs + at.start) + windowMs - 1) / windowMs;
+    const auto weighted = static_cast<__int128>(at.before) * (windowMs - nowMs + at.start) + windowMs - 1;
+    return at.here + static_cast<std::int64_t>(weighted / windowMs);
 }
 
 /// The time at which no more than `most` is used.
@@ -71,7 +72,8 @@ std::int64_t fallsTo(Windows at, const std::map<std::int64_t, std::int64_t>& cou
                      std::int64_t nowMs, std::int64_t windowMs) {
     while (true) {
         if (at.here <= most) {
-            const std::int64_t part = at.before > 0 ? (most - at.here) * windowMs / at.before : windowMs;
+            const auto part = static_cast<std::int64_t>(
+                at.before > 0 ? static_cast<__int128>(most - at.here) * windowMs / at.before : windowMs);
             if (part > 0) {
                 return std::max(at.start + std::max<std::int64_t>(windowMs - part, 0), nowMs);
             }
