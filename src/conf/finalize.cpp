@@ -133,6 +133,7 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
         warnOfForgottenDollar(cf, *limits[i]);
         warnOfUselessPrefetch(cf, *limits[i]);
         warnOfUselessOverride(cf, *limits[i]);
+        warnOfShrinkingBlocks(cf, *limits[i]);
     }
     // without a resolver directive nginx sets a resolver that has no name servers
     const auto* core =

@@ -107,6 +107,17 @@ void warnOfUselessPrefetch(ngx_conf_t* cf, const LimitSettings& limit) {
     }
 }
 
+void warnOfShrinkingBlocks(ngx_conf_t* cf, const LimitSettings& limit) {
+    const BlockTimes& times = limit.blockTimes;
+    if (!std::is_sorted(times.ms.begin(), times.ms.begin() + times.count)) {
+        ngx_log_error(
+            NGX_LOG_WARN, cf->log, 0,
+            "\"sliding_log_limit\" %V: a time of its block= is shorter than the one before, so that a client who "
+            "goes on is blocked for less, expected growing times, as block=1m,10m,1h in %V:%ui",
+            &limit.log->name, &limit.position.file, limit.position.line);
+    }
+}
+
 void warnOfUselessOverride(ngx_conf_t* cf, const LimitSettings& limit) {
     if (limit.log->hasOverride && limit.log->redis == nullptr) {
         ngx_log_error(NGX_LOG_WARN, cf->log, 0,

@@ -23,6 +23,9 @@ void warnOfForgottenDollar(ngx_conf_t* cf, const LimitSettings& limit);
 /// `prefetch=` of a limit that no Redis decides. To be called when its store is known.
 void warnOfUselessPrefetch(ngx_conf_t* cf, const LimitSettings& limit);
 
+/// If a later time of block= is shorter than an earlier one.
+void warnOfShrinkingBlocks(ngx_conf_t* cf, const LimitSettings& limit);
+
 /// The same of `override=on`: no record is read.
 void warnOfUselessOverride(ngx_conf_t* cf, const LimitSettings& limit);
 
