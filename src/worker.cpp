@@ -5,6 +5,9 @@
 #include <span>
 #include <stdexcept>
 
+#include "shared/process.hpp"
+#include "shared/slab_lock.hpp"
+
 namespace sliding_log {
 
 std::unique_ptr<Worker> gWorker;
@@ -25,7 +28,8 @@ std::uint64_t secureRandom() {
 }  // namespace
 
 Worker::Worker(const MainSettings& settings, ngx_log_t* log)
-    : uniqueIds_(secureRandom()),
+    : pool_(*settings.zone->pool),
+      uniqueIds_(secureRandom()),
       local_(*settings.zone),
       leases_(
           [this](std::span<Lease*> leases) {
@@ -33,7 +37,7 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
           },
           log),
       queues_(*settings.zone, log),
-      registry_(*settings.zone->pool, settings.zone->header->registry),
+      registry_(*settings.zone->pool, settings.zone->header->registry, settings.zone->configuration),
       usedKeys_(settings.zone->header->usedKeys, settings.zone->header->topKeysBytes, secureRandom()),
       deniedKeys_(settings.zone->header->deniedKeys, settings.zone->header->topKeysBytes, secureRandom()),
       overrides_(settings.zone->header->overrides, settings.zone->header->overridesBytes),
@@ -42,7 +46,11 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     const std::span<LogSettings* const> logs(static_cast<LogSettings* const*>(settings.logs.elts), settings.logs.nelts);
     for (const LogSettings* each : logs) {
         limits_.push_back(&registry_.limit(view(each->name)));
+        LeaseClaims* claims = takes(each->algorithm, Parameter::Lease) ? &registry_.leases(view(each->name)) : nullptr;
+        const bool isShared = claims != nullptr && !claims->names.first().empty();
+        leaseLengths_.emplace_back(each->windowMs, isShared ? claims : nullptr);
     }
+    claimLeases();
     const KnownDenials denials(settings.zone->header->denials, settings.zone->header->denialsBytes);
     const Permits permits(settings.zone->header->permits, settings.zone->header->permitsBytes);
     const auto* const* stores = static_cast<const RedisSettings* const*>(settings.stores.elts);
@@ -59,7 +67,18 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     tick_.set(kTickMs);
 }
 
+void Worker::claimLeases() {
+    const SlabLock lock(pool_);
+    for (const LeaseLength& each : leaseLengths_) {
+        if (LeaseClaims* claims = each.claims()) {
+            claims->touch(ngx_current_msec);
+            claims->claim(each.ownMs(), ngx_current_msec, ngx_pid, isDead);
+        }
+    }
+}
+
 void Worker::tick() {
+    claimLeases();
     for (LimitCounters* each : limits_) {
         each->touch(ngx_current_msec);
     }

@@ -11,6 +11,7 @@
 #include "metrics/top_keys.hpp"
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
+#include "store/lease_length.hpp"
 #include "store/leases.hpp"
 #include "store/local_store.hpp"
 #include "store/queues.hpp"
@@ -32,6 +33,7 @@ class Worker {
 
     /// Of local limits.
     Leases& leases() { return leases_; }
+    const LeaseLength& leaseLength(const LogSettings& log) const { return leaseLengths_[log.index]; }
     Queues& queues() { return queues_; }
     UniqueIds& uniqueIds() { return uniqueIds_; }
     LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
@@ -42,7 +44,9 @@ class Worker {
 
   private:
     void tick();
+    void claimLeases();
 
+    ngx_slab_pool_t& pool_;  // of the zone
     UniqueIds uniqueIds_;
     LocalStore local_;
     Leases leases_;
@@ -52,6 +56,7 @@ class Worker {
     TopKeys deniedKeys_;  // denied
     SeenOverrides overrides_;
     std::vector<LimitCounters*> limits_;               // by LogSettings::index
+    std::vector<LeaseLength> leaseLengths_;            // the same; they stay where they are
     std::vector<std::unique_ptr<RedisStore>> stores_;  // by RedisSettings::index; nullptr where unused
     Heap heap_;
     Timer tick_;

@@ -1,4 +1,5 @@
-// The counters of all limits and servers: a part of the zone of fixed size, so that logs cannot displace them.
+// The counters of all limits and servers, and the leases of limits: a part of the zone of fixed size, so that logs
+// cannot displace them.
 #pragma once
 
 #include <atomic>
@@ -6,6 +7,7 @@
 #include <string_view>
 
 #include "metrics/counters.hpp"
+#include "metrics/lease_claims.hpp"
 #include "ngx.hpp"
 
 namespace sliding_log {
@@ -27,27 +29,40 @@ struct RegistryHeader {
     std::size_t left;
     RegistryList<LimitCounters> limits;
     RegistryList<ServerCounters> servers;
+    RegistryList<LeaseClaims> leases;
+    std::uint64_t configurations;        // so many have used the zone; written by the master only
+    std::atomic<std::uint64_t> running;  // the number of the latest one of which a worker has started
     ngx_msec_t warnedAt;
     ngx_flag_t everWarned;
 };
 
 class CounterRegistry {
   public:
-    CounterRegistry(ngx_slab_pool_t& pool, RegistryHeader& header) : pool_(&pool), header_(&header) {}
+    /// Of a worker of this configuration.
+    CounterRegistry(ngx_slab_pool_t& pool, RegistryHeader& header, std::uint64_t configuration)
+        : pool_(&pool), header_(&header), configuration_(configuration) {
+        raise(header.running, configuration);
+    }
 
     /// The counters of this limit or server, the same for all workers and after reloads. If the memory is full, they
     /// belong to this process only and have no names, and a warning is logged at most once a minute. They stay valid as
     /// long as this process touches them every few seconds.
     LimitCounters& limit(std::string_view name) { return findOrMake(header_->limits, name, {}); }
     ServerCounters& server(std::string_view store, std::string_view server) {
-        return findOrMake(header_->servers, store, server);
+        ServerCounters& counters = findOrMake(header_->servers, store, server);
+        raise(counters.configuration, configuration_);
+        return counters;
     }
+    LeaseClaims& leases(std::string_view name) { return findOrMake(header_->leases, name, {}); }
 
-    /// Calls visit(ServerCounters&) for each server that a worker uses.
+    /// Calls visit(ServerCounters&) for each server that a worker of the latest configuration uses: older ones may last
+    /// for long.
     template <typename Visit>
     void forEachServer(Visit visit) const {
         for (auto* each = header_->servers.load(std::memory_order_acquire); each != nullptr; each = each->next) {
-            if (!isUntouchedFor(each->counters, kShownMs)) {
+            const bool isLatest = each->counters.configuration.load(std::memory_order_relaxed) >=
+                                  header_->running.load(std::memory_order_relaxed);
+            if (isLatest && !isUntouchedFor(each->counters, kShownMs)) {
                 visit(each->counters);
             }
         }
@@ -65,6 +80,12 @@ class CounterRegistry {
         return static_cast<ngx_msec_int_t>(ngx_current_msec - touchedMs) >= ms;
     }
 
+    static void raise(std::atomic<std::uint64_t>& number, std::uint64_t least) {
+        std::uint64_t before = number.load(std::memory_order_relaxed);
+        while (before < least && !number.compare_exchange_weak(before, least, std::memory_order_relaxed)) {
+        }
+    }
+
     template <typename T>
     T& findOrMake(RegistryList<T>& list, std::string_view first, std::string_view second);
     template <typename T>
@@ -73,10 +94,13 @@ class CounterRegistry {
 
     ngx_slab_pool_t* pool_;
     RegistryHeader* header_;
+    std::uint64_t configuration_;
 };
 
 extern template LimitCounters& CounterRegistry::findOrMake(RegistryList<LimitCounters>&, std::string_view,
                                                            std::string_view);
+extern template LeaseClaims& CounterRegistry::findOrMake(RegistryList<LeaseClaims>&, std::string_view,
+                                                         std::string_view);
 extern template ServerCounters& CounterRegistry::findOrMake(RegistryList<ServerCounters>&, std::string_view,
                                                             std::string_view);
 

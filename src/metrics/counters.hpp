@@ -119,10 +119,11 @@ struct ServerCounters : Owned<340> {
     Counter errors[kStoreErrors];
     Counter permits;          // that were granted
     Counter returnedPermits;  // of these, not used
-    Counter lostTakeBacks;    // and settled costs: the logs stay as they are
+    Counter lostTakeBacks;    // their entries, and those of settled costs: the logs stay as they are
     Histogram latency;
     Health health;
-    std::atomic<bool> usesNative{false};  // by the worker that connected last
+    std::atomic<bool> usesNative{false};          // by the worker that connected last
+    std::atomic<std::uint64_t> configuration{0};  // the latest one that uses it
     std::atomic<Reachability> reachability[kMostWorkers] = {};
 
     void sent(std::size_t carried) {
@@ -145,6 +146,7 @@ struct ServerCounters : Owned<340> {
         latency.clear();
         health.clear();
         usesNative.store(false, std::memory_order_relaxed);
+        configuration.store(0, std::memory_order_relaxed);
         for (std::atomic<Reachability>& one : reachability) {
             one.store(Reachability::Unknown, std::memory_order_relaxed);
         }

@@ -122,10 +122,9 @@ void writeCalls(Exposition& out, const Snapshot& snapshot) {
     writeServers(out, snapshot, "sliding_log_store_permits_returned_total", "counter",
                  "Unused permits returned to the store.", always,
                  [](const ServerCounters& counters) { return counters.returnedPermits.get(); });
-    writeServers(
-        out, snapshot, "sliding_log_store_take_backs_lost_total", "counter",
-        "Lost take-backs, and costs that were not settled; entries count as logged until they leave the window.",
-        always, [](const ServerCounters& counters) { return counters.lostTakeBacks.get(); });
+    writeServers(out, snapshot, "sliding_log_store_take_backs_lost_total", "counter",
+                 "Entries that were not given back or not settled; they count as logged until they leave the window.",
+                 always, [](const ServerCounters& counters) { return counters.lostTakeBacks.get(); });
     writeLatency(out, snapshot);
 }
 

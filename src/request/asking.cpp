@@ -189,6 +189,7 @@ void noteUnknown(Stage& stage) {
 
 /// Asks the local store for the stage.
 void askLocally(Stage& stage) {
+    useLeasesOfNow(*stage.context->round, stage);
     if (gWorker->local().ask(checksOf(stage), verdictsOf(stage), stage.context->round->unique.view(), stage.loggedMs)) {
         takeVerdicts(stage, Source::Local);
         return;
@@ -301,6 +302,7 @@ void ask(const LocationSettings& location, Stage& stage) {
         return;
     }
     Context& context = *stage.context;
+    useLeasesOfNow(*context.round, stage);
     stage.wake = noteReply;
     stage.verdicts = verdictsOf(stage);
     stage.permits = Prefetch::isFor(checksOf(stage)) ? permitsOf(stage) : std::span<Permit>();

@@ -69,6 +69,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.windowMs = log.windowMs;
     check.cap = log.longest;
     check.ttlMs = log.ttlMs();
+    gWorker->leaseLength(log).applyTo(check);
     check.countsAll = settings.countsAll;
     const bool isRefunded = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
     check.leavesWithClient = isRefunded || takes(log.algorithm, Parameter::Lease);

@@ -16,7 +16,7 @@ bool isUnderWay(const Decision& decision, const Check& check) {
 
 void giveBack(Decision& decision, Lease& lease) {
     const RedisSettings* redis = decision.settings->log->redis;
-    const Check& check = *lease.check;
+    const Check& check = lease.present();
     if (redis == nullptr) {
         gWorker->leases().end(lease);
         gWorker->local().takeBack({&check, 1}, lease.unique, lease.localMs, lease.localMs);
@@ -42,6 +42,12 @@ void endLease(Decision& decision, Lease& lease) {
 
 }  // namespace
 
+void useLeasesOfNow(const Round& round, const Stage& stage) {
+    for (std::size_t i = stage.begin; round.leases != nullptr && i < stage.end; i++) {
+        gWorker->leaseLength(*round.decisions[i].settings->log).applyTo(round.checks[i]);
+    }
+}
+
 void beginLeases(const LocationSettings& location, Round& round, std::span<const Decision> together) {
     if (round.leases == nullptr) {
         return;
@@ -54,6 +60,7 @@ void beginLeases(const LocationSettings& location, Round& round, std::span<const
         const RedisSettings* redis = decision.settings->log->redis;
         Lease& lease = round.leases[i];
         lease.check = &round.checks[i];
+        lease.length = &gWorker->leaseLength(*decision.settings->log);
         lease.unique = round.unique.view();
         lease.localMs = decision.source == Source::Local && decision.logged ? decision.loggedMs : 0;
         if (redis == nullptr) {

@@ -70,6 +70,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::vector<Batch*> batches;           // in the order of the reply; none for a take-back
     std::vector<std::uint32_t> leftLogs;   // of a take-back: hashes of the logs that it removes entries from
     std::size_t logs = 0;                  // of a take-back: their number
+    std::uint64_t entries = 0;             // the same: those that it removes, or adds, from all of them
     bool isRelease = false;                // a take-back that is a ZREM
     bool isRenewal = false;                // of leases: never repeated, since some may have ended
     std::uint64_t renewed = 0;             // of a renewal in a cluster: the hash of its only log

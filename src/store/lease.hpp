@@ -7,6 +7,7 @@
 
 #include "limit/check.hpp"
 #include "ngx.hpp"
+#include "store/lease_length.hpp"
 #include "store/list.hpp"
 
 namespace sliding_log {
@@ -18,7 +19,14 @@ struct OnlyInRedis;
 struct Lease : ListHook<ByRenewal>, ListHook<OnlyInRedis> {
     bool isHeld() const { return check != nullptr; }
 
-    const Check* check = nullptr;
+    /// Its check, with the length that counts now.
+    const Check& present() {
+        length->applyTo(*check);
+        return *check;
+    }
+
+    Check* check = nullptr;
+    const LeaseLength* length = nullptr;
     std::string_view unique;  // the request's name in the log
     std::size_t hash = 0;     // of the log
     ngx_msec_t begunAt = 0;

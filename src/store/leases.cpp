@@ -28,7 +28,7 @@ void Leases::sort(std::span<Lease*> leases) {
 }
 
 Leases::Group& Leases::groupOf(const Lease& lease) {
-    const auto length = static_cast<ngx_msec_t>(lease.check->windowMs);
+    const auto length = static_cast<ngx_msec_t>(lease.length->ownMs());
     const auto found = std::ranges::find(groups_, length, [](const auto& group) { return group->lengthMs; });
     return found != groups_.end() ? **found : *groups_.emplace_back(std::make_unique<Group>(*this, length, log_));
 }
@@ -111,6 +111,7 @@ void Leases::Group::fire() {
         }
         Lease& lease = *leases.popFront();
         lease.renewedAt = turn + 1;
+        lease.present();
         leases.pushBack(lease);
         some[count++] = &lease;
     }

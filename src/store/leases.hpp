@@ -27,7 +27,7 @@ class Leases {
 
     bool isEmpty() const { return held_ == 0; }
 
-    /// A lease whose check, name and place are set.
+    /// A lease whose check, length, name and place are set.
     void begin(Lease& lease);
     void end(Lease& lease);
 
@@ -61,7 +61,8 @@ class Leases {
         return left.hash == right.hash && left.localMs == right.localMs && left.check->key == right.check->key;
     }
 
-    /// Those of one length. The configuration has few lengths.
+    /// Those of one length, which is that of the configuration: a longer one may count, and ends without a word. The
+    /// configuration has few lengths.
     struct Group {
         Group(Leases& owner, ngx_msec_t length, ngx_log_t* log)
             : owner(owner),

@@ -1,13 +1,11 @@
 #include "store/node_queue.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <new>
 
 #include "redis/timer.hpp"
+#include "shared/process.hpp"
 #include "shared/slab_lock.hpp"
 
 namespace sliding_log {
@@ -26,10 +24,6 @@ std::uint32_t hashOf(std::string_view name) {
 
 Ticket& ticketOf(ngx_queue_t* link) {
     return *ngx_queue_data(link, Ticket, link);
-}
-
-bool isDead(ngx_pid_t worker) {
-    return kill(worker, 0) == -1 && errno == ESRCH;
 }
 
 }  // namespace

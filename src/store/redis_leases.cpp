@@ -30,7 +30,7 @@ void RedisStore::begin(Lease& lease) {
 }
 
 void RedisStore::end(Lease& lease) {
-    const Check& check = *lease.check;
+    const Check& check = lease.present();
     leases_.end(lease);
     if (lease.localMs != 0) {
         local_.takeBack({&check, 1}, lease.unique, lease.localMs, lease.localMs);
@@ -55,6 +55,7 @@ void RedisStore::release(const Check& check, std::string_view unique) {
         call = &calls_.take();
         call->leftLogs.clear();
         call->settles = false;
+        call->entries = 0;
         call->until = ngx_current_msec + static_cast<ngx_msec_t>(check.windowMs);
         CallWriter::beginRelease(*call, check);
         noteTakeBack();
@@ -62,6 +63,7 @@ void RedisStore::release(const Check& check, std::string_view unique) {
         flush_.post();
     }
     CallWriter::addToRelease(*call, check, unique);
+    call->entries += static_cast<std::uint64_t>(check.cost);
 }
 
 void RedisStore::sendReleases() {
@@ -213,6 +215,7 @@ void RedisStore::renewWith(Server& importing, std::uint64_t log, std::uint16_t h
     std::vector<Lease*> leases;
     leases_.forEach([&](Lease& lease) {
         if (lease.check->hashSlot == hashSlot && lease.hash == log) {
+            lease.present();
             leases.push_back(&lease);
         }
     });
@@ -264,7 +267,7 @@ void RedisStore::countLocally() {
 }
 
 void RedisStore::enterLocally(Lease& lease) {
-    lease.localMs = local_.renew(*lease.check, lease.check->cost, 0);
+    lease.localMs = local_.renew(lease.present(), lease.check->cost, 0);
 }
 
 /// Those of one log, with entries of one time in it, or with none.

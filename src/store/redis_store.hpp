@@ -203,7 +203,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void takenBack(Call& call, const redisReply& reply, StoreError error);
     void loseKept(std::string_view why);
     void loseTakeBack(Call& call, std::string_view why);
-    void tellLost(std::uint16_t hashSlot, std::string_view why, bool settles = false);
+    void tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles = false);
     void closeWhenUnused();
 
     const RedisSettings& settings_;

@@ -1,5 +1,6 @@
 // What a Redis store takes back, or settles: sent at once, or kept until Redis can do it.
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "store/redis_store.hpp"
@@ -30,6 +31,11 @@ std::int64_t lastsMs(const Check& check) {
             break;
     }
     return windows > kMostMs / check.windowMs ? kMostMs : windows * check.windowMs;
+}
+
+/// The number of entries by which the log is wrong if this is not taken back, or settled.
+std::uint64_t entriesOf(const Check& check) {
+    return static_cast<std::uint64_t>(check.isSettled() ? std::abs(check.settled - check.cost) : check.cost);
 }
 
 /// True if the server did not execute a take-back which it, or another one, may execute later.
@@ -85,7 +91,7 @@ void RedisStore::takeBackUnseen(std::span<const Check> checks, std::string_view 
         if (rowOf(check.algorithm).namesEntries && check.id.empty()) {
             keep(newTakeBack({&check, 1}, unique, kAnyTime, 0, check.delayMs));
         } else {
-            tellLost(check.hashSlot, "its answer was lost");
+            tellLost(check.hashSlot, entriesOf(check), "its answer was lost");
         }
     }
 }
@@ -124,11 +130,13 @@ Call& RedisStore::newTakeBack(std::span<const Check> checks, std::string_view un
     call.leftLogs.clear();
     call.logs = checks.size();
     call.settles = std::ranges::any_of(checks, &Check::isSettled);
+    call.entries = 0;
     std::int64_t lasts = 0;
     for (const Check& check : checks) {
         if (check.owed() == 0) {
             call.leftLogs.push_back(Signature::hashOfLog(check.key));
         }
+        call.entries += entriesOf(check);
         lasts = std::max(lasts, lastsMs(check));
     }
     call.ended = ngx_current_msec;
@@ -295,12 +303,12 @@ void RedisStore::loseKept(std::string_view why) {
 
 /// Its entries stay until they leave the window.
 void RedisStore::loseTakeBack(Call& call, std::string_view why) {
-    tellLost(call.hashSlot, why, call.settles);
+    tellLost(call.hashSlot, call.entries, why, call.settles);
     giveBack(call);
 }
 
-void RedisStore::tellLost(std::uint16_t hashSlot, std::string_view why, bool settles) {
-    (dying_ ? unplacedCounters_ : countersOf(hashSlot)).lostTakeBacks.add();
+void RedisStore::tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles) {
+    (dying_ ? unplacedCounters_ : countersOf(hashSlot)).lostTakeBacks.add(entries);
     log_.trouble(
         NGX_LOG_ERR, shownNameOf(settings_),
         settles ? "the cost of a request could not be settled" : "a request could not be taken back out of its log",

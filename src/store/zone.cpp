@@ -58,6 +58,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
         const auto& old = *static_cast<const Zone*>(before);
         zone.pool = old.pool;
         zone.header = old.header;
+        zone.configuration = ++zone.header->registry.configurations;
         makePermits(zone, memory->shm.size, memory->shm.log);
         makeOverrides(zone, memory->shm.size);
         return NGX_OK;
@@ -65,6 +66,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     zone.pool = reinterpret_cast<ngx_slab_pool_t*>(memory->shm.addr);
     if (memory->shm.exists) {
         zone.header = static_cast<ZoneHeader*>(zone.pool->data);
+        zone.configuration = ++zone.header->registry.configurations;
         return NGX_OK;
     }
     void* header = ngx_slab_calloc(zone.pool, sizeof(ZoneHeader));
@@ -73,6 +75,7 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     }
     zone.header = new (header) ZoneHeader();
     zone.pool->data = zone.header;
+    zone.configuration = ++zone.header->registry.configurations;
     ngx_rbtree_init(&zone.header->logs, &zone.header->sentinel, insertLocalLog);
     ngx_rbtree_init(&zone.header->queues, &zone.header->endOfQueues, ngx_str_rbtree_insert_value);
     zone.header->limits.init();

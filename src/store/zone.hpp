@@ -32,8 +32,9 @@ struct ZoneHeader {
 };
 
 struct Zone {
-    bool hasPermits;    // a limit has prefetch=
-    bool hasOverrides;  // a limit has override=on
+    std::uint64_t configuration;  // the number of this one among all that have used the zone, from 1
+    bool hasPermits;              // a limit has prefetch=
+    bool hasOverrides;            // a limit has override=on
     ngx_slab_pool_t* pool;
     ZoneHeader* header;
 
