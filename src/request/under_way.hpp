@@ -7,10 +7,10 @@
 
 namespace sliding_log {
 
-/// These decisions of the round, together, have admitted the request. It also counts where no store could decide.
 /// To be called before the stage is asked: the length of its leases may have changed while it waited.
 void useLeasesOfNow(const Round& round, const Stage& stage);
 
+/// These decisions of the round, together, have admitted the request. It also counts where no store could decide.
 void beginLeases(const LocationSettings& location, Round& round, std::span<const Decision> together);
 
 /// Gives the entries of all decisions with isLeaving back that are leases; these are not in a log then.
