@@ -32,6 +32,11 @@ HTTP
         }
     }
     location /aborted { sliding_log_limit aborted key=$arg_k limit=50 window=1h refund=499; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location /costs   {
+        sliding_log_limit costs key=$arg_k limit=50 window=1h refund=200 cost=7;
+        sliding_log_limit places key=$arg_k limit=50 algorithm=inflight cost=5;
+        proxy_pass http://127.0.0.1:%%SILENT%%;
+    }
     location /held    { sliding_log_limit held key=$arg_k limit=1 window=20s delay=10m; empty_gif; }
     location /second  { sliding_log_limit near key=$arg_k limit=50 window=1h; sliding_log_limit far key=$arg_k limit=0 window=1h store=two; empty_gif; }
     location /mixed   { sliding_log_limit leaves key=$arg_k limit=50 window=1h refund=499; sliding_log_limit stays key=$arg_k limit=50 window=1h refund=404; empty_gif; }
@@ -139,14 +144,14 @@ $redis{one}->resume;
 is(lost(), 1, 'a take-back without a reply counts as lost');
 ok($nginx->logged(qr/"one" .*could not be taken back/) >= 1, 'the error log has the lost take-back');
 ok(wait_until('Redis to decide', 10, sub { get($port, '/free?k=a')->{status} == 200 }), 'Redis decides when it replies again');
-@under_way = under_way('/log?k=c');
+@under_way = under_way('/log?k=c', '/costs?k=c');
 $redis{one}->kill;
 $ended = reload_begins();
 $begin = time;
-answer($under_way[0]);
+answer($_) for @under_way;
 $ended->('Redis is gone');
 cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a stopped Redis for its timeout');
-is(lost(), 2, 'a take-back that could not be sent counts as lost');
+is(lost(), 2 + 7 + 5, 'a take-back that could not be sent counts as lost, with all of its entries');
 
 # Redis is down, and comes back while the worker waits for it
 $redis{one}->start;

@@ -1,13 +1,14 @@
 # Metrics of stores: errors by their reason, servers that are up, Redis's information about its memory, each node of a
-# cluster; names of any kind; and a zone that is too small.
+# cluster; names of any kind; a zone that is too small; and a store that was replaced while a request lasts.
 
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(conf wait_until);
 use Testbed::Acl qw(documented_rule);
 use Testbed::Http qw(get many);
 use Testbed::Metrics qw(scrape promtool);
+use Testbed::UnderWay;
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--maxmemory', '100mb', '--maxmemory-policy', 'allkeys-lru']);
@@ -158,6 +159,39 @@ is($now->value('sliding_log_requests_total', limit => "limit$_", result => 'pass
 is($small->logged(qr/\[error\].*"sliding_log_zone" has no room for the metrics of "limit\d+"/), 1, 'a zone of 32k: the error log has the lack of room once');
 ($status, $said) = promtool($bed, $now->text, 'check metrics');
 is("$status$said", '0', 'a zone of 32k: promtool accepts the metrics');
+
+# ---- a store that is replaced while a request of an old worker lasts
+
+my ($before, $after) = map { $bed->redis } 1, 2;
+my $silent_one = Testbed::UnderWay->new;
+my $replaced   = conf(
+    store  => 'server %%REDIS%%; reconnect 20ms 100ms;',
+    server => <<'END',
+    location /long { sliding_log_limit t key=$arg_k limit=10 algorithm=inflight; proxy_pass http://127.0.0.1:%%SILENT%%; }
+    location /metrics { sliding_log_metrics; }
+END
+);
+my $changed = $bed->nginx($replaced, REDIS => $before->address, SILENT => $silent_one->port);
+$port = $changed->port;
+ok(up(1, node => $before->address), 'a store to be replaced is up');
+my $long = $silent_one->begin($port, '/long?k=a');
+$before->kill;
+$changed->{values}{REDIS} = $after->address;
+$changed->configure($replaced)->reload;
+ok(up(1, node => $after->address), 'the store that replaces it is up');
+$until = time + 3;
+my @gone;
+while (time < $until) {
+    push @gone, scrape($port)->value('sliding_log_store_up', node => $before->address) // ();
+    select undef, undef, undef, 0.1;
+}
+is("@gone", '', 'the store that was replaced is not shown while an old worker has a request');
+ok(kill(0, $changed->workers) >= 2, 'the old worker lives');
+$changed->{values}{REDIS} = $before->address;
+$before->start;
+$changed->configure($replaced)->reload;
+ok(up(1, node => $before->address), 'a store that comes back to the configuration is shown');
+Testbed::UnderWay::end($long);
 
 # ---- no limit at all
 
