@@ -4,6 +4,7 @@
 #include <span>
 
 #include "limit/number.hpp"
+#include "request/earlier_answer.hpp"
 
 namespace sliding_log {
 
@@ -101,7 +102,7 @@ std::size_t capacityOf(const Problem& problem, const Round& round) {
     return capacity;
 }
 
-/// What is left of an answer that an upstream began, before X-Accel-Redirect, does not describe this one.
+/// What other modules have told of the location's own answer does not describe this one.
 void setContentType(ngx_http_request_t* request, std::string_view type) {
     ngx_http_clear_content_length(request);
     ngx_http_clear_accept_ranges(request);
@@ -167,7 +168,7 @@ ngx_int_t sendGrpcStatus(ngx_http_request_t* request, const Problem& problem, co
     message << problem.title << ": ";
     writeDeniers(message, round, outcome, "");
     if (!addField(request, "grpc-status", problem.grpcStatus) || !addField(request, "grpc-message", message.view()) ||
-        !addField(request, "Cache-Control", "no-store")) {
+        !forbidStoring(request)) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
     discardBody(request);
@@ -182,6 +183,7 @@ ngx_int_t sendGrpcStatus(ngx_http_request_t* request, const Problem& problem, co
 
 ngx_int_t answerDenied(ngx_http_request_t* request, const LocationSettings& location, const Round& round,
                        const Outcome& outcome) {
+    forgetEarlierAnswer(request);
     if (location.answer == static_cast<ngx_uint_t>(Answer::Plain) || isAnsweredByNginx(outcome.status) ||
         hasErrorPage(request, outcome.status)) {
         return static_cast<ngx_int_t>(outcome.status);

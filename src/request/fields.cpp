@@ -6,6 +6,7 @@
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
 #include "request/context.hpp"
+#include "request/earlier_answer.hpp"
 #include "request/refund.hpp"
 
 namespace sliding_log {
@@ -133,6 +134,11 @@ bool setFields(ngx_http_request_t* request, const Context& context) {
             setNumber(request, "Retry-After", context.retryAfter));
 }
 
+/// No cache keeps a denial, whose status they keep by themselves.
+bool staysOutOfCaches(ngx_http_request_t* request, const Context& context) {
+    return !context.denied || !isStoredByCaches(request->headers_out.status) || forbidStoring(request);
+}
+
 /// Called once per response, except that an error page of a filter passes again after the first header was cleared; the
 /// context is then found through the pool.
 ngx_int_t onHeader(ngx_http_request_t* request) noexcept try {
@@ -140,7 +146,7 @@ ngx_int_t onHeader(ngx_http_request_t* request) noexcept try {
     if (context == nullptr || context->round == nullptr) {
         return gNextFilter(request);
     }
-    if (context->enforced != nullptr && !setFields(request, *context)) {
+    if (context->enforced != nullptr && !(setFields(request, *context) && staysOutOfCaches(request, *context))) {
         return NGX_ERROR;
     }
     const ngx_int_t rc = gNextFilter(request);
