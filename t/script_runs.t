@@ -29,7 +29,7 @@ my $clock  = Testbed::Clock->new($bed->dir, standing => 1)->set($now);
 my $redis  = $bed->redis(clock => $clock, args => ['--loadmodule', native_module()]);
 my $unique = 0;
 
-sub key { my ($kind, $log) = @_; return "rl:sliding:$kind:{$log->{name}}" }
+sub key { my ($kind, $log) = @_; return "rl:sliding:$kind:{" . ($log->{name} =~ tr{A-Za-z0-9}{_}cr) . '}' }
 
 sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply // 'none' }
 
