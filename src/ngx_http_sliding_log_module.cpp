@@ -1,7 +1,9 @@
 // The map of the module: its directives, variables, phases and processes, all of which are implemented in other files.
 
+#include <algorithm>
 #include <exception>
 #include <new>
+#include <span>
 
 #include "conf/directives.hpp"
 #include "conf/finalize.hpp"
@@ -18,6 +20,7 @@
 #include "request/access.hpp"
 #include "request/fields.hpp"
 #include "request/log_phase.hpp"
+#include "request/redirected.hpp"
 #include "request/variables.hpp"
 #include "settings/settings.hpp"
 #include "version.hpp"
@@ -74,6 +77,23 @@ ngx_command_t gCommands[] = {
     ngx_null_command,
 };
 
+bool settles(const MainSettings& main) {
+    return std::ranges::any_of(std::span(static_cast<LogSettings**>(main.logs.elts), main.logs.nelts),
+                               [](const LogSettings* log) { return log->settles != 0; });
+}
+
+/// False if memory is short.
+bool installRewriteHandlers(ngx_http_core_main_conf_t& core) {
+    for (const ngx_http_phases phase : {NGX_HTTP_SERVER_REWRITE_PHASE, NGX_HTTP_REWRITE_PHASE}) {
+        auto* handler = static_cast<ngx_http_handler_pt*>(ngx_array_push(&core.phases[phase].handlers));
+        if (handler == nullptr) {
+            return false;
+        }
+        *handler = onRewrite;
+    }
+    return true;
+}
+
 /// Access handlers run in reverse order of registration, so ours runs before allow, deny and auth_basic: it protects
 /// them, and `satisfy any` cannot skip a limit.
 ngx_int_t installHandlers(ngx_conf_t* cf) {
@@ -88,6 +108,9 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
     installFieldsFilter();
     const auto* main =
         static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
+    if (settles(*main) && !installRewriteHandlers(*core)) {
+        return NGX_ERROR;
+    }
     finalizeReservations(*main);
     if (main->limits.nelts > 0) {
         warnOfLoadOrder(cf);

@@ -35,15 +35,16 @@ struct Decision {
     const LimitSettings* settings;
     std::int64_t limit;
     Source source;
-    const Verdict* verdict;          // nullptr: not asked, or the store could not decide
-    std::uint64_t loggedMs;          // by the clock of the store, for a take-back
-    bool logged;                     // the request is in the log
-    bool isLeaving;                  // its entries are to be taken back
-    std::size_t nth;                 // position in the configuration, within its round
-    std::string_view key;            // the name of the log in its store; empty if a number is invalid
-    LateReply* lateReply = nullptr;  // set if Redis did not reply in time and may have logged the request
-    std::int64_t queuedMs = 0;       // it has waited so long for a place
-    bool isCounted = false;          // in the metrics
+    const Verdict* verdict;                      // nullptr: not asked, or the store could not decide
+    std::uint64_t loggedMs;                      // by the clock of the store, for a take-back
+    bool logged;                                 // the request is in the log
+    bool isLeaving;                              // its entries are to be taken back
+    std::size_t nth;                             // position in the configuration, within its round
+    std::string_view key;                        // the name of the log in its store; empty if a number is invalid
+    LateReply* lateReply = nullptr;              // set if Redis did not reply in time and may have logged the request
+    std::int64_t queuedMs = 0;                   // it has waited so long for a place
+    std::int64_t trueCost = Check::kNotSettled;  // by settle=, once known
+    bool isCounted = false;                      // in the metrics
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
@@ -121,6 +122,13 @@ struct Round {
     const Decision& configured(std::size_t nth) const { return *std::ranges::find(all(), nth, &Decision::nth); }
 };
 
+/// An upstream that the request had before an internal redirect. It lives as long as the request.
+struct ReplacedUpstream {
+    const ReplacedUpstream* previous;
+    ngx_http_upstream_t* upstream;
+    std::size_t upstreams;  // the number of r->upstream_states, with its own
+};
+
 struct Context {
     enum class State {
         Idle,     // no stage is out
@@ -154,19 +162,21 @@ struct Context {
     bool refused;     // the latest round is denied; only limits with count=all are still asked
 
     Status status;
-    const Decision* decider;   // shown by the variables
-    const Decision* enforced;  // shown by the response fields; nullptr: no limit was enforced
-    bool denied;               // by this module: no more limits are asked
-    bool refunds;              // a limit that was asked has refund=
-    bool settles;              // a limit that was asked has settle=
-    ngx_uint_t sentStatus;     // the status that was sent to the client, or is about to be; 0: none yet
-    ngx_uint_t fields;         // a Fields, of the location that enforced last: an error page may be in another location
-    std::int64_t retryAfter;   // seconds; 0: not sent
-    ngx_msec_t longest;        // ms: the longest `timeout` of the stores to be asked so far, and the longest wait
-    ngx_msec_t askedAt;        // Waiting: since when
-    ngx_msec_t waited;         // ms, for all stores together; since it was last its turn
-    ngx_msec_t dueAt;          // when the latest reservation of the round is due; 0: none, or it has been waited for
-    ngx_event_t timer;         // used while Held or Queued, and while Waiting with open stages
+    const Decision* decider;           // shown by the variables
+    const Decision* enforced;          // shown by the response fields; nullptr: no limit was enforced
+    bool denied;                       // by this module: no more limits are asked
+    bool refunds;                      // a limit that was asked has refund=
+    bool settles;                      // a limit that was asked has settle=
+    bool knowsCosts;                   // settle= was evaluated
+    const ReplacedUpstream* replaced;  // the latest; nullptr: none, or no limit has settle=
+    ngx_uint_t sentStatus;             // the status that was sent to the client, or is about to be; 0: none yet
+    ngx_uint_t fields;        // a Fields, of the location that enforced last: an error page may be in another location
+    std::int64_t retryAfter;  // seconds; 0: not sent
+    ngx_msec_t longest;       // ms: the longest `timeout` of the stores to be asked so far, and the longest wait
+    ngx_msec_t askedAt;       // Waiting: since when
+    ngx_msec_t waited;        // ms, for all stores together; since it was last its turn
+    ngx_msec_t dueAt;         // when the latest reservation of the round is due; 0: none, or it has been waited for
+    ngx_event_t timer;        // used while Held or Queued, and while Waiting with open stages
     AwaitedPlace awaited;
     LateReply* lateReplies;  // all of the request
 };

@@ -1,64 +1,21 @@
 #include "request/settle.hpp"
 
-#include <algorithm>
-#include <optional>
 #include <span>
-#include <string_view>
 
-#include "limit/most_cost.hpp"
-#include "limit/number.hpp"
 #include "request/hold.hpp"
+#include "request/true_cost.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
 
 namespace {
 
-void tellInvalid(const ngx_http_request_t* request, const LogSettings& log, ngx_str_t text, const char* what) {
-    if (gWorker->counters(log).mayTellOfInvalid(ngx_current_msec)) {
-        const std::int64_t most = mostCost(log.algorithm, log.sample);
-        ngx_log_error(NGX_LOG_ERR, request->connection->log, 0,
-                      "limit \"%V\": invalid \"settle\" value \"%V\", expected a whole number from 0 to %L, %s",
-                      &log.name, &text, most, what);
-    }
-}
-
-/// True if the text has digits only.
-bool isWhole(std::string_view text) {
-    return std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-/// The cost that settle= gives; kNotSettled if it gives none. A number that is too large is as much as a log takes, so
-/// that nothing is cheaper because it is huge.
-std::int64_t settledCost(ngx_http_request_t* request, const LimitSettings& settings) {
-    const LogSettings& log = *settings.log;
-    ngx_str_t text;
-    if (ngx_http_complex_value(request, settings.settle, &text) != NGX_OK || text.len == 0) {
-        return Check::kNotSettled;
-    }
-    const std::int64_t most = mostCost(log.algorithm, log.sample);
-    const std::optional<std::int64_t> number = parseCount(view(text));
-    if (!number && !isWhole(view(text))) {
-        tellInvalid(request, log, text, "the cost stands");
-        return Check::kNotSettled;
-    }
-    if (!number || *number > most) {
-        tellInvalid(request, log, text, "the largest is taken");
-        return most;
-    }
-    return *number;
-}
-
 /// Notes the cost of the request in its check; true if it differs from what the log has.
-bool noteCost(ngx_http_request_t* request, const Decision& decision, Check& check) {
-    if (!decision.logged || decision.settings->settle == nullptr) {
+bool noteCost(const Decision& decision, Check& check) {
+    if (!decision.logged || decision.trueCost == Check::kNotSettled || decision.trueCost == check.cost) {
         return false;
     }
-    const std::int64_t cost = settledCost(request, *decision.settings);
-    if (cost == Check::kNotSettled || cost == check.cost) {
-        return false;
-    }
-    check.settled = cost;
+    check.settled = decision.trueCost;
     return true;
 }
 
@@ -74,10 +31,10 @@ void settleTogether(const Round& round, std::size_t begin, std::size_t end) {
     }
 }
 
-void settle(ngx_http_request_t* request, const Round& round, const Stage& stage) {
+void settle(const Round& round, const Stage& stage) {
     std::size_t begin = stage.begin;
     for (std::size_t limit = stage.begin; limit <= stage.end; limit++) {
-        if (limit < stage.end && noteCost(request, round.decisions[limit], round.checks[limit])) {
+        if (limit < stage.end && noteCost(round.decisions[limit], round.checks[limit])) {
             continue;
         }
         if (limit > begin) {
@@ -87,16 +44,48 @@ void settle(ngx_http_request_t* request, const Round& round, const Stage& stage)
     }
 }
 
+/// The status of the answer to the client, as nginx would log it if there were no post_action: 499 if nothing was sent.
+/// The request has another one, or, if the post_action could not begin, that of its error.
+ngx_uint_t statusBefore(const Context& context) {
+    const ngx_http_request_t* request = context.request;
+    const bool isSent = request->header_sent != 0 && request->connection->sent > 0;
+    return isSent ? context.sentStatus : NGX_HTTP_CLIENT_CLOSED_REQUEST;
+}
+
 }  // namespace
+
+void noteCosts(Context& context) {
+    if (!context.settles || context.knowsCosts) {
+        return;
+    }
+    context.knowsCosts = true;
+    ngx_http_request_t* request = context.request;
+    const ngx_uint_t status = request->headers_out.status;
+    const ngx_uint_t error = request->err_status;
+    if (request->post_action != 0) {
+        request->headers_out.status = statusBefore(context);
+        request->err_status = 0;
+    }
+    for (const Round* round = context.round; round != nullptr; round = round->previous) {
+        for (Decision& decision : round->all()) {
+            if (decision.logged && decision.settings->settle != nullptr) {
+                decision.trueCost = trueCost(context, *round, *decision.settings);
+            }
+        }
+    }
+    request->headers_out.status = status;
+    request->err_status = error;
+}
 
 void settleAtEnd(Context& context) {
     if (!context.settles) {
         return;
     }
     cancel(context);  // what it is still held for, or asked, must not be settled
+    noteCosts(context);
     for (const Round* round = context.round; round != nullptr; round = round->previous) {
         for (const Stage& stage : round->allStages()) {
-            settle(context.request, *round, stage);
+            settle(*round, stage);
         }
     }
 }
