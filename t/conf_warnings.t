@@ -45,6 +45,12 @@ my @warned = (
     ['sliding_log_limit api key=a limit=1 window=1m; location /a { return 200; sliding_log_limit b key=a limit=1 window=1m; } location /b { return 204; }',
         qr/"sliding_log_limit" b: the "return" beside it answers/],
 );
+my $empty = qr/has a variable that is empty when the limit is asked, requests with an empty key are not limited in \S+nginx\.conf:\d+$/;
+push @warned, map { [$key->($_), qr/"sliding_log_limit" api: key=\Q$_\E $empty/] }
+    qw($request_body ${request_body} $request_body_file $upstream_http_x_user $upstream_status $upstream_cookie_a $Sent_Http_X_User $sent_trailer_a), '$uri:$upstream_addr';
+push @warned, ['location / { sliding_log_limit api key=$request_body limit=1 window=1m; }', qr/"sliding_log_limit" api: key=\$request_body $empty/];
+my $authorized = 'sliding_log_limit api key=$user limit=1 window=1m; auth_request /auth; auth_request_set $user';
+push @warned, map { [$_, qr/"sliding_log_limit" api: key=\$user $empty/] } "location / { $authorized \$upstream_http_x_user; }", "$authorized a; location / { }";
 for (@warned) {
     my ($server, $warning) = @$_;
     my @told = warnings_of('', $server);
@@ -53,6 +59,11 @@ for (@warned) {
 }
 
 my @quiet = (
+    'location / { auth_request_set $user $upstream_http_x_user; location /in { } } ' . $key->('$tenant'),
+    "set \$user a; location / { $authorized b; }",
+    "location /in { internal; $authorized \$upstream_http_x_user; }",
+    'set $upstream_pool a; ' . $key->('$upstream_pool'),
+    (map { "location $_ sliding_log_limit api key=\$upstream_http_x_user limit=1 window=1m; }" } '/ { internal;', '@behind {'),
     (map { $key->($_) } qw(hot all api a remote arg_ sliding_log_), '$remote_addr', '$sliding_log_client', 'http:$uri', '$binary_remote_addrs' =~ s/s$//r =~ s/binary_//r),
     $with->('block=1m,10m,10m'), $with->('block=1m'),
     $with->('cost=$tenant algorithm=counter'), 'sliding_log_limit api key=$arg_k limit=$tenant window=1m id=$request_id;',
@@ -65,6 +76,9 @@ my @quiet = (
 for my $server (@quiet) {
     is(join("\n", warnings_of('', $server)), '', "no warning of $server");
 }
+
+is(scalar(grep { /key=\$request_body $empty/ } warnings_of('sliding_log_limit all key=$request_body limit=1 window=1m;', 'location /a { } location /b { }')), 1,
+    'of an empty key of the http level, too, once');
 
 # a possible password, not a variable
 for my $directive ('password', 'prefix', 'sentinel_password') {

@@ -1,5 +1,6 @@
 #include "conf/merge.hpp"
 
+#include "conf/empty_keys.hpp"
 #include "conf/page_location.hpp"
 #include "conf/refuse.hpp"
 #include "conf/warnings.hpp"
@@ -20,12 +21,14 @@ char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to
             return kConfError;
         }
     }
-    if (from.inherited == nullptr) {
+    if (from.inherited == nullptr) {  // the http level, once
         from.inherited = from.limits;
+        warnOfEmptyKeys(cf, *from.limits);
     }
     if (to.limits != nullptr) {
         to.inherited = to.limits;
         warnOfReturn(cf, *to.limits);
+        warnOfEmptyKeys(cf, *to.limits);
         return kConfOk;
     }
     to.inherited = from.inherited;

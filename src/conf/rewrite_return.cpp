@@ -2,7 +2,8 @@
 
 #include <iterator>
 #include <memory>
-#include <string_view>
+
+#include "conf/foreign_directive.hpp"
 
 namespace sliding_log {
 
@@ -11,14 +12,6 @@ namespace {
 constexpr std::size_t kTrialPool = 4096;
 
 using Pool = std::unique_ptr<ngx_pool_t, decltype(&ngx_destroy_pool)>;
-
-const ngx_module_t* findRewrite(const ngx_cycle_t* cycle) {
-    ngx_module_t** module = cycle->modules;
-    while (*module != nullptr && std::string_view((*module)->name) != "ngx_http_rewrite_module") {
-        module++;
-    }
-    return *module;
-}
 
 /// The settings of the rewrite module are private to it. They are expected to begin with a pointer to the code that it
 /// runs, nullptr if there is none.
@@ -51,14 +44,9 @@ bool isOf(const ngx_pool_t& pool, const void* memory, std::size_t size) {
 
 /// Has the rewrite module of this nginx read a `return` into new settings, and checks that they become what is
 /// expected. What they point to is read only if it is in the pool that it must come from.
-bool isAsKnown(const ngx_conf_t& cf, const ngx_module_t& rewrite) {
+bool isAsKnown(const ngx_conf_t& cf, const ForeignDirective& directive) {
     const Pool pool(ngx_create_pool(kTrialPool, cf.log), ngx_destroy_pool);
-    const auto* context = static_cast<const ngx_http_module_t*>(rewrite.ctx);
-    ngx_command_t* command = rewrite.commands;
-    while (command != nullptr && command->name.len > 0 && view(command->name) != "return") {
-        command++;
-    }
-    if (pool == nullptr || command == nullptr || command->name.len == 0 || context->create_loc_conf == nullptr) {
+    if (pool == nullptr || directive.context().create_loc_conf == nullptr) {
         return false;
     }
     ngx_str_t words[] = {ngx_string("return"), ngx_string("204")};
@@ -66,8 +54,9 @@ bool isAsKnown(const ngx_conf_t& cf, const ngx_module_t& rewrite) {
     ngx_conf_t trial = cf;
     trial.args = &arguments;
     trial.pool = trial.temp_pool = pool.get();
-    void* settings = context->create_loc_conf(&trial);
-    if (settings == nullptr || codesOf(settings) != nullptr || command->set(&trial, command, settings) != NGX_CONF_OK) {
+    void* settings = directive.context().create_loc_conf(&trial);
+    if (settings == nullptr || codesOf(settings) != nullptr ||
+        directive.command->set(&trial, directive.command, settings) != NGX_CONF_OK) {
         return false;
     }
     const ngx_array_t* codes = codesOf(settings);
@@ -78,12 +67,12 @@ bool isAsKnown(const ngx_conf_t& cf, const ngx_module_t& rewrite) {
 }  // namespace
 
 bool returnsFirst(ngx_conf_t* cf) {
-    const ngx_module_t* rewrite = findRewrite(cf->cycle);
-    if (rewrite == nullptr) {
+    const ForeignDirective directive = findDirective(cf->cycle, "return");
+    if (directive.module == nullptr) {
         return false;
     }
-    const void* settings = ngx_http_conf_get_module_loc_conf(cf, (*rewrite));
-    return settings != nullptr && codesOf(settings) != nullptr && isAsKnown(*cf, *rewrite) &&
+    const void* settings = ngx_http_conf_get_module_loc_conf(cf, (*directive.module));
+    return settings != nullptr && codesOf(settings) != nullptr && isAsKnown(*cf, directive) &&
            beginWithReturn(*codesOf(settings));
 }
 

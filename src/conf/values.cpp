@@ -22,7 +22,7 @@ std::optional<std::int64_t> parseTime(const ngx_str_t& text, std::int64_t leastM
     return ms;
 }
 
-bool usesVariable(std::string_view text, bool (*isMeant)(std::string_view name)) {
+bool usesVariable(std::string_view text, const std::function<bool(std::string_view name)>& isMeant) {
     const auto isOfName = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
     };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 
@@ -19,7 +20,7 @@ std::optional<std::int64_t> parseTime(const ngx_str_t& text, std::int64_t leastM
 
 /// True if the text has a variable, `$name` or `${name}`, for whose name isMeant() is true. The name is passed in lower
 /// case, as nginx takes it.
-bool usesVariable(std::string_view text, bool (*isMeant)(std::string_view name));
+bool usesVariable(std::string_view text, const std::function<bool(std::string_view name)>& isMeant);
 
 /// True if the text is this word in any case, as nginx takes the words of its own directives.
 bool isWord(const ngx_str_t& text, std::string_view word);

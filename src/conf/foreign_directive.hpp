@@ -1,0 +1,20 @@
+// Directives of other http modules, found by their names: this module is not linked with them, and older versions of
+// nginx lack some.
+#pragma once
+
+#include <string_view>
+
+#include "ngx.hpp"
+
+namespace sliding_log {
+
+struct ForeignDirective {
+    ngx_module_t* module = nullptr;  // nullptr: this nginx has no such directive
+    ngx_command_t* command = nullptr;
+
+    const ngx_http_module_t& context() const { return *static_cast<const ngx_http_module_t*>(module->ctx); }
+};
+
+ForeignDirective findDirective(const ngx_cycle_t* cycle, std::string_view name);
+
+}  // namespace sliding_log
