@@ -6,6 +6,7 @@ use warnings;
 use Cwd ();
 use File::Basename ();
 use IO::Select;
+use IO::Socket::INET;
 use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Examples qw(examples in_context);
@@ -14,9 +15,10 @@ use Testbed::Tool qw(tool tool_json);
 use Time::HiRes qw(time);
 use Time::Local qw(timegm);
 
-my $bed   = Testbed->new;
-my $redis = $bed->redis;
-my $root  = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
+my $bed    = Testbed->new;
+my $redis  = $bed->redis;
+my $silent = IO::Socket::INET->new(Listen => 10, LocalAddr => '127.0.0.1', Timeout => 20) or die "listen: $!";
+my $root   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 
 my $http = <<'END';
 log_format joined '$request_id $uri $status';
@@ -36,6 +38,7 @@ server {
         add_header X-Total-Tokens $arg_tokens;
         add_header X-Query-Cost $arg_points;
         add_header X-Rows $arg_rows;
+        if ($arg_slow) { proxy_pass http://127.0.0.1:%%SILENT%%; break; }
         if ($arg_status = 401) { return 401; }
         if ($arg_status = 500) { return 500; }
         return 200;
@@ -289,6 +292,16 @@ my %recipes = (
         ok(wait_until('the settling', 5, sub { $left->('tokens=0') eq '18700 498700' }), 'what was not used is given back');
         is($left->('tokens=0', 'X-Max-Tokens' => '9999'), '9701 489701', 'a request takes what it asks for');
         ok(wait_until('the settling', 5, sub { $left->('tokens=0', 'X-Max-Tokens' => 'many') eq '18700 498700' }), 'an answer without tokens costs nothing');
+        is($left->('status=500'), '18700 498700', 'an error takes its estimate');
+        ok(wait_until('the settling', 5, sub { $left->('tokens=0') eq '18700 498700' }), 'and costs nothing');
+        my $client = connect_to($port);
+        $client->syswrite("GET $path?slow=1 HTTP/1.1\r\nHost: x\r\nX-Account: a\r\n\r\n");
+        ok(wait_until('it to be under way', 5, sub { $left->('tokens=0') eq '17700 497700' }), 'a request is under way');
+        my $upstream = $silent->accept or die "accept: $!";
+        close $client;
+        my $waiting = IO::Select->new($upstream);
+        ok(wait_until('the end of its request', 5, sub { $waiting->can_read(0.1) && !sysread $upstream, my $bytes, 65536 }), 'its client leaves');
+        ok(wait_until('the settling', 5, sub { !grep { $left->('tokens=0') ne '17700 497700' } 1 .. 3 }), 'and the estimate stands');
         $left->('tokens=30000');
         ok(wait_until('the settling', 5, sub { get($port, "$path?tokens=0", headers => {@key})->{status} == 429 }), 'what was used besides is owed');
         cmp_ok(field(get($port, $path, headers => {@key}), 'Retry-After'), '>', 50, 'until it has left');
@@ -401,7 +414,7 @@ for my $example (@costs, map { examples("$root/docs/$_.md") } qw(recipes algorit
     for my $store ('sliding_log_redis { server ' . $redis->address . '; timeout 5s; connect_timeout 5s; }', '') {
         $check or next;
         subtest $title . ($store ? ', Redis' : ', one node') => sub {
-            my $nginx = $bed->nginx(in_context($text, $http), REDIS => $store);
+            my $nginx = $bed->nginx(in_context($text, $http), REDIS => $store, SILENT => $silent->sockport);
             $port = $nginx->port;
             $redis->cli('FLUSHALL');    # pages and examples share names
             $check->($nginx, $store ne '');
