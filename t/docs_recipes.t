@@ -261,6 +261,12 @@ my %recipes = (
         close shift @slow;
         is(parse(Testbed::Http::read_all($sixth, 15))->{status}, 200, 'until one of the five has ended');
     },
+    'Beside a limit that holds' => sub {
+        my @held = map { connect_to($port) } 1 .. 20;
+        $_->syswrite("GET /render/x HTTP/1.1\r\nHost: x\r\nX-Account: a\r\n\r\n") for @held;
+        ok(wait_until('two of them', 5, sub { 2 <= grep { IO::Select->new($_)->can_read(0) } @held }), 'an account that sends twenty at once is held');
+        is(join(' ', map { get($port, '/render/x', headers => { 'X-Account' => "b$_" })->{status} } 1 .. 10), join(' ', (200) x 10), 'others are not kept out');
+    },
     'WebSockets, downloads and slow reports' => sub {
         my @slow = slow(2, '/report', 'X-User: a');
         ok(are_full('/report', 'X-User' => 'a'), 'two reports of a user are made at once');
