@@ -13,10 +13,11 @@ RUN DEB_BUILD_OPTIONS=noautodbgsym ./build.sh deb
 
 FROM debian:trixie-slim
 # apt refuses a module for another nginx than its own: then the first stage's layer is older than this one.
-# ca-certificates: for a Redis or a backend that is reached by TLS. Logs go where `docker logs` reads them.
+# The third package is for a Redis. ca-certificates: for a Redis or a backend that is reached by TLS. Logs go where `docker logs` reads them.
 RUN --mount=from=packages,source=/src/build/deb,target=/packages \
     apt-get update \
-    && apt-get install -y --no-install-recommends ca-certificates nginx /packages/*.deb \
+    && apt-get install -y --no-install-recommends ca-certificates nginx \
+        /packages/libnginx-mod-http-sliding-log_*.deb /packages/sliding-log_*.deb \
     && rm -rf /var/lib/apt/lists/* /etc/nginx/sites-enabled/default \
     && ln -sf /dev/stdout /var/log/nginx/access.log \
     && ln -sf /dev/stderr /var/log/nginx/error.log \
