@@ -9,9 +9,10 @@ namespace sliding_log::native {
 
 namespace {
 
-constexpr Command kMget{.name = "MGET"};
-constexpr Command kSet{.name = "SET", .writes = true, .grows = true};
-constexpr Command kDel{.name = "DEL", .writes = true};
+// The caller has named the log's key alone: for the one beside it Redis has not checked the rights yet.
+constexpr Command kMget{.name = "MGET", .asUser = true};
+constexpr Command kSet{.name = "SET", .writes = true, .grows = true, .asUser = true};
+constexpr Command kDel{.name = "DEL", .writes = true, .asUser = true};
 
 constexpr std::size_t kNumbers = 3;  // of a block
 constexpr double kLatest = 999999999999999.0;
@@ -56,9 +57,9 @@ std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
     if (!found.isError()) {
         return blocksIn(found.at(1));
     }
-    std::string error = found.errorText();
+    const std::string error = found.errorText();
     if (error.find(kNonLocalKey) == std::string::npos && error.find("during rehashing") == std::string::npos) {
-        throw Error{std::move(error)};
+        found.raise();
     }
     return std::nullopt;
 }

@@ -68,11 +68,6 @@ bool isForbidden(std::string_view error) {
            error.starts_with("ERR ACL failure in script: ");
 }
 
-/// The error of a command of this module; Redis 7.0 has other words than later versions and Valkey.
-bool isRefused(std::string_view error) {
-    return error.starts_with("NOPERM ") || error.starts_with("ERR acl verification failed");
-}
-
 Override readBeside(Redis& redis, const Log& log, double now) {
     const NameBeside name(redis, log.key, kOverrideSuffix);
     const Reply found = redis.tried(kGet, name.string(), {});
@@ -81,11 +76,10 @@ Override readBeside(Redis& redis, const Log& log, double now) {
         found.text(text);
         return saidBy(text, now);
     }
-    const std::string error = found.errorText();
-    if (error.find(kNonLocalKey) != std::string::npos) {
+    if (found.errorText().find(kNonLocalKey) != std::string::npos) {
         throw Error{"TRYAGAIN the override is on another node"};
     }
-    return {isRefused(error) ? Override::What::Forbidden : Override::What::Broken, 0, 0};
+    return {found.isForbidden() ? Override::What::Forbidden : Override::What::Broken, 0, 0};
 }
 
 }  // namespace

@@ -65,6 +65,17 @@ std::string Reply::errorText() const {
     return std::string(error.substr(0, error.find_first_of("\r\n")));
 }
 
+/// Redis 7.0 has other words than later versions and Valkey.
+bool Reply::isForbidden() const {
+    const std::string error = isError() ? errorText() : std::string();
+    return error.starts_with("NOPERM ") || error.starts_with("ERR acl verification failed");
+}
+
+void Reply::raise() const {
+    const std::string error = errorText();
+    throw Error{isForbidden() ? "ERR ACL failure in script: " + error.substr(error.find(' ') + 1) : error};
+}
+
 double Reply::integer() const {
     return isInteger() ? static_cast<double>(api::CallReplyInteger(reply_)) : 0;
 }
@@ -92,24 +103,25 @@ Reply Redis::tried(Command command, RedisModuleString* key, std::span<const std:
     if (command.grows && isFull()) {
         return Reply(kOutOfMemory);
     }
-    hasWritten_ = hasWritten_ || command.writes;
     std::vector<RedisModuleString*> strings;
     strings.reserve(arguments.size());
     for (std::string_view argument : arguments) {
         strings.push_back(api::CreateString(context_, argument.data(), argument.size()));
     }
-    const char* format = command.writes ? "!Esv" : command.asUser ? "CEsv" : "Esv";
-    RedisModuleCallReply* reply = api::Call(context_, command.name, format, key, strings.data(), strings.size());
+    const char* format = command.writes ? command.asUser ? "!CEsv" : "!Esv" : command.asUser ? "CEsv" : "Esv";
+    Reply reply(api::Call(context_, command.name, format, key, strings.data(), strings.size()));
     for (RedisModuleString* string : strings) {
         api::FreeString(context_, string);
     }
-    return Reply(reply);
+    // a script has written, too, when a command that writes finds another type, but not when its rights lack
+    hasWritten_ = hasWritten_ || (command.writes && !(command.asUser && reply.isForbidden()));
+    return reply;
 }
 
 Reply Redis::checked(Command command, RedisModuleString* key, std::span<const std::string_view> arguments) {
     Reply reply = tried(command, key, arguments);
     if (reply.isError()) {
-        throw Error{reply.errorText()};
+        reply.raise();
     }
     return reply;
 }

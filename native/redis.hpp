@@ -46,7 +46,7 @@ struct Command {
     const char* name;
     bool writes = false;
     bool grows = false;   // refused when there is no memory
-    bool asUser = false;  // refused if the user who calls may not run it
+    bool asUser = false;  // refused if the user who calls may not run it for its keys
 };
 
 inline constexpr Command kPexpire{.name = "PEXPIRE", .writes = true};
@@ -61,6 +61,13 @@ class Reply {
     Reply& operator=(const Reply&) = delete;
 
     bool isError() const;
+
+    /// The user who calls has not the rights.
+    bool isForbidden() const;
+
+    /// Of an error: throws it, in words that scripts have for the same.
+    [[noreturn]] void raise() const;
+
     bool isInteger() const { return reply_ != nullptr && api::CallReplyType(reply_) == api::ReplyInteger; }
     bool isArray() const { return reply_ != nullptr && api::CallReplyType(reply_) == api::ReplyArray; }
     std::string errorText() const;
