@@ -194,7 +194,7 @@ native() {
     local of_stores=(cluster cluster_override cluster_slot_under_way cluster_migration)
     local tests=()
     [ $# -gt 0 ] || tests=("${of_scripts[@]/#/script_}" "${of_limits[@]/#/limit_}" "${of_stores[@]/#/store_}" \
-        failure_corrupt_logs failure_inflight failure_redis_refuses_under_load request_redirects_model)
+        failure_corrupt_logs failure_inflight failure_redis_refuses_under_load failure_redis_evicts_under_load request_redirects_model)
     tests=("${tests[@]/#/t/}")
     build
     TEST_NATIVE=1 t/prove "${@:-"${tests[@]/%/.t}"}"

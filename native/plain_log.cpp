@@ -18,7 +18,7 @@ bool decidePlainLog(Redis& redis, const Clock& clock, const Settings& asked, Red
         return false;
     }
     if (key.type() == api::Empty || !key.oldest(oldest)) {
-        if (redis.isFull() || !key.add(now, name)) {
+        if (redis.isFull(keyName) || !key.add(now, name)) {
             return false;
         }
         key.expireIn(asked.ttl);
@@ -47,7 +47,7 @@ bool decidePlainLog(Redis& redis, const Clock& clock, const Settings& asked, Red
         left = ZsetLog::removeUpTo(redis, key, keyName, horizon);
     }
     const bool hasMoved = key.expireLater(asked.ttl);
-    if ((!hasMoved && (!key.newest(newest) || newest > now)) || redis.isFull() || !key.add(now, name)) {
+    if ((!hasMoved && (!key.newest(newest) || newest > now)) || redis.isFull(keyName) || !key.add(now, name)) {
         return false;
     }
     if (oldest <= horizon) {

@@ -99,8 +99,26 @@ bool Reply::text(std::string_view& out) const {
 
 // ---- commands
 
+bool Redis::isFull(RedisModuleString* key) {
+    if (hasWritten_) {
+        return false;
+    }
+    if (!wasFull_) {
+        wasFull_ = false;
+        // Not below 1, which is rounded. The memory of now has allocations of this command in it, so Redis is asked: M
+        // refuses by what it found before the command. Redis 7.0.0 does not know it, and refuses to run anything.
+        // Nothing is written to a string, nor to nothing.
+        if (api::GetUsedMemoryRatio() >= 1) {
+            RedisModuleCallReply* asked = api::Call(context_, "SETRANGE", "EMslc", key, 0LL, "");
+            const Reply reply(asked);
+            wasFull_ = reply.isError() && !reply.errorText().starts_with("WRONGTYPE ");
+        }
+    }
+    return *wasFull_;
+}
+
 Reply Redis::tried(Command command, RedisModuleString* key, std::span<const std::string_view> arguments) {
-    if (command.grows && isFull()) {
+    if (command.grows && isFull(key)) {
         return Reply(kOutOfMemory);
     }
     std::vector<RedisModuleString*> strings;
@@ -249,7 +267,7 @@ std::string_view Key::bytes() {
 }
 
 const char* Key::set(std::string_view bytes, double ms) {
-    if (redis_.isFull()) {
+    if (redis_.isFull(name_)) {
         return kOutOfMemory;
     }
     redis_.noteWrite();
@@ -267,7 +285,7 @@ const char* Key::set(std::string_view bytes, double ms) {
 }
 
 const char* Key::overwrite(std::size_t at, std::string_view bytes) {
-    if (redis_.isFull()) {
+    if (redis_.isFull(name_)) {
         return kOutOfMemory;
     }
     redis_.noteWrite();

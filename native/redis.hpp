@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,8 +108,10 @@ class Redis {
         return checked(command, key, std::span(arguments.begin(), arguments.size()));
     }
 
-    /// True if something that takes memory is refused. As for a script, it is not once something was written.
-    bool isFull() const { return !hasWritten_ && api::GetUsedMemoryRatio() > 1; }
+    /// True if something that takes memory is refused for this key, which is not changed. As for a script, it is not
+    /// once something was written, and what counts is the memory before the command, when Redis had evicted what it
+    /// may.
+    bool isFull(RedisModuleString* key);
 
     /// Something is written directly.
     void noteWrite() { hasWritten_ = true; }
@@ -118,6 +121,7 @@ class Redis {
 
     RedisModuleCtx* context_;
     bool hasWritten_ = false;
+    std::optional<bool> wasFull_;  // before the command; unless nothing has asked
 };
 
 /// What a command answers for a key that is on another node, and a script too.

@@ -334,7 +334,7 @@ std::string ZsetLog::add(Log& log, const Requests& requests, const double* at, b
             return failed;
         }
     } else if (requests.count() > 0) {
-        if (redis_.isFull()) {
+        if (redis_.isFull(log.key)) {
             return kOutOfMemory;
         }
         double again = 0;
