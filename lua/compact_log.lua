@@ -545,7 +545,10 @@ local function uncommon()
   end
 
   function it.block(log)
-    add(log, nil, 1, 0)
+    local failed = add(log, nil, 1, 0)
+    if failed then
+      error(failed)
+    end
   end
 
   function it.unblock(log)

@@ -106,7 +106,7 @@
 --   uncommon()     functions that few calls need, made on demand, since Lua makes functions anew at each call:
 --     room_at(log, missing)      the time when `missing` more units will be available (ms)
 --     newest(log)                a time that no reservation is later than (ms)
---     block(log, length, till)   stores a block
+--     block(log, length, till)   stores a block. Raises an error if there is no memory; nothing is written then
 --     unblock(log)               ends the block that read() found
 --     take_back(log, name, id, logged, taken)   removes what add() wrote for a request that was decided at `taken`:
 --                true if something was removed, and whether the log is blocked
@@ -384,7 +384,10 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
           local longest = math.max(log.cap, log.used)
           first = math.max(from, requests - math.ceil(longest / options.cost) + 1)  -- cap would remove the others
         end
-        add(log, names, first, requests, nil, true)
+        local failed = add(log, names, first, requests, nil, true)
+        if failed then
+          error(failed)
+        end
       end
     end
   end

@@ -705,7 +705,9 @@ bool CompactLog::dropStale(Log& log, double horizon) {
 // ---- what is asked of it
 
 void CompactLog::block(Log& log, double, double) {
-    add(log, {.names = 0, .from = 1, .to = 0}, nullptr, false);
+    if (const std::string failed = add(log, {.names = 0, .from = 1, .to = 0}, nullptr, false); !failed.empty()) {
+        throw Error{failed};
+    }
 }
 
 void CompactLog::unblock(Log& log) {

@@ -181,8 +181,12 @@ class Frame {
         if (log.said.decides()) {
             return;
         }
-        if (const std::string error = form_.add(log, requests, at, false); !error.empty()) {
-            throw Error{error};  // no memory: the first log already refuses
+        checked(form_.add(log, requests, at, false));  // without memory the first log already refuses
+    }
+
+    static void checked(const std::string& error) {
+        if (!error.empty()) {
+            throw Error{error};
         }
     }
 
@@ -287,7 +291,7 @@ class Frame {
                     first =
                         std::max(from, requests - std::ceil(longest / log.cost) + 1);  // the others would be cut off
                 }
-                form_.add(log, {.names = batch.names, .from = first, .to = requests}, nullptr, true);
+                checked(form_.add(log, {.names = batch.names, .from = first, .to = requests}, nullptr, true));
             }
         }
     }
