@@ -2,6 +2,7 @@
 
 use strict;
 use warnings;
+use JSON::PP ();
 use Test::More;
 use Testbed qw(wait_until free_port);
 use Testbed::Acl qw(documented_rule);
@@ -55,6 +56,36 @@ config('maxmemory-policy', 'noeviction');
 like(check('evictions'), qr/^warning: \d+ keys since the server was started/, 'keys that were evicted are a warning');
 $redis->cli('CONFIG', 'RESETSTAT');
 is(check('evictions'), 'ok: none', 'no evicted keys are ok');
+
+# ---- what it forgot, and whose the memory is
+
+like(check('uptime'), qr/^ok: started [\d.]+ m?s(?: \d+ s)? ago$/, 'the uptime is told');
+$redis->cli('FLUSHALL');
+like(check('uptime'), qr/^ok: started .* ago, flushed 1 time since then$/, 'a flush is told');
+$redis->cli('FLUSHDB');
+like(check('uptime'), qr/, flushed 2 times since then$/, 'each flush is told');
+my $stored = $bed->redis(args => [qw(--save 3600 1)]);
+$stored->cli('SET', 'kept', 'x');
+$stored->cli('SAVE');
+$stored->kill;
+$stored->start;
+my ($since) = grep { $_->{check} eq 'uptime' } @{ tool_json('doctor', '--server', $stored->address)->{checks} };
+like($since->{text}, qr/^started .* ago with 1 stored key$/, 'what was loaded at the start is told');
+
+$redis->cli('ZADD', 'rl:sliding:api:{acct_42}', map { ($_, "request$_") } 1 .. 1000);
+$redis->cli('SET', 'other', 'x');
+my $bytes = $redis->cli('MEMORY', 'USAGE', 'rl:sliding:api:{acct_42}');
+my $kilobytes = sprintf '%.0f', $bytes / 1000;
+like(check('share'), qr/^ok: keys with the prefix take $kilobytes kB, \d+ % of what is used, by 2 keys$/, 'the share of the memory is told');
+like(check('share', '--prefix', 'none:'), qr/^ok: keys with the prefix take 0 B, 0 % of/, 'keys with another prefix have no share');
+$redis->cli('EVAL', 'for i = 1, 10000 do redis.call("SET", "rl:sliding:many:{" .. i .. "}", "x") redis.call("SET", "others" .. i, "x") end', 0);
+my ($about, $seen) = check('share') =~ /take about (\d+) kB, \d+ % of what is used, by (1,\d+) of 20,002 keys$/;
+my $one = $redis->cli('MEMORY', 'USAGE', 'rl:sliding:many:{1}');
+ok($about && $about * 1000 > 0.7 * 10_000 * $one && $about * 1000 < 1.3 * (10_000 * $one + 20 * $bytes), 'the share of many keys is estimated from a thousand');
+$redis->cli(qw(ACL SETUSER unseeing on >secret ~* +@all -scan));
+my ($unseen) = grep { $_->{check} eq 'share' } @{ JSON::PP::decode_json(tool({ env => { SLIDING_LOG_PASSWORD => 'secret' } }, 'doctor', @at, '--user', 'unseeing', '--json')->{out})->{checks} };
+is("$unseen->{status}: $unseen->{text}", 'ok: not known: this user lacks +scan or +memory|usage', 'without the right to look the share is not known');
+$redis->cli('FLUSHALL');
 
 # ---- clock, clients
 

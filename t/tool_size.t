@@ -40,6 +40,7 @@ cmp_ok($share, '>', 0.65, 'the suggested maxmemory is not larger than needed');
 my $large = tool('size', @at, '--entries', 1_000_000);
 is($large->{status}, 3, 'a fill that Redis might have no room for is refused');
 like($large->{err}, qr/more than half of the free memory: nothing was written/, 'a refused fill has a message');
+like($large->{err}, qr/; run it on an empty Redis of the same version instead: redis-server --port 6380 on this machine, and --server 127\.0\.0\.1:6380; or with fewer --entries$/, 'and says where to run it');
 is($redis->cli('DBSIZE'), 0, 'a fill that is refused writes nothing');
 
 # on a terminal it shows its progress; a closed terminal, or Ctrl-C, during a long fill

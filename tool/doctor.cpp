@@ -4,12 +4,15 @@
 #include <chrono>
 #include <optional>
 
+#include "certificate.hpp"
 #include "command.hpp"
 #include "findings.hpp"
 #include "interrupt.hpp"
+#include "limit/number.hpp"
 #include "membership.hpp"
 #include "redis/native_command.hpp"
 #include "rights.hpp"
+#include "share.hpp"
 #include "table.hpp"
 #include "text.hpp"
 #include "use.hpp"
@@ -82,6 +85,55 @@ void inspectMemory(Findings& findings, std::string_view info, std::string_view l
     } else {
         findings.add("policy", Status::Ok, printable(policy));
     }
+}
+
+/// How often FLUSHALL and FLUSHDB were called since the server was started. 0 if the user may not ask.
+std::int64_t flushesOf(Server& server) {
+    const Reply stats = server.ask({"INFO", "commandstats"});
+    std::int64_t flushes = 0;
+    for (const std::string_view command : {"cmdstat_flushall", "cmdstat_flushdb"}) {
+        const std::string_view field = stats.isError() ? std::string_view() : infoField(stats.text(), command);
+        constexpr std::string_view calls = "calls=";
+        if (field.starts_with(calls)) {
+            flushes += parseCount(field.substr(calls.size(), field.find(',') - calls.size())).value_or(0);
+        }
+    }
+    return flushes;
+}
+
+/// A Redis that was started or flushed lately has forgotten what it did not store.
+void inspectUptime(Findings& findings, Server& server, std::string_view info) {
+    std::string text = "started " + duration(infoNumber(info, "uptime_in_seconds") * 1000) + " ago";
+    const std::int64_t loaded = infoNumber(info, "rdb_last_load_keys_loaded");
+    text += loaded == 0 ? "" : " with " + counted(loaded, "stored key", "stored keys");
+    const std::int64_t flushes = flushesOf(server);
+    text += flushes == 0 ? "" : ", flushed " + counted(flushes, "time", "times") + " since then";
+    findings.add("uptime", Status::Ok, text);
+}
+
+/// Of the database, by INFO, since DBSIZE would take one more permission.
+std::int64_t keysOf(std::string_view info, int database) {
+    const std::string_view field = infoField(info, "db" + std::to_string(database));
+    constexpr std::string_view keys = "keys=";
+    return field.starts_with(keys) ? parseCount(field.substr(keys.size(), field.find(',') - keys.size())).value_or(0)
+                                   : 0;
+}
+
+/// What a full Redis can get back by smaller limits.
+void inspectShare(Findings& findings, Server& server, const Context& context, std::string_view info) {
+    const std::int64_t used = infoNumber(info, "used_memory");
+    const std::int64_t keys = keysOf(info, context.settings.login.database);
+    const std::optional<Share> share = shareOf(server, context.prefix, keys);
+    if (!share || used <= 0) {
+        findings.add("share", Status::Ok, "not known: this user lacks +scan or +memory|usage");
+        return;
+    }
+    findings.add("share", Status::Ok,
+                 "keys with the prefix take " + std::string(share->isWhole ? "" : "about ") +
+                     byteSize(static_cast<double>(share->bytes)) + ", " + percent(std::min(share->bytes, used), used) +
+                     " of what is used, by " +
+                     (share->isWhole ? counted(share->seen, "key", "keys")
+                                     : grouped(share->seen) + " of " + counted(keys, "key", "keys")));
 }
 
 void inspectEvictions(Findings& findings, std::string_view before, std::string_view after) {
@@ -216,6 +268,18 @@ void inspectClock(Findings& findings, Server& server) {
                  text + (differs ? ": a fail-over to another clock shifts the windows" : ""));
 }
 
+/// A certificate that ends is the end of each new connection.
+void inspectCertificates(Findings& findings, const Server& server) {
+    const auto tell = [&](std::string_view whose, std::optional<std::int64_t> leftMs) {
+        if (leftMs) {
+            CertificateFinding found = certificateFinding(*leftMs);
+            findings.add("certificate", found.status, std::string(whose) + found.text);
+        }
+    };
+    tell("that of the server", server.certificateLeftMs(Server::Whose::Peer));
+    tell("the client certificate of this tool", server.certificateLeftMs(Server::Whose::Own));
+}
+
 /// Whether the native module decides, or the scripts do.
 void inspectNative(Findings& findings, Server& server, const Context& context) {
     const bool isRequired = requiresNative(context);
@@ -256,13 +320,16 @@ void inspectServer(Findings& findings, Server& server, const Context& context, c
     } else {
         const std::string_view info = after.text();
         inspectVersion(findings, info);
+        inspectUptime(findings, server, info);
         inspectMemory(findings, info, lastingState(use));
+        inspectShare(findings, server, context, info);
         inspectEvictions(findings, before.text(), info);
         inspectClients(findings, info);
         inspectPersistence(findings, info, lastingState(use));
         inspectReplication(findings, info, mode);
         inspectCluster(findings, server, info, mode);
     }
+    inspectCertificates(findings, server);
     inspectRights(findings, server, context, use);
     inspectScripts(findings, server, context.prefix, use.forms);
     inspectNative(findings, server, context);
@@ -274,6 +341,7 @@ void inspectSentinels(Findings& findings, const Context& context, const Endpoint
         findings.of(nameOf(each));
         try {
             Server sentinel(each, context.settings.sentinelLogin);
+            inspectCertificates(findings, sentinel);
             const Reply where = sentinel.ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", context.settings.master});
             const Reply quorum = sentinel.ask({"SENTINEL", "CKQUORUM", context.settings.master});
             if (where[0].text() != master.host || where[1].numberOr(0) != master.port) {

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "certificate.hpp"
 #include "failure.hpp"
 #include "redis/resp.hpp"
 #include "text.hpp"
@@ -41,7 +42,8 @@ Server::Server(const Endpoint& endpoint, const Login& login)
     redisSetTimeout(context_.get(), timeout);
     if (login.tls != nullptr) {
         std::string reason;
-        if (login.tls->start(*context_, endpoint.name.empty() ? endpoint.host : endpoint.name, reason) == nullptr) {
+        session_ = login.tls->start(*context_, endpoint.name.empty() ? endpoint.host : endpoint.name, reason);
+        if (session_ == nullptr) {
             fail(reason);
         }
     }
@@ -58,6 +60,17 @@ Server::Server(const Endpoint& endpoint, const Login& login)
             fail("SELECT answered: " + printable(reply.text()));
         }
     }
+}
+
+std::optional<std::int64_t> Server::certificateLeftMs(Whose whose) const {
+    if (session_ == nullptr) {
+        return std::nullopt;
+    }
+    if (whose == Whose::Own) {
+        return leftOf(SSL_get_certificate(session_));
+    }
+    const std::unique_ptr<X509, decltype(&X509_free)> peer(SSL_get_peer_certificate(session_), &X509_free);
+    return leftOf(peer.get());
 }
 
 Reply Server::authenticate(const std::string& password) {

@@ -1,8 +1,10 @@
 // One connection to one Redis or Sentinel: hiredis, which waits for each reply, at most for the timeout.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,6 +36,12 @@ class Server {
     Reply ask(const Command& command);
     std::vector<Reply> ask(std::span<const Command> commands);  // in one write
 
+    enum class Whose { Peer, Own };
+
+    /// How long the certificate is still valid, by the clock of this machine; negative: it has ended. nullopt: there is
+    /// none, as without TLS.
+    std::optional<std::int64_t> certificateLeftMs(Whose whose) const;
+
     const std::string& name() const { return name_; }
     const Endpoint& endpoint() const { return endpoint_; }
 
@@ -55,6 +63,7 @@ class Server {
     std::shared_ptr<Password> password_;
     std::string sentPassword_;
     std::unique_ptr<redisContext, Free> context_;
+    SSL* session_ = nullptr;  // of context_; nullptr: without TLS
 };
 
 /// `host:port`, `[address]:port` or `unix:/path`.

@@ -256,9 +256,10 @@ Status run(const Context& context) {
     const std::int64_t needed = plan.entries * (kBytesOfAnEntry + static_cast<std::int64_t>(plan.idLength));
     const std::int64_t room = (memory.most - memory.used) / static_cast<std::int64_t>(store.masters().size());
     if (memory.most > 0 && needed > room / 2) {
-        throw CouldNotAsk("a key of " + grouped(plan.entries) + " entries may take " +
-                          byteSize(static_cast<double>(needed)) +
-                          ", more than half of the free memory: nothing was written");
+        throw CouldNotAsk(
+            "a key of " + grouped(plan.entries) + " entries may take " + byteSize(static_cast<double>(needed)) +
+            ", more than half of the free memory: nothing was written; run it on an empty Redis of the same version "
+            "instead: redis-server --port 6380 on this machine, and --server 127.0.0.1:6380; or with fewer --entries");
     }
     const std::vector<Measured> measured = measure(store, context.prefix, plan);
     print(context.json ? json(plan, memory, measured) : human(plan, memory, measured));

@@ -64,8 +64,15 @@ class Largest {
     std::vector<Log> logs_;
 };
 
+/// Of all logs that were seen.
+struct Seen {
+    std::int64_t logs = 0;
+    std::int64_t bytes = 0;
+    bool areBytesKnown = true;  // the user may run MEMORY USAGE
+};
+
 void readBatch(Store& store, const Endpoint& where, const std::vector<std::string>& keys, Largest& largest,
-               std::int64_t& seen) {
+               Seen& seen) {
     const std::vector<Reply> kinds = store.typesOf(where, keys);
     std::vector<std::string_view> known;
     std::vector<std::string> askedKeys;
@@ -87,7 +94,9 @@ void readBatch(Store& store, const Endpoint& where, const std::vector<std::strin
         if (form == nullptr) {
             continue;  // it has expired in the meantime, or is not a log
         }
-        seen++;
+        seen.logs++;
+        seen.bytes += replies[3 * i + 1].numberOr(0);
+        seen.areBytesKnown = seen.areBytesKnown && !replies[3 * i + 1].isError();
         Log log{askedKeys[3 * i], form, form->count(probed), replies[3 * i + 1].numberOr(0), expiresMs};
         if (largest.wouldTake(log)) {
             largest.offer(std::move(log));
@@ -106,9 +115,41 @@ std::string human(const std::vector<Log>& logs) {
     return table.text();
 }
 
-std::string json(const std::vector<Log>& logs, std::int64_t seen, const Scanned& scanned) {
+/// Of all masters; 0 if a user may not ask.
+std::int64_t usedMemory(Store& store) {
+    std::int64_t used = 0;
+    for (const Endpoint& master : store.masters()) {
+        try {
+            const Reply info = store.at(master).ask({"INFO", "memory"});
+            if (info.isError()) {
+                return 0;
+            }
+            used += infoNumber(info.text(), "used_memory");
+        } catch (const CouldNotAsk&) {
+            return 0;  // told by the scan
+        }
+    }
+    return used;
+}
+
+std::string shareText(const Seen& seen, std::int64_t used) {
+    if (!seen.areBytesKnown || used <= 0) {
+        return "";
+    }
+    return ", which take " + byteSize(static_cast<double>(seen.bytes)) + " of the " +
+           byteSize(static_cast<double>(used)) + " that Redis uses, " +
+           decimal(100 * static_cast<double>(seen.bytes) / static_cast<double>(used), 1) + " %";
+}
+
+std::string json(const std::vector<Log>& logs, const Seen& seen, std::int64_t used, const Scanned& scanned) {
     Json out;
-    out.beginObject().member("logs_seen", seen);
+    out.beginObject().member("logs_seen", seen.logs);
+    if (seen.areBytesKnown) {
+        out.member("bytes_seen", seen.bytes);
+    }
+    if (used > 0) {
+        out.member("used_memory", used);
+    }
     jsonOf(out, scanned);
     out.name("logs").beginArray();
     for (const Log& log : logs) {
@@ -135,26 +176,27 @@ Status run(const Context& context) {
     const ScanBudget budget = budgetOf(arguments);
 
     Store store(context.settings);
-    std::int64_t seen = 0;
+    Seen seen;
     Scanned scanned;
     {
         Progress progress("logs seen:", 0);
         scanned = scan(store, logPattern(context.prefix, name), budget,
                        [&](const Endpoint& where, const std::vector<std::string>& keys) {
                            readBatch(store, where, keys, largest, seen);
-                           progress.at(seen);
+                           progress.at(seen.logs);
                        });
     }
     std::vector<Log> logs = largest.logs();
     for (Log& log : logs) {
         log.key = context.shown(log.key);
     }
-    print(context.json ? json(logs, seen, scanned) : human(logs));
+    const std::int64_t used = usedMemory(store);
+    print(context.json ? json(logs, seen, used, scanned) : human(logs));
     if (!context.json) {
-        print(ofSeen(scanned, seen) + "\n");
+        print(ofSeen(scanned, seen.logs) + shareText(seen, used) + "\n");
     }
     const Status status = tellUnseen(scanned);
-    if (seen == 0 && !name.empty() && scanned.isComplete()) {
+    if (seen.logs == 0 && !name.empty() && scanned.isComplete()) {
         std::fprintf(stderr, "sliding-log: no log of %s: no key begins with %s%s:\n", name.c_str(),
                      printable(context.prefix).c_str(), name.c_str());
         return Status::Warning;
