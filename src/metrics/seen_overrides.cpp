@@ -35,7 +35,7 @@ void SeenOverrides::note(std::string_view name, std::size_t hash, const Override
     }
     const std::size_t at = way == kWays ? oldest : way;
     Cell& cell = set.cells[at];
-    if (!cell.sequence.beginWriting()) {
+    if (!cell.sequence.beginWriting(self_) && !cell.sequence.takeOver(self_)) {
         return;
     }
     set.hashes[at].store(override.isInForce() ? mark : 0, kRelaxed);
@@ -52,7 +52,7 @@ std::vector<SeenOverrides::Seen> SeenOverrides::list(std::uint64_t nowMs, std::i
     for (std::size_t i = 0; i < setCount_; i++) {
         for (std::size_t way = 0; way < kWays; way++) {
             const Cell& cell = sets_[i].cells[way];
-            const std::uint32_t begin = cell.sequence.beginReading();
+            const std::uint64_t begin = cell.sequence.beginReading();
             if (sets_[i].hashes[way].load(kRelaxed) == 0) {
                 continue;
             }

@@ -1,6 +1,8 @@
 // The records of override=on that decisions of this node have met, for the dashboard, in memory of fixed size.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -29,9 +31,11 @@ class SeenOverrides {
     SeenOverrides() = default;
 
     /// `memory`: zeroed, or a table that other processes use; aligned to 64. If it is smaller than one set, nothing is
-    /// noted.
-    SeenOverrides(void* memory, std::size_t bytes)
-        : sets_(static_cast<Set*>(memory)), setCount_(memory == nullptr ? 0 : bytes / sizeof(Set)) {}
+    /// noted. `self`: the process that uses this object.
+    SeenOverrides(void* memory, std::size_t bytes, pid_t self = getpid())
+        : self_(static_cast<Sequence::Writer>(self)),
+          sets_(static_cast<Set*>(memory)),
+          setCount_(memory == nullptr ? 0 : bytes / sizeof(Set)) {}
 
     /// A decision of the key with this name and hash has met that record; without one, the key is forgotten. The name
     /// is `LIMIT:{VALUE`, the beginning of a log's key after the prefix; longer ones are not noted.
@@ -58,6 +62,7 @@ class SeenOverrides {
         Cell cells[kWays];
     };
 
+    Sequence::Writer self_ = 0;
     Set* sets_ = nullptr;
     std::size_t setCount_ = 0;
 };

@@ -5,7 +5,8 @@
 
 namespace sliding_log {
 
-TopKeys::TopKeys(void* memory, std::size_t bytes, std::uint64_t random) : random_(random | 1) {
+TopKeys::TopKeys(void* memory, std::size_t bytes, std::uint64_t random, pid_t self)
+    : self_(static_cast<Sequence::Writer>(self)), random_(random | 1) {
     if (bytes >= sizeof(Header) + sizeof(Set)) {
         header_ = static_cast<Header*>(memory);
         sets_ = reinterpret_cast<Set*>(static_cast<char*>(memory) + sizeof(Header));
@@ -47,7 +48,7 @@ void TopKeys::count(std::string_view name, std::size_t hash, unsigned used, std:
 
 void TopKeys::replace(Set& set, std::size_t way, std::string_view name, std::uint64_t hash) {
     Cell& cell = set.cells[way];
-    if (!cell.sequence.beginWriting()) {
+    if (!cell.sequence.beginWriting(self_) && !cell.sequence.takeOver(self_)) {
         return;
     }
     set.hashes[way].store(hash, std::memory_order_relaxed);
@@ -69,12 +70,22 @@ void TopKeys::age(std::uint64_t nowMs) {
     for (std::size_t i = 0; i < setCount_; i++) {
         for (std::size_t way = 0; way < kWays; way++) {
             Cell& cell = sets_[i].cells[way];
-            const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
-            if (count == 0 || !cell.sequence.beginWriting()) {
+            std::atomic<std::uint64_t>& counter = sets_[i].counts[way];
+            if (cell.sequence.takeOver(self_)) {
+                sets_[i].hashes[way].store(0, std::memory_order_relaxed);
+                counter.store(0, std::memory_order_relaxed);
+                cell.base.store(0, std::memory_order_relaxed);
+                cell.name.set({});
+                cell.sequence.endWriting();
                 continue;
             }
+            if (counter.load(std::memory_order_relaxed) == 0 || !cell.sequence.beginWriting(self_)) {
+                continue;
+            }
+            // read while nobody else halves: this process may have been stopped in between
+            const std::uint64_t count = counter.load(std::memory_order_relaxed);
             const std::uint64_t base = cell.base.load(std::memory_order_relaxed);
-            sets_[i].counts[way].fetch_sub(count - count / 2, std::memory_order_relaxed);
+            counter.fetch_sub(count - count / 2, std::memory_order_relaxed);
             cell.base.store(base - base / 2, std::memory_order_relaxed);
             cell.sequence.endWriting();
         }
@@ -86,7 +97,7 @@ std::vector<TopKeys::Key> TopKeys::list() const {
     for (std::size_t i = 0; i < setCount_; i++) {
         for (std::size_t way = 0; way < kWays; way++) {
             const Cell& cell = sets_[i].cells[way];
-            const std::uint32_t begin = cell.sequence.beginReading();
+            const std::uint64_t begin = cell.sequence.beginReading();
             const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
             const std::uint64_t base = cell.base.load(std::memory_order_relaxed);
             if (count <= base) {

@@ -7,6 +7,8 @@
 // was counted since it took its cell: a lower bound.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +21,8 @@
 namespace sliding_log {
 
 /// Shared by processes, read and written without a lock: counters are atomic, and the name in a cell is guarded by a
-/// sequence number. A process that finds another one writing does not change the cell. A key is identified by its
+/// sequence number. A process that finds another one writing does not change the cell; a cell that was left by one that
+/// was killed becomes free. A key is identified by its
 /// name, not only by its hash, since clients could choose two keys with the same hash.
 class TopKeys {
   public:
@@ -37,8 +40,8 @@ class TopKeys {
     TopKeys() = default;
 
     /// `memory`: zeroed, or a table that other processes use; aligned to 64. If it is smaller than one set, nothing is
-    /// counted.
-    TopKeys(void* memory, std::size_t bytes, std::uint64_t random);
+    /// counted. `self`: the process that uses this object.
+    TopKeys(void* memory, std::size_t bytes, std::uint64_t random, pid_t self = getpid());
 
     /// Counts a request of the key with this name and hash: `LIMIT:{VALUE`, the beginning of a log's key after the
     /// prefix. Longer names are not counted.
@@ -75,6 +78,7 @@ class TopKeys {
     void replace(Set& set, std::size_t way, std::string_view name, std::uint64_t hash);
     bool oneIn(std::uint64_t count);
 
+    Sequence::Writer self_ = 0;
     Header* header_ = nullptr;
     Set* sets_ = nullptr;
     std::size_t setCount_ = 0;

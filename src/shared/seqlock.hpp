@@ -11,37 +11,64 @@
 #include <string>
 #include <string_view>
 
+#include "shared/process.hpp"
+
 namespace sliding_log {
 
-/// Zeroed memory is a valid sequence without a writer. A process that is killed while it writes leaves it odd for ever.
+/// Zeroed memory is a valid sequence without a writer. While a process writes, its id is in the word: what a process
+/// was writing when it was killed can be taken over. A process that is stopped while it writes keeps what it writes.
 class Sequence {
   public:
-    bool isWritten() const { return isOdd(value_.load(std::memory_order_relaxed)); }
+    using Writer = std::uint32_t;  // the id of a process, not 0
 
-    /// False if another process is writing. If true, the caller must end the writing.
-    bool beginWriting() {
-        std::uint32_t before = value_.load(std::memory_order_relaxed);
-        if (isOdd(before) || !value_.compare_exchange_strong(before, before + 1, std::memory_order_acquire)) {
+    bool isWritten() const { return writerIn(value_.load(std::memory_order_relaxed)) != 0; }
+
+    /// True if its writer has left it; it did not end, so nothing that was guarded can be relied on. Another process
+    /// may have got the id of a dead one: `self`, which is not writing, or any other, until that ends, too.
+    bool isAbandoned(Writer self) const { return isLeft(value_.load(std::memory_order_relaxed), self); }
+
+    /// False if another process is writing, or has left it. If true, the caller must end the writing.
+    bool beginWriting(Writer self) {
+        const std::uint64_t before = value_.load(std::memory_order_relaxed);
+        return writerIn(before) == 0 && exchange(before, before | self);
+    }
+
+    /// The same of a sequence that is abandoned, and only of one. The caller must write all that is guarded.
+    bool takeOver(Writer self) {
+        const std::uint64_t before = value_.load(std::memory_order_relaxed);
+        return isLeft(before, self) && exchange(before, next(before) | self);
+    }
+
+    void endWriting() { value_.store(next(value_.load(std::memory_order_relaxed)), std::memory_order_release); }
+
+    /// Returns the argument for isWhole(), to be called after reading.
+    std::uint64_t beginReading() const { return value_.load(std::memory_order_acquire); }
+
+    /// True if nothing was written since beginReading().
+    bool isWhole(std::uint64_t begin) const {
+        std::atomic_thread_fence(std::memory_order_acquire);
+        return writerIn(begin) == 0 && value_.load(std::memory_order_relaxed) == begin;
+    }
+
+  private:
+    static constexpr unsigned kWriterBits = 32;
+
+    static Writer writerIn(std::uint64_t value) { return static_cast<Writer>(value); }
+    static std::uint64_t next(std::uint64_t value) { return ((value >> kWriterBits) + 1) << kWriterBits; }
+    static bool isLeft(std::uint64_t value, Writer self) {
+        const Writer writer = writerIn(value);
+        return writer != 0 && (writer == self || isDead(static_cast<pid_t>(writer)));
+    }
+
+    bool exchange(std::uint64_t before, std::uint64_t after) {
+        if (!value_.compare_exchange_strong(before, after, std::memory_order_acquire)) {
             return false;
         }
         std::atomic_thread_fence(std::memory_order_release);
         return true;
     }
-    void endWriting() { value_.fetch_add(1, std::memory_order_release); }
 
-    /// Returns the argument for isWhole(), to be called after reading.
-    std::uint32_t beginReading() const { return value_.load(std::memory_order_acquire); }
-
-    /// True if nothing was written since beginReading().
-    bool isWhole(std::uint32_t begin) const {
-        std::atomic_thread_fence(std::memory_order_acquire);
-        return !isOdd(begin) && value_.load(std::memory_order_relaxed) == begin;
-    }
-
-  private:
-    static bool isOdd(std::uint32_t value) { return (value & 1) != 0; }
-
-    std::atomic<std::uint32_t> value_;
+    std::atomic<std::uint64_t> value_;  // how often it was written, and the writer
 };
 
 /// A text guarded by a sequence: read during writing, it is some text of at most this length.

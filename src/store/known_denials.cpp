@@ -42,7 +42,7 @@ std::uint64_t deniedFor(std::span<const Check> checks, std::span<const Verdict> 
 
 }  // namespace
 
-KnownDenials::KnownDenials(void* memory, std::size_t bytes) {
+KnownDenials::KnownDenials(void* memory, std::size_t bytes, pid_t self) : self_(static_cast<Sequence::Writer>(self)) {
     const std::size_t share = bytes / kShareOfGenerations / kCacheLine * kCacheLine;
     generations_ = static_cast<Generation*>(memory);
     generationCount_ = share / sizeof(Generation);
@@ -57,7 +57,7 @@ DenialState KnownDenials::find(const Signature& signature, std::uint64_t nowMs, 
         if (heading.hash.load(kRelaxed) != signature.hash || heading.until.load(kRelaxed) <= nowMs) {
             continue;  // without a look at the record
         }
-        const std::uint32_t begin = record.sequence.beginReading();
+        const std::uint64_t begin = record.sequence.beginReading();
         if (!slot.isOf(signature) || heading.until.load(kRelaxed) <= nowMs ||
             record.logs.load(kRelaxed) != verdicts.size() ||
             record.generation.load(kRelaxed) != generation(signature)) {
@@ -107,11 +107,11 @@ void KnownDenials::publish(const Signature& signature, std::uint32_t sentGenerat
         return;
     }
     const std::optional<Slot> slot = slotFor(signature);
-    if (!slot || !slot->record.sequence.beginWriting()) {
+    if (!slot || !(slot->record.sequence.beginWriting(self_) || slot->record.sequence.takeOver(self_))) {
         return;
     }
     auto& [heading, record] = *slot;
-    record.logs.store(verdicts.size(), kRelaxed);
+    record.logs.store(static_cast<std::uint32_t>(verdicts.size()), kRelaxed);
     heading.hash.store(signature.hash, kRelaxed);
     heading.until.store(sentMs + lastsMs, kRelaxed);
     record.dueAt.store(lastsMs == kLastsMs ? sentMs + kDueAfterMs : kNeverAt, kRelaxed);
@@ -134,7 +134,7 @@ void KnownDenials::publish(const Signature& signature, std::uint32_t sentGenerat
 
 void KnownDenials::erase(const Signature& signature) {
     for (const Slot slot : setOf(signature)) {
-        if (slot.isOf(signature) && slot.record.sequence.beginWriting()) {
+        if (slot.isOf(signature) && slot.record.sequence.beginWriting(self_)) {
             slot.heading.until.store(0, kRelaxed);
             slot.record.sequence.endWriting();
         }
@@ -147,12 +147,16 @@ void KnownDenials::entriesLeave(std::span<const std::uint32_t> logs) {
     }
 }
 
-/// The one that has it, otherwise the one that is over or ends first; none: all are being written.
+/// The one that has it, otherwise one that is abandoned, or is over or ends first; none: all are being written.
 std::optional<KnownDenials::Slot> KnownDenials::slotFor(const Signature& signature) const {
     std::optional<Slot> first;
     std::uint64_t firstUntil = kNeverAt;
     for (const Slot slot : setOf(signature)) {
         if (slot.record.sequence.isWritten()) {
+            if (slot.record.sequence.isAbandoned(self_)) {
+                first.emplace(slot);
+                firstUntil = 0;
+            }
             continue;
         }
         if (slot.isOf(signature)) {

@@ -7,6 +7,8 @@
 // raised limit, another window) have another signature.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -32,8 +34,9 @@ enum class DenialState {
 ///
 /// A record has a sequence number: a reader that was overtaken by a writer gets None. There are four records per hash;
 /// a new denial replaces one that is over, otherwise the one that ends first. A record that a worker was writing when
-/// it was killed is skipped. The headings of these four are together in one cache line, apart from the records: most
-/// requests are of keys that are not denied, and read nothing else.
+/// it was killed is none, and is the first to be replaced; that of a stopped worker is skipped. The headings of these
+/// four are together in one cache line, apart from the records: most requests are of keys that are not denied, and read
+/// nothing else.
 ///
 /// The generations come first; each is shared by all logs whose key hashes map to it. A log that shares its generation
 /// with another may be asked more often than necessary; there is no other effect.
@@ -56,7 +59,8 @@ class KnownDenials {
     KnownDenials() = default;
 
     /// `memory`: zeroed, or a table that other processes use; of `bytes`, at least five records', and aligned to 64.
-    KnownDenials(void* memory, std::size_t bytes);
+    /// `self`: the process that uses this object.
+    KnownDenials(void* memory, std::size_t bytes, pid_t self = getpid());
 
     /// Unless None, the verdicts are those of Redis, with the remaining time.
     DenialState find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const;
@@ -103,8 +107,8 @@ class KnownDenials {
     struct Record {
         Sequence sequence;
         std::atomic<std::uint32_t> generation;
+        std::atomic<std::uint32_t> logs;
         std::atomic<std::uint64_t> dueAt;  // kNeverAt: not before it ends, or a request has claimed it
-        std::atomic<std::uint64_t> logs;
         Entry entries[kMostLogs];
         GuardedText<kLongestSignature> signature;
     };
@@ -131,6 +135,7 @@ class KnownDenials {
         return generations_[std::uint64_t{log} * generationCount_ >> 32];
     }
 
+    Sequence::Writer self_ = 0;
     Generation* generations_ = nullptr;
     std::size_t generationCount_ = 0;
     Heading* headings_ = nullptr;

@@ -61,7 +61,7 @@ struct Usage {
 
 std::optional<Permit> Permits::use(const Signature& signature, const Check& check, Verdict& verdict, Clock clock) {
     for (Record& record : setOf(signature.logs().front())) {
-        const std::uint32_t begin = record.sequence.beginReading();
+        const std::uint64_t begin = record.sequence.beginReading();
         LotWord word(record.permits.load(std::memory_order_acquire));
         if (word.left == 0 || !record.isOf(signature)) {
             continue;
@@ -118,7 +118,7 @@ bool Permits::giveBack(const Signature& signature, const Check& check, const Per
 std::uint32_t Permits::wanted(const Signature& signature, std::uint64_t now, std::uint64_t lifeMs, std::uint32_t most,
                               std::uint64_t until) {
     Record* record = find(signature);
-    if (record == nullptr) {
+    if (record == nullptr || record->sequence.isWritten()) {  // a lot could not be stored if the writer does not end
         return 0;
     }
     Usage usage(record->usage.load(kRelaxed));
@@ -154,7 +154,7 @@ void Permits::endAsking(const Signature& signature) {
 
 std::uint32_t Permits::grant(const Signature& signature, const Lot& lot, std::uint64_t now) {
     Record* record = find(signature);
-    if (record == nullptr || !record->sequence.beginWriting()) {
+    if (record == nullptr || !record->sequence.beginWriting(self_)) {
         return 0;
     }
     const LotWord before(record->permits.load(kRelaxed));
@@ -198,7 +198,7 @@ Leftover Permits::endLatest(const Signature& signature) {
     if (record == nullptr) {
         return leftover;
     }
-    const std::uint32_t begin = record->sequence.beginReading();
+    const std::uint64_t begin = record->sequence.beginReading();
     const LotWord latest(record->permits.load(std::memory_order_acquire));
     leftover.loggedMs = record->loggedMs.load(kRelaxed);
     leftover.name.assign(record->name);
@@ -208,13 +208,15 @@ Leftover Permits::endLatest(const Signature& signature) {
     return leftover;
 }
 
-void Permits::noteEntries(std::uint32_t log, std::int64_t entries, std::uint64_t sentAt) {
+/// The keys are compared, since clients can choose another one with the same hash.
+void Permits::noteEntries(std::uint64_t store, std::string_view key, std::int64_t entries, std::uint64_t sentAt) {
+    const std::uint32_t log = Signature::hashOfLog(key);
     for (Record& record : setOf(log)) {
-        const std::uint32_t begin = record.sequence.beginReading();
+        const std::uint64_t begin = record.sequence.beginReading();
         std::uint64_t expected = record.permits.load(std::memory_order_acquire);
         const bool isGone = LotWord(expected).left > 0 && record.log.load(kRelaxed) == log &&
                             record.grantedAt.load(kRelaxed) < sentAt && record.endsAt.load(kRelaxed) > sentAt &&
-                            entries < record.entries.load(kRelaxed);
+                            entries < record.entries.load(kRelaxed) && record.isOfLog(store, key);
         while (isGone && record.sequence.isWhole(begin) && LotWord(expected).left > 0) {
             const LotWord word(expected);
             if (record.permits.compare_exchange_weak(expected, LotWord(nextLot(word.lot), 0).word(),
@@ -225,16 +227,22 @@ void Permits::noteEntries(std::uint32_t log, std::int64_t entries, std::uint64_t
     }
 }
 
+bool Permits::Record::isOfLog(std::uint64_t store, std::string_view key) const {
+    char text[kLongestSignature];
+    return Signature::isOfLog({text, signature.copyTo(text)}, store, key);
+}
+
 Permits::Record* Permits::find(const Signature& signature) const {
     const std::span<Record> set = setOf(signature.logs().front());
     const auto found = std::ranges::find_if(set, [&](const Record& each) { return each.isOf(signature); });
     return found == set.end() ? nullptr : &*found;
 }
 
-/// The record that has it, otherwise the one without permits that was used least recently, which it replaces. nullptr:
-/// all have permits, or another process writes it.
+/// The record that has it, otherwise an abandoned one or the one without permits that was used least recently, which it
+/// replaces. nullptr: all have permits, or another process writes it.
 Permits::Record* Permits::recordFor(const Signature& signature, std::uint64_t now) {
-    if (Record* record = find(signature)) {
+    Record* record = find(signature);
+    if (record != nullptr && !record->sequence.isAbandoned(self_)) {
         return record;
     }
     if (signature.text.size() > kLongestSignature) {
@@ -242,16 +250,23 @@ Permits::Record* Permits::recordFor(const Signature& signature, std::uint64_t no
     }
     Record* oldest = nullptr;
     std::uint64_t usedAt = 0;
-    for (Record& record : setOf(signature.logs().front())) {
+    for (Record& each : setOf(signature.logs().front())) {
+        if (each.sequence.isWritten()) {
+            if (each.sequence.isAbandoned(self_)) {
+                oldest = &each;  // the first one: find() must not find what was left of the same check before it
+                break;
+            }
+            continue;
+        }
         const bool hasPermits =
-            LotWord(record.permits.load(kRelaxed)).left > 0 && record.endsAt.load(kRelaxed) + kAbandonedAfterMs > now;
-        const std::uint64_t at = Usage(record.usage.load(kRelaxed)).begin;
-        if (!hasPermits && !record.sequence.isWritten() && (oldest == nullptr || at < usedAt)) {
-            oldest = &record;
+            LotWord(each.permits.load(kRelaxed)).left > 0 && each.endsAt.load(kRelaxed) + kAbandonedAfterMs > now;
+        const std::uint64_t at = Usage(each.usage.load(kRelaxed)).begin;
+        if (!hasPermits && (oldest == nullptr || at < usedAt)) {
+            oldest = &each;
             usedAt = at;
         }
     }
-    if (oldest == nullptr || !oldest->sequence.beginWriting()) {
+    if (oldest == nullptr || !(oldest->sequence.beginWriting(self_) || oldest->sequence.takeOver(self_))) {
         return nullptr;
     }
     const LotWord before(oldest->permits.load(kRelaxed));
@@ -261,7 +276,7 @@ Permits::Record* Permits::recordFor(const Signature& signature, std::uint64_t no
     oldest->usage.store(0, kRelaxed);
     oldest->askedUntil.store(0, kRelaxed);
     oldest->endsAt.store(0, kRelaxed);
-    oldest->hash.store(signature.hash, kRelaxed);
+    oldest->hash.store(static_cast<std::uint32_t>(signature.hash), kRelaxed);
     oldest->signature.set(signature.text);
     oldest->sequence.endWriting();
     return oldest;

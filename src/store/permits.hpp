@@ -11,6 +11,8 @@
 // taken back together.
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -34,7 +36,9 @@ struct Leftover {
 };
 
 /// Memory of fixed size, shared by processes, without a lock. There are four records for each hash of a key; a key
-/// beyond that replaces the one that was used least recently and has no permits, or is asked without permits.
+/// beyond that replaces the one that was used least recently and has no permits, or is asked without permits. A record
+/// that a worker was writing when it was killed is replaced first; the permits of its lot are lost. While a worker is
+/// stopped that was writing, the key is asked without permits.
 ///
 /// Times are in ms of bootTimeMs(). A signature is that of one check.
 class Permits {
@@ -50,7 +54,11 @@ class Permits {
 
     /// `memory`: zeroed, or a table that other processes use; of `bytes`, at least four records', and aligned to 64.
     /// nullptr: there are no permits.
-    Permits(void* memory, std::size_t bytes) : records_(static_cast<Record*>(memory)), sets_(bytes / kSetBytes) {}
+    /// `self`: the process that uses this object.
+    Permits(void* memory, std::size_t bytes, pid_t self = getpid())
+        : self_(static_cast<Sequence::Writer>(self)),
+          records_(static_cast<Record*>(memory)),
+          sets_(bytes / kSetBytes) {}
 
     struct Lot {
         std::string_view name;
@@ -93,9 +101,9 @@ class Permits {
     /// Ends the lot that the check has, if any.
     Leftover endLatest(const Signature& signature);
 
-    /// A call that was sent at `sentAt` found this number of entries in the log: if they are fewer than those of a lot
-    /// that was granted before, the log is gone, and so are its permits.
-    void noteEntries(std::uint32_t log, std::int64_t entries, std::uint64_t sentAt);
+    /// A call that was sent at `sentAt` found this number of entries in the log of this key in that store: if they are
+    /// fewer than those of a lot that was granted before, the log is gone, and so are its permits.
+    void noteEntries(std::uint64_t store, std::string_view key, std::int64_t entries, std::uint64_t sentAt);
 
   private:
     static constexpr std::size_t kSetBytes = kWays * kRecordBytes;
@@ -103,10 +111,10 @@ class Permits {
     struct Record {
         Sequence sequence;
         std::atomic<std::uint32_t> log;      // the hash of its key
+        std::atomic<std::uint32_t> hash;     // a part of that of its signature
         std::atomic<std::uint64_t> permits;  // the number of the lot, and how many of its permits are left
         std::atomic<std::uint64_t> usage;    // see Usage
         std::atomic<std::uint64_t> askedUntil;
-        std::atomic<std::uint64_t> hash;
         std::atomic<std::uint64_t> loggedMs;
         std::atomic<std::int64_t> entries;
         std::atomic<std::int64_t> remaining;
@@ -116,8 +124,10 @@ class Permits {
         GuardedText<LotName::kLongest> name;
         GuardedText<kLongestSignature> signature;
 
+        bool isOfLog(std::uint64_t store, std::string_view key) const;
         bool isOf(const Signature& asked) const {
-            return hash.load(std::memory_order_relaxed) == asked.hash && signature.is(asked.text);
+            return hash.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(asked.hash) &&
+                   signature.is(asked.text);
         }
     };
     static_assert(sizeof(Record) == kRecordBytes);
@@ -129,6 +139,7 @@ class Permits {
     Record* find(const Signature& signature) const;
     Record* recordFor(const Signature& signature, std::uint64_t now);
 
+    Sequence::Writer self_ = 0;
     Record* records_ = nullptr;
     std::size_t sets_ = 0;
 };

@@ -102,7 +102,7 @@ std::uint64_t Prefetch::learn(const Batch& batch, std::span<const Check> checks,
             continue;
         }
         if (reply.remaining(i) > 0) {  // else there may be more entries than the limit
-            permits_.noteEntries(Signature::hashOfLog(check.key), reply.entriesBefore(i), asked.sentAt);
+            permits_.noteEntries(store_, check.key, reply.entriesBefore(i), asked.sentAt);
         }
         if (!isAsked) {
             continue;

@@ -21,6 +21,12 @@ std::uint32_t Signature::hashOfLog(std::string_view key) {
     return static_cast<std::uint32_t>(std::hash<std::string_view>()(key));
 }
 
+bool Signature::isOfLog(std::string_view text, std::uint64_t store, std::string_view key) {
+    constexpr std::size_t kNumbers = 4 * sizeof(std::uint64_t);
+    const std::string_view number(reinterpret_cast<const char*>(&store), sizeof store);
+    return text.starts_with(number) && text.size() > kNumbers && text.substr(kNumbers).starts_with(key);
+}
+
 void Signature::assign(std::uint64_t store, std::span<const Check> checks) {
     text.clear();
     hash = store;

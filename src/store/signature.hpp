@@ -22,6 +22,9 @@ struct Signature {
         return left.hash == right.hash && left.text == right.text;
     }
 
+    /// True if this is the text of the signature of one check, of the log of this key in that store.
+    static bool isOfLog(std::string_view text, std::uint64_t store, std::string_view key);
+
     /// The hash of the key of a log, whatever is asked of it.
     static std::uint32_t hashOfLog(std::string_view key);
 

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "torn.hpp"
+
 namespace sliding_log {
 namespace {
 
@@ -143,19 +145,30 @@ TEST_F(KnownDenialsTest, UseTheirMemoryOnly) {
             std::vector<Verdict>(KnownDenials::kMostLogs + 1, Verdict{0, 500, 500}));
 }
 
-TEST_F(KnownDenialsTest, LoseOneSlotToAKilledWriter) {
+TEST_F(KnownDenialsTest, LoseNoSlotToAKilledWorkerAndThatOfAStoppedOne) {
     // behind the generations and the headings are the records, each of which begins with its sequence
     const std::size_t generations = memory.size() / 16;
     const std::size_t slots = (memory.size() - generations) / (4 * KnownDenials::kSlotBytes) * 4;
     const std::size_t records = generations + slots * KnownDenials::kHeadingBytes;
     constexpr std::size_t kRecordBytes = KnownDenials::kSlotBytes - KnownDenials::kHeadingBytes;
-    for (std::size_t at = records; at < records + slots * kRecordBytes; at += 4 * kRecordBytes) {
-        const std::uint32_t odd = 1;
-        std::memcpy(memory.data() + at, &odd, sizeof odd);
-    }
-    for (const char* key : {"a", "b", "c", "d", "e"}) {
-        publish(key, 1000, 500);
-        EXPECT_EQ(denialStateOf(key, 1000), DenialState::Holds);
+    std::mt19937 random(1);
+    for (int round = 0; round < 20; round++) {
+        const bool isKilled = round % 2 == 0;
+        OtherProcess writer;
+        const auto before = memory;
+        publish("key" + std::to_string(round), 1000, 500);
+        for (std::size_t at = records; at < records + slots * kRecordBytes; at += kRecordBytes) {
+            tear(std::span(memory).subspan(at, kRecordBytes), std::span(before).subspan(at, kRecordBytes), writer.id(),
+                 random);
+        }
+        EXPECT_EQ(denialStateOf("key" + std::to_string(round), 1000), DenialState::None) << round;
+        if (isKilled) {
+            writer.end();
+        }
+        for (const char* key : {"a", "b", "c", "d", "e"}) {
+            publish(key, 1000, 500);
+            EXPECT_EQ(denialStateOf(key, 1000), DenialState::Holds) << round;
+        }
     }
 }
 
@@ -230,7 +243,7 @@ TEST_F(KnownDenialsTest, AreReadCompletely) {
     std::vector<std::thread> writers;
     for (std::uint64_t id = 1; id <= 2; id++) {
         writers.emplace_back([&, id] {
-            KnownDenials mine = denials;  // the same memory, as seen by another process
+            KnownDenials mine(memory.data(), memory.size(), gettid());  // as another process sees it
             for (std::uint64_t round = 0; !stop; round++) {
                 const auto value = static_cast<std::int64_t>(round * 2 + id);
                 const std::vector<Verdict> verdicts = {Verdict{value, value, 1'000'000 + value}};

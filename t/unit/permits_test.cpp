@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "torn.hpp"
+
 namespace sliding_log {
 namespace {
 
@@ -17,6 +19,9 @@ std::atomic<std::uint64_t> gNow{0};
 std::uint64_t clock() {
     return gNow;
 }
+
+constexpr std::string_view kKeysOfOneHash[] = {
+    "rl:api:{aaaaaaaaaaaaaaaa}", "rl:api:{\141\141\244\107\306\173\271\322\141\141\244\107\306\173\271\322}"};
 
 class PermitsTest : public testing::Test {
   protected:
@@ -66,7 +71,17 @@ class PermitsTest : public testing::Test {
     }
     std::optional<Permit> use() { return permits.use(signature, check, verdict, clock); }
 
+    using Memory = std::array<std::byte, 8 * Permits::kRecordBytes>;
+
+    void tearAll(const Memory& before, pid_t writer) {
+        for (std::size_t at = 0; at < memory.size(); at += Permits::kRecordBytes) {
+            tear(std::span(memory).subspan(at, Permits::kRecordBytes),
+                 std::span(before).subspan(at, Permits::kRecordBytes), writer, random);
+        }
+    }
+
     Verdict verdict;
+    std::mt19937 random{1};
 };
 
 TEST_F(PermitsTest, AreUsedInReverseOrder) {
@@ -191,18 +206,73 @@ TEST_F(PermitsTest, AreRequestedByOneCallAtATime) {
 }
 
 TEST_F(PermitsTest, EndWhenTheLogIsGone) {
-    const std::uint32_t log = Signature::hashOfLog(check.key);
     grant(3);
-    permits.noteEntries(log, 2, gNow);
+    permits.noteEntries(7, check.key, 2, gNow);
     EXPECT_TRUE(use()) << "the call may have been executed before the lot was granted";
-    permits.noteEntries(log, 3, gNow + 1);
+    permits.noteEntries(7, check.key, 3, gNow + 1);
     EXPECT_TRUE(use());
-    permits.noteEntries(log + 1, 0, gNow + 1);
-    EXPECT_TRUE(use());
+    permits.noteEntries(8, check.key, 0, gNow + 1);
+    EXPECT_TRUE(use()) << "a log of another store";
     use();
     grant(3);
-    permits.noteEntries(log, 2, gNow + 1);
+    permits.noteEntries(7, check.key, 2, gNow + 1);
     EXPECT_FALSE(use());
+}
+
+/// Of the same hash as another one, of 64 bits, which anybody can calculate: two blocks that its mixing makes cancel.
+TEST_F(PermitsTest, StayWhenAnotherKeyOfTheHashHasNoEntries) {
+    check.key = kKeysOfOneHash[0];
+    signature = signatureOf(check);
+    ASSERT_EQ(Signature::hashOfLog(kKeysOfOneHash[0]), Signature::hashOfLog(kKeysOfOneHash[1]));
+    permits.noteAdmitted(signature, gNow, kLifeMs, 1);
+    grant(3);
+    permits.noteEntries(7, kKeysOfOneHash[1], 0, gNow + 1);
+    EXPECT_TRUE(use());
+    permits.noteEntries(7, kKeysOfOneHash[0], 0, gNow + 1);
+    EXPECT_FALSE(use());
+}
+
+/// A worker is killed at any of its writes, of a grant or of a new key.
+TEST_F(PermitsTest, AreGrantedAgainWhereAWorkerWasKilled) {
+    OtherProcess killed;
+    killed.end();
+    for (int round = 0; round < 500; round++) {
+        const Memory before = memory;
+        if (round % 2 == 0) {
+            ASSERT_NE(grant(3), 0U) << round;
+        } else {
+            useOtherKeys();
+        }
+        tearAll(before, killed.id());
+        EXPECT_FALSE(use()) << "what was being written is not used, " << round;
+        EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow), 0U) << "nor asked for, " << round;
+        permits.noteAdmitted(signature, gNow, kLifeMs, 5);
+        ASSERT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow), 5U) << round;
+        const std::uint32_t lot = grant(4);
+        ASSERT_NE(lot, 0U) << round;
+        ASSERT_EQ(use()->position, 4U) << round;
+        ASSERT_EQ(permits.end(signature, lot), 3U) << round;
+    }
+}
+
+TEST_F(PermitsTest, AreNotAskedForWhileAWorkerIsStoppedThatWrites) {
+    OtherProcess stopped;
+    permits.noteAdmitted(signature, gNow, kLifeMs, 5);
+    for (int round = 0; round < 100; round++) {
+        const Memory before = memory;
+        const std::uint32_t lot = grant(3);
+        ASSERT_NE(lot, 0U);
+        const Memory after = memory;
+        tearAll(before, stopped.id());
+        const Memory torn = memory;
+        EXPECT_FALSE(use());
+        EXPECT_EQ(permits.wanted(signature, gNow, kLifeMs, 50, gNow), 0U);
+        EXPECT_EQ(grant(3), 0U);
+        EXPECT_TRUE(memory == torn) << "nobody else writes";
+        memory = after;  // it continues
+        EXPECT_EQ(use()->position, 3U);
+        EXPECT_EQ(permits.end(signature, lot), 2U);
+    }
 }
 
 TEST_F(PermitsTest, KeepTheirRecordWhileOtherKeysAreUsed) {
@@ -217,7 +287,7 @@ TEST_F(PermitsTest, KeepTheirRecordWhileOtherKeysAreUsed) {
 TEST_F(PermitsTest, AreNotGrantedWithoutMemory) {
     Permits none;
     none.noteAdmitted(signature, gNow, kLifeMs, 5);
-    none.noteEntries(1, 0, gNow);
+    none.noteEntries(7, check.key, 0, gNow);
     EXPECT_EQ(none.wanted(signature, gNow, kLifeMs, 50, gNow + 100), 0U);
     EXPECT_FALSE(none.use(signature, check, verdict, clock));
 }

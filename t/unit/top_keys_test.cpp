@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "torn.hpp"
+
 namespace sliding_log {
 namespace {
 
@@ -18,8 +20,11 @@ class TopKeysTest : public testing::Test {
   protected:
     static TopKeys table(std::size_t bytes, std::vector<char>& memory) {
         memory.assign(bytes + 64, 0);
+        return TopKeys(aligned(memory), bytes, 7);
+    }
+    static char* aligned(std::vector<char>& memory) {
         const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
-        return TopKeys(memory.data() + (64 - address % 64) % 64, bytes, 7);
+        return memory.data() + (64 - address % 64) % 64;
     }
 
     void count(const std::string& value, const std::string& limit = "api", unsigned used = 0) {
@@ -119,6 +124,34 @@ TEST_F(TopKeysTest, LongNamesAndTinyTablesAreSkipped) {
     EXPECT_TRUE(tiny.list().empty());
 }
 
+/// A worker is killed while it writes the name of a key.
+TEST_F(TopKeysTest, ACellOfAKilledWorkerIsUsedAgain) {
+    constexpr std::size_t kBeforeCells = 64 + 128;  // the header, and the hashes and counts of a set
+    constexpr std::size_t kCell = 240;
+    OtherProcess writer;
+    std::vector<char> memory;
+    TopKeys one = table(kBeforeCells + 8 * kCell, memory);
+    const std::span<std::byte> cells(reinterpret_cast<std::byte*>(aligned(memory)) + kBeforeCells, 8 * kCell);
+    std::mt19937 random(1);
+    for (int key = 0; key < 8; key++) {
+        const std::vector<std::byte> before(cells.begin(), cells.end());
+        one.count("api:{k" + std::to_string(key), 2 * static_cast<std::size_t>(key), 0, nowMs_);
+        for (std::size_t at = 0; at < cells.size(); at += kCell) {
+            tear(cells.subspan(at, kCell), std::span(before).subspan(at, kCell), writer.id(), random);
+        }
+    }
+    EXPECT_TRUE(one.list().empty());
+    one.age(nowMs_);
+    one.age(nowMs_ += TopKeys::kHalvedEveryMs);
+    EXPECT_TRUE(one.list().empty());
+    writer.end();
+    one.age(nowMs_ += TopKeys::kHalvedEveryMs);
+    for (int key = 0; key < 8; key++) {
+        one.count("api:{new" + std::to_string(key), 2 * static_cast<std::size_t>(key), 0, nowMs_);
+    }
+    EXPECT_EQ(one.list().size(), 8U);
+}
+
 TEST_F(TopKeysTest, ConcurrentWorkersCountAHeavyKey) {
     count("hot");
     constexpr int kThreads = 4;
@@ -126,7 +159,7 @@ TEST_F(TopKeysTest, ConcurrentWorkersCountAHeavyKey) {
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; thread++) {
         threads.emplace_back([this, thread] {
-            TopKeys mine = keys_;  // the same memory, as seen by another process
+            TopKeys mine(aligned(memory_), kBytes, 7, gettid());  // as another process sees it
             for (int i = 0; i < kEach; i++) {
                 mine.count("api:{hot", std::hash<std::string>{}("apihot"), 0, nowMs_);
                 const std::string rare = std::to_string(thread) + "." + std::to_string(i);
