@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -111,6 +112,18 @@ class LogState {
         return std::visit([](auto& form) { return form.takeAll(); }, form_);
     }
 
+    /// To be called before and after it is changed, by whoever has the lock. A process that is killed in between leaves
+    /// a state that must not be used any more: wasLeft() is true for the next one that gets the lock.
+    void beginChange() {
+        isChanging_ = true;
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    void endChange() {
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        isChanging_ = false;
+    }
+    bool wasLeft() const { return isChanging_; }
+
     Blocks& blocks() { return blocks_; }
     const Blocks& blocks() const { return blocks_; }
 
@@ -141,6 +154,7 @@ class LogState {
 
     Blocks blocks_;
     Algorithm algorithm_;
+    bool isChanging_ = false;
     Form form_;
 };
 

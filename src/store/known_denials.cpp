@@ -83,7 +83,7 @@ DenialState KnownDenials::find(const Signature& signature, std::uint64_t nowMs, 
 /// that no longer finds a denial asks.
 bool KnownDenials::claim(const Signature& signature, std::uint64_t nowMs) {
     for (const Slot slot : setOf(signature)) {
-        if (slot.isOf(signature)) {
+        if (!slot.record.sequence.isWritten() && slot.isOf(signature)) {
             std::uint64_t dueAt = slot.record.dueAt.load(kRelaxed);
             return dueAt <= nowMs && slot.record.dueAt.compare_exchange_strong(dueAt, kNeverAt, kRelaxed);
         }

@@ -17,6 +17,7 @@ std::uint32_t hashOf(std::string_view name) {
 void LocalLimits::init() {
     ngx_rbtree_init(&byName, &sentinel, ngx_str_rbtree_insert_value);
     ngx_queue_init(&all);
+    limits = cells = 0;
 }
 
 LocalLimit* LocalLimits::find(std::string_view name) {

@@ -1,7 +1,9 @@
 #include "store/local_store.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <utility>
 
 #include "limit/decide.hpp"
 #include "store/local_log.hpp"
@@ -19,17 +21,55 @@ ngx_uint_t hashOf(std::string_view name) {
 }
 
 bool isLive(const LocalLog& log) {
-    return log.state.endsAt() > ngx_current_msec;
+    return !log.state.wasLeft() && log.state.endsAt() > ngx_current_msec;
 }
+
+/// While it lives the contents of these logs are changed; see LogState::beginChange().
+class Changes {
+  public:
+    explicit Changes(std::span<LogState* const> states) : states_(states) {
+        std::ranges::for_each(states_, &LogState::beginChange);
+    }
+    ~Changes() { std::ranges::for_each(states_, &LogState::endChange); }
+    Changes(const Changes&) = delete;
+    Changes& operator=(const Changes&) = delete;
+
+  private:
+    std::span<LogState* const> states_;
+};
+
+/// While it lives the links between logs, limits and cells are changed, and how many cells each has. What a process
+/// leaves that is killed meanwhile is dropped with all logs.
+class Relinking {
+  public:
+    explicit Relinking(ZoneHeader& header)
+        : isRelinking_(header.isRelinking), before_(std::exchange(isRelinking_, true)) {
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+    }
+    ~Relinking() {
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        isRelinking_ = before_;
+    }
+    Relinking(const Relinking&) = delete;
+    Relinking& operator=(const Relinking&) = delete;
+
+  private:
+    bool& isRelinking_;
+    bool before_;
+};
 
 }  // namespace
 
 /// Holds the mutex of the zone; each request is one transaction.
 class LocalStore::Lock {
   public:
-    explicit Lock(Zone& zone) : pool_(*zone.pool) {
+    explicit Lock(const LocalStore& store) : pool_(*store.zone_.pool) {
         ngx_shmtx_lock(&pool_.mutex);
-        zone.header->transaction++;
+        ZoneHeader& header = *store.zone_.header;
+        if (header.isRelinking) {
+            store.forgetAll();
+        }
+        header.transaction++;
     }
     ~Lock() { ngx_shmtx_unlock(&pool_.mutex); }
     Lock(const Lock&) = delete;
@@ -59,7 +99,7 @@ void LocalStore::tellTooSmall() {
 
 bool LocalStore::decideAll(std::span<const Check> checks, std::span<Verdict> verdicts, std::string_view unique,
                            std::uint64_t& loggedMs) {
-    const Lock lock(zone_);
+    const Lock lock(*this);
     LocalLog* logs[kMostLogs];
     LogState* states[kMostLogs];
     const std::size_t count = checks.size();
@@ -76,6 +116,7 @@ bool LocalStore::decideAll(std::span<const Check> checks, std::span<Verdict> ver
     for (std::size_t i = 0; i < count; i++) {
         logs[i]->clock = now;
     }
+    const Changes changes(std::span<LogState* const>(states, count));
     const bool isAnswered =
         decide(checks, std::span<LogState* const>(states, count), verdicts, now, unique, loggedMs,
                [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
@@ -87,7 +128,7 @@ bool LocalStore::decideAll(std::span<const Check> checks, std::span<Verdict> ver
 
 void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
-    const Lock lock(zone_);
+    const Lock lock(*this);
     const std::uint64_t now = ngx_current_msec;
     for (const Check& check : checks) {
         if (check.owed() > 0) {
@@ -97,7 +138,9 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
             continue;
         }
         LocalLog* log = find(check.key);
-        if (log != nullptr && log->state.suits(check)) {
+        if (log != nullptr && log->state.suits(check) && !log->state.wasLeft()) {
+            LogState* const states[] = {&log->state};
+            const Changes changes(states);
             log->clock = std::max(now, log->clock);
             sliding_log::takeBack(log->state, check, log->clock, unique, loggedMs, takenMs);
             giveBack(*log, log->state.takeSpare(log->clock));
@@ -106,7 +149,7 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
 }
 
 std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::uint64_t loggedMs) {
-    const Lock lock(zone_);
+    const Lock lock(*this);
     const std::uint64_t now = ngx_current_msec;
     if (const LocalLog* other = find(check.key); other != nullptr && !other->state.suits(check)) {
         return 0;  // since a reload the name has another algorithm, which this request is not counted by
@@ -114,6 +157,8 @@ std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::u
     LocalLog* log = findOrCreate(check, now);
     bool isLogged = false;
     if (log != nullptr) {
+        LogState* const states[] = {&log->state};
+        const Changes changes(states);
         log->clock = std::max(now, log->clock);
         isLogged =
             sliding_log::renew(log->state, check, log->clock, loggedMs, entries,
@@ -134,6 +179,8 @@ bool LocalStore::owe(const Check& check) {
     if (log == nullptr) {
         return false;
     }
+    LogState* const states[] = {&log->state};
+    const Changes changes(states);
     log->clock = std::max(now, log->clock);
     const bool isLogged = sliding_log::owe(log->state, check, log->clock, [this](LogState& state, std::size_t cells) {
         return grow(LocalLog::of(state), cells);
@@ -159,6 +206,7 @@ LocalLog* LocalStore::find(std::string_view name) const {
 /// The log, marked as most recently used and protected from eviction in this transaction; nullptr if the zone is too
 /// small.
 LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
+    const Relinking relinking(*zone_.header);
     LocalLog* log = find(check.key);
     if (log == nullptr) {
         log = create(check, now);
@@ -166,7 +214,10 @@ LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
             return nullptr;
         }
     } else {
-        if (!log->state.suits(check)) {
+        if (log->state.wasLeft()) {
+            forget(*log);
+            log->begin(check, now);
+        } else if (!log->state.suits(check)) {
             giveBack(*log, log->state.takeAll());
             log->begin(check, now);
         }
@@ -212,6 +263,7 @@ LocalLimit* LocalStore::limitOf(std::string_view logKey) {
 }
 
 bool LocalStore::grow(LocalLog& log, std::size_t cells) {
+    const Relinking relinking(*zone_.header);
     Chain memory = takeCells(*log.limit, cells);
     if (memory.count == 0) {
         return false;
@@ -241,16 +293,13 @@ Chain LocalStore::takeCells(const LocalLimit& limit, std::size_t count) {
 /// A cell for the limit (nullptr: for one that has none yet), or nullptr. Cells are never returned to the zone, since
 /// nothing else in it needs memory.
 Cell* LocalStore::takeCell(const LocalLimit* limit) {
-    Cell* cell = zone_.header->freeCells.take();
-    if (cell != nullptr) {
-        return cell;
+    FreeCells& freeCells = zone_.header->freeCells;
+    if (freeCells.count() == 0) {
+        freeCells.put(zone_.header->cellPages.take(*zone_.pool));
     }
-    void* memory = ngx_slab_alloc_locked(zone_.pool, kCellBytes);
-    if (memory != nullptr) {
-        return new (memory) Cell();
-    }
+    Cell* cell = freeCells.take();
     while (cell == nullptr && evictFor(limit)) {
-        cell = zone_.header->freeCells.take();
+        cell = freeCells.take();
     }
     return cell;
 }
@@ -316,16 +365,50 @@ void LocalStore::erase(LocalLog& log) {
     ngx_queue_remove(&log.used);
     ngx_rbtree_delete(&zone_.header->logs, &log.treeNode);
     FreeCells& freeCells = zone_.header->freeCells;
-    freeCells.put(log.state.takeAll());
+    if (log.state.wasLeft()) {
+        forget(log);
+    } else {
+        freeCells.put(log.state.takeAll());
+    }
     freeCells.put(log.nameCells());
     const std::size_t cells = log.cells;
     freeCells.put(*new (static_cast<void*>(&log)) Cell());
     uncount(limit, cells);
 }
 
+/// A worker was killed that was changing the log: what links its cells cannot be relied on. They are lost until
+/// forgetAll(), and its entries, too.
+void LocalStore::forget(LocalLog& log) const {
+    const std::size_t kept = 1 + LocalLog::cellsOfName(log.nameLength);
+    const std::size_t lost = log.cells - kept;
+    log.cells -= static_cast<std::uint32_t>(lost);
+    zone_.header->limits.uncount(*log.limit, lost);
+    const ngx_str_t name = toNgx(log.limit->shownName());
+    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                  "a worker was killed while it changed a log in \"sliding_log_zone\": this log of limit \"%V\" is "
+                  "dropped, which forgets its requests",
+                  &name);
+}
+
+/// A worker was killed that was changing what links the logs.
+void LocalStore::forgetAll() const {
+    ZoneHeader& header = *zone_.header;
+    ngx_rbtree_init(&header.logs, &header.sentinel, insertLocalLog);
+    header.limits.init();
+    header.freeCells = FreeCells();
+    header.cellPages.reset();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    header.isRelinking = false;
+    ngx_log_error(
+        NGX_LOG_ERR, ngx_cycle->log, 0,
+        "a worker was killed while it changed the list of logs in \"sliding_log_zone\": all logs of this node "
+        "are dropped, which forgets their requests");
+}
+
 /// Frees cells that the log does not need any more.
 void LocalStore::giveBack(LocalLog& log, const Chain& cells) const {
     if (cells.count > 0) {
+        const Relinking relinking(*zone_.header);
         log.cells -= static_cast<std::uint32_t>(cells.count);
         zone_.header->limits.uncount(*log.limit, cells.count);
         zone_.header->freeCells.put(cells);

@@ -54,6 +54,8 @@ class LocalStore {
     LocalLog* evictable(const LocalLimit& limit) const;
     LocalLog* largestEvictable(std::size_t leastCells) const;
     void erase(LocalLog& log);
+    void forget(LocalLog& log) const;
+    void forgetAll() const;
     void giveBack(LocalLog& log, const Chain& cells) const;
     void uncount(LocalLimit& limit, std::size_t cells) const;
     void warnOfEviction(LocalLimit& limit) const;

@@ -15,7 +15,7 @@ constexpr size_t kLeastForMetrics = 4096;                 // a page
 constexpr size_t kMostForMetrics = size_t{256} * 1024;    // some 300 servers, or 1,000 limits
 constexpr size_t kBytesForOverrides = size_t{16} * 1024;  // some 60 keys
 constexpr size_t kShareOfTopKeys = 80;                    // each of the two tables
-constexpr size_t kMostForTopKeys = size_t{128} * 1024;    // some 520 keys
+constexpr size_t kMostForTopKeys = size_t{128} * 1024;    // some 500 keys
 constexpr size_t kLeastForTopKeys = 4096;                 // a smaller zone has no tables
 
 bool makeTopKeys(Zone& zone, size_t size) {
@@ -79,6 +79,9 @@ ngx_int_t initializeZone(ngx_shm_zone_t* memory, void* before) {
     ngx_rbtree_init(&zone.header->logs, &zone.header->sentinel, insertLocalLog);
     ngx_rbtree_init(&zone.header->queues, &zone.header->endOfQueues, ngx_str_rbtree_insert_value);
     zone.header->limits.init();
+    if (!zone.header->cellPages.init(*zone.pool)) {
+        return NGX_ERROR;
+    }
     zone.header->denialsBytes = memory->shm.size / kShareOfDenials;
     zone.header->denials = ngx_slab_calloc(zone.pool, zone.header->denialsBytes);
     if (zone.header->denials == nullptr) {

@@ -4,6 +4,7 @@
 #include "limit/cell.hpp"
 #include "metrics/counter_registry.hpp"
 #include "ngx.hpp"
+#include "store/cell_pages.hpp"
 #include "store/local_limit.hpp"
 
 namespace sliding_log {
@@ -14,6 +15,8 @@ struct ZoneHeader {
     ngx_rbtree_node_t sentinel;
     LocalLimits limits;         // the limits of these logs
     FreeCells freeCells;        // freed by logs
+    CellPages cellPages;        // what all these cells are made of
+    bool isRelinking;           // a worker changes what links logs, limits and cells, or was killed while it did
     ngx_uint_t transaction;     // of the request that is being decided: its logs are not evicted
     ngx_msec_t evictionWarned;  // when a live log was last reported evicted
     ngx_flag_t everWarned;
@@ -39,7 +42,9 @@ struct Zone {
     ZoneHeader* header;
 
     /// The free memory: whole pages, and cells freed by logs.
-    size_t freeBytes() const { return pool->pfree * ngx_pagesize + header->freeCells.count() * kCellBytes; }
+    size_t freeBytes() const {
+        return (pool->pfree + header->cellPages.reusable) * ngx_pagesize + header->freeCells.count() * kCellBytes;
+    }
 };
 
 /// Declares the zone of the configuration that is being read; its Zone is filled when nginx has allocated the memory,

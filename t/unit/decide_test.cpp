@@ -679,5 +679,21 @@ TEST(Decide, DecidesAsTheModel) {
     EXPECT_GT(denials, 1'000);
 }
 
+TEST(LogStateTest, IsLeftByAProcessThatDiesWhileItChangesIt) {
+    Check check;
+    check.limit = 5;
+    check.windowMs = 1000;
+    std::array<std::uint8_t, 64> place{};
+    LogState state(check, 1, place);
+    EXPECT_FALSE(state.wasLeft());
+    state.beginChange();
+    EXPECT_TRUE(state.wasLeft());
+    state.endChange();
+    EXPECT_FALSE(state.wasLeft());
+    state.beginChange();
+    state = LogState(check, 1, place);
+    EXPECT_FALSE(state.wasLeft()) << "begun anew";
+}
+
 }  // namespace
 }  // namespace sliding_log
