@@ -206,8 +206,8 @@ LocalLog* LocalStore::find(std::string_view name) const {
 /// The log, marked as most recently used and protected from eviction in this transaction; nullptr if the zone is too
 /// small.
 LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
-    const Relinking relinking(*zone_.header);
     LocalLog* log = find(check.key);
+    const Relinking relinking(*zone_.header);
     if (log == nullptr) {
         log = create(check, now);
         if (log == nullptr) {
