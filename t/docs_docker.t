@@ -1,25 +1,136 @@
-# What the Dockerfiles build of is there: the files in the build context, and the packages of each step. The folder for
-# docker-nginx names the module's sources in the way its build wants. (No container is started.)
+# What the Dockerfiles build of is there: what .dockerignore lets through is enough to build the packages and the module,
+# and the packages of each step are installed. What the images install has no module for Redis. The folder for
+# docker-nginx names the module's sources in the way its build wants. (No container is started. Compilers only look for
+# what a source includes: its object is empty.)
 
 use strict;
 use warnings;
-use Cwd ();
+use Cwd            ();
 use File::Basename ();
-use File::Temp ();
+use File::Copy     ();
+use File::Find     ();
+use File::Path     ();
+use File::Temp     ();
 use Test::More;
 use Testbed::Process;
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 sub slurp { my ($name) = @_; return Testbed::Process::slurp("$root/$name") }
 
-# All but what .dockerignore lets through is left out.
-my %context = map { $_ => 1 } slurp('.dockerignore') =~ /^!(\S+)$/mg;
-ok(-e "$root/$_", "the build context has $_, which is there") for sort keys %context;
+# A pattern of .dockerignore, as a regular expression.
+sub expression_of {
+    my ($pattern) = @_;
+    my %meaning = ('**/' => '(?:.*/)?', '**' => '.*', '*' => '[^/]*', '?' => '[^/]');
+    my $expression = join '', map { $meaning{$_} // quotemeta } $pattern =~ m{\*\*/|\*\*|.}g;
+    return qr/\A$expression\z/;
+}
 
-my %used = map { s{/.*}{}r => 1 } grep { !m{^(usr|build)/} } map { split ' ' } map { slurp("debian/$_") }
-    qw(sliding-log.install sliding-log.docs sliding-log.manpages libnginx-mod-http-sliding-log.docs libnginx-mod-http-sliding-log.examples);
-$used{$_} = 1 for qw(build.sh config config.make debian lua src tool packaging);
-is(join(' ', grep { !$context{$_} } sort keys %used), '', 'the build context has what the packages are made of');
+my @patterns;    # expression, and whether what it matches is let through
+for my $line (grep { !/^#/ && /\S/ } split /\n/, slurp('.dockerignore')) {
+    my ($negated, $pattern) = $line =~ m{^\s*(!?)\s*/?(.*?)/?\s*$};
+    push @patterns, [expression_of($pattern), $negated];
+    ok(-e "$root/$pattern", "the build context has $pattern, which is there") if $negated;
+}
+
+# As docker reads it: the last pattern that matches the path, or a folder that it is in, decides.
+sub is_let_through {
+    my ($path) = @_;
+    my @parts  = split m{/}, $path;
+    my @paths  = map { join '/', @parts[0 .. $_] } 0 .. $#parts;
+    my $is_in  = 1;
+    for my $pattern (@patterns) {
+        my ($expression, $negated) = @$pattern;
+        $is_in = $negated ? 1 : 0 if grep { $_ =~ $expression } @paths;
+    }
+    return $is_in;
+}
+
+# The build context, in a folder of its own.
+my $folder  = File::Temp->newdir;
+my $context = "$folder/context";
+my $copy    = sub {
+    my $path = substr $File::Find::name, length("$root/");
+    if ($path eq '.git' || $path eq 'build' && !is_let_through($path)) {
+        $File::Find::prune = 1;
+    } elsif (-f $_ && is_let_through($path)) {
+        File::Path::make_path(File::Basename::dirname("$context/$path"));
+        File::Copy::cp($_, "$context/$path") or die "$path: $!";    # with its permissions
+    }
+};
+File::Find::find({ wanted => sub { $copy->() if $File::Find::name ne $root }, no_chdir => 1 }, $root);
+
+# Compilers that look once for all that a source includes, or embeds, and then make an object of nothing. Other work, as
+# a test of configure or a program, is the real ones'.
+File::Path::make_path("$folder/bin", "$folder/seen");
+open my $empty, '>', "$folder/empty.c" or die "empty.c: $!";
+print {$empty} "__attribute__((weak)) int main(void) { return 0; }\n";
+close $empty;
+is(system("gcc -fPIC -c $folder/empty.c -o $folder/empty.o"), 0, 'an object of nothing');
+for my $compiler (qw(cc gcc g++ c++ x86_64-linux-gnu-gcc x86_64-linux-gnu-g++)) {
+    my ($real) = grep { -x } map { "$_/$compiler" } split /:/, $ENV{PATH};
+    next if !$real;
+    open my $file, '>', "$folder/bin/$compiler" or die "$compiler: $!";
+    print {$file} <<"END";
+#!/bin/bash
+object='' source='' last='' others=()
+for argument in "\$@"; do
+    if [ "\$last" = -o ]; then object=\$argument; elif [ "\$argument" != -o ]; then others+=("\$argument"); fi
+    case \$argument in *.cpp | *.c) source=\$argument ;; esac
+    last=\$argument
+done
+if [[ " \$* " != *' -c '* || -z \$object || -z \$source ]]; then exec $real "\$@"; fi
+seen=$folder/seen/\$(cksum <"\$source" | tr ' ' -)
+if [ ! -e "\$seen" ]; then
+    if grep -q embed.hpp "\$source"; then
+        $real "\$@" || exit
+    else
+        $real -E -w "\${others[@]}" -o /dev/null || exit
+    fi
+    touch "\$seen"
+fi
+cp $folder/empty.o "\$object"
+END
+    close $file;
+    chmod 0755, "$folder/bin/$compiler" or die "$compiler: $!";
+}
+
+# What a Dockerfile says: its stages, and the lines of each, joined.
+sub stages_of {
+    my ($name) = @_;
+    my $text = slurp($name) =~ s/^#.*\n//mgr =~ s/\\\n//gr;
+    return map { [split /\n/] } grep { /\S/ } split /^(?=FROM )/m, $text;
+}
+
+# Runs a command in the build context, with those compilers; what it printed is told where it fails.
+sub succeeds {
+    my ($command, $what) = @_;
+    local $ENV{PATH} = "$folder/bin:$ENV{PATH}";
+    is(system('sh', '-c', "cd $context && ($command) >$folder/log 2>&1"), 0, $what) or diag(Testbed::Process::slurp("$folder/log"));
+    return;
+}
+
+my $module = 'ngx_http_sliding_log_module.so';
+SKIP: {
+    skip 'nginx-dev or dpkg-dev is not installed', 6 if grep { !-x } '/usr/share/nginx/src/configure', '/usr/bin/dpkg-buildpackage';
+    my ($packages, $image) = stages_of('Dockerfile');
+    my ($command) = map { /^RUN (.*build\.sh.*)/ ? $1 : () } @$packages;
+    succeeds($command, 'Dockerfile: the packages are built of what is let through alone');
+    my @names = map { m{ /packages/(\S+)}g } @$image;
+    my $files = join ' ', map { my @found = glob "$context/build/deb/$_"; is(@found, 1, "Dockerfile: $_ is one package"); @found } @names;
+    my $contents = `for package in $files; do dpkg-deb -c \$package; done`;
+    like($contents, qr{/\Q$_\E$}m, "Dockerfile: the image has $_") for $module, 'bin/sliding-log';
+    unlike($contents, qr/redis_sliding_log\.so/, 'Dockerfile: the image has no module for Redis');
+}
+
+# The other image is built by less of it: without debian/.
+{
+    my ($command) = map { /^RUN (.*build\.sh.*)/ ? $1 : () } map { @$_ } stages_of('packaging/docker-nginx/Dockerfile');
+    ok(-x "$context/packaging/module", 'docker-nginx: what builds the module is let through');
+    my ($make) = $command =~ /(make -s -C \S+)/ or die "docker-nginx: no make\n";
+    succeeds("$make -n", 'docker-nginx: all that the tool is made of is let through');
+    my ($built) = $command =~ m{&& cp (.*?) /built } or die "docker-nginx: no cp\n";
+    is(join(' ', sort map { File::Basename::basename($_ =~ tr/"//dr) } split ' ', $built), "$module sliding-log", 'docker-nginx: the image has these, and no module for Redis');
+}
 
 # What a function of build.sh needs, with its lists of packages.
 my $build = slurp('build.sh');
@@ -44,13 +155,13 @@ my ($sources) = grep { -x "$_/configure" } '/usr/share/nginx/src';
 SKIP: {
     skip 'nginx-dev is not installed', 3 if !$sources;
     is(slurp('packaging/docker-nginx/sliding-log/source'), "/modules/sliding-log/sources\n", 'docker-nginx finds the sources in its context');
-    my $folder = File::Temp->newdir;
-    my $build_module = "cp -a $sources/. $folder && mkdir -p $folder/extra/slidinglog-1 && cp -a $root/config $root/config.make $root/src $root/lua $folder/extra/slidinglog-1"
-        . " && cd $folder && ./configure --with-compat --without-http_rewrite_module --without-http_gzip_module --add-dynamic-module=extra/slidinglog-1 >log 2>&1";
-    is(system('sh', '-c', $build_module), 0, 'docker-nginx: nginx is configured with config, config.make, src and lua alone') or diag(Testbed::Process::slurp("$folder/log"));
-    is(system('sh', '-c', "cd $folder && make -s -f objs/Makefile objs/addon/redis/scripts.o >>log 2>&1"), 0,
+    my $tree = File::Temp->newdir;
+    my $build_module = "cp -a $sources/. $tree && mkdir -p $tree/extra/slidinglog-1 && cp -a $root/config $root/config.make $root/src $root/lua $tree/extra/slidinglog-1"
+        . " && cd $tree && ./configure --with-compat --without-http_rewrite_module --without-http_gzip_module --add-dynamic-module=extra/slidinglog-1 >log 2>&1";
+    is(system('sh', '-c', $build_module), 0, 'docker-nginx: nginx is configured with config, config.make, src and lua alone') or diag(Testbed::Process::slurp("$tree/log"));
+    is(system('sh', '-c', "cd $tree && make -s -f objs/Makefile objs/addon/redis/scripts.o >>log 2>&1"), 0,
         'docker-nginx: the scripts are found by their relative path')
-        or diag(Testbed::Process::slurp("$folder/log"));
+        or diag(Testbed::Process::slurp("$tree/log"));
 }
 
 done_testing();
