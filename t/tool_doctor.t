@@ -87,6 +87,26 @@ my ($unseen) = grep { $_->{check} eq 'share' } @{ JSON::PP::decode_json(tool({ e
 is("$unseen->{status}: $unseen->{text}", 'ok: not known: this user lacks +scan or +memory|usage', 'without the right to look the share is not known');
 $redis->cli('FLUSHALL');
 
+# ---- what the configuration of another node has
+
+sub conf_of { my ($name, $store, $limits) = @_; return $bed->write_file($name, 'http { sliding_log_redis { server ' . $redis->address . "; $store } $limits }") }
+sub compared {
+    my ($here, $there) = @_;
+    my $found = tool_json('doctor', '--nginx-conf', conf_of('here.conf', @$here), '--compare', conf_of('there.conf', @$there));
+    return join "\n", map { "$_->{status}: $_->{text}" } grep { $_->{check} eq 'compare' } @{ $found->{checks} };
+}
+my $places = 'sliding_log_limit p key=a limit=1 algorithm=inflight';
+is(compared(['', "$places;"], ['', "$places lease=30000ms;"]), 'ok: the limits and their stores are the same', '--compare: a default, and another spelling, are no difference');
+is(compared(['', "$places;"], ['', "$places lease=2m;"]),
+    'warning: limit "p": lease is 30s here, and 2m there; too many requests are admitted: roll it out in steps of at most twice the lease or half', '--compare: another lease');
+my $window = 'sliding_log_limit w key=a limit=1 window=1m';
+like(compared(['', "$window;"], ['', "$window override=on;"]), qr/^warning: limit "w": override is off here, and on there; /, '--compare: override=on of one node');
+like(compared(['', "$window;"], ['', "$window store=local;"]), qr/^warning: limit "w": store is default here, and local there; each has logs of its own/, '--compare: another store');
+like(compared(['', "$window;"], ['prefix other:;', "$window;"]), qr/^warning: store "default": prefix is rl:sliding: here, and other: there; /, '--compare: another prefix');
+is(compared(['', "$window;"], ['', 'sliding_log_limit w key=a limit=2 window=60s;']), 'ok: limit "w": limit is 1 here, and 2 there; each node decides by its own', '--compare: another limit is safe');
+like(compared(['', "$window;"], ['', '']), qr/^warning: limit "w" is only in .*here[.]conf$/, '--compare: a limit of one node');
+is(tool('doctor', @at, '--compare', conf_of('there.conf', '', ''))->{status}, 3, '--compare needs --nginx-conf');
+
 # ---- clock, clients
 
 $redis->set_clock(3600);

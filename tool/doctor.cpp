@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 
 #include "certificate.hpp"
 #include "command.hpp"
+#include "compare.hpp"
 #include "findings.hpp"
 #include "interrupt.hpp"
 #include "limit/number.hpp"
@@ -21,10 +23,14 @@ namespace sliding_log::tool {
 
 namespace {
 
+constexpr Option kCompareOption{"--compare", "FILE",
+                                "nginx's configuration of another node: what differs from --nginx-conf"};
+
 constexpr std::array kOptions = {
     kAlgorithmsOption,
     kOverrideOption,
     kCheckUserOption,
+    kCompareOption,
 };
 
 constexpr int kPings = 20;
@@ -390,13 +396,32 @@ void inspectStore(Findings& findings, const Context& context, const Use& use) {
     }
 }
 
+/// The configuration of --compare. Throws UsageError.
+std::optional<NginxSettings> comparedWith(const Context& context) {
+    if (!context.arguments.has(kCompareOption.name)) {
+        return std::nullopt;
+    }
+    if (context.nginx == nullptr) {
+        throw UsageError("\"" + std::string(kCompareOption.name) + "\" needs \"--nginx-conf\"");
+    }
+    const std::string file = context.arguments.text(kCompareOption.name);
+    if (!std::filesystem::is_regular_file(file)) {
+        refuseValue(kCompareOption.name, file, "a readable file");
+    }
+    return NginxSettings(file);
+}
+
 Status run(const Context& context) {
     if (!context.arguments.words().empty()) {
         throw UsageError("doctor takes no operand: \"" + printable(context.arguments.words().front()) + "\"");
     }
     const Use use = useOf(context);
+    const std::optional<NginxSettings> other = comparedWith(context);
     Findings findings;
     inspectStore(findings, context, use);
+    if (other) {
+        compareNginx(findings, *context.nginx, *other);
+    }
     print(context.json ? findings.json() : findings.human());
     return findings.worst();
 }

@@ -61,6 +61,7 @@ void NginxSettings::takeLimit(const Words& words) {
         const std::size_t equals = std::min(word.find('='), word.size());
         const std::string_view name = word.substr(0, equals);
         const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+        limit.given[std::string(name)].emplace(value);
         if (name == "secret") {
             limit.secrecy = value == "on" ? Secrecy::Secret : Secrecy::Open;
         } else if (name == "algorithm") {

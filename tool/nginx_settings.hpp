@@ -39,6 +39,9 @@ struct NginxLimit {
     bool blocks = false;     // a directive has block=
     bool escalates = false;  // with several times
     bool overrides = false;  // override=on
+
+    /// All values that are given for a parameter, by its name; of one that all directives of a NAME share, one.
+    std::map<std::string, std::set<std::string>, std::less<>> given;
 };
 
 /// One sliding_log_redis block.
