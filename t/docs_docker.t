@@ -72,6 +72,7 @@ for my $compiler (qw(cc gcc g++ c++ x86_64-linux-gnu-gcc x86_64-linux-gnu-g++)) 
     open my $file, '>', "$folder/bin/$compiler" or die "$compiler: $!";
     print {$file} <<"END";
 #!/bin/bash
+PATH=\${PATH#$folder/bin:} # a real one may be ccache, which looks for the next of this name
 object='' source='' last='' others=()
 for argument in "\$@"; do
     if [ "\$last" = -o ]; then object=\$argument; elif [ "\$argument" != -o ]; then others+=("\$argument"); fi
@@ -114,6 +115,7 @@ SKIP: {
     skip 'nginx-dev or dpkg-dev is not installed', 6 if grep { !-x } '/usr/share/nginx/src/configure', '/usr/bin/dpkg-buildpackage';
     my ($packages, $image) = stages_of('Dockerfile');
     my ($command) = map { /^RUN (.*build\.sh.*)/ ? $1 : () } @$packages;
+    $command =~ s/DEB_BUILD_OPTIONS=(\S+)/DEB_BUILD_OPTIONS='nocheck $1'/;    # nginx cannot load a module of empty objects
     succeeds($command, 'Dockerfile: the packages are built of what is let through alone');
     my @names = map { m{ /packages/(\S+)}g } @$image;
     my $files = join ' ', map { my @found = glob "$context/build/deb/$_"; is(@found, 1, "Dockerfile: $_ is one package"); @found } @names;
