@@ -84,7 +84,7 @@ std::size_t Call::requests() const {
 void CallWriter::reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot) {
     call.algorithm = algorithm;
     call.hashSlot = hashSlot;
-    call.asking = call.isPart = call.isOnWire = call.wasKept = call.isNative = call.leavesNative = false;
+    call.asking = call.isPart = call.isOnWire = call.isPaced = call.isNative = call.leavesNative = false;
     call.hasPlainCosts = call.hasOverride = call.readsRecord = call.isTold = call.isRelease = call.isRenewal = false;
     call.isShort = call.leavesShort = call.owes = false;
     call.shortEnd = 0;

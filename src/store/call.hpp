@@ -80,7 +80,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     ngx_msec_t ended = 0;                  // of a take-back: when it was asked for
     std::size_t argumentsAt = 0;           // of a take-back: where those behind the keys begin in the command
     ngx_msec_t until = 0;                  // of a take-back: when the entries have left their windows anyway
-    bool wasKept = false;                  // a take-back that was kept and is in flight now
+    bool isPaced = false;                  // a take-back that counts among those on the wire to its server
     std::uint16_t hashSlot = 0;            // of all its keys, in a cluster
     bool asking = false;                   // sent to the server that imports the slot
     bool isPart = false;                   // part of a call that was sent before
@@ -90,6 +90,7 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool isTold = false;                   // it has that record among its arguments
     bool isOnWire = false;                 // sent, no reply yet
     std::uint64_t sentNs = 0;              // when it was last sent
+    std::uint64_t tookNs = 0;              // until its latest reply
     std::uint64_t sequence = 0;            // of its latest sending on the connection
     unsigned scriptMisses = 0;
     unsigned repetitions = 0;  // for any other reason

@@ -1,5 +1,5 @@
-// Take-backs that Redis cannot execute now, or that wait for a connection. They are kept until their entries have left
-// the window anyway; if there are too many, the oldest are lost.
+// Take-backs that Redis cannot execute now, or that wait for a connection, or behind others. They are kept until their
+// entries have left the window anyway; if there are too many, the oldest are lost.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace sliding_log {
 
-/// A call is counted from keep() until finished() or surplus(), whether it is here or in a list of its server.
+/// A call is counted from keep() until finished(), whether it is here or in a list of its server.
 class KeptTakeBacks {
   public:
     static constexpr std::size_t kMost = 10'000;
@@ -17,11 +17,14 @@ class KeptTakeBacks {
 
     bool isEmpty() const { return count_ == 0; }
 
-    void keep(Call& call) {
+    void keep(Call& call) { keep(call, waiting_); }
+
+    /// The same in a list of a server.
+    void keep(Call& call, List<Call, Queued>& list) {
         call.command.shrink_to_fit();
         count_++;
         bytes_ += bytesOf(call);
-        waiting_.pushBack(call);
+        list.pushBack(call);
     }
 
     /// The oldest one, nullptr if there is none. It stays counted.
@@ -36,14 +39,10 @@ class KeptTakeBacks {
         bytes_ -= bytesOf(call);
     }
 
-    /// One that exceeds the bounds; nullptr if there is none.
-    Call* surplus() {
-        Call* call = count_ > kMost || bytes_ > kMostBytes ? take() : nullptr;
-        if (call != nullptr) {
-            finished(*call);
-        }
-        return call;
-    }
+    /// The oldest is the first.
+    List<Call, Queued>& waiting() { return waiting_; }
+
+    bool areTooMany() const { return count_ > kMost || bytes_ > kMostBytes; }
 
   private:
     static std::size_t bytesOf(const Call& call) { return sizeof(Call) + call.command.size(); }

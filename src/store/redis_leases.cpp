@@ -72,12 +72,7 @@ void RedisStore::sendReleases() {
     }
     latestReleases_.fill(nullptr);
     while (Call* call = releases_.popFront()) {
-        Server* server = serverFor(*call);
-        if (server != nullptr && server->isWell()) {
-            sendTakeBack(*server, *call);
-        } else {
-            keep(*call);
-        }
+        sendOrKeep(*call);
     }
 }
 

@@ -275,7 +275,8 @@ void RedisStore::finishOrphan(Orphan& orphan, StoreError error) {
 void RedisStore::noteQuit() {
     if (ngx_exiting != 0 && !quitting_) {
         quitting_ = true;
-        takeBacksUntil_ = ngx_current_msec + settings_.timeout;
+        latestTakeBackAt_ = ngx_current_msec;
+        waitForTakeBacks();
         endPermits(true);
         sendKeptSoon();
     }
@@ -527,6 +528,7 @@ void RedisStore::serverLeaves(Server& server) {
     });
     openAgain(server.batches());
     kept_.putBack(server.kept());
+    sendKeptSoon();
     while (Call* call = server.takeQueued()) {
         if (call->isTakeBack() || call->isRenewal) {
             lost(*call);

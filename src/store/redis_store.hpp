@@ -93,8 +93,8 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     /// Takes back what an ask() with this unique name logged, at the time that its waiter got, and ends blocks that
     /// have no reason any more; of a check that is settled, the difference, which may also be added; `takenMs`: when it
     /// was decided, which is before that time if the request was held. No request waits for it, but a worker that quits
-    /// does, for `timeout`. If Redis cannot do it now, it is kept and done later; lost take-backs are counted and
-    /// logged.
+    /// does, as long as Redis executes some within each `timeout`, at most 10 s. If Redis cannot do it now, or has
+    /// enough of them to do, it is kept and done later; lost take-backs are counted and logged.
     void takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                   std::uint64_t takenMs);
 
@@ -190,11 +190,15 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void watchRenewals();
 
     void noteTakeBack();
+    void waitForTakeBacks();
     bool hasTakeBacks() const;
     void noteQuit();
     void tryToQuit();
     Server* serverFor(const Call& call);
+    void sendOrKeep(Call& call);
     void sendTakeBack(Server& server, Call& call);
+    void keepBehind(Server& server, Call& call);
+    void loseOldest(List<Call, Queued>& kept);
     void keep(Call& call);
     void sendKeptSoon();
     void sendKept();
@@ -215,6 +219,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     bool dying_ = false;                // only final reports of the servers arrive
     std::size_t expected_ = 0;          // requests that will ask
     std::size_t takeBacks_ = 0;         // not executed by Redis yet
+    ngx_msec_t latestTakeBackAt_ = 0;   // when the latest was added
     ngx_msec_t takeBacksUntil_ = 0;     // a worker that quits waits for them until then
 
     Recycler<Call> calls_;

@@ -9,8 +9,8 @@ namespace sliding_log {
 
 namespace {
 
-/// The number of kept take-backs sent to a server at a time: all workers of a fleet have some when it returns.
-constexpr std::size_t kMostKeptUnderWay = 16;
+/// A worker that quits stays so long, in ms, after it got the latest take-back, if Redis goes on to execute them.
+constexpr ngx_msec_t kStaysMs = 10'000;
 
 /// How long an entry may count after its time: a counter also weighs the previous window, and a bucket may take several
 /// windows to fill up.
@@ -114,12 +114,18 @@ void RedisStore::takeBack(std::span<const Check> checks, std::string_view unique
         }
         return;
     }
-    Call& call = newTakeBack(checks, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs));
+    sendOrKeep(newTakeBack(checks, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs)));
+}
+
+/// Sends it at once, or as earlier ones are answered.
+void RedisStore::sendOrKeep(Call& call) {
     Server* server = serverFor(call);
-    if (server != nullptr && server->isWell()) {
+    if (server == nullptr || !server->isWell()) {
+        keep(call);
+    } else if (server->pace().hasRoom() && server->kept().isEmpty()) {
         sendTakeBack(*server, call);
     } else {
-        keep(call);
+        keepBehind(*server, call);
     }
 }
 
@@ -150,10 +156,18 @@ Call& RedisStore::newTakeBack(std::span<const Check> checks, std::string_view un
 void RedisStore::noteTakeBack() {
     noteQuit();
     takeBacks_++;
-    takeBacksUntil_ = ngx_current_msec + settings_.timeout;
+    latestTakeBackAt_ = ngx_current_msec;
+    waitForTakeBacks();
     if (!takeBackTimer_.isSet()) {
         takeBackTimer_.set(settings_.timeout);
     }
+}
+
+/// A worker that quits waits for the next one to be executed.
+void RedisStore::waitForTakeBacks() {
+    const ngx_msec_t next = ngx_current_msec + settings_.timeout;
+    const ngx_msec_t last = latestTakeBackAt_ + kStaysMs;
+    takeBacksUntil_ = isBefore(next, last) ? next : last;
 }
 
 bool RedisStore::hasTakeBacks() const {
@@ -180,7 +194,27 @@ Server* RedisStore::serverFor(const Call& call) {
 
 void RedisStore::sendTakeBack(Server& server, Call& call) {
     knownDenials_.entriesLeave(call.leftLogs);
+    call.isPaced = true;
+    server.pace().sent();
     server.send(call);
+}
+
+/// There are enough on the wire to this server.
+void RedisStore::keepBehind(Server& server, Call& call) {
+    if (!hasTakeBacks()) {
+        loseTakeBack(call, "the worker quits");
+        return;
+    }
+    kept_.keep(call, server.kept());
+    while (kept_.areTooMany()) {
+        loseOldest(server.kept());
+    }
+}
+
+void RedisStore::loseOldest(List<Call, Queued>& kept) {
+    Call& oldest = *kept.popFront();
+    kept_.finished(oldest);
+    loseTakeBack(oldest, "too many are owed");
 }
 
 /// Redis cannot execute it now.
@@ -192,8 +226,8 @@ void RedisStore::keep(Call& call) {
     call.asking = false;
     call.scriptMisses = call.repetitions = 0;
     kept_.keep(call);
-    while (Call* surplus = kept_.surplus()) {
-        loseTakeBack(*surplus, "too many are owed");
+    while (kept_.areTooMany()) {
+        loseOldest(kept_.waiting());
     }
     if (!sendKeptTimer_.isSet()) {
         sendKeptTimer_.set(sendKeptAfter_.next(static_cast<std::uint64_t>(ngx_random())));
@@ -234,23 +268,21 @@ void RedisStore::sendKept() {
 
 /// A server with timeouts must first answer.
 void RedisStore::sendKept(Server& server) {
-    while (server.hasReplied() && server.keptUnderWay() < (server.isWell() ? kMostKeptUnderWay : 1)) {
+    while (server.hasReplied() && (server.isWell() ? server.pace().hasRoom() : server.pace().isIdle())) {
         Call* call = server.kept().popFront();
         if (call == nullptr) {
             return;
         }
         kept_.finished(*call);
-        call->wasKept = true;
-        server.keptUnderWay()++;
         sendTakeBack(server, *call);
     }
 }
 
 /// It was answered, or its connection has ended.
 void RedisStore::backFrom(Server& server, Call& call) {
-    if (call.wasKept) {
-        call.wasKept = false;
-        server.keptUnderWay()--;
+    if (call.isPaced) {
+        call.isPaced = false;
+        server.pace().ended();
     }
 }
 
@@ -266,6 +298,8 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
             return;
         }
         sendKeptAfter_.reset();
+        server.pace().executed(call.tookNs);
+        waitForTakeBacks();
         giveBack(call);
         sendKept(server);
         return;
@@ -274,7 +308,8 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
         Server* target = redirectedBy(reply, server, error);
         if (target != nullptr && target->canBeAsked() && target->hasReplied() && call.repetitions++ < kMostRedirects) {
             call.asking = error == StoreError::Ask;
-            target->send(call);
+            sendTakeBack(*target, call);
+            sendKept(server);
             return;
         }
     } else {
@@ -282,6 +317,7 @@ void RedisStore::takenBack(Call& call, const redisReply& reply, StoreError error
     }
     if (!isUndone(error, answer)) {
         loseTakeBack(call, answer);
+        sendKept(server);
         return;
     }
     if (error == StoreError::NotMaster) {

@@ -216,7 +216,7 @@ void Server::replied(Call& call, const redisReply* reply) {
         return;
     }
     call.isOnWire = false;
-    const std::uint64_t tookNs = nowNs() - call.sentNs;
+    const std::uint64_t tookNs = call.tookNs = nowNs() - call.sentNs;
     counters_.latency.observe(tookNs);
     const StoreError error = checkCall(*reply);
     if (refusesWrites_ && error == StoreError::None && !call.readsRecord && hasAdmitted(*reply)) {

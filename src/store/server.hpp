@@ -18,6 +18,7 @@
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
 #include "store/call.hpp"
+#include "store/pace.hpp"
 #include "store/store_log.hpp"
 
 namespace sliding_log {
@@ -124,9 +125,9 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     /// Batches to be sent in its next calls; used by the owner.
     List<Batch, Opened>& batches() { return batches_; }
 
-    /// Kept take-backs, sent as earlier ones are answered, and the number of those in flight; used by the owner.
+    /// Kept take-backs, sent as earlier ones are answered, and the pace of that; used by the owner.
     List<Call, Queued>& kept() { return kept_; }
-    std::size_t& keptUnderWay() { return keptUnderWay_; }
+    Pace& pace() { return pace_; }
 
     /// Renewals in flight, and when the latest was sent; used by the owner.
     std::size_t& renewalsUnderWay() { return renewalsUnderWay_; }
@@ -231,7 +232,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
 
     List<Batch, Opened> batches_;
     List<Call, Queued> kept_;
-    std::size_t keptUnderWay_ = 0;
+    Pace pace_;
     std::size_t renewalsUnderWay_ = 0;
     ngx_msec_t renewedAt_ = 0;
     List<Call, Queued> queued_;  // sent when there is a connection, or when a script may be loaded

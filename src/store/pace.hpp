@@ -1,0 +1,44 @@
+// How many take-backs a worker has on the wire to one server. When an upstream dies, all nodes have thousands at once,
+// and other requests wait behind each of them in Redis. So they are sent as earlier ones are answered: a few at a time,
+// and fewer while replies are slow, whichever worker of the fleet slows them. Pure.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace sliding_log {
+
+class Pace {
+  public:
+    static constexpr std::size_t kMost = 16;
+
+    /// A reply is slow if it took twice as long as the fastest one, and this (ns) besides.
+    static constexpr std::uint64_t kSlowNs = 10'000'000;
+
+    bool hasRoom() const { return underWay_ < most_; }
+    bool isIdle() const { return underWay_ == 0; }
+
+    void sent() { underWay_++; }
+
+    /// One that was sent is answered, or lost.
+    void ended() { underWay_--; }
+
+    /// After ended(): it was executed, `tookNs` after it was sent.
+    void executed(std::uint64_t tookNs) {
+        const bool isSlow = fastestNs_ < tookNs / 2 && tookNs - 2 * fastestNs_ > kSlowNs;
+        most_ = isSlow ? std::max<std::size_t>(most_ / 2, 1) : std::min(most_ + 1, kMost);
+        // the way to the server may become longer
+        fastestNs_ = tookNs < fastestNs_ ? tookNs : fastestNs_ + fastestNs_ / kForgets;
+    }
+
+  private:
+    static constexpr std::uint64_t kForgets = 256;
+
+    std::size_t underWay_ = 0;
+    std::size_t most_ = kMost;
+    std::uint64_t fastestNs_ = std::numeric_limits<std::uint64_t>::max() / 2;
+};
+
+}  // namespace sliding_log

@@ -1,0 +1,87 @@
+#include "store/pace.hpp"
+
+#include <gtest/gtest.h>
+
+namespace sliding_log {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+/// Sends as many as it may; returns how many those are.
+std::size_t fill(Pace& pace) {
+    std::size_t sent = 0;
+    while (pace.hasRoom()) {
+        pace.sent();
+        sent++;
+    }
+    return sent;
+}
+
+/// All of them are executed, each in this time.
+void execute(Pace& pace, std::size_t sent, std::uint64_t tookNs) {
+    for (std::size_t i = 0; i < sent; i++) {
+        pace.ended();
+        pace.executed(tookNs);
+    }
+}
+
+TEST(Pace, BeginsWithTheMost) {
+    Pace pace;
+    EXPECT_TRUE(pace.isIdle());
+    EXPECT_EQ(fill(pace), Pace::kMost);
+    EXPECT_FALSE(pace.hasRoom());
+}
+
+TEST(Pace, SlowRepliesHalveItDownToOne) {
+    Pace pace;
+    execute(pace, fill(pace), kMs);
+    pace.sent();
+    execute(pace, 1, 50 * kMs);
+    EXPECT_EQ(fill(pace), Pace::kMost / 2);
+    execute(pace, Pace::kMost / 2, 50 * kMs);
+    EXPECT_EQ(fill(pace), 1u);
+}
+
+TEST(Pace, FastRepliesRaiseItByOne) {
+    Pace pace;
+    execute(pace, fill(pace), kMs);
+    for (int i = 0; i < 5; i++) {
+        pace.sent();
+        execute(pace, 1, 50 * kMs);
+    }
+    pace.sent();
+    execute(pace, 1, kMs);
+    EXPECT_EQ(fill(pace), 2u);
+    execute(pace, 2, 2 * kMs);
+    EXPECT_EQ(fill(pace), 4u);
+}
+
+TEST(Pace, ServerFarAwayIsNotSlow) {
+    Pace pace;
+    for (int i = 0; i < 10; i++) {
+        execute(pace, fill(pace), 80 * kMs);
+    }
+    EXPECT_EQ(fill(pace), Pace::kMost);
+}
+
+TEST(Pace, ServerThatMovesFarAwayIsNotSlowForever) {
+    Pace pace;
+    execute(pace, fill(pace), kMs / 2);
+    for (int i = 0; i < 2000; i++) {
+        pace.sent();
+        execute(pace, 1, 80 * kMs);
+    }
+    EXPECT_EQ(fill(pace), Pace::kMost);
+}
+
+TEST(Pace, LostOnesMakeRoom) {
+    Pace pace;
+    for (std::size_t sent = fill(pace); sent > 0; sent--) {
+        pace.ended();
+    }
+    EXPECT_TRUE(pace.isIdle());
+    EXPECT_EQ(fill(pace), Pace::kMost);
+}
+
+}  // namespace
+}  // namespace sliding_log
