@@ -81,7 +81,7 @@ local function uncommon()
   end
   local it = {}
   made = it
-  local find, gsub = string.find, string.gsub
+  local find = string.find
 
   -- The number whose last byte is at `at`, and the index of the last byte before it.
   local function before(bytes, at)
@@ -119,9 +119,10 @@ local function uncommon()
       return ''
     end
     local at = (log.begin + skipped) % log.size
-    local bytes = call('GETRANGE', log.key, HEAD + at, HEAD + min(at + length, log.size) - 1)
+    local base = log.base
+    local bytes = call('GETRANGE', log.key, base + at, base + min(at + length, log.size) - 1)
     if at + length > log.size then
-      bytes = bytes .. call('GETRANGE', log.key, HEAD, HEAD + at + length - log.size - 1)
+      bytes = bytes .. call('GETRANGE', log.key, base, base + at + length - log.size - 1)
     end
     return #bytes == length and bytes or error({ err = NOT_OURS })
   end
@@ -136,105 +137,113 @@ local function uncommon()
     return high + bits, at + 1
   end
 
-  local function sum(bytes)
-    local total = 0
-    for at = 1, #bytes - 15, 16 do
-      local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = byte(bytes, at, at + 15)
-      total = total + a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p
-    end
-    for at = #bytes - #bytes % 16 + 1, #bytes do
-      total = total + byte(bytes, at)
-    end
-    return total
-  end
-
-  -- The sum of complete numbers, and their count; nil if one has more than two bytes.
-  local function total(bytes)
-    local high = ''
-    if find(bytes, '[\128-\255]') then
-      if find(bytes, '[\128-\255][\128-\255]') then
-        return nil
-      end
-      high = gsub(bytes, '[%z\1-\127]+', '')
-    end
-    local of_high = sum(high)
-    return sum(bytes) - of_high + 128 * (of_high - 128 * #high), #bytes - #high
-  end
-
-  -- The same of numbers among which may be runs, which count as their entries; `uncounted`: as none, in half the time.
-  local values = {}
-  local function total_with_runs(bytes, uncounted)
-    local entries = 0
-    for digits in string.gmatch(uncounted and '' or bytes, '%f[\128-\255]\128([\128-\255]*[%z\1-\127])') do
-      local value = values[digits]
-      if not value then
-        value = number_at(digits, 1)
-        values[digits] = value
-      end
-      entries = entries + value
-    end
-    local ms, count = total((gsub(bytes, '%f[\128-\255]\128[\128-\255]*[%z\1-\127]', '')))
-    return ms, ms and count + entries
-  end
-
-  -- Passes numbers in the direction of the walk, many at once if possible. False: the walk has ended.
+  -- Passes numbers in the direction of the walk. False: the walk has ended.
   local function pass(walk, bytes)
-    local forward, time, size = walk.forward, walk.time, #bytes
-    if size > 16 then
-      local ms, count = (walk.has_runs and total_with_runs or total)(bytes, walk.uncounted)
-      local entry = ms and (forward and walk.entry + ms or walk.entry - ms)
-      if ms and walk.passed + count <= walk.most and forward == (entry <= time) then
-        walk.entry, walk.passed, walk.bytes = entry, walk.passed + count, walk.bytes + size
-        return true
-      end
-      local middle = floor(size / 2)
-      while byte(bytes, middle) >= 128 do
-        middle = middle + 1
-      end
-      if middle == size then
-        error({ err = NOT_OURS })  -- no number is that long
-      end
-      local first, second = sub(bytes, 1, middle), sub(bytes, middle + 1)
-      if forward then
-        return pass(walk, first) and pass(walk, second)
-      end
-      return pass(walk, second) and pass(walk, first)
-    end
-    local at = forward and 1 or size
-    while at > 0 and at <= size do
-      if walk.passed >= walk.most or forward == (walk.entry > time) then
-        return false
-      end
-      local ms, past = (forward and number_at or before)(bytes, at)
-      if walk.has_runs and byte(bytes, forward and at or past + 1) == 128 then
-        if ms > walk.most - walk.passed then
-          walk.passed, walk.within = walk.most, walk.most - walk.passed
-          return false
+    local has_runs, most, time, size = walk.has_runs, walk.most, walk.time, #bytes
+    local entry, passed, at, goes_on = walk.entry, walk.passed, 1, true
+    if walk.forward then
+      local alone = 0  -- numbers up to this byte are passed one by one
+      while at <= size do
+        if passed >= most or entry > time then
+          goes_on = false
+          break
         end
-        walk.passed = walk.passed + ms
-      else
-        walk.passed, walk.entry = walk.passed + 1, forward and walk.entry + ms or walk.entry - ms
+        local many = false
+        if at > alone and at + 15 <= size then
+          local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = byte(bytes, at, at + 15)
+          if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 and g < 128 and h < 128 and i < 128
+              and j < 128 and k < 128 and l < 128 and m < 128 and n < 128 and o < 128 and p < 128
+              and passed + 16 <= most then
+            local reached = entry + a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p
+            if reached <= time then
+              many, entry, passed, at = true, reached, passed + 16, at + 16
+            end
+          end
+          alone = many and alone or at + 15
+        end
+        if not many then
+          local first, high, past = byte(bytes, at), 0, at
+          local bits = first
+          while bits >= 128 do
+            high, past = (high + bits - 128) * 128, past + 1
+            bits = byte(bytes, past)
+          end
+          if not has_runs or first ~= 128 then
+            entry, passed = entry + high + bits, passed + 1
+          elseif high + bits > most - passed then
+            walk.within, passed, goes_on = most - passed, most, false
+            break
+          else
+            passed = passed + high + bits
+          end
+          at = past + 1
+        end
       end
-      walk.bytes, at = walk.bytes + math.abs(past - at), past
+      walk.bytes = walk.bytes + at - 1
+    else
+      local alone = size + 1  -- from this byte on
+      at = size
+      while at > 0 do
+        if passed >= most or entry <= time then
+          goes_on = false
+          break
+        end
+        local many = false
+        if at < alone and at > 15 then
+          -- the first one may belong to a longer number
+          local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = byte(bytes, at - 15, at)
+          if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 and g < 128 and h < 128 and i < 128
+              and j < 128 and k < 128 and l < 128 and m < 128 and n < 128 and o < 128 and p < 128
+              and passed + 15 <= most then
+            local reached = entry - b - c - d - e - f - g - h - i - j - k - l - m - n - o - p
+            if reached > time then
+              many, entry, passed, at = true, reached, passed + 15, at - 15
+            end
+          end
+          alone = many and alone or at - 14
+        end
+        if not many then
+          local ms, past = before(bytes, at)
+          if not has_runs or byte(bytes, past + 1) ~= 128 then
+            entry, passed = entry - ms, passed + 1
+          elseif ms > most - passed then
+            walk.within, walk.run, walk.run_bytes = most - passed, ms, at - past
+            passed, goes_on = most, false
+            break
+          else
+            passed = passed + ms
+          end
+          at = past
+        end
+      end
+      walk.bytes = walk.bytes + size - at
     end
-    return true
+    walk.entry, walk.passed = entry, passed
+    return goes_on
   end
 
   -- Walks from the oldest entry forward while it is not after `time`, or from the newest back while it is, over at most
   -- `most` entries. Returns the entry where that ends, the count of passed entries, the bytes of their numbers, and how
-  -- many entries more were passed of a run where it ends. `uncounted`: the count may be too small, but for 0.
-  local function walk(log, forward, most, time, uncounted)
-    local entry = forward and log.oldest or log.newest
-    local it = { forward = forward, most = most, time = time, entry = entry, passed = 0, bytes = 0, within = 0,
-      has_runs = log.has_runs, uncounted = uncounted }
-    local goes_on = pass(it, forward and log.next or log.latest)
-    local done, size = 0, FRONT
-    while goes_on and done < log.filled do
-      local length = min(size, log.filled - done)
-      local bytes = of_ring(log, forward and done or log.filled - done - length, length)
+  -- many entries more were passed of a run where it ends: back, also the entries and the bytes of that run. `from`:
+  -- forward from where an earlier walk has ended.
+  local function walk(log, forward, most, time, from)
+    local it = { forward = forward, most = most, time = time, has_runs = log.has_runs, within = 0 }
+    if from then
+      it.entry, it.passed, it.bytes = from.entry, from.passed - from.within, from.bytes
+    else
+      it.entry, it.passed, it.bytes = forward and log.oldest or log.newest, 0, 0
+    end
+    local of_next, filled = #log.next, log.filled
+    local done = from and min(max(from.bytes - of_next, 0), filled) or 0
+    local goes_on = pass(it, not forward and log.latest or from and sub(log.next, from.bytes + 1) or log.next)
+    local size = FRONT
+    while goes_on and done < filled do
+      -- a number is an entry, or more
+      local length = min(size, filled - done, max(most - it.passed, FRONT))
+      local bytes = of_ring(log, forward and done or filled - done - length, length)
       if forward then
         bytes = string.match(bytes, '^.*[%z\1-\127]')
-      elseif done + length < log.filled then
+      elseif done + length < filled then
         bytes = sub(bytes, find(bytes, '[%z\1-\127]') + 1)
       end
       if #bytes == 0 then
@@ -244,16 +253,21 @@ local function uncommon()
       goes_on = pass(it, bytes)
     end
     if goes_on then
-      pass(it, forward and log.latest or log.next)
+      pass(it, not forward and log.next or from and sub(log.latest, max(from.bytes - of_next - filled, 0) + 1) or log.latest)
     end
     return it
+  end
+
+  local function without_ring(log)
+    log.base, log.size, log.begin, log.filled, log.next = HEAD, 0, 0, 0, ''
   end
 
   -- Moves all numbers into `latest`.
   local function flatten(log)
     log.latest = log.next .. of_ring(log, 0, log.filled) .. log.latest
-    log.next, log.begin, log.filled, log.size = '', 0, 0, 0
+    without_ring(log)
   end
+  it.flatten = flatten
 
   -- Moves numbers from the end of the ring into `latest`, until it has so many bytes or all numbers.
   local function pull(log, bytes)
@@ -317,9 +331,10 @@ local function uncommon()
   -- Finds the latest entry that is not after `time`. Returns its time, ms from it to its successor (nil: it has none),
   -- the index in `latest` where its number ends, the index after its successor's number, and the number of entries
   -- after it. nil: all entries are after `time`, and all numbers are in `latest`. `more`: the number of bytes that
-  -- `latest` has before that index, unless it has all numbers. `counted`: the number of entries is right.
-  local function split(log, time, more, counted)
-    local found = walk(log, false, math.huge, time, not counted)
+  -- `latest` has before that index, unless it has all numbers.
+  local function split(log, time, more)
+    local found = walk(log, false, math.huge, time)
+    log.place = false
     if found.entry < log.oldest or found.entry > time and found.entry ~= log.oldest then
       error({ err = NOT_OURS })
     elseif found.bytes + more > #log.latest then
@@ -357,12 +372,12 @@ local function uncommon()
   function it.step_back(log, farthest)
     local entry, at, moved, _
     if log.oldest <= farthest then
-      entry, _, at, _, moved = split(log, farthest, 0, true)
+      entry, _, at, _, moved = split(log, farthest, 0)
     else
       if not log.has_runs then
         of_ring(log, 0, log.filled)  -- an error if it has fewer entries than it says
       end
-      log.next, log.begin, log.filled, log.size = '', 0, 0, 0
+      without_ring(log)
     end
     if not entry then
       log.oldest, log.newest, log.latest = now, now, it.same(log, log.used - 1)
@@ -481,7 +496,7 @@ local function uncommon()
     if found.passed >= log.used or found.entry > log.newest or found.entry <= time and found.passed < most then
       error({ err = NOT_OURS })
     end
-    log.oldest, log.used = found.entry, log.used - found.passed
+    log.oldest, log.used, log.place = found.entry, log.used - found.passed, false
     local of_next, of_rest = found.bytes, found.bytes - #log.next
     log.next = sub(log.next, of_next + 1)
     if of_rest > log.filled then
@@ -501,30 +516,62 @@ local function uncommon()
     end
   end
 
-  -- Reads a log in its blocked form. True: the block lasts.
-  function it.read_blocked(log)
-    local bytes = call('GETRANGE', log.key, '0', '-1')
-    if #bytes < BLOCKED_BYTES then
+  -- So many bytes of a blocked log that stand for nothing: runs of no entries.
+  local function nothing(bytes)
+    local pieces = floor(bytes / LONGEST)
+    local rest = bytes % LONGEST
+    if rest == 1 then
+      pieces, rest = pieces - 1, LONGEST + 1
+    end
+    local text = rep(rep('\128', LONGEST - 1) .. '\0', pieces)
+    if rest > LONGEST then
+      text, rest = text .. rep('\128', LONGEST - 2) .. '\0', 2
+    end
+    return rest > 0 and text .. rep('\128', rest - 1) .. '\0' or text
+  end
+
+  -- Reads a log in its blocked form, of which `front` is what it begins with: as a ring that begins with its first
+  -- number. True: the block lasts.
+  function it.read_blocked(log, front)
+    if #front < BLOCKED_BYTES then
       return { err = NOT_OURS }
     end
     local _, till, length
-    log.has_runs = byte(bytes) == BLOCKED_WITH_RUNS
+    log.has_runs = byte(front) == BLOCKED_WITH_RUNS
     _, till, length, log.oldest, log.newest, log.used =
-      open(log.has_runs and BLOCKED_STATE_WITH_RUNS or BLOCKED_STATE, bytes)
+      open(log.has_runs and BLOCKED_STATE_WITH_RUNS or BLOCKED_STATE, front)
     if log.has_runs then
       log.newest = log.oldest + log.newest
     end
+    local bytes = #front
+    if bytes >= HEAD then
+      bytes = pcall('SETRANGE', log.key, '0', '')  -- tells the length, and writes nothing; but not if memory is full
+      bytes = type(bytes) == 'number' and bytes or #call('GETRANGE', log.key, '0', '-1')
+    end
+    bytes = bytes - BLOCKED_BYTES
     local numbers = max(log.used - 1, 0)
     local fewest = log.has_runs and min(numbers, 1) or numbers
-    if #bytes - BLOCKED_BYTES < fewest or #bytes - BLOCKED_BYTES > numbers * LONGEST
-        or log.used > 0 and log.oldest > log.newest then
+    if bytes < fewest or bytes > numbers * LONGEST or log.used > 0 and log.oldest > log.newest then
       return { err = NOT_OURS }
     end
-    log.touched, log.size, log.begin, log.filled = 0, 0, 0, 0
-    log.next, log.latest = '', sub(bytes, BLOCKED_BYTES + 1)
+    log.touched, log.next, log.latest = 0, '', ''
+    log.base, log.size, log.begin, log.filled = BLOCKED_BYTES, bytes, 0, bytes
     if log.used == 0 then
       log.newest = -math.huge
     end
+    log.dead_at = 0
+    local goes_on, most = log.has_runs, FRONT
+    while goes_on and log.filled > 0 do
+      local chunk, at = of_ring(log, 0, min(most, log.filled)), 1
+      local _, last = find(chunk, '^\128+%z')
+      while last do
+        log.dead_at, at = log.begin + at - 1, last + 1
+        _, last = find(chunk, '^\128+%z', at)
+      end
+      log.begin, log.filled = log.begin + at - 1, log.filled - at + 1
+      goes_on, most = at > 1 and #chunk - at + 1 <= LONGEST, 1024
+    end
+    log.dead = log.begin
     if till > now then
       log.blocked, log.block_length = till, length
       return true
@@ -532,16 +579,54 @@ local function uncommon()
     log.changed = true
   end
 
+  -- Bytes at the beginning of a blocked log that may stand for nothing. If entries leave, they are more, and the log is
+  -- not written whole.
+  local MOST_DEAD = 2048
+
   function it.write_blocked(log)
-    flatten(log)
+    local dead, filled, size = log.begin - #log.next, log.filled, log.size
+    local live, ends = #log.next + filled + #log.latest, log.begin + filled
+    local in_place = log.base == BLOCKED_BYTES and dead ~= 1 and dead >= log.dead and dead <= min(MOST_DEAD, live / 8)
+      and ends + #log.latest >= size and ends + #log.latest <= (log.used - 1) * LONGEST
+    local fits = log.newest - log.oldest <= MOST and log.used <= MOST
+    in_place = in_place and (dead == 0 or fits)
+    if not in_place then
+      flatten(log)
+    end
+    -- what stands for nothing can be added to if it is there
     local head
-    if log.has_runs then
+    local first = not in_place and fits and live > 4 * FRONT and 2 or 0
+    if log.has_runs or first > 0 or in_place and dead > 0 then
+      log.has_runs = true
       head = pack(BLOCKED_STATE_WITH_RUNS, BLOCKED_WITH_RUNS, log.blocked, log.block_length, log.oldest, span(log), log.used)
     else
       head = pack(BLOCKED_STATE, BLOCKED, log.blocked, log.block_length, log.oldest, log.newest, log.used)
     end
-    local set = pcall('SET', log.key, head .. log.latest, 'PX', log.ttl)
-    return not set.ok and set or nil
+    local all = dead + live
+    if in_place then
+      local set = pcall('SETRANGE', log.key, '0', head)
+      if type(set) == 'table' then
+        return set
+      end
+      local at = log.dead_at
+      if dead > log.dead then
+        call('SETRANGE', log.key, BLOCKED_BYTES + at, nothing(dead - at) .. log.next)
+      elseif log.next ~= '' then
+        call('SETRANGE', log.key, BLOCKED_BYTES + dead, log.next)
+      end
+      if log.latest ~= '' then
+        call('SETRANGE', log.key, BLOCKED_BYTES + ends, log.latest)
+      end
+      call('PEXPIRE', log.key, log.ttl)
+    else
+      local set = pcall('SET', log.key, head .. nothing(first) .. log.latest, 'PX', log.ttl)
+      if not set.ok then
+        return set
+      end
+      dead, all, log.dead_at = first, first + live, 0
+    end
+    log.base, log.size, log.begin, log.filled, log.dead = BLOCKED_BYTES, all, dead, all - dead, dead
+    log.next, log.latest = '', ''
   end
 
   function it.block(log)
@@ -553,6 +638,7 @@ local function uncommon()
 
   function it.unblock(log)
     log.blocked = false
+    flatten(log)
     it.write(log)
   end
 
@@ -560,14 +646,27 @@ local function uncommon()
     return log.used > 0 and log.newest or now
   end
 
-  -- The time of the entry after the `skipped` oldest ones, found from the nearer end.
+  -- The time of the entry after the `skipped` oldest ones, found from the nearer end, or from where that of the request
+  -- before was found.
   local function arrival(log, skipped)
-    if skipped < log.used / 2 then
-      local time = walk(log, true, skipped, math.huge).entry
-      return time <= log.newest and time or error({ err = NOT_OURS })
+    local place = log.place
+    place = place and place.passed <= skipped and place or nil
+    if skipped - (place and place.passed or 0) < log.used - skipped then
+      place = walk(log, true, skipped, math.huge, place)
+      if place.entry > log.newest then
+        error({ err = NOT_OURS })
+      end
+    else
+      place = walk(log, false, log.used - 1 - skipped, -math.huge)
+      if place.entry < log.oldest then
+        error({ err = NOT_OURS })
+      end
+      local is_within = place.within > 0
+      place.bytes = #log.next + log.filled + #log.latest - place.bytes - (is_within and place.run_bytes or 0)
+      place.passed, place.within = skipped, is_within and place.run - place.within or 0
     end
-    local time = walk(log, false, log.used - 1 - skipped, -math.huge).entry
-    return time >= log.oldest and time or error({ err = NOT_OURS })
+    log.place = place
+    return place.entry
   end
 
   function it.room_at(log, missing)
@@ -597,7 +696,7 @@ end
 read = function(log)
   local key, blocked = log.key, nil
   local front = log.found or pcall('GETRANGE', key, '0', HEAD_LAST)
-  log.found, log.changed = false, false
+  log.found, log.changed, log.base, log.place = false, false, HEAD, false
   local form = not front.err and byte(front)
   local has_runs = false
   if front == '' then
@@ -621,7 +720,7 @@ read = function(log)
     end
     log.has_runs = has_runs
   elseif form == BLOCKED or form == BLOCKED_WITH_RUNS then
-    blocked = uncommon().read_blocked(log)
+    blocked = uncommon().read_blocked(log, front)
     if blocked and blocked ~= true then
       return blocked
     end
@@ -635,7 +734,7 @@ read = function(log)
     log.changed = blocked and log.used > 0  -- without a block, stale contents stay
     log.oldest, log.newest, log.used, log.touched = now, now, 0, now
     log.size, log.begin, log.filled, log.next, log.latest = 0, 0, 0, '', ''
-    log.frees, log.has_runs = false, false
+    log.base, log.frees, log.has_runs = HEAD, false, false
     return blocked
   end
   if log.oldest <= horizon then
@@ -678,6 +777,9 @@ read = function(log)
       uncommon().step_back(log, farthest)
       log.changed = true
     end
+  end
+  if log.base ~= HEAD and not blocked then
+    uncommon().flatten(log)  -- the block is over
   end
   log.frees = log.oldest + log.window
   return blocked

@@ -84,6 +84,20 @@ void appendSame(std::string& out, const CompactLog::Log& log, double entries) {
     appendNumber(out, entries);
 }
 
+/// Some bytes of numbers: true if each is a number, and then their sum.
+constexpr std::size_t kBlock = 64;
+bool isOfBytes(const char* bytes, double& sum) {
+    unsigned char all = 0;
+    unsigned total = 0;
+    for (std::size_t i = 0; i < kBlock; i++) {
+        const auto byte = static_cast<unsigned char>(bytes[i]);
+        all |= byte;
+        total += byte;
+    }
+    sum = total;
+    return all < 128;
+}
+
 }  // namespace
 
 struct CompactLog::Walk {
@@ -94,20 +108,33 @@ struct CompactLog::Walk {
     bool hasRuns;
     double passed = 0;
     double bytes = 0;
-    double within = 0;
+    double within = 0;    // so many are passed of a run where the walk ends
+    double run = 0;       // of a walk back: its entries
+    double runBytes = 0;  // and its bytes
 
     /// Passes numbers from the side that the walk comes from; false when it has come to its end.
     bool pass(std::string_view numbers) {
         std::size_t at = forward ? 0 : numbers.size();
+        std::size_t alone = at;  // up to here numbers are passed one by one
         while (forward ? at < numbers.size() : at > 0) {
             if (passed >= most || forward == (entry > time)) {
                 return false;
             }
+            const bool isFar = forward ? at >= alone : at <= alone;
+            if (isFar && passBlock(numbers, at)) {
+                continue;
+            }
+            if (isFar) {
+                alone = forward ? at + kBlock : at - std::min(at, kBlock - 1);
+            }
             const std::size_t from = at;
             const double number = forward ? numberAt(numbers, at) : numberBefore(numbers, at);
+            const auto size = static_cast<double>(forward ? at - from : from - at);
             if (hasRuns && numbers[std::min(from, at)] == kCompactRun) {
                 if (number > most - passed) {
                     within = most - passed;
+                    run = number;
+                    runBytes = size;
                     passed = most;
                     return false;
                 }
@@ -116,8 +143,31 @@ struct CompactLog::Walk {
                 entry += forward ? number : -number;
                 passed++;
             }
-            bytes += static_cast<double>(forward ? at - from : from - at);
+            bytes += size;
         }
+        return true;
+    }
+
+  private:
+    bool passBlock(std::string_view numbers, std::size_t& at) {
+        // back, the first byte may belong to a longer number
+        const std::size_t count = forward ? kBlock : kBlock - 1;
+        double sum = 0;
+        if ((forward ? numbers.size() - at : at) < kBlock || passed + static_cast<double>(count) > most ||
+            !isOfBytes(numbers.data() + (forward ? at : at - kBlock), sum)) {
+            return false;
+        }
+        if (!forward) {
+            sum -= byteAt(numbers, at - kBlock);
+        }
+        const double reached = forward ? entry + sum : entry - sum;
+        if (forward == (reached > time)) {
+            return false;
+        }
+        entry = reached;
+        passed += static_cast<double>(count);
+        bytes += static_cast<double>(count);
+        at = forward ? at + count : at - count;
         return true;
     }
 };
@@ -151,10 +201,9 @@ std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
         const std::size_t begin = std::min(static_cast<std::size_t>(from), all.size());
         return all.substr(begin, std::min(static_cast<std::size_t>(to), all.size()) - begin);
     };
-    constexpr double kRing = kCompactHead;
-    std::string bytes(part(kRing + at, kRing + std::min(at + length, log.size)));
+    std::string bytes(part(log.base + at, log.base + std::min(at + length, log.size)));
     if (at + length > log.size) {
-        bytes.append(part(kRing, kRing + at + length - log.size));
+        bytes.append(part(log.base, log.base + at + length - log.size));
     }
     if (static_cast<double>(bytes.size()) != length) {
         throw Error{kNotCompact};
@@ -164,18 +213,31 @@ std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
 
 /// From the oldest entry forward while it is not after `time`, or from the newest back while it is after it; over no
 /// more than `most` entries. Where that ends: the entry, how many were passed, the bytes of their numbers, and how many
-/// more were passed of a run where it ends.
-CompactLog::Walk CompactLog::walk(Log& log, bool forward, double most, double time) {
+/// more were passed of a run where it ends. `from`: forward from where an earlier one has ended.
+CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, double time, const Place* from) {
     Walk walk{.forward = forward,
               .most = most,
               .time = time,
-              .entry = forward ? log.oldest : log.newest,
+              .entry = from != nullptr ? from->entry
+                       : forward       ? log.oldest
+                                       : log.newest,
               .hasRuns = log.hasRuns};
-    bool goesOn = walk.pass(forward ? log.next : log.latest);
-    double done = 0;
+    double skipped = 0;
+    if (from != nullptr) {
+        walk.passed = from->passed - from->within;
+        walk.bytes = skipped = from->bytes;
+    }
+    const auto behind = [](std::string_view bytes, double passed) {
+        return bytes.substr(static_cast<std::size_t>(std::min(std::max(passed, 0.0), sizeOf(bytes))));
+    };
+    const double ofNext = sizeOf(log.next);
+    bool goesOn = walk.pass(forward ? behind(log.next, skipped) : log.latest);
+    double done = std::min(std::max(skipped - ofNext, 0.0), log.filled);
     double size = kCompactFront;
     while (goesOn && done < log.filled) {
-        const double length = std::min(size, log.filled - done);
+        // a number is an entry, or more
+        const double length =
+            std::min({size, log.filled - done, std::max<double>(walk.most - walk.passed, kCompactFront)});
         std::string bytes = ofRing(log, forward ? done : log.filled - done - length, length);
         // whole numbers; one that is longer than that is none
         if (forward) {
@@ -193,16 +255,21 @@ CompactLog::Walk CompactLog::walk(Log& log, bool forward, double most, double ti
         goesOn = walk.pass(bytes);
     }
     if (goesOn) {
-        walk.pass(forward ? log.latest : log.next);
+        walk.pass(forward ? behind(log.latest, skipped - ofNext - log.filled) : log.next);
     }
     return walk;
+}
+
+void CompactLog::removeRing(Log& log) {
+    log.base = kCompactHead;
+    log.next.clear();
+    log.begin = log.filled = log.size = 0;
 }
 
 /// All numbers leave their places for `latest`.
 void CompactLog::flatten(Log& log) {
     log.latest = log.next + ofRing(log, 0, log.filled) + log.latest;
-    log.next.clear();
-    log.begin = log.filled = log.size = 0;
+    removeRing(log);
 }
 
 /// Moves numbers from the end of the ring into `latest`, until it has so many bytes or all numbers.
@@ -312,6 +379,7 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
 /// `more`: the number of bytes that `latest` has before the place, unless it has all numbers.
 CompactLog::Split CompactLog::split(Log& log, double time, double more) {
     const Walk found = walk(log, false, kEndless, time);
+    log.place.reset();
     if (found.entry < log.oldest || (found.entry > time && found.entry != log.oldest)) {
         throw Error{kNotCompact};
     }
@@ -381,8 +449,7 @@ void CompactLog::stepBack(Log& log, double farthest) {
         if (!log.hasRuns) {
             ofRing(log, 0, log.filled);  // an error if it has fewer entries than it says
         }
-        log.next.clear();
-        log.begin = log.filled = log.size = 0;
+        removeRing(log);
     }
     if (!place.has) {
         if (!log.hasRuns && log.used - 1 > log.length) {
@@ -516,6 +583,7 @@ void CompactLog::drop(Log& log, double most, double time) {
     if (found.passed >= log.used || found.entry > log.newest || (found.entry <= time && found.passed < most)) {
         throw Error{kNotCompact};
     }
+    log.place.reset();
     log.oldest = found.entry;
     log.used -= found.passed;
     const double ofNext = static_cast<double>(log.next.size());
@@ -580,12 +648,15 @@ Found CompactLog::readBlocked(Log& log, std::string_view bytes) {
         (log.used > 0 && log.oldest > log.newest)) {
         return {.error = kNotCompact};
     }
-    log.touched = log.size = log.begin = log.filled = 0;
+    log.touched = log.begin = 0;
+    log.base = kCompactBlockedBytes;
+    log.size = log.filled = left;
     log.next.clear();
-    log.latest = bytes.substr(kCompactBlockedBytes);
+    log.latest.clear();
     if (log.used == 0) {
         log.newest = -kEndless;
     }
+    skipDead(log);
     if (block.until > clock_.now) {
         log.isBlocked = true;
         log.blockedUntil = block.until;
@@ -596,6 +667,28 @@ Found CompactLog::readBlocked(Log& log, std::string_view bytes) {
     return {};
 }
 
+/// What a blocked log begins with, where that stands for nothing: runs of no entries.
+void CompactLog::skipDead(Log& log) {
+    log.deadAt = 0;
+    bool goesOn = log.hasRuns;
+    double most = kCompactFront;
+    while (goesOn && log.filled > 0) {
+        const std::string bytes = ofRing(log, 0, std::min(most, log.filled));
+        std::size_t at = 0;
+        for (std::size_t last = bytes.find_first_not_of(kCompactRun);
+             last != std::string::npos && last > at && bytes[last] == 0;
+             last = bytes.find_first_not_of(kCompactRun, at)) {
+            log.deadAt = log.begin + static_cast<double>(at);
+            at = last + 1;
+        }
+        log.begin += static_cast<double>(at);
+        log.filled -= static_cast<double>(at);
+        goesOn = at > 0 && static_cast<double>(bytes.size() - at) <= kLongestNumber;
+        most = 1024;
+    }
+    log.dead = log.begin;
+}
+
 /// The fields of the form, and whether there is a newest entry.
 Found CompactLog::readFront(Log& log) {
     Key key(redis_, clock_, log.key);
@@ -604,6 +697,8 @@ Found CompactLog::readFront(Log& log) {
     }
     const std::string_view bytes = key.bytes();
     log.changed = log.has = log.hasRuns = false;
+    log.base = kCompactHead;
+    log.place.reset();
     log.length = static_cast<double>(bytes.size());
     if (bytes.empty()) {
         return {};
@@ -647,8 +742,8 @@ Found CompactLog::read(Log& log) {
     if (!log.has || log.newest <= horizon) {
         log.changed = found.isBlocked && log.has && log.used > 0;  // else what is stale stays
         log.oldest = log.newest = log.touched = now;
-        log.used = log.size = log.begin = log.filled = 0;
-        log.next.clear();
+        log.used = 0;
+        removeRing(log);
         log.latest.clear();
         log.hasFrees = log.hasRuns = false;
         return found;
@@ -659,6 +754,9 @@ Found CompactLog::read(Log& log) {
     if (log.newest > now && log.newest > farthest(log)) {
         stepBack(log, farthest(log));
         log.changed = true;
+    }
+    if (log.base != kCompactHead && !found.isBlocked) {
+        flatten(log);  // the block is over
     }
     log.hasFrees = true;
     log.frees = log.oldest + log.window;
@@ -712,17 +810,33 @@ void CompactLog::block(Log& log, double, double) {
 
 void CompactLog::unblock(Log& log) {
     log.isBlocked = false;
+    flatten(log);
     write(log);
 }
 
-/// The time of the entry that `skipped` others are older than, from the nearer end.
+/// The time of the entry that `skipped` others are older than, from the nearer end, or from where that of the request
+/// before was found.
 double CompactLog::arrival(Log& log, double skipped) {
-    if (skipped < log.used / 2) {
-        const double time = walk(log, true, skipped, kEndless).entry;
-        return time <= log.newest ? time : throw Error{kNotCompact};
+    const Place* from = log.place && log.place->passed <= skipped ? &*log.place : nullptr;
+    if (skipped - (from != nullptr ? from->passed : 0) < log.used - skipped) {
+        const Walk found = walk(log, true, skipped, kEndless, from);
+        if (!(found.entry <= log.newest)) {
+            throw Error{kNotCompact};
+        }
+        log.place = Place{.entry = found.entry, .passed = found.passed, .bytes = found.bytes, .within = found.within};
+        return found.entry;
     }
-    const double time = walk(log, false, log.used - 1 - skipped, -kEndless).entry;
-    return time >= log.oldest ? time : throw Error{kNotCompact};
+    const Walk found = walk(log, false, log.used - 1 - skipped, -kEndless);
+    if (!(found.entry >= log.oldest)) {
+        throw Error{kNotCompact};
+    }
+    const bool isWithin = found.within > 0;
+    const double all = sizeOf(log.next) + log.filled + sizeOf(log.latest);
+    log.place = Place{.entry = found.entry,
+                      .passed = skipped,
+                      .bytes = all - found.bytes - (isWithin ? found.runBytes : 0),
+                      .within = isWithin ? found.run - found.within : 0};
+    return found.entry;
 }
 
 double CompactLog::roomAt(Log& log, double missing) {
@@ -731,8 +845,45 @@ double CompactLog::roomAt(Log& log, double missing) {
 
 // ---- writing
 
+namespace {
+
+/// Appends so many bytes of a blocked log that stand for nothing: runs of no entries.
+void appendNothing(std::string& out, double bytes) {
+    const auto append = [&](double length) {
+        out.append(static_cast<std::size_t>(length) - 1, kCompactRun).push_back('\0');
+    };
+    while (bytes >= kLongestNumber + 2 || bytes == kLongestNumber) {
+        append(kLongestNumber);
+        bytes -= kLongestNumber;
+    }
+    if (bytes > kLongestNumber) {
+        append(kLongestNumber - 1);
+        bytes = 2;
+    }
+    if (bytes > 0) {
+        append(bytes);
+    }
+}
+
+/// Bytes at the beginning of a blocked log that may stand for nothing. If entries leave, they are more, and the log is
+/// not written whole.
+constexpr double kMostDead = 2048;
+
+}  // namespace
+
 std::string CompactLog::writeBlocked(Log& log) {
-    flatten(log);
+    double dead = log.begin - sizeOf(log.next);
+    const double live = sizeOf(log.next) + log.filled + sizeOf(log.latest);
+    const double end = log.begin + log.filled + sizeOf(log.latest);
+    const bool fits = log.newest - log.oldest <= kMostEntriesOfLog && log.used <= kMostEntriesOfLog;
+    const bool inPlace = log.base == kCompactBlockedBytes && dead != 1 && dead >= log.dead &&
+                         dead <= std::min(kMostDead, live / 8) && end >= log.size &&
+                         end <= (log.used - 1) * kLongestNumber && (dead == 0 || fits);
+    if (!inPlace) {
+        flatten(log);
+        dead = fits && live > 4 * kCompactFront ? 2 : 0;  // what stands for nothing can be added to if it is there
+    }
+    log.hasRuns = log.hasRuns || dead > 0;
     std::string bytes(kCompactBlockedBytes, '\0');
     char* out = bytes.data();
     *out++ = log.hasRuns ? kCompactBlockedRunsFormat : kCompactBlockedFormat;
@@ -740,7 +891,42 @@ std::string CompactLog::writeBlocked(Log& log) {
     pack(out, log.blockLength.value(), 6);
     pack(out, log.oldest, 6);
     packNewestAndUsed(out, log.hasRuns, log.oldest, log.newest, log.used);
-    return set(log, bytes.append(log.latest), log.ttl);
+    std::string failed;
+    if (inPlace) {
+        failed = overwriteBlocked(log, bytes, dead);
+    } else {
+        appendNothing(bytes, dead);
+        failed = set(log, bytes.append(log.latest), log.ttl);
+        log.deadAt = 0;
+    }
+    if (!failed.empty()) {
+        return failed;
+    }
+    log.base = kCompactBlockedBytes;
+    log.size = dead + live;
+    log.begin = log.dead = dead;
+    log.filled = live;
+    log.next.clear();
+    log.latest.clear();
+    return {};
+}
+
+std::string CompactLog::overwriteBlocked(Log& log, std::string_view head, double dead) {
+    Key key(redis_, clock_, log.key);
+    if (const char* error = key.overwrite(0, head); error != nullptr) {
+        return error;
+    }
+    if (dead > log.dead || !log.next.empty()) {
+        const double at = dead > log.dead ? log.deadAt : dead;
+        std::string bytes;
+        appendNothing(bytes, dead - at);
+        key.overwrite(kCompactBlockedBytes + static_cast<std::size_t>(at), bytes.append(log.next));
+    }
+    if (!log.latest.empty()) {
+        key.overwrite(kCompactBlockedBytes + static_cast<std::size_t>(log.begin + log.filled), log.latest);
+    }
+    key.expireIn(log.ttl);
+    return {};
 }
 
 std::string CompactLog::add(Log& log, const Requests& requests, const double* at, bool denied) {

@@ -14,6 +14,14 @@ namespace sliding_log::native {
 
 class CompactLog {
   public:
+    /// Where a walk from the oldest entry on has ended.
+    struct Place {
+        double entry;
+        double passed;
+        double bytes;   // of the numbers of passed entries
+        double within;  // so many of the passed ones are of a run, whose bytes do not count
+    };
+
     struct Log : native::Log {
         bool has = false;  // newest is known
         bool hasRuns = false;
@@ -24,6 +32,10 @@ class CompactLog {
         double begin = 0;
         double filled = 0;
         double length = 0;  // of the whole value, in bytes
+        double base = 0;    // where the ring stands in it
+        double dead = 0;    // of a blocked log: bytes in front of its numbers that stand for nothing
+        double deadAt = 0;  // where the last run of these begins
+        std::optional<Place> place;
         std::string next;
         std::string latest;
     };
@@ -49,9 +61,11 @@ class CompactLog {
 
     Found readFront(Log& log);
     Found readBlocked(Log& log, std::string_view bytes);
+    void skipDead(Log& log);
     bool dropStale(Log& log, double horizon);
     std::string ofRing(const Log& log, double skipped, double length);
-    Walk walk(Log& log, bool forward, double most, double time);
+    Walk walk(const Log& log, bool forward, double most, double time, const Place* from = nullptr);
+    static void removeRing(Log& log);
     void flatten(Log& log);
     void pull(Log& log, double bytes);
     void refill(Log& log);
@@ -65,6 +79,7 @@ class CompactLog {
     void drop(Log& log, double most, double time);
     void shortenRun(Log& log, double entries);
     std::string writeBlocked(Log& log);
+    std::string overwriteBlocked(Log& log, std::string_view head, double dead);
     double arrival(Log& log, double skipped);
     std::string set(const Log& log, std::string_view bytes, double ttl);
 
