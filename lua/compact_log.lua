@@ -433,6 +433,183 @@ local function uncommon()
     return true
   end
 
+  -- The values of the numbers in `bytes` without up to `most` entries of the time that the entry has whose number ends
+  -- at byte `at`, and which of them are runs. Then the place of what has changed there, that of the number behind it,
+  -- the last byte that this one had, how many entries are gone, and how much later the oldest entry is. Runs of no
+  -- entries are left out. `from_oldest`: the entry before the first number is the oldest one. nil: these numbers do not
+  -- tell all.
+  local function without(log, bytes, at, most, from_oldest)
+    local values, are_runs, ends, count, place, byte_at = {}, {}, {}, 0, at == 0 and 0, 1
+    while byte_at <= #bytes do
+      count = count + 1
+      are_runs[count] = log.has_runs and byte(bytes, byte_at) == 128
+      values[count], byte_at = number_at(bytes, byte_at)
+      ends[count] = byte_at - 1
+      place = place or byte_at - 1 == at and count
+      if values[count] > MOST then
+        return nil
+      end
+    end
+    if not place then
+      return nil
+    end
+    while place > 0 and (are_runs[place] or values[place] == 0) do
+      place = place - 1
+    end
+    local behind, entries = place + 1, 1
+    while are_runs[behind] or values[behind] == 0 do
+      entries, behind = entries + (are_runs[behind] and values[behind] or 1), behind + 1
+    end
+    if behind > count or place == 0 and not from_oldest then
+      return nil
+    end
+    local gone = min(entries, most)
+    if gone > log.used then
+      error({ err = NOT_OURS })
+    end
+
+    local new, new_runs, later = {}, {}, 0
+    local function keep(value, is_run)
+      if value > 0 or not is_run then
+        new[#new + 1], new_runs[#new_runs + 1] = value, is_run
+      end
+    end
+    for i = 1, place - 1 do
+      keep(values[i], are_runs[i])
+    end
+    local changed = #new + 1
+    if entries > most then
+      local left = entries - 1 - most
+      if place > 0 then
+        keep(values[place], false)
+      end
+      if log.has_runs and left >= SHORTEST_RUN then
+        keep(left, true)
+      else
+        for _ = 1, left do
+          keep(0, false)
+        end
+      end
+      keep(values[behind], false)
+    elseif place > 0 then
+      keep(values[place] + values[behind], false)
+    else
+      later = values[behind]
+    end
+    local last = #new
+    for i = behind + 1, count do
+      keep(values[i], are_runs[i])
+    end
+    return new, new_runs, changed, last, ends[behind], gone, later
+  end
+
+  -- The bytes of numbers up to number `last`, and of `spare` bytes that stand for nothing, beside number `from` or the
+  -- next ones, else those before it: zeros in front of the number of a run, or a run of no entries in front of another
+  -- one. So a number has up to LONGEST bytes. An entry of the time of the one before is a run of one, too. nil: there is
+  -- no place for them.
+  local function text_of(values, are_runs, last, from, spare)
+    local texts, place, step = {}, from, 1
+    for i = 1, last do
+      texts[i] = (are_runs[i] and '\128' or '') .. it.number(values[i])
+    end
+    while spare > 0 do
+      local text = texts[place]
+      if not text and step < 0 then
+        return nil
+      elseif not text then
+        place, step = from, -1
+      elseif are_runs[place] or values[place] == 0 then
+        local some = min(spare, LONGEST - #text)
+        texts[place] = some > 0 and rep('\128', some) .. (are_runs[place] and text or '\1') or text
+        spare = spare - max(some, 0)
+      else
+        local some = min(spare, LONGEST - #text)
+        some = spare - some == 1 and some - 1 or some
+        if some > 1 then
+          texts[place], spare = rep('\128', some - 1) .. '\0' .. text, spare - some
+        end
+      end
+      place = place + step
+    end
+    return table.concat(texts)
+  end
+
+  -- The log can have runs.
+  local function can_have_runs(log)
+    return log.newest - log.oldest <= MOST and log.used <= MOST
+  end
+
+  -- In the ring, the numbers of `new` take the place of those of `old`, which are after the first `skipped` bytes.
+  local function overwrite(log, skipped, old, new)
+    local first, last = 1, #old
+    while first < last and byte(old, first) == byte(new, first) do
+      first = first + 1
+    end
+    while last > first and byte(old, last) == byte(new, last) do
+      last = last - 1
+    end
+    log.patch = { skipped + first - 1, sub(new, first, last) }
+  end
+
+  -- take_out() of an entry that is neither among the newest ones nor in front, unless the clock has stepped back: the
+  -- bytes near it are overwritten. nil: take_out() has to do it.
+  local function take_out_of_ring(log, logged, most)
+    if log.filled == 0 or logged >= log.newest then
+      return nil
+    elseif logged < log.oldest then
+      return false
+    end
+    local forward = logged - log.oldest <= log.newest - logged
+    local found = walk(log, forward, math.huge, forward and logged - 1 or logged)
+    if found.entry ~= logged then
+      return false
+    end
+    local of_next, filled = #log.next, log.filled
+    local place = (forward and found.bytes or of_next + filled + #log.latest - found.bytes) - of_next
+    local values, are_runs, changed, last, past, gone, later
+    if place > 0 and place <= filled then
+      local from, to = max(place - FRONT, 0), min(place + FRONT, filled)
+      local bytes = of_ring(log, from, to - from)
+      local cut = from > 0 and find(bytes, '[%z\1-\127]') or 0
+      bytes, from = sub(bytes, cut + 1), from + cut
+      bytes = string.match(bytes, '^.*[%z\1-\127]') or ''
+      to = from + #bytes
+      values, are_runs, changed, _, _, gone = without(log, bytes, place - from, most, false)
+      if values then
+        log.used, log.place = log.used - gone, false
+        local text = text_of(values, are_runs, #values, changed, 0)
+        local spare = #bytes - #text
+        local same_size = spare == 0 and text
+          or can_have_runs(log) and text_of(values, are_runs, #values, changed, spare)
+        if same_size then
+          log.has_runs = log.has_runs or spare > 0
+          overwrite(log, from, bytes, same_size)
+        elseif from < filled - to then
+          log.patch = { 0, of_ring(log, 0, from) .. text }
+          log.begin, log.filled = (log.begin + spare) % log.size, filled - spare
+        else
+          log.latest, log.filled = text .. of_ring(log, to, filled - to) .. log.latest, from
+        end
+        return true
+      end
+    end
+    if place > FRONT then
+      return nil
+    end
+    local head = of_ring(log, 0, min(filled, FRONT))
+    head = #head < filled and (string.match(head, '^.*[%z\1-\127]') or '') or head
+    values, are_runs, _, last, past, gone, later = without(log, log.next .. head, of_next + place, most, true)
+    local next_bytes = values and text_of(values, are_runs, last, 1, 0) .. sub(log.next, past + 1)
+    if not values or #next_bytes > FRONT then
+      return nil
+    end
+    log.used, log.oldest, log.next, log.place = log.used - gone, log.oldest + later, next_bytes, false
+    if past > of_next then
+      log.begin, log.filled = (log.begin + past - of_next) % log.size, filled - past + of_next
+    end
+    return true
+  end
+
   function it.permit(log, _, permits, at)
     local cost = log.options.cost
     log.options.cost = permits * cost
@@ -455,8 +632,16 @@ local function uncommon()
     if blocked and blocked ~= true then
       return false
     end
-    local cost = log.options.cost
-    if cost == 0 or not take_out(log, logged, own_clock and now < taken, cost) then
+    local cost, has_stepped, is_out = log.options.cost, own_clock and now < taken, nil
+    if cost == 0 then
+      return false
+    end
+    log.patch = false
+    if not has_stepped then is_out = take_out_of_ring(log, logged, cost) end  -- the version before does without this line
+    if is_out == nil then
+      is_out = take_out(log, logged, has_stepped, cost)
+    end
+    if not is_out then
       return false
     end
     local ttl = log.ttl
@@ -464,6 +649,14 @@ local function uncommon()
       log.ttl = format('%d', max(tonumber(ttl), log.blocked - now))
     end
     call('PEXPIRE', log.key, log.ttl)  -- Redis does not refuse a script for lack of memory once it has written
+    if log.patch then
+      local skipped, bytes = log.patch[1], log.patch[2]
+      local at = (log.begin + skipped) % log.size
+      call('SETRANGE', log.key, log.base + at, sub(bytes, 1, log.size - at))
+      if at + #bytes > log.size then
+        call('SETRANGE', log.key, log.base, sub(bytes, log.size - at + 1))
+      end
+    end
     it.write(log)
     log.ttl = ttl
     return true, blocked
@@ -588,7 +781,7 @@ local function uncommon()
     local live, ends = #log.next + filled + #log.latest, log.begin + filled
     local in_place = log.base == BLOCKED_BYTES and dead ~= 1 and dead >= log.dead and dead <= min(MOST_DEAD, live / 8)
       and ends + #log.latest >= size and ends + #log.latest <= (log.used - 1) * LONGEST
-    local fits = log.newest - log.oldest <= MOST and log.used <= MOST
+    local fits = can_have_runs(log)
     in_place = in_place and (dead == 0 or fits)
     if not in_place then
       flatten(log)

@@ -36,8 +36,12 @@ class CompactLog {
         double dead = 0;    // of a blocked log: bytes in front of its numbers that stand for nothing
         double deadAt = 0;  // where the last run of these begins
         std::optional<Place> place;
+        double patchAt = 0;  // bytes of the ring in front of `patch`
+        std::string patch;   // to be written into the ring
         std::string next;
         std::string latest;
+
+        bool canHaveRuns() const { return newest - oldest <= kMostEntriesOfLog && used <= kMostEntriesOfLog; }
     };
 
     static constexpr double kMostEntries = kLargestCount;
@@ -58,6 +62,7 @@ class CompactLog {
   private:
     struct Walk;
     struct Split;
+    struct Numbers;
 
     Found readFront(Log& log);
     Found readBlocked(Log& log, std::string_view bytes);
@@ -75,6 +80,10 @@ class CompactLog {
     double farthest(const Log& log) const;
     void stepBack(Log& log, double farthest);
     bool takeOut(Log& log, double logged, bool hasStepped, double most);
+    std::optional<bool> takeOutOfRing(Log& log, double logged, double most);
+    bool takeOutInside(Log& log, double place, double most);
+    bool takeOutInFront(Log& log, double place, double most);
+    void writePatch(Log& log);
     void write(Log& log);
     void drop(Log& log, double most, double time);
     void shortenRun(Log& log, double entries);

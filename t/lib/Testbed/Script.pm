@@ -41,7 +41,7 @@ sub new {
         $source =~ s/(LONGEST, HEAD_LAST = 7, costs and )'\d+' or '\d+'/"$1'" . (36 + $options{front} + int $options{front} \/ 2) . "' or '" . (36 + $options{front}) . "'"/e or die "$name: no HEAD_LAST\n";
     }
     if ($options{before_runs}) {
-        $source =~ s/^.*-- the version before does without this line\n//m or die "$name: no such line\n";
+        $source =~ s/^.*-- the version before does without this line\n//mg or die "$name: no such line\n";
     }
     if ($options{at_once}) {
         $source =~ s/AT_ONCE_TEXT = \d+, '\d+'/AT_ONCE_TEXT = $options{at_once}, '$options{at_once}'/g or die "$name: no AT_ONCE\n";
