@@ -21,7 +21,12 @@
 -- Both forms have a second format, of logs with runs: there a number that begins with the byte 128, which none of ms
 -- does, is a run: so many more entries of the time of the entry before it. `newest` is in 5 bytes and counts from the
 -- oldest, `entries` is in 5 bytes, and the rest is the same. A log has runs from the first request of a cost above three
--- on, until it is empty. A request takes a few bytes then, whatever its cost.
+-- on, or when an entry is taken out, until it is empty. A request takes a few bytes then, whatever its cost.
+--
+-- An entry that is taken out of the ring moves no others. It leaves a byte or two, which become zeros in front of the
+-- number of a run, or a run of no entries in front of another number. So do the bytes of what leaves a blocked log, which
+-- has no ring: it is denied, and added to, in place. Such a run belongs to the number behind it: no reader finds more
+-- than LONGEST bytes for each.
 --
 -- Contents that this script cannot have written are an error when they are met: a log is not read in full to find them.
 -- Stale contents are removed when something is added; lua/decide.lua explains this with migrating hash slots.
@@ -48,8 +53,8 @@ local most_entries = 1000000000000  -- the largest number of a configuration
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
--- Maximum bytes of a number.
-local LONGEST = 7
+-- Maximum bytes of a number. With spare ones it has one less: the version before may make it longer by one.
+local LONGEST, ROOMY = 7, 6
 
 -- The most that 5 bytes hold, and the most entries of a log: no limit is as large, so it looks emptier to none if older
 -- ones leave.
@@ -505,7 +510,7 @@ local function uncommon()
 
   -- The bytes of numbers up to number `last`, and of `spare` bytes that stand for nothing, beside number `from` or the
   -- next ones, else those before it: zeros in front of the number of a run, or a run of no entries in front of another
-  -- one. So a number has up to LONGEST bytes. An entry of the time of the one before is a run of one, too. nil: there is
+  -- one. So a number has up to ROOMY bytes. An entry of the time of the one before is a run of one, too. nil: there is
   -- no place for them.
   local function text_of(values, are_runs, last, from, spare)
     local texts, place, step = {}, from, 1
@@ -519,11 +524,11 @@ local function uncommon()
       elseif not text then
         place, step = from, -1
       elseif are_runs[place] or values[place] == 0 then
-        local some = min(spare, LONGEST - #text)
+        local some = min(spare, ROOMY - #text)
         texts[place] = some > 0 and rep('\128', some) .. (are_runs[place] and text or '\1') or text
         spare = spare - max(some, 0)
       else
-        local some = min(spare, LONGEST - #text)
+        local some = min(spare, ROOMY - #text)
         some = spare - some == 1 and some - 1 or some
         if some > 1 then
           texts[place], spare = rep('\128', some - 1) .. '\0' .. text, spare - some

@@ -70,6 +70,8 @@ bool isEnd(char byte) {
     return static_cast<unsigned char>(byte) < 128;
 }
 
+constexpr double kRoomyNumber = kLongestNumber - 1;  // the version before may make it longer by a byte
+
 constexpr double kShortestRun = 3;  // two entries are as short without
 
 /// Appends what stands for so many more entries of the time of the entry before them.
@@ -620,7 +622,7 @@ struct CompactLog::Numbers {
 
     /// The bytes of the first `count` numbers, and of `spare` bytes that stand for nothing, beside the number that has
     /// changed or the next ones, else those before it: zeros in front of the number of a run, or a run of no entries in
-    /// front of another one. So a number has up to kLongestNumber bytes. An entry of the time of the one before is a
+    /// front of another one. So a number has up to kRoomyNumber bytes. An entry of the time of the one before is a
     /// run of one, too. nullopt: there is no place for them.
     std::optional<std::string> text(std::size_t count, double spare) const {
         std::vector<std::string> texts(count);
@@ -654,7 +656,7 @@ struct CompactLog::Numbers {
   private:
     /// Puts some of the spare bytes beside this number, and returns how many.
     static double fill(std::string& text, const Number& number, double spare) {
-        double some = std::min(spare, kLongestNumber - sizeOf(text));
+        double some = std::min(spare, kRoomyNumber - sizeOf(text));
         if (number.isRun || number.value == 0) {
             some = std::max(some, 0.0);
             if (some > 0 && !number.isRun) {
