@@ -153,7 +153,7 @@ sub unscaled {
 sub world {
     my ($title, %asked) = @_;
     return if $title !~ /$only/;
-    my %world  = (keys => 6, limits => 400, windows => 3000, entries => 60, step => 30, costs => 0.3, counts => 0, delays => 0, blocks => 0, permits => 0, back => 0, steps_back => 0, rewritten => 0.05, plain => 0.3, by_hand => 1, scale => 1, %asked);
+    my %world  = (keys => 6, limits => 400, windows => 3000, entries => 60, step => 30, costs => 0.3, counts => 0, delays => 0, blocks => 0, permits => 0, back => 0, steps_back => 0, rewritten => 0.05, plain => 0.3, by_hand => 1, scale => 1, undone => 20, %asked);
     my %script = map { ($_ => Testbed::Script->new($redis, 'compact_log', native => $_ eq 'native', before_runs => $_ eq 'before')) } qw(before lua native);
     my $client = $script{before};
     my $scale  = $world{scale};
@@ -218,7 +218,7 @@ sub world {
             my $slot  = $place - $admitted + @held;
             push @undo, { logged => $decided + ($slot >= 0 ? $held[$slot] : 0), taken => $decided, group => { %$group, names => [$group->{names}[$place]] } };
         }
-        @undo = splice @undo, -20 if @undo > 20;
+        @undo = splice @undo, -$world{undone} if @undo > $world{undone};
     }
     my @missing = grep { !$seen{$_} } qw(admitted denied), 'with runs', $world{plain} ? 'plain' : (), $world{back} ? 'taken back' : (), $world{delays} && !$world{permits} ? 'held' : (), $world{blocks} ? 'blocked' : ();
     is("@missing", '', "$title: all decide alike: " . join ', ', map { "$seen{$_} $_" } sort keys %seen);
@@ -252,6 +252,8 @@ world('clock steps back',  share => 0.1, steps_back => 0.1);
 world('denied ones count', share => 0.1, counts => 0.7);
 world('taken back',        share => 0.15, back => 0.4);
 world('taken back, long',  share => 0.1, back => 0.4, entries => 300, limits => 9000, windows => 20_000, steps_back => 0.01);
+world('taken back late',   share => 0.3, by_hand => 0, limits => 9000, windows => 20_000, step => 3, costs => 0.1, back => 0.45, undone => 2000);
+world('taken back late, blocks', share => 0.1, by_hand => 0, limits => 900, windows => 20_000, step => 3, costs => 0.1, counts => 0.3, blocks => 1500, back => 0.3, undone => 2000);
 world('delays',            share => 0.1, delays => 3000, back => 0.2);
 world('blocks',            share => 0.1, blocks => 1500, back => 0.2);
 world('permits',           share => 0.1, permits => 0.5, limits => 9000, back => 0.1);
