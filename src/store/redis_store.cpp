@@ -304,7 +304,7 @@ Batch& RedisStore::newBatch(std::span<const Check> checks, const Signature& sign
     Batch& batch = batchObjects_.take();
     batch.signature = signature;
     batch.requests = 0;
-    batch.workOfLogs = workOfLogs(checks.size());
+    batch.workOfLogs = workOfLogs(checks.size()) + workOfReserved(checks);
     batch.workOfRequest = workOfRequest(checks);
     batch.algorithm = checks.front().algorithm;
     batch.hashSlot = checks.front().hashSlot;

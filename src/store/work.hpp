@@ -2,6 +2,7 @@
 // Redis 7.0 on a machine of 2024. They keep calls short. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -17,6 +18,23 @@ inline constexpr std::int64_t kMostWorkPerCall = 1'000'000;
 inline std::int64_t workOfLogs(std::size_t logs) {
     constexpr std::int64_t kLog = 7'000;  // to read it and to set its time to live
     return kLog * static_cast<std::int64_t>(logs);
+}
+
+/// The part of finding the first reservation of a call, which those behind it go on from: under compact, a walk over
+/// what may be reserved, or over the rest if that is less.
+inline std::int64_t workOfReserved(std::span<const Check> checks) {
+    constexpr double kRequest = 15;  // to pass the bytes of one
+    double sum = 0;
+    for (const Check& check : checks) {
+        if (check.algorithm == Algorithm::Compact && check.delayMs > 0) {
+            const double limit =
+                static_cast<double>(check.limit) / static_cast<double>(std::max<std::int64_t>(check.cost, 1));
+            const double reserved = limit * static_cast<double>(check.delayMs) / static_cast<double>(check.windowMs);
+            sum += kRequest * std::min(reserved, (limit + reserved) / 2);
+        }
+    }
+    // the more requests share a long walk the better
+    return static_cast<std::int64_t>(std::min(sum, kMostWorkPerCall / 2.0));
 }
 
 /// The part of one request, in one log.
