@@ -96,7 +96,8 @@ for my $of (['log', 1, 1500], ['log', 2, 700], ['log', 10, 500], ['log', 100, 60
     is(join(' ', @statuses), join(' ', (200) x $fits, (429) x ($requests - $fits)), "$what: the first $fits are admitted");
     my @calls = calls($cost);
     cmp_ok(max(map { $_->{requests} == 1 ? 0 : $_->{entries} } @calls), '<=', MOST_ENTRIES, "$what: no call has too many entries") if $algorithm ne 'compact';
-    is(sum0(map { $_->{requests} } @calls), $requests, "$what: each is asked once");
+    my $asked = sum0(map { $_->{requests} } @calls);
+    ok($fits < $asked && $asked <= $requests, "$what: each is asked once, or denied by what was denied before it") or diag($asked);
     cmp_ok(scalar @calls, '<=', 5 + 3 * $requests * $cost / MOST_ENTRIES, "$what: in few calls");
 }
 
