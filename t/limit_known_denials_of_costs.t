@@ -146,9 +146,9 @@ like($redirected, qr/^429 cache later/, 'a redirect: the second location denies 
 ok(wait_until('the first location to give back', 5, sub { (field(ask('/look?k=a'), 'RateLimit') // '') =~ /;r=10;/ }), 'a redirect: what the first location took is given back');
 
 # the limits of both, of one request and the other, in turns: what one denied says nothing of the other
-get($nginx->port, '/two?k=turns&a=6&c=16');
-for (1 .. 3) {
-    my @turns = denied('in turns', '/two?k=turns&a=5&c=1', sub { get($nginx->port, '/two?k=turns&a=1&c=5'); return seen(map { "/two?k=turns&$_" } 'a=6&c=1', 'a=1&c=6', 'a=5&c=5') });
+for my $key (map { "turns$_" } 1 .. 3) {    # new ones: of neither is anything known before
+    get($nginx->port, "/two?k=$key&a=6&c=16");
+    my @turns = denied('in turns', "/two?k=$key&a=5&c=1", sub { get($nginx->port, "/two?k=$key&a=1&c=5"); return seen(map { "/two?k=$key&$_" } 'a=6&c=1', 'a=1&c=6', 'a=5&c=5') });
     is_deeply(\@turns, [('429 cache later 0') x 3], 'in turns: each of two denials is known');
 }
 
