@@ -34,7 +34,7 @@ bool Signature::isOfLog(std::string_view text, std::uint64_t store, std::string_
 }
 
 void Signature::assign(std::uint64_t store, std::span<const Check> checks) {
-    text.assign(reinterpret_cast<const char*>(&store), sizeof store);
+    text.clear();
     identityHash = store;
     logCount = 0;
     bool hasCosts = false;
@@ -42,16 +42,18 @@ void Signature::assign(std::uint64_t store, std::span<const Check> checks) {
         const OptionsText options = OptionsText::withoutCost(check);
         const std::string_view words = options.view();
         // the closing brace at the end of a key is the only one
-        const std::uint64_t numbers[] = {static_cast<std::uint64_t>(check.limit) << kBitsBesideLimit |
+        const std::uint64_t numbers[] = {store,
+                                         static_cast<std::uint64_t>(check.limit) << kBitsBesideLimit |
                                              words.size() << 8 | static_cast<std::uint64_t>(check.algorithm),
                                          static_cast<std::uint64_t>(check.windowMs)};
-        static_assert(sizeof numbers == kBytesOfNumbers);
-        text.append(reinterpret_cast<const char*>(numbers), sizeof numbers).append(check.key);
+        static_assert(sizeof numbers == sizeof store + kBytesOfNumbers);
+        const std::size_t known = text.empty() ? 0 : sizeof store;  // the store is told once
+        text.append(reinterpret_cast<const char*>(numbers) + known, sizeof numbers - known).append(check.key);
         const std::uint64_t key = std::hash<std::string_view>()(check.key);
         if (logCount < kMostLogs) {
             logHashes[logCount++] = static_cast<std::uint32_t>(key);
         }
-        identityHash = mix(mix(mix(identityHash, key), numbers[0]), numbers[1]);
+        identityHash = mix(mix(mix(identityHash, key), numbers[1]), numbers[2]);
         if (!words.empty()) {
             text.append(words);
             identityHash = mix(identityHash, std::hash<std::string_view>()(words));
