@@ -65,6 +65,7 @@ is($now->value('sliding_log_requests_total', limit => 'a', result => 'passed', s
 is($now->value('sliding_log_requests_total', limit => 'a', result => 'rejected'), 1500, 'four workers: requests that were rejected are counted exactly');
 is($now->value('sliding_log_requests_total', limit => 'a'), 2000, 'four workers: each request is counted once');
 is($now->value('sliding_log_near_limit_total', limit => 'a'), 101, 'requests from the 400th of 500 on are near the limit');
+is($now->value('sliding_log_new_logs_total', limit => 'a'), 1, 'one of the requests was the first one in its log');
 my $cached = $now->value('sliding_log_requests_total', limit => 'a', source => 'cache');
 cmp_ok($cached, '>', 0, 'some denials are from the cache');
 my $scraped = 2;    # from /limited, above
@@ -85,6 +86,14 @@ is($strict{'passed/redis'}, 5, 'two limits: the one that denies counts passed re
 is(($strict{'rejected/redis'} // 0) + ($strict{'rejected/cache'} // 0), 10, 'two limits: the one that denies counts its denials');
 is(scrape($port)->value('sliding_log_requests_total', limit => 'lax', result => 'passed'), 15, 'two limits: the other one counts requests with room');
 is(scrape($port)->value('sliding_log_near_limit_total', limit => 'strict'), 2, 'two limits: two of the admitted requests were near the limit');
+
+is(join(' ', map { scrape($port)->value('sliding_log_new_logs_total', limit => $_) } qw(strict lax loc)), '1 1 1', 'two limits, local store: each log is counted once');
+ask("/two?k=new$_", 3) for 1 .. 20;
+ask("/loc?k=new$_", 3) for 1 .. 20;
+is(join(' ', map { scrape($port)->value('sliding_log_new_logs_total', limit => $_) } qw(strict lax loc)), '21 21 21', 'twenty new keys are twenty logs of each limit');
+$redis->cli('FLUSHALL');
+ask('/two?k=new1', 2);
+is(scrape($port)->value('sliding_log_new_logs_total', limit => 'strict'), 22, 'a log that was removed begins again');
 
 ask('/stages?k=1', 12);
 is(results('first'), 'passed/local:5 rejected/local:7', 'stages: the limit that is asked first counts its denials');
