@@ -76,7 +76,7 @@ sub table {
     progress('');
     $redis->kill;
     my $table = Bench::Table->new(
-        title   => 'The longest calls',
+        title   => 'Time of the longest calls',
         columns => [
             ['', 'algorithm'], ['', 'call'], ['', 'log'],
             map { ["us, N = $_->[0]", 'estimate'], ['', 'script'], ['', 'native module'] } @{ $options{worst} },
