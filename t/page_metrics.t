@@ -113,7 +113,7 @@ is(results('var'), 'passed/redis:1 rejected/invalid:1 rejected/redis:1',
 
 @{ $nginx->{values} }{qw(ON_ERROR DRY)} = qw(allow on);
 $nginx->configure($conf)->reload(gone => 1);
-is(results('loc'), 'passed/local:500 rejected/local:100', 'reload: the counts are kept');
+is(results('loc'), 'passed/local:560 rejected/local:100', 'reload: the counts are kept');
 get($port, '/var?k=1&l=x');
 is(results('var'), 'passed/redis:1 rejected/invalid:2 rejected/redis:1', 'reload: requests are counted further');
 is(scrape($port)->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), 'reload: calls are counted further');
@@ -122,7 +122,7 @@ is(results('slow'), 'delayed/local:3 delayed_dry_run/local:1 passed/local:4', 'd
 
 my ($seen) = load_while([map { [$port, "/loc?k=load$_"] } (0 .. 9) x 10], sub { $nginx->reload(gone => 1) for 1 .. 3 });
 my %seen = map { split /:/ } split / /, $seen;
-is(scrape($port)->value('sliding_log_requests_total', limit => 'loc'), 600 + $seen{200} + ($seen{429} // 0),
+is(scrape($port)->value('sliding_log_requests_total', limit => 'loc'), 660 + $seen{200} + ($seen{429} // 0),
     'three reloads under load: each request is counted once');
 
 my $known = scrape($port)->value('sliding_log_requests_total', limit => 'loc');
