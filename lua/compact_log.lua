@@ -81,7 +81,7 @@ local function uncommon()
   end
   local it = {}
   made = it
-  local find, gsub = string.find, string.gsub
+  local find = string.find
 
   -- The number whose last byte is at `at`, and the index of the last byte before it.
   local function before(bytes, at)
@@ -148,42 +148,36 @@ local function uncommon()
     return total
   end
 
-  -- The sum of complete numbers, and their count; nil if one has more than two bytes.
-  local function total(bytes)
-    local high = ''
-    if find(bytes, '[\128-\255]') then
-      if find(bytes, '[\128-\255][\128-\255]') then
-        return nil
-      end
-      high = gsub(bytes, '[%z\1-\127]+', '')
+  -- The sum of complete numbers, and how many entries they stand for.
+  local function total(bytes, has_runs)
+    if not find(bytes, '[\128-\255]') then
+      return sum(bytes), #bytes
     end
-    local of_high = sum(high)
-    return sum(bytes) - of_high + 128 * (of_high - 128 * #high), #bytes - #high
-  end
-
-  -- The same of numbers among which may be runs, which count as their entries; `uncounted`: as none, in half the time.
-  local values = {}
-  local function total_with_runs(bytes, uncounted)
-    local entries = 0
-    for digits in string.gmatch(uncounted and '' or bytes, '%f[\128-\255]\128([\128-\255]*[%z\1-\127])') do
-      local value = values[digits]
-      if not value then
-        value = number_at(digits, 1)
-        values[digits] = value
+    local ms, entries, high, is_run = 0, 0, 0, false
+    for at = 1, #bytes, 64 do
+      local some = { byte(bytes, at, at + 63) }
+      for i = 1, #some do
+        local bits = some[i]
+        if bits >= 128 then
+          is_run = is_run or has_runs and high == 0 and bits == 128
+          high = (high + bits - 128) * 128
+        elseif is_run then
+          entries, high, is_run = entries + high + bits, 0, false
+        else
+          ms, entries, high = ms + high + bits, entries + 1, 0
+        end
       end
-      entries = entries + value
     end
-    local ms, count = total((gsub(bytes, '%f[\128-\255]\128[\128-\255]*[%z\1-\127]', '')))
-    return ms, ms and count + entries
+    return ms, entries
   end
 
   -- Passes numbers in the direction of the walk, many at once if possible. False: the walk has ended.
   local function pass(walk, bytes)
     local forward, time, size = walk.forward, walk.time, #bytes
     if size > 16 then
-      local ms, count = (walk.has_runs and total_with_runs or total)(bytes, walk.uncounted)
-      local entry = ms and (forward and walk.entry + ms or walk.entry - ms)
-      if ms and walk.passed + count <= walk.most and forward == (entry <= time) then
+      local ms, count = total(bytes, walk.has_runs)
+      local entry = forward and walk.entry + ms or walk.entry - ms
+      if walk.passed + count <= walk.most and forward == (entry <= time) then
         walk.entry, walk.passed, walk.bytes = entry, walk.passed + count, walk.bytes + size
         return true
       end
@@ -222,11 +216,11 @@ local function uncommon()
 
   -- Walks from the oldest entry forward while it is not after `time`, or from the newest back while it is, over at most
   -- `most` entries. Returns the entry where that ends, the count of passed entries, the bytes of their numbers, and how
-  -- many entries more were passed of a run where it ends. `uncounted`: the count may be too small, but for 0.
-  local function walk(log, forward, most, time, uncounted)
+  -- many entries more were passed of a run where it ends.
+  local function walk(log, forward, most, time)
     local entry = forward and log.oldest or log.newest
     local it = { forward = forward, most = most, time = time, entry = entry, passed = 0, bytes = 0, within = 0,
-      has_runs = log.has_runs, uncounted = uncounted }
+      has_runs = log.has_runs }
     local goes_on = pass(it, forward and log.next or log.latest)
     local done, size = 0, FRONT
     while goes_on and done < log.filled do
@@ -317,9 +311,9 @@ local function uncommon()
   -- Finds the latest entry that is not after `time`. Returns its time, ms from it to its successor (nil: it has none),
   -- the index in `latest` where its number ends, the index after its successor's number, and the number of entries
   -- after it. nil: all entries are after `time`, and all numbers are in `latest`. `more`: the number of bytes that
-  -- `latest` has before that index, unless it has all numbers. `counted`: the number of entries is right.
-  local function split(log, time, more, counted)
-    local found = walk(log, false, math.huge, time, not counted)
+  -- `latest` has before that index, unless it has all numbers.
+  local function split(log, time, more)
+    local found = walk(log, false, math.huge, time)
     if found.entry < log.oldest or found.entry > time and found.entry ~= log.oldest then
       error({ err = NOT_OURS })
     elseif found.bytes + more > #log.latest then
@@ -357,7 +351,7 @@ local function uncommon()
   function it.step_back(log, farthest)
     local entry, at, moved, _
     if log.oldest <= farthest then
-      entry, _, at, _, moved = split(log, farthest, 0, true)
+      entry, _, at, _, moved = split(log, farthest, 0)
     else
       if not log.has_runs then
         of_ring(log, 0, log.filled)  -- an error if it has fewer entries than it says
