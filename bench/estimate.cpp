@@ -1,7 +1,7 @@
 // Prints the estimates of src/store/work.hpp. Each line of the input is a request:
 //   ALGORITHM LIMIT COST NAMED COUNTS_ALL DELAY_MS BLOCK_MS SAMPLE PERMITS
-// and each line of the output is what a call of this request alone is expected to take, and what each request more of the
-// same batch adds, in ns.
+// and each line of the output is what a call of this request alone is expected to take, and what each request more of
+// the same batch adds, in ns.
 #include <cinttypes>
 #include <cstdio>
 #include <iostream>
