@@ -1,6 +1,7 @@
 #include "store/known_denials.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace sliding_log {
 
@@ -125,13 +126,15 @@ DenialState KnownDenials::find(const Signature& signature, std::span<const Check
         if (!denies(slot, signature, checks, nowMs)) {
             continue;
         }
+        std::array<Verdict, kMostLogs> read;  // verdicts may be those of another record
         for (std::size_t i = 0; i < verdicts.size(); i++) {
-            verdicts[i] = record.entries[i].verdictOf(checks[i], nowMs);
+            read[i] = record.entries[i].verdictOf(checks[i], nowMs);
         }
         const bool isDue = record.dueAt.load(kRelaxed) <= nowMs;
         if (!record.sequence.isWhole(begin)) {
             continue;
         }
+        std::ranges::copy_n(read.begin(), static_cast<std::ptrdiff_t>(verdicts.size()), verdicts.begin());
         if (!isDue) {
             return DenialState::Holds;
         }
