@@ -16,7 +16,7 @@ use Testbed::UnderWay;
 my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
 note "TEST_SEED=$seed";
-my $operations = $ENV{TEST_OPERATIONS} // 3000;
+my $operations = $ENV{TEST_OPERATIONS} // 2000;
 use constant { LOCATIONS => 60, CAP => 9, TAKEN => 2 };
 
 my $bed = Testbed->new;
