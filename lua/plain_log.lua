@@ -8,7 +8,8 @@
 -- Reply  as in lua/decide.lua
 --
 -- If entries leave, the request is added before they are removed: a key that is emptied may not be touched again. A
--- full log is pruned first, if something stays.
+-- full log is pruned first, if something stays. At most AT_ONCE entries leave in a call: logs with more to remove are
+-- left to sliding_log.lua.
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua

@@ -111,6 +111,13 @@ my %recipes = (
         is(remaining('api', '/api/', 'X-Client' => '192.0.2.1'), 999, 'a request without a key counts for its address');
         is(remaining('api', '/api/', 'X-Client' => '192.0.2.1'), 998, 'two requests without a key count for their address');
     },
+    'Keys that clients make up' => sub {
+        my ($nginx, $has_redis) = @_;
+        my @answers = many([map { [$port, '/v2/', "X-Api-Key: made$_\r\n"] } 1 .. 400]);
+        is(scalar(grep { $_->{status} == 200 } @answers), 300, 'new keys take what the address has left');
+        is($redis->cli('DBSIZE'), $has_redis ? 301 : 0, 'requests that the address denies make no logs');
+        is(statuses(1, '/v2/', 'X-Client' => '192.0.2.1', 'X-Api-Key' => 'made1'), '1x200', 'a key passes from another address');
+    },
     'By endpoint' => sub {
         is(statuses(6, '/reports/a'), '5x200 1x429', 'five requests of a report pass for a client');
         is(statuses(6, '/reports/b'), '5x200 1x429', 'five requests of another report pass for a client');

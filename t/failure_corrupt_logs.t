@@ -177,7 +177,7 @@ for my $algorithm (@ALGORITHMS) {
 my $nginx = $bed->serve(
     PORT_OF_REDIS => $redis->port, LOCATIONS => $locations,
     workers       => 1,    # so its requests of one turn are in one call
-    store         => 'server 127.0.0.1:%%PORT_OF_REDIS%%; timeout 2s;',
+    store         => 'server 127.0.0.1:%%PORT_OF_REDIS%%; timeout 5s; connect_timeout 5s;',
     http          => 'sliding_log_on_error allow;',
     how           => '$sliding_log_source',
     server        => 'location = /metrics { sliding_log_metrics; } %%LOCATIONS%%',

@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(wait_until);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon takes);
 use Testbed::Clock;
 use Testbed::Http qw(get);
@@ -41,6 +41,8 @@ my %nginx = map {
 
 for my $native (sort keys %nginx) {
     my $ask = sub { return get($nginx{$native}->port, $_[0])->{status} };
+    my $asked = 0;
+    ok(wait_until('Redis to decide', 20, sub { $ask->('/1h/log?k=first' . ++$asked) == 200 }), "native $native: Redis is asked");
     $redis->cli('FLUSHALL');
     for my $algorithm (@ALL_ALGORITHMS) {
         is(join(' ', map { $ask->("/1h/$algorithm?k=$_") } 'room', ('full') x 5), '200 200 200 200 200 200', "native $native, $algorithm: with memory there is room");

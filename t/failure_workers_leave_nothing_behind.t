@@ -41,6 +41,7 @@ HTTP
     location /second  { sliding_log_limit near key=$arg_k limit=50 window=1h; sliding_log_limit far key=$arg_k limit=0 window=1h store=two; empty_gif; }
     location /mixed   { sliding_log_limit leaves key=$arg_k limit=50 window=1h refund=499; sliding_log_limit stays key=$arg_k limit=50 window=1h refund=404; empty_gif; }
     location /free    { sliding_log_limit free key=$arg_k limit=1000 window=1h; empty_gif; }
+    location /permits { sliding_log_limit permits key=$arg_k limit=100000 window=1h algorithm=compact prefetch=100; empty_gif; }
     location /metrics { sliding_log_metrics; }
 END
 );
@@ -153,8 +154,26 @@ $ended->('Redis is gone');
 cmp_ok(time - $begin, '<', 0.5 + 2 * slow(), 'a worker waits for a stopped Redis for its timeout');
 is(lost(), 2 + 7 + 5, 'a take-back that could not be sent counts as lost, with all of its entries');
 
-# Redis is down, and comes back while the worker waits for it
+# Permits that a worker has when it is told to quit, and Redis is silent. They last a moment only, so one may need several
+# attempts to have some.
 $redis{one}->start;
+ok(wait_until('Redis to decide', 20, sub { get($port, '/free?k=a')->{status} == 200 }), 'Redis decides when it is back');
+sub returned { return scrape($port)->value('sliding_log_store_permits_returned_total', store => 'one') }
+my ($lost, $returned) = (lost(), 0);
+for (1 .. 20) {
+    my $before = returned();
+    get($port, '/permits?k=a') for 1 .. 50;
+    $redis{one}->pause;
+    reload_begins()->('Redis is silent, and a worker has permits');
+    $redis{one}->resume;
+    wait_until('Redis to decide', 20, sub { get($port, '/free?k=a')->{status} == 200 });
+    $returned += returned() - $before;
+    last if lost() > $lost;
+}
+cmp_ok(lost() - $lost, '>', 1, 'permits that cannot be returned are lost, one by one');
+cmp_ok(lost() - $lost, '<=', $returned, 'those that Redis took back are not');
+
+# Redis is down, and comes back while the worker waits for it
 $nginx->{values}{TIMEOUT} = '10s';
 $nginx->configure($conf)->reload(gone => 1);
 my $waits = lost();

@@ -1,7 +1,9 @@
 # Random requests over two nodes, of one limit or two, that end late with another cost than estimated: each answer must be
 # that of a list of requests with what they cost, to which what they cost more is added when they end. A request may end
-# when its window has, or when Redis was asked in between by the other node. The clock of nginx and Redis leaps by 1,000 s, and windows end half-way between leaps, so
-# the duration of the test itself does not matter.
+# when its window has, or when Redis was asked in between by the other node. Some fail, and another upstream server
+# answers, at a cost of its own (error_page, X-Accel-Redirect); others have a post_action, whose cost is nobody's. The
+# clock of nginx and Redis leaps by 1,000 s, and windows end half-way between leaps, so the duration of the test itself
+# does not matter.
 
 use strict;
 use warnings;
@@ -41,8 +43,19 @@ for my $algorithm (grep { takes($_, 'settle') } @ALL_ALGORITHMS) {
     }
 }
 
+# The answer of a location: of its upstream server, of a second one besides, or with something done behind it.
+my %ways = (
+    plain => '',
+    page  => 'proxy_intercept_errors on; error_page 500 = @fallback;',
+    accel => '',
+    post  => 'post_action @post;',
+);
+
 # Locations: limits of one or two NAMEs.
-my @locations = map { my %names = map { $_ => 1 } map { any(sort keys %logs) } 1 .. any(1, 2); [sort keys %names] } 1 .. 30;
+my @locations = map {
+    my %names = map { $_ => 1 } map { any(sort keys %logs) } 1 .. any(1, 2);
+    { names => [sort keys %names], way => any(sort keys %ways) }
+} 1 .. 30;
 
 sub directive {
     my ($name) = @_;
@@ -55,8 +68,13 @@ my @nginx = map {
         CLOCK => $clock, REDIS => $redis->address, BACKEND => $backend->sockport,
         workers => 1,    # so its calls are executed in their order
         store   => 'server %%REDIS%%; timeout 9s; connect_timeout 9s;',
-        http    => 'sliding_log_on_error deny; proxy_read_timeout 300d; proxy_send_timeout 300d; send_timeout 300d;',    # longer than the leaps
-        server  => join "\n", 'location /settled { sliding_log_limit settled key=a limit=1 window=1h cost=0; empty_gif; }', map { "location /$_/ { @{[map { directive($_) } @{ $locations[$_] }]} proxy_pass http://127.0.0.1:%%BACKEND%%; }" } 0 .. $#locations,
+        http    => 'server { listen 127.0.0.1:%%PORT2%%; add_header X-Cost 50; location / { return 200; } } sliding_log_on_error deny; proxy_read_timeout 300d; proxy_send_timeout 300d; send_timeout 300d;',    # longer than the leaps
+        server  => join "\n", <<'END', map { "location /$_/ { @{[map { directive($_) } @{ $locations[$_]{names} }]} $ways{ $locations[$_]{way} } proxy_pass http://127.0.0.1:%%BACKEND%%; }" } 0 .. $#locations,
+    location /settled { sliding_log_limit settled key=a limit=1 window=1h cost=0; empty_gif; }
+    location @fallback { proxy_pass http://127.0.0.1:%%BACKEND%%; }
+    location /fallback { internal; proxy_pass http://127.0.0.1:%%BACKEND%%; }
+    location @post { proxy_pass http://127.0.0.1:%%PORT2%%; }
+END
     )
 } 1 .. 2;
 
@@ -79,7 +97,7 @@ my ($wrong, @under_way, %seen);
 sub begin_one {
     my ($number) = @_;
     my ($node, $location, $key, $cost) = (int rand 2, int rand @locations, any("a" .. "h"), any(0, 1, 1, 2, 3));
-    my @names  = @{ $locations[$location] };
+    my @names  = @{ $locations[$location]{names} };
     my %place  = map { $_ => place($_, $node, $key) } @names;
     my $fits   = !grep { used($_, $place{$_}) + $cost > $logs{$_}{limit} } @names;
     my $client = connect_to($nginx[$node]->port);
@@ -101,18 +119,40 @@ sub begin_one {
         $wrong = "request $number: not admitted";
         return;
     }
-    push @under_way, { client => $client, backend => scalar $backend->accept, left => \%left, logs => [@place{@names}], requests => [map { $requests{ $place{$_} }[-1] } @names], number => $number, node => $nginx[$node] };
+    push @under_way, { client => $client, backend => scalar $backend->accept, left => \%left, logs => [@place{@names}], requests => [map { $requests{ $place{$_} }[-1] } @names], number => $number, node => $nginx[$node], way => $locations[$location]{way} };
     return;
+}
+
+# A cost, and how the upstream server tells it.
+sub random_cost {
+    my $cost = any('', 0, 1, 2, int rand 8, int rand 8, rand() < 0.2 ? int rand 60 : 3);
+    return ($cost, $cost eq '' ? '' : "X-Cost: $cost\r\n");
+}
+
+sub answer {
+    my ($backend, $status, $head) = @_;
+    syswrite $backend, "HTTP/1.0 $status\r\n${head}Content-Length: 0\r\n\r\n";
+    return close $backend;
 }
 
 sub end_one {
     my $one  = splice @under_way, int rand @under_way, 1;
-    my $cost = any('', 0, 1, 2, int rand 8, int rand 8, rand() < 0.2 ? int rand 60 : 3);
-    my $head = $cost eq '' ? '' : "X-Cost: $cost\r\n";
+    my ($cost, $head) = random_cost();
+    if ($one->{way} =~ /page|accel/ && rand() < 0.8) {
+        my ($failed, $told) = random_cost();
+        answer($one->{backend}, $one->{way} eq 'page' ? ('500 Failed', $told) : ('200 OK', "X-Accel-Redirect: /fallback\r\n$told"));
+        $one->{backend} = $backend->accept;
+        if (!$one->{backend}) {
+            $wrong = "request $one->{number}: no second upstream server is asked";
+            return;
+        }
+        $cost = ($cost || 0) + ($failed || 0) if "$cost$failed" ne '';
+        $seen{replaced}++;
+    }
+    $seen{post}++ if $one->{way} eq 'post';
     $seen{ $cost eq '' ? 'stands' : $cost > $one->{requests}[0]{cost} ? 'more' : $cost < $one->{requests}[0]{cost} ? 'less' : 'same' }++;
     $seen{late}++ if $now - $one->{requests}[0]{time} > 3;
-    syswrite $one->{backend}, "HTTP/1.0 200 OK\r\n${head}Content-Length: 0\r\n\r\n";
-    close $one->{backend};
+    answer($one->{backend}, '200 OK', $head);
     my $answer = Testbed::Http::parse(Testbed::Http::read_all($one->{client}, 20));
     my %is     = (field($answer, 'RateLimit') // '') =~ /"([\w-]+)";r=(\d+)/g;
     my $told   = join ' ', map { "$_=" . ($is{$_} // '') } sort keys %{ $one->{left} };
@@ -142,8 +182,8 @@ for my $number (1 .. $operations) {
     $seen{operations}++;
 }
 end_one() while @under_way && !$wrong;
-close $_->{client}, close $_->{backend} for @under_way;
+close $_ for map { grep { $_ } @$_{qw(client backend)} } @under_way;
 is($wrong, undef, 'each answer is that of the model: ' . join ', ', map { "$seen{$_} $_" } sort keys %seen);
-ok($seen{$_}, "some are $_") for qw(admitted denied stands more less late);
+ok($seen{$_}, "some are $_") for qw(admitted denied stands more less late replaced post);
 
 $bed->done;

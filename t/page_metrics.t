@@ -65,6 +65,7 @@ is($now->value('sliding_log_requests_total', limit => 'a', result => 'passed', s
 is($now->value('sliding_log_requests_total', limit => 'a', result => 'rejected'), 1500, 'four workers: requests that were rejected are counted exactly');
 is($now->value('sliding_log_requests_total', limit => 'a'), 2000, 'four workers: each request is counted once');
 is($now->value('sliding_log_near_limit_total', limit => 'a'), 101, 'requests from the 400th of 500 on are near the limit');
+is($now->value('sliding_log_new_logs_total', limit => 'a'), 1, 'one of the requests was the first one in its log');
 my $cached = $now->value('sliding_log_requests_total', limit => 'a', source => 'cache');
 cmp_ok($cached, '>', 0, 'some denials are from the cache');
 my $scraped = 2;    # from /limited, above
@@ -86,6 +87,14 @@ is(($strict{'rejected/redis'} // 0) + ($strict{'rejected/cache'} // 0), 10, 'two
 is(scrape($port)->value('sliding_log_requests_total', limit => 'lax', result => 'passed'), 15, 'two limits: the other one counts requests with room');
 is(scrape($port)->value('sliding_log_near_limit_total', limit => 'strict'), 2, 'two limits: two of the admitted requests were near the limit');
 
+is(join(' ', map { scrape($port)->value('sliding_log_new_logs_total', limit => $_) } qw(strict lax loc)), '1 1 1', 'two limits, local store: each log is counted once');
+ask("/two?k=new$_", 3) for 1 .. 20;
+ask("/loc?k=new$_", 3) for 1 .. 20;
+is(join(' ', map { scrape($port)->value('sliding_log_new_logs_total', limit => $_) } qw(strict lax loc)), '21 21 21', 'twenty new keys are twenty logs of each limit');
+$redis->cli('FLUSHALL');
+ask('/two?k=new1', 2);
+is(scrape($port)->value('sliding_log_new_logs_total', limit => 'strict'), 22, 'a log that was removed begins again');
+
 ask('/stages?k=1', 12);
 is(results('first'), 'passed/local:5 rejected/local:7', 'stages: the limit that is asked first counts its denials');
 is(results('second'), 'passed/redis:5', 'stages: the second limit is not asked for requests that the first one denied');
@@ -104,7 +113,7 @@ is(results('var'), 'passed/redis:1 rejected/invalid:1 rejected/redis:1',
 
 @{ $nginx->{values} }{qw(ON_ERROR DRY)} = qw(allow on);
 $nginx->configure($conf)->reload(gone => 1);
-is(results('loc'), 'passed/local:500 rejected/local:100', 'reload: the counts are kept');
+is(results('loc'), 'passed/local:560 rejected/local:100', 'reload: the counts are kept');
 get($port, '/var?k=1&l=x');
 is(results('var'), 'passed/redis:1 rejected/invalid:2 rejected/redis:1', 'reload: requests are counted further');
 is(scrape($port)->value('sliding_log_store_calls_total'), $redis->calls('evalsha'), 'reload: calls are counted further');
@@ -113,7 +122,7 @@ is(results('slow'), 'delayed/local:3 delayed_dry_run/local:1 passed/local:4', 'd
 
 my ($seen) = load_while([map { [$port, "/loc?k=load$_"] } (0 .. 9) x 10], sub { $nginx->reload(gone => 1) for 1 .. 3 });
 my %seen = map { split /:/ } split / /, $seen;
-is(scrape($port)->value('sliding_log_requests_total', limit => 'loc'), 600 + $seen{200} + ($seen{429} // 0),
+is(scrape($port)->value('sliding_log_requests_total', limit => 'loc'), 660 + $seen{200} + ($seen{429} // 0),
     'three reloads under load: each request is counted once');
 
 my $known = scrape($port)->value('sliding_log_requests_total', limit => 'loc');

@@ -125,4 +125,9 @@ ask_stream($socket, $_, $path{$_}) for sort { $a <=> $b } keys %path;
 my $answers = answers($socket, [keys %path], 10);
 is(join(' ', map { $answers->{$_}{status} } sort { $a <=> $b } keys %path), '429 200 429 429 200', 'HTTP/2: each stream has its answer');
 
+my $at   = 'http://127.0.0.1:' . $nginx->port('PORT3');
+my $grpc = Testbed::Http::parse(scalar `curl -s -i --max-time 10 --http2-prior-knowledge -X POST -H 'Content-Type: application/grpc' '$at/app?to=/problem/x'`);
+is("$grpc->{status} " . join(' ', map { fields($grpc, $_) } 'content-type', 'grpc-status'), '200 application/grpc 8', 'gRPC: a denial of its own form');
+is(left($grpc), '', 'gRPC: nothing of the application is left');
+
 $bed->done;

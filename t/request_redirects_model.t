@@ -1,36 +1,46 @@
 # Random trees of locations with all kinds of internal redirects, with limits of several algorithms and stores, some of
 # them in dry run, alone or with their location, against a model of a page. Each answer and all logs must be the
-# model's.
+# model's. Some limits are of places, a few of which are taken all the time; others hold a request for a moment, so that
+# places are asked for after the hold, which must change nothing else.
 # prove: first
 
 use strict;
 use warnings;
-use List::Util qw(min sum0);
+use List::Util qw(max min sum0);
 use Test::More;
 use Testbed;
 use Testbed::Algorithm qw(@ALL_ALGORITHMS takes horizon);
 use Testbed::Http qw(request field);
+use Testbed::UnderWay;
 
 my $seed = $ENV{TEST_SEED} // time;
 srand $seed;
 note "TEST_SEED=$seed";
-my $operations = $ENV{TEST_OPERATIONS} // 3000;
-use constant { LOCATIONS => 60, CAP => 9 };
+my $operations = $ENV{TEST_OPERATIONS} // 2000;
+use constant { LOCATIONS => 60, CAP => 9, TAKEN => 2 };
 
 my $bed = Testbed->new;
 my %redis = map { $_ => $bed->redis } qw(one two);
+my $silent = Testbed::UnderWay->new;
 
 sub any { return $_[int rand @_] }
 
 # NAME => stage of its limits: the local store first, then one store after the other, algorithm by algorithm.
 my (%place, %store, %algorithm);
-for my $number (0 .. $#ALL_ALGORITHMS) {
+my @algorithms = (@ALL_ALGORITHMS, 'inflight');
+for my $number (0 .. $#algorithms) {
     for my $store (qw(local one two)) {
-        my $name = "$ALL_ALGORITHMS[$number]-$store";
-        ($store{$name}, $algorithm{$name}) = ($store, $ALL_ALGORITHMS[$number]);
+        my $name = "$algorithms[$number]-$store";
+        ($store{$name}, $algorithm{$name}) = ($store, $algorithms[$number]);
         $place{$name} = $store eq 'local' ? 0 : ($store eq 'one' ? 10 : 20) + $number;
     }
 }
+
+my @names = sort keys %place;
+
+# Limits of cost 0 for the model, which hold a request for a moment if /hold was asked just before.
+my %holds = map { ("hold-$_" => { name => "hold-$_", limit => 1, cost => 0, refund => '', says => '' }) } qw(local one two);
+($place{"hold-$_"}, $algorithm{"hold-$_"}) = ($place{"log-$_"}, 'log') for qw(local one two);
 
 # The answer of a location, or the next location, and whether an upstream was used by then.
 my %ways = (
@@ -48,7 +58,7 @@ my %ways = (
 
 my @locations = map {
     my $number = $_;
-    my %chosen = map { $_ => 1 } map { any(sort keys %place) } 1 .. any(0, 1, 1, 2, 3);
+    my %chosen = map { $_ => 1 } map { any(@names) } 1 .. any(0, 1, 1, 2, 3);
     my $goes_on = $number < LOCATIONS - 3 && rand() < 0.75;
     {
         way => $goes_on ? any(grep { $_ !~ /^(?:upstream|itself|missing)$/ } sort keys %ways) : any(qw(upstream itself missing)),
@@ -56,19 +66,36 @@ my @locations = map {
         status => any(200, 404, 500),
         dry    => rand() < 0.3,
         page   => rand() < 0.15 && $number < LOCATIONS - 1 ? min(LOCATIONS - 1, $number + 8 + int rand 8) : undef,
-        limits => [map { {
+        limits => [(map { {
             name   => $_,
             limit  => 1 + int rand 5,
             cost   => any(1, 1, 1, 2),
             all    => takes($algorithm{$_}, 'count') && rand() < 0.15,
-            refund => any('', '', '', 404, 200, 429, 500),
+            refund => takes($algorithm{$_}, 'refund') ? any('', '', '', 404, 200, 429, 500) : '',
             says   => any('', '', '', 'on', 'off'),
-        } } grep { rand() < 0.95 } sort keys %chosen],
+        } } grep { rand() < 0.95 } sort keys %chosen), rand() < 0.3 ? $holds{ any(sort keys %holds) } : ()],
     }
 } 0 .. LOCATIONS - 1;
 
+sub is_dry { my ($limit, $location) = @_; return $limit->{says} ? $limit->{says} eq 'on' : $location->{dry} }
+
+# NAME => how many entries its log may have: cap=, and room for reservations if it is asked together with a limit that
+# holds.
+my (%longest, %largest);
+for my $location (@locations) {
+    my $holds = grep { $holds{ $_->{name} } } @{ $location->{limits} };
+    for my $limit (@{ $location->{limits} }) {
+        my $name = $limit->{name};
+        $largest{$name} = max($largest{$name} // 0, $limit->{limit});
+        $longest{$name} = 1 if $holds && !!is_dry($limit, $location) eq !!$location->{dry};
+    }
+}
+$longest{$_} = CAP + ($longest{$_} ? $largest{$_} : 0) for keys %largest;
+
 sub directive {
     my ($limit) = @_;
+    return places($limit->{name}, $limit->{limit}, cost($limit)) . ($limit->{says} && " dry_run=$limit->{says}") . ';' if is_of_places($limit);
+    return "sliding_log_limit $limit->{name} key=\$http_h limit=1 window=80ms delay=1h store=$1;" if $limit->{name} =~ /^hold-(\w+)/;
     my ($name, $sample) = ($limit->{name}, takes($algorithm{ $limit->{name} }, 'sample') ? 'sample=1' : '');
     my $cost   = min($limit->{cost}, $limit->{limit});
     my $refund = $limit->{refund} && "refund=$limit->{refund}";
@@ -81,11 +108,15 @@ sub directive {
 
 sub cost { return min($_[0]{cost}, $_[0]{limit}) }
 
+sub is_of_places { return $algorithm{ $_[0]{name} } eq 'inflight' }
+sub places { my ($name, $limit, $cost) = @_; return "sliding_log_limit $name key=all limit=$limit algorithm=inflight lease=1h store=$store{$name} cost=$cost" }
+
+
 sub inside {
     my ($number) = @_;
     my $location = $locations[$number];
     my $target   = defined $location->{next} ? "\@n$location->{next}" : '';
-    return join ' ', 'sliding_log_dry_run ' . ($location->{dry} ? 'on' : 'off') . ';', map({ directive($_) } @{ $location->{limits} }),
+    return join ' ', 'sliding_log_dry_run ' . ($location->{dry} ? 'on' : 'off') . ';', (map { directive($_) } @{ $location->{limits} }),
         defined $location->{page} ? "error_page 429 = \@n$location->{page};" : (), $ways{ $location->{way} }{says}->($location, $target);
 }
 
@@ -107,12 +138,16 @@ my $nginx = $bed->serve(
     }
 HTTP
     server  => join "\n", 'add_header X-Status $sliding_log_status always;', 'location @nothing { return 200; }',
+        "location /hold { @{[map { directive($holds{$_}) } sort keys %holds]} empty_gif; }",
+        "location /taken { @{[map { places($_, TAKEN, 1) . ';' } grep { $algorithm{$_} eq 'inflight' } sort keys %place]} proxy_read_timeout 1h; proxy_pass http://127.0.0.1:@{[$silent->port]}; }",
         map { "location = /$_ { @{[inside($_)]} } location \@n$_ { @{[inside($_)]} }" } 0 .. $#locations,
 );
 
 # ---- the model: how many entries each log has
 
 my %entries;    # "NAME key" => number
+sub log_of { my ($limit, $key) = @_; return is_of_places($limit) ? "$limit->{name} all" : "$limit->{name} $key" }
+$entries{"$_ all"} = TAKEN for grep { $algorithm{$_} eq 'inflight' } keys %place;
 
 # Asks these limits stage after stage: true if all have room. Puts the logged entries into @$held.
 sub ask {
@@ -122,15 +157,15 @@ sub ask {
     for my $place (sort { $a <=> $b } keys %places) {
         my @asked = @{ $places{$place} };
         next if $refused && !grep { $_->{all} } @asked;
-        my $denied = grep { ($entries{"$_->{name} $key"} // 0) + cost($_) > $_->{limit} } @asked;
+        my $denied = grep { ($entries{ log_of($_, $key) } // 0) + cost($_) > $_->{limit} } @asked;
         for my $limit (@asked) {
-            my $log = "$limit->{name} $key";
+            my $log = log_of($limit, $key);
             if (!$denied) {
                 $entries{$log} += cost($limit);
                 push @$held, { %$limit, log => $log };
             }
             elsif ($limit->{all}) {
-                $entries{$log} = min(($entries{$log} // 0) + cost($limit), CAP);
+                $entries{$log} = min(($entries{$log} // 0) + cost($limit), $longest{ $limit->{name} });
             }
         }
         $refused ||= $denied;
@@ -145,12 +180,18 @@ sub take_back {
     return;
 }
 
-sub is_dry { my ($limit, $location) = @_; return $limit->{says} ? $limit->{says} eq 'on' : $location->{dry} }
-
 # The module's expected answer: (status, $sliding_log_status, remaining requests of each enforced limit)
 sub walk {
     my ($number, $key) = @_;
-    my ($worked, $denied, $round, $dry_status, @held, %asked, %remains) = (0, 0, 0, '');
+    my @held;
+    my @answer = answer_of($number, $key, \@held);
+    take_back(\@held, \&is_of_places);    # the request is not under way any more
+    return @answer;
+}
+
+sub answer_of {
+    my ($number, $key, $held) = @_;
+    my ($worked, $denied, $round, $dry_status, %asked, %remains) = (0, 0, 0, '');
     my $said = sub { return $denied ? 'REJECTED' : (grep { $_ eq 'enforced' } values %asked) ? 'PASSED' : $dry_status };
     while (1) {
         my $location = $locations[$number];
@@ -158,19 +199,19 @@ sub walk {
         my @enforced = $denied ? () : $unasked->(0);
         if (@enforced) {
             my %now = map { $_->{name} => 1 } @enforced;
-            take_back(\@held, sub { $_[0]{dry} && $now{ $_[0]{name} } });
+            take_back($held, sub { $_[0]{dry} && $now{ $_[0]{name} } });
             my @logged;
             my $admitted = ask(\@enforced, $key, \@logged);
-            push @held, map { { %$_, worked => $worked } } @logged;
+            push @$held, map { { %$_, worked => $worked } } @logged;
             $asked{ $_->{name} } = 'enforced' for @enforced;
             if (!$admitted) {
-                take_back(\@held, sub { !$_[0]{all} && $_[0]{worked} == $worked });
+                take_back($held, sub { !$_[0]{all} && $_[0]{worked} == $worked });
                 $denied = 1;
                 return (429, $said->()) if !defined $location->{page};
                 $number = $location->{page};
                 next;
             }
-            $remains{ $_->{name} } = $_->{limit} - $entries{"$_->{name} $key"} for @enforced;
+            $remains{ $_->{name} } = $_->{limit} - $entries{ log_of($_, $key) } for @enforced;
         }
         # beside enforced limits each dry limit is asked alone, otherwise all together
         my @rehearsed = $denied ? () : $unasked->(1);
@@ -179,18 +220,18 @@ sub walk {
             my @logged;
             $round++;
             my $admitted = ask($together, $key, \@logged);
-            push @held, map { { %$_, dry => 1, worked => $worked, round => $round } } @logged;
+            push @$held, map { { %$_, dry => 1, worked => $worked, round => $round } } @logged;
             $asked{ $_->{name} } = 'dry' for @$together;
             $dry_status = $admitted ? $dry_status || 'PASSED' : 'REJECTED_DRY_RUN';
             next if $admitted;
-            take_back(\@held, sub { !$_[0]{all} && ($_[0]{round} // 0) == $round });
-            @held = grep { ($_->{round} // 0) != $round } @held;    # with count=all the entry is now that of a denied attempt
+            take_back($held, sub { !$_[0]{all} && ($_[0]{round} // 0) == $round });
+            @$held = grep { ($_->{round} // 0) != $round } @$held;    # with count=all the entry is now that of a denied attempt
         }
         my $way = $ways{ $location->{way} };
         $worked += $way->{worked} // 0;
         if (!defined $location->{next}) {
             my $status = $way->{status} // ($location->{way} eq 'upstream' ? $location->{status} : 200);
-            take_back(\@held, sub { $_[0]{refund} eq $status }) if !$denied;
+            take_back($held, sub { $_[0]{refund} eq $status }) if !$denied;
             return ($status, $said->(), $denied ? undef : \%remains);
         }
         $number = $location->{next};
@@ -199,7 +240,7 @@ sub walk {
 
 # ---- the comparison
 
-sub text { my ($remains) = @_; return join ' ', map { "$_:$remains->{$_}" } sort keys %$remains }
+sub text { my ($remains) = @_; return join ' ', map { "$_:$remains->{$_}" } grep { !$holds{$_} } sort keys %$remains }
 
 # The number of entries in Redis, if a command of Redis tells it.
 sub in_redis {
@@ -210,18 +251,25 @@ sub in_redis {
     return undef;
 }
 
+my %seen;
 Testbed::wait_until('Redis to decide', 10, sub { !grep { request($nginx->port, "/$_", headers => { K => 'warm' })->{status} == 503 } 0 .. $#locations })
     or die "no Redis\n";
-my %seen;
+my @taken = map { $silent->begin($nginx->port, '/taken') } 1 .. TAKEN;
+is(scalar(grep { $_->{denied} } @taken), 0, 'some places are taken');
+
+# A request that was held is admitted otherwise, or not.
+sub is_status { my ($told, $expected) = @_; $seen{held}++ if $told =~ s/^DELAYED/PASSED/; return $told =~ s/^PASSED_DRY_RUN$/PASSED/r eq $expected }
+
 for my $operation (1 .. $operations) {
     my ($number, $key) = (int rand @locations, 'k' . any(1 .. 3) . '-' . int $operation / 150);
     my ($status, $says, $remains) = walk($number, $key);
-    my $answer = request($nginx->port, "/$number", headers => { K => $key });
+    request($nginx->port, '/hold', headers => { H => $operation }) if $operation % 10 == 0;
+    my $answer = request($nginx->port, "/$number", headers => { K => $key, H => $operation });
     my %said   = (field($answer, 'RateLimit') // '') =~ /"([\w-]+)";r=(\d+)/g;
-    my $is_right = $answer->{status} == $status && (field($answer, 'X-Status') // '') eq $says && (!$remains || text(\%said) eq text($remains));
+    my $is_right = $answer->{status} == $status && is_status(field($answer, 'X-Status') // '', $says) && (!$remains || text(\%said) eq text($remains));
     my @wrong;
     if ($operation % 10 == 0) {
-        for my $name (grep { $store{$_} ne 'local' } sort keys %place) {
+        for my $name (grep { $store{$_} ne 'local' } @names) {
             my ($there, $model) = (in_redis($name, $key), $entries{"$name $key"} // 0);
             push @wrong, "$name has $there, not $model" if defined $there && $there != $model;
         }
@@ -237,6 +285,8 @@ for my $operation (1 .. $operations) {
     $seen{ $remains ? 'admitted' : 'denied' }++;
 }
 cmp_ok($seen{admitted} // 0, '>', $operations / 20, 'requests were admitted as the model says');
+Testbed::UnderWay::end($_) for @taken;
+cmp_ok($seen{held}     // 0, '>', $operations / 300, 'requests were held');
 cmp_ok($seen{denied}   // 0, '>', $operations / 20, 'requests were denied as the model says');
 
 $bed->done;

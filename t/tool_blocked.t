@@ -93,13 +93,16 @@ is($redis->cli('EXISTS', 'rl:sliding:log:{d}', 'rl:sliding:log:{d}:blocks'), 0, 
 
 is(tool('unblock', 'compact', 'nobody', @at)->{status}, 1, 'no log');
 my $script = Testbed::Script->new($redis, 'compact_log');
-my @long   = ({ key => 'rl:sliding:long:{a}', limit => 5000, window => 3_600_000, ttl => 4_000_000, options => 'block=60000,90000' });
-$script->call($script->words('', [5001, @long]));
-is(blocked('long')->{'rl:sliding:long:{a}'}{length_ms}, 60_000, 'a long log is blocked');
-is(tool('unblock', 'long', 'a', @at)->{status}, 0, 'and is not any more');
-is(tool_json('inspect', 'long', 'a', @at, '--limit', 6000, '--window', '1h')->{used}, 5000, 'its entries stay');
-$long[0]{limit} = 6000;
-is($script->call($script->words('', [1, @long]))->[0][0], 1, 'and it goes on');
+for my $cost (1, 40) {    # larger costs are stored as runs
+    my $key  = "rl:sliding:long:{a$cost}";
+    my @long = ({ key => $key, limit => 5000, window => 3_600_000, ttl => 4_000_000, options => "cost=$cost block=60000,90000" });
+    $script->call($script->words('', [5000 / $cost + 1, @long]));
+    is(blocked('long')->{$key}{length_ms}, 60_000, "a long log of costs of $cost is blocked");
+    is(tool('unblock', 'long', "a$cost", @at)->{status}, 0, 'and is not any more');
+    is(tool_json('inspect', 'long', "a$cost", @at, '--limit', 6000, '--window', '1h')->{used}, 5000, 'its entries stay');
+    $long[0]{limit} = 6000;
+    is($script->call($script->words('', [1, @long]))->[0][0], 1, 'and it goes on');
+}
 
 # ---- secrets
 

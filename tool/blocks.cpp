@@ -4,12 +4,13 @@
 #include <array>
 #include <charconv>
 
+#include "limit/compact_head.hpp"
+
 namespace sliding_log::tool {
 
 namespace {
 
 constexpr std::string_view kMemberBegins = "blocked for ";  // of a ZSET, whose score is the negated end
-constexpr char kBlockedFormat = 2;                          // of a STRING
 constexpr std::size_t kTimeBytes = 6;
 
 /// The number in front of other text; -1: there is none.
@@ -37,7 +38,8 @@ std::optional<Block> inZset(ReplyView reply) {
 }
 
 std::optional<Block> inString(std::string_view bytes) {
-    if (bytes.size() < 1 + 2 * kTimeBytes || bytes.front() != kBlockedFormat) {
+    const bool isBlocked = bytes.starts_with(kCompactBlockedFormat) || bytes.starts_with(kCompactBlockedRunsFormat);
+    if (bytes.size() < 1 + 2 * kTimeBytes || !isBlocked) {
         return std::nullopt;
     }
     return Block{bigEndian(bytes.substr(1, kTimeBytes)), bigEndian(bytes.substr(1 + kTimeBytes, kTimeBytes))};

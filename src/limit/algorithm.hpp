@@ -74,8 +74,9 @@ class Parameters {
 /// Estimates, in ns, of the time that Redis takes for a request, without the time for the whole log (see work.hpp).
 struct Work {
     std::int64_t request;
-    std::int64_t entry;     // in addition, for each entry that it adds
-    std::int64_t together;  // replaces both for entries that one command adds together; 0: never
+    std::int64_t entry;        // in addition, for each entry that it adds
+    std::int64_t together;     // replaces both for entries that one command adds together; 0: never
+    std::int64_t missing = 0;  // for each entry that has to leave before there is room for a request; see work.hpp
 };
 
 struct AlgorithmRow {
@@ -120,7 +121,7 @@ inline constexpr std::array kAlgorithms = {
                            Parameter::Block, Parameter::Prefetch, Parameter::Settle},
                  .mostEntries = 0,  // a run of one time takes a few bytes
                  .lasts = Lasts::Window,
-                 .work = {.request = 200, .entry = 0, .together = 0}},
+                 .work = {.request = 200, .entry = 0, .together = 0, .missing = 50}},
     AlgorithmRow{.algorithm = Algorithm::Counter,
                  .name = "counter",
                  .script = "sliding_counter",

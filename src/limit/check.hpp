@@ -44,6 +44,13 @@ struct Check {
     /// The most that can be taken at once.
     std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }
 
+    /// Of an admitted request, by what its log has left of `most` after it, and until when: true if it is the first in
+    /// its log. A sampled log may have logged another one in the same millisecond.
+    bool isFirst(std::int64_t most, std::int64_t remaining, std::int64_t resetMs) const {
+        return takes(algorithm, Parameter::Sample) ? remaining < most && resetMs >= windowMs
+                                                   : cost > 0 && remaining == most - cost;
+    }
+
     bool isSettled() const { return settled != kNotSettled; }
 
     /// The number of entries that it should have added besides.
@@ -73,6 +80,7 @@ struct Verdict {
     std::int64_t retryMs = 0;  // until there is room; 0: there is room; kNever: there will never be
     std::int64_t delayMs = 0;  // until the reservation is due, if the request is admitted with one
     Override override{};       // in force for the key
+    bool isFirst = false;      // it is admitted and logged, and its log had nothing before
 
     bool hasRoom() const { return retryMs == 0; }
 };

@@ -81,12 +81,14 @@ bool decide(std::span<const Check> checks, std::span<LogState* const> logs, std:
     for (std::size_t i = 0; i < checks.size(); i++) {
         const Check& check = checks[i];
         LogState& log = *logs[i];
+        const bool isEmpty = log.remaining(check, now) == check.capacity();
         if (admitted) {
             log.add(check, reservedAt, log.entriesOf(check, unique));
         } else if (check.countsAll) {
             deciding::countDenied(log, check, now, unique, grow);
         }
         verdicts[i].remaining = log.remaining(check, now);
+        verdicts[i].isFirst = admitted && isEmpty && verdicts[i].remaining < check.capacity();
         verdicts[i].resetMs = log.resetMs(check, now);
         verdicts[i].retryMs = admitted ? 0 : deciding::retryOf(log, check, now);
         verdicts[i].delayMs = admitted ? static_cast<std::int64_t>(reservedAt - now) : 0;

@@ -4,12 +4,12 @@
 
 namespace sliding_log {
 
-OptionsText::OptionsText(const Check& check, std::int64_t permits, bool isTold) {
+OptionsText::OptionsText(const Check& check, std::int64_t cost, std::int64_t permits, bool isTold) {
     if (check.named) {
         word("ids");
     }
-    if (check.cost != 1) {
-        number("cost=", check.cost);
+    if (cost != 1) {
+        number("cost=", cost);
     }
     if (check.countsAll) {
         word("count=all");

@@ -18,10 +18,18 @@ inline constexpr std::size_t kEndedDigits = 12;
 class OptionsText {
   public:
     /// `permits`: the number to ask for, 0 if the check asks for none. `isTold`: the call has the override's record.
-    explicit OptionsText(const Check& check, std::int64_t permits = 0, bool isTold = false);
+    explicit OptionsText(const Check& check, std::int64_t permits = 0, bool isTold = false)
+        : OptionsText(check, check.cost, permits, isTold) {}
+
+    /// As of a check of cost 1. Not of `sampled`, where the cost says what is drawn of a request.
+    static OptionsText withoutCost(const Check& check) {
+        return {check, takes(check.algorithm, Parameter::Sample) ? check.cost : 1, 0, false};
+    }
+
     std::string_view view() const { return {text_.data(), length_}; }
 
   private:
+    OptionsText(const Check& check, std::int64_t cost, std::int64_t permits, bool isTold);
     void word(std::string_view text);
     void number(std::string_view name, std::int64_t value);
     void times(const BlockTimes& times);

@@ -60,6 +60,7 @@ struct Owned {
 struct LimitCounters : Owned<64> {
     Counter decided[std::size(kResultNames)][std::size(kSourceNames)];
     Counter nearLimit;
+    Counter newLogs;                               // that a request was the first of
     Counter overridden;                            // decisions that a record changed (override=on)
     std::atomic<std::uint64_t> toldInvalidMs{0};   // when the error log last reported an invalid number; 0: never
     std::atomic<std::uint64_t> toldOverrideMs{0};  // the same of a record that counts as none
@@ -78,6 +79,7 @@ struct LimitCounters : Owned<64> {
             std::ranges::for_each(each, &Counter::clear);
         }
         nearLimit.clear();
+        newLogs.clear();
         overridden.clear();
         toldInvalidMs.store(0, std::memory_order_relaxed);
         toldOverrideMs.store(0, std::memory_order_relaxed);

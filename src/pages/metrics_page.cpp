@@ -59,6 +59,13 @@ void writeLimits(Exposition& out, const Snapshot& snapshot) {
             out.sample("sliding_log_near_limit_total", {{"limit", counters.names.first()}}, counters.nearLimit.get());
         }
     }
+    out.family("sliding_log_new_logs_total", "counter", "Admitted requests that were the first ones in their logs.");
+    for (const LogSettings* log : snapshot.logs) {
+        const LimitCounters& counters = gWorker->counters(*log);
+        if (!counters.names.first().empty()) {
+            out.sample("sliding_log_new_logs_total", {{"limit", counters.names.first()}}, counters.newLogs.get());
+        }
+    }
 }
 
 void writeOverridden(Exposition& out, const Snapshot& snapshot) {

@@ -146,7 +146,7 @@ StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::
     }
     for (std::size_t i = 0; i < checks.size(); i++) {
         // in this order: a list in braces is evaluated from the left
-        logs_[i] = {numbers.next(), numbers.next(), numbers.next(), checks[i].cost, checks[i].capacity(), {}};
+        logs_[i] = {numbers.next(), numbers.next(), numbers.next(), checks[i].cost, checks[i].capacity(), {}, false};
     }
     for (std::size_t i = 0; hasOverrides && i < checks.size(); i++) {
         const std::int64_t said = numbers.next();
@@ -168,7 +168,23 @@ StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::
         return StoreError::Unexpected;
     }
     const bool isRight = isHeldRight(checks) && areLogsRight(admitted_ == requests, checks);
-    return isRight ? StoreError::None : StoreError::Unexpected;
+    if (!isRight) {
+        return StoreError::Unexpected;
+    }
+    findNewLogs(checks);
+    return StoreError::None;
+}
+
+/// A log whose first requests of a batch are logged together with some that are held may be missed.
+void BatchReply::findNewLogs(std::span<const Check> checks) {
+    const auto others = static_cast<std::int64_t>(std::max<std::size_t>(admittedNow(), 1) - 1);
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        Log& log = logs_[i];
+        const bool isSampled = takes(checks[i].algorithm, Parameter::Sample);
+        const std::int64_t remaining = log.remaining + (isSampled ? 0 : others * log.cost);
+        log.begins =
+            admitted_ > 0 && !log.override.decides() && checks[i].isFirst(log.capacity, remaining, log.resetMs);
+    }
 }
 
 /// False if a record cannot say this.
@@ -276,6 +292,7 @@ void BatchReply::writeVerdicts(std::size_t position, std::span<Verdict> verdicts
         verdict.resetMs = log->resetMs;
         verdict.retryMs = isAdmitted ? 0 : log->retryMs;
         verdict.delayMs = delay;
+        verdict.isFirst = log->begins && position == 0;
         log++;
     }
 }

@@ -87,12 +87,14 @@ class BatchReply {
         std::int64_t cost;
         std::int64_t capacity;
         Override override{};
+        bool begins = false;  // with the first request of the batch
     };
 
     bool readOverride(Log& log, const Check& check, std::int64_t said, std::int64_t untilMs);
     bool arePermitsRight(std::span<const std::uint32_t> asked);
     bool isHeldRight(std::span<const Check> checks) const;
     static bool isRightUnder(const Override& override, const Log& log, const Check& check);
+    void findNewLogs(std::span<const Check> checks);
     bool areLogsRight(bool allAdmitted, std::span<const Check> checks) const;
     std::int64_t delayMs(std::size_t position) const;
 

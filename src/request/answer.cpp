@@ -42,10 +42,10 @@ bool hasErrorPage(const ngx_http_request_t* request, ngx_uint_t status) {
 }
 
 /// gRPC over HTTP/2: `application/grpc`, with a message format behind a `+`. Not gRPC-Web, which understands statuses
-/// of HTTP.
+/// of HTTP. The method is that of the client: an internal redirect makes it a GET.
 bool isGrpc(const ngx_http_request_t* request) {
     constexpr std::string_view kType = "application/grpc";
-    if (request->http_version != NGX_HTTP_VERSION_20 || request->method != NGX_HTTP_POST ||
+    if (request->http_version != NGX_HTTP_VERSION_20 || !view(request->request_line).starts_with("POST ") ||
         request->headers_in.content_type == nullptr) {
         return false;
     }

@@ -177,6 +177,11 @@ void takeVerdicts(Stage& stage, Source source) {
     }
 }
 
+/// What decided a stage that waited.
+Source sourceOf(const Stage& stage) {
+    return stage.permitted ? Source::Prefetch : stage.known ? Source::Cache : Source::Redis;
+}
+
 /// No store could decide.
 void noteUnknown(Stage& stage) {
     stage.state = Stage::State::Done;
@@ -234,7 +239,7 @@ void askApart(Stage& stage) {
 
 void collectVerdict(const LocationSettings& location, Stage& stage) {
     if (stage.error == StoreError::None) {
-        takeVerdicts(stage, stage.permitted ? Source::Prefetch : Source::Redis);
+        takeVerdicts(stage, sourceOf(stage));
     } else if (stage.apart) {
         askApart(stage);
     } else {
@@ -454,7 +459,7 @@ void cancelStages(Context& context) {
     const auto mayLeave = [&](const Check& each) { return each.leavesWithClient || (mayHold && each.delayMs > 0); };
     for (Stage& stage : context.round->allStages()) {
         if (stage.state == Stage::State::Replied && stage.error == StoreError::None) {
-            takeVerdicts(stage, stage.permitted ? Source::Prefetch : Source::Redis);
+            takeVerdicts(stage, sourceOf(stage));
         }
     }
     for (Stage& stage : context.round->allStages()) {

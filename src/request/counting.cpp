@@ -70,6 +70,9 @@ void countDecisions(const LocationSettings& location, const Round& round, std::s
         if (decision.verdict != nullptr && decision.verdict->override.isInForce()) {
             counters.overridden.add();
         }
+        if (decision.verdict != nullptr && decision.verdict->isFirst) {
+            counters.newLogs.add();
+        }
         if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }

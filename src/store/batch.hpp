@@ -2,6 +2,7 @@
 // admitted.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -37,6 +38,7 @@ struct Waiter : ListHook<WithDeadline>, ListHook<InBatch> {
     std::uint64_t loggedMs = 0;                // the same, if admitted: the time by the clock of the log
     std::span<Permit> permits;                 // one for each check, to be used if all have prefetch=; else empty
     bool permitted = false;                    // written before wake(None): it was admitted by permits
+    bool known = false;                        // the same: a known denial denied it while it waited to be sent
     bool apart = false;        // written before an error: one of several logs may have caused it, ask each separately
     Orphan* orphan = nullptr;  // while it is woken with an error: waits for the reply in its
                                // place, if one may arrive
@@ -59,10 +61,17 @@ struct Batch : ListHook<Opened> {
 
     std::int64_t work() const { return workOfLogs + workOfRequest * static_cast<std::int64_t>(requests); }
     bool isFull() const {
-        return requests >= kMostRequests || (requests > 0 && work() + workOfRequest > kMostWorkPerCall);
+        // all have the work of the logs in common, whatever that is
+        return requests >= kMostRequests ||
+               (requests > 0 && workOfRequest * static_cast<std::int64_t>(requests + 1) > kMostWorkPerCall);
     }
 
-    Signature signature;  // of the logs and limits asked
+    /// Of requests with the same signature: true if they have these costs, too. False if none is there any more.
+    bool hasCostsOf(std::span<const Check> checks) {
+        return !waiters.isEmpty() && std::ranges::equal(waiters.front().checks, checks, {}, &Check::cost, &Check::cost);
+    }
+
+    Signature signature;  // of the logs and limits asked; without the costs, if it waits for those of other costs
     std::size_t requests = 0;
     std::int64_t workOfLogs = 0;           // see work.hpp
     std::int64_t workOfRequest = 0;        // of each

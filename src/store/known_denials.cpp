@@ -1,6 +1,7 @@
 #include "store/known_denials.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace sliding_log {
 
@@ -51,39 +52,102 @@ KnownDenials::KnownDenials(void* memory, std::size_t bytes, pid_t self) : self_(
     records_ = reinterpret_cast<Record*>(headings_ + sets_ * kWays);
 }
 
-DenialState KnownDenials::find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const {
+/// The request is admitted a delay before there is room.
+bool KnownDenials::Entry::denies(const Check& check, std::uint64_t nowMs) const {
+    const std::uint64_t at = retryAt.load(kRelaxed);
+    return at != 0 && check.cost >= cost.load(kRelaxed) &&
+           (at == kNeverAt || nowMs + static_cast<std::uint64_t>(check.delayMs) + 1 < at);
+}
+
+Verdict KnownDenials::Entry::verdictOf(const Check& check, std::uint64_t nowMs) const {
+    const std::uint64_t at = retryAt.load(kRelaxed);
+    const std::int64_t ofCost = cost.load(kRelaxed);
+    Verdict verdict{.remaining = remaining.load(kRelaxed),
+                    .resetMs = left(resetAt.load(kRelaxed), nowMs),
+                    .retryMs = at == kNeverAt ? Verdict::kNever : left(at, nowMs),
+                    .override = unpacked(override.load(kRelaxed))};
+    if (check.cost == ofCost || verdict.override.decides()) {
+        return verdict;
+    }
+    if (check.neverHasRoom(verdict.override)) {
+        verdict.retryMs = Verdict::kNever;
+    } else if (at == 0 || check.cost < ofCost) {
+        // what is left tells whether it has room, and that there is none before more is left
+        verdict.retryMs = check.cost <= verdict.remaining ? 0 : verdict.resetMs;
+    }
+    return verdict;
+}
+
+bool KnownDenials::Record::denies(std::span<const Check> checks, std::uint64_t nowMs) const {
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        if (entries[i].denies(checks[i], nowMs)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool KnownDenials::Record::isCoveredBy(std::span<const Check> checks, std::span<const Verdict> verdicts) const {
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        if (entries[i].retryAt.load(kRelaxed) != 0 &&
+            (verdicts[i].hasRoom() || checks[i].cost > entries[i].cost.load(kRelaxed))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool KnownDenials::Record::covers(std::span<const Check> checks, std::span<const Verdict> verdicts,
+                                  std::uint64_t nowMs) const {
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        if (!verdicts[i].hasRoom() && !entries[i].denies(checks[i], nowMs)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool KnownDenials::denies(const Slot& slot, const Signature& signature, std::span<const Check> checks,
+                          std::uint64_t nowMs) const {
+    return slot.isOf(signature) && slot.heading.until.load(kRelaxed) > nowMs &&
+           slot.record.logs.load(kRelaxed) == checks.size() &&
+           slot.record.generation.load(kRelaxed) == generation(signature) && slot.record.denies(checks, nowMs);
+}
+
+DenialState KnownDenials::find(const Signature& signature, std::span<const Check> checks, std::uint64_t nowMs,
+                               std::span<Verdict> verdicts) const {
+    DenialState found = DenialState::None;
     for (const Slot slot : setOf(signature)) {
         const auto& [heading, record] = slot;
-        if (heading.hash.load(kRelaxed) != signature.hash || heading.until.load(kRelaxed) <= nowMs) {
+        if (heading.hash.load(kRelaxed) != signature.identityHash || heading.until.load(kRelaxed) <= nowMs) {
             continue;  // without a look at the record
         }
         const std::uint64_t begin = record.sequence.beginReading();
-        if (!slot.isOf(signature) || heading.until.load(kRelaxed) <= nowMs ||
-            record.logs.load(kRelaxed) != verdicts.size() ||
-            record.generation.load(kRelaxed) != generation(signature)) {
+        if (!denies(slot, signature, checks, nowMs)) {
             continue;
         }
+        std::array<Verdict, kMostLogs> read;  // verdicts may be those of another record
         for (std::size_t i = 0; i < verdicts.size(); i++) {
-            const Entry& entry = record.entries[i];
-            const std::uint64_t retryAt = entry.retryAt.load(kRelaxed);
-            verdicts[i].remaining = entry.remaining.load(kRelaxed);
-            verdicts[i].resetMs = left(entry.resetAt.load(kRelaxed), nowMs);
-            verdicts[i].retryMs = retryAt == kNeverAt ? Verdict::kNever : left(retryAt, nowMs);
-            verdicts[i].override = unpacked(entry.override.load(kRelaxed));
+            read[i] = record.entries[i].verdictOf(checks[i], nowMs);
         }
         const bool isDue = record.dueAt.load(kRelaxed) <= nowMs;
-        if (record.sequence.isWhole(begin)) {
-            return isDue ? DenialState::Due : DenialState::Holds;
+        if (!record.sequence.isWhole(begin)) {
+            continue;
         }
+        std::ranges::copy_n(read.begin(), static_cast<std::ptrdiff_t>(verdicts.size()), verdicts.begin());
+        if (!isDue) {
+            return DenialState::Holds;
+        }
+        found = DenialState::Due;  // unless the other one holds
     }
-    return DenialState::None;
+    return found;
 }
 
 /// A record that was overwritten in the meantime is due at another time, so it is not claimed by mistake; a request
 /// that no longer finds a denial asks.
-bool KnownDenials::claim(const Signature& signature, std::uint64_t nowMs) {
+bool KnownDenials::claim(const Signature& signature, std::span<const Check> checks, std::uint64_t nowMs) {
     for (const Slot slot : setOf(signature)) {
-        if (!slot.record.sequence.isWritten() && slot.isOf(signature)) {
+        if (!slot.record.sequence.isWritten() && denies(slot, signature, checks, nowMs)) {
             std::uint64_t dueAt = slot.record.dueAt.load(kRelaxed);
             return dueAt <= nowMs && slot.record.dueAt.compare_exchange_strong(dueAt, kNeverAt, kRelaxed);
         }
@@ -102,17 +166,17 @@ std::uint32_t KnownDenials::generation(const Signature& signature) const {
 void KnownDenials::publish(const Signature& signature, std::uint32_t sentGeneration, std::uint64_t sentMs,
                            std::span<const Check> checks, std::span<const Verdict> verdicts) {
     const std::uint64_t lastsMs = deniedFor(checks, verdicts);
-    if (lastsMs == 0 || verdicts.size() > kMostLogs || signature.text.size() > kLongestSignature ||
+    if (lastsMs == 0 || verdicts.size() > kMostLogs || signature.identityBytes > kLongestIdentity ||
         generation(signature) != sentGeneration) {
         return;
     }
-    const std::optional<Slot> slot = slotFor(signature);
+    const std::optional<Slot> slot = slotFor({signature, checks, verdicts, sentGeneration, sentMs, sentMs + lastsMs});
     if (!slot || !(slot->record.sequence.beginWriting(self_) || slot->record.sequence.takeOver(self_))) {
         return;
     }
     auto& [heading, record] = *slot;
     record.logs.store(static_cast<std::uint32_t>(verdicts.size()), kRelaxed);
-    heading.hash.store(signature.hash, kRelaxed);
+    heading.hash.store(signature.identityHash, kRelaxed);
     heading.until.store(sentMs + lastsMs, kRelaxed);
     record.dueAt.store(lastsMs == kLastsMs ? sentMs + kDueAfterMs : kNeverAt, kRelaxed);
     record.generation.store(sentGeneration, kRelaxed);
@@ -127,14 +191,17 @@ void KnownDenials::publish(const Signature& signature, std::uint32_t sentGenerat
                                                                : at(verdict.retryMs),
                             kRelaxed);
         entry.override.store(packed(verdict.override), kRelaxed);
+        entry.cost.store(checks[i].cost, kRelaxed);
     }
-    record.signature.set(signature.text);
+    record.identity.set(signature.identity());
     record.sequence.endWriting();
 }
 
-void KnownDenials::erase(const Signature& signature) {
+/// As a whole: that other costs are denied is asked once more.
+void KnownDenials::erase(const Signature& signature, std::span<const Check> checks) {
     for (const Slot slot : setOf(signature)) {
-        if (slot.isOf(signature) && slot.record.sequence.beginWriting(self_)) {
+        if (slot.isOf(signature) && slot.record.logs.load(kRelaxed) == checks.size() && slot.record.denies(checks, 0) &&
+            slot.record.sequence.beginWriting(self_)) {
             slot.heading.until.store(0, kRelaxed);
             slot.record.sequence.endWriting();
         }
@@ -147,28 +214,54 @@ void KnownDenials::entriesLeave(std::span<const std::uint32_t> logs) {
     }
 }
 
-/// The one that has it, otherwise one that is abandoned, or is over or ends first; none: all are being written.
-std::optional<KnownDenials::Slot> KnownDenials::slotFor(const Signature& signature) const {
+/// Of the denials of this identity one that this one replaces, or the one that ends first if there are two. Else one
+/// that is abandoned, or is over; for the first one of an identity, otherwise the one that ends first. None: it is
+/// known already, or all are being written.
+std::optional<KnownDenials::Slot> KnownDenials::slotFor(const Denial& denial) const {
+    std::optional<Slot> free;
     std::optional<Slot> first;
-    std::uint64_t firstUntil = kNeverAt;
-    for (const Slot slot : setOf(signature)) {
+    std::optional<Slot> own;
+    unsigned owned = 0;
+    const auto untilOf = [](const Slot& slot) { return slot.heading.until.load(kRelaxed); };
+    const auto isEarlier = [&](const Slot& slot, const std::optional<Slot>& other) {
+        return !other || untilOf(slot) < untilOf(*other);
+    };
+    for (const Slot slot : setOf(denial.signature)) {
         if (slot.record.sequence.isWritten()) {
             if (slot.record.sequence.isAbandoned(self_)) {
-                first.emplace(slot);
-                firstUntil = 0;
+                free.emplace(slot);
             }
             continue;
         }
-        if (slot.isOf(signature)) {
-            return slot;
-        }
-        const std::uint64_t until = slot.heading.until.load(kRelaxed);
-        if (!first || until < firstUntil) {
+        const std::uint64_t until = untilOf(slot);
+        if (slot.isOf(denial.signature)) {
+            const Record& record = slot.record;
+            if (until <= denial.sentMs || record.generation.load(kRelaxed) != denial.generation) {
+                return slot;
+            }
+            const bool isCovered = record.isCoveredBy(denial.checks, denial.verdicts);
+            const bool covers =
+                record.covers(denial.checks, denial.verdicts, std::max(denial.sentMs, denial.until - kSoonMs));
+            if (isCovered && (covers || denial.until + kSoonMs >= until)) {
+                return slot;
+            }
+            if (covers && until + kSoonMs >= denial.until) {
+                return std::nullopt;
+            }
+            owned++;
+            if (isEarlier(slot, own)) {
+                own.emplace(slot);
+            }
+        } else if (until <= denial.sentMs) {
+            free.emplace(slot);
+        } else if (isEarlier(slot, first)) {
             first.emplace(slot);
-            firstUntil = until;
         }
     }
-    return first;
+    if (owned == 0) {
+        return free ? free : first;
+    }
+    return owned < kMostOfOne && free ? free : own;
 }
 
 }  // namespace sliding_log

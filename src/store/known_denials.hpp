@@ -4,7 +4,9 @@
 // entries can make room. Removals by this node end its known denials of the log at once, by a generation. Removals
 // elsewhere (a refund by another node, DEL, a fail-over) are not reported to this node: hence the second. Times are
 // counted from before the check was sent, so they end early rather than late. Other checks to the same log (a
-// raised limit, another window) have another signature.
+// raised limit, another window) have another identity. A log that has no room for a request has none for a request of
+// a larger cost, so a denial holds for these, too; it proves nothing about smaller costs, and their admission, nothing
+// about it.
 #pragma once
 
 #include <unistd.h>
@@ -33,10 +35,11 @@ enum class DenialState {
 /// Memory of fixed size, shared by processes, read without a lock.
 ///
 /// A record has a sequence number: a reader that was overtaken by a writer gets None. There are four records per hash;
-/// a new denial replaces one that is over, otherwise the one that ends first. A record that a worker was writing when
-/// it was killed is none, and is the first to be replaced; that of a stopped worker is skipped. The headings of these
-/// four are together in one cache line, apart from the records: most requests are of keys that are not denied, and read
-/// nothing else.
+/// a new denial replaces one that is over, otherwise the one that ends first. One identity has at most two of them,
+/// and the second never takes the place of another's denial: so many different costs push out nobody. A record that a
+/// worker was writing when it was killed is none, and is the first to be replaced; that of a stopped worker is skipped.
+/// The headings of these four are together in one cache line, apart from the records: most requests are of keys that
+/// are not denied, and read nothing else.
 ///
 /// The generations come first; each is shared by all logs whose key hashes map to it. A log that shares its generation
 /// with another may be asked more often than necessary; there is no other effect.
@@ -45,7 +48,7 @@ class KnownDenials {
     static constexpr std::size_t kSlotBytes = 512;  // of a record and its heading
     static constexpr std::size_t kHeadingBytes = 16;
     static constexpr std::size_t kMostLogs = Signature::kMostLogs;
-    static constexpr std::size_t kLongestSignature = 336;
+    static constexpr std::size_t kLongestIdentity = 304;
 
     /// The maximum age of a known denial, from the sending of its check.
     static constexpr std::uint64_t kLastsMs = 1000;
@@ -62,23 +65,27 @@ class KnownDenials {
     /// `self`: the process that uses this object.
     KnownDenials(void* memory, std::size_t bytes, pid_t self = getpid());
 
-    /// Unless None, the verdicts are those of Redis, with the remaining time.
-    DenialState find(const Signature& signature, std::uint64_t nowMs, std::span<Verdict> verdicts) const;
+    /// The signature is that of the checks, here and below. Unless None, the verdicts are those of Redis, with the
+    /// remaining time. If the denied request had other costs, the time until there is room is a lower bound where a
+    /// larger cost is asked now.
+    DenialState find(const Signature& signature, std::span<const Check> checks, std::uint64_t nowMs,
+                     std::span<Verdict> verdicts) const;
 
     /// True for one of the requests for which it is due; this one asks for all.
-    bool claim(const Signature& signature, std::uint64_t nowMs);
+    bool claim(const Signature& signature, std::span<const Check> checks, std::uint64_t nowMs);
 
     /// Changes whenever an entry is removed from one of the logs of the signature; for publish().
     std::uint32_t generation(const Signature& signature) const;
 
     /// Stores a denial of a check that was sent at `sentMs`, when its logs had this generation. It is not stored if
     /// entries were removed since, or if no time remains (with `delay=` a request is admitted before there is room), or
-    /// if it has more logs or a longer signature than a record holds, or if all records are being written.
+    /// if it has more logs or a longer identity than a record holds, or if all records are being written, or if a known
+    /// denial of smaller costs lasts as long.
     void publish(const Signature& signature, std::uint32_t sentGeneration, std::uint64_t sentMs,
                  std::span<const Check> checks, std::span<const Verdict> verdicts);
 
-    /// Redis has admitted this check.
-    void erase(const Signature& signature);
+    /// Redis has admitted this check, which a known denial denies.
+    void erase(const Signature& signature, std::span<const Check> checks);
 
     /// Entries are removed from the logs of these hashes. To be called when the removal is sent, to end denials learned
     /// before, and when it is answered or lost, to end denials learned in between.
@@ -86,7 +93,9 @@ class KnownDenials {
 
   private:
     static constexpr std::size_t kWays = 4;
-    static constexpr std::size_t kShareOfGenerations = 16;  // of the memory
+    static constexpr unsigned kMostOfOne = 2;                         // of the records of a set, by one identity
+    static constexpr std::uint64_t kSoonMs = kLastsMs - kDueAfterMs;  // denials that end so soon after each other
+    static constexpr std::size_t kShareOfGenerations = 16;            // of the memory
 
     using Generation = std::atomic<std::uint32_t>;
 
@@ -95,6 +104,11 @@ class KnownDenials {
         std::atomic<std::uint64_t> resetAt;
         std::atomic<std::uint64_t> retryAt;   // 0: there is room; or kNeverAt
         std::atomic<std::uint64_t> override;  // what a record says, and its limit
+        std::atomic<std::int64_t> cost;
+
+        /// True if its log denies this check, too.
+        bool denies(const Check& check, std::uint64_t nowMs) const;
+        Verdict verdictOf(const Check& check, std::uint64_t nowMs) const;
     };
 
     /// Guarded by the sequence of its record.
@@ -110,7 +124,16 @@ class KnownDenials {
         std::atomic<std::uint32_t> logs;
         std::atomic<std::uint64_t> dueAt;  // kNeverAt: not before it ends, or a request has claimed it
         Entry entries[kMostLogs];
-        GuardedText<kLongestSignature> signature;
+        GuardedText<kLongestIdentity> identity;
+
+        bool denies(std::span<const Check> checks, std::uint64_t nowMs) const;
+
+        /// True if these checks, denied in the logs where `verdicts` says so, have no larger cost in each log where the
+        /// record denies.
+        bool isCoveredBy(std::span<const Check> checks, std::span<const Verdict> verdicts) const;
+
+        /// True if the record denies them in each of these logs, at this time.
+        bool covers(std::span<const Check> checks, std::span<const Verdict> verdicts, std::uint64_t nowMs) const;
     };
     static_assert(sizeof(Heading) + sizeof(Record) == kSlotBytes);
 
@@ -120,13 +143,25 @@ class KnownDenials {
         Record& record;
 
         bool isOf(const Signature& asked) const {
-            return heading.hash.load(std::memory_order_relaxed) == asked.hash && record.signature.is(asked.text);
+            return heading.hash.load(std::memory_order_relaxed) == asked.identityHash &&
+                   record.identity.is(asked.identity());
         }
     };
 
-    std::optional<Slot> slotFor(const Signature& signature) const;
+    /// A denial to be stored.
+    struct Denial {
+        const Signature& signature;
+        std::span<const Check> checks;
+        std::span<const Verdict> verdicts;
+        std::uint32_t generation;
+        std::uint64_t sentMs;
+        std::uint64_t until;
+    };
+
+    std::optional<Slot> slotFor(const Denial& denial) const;
+    bool denies(const Slot& slot, const Signature& signature, std::span<const Check> checks, std::uint64_t nowMs) const;
     auto setOf(const Signature& signature) const {
-        const std::size_t first = signature.hash % sets_ * kWays;
+        const std::size_t first = signature.identityHash % sets_ * kWays;
         return std::views::iota(first, first + kWays) | std::views::transform([this](std::size_t i) {
                    return Slot{headings_[i], records_[i]};
                });

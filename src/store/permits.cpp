@@ -94,6 +94,7 @@ std::optional<Permit> Permits::use(const Signature& signature, const Check& chec
         verdict.remaining = std::min(remaining + std::int64_t{word.left - 1} * check.cost, check.capacity());
         verdict.resetMs = resetAt > now ? static_cast<std::int64_t>(resetAt - now) : 1;
         verdict.retryMs = verdict.delayMs = 0;
+        verdict.isFirst = false;
         return permit;
     }
     return std::nullopt;

@@ -310,7 +310,7 @@ void RedisStore::learn(Batch& batch) {
     const bool isDenied = !std::ranges::all_of(last.verdicts, &Verdict::hasRoom);
     if (!isDenied) {
         if (batch.refreshes) {
-            knownDenials_.erase(batch.signature);
+            knownDenials_.erase(batch.signature, last.checks);
         }
     } else if (std::ranges::none_of(last.checks, &Check::countsAll) && !takes(batch.algorithm, Parameter::Lease)) {
         knownDenials_.publish(batch.signature, batch.generation, batch.sentAt, last.checks, last.verdicts);

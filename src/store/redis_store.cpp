@@ -135,12 +135,12 @@ ServerCounters& RedisStore::countersOf(std::uint16_t hashSlot) {
 
 RedisStore::Reception RedisStore::ask(std::span<const Check> checks, std::string_view unique, ngx_msec_t leftMs,
                                       Waiter& waiter) {
-    waiter.permitted = false;
+    waiter.permitted = waiter.known = false;
     if (!waiter.permits.empty() && prefetch_.use(checks, waiter)) {
         return Reception::Permitted;
     }
     const Signature& signature = signatureOf(checks);
-    const DenialState denialState = knownDenials_.find(signature, ngx_current_msec, waiter.verdicts);
+    const DenialState denialState = knownDenials_.find(signature, checks, ngx_current_msec, waiter.verdicts);
     if (denialState == DenialState::Holds) {
         return Reception::KnownDenied;
     }
@@ -149,7 +149,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Check> checks, std::string
     }
     const bool isLate = leftMs == 0;
     const bool canAsk = !isLate && topology_->canBeAsked(checks.front().hashSlot);
-    if (denialState == DenialState::Due && (!canAsk || !knownDenials_.claim(signature, ngx_current_msec))) {
+    if (denialState == DenialState::Due && (!canAsk || !knownDenials_.claim(signature, checks, ngx_current_msec))) {
         return Reception::KnownDenied;
     }
     if (!canAsk) {
@@ -160,7 +160,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Check> checks, std::string
         countersOf(checks.front().hashSlot).failed(StoreError::TryAgain);
         return denialState == DenialState::Due ? Reception::KnownDenied : Reception::Unavailable;
     }
-    Batch& batch = batchFor(checks, signature);
+    Batch& batch = batchFor(checks);
     batch.requests++;
     batch.refreshes = batch.refreshes || denialState == DenialState::Due;
     batch.waiters.pushBack(waiter);
@@ -177,7 +177,7 @@ RedisStore::Reception RedisStore::ask(std::span<const Check> checks, std::string
 }
 
 DenialState RedisStore::known(std::span<const Check> checks, std::span<Verdict> verdicts) {
-    return knownDenials_.find(signatureOf(checks), ngx_current_msec, verdicts);
+    return knownDenials_.find(signatureOf(checks), checks, ngx_current_msec, verdicts);
 }
 
 /// Good until the next one.
@@ -284,16 +284,21 @@ void RedisStore::noteQuit() {
 
 // ---- batches
 
-/// The batch that the request joins: the last one with the same checks, if it has not been sent and has room.
-Batch& RedisStore::batchFor(std::span<const Check> checks, const Signature& signature) {
-    Batch* first = batches_.find(signature);
+/// The batch that the request joins, of the signature that was made last: the last one with the same checks, if it has
+/// not been sent and has room. Those that take Redis long wait for each other, whatever their costs.
+Batch& RedisStore::batchFor(std::span<const Check> checks) {
+    const bool waits = latestSignature_.hasCosts() && isLong(checks);
+    if (waits) {
+        latestSignature_.leaveOutCosts();
+    }
+    Batch* first = batches_.find(latestSignature_);
     if (first == nullptr) {
-        first = &newBatch(checks, signature);
+        first = &newBatch(checks, latestSignature_);
         first->last = first;
         batches_.insert(*first);
         open(*first);
-    } else if (first->last->sent || first->last->isFull()) {
-        Batch& next = newBatch(checks, signature);
+    } else if (first->last->sent || first->last->isFull() || (waits && !first->last->hasCostsOf(checks))) {
+        Batch& next = newBatch(checks, latestSignature_);
         first->last->follower = &next;
         first->last = &next;
     }
@@ -304,7 +309,7 @@ Batch& RedisStore::newBatch(std::span<const Check> checks, const Signature& sign
     Batch& batch = batchObjects_.take();
     batch.signature = signature;
     batch.requests = 0;
-    batch.workOfLogs = workOfLogs(checks.size()) + workOfReserved(checks);
+    batch.workOfLogs = workOfLogs(checks) + workOfReserved(checks);
     batch.workOfRequest = workOfRequest(checks);
     batch.algorithm = checks.front().algorithm;
     batch.hashSlot = checks.front().hashSlot;
@@ -350,6 +355,9 @@ Batch* RedisStore::nextToSend(Server& server) {
         if (isFirst && batch.isFollower) {
             servePermits(batch);
         }
+        if (std::exchange(batch.isFollower, false)) {
+            denyKnown(batch);
+        }
         if (batch.requests > 0) {
             if (isFirst && !quitting_) {
                 prefetch_.ask(batch, flushedAt_, settings_.timeout);
@@ -360,6 +368,31 @@ Batch* RedisStore::nextToSend(Server& server) {
         finishBatch(batch);
     }
     return nullptr;
+}
+
+/// While the batch has waited for another one, that may have been denied.
+void RedisStore::denyKnown(Batch& batch) {
+    if (batch.waiters.isEmpty() || batch.refreshes) {
+        return;
+    }
+    const Waiter& first = batch.waiters.front();
+    const DenialState state = knownDenials_.find(batch.signature, first.checks, ngx_current_msec, first.verdicts);
+    if (state == DenialState::None) {
+        return;
+    }
+    if (state == DenialState::Due && knownDenials_.claim(batch.signature, first.checks, ngx_current_msec)) {
+        batch.refreshes = true;
+        return;
+    }
+    List<Waiter, InBatch> denied;
+    batch.waiters.moveTo(denied);
+    const std::span<const Verdict> verdicts = denied.front().verdicts;
+    while (Waiter* waiter = denied.popFront()) {
+        std::ranges::copy(verdicts, waiter->verdicts.begin());
+        waiter->known = true;
+        waiter->detach();
+        waiter->wake(*waiter, StoreError::None);
+    }
 }
 
 /// At the end of an event-loop turn: sends all its checks in as few calls as possible.

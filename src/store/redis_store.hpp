@@ -131,11 +131,12 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     bool areApart(std::span<const Check> checks) const;
     bool goesAlone(Batch& batch);
     const Signature& signatureOf(std::span<const Check> checks);
-    Batch& batchFor(std::span<const Check> checks, const Signature& signature);
+    Batch& batchFor(std::span<const Check> checks);
     Batch& newBatch(std::span<const Check> checks, const Signature& signature);
     void open(Batch& batch);
     void openAgain(List<Batch, Opened>& batches);
     Batch* nextToSend(Server& server);
+    void denyKnown(Batch& batch);
     void flush();
     void flush(Server& server);
     std::string_view stamp(Algorithm algorithm);

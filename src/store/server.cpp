@@ -25,6 +25,9 @@ constexpr unsigned kMostScriptMisses = 4;
 /// The minimum time between warnings of a policy that changes repeatedly.
 constexpr ngx_msec_t kPolicyPauseMs = 60'000;
 
+/// Why nothing is sent to a server that answers.
+constexpr std::string_view kLate = "answers later than \"timeout\"";
+
 /// Permits the next command for a slot that is still being imported.
 constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
 
@@ -92,7 +95,7 @@ Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings,
           this, [](void* self) { static_cast<Server*>(self)->connection_.close("connect timed out"); },
           Timer::Kind::Chore, log.nginxLog()),
       reconnect_(
-          this, [](void* self) { static_cast<Server*>(self)->connect(); }, Timer::Kind::Chore, log.nginxLog()),
+          this, [](void* self) { static_cast<Server*>(self)->tryAgain(); }, Timer::Kind::Chore, log.nginxLog()),
       scriptWait_(
           this, [](void* self) { static_cast<Server*>(self)->sendQueued(); }, Timer::Kind::Chore, log.nginxLog()),
       connection_(*this, settings.tlsContext, log.nginxLog()) {}
@@ -133,6 +136,7 @@ void Server::hasMoved(std::string_view reason) {
     switch (state_) {
         case State::Handshake:
         case State::Ready:
+        case State::Late:
             log_.trouble(NGX_LOG_WARN, shownName_, "is left", reason);
             moved_ = true;
             beLeaving();
@@ -163,6 +167,7 @@ void Server::leaveAsReadOnly() {
 
 /// Calls in flight are still answered.
 void Server::beLeaving() {
+    reconnect_.cancel();
     state_ = State::Leaving;
     unreadySince_ = ngx_current_msec;
     connectDeadline_.set(std::min(settings_.connectTimeout, settings_.timeout));  // no request waits longer for a reply
@@ -229,9 +234,12 @@ void Server::replied(Call& call, const redisReply* reply) {
             isExpectedUp_ = false;
             connection_.close(notYet_);
         }
-    } else if (error != StoreError::NotMaster && isInTime(call, tookNs)) {  // a late reply counts as none
-        timeouts_ = 0;
-        notYet_.clear();
+    } else if (error != StoreError::NotMaster) {
+        if (isInTime(call, tookNs)) {
+            timeouts_ = 0;
+            notYet_.clear();
+        }
+        repliedAt_ = ngx_current_msec;
     }
     if (call.isNative && reply->type == REDIS_REPLY_ERROR && leavesNative(call, replyText(*reply))) {
         if (call.isRenewal) {
@@ -338,7 +346,11 @@ void Server::giveUpIfSilent() {
     if (state_ == State::Ready && timeouts_ >= kTimeoutsToGiveUp &&
         ngx_current_msec - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
         isExpectedUp_ = false;
-        connection_.close(std::string(whyNoReply()));
+        if (notYet_.empty() && isBefore(silentSince_, repliedAt_) && !isSilent()) {
+            becomeLate();
+        } else {
+            connection_.close(std::string(whyNoReply()));
+        }
     } else if ((state_ == State::Connecting || state_ == State::Handshake || state_ == State::Leaving) &&
                isExpectedUp_ && timeouts_ > 0 && ngx_current_msec - unreadySince_ >= settings_.timeout) {
         isExpectedUp_ = false;
@@ -430,15 +442,45 @@ void Server::Probe::replied(const redisReply* reply) {
         server.connection_.close(replyText(*reply));
     } else if (!isAnswer) {
         server.connection_.close("unexpected reply");
-    } else if (ngx_current_msec - server.probedAt_ > server.settings_.timeout) {
-        server.connection_.close("answers later than \"timeout\"");
-    } else {
+    } else if (ngx_current_msec - server.probedAt_ <= server.settings_.timeout) {
         server.becomeReady();
+    } else if (server.state_ != State::Late) {
+        server.connection_.close(kLate);
+    }
+    server.repliedAt_ = ngx_current_msec;
+}
+
+// ---- a server that answers, but later than any request waits
+
+/// No reply for as long as a connection is kept without one.
+bool Server::isSilent() const {
+    return ngx_current_msec - repliedAt_ >= kSilentTimeoutsToGiveUp * settings_.timeout;
+}
+
+/// Nothing on the wire is lost, and nothing is added but a probe.
+void Server::becomeLate() {
+    state_ = State::Late;
+    timeouts_ = 0;
+    beUnavailable(kLate);
+}
+
+/// The back-off timer.
+void Server::tryAgain() {
+    if (state_ != State::Late) {
+        connect();
+    } else if (connection_.pending() > 0 && isSilent()) {
+        connection_.close(std::string(whyNoReply()));
+    } else {
+        reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
+        if (connection_.pending() == 0) {
+            probe();
+        }
     }
 }
 
 void Server::becomeReady() {
     connectDeadline_.cancel();
+    reconnect_.cancel();
     if (!refusesWrites_) {
         backoff_.reset();
     }
@@ -480,9 +522,14 @@ void Server::disconnected(std::string_view reason) {
 
 void Server::becomeDown(std::string_view reason) {
     state_ = State::Down;
-    report(Reachability::Down);
     isExpectedUp_ = false;
     discovery_->didNotServe();
+    beUnavailable(reason);
+}
+
+/// No call is sent for a while.
+void Server::beUnavailable(std::string_view reason) {
+    report(Reachability::Down);
     log_.failure(shownName_, "is down", reason);
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     loseQueued();

@@ -60,8 +60,9 @@ class ServerOwner {
 /// While the server is trusted (at start, and when it closed a connection that had worked), calls wait for the
 /// connection within their deadline and are sent in one write with the handshake. Replies to the handshake arrive
 /// first; if they are not accepted, the other replies are ignored. After a failure calls are refused at once until a
-/// probe is answered in time. When another server has taken its place, it is Leaving until the calls in flight are
-/// answered, and then connects to that server.
+/// probe is answered in time. If replies arrive, but too late for requests, it is Late: the connection stays, and
+/// probes follow the calls in flight. When another server has taken its place, it is Leaving until the calls in flight
+/// are answered, and then connects to that server.
 class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordWaiter {
   public:
     /// `name`: for messages. The discovery returns the address to connect to.
@@ -104,8 +105,8 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     /// A request that was asked at `askedAt` has timed out.
     void timedOut(ngx_msec_t askedAt);
 
-    /// Closes the connection after several timeouts in a row; no request waits until a probe is answered, nor for a
-    /// connection that is not ready within the timeout of a request.
+    /// After several timeouts in a row no request waits until a probe is answered, nor for a connection that is not
+    /// ready within the timeout of a request. The connection is closed unless replies arrive.
     void giveUpIfSilent();
 
     /// A reply that the scripts never return: replies may not match calls any more, so all others of this connection
@@ -144,7 +145,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
 
   private:
     friend struct Call;
-    enum class State { Idle, Connecting, Handshake, Ready, Leaving, Down };
+    enum class State { Idle, Connecting, Handshake, Ready, Late, Leaving, Down };
 
     /// Target of the replies to SCRIPT LOAD after a NOSCRIPT, and to ASKING.
     struct Prepared final : ReplyTarget {
@@ -193,6 +194,10 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     void probe();
     void becomeReady();
     void becomeDown(std::string_view reason);
+    void becomeLate();
+    void beUnavailable(std::string_view reason);
+    void tryAgain();
+    bool isSilent() const;
     void beLeaving();
     void closeIfLeft();
     void loseQueued();
@@ -242,6 +247,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     bool lacksShort_ = false;                             // the same: it knows no short calls
     unsigned timeouts_ = 0;                               // in a row, without a reply in time between them
     ngx_msec_t silentSince_ = 0;                          // when the first of these requests was asked
+    ngx_msec_t repliedAt_ = 0;                            // when the latest reply arrived, in time or late
     std::string notYet_;                                  // the latest error if it is to be waited out, otherwise empty
     std::string policyTold_;                              // the policy that was warned of; empty: none
     ngx_msec_t policyToldAt_ = 0;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -14,10 +13,20 @@ namespace sliding_log {
 /// The approximate maximum of a call. A request that takes longer because of its cost has a call of its own.
 inline constexpr std::int64_t kMostWorkPerCall = 1'000'000;
 
-/// The part that the requests of a batch have in common.
-inline std::int64_t workOfLogs(std::size_t logs) {
+/// The part that the requests of a batch have in common, in one log.
+inline std::int64_t workOfLog(const Check& check) {
     constexpr std::int64_t kLog = 7'000;  // to read it and to set its time to live
-    return kLog * static_cast<std::int64_t>(logs);
+    // a denial looks for the entry that makes room, from the nearer end of a full log; a record may raise the limit
+    const std::int64_t missing = check.hasOverride ? check.cost : std::min(check.cost, check.limit - check.cost);
+    return kLog + rowOf(check.algorithm).work.missing * std::max<std::int64_t>(missing, 0);
+}
+
+inline std::int64_t workOfLogs(std::span<const Check> checks) {
+    std::int64_t sum = 0;
+    for (const Check& check : checks) {
+        sum += workOfLog(check);
+    }
+    return sum;
 }
 
 /// The part of finding the first reservation of a call, which those behind it go on from: under compact, a walk over
@@ -55,6 +64,11 @@ inline std::int64_t workOfRequest(std::span<const Check> checks) {
         sum += workOfRequest(check);
     }
     return sum;
+}
+
+/// True for a request that takes most of a call. Those that ask the same logs wait for each other, whatever they cost.
+inline bool isLong(std::span<const Check> checks) {
+    return workOfLogs(checks) + workOfRequest(checks) > kMostWorkPerCall / 2;
 }
 
 }  // namespace sliding_log

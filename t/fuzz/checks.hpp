@@ -94,7 +94,7 @@ inline void requireSound(const Asked& asked, std::span<const Verdict> verdicts) 
         signature.assign(0, asked.checks);
         denials.publish(signature, denials.generation(signature), kSentMs, asked.checks, verdicts);
         std::vector<Verdict> known(verdicts.size());
-        denials.find(signature, kSentMs, known);
+        denials.find(signature, asked.checks, kSentMs, known);
     }
 }
 

@@ -74,8 +74,9 @@ TEST(Counters, StartAtZeroForANewOwner) {
     LimitCounters limit;
     limit.of(Result::Rejected, Source::Cache).add();
     limit.nearLimit.add();
+    limit.newLogs.add();
     limit.clear();
-    EXPECT_EQ(limit.of(Result::Rejected, Source::Cache).get() + limit.nearLimit.get(), 0U);
+    EXPECT_EQ(limit.of(Result::Rejected, Source::Cache).get() + limit.nearLimit.get() + limit.newLogs.get(), 0U);
 }
 
 }  // namespace

@@ -630,6 +630,7 @@ TEST(Decide, DecidesAsTheModel) {
                     return "round " + std::to_string(round) + " step " + std::to_string(step) + " log " +
                            std::string(each.key) + " algorithm " + std::to_string(static_cast<int>(each.algorithm));
                 };
+                ASSERT_EQ(verdict.isFirst, !denied && entries > 0 && log.used(each, now) == 0) << where();
                 if (!denied) {
                     log.add(each, reservedAt, entries);
                 } else if (each.countsAll) {

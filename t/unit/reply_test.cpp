@@ -377,6 +377,22 @@ TEST(BatchReply, CountsRemainingDownByTheCost) {
         << "remaining is at most the limit";
 }
 
+TEST(BatchReply, KnowsTheFirstRequestOfALog) {
+    const std::vector<std::int64_t> three = {3, kNow, 7, 60'000, 0};
+    EXPECT_TRUE(verdict(three, 3, check(), 0).isFirst);
+    EXPECT_FALSE(verdict(three, 3, check(), 1).isFirst);
+    EXPECT_FALSE(verdict({3, kNow, 6, 60'000, 0}, 3, check(), 0).isFirst) << "one of that time was there";
+    EXPECT_TRUE(verdict({2, kNow, 10, 60'000, 0}, 2, withCost(5, 20), 0).isFirst);
+    EXPECT_FALSE(verdict({2, kNow, 20, 60'000, 0}, 2, withCost(0, 20), 0).isFirst) << "it only looks";
+    EXPECT_FALSE(verdict({0, kNow, 9, 60'000, 60'000}, 1, withCost(1), 0).isFirst) << "it is denied";
+    EXPECT_TRUE(verdict({2, kNow, 5, 60'000, 0}, 2, check(Algorithm::Sampled), 0).isFirst);
+    EXPECT_FALSE(verdict({2, kNow, 5, 59'000, 0}, 2, check(Algorithm::Sampled), 0).isFirst);
+    EXPECT_FALSE(verdict({2, kNow, 10, 60'000, 0}, 2, check(Algorithm::Sampled), 0).isFirst) << "it is not drawn";
+    Check two = held(800);
+    two.limit = 2;
+    EXPECT_TRUE(verdict({3, kNow, 0, 60'000, 0, 300}, 3, two, 0).isFirst) << "the third one is held";
+}
+
 TEST(BatchReply, KeepsRemainingOfTheOtherLog) {
     const std::vector<std::int64_t> oneOfTwo = {1, kNow, 8, 100, 0, 0, 200, 200};
     const Checks two = {check(), check()};

@@ -10,22 +10,25 @@ use Testbed::Process;
 use Bench::Chart;
 use Bench::Panels;
 
-# A file, the tables that it shows, and what makes its measured part and its charts.
+# A file, the tables that it shows, what makes its measured part and its charts, and the lines around that part, if it has
+# several.
 my @files = (
     { name => 'benchmarks.md', tables => [qw(load permits requests blocked memory alone scripts growth)], write => \&benchmarks },
     { name => 'algorithms.md', tables => [qw(errors)],                         write => \&algorithms },
+    { name => 'algorithms.md', tables => [qw(worst)], write => \&worst, between => ['<!-- begin: written by ./build.sh bench worst --docs -->', '<!-- end of the longest calls -->'] },
     { name => 'operations.md', tables => [qw(fleet)],                          write => \&fleet },
 );
 
-my ($begin, $end) = ('<!-- begin: written by ./build.sh bench --docs -->', '<!-- end -->');
+my @between = ('<!-- begin: written by ./build.sh bench --docs -->', '<!-- end -->');
 
 # names: the tables that will exist. Refuses a directory without the files before anything is measured.
 sub new {
     my ($class, $dir, @names) = @_;
     my %there = map { $_ => 1 } @names;
     my @files = grep { !grep { !$there{$_} } @{ $_->{tables} } } @files or die "bench: no file of $dir has these tables only\n";
-    for my $file (map { "$dir/$_->{name}" } @files) {
-        Testbed::Process::slurp($file) =~ /\Q$begin\E.*\Q$end\E/s or die "bench: no $file, or no $begin in it\n";
+    for my $each (@files) {
+        my ($begin, $end) = @{ $each->{between} // \@between };
+        Testbed::Process::slurp("$dir/$each->{name}") =~ /\Q$begin\E.*\Q$end\E/s or die "bench: no $dir/$each->{name}, or no $begin in it\n";
     }
     return bless { dir => $dir, files => \@files }, $class;
 }
@@ -34,6 +37,7 @@ sub new {
 sub write {
     my ($self, $machine, $how, %tables) = @_;
     for my $file (@{ $self->{files} }) {
+        my ($begin, $end) = @{ $file->{between} // \@between };
         my @measured = $file->{write}->($self, $machine, $how, %tables);
         my $text     = Testbed::Process::slurp("$self->{dir}/$file->{name}");
         my $part     = join "\n", $begin, '', @measured, map({ $tables{$_}->markdown } @{ $file->{tables} }), $end;
@@ -84,6 +88,11 @@ sub algorithms {
 sub fleet {
     my ($self, $machine, $how) = @_;
     return measured("bench fleet$how", $machine);
+}
+
+sub worst {
+    my ($self, $machine, $how) = @_;
+    return measured("bench worst$how", $machine);
 }
 
 sub measured {
