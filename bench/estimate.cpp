@@ -2,6 +2,7 @@
 //   ALGORITHM LIMIT COST NAMED COUNTS_ALL DELAY_MS BLOCK_MS SAMPLE PERMITS
 // and each line of the output is what a call of this request alone is expected to take, and what each request more of
 // the same batch adds, in ns.
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <iostream>
@@ -10,33 +11,29 @@
 #include "store/work.hpp"
 
 int main() {
+    using namespace sliding_log;
     std::string name;
-    sliding_log::Check check;
+    Check check;
     int named = 0;
     int countsAll = 0;
     std::int64_t permits = 0;
     while (std::cin >> name >> check.limit >> check.cost >> named >> countsAll >> check.delayMs >> check.blockMs >>
            check.sample >> permits) {
-        bool isKnown = false;
-        for (const sliding_log::AlgorithmRow& row : sliding_log::kAlgorithms) {
-            if (row.name == name) {
-                check.algorithm = row.algorithm;
-                isKnown = true;
-            }
-        }
-        if (!isKnown) {
+        const auto row = std::ranges::find(kAlgorithms, name, &AlgorithmRow::name);
+        if (row == kAlgorithms.end()) {
             std::fprintf(stderr, "no algorithm %s\n", name.c_str());
             return 1;
         }
+        check.algorithm = row->algorithm;
         check.named = named != 0;
         check.countsAll = countsAll != 0;
         check.aheadMs = check.delayMs;
         check.burst = check.limit;
         check.windowMs = 3'600'000;
-        const std::int64_t each = sliding_log::workOfRequest(check);
-        sliding_log::Check lot = check;
+        const std::int64_t each = workOfRequest(check);
+        Check lot = check;
         lot.cost *= permits;
-        const std::int64_t ofLot = permits > 0 ? sliding_log::workOfRequest(lot) : 0;
-        std::printf("%" PRId64 " %" PRId64 "\n", sliding_log::workOfLogs(1) + ofLot + each, each);
+        const std::int64_t ofLot = permits > 0 ? workOfRequest(lot) : 0;
+        std::printf("%" PRId64 " %" PRId64 "\n", workOfLogs({&check, 1}) + ofLot + each, each);
     }
 }

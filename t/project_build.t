@@ -72,4 +72,8 @@ is(pop @told, 'shown', 'the demo: it is shown in the end');
 is_deeply([@told[0, 1, -1]], [map { "compiling the nginx module: $_" } '23 files', 'file 3 of 23', 'file 23 of 23'], 'the demo: progress is told');
 is(@told, 11, 'the demo: progress is told at each tenth');
 
+# ---- what only the bench compiles
+
+is(system(qw(g++ -std=c++20 -Wall -Wextra -Werror -fsyntax-only -I), "$root/src", "$root/bench/estimate.cpp"), 0, 'the estimates of the bench compile');
+
 done_testing();

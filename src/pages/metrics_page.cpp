@@ -32,6 +32,18 @@ bool canBe(const LogSettings& log, Source source) {
     return log.redis != nullptr || source == Source::Local || source == Source::Error;
 }
 
+/// A counter of each limit that may have it and has counted something.
+void writeOfLimits(Exposition& out, const Snapshot& snapshot, std::string_view name, std::string_view help,
+                   Counter LimitCounters::*counter, bool (*hasIt)(const LogSettings&)) {
+    out.family(name, "counter", help);
+    for (const LogSettings* log : snapshot.logs) {
+        const LimitCounters& counters = gWorker->counters(*log);
+        if (hasIt(*log) && !counters.names.first().empty()) {
+            out.sample(name, {{"limit", counters.names.first()}}, (counters.*counter).get());
+        }
+    }
+}
+
 void writeLimits(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_requests_total", "counter",
                "Requests to which the limit applied, by result and by what decided.");
@@ -52,31 +64,17 @@ void writeLimits(Exposition& out, const Snapshot& snapshot) {
             }
         }
     }
-    out.family("sliding_log_near_limit_total", "counter", "Requests admitted at 80 % of the limit or more.");
-    for (const LogSettings* log : snapshot.logs) {
-        const LimitCounters& counters = gWorker->counters(*log);
-        if (!counters.names.first().empty()) {
-            out.sample("sliding_log_near_limit_total", {{"limit", counters.names.first()}}, counters.nearLimit.get());
-        }
-    }
-    out.family("sliding_log_new_logs_total", "counter", "Admitted requests that were the first ones in their logs.");
-    for (const LogSettings* log : snapshot.logs) {
-        const LimitCounters& counters = gWorker->counters(*log);
-        if (!counters.names.first().empty()) {
-            out.sample("sliding_log_new_logs_total", {{"limit", counters.names.first()}}, counters.newLogs.get());
-        }
-    }
+    const auto each = [](const LogSettings&) { return true; };
+    writeOfLimits(out, snapshot, "sliding_log_near_limit_total", "Requests admitted at 80 % of the limit or more.",
+                  &LimitCounters::nearLimit, each);
+    writeOfLimits(out, snapshot, "sliding_log_new_logs_total",
+                  "Admitted requests that were the first ones in their logs.", &LimitCounters::newLogs, each);
 }
 
 void writeOverridden(Exposition& out, const Snapshot& snapshot) {
-    out.family("sliding_log_overridden_total", "counter",
-               "Decisions by a record of override=on: another limit, allowed or denied.");
-    for (const LogSettings* log : snapshot.logs) {
-        const LimitCounters& counters = gWorker->counters(*log);
-        if (log->hasOverride && log->redis != nullptr && !counters.names.first().empty()) {
-            out.sample("sliding_log_overridden_total", {{"limit", counters.names.first()}}, counters.overridden.get());
-        }
-    }
+    writeOfLimits(out, snapshot, "sliding_log_overridden_total",
+                  "Decisions by a record of override=on: another limit, allowed or denied.", &LimitCounters::overridden,
+                  [](const LogSettings& log) { return log.hasOverride && log.redis != nullptr; });
 }
 
 void writeLatency(Exposition& out, const Snapshot& snapshot) {
