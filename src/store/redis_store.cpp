@@ -309,7 +309,7 @@ Batch& RedisStore::newBatch(std::span<const Check> checks, const Signature& sign
     Batch& batch = batchObjects_.take();
     batch.signature = signature;
     batch.requests = 0;
-    batch.workOfLogs = workOfLogs(checks) + workOfReserved(checks);
+    batch.workOfLogs = workOfLogs(checks);
     batch.workOfRequest = workOfRequest(checks);
     batch.algorithm = checks.front().algorithm;
     batch.hashSlot = checks.front().hashSlot;

@@ -21,14 +21,6 @@ inline std::int64_t workOfLog(const Check& check) {
     return kLog + rowOf(check.algorithm).work.missing * std::max<std::int64_t>(missing, 0);
 }
 
-inline std::int64_t workOfLogs(std::span<const Check> checks) {
-    std::int64_t sum = 0;
-    for (const Check& check : checks) {
-        sum += workOfLog(check);
-    }
-    return sum;
-}
-
 /// The part of finding the first reservation of a call, which those behind it go on from: under compact, a walk over
 /// what may be reserved, or over the rest if that is less.
 inline std::int64_t workOfReserved(std::span<const Check> checks) {
@@ -44,6 +36,15 @@ inline std::int64_t workOfReserved(std::span<const Check> checks) {
     }
     // the more requests share a long walk the better
     return static_cast<std::int64_t>(std::min(sum, kMostWorkPerCall / 2.0));
+}
+
+/// The part that the requests of a batch have in common.
+inline std::int64_t workOfLogs(std::span<const Check> checks) {
+    std::int64_t sum = workOfReserved(checks);
+    for (const Check& check : checks) {
+        sum += workOfLog(check);
+    }
+    return sum;
 }
 
 /// The part of one request, in one log.
