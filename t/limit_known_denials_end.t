@@ -4,7 +4,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(conf wait_until);
+use Testbed qw(answers_as_told conf wait_until);
 use Testbed::Http qw(get field connect_to parse);
 use Testbed::Stopwatch;
 use Testbed::Tool qw(tool);
@@ -16,15 +16,11 @@ my $other = $bed->redis;
 my $conf  = conf(
     workers => 2,
     listen  => 'reuseport',
-    http    => <<'HTTP',
+    http    => answers_as_told(204, 404) . <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout %%TIMEOUT%%; connect_timeout 5s; reconnect 10ms 50ms; }
     sliding_log_redis two { server %%TWO%%; timeout 5s; connect_timeout 5s; reconnect 10ms 50ms; }
     sliding_log_on_error deny;
     add_header X-Source "$sliding_log_source" always;
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location / { if ($arg_status = 404) { return 404; } return 204; }
-    }
 HTTP
     server  => <<'END',
     location /hour { sliding_log_limit hour key=$arg_k limit=%%LIMIT%% window=%%WINDOW%% algorithm=%%ALGORITHM%%; empty_gif; }

@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use IO::Socket::UNIX;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(answers_as_told wait_until);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon);
 use Testbed::Http qw(get field);
 use Time::HiRes qw(time);
@@ -22,15 +22,11 @@ my $nginx = $bed->serve(
     ONE => $redis->address, TWO => $other->address,
     workers => 2,
     listen  => 'reuseport',
-    http    => <<'HTTP',
+    http    => answers_as_told(204, 404) . <<'HTTP',
     sliding_log_redis one { server %%ONE%%; timeout 5s; connect_timeout 5s; }
     sliding_log_redis two { server %%TWO%%; timeout 5s; connect_timeout 5s; }
     sliding_log_on_error deny;
     add_header X-Source "$sliding_log_source" always;
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location / { if ($arg_status = 404) { return 404; } return 204; }
-    }
 HTTP
     server  => <<"END",
     $each

@@ -8,7 +8,7 @@ use strict;
 use warnings;
 use List::Util qw(max min);
 use Test::More;
-use Testbed;
+use Testbed qw(answers_as_told);
 use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
 use Testbed::Http qw(get field);
@@ -70,15 +70,11 @@ my $nginx = $bed->serve(
     CLOCK => $clock, REDIS => $redis->address,
     workers => 1,    # so a refund is complete before the next request
     store   => 'server %%REDIS%%; timeout 9s; connect_timeout 9s;',
-    http    => <<'HTTP',
+    http    => answers_as_told(200, 404, 500) . <<'HTTP',
     sliding_log_on_error deny;
     sliding_log_log_level info;
     map "" $two { default 2; }
     add_header X-Source $sliding_log_source always;
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location / { if ($arg_status = 404) { return 404; } if ($arg_status = 500) { return 500; } return 200; }
-    }
 HTTP
     server  => locations(),
 );

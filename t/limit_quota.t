@@ -6,7 +6,7 @@ use warnings;
 use JSON::PP ();
 use POSIX qw(ceil);
 use Test::More;
-use Testbed qw(conf slow wait_until);
+use Testbed qw(answers_as_told conf slow wait_until);
 use Testbed::Clock;
 use Testbed::Http qw(get field many connect_to);
 use Testbed::Metrics qw(scrape);
@@ -47,10 +47,9 @@ my $conf = conf(
     workers => 2,
     store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s;',
     how     => '$sliding_log_status $sliding_log_source $pid',
-    http    => <<'HTTP',
+    http    => answers_as_told(200, 401) . <<'HTTP',
     sliding_log_redis clocked { server %%REDIS%%; database 1; clock nginx; timeout 5s; connect_timeout 5s; }
     sliding_log_on_error deny;
-    server { listen 127.0.0.1:%%PORT2%%; location / { if ($arg_status = 401) { return 401; } return 200; } }
 HTTP
     server  => "$periods\n$others" . <<'END',
     location /metrics { sliding_log_metrics; }

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use IO::Socket::INET;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(answers_as_told wait_until);
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field fields connect_to many);
 use Testbed::Http2 qw(open_http2 ask_stream reset_stream answers);
@@ -18,20 +18,14 @@ my $limits = locations(login => limit => 'limit=3 window=1h refund=1xx,2xx,3xx',
 # A backend that never answers.
 my $silent = IO::Socket::INET->new(Listen => 100, LocalAddr => '127.0.0.1') or die "listen: $!";
 
-my $statuses = join ' ', map { "if (\$arg_status = $_) { return $_; }" } 200, 401, 404, 500;
-
 my $nginx = $bed->serve(
     SILENT  => $silent->sockport,
     workers => 2,
     redis   => $redis,
-    http    => <<"HTTP",
+    http    => answers_as_told(200, 401, 404, 500) . <<"HTTP",
     log_format status '\$request_uri \$status \$sliding_log_status';
     access_log %%DIR%%/access.log status;
     sliding_log_on_error deny;
-    server {
-        listen 127.0.0.1:%%PORT2%%;
-        location / { $statuses }
-    }
 HTTP
     server  => <<"END",
     listen 127.0.0.1:%%PORT3%% http2;

@@ -18,7 +18,7 @@ use Testbed::Nginx;
 use Testbed::Redis;
 use Testbed::Sentinel;
 
-our @EXPORT_OK = qw(conf free_port wait_until slow);
+our @EXPORT_OK = qw(answers_as_told conf free_port wait_until slow);
 
 # Deadlines stretch by this factor: a shared machine may stand still for a while, and runs under sanitizers or
 # valgrind are slower.
@@ -105,6 +105,14 @@ sub conf {
     return join "\n", '%%GLOBALS%%', 'worker_processes ' . ($workers // 1) . ';', $main,
         'events { worker_connections ' . ($connections // 1024) . "; $events }",
         "http {\n%%HTTP%%\n$log\n$block\n$http", "server {\nlisten $listed;\n$field\n$server}\n}\n";
+}
+
+# For its http context: an upstream server on %%PORT2%% that answers with one of these statuses, the one that its argument
+# `status` tells; without, with the first one.
+sub answers_as_told {
+    my ($usual, @others) = @_;
+    my $told = join ' ', map { "if (\$arg_status = $_) { return $_; }" } @others;
+    return "server { listen 127.0.0.1:%%PORT2%%; location / { $told return $usual; } }";
 }
 
 # An nginx with such a configuration. Options in capitals are values for it.
