@@ -25,15 +25,15 @@
 --        retry:     for a request that was not admitted: time until this log has room for it; 0 if it has room, -1 if
 --                   it never will. All 0 if all requests were admitted
 -- or
--- ARGV   'take back', the time or '', the time of the entries (ms), the time of the decision (ms; earlier than the
---        entries if the request was held), then one batch of one request, as above. Sent once for a request. If entries
+-- ARGV   'take back', the time or '', then for each request the time of its entries (ms), the time of its decision (ms;
+--        earlier than the entries if it was held), and one batch of it, as above. Sent once for a request. If entries
 --        have names, sending it again changes nothing. If the times are not known, the first may be in the future, and
 --        the second is 0
 --        With the option settle the request turned out to have that cost: if it is less than cost, the difference is taken
 --        back; if it is more, the difference is added, also beyond the limit. With the option ended it is added with the
 --        time at which the request ended, or that of the log's latest entry if that is later, unless it would have left
 --        since the end; without it, which nodes of the version before send, as if the request had added it, too
--- Reply  the number of logs that were changed
+-- Reply  the number of logs that were changed, or an error; of several requests an array of these
 -- or, with algorithm=inflight, a renewal: see lua/renewal.lua
 --
 -- options are usually '', or words in this order, separated by a blank:
@@ -524,11 +524,67 @@ local latest_of = not own_clock and function(logs, count)
   return floor
 end
 
+-- Takes back the request of this name from the first `count` logs. Returns the reply to it.
+local take_back_all = taking_back and function(count, name)
+  -- Takes out entries of so many units of the cost.
+  local function take_out(log, cost, id)
+    local options = log.options
+    log.options = {}
+    for word, value in pairs(options) do
+      log.options[word] = value
+    end
+    log.options.cost = cost
+    local gone, blocked = uncommon().take_back(log, name, id, logged, taken)
+    log.options = options
+    return gone, blocked
+  end
+  local function take_back(log)
+    local id = log.options.ids and ARGV[log.ids + 1] or ''
+    if not own_clock then
+      begin_at(latest(log))
+      log.found = false
+    end
+    local options = log.options
+    local cost, settle = options.cost, options.settle
+    options.ahead = math.huge  -- no entries are moved
+    local changed, blocked
+    if not settle then
+      changed, blocked = uncommon().take_back(log, name, id, logged, taken)
+    elseif settle <= cost then
+      changed, blocked = take_out(log, cost - settle, id)
+    else
+      local owe = uncommon().owe or error({ err = 'ERR no log of this algorithm can settle a cost' })
+      changed = owe(log, settle - cost, logged, taken, options.ended and math.max(called - options.ended, 0))
+    end
+    if changed and blocked then
+      extras.end_block(log, taken)
+    end
+    return changed
+  end
+
+  local changed, refused = 0, nil
+  for i = 1, count do
+    local options = logs[i].options
+    local ahead = options.ahead
+    local fine, is_changed = protect(take_back, logs[i])
+    options.ahead = ahead  -- other logs may share these options
+    if not fine then
+      refused = refused or extras.error_of(is_changed)
+    elseif is_changed then
+      changed = changed + 1
+    end
+  end
+  return refused or changed
+end
+
 if taking_back then
-  logged, taken, at = tonumber(ARGV[3]), tonumber(ARGV[4]), 5
+  at = 3
 end
 
 while before < #KEYS do
+  if taking_back then
+    logged, taken, at = tonumber(ARGV[at]), tonumber(ARGV[at + 1]), at + 2
+  end
   local count, requests = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
   local names = at + 1
   local refused, more, overridden = nil, false, false
@@ -569,87 +625,40 @@ while before < #KEYS do
   end
 
   if taking_back then
-    -- Takes out entries of so many units of the cost.
-    local function take_out(log, cost, name, id)
-      local options = log.options
-      log.options = {}
-      for word, value in pairs(options) do
-        log.options[word] = value
-      end
-      log.options.cost = cost
-      local gone, blocked = uncommon().take_back(log, name, id, logged, taken)
-      log.options = options
-      return gone, blocked
+    replies[#replies + 1] = refused or take_back_all(count, ARGV[names + 1])
+  else
+    local fine, reply, blocked = true, refused, 0
+    if overridden then
+      records = records or overrides(read, add)
+      reply = reply or records.obey(logs, count, called)
     end
-    local function take_back(log)
-      local id = log.options.ids and ARGV[log.ids + 1] or ''
-      if not own_clock then
-        begin_at(latest(log))
-        log.found = false
-      end
-      local options = log.options
-      local cost, settle = options.cost, options.settle
-      options.ahead = math.huge  -- no entries are moved
-      local changed, blocked
-      if not settle then
-        changed, blocked = uncommon().take_back(log, ARGV[names + 1], id, logged, taken)
-      elseif settle <= cost then
-        changed, blocked = take_out(log, cost - settle, ARGV[names + 1], id)
-      else
-        local owe = uncommon().owe or error({ err = 'ERR no log of this algorithm can settle a cost' })
-        changed = owe(log, settle - cost, logged, taken, options.ended and math.max(called - options.ended, 0))
-      end
-      if changed and blocked then
-        extras.end_block(log, taken)
-      end
-      return changed
-    end
-    local changed = 0
-    for i = 1, refused and 0 or count do
-      local options = logs[i].options
-      local ahead = options.ahead
-      local fine, is_changed = protect(take_back, logs[i])
-      options.ahead = ahead  -- other logs may share these options
-      if not fine then
-        refused = refused or extras.error_of(is_changed)
-      elseif is_changed then
-        changed = changed + 1
+    if not reply and not own_clock then
+      fine, reply = protect(latest_of, logs, count)
+      if fine then
+        begin_at(reply)
+        reply = nil
       end
     end
-    return refused or changed
-  end
-
-  local fine, reply, blocked = true, refused, 0
-  if overridden then
-    records = records or overrides(read, add)
-    reply = reply or records.obey(logs, count, called)
-  end
-  if not reply and not own_clock then
-    fine, reply = protect(latest_of, logs, count)
-    if fine then
-      begin_at(reply)
-      reply = nil
+    if fine and not reply then
+      local source = overridden and records
+      fine, reply, blocked = protect(decide, logs, count, requests, names, more and extras, now,
+        source and source.read or read, source and source.add or add, uncommon, 0)
     end
+    if fine and not reply then  -- a block without the option: another location or node has set it
+      extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
+      fine, reply = protect(decide, logs, count, requests, names, extras, now, read, add, uncommon, blocked)
+    end
+    if not fine then
+      extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
+      reply = extras.error_of(reply)
+    end
+    if overridden then
+      records.tell(reply, logs, count, now)
+    end
+    batches = batches + 1
+    replies[places and places[batches] or batches] = reply
   end
-  if fine and not reply then
-    local source = overridden and records
-    fine, reply, blocked = protect(decide, logs, count, requests, names, more and extras, now,
-      source and source.read or read, source and source.add or add, uncommon, 0)
-  end
-  if fine and not reply then  -- a block without the option: another location or node has set it
-    extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
-    fine, reply = protect(decide, logs, count, requests, names, extras, now, read, add, uncommon, blocked)
-  end
-  if not fine then
-    extras = extras or make_extras(call, format, read, add, uncommon, most_entries, permit_life)
-    reply = extras.error_of(reply)
-  end
-  if overridden then
-    records.tell(reply, logs, count, now)
-  end
-  batches = batches + 1
-  replies[places and places[batches] or batches] = reply
   before = before + count
 end
 
-return replies
+return taking_back and #replies == 1 and replies[1] or replies

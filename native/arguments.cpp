@@ -133,16 +133,13 @@ const char* Arguments::read() {
     if (hasNow_ ? !number(now_) : (at_++, false)) {
         return error_;
     }
-    if (isTakeBack_ && (!number(logged_) || !number(taken_))) {
-        return error_;
-    }
     std::size_t key = kFirstKey;
     while (key < kFirstKey + keys_) {
         if (!readBatch(key)) {
             return error_;
         }
     }
-    const bool isWhole = at_ == words_.size() && (!isTakeBack_ || (batches_.size() == 1 && batches_[0].requests == 1));
+    const bool isWhole = at_ == words_.size() && (!isTakeBack_ || !batches_.empty());
     return isWhole ? nullptr : error_;
 }
 
@@ -224,9 +221,12 @@ bool Arguments::readRenewals() {
 }
 
 bool Arguments::readBatch(std::size_t& key) {
+    double logged = 0;
+    double taken = 0;
     double logs = 0;
     double requests = 0;
-    if (!number(logs) || !number(requests) || logs < 1 || requests < 1) {
+    if ((isTakeBack_ && (!number(logged) || !number(taken))) || !number(logs) || !number(requests) || logs < 1 ||
+        requests < 1 || (isTakeBack_ && requests != 1)) {
         return false;
     }
     const std::size_t keysLeft = kFirstKey + keys_ - key;
@@ -237,7 +237,9 @@ bool Arguments::readBatch(std::size_t& key) {
     const AskedBatch batch{.firstLog = logs_.size(),
                            .logs = static_cast<std::size_t>(logs),
                            .requests = static_cast<std::size_t>(requests),
-                           .names = at_};
+                           .names = at_,
+                           .loggedAt = logged,
+                           .takenAt = taken};
     at_ += batch.requests;
     for (std::size_t i = 0; i < batch.logs; i++) {
         if (!readLog(key++, batch)) {

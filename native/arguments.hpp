@@ -63,7 +63,9 @@ struct AskedBatch {
     std::size_t firstLog;
     std::size_t logs;
     std::size_t requests;
-    std::size_t names;  // where the first request's name is in the arguments
+    std::size_t names;    // where the first request's name is in the arguments
+    double loggedAt = 0;  // of a take-back: the time of its entries, and that of its decision
+    double takenAt = 0;
 };
 
 /// The entries of a log that a renewal gives the present time.
@@ -118,8 +120,6 @@ class Arguments {
     /// By the caller's clock, or this server's.
     bool hasNow() const { return hasNow_; }
     double now() const { return now_; }
-    double loggedAt() const { return logged_; }
-    double takenAt() const { return taken_; }
 
     std::span<const AskedBatch> batches() const { return batches_; }
     std::span<const AskedLog> logs() const { return logs_; }
@@ -151,8 +151,6 @@ class Arguments {
     bool isTakeBack_ = false;
     bool hasNow_ = false;
     double now_ = 0;
-    double logged_ = 0;
-    double taken_ = 0;
     std::vector<double> plainCosts_;  // none: all are 1
     std::string plainOptions_;        // of the key that is left
     Settings latest_;                 // of the log before

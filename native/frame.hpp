@@ -338,20 +338,29 @@ class Frame {
 
     // ---- taking back
 
+    /// The reply of one request, or an array of several.
     void replyToTakeBack() {
+        const std::span<const AskedBatch> requests = arguments_.batches();
+        if (requests.size() > 1) {
+            api::ReplyWithArray(redis_.context(), static_cast<long>(requests.size()));
+        }
+        for (const AskedBatch& request : requests) {
+            replyToTakeBack(request);
+        }
+    }
+
+    void replyToTakeBack(const AskedBatch& request) {
         std::string refused;
         double left = 0;
         try {
-            for (const AskedBatch& batch : arguments_.batches()) {
-                begin(batch);
-                for (std::size_t i = 0; i < batch.logs; i++) {
-                    try {
-                        left += takeBack(logs_[i], batch.names) ? 1 : 0;
-                    } catch (const Error& error) {
-                        refused = refused.empty() ? error.text : refused;
-                    } catch (const std::exception&) {
-                        refused = refused.empty() ? kUnreadable : refused;
-                    }
+            begin(request);
+            for (std::size_t i = 0; i < request.logs; i++) {
+                try {
+                    left += takeBack(logs_[i], request) ? 1 : 0;
+                } catch (const Error& error) {
+                    refused = refused.empty() ? error.text : refused;
+                } catch (const std::exception&) {
+                    refused = refused.empty() ? kUnreadable : refused;
                 }
             }
         } catch (const Error& error) {
@@ -364,31 +373,30 @@ class Frame {
         }
     }
 
-    bool takeBack(Log& log, std::size_t names) {
+    bool takeBack(Log& log, const AskedBatch& request) {
         if (!clock_.isOwn) {
             moveNow(form_.latest(log));
         }
         log.ahead = std::numeric_limits<double>::infinity();  // it moves no entries
         if (log.settle > log.cost) {
-            return owe(log);
+            return owe(log, request);
         }
         bool isBlocked = false;
-        const double taken = arguments_.takenAt();
         const double cost = log.cost;
         log.cost -= std::max(log.settle, 0.0);
-        const bool isGone = form_.takeBack(log, names, arguments_.loggedAt(), taken, isBlocked);
+        const bool isGone = form_.takeBack(log, request.names, request.loggedAt, request.takenAt, isBlocked);
         log.cost = cost;
         if (isGone && isBlocked) {
-            endBlock(log, taken);
+            endBlock(log, request.takenAt);
         }
         return isGone;
     }
 
-    bool owe(Log& log) {
+    bool owe(Log& log, const AskedBatch& request) {
         const std::optional<double> ended =
             log.ended < 0 ? std::nullopt : std::optional(std::max(called_ - log.ended, 0.0));
         if constexpr (requires { form_.owe(log, 0.0, 0.0, 0.0, ended); }) {
-            return form_.owe(log, log.settle - log.cost, arguments_.loggedAt(), arguments_.takenAt(), ended);
+            return form_.owe(log, log.settle - log.cost, request.loggedAt, request.takenAt, ended);
         }
         throw Error{"ERR no log of this algorithm can settle a cost"};
     }

@@ -63,11 +63,9 @@ class ScriptArguments {
         sink_.argument(now);
     }
 
-    /// What a request that was decided at `takenMs` logged at `loggedMs`.
-    void takeBack(Algorithm algorithm, std::string_view now, std::uint64_t loggedMs, std::uint64_t takenMs) {
+    /// Behind "take back" and the time of the call: what a request that was decided at `takenMs` logged at `loggedMs`.
+    void takeBack(Algorithm algorithm, std::uint64_t loggedMs, std::uint64_t takenMs) {
         begin(algorithm);
-        sink_.argument("take back");
-        sink_.argument(now);
         number(static_cast<std::int64_t>(loggedMs));
         number(static_cast<std::int64_t>(takenMs));
     }

@@ -73,6 +73,12 @@ inline bool isOfScripts(std::string_view message) {
            message.find("The user executing the script") != std::string_view::npos;  // until Redis 7.0
 }
 
+/// A log that the call has emptied before is on another node of the cluster from then on: its slot is under way. Of a
+/// script, or of the native module.
+inline bool isOfEmptiedLog(std::string_view message) {
+    return message.find("ttempted to access a non local key") != std::string_view::npos;
+}
+
 /// No write is possible: snapshots fail, or there are too few replicas.
 inline bool isOfAllWrites(std::string_view message) {
     return message.starts_with("MISCONF") || message.starts_with("NOREPLICAS");

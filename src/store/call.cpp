@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "redis/native_command.hpp"
 #include "redis/scripts.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::string_view kEvalSha = "EVALSHA";
 constexpr std::string_view kZrem = "ZREM";
+constexpr std::string_view kTakeBack = "take back";
 
 /// Of the longest beginning, all in front of the keys: that of a short call, with four numbers of 20 digits.
 constexpr std::size_t kRoom = 128;
@@ -58,14 +60,18 @@ std::string_view Call::from(std::string_view beginning) {
     return std::string_view(command).substr(at);
 }
 
-void Call::tellEnd(std::uint64_t agoMs) {
-    std::string digits(kEndedDigits, '0');
-    const DecimalText ago(static_cast<std::int64_t>(std::min<std::uint64_t>(agoMs, kLongestTimeMs)));
-    ago.view().copy(digits.data() + kEndedDigits - ago.view().size(), kEndedDigits);
-    std::size_t at = command.find(kEndedOption, argumentsAt);
-    for (; at != std::string::npos; at = command.find(kEndedOption, at)) {
-        at += kEndedOption.size();
-        digits.copy(command.data() + at, kEndedDigits);
+/// Each stands in the text in the order of the take-backs, once for each log that owes.
+void Call::tellEnds() {
+    std::size_t at = argumentsAt;
+    for (const TakeBack* takeBack : takeBacks) {
+        std::string digits(kEndedDigits, '0');
+        const ngx_msec_t agoMs = std::min<ngx_msec_t>(ngx_current_msec - takeBack->ended, kLongestTimeMs);
+        const DecimalText ago(static_cast<std::int64_t>(agoMs));
+        ago.view().copy(digits.data() + kEndedDigits - ago.view().size(), kEndedDigits);
+        for (std::size_t told = 0; told < takeBack->ends; told++) {
+            at = command.find(kEndedOption, at) + kEndedOption.size();
+            digits.copy(command.data() + at, kEndedDigits);
+        }
     }
 }
 
@@ -86,19 +92,18 @@ void CallWriter::reset(Call& call, Algorithm algorithm, std::uint16_t hashSlot) 
     call.hashSlot = hashSlot;
     call.asking = call.isPart = call.isOnWire = call.isPaced = call.isNative = call.leavesNative = false;
     call.hasPlainCosts = call.hasOverride = call.readsRecord = call.isTold = call.isRelease = call.isRenewal = false;
-    call.isShort = call.leavesShort = call.owes = false;
+    call.isShort = call.leavesShort = call.owes = call.isStamped = false;
     call.shortEnd = 0;
     call.scriptMisses = call.repetitions = 0;
     call.batches.clear();
+    call.takeBacks.clear();
     call.command.clear();
 }
 
 void CallWriter::begin(Call& call, Algorithm algorithm, std::uint16_t hashSlot) {
     reset(call, algorithm, hashSlot);
     call_ = &call;
-    texts_.keys.clear();
-    texts_.arguments.clear();
-    texts_.keyCount = texts_.argumentCount = 0;
+    texts_.clear();
     work_ = 0;
 }
 
@@ -214,11 +219,10 @@ void CallWriter::write(Batch& batch, const std::string_view* record) {
     }
 }
 
-void CallWriter::writeTakeBack(Call& call, std::span<const Check> checks, std::string_view unique,
-                               std::uint64_t loggedMs, std::uint64_t takenMs, std::string_view now) {
-    const Check& first = checks.front();
-    begin(call, first.algorithm, first.hashSlot);
-    arguments_.takeBack(first.algorithm, now, loggedMs, takenMs);
+void CallWriter::writeTakeBack(TakeBack& takeBack, std::span<const Check> checks, std::string_view unique,
+                               std::uint64_t loggedMs, std::uint64_t takenMs) {
+    texts_.clear();
+    arguments_.takeBack(checks.front().algorithm, loggedMs, takenMs);
     arguments_.batch(checks.size(), 1);
     arguments_.request(unique);
     for (Check check : checks) {
@@ -227,36 +231,63 @@ void CallWriter::writeTakeBack(Call& call, std::span<const Check> checks, std::s
         if (check.named) {
             arguments_.id(check.id);
         }
-        call.owes = call.owes || check.owed() > 0;
     }
-    call.isStamped = !now.empty();
-    call.argumentsAt = kRoom + texts_.keys.size();
-    writeCommand();
+    takeBack.keys.assign(texts_.keys);
+    takeBack.arguments.assign(texts_.arguments);
+    takeBack.logs = texts_.keyCount;
+    takeBack.words = texts_.argumentCount;
+    takeBack.logsHash = std::hash<std::string>()(takeBack.keys);
+    takeBack.ends = 0;
+    for (std::size_t at = 0; takeBack.owes && (at = takeBack.arguments.find(kEndedOption, at)) != std::string::npos;
+         at++) {
+        takeBack.ends++;
+    }
 }
 
-void CallWriter::beginRelease(Call& call, const Check& check) {
-    reset(call, check.algorithm, check.hashSlot);
-    call.isRelease = true;
-    call.logs = 0;
-    call.words = 2;
-    call.command.resize(kRoom);
-    appendArgument(call.command, check.key);
-}
-
-void CallWriter::addToRelease(Call& call, const Check& check, std::string_view unique) {
+void CallWriter::writeRelease(TakeBack& takeBack, const Check& check, std::string_view unique) {
+    takeBack.isRelease = true;
+    takeBack.keys.clear();
+    appendArgument(takeBack.keys, check.key);
+    takeBack.arguments.clear();
+    takeBack.logs = 1;
+    takeBack.words = 0;
     forEachMember(check.cost, unique, [&](std::string_view member) {
-        appendArgument(call.command, member);
-        call.words++;
-        call.logs++;
+        appendArgument(takeBack.arguments, member);
+        takeBack.words++;
     });
+    takeBack.logsHash = std::hash<std::string>()(takeBack.keys);
 }
 
-bool CallWriter::isReleaseOf(const Call& call, const Check& check) {
-    const DecimalText length(static_cast<std::int64_t>(check.key.size()));
-    const std::size_t key = kRoom + 1 + length.view().size() + 2;  // behind $<length>\r\n
-    return call.hashSlot == check.hashSlot &&
-           call.command.compare(kRoom + 1, length.view().size(), length.view()) == 0 &&
-           call.command.compare(key - 2, 2, "\r\n") == 0 && call.command.compare(key, check.key.size(), check.key) == 0;
+void CallWriter::writeTakeBacks(Call& call, std::span<TakeBack* const> takeBacks, std::string_view now) {
+    const TakeBack& first = *takeBacks.front();
+    reset(call, first.algorithm, first.hashSlot);
+    call.takeBacks.assign(takeBacks.begin(), takeBacks.end());
+    call.isRelease = first.isRelease;
+    call.isStamped = !now.empty();
+    call.keys = call.members = call.words = 0;
+    call.command.resize(kRoom);
+    for (const TakeBack* each : takeBacks) {
+        call.owes = call.owes || each->owes;
+        if (!first.isRelease || call.keys == 0) {
+            call.command.append(each->keys);
+            call.keys += each->logs;
+        }
+        call.words += each->words;
+    }
+    call.members = call.words;
+    call.argumentsAt = call.command.size();
+    call.words += call.keys + 1;  // ZREM
+    if (!first.isRelease) {
+        appendArgument(call.command, kTakeBack);
+        appendArgument(call.command, now);
+        call.words += 4;  // and EVALSHA, the script, the number of keys
+    }
+    for (const TakeBack* each : takeBacks) {
+        call.command.append(each->arguments);
+    }
+    if (call.owes) {
+        call.tellEnds();
+    }
 }
 
 void CallWriter::beginRenewal(Call& call, const Check& first) {

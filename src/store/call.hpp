@@ -15,6 +15,7 @@
 #include "store/lease.hpp"
 #include "store/list.hpp"
 #include "store/plain_settings.hpp"
+#include "store/take_back.hpp"
 
 namespace sliding_log {
 
@@ -28,10 +29,10 @@ struct Call final : ReplyTarget, ListHook<Queued> {
 
     /// True if a request waits for its reply.
     bool isWaitedFor() const;
-    bool isTakeBack() const { return batches.empty() && !isRenewal; }
+    bool isTakeBack() const { return !takeBacks.empty(); }
 
-    /// True for a take-back that can be repeated safely, since its entries have names.
-    bool isRepeatable() const { return rowOf(algorithm).namesEntries; }
+    /// A call that is redirected more often than this in a row waits each time, since the servers disagree.
+    static constexpr unsigned kMostRedirects = 5;
 
     /// The number of its requests.
     std::size_t requests() const;
@@ -50,8 +51,8 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     std::string_view text();
     std::string_view from(std::string_view beginning);
 
-    /// Of a take-back that owes something: its text says from now on that the request ended so long ago.
-    void tellEnd(std::uint64_t agoMs);
+    /// Of take-backs that owe something: its text says how long ago their requests ended.
+    void tellEnds();
 
     /// Until text() has written another form of it.
     bool canBeShort() const { return shortEnd > 0 && !leavesShort; }
@@ -67,20 +68,16 @@ struct Call final : ReplyTarget, ListHook<Queued> {
     bool isShort = false;                  // the same: a short call of the native module
     bool leavesNative = false;             // the native module could not decide it: a script does
     bool leavesShort = false;              // the native module knows no short calls
-    std::vector<Batch*> batches;           // in the order of the reply; none for a take-back
-    std::vector<std::uint32_t> leftLogs;   // of a take-back: hashes of the logs that it removes entries from
-    std::size_t logs = 0;                  // of a take-back: their number
-    std::uint64_t entries = 0;             // the same: those that it removes, or adds, from all of them
-    bool isRelease = false;                // a take-back that is a ZREM
+    std::vector<Batch*> batches;           // in the order of the reply; none for take-backs
+    std::vector<TakeBack*> takeBacks;      // in the order of the reply
+    bool isRelease = false;                // of take-backs: a ZREM
+    std::size_t members = 0;               // of it
     bool isRenewal = false;                // of leases: never repeated, since some may have ended
     std::uint64_t renewed = 0;             // of a renewal in a cluster: the hash of its only log
-    bool settles = false;                  // a take-back of a difference, or what is added in its place
-    bool owes = false;                     // of a take-back: it adds something
-    bool isStamped = false;                // of a take-back: its time is that of nginx, when the request ended
-    ngx_msec_t ended = 0;                  // of a take-back: when it was asked for
-    std::size_t argumentsAt = 0;           // of a take-back: where those behind the keys begin in the command
-    ngx_msec_t until = 0;                  // of a take-back: when the entries have left their windows anyway
-    bool isPaced = false;                  // a take-back that counts among those on the wire to its server
+    bool owes = false;                     // of take-backs: one adds something
+    bool isStamped = false;                // of take-backs: their time is that of nginx
+    std::size_t argumentsAt = 0;           // of take-backs: where those behind the keys begin in the command
+    bool isPaced = false;                  // its take-backs count among those on the wire to its server
     std::uint16_t hashSlot = 0;            // of all its keys, in a cluster
     bool asking = false;                   // sent to the server that imports the slot
     bool isPart = false;                   // part of a call that was sent before
@@ -118,15 +115,16 @@ class CallWriter {
     /// Writes the call of that batch again, with the text of the record.
     void tell(Call& call, std::string_view record, std::string_view now);
 
-    /// Writes a whole call that takes back what these checks, decided at `takenMs`, logged at `loggedMs` under this
-    /// unique name. `now` as for begin().
-    void writeTakeBack(Call& call, std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
-                       std::uint64_t takenMs, std::string_view now);
+    /// Writes the part of a call that takes back what these checks, decided at `takenMs`, logged at `loggedMs` under
+    /// this unique name.
+    void writeTakeBack(TakeBack& takeBack, std::span<const Check> checks, std::string_view unique,
+                       std::uint64_t loggedMs, std::uint64_t takenMs);
 
-    /// Writes a ZREM of what these checks, of one log of algorithm=inflight, have logged, one after the other.
-    static void beginRelease(Call& call, const Check& check);
-    static void addToRelease(Call& call, const Check& check, std::string_view unique);
-    static bool isReleaseOf(const Call& call, const Check& check);
+    /// The part of a ZREM that removes what the check, of algorithm=inflight, has logged.
+    static void writeRelease(TakeBack& takeBack, const Check& check, std::string_view unique);
+
+    /// Writes a whole call of such parts, all of the same logs. `now` as for begin().
+    static void writeTakeBacks(Call& call, std::span<TakeBack* const> takeBacks, std::string_view now);
 
     /// Writes a renewal: renew() for the leases of one log after the other, all of one hash slot, then finishRenewal().
     void beginRenewal(Call& call, const Check& first);
@@ -139,6 +137,11 @@ class CallWriter {
   private:
     /// As they are sent; both keep their memory.
     struct Texts {
+        void clear() {
+            keys.clear();
+            arguments.clear();
+            keyCount = argumentCount = 0;
+        }
         void key(std::string_view text) {
             appendArgument(keys, text);
             keyCount++;

@@ -4,12 +4,12 @@
 
 #include <cstddef>
 
-#include "store/call.hpp"
 #include "store/list.hpp"
+#include "store/take_back.hpp"
 
 namespace sliding_log {
 
-/// A call is counted from keep() until finished(), whether it is here or in a list of its server.
+/// One is counted from keep() until finished(), whether it is here or in a list of its server.
 class KeptTakeBacks {
   public:
     static constexpr std::size_t kMost = 10'000;
@@ -17,37 +17,38 @@ class KeptTakeBacks {
 
     bool isEmpty() const { return count_ == 0; }
 
-    void keep(Call& call) { keep(call, waiting_); }
+    void keep(TakeBack& takeBack) { keep(takeBack, waiting_); }
 
     /// The same in a list of a server.
-    void keep(Call& call, List<Call, Queued>& list) {
-        call.command.shrink_to_fit();
+    void keep(TakeBack& takeBack, List<TakeBack, Kept>& list) {
         count_++;
-        bytes_ += bytesOf(call);
-        list.pushBack(call);
+        bytes_ += bytesOf(takeBack);
+        list.pushBack(takeBack);
     }
 
     /// The oldest one, nullptr if there is none. It stays counted.
-    Call* take() { return waiting_.popFront(); }
+    TakeBack* take() { return waiting_.popFront(); }
 
-    /// Returns one that was taken, to wait again.
-    void putBack(List<Call, Queued>& calls) { calls.moveTo(waiting_); }
+    /// Returns some that were taken, to wait again.
+    void putBack(List<TakeBack, Kept>& takeBacks) { takeBacks.moveTo(waiting_); }
 
     /// One that was taken is done.
-    void finished(const Call& call) {
+    void finished(const TakeBack& takeBack) {
         count_--;
-        bytes_ -= bytesOf(call);
+        bytes_ -= bytesOf(takeBack);
     }
 
     /// The oldest is the first.
-    List<Call, Queued>& waiting() { return waiting_; }
+    List<TakeBack, Kept>& waiting() { return waiting_; }
 
     bool areTooMany() const { return count_ > kMost || bytes_ > kMostBytes; }
 
   private:
-    static std::size_t bytesOf(const Call& call) { return sizeof(Call) + call.command.size(); }
+    static std::size_t bytesOf(const TakeBack& takeBack) {
+        return sizeof(TakeBack) + takeBack.keys.size() + takeBack.arguments.size();
+    }
 
-    List<Call, Queued> waiting_;
+    List<TakeBack, Kept> waiting_;
     std::size_t count_ = 0;
     std::size_t bytes_ = 0;
 };

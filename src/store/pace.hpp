@@ -17,15 +17,16 @@ class Pace {
     /// A reply is slow if it took twice as long as the fastest one, and this (ns) besides.
     static constexpr std::uint64_t kSlowNs = 10'000'000;
 
-    bool hasRoom() const { return underWay_ < most_; }
+    /// So many more may be sent.
+    std::size_t room() const { return most_ > underWay_ ? most_ - underWay_ : 0; }
     bool isIdle() const { return underWay_ == 0; }
 
-    void sent() { underWay_++; }
+    void sent(std::size_t takeBacks) { underWay_ += takeBacks; }
 
-    /// One that was sent is answered, or lost.
-    void ended() { underWay_--; }
+    /// Some that were sent are answered, or lost.
+    void ended(std::size_t takeBacks) { underWay_ -= takeBacks; }
 
-    /// After ended(): it was executed, `tookNs` after it was sent.
+    /// After ended(): they were executed, in a call that was answered `tookNs` after it was sent.
     void executed(std::uint64_t tookNs) {
         const bool isSlow = fastestNs_ < tookNs / 2 && tookNs - 2 * fastestNs_ > kSlowNs;
         most_ = isSlow ? std::max<std::size_t>(most_ / 2, 1) : std::min(most_ + 1, kMost);

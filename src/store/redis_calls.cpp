@@ -50,8 +50,7 @@ void RedisStore::callReplied(Call& call, const redisReply& reply, StoreError err
         refusals_.served(call.server, call.hashSlot, ngx_current_msec);
     }
     if (call.isTakeBack()) {
-        takenBack(call, reply, error);
-        closeWhenUnused();
+        takeBacks_.replied(call, reply, error);
         return;
     }
     if (call.isRenewal) {
@@ -87,7 +86,7 @@ void RedisStore::callReplied(Call& call, const redisReply& reply, StoreError err
         case StoreError::Refused:
         case StoreError::Unexpected:
             log_.failure(call.server->shownName(), "answered", replyText(reply));
-            if (isOfKeys(replyText(reply)) && !call.isTakeBack()) {
+            if (isOfKeys(replyText(reply))) {
                 askApart(call, error);
                 return;
             }
@@ -109,7 +108,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         if (!isUnderWay) {
             topology_->suspect();
         }
-        if (isUnderWay && !call.isTakeBack() && hasSeveralLogs(call)) {
+        if (isUnderWay && hasSeveralLogs(call)) {
             isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
             askApart(call, error);
         } else if (isOfSlots(replyText(reply))) {
@@ -134,7 +133,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     if (target == nullptr || !target->canBeAsked()) {
         log_.failure(server.shownName(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
-    } else if (call.repetitions > kMostRedirects) {
+    } else if (call.repetitions > Call::kMostRedirects) {
         waitOut(call, replyText(reply), error);
     } else {
         call.asking = error == StoreError::Ask;
@@ -323,16 +322,11 @@ void RedisStore::lost(Call& call) {
         renewalLost(call);
         return;
     }
-    if (!call.isTakeBack()) {
-        failed(call, StoreError::Down);
+    if (call.isTakeBack()) {
+        takeBacks_.lost(call);
         return;
     }
-    backFrom(*call.server, call);
-    if (call.isOnWire && !call.isRepeatable()) {
-        loseTakeBack(call, "the connection was lost");
-    } else {
-        keep(call);
-    }
+    failed(call, StoreError::Down);
 }
 
 void RedisStore::failed(Call& call, StoreError error) {

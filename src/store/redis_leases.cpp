@@ -17,9 +17,6 @@ constexpr ngx_msec_t kCountsLocallyMs = 10'000;
 /// own.
 constexpr ngx_msec_t kRenewsApartMs = 60'000;
 
-/// A ZREM has at most this many members.
-constexpr std::size_t kMostReleased = 1000;
-
 }  // namespace
 
 void RedisStore::begin(Lease& lease) {
@@ -36,43 +33,10 @@ void RedisStore::end(Lease& lease) {
         local_.takeBack({&check, 1}, lease.unique, lease.localMs, lease.localMs);
     }
     if (lease.mayBeInRedis) {
-        release(check, lease.unique);
+        takeBacks_.release(check, lease.unique);
     }
     if (quitting_) {
         flush_.post();  // the connection may be of no use any more
-    }
-}
-
-// ---- giving back
-
-/// Those of one event-loop turn and one log go together. The decisions of that turn follow them.
-void RedisStore::release(const Check& check, std::string_view unique) {
-    if (check.cost == 0) {
-        return;
-    }
-    Call*& call = latestReleases_[Signature::hashOfLog(check.key) % latestReleases_.size()];
-    if (call == nullptr || call->logs >= kMostReleased || !CallWriter::isReleaseOf(*call, check)) {
-        call = &calls_.take();
-        call->leftLogs.clear();
-        call->settles = false;
-        call->entries = 0;
-        call->until = ngx_current_msec + static_cast<ngx_msec_t>(check.windowMs);
-        CallWriter::beginRelease(*call, check);
-        noteTakeBack();
-        releases_.pushBack(*call);
-        flush_.post();
-    }
-    CallWriter::addToRelease(*call, check, unique);
-    call->entries += static_cast<std::uint64_t>(check.cost);
-}
-
-void RedisStore::sendReleases() {
-    if (releases_.isEmpty()) {
-        return;
-    }
-    latestReleases_.fill(nullptr);
-    while (Call* call = releases_.popFront()) {
-        sendOrKeep(*call);
     }
 }
 

@@ -55,7 +55,7 @@ void RedisStore::failPermits(Batch& batch) {
         check.cost *= batch.asked.of(i);
         check.delayMs = check.permitLifeMs;  // so far ahead are the entries
         if (check.cost > 0) {
-            takeBackUnseen({&check, 1}, batch.asked.name.view());
+            takeBacks_.addUnseen({&check, 1}, batch.asked.name.view());
         }
     }
 }

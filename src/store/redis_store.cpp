@@ -12,10 +12,6 @@ namespace sliding_log {
 
 namespace {
 
-/// When kept take-backs are tried again, in ms, unless a server becomes ready earlier.
-constexpr std::uint64_t kSendKeptMinMs = 10;
-constexpr std::uint64_t kSendKeptMaxMs = 1000;
-
 /// The same for stores with the same logs, also after reloads.
 std::uint64_t identityOf(const RedisSettings& settings) {
     const DecimalText database(settings.database);
@@ -55,6 +51,7 @@ RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Perm
       registry_(registry),
       unplacedCounters_(counters(nameOf(settings))),
       knownDenials_(denials),
+      takeBacks_(*this, settings, log_, knownDenials_, calls_, log),
       prefetch_(permits, identity_,
                 [this](const Check& check, std::uint32_t returned, std::string_view name, std::uint64_t loggedMs) {
                     countersOf(check.hashSlot).returnedPermits.add(returned);
@@ -66,11 +63,6 @@ RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Perm
           this, [](void* self) { static_cast<RedisStore*>(self)->expire(); }, Timer::Kind::Work, log),
       repeat_(
           this, [](void* self) { static_cast<RedisStore*>(self)->repeatQueued(); }, Timer::Kind::Work, log),
-      sendKeptAfter_(kSendKeptMinMs, kSendKeptMaxMs),
-      sendKeptTimer_(
-          this, [](void* self) { static_cast<RedisStore*>(self)->sendKept(); }, Timer::Kind::Chore, log),
-      takeBackTimer_(
-          this, [](void* self) { static_cast<RedisStore*>(self)->tryToQuit(); }, Timer::Kind::Work, log),
       permitTimer_(
           this, [](void* self) { static_cast<RedisStore*>(self)->endPermits(false); }, Timer::Kind::Chore, log),
       renewalTimer_(
@@ -89,11 +81,7 @@ RedisStore::~RedisStore() {
     while (Call* call = queued_.popFront()) {
         failed(*call, StoreError::Down);
     }
-    latestReleases_.fill(nullptr);
-    while (Call* call = releases_.popFront()) {
-        loseTakeBack(*call, "the worker quits");
-    }
-    loseKept("the worker quits");
+    takeBacks_.loseAll();
     topology_->forEachServer([this](Server& server) {
         while (Call* call = server.takeQueued()) {
             lost(*call);
@@ -120,16 +108,16 @@ std::size_t RedisStore::tick() {
     unplacedCounters_.touch(ngx_current_msec);
     topology_->forEachServer([](Server& server) { server.tick(); });
     writer_.freeMemory();
-    takeBackWriter_.freeMemory();
     reply_ = {};
-    std::size_t passing = calls_.freeUnused() + batchObjects_.freeUnused() + orphans_.freeUnused();
+    std::size_t passing =
+        calls_.freeUnused() + batchObjects_.freeUnused() + orphans_.freeUnused() + takeBacks_.freeUnused();
     deadlines_.forEach([&](const Waiter&) { passing++; });
     return passing;
 }
 
 /// The counters of the server of this hash slot.
 ServerCounters& RedisStore::countersOf(std::uint16_t hashSlot) {
-    Server* server = topology_->serverOf(hashSlot);
+    Server* server = dying_ ? nullptr : topology_->serverOf(hashSlot);
     return server == nullptr ? unplacedCounters_ : server->counters();
 }
 
@@ -223,7 +211,7 @@ void RedisStore::cancel(Waiter& waiter) {
             orphan.markLeaving(check.key);
         }
     }
-    noteTakeBack();
+    takeBacks_.expect();
     orphan.takesBack = true;
     watch(orphan);
 }
@@ -263,10 +251,10 @@ void RedisStore::finishOrphan(Orphan& orphan, StoreError error) {
     if (isAdmitted && !leavers.empty()) {
         takeBack(leavers, orphan.unique, orphan.loggedMs, orphan.loggedMs - delayMs);
     } else if (isInDoubt) {
-        takeBackUnseen(leavers, orphan.unique);
+        takeBacks_.addUnseen(leavers, orphan.unique);
     }
     if (std::exchange(orphan.takesBack, false)) {
-        takeBacks_--;
+        takeBacks_.expected();
     }
     orphans_.giveBack(orphan);
 }
@@ -275,10 +263,8 @@ void RedisStore::finishOrphan(Orphan& orphan, StoreError error) {
 void RedisStore::noteQuit() {
     if (ngx_exiting != 0 && !quitting_) {
         quitting_ = true;
-        latestTakeBackAt_ = ngx_current_msec;
-        waitForTakeBacks();
+        takeBacks_.workerQuits();
         endPermits(true);
-        sendKeptSoon();
     }
 }
 
@@ -397,7 +383,7 @@ void RedisStore::denyKnown(Batch& batch) {
 
 /// At the end of an event-loop turn: sends all its checks in as few calls as possible.
 void RedisStore::flush() {
-    sendReleases();
+    topology_->forEachServer([this](Server& server) { takeBacks_.send(server); });
     topology_->forEachServer([this](Server& server) { flush(server); });
     closeWhenUnused();
 }
@@ -431,6 +417,7 @@ void RedisStore::flush(Server& server) {
         }
         writer_.finish();
         prefetch_.sendReturns();
+        takeBacks_.send(server);
         server.send(call);
     }
 }
@@ -531,11 +518,53 @@ void RedisStore::expire() {
     closeWhenUnused();
 }
 
+// ---- taking back
+
+void RedisStore::takeBackLate(LateReply& late, std::span<const Check> checks, std::string_view unique) {
+    switch (late.state) {
+        case LateReply::State::Open:
+            for (const Check& check : checks) {
+                late.orphan->markLeaving(check.key);
+            }
+            if (!std::exchange(late.orphan->takesBack, true)) {
+                takeBacks_.expect();
+            }
+            break;
+        case LateReply::State::Logged:
+            takeBack(checks, unique, late.loggedMs, late.loggedMs);
+            break;
+        case LateReply::State::Void:
+            break;
+        case LateReply::State::Unknown:
+            takeBacks_.addUnseen(checks, unique);
+            break;
+    }
+}
+
+void RedisStore::takeBackPermit(const Check& check, const Permit& permit) {
+    prefetch_.giveBack(check, permit);
+}
+
+void RedisStore::takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
+                          std::uint64_t takenMs) {
+    if (takes(checks.front().algorithm, Parameter::Lease)) {
+        for (const Check& check : checks) {
+            takeBacks_.release(check, unique);
+        }
+    } else if (checks.size() > 1 && areApart(checks)) {
+        for (const Check& check : checks) {
+            takeBacks_.add({&check, 1}, unique, loggedMs, takenMs);
+        }
+    } else {
+        takeBacks_.add(checks, unique, loggedMs, takenMs);
+    }
+}
+
 // ---- events of the servers
 
 void RedisStore::serverReady(Server& server) {
     topology_->serverReady(server);
-    sendKeptSoon();
+    takeBacks_.sendSoon();
     if (server.hasReplied()) {
         leases_.renewSoon(static_cast<ngx_msec_t>(ngx_random()) % (kSpreadMs + 1));
     }
@@ -560,8 +589,7 @@ void RedisStore::serverLeaves(Server& server) {
         }
     });
     openAgain(server.batches());
-    kept_.putBack(server.kept());
-    sendKeptSoon();
+    takeBacks_.serverLeaves(server);
     while (Call* call = server.takeQueued()) {
         if (call->isTakeBack() || call->isRenewal) {
             lost(*call);
@@ -573,7 +601,7 @@ void RedisStore::serverLeaves(Server& server) {
 
 void RedisStore::mapChanged() {
     openAgain(unplaced_);
-    sendKeptSoon();
+    takeBacks_.sendSoon();
 }
 
 /// Requests may end in the same turn and have entries to give back.
@@ -585,7 +613,7 @@ void RedisStore::workerQuits() {
 void RedisStore::closeWhenUnused() {
     if (isLeaving()) {
         deadline_.cancel();
-        takeBackTimer_.cancel();
+        takeBacks_.stopWaiting();
         topology_->forEachServer([](Server& server) { server.closeIfUnused(); });
     }
 }

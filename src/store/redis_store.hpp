@@ -1,7 +1,6 @@
 // The logs of one sliding_log_redis block as used by one worker: checks in, verdicts out, within a deadline.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -9,7 +8,6 @@
 #include "limit/check.hpp"
 #include "limit/number.hpp"
 #include "metrics/counter_registry.hpp"
-#include "redis/backoff.hpp"
 #include "redis/posted.hpp"
 #include "redis/reply.hpp"
 #include "redis/timer.hpp"
@@ -18,7 +16,6 @@
 #include "store/call.hpp"
 #include "store/cluster.hpp"
 #include "store/isolated_logs.hpp"
-#include "store/kept_take_backs.hpp"
 #include "store/known_denials.hpp"
 #include "store/leases.hpp"
 #include "store/local_store.hpp"
@@ -28,11 +25,12 @@
 #include "store/refusals.hpp"
 #include "store/server.hpp"
 #include "store/store_log.hpp"
+#include "store/take_backs.hpp"
 #include "store/topology.hpp"
 
 namespace sliding_log {
 
-class RedisStore final : ClusterOwner, CredentialsOwner {
+class RedisStore final : ClusterOwner, CredentialsOwner, TakeBacksOwner {
   public:
     RedisStore(const RedisSettings& settings, KnownDenials denials, Permits permits, LocalStore& local,
                const CounterRegistry& registry, ngx_log_t* log);
@@ -107,9 +105,6 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void countLocally(const Check& decided);
 
   private:
-    /// A call that is redirected more often than this in a row waits each time, since the servers disagree.
-    static constexpr unsigned kMostRedirects = 5;
-
     ServerCounters& counters(std::string_view server) override {
         return registry_.server(view(settings_.name), server);
     }
@@ -123,10 +118,17 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Credentials& credentials() override { return credentials_; }
     void passwordRead() override;
     bool isLeaving() const override {
-        return quitting_ && expected_ == 0 && deadlines_.isEmpty() && leases_.isEmpty() && !hasTakeBacks() && !dying_;
+        return quitting_ && expected_ == 0 && deadlines_.isEmpty() && leases_.isEmpty() && !takeBacks_.hasAny() &&
+               !dying_;
     }
+    Topology& topology() override { return *topology_; }
+    ServerCounters& countersOf(std::uint16_t hashSlot) override;
+    Server* redirectedBy(const redisReply& reply, const Server& from, StoreError error) override;
+    std::string_view stamp(Algorithm algorithm) override;
+    void flushSoon() override { flush_.post(); }
+    bool isQuitting() const override { return quitting_; }
+    void closeWhenUnused() override;
 
-    ServerCounters& countersOf(std::uint16_t hashSlot);
     bool isTurnedAway(std::uint16_t hashSlot);
     bool areApart(std::span<const Check> checks) const;
     bool goesAlone(Batch& batch);
@@ -139,11 +141,9 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void denyKnown(Batch& batch);
     void flush();
     void flush(Server& server);
-    std::string_view stamp(Algorithm algorithm);
 
     void route(Call& call);
     void repeat(Call& call, const redisReply& reply, StoreError error);
-    Server* redirectedBy(const redisReply& reply, const Server& from, StoreError error);
     void repeatSoon(Call& call);
     void waitOut(Call& call, std::string_view answer, StoreError error);
     void askApart(Call& call, StoreError error);
@@ -160,7 +160,6 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void servePermits(Batch& batch);
     void failPermits(Batch& batch);
     void learn(Batch& batch);
-    void giveBack(Call& call);
     void failed(Call& call, StoreError error);
     void complete(Batch& batch, StoreError error);
     void refuse(Batch& batch, StoreError error);
@@ -170,12 +169,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Orphan& orphanOf(Waiter& waiter);
     void wakeWithoutReply(Waiter& waiter, StoreError error);
     void finishOrphan(Orphan& orphan, StoreError error);
-    void takeBackUnseen(std::span<const Check> checks, std::string_view unique);
-    Call& newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
-                      std::uint64_t takenMs, std::int64_t aheadMs);
 
-    void release(const Check& check, std::string_view unique);
-    void sendReleases();
     void countLocally();
     void enterLocally(Lease& lease);
     void watchForLocal(std::span<Lease*> leases);
@@ -190,26 +184,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     void renewalLost(Call& call);
     void watchRenewals();
 
-    void noteTakeBack();
-    void waitForTakeBacks();
-    bool hasTakeBacks() const;
-    void noteQuit();
-    void tryToQuit();
-    Server* serverFor(const Call& call);
-    void sendOrKeep(Call& call);
-    void sendTakeBack(Server& server, Call& call);
-    void keepBehind(Server& server, Call& call);
-    void loseOldest(List<Call, Queued>& kept);
-    void keep(Call& call);
-    void sendKeptSoon();
-    void sendKept();
-    void sendKept(Server& server);
-    static void backFrom(Server& server, Call& call);
-    void takenBack(Call& call, const redisReply& reply, StoreError error);
-    void loseKept(std::string_view why);
-    void loseTakeBack(Call& call, std::string_view why);
-    void tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles = false);
-    void closeWhenUnused();
+    void noteQuit() override;
 
     const RedisSettings& settings_;
     const std::uint64_t identity_;
@@ -219,24 +194,18 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     bool quitting_ = false;             // the worker finishes its requests
     bool dying_ = false;                // only final reports of the servers arrive
     std::size_t expected_ = 0;          // requests that will ask
-    std::size_t takeBacks_ = 0;         // not executed by Redis yet
-    ngx_msec_t latestTakeBackAt_ = 0;   // when the latest was added
-    ngx_msec_t takeBacksUntil_ = 0;     // a worker that quits waits for them until then
 
     Recycler<Call> calls_;
     Recycler<Batch> batchObjects_;
     Recycler<Orphan> orphans_;
-    Batches batches_;                          // current batches
-    List<Batch, Opened> unplaced_;             // until their server is known
-    List<Call, Queued> queued_;                // to be repeated in a moment
-    List<Call, Queued> releases_;              // of this event-loop turn
-    std::array<Call*, 256> latestReleases_{};  // of them, by the hash of their log; nullptr: none
-    KeptTakeBacks kept_;
+    Batches batches_;                       // current batches
+    List<Batch, Opened> unplaced_;          // until their server is known
+    List<Call, Queued> queued_;             // to be repeated in a moment
     List<Waiter, WithDeadline> deadlines_;  // the first expires first
     CallWriter writer_;
-    CallWriter takeBackWriter_;  // of its own: a request that is about to be written may return a permit
-    BatchReply reply_;           // the reply that is being processed
+    BatchReply reply_;  // the reply that is being processed
     KnownDenials knownDenials_;
+    TakeBacks takeBacks_;
     Prefetch prefetch_;
     bool hasPermits_ = false;      // a log has some, or may have
     std::uint64_t flushedAt_ = 0;  // bootTimeMs() of the latest flush()
@@ -248,11 +217,8 @@ class RedisStore final : ClusterOwner, CredentialsOwner {
     Posted flush_;
     Timer deadline_;
     Timer repeat_;
-    Backoff sendKeptAfter_;
-    Timer sendKeptTimer_;
-    Timer takeBackTimer_;  // delays a worker that quits
-    Timer permitTimer_;    // for permits whose life has ended
-    Timer renewalTimer_;   // for renewals that are not answered
+    Timer permitTimer_;   // for permits whose life has ended
+    Timer renewalTimer_;  // for renewals that are not answered
     LocalStore& local_;
     Leases leases_;
     List<Lease, OnlyInRedis> onlyInRedis_;  // those that countLocally() is to enter

@@ -197,7 +197,7 @@ void Server::send(Call& call) {
     call.isNative = hasNative_ && call.mayBeNative() && !nativeLacks_[call.nativeKind()];
     call.isShort = call.isNative && !lacksShort_ && call.canBeShort();
     if (call.owes && !call.isStamped) {
-        call.tellEnd(ngx_current_msec - call.ended);
+        call.tellEnds();
     }
     if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) || !connection_.send(call.text(), call)) {
         queued_.pushBack(call);

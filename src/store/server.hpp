@@ -126,8 +126,8 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     /// Batches to be sent in its next calls; used by the owner.
     List<Batch, Opened>& batches() { return batches_; }
 
-    /// Kept take-backs, sent as earlier ones are answered, and the pace of that; used by the owner.
-    List<Call, Queued>& kept() { return kept_; }
+    /// Take-backs that wait for it, sent as earlier ones are answered, and the pace of that; used by the owner.
+    List<TakeBack, Kept>& kept() { return kept_; }
     Pace& pace() { return pace_; }
 
     /// Renewals in flight, and when the latest was sent; used by the owner.
@@ -236,7 +236,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     ngx_msec_t unreadySince_ = 0;  // since when it is Connecting, Handshake or Leaving
 
     List<Batch, Opened> batches_;
-    List<Call, Queued> kept_;
+    List<TakeBack, Kept> kept_;
     Pace pace_;
     std::size_t renewalsUnderWay_ = 0;
     ngx_msec_t renewedAt_ = 0;

@@ -67,6 +67,19 @@ inline std::int64_t workOfRequest(std::span<const Check> checks) {
     return sum;
 }
 
+/// To take a request back out of a log whose place there is known.
+inline std::int64_t workOfTakeBack(const Check& check) {
+    constexpr std::int64_t kTakeBack = 30'000;
+    const std::int64_t entries = check.owed() > 0 ? check.owed() : check.cost;
+    return kTakeBack + rowOf(check.algorithm).work.entry * entries;
+}
+
+/// To find the place of a request: under compact, a walk over what came since, or over the rest if that is less.
+inline std::int64_t workOfFinding(const Check& check) {
+    constexpr std::int64_t kRequest = 15;  // to pass the bytes of one
+    return check.algorithm == Algorithm::Compact && check.owed() == 0 ? kRequest * check.limit / 2 : 0;
+}
+
 /// True for a request that takes most of a call. Those that ask the same logs wait for each other, whatever they cost.
 inline bool isLong(std::span<const Check> checks) {
     return workOfLogs(checks) + workOfRequest(checks) > kMostWorkPerCall / 2;

@@ -10,8 +10,8 @@ constexpr std::uint64_t kMs = 1'000'000;
 /// Sends as many as it may; returns how many those are.
 std::size_t fill(Pace& pace) {
     std::size_t sent = 0;
-    while (pace.hasRoom()) {
-        pace.sent();
+    while (pace.room() > 0) {
+        pace.sent(1);
         sent++;
     }
     return sent;
@@ -20,7 +20,7 @@ std::size_t fill(Pace& pace) {
 /// All of them are executed, each in this time.
 void execute(Pace& pace, std::size_t sent, std::uint64_t tookNs) {
     for (std::size_t i = 0; i < sent; i++) {
-        pace.ended();
+        pace.ended(1);
         pace.executed(tookNs);
     }
 }
@@ -29,13 +29,13 @@ TEST(Pace, BeginsWithTheMost) {
     Pace pace;
     EXPECT_TRUE(pace.isIdle());
     EXPECT_EQ(fill(pace), Pace::kMost);
-    EXPECT_FALSE(pace.hasRoom());
+    EXPECT_EQ(pace.room(), 0u);
 }
 
 TEST(Pace, SlowRepliesHalveItDownToOne) {
     Pace pace;
     execute(pace, fill(pace), kMs);
-    pace.sent();
+    pace.sent(1);
     execute(pace, 1, 50 * kMs);
     EXPECT_EQ(fill(pace), Pace::kMost / 2);
     execute(pace, Pace::kMost / 2, 50 * kMs);
@@ -46,10 +46,10 @@ TEST(Pace, FastRepliesRaiseItByOne) {
     Pace pace;
     execute(pace, fill(pace), kMs);
     for (int i = 0; i < 5; i++) {
-        pace.sent();
+        pace.sent(1);
         execute(pace, 1, 50 * kMs);
     }
-    pace.sent();
+    pace.sent(1);
     execute(pace, 1, kMs);
     EXPECT_EQ(fill(pace), 2u);
     execute(pace, 2, 2 * kMs);
@@ -68,16 +68,38 @@ TEST(Pace, ServerThatMovesFarAwayIsNotSlowForever) {
     Pace pace;
     execute(pace, fill(pace), kMs / 2);
     for (int i = 0; i < 2000; i++) {
-        pace.sent();
+        pace.sent(1);
         execute(pace, 1, 80 * kMs);
     }
     EXPECT_EQ(fill(pace), Pace::kMost);
 }
 
+TEST(Pace, SeveralInOneCallCountAsThatMany) {
+    Pace pace;
+    pace.sent(10);
+    EXPECT_EQ(pace.room(), Pace::kMost - 10);
+    pace.ended(10);
+    pace.executed(kMs);
+    EXPECT_TRUE(pace.isIdle());
+    EXPECT_EQ(pace.room(), Pace::kMost);
+}
+
+TEST(Pace, HasNoRoomWhileMoreAreUnderWayThanItMaySend) {
+    Pace pace;
+    pace.sent(8);
+    pace.ended(8);
+    pace.executed(kMs);
+    pace.sent(12);
+    pace.sent(2);
+    pace.ended(2);
+    pace.executed(50 * kMs);
+    EXPECT_EQ(pace.room(), 0u);
+}
+
 TEST(Pace, LostOnesMakeRoom) {
     Pace pace;
     for (std::size_t sent = fill(pace); sent > 0; sent--) {
-        pace.ended();
+        pace.ended(1);
     }
     EXPECT_TRUE(pace.isIdle());
     EXPECT_EQ(fill(pace), Pace::kMost);

@@ -25,5 +25,11 @@ TEST(StoreErrorTest, ACommandForbiddenInScriptsIsDetected) {
     EXPECT_FALSE(isOfScripts("ERR this is no log"));
 }
 
+TEST(StoreErrorTest, ALogThatTheCallHasEmptiedIsDetected) {
+    EXPECT_TRUE(isOfEmptiedLog("ERR Script attempted to access a non local key in a cluster node script: 5d, on @user"));
+    EXPECT_TRUE(isOfEmptiedLog("ERR Attempted to access a non local key in a cluster node"));
+    EXPECT_FALSE(isOfEmptiedLog("ERR Script attempted to access keys that do not hash to the same slot"));
+}
+
 }  // namespace
 }  // namespace sliding_log

@@ -175,6 +175,19 @@ sub take_back {
     return $self->call($self->words(taking_back($at), [[$name], @logs]));
 }
 
+# Takes back several requests in one call at that time; each { name, logged, taken, logs }. Returns the reply, an array of
+# what take_back() returns if there are several.
+sub take_back_all {
+    my ($self, $now, @requests) = @_;
+    my (@keys, @arguments);
+    for my $request (@requests) {
+        my ($command, $count, @words) = splice(@{ [$self->words([], [[$request->{name}], @{ $request->{logs} }])] }, scalar $self->command - 1);
+        push @keys, splice @words, 0, $count;
+        push @arguments, @$request{qw(logged taken)}, @words;
+    }
+    return $self->call($self->command, scalar @keys, @keys, 'take back', $now, @arguments);
+}
+
 # The time argument of such a call.
 sub taking_back {
     my ($at) = @_;

@@ -1,0 +1,497 @@
+#include "store/take_backs.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "redis/reply.hpp"
+#include "store/signature.hpp"
+#include "store/work.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// When kept take-backs are tried again, in ms, unless a server becomes ready earlier.
+constexpr std::uint64_t kSendMinMs = 10;
+constexpr std::uint64_t kSendMaxMs = 1000;
+
+/// A worker that quits stays so long, in ms, after it got the latest take-back, if Redis goes on to execute them.
+constexpr ngx_msec_t kStaysMs = 10'000;
+
+/// A ZREM has at most about this many members.
+constexpr std::size_t kMostReleased = 1000;
+
+/// So many of other logs are passed in search of those that go together.
+constexpr std::size_t kMostPassed = 64;
+
+/// How long an entry may count after its time: a counter also weighs the previous window, and a bucket may take several
+/// windows to fill up.
+std::int64_t lastsMs(const Check& check) {
+    constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
+    const std::int64_t full = std::max<std::int64_t>(check.limit, 1);
+    std::int64_t windows = 1;
+    switch (rowOf(check.algorithm).lasts) {
+        case Lasts::Window:
+        case Lasts::Period:
+        case Lasts::Lease:
+            break;
+        case Lasts::NextWindow:
+            windows = 2;
+            break;
+        case Lasts::Refill:
+            windows = (check.burst + check.owed() + full - 1) / full;
+            break;
+    }
+    return windows > kMostMs / check.windowMs ? kMostMs : windows * check.windowMs;
+}
+
+/// The number of entries by which the log is wrong if this is not taken back, or settled.
+std::uint64_t entriesOf(const Check& check) {
+    return static_cast<std::uint64_t>(check.isSettled() ? std::abs(check.settled - check.cost) : check.cost);
+}
+
+/// True if the server did not execute a take-back which it, or another one, may execute later.
+bool isUndone(StoreError error, std::string_view answer) {
+    switch (error) {
+        case StoreError::TryAgain:
+        case StoreError::NotMaster:
+        case StoreError::Moved:
+        case StoreError::Ask:
+        case StoreError::NoScript:
+        case StoreError::OutOfMemory:
+            return true;
+        case StoreError::None:
+        case StoreError::Down:
+        case StoreError::Timeout:
+        case StoreError::WrongType:
+        case StoreError::Forbidden:
+        case StoreError::Refused:
+        case StoreError::Unexpected:
+            break;
+    }
+    return isOfAllWrites(answer) || isOfEmptiedLog(answer);
+}
+
+/// What take-backs in one call add to those on the wire.
+std::size_t weightOf(const Call& call) {
+    return call.isRelease ? 1 : call.takeBacks.size();
+}
+
+}  // namespace
+
+TakeBacks::TakeBacks(TakeBacksOwner& owner, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
+                     Recycler<Call>& calls, ngx_log_t* nginxLog)
+    : owner_(owner),
+      settings_(settings),
+      log_(log),
+      knownDenials_(knownDenials),
+      calls_(calls),
+      sendAfter_(kSendMinMs, kSendMaxMs),
+      sendTimer_(
+          this, [](void* self) { static_cast<TakeBacks*>(self)->sendKept(); }, Timer::Kind::Chore, nginxLog),
+      quitTimer_(
+          this, [](void* self) { static_cast<TakeBacks*>(self)->tryToQuit(); }, Timer::Kind::Work, nginxLog) {}
+
+std::size_t TakeBacks::freeUnused() {
+    writer_.freeMemory();
+    return takeBacks_.freeUnused();
+}
+
+// ---- what is added
+
+void TakeBacks::add(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
+                    std::uint64_t takenMs) {
+    sendOrKeep(newTakeBack(checks, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs)));
+}
+
+/// Not sent at once: the server may still have to read the lost calls.
+void TakeBacks::addUnseen(std::span<const Check> checks, std::string_view unique) {
+    constexpr std::uint64_t kAnyTime = std::uint64_t{1} << 53;
+    for (const Check& check : checks) {
+        if (rowOf(check.algorithm).namesEntries && check.id.empty()) {
+            keep(newTakeBack({&check, 1}, unique, kAnyTime, 0, check.delayMs));
+        } else {
+            tellLost(check.hashSlot, entriesOf(check), "its answer was lost");
+        }
+    }
+}
+
+void TakeBacks::release(const Check& check, std::string_view unique) {
+    if (check.cost == 0) {
+        return;
+    }
+    TakeBack& takeBack = make({&check, 1}, check.windowMs);
+    takeBack.leftLogs.clear();  // its denials are not known to others
+    CallWriter::writeRelease(takeBack, check, unique);
+    sendOrKeep(takeBack);
+}
+
+/// Its text has to be written.
+TakeBack& TakeBacks::make(std::span<const Check> checks, std::int64_t lastsMs) {
+    TakeBack& takeBack = takeBacks_.take();
+    takeBack.algorithm = checks.front().algorithm;
+    takeBack.hashSlot = checks.front().hashSlot;
+    takeBack.isRelease = takeBack.owes = false;
+    takeBack.settles = std::ranges::any_of(checks, &Check::isSettled);
+    takeBack.leftLogs.clear();
+    takeBack.entries = 0;
+    takeBack.firstWork = takeBack.work = 0;
+    for (const Check& check : checks) {
+        takeBack.owes = takeBack.owes || check.owed() > 0;
+        if (check.owed() == 0) {
+            takeBack.leftLogs.push_back(Signature::hashOfLog(check.key));
+        }
+        takeBack.entries += entriesOf(check);
+        takeBack.work += workOfTakeBack(check);
+        takeBack.firstWork += workOfTakeBack(check) + workOfFinding(check);
+    }
+    takeBack.ended = ngx_current_msec;
+    takeBack.until = takeBack.ended + static_cast<ngx_msec_t>(lastsMs);
+    expect();
+    return takeBack;
+}
+
+/// `aheadMs`: how much later than now the time of the entries may be.
+TakeBack& TakeBacks::newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
+                                 std::uint64_t takenMs, std::int64_t aheadMs) {
+    std::int64_t lasts = 0;
+    for (const Check& check : checks) {
+        lasts = std::max(lasts, lastsMs(check));
+    }
+    TakeBack& takeBack = make(checks, lasts + aheadMs);
+    writer_.writeTakeBack(takeBack, checks, unique, loggedMs, takenMs);
+    return takeBack;
+}
+
+// ---- a worker that quits
+
+void TakeBacks::expect() {
+    owner_.noteQuit();
+    count_++;
+    latestAt_ = ngx_current_msec;
+    waitForNext();
+    if (!quitTimer_.isSet()) {
+        quitTimer_.set(settings_.timeout);
+    }
+}
+
+void TakeBacks::workerQuits() {
+    latestAt_ = ngx_current_msec;
+    waitForNext();
+    sendSoon();
+}
+
+/// A worker that quits waits for the next one to be executed.
+void TakeBacks::waitForNext() {
+    const ngx_msec_t next = ngx_current_msec + settings_.timeout;
+    const ngx_msec_t last = latestAt_ + kStaysMs;
+    waitsUntil_ = isBefore(next, last) ? next : last;
+}
+
+bool TakeBacks::hasAny() const {
+    return count_ > 0 && !(owner_.isQuitting() && hasPassed(waitsUntil_));
+}
+
+void TakeBacks::tryToQuit() {
+    owner_.noteQuit();
+    if (!hasAny()) {
+        loseKept("the worker quits");
+        owner_.closeWhenUnused();
+    } else if (hasPassed(waitsUntil_)) {
+        quitTimer_.set(settings_.timeout);
+    } else {
+        quitTimer_.set(waitsUntil_ - ngx_current_msec);
+    }
+}
+
+// ---- those that wait
+
+/// The server of its hash slot, connected or connecting; nullptr if there is none.
+Server* TakeBacks::serverFor(const TakeBack& takeBack) {
+    Topology& topology = owner_.topology();
+    return topology.canBeAsked(takeBack.hashSlot) ? topology.serverOf(takeBack.hashSlot) : nullptr;
+}
+
+void TakeBacks::sendOrKeep(TakeBack& takeBack) {
+    Server* server = isDying_ ? nullptr : serverFor(takeBack);
+    if (server == nullptr || !server->isWell()) {
+        keep(takeBack);
+    } else {
+        keepBehind(*server, takeBack);
+        owner_.flushSoon();
+    }
+}
+
+/// Until the end of the turn, or until earlier ones are answered.
+void TakeBacks::keepBehind(Server& server, TakeBack& takeBack) {
+    if (!hasAny()) {
+        lose(takeBack, "the worker quits");
+        return;
+    }
+    kept_.keep(takeBack, server.kept());
+    while (kept_.areTooMany()) {
+        loseOldest(server.kept());
+    }
+}
+
+void TakeBacks::loseOldest(List<TakeBack, Kept>& kept) {
+    TakeBack& oldest = *kept.popFront();
+    kept_.finished(oldest);
+    lose(oldest, "too many are owed");
+}
+
+/// Redis cannot execute it now.
+void TakeBacks::keep(TakeBack& takeBack) {
+    if (isDying_ || !hasAny()) {
+        lose(takeBack, "the worker quits");
+        return;
+    }
+    kept_.keep(takeBack);
+    while (kept_.areTooMany()) {
+        loseOldest(kept_.waiting());
+    }
+    tryLater();
+}
+
+void TakeBacks::tryLater() {
+    if (!sendTimer_.isSet()) {
+        sendTimer_.set(sendAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+    }
+}
+
+void TakeBacks::keepAll(Call& call) {
+    for (TakeBack* takeBack : call.takeBacks) {
+        keep(*takeBack);
+    }
+    calls_.giveBack(call);
+}
+
+/// All workers learn of a server that is ready again at the same time, so each waits a random time, and at least until
+/// the server has read what lost connections still hold: requests that timed out, whose entries have to be taken back.
+void TakeBacks::sendSoon() {
+    if (!kept_.isEmpty()) {
+        sendAfter_.reset();
+        const ngx_msec_t least = owner_.isQuitting() ? 0 : std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
+        sendTimer_.set(least + static_cast<ngx_msec_t>(ngx_random()) % (least + 1));
+    }
+}
+
+void TakeBacks::serverLeaves(Server& server) {
+    kept_.putBack(server.kept());
+    sendSoon();
+}
+
+/// The timer: sends to each server that is ready.
+void TakeBacks::sendKept() {
+    owner_.noteQuit();
+    Topology& topology = owner_.topology();
+    topology.forEachServer([this](Server& server) { kept_.putBack(server.kept()); });
+    List<TakeBack, Kept> again;
+    while (TakeBack* takeBack = kept_.take()) {
+        Server* server = serverFor(*takeBack);
+        if (hasPassed(takeBack->until)) {
+            kept_.finished(*takeBack);
+            giveBack(*takeBack);
+        } else {
+            (server != nullptr && server->hasReplied() ? server->kept() : again).pushBack(*takeBack);
+        }
+    }
+    kept_.putBack(again);
+    topology.forEachServer([this](Server& server) { send(server); });
+    if (!kept_.isEmpty()) {
+        tryLater();
+    }
+    owner_.closeWhenUnused();
+}
+
+// ---- calls
+
+/// A server with timeouts must first answer.
+void TakeBacks::send(Server& server) {
+    while (!server.kept().isEmpty() && server.hasReplied()) {
+        const std::size_t room = server.isWell() ? server.pace().room() : server.pace().isIdle() ? 1 : 0;
+        if (room == 0) {
+            return;
+        }
+        gather(server, room);
+        Call& call = calls_.take();
+        writer_.writeTakeBacks(call, together_, owner_.stamp(together_.front()->algorithm));
+        send(server, call);
+    }
+    if (!server.kept().isEmpty()) {  // its connection has ended since they were added
+        kept_.putBack(server.kept());
+        tryLater();
+    }
+}
+
+/// The oldest one that waits for this server, and those of its logs behind it: at most so many, and no more than Redis
+/// executes in the time of a call.
+void TakeBacks::gather(Server& server, std::size_t most) {
+    together_.clear();
+    std::size_t passed = 0;
+    std::size_t members = 0;
+    std::int64_t work = 0;
+    server.kept().findFirst([&](TakeBack& each) {
+        if (!together_.empty() && !each.hasLogsOf(*together_.front())) {
+            return ++passed > kMostPassed;
+        }
+        members += each.words;
+        work += together_.empty() ? each.firstWork : each.work;
+        const bool hasRoom =
+            each.isRelease ? members <= kMostReleased : together_.size() < most && work <= kMostWorkPerCall;
+        if (!hasRoom && !together_.empty()) {
+            return true;
+        }
+        together_.push_back(&each);
+        return false;
+    });
+    for (TakeBack* each : together_) {
+        static_cast<ListHook<Kept>&>(*each).unlink();
+        kept_.finished(*each);
+    }
+}
+
+void TakeBacks::send(Server& server, Call& call) {
+    for (const TakeBack* each : call.takeBacks) {
+        knownDenials_.entriesLeave(each->leftLogs);
+    }
+    call.isPaced = true;
+    server.pace().sent(weightOf(call));
+    server.send(call);
+}
+
+/// The call was answered, or its connection has ended.
+void TakeBacks::ended(Server& server, Call& call) {
+    if (std::exchange(call.isPaced, false)) {
+        server.pace().ended(weightOf(call));
+    }
+}
+
+void TakeBacks::replied(Call& call, const redisReply& reply, StoreError error) {
+    Server& server = *call.server;
+    const std::string_view answer = replyText(reply);
+    ended(server, call);
+    owner_.noteQuit();
+    if (error == StoreError::None) {
+        repliedTo(call, reply);
+    } else if (error != StoreError::Moved && error != StoreError::Ask) {
+        log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", answer);
+        if (error == StoreError::NotMaster) {
+            server.leaveAsReadOnly();
+        } else if (error == StoreError::TryAgain && !answer.starts_with("TRYAGAIN")) {
+            owner_.topology().suspect();
+        }
+        if (isUndone(error, answer)) {
+            kept_.putBack(server.kept());  // they would fail, too
+        }
+        for (TakeBack* each : call.takeBacks) {
+            failed(*each, error, answer);
+        }
+        calls_.giveBack(call);
+    } else if (!follow(call, reply, error)) {
+        kept_.putBack(server.kept());
+        keepAll(call);
+    }
+    send(server);
+    owner_.closeWhenUnused();
+}
+
+/// It was executed: one reply, or one of each in an array.
+void TakeBacks::repliedTo(Call& call, const redisReply& reply) {
+    Server& server = *call.server;
+    const bool isOne = call.isRelease || call.takeBacks.size() == 1;
+    const bool isArray = reply.type == REDIS_REPLY_ARRAY && reply.elements == call.takeBacks.size();
+    sendAfter_.reset();
+    server.pace().executed(call.tookNs);
+    waitForNext();
+    bool isUnexpected = isOne == isArray;
+    for (std::size_t i = 0; i < call.takeBacks.size(); i++) {
+        TakeBack& each = *call.takeBacks[i];
+        const redisReply& its = isArray ? *reply.element[i] : reply;
+        if (its.type == REDIS_REPLY_ERROR && !isUnexpected) {
+            const StoreError error = classifyError(replyText(its));
+            log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", replyText(its));
+            failed(each, error, replyText(its));
+        } else if (isUnexpected || checkTakeBack(its, call.isRelease ? call.members : each.logs) != StoreError::None) {
+            isUnexpected = true;
+            lose(each, "unexpected reply");
+        } else {
+            giveBack(each);
+        }
+    }
+    calls_.giveBack(call);
+    if (isUnexpected) {
+        server.closeAsUnreliable();
+    }
+}
+
+/// True if the call is on its way to the server that the redirect names.
+bool TakeBacks::follow(Call& call, const redisReply& reply, StoreError error) {
+    Server* target = owner_.redirectedBy(reply, *call.server, error);
+    if (target == nullptr || !target->canBeAsked() || !target->hasReplied() ||
+        call.repetitions++ >= Call::kMostRedirects) {
+        return false;
+    }
+    call.asking = error == StoreError::Ask;
+    send(*target, call);
+    return true;
+}
+
+void TakeBacks::failed(TakeBack& takeBack, StoreError error, std::string_view answer) {
+    if (isUndone(error, answer)) {
+        keep(takeBack);
+    } else {
+        lose(takeBack, answer);
+    }
+}
+
+void TakeBacks::lost(Call& call) {
+    ended(*call.server, call);
+    for (TakeBack* each : call.takeBacks) {
+        if (call.isOnWire && !each->isRepeatable()) {
+            lose(*each, "the connection was lost");
+        } else {
+            keep(*each);
+        }
+    }
+    calls_.giveBack(call);
+}
+
+// ---- those that are lost
+
+void TakeBacks::loseAll() {
+    isDying_ = true;
+    loseKept("the worker quits");
+}
+
+void TakeBacks::loseKept(std::string_view why) {
+    owner_.topology().forEachServer([this](Server& server) { kept_.putBack(server.kept()); });
+    while (TakeBack* takeBack = kept_.take()) {
+        kept_.finished(*takeBack);
+        lose(*takeBack, why);
+    }
+}
+
+/// Its entries stay until they leave the window.
+void TakeBacks::lose(TakeBack& takeBack, std::string_view why) {
+    tellLost(takeBack.hashSlot, takeBack.entries, why, takeBack.settles);
+    giveBack(takeBack);
+}
+
+void TakeBacks::tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles) {
+    owner_.countersOf(hashSlot).lostTakeBacks.add(entries);
+    log_.trouble(
+        NGX_LOG_ERR, shownNameOf(settings_),
+        settles ? "the cost of a request could not be settled" : "a request could not be taken back out of its log",
+        why);
+}
+
+/// It has ended. Known denials that were decided before it may have been learned since it was sent.
+void TakeBacks::giveBack(TakeBack& takeBack) {
+    count_--;
+    knownDenials_.entriesLeave(takeBack.leftLogs);
+    takeBacks_.giveBack(takeBack);
+}
+
+}  // namespace sliding_log

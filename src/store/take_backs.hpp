@@ -1,0 +1,141 @@
+// What a Redis store takes back, or settles: sent at the end of the event-loop turn, or kept until Redis can do it.
+// Those of one log go together. A worker that quits stays for them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "limit/check.hpp"
+#include "redis/backoff.hpp"
+#include "redis/timer.hpp"
+#include "store/call.hpp"
+#include "store/kept_take_backs.hpp"
+#include "store/known_denials.hpp"
+#include "store/recycler.hpp"
+#include "store/server.hpp"
+#include "store/store_log.hpp"
+#include "store/take_back.hpp"
+#include "store/topology.hpp"
+
+namespace sliding_log {
+
+class TakeBacksOwner {
+  public:
+    virtual Topology& topology() = 0;
+
+    /// The counters of the server of this hash slot, if that is known.
+    virtual ServerCounters& countersOf(std::uint16_t hashSlot) = 0;
+
+    /// The server that MOVED or ASK names; nullptr if there is none.
+    virtual Server* redirectedBy(const redisReply& reply, const Server& from, StoreError error) = 0;
+
+    /// The time argument of a call; valid until the next call of this function.
+    virtual std::string_view stamp(Algorithm algorithm) = 0;
+
+    /// At the end of this turn send() is called for each server.
+    virtual void flushSoon() = 0;
+
+    /// True from when the worker finishes its requests, which noteQuit() may find.
+    virtual bool isQuitting() const = 0;
+    virtual void noteQuit() = 0;
+
+    /// Some may have ended: connections may be of no use any more.
+    virtual void closeWhenUnused() = 0;
+
+  protected:
+    ~TakeBacksOwner() = default;
+};
+
+class TakeBacks {
+  public:
+    TakeBacks(TakeBacksOwner& owner, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
+              Recycler<Call>& calls, ngx_log_t* nginxLog);
+
+    /// Takes back what a request logged under this unique name at `loggedMs`; of a check that is settled, the
+    /// difference, which may also be added. `takenMs`: when it was decided. All logs have one algorithm and hash slot.
+    void add(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs, std::uint64_t takenMs);
+
+    /// Entries that may be in the logs, at an unknown time. They can only be found by the unique name of the request;
+    /// an id may belong to another request, too. What cannot be found is lost.
+    void addUnseen(std::span<const Check> checks, std::string_view unique);
+
+    /// The entries of a request that is not under way any more leave this log of algorithm=inflight.
+    void release(const Check& check, std::string_view unique);
+
+    /// There may be one more in a while: a worker that quits waits for it. Ended by expected().
+    void expect();
+    void expected() { count_--; }
+
+    /// False if there are none, or a worker that quits does not wait any longer.
+    bool hasAny() const;
+
+    /// Sends what waits for this server and may be sent now.
+    void send(Server& server);
+
+    void replied(Call& call, const redisReply& reply, StoreError error);
+
+    /// No reply will arrive.
+    void lost(Call& call);
+
+    /// A server is ready again, or another one serves a slot.
+    void sendSoon();
+    void serverLeaves(Server& server);
+
+    /// The worker was told to quit: the time for what there is starts now.
+    void workerQuits();
+
+    /// The store is destroyed.
+    void loseAll();
+
+    /// Nothing is left to wait for.
+    void stopWaiting() { quitTimer_.cancel(); }
+
+    /// To be called about once a second; returns how many unused objects were freed.
+    std::size_t freeUnused();
+
+  private:
+    TakeBack& make(std::span<const Check> checks, std::int64_t lastsMs);
+    TakeBack& newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
+                          std::uint64_t takenMs, std::int64_t aheadMs);
+    void waitForNext();
+    void tryToQuit();
+    Server* serverFor(const TakeBack& takeBack);
+    void sendOrKeep(TakeBack& takeBack);
+    void keepBehind(Server& server, TakeBack& takeBack);
+    void keep(TakeBack& takeBack);
+    void tryLater();
+    void keepAll(Call& call);
+    void loseOldest(List<TakeBack, Kept>& kept);
+    void sendKept();
+    void gather(Server& server, std::size_t most);
+    void send(Server& server, Call& call);
+    void ended(Server& server, Call& call);
+    void repliedTo(Call& call, const redisReply& reply);
+    bool follow(Call& call, const redisReply& reply, StoreError error);
+    void failed(TakeBack& takeBack, StoreError error, std::string_view answer);
+    void loseKept(std::string_view why);
+    void lose(TakeBack& takeBack, std::string_view why);
+    void tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles = false);
+    void giveBack(TakeBack& takeBack);
+
+    TakeBacksOwner& owner_;
+    const RedisSettings& settings_;
+    StoreLog& log_;
+    KnownDenials& knownDenials_;
+    Recycler<Call>& calls_;
+    Recycler<TakeBack> takeBacks_;
+    KeptTakeBacks kept_;
+    std::vector<TakeBack*> together_;  // of the call that is written
+    CallWriter writer_;
+    std::size_t count_ = 0;      // not executed by Redis yet, or expected
+    bool isDying_ = false;       // only final reports of the servers arrive
+    ngx_msec_t latestAt_ = 0;    // when the latest was added
+    ngx_msec_t waitsUntil_ = 0;  // a worker that quits waits for them until then
+    Backoff sendAfter_;
+    Timer sendTimer_;
+    Timer quitTimer_;  // delays a worker that quits
+};
+
+}  // namespace sliding_log
