@@ -12,7 +12,7 @@
 #   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
-#   bench [fleet|worst] [OPTION...]: see bench/run
+#   bench [fleet|worst|attack] [OPTION...]: see bench/run
 set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")"

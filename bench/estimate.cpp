@@ -27,9 +27,10 @@ int main() {
         check.algorithm = row->algorithm;
         check.named = named != 0;
         check.countsAll = countsAll != 0;
+        check.cap = check.limit;
         check.aheadMs = check.delayMs;
         check.burst = check.limit;
-        check.windowMs = 3'600'000;
+        check.windowMs = std::int64_t{366} * 86'400'000;  // Bench::WorstCalls::WINDOW
         const std::int64_t each = workOfRequest(check);
         Check lot = check;
         lot.cost *= permits;

@@ -18,7 +18,15 @@ inline std::int64_t workOfLog(const Check& check) {
     constexpr std::int64_t kLog = 7'000;  // to read it and to set its time to live
     // a denial looks for the entry that makes room, from the nearer end of a full log; a record may raise the limit
     const std::int64_t missing = check.hasOverride ? check.cost : std::min(check.cost, check.limit - check.cost);
-    return kLog + rowOf(check.algorithm).work.missing * std::max<std::int64_t>(missing, 0);
+    // a denied request that counts removes as many of the oldest entries
+    const std::int64_t removed = check.countsAll ? std::min(check.cost, check.cap) : 0;
+    return kLog + rowOf(check.algorithm).work.missing * std::max<std::int64_t>(missing + removed, 0);
+}
+
+/// Under compact a block begins, or is over, with the whole log written.
+inline std::int64_t workOfBlock(const Check& check) {
+    constexpr std::int64_t kEntry = 12;
+    return check.algorithm == Algorithm::Compact && check.blockMs > 0 ? kEntry * check.limit : 0;
 }
 
 /// The part of finding the first reservation of a call, which those behind it go on from: under compact, a walk over
@@ -34,15 +42,14 @@ inline std::int64_t workOfReserved(std::span<const Check> checks) {
             sum += kRequest * std::min(reserved, (limit + reserved) / 2);
         }
     }
-    // the more requests share a long walk the better
-    return static_cast<std::int64_t>(std::min(sum, kMostWorkPerCall / 2.0));
+    return static_cast<std::int64_t>(std::min(sum, 1e12));
 }
 
 /// The part that the requests of a batch have in common.
 inline std::int64_t workOfLogs(std::span<const Check> checks) {
     std::int64_t sum = workOfReserved(checks);
     for (const Check& check : checks) {
-        sum += workOfLog(check);
+        sum += workOfLog(check) + workOfBlock(check);
     }
     return sum;
 }

@@ -26,7 +26,8 @@ TEST(StoreErrorTest, ACommandForbiddenInScriptsIsDetected) {
 }
 
 TEST(StoreErrorTest, ALogThatTheCallHasEmptiedIsDetected) {
-    EXPECT_TRUE(isOfEmptiedLog("ERR Script attempted to access a non local key in a cluster node script: 5d, on @user"));
+    EXPECT_TRUE(
+        isOfEmptiedLog("ERR Script attempted to access a non local key in a cluster node script: 5d, on @user"));
     EXPECT_TRUE(isOfEmptiedLog("ERR Attempted to access a non local key in a cluster node"));
     EXPECT_FALSE(isOfEmptiedLog("ERR Script attempted to access keys that do not hash to the same slot"));
 }

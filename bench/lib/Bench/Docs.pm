@@ -16,6 +16,7 @@ my @files = (
     { name => 'benchmarks.md', tables => [qw(load permits requests blocked memory alone scripts growth)], write => \&benchmarks },
     { name => 'algorithms.md', tables => [qw(errors)],                         write => \&algorithms },
     { name => 'algorithms.md', tables => [qw(worst)], write => \&worst, between => ['<!-- begin: written by ./build.sh bench worst --docs -->', '<!-- end of the longest calls -->'] },
+    { name => 'algorithms.md', tables => [qw(attack)], write => \&attack, between => ['<!-- begin: written by ./build.sh bench attack --docs -->', '<!-- end of the attacks -->'] },
     { name => 'operations.md', tables => [qw(fleet)],                          write => \&fleet },
 );
 
@@ -88,6 +89,11 @@ sub algorithms {
 sub fleet {
     my ($self, $machine, $how) = @_;
     return measured("bench fleet$how", $machine);
+}
+
+sub attack {
+    my ($self, $machine, $how) = @_;
+    return measured("bench attack$how", $machine);
 }
 
 sub worst {

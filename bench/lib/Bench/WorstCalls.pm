@@ -69,7 +69,7 @@ sub all {
         { name => 'denied, blocked',                  for => $with->('block'), ask => sub { $full->($_[0], block => HOUR) }, before => $blocked, admits => 0 },
         { name => 'denied, blocked, count=all',       for => $with->('block', 'count'), ask => sub { $full->($_[0], block => HOUR, count => 1, cap => $_[0]{entries}) }, before => $blocked, admits => 0 },
         { name => 'denied, blocked, limit halved',    for => $with->('block'), ask => sub { +{ limit => int $_[0]{entries} / 2, block => HOUR } }, before => $blocked, admits => 0, blind => 1 },
-        { name => 'admitted, a block is over',        for => $with->('block'), ask => sub { $room->($_[0]) }, admits => 1,
+        { name => 'admitted, a block is over',        for => $with->('block'), ask => sub { $room->($_[0], block => HOUR) }, admits => 1,
             before => sub { my ($log) = @_; return ([], [$full->($log, block => 1)], 0.005) } },
         { name => 'held, delay=',                     for => $windows->('delay', 'window'), ask => sub { $full->($_[0], delay => WINDOW) }, admits => 1 },
         { name => 'held, as many as a call has',      for => $windows->('delay', 'window'), ask => sub { $full->($_[0], delay => WINDOW, requests => 'most') }, admits => -1 },
