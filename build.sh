@@ -23,7 +23,7 @@ module=ngx_http_sliding_log_module
 build_packages=(g++ make nginx nginx-dev libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev)
 demo_packages=("${build_packages[@]}" redis-server redis-tools curl)
 bench_packages=("${build_packages[@]}" redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis)
-behaviour_packages=(perl redis-server redis-tools curl nghttp2-client openssl prometheus python3-grpcio
+behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nghttp2-client openssl prometheus python3-grpcio
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
@@ -167,7 +167,7 @@ fuzz() {
 lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
-    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
+    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
     mdl --style .mdl_style.rb ./*.md docs
@@ -179,6 +179,7 @@ check() {
     build
     # TEST_SOURCES=optional: t/project_any_nginx.t is skipped where they are missing
     fetch_nginx_sources || [ "${TEST_SOURCES-}" = optional ]
+    fetch_kubernetes_schemas || echo "build.sh: no schemas of Kubernetes by npm, so no test checks manifests by them" >&2
     make -s -C t/unit -j"$(nproc)"
     "$out/unit/unit" --gtest_brief=1
     "$out/unit/shared" --gtest_brief=1
@@ -278,6 +279,19 @@ fetch_nginx_sources() {
         done
     done
     mv "$apt"/unpacked/nginx-*/ "$tree"
+}
+
+# Brings schemas of Kubernetes and of Prometheus's operator, once, to build/kubernetes, where npm is installed.
+fetch_kubernetes_schemas() {
+    local folder=$out/kubernetes
+    [ -d "$folder" ] && return
+    command -v npm >/dev/null || return
+    rm -rf "$folder.new"
+    mkdir -p "$folder.new"
+    npm install --prefix "$folder.new" --no-save --no-audit --no-fund kubernetes-models@5.1.0 \
+        @kubernetes-models/prometheus-operator@6.0.0 @kubernetes-models/gateway-api@2.0.0 typescript@5.9.3 \
+        >"$out/npm.log" 2>&1 || return
+    mv "$folder.new" "$folder"
 }
 
 case ${1:-build} in

@@ -32,6 +32,7 @@ for my $file ("$root/README.md", glob "$root/docs/*.md") {
         my ($title, $text) = @$_;
         next if $text =~ /_by_lua_block/;    # t/docs_streamed_answers.t runs it, with the Lua module
         $text =~ s/\bredis\.example\b/localhost/g;    # nginx resolves names at start
+        $text =~ s{/etc/sliding-log-redis/password}{limiter.password};    # where pods have it
         my $redis = $text =~ /^\s*(?:sliding_log_redis|http \{)/m ? '' : 'sliding_log_redis { server 127.0.0.1; }';
         my $example = $bed->configuration(in_context($text, "access_log off; $redis"));
         for my $file (keys %files) {
