@@ -30,6 +30,9 @@ struct CompactLog::Walk {
     /// Passes numbers from the side that the walk comes from; false when it has come to its end.
     bool pass(std::string_view numbers);
 
+    /// Of a walk forward.
+    Place place() const { return {.entry = entry, .passed = passed, .bytes = bytes, .within = within}; }
+
   private:
     bool passBlock(std::string_view numbers, std::size_t& at);
 };

@@ -135,7 +135,8 @@ bool CompactLog::dropStale(Log& log, double horizon) {
 
 /// The oldest entries leave: so many, or those that are not after `time`; and never all.
 void CompactLog::drop(Log& log, double most, double time) {
-    const Walk found = walk(log, true, most, time);
+    const bool isNearNewest = most == kEndless && time - log.oldest > log.newest - time;
+    const Place found = isNearNewest ? leftBefore(log, time) : walk(log, true, most, time).place();
     if (found.passed >= log.used || found.entry > log.newest || (found.entry <= time && found.passed < most)) {
         throw Error{kNotCompact};
     }

@@ -1,6 +1,7 @@
 // algorithm=compact: how entries of a log are found: walks over its numbers.
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 
 #include "compact_inside.hpp"
 
@@ -8,9 +9,18 @@ namespace sliding_log::native {
 
 namespace {
 
-/// Some bytes of numbers: true if each is a number, and then their sum.
 constexpr std::size_t kBlock = 64;
-bool isOfBytes(const char* bytes, double& sum) {
+
+/// Numbers added up.
+struct Sum {
+    double ms = 0;
+    double count = 0;
+    std::size_t bytes = 0;
+};
+
+/// The numbers of kBlock bytes, of which none is a run. The last one is left out if it goes on behind them. No bytes:
+/// one of them is longer than any.
+Sum addUp(const char* bytes) {
     unsigned char all = 0;
     unsigned total = 0;
     for (std::size_t i = 0; i < kBlock; i++) {
@@ -18,8 +28,29 @@ bool isOfBytes(const char* bytes, double& sum) {
         all |= byte;
         total += byte;
     }
-    sum = total;
-    return all < 128;
+    if (all < 128) {
+        return {.ms = static_cast<double>(total), .count = kBlock, .bytes = kBlock};
+    }
+    std::uint64_t sum = 0;
+    std::uint64_t number = 0;
+    std::uint64_t longest = 0;
+    std::uint64_t count = 0;
+    std::size_t end = 0;
+    for (std::size_t i = 0; i < kBlock; i++) {
+        const auto byte = static_cast<unsigned char>(bytes[i]);
+        const std::uint64_t value = number << 7 | (byte & 127U);
+        const std::uint64_t isLast = byte < 128 ? 1 : 0;
+        const std::uint64_t ifLast = 0 - isLast;  // no branches: which byte is a last one is not foreseen
+        longest |= value;
+        sum += value & ifLast;
+        count += isLast;
+        end = ((i + 1) & ifLast) | (end & ~ifLast);
+        number = value & ~ifLast;
+    }
+    if (longest > kMostCompact) {
+        return {};
+    }
+    return {.ms = static_cast<double>(sum), .count = static_cast<double>(count), .bytes = end};
 }
 
 }  // namespace
@@ -59,25 +90,32 @@ bool CompactLog::Walk::pass(std::string_view numbers) {
     return true;
 }
 
+/// Passes the numbers of a block, unless the walk ends among them, or one of them is a run.
 bool CompactLog::Walk::passBlock(std::string_view numbers, std::size_t& at) {
-    // back, the first byte may belong to a longer number
-    const std::size_t count = forward ? kBlock : kBlock - 1;
-    double sum = 0;
-    if ((forward ? numbers.size() - at : at) < kBlock || passed + static_cast<double>(count) > most ||
-        !isOfBytes(numbers.data() + (forward ? at : at - kBlock), sum)) {
+    if ((forward ? numbers.size() - at : at) < kBlock) {
         return false;
     }
-    if (!forward) {
-        sum -= byteAt(numbers, at - kBlock);
+    const std::size_t from = forward ? at : at - kBlock;
+    const std::string_view block = numbers.substr(from, kBlock);
+    if (hasRuns && block.find(kCompactRun) != std::string_view::npos) {
+        return false;
     }
-    const double reached = forward ? entry + sum : entry - sum;
-    if (forward == (reached > time)) {
+    Sum sum = addUp(block.data());
+    if (!forward && sum.count > 0) {
+        // the first one may belong to a longer number
+        std::size_t past = 0;
+        sum.ms -= numberAt(block, past);
+        sum.count--;
+        sum.bytes -= past;
+    }
+    const double reached = forward ? entry + sum.ms : entry - sum.ms;
+    if (sum.count == 0 || passed + sum.count > most || forward == (reached > time)) {
         return false;
     }
     entry = reached;
-    passed += static_cast<double>(count);
-    bytes += static_cast<double>(count);
-    at = forward ? at + count : at - count;
+    passed += sum.count;
+    bytes += static_cast<double>(sum.bytes);
+    at = forward ? at + sum.bytes : at - sum.bytes;
     return true;
 }
 
@@ -168,7 +206,7 @@ double CompactLog::arrival(Log& log, double skipped) {
         if (!(found.entry <= log.newest)) {
             throw Error{kNotCompact};
         }
-        log.place = Place{.entry = found.entry, .passed = found.passed, .bytes = found.bytes, .within = found.within};
+        log.place = found.place();
         return found.entry;
     }
     const Walk found = walk(log, false, log.used - 1 - skipped, -kEndless);
@@ -182,6 +220,32 @@ double CompactLog::arrival(Log& log, double skipped) {
                       .bytes = all - found.bytes - (isWithin ? found.runBytes : 0),
                       .within = isWithin ? found.run - found.within : 0};
     return found.entry;
+}
+
+/// The number that begins after so many bytes of numbers, and how many bytes it has.
+double CompactLog::numberAfter(const Log& log, double skipped, double& bytes) {
+    const double ahead = skipped - sizeOf(log.next);
+    const double behind = ahead - log.filled;
+    const std::string number = behind >= 0
+                                   ? log.latest.substr(static_cast<std::size_t>(std::min(behind, sizeOf(log.latest))))
+                               : ahead < 0 ? log.next.substr(static_cast<std::size_t>(skipped))
+                                           : ofRing(log, ahead, std::min(kLongestNumber, -behind));
+    std::size_t at = 0;
+    const double value = numberAt(number, at);
+    bytes = static_cast<double>(at);
+    return value;
+}
+
+/// What a walk forward to the first entry after `time` finds, found from the newest on.
+CompactLog::Place CompactLog::leftBefore(const Log& log, double time) {
+    const Walk back = walk(log, false, kEndless, time);
+    if (!(back.entry <= time)) {
+        throw Error{kNotCompact};
+    }
+    const double at = sizeOf(log.next) + log.filled + sizeOf(log.latest) - back.bytes;
+    double bytes = 0;
+    const double entry = back.entry + numberAfter(log, at, bytes);
+    return {.entry = entry, .passed = log.used - back.passed, .bytes = at + bytes, .within = 0};
 }
 
 double CompactLog::roomAt(Log& log, double missing) {
