@@ -90,6 +90,15 @@ local function uncommon()
 
   -- The number whose last byte is at `at`, and the index of the last byte before it.
   local function before(bytes, at)
+    local x, y, z
+    if at > 2 then
+      x, y, z = byte(bytes, at - 2, at)
+      if y < 128 then
+        return z, at - 1
+      elseif x < 128 then
+        return (y - 128) * 128 + z, at - 2
+      end
+    end
     local ms, scale = byte(bytes, at), 1
     at = at - 1
     while at > 0 and byte(bytes, at) >= 128 do
@@ -134,7 +143,14 @@ local function uncommon()
 
   -- The number that begins at `at`, and the index of the next one.
   local function number_at(bytes, at)
-    local high, bits = 0, byte(bytes, at)
+    local x, y, z = byte(bytes, at, at + 2)
+    if x < 128 then
+      return x, at + 1
+    elseif y < 128 then
+      return (x - 128) * 128 + y, at + 2
+    end
+    local high, bits = ((x - 128) * 128 + y - 128) * 128, z
+    at = at + 2
     while bits >= 128 do
       high, at = (high + bits - 128) * 128, at + 1
       bits = byte(bytes, at)
@@ -142,10 +158,60 @@ local function uncommon()
     return high + bits, at + 1
   end
 
+  -- The sum of the numbers in BLOCK bytes, of which no number is a run, and how many they are. The last one is left out if
+  -- it goes on behind them.
+  local BLOCK = 32
+  local function add_up(bytes, at)
+    local sum, count, high = 0, 0, 0
+    local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w, x, y, z, A, B, C, D, E, F =
+      byte(bytes, at, at + BLOCK - 1)
+    if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 and g < 128 and h < 128 and i < 128
+        and j < 128 and k < 128 and l < 128 and m < 128 and n < 128 and o < 128 and p < 128 and q < 128 and r < 128
+        and s < 128 and t < 128 and u < 128 and v < 128 and w < 128 and x < 128 and y < 128 and z < 128 and A < 128
+        and B < 128 and C < 128 and D < 128 and E < 128 and F < 128 then
+      return a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p + q + r + s + t + u + v + w + x + y + z + A
+        + B + C + D + E + F, BLOCK
+    end
+    if a < 128 then sum = sum + high + a; count = count + 1; high = 0 else high = (high + a - 128) * 128 end
+    if b < 128 then sum = sum + high + b; count = count + 1; high = 0 else high = (high + b - 128) * 128 end
+    if c < 128 then sum = sum + high + c; count = count + 1; high = 0 else high = (high + c - 128) * 128 end
+    if d < 128 then sum = sum + high + d; count = count + 1; high = 0 else high = (high + d - 128) * 128 end
+    if e < 128 then sum = sum + high + e; count = count + 1; high = 0 else high = (high + e - 128) * 128 end
+    if f < 128 then sum = sum + high + f; count = count + 1; high = 0 else high = (high + f - 128) * 128 end
+    if g < 128 then sum = sum + high + g; count = count + 1; high = 0 else high = (high + g - 128) * 128 end
+    if h < 128 then sum = sum + high + h; count = count + 1; high = 0 else high = (high + h - 128) * 128 end
+    if i < 128 then sum = sum + high + i; count = count + 1; high = 0 else high = (high + i - 128) * 128 end
+    if j < 128 then sum = sum + high + j; count = count + 1; high = 0 else high = (high + j - 128) * 128 end
+    if k < 128 then sum = sum + high + k; count = count + 1; high = 0 else high = (high + k - 128) * 128 end
+    if l < 128 then sum = sum + high + l; count = count + 1; high = 0 else high = (high + l - 128) * 128 end
+    if m < 128 then sum = sum + high + m; count = count + 1; high = 0 else high = (high + m - 128) * 128 end
+    if n < 128 then sum = sum + high + n; count = count + 1; high = 0 else high = (high + n - 128) * 128 end
+    if o < 128 then sum = sum + high + o; count = count + 1; high = 0 else high = (high + o - 128) * 128 end
+    if p < 128 then sum = sum + high + p; count = count + 1; high = 0 else high = (high + p - 128) * 128 end
+    if q < 128 then sum = sum + high + q; count = count + 1; high = 0 else high = (high + q - 128) * 128 end
+    if r < 128 then sum = sum + high + r; count = count + 1; high = 0 else high = (high + r - 128) * 128 end
+    if s < 128 then sum = sum + high + s; count = count + 1; high = 0 else high = (high + s - 128) * 128 end
+    if t < 128 then sum = sum + high + t; count = count + 1; high = 0 else high = (high + t - 128) * 128 end
+    if u < 128 then sum = sum + high + u; count = count + 1; high = 0 else high = (high + u - 128) * 128 end
+    if v < 128 then sum = sum + high + v; count = count + 1; high = 0 else high = (high + v - 128) * 128 end
+    if w < 128 then sum = sum + high + w; count = count + 1; high = 0 else high = (high + w - 128) * 128 end
+    if x < 128 then sum = sum + high + x; count = count + 1; high = 0 else high = (high + x - 128) * 128 end
+    if y < 128 then sum = sum + high + y; count = count + 1; high = 0 else high = (high + y - 128) * 128 end
+    if z < 128 then sum = sum + high + z; count = count + 1; high = 0 else high = (high + z - 128) * 128 end
+    if A < 128 then sum = sum + high + A; count = count + 1; high = 0 else high = (high + A - 128) * 128 end
+    if B < 128 then sum = sum + high + B; count = count + 1; high = 0 else high = (high + B - 128) * 128 end
+    if C < 128 then sum = sum + high + C; count = count + 1; high = 0 else high = (high + C - 128) * 128 end
+    if D < 128 then sum = sum + high + D; count = count + 1; high = 0 else high = (high + D - 128) * 128 end
+    if E < 128 then sum = sum + high + E; count = count + 1; high = 0 else high = (high + E - 128) * 128 end
+    if F < 128 then sum = sum + high + F; count = count + 1 end
+    return sum, count
+  end
+
   -- Passes numbers in the direction of the walk. False: the walk has ended.
   local function pass(walk, bytes)
     local has_runs, most, time, size = walk.has_runs, walk.most, walk.time, #bytes
     local entry, passed, at, goes_on = walk.entry, walk.passed, 1, true
+    local run = has_runs and 0 or size + 1  -- no byte before it, from `at` on, begins a run
     if walk.forward then
       local alone = 0  -- numbers up to this byte are passed one by one
       while at <= size do
@@ -154,34 +220,38 @@ local function uncommon()
           break
         end
         local many = false
-        if at > alone and at + 15 <= size then
-          local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = byte(bytes, at, at + 15)
-          if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 and g < 128 and h < 128 and i < 128
-              and j < 128 and k < 128 and l < 128 and m < 128 and n < 128 and o < 128 and p < 128
-              and passed + 16 <= most then
-            local reached = entry + a + b + c + d + e + f + g + h + i + j + k + l + m + n + o + p
-            if reached <= time then
-              many, entry, passed, at = true, reached, passed + 16, at + 16
+        if at > alone and at + BLOCK - 1 <= size then
+          if run < at then
+            run = find(bytes, '\128', at, true) or size + 1
+          end
+          if run >= at + BLOCK then
+            local sum, count = add_up(bytes, at)
+            if entry + sum <= time and passed + count <= most and count > 0 then
+              many, entry, passed, at = true, entry + sum, passed + count, at + BLOCK
+              while byte(bytes, at - 1) >= 128 do
+                at = at - 1
+              end
             end
           end
-          alone = many and alone or at + 15
+          alone = many and alone or at + BLOCK - 1
         end
         if not many then
-          local first, high, past = byte(bytes, at), 0, at
-          local bits = first
-          while bits >= 128 do
-            high, past = (high + bits - 128) * 128, past + 1
-            bits = byte(bytes, past)
+          local first, second = byte(bytes, at, at + 1)
+          local number, past = first, at + 1
+          if first >= 128 and second < 128 then
+            number, past = (first - 128) * 128 + second, at + 2
+          elseif first >= 128 then
+            number, past = number_at(bytes, at)
           end
           if not has_runs or first ~= 128 then
-            entry, passed = entry + high + bits, passed + 1
-          elseif high + bits > most - passed then
+            entry, passed = entry + number, passed + 1
+          elseif number > most - passed then
             walk.within, passed, goes_on = most - passed, most, false
             break
           else
-            passed = passed + high + bits
+            passed = passed + number
           end
-          at = past + 1
+          at = past
         end
       end
       walk.bytes = walk.bytes + at - 1
@@ -194,29 +264,32 @@ local function uncommon()
           break
         end
         local many = false
-        if at < alone and at > 15 then
-          -- the first one may belong to a longer number
-          local a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p = byte(bytes, at - 15, at)
-          if a < 128 and b < 128 and c < 128 and d < 128 and e < 128 and f < 128 and g < 128 and h < 128 and i < 128
-              and j < 128 and k < 128 and l < 128 and m < 128 and n < 128 and o < 128 and p < 128
-              and passed + 15 <= most then
-            local reached = entry - b - c - d - e - f - g - h - i - j - k - l - m - n - o - p
-            if reached > time then
-              many, entry, passed, at = true, reached, passed + 15, at - 15
+        if at < alone and at >= BLOCK then
+          local first = at - BLOCK + 1
+          if has_runs then
+            run = find(bytes, '\128', first, true) or size + 1
+          end
+          if run > at then
+            -- the first one may belong to a longer number
+            local sum, count = add_up(bytes, first)
+            local number, past = number_at(bytes, first)
+            sum, count = sum - number, count - 1
+            if entry - sum > time and passed + count <= most and count > 0 then
+              many, entry, passed, at = true, entry - sum, passed + count, past - 1
             end
           end
-          alone = many and alone or at - 14
+          alone = many and alone or first
         end
         if not many then
-          local ms, past = before(bytes, at)
+          local number, past = before(bytes, at)
           if not has_runs or byte(bytes, past + 1) ~= 128 then
-            entry, passed = entry - ms, passed + 1
-          elseif ms > most - passed then
-            walk.within, walk.run, walk.run_bytes = most - passed, ms, at - past
+            entry, passed = entry - number, passed + 1
+          elseif number > most - passed then
+            walk.within, walk.run, walk.run_bytes = most - passed, number, at - past
             passed, goes_on = most, false
             break
           else
-            passed = passed + ms
+            passed = passed + number
           end
           at = past
         end
@@ -261,6 +334,15 @@ local function uncommon()
       pass(it, not forward and log.next or from and sub(log.latest, max(from.bytes - of_next - filled, 0) + 1) or log.latest)
     end
     return it
+  end
+
+  -- The number that begins after so many bytes of numbers, and its bytes.
+  local function number_after(log, skipped)
+    local ahead, behind = skipped - #log.next, skipped - #log.next - log.filled
+    local bytes = behind >= 0 and sub(log.latest, behind + 1) or ahead < 0 and sub(log.next, skipped + 1)
+      or of_ring(log, ahead, min(LONGEST, -behind))
+    local number, past = number_at(bytes, 1)
+    return number, past - 1
   end
 
   local function without_ring(log)
@@ -688,9 +770,21 @@ local function uncommon()
     return failed and error(failed) or true
   end
 
+  -- What a walk forward to the first entry after `time` finds, found from the newest on.
+  local function left_before(log, time)
+    local back = walk(log, false, math.huge, time)
+    if back.entry > time then
+      error({ err = NOT_OURS })
+    end
+    local at = #log.next + log.filled + #log.latest - back.bytes
+    local number, size = number_after(log, at)
+    return { entry = back.entry + number, passed = log.used - back.passed, bytes = at + size, within = 0 }
+  end
+
   -- Removes the oldest entries: `most`, or those that are not after `time`; never all of them.
   function it.drop(log, most, time)
-    local found = walk(log, true, most, time)
+    local found = most == math.huge and time - log.oldest > log.newest - time and left_before(log, time)
+      or walk(log, true, most, time)
     if found.passed >= log.used or found.entry > log.newest or found.entry <= time and found.passed < most then
       error({ err = NOT_OURS })
     end

@@ -70,6 +70,8 @@ class CompactLog {
     bool dropStale(Log& log, double horizon);
     std::string ofRing(const Log& log, double skipped, double length);
     Walk walk(const Log& log, bool forward, double most, double time, const Place* from = nullptr);
+    double numberAfter(const Log& log, double skipped, double& bytes);
+    Place leftBefore(const Log& log, double time);
     static void removeRing(Log& log);
     void flatten(Log& log);
     void pull(Log& log, double bytes);

@@ -4,14 +4,13 @@
 #include <cstring>
 
 #include "compact_log.hpp"
+#include "compact_numbers.hpp"
 #include "compact_state.hpp"
 #include "plain.hpp"
 
 namespace sliding_log::native {
 
 namespace {
-
-constexpr double kShortestRun = 3;  // as in compact_log.cpp
 
 /// The most bytes of a request: of its time, and of a run.
 constexpr std::size_t kMostAdded = 3 + 1 + static_cast<std::size_t>(kLongestNumber);

@@ -1,0 +1,51 @@
+// What the files of CompactLog share.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "compact_log.hpp"
+#include "compact_numbers.hpp"
+
+namespace sliding_log::native {
+
+inline constexpr double kEndless = std::numeric_limits<double>::infinity();
+
+/// Appends what stands for so many more entries of the time of the entry before them.
+void appendSame(std::string& out, const CompactLog::Log& log, double entries);
+
+struct CompactLog::Walk {
+    bool forward;
+    double most;
+    double time;
+    double entry;
+    bool hasRuns;
+    double passed = 0;
+    double bytes = 0;
+    double within = 0;    // so many are passed of a run where the walk ends
+    double run = 0;       // of a walk back: its entries
+    double runBytes = 0;  // and its bytes
+
+    /// Passes numbers from the side that the walk comes from; false when it has come to its end.
+    bool pass(std::string_view numbers);
+
+    /// Of a walk forward.
+    Place place() const { return {.entry = entry, .passed = passed, .bytes = bytes, .within = within}; }
+
+  private:
+    bool passBlock(std::string_view numbers, std::size_t& at);
+};
+
+/// Where the entries end that are not after a time.
+struct CompactLog::Split {
+    bool has;          // false: all are after it, and all numbers are in `latest`
+    double entry = 0;  // the latest of them
+    bool hasBehind = false;
+    double behind = 0;     // ms to its successor
+    std::size_t at = 0;    // where its number ends in `latest`
+    std::size_t rest = 0;  // where the numbers behind its successor's begin
+    double after = 0;      // so many entries are after it
+};
+
+}  // namespace sliding_log::native
