@@ -33,6 +33,7 @@ sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 # need PACKAGE...: installs what is missing where that is possible, else says what is. A command asks for all that it
 # needs before it begins.
 need() {
+    command -v dpkg-query >/dev/null || return 0 # not a Debian: configure and compilers name what they miss
     local missing=() package
     for package in $(printf '%s\n' "$@" | awk '!seen[$0]++'); do
         dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")

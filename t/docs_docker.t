@@ -145,6 +145,54 @@ sub needed_by {
     return split ' ', $words;
 }
 
+# ---- what Alpine has
+
+# Those for Alpine do the same as those for Debian, with other packages.
+for ('Dockerfile', 'packaging/docker-nginx/Dockerfile') {
+    my $alpine = slurp("$_.alpine");
+    unlike($alpine, qr/apt-get|dpkg|bash -c/, "$_.alpine: nothing of Debian");
+    my ($built) = $alpine =~ m{&& cp (.*?) /built };
+    is(join(' ', sort map { File::Basename::basename($_) } split ' ', $built), "$module sliding-log", "$_.alpine: the image has these");
+    like($alpine, qr/^    apk add --no-cache .*\$\(cat \/built\/packages\)/m, "$_.alpine: and the libraries that these need");
+}
+like(slurp('Dockerfile.alpine'), qr/^STOPSIGNAL SIGQUIT$/m, 'Dockerfile.alpine: the image is stopped by QUIT');
+is(join(' ', map { /(CONFIGURATION\S*|USER\S*)/ ? $1 : () } grep { /^ARG/ } split /\n/, slurp("packaging/docker-nginx/$_")),
+    'CONFIGURATION=/etc/nginx/nginx.conf USER=root', "docker-nginx/$_: what other images set") for qw(Dockerfile Dockerfile.alpine);
+
+# The shells of Alpine and Debian run what the images of nginx run, and what makes Alpine's package.
+my @shells = grep { -x $_->[0] } ['/bin/busybox', 'sh'], ['/usr/bin/busybox', 'sh'], ['/bin/dash'];
+@shells = @shells[0, -1] if @shells > 2;    # /bin is a link
+sub stand_in { my ($name, $text) = @_; open my $file, '>', "$folder/stands/$name" or die $!; print {$file} "#!/bin/sh\n$text\n"; close $file; chmod 0755, "$folder/stands/$name"; return }
+for (@shells) {
+    my $shell = "@$_";
+    my %installed = (apk => 'add hiredis-dev', 'apt-get' => 'install -y --no-install-recommends libhiredis-dev');
+    for my $manager (sort keys %installed) {
+        File::Path::remove_tree("$folder/stands");
+        File::Path::make_path("$folder/stands");
+        stand_in($manager, "echo \"\$*\" >>$folder/asked");
+        unlink "$folder/asked";
+        my $said = qx{PATH=$folder/stands $shell $root/packaging/docker-nginx/sliding-log/prebuild 2>&1};
+        is($? . $said, '0', "docker-nginx: prebuild runs in $shell with $manager");
+        is(Testbed::Process::slurp("$folder/asked"), "$installed{$manager}\n", 'and installs hiredis by its name there');
+    }
+    my $package = "$folder/package";
+    File::Path::remove_tree($package);
+    my ($nginx) = slurp('packaging/alpine/APKBUILD') =~ /^_nginxver=(\S+)$/m;
+    my $made = qx{mkdir -p $package/build/nginx-$nginx $package/build/tool $package/build/native $package/docs && cd $package
+        touch LICENSE build/nginx-$nginx/$module build/tool/sliding-log build/native/redis_sliding_log.so docs/sliding-log.1
+        srcdir=$package pkgdir=$package/pkg $shell -ec '. $root/packaging/alpine/APKBUILD; builddir=$package; package; subpkgdir=$package/tool _tool; subpkgdir=$package/redis _redis' 2>&1
+        find pkg tool redis -type f | LC_ALL=C sort};
+    is($made, <<"FILES", "APKBUILD: what the packages have, made by $shell");
+pkg/etc/nginx/modules/50_http_sliding_log.conf
+pkg/usr/lib/nginx/modules/$module
+pkg/usr/share/licenses/nginx-mod-http-sliding-log/LICENSE
+redis/usr/lib/redis/modules/redis_sliding_log.so
+tool/usr/bin/sliding-log
+tool/usr/share/man/man1/sliding-log.1
+FILES
+}
+ok(-x "$root/packaging/docker-nginx/sliding-log/prebuild", 'docker-nginx: prebuild may be executed, else it would be left out');
+
 for (['Dockerfile', 'deb'], ['packaging/docker-nginx/Dockerfile', 'build_for_another']) {
     my ($name, $function) = @$_;
     my ($first) = slurp($name) =~ /^(RUN apt-get .*?[^\\]\n)/ms;

@@ -18,6 +18,11 @@ my ($latest) = Testbed::Process::slurp("$root/CHANGELOG.md") =~ /^## (\S+)/m;
 is($latest, $version, 'the version is the latest of CHANGELOG.md');
 like(Testbed::Process::slurp("$root/debian/changelog"), qr/^\S+ \(\Q$version\E\) /, 'the version is the latest of debian/changelog');
 
+for (['alpine/APKBUILD', 'pkgver='], ['kubernetes/kustomization.yaml', 'newTag: ']) {
+    my ($name, $before) = @$_;
+    like(Testbed::Process::slurp("$root/packaging/$name"), qr/^\s*$before\Q$version\E$/m, "packaging/$name has the version");
+}
+
 my $bed   = Testbed->new;
 my $nginx = $bed->serve(
     connections => 64,
