@@ -440,7 +440,7 @@ local logs = {}                        -- of the current batch; all batches use 
 local replies, places = ARGV.replies or {}, ARGV.places  -- of a plain call: the places of the logs that are left
 local batches = 0
 local before = 0                       -- number of keys of earlier batches
-local at = 2                           -- index of the batch's arguments
+local at = taking_back and 3 or 2      -- index of the batch's arguments
 local limit, window, cap, ttl, text    -- of the last log
 local logged, taken
 
@@ -575,10 +575,6 @@ local take_back_all = taking_back and function(count, name)
     end
   end
   return refused or changed
-end
-
-if taking_back then
-  at = 3
 end
 
 while before < #KEYS do

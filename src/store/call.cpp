@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "redis/native_command.hpp"
 #include "redis/scripts.hpp"
@@ -236,7 +235,6 @@ void CallWriter::writeTakeBack(TakeBack& takeBack, std::span<const Check> checks
     takeBack.arguments.assign(texts_.arguments);
     takeBack.logs = texts_.keyCount;
     takeBack.words = texts_.argumentCount;
-    takeBack.logsHash = std::hash<std::string>()(takeBack.keys);
     takeBack.ends = 0;
     for (std::size_t at = 0; takeBack.owes && (at = takeBack.arguments.find(kEndedOption, at)) != std::string::npos;
          at++) {
@@ -255,7 +253,6 @@ void CallWriter::writeRelease(TakeBack& takeBack, const Check& check, std::strin
         appendArgument(takeBack.arguments, member);
         takeBack.words++;
     });
-    takeBack.logsHash = std::hash<std::string>()(takeBack.keys);
 }
 
 void CallWriter::writeTakeBacks(Call& call, std::span<TakeBack* const> takeBacks, std::string_view now) {

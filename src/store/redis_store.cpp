@@ -383,7 +383,6 @@ void RedisStore::denyKnown(Batch& batch) {
 
 /// At the end of an event-loop turn: sends all its checks in as few calls as possible.
 void RedisStore::flush() {
-    topology_->forEachServer([this](Server& server) { takeBacks_.send(server); });
     topology_->forEachServer([this](Server& server) { flush(server); });
     closeWhenUnused();
 }
@@ -399,6 +398,7 @@ void RedisStore::flush(Server& server) {
             ngx_time_update();  // permits are stamped no earlier than flushedAt_
         }
     }
+    takeBacks_.send(server);
     while (server.isReady() && nextToSend(server) != nullptr) {
         Call& call = calls_.take();
         writer_.begin(call, server.batches().front(), stamp(server.batches().front().algorithm));

@@ -2,10 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "limit/algorithm.hpp"
+#include "limit/check.hpp"
 #include "ngx.hpp"
 #include "store/list.hpp"
 
@@ -13,15 +14,21 @@ namespace sliding_log {
 
 struct Kept;  // waits to be sent
 
+/// The number of entries by which the log is wrong if this is not taken back, or settled.
+std::uint64_t entriesOf(const Check& check);
+
 /// It is owned by its store and reused.
 struct TakeBack final : ListHook<Kept> {
+    /// All but its text, and leftLogs, which are none. `aheadMs`: how much later than now the time of the entries may
+    /// be.
+    void assign(std::span<const Check> checks, std::int64_t aheadMs);
+
     /// True if it can be repeated safely, since its entries have names.
     bool isRepeatable() const { return rowOf(algorithm).namesEntries; }
 
     /// True if both can be in one call.
     bool hasLogsOf(const TakeBack& other) const {
-        return logsHash == other.logsHash && isRelease == other.isRelease && algorithm == other.algorithm &&
-               keys == other.keys;
+        return isRelease == other.isRelease && algorithm == other.algorithm && keys == other.keys;
     }
 
     Algorithm algorithm = Algorithm::Log;
@@ -29,7 +36,6 @@ struct TakeBack final : ListHook<Kept> {
     bool settles = false;                 // of a difference, or of what is added in its place
     bool owes = false;                    // it adds something
     std::uint16_t hashSlot = 0;           // of all its logs, in a cluster
-    std::uint64_t logsHash = 0;           // of its keys
     std::string keys;                     // of its logs, as they are sent
     std::string arguments;                // the same: all behind the time of the call; of a release, the members
     std::size_t logs = 0;                 // their number
@@ -37,8 +43,7 @@ struct TakeBack final : ListHook<Kept> {
     std::size_t ends = 0;                 // so many of them tell how long ago the request ended
     std::vector<std::uint32_t> leftLogs;  // hashes of the logs that it removes entries from
     std::uint64_t entries = 0;            // those that it removes, or adds, from all of them
-    std::int64_t firstWork = 0;           // ns of Redis, if it is the first of its logs in a call
-    std::int64_t work = 0;                // ns, if it follows another one
+    std::int64_t work = 0;                // ns of Redis
     ngx_msec_t ended = 0;                 // when it was asked for
     ngx_msec_t until = 0;                 // when the entries have left their windows anyway
 };

@@ -1,7 +1,6 @@
 #include "store/take_backs.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "redis/reply.hpp"
@@ -24,32 +23,6 @@ constexpr std::size_t kMostReleased = 1000;
 
 /// So many of other logs are passed in search of those that go together.
 constexpr std::size_t kMostPassed = 64;
-
-/// How long an entry may count after its time: a counter also weighs the previous window, and a bucket may take several
-/// windows to fill up.
-std::int64_t lastsMs(const Check& check) {
-    constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
-    const std::int64_t full = std::max<std::int64_t>(check.limit, 1);
-    std::int64_t windows = 1;
-    switch (rowOf(check.algorithm).lasts) {
-        case Lasts::Window:
-        case Lasts::Period:
-        case Lasts::Lease:
-            break;
-        case Lasts::NextWindow:
-            windows = 2;
-            break;
-        case Lasts::Refill:
-            windows = (check.burst + check.owed() + full - 1) / full;
-            break;
-    }
-    return windows > kMostMs / check.windowMs ? kMostMs : windows * check.windowMs;
-}
-
-/// The number of entries by which the log is wrong if this is not taken back, or settled.
-std::uint64_t entriesOf(const Check& check) {
-    return static_cast<std::uint64_t>(check.isSettled() ? std::abs(check.settled - check.cost) : check.cost);
-}
 
 /// True if the server did not execute a take-back which it, or another one, may execute later.
 bool isUndone(StoreError error, std::string_view answer) {
@@ -121,46 +94,25 @@ void TakeBacks::release(const Check& check, std::string_view unique) {
     if (check.cost == 0) {
         return;
     }
-    TakeBack& takeBack = make({&check, 1}, check.windowMs);
-    takeBack.leftLogs.clear();  // its denials are not known to others
-    CallWriter::writeRelease(takeBack, check, unique);
-    sendOrKeep(takeBack);
-}
-
-/// Its text has to be written.
-TakeBack& TakeBacks::make(std::span<const Check> checks, std::int64_t lastsMs) {
     TakeBack& takeBack = takeBacks_.take();
-    takeBack.algorithm = checks.front().algorithm;
-    takeBack.hashSlot = checks.front().hashSlot;
-    takeBack.isRelease = takeBack.owes = false;
-    takeBack.settles = std::ranges::any_of(checks, &Check::isSettled);
-    takeBack.leftLogs.clear();
-    takeBack.entries = 0;
-    takeBack.firstWork = takeBack.work = 0;
-    for (const Check& check : checks) {
-        takeBack.owes = takeBack.owes || check.owed() > 0;
-        if (check.owed() == 0) {
-            takeBack.leftLogs.push_back(Signature::hashOfLog(check.key));
-        }
-        takeBack.entries += entriesOf(check);
-        takeBack.work += workOfTakeBack(check);
-        takeBack.firstWork += workOfTakeBack(check) + workOfFinding(check);
-    }
-    takeBack.ended = ngx_current_msec;
-    takeBack.until = takeBack.ended + static_cast<ngx_msec_t>(lastsMs);
+    takeBack.assign({&check, 1}, 0);
+    CallWriter::writeRelease(takeBack, check, unique);
     expect();
-    return takeBack;
+    sendOrKeep(takeBack);
 }
 
 /// `aheadMs`: how much later than now the time of the entries may be.
 TakeBack& TakeBacks::newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                                  std::uint64_t takenMs, std::int64_t aheadMs) {
-    std::int64_t lasts = 0;
+    TakeBack& takeBack = takeBacks_.take();
+    takeBack.assign(checks, aheadMs);
     for (const Check& check : checks) {
-        lasts = std::max(lasts, lastsMs(check));
+        if (check.owed() == 0) {
+            takeBack.leftLogs.push_back(Signature::hashOfLog(check.key));
+        }
     }
-    TakeBack& takeBack = make(checks, lasts + aheadMs);
     writer_.writeTakeBack(takeBack, checks, unique, loggedMs, takenMs);
+    expect();
     return takeBack;
 }
 
@@ -337,7 +289,7 @@ void TakeBacks::gather(Server& server, std::size_t most) {
             return ++passed > kMostPassed;
         }
         members += each.words;
-        work += together_.empty() ? each.firstWork : each.work;
+        work += each.work;
         const bool hasRoom =
             each.isRelease ? members <= kMostReleased : together_.size() < most && work <= kMostWorkPerCall;
         if (!hasRoom && !together_.empty()) {

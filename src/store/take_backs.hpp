@@ -96,7 +96,6 @@ class TakeBacks {
     std::size_t freeUnused();
 
   private:
-    TakeBack& make(std::span<const Check> checks, std::int64_t lastsMs);
     TakeBack& newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs, std::int64_t aheadMs);
     void waitForNext();

@@ -13,6 +13,9 @@ namespace sliding_log {
 /// The approximate maximum of a call. A request that takes longer because of its cost has a call of its own.
 inline constexpr std::int64_t kMostWorkPerCall = 1'000'000;
 
+/// To pass the bytes of a request in a walk over a compact log.
+inline constexpr std::int64_t kPassed = 15;
+
 /// The part that the requests of a batch have in common, in one log.
 inline std::int64_t workOfLog(const Check& check) {
     constexpr std::int64_t kLog = 7'000;  // to read it and to set its time to live
@@ -32,14 +35,13 @@ inline std::int64_t workOfBlock(const Check& check) {
 /// The part of finding the first reservation of a call, which those behind it go on from: under compact, a walk over
 /// what may be reserved, or over the rest if that is less.
 inline std::int64_t workOfReserved(std::span<const Check> checks) {
-    constexpr double kRequest = 15;  // to pass the bytes of one
     double sum = 0;
     for (const Check& check : checks) {
         if (check.algorithm == Algorithm::Compact && check.delayMs > 0) {
             const double limit =
                 static_cast<double>(check.limit) / static_cast<double>(std::max<std::int64_t>(check.cost, 1));
             const double reserved = limit * static_cast<double>(check.delayMs) / static_cast<double>(check.windowMs);
-            sum += kRequest * std::min(reserved, (limit + reserved) / 2);
+            sum += static_cast<double>(kPassed) * std::min(reserved, (limit + reserved) / 2);
         }
     }
     return static_cast<std::int64_t>(std::min(sum, 1e12));
@@ -74,17 +76,13 @@ inline std::int64_t workOfRequest(std::span<const Check> checks) {
     return sum;
 }
 
-/// To take a request back out of a log whose place there is known.
+/// To take a request back out of a log, where it is found by a walk over what came since, or over the rest if that is
+/// less; what is added comes behind all others.
 inline std::int64_t workOfTakeBack(const Check& check) {
     constexpr std::int64_t kTakeBack = 30'000;
     const std::int64_t entries = check.owed() > 0 ? check.owed() : check.cost;
-    return kTakeBack + rowOf(check.algorithm).work.entry * entries;
-}
-
-/// To find the place of a request: under compact, a walk over what came since, or over the rest if that is less.
-inline std::int64_t workOfFinding(const Check& check) {
-    constexpr std::int64_t kRequest = 15;  // to pass the bytes of one
-    return check.algorithm == Algorithm::Compact && check.owed() == 0 ? kRequest * check.limit / 2 : 0;
+    const bool isFound = check.algorithm == Algorithm::Compact && check.owed() == 0;
+    return kTakeBack + rowOf(check.algorithm).work.entry * entries + (isFound ? kPassed * check.limit / 2 : 0);
 }
 
 /// True for a request that takes most of a call. Those that ask the same logs wait for each other, whatever they cost.

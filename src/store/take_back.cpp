@@ -1,0 +1,58 @@
+#include "store/take_back.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "store/work.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// How long an entry may count after its time: a counter also weighs the previous window, and a bucket may take several
+/// windows to fill up.
+std::int64_t lastsMs(const Check& check) {
+    constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
+    const std::int64_t full = std::max<std::int64_t>(check.limit, 1);
+    std::int64_t windows = 1;
+    switch (rowOf(check.algorithm).lasts) {
+        case Lasts::Window:
+        case Lasts::Period:
+        case Lasts::Lease:
+            break;
+        case Lasts::NextWindow:
+            windows = 2;
+            break;
+        case Lasts::Refill:
+            windows = (check.burst + check.owed() + full - 1) / full;
+            break;
+    }
+    return windows > kMostMs / check.windowMs ? kMostMs : windows * check.windowMs;
+}
+
+}  // namespace
+
+std::uint64_t entriesOf(const Check& check) {
+    return static_cast<std::uint64_t>(check.isSettled() ? std::abs(check.settled - check.cost) : check.cost);
+}
+
+void TakeBack::assign(std::span<const Check> checks, std::int64_t aheadMs) {
+    algorithm = checks.front().algorithm;
+    hashSlot = checks.front().hashSlot;
+    isRelease = owes = false;
+    settles = std::ranges::any_of(checks, &Check::isSettled);
+    leftLogs.clear();
+    entries = 0;
+    work = 0;
+    std::int64_t lasts = 0;
+    for (const Check& check : checks) {
+        owes = owes || check.owed() > 0;
+        entries += entriesOf(check);
+        work += workOfTakeBack(check);
+        lasts = std::max(lasts, lastsMs(check));
+    }
+    ended = ngx_current_msec;
+    until = ended + static_cast<ngx_msec_t>(lasts + aheadMs);
+}
+
+}  // namespace sliding_log
