@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
 # Usage: ./build.sh [build|module|deb|debtest|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]
-#   build is the default; module --nginx BINARY --sources DIR: for another nginx, in build/nginx-VERSION;
+#   build is the default; module --nginx BINARY --sources DIR [--deb] [--rpm]: for another nginx, in build/nginx-VERSION;
 #   deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed, upgraded and removed in a
 #   clean Debian, as root;
 #   lint: layout and habits of all that is written here;
@@ -27,6 +27,7 @@ behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nght
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
+packaging_packages=(rpm dnf createrepo-c)
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
@@ -98,23 +99,25 @@ build() {
     echo "built build/$module.so, build/sliding-log and build/redis_sliding_log.so" >&2
 }
 
-# build_for_another --nginx BINARY --sources DIR
+# build_for_another --nginx BINARY --sources DIR [--deb] [--rpm]
 build_for_another() {
-    local usage="usage: ./build.sh module --nginx BINARY --sources DIR" binary='' sources=''
-    while [ $# -ge 2 ]; do
+    local usage="usage: ./build.sh module --nginx BINARY --sources DIR [--deb] [--rpm]" binary='' sources='' kinds=() tools=()
+    while [ $# -gt 0 ]; do
         case $1 in
-            --nginx) binary=$2 ;;
-            --sources) sources=$2 ;;
-            *) break ;;
+            --nginx) binary=${2-}; shift ;;
+            --sources) sources=${2-}; shift ;;
+            --deb) kinds+=(deb); tools+=(dpkg-dev) ;;
+            --rpm) kinds+=(rpm); tools+=(rpm) ;;
+            *) binary=''; break ;;
         esac
-        shift 2
+        shift || break
     done
-    if [ $# -gt 0 ] || [ -z "$binary" ] || [ -z "$sources" ]; then
+    if [ -z "$binary" ] || [ -z "$sources" ]; then
         echo "$usage" >&2
         exit 2
     fi
-    need g++ make libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev
-    (cd "$from" && "$root/packaging/module" "$binary" "$sources" "$out")
+    need g++ make libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev "${tools[@]}"
+    (cd "$from" && "$root/packaging/module" "$binary" "$sources" "$out" "${kinds[@]}")
 }
 
 # Debian packages for the nginx of this Debian. They are made of a copy, since dpkg-buildpackage writes into the sources
@@ -168,7 +171,8 @@ fuzz() {
 lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
-    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
+    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
+        t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
     mdl --style .mdl_style.rb ./*.md docs
@@ -176,7 +180,7 @@ lint() {
 
 # check [TEST...]: all behaviour tests, or these
 check() {
-    need "${check_packages[@]}" "${browser_packages[@]}"
+    need "${check_packages[@]}" "${browser_packages[@]}" "${packaging_packages[@]}"
     build
     # TEST_SOURCES=optional: t/project_any_nginx.t is skipped where they are missing
     fetch_nginx_sources || [ "${TEST_SOURCES-}" = optional ]
@@ -319,7 +323,7 @@ case ${1:-build} in
     native) native "${@:2}" ;;
     sanitize) sanitize "${@:2}" ;;
     test)
-        need "${lint_packages[@]}" "${check_packages[@]}" "${browser_packages[@]}" "${sanitize_packages[@]}"
+        need "${lint_packages[@]}" "${check_packages[@]}" "${browser_packages[@]}" "${packaging_packages[@]}" "${sanitize_packages[@]}"
         lint
         check
         native

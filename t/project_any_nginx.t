@@ -44,7 +44,7 @@ sub make_nginx {
 
 sub copy_sources { my ($folder) = @_; run('cp', '-a', $sources, $folder); return $folder }
 
-sub build_module { my ($binary, $from) = @_; return run("$root/build.sh", 'module', '--nginx', $binary, '--sources', $from) }
+sub build_module { my ($binary, $from, @more) = @_; return run("$root/build.sh", 'module', '--nginx', $binary, '--sources', $from, @more) }
 
 # What `nginx -t` of the binary says of the module.
 sub load {
@@ -73,8 +73,12 @@ my $nginx    = make_nginx($official, qw(
     '--with-cc-opt=-g0 -O0 -fstack-protector-strong -Wformat -Werror=format-security -fPIC',
     '--with-ld-opt=-Wl,-z,relro -Wl,-z,now -Wl,--as-needed -pie'
 );
-my ($status, $said) = build_module($nginx, $official);
+my $has_rpm = system('command -v rpmbuild >/dev/null') == 0;
+local $ENV{NEEDS} = 'nginx-r1';
+my ($status, $said) = build_module($nginx, $official, '--deb', $has_rpm ? '--rpm' : ());
 is($status, 0, 'the module is built for it') or diag($said);
+my %packages = map { /\.(\w+), which depends on nginx-r1$/ ? ($1 => 1) : () } split /\n/, $said;
+is(join(' ', sort keys %packages), $has_rpm ? 'deb rpm' : 'deb', 'packages are made of it');
 my ($module) = map { "$root/$_" } $said =~ m{^built (build/nginx-[\d.]+/ngx_http_sliding_log_module\.so), which \Q$nginx\E loads$}m
     or BAIL_OUT("no module: $said");
 ok(!-e "$official/objs/ngx_http_sliding_log_module.so", 'the sources are left as they were');

@@ -17,6 +17,7 @@
 #include "share.hpp"
 #include "table.hpp"
 #include "text.hpp"
+#include "upgrade.hpp"
 #include "use.hpp"
 
 namespace sliding_log::tool {
@@ -422,6 +423,7 @@ Status run(const Context& context) {
     if (other) {
         compareNginx(findings, *context.nginx, *other);
     }
+    inspectUpgrade(findings);
     print(context.json ? findings.json() : findings.human());
     return findings.worst();
 }
