@@ -54,12 +54,14 @@ my @streams = map { 2 * $_ + 1 } 0 .. REQUESTS - 1;
     my $node   = node($redis, $upstream);
     my $client = begin($node);
     my $calls = $redis->calls('evalsha');
+    $redis->pause;    # else a busy machine may have a turn for each
     close $upstream;
     my $answers = answers($client, \@streams, 30);
+    $redis->resume;
     is(scalar(grep { $_->{status} == 502 } values %$answers), REQUESTS, 'the upstream dies: clients get 502');
     ok(wait_until('refunds', 20, sub { used($node) == 0 }), 'all of them are given back') or diag(used($node));
     is(lost($node), 0, 'none is lost');
-    cmp_ok($redis->calls('evalsha') - $calls, '<', REQUESTS / 4, 'those of one turn go together');
+    cmp_ok($redis->calls('evalsha') - $calls, '<', REQUESTS / 4, 'those that wait go together');
 }
 
 {
