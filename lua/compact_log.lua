@@ -28,6 +28,12 @@
 -- has no ring: it is denied, and added to, in place. Such a run belongs to the number behind it: no reader finds more
 -- than LONGEST bytes for each.
 --
+-- Behind the ring may be marks, one of STEP bytes of it: how many bytes behind its place the first number begins, and the
+-- time of the entry before that number. They tell where the entries of a time are, so that one which is taken out needs
+-- no walk over those since. The next version writes them; this one uses them, and clears those of bytes that it changes.
+-- A mark counts if its place is in the ring and its time after those in front of the ring, and not after the newest one:
+-- the mark of a place that was written over tells a time that has left.
+--
 -- Contents that this script cannot have written are an error when they are met: a log is not read in full to find them.
 -- Stale contents are removed when something is added; lua/decide.lua explains this with migrating hash slots.
 --
@@ -37,7 +43,8 @@
 
 local now, _, own_clock, permit_life = ...
 
-local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
+local call, pcall, format = redis.call, redis.pcall, string.format
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local byte, char, sub, rep, pack, open = string.byte, string.char, string.sub, string.rep, struct.pack, struct.unpack
 
 local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37
@@ -55,6 +62,8 @@ local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
 -- Maximum bytes of a number. With spare ones it has one less: the version before may make it longer by one.
 local LONGEST, ROOMY = 7, 6
+-- Marks: bytes of the ring from one to the next; the time and the offset of one; what is read at once.
+local STEP, MARK, MARK_BYTES, MARKS = 1024, '>I6B', 7, 16
 
 -- The most that 5 bytes hold, and the most entries of a log: no limit is as large, so it looks emptier to none if older
 -- ones leave.
@@ -303,7 +312,7 @@ local function uncommon()
   -- Walks from the oldest entry forward while it is not after `time`, or from the newest back while it is, over at most
   -- `most` entries. Returns the entry where that ends, the count of passed entries, the bytes of their numbers, and how
   -- many entries more were passed of a run where it ends: back, also the entries and the bytes of that run. `from`:
-  -- forward from where an earlier walk has ended.
+  -- another place where it begins: forward one where an earlier walk has ended, back one in the ring.
   local function walk(log, forward, most, time, from)
     local it = { forward = forward, most = most, time = time, has_runs = log.has_runs, within = 0 }
     if from then
@@ -311,9 +320,13 @@ local function uncommon()
     else
       it.entry, it.passed, it.bytes = forward and log.oldest or log.newest, 0, 0
     end
-    local of_next, filled = #log.next, log.filled
-    local done = from and min(max(from.bytes - of_next, 0), filled) or 0
-    local goes_on = pass(it, not forward and log.latest or from and sub(log.next, from.bytes + 1) or log.next)
+    local of_next, filled, done = #log.next, log.filled, 0
+    local front = forward and log.next or log.latest
+    if from then
+      done = min(max(from.bytes - #front, 0), filled)
+      front = forward and sub(front, from.bytes + 1) or sub(front, 1, max(#front - from.bytes, 0))
+    end
+    local goes_on = pass(it, front)
     local size = FRONT
     while goes_on and done < filled do
       -- a number is an entry, or more
@@ -345,6 +358,104 @@ local function uncommon()
     return number, past - 1
   end
 
+  -- How many places of marks are among so many bytes of the ring from byte `at` on, and which is the first.
+  local function places(size, at, length)
+    local all, first = ceil(size / STEP), ceil(at / STEP)
+    local past = at + length - size
+    return past > 0 and all - first + ceil(past / STEP) or ceil((at + length) / STEP) - first, first % all
+  end
+
+  -- The log has marks.
+  local function has_marks(log)
+    local size = log.size
+    local last = HEAD + size + ceil(size / STEP) * MARK_BYTES - 1
+    return size > 0 and log.base == HEAD and call('GETRANGE', log.key, last, last) ~= ''
+  end
+
+  -- Places that walk() may begin at: the latest that is known of those not after `time`, and the first of the others.
+  local function near(log, time)
+    local of_next, begin, size, filled = #log.next, log.begin, log.size, log.filled
+    local below = { entry = log.oldest, passed = 0, bytes = 0, within = 0 }
+    local above = { entry = log.newest, passed = 0, bytes = of_next + filled + #log.latest, within = 0 }
+    local count, first = 0, 0
+    if size > 0 then
+      count, first = places(size, begin, filled)
+    end
+    if count == 0 or not has_marks(log) then
+      return below, above
+    end
+    local ahead = { forward = true, most = math.huge, time = math.huge, has_runs = log.has_runs, entry = log.oldest,
+      passed = 0, bytes = 0 }
+    pass(ahead, log.next)
+    local base, all, low, high = HEAD + size, ceil(size / STEP), -1, count
+    while high - low > 1 do
+      local is_next = high - low <= 2 * MARKS
+      local from = is_next and low + 1 or floor((low + high) / 2)
+      local slot = (first + from) % all
+      local till = min(from + MARKS, from + all - slot, high)  -- the first one behind
+      local marks = call('GETRANGE', log.key, base + slot * MARK_BYTES, base + (slot + till - from) * MARK_BYTES - 1)
+      local found, is_above = false, false
+      for i = from, till - 1 do
+        local entry, offset = open(MARK, marks, (i - from) * MARK_BYTES + 1)
+        local bytes = ((slot + i - from) * STEP - begin) % size + offset
+        if entry > ahead.entry and entry <= log.newest and offset < LONGEST and bytes > 0 and bytes <= filled then
+          local mark = { entry = entry, passed = 0, bytes = of_next + bytes, within = 0 }
+          if entry > time then
+            high, above, is_above = found and i or from, mark, true
+            break
+          end
+          low, below, found = i, mark, true
+        end
+      end
+      if not is_above and (found or is_next) then
+        low = till - 1
+      elseif not is_above then
+        high = from  -- none is there; those behind may be nearer, and are not looked for
+      end
+    end
+    return below, above
+  end
+
+  -- How many bytes of numbers there are up to that of an entry of this time. nil: there is no such entry.
+  local function place_of(log, time)
+    local all = #log.next + log.filled + #log.latest
+    local below, above = near(log, time - 1)
+    if time - below.entry <= above.entry - time then
+      local found = walk(log, true, math.huge, time - 1, below)
+      return found.entry == time and found.bytes or nil
+    end
+    above.bytes = all - above.bytes
+    local found = walk(log, false, math.huge, time, above)
+    return found.entry == time and all - found.bytes or nil
+  end
+
+  -- So many bytes of the ring, from this one on, are not what marks tell of any more.
+  local function unmark(log, at, length)
+    local unmarked = log.unmarked
+    log.unmarked = { at = at, length = length + (unmarked and unmarked.length or 0) }
+  end
+
+  -- Clears their marks. Returns an error if there is no memory.
+  function it.clear_marks(log)
+    local unmarked, size = log.unmarked, log.size
+    log.unmarked = nil
+    if not has_marks(log) then
+      return nil
+    end
+    local base = HEAD + size
+    local function clear(from, bytes)
+      local marks = bytes > 0 and call('GETRANGE', log.key, base + from, base + from + bytes - 1) or ''
+      if find(marks, '[^%z]') then
+        local set = pcall('SETRANGE', log.key, base + from, rep('\0', bytes))
+        return type(set) == 'table' and set or nil
+      end
+    end
+    local length = min(unmarked.length + LONGEST + 1, size)
+    local count, first = places(size, (unmarked.at - LONGEST) % size, length)
+    local at_end = min(count, ceil(size / STEP) - first)
+    return clear(first * MARK_BYTES, at_end * MARK_BYTES) or clear(0, (count - at_end) * MARK_BYTES)
+  end
+
   local function without_ring(log)
     log.base, log.size, log.begin, log.filled, log.next = HEAD, 0, 0, 0, ''
   end
@@ -366,6 +477,7 @@ local function uncommon()
     local cut = find(tail, '[%z\1-\127]') or error({ err = NOT_OURS })  -- no number is that long
     tail = sub(tail, cut + 1)
     log.latest, log.filled = tail .. log.latest, log.filled - #tail
+    unmark(log, (log.begin + log.filled) % log.size, #tail)
   end
 
   -- Fills `next`, which is empty, from the ring.
@@ -399,7 +511,7 @@ local function uncommon()
       while needed > step * 8 do
         step = step * 2
       end
-      log.size, log.filled = math.ceil(needed / step) * step - HEAD - 16, #bytes
+      log.size, log.filled = ceil(needed / step) * step - HEAD - 16, #bytes
       log.latest, log.touched = '', now
       local whole = state(log) .. rep('\0', FRONT) .. bytes .. rep('\0', log.size - #bytes)
       local set = pcall('SET', log.key, whole, 'PX', log.ttl)
@@ -418,9 +530,14 @@ local function uncommon()
   -- Finds the latest entry that is not after `time`. Returns its time, ms from it to its successor (nil: it has none),
   -- the index in `latest` where its number ends, the index after its successor's number, and the number of entries
   -- after it. nil: all entries are after `time`, and all numbers are in `latest`. `more`: the number of bytes that
-  -- `latest` has before that index, unless it has all numbers.
-  local function split(log, time, more)
-    local found = walk(log, false, math.huge, time)
+  -- `latest` has before that index, unless it has all numbers. `counted`: the number of entries is needed.
+  local function split(log, time, more, counted)
+    local above
+    if not counted and log.filled > 0 then
+      above = select(2, near(log, time))
+      above.bytes = #log.next + log.filled + #log.latest - above.bytes
+    end
+    local found = walk(log, false, math.huge, time, above)
     log.place = false
     if found.entry < log.oldest or found.entry > time and found.entry ~= log.oldest then
       error({ err = NOT_OURS })
@@ -430,7 +547,7 @@ local function uncommon()
     local at = #log.latest - found.bytes
     if found.entry > time then
       return nil
-    elseif found.passed == 0 then
+    elseif found.bytes == 0 then
       return found.entry, nil, at, at + 1, 0
     end
     local behind, rest = number_at(log.latest, at + 1)
@@ -459,7 +576,7 @@ local function uncommon()
   function it.step_back(log, farthest)
     local entry, at, moved, _
     if log.oldest <= farthest then
-      entry, _, at, _, moved = split(log, farthest, 0)
+      entry, _, at, _, moved = split(log, farthest, 0, true)
     else
       if not log.has_runs then
         of_ring(log, 0, log.filled)  -- an error if it has fewer entries than it says
@@ -636,6 +753,7 @@ local function uncommon()
       last = last - 1
     end
     log.patch = { skipped + first - 1, sub(new, first, last) }
+    unmark(log, (log.begin + skipped + first - 1) % log.size, last - first + 1)
   end
 
   -- take_out() of an entry that is neither among the newest ones nor in front, unless the clock has stepped back: the
@@ -646,13 +764,12 @@ local function uncommon()
     elseif logged < log.oldest then
       return false
     end
-    local forward = logged - log.oldest <= log.newest - logged
-    local found = walk(log, forward, math.huge, forward and logged - 1 or logged)
-    if found.entry ~= logged then
+    local place = place_of(log, logged)
+    if not place then
       return false
     end
     local of_next, filled = #log.next, log.filled
-    local place = (forward and found.bytes or of_next + filled + #log.latest - found.bytes) - of_next
+    place = place - of_next
     local values, are_runs, changed, last, past, gone, later
     if place > 0 and place <= filled then
       local from, to = max(place - FRONT, 0), min(place + FRONT, filled)
@@ -673,9 +790,11 @@ local function uncommon()
           overwrite(log, from, bytes, same_size)
         elseif from < filled - to then
           log.patch = { 0, of_ring(log, 0, from) .. text }
+          unmark(log, log.begin, to)
           log.begin, log.filled = (log.begin + spare) % log.size, filled - spare
         else
           log.latest, log.filled = text .. of_ring(log, to, filled - to) .. log.latest, from
+          unmark(log, (log.begin + from) % log.size, filled - from)
         end
         return true
       end
@@ -1112,6 +1231,10 @@ add = function(log, _, from, to, at, denied)
 
   if log.blocked then
     return uncommon().write_blocked(log)
+  end
+  local uncleared = log.unmarked and uncommon().clear_marks(log)
+  if uncleared then
+    return uncleared
   end
   if #log.next + #log.latest > FRONT then
     local spilled = uncommon().spill(log)

@@ -14,7 +14,7 @@ namespace sliding_log::native {
 
 class CompactLog {
   public:
-    /// Where a walk from the oldest entry on has ended.
+    /// Where a walk from the oldest entry on has ended, or where another one begins.
     struct Place {
         double entry;
         double passed;
@@ -36,8 +36,10 @@ class CompactLog {
         double dead = 0;    // of a blocked log: bytes in front of its numbers that stand for nothing
         double deadAt = 0;  // where the last run of these begins
         std::optional<Place> place;
-        double patchAt = 0;  // bytes of the ring in front of `patch`
-        std::string patch;   // to be written into the ring
+        double patchAt = 0;     // bytes of the ring in front of `patch`
+        std::string patch;      // to be written into the ring
+        double unmarkedAt = 0;  // bytes of the ring that marks do not tell of any more: from here on,
+        double unmarked = 0;    // so many
         std::string next;
         std::string latest;
 
@@ -61,6 +63,7 @@ class CompactLog {
 
   private:
     struct Walk;
+    struct Near;
     struct Split;
     struct Numbers;
 
@@ -70,6 +73,11 @@ class CompactLog {
     bool dropStale(Log& log, double horizon);
     std::string ofRing(const Log& log, double skipped, double length);
     Walk walk(const Log& log, bool forward, double most, double time, const Place* from = nullptr);
+    bool hasMarks(const Log& log) const;
+    Near near(const Log& log, double time);
+    std::optional<double> placeOf(const Log& log, double time);
+    static void unmark(Log& log, double at, double length);
+    std::string clearMarks(Log& log);
     double numberAfter(const Log& log, double skipped, double& bytes);
     Place leftBefore(const Log& log, double time);
     static void removeRing(Log& log);
@@ -77,7 +85,7 @@ class CompactLog {
     void pull(Log& log, double bytes);
     void refill(Log& log);
     std::string spill(Log& log, bool& isWritten);
-    Split split(Log& log, double time, double more);
+    Split split(Log& log, double time, double more, bool isCounted = false);
     void insert(Log& log, double time, double more);
     double farthest(const Log& log) const;
     void stepBack(Log& log, double farthest);

@@ -230,13 +230,11 @@ std::optional<bool> CompactLog::takeOutOfRing(Log& log, double logged, double mo
     if (logged < log.oldest) {
         return false;
     }
-    const bool forward = logged - log.oldest <= log.newest - logged;
-    const Walk found = walk(log, forward, kEndless, forward ? logged - 1 : logged);
-    if (found.entry != logged) {
+    const std::optional<double> found = placeOf(log, logged);
+    if (!found) {
         return false;
     }
-    const double ofNext = sizeOf(log.next);
-    const double place = (forward ? found.bytes : ofNext + log.filled + sizeOf(log.latest) - found.bytes) - ofNext;
+    const double place = *found - sizeOf(log.next);
     if (place > 0 && place <= log.filled && takeOutInside(log, place, most)) {
         return true;
     }
@@ -285,13 +283,16 @@ bool CompactLog::takeOutInside(Log& log, double place, double most) {
         }
         log.patchAt = from + static_cast<double>(first);
         log.patch = sameSize->substr(first, last - first);
+        unmark(log, std::fmod(log.begin + log.patchAt, log.size), static_cast<double>(last - first));
     } else if (from < log.filled - to) {
         log.patchAt = 0;
         log.patch = ofRing(log, 0, from) + text;
+        unmark(log, log.begin, to);
         log.begin = std::fmod(log.begin + spare, log.size);
         log.filled -= spare;
     } else {
         log.latest = text + ofRing(log, to, log.filled - to) + log.latest;
+        unmark(log, std::fmod(log.begin + from, log.size), log.filled - from);
         log.filled = from;
     }
     return true;

@@ -1,0 +1,148 @@
+// algorithm=compact: marks behind the ring of a log, which tell the times of some places of it.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "compact_inside.hpp"
+
+namespace sliding_log::native {
+
+namespace {
+
+constexpr double kStep = 1024;    // bytes of the ring from one place of a mark to the next
+constexpr double kMarkBytes = 7;  // of its time and its offset
+constexpr double kMarksAtOnce = 16;
+
+double allOf(double size) {
+    return std::ceil(size / kStep);
+}
+
+double positive(double number, double size) {
+    return number - std::floor(number / size) * size;
+}
+
+/// How many places of marks are among some bytes of the ring, and which is the first.
+struct Places {
+    double count;
+    double first;
+};
+
+Places placesAmong(double size, double at, double length) {
+    const double all = allOf(size);
+    const double first = std::ceil(at / kStep);
+    const double past = at + length - size;
+    return {.count = past > 0 ? all - first + std::ceil(past / kStep) : std::ceil((at + length) / kStep) - first,
+            .first = std::fmod(first, all)};
+}
+
+/// Some of the marks of a log. There must be that many.
+std::string_view marksOf(std::string_view log, double size, double from, double bytes) {
+    return log.substr(kCompactHead + static_cast<std::size_t>(size + from), static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+bool CompactLog::hasMarks(const Log& log) const {
+    return log.size > 0 && log.base == kCompactHead &&
+           Key(redis_, clock_, log.key).bytes().size() >=
+               kCompactHead + static_cast<std::size_t>(log.size + allOf(log.size) * kMarkBytes);
+}
+
+CompactLog::Near CompactLog::near(const Log& log, double time) {
+    const double ofNext = sizeOf(log.next);
+    Near found{
+        .below = {.entry = log.oldest, .passed = 0, .bytes = 0, .within = 0},
+        .above = {.entry = log.newest, .passed = 0, .bytes = ofNext + log.filled + sizeOf(log.latest), .within = 0}};
+    const auto [count, first] = log.size > 0 ? placesAmong(log.size, log.begin, log.filled) : Places{};
+    if (count == 0 || !hasMarks(log)) {
+        return found;
+    }
+    Walk ahead{.forward = true, .most = kEndless, .time = kEndless, .entry = log.oldest, .hasRuns = log.hasRuns};
+    ahead.pass(log.next);
+    Key key(redis_, clock_, log.key);
+    const double all = allOf(log.size);
+    double low = -1;
+    double high = count;
+    while (high - low > 1) {
+        const bool isNext = high - low <= 2 * kMarksAtOnce;
+        const double from = isNext ? low + 1 : std::floor((low + high) / 2);
+        const double slot = std::fmod(first + from, all);
+        const double till = std::min({from + kMarksAtOnce, from + all - slot, high});  // the first one behind
+        Unpacker<double> marks(marksOf(key.bytes(), log.size, slot * kMarkBytes, (till - from) * kMarkBytes));
+        bool hasFound = false;
+        bool isAbove = false;
+        for (double i = from; i < till && !isAbove; i++) {
+            const double entry = marks.number(6);
+            const double offset = marks.number(1);
+            const double bytes = positive((slot + i - from) * kStep - log.begin, log.size) + offset;
+            if (!(entry > ahead.entry && entry <= log.newest && offset < kLongestNumber && bytes > 0 &&
+                  bytes <= log.filled)) {
+                continue;
+            }
+            const Place mark{.entry = entry, .passed = 0, .bytes = ofNext + bytes, .within = 0};
+            if (entry > time) {
+                high = hasFound ? i : from;
+                found.above = mark;
+                isAbove = true;
+            } else {
+                low = i;
+                found.below = mark;
+                hasFound = true;
+            }
+        }
+        if (!isAbove && (hasFound || isNext)) {
+            low = till - 1;
+        } else if (!isAbove) {
+            high = from;  // none is there; those behind may be nearer, and are not looked for
+        }
+    }
+    return found;
+}
+
+/// How many bytes of numbers there are up to that of an entry of this time. nullopt: there is no such entry.
+std::optional<double> CompactLog::placeOf(const Log& log, double time) {
+    const double all = sizeOf(log.next) + log.filled + sizeOf(log.latest);
+    Near found = near(log, time - 1);
+    if (time - found.below.entry <= found.above.entry - time) {
+        const Walk ahead = walk(log, true, kEndless, time - 1, &found.below);
+        return ahead.entry == time ? std::optional(ahead.bytes) : std::nullopt;
+    }
+    found.above.bytes = all - found.above.bytes;
+    const Walk back = walk(log, false, kEndless, time, &found.above);
+    return back.entry == time ? std::optional(all - back.bytes) : std::nullopt;
+}
+
+/// So many bytes of the ring, from this one on, are not what marks tell of any more.
+void CompactLog::unmark(Log& log, double at, double length) {
+    log.unmarkedAt = at;
+    log.unmarked += length;
+}
+
+/// Clears their marks. An error if there is no memory.
+std::string CompactLog::clearMarks(Log& log) {
+    const double size = log.size;
+    const double length = std::min(log.unmarked + kLongestNumber + 1, size);
+    log.unmarked = 0;
+    if (!hasMarks(log)) {
+        return {};
+    }
+    Key key(redis_, clock_, log.key);
+    const auto clear = [&](double from, double bytes) -> std::string {
+        const std::string_view marks = marksOf(key.bytes(), size, from, bytes);
+        if (marks.find_first_not_of('\0') == std::string_view::npos) {
+            return {};
+        }
+        const std::string nothing(marks.size(), '\0');
+        const char* error = key.overwrite(kCompactHead + static_cast<std::size_t>(size + from), nothing);
+        return error == nullptr ? "" : error;
+    };
+    const auto [count, first] = placesAmong(size, positive(log.unmarkedAt - kLongestNumber, size), length);
+    const double atEnd = std::min(count, allOf(size) - first);
+    std::string failed = clear(first * kMarkBytes, atEnd * kMarkBytes);
+    if (failed.empty()) {
+        failed = clear(0, (count - atEnd) * kMarkBytes);
+    }
+    return failed;
+}
+
+}  // namespace sliding_log::native
