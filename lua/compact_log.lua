@@ -62,6 +62,7 @@ local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
 -- Maximum bytes of a number. With spare ones it has one less: the version before may make it longer by one.
 local LONGEST, ROOMY = 7, 6
+local NEAR = 12  -- bytes on both sides of a number that are tried first
 -- Marks: bytes of the ring from one to the next; the time and the offset of one; what is read at once.
 local STEP, MARK, MARK_BYTES, MARKS = 1024, '>I6B', 7, 16
 
@@ -96,6 +97,7 @@ local function uncommon()
   local it = {}
   made = it
   local find = string.find
+  local places_left = {}  -- of each log, where an entry has left its ring in this call: what follows may be near
 
   -- The number whose last byte is at `at`, and the index of the last byte before it.
   local function before(bytes, at)
@@ -377,41 +379,51 @@ local function uncommon()
     local of_next, begin, size, filled = #log.next, log.begin, log.size, log.filled
     local below = { entry = log.oldest, passed = 0, bytes = 0, within = 0 }
     local above = { entry = log.newest, passed = 0, bytes = of_next + filled + #log.latest, within = 0 }
-    local count, first = 0, 0
-    if size > 0 then
-      count, first = places(size, begin, filled)
-    end
-    if count == 0 or not has_marks(log) then
+    local left, marked = places_left[log.key], size > 0 and filled > 0 and has_marks(log)
+    if not left and not marked then
       return below, above
     end
     local ahead = { forward = true, most = math.huge, time = math.huge, has_runs = log.has_runs, entry = log.oldest,
       passed = 0, bytes = 0 }
     pass(ahead, log.next)
-    local base, all, low, high = HEAD + size, ceil(size / STEP), -1, count
-    while high - low > 1 do
-      local is_next = high - low <= 2 * MARKS
-      local from = is_next and low + 1 or floor((low + high) / 2)
-      local slot = (first + from) % all
-      local till = min(from + MARKS, from + all - slot, high)  -- the first one behind
-      local marks = call('GETRANGE', log.key, base + slot * MARK_BYTES, base + (slot + till - from) * MARK_BYTES - 1)
-      local found, is_above = false, false
-      for i = from, till - 1 do
-        local entry, offset = open(MARK, marks, (i - from) * MARK_BYTES + 1)
-        local bytes = ((slot + i - from) * STEP - begin) % size + offset
-        if entry > ahead.entry and entry <= log.newest and offset < LONGEST and bytes > 0 and bytes <= filled then
-          local mark = { entry = entry, passed = 0, bytes = of_next + bytes, within = 0 }
-          if entry > time then
-            high, above, is_above = found and i or from, mark, true
+    -- The place at this byte of the ring, of the numbers after an entry; nil if they are not there.
+    local function place_at(at, entry, offset)
+      local bytes = (at - begin) % size + offset
+      return entry > ahead.entry and entry <= log.newest and offset < LONGEST and bytes > 0 and bytes <= filled
+        and { entry = entry, passed = 0, bytes = of_next + bytes, within = 0 } or nil
+    end
+    if marked then
+      local count, first = places(size, begin, filled)
+      local base, all, low, high = HEAD + size, ceil(size / STEP), -1, count
+      while high - low > 1 do
+        local is_next = high - low <= 2 * MARKS
+        local from = is_next and low + 1 or floor((low + high) / 2)
+        local slot = (first + from) % all
+        local till = min(from + MARKS, from + all - slot, high)  -- the first one behind
+        local marks = call('GETRANGE', log.key, base + slot * MARK_BYTES, base + (slot + till - from) * MARK_BYTES - 1)
+        local found, is_above = false, false
+        for i = from, till - 1 do
+          local entry, offset = open(MARK, marks, (i - from) * MARK_BYTES + 1)
+          local place = place_at((slot + i - from) * STEP, entry, offset)
+          if place and entry > time then
+            high, above, is_above = found and i or from, place, true
             break
+          elseif place then
+            low, below, found = i, place, true
           end
-          low, below, found = i, mark, true
+        end
+        if not is_above and (found or is_next) then
+          low = till - 1
+        elseif not is_above then
+          high = from  -- none is there; those behind may be nearer, and are not looked for
         end
       end
-      if not is_above and (found or is_next) then
-        low = till - 1
-      elseif not is_above then
-        high = from  -- none is there; those behind may be nearer, and are not looked for
-      end
+    end
+    local place = left and left.size == size and place_at(left.at, left.entry, 0)
+    if place and place.entry <= time and place.bytes > below.bytes then
+      below = place
+    elseif place and place.entry > time and place.bytes < above.bytes then
+      above = place
     end
     return below, above
   end
@@ -432,6 +444,7 @@ local function uncommon()
   -- So many bytes of the ring, from this one on, are not what marks tell of any more.
   local function unmark(log, at, length)
     local unmarked = log.unmarked
+    places_left[log.key] = nil
     log.unmarked = { at = at, length = length + (unmarked and unmarked.length or 0) }
   end
 
@@ -457,6 +470,7 @@ local function uncommon()
   end
 
   local function without_ring(log)
+    places_left[log.key] = nil
     log.base, log.size, log.begin, log.filled, log.next = HEAD, 0, 0, 0, ''
   end
 
@@ -756,6 +770,45 @@ local function uncommon()
     unmark(log, (log.begin + skipped + first - 1) % log.size, last - first + 1)
   end
 
+  -- take_out() of an entry whose number ends after `place` bytes of the ring: up to `reach` bytes on both sides of that
+  -- are written anew. nil: they do not tell all; or, if no others `may_move`, spare bytes have no place there.
+  local function take_out_inside(log, logged, place, most, reach, may_move)
+    local filled = log.filled
+    local from, to = max(place - reach, 0), min(place + reach, filled)
+    local bytes = of_ring(log, from, to - from)
+    local cut = from > 0 and find(bytes, '[%z\1-\127]') or 0
+    bytes, from = sub(bytes, cut + 1), from + cut
+    bytes = string.match(bytes, '^.*[%z\1-\127]') or ''
+    to = from + #bytes
+    local values, are_runs, changed, _, _, gone = without(log, bytes, place - from, most, false)
+    if not values then
+      return nil
+    end
+    local text = text_of(values, are_runs, #values, changed, 0)
+    local spare = #bytes - #text
+    local same_size = spare == 0 and text or can_have_runs(log) and text_of(values, are_runs, #values, changed, spare)
+    if not same_size and not may_move then
+      return nil
+    end
+    log.used, log.place = log.used - gone, false
+    if same_size then
+      local ahead = { forward = true, most = math.huge, time = math.huge, has_runs = log.has_runs, entry = 0, passed = 0,
+        bytes = 0 }
+      pass(ahead, sub(bytes, 1, place - from))
+      log.has_runs = log.has_runs or spare > 0
+      overwrite(log, from, bytes, same_size)
+      places_left[log.key] = { at = (log.begin + from) % log.size, size = log.size, entry = logged - ahead.entry }
+    elseif from < filled - to then
+      log.patch = { 0, of_ring(log, 0, from) .. text }
+      unmark(log, log.begin, to)
+      log.begin, log.filled = (log.begin + spare) % log.size, filled - spare
+    else
+      log.latest, log.filled = text .. of_ring(log, to, filled - to) .. log.latest, from
+      unmark(log, (log.begin + from) % log.size, filled - from)
+    end
+    return true
+  end
+
   -- take_out() of an entry that is neither among the newest ones nor in front, unless the clock has stepped back: the
   -- bytes near it are overwritten. nil: take_out() has to do it.
   local function take_out_of_ring(log, logged, most)
@@ -770,41 +823,15 @@ local function uncommon()
     end
     local of_next, filled = #log.next, log.filled
     place = place - of_next
-    local values, are_runs, changed, last, past, gone, later
-    if place > 0 and place <= filled then
-      local from, to = max(place - FRONT, 0), min(place + FRONT, filled)
-      local bytes = of_ring(log, from, to - from)
-      local cut = from > 0 and find(bytes, '[%z\1-\127]') or 0
-      bytes, from = sub(bytes, cut + 1), from + cut
-      bytes = string.match(bytes, '^.*[%z\1-\127]') or ''
-      to = from + #bytes
-      values, are_runs, changed, _, _, gone = without(log, bytes, place - from, most, false)
-      if values then
-        log.used, log.place = log.used - gone, false
-        local text = text_of(values, are_runs, #values, changed, 0)
-        local spare = #bytes - #text
-        local same_size = spare == 0 and text
-          or can_have_runs(log) and text_of(values, are_runs, #values, changed, spare)
-        if same_size then
-          log.has_runs = log.has_runs or spare > 0
-          overwrite(log, from, bytes, same_size)
-        elseif from < filled - to then
-          log.patch = { 0, of_ring(log, 0, from) .. text }
-          unmark(log, log.begin, to)
-          log.begin, log.filled = (log.begin + spare) % log.size, filled - spare
-        else
-          log.latest, log.filled = text .. of_ring(log, to, filled - to) .. log.latest, from
-          unmark(log, (log.begin + from) % log.size, filled - from)
-        end
-        return true
-      end
-    end
-    if place > FRONT then
+    if place > 0 and place <= filled and (take_out_inside(log, logged, place, most, NEAR, false)
+        or take_out_inside(log, logged, place, most, FRONT, true)) then
+      return true
+    elseif place > FRONT then
       return nil
     end
     local head = of_ring(log, 0, min(filled, FRONT))
     head = #head < filled and (string.match(head, '^.*[%z\1-\127]') or '') or head
-    values, are_runs, _, last, past, gone, later = without(log, log.next .. head, of_next + place, most, true)
+    local values, are_runs, _, last, past, gone, later = without(log, log.next .. head, of_next + place, most, true)
     local next_bytes = values and text_of(values, are_runs, last, 1, 0) .. sub(log.next, past + 1)
     if not values or #next_bytes > FRONT then
       return nil

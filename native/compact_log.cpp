@@ -28,6 +28,7 @@ void appendSame(std::string& out, const CompactLog::Log& log, double entries) {
 
 void CompactLog::removeRing(Log& log) {
     log.base = kCompactHead;
+    log.left.reset();
     log.next.clear();
     log.begin = log.filled = log.size = 0;
 }

@@ -22,6 +22,14 @@ class CompactLog {
         double within;  // so many of the passed ones are of a run, whose bytes do not count
     };
 
+    /// Where an entry has left the ring of a log in this call: what follows may be near.
+    struct PlaceLeft {
+        RedisModuleString* key;
+        double at;  // the byte of the ring
+        double size;
+        double entry;  // before the number there
+    };
+
     struct Log : native::Log {
         bool has = false;  // newest is known
         bool hasRuns = false;
@@ -36,6 +44,7 @@ class CompactLog {
         double dead = 0;    // of a blocked log: bytes in front of its numbers that stand for nothing
         double deadAt = 0;  // where the last run of these begins
         std::optional<Place> place;
+        std::optional<PlaceLeft> left;
         double patchAt = 0;     // bytes of the ring in front of `patch`
         std::string patch;      // to be written into the ring
         double unmarkedAt = 0;  // bytes of the ring that marks do not tell of any more: from here on,
@@ -76,6 +85,7 @@ class CompactLog {
     bool hasMarks(const Log& log) const;
     Near near(const Log& log, double time);
     std::optional<double> placeOf(const Log& log, double time);
+    void searchMarks(const Log& log, double time, const auto& placeAt, Near& found);
     static void unmark(Log& log, double at, double length);
     std::string clearMarks(Log& log);
     double numberAfter(const Log& log, double skipped, double& bytes);
@@ -91,7 +101,7 @@ class CompactLog {
     void stepBack(Log& log, double farthest);
     bool takeOut(Log& log, double logged, bool hasStepped, double most);
     std::optional<bool> takeOutOfRing(Log& log, double logged, double most);
-    bool takeOutInside(Log& log, double place, double most);
+    bool takeOutInside(Log& log, double logged, double place, double most);
     bool takeOutInFront(Log& log, double place, double most);
     void writePatch(Log& log);
     void write(Log& log);

@@ -35,6 +35,12 @@ Places placesAmong(double size, double at, double length) {
             .first = std::fmod(first, all)};
 }
 
+std::string_view nameOf(RedisModuleString* key) {
+    std::size_t length = 0;
+    const char* text = api::StringPtrLen(key, &length);
+    return {text, length};
+}
+
 /// Some of the marks of a log. There must be that many.
 std::string_view marksOf(std::string_view log, double size, double from, double bytes) {
     return log.substr(kCompactHead + static_cast<std::size_t>(size + from), static_cast<std::size_t>(bytes));
@@ -48,19 +54,11 @@ bool CompactLog::hasMarks(const Log& log) const {
                kCompactHead + static_cast<std::size_t>(log.size + allOf(log.size) * kMarkBytes);
 }
 
-CompactLog::Near CompactLog::near(const Log& log, double time) {
-    const double ofNext = sizeOf(log.next);
-    Near found{
-        .below = {.entry = log.oldest, .passed = 0, .bytes = 0, .within = 0},
-        .above = {.entry = log.newest, .passed = 0, .bytes = ofNext + log.filled + sizeOf(log.latest), .within = 0}};
-    const auto [count, first] = log.size > 0 ? placesAmong(log.size, log.begin, log.filled) : Places{};
-    if (count == 0 || !hasMarks(log)) {
-        return found;
-    }
-    Walk ahead{.forward = true, .most = kEndless, .time = kEndless, .entry = log.oldest, .hasRuns = log.hasRuns};
-    ahead.pass(log.next);
+/// The nearest ones that marks tell of.
+void CompactLog::searchMarks(const Log& log, double time, const auto& placeAt, Near& found) {
     Key key(redis_, clock_, log.key);
     const double all = allOf(log.size);
+    const auto [count, first] = placesAmong(log.size, log.begin, log.filled);
     double low = -1;
     double high = count;
     while (high - low > 1) {
@@ -74,19 +72,14 @@ CompactLog::Near CompactLog::near(const Log& log, double time) {
         for (double i = from; i < till && !isAbove; i++) {
             const double entry = marks.number(6);
             const double offset = marks.number(1);
-            const double bytes = positive((slot + i - from) * kStep - log.begin, log.size) + offset;
-            if (!(entry > ahead.entry && entry <= log.newest && offset < kLongestNumber && bytes > 0 &&
-                  bytes <= log.filled)) {
-                continue;
-            }
-            const Place mark{.entry = entry, .passed = 0, .bytes = ofNext + bytes, .within = 0};
-            if (entry > time) {
+            const std::optional<Place> place = placeAt((slot + i - from) * kStep, entry, offset);
+            if (place && entry > time) {
                 high = hasFound ? i : from;
-                found.above = mark;
+                found.above = *place;
                 isAbove = true;
-            } else {
+            } else if (place) {
                 low = i;
-                found.below = mark;
+                found.below = *place;
                 hasFound = true;
             }
         }
@@ -95,6 +88,37 @@ CompactLog::Near CompactLog::near(const Log& log, double time) {
         } else if (!isAbove) {
             high = from;  // none is there; those behind may be nearer, and are not looked for
         }
+    }
+}
+
+CompactLog::Near CompactLog::near(const Log& log, double time) {
+    const double ofNext = sizeOf(log.next);
+    Near found{
+        .below = {.entry = log.oldest, .passed = 0, .bytes = 0, .within = 0},
+        .above = {.entry = log.newest, .passed = 0, .bytes = ofNext + log.filled + sizeOf(log.latest), .within = 0}};
+    const bool hasLeft = log.left && log.left->size == log.size && nameOf(log.left->key) == nameOf(log.key);
+    const bool isMarked = log.size > 0 && log.filled > 0 && hasMarks(log);
+    if (!hasLeft && !isMarked) {
+        return found;
+    }
+    Walk ahead{.forward = true, .most = kEndless, .time = kEndless, .entry = log.oldest, .hasRuns = log.hasRuns};
+    ahead.pass(log.next);
+    // the place at this byte of the ring, of the numbers after an entry
+    const auto placeAt = [&](double at, double entry, double offset) -> std::optional<Place> {
+        const double bytes = positive(at - log.begin, log.size) + offset;
+        if (entry > ahead.entry && entry <= log.newest && offset < kLongestNumber && bytes > 0 && bytes <= log.filled) {
+            return Place{.entry = entry, .passed = 0, .bytes = ofNext + bytes, .within = 0};
+        }
+        return std::nullopt;
+    };
+    if (isMarked) {
+        searchMarks(log, time, placeAt, found);
+    }
+    const std::optional<Place> left = hasLeft ? placeAt(log.left->at, log.left->entry, 0) : std::nullopt;
+    if (left && left->entry <= time && left->bytes > found.below.bytes) {
+        found.below = *left;
+    } else if (left && left->entry > time && left->bytes < found.above.bytes) {
+        found.above = *left;
     }
     return found;
 }
@@ -116,6 +140,7 @@ std::optional<double> CompactLog::placeOf(const Log& log, double time) {
 void CompactLog::unmark(Log& log, double at, double length) {
     log.unmarkedAt = at;
     log.unmarked += length;
+    log.left.reset();
 }
 
 /// Clears their marks. An error if there is no memory.

@@ -101,15 +101,15 @@ sub keep {
 }
 
 # mixed: each caller has a cap of its own, at least the limit; alone: no request asks two logs.
-# A world of keys with limits of their own; worlds differ in their probabilities.
+# A world of keys with limits of their own, from `least` on; worlds differ in their probabilities.
 sub world {
     my ($title, %world) = @_;
     my %script = (
         log     => Testbed::Script->new($redis, 'sliding_log', own_clock => $world{own_clock}, at_once => $world{at_once}),
-        compact => Testbed::Script->new($redis, 'compact_log', own_clock => $world{own_clock}, front => $world{front}, step => $world{marks}),
+        compact => Testbed::Script->new($redis, 'compact_log', own_clock => $world{own_clock}, front => $world{front}, step => ($world{marks} // 1024) == 1024 ? undef : $world{marks}),
     );
     my @logs = map {
-        my $limit = 1 + int rand $world{limits};
+        my $limit = ($world{least} // 1) + int rand $world{limits};
         { name => "$title $_", limit => $limit, cap => $limit + int rand $limit, window => 1 + int rand $world{windows} }
     } 1 .. $world{keys};
     my $now  = 1_800_000_000_000;
@@ -273,6 +273,7 @@ world('marks, permits', %marked, permits => 50);
 world('marks, costs',   %marked, costs => 1, fixed => 1);
 world('marks, all count', %marked, costs => 1, count_all => 0.2, taken_back => 0);
 world('marks, delays',  %marked, delays => 3000, costs => 1, marks => 40);
+world('marks, long logs', %usual, share => 0.4, keys => 1, least => 6000, limits => 3000, windows => 200_000, step => 10, burst => 1500, taken_back => 0.6, batch => 2, marks => 1024, fixed => 1);
 world('marks, blocks',  %marked, blocks => 1000);
 world('marks, clock goes back', %marked, %steps, steps_back => 0.01, batch => 1);
 world('marks, clock goes back, reservations', %marked, %steps, steps_back => 0.02, delays => 1000, taken_back => 0);
