@@ -1087,9 +1087,13 @@ local function uncommon()
   -- The time of the entry after the `skipped` oldest ones, found from the nearer end, or from where that of the request
   -- before was found.
   local function arrival(log, skipped)
-    local place = log.place
+    local place, rest = log.place, log.used - skipped
     place = place and place.passed <= skipped and place or nil
-    if skipped - (place and place.passed or 0) < log.used - skipped then
+    if log.has_runs and log.latest ~= '' then
+      local run, past = before(log.latest, #log.latest)
+      rest = rest - (byte(log.latest, past + 1) == 128 and run or 0)  -- a walk passes it at once
+    end
+    if skipped - (place and place.passed or 0) < rest then
       place = walk(log, true, skipped, math.huge, place)
       if place.entry > log.newest then
         error({ err = NOT_OURS })

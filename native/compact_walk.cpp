@@ -204,7 +204,13 @@ CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, dou
 /// request before was found.
 double CompactLog::arrival(Log& log, double skipped) {
     const Place* from = log.place && log.place->passed <= skipped ? &*log.place : nullptr;
-    if (skipped - (from != nullptr ? from->passed : 0) < log.used - skipped) {
+    double rest = log.used - skipped;
+    if (log.hasRuns && !log.latest.empty()) {
+        std::size_t at = log.latest.size();
+        const double run = numberBefore(log.latest, at);
+        rest -= log.latest[at] == kCompactRun ? run : 0;  // a walk passes it at once
+    }
+    if (skipped - (from != nullptr ? from->passed : 0) < rest) {
         const Walk found = walk(log, true, skipped, kEndless, from);
         if (!(found.entry <= log.newest)) {
             throw Error{kNotCompact};
