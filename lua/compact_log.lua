@@ -28,6 +28,12 @@
 -- has no ring: it is denied, and added to, in place. Such a run belongs to the number behind it: no reader finds more
 -- than LONGEST bytes for each.
 --
+-- Behind the ring may be marks, one of STEP bytes of it: how many bytes behind its place the first number begins, and the
+-- time of the entry before that number. They tell where the entries of a time are, so that one which is taken out needs
+-- no walk over those since. The next version writes them; this one uses them, and clears those of bytes that it changes.
+-- A mark counts if its place is in the ring and its time after those in front of the ring, and not after the newest one:
+-- the mark of a place that was written over tells a time that has left.
+--
 -- Contents that this script cannot have written are an error when they are met: a log is not read in full to find them.
 -- Stale contents are removed when something is added; lua/decide.lua explains this with migrating hash slots.
 --
@@ -37,7 +43,8 @@
 
 local now, _, own_clock, permit_life = ...
 
-local call, pcall, format, floor, min, max = redis.call, redis.pcall, string.format, math.floor, math.min, math.max
+local call, pcall, format = redis.call, redis.pcall, string.format
+local floor, ceil, min, max = math.floor, math.ceil, math.min, math.max
 local byte, char, sub, rep, pack, open = string.byte, string.char, string.sub, string.rep, struct.pack, struct.unpack
 
 local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37
@@ -55,6 +62,9 @@ local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
 -- Maximum bytes of a number. With spare ones it has one less: the version before may make it longer by one.
 local LONGEST, ROOMY = 7, 6
+local NEAR = 12  -- bytes on both sides of a number that are tried first
+-- Marks: bytes of the ring from one to the next; the time and the offset of one; what is read at once.
+local STEP, MARK, MARK_BYTES, MARKS = 1024, '>I6B', 7, 16
 
 -- The most that 5 bytes hold, and the most entries of a log: no limit is as large, so it looks emptier to none if older
 -- ones leave.
@@ -87,6 +97,7 @@ local function uncommon()
   local it = {}
   made = it
   local find = string.find
+  local places_left = {}  -- of each log, where an entry has left its ring in this call: what follows may be near
 
   -- The number whose last byte is at `at`, and the index of the last byte before it.
   local function before(bytes, at)
@@ -303,7 +314,7 @@ local function uncommon()
   -- Walks from the oldest entry forward while it is not after `time`, or from the newest back while it is, over at most
   -- `most` entries. Returns the entry where that ends, the count of passed entries, the bytes of their numbers, and how
   -- many entries more were passed of a run where it ends: back, also the entries and the bytes of that run. `from`:
-  -- forward from where an earlier walk has ended.
+  -- another place where it begins: forward one where an earlier walk has ended, back one in the ring.
   local function walk(log, forward, most, time, from)
     local it = { forward = forward, most = most, time = time, has_runs = log.has_runs, within = 0 }
     if from then
@@ -311,9 +322,13 @@ local function uncommon()
     else
       it.entry, it.passed, it.bytes = forward and log.oldest or log.newest, 0, 0
     end
-    local of_next, filled = #log.next, log.filled
-    local done = from and min(max(from.bytes - of_next, 0), filled) or 0
-    local goes_on = pass(it, not forward and log.latest or from and sub(log.next, from.bytes + 1) or log.next)
+    local of_next, filled, done = #log.next, log.filled, 0
+    local front = forward and log.next or log.latest
+    if from then
+      done = min(max(from.bytes - #front, 0), filled)
+      front = forward and sub(front, from.bytes + 1) or sub(front, 1, max(#front - from.bytes, 0))
+    end
+    local goes_on = pass(it, front)
     local size = FRONT
     while goes_on and done < filled do
       -- a number is an entry, or more
@@ -345,7 +360,117 @@ local function uncommon()
     return number, past - 1
   end
 
+  -- How many places of marks are among so many bytes of the ring from byte `at` on, and which is the first.
+  local function places(size, at, length)
+    local all, first = ceil(size / STEP), ceil(at / STEP)
+    local past = at + length - size
+    return past > 0 and all - first + ceil(past / STEP) or ceil((at + length) / STEP) - first, first % all
+  end
+
+  -- The log has marks.
+  local function has_marks(log)
+    local size = log.size
+    local last = HEAD + size + ceil(size / STEP) * MARK_BYTES - 1
+    return size > 0 and log.base == HEAD and call('GETRANGE', log.key, last, last) ~= ''
+  end
+
+  -- Places that walk() may begin at: the latest that is known of those not after `time`, and the first of the others.
+  local function near(log, time)
+    local of_next, begin, size, filled = #log.next, log.begin, log.size, log.filled
+    local below = { entry = log.oldest, passed = 0, bytes = 0, within = 0 }
+    local above = { entry = log.newest, passed = 0, bytes = of_next + filled + #log.latest, within = 0 }
+    local left, marked = places_left[log.key], size > 0 and filled > 0 and has_marks(log)
+    if not left and not marked then
+      return below, above
+    end
+    local ahead = { forward = true, most = math.huge, time = math.huge, has_runs = log.has_runs, entry = log.oldest,
+      passed = 0, bytes = 0 }
+    pass(ahead, log.next)
+    -- The place at this byte of the ring, of the numbers after an entry; nil if they are not there.
+    local function place_at(at, entry, offset)
+      local bytes = (at - begin) % size + offset
+      return entry > ahead.entry and entry <= log.newest and offset < LONGEST and bytes > 0 and bytes <= filled
+        and { entry = entry, passed = 0, bytes = of_next + bytes, within = 0 } or nil
+    end
+    if marked then
+      local count, first = places(size, begin, filled)
+      local base, all, low, high = HEAD + size, ceil(size / STEP), -1, count
+      while high - low > 1 do
+        local is_next = high - low <= 2 * MARKS
+        local from = is_next and low + 1 or floor((low + high) / 2)
+        local slot = (first + from) % all
+        local till = min(from + MARKS, from + all - slot, high)  -- the first one behind
+        local marks = call('GETRANGE', log.key, base + slot * MARK_BYTES, base + (slot + till - from) * MARK_BYTES - 1)
+        local found, is_above = false, false
+        for i = from, till - 1 do
+          local entry, offset = open(MARK, marks, (i - from) * MARK_BYTES + 1)
+          local place = place_at((slot + i - from) * STEP, entry, offset)
+          if place and entry > time then
+            high, above, is_above = found and i or from, place, true
+            break
+          elseif place then
+            low, below, found = i, place, true
+          end
+        end
+        if not is_above and (found or is_next) then
+          low = till - 1
+        elseif not is_above then
+          high = from  -- none is there; those behind may be nearer, and are not looked for
+        end
+      end
+    end
+    local place = left and left.size == size and place_at(left.at, left.entry, 0)
+    if place and place.entry <= time and place.bytes > below.bytes then
+      below = place
+    elseif place and place.entry > time and place.bytes < above.bytes then
+      above = place
+    end
+    return below, above
+  end
+
+  -- How many bytes of numbers there are up to that of an entry of this time. nil: there is no such entry.
+  local function place_of(log, time)
+    local all = #log.next + log.filled + #log.latest
+    local below, above = near(log, time - 1)
+    if time - below.entry <= above.entry - time then
+      local found = walk(log, true, math.huge, time - 1, below)
+      return found.entry == time and found.bytes or nil
+    end
+    above.bytes = all - above.bytes
+    local found = walk(log, false, math.huge, time, above)
+    return found.entry == time and all - found.bytes or nil
+  end
+
+  -- So many bytes of the ring, from this one on, are not what marks tell of any more.
+  local function unmark(log, at, length)
+    local unmarked = log.unmarked
+    places_left[log.key] = nil
+    log.unmarked = { at = at, length = length + (unmarked and unmarked.length or 0) }
+  end
+
+  -- Clears their marks. Returns an error if there is no memory.
+  function it.clear_marks(log)
+    local unmarked, size = log.unmarked, log.size
+    log.unmarked = nil
+    if not has_marks(log) then
+      return nil
+    end
+    local base = HEAD + size
+    local function clear(from, bytes)
+      local marks = bytes > 0 and call('GETRANGE', log.key, base + from, base + from + bytes - 1) or ''
+      if find(marks, '[^%z]') then
+        local set = pcall('SETRANGE', log.key, base + from, rep('\0', bytes))
+        return type(set) == 'table' and set or nil
+      end
+    end
+    local length = min(unmarked.length + LONGEST + 1, size)
+    local count, first = places(size, (unmarked.at - LONGEST) % size, length)
+    local at_end = min(count, ceil(size / STEP) - first)
+    return clear(first * MARK_BYTES, at_end * MARK_BYTES) or clear(0, (count - at_end) * MARK_BYTES)
+  end
+
   local function without_ring(log)
+    places_left[log.key] = nil
     log.base, log.size, log.begin, log.filled, log.next = HEAD, 0, 0, 0, ''
   end
 
@@ -366,6 +491,7 @@ local function uncommon()
     local cut = find(tail, '[%z\1-\127]') or error({ err = NOT_OURS })  -- no number is that long
     tail = sub(tail, cut + 1)
     log.latest, log.filled = tail .. log.latest, log.filled - #tail
+    unmark(log, (log.begin + log.filled) % log.size, #tail)
   end
 
   -- Fills `next`, which is empty, from the ring.
@@ -399,7 +525,7 @@ local function uncommon()
       while needed > step * 8 do
         step = step * 2
       end
-      log.size, log.filled = math.ceil(needed / step) * step - HEAD - 16, #bytes
+      log.size, log.filled = ceil(needed / step) * step - HEAD - 16, #bytes
       log.latest, log.touched = '', now
       local whole = state(log) .. rep('\0', FRONT) .. bytes .. rep('\0', log.size - #bytes)
       local set = pcall('SET', log.key, whole, 'PX', log.ttl)
@@ -418,9 +544,14 @@ local function uncommon()
   -- Finds the latest entry that is not after `time`. Returns its time, ms from it to its successor (nil: it has none),
   -- the index in `latest` where its number ends, the index after its successor's number, and the number of entries
   -- after it. nil: all entries are after `time`, and all numbers are in `latest`. `more`: the number of bytes that
-  -- `latest` has before that index, unless it has all numbers.
-  local function split(log, time, more)
-    local found = walk(log, false, math.huge, time)
+  -- `latest` has before that index, unless it has all numbers. `counted`: the number of entries is needed.
+  local function split(log, time, more, counted)
+    local above
+    if not counted and log.filled > 0 then
+      above = select(2, near(log, time))
+      above.bytes = #log.next + log.filled + #log.latest - above.bytes
+    end
+    local found = walk(log, false, math.huge, time, above)
     log.place = false
     if found.entry < log.oldest or found.entry > time and found.entry ~= log.oldest then
       error({ err = NOT_OURS })
@@ -430,7 +561,7 @@ local function uncommon()
     local at = #log.latest - found.bytes
     if found.entry > time then
       return nil
-    elseif found.passed == 0 then
+    elseif found.bytes == 0 then
       return found.entry, nil, at, at + 1, 0
     end
     local behind, rest = number_at(log.latest, at + 1)
@@ -459,7 +590,7 @@ local function uncommon()
   function it.step_back(log, farthest)
     local entry, at, moved, _
     if log.oldest <= farthest then
-      entry, _, at, _, moved = split(log, farthest, 0)
+      entry, _, at, _, moved = split(log, farthest, 0, true)
     else
       if not log.has_runs then
         of_ring(log, 0, log.filled)  -- an error if it has fewer entries than it says
@@ -636,6 +767,46 @@ local function uncommon()
       last = last - 1
     end
     log.patch = { skipped + first - 1, sub(new, first, last) }
+    unmark(log, (log.begin + skipped + first - 1) % log.size, last - first + 1)
+  end
+
+  -- take_out() of an entry whose number ends after `place` bytes of the ring: up to `reach` bytes on both sides of that
+  -- are written anew. nil: they do not tell all; or, if no others `may_move`, spare bytes have no place there.
+  local function take_out_inside(log, logged, place, most, reach, may_move)
+    local filled = log.filled
+    local from, to = max(place - reach, 0), min(place + reach, filled)
+    local bytes = of_ring(log, from, to - from)
+    local cut = from > 0 and find(bytes, '[%z\1-\127]') or 0
+    bytes, from = sub(bytes, cut + 1), from + cut
+    bytes = string.match(bytes, '^.*[%z\1-\127]') or ''
+    to = from + #bytes
+    local values, are_runs, changed, _, _, gone = without(log, bytes, place - from, most, false)
+    if not values then
+      return nil
+    end
+    local text = text_of(values, are_runs, #values, changed, 0)
+    local spare = #bytes - #text
+    local same_size = spare == 0 and text or can_have_runs(log) and text_of(values, are_runs, #values, changed, spare)
+    if not same_size and not may_move then
+      return nil
+    end
+    log.used, log.place = log.used - gone, false
+    if same_size then
+      local ahead = { forward = true, most = math.huge, time = math.huge, has_runs = log.has_runs, entry = 0, passed = 0,
+        bytes = 0 }
+      pass(ahead, sub(bytes, 1, place - from))
+      log.has_runs = log.has_runs or spare > 0
+      overwrite(log, from, bytes, same_size)
+      places_left[log.key] = { at = (log.begin + from) % log.size, size = log.size, entry = logged - ahead.entry }
+    elseif from < filled - to then
+      log.patch = { 0, of_ring(log, 0, from) .. text }
+      unmark(log, log.begin, to)
+      log.begin, log.filled = (log.begin + spare) % log.size, filled - spare
+    else
+      log.latest, log.filled = text .. of_ring(log, to, filled - to) .. log.latest, from
+      unmark(log, (log.begin + from) % log.size, filled - from)
+    end
+    return true
   end
 
   -- take_out() of an entry that is neither among the newest ones nor in front, unless the clock has stepped back: the
@@ -646,46 +817,21 @@ local function uncommon()
     elseif logged < log.oldest then
       return false
     end
-    local forward = logged - log.oldest <= log.newest - logged
-    local found = walk(log, forward, math.huge, forward and logged - 1 or logged)
-    if found.entry ~= logged then
+    local place = place_of(log, logged)
+    if not place then
       return false
     end
     local of_next, filled = #log.next, log.filled
-    local place = (forward and found.bytes or of_next + filled + #log.latest - found.bytes) - of_next
-    local values, are_runs, changed, last, past, gone, later
-    if place > 0 and place <= filled then
-      local from, to = max(place - FRONT, 0), min(place + FRONT, filled)
-      local bytes = of_ring(log, from, to - from)
-      local cut = from > 0 and find(bytes, '[%z\1-\127]') or 0
-      bytes, from = sub(bytes, cut + 1), from + cut
-      bytes = string.match(bytes, '^.*[%z\1-\127]') or ''
-      to = from + #bytes
-      values, are_runs, changed, _, _, gone = without(log, bytes, place - from, most, false)
-      if values then
-        log.used, log.place = log.used - gone, false
-        local text = text_of(values, are_runs, #values, changed, 0)
-        local spare = #bytes - #text
-        local same_size = spare == 0 and text
-          or can_have_runs(log) and text_of(values, are_runs, #values, changed, spare)
-        if same_size then
-          log.has_runs = log.has_runs or spare > 0
-          overwrite(log, from, bytes, same_size)
-        elseif from < filled - to then
-          log.patch = { 0, of_ring(log, 0, from) .. text }
-          log.begin, log.filled = (log.begin + spare) % log.size, filled - spare
-        else
-          log.latest, log.filled = text .. of_ring(log, to, filled - to) .. log.latest, from
-        end
-        return true
-      end
-    end
-    if place > FRONT then
+    place = place - of_next
+    if place > 0 and place <= filled and (take_out_inside(log, logged, place, most, NEAR, false)
+        or take_out_inside(log, logged, place, most, FRONT, true)) then
+      return true
+    elseif place > FRONT then
       return nil
     end
     local head = of_ring(log, 0, min(filled, FRONT))
     head = #head < filled and (string.match(head, '^.*[%z\1-\127]') or '') or head
-    values, are_runs, _, last, past, gone, later = without(log, log.next .. head, of_next + place, most, true)
+    local values, are_runs, _, last, past, gone, later = without(log, log.next .. head, of_next + place, most, true)
     local next_bytes = values and text_of(values, are_runs, last, 1, 0) .. sub(log.next, past + 1)
     if not values or #next_bytes > FRONT then
       return nil
@@ -941,9 +1087,13 @@ local function uncommon()
   -- The time of the entry after the `skipped` oldest ones, found from the nearer end, or from where that of the request
   -- before was found.
   local function arrival(log, skipped)
-    local place = log.place
+    local place, rest = log.place, log.used - skipped
     place = place and place.passed <= skipped and place or nil
-    if skipped - (place and place.passed or 0) < log.used - skipped then
+    if log.has_runs and log.latest ~= '' then
+      local run, past = before(log.latest, #log.latest)
+      rest = rest - (byte(log.latest, past + 1) == 128 and run or 0)  -- a walk passes it at once
+    end
+    if skipped - (place and place.passed or 0) < rest then
       place = walk(log, true, skipped, math.huge, place)
       if place.entry > log.newest then
         error({ err = NOT_OURS })
@@ -1112,6 +1262,10 @@ add = function(log, _, from, to, at, denied)
 
   if log.blocked then
     return uncommon().write_blocked(log)
+  end
+  local uncleared = log.unmarked and uncommon().clear_marks(log)
+  if uncleared then
+    return uncleared
   end
   if #log.next + #log.latest > FRONT then
     local spilled = uncommon().spill(log)

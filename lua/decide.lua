@@ -328,14 +328,16 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
 
   -- The time at which the log admits one more request; nil: not in time.
   local function reservation(log)
-    local missing = log.used + cost_of(log) - log.capacity
+    local missing, delay = log.used + cost_of(log) - log.capacity, log.options and log.options.delay or 0
     if log.blocked or never_has_room(log) then
       return nil
     elseif missing <= 0 then
       return now
+    elseif delay == 0 then
+      return nil
     end
     local at = math.max(uncommon().newest(log), uncommon().room_at(log, missing))
-    return at - now <= (log.options and log.options.delay or 0) and at or nil
+    return at - now <= delay and at or nil
   end
 
   -- The reservation of one more request in all logs; nil, with the reservations of each log, if it is denied.

@@ -37,6 +37,12 @@ struct CompactLog::Walk {
     bool passBlock(std::string_view numbers, std::size_t& at);
 };
 
+/// Places that a walk may begin at: the latest that is known of those not after a time, and the first of the others.
+struct CompactLog::Near {
+    Place below;
+    Place above;
+};
+
 /// Where the entries end that are not after a time.
 struct CompactLog::Split {
     bool has;          // false: all are after it, and all numbers are in `latest`

@@ -28,6 +28,7 @@ void appendSame(std::string& out, const CompactLog::Log& log, double entries) {
 
 void CompactLog::removeRing(Log& log) {
     log.base = kCompactHead;
+    log.left.reset();
     log.next.clear();
     log.begin = log.filled = log.size = 0;
 }
@@ -52,6 +53,7 @@ void CompactLog::pull(Log& log, double bytes) {
     }
     tail.erase(tail.begin(), end + 1);
     log.filled -= sizeOf(tail);
+    unmark(log, std::fmod(log.begin + log.filled, log.size), sizeOf(tail));
     log.latest.insert(0, tail);
 }
 
@@ -142,9 +144,15 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
     return error == nullptr ? "" : error;
 }
 
-/// `more`: the number of bytes that `latest` has before the place, unless it has all numbers.
-CompactLog::Split CompactLog::split(Log& log, double time, double more) {
-    const Walk found = walk(log, false, kEndless, time);
+/// `more`: the number of bytes that `latest` has before the place, unless it has all numbers. `isCounted`: the number
+/// of entries after it is needed.
+CompactLog::Split CompactLog::split(Log& log, double time, double more, bool isCounted) {
+    std::optional<Place> above;
+    if (!isCounted && log.filled > 0) {
+        above = near(log, time).above;
+        above->bytes = sizeOf(log.next) + log.filled + sizeOf(log.latest) - above->bytes;
+    }
+    const Walk found = walk(log, false, kEndless, time, above ? &*above : nullptr);
     log.place.reset();
     if (found.entry < log.oldest || (found.entry > time && found.entry != log.oldest)) {
         throw Error{kNotCompact};
@@ -156,7 +164,7 @@ CompactLog::Split CompactLog::split(Log& log, double time, double more) {
         return {.has = false};
     }
     const std::size_t at = log.latest.size() - static_cast<std::size_t>(found.bytes);
-    if (found.passed == 0) {
+    if (found.bytes == 0) {
         return {.has = true, .entry = found.entry, .at = at, .rest = at};
     }
     std::size_t rest = at;
@@ -210,7 +218,7 @@ void CompactLog::stepBack(Log& log, double farthest) {
     const double now = clock_.now;
     Split place{.has = false};
     if (log.oldest <= farthest) {
-        place = split(log, farthest, 0);
+        place = split(log, farthest, 0, true);
     } else {
         if (!log.hasRuns) {
             ofRing(log, 0, log.filled);  // an error if it has fewer entries than it says
@@ -307,6 +315,11 @@ std::string CompactLog::add(Log& log, const Requests& requests, const double* at
 
     if (log.isBlocked) {
         return writeBlocked(log);
+    }
+    if (log.unmarked > 0) {
+        if (std::string failed = clearMarks(log); !failed.empty()) {
+            return failed;
+        }
     }
     if (log.next.size() + log.latest.size() > kCompactFront) {
         bool isWritten = false;

@@ -14,12 +14,20 @@ namespace sliding_log::native {
 
 class CompactLog {
   public:
-    /// Where a walk from the oldest entry on has ended.
+    /// Where a walk from the oldest entry on has ended, or where another one begins.
     struct Place {
         double entry;
         double passed;
         double bytes;   // of the numbers of passed entries
         double within;  // so many of the passed ones are of a run, whose bytes do not count
+    };
+
+    /// Where an entry has left the ring of a log in this call: what follows may be near.
+    struct PlaceLeft {
+        RedisModuleString* key;
+        double at;  // the byte of the ring
+        double size;
+        double entry;  // before the number there
     };
 
     struct Log : native::Log {
@@ -36,8 +44,11 @@ class CompactLog {
         double dead = 0;    // of a blocked log: bytes in front of its numbers that stand for nothing
         double deadAt = 0;  // where the last run of these begins
         std::optional<Place> place;
-        double patchAt = 0;  // bytes of the ring in front of `patch`
-        std::string patch;   // to be written into the ring
+        std::optional<PlaceLeft> left;
+        double patchAt = 0;     // bytes of the ring in front of `patch`
+        std::string patch;      // to be written into the ring
+        double unmarkedAt = 0;  // bytes of the ring that marks do not tell of any more: from here on,
+        double unmarked = 0;    // so many
         std::string next;
         std::string latest;
 
@@ -61,6 +72,7 @@ class CompactLog {
 
   private:
     struct Walk;
+    struct Near;
     struct Split;
     struct Numbers;
 
@@ -70,6 +82,12 @@ class CompactLog {
     bool dropStale(Log& log, double horizon);
     std::string ofRing(const Log& log, double skipped, double length);
     Walk walk(const Log& log, bool forward, double most, double time, const Place* from = nullptr);
+    bool hasMarks(const Log& log) const;
+    Near near(const Log& log, double time);
+    std::optional<double> placeOf(const Log& log, double time);
+    void searchMarks(const Log& log, double time, const auto& placeAt, Near& found);
+    static void unmark(Log& log, double at, double length);
+    std::string clearMarks(Log& log);
     double numberAfter(const Log& log, double skipped, double& bytes);
     Place leftBefore(const Log& log, double time);
     static void removeRing(Log& log);
@@ -77,13 +95,13 @@ class CompactLog {
     void pull(Log& log, double bytes);
     void refill(Log& log);
     std::string spill(Log& log, bool& isWritten);
-    Split split(Log& log, double time, double more);
+    Split split(Log& log, double time, double more, bool isCounted = false);
     void insert(Log& log, double time, double more);
     double farthest(const Log& log) const;
     void stepBack(Log& log, double farthest);
     bool takeOut(Log& log, double logged, bool hasStepped, double most);
     std::optional<bool> takeOutOfRing(Log& log, double logged, double most);
-    bool takeOutInside(Log& log, double place, double most);
+    bool takeOutInside(Log& log, double logged, double place, double most);
     bool takeOutInFront(Log& log, double place, double most);
     void writePatch(Log& log);
     void write(Log& log);

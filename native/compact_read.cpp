@@ -30,6 +30,7 @@ Found CompactLog::readFront(Log& log) {
     }
     const std::string_view bytes = key.bytes();
     log.changed = log.has = log.hasRuns = false;
+    log.unmarked = 0;
     log.base = kCompactHead;
     log.place.reset();
     log.length = static_cast<double>(bytes.size());

@@ -230,14 +230,12 @@ std::optional<bool> CompactLog::takeOutOfRing(Log& log, double logged, double mo
     if (logged < log.oldest) {
         return false;
     }
-    const bool forward = logged - log.oldest <= log.newest - logged;
-    const Walk found = walk(log, forward, kEndless, forward ? logged - 1 : logged);
-    if (found.entry != logged) {
+    const std::optional<double> found = placeOf(log, logged);
+    if (!found) {
         return false;
     }
-    const double ofNext = sizeOf(log.next);
-    const double place = (forward ? found.bytes : ofNext + log.filled + sizeOf(log.latest) - found.bytes) - ofNext;
-    if (place > 0 && place <= log.filled && takeOutInside(log, place, most)) {
+    const double place = *found - sizeOf(log.next);
+    if (place > 0 && place <= log.filled && takeOutInside(log, logged, place, most)) {
         return true;
     }
     if (place <= kCompactFront && takeOutInFront(log, place, most)) {
@@ -246,8 +244,9 @@ std::optional<bool> CompactLog::takeOutOfRing(Log& log, double logged, double mo
     return std::nullopt;
 }
 
-/// The number of the entry ends after `place` bytes of the ring. False: what is near does not tell.
-bool CompactLog::takeOutInside(Log& log, double place, double most) {
+/// The number of the entry, which is of the time `logged`, ends after `place` bytes of the ring. False: what is near
+/// does not tell.
+bool CompactLog::takeOutInside(Log& log, double logged, double place, double most) {
     double from = std::max<double>(place - kCompactFront, 0);
     std::string bytes = ofRing(log, from, std::min(place + kCompactFront, log.filled) - from);
     if (from > 0) {
@@ -263,6 +262,8 @@ bool CompactLog::takeOutInside(Log& log, double place, double most) {
     if (!numbers) {
         return false;
     }
+    Walk ahead{.forward = true, .most = kEndless, .time = kEndless, .entry = 0, .hasRuns = log.hasRuns};
+    ahead.pass(std::string_view(bytes).substr(0, static_cast<std::size_t>(place - from)));
     log.used -= numbers->gone;
     log.place.reset();
     const std::string text = numbers->text(numbers->all.size(), 0).value();
@@ -285,13 +286,20 @@ bool CompactLog::takeOutInside(Log& log, double place, double most) {
         }
         log.patchAt = from + static_cast<double>(first);
         log.patch = sameSize->substr(first, last - first);
+        unmark(log, std::fmod(log.begin + log.patchAt, log.size), static_cast<double>(last - first));
+        log.left = {.key = log.key,
+                    .at = std::fmod(log.begin + from, log.size),
+                    .size = log.size,
+                    .entry = logged - ahead.entry};
     } else if (from < log.filled - to) {
         log.patchAt = 0;
         log.patch = ofRing(log, 0, from) + text;
+        unmark(log, log.begin, to);
         log.begin = std::fmod(log.begin + spare, log.size);
         log.filled -= spare;
     } else {
         log.latest = text + ofRing(log, to, log.filled - to) + log.latest;
+        unmark(log, std::fmod(log.begin + from, log.size), log.filled - from);
         log.filled = from;
     }
     return true;

@@ -147,10 +147,10 @@ std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
     return bytes;
 }
 
-/// From the oldest entry forward while it is not after `time`, or from the newest back while it is after it;
-/// over no more than `most` entries. Where that ends: the entry, how many were passed, the bytes of their
-/// numbers, and how many more were passed of a run where it ends. `from`: forward from where an earlier one has
-/// ended.
+/// From the oldest entry forward while it is not after `time`, or from the newest back while it is after it; over no
+/// more than `most` entries. Where that ends: the entry, how many were passed, the bytes of their numbers, and how many
+/// more were passed of a run where it ends. `from`: another place where it begins: forward one where an earlier one has
+/// ended, back one in the ring, with the bytes behind it.
 CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, double time, const Place* from) {
     Walk walk{.forward = forward,
               .most = most,
@@ -159,6 +159,7 @@ CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, dou
                        : forward       ? log.oldest
                                        : log.newest,
               .hasRuns = log.hasRuns};
+    const std::string& front = forward ? log.next : log.latest;
     double skipped = 0;
     if (from != nullptr) {
         walk.passed = from->passed - from->within;
@@ -167,9 +168,11 @@ CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, dou
     const auto behind = [](std::string_view bytes, double passed) {
         return bytes.substr(static_cast<std::size_t>(std::min(std::max(passed, 0.0), sizeOf(bytes))));
     };
-    const double ofNext = sizeOf(log.next);
-    bool goesOn = walk.pass(forward ? behind(log.next, skipped) : log.latest);
-    double done = std::min(std::max(skipped - ofNext, 0.0), log.filled);
+    const auto before = [](std::string_view bytes, double passed) {
+        return bytes.substr(0, bytes.size() - static_cast<std::size_t>(std::min(std::max(passed, 0.0), sizeOf(bytes))));
+    };
+    bool goesOn = walk.pass(forward ? behind(front, skipped) : before(front, skipped));
+    double done = std::min(std::max(skipped - sizeOf(front), 0.0), log.filled);
     double size = kCompactFront;
     while (goesOn && done < log.filled) {
         // a number is an entry, or more
@@ -192,7 +195,7 @@ CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, dou
         goesOn = walk.pass(bytes);
     }
     if (goesOn) {
-        walk.pass(forward ? behind(log.latest, skipped - ofNext - log.filled) : log.next);
+        walk.pass(forward ? behind(log.latest, skipped - sizeOf(front) - log.filled) : log.next);
     }
     return walk;
 }
@@ -201,7 +204,13 @@ CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, dou
 /// request before was found.
 double CompactLog::arrival(Log& log, double skipped) {
     const Place* from = log.place && log.place->passed <= skipped ? &*log.place : nullptr;
-    if (skipped - (from != nullptr ? from->passed : 0) < log.used - skipped) {
+    double rest = log.used - skipped;
+    if (log.hasRuns && !log.latest.empty()) {
+        std::size_t at = log.latest.size();
+        const double run = numberBefore(log.latest, at);
+        rest -= log.latest[at] == kCompactRun ? run : 0;  // a walk passes it at once
+    }
+    if (skipped - (from != nullptr ? from->passed : 0) < rest) {
         const Walk found = walk(log, true, skipped, kEndless, from);
         if (!(found.entry <= log.newest)) {
             throw Error{kNotCompact};

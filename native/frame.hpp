@@ -244,6 +244,9 @@ class Frame {
             at = clock_.now;
             return true;
         }
+        if (log.delay == 0) {
+            return false;
+        }
         at = form_.newest(log);
         at = std::max(at, form_.roomAt(log, missing));
         return at - clock_.now <= log.delay;

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed;
+use Testbed::CompactLog qw(add_marks untrue_marks);
 use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -100,20 +101,20 @@ sub keep {
 }
 
 # mixed: each caller has a cap of its own, at least the limit; alone: no request asks two logs.
-# A world of keys with limits of their own; worlds differ in their probabilities.
+# A world of keys with limits of their own, from `least` on; worlds differ in their probabilities.
 sub world {
     my ($title, %world) = @_;
     my %script = (
         log     => Testbed::Script->new($redis, 'sliding_log', own_clock => $world{own_clock}, at_once => $world{at_once}),
-        compact => Testbed::Script->new($redis, 'compact_log', own_clock => $world{own_clock}, front => $world{front}),
+        compact => Testbed::Script->new($redis, 'compact_log', own_clock => $world{own_clock}, front => $world{front}, step => ($world{marks} // 1024) == 1024 ? undef : $world{marks}),
     );
     my @logs = map {
-        my $limit = 1 + int rand $world{limits};
+        my $limit = ($world{least} // 1) + int rand $world{limits};
         { name => "$title $_", limit => $limit, cap => $limit + int rand $limit, window => 1 + int rand $world{windows} }
     } 1 .. $world{keys};
     my $now  = 1_800_000_000_000;
     my $left = $operations * $world{share};
-    my ($calls, $denied, $held, $back) = (0, 0, 0, 0);
+    my ($calls, $denied, $held, $back, $marks) = (0, 0, 0, 0, 0);
     while ($left > 0) {
         my @calls;
         for (1 .. $world{batch} // 50) {
@@ -193,12 +194,29 @@ sub world {
                 exit 1;
             }
         }
+        next if !$world{marks};
+        my ($untrue, $believed) = mark($script{compact}, \%world, "compact $logs[rand @logs]{name}");
+        $untrue eq '' or BAIL_OUT("$title: after call $calls: $untrue");
+        $marks += $believed;
     }
     is_exact($_) or return for $world{fixed} ? @logs : ();
     is_fair($_) or return for $world{delays} && !$world{steps_back} && !$world{taken_back} ? @logs : ();
     ok($denied && ($held || !$world{delays}),
         "$title: $calls calls, $denied groups denied, $held requests held, $back taken back");
+    cmp_ok($marks, '>', 0, "$title: $marks times a mark is there to be believed, and true") if $world{marks};
     return;
+}
+
+# Adds some marks to a log, of those that have a ring. Returns what was wrong with those before, and how many were to be believed.
+sub mark {
+    my ($client, $world, $key) = @_;
+    my $log = $client->call('GET', $key) // return ('', 0);
+    return ('', 0) if ord($log) % 2 == 0;    # it is blocked
+    my %sizes = (front => $world->{front}, step => $world->{marks});
+    my @found = untrue_marks($log, %sizes);
+    my $share = rand;
+    $client->call('SET', $key, add_marks($log, sub { rand() < $share }, %sizes), 'KEEPTTL');
+    return @found;
 }
 
 sub logs_of {
@@ -249,6 +267,17 @@ world('permits of long logs', %usual, share => 0.1, batch => 1, keys => 3, limit
 world('permits, clock goes back', %usual, %steps, share => 0.05, front => 14, limits => 600, windows => 20_000, permits => 50, steps_back => 0.02);
 world('mixed caps',     %usual, %few, share => 0.05, front => 14, limits => 60, mixed => 1, count_all => 0.5, costs => 1);
 world('mixed caps, with reservations', %usual, share => 0.05, front => 14, mixed => 1, count_all => 0.5, costs => 1, delays => 3000);
+my %marked = (%usual, share => 0.03, keys => 10, front => 14, limits => 300, windows => 4000, step => 10, batch => 3, marks => 16, taken_back => 0.3);
+world('marks',          %marked);
+world('marks, permits', %marked, permits => 50);
+world('marks, costs',   %marked, costs => 1, fixed => 1);
+world('marks, all count', %marked, costs => 1, count_all => 0.2, taken_back => 0);
+world('marks, delays',  %marked, delays => 3000, costs => 1, marks => 40);
+world('marks, long logs', %usual, share => 0.4, keys => 1, least => 6000, limits => 3000, windows => 200_000, step => 10, burst => 1500, taken_back => 0.6, batch => 2, marks => 1024, fixed => 1);
+world('marks, blocks',  %marked, blocks => 1000);
+world('marks, clock goes back', %marked, %steps, steps_back => 0.01, batch => 1);
+world('marks, clock goes back, reservations', %marked, %steps, steps_back => 0.02, delays => 1000, taken_back => 0);
+world('marks, skewed clocks',   %marked, steps_back => 0.1, batch => 1);
 world('all of it',      %usual, %few, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, fixed => 1);
 world('all of it, clock goes back', %usual, %steps, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, steps_back => 0.02);
 world('all of it, skewed clocks', %usual, share => 0.1, front => 14, costs => 1, count_all => 0.2, delays => 3000, blocks => 1000, steps_back => 0.1);

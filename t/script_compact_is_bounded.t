@@ -8,6 +8,7 @@ use List::Util qw(sum0);
 use Test::More;
 use Testbed;
 use Testbed::Clock;
+use Testbed::CompactLog qw(add_marks log_of);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
 
@@ -24,22 +25,14 @@ my $redis  = $bed->redis(clock => $clock, args => ['--loadmodule', native_module
 my %script = map { ($_ => Testbed::Script->new($redis, 'compact_log', native => $_ eq 'native')) } qw(lua native);
 my $client = $script{lua};
 
-sub six { my ($ms) = @_; return substr pack('Q>', $ms), 2 }
-sub five { my ($number) = @_; return substr pack('Q>', $number), 3 }
-sub number { my ($ms) = @_; my $bytes = chr $ms % 128; $bytes = chr(128 + $ms % 128) . $bytes while $ms = int $ms / 128; return $bytes }
-
-# Entries some ms apart, the newest now. Returns their times.
+# A log of entries some ms apart, the newest now. Returns their times.
 sub fill {
-    my ($key, $has_runs, $is_blocked) = @_;
-    my @apart   = map { int rand 4 } 2 .. ENTRIES;
-    my $oldest  = $now - sum0 @apart;
-    my $numbers = join '', map { number($_) } @apart;
-    my $ends    = six($oldest) . ($has_runs ? five($now - $oldest) . five(ENTRIES) : six($now) . pack 'N', ENTRIES);
-    my $value   = $is_blocked ? chr($has_runs ? 4 : 2) . six($now + WINDOW) . six(WINDOW) . $ends . $numbers
-        : chr($has_runs ? 3 : 1) . $ends . six($now) . pack('NNNCC', length($numbers) + 500, 0, length $numbers, 0, 0) . "\0" x 64 . $numbers . "\0" x 500;
-    $client->call('SET', $key, $value, 'PX', 2 * WINDOW);
-    my @times = ($oldest);
-    push @times, $times[-1] + $_ for @apart;
+    my ($key, $has_runs, $is_blocked, $has_marks) = @_;
+    my @times = ($now);
+    unshift @times, $times[0] - int rand 4 for 2 .. ENTRIES;
+    my $log = log_of(\@times, runs => $has_runs, $is_blocked ? (blocked => $now + WINDOW) : ());
+    $log = add_marks($log, sub { 1 }) if $has_marks;
+    $client->call('SET', $key, $log, 'PX', 2 * WINDOW);
     return \@times;
 }
 
@@ -119,6 +112,21 @@ for my $has_runs (0, 1) {
             $most = $bytes if $left && $bytes > $most;
         }
         cmp_ok($most, '<', FEW, "$about: a give-back writes little, whatever came since");
+
+        # the next version writes marks
+        $times = fill($back{key}, $has_runs, 0, 1);
+        my $back = 0;
+        ($read, $most) = (0, 0);
+        for my $at (map { $times->[200 + int rand ENTRIES - 400] } 1 .. 50) {
+            $before = written();
+            my $bytes = bytes_read(sub { $back += ask($kind, %back, words => Testbed::Script::taking_back({ now => '', logged => $at, taken => $at })) });
+            $read = $bytes if $bytes > $read;
+            $bytes = written() - $before;
+            $most = $bytes if $bytes > $most;
+        }
+        cmp_ok($back, '>', 40, "$about: with marks $back of 50 requests are given back");
+        cmp_ok($read, '<', 4000, "$about: it reads what is near a mark");
+        cmp_ok($most, '<', FEW, "$about: it writes little, also to clear a mark");
     }
 }
 $bed->done;

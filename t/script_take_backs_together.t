@@ -8,6 +8,7 @@ use List::Util qw(shuffle);
 use Test::More;
 use Testbed;
 use Testbed::Algorithm qw(%ALL_SCRIPTS);
+use Testbed::CompactLog qw(times_of);
 use Testbed::Script;
 
 my $seed = $ENV{TEST_SEED} // time;
@@ -21,33 +22,47 @@ my @named   = grep { $_ ne 'inflight' } sort keys %ALL_SCRIPTS;
 my %script  = map { $_ => Testbed::Script->new($redis, $ALL_SCRIPTS{$_}) } @named;
 my %settles = map { $_ => 1 } qw(compact counter bucket quota);
 
+# Logs of many entries: most of them are in the ring, also of short ones with a small front.
+my $front = $ENV{TEST_NATIVE} ? 64 : 14;
+my %long  = (compact => Testbed::Script->new($redis, 'compact_log', $ENV{TEST_NATIVE} ? () : (front => $front)), log => $script{log});
+
+# What a log has. One of compact: its times, since one place of a time is as good as another.
+sub contents {
+    my ($algorithm, $script, $key, $its_front) = @_;
+    return $script->call('DUMP', $key) // '' if $algorithm ne 'compact';
+    my $log = $script->call('GET', $key) // return '';
+    return join ' ', $script->call('PTTL', $key) > 0 ? 'expires' : 'stays', @{ times_of($log, $its_front) };
+}
+
 sub any { return $_[int rand @_] }
 
 sub log_of {
-    my ($algorithm, $key, @options) = @_;
+    my ($algorithm, $limit, $key, @options) = @_;
     push @options, 'burst=30' if $algorithm eq 'bucket';
     push @options, 'sample=1' if $algorithm eq 'sampled';
-    return { key => $key, limit => 30, window => 5000, ttl => 3_600_000, options => join ' ', @options };
+    return { key => $key, limit => $limit, window => 5000, ttl => 3_600_000, options => join ' ', @options };
 }
 
-for my $algorithm (@named) {
-    my $script = $script{$algorithm};
+for my $world ((map { [$_, 30, $script{$_}] } @named), map { [$_, 400, $long{$_}] } sort keys %long) {
+    my ($algorithm, $limit, $script) = @$world;
+    my $about = "$algorithm, limit=$limit";
     my ($wrong, $changed, $together) = ('', 0, 0);
     for my $round (1 .. ROUNDS) {
         my $now    = 1_800_000_000_000 + int rand 1e6;
         my @blocks = rand() < 0.3 && $algorithm ne 'quota' ? ('block=400') : ();
-        my %copy   = map { my $copy = $_; ($copy => sub { return map { log_of($algorithm, "{$algorithm $round $copy}$_", @_) } 1, 2 }) } qw(apart together);
+        my %copy   = map { my $copy = $_; ($copy => sub { return map { log_of($algorithm, $limit, "{$about $round $copy}$_", @_) } 1, 2 }) } qw(apart together);
         my @under_way;
-        for my $number (1 .. 5 + rand 40) {
-            $now += any(0, 0, 1, int rand 40, int rand 600);
+        for my $number (1 .. 5 + rand $limit) {
+            $now += any(0, 0, 1, int rand 40, int rand 18_000 / $limit);
             my $cost = any(1, 1, 2, int rand 9);
             my @told = map { my @logs = $copy{$_}->("cost=$cost", @blocks); $script->ask_groups($now, [["r$number"], @logs]) } qw(apart together);
             $wrong ||= "two copies decide unlike: @told" if $told[0] ne $told[1];
             push @under_way, { name => "r$number", cost => $cost, logged => $now, taken => $now } if $told[0] =~ /^1/;
         }
         $now += any(0, int rand 100, int rand 4000);
+        my $ended = $limit > 100 ? 0.1 : 0.6;
         my @ended = map { +{ %$_, settle => $settles{$algorithm} ? any(undef, 0, int rand 12, int rand 40) : undef } }
-            grep { rand() < 0.6 } shuffle(@under_way);
+            grep { rand() < $ended } shuffle(@under_way);
         next if @ended < 2;
         my $ask = sub {
             my ($copy) = @_;
@@ -57,18 +72,18 @@ for my $algorithm (@named) {
             } @ended;
         };
         my @apart    = map { $script->take_back_all($now, $_) } $ask->('apart');
-        my $together = $script->take_back_all($now, $ask->('together'));
-        $wrong ||= "round $round: (@{[ref $together ? @$together : $together]}), and (@apart) apart" if !ref $together || "@$together" ne "@apart";
+        my $replies  = $script->take_back_all($now, $ask->('together'));
+        $wrong ||= "round $round: (@{[ref $replies ? @$replies : $replies]}), and (@apart) apart" if !ref $replies || "@$replies" ne "@apart";
         for my $i (1, 2) {
-            my ($left, $right) = map { $script->call('DUMP', "{$algorithm $round $_}$i") // '' } qw(apart together);
+            my ($left, $right) = map { contents($algorithm, $script, "{$about $round $_}$i", $limit > 100 ? $front : 64) } qw(apart together);
             $wrong ||= "round $round: log $i has other contents" if $left ne $right;
         }
         $changed += $_ for @apart;
         $together += @ended;
         last if $wrong;
     }
-    is($wrong, '', "$algorithm: $together requests are taken back as if each had its own call");
-    cmp_ok($changed, '>', ROUNDS, "$algorithm: they leave their logs");
+    is($wrong, '', "$about: $together requests are taken back as if each had its own call");
+    cmp_ok($changed, '>', ROUNDS, "$about: they leave their logs");
 }
 
 # ---- errors
@@ -76,7 +91,7 @@ for my $algorithm (@named) {
 for my $algorithm (@named) {
     my $script = $script{$algorithm};
     my $now    = 1_800_000_000_000;
-    my @logs   = map { log_of($algorithm, "{errors $algorithm}$_", 'cost=2') } 1 .. 3;
+    my @logs   = map { log_of($algorithm, 30, "{errors $algorithm}$_", 'cost=2') } 1 .. 3;
     for my $i (0 .. 2) {
         $script->ask_groups($now, [["e$i"], $logs[$i]]);
     }
@@ -95,7 +110,7 @@ my ($from, $to) = $cluster->nodes;
 for my $algorithm (@named) {
     my $script = Testbed::Script->new($from, $ALL_SCRIPTS{$algorithm});
     my $tag    = $cluster->tag_on($from);
-    my $log    = log_of($algorithm, "{$tag}$algorithm");
+    my $log    = log_of($algorithm, 30, "{$tag}$algorithm");
     my $now    = 1_800_000_000_000;
     $script->ask_groups($now, [["m$_"], $log]) for 1, 2;
     $cluster->begin_move($cluster->slot_of($tag), $from, $to);

@@ -160,7 +160,7 @@ inline constexpr std::array kAlgorithms = {
                            Parameter::Block, Parameter::Sample},
                  .mostEntries = 1000,
                  .lasts = Lasts::Window,
-                 .work = {.request = 1700, .entry = 1300, .together = 0}},  // a SHA-1 draws the sample
+                 .work = {.request = 2000, .entry = 1300, .together = 0}},  // a SHA-1 draws the sample
     AlgorithmRow{.algorithm = Algorithm::Quota,
                  .name = "quota",
                  .script = "calendar_quota",

@@ -36,19 +36,21 @@ std::uint64_t entriesOf(const Check& check) {
     return static_cast<std::uint64_t>(check.isSettled() ? std::abs(check.settled - check.cost) : check.cost);
 }
 
-void TakeBack::assign(std::span<const Check> checks, std::int64_t aheadMs) {
+void TakeBack::assign(std::span<const Check> checks, std::uint64_t logged, std::int64_t aheadMs) {
     algorithm = checks.front().algorithm;
     hashSlot = checks.front().hashSlot;
     isRelease = owes = false;
     settles = std::ranges::any_of(checks, &Check::isSettled);
     leftLogs.clear();
     entries = 0;
-    work = 0;
+    loggedMs = logged;
+    work = walk = 0;
     std::int64_t lasts = 0;
     for (const Check& check : checks) {
         owes = owes || check.owed() > 0;
         entries += entriesOf(check);
         work += workOfTakeBack(check);
+        walk += workToFind(check);
         lasts = std::max(lasts, lastsMs(check));
     }
     ended = ngx_current_msec;

@@ -21,7 +21,7 @@ std::uint64_t entriesOf(const Check& check);
 struct TakeBack final : ListHook<Kept> {
     /// All but its text, and leftLogs, which are none. `aheadMs`: how much later than now the time of the entries may
     /// be.
-    void assign(std::span<const Check> checks, std::int64_t aheadMs);
+    void assign(std::span<const Check> checks, std::uint64_t loggedMs, std::int64_t aheadMs);
 
     /// True if it can be repeated safely, since its entries have names.
     bool isRepeatable() const { return rowOf(algorithm).namesEntries; }
@@ -43,7 +43,9 @@ struct TakeBack final : ListHook<Kept> {
     std::size_t ends = 0;                 // so many of them tell how long ago the request ended
     std::vector<std::uint32_t> leftLogs;  // hashes of the logs that it removes entries from
     std::uint64_t entries = 0;            // those that it removes, or adds, from all of them
-    std::int64_t work = 0;                // ns of Redis
+    std::uint64_t loggedMs = 0;           // the time of the entries
+    std::int64_t work = 0;                // ns of Redis, without the walk that finds the entries
+    std::int64_t walk = 0;                // ns of that, at most
     ngx_msec_t ended = 0;                 // when it was asked for
     ngx_msec_t until = 0;                 // when the entries have left their windows anyway
 };

@@ -95,7 +95,7 @@ void TakeBacks::release(const Check& check, std::string_view unique) {
         return;
     }
     TakeBack& takeBack = takeBacks_.take();
-    takeBack.assign({&check, 1}, 0);
+    takeBack.assign({&check, 1}, 0, 0);
     CallWriter::writeRelease(takeBack, check, unique);
     expect();
     sendOrKeep(takeBack);
@@ -105,7 +105,7 @@ void TakeBacks::release(const Check& check, std::string_view unique) {
 TakeBack& TakeBacks::newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                                  std::uint64_t takenMs, std::int64_t aheadMs) {
     TakeBack& takeBack = takeBacks_.take();
-    takeBack.assign(checks, aheadMs);
+    takeBack.assign(checks, loggedMs, aheadMs);
     for (const Check& check : checks) {
         if (check.owed() == 0) {
             takeBack.leftLogs.push_back(Signature::hashOfLog(check.key));
@@ -278,7 +278,7 @@ void TakeBacks::send(Server& server) {
 }
 
 /// The oldest one that waits for this server, and those of its logs behind it: at most so many, and no more than Redis
-/// executes in the time of a call.
+/// executes in the time of a call. By time, so that what follows is found near the one before.
 void TakeBacks::gather(Server& server, std::size_t most) {
     together_.clear();
     std::size_t passed = 0;
@@ -290,8 +290,8 @@ void TakeBacks::gather(Server& server, std::size_t most) {
         }
         members += each.words;
         work += each.work;
-        const bool hasRoom =
-            each.isRelease ? members <= kMostReleased : together_.size() < most && work <= kMostWorkPerCall;
+        const bool hasRoom = each.isRelease ? members <= kMostReleased
+                                            : together_.size() < most && work + 2 * each.walk <= kMostWorkPerCall;
         if (!hasRoom && !together_.empty()) {
             return true;
         }
@@ -302,6 +302,7 @@ void TakeBacks::gather(Server& server, std::size_t most) {
         static_cast<ListHook<Kept>&>(*each).unlink();
         kept_.finished(*each);
     }
+    std::ranges::stable_sort(together_, {}, &TakeBack::loggedMs);
 }
 
 void TakeBacks::send(Server& server, Call& call) {

@@ -27,7 +27,7 @@ sub function { my ($name, $file) = @_; return "local function $name(...) " . fil
 
 sub file { my ($name) = @_; return Testbed::Process::slurp("$lua/$name.lua") || die "no $name.lua\n" }
 
-# A call that the module would send as a plain one is sent so. Options: frame => 1: none is; front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
+# A call that the module would send as a plain one is sent so. Options: frame => 1: none is; front => of another size, so that short compact logs meet what long ones do; step => other bytes between their marks; own_clock => 1: the time of a call is
 # what this server's own clock says, which may so step back by milliseconds, and plain calls have one, too; at_once => how many entries leave in a call;
 # native => 1: the command of the native module in its place, and short calls where the module would send one, unless {short} is undef; before_runs => 1: the script of version 0.10, which reads runs and writes none of its own
 sub new {
@@ -39,6 +39,9 @@ sub new {
         $source =~ s/FRONT = \d+/FRONT = $options{front}/g or die "$name: no FRONT\n";
         $source =~ s/(FRONT, HEAD, SOON = )\d+, \d+/"$1$options{front}, " . (37 + $options{front})/e or die "$name: no HEAD\n";
         $source =~ s/(LONGEST, HEAD_LAST = 7, costs and )'\d+' or '\d+'/"$1'" . (36 + $options{front} + int $options{front} \/ 2) . "' or '" . (36 + $options{front}) . "'"/e or die "$name: no HEAD_LAST\n";
+    }
+    if ($options{step}) {
+        $source =~ s/\bSTEP, (\w.*?) = 1024\b/STEP, $1 = $options{step}/ or die "$name: no STEP\n";
     }
     if ($options{before_runs}) {
         $source =~ s/^.*-- the version before does without this line\n//mg or die "$name: no such line\n";
@@ -59,7 +62,7 @@ sub new {
         }
     }
     $self->{plain} = $options{frame} ? undef : $PLAIN{$name};
-    $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front at_once own_clock frame before_runs);
+    $options{native} //= $ENV{TEST_NATIVE} && !grep { $options{$_} } qw(front step at_once own_clock frame before_runs);
     my ($algorithm) = grep { $ALL_SCRIPTS{$_} eq $name } keys %ALL_SCRIPTS;
     $self->{short} = $algorithm if $options{native};
     $self->{command} = $options{native} ? ['sliding_log.2', $algorithm] : ['EVALSHA', $self->call('SCRIPT', 'LOAD', $source)];
