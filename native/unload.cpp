@@ -38,7 +38,7 @@ std::string answer(RedisModuleCtx* context, const char* command, const char* arg
     return reply.text(text) ? std::string(text) : std::string();
 }
 
-/// That of Redis, or the one that the server says it is like: 702 is 7.2.
+/// The version in redis_version of INFO, as 702 for 7.2. Valkey writes there the Redis that it is compatible with.
 long long versionOf(RedisModuleCtx* context) {
     constexpr std::string_view kName = "redis_version:";
     const std::string info = answer(context, "INFO", "server");
