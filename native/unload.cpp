@@ -13,7 +13,7 @@ namespace sliding_log::native {
 namespace {
 
 constexpr long long kWithdrawnMs = 10'000;
-// versions of Redis; Valkey says 7.2 here
+// versions, as versionOf() tells them
 constexpr long long kFirstThatRecomputes = 702;
 constexpr long long kFirstThatRemembers = 800;
 constexpr int kIdleSeconds = 1;
@@ -31,7 +31,7 @@ long long numberBehind(std::string_view fields, std::string_view name) {
     return number;
 }
 
-/// The answer of a command that answers with a text.
+/// The reply to a command that replies with a text.
 std::string answer(RedisModuleCtx* context, const char* command, const char* argument) {
     const Reply reply(api::Call(context, command, "c", argument));
     std::string_view text;
@@ -47,7 +47,7 @@ long long versionOf(RedisModuleCtx* context) {
            numberBehind(version.substr(std::min(version.find('.'), version.size())), ".");
 }
 
-/// Those that would call the command again: lines of CLIENT LIST.
+/// The lines of CLIENT LIST of connections that would call the command again.
 std::vector<std::string> callers(RedisModuleCtx* context) {
     const std::string list = answer(context, "CLIENT", "LIST");
     std::vector<std::string> lines;
@@ -75,7 +75,7 @@ std::string userWithRule(RedisModuleCtx* context) {
     return {};
 }
 
-/// True if it is closed now.
+/// Closes the connection if it is idle; true if it is closed now.
 bool closeIdle(RedisModuleCtx* context, const std::string& line) {
     if (numberBehind(line, " idle=") < kIdleSeconds) {
         return false;
