@@ -7,7 +7,7 @@ cd /src
 
 quick_start=$(sed -n '/^## Quick start/,/^## [^Q]/p' README.md)
 
-# fenced LANGUAGE [NTH]: what stands between ``` in the quick start, of that language for the nth time
+# fenced LANGUAGE [NTH]: the nth block of that language between ``` in the quick start
 fenced() {
     awk -v language="$1" -v nth="${2-1}" \
         '/^```/ { is_fenced = !is_fenced; wanted = is_fenced && $0 == "```" language && ++seen == nth; next } wanted' \
