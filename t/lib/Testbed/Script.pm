@@ -27,9 +27,14 @@ sub function { my ($name, $file) = @_; return "local function $name(...) " . fil
 
 sub file { my ($name) = @_; return Testbed::Process::slurp("$lua/$name.lua") || die "no $name.lua\n" }
 
-# A call that the module would send as a plain one is sent so. Options: frame => 1: none is; front => of another size, so that short compact logs meet what long ones do; own_clock => 1: the time of a call is
-# what this server's own clock says, which may so step back by milliseconds, and plain calls have one, too; at_once => how many entries leave in a call;
-# native => 1: the command of the native module in its place, and short calls where the module would send one, unless {short} is undef; before_runs => 1: the script of version 0.10, which reads runs and writes none of its own
+# A call that the module would send as a plain one is sent as such. Options:
+# frame       1: no call is plain
+# front       the size of the front of a compact log: with a small one short logs have a ring, as long ones do
+# own_clock   1: the script takes the time of a call for this server's own clock, which so can step back; plain calls have
+#             a time, too
+# at_once     how many entries are removed in a call
+# native      1: the command of the native module, and short calls where the module would send one, unless {short} is undef
+# before_runs 1: the script of version 0.10, which reads runs and writes none of its own
 sub new {
     my ($class, $redis, $name, %options) = @_;
     my $socket = IO::Socket::UNIX->new(Peer => $redis->path) or die "Redis: $!";
@@ -66,7 +71,7 @@ sub new {
     return $self;
 }
 
-# The words of a call in front of its number of keys.
+# The words of a call before its number of keys.
 sub command { my ($self) = @_; return @{ $self->{command} } }
 
 # The reply to a command; arrays as references, errors as text that begins with "error ".
@@ -119,7 +124,7 @@ sub words {
     return ($self->command, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
 }
 
-# Those of a plain call; empty if it is not one. Costs are sent if not all are 1.
+# The words of a plain call; empty if it is not one. Costs are sent if not all are 1.
 sub plain {
     my ($self, $now, @groups) = @_;
     return if ref $now;
