@@ -8,9 +8,9 @@
 -- => the number of requests admitted in that period. The time shows what a take-back may change: a count that began
 -- after the request was decided has only other requests, since the log was lost in between, and is not changed.
 --
--- When the clock steps back past the end of a period, the later period goes on and requests are counted there. A count
--- that is further ahead becomes a count of now. There are no reservations: a request that another limit holds is counted
--- when it is decided.
+-- When the clock steps back past the end of a period, the later period goes on, and requests are counted in it. A count
+-- of a period that is further ahead becomes one of the present period. There are no reservations: a request that another
+-- limit holds is counted when it is decided.
 --
 -- A log lives until its period ends, plus the slack. The time to live is set when the period begins, and with the
 -- callers' clocks also by each admitted request. The field of a past period is removed after something was added.
@@ -26,7 +26,7 @@ local most_entries = math.huge
 -- Beyond this Lua's numbers are not exact.
 local most_counted = 2 ^ 53
 
--- What a period may count with what is owed.
+-- The largest count of a period, debts included.
 local most_owed = 10 ^ 15
 
 local latest_time = 999999999999999
@@ -36,8 +36,8 @@ local DAY, WEEK, MONTH = 86400000, 604800000, 2678400000
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=quota'
 
 -- Fields of a log: finish: when its period ends (ms); field: of the HASH, which counts what is admitted (false: none
--- yet); moved: what was counted further ahead, and becomes a count of now; leaving: fields to be removed when something
--- is added (false: none).
+-- yet); moved: the count of a period further ahead, which becomes one of the present period; leaving: fields to be removed
+-- when something is added (false: none).
 
 -- The start of the month of this time (ms). Years begin in March here, so that the leap day is the last day of a year.
 -- 400 of them have 146,097 days; 1 March 2000, 11,017 days after 1 January 1970, begins such an era.

@@ -10,7 +10,7 @@
 -- one far from both ends is needed, whole pieces of the ring are added up, at some 20 ns an entry. An entry before later
 -- ones (permits, reservations) moves these out of the ring and back. A log whose numbers fit in front has no ring.
 --
---   format (1 byte), oldest, newest (6 each, ms), entries (4), when the time to live was set (6, ms),
+--   format (1 byte), oldest, newest (6 each, ms), entries (4), touched: when the time to live was set (6, ms),
 --   size of the ring, its beginning, its used bytes (4 each), lengths of next and latest (1 each),
 --   next, latest; and from byte HEAD + 1 the ring
 --
@@ -18,15 +18,16 @@
 --
 --   format (1 byte), end of the block (6, ms), length of the block (6, ms), oldest, newest, entries, all numbers
 --
--- Both forms have a second format, of logs with runs: there a number that begins with the byte 128, which none of ms
--- does, is a run: so many more entries of the time of the entry before it. `newest` is in 5 bytes and counts from the
--- oldest, `entries` is in 5 bytes, and the rest is the same. A log has runs from the first request of a cost above three
--- on, or when an entry is taken out, until it is empty. A request takes a few bytes then, whatever its cost.
+-- Each form has a second format, for logs with runs. A number of milliseconds never begins with the byte 128. There, a
+-- number that does is a run: it stands for so many more entries with the time of the entry before it. `newest` is in 5
+-- bytes and counts from the oldest, `entries` is in 5 bytes, and the rest is the same. A log gets this format with the
+-- first request of a cost above three, or when an entry is taken out, and keeps it until it is empty. A request then
+-- takes a few bytes, whatever its cost.
 --
--- An entry that is taken out of the ring moves no others. It leaves a byte or two, which become zeros in front of the
--- number of a run, or a run of no entries in front of another number. So do the bytes of what leaves a blocked log, which
--- has no ring: it is denied, and added to, in place. Such a run belongs to the number behind it: no reader finds more
--- than LONGEST bytes for each.
+-- If an entry is taken out of the ring, no others are moved. A byte or two of it are left. They are made to stand for
+-- nothing: as zeros in front of the number of a run, or as a run of no entries in front of another number. The same
+-- is done with the bytes of entries that leave a blocked log, which has no ring and is changed in place. A run of no
+-- entries and the number behind it have at most LONGEST bytes together.
 --
 -- Behind the ring may be marks, one of STEP bytes of it: how many bytes behind its place the first number begins, and the
 -- time of the entry before that number. They tell where the entries of a time are, so that one which is taken out needs
@@ -38,7 +39,7 @@
 -- Stale contents are removed when something is added; lua/decide.lua explains this with migrating hash slots.
 --
 -- The time to live is set again when half of the slack is used up. With a caller's clock it is set by every request,
--- since `touched` is not a time of this server then. Cost in redis.calls, of 1 to 2 us each: TIME, and per log GETRANGE
+-- since `touched` is then not a time of this server. Cost in redis.calls, of 1 to 2 us each: TIME, and per log GETRANGE
 -- and SETRANGE; GETRANGE alone if nothing has changed.
 
 local now, _, own_clock, permit_life = ...
@@ -51,7 +52,7 @@ local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37
 local BLOCKED, BLOCKED_STATE, BLOCKED_BYTES = 2, '>BI6I6I6I6I4', 29
 local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
 local BLOCKED_WITH_RUNS, BLOCKED_STATE_WITH_RUNS = 4, '>BI6I6I6I5I5'
-local SHORTEST_RUN = 3  -- two of them are as short without
+local SHORTEST_RUN = 3  -- entries: for fewer, their numbers take no more bytes
 local FRONT = 64  -- bytes of next and latest together
 local HEAD = STATE_BYTES + FRONT
 local HEAD_LAST = tostring(HEAD - 1)  -- as text: Redis 7.0 writes a number argument as a double and reads it back
@@ -60,14 +61,14 @@ local most_entries = 1000000000000  -- the largest number of a configuration
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
--- Maximum bytes of a number. With spare ones it has one less: the version before may make it longer by one.
+-- Maximum bytes of a number; and of one with bytes that stand for nothing, since the version before may add a byte to it.
 local LONGEST, ROOMY = 7, 6
 local NEAR = 12  -- bytes on both sides of a number that are tried first
 -- Marks: bytes of the ring from one to the next; the time and the offset of one; what is read at once.
 local STEP, MARK, MARK_BYTES, MARKS = 1024, '>I6B', 7, 16
 
--- The most that 5 bytes hold, and the most entries of a log: no limit is as large, so it looks emptier to none if older
--- ones leave.
+-- The largest number in 5 bytes, which is the maximum number of entries of a log. No limit is as large, so older entries
+-- may leave a log that has more: no decision needs them.
 local MOST = 2 ^ 40 - 1
 
 -- Fields of a log: those of the form; has_runs; found: its front, if latest() has read it (else false).
@@ -222,7 +223,7 @@ local function uncommon()
   local function pass(walk, bytes)
     local has_runs, most, time, size = walk.has_runs, walk.most, walk.time, #bytes
     local entry, passed, at, goes_on = walk.entry, walk.passed, 1, true
-    local run = has_runs and 0 or size + 1  -- no byte before it, from `at` on, begins a run
+    local run = has_runs and 0 or size + 1  -- where a run begins: there is none between `at` and this byte
     if walk.forward then
       local alone = 0  -- numbers up to this byte are passed one by one
       while at <= size do
@@ -267,7 +268,7 @@ local function uncommon()
       end
       walk.bytes = walk.bytes + at - 1
     else
-      local alone = size + 1  -- from this byte on
+      local alone = size + 1  -- numbers from this byte on are passed one by one
       at = size
       while at > 0 do
         if passed >= most or entry <= time then
@@ -311,10 +312,11 @@ local function uncommon()
     return goes_on
   end
 
-  -- Walks from the oldest entry forward while it is not after `time`, or from the newest back while it is, over at most
-  -- `most` entries. Returns the entry where that ends, the count of passed entries, the bytes of their numbers, and how
-  -- many entries more were passed of a run where it ends: back, also the entries and the bytes of that run. `from`:
-  -- another place where it begins: forward one where an earlier walk has ended, back one in the ring.
+  -- Walks over at most `most` entries: forward from the oldest one, while entries are not after `time`; or back from the
+  -- newest one, while they are. Returns the time of the entry where the walk ends, the count of passed entries, and the
+  -- bytes of their numbers. If it ends within a run, `within` is the number of entries of this run that were passed; of a
+  -- walk back, `run` and `run_bytes` are the entries and the bytes of the run. `from`: another place to begin at; of a
+  -- walk forward also what an earlier one has returned, of a walk back one in the ring, with the bytes behind it.
   local function walk(log, forward, most, time, from)
     local it = { forward = forward, most = most, time = time, has_runs = log.has_runs, within = 0 }
     if from then
@@ -331,7 +333,7 @@ local function uncommon()
     local goes_on = pass(it, front)
     local size = FRONT
     while goes_on and done < filled do
-      -- a number is an entry, or more
+      -- a number is one entry or more: no more bytes are read at once than entries are wanted
       local length = min(size, filled - done, max(most - it.passed, FRONT))
       local bytes = of_ring(log, forward and done or filled - done - length, length)
       if forward then
@@ -541,10 +543,10 @@ local function uncommon()
     return type(set) == 'table' and set or nil
   end
 
-  -- Finds the latest entry that is not after `time`. Returns its time, ms from it to its successor (nil: it has none),
-  -- the index in `latest` where its number ends, the index after its successor's number, and the number of entries
-  -- after it. nil: all entries are after `time`, and all numbers are in `latest`. `more`: the number of bytes that
-  -- `latest` has before that index, unless it has all numbers. `counted`: the number of entries is needed.
+  -- Finds the latest entry that is not after `time`, and moves the numbers behind it into `latest`. Returns its time, ms
+  -- from it to its successor (nil: it has none), the index in `latest` where its number ends, the index after its
+  -- successor's number, and, if `counted`, the number of entries after it. Returns nil if all entries are after `time`;
+  -- all numbers are in `latest` then. `more`: so many bytes before that index are moved, too.
   local function split(log, time, more, counted)
     local above
     if not counted and log.filled > 0 then
@@ -610,15 +612,15 @@ local function uncommon()
   end
 
   -- Removes up to `most` entries of the time `logged`; entries of the same millisecond are equal. If the clock
-  -- `has_stepped` back since, removes entries of the newest time that is not after `logged`: the step has moved the
-  -- entries, and all others as new, to an earlier time. False: there are none, they have left already.
+  -- `has_stepped` back since, the entries may have been moved to an earlier time, together with all later ones: then it
+  -- removes entries of the newest time that is not after `logged`. Returns false if there are none: they have left.
   local function take_out(log, logged, has_stepped, most)
     local entry, behind, at, rest = split(log, logged, (log.has_runs and min(most, FRONT) or most) + LONGEST)
     if log.used == 0 or not entry or entry ~= logged and not has_stepped then
       return false
     end
-    -- an entry of the same time as the one before it is a zero byte that ends no longer number, or in a run; usually all
-    -- are adjacent
+    -- an entry of the same time as the one before it is a number of one zero byte, or is in a run; usually all of these
+    -- numbers are adjacent zero bytes
     local bytes, others, gone, ahead, kept = log.latest, most - 1, 0, 0, ''
     if not log.has_runs and others <= at and (others == at or byte(bytes, at - others) < 128)
         and sub(bytes, at - others + 1, at) == rep('\0', others) then
@@ -638,7 +640,7 @@ local function uncommon()
       log.latest = sub(bytes, 1, at) .. kept .. (behind and it.number(ahead + behind) or '') .. sub(bytes, rest)
       log.newest = behind and log.newest or entry - ahead
     elseif log.filled > 0 or log.next ~= '' then
-      flatten(log)  -- its predecessor is there
+      flatten(log)  -- the entry before is in the ring or in `next`
       return take_out(log, logged, has_stepped, most)
     else
       gone = gone + 1
@@ -651,11 +653,11 @@ local function uncommon()
     return true
   end
 
-  -- The values of the numbers in `bytes` without up to `most` entries of the time that the entry has whose number ends
-  -- at byte `at`, and which of them are runs. Then the place of what has changed there, that of the number behind it,
-  -- the last byte that this one had, how many entries are gone, and how much later the oldest entry is. Runs of no
-  -- entries are left out. `from_oldest`: the entry before the first number is the oldest one. nil: these numbers do not
-  -- tell all.
+  -- Takes up to `most` entries out of the numbers in `bytes`: entries of the time of the entry whose number ends at byte
+  -- `at`. Returns the values of the numbers that are left, without runs of no entries; which of them are runs; the index
+  -- of the first changed number; the index of the number behind the change, and the last byte that this number had in
+  -- `bytes`; how many entries are gone; and how much later the oldest entry is. `from_oldest`: the entry before the first
+  -- number is the oldest one. Returns nil if entries of that time may be outside of `bytes`.
   local function without(log, bytes, at, most, from_oldest)
     local values, are_runs, ends, count, place, byte_at = {}, {}, {}, 0, at == 0 and 0, 1
     while byte_at <= #bytes do
@@ -721,10 +723,10 @@ local function uncommon()
     return new, new_runs, changed, last, ends[behind], gone, later
   end
 
-  -- The bytes of numbers up to number `last`, and of `spare` bytes that stand for nothing, beside number `from` or the
-  -- next ones, else those before it: zeros in front of the number of a run, or a run of no entries in front of another
-  -- one. So a number has up to ROOMY bytes. An entry of the time of the one before is a run of one, too. nil: there is
-  -- no place for them.
+  -- The bytes of the numbers up to number `last`, longer by `spare` bytes that stand for nothing. These are added to
+  -- number `from` and those behind it, then to those before it, until each has ROOMY bytes: as zeros in front of the
+  -- number of a run, or as a run of no entries in front of another number. To take them, an entry of the time of the one
+  -- before it is written as a run of one. Returns nil if there is no place for all of them.
   local function text_of(values, are_runs, last, from, spare)
     local texts, place, step = {}, from, 1
     for i = 1, last do
@@ -752,12 +754,12 @@ local function uncommon()
     return table.concat(texts)
   end
 
-  -- The log can have runs.
+  -- True if the numbers of the log fit into the format with runs.
   local function can_have_runs(log)
     return log.newest - log.oldest <= MOST and log.used <= MOST
   end
 
-  -- In the ring, the numbers of `new` take the place of those of `old`, which are after the first `skipped` bytes.
+  -- Has take_back() replace the bytes `old` of the ring, which come after its first `skipped` bytes, by `new`.
   local function overwrite(log, skipped, old, new)
     local first, last = 1, #old
     while first < last and byte(old, first) == byte(new, first) do
@@ -809,8 +811,8 @@ local function uncommon()
     return true
   end
 
-  -- take_out() of an entry that is neither among the newest ones nor in front, unless the clock has stepped back: the
-  -- bytes near it are overwritten. nil: take_out() has to do it.
+  -- Does what take_out() does, but overwrites only the bytes near the entries. Not to be called if the clock has stepped
+  -- back. Returns nil if take_out() has to do it, as for the newest entries.
   local function take_out_of_ring(log, logged, most)
     if log.filled == 0 or logged >= log.newest then
       return nil
@@ -916,7 +918,7 @@ local function uncommon()
     return failed and error(failed) or true
   end
 
-  -- What a walk forward to the first entry after `time` finds, found from the newest on.
+  -- Finds what a walk forward to the first entry after `time` would find, by a walk back from the newest one.
   local function left_before(log, time)
     local back = walk(log, false, math.huge, time)
     if back.entry > time then
@@ -927,7 +929,7 @@ local function uncommon()
     return { entry = back.entry + number, passed = log.used - back.passed, bytes = at + size, within = 0 }
   end
 
-  -- Removes the oldest entries: `most`, or those that are not after `time`; never all of them.
+  -- Removes the oldest entries: at most `most`, and none after `time`; never all of them.
   function it.drop(log, most, time)
     local found = most == math.huge and time - log.oldest > log.newest - time and left_before(log, time)
       or walk(log, true, most, time)
@@ -954,7 +956,7 @@ local function uncommon()
     end
   end
 
-  -- So many bytes of a blocked log that stand for nothing: runs of no entries.
+  -- So many bytes for a blocked log that stand for nothing: runs of no entries.
   local function nothing(bytes)
     local pieces = floor(bytes / LONGEST)
     local rest = bytes % LONGEST
@@ -968,8 +970,8 @@ local function uncommon()
     return rest > 0 and text .. rep('\128', rest - 1) .. '\0' or text
   end
 
-  -- Reads a log in its blocked form, of which `front` is what it begins with: as a ring that begins with its first
-  -- number. True: the block lasts.
+  -- Reads a log in its blocked form, whose first bytes are `front`. The rest of it is taken for a ring that begins with
+  -- the first number. Returns true if the block lasts.
   function it.read_blocked(log, front)
     if #front < BLOCKED_BYTES then
       return { err = NOT_OURS }
@@ -1017,8 +1019,8 @@ local function uncommon()
     log.changed = true
   end
 
-  -- Bytes at the beginning of a blocked log that may stand for nothing. If entries leave, they are more, and the log is
-  -- not written whole.
+  -- How many bytes at the beginning of a blocked log may stand for nothing. They grow when entries leave. With more of
+  -- them the log is written whole.
   local MOST_DEAD = 2048
 
   function it.write_blocked(log)
@@ -1031,7 +1033,7 @@ local function uncommon()
     if not in_place then
       flatten(log)
     end
-    -- what stands for nothing can be added to if it is there
+    -- one such byte alone is not possible, and two can grow: so a long log is written with two of them
     local head
     local first = not in_place and fits and live > 4 * FRONT and 2 or 0
     if log.has_runs or first > 0 or in_place and dead > 0 then
@@ -1084,8 +1086,8 @@ local function uncommon()
     return log.used > 0 and log.newest or now
   end
 
-  -- The time of the entry after the `skipped` oldest ones, found from the nearer end, or from where that of the request
-  -- before was found.
+  -- The time of the entry after the `skipped` oldest ones. The walk begins at the nearer end, or where the walk for the
+  -- request before has ended.
   local function arrival(log, skipped)
     local place, rest = log.place, log.used - skipped
     place = place and place.passed <= skipped and place or nil

@@ -17,11 +17,11 @@
 --            if an option override was given, two per log, see override.lua,
 --            then for each held request, the last of those admitted: ms until its reservation, ascending;
 --            or, if an option permits was given, the number of permits of each log }
---        remaining: what is left of the limit after the last admitted request. A request that was admitted before it
---                   and is not held had more left: the cost of each request in between that is not held
+--        remaining: what is left of the limit after the last admitted request. For an admitted request before it that
+--                   is not held, add the costs of those behind it that are not held
 --        reset:     time until more of the limit becomes available; the window if all of it is available. Of a quota,
 --                   time until its period ends. Of requests under way, time until the oldest entry leaves if it is
---                   not renewed; so is retry
+--                   not renewed; their retry is the same
 --        retry:     for a request that was not admitted: time until this log has room for it; 0 if it has room, -1 if
 --                   it never will. All 0 if all requests were admitted
 -- or
@@ -29,10 +29,10 @@
 --        earlier than the entries if it was held), and one batch of it, as above. Sent once for a request. If entries
 --        have names, sending it again changes nothing. If the times are not known, the first may be in the future, and
 --        the second is 0
---        With the option settle the request turned out to have that cost: if it is less than cost, the difference is taken
---        back; if it is more, the difference is added, also beyond the limit. With the option ended it is added with the
---        time at which the request ended, or that of the log's latest entry if that is later, unless it would have left
---        since the end; without it, which nodes of the version before send, as if the request had added it, too
+--        The option settle has the true cost of the request. If that is less than cost, the difference is taken back. If
+--        it is more, the difference is added, also beyond the limit: with the option ended, with the time at which the
+--        request ended, or that of the log's latest entry if that is later, unless the end is a window ago; without ended,
+--        as nodes of the version before send it, with the times of the request's own entries
 -- Reply  the number of logs that were changed, or an error; of several requests an array of these
 -- or, with algorithm=inflight, a renewal: see lua/renewal.lua
 --
@@ -58,13 +58,13 @@
 -- log has, leaves the other logs unchanged. Whatever a key contains, the reply to a batch is such numbers or an error.
 -- Contents are not repaired, except for the effects of a clock that stepped back. If several logs hold a request, it
 -- waits for the latest of its reservations and is logged with that time in all of them. If one log has no reservation
--- in time, a log with no room now denies the request too: its retry says when it has room.
+-- in time, the other logs that have no room now deny the request, too: their retry says when they have room.
 --
 -- The next request for the same log may have another limit, cap or cost: from another location, or from a node with
 -- another configuration. So entries that a larger limit needs are never removed. Reading removes only what has left the
 -- window. Only the youngest `limit` entries decide whether there is room and when, however long the log is. cap bounds
 -- only denied requests that count: when these are added, the oldest entries are removed until the log has no more than
--- cap, or no more than before. Each removed entry is replaced by a newer one, so the log looks emptier to no limit.
+-- cap, or no more than before. Each removed entry is replaced by a newer one, so no limit finds more room than before.
 --
 -- A take-back removes what the request itself logged, as it was logged, and never entries of later requests. Entries
 -- that have left already are ignored. A block ends with it if it began after the request was decided and the log then
@@ -74,8 +74,8 @@
 -- length (ms), and its step, the number of that time in the list; behind them the same of the block before, if that one
 -- led to this step. A block that begins within the length of the remembered one after its end has the next step, or the
 -- last one again; otherwise it has the first one. If a take-back ends a block, the block before is remembered again.
--- The string lives as long as it is of use. A string with anything else counts as none. Its key is not declared: it has
--- the hash slot of the log. While that slot is migrated, MGET of both keys fails unless both are here. Then a block has
+-- The string lives as long as it is of use. A string with other contents counts as none. Its key is not among KEYS: it
+-- has the hash slot of the log. While that slot is migrated, MGET of both keys fails unless both are here. Then a block has
 -- the first step, and nothing is written, since the string may be on the other node.
 --
 -- A permit is an entry that is added before its request arrives. Its time is that at which the permits end, so it leaves
@@ -116,7 +116,7 @@
 --                Raises an error if there is no memory; nothing is written then. Only algorithms with settle= have it
 --     permit(log, name, permits, at)   adds the entries of permits, with the time `at`. Returns an error if there is no
 --                memory; nothing is written then. Only algorithms with permits have it
---     fits(log, names, requests) if the number of entries differs from the cost: how many requests fit; else nil
+--     fits(log, names, requests) how many requests fit, if the number of their entries is not their cost; else nil
 --   most_entries maximum number of entries of a request: a guard, since the caller denies requests that cost more
 --   latest(log)  a time that no decision at log.key is later than (ms); 0 if unknown. Called before read(), for a
 --                caller's clock; leaves what it read in log.found
@@ -191,8 +191,9 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
     return { err = string.find(text, '^%u+ ') and text or 'ERR a log cannot be read: ' .. text }
   end
 
-  -- The log was blocked when it was read, or is blocked from now on. With a caller's clock, the time to live tells how
-  -- long it has been blocked, so it is set only when a block begins.
+  -- For a log that was blocked when it was read, or, if the block `begins`, is blocked from now on: corrects the end of
+  -- the block if the clock has stepped back, and has the log live until then. With a caller's clock, the time to live
+  -- shows how long the log has been blocked, so it is set only when a block begins.
   function it.blocked(log, begins)
     local length = log.block_length or -1
     if not (length >= 1 and length <= longest_block and log.blocked > now) then
@@ -394,9 +395,9 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
     end
   end
 
-  -- All requests were admitted. Returns the number of permits of each log: the same one for all with the option, since
-  -- requests use them together, or 0; nil if no log has the option. None while an override is in force, so that each
-  -- request obeys it.
+  -- To be called when all requests were admitted. Returns the number of permits of each log: for logs with the option
+  -- the same one, since requests use them together, for others 0; nil if no log has the option. There are none while an
+  -- override is in force, so that each request obeys it.
   function it.give_permits(logs, count, name)
     local permits, given
     for i = 1, count do
@@ -448,7 +449,7 @@ local logged, taken
 
 -- The reply to a batch of `count` logs, or an error, which may be raised. If it needs `extras` and has none: nil, and
 -- the number of the log that needs them. `done`: the number of logs that were read before; the last of these is
--- blocked. Everything comes as an argument: Lua would make as many upvalues at each call.
+-- blocked. All values are arguments: as upvalues, Lua would make each of them anew at each call.
 local function decide(logs, count, requests, names, extras, now, read, add, uncommon, done)
   local admitted, more = requests, extras
   for i = 1, count do

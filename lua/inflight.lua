@@ -3,8 +3,8 @@
 -- while now - lease < score. It has no ids, no blocks, no reservations and no permits. lua/decide.lua has the contract
 -- of what both return.
 --
--- A request gives its entry back when it ends, by ZREM of its members. So the reset and the retry of a reply, the time
--- until the oldest entry leaves if it is not renewed, say little: nginx tells a client to retry in a second.
+-- A request gives its entry back when it ends, by ZREM of its members. Reset and retry of a reply are the time until the
+-- oldest entry leaves if it is not renewed. They say little, so nginx tells a client to retry in a second.
 
 local read, add, uncommon, most_entries, latest, set_now = exact_log(...)
 local it = uncommon()

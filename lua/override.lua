@@ -6,7 +6,7 @@
 --
 -- overrides(read, add) returns these, for a batch of logs:
 --   obey(logs, count, now)         reads their records and lets the logs obey. An error: a record is on another node
---   read(log), add(log, ...)       those of the algorithm, but that a log whose record allows or denies is not touched
+--   read(log), add(log, ...)       as those of the algorithm, but do not touch a log whose record allows or denies
 --   tell(reply, logs, count, now)  adds two numbers for each log to the reply, behind those that it has: what its record
 --                                  says, and when it ends. The former is a limit, or one of the numbers below
 -- Fields of a log: over (its record allows or denies: limit and capacity are set accordingly), record (the caller has
@@ -49,7 +49,7 @@ local function record_of(log)
   return not string.find(record.err, 'non local key', 1, true) and record.err or nil
 end
 
--- A bucket keeps its proportion to the limit.
+-- The burst of a log with another limit: it keeps its proportion to the limit.
 local function burst_of(log, limit)
   local burst = log.options.burst
   return (burst == log.limit or log.limit == 0) and limit or min(ceil(burst * limit / log.limit), MOST)

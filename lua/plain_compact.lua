@@ -6,9 +6,9 @@
 -- ARGV   the costs of their requests, unless all are 1, then limit, window (ms), time to live (ms)
 -- Reply  as in lua/decide.lua
 --
--- Logs whose ring has to be read or written, about one in thirty, are left to the frame. With costs, of which each takes
--- several times the bytes, the usual cases of that are decided here: what the ring begins with is in one piece and is
--- the next to leave, and what is added to it has room there, in one piece.
+-- Logs whose ring has to be read or written, about one in thirty, are left to the frame. A request with a cost takes
+-- several times the bytes, so with costs the usual cases of the ring are decided here: the next bytes to leave it are in
+-- one piece, and the bytes that are added to it have room there, in one piece.
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
@@ -21,7 +21,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
   local FORMAT, STATE, STATE_BYTES = 1, '>BI6I6I4I6I4I4I4BB', 37  -- as in compact_log.lua
   local WITH_RUNS, STATE_WITH_RUNS = 3, '>BI6I5I5I6I4I4I4BB'
   local SHORTEST_RUN = 3
-  local FRONT, HEAD, SOON = 64, 101, 8  -- SOON: a request of a cost has about so many bytes
+  local FRONT, HEAD, SOON = 64, 101, 8  -- SOON: about the number of bytes of a request with a cost
   local LONGEST, HEAD_LAST = 7, costs and '132' or '100'  -- bytes of a number; last byte of the front, or of a new ring's
   local MOST = 2 ^ 40 - 1
 
@@ -39,7 +39,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
         cost = 0  -- left to the frame, which decides the requests of one log in their order
       end
     end
-    repeat  -- once; break: the reply, or without it an unusual case
+    repeat  -- runs once; a break ends it: with a reply, or without one in an unusual case
       local front = call('GETRANGE', key, '0', HEAD_LAST)
       local form, pattern, has_runs = FORMAT, STATE, false
       local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
@@ -66,7 +66,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
         end
         if newest > now or oldest > newest or bytes < fewest or bytes > (used - 1) * LONGEST or filled > size
             or STATE_BYTES + next_bytes + latest_bytes > #front or costs and next_bytes + latest_bytes > FRONT then
-          break  -- a step back of the clock, or no log
+          break  -- the clock has stepped back, or the contents are no log
         end
       end
       if front == '' or newest <= horizon then
@@ -119,11 +119,11 @@ if arguments == 3 or arguments == #KEYS + 3 then
 
       local number = ''
       if room < cost then
-        local wanted, older = oldest, cost - room - 1  -- there is room when the entry leaves that these are older than
+        local wanted, older = oldest, cost - room - 1  -- there is room when the entry behind the `older` oldest ones leaves
         if cost > limit then
           wanted = -1
         elseif older > 0 then
-          -- from the nearer end, as in compact_log.lua; what is not near is left to the frame
+          -- the search begins at the nearer end, as in compact_log.lua; an entry that is not near is left to the frame
           if 2 * older < used then
             local bytes, place, stop = front, at, last
             while older > 0 do

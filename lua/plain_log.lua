@@ -1,7 +1,7 @@
 -- The plain call of algorithm=log: one request for each of one or more logs, without options, with the same limit, by
 -- this server's clock. Most calls are plain, so they have a shorter path at the beginning of the script. It decides,
--- writes and replies as lua/sliding_log.lua and lua/decide.lua do, and leaves the logs of unusual cases to them before it
--- has added anything. An error after that is the reply.
+-- writes and replies as lua/sliding_log.lua and lua/decide.lua do. Logs in unusual cases are left to them before anything
+-- was added. An error after that is the reply.
 --
 -- KEYS   the logs
 -- ARGV   the names of their requests, then limit, window (ms), time to live (ms)
@@ -28,7 +28,7 @@ if #ARGV == #KEYS + 3 then
   replies = {}
   for i = 1, #keys do
     local key, reply = keys[i], nil
-    repeat  -- once; break: the reply, or without it an unusual case
+    repeat  -- runs once; a break ends it: with a reply, or without one in an unusual case
       local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')
       local oldest = head[2]
       if not oldest then

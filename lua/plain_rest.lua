@@ -1,5 +1,5 @@
--- Behind the plain call of an algorithm: the logs of unusual cases are left to the frame, which adds its replies to those
--- of the others.
+-- Stands behind the plain call of an algorithm. It hands logs in unusual cases to the frame, which adds its replies to
+-- those of the other logs.
 
 if left_over then
   local keys, arguments, latest, costs = KEYS, ARGV, #ARGV, left_over.costs

@@ -31,7 +31,7 @@ local most_entries = math.huge
 -- Above this, numbers in Lua are not exact.
 local most_counted = 2 ^ 53
 
--- What a window may count with what is owed.
+-- The largest count of a window, debts included.
 local most_owed = 10 ^ 15
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=counter'
@@ -63,7 +63,7 @@ local function falls_to(log, most)
     end
     local left = later and #later or 0
     if current == 0 and here > most and left > 0 then
-      start = later[left] - window  -- windows without a count change nothing
+      start = later[left] - window  -- windows without a count are skipped
     end
     start, before, here, current = start + window, current, left > 0 and here - current or 0, 0
     if left > 0 and later[left] == start then
@@ -205,8 +205,8 @@ local function uncommon()
     return left < log.options.cost, blocked and start + 2 * log.window > now
   end
 
-  -- Adds to the latest count, unless that is of a window before the end of the request. `ended` is false: to the latest
-  -- count that the request may be in.
+  -- Adds to the latest count, unless that is of a window before the end of the request; if `ended` is false, to the
+  -- latest count that may include the request.
   function it.owe(log, more, logged, _, ended)
     local key, window, at = log.key, log.window, ended or math.min(logged, now)
     local start = at - at % window

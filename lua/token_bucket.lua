@@ -98,9 +98,9 @@ local function uncommon()
     return true, blocked
   end
 
-  -- The bucket is full later than stored. If it has been full since before the end of the request (`ended` is false: since
-  -- before the request), this is now the first that took something. Of a log that has been removed, since it was full or
-  -- by hand, it is not known when it was full.
+  -- Takes more tokens, so the bucket will be full later than stored. If it was full at the end of the request (`ended` is
+  -- false: when the request was decided), these are the first tokens that are missing, from then on. If the log is gone,
+  -- the time at which the bucket was full is not known: the log may have expired then, or was removed by hand.
   function it.owe(log, more, _, taken, ended)
     taken = ended or taken
     local window, limit = log.window, log.limit

@@ -17,11 +17,11 @@ constexpr std::size_t kMostDigits = 15;  // exact as a double
 /// A renewal has at most this many members of a log.
 constexpr double kMostRenewed = 1000;
 
-/// The settings of a short call, which are read once for all calls with the same text.
+/// The settings of a short call. They are read once for successive calls with the same text.
 struct ShortSettings {
     static constexpr std::size_t kLongest = 96;
 
-    /// nullopt if the text is another one.
+    /// nullopt if the word is not the settings of a short call.
     static std::optional<ShortSettings> of(std::string_view word) {
         if (word.size() > kLongest || word.ends_with(' ')) {
             return std::nullopt;
@@ -47,7 +47,7 @@ struct ShortSettings {
     Settings settings{};
 
   private:
-    /// The text in front of the next space, which is removed, too.
+    /// The text before the next space. Both are removed from `text`.
     static std::string_view next(std::string_view& text) {
         const std::string_view first = text.substr(0, text.find(' '));
         text.remove_prefix(std::min(text.size(), first.size() + 1));
@@ -144,7 +144,7 @@ const char* Arguments::read() {
 }
 
 bool Arguments::readShort() {
-    static ShortSettings latest;  // most calls have those of the call before
+    static ShortSettings latest;  // most calls have the same settings as the call before
     if (const std::string_view settings = text(1); settings != latest.text) {
         std::optional<ShortSettings> read = ShortSettings::of(settings);
         if (!read) {
@@ -163,7 +163,7 @@ bool Arguments::readShort() {
     return words_.size() == kKeyOfShort + (rowOf(algorithm_).namesEntries ? 2 : 1);
 }
 
-/// One request for each of one or more logs without options, or with costs alone, by this server's clock.
+/// A plain call: one request for each of one or more logs, without options but a cost, by this server's clock.
 bool Arguments::readPlain() {
     const AlgorithmRow& row = rowOf(algorithm_);
     const std::size_t words = words_.size() - at_;

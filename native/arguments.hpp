@@ -1,5 +1,5 @@
-// The arguments of a call: those of the scripts, as the heads of lua/decide.lua, lua/plain_log.lua and lua/renewal.lua
-// tell, or those of a short call. Nothing is decided before all of them were read.
+// The arguments of a call: those of the scripts, which the heads of lua/decide.lua, lua/plain_log.lua and
+// lua/renewal.lua describe, or those of a short call. All of them are read before anything is decided.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace sliding_log::native {
 
-/// What is asked of a log, but for its key.
+/// What is asked of a log, without its key.
 struct Settings {
     double limit = 0;
     double window = 0;  // ms
@@ -34,8 +34,8 @@ struct Settings {
     double sample = 1;
     bool hasOverride = false;
     bool isTold = false;  // the text of the record is among the arguments
-    double settle = -1;   // of a take-back: the cost that the request should have had; -1: none of it
-    double ended = -1;    // of settle: ms from the end of the request to the call; -1: it counts from its decision
+    double settle = -1;   // of a take-back: the true cost of the request; -1: the request is taken back whole
+    double ended = -1;    // of settle: ms from the end of the request to the call; -1: not given
 
     std::string_view options;  // as text
 
@@ -49,30 +49,30 @@ inline constexpr double kLongestBlock = 366.0 * 86400000;
 /// A whole number without a sign.
 bool wholeNumberIn(std::string_view text, double& number);
 
-/// The times of block=; 0 for what is no whole number.
+/// The times of block=; a time that is not a whole number is read as 0.
 std::vector<double> timesIn(std::string_view times);
 
 struct AskedLog {
     RedisModuleString* key;
     Settings settings;
-    std::size_t ids = 0;     // where the first request's id is in the arguments
-    std::size_t record = 0;  // where the text of its record is, if it is told
+    std::size_t ids = 0;     // index of the first request's id in the arguments
+    std::size_t record = 0;  // index of the text of its record, if isTold
 };
 
 struct AskedBatch {
     std::size_t firstLog;
     std::size_t logs;
     std::size_t requests;
-    std::size_t names;    // where the first request's name is in the arguments
+    std::size_t names;    // index of the first request's name in the arguments
     double loggedAt = 0;  // of a take-back: the time of its entries, and that of its decision
     double takenAt = 0;
 };
 
-/// The entries of a log that a renewal gives the present time.
+/// The entries of one log in a renewal, which gives them the present time.
 struct AskedRenewal {
     RedisModuleString* key;
     double ttl;           // ms
-    std::size_t members;  // where the first one is in the arguments
+    std::size_t members;  // index of the first one in the arguments
     std::size_t count;
 };
 
@@ -83,10 +83,10 @@ class Arguments {
     /// ms, and a cost other than 1, separated by spaces.
     Arguments(RedisModuleString** words, int count) : words_(words, static_cast<std::size_t>(count)) {}
 
-    /// Finds the keys without reading the rest; no keys if their number is none, or too large.
+    /// Finds the keys without reading the rest. Finds none if the number of keys is not a number, or too large.
     void findKeys();
 
-    /// Reads them. An error, which is the reply to the call; or nullptr.
+    /// Reads the arguments. Returns an error, which is the reply to the call, or nullptr.
     const char* read();
 
     Algorithm algorithm() const { return algorithm_; }
@@ -94,7 +94,7 @@ class Arguments {
     /// A plain call: one request for each key, with the same settings.
     bool isPlain() const { return isPlain_; }
 
-    /// A plain call with one key, whose reply is one text if it can be.
+    /// A plain call with one key. Its reply is one text, except for an error and for a log that the frame decides.
     bool isShort() const { return firstKey_ == kKeyOfShort; }
     std::size_t keys() const { return keys_; }
     std::size_t firstKey() const { return firstKey_; }
@@ -108,16 +108,16 @@ class Arguments {
     bool hasPlainCosts() const { return !plainCosts_.empty(); }
     double plainCost(std::size_t index) const { return plainCosts_.empty() ? 1 : plainCosts_[index]; }
 
-    /// A batch of that key's request.
+    /// The request of that key as a batch, for the frame.
     const AskedBatch& leavePlain(std::size_t index);
 
     bool isTakeBack() const { return isTakeBack_; }
 
-    /// A renewal: renewals() are all that is asked.
+    /// A renewal: the call asks for renewals() and nothing else.
     bool isRenewal() const { return !renewals_.empty(); }
     std::span<const AskedRenewal> renewals() const { return renewals_; }
 
-    /// By the caller's clock, or this server's.
+    /// True if the call has a time, now(), of the caller's clock. Otherwise the clock of this server counts.
     bool hasNow() const { return hasNow_; }
     double now() const { return now_; }
 

@@ -9,7 +9,8 @@ namespace sliding_log::native {
 
 namespace {
 
-// The caller has named the log's key alone: for the one beside it Redis has not checked the rights yet.
+// The call names only the key of the log. So Redis has not checked the rights for the key beside it, and these commands
+// have it do so.
 constexpr Command kMget{.name = "MGET", .asUser = true};
 constexpr Command kSet{.name = "SET", .writes = true, .grows = true, .asUser = true};
 constexpr Command kDel{.name = "DEL", .writes = true, .asUser = true};
@@ -28,7 +29,7 @@ std::string textOf(const BlockMemory::Blocks& blocks) {
     return text;
 }
 
-/// Nothing if the text has another form.
+/// Empty if the text has another form.
 BlockMemory::Blocks blocksIn(std::string_view text) {
     constexpr std::size_t kLongest = 120;
     BlockMemory::Blocks blocks;
@@ -87,7 +88,7 @@ std::optional<BlockMemory::Blocks> BlockMemory::begin(const Log& log) {
 }
 
 void BlockMemory::forget(const Log& log, const Blocks& blocks, double until) {
-    if ((blocks.empty() ? -1 : blocks[0]) < until) {  // not so for a corrupt time that is no number
+    if ((blocks.empty() ? -1 : blocks[0]) < until) {  // false if a corrupt time is not a number
         return;
     }
     const bool hasOlder = blocks.size() > kNumbers;

@@ -8,7 +8,7 @@ namespace sliding_log::native {
 
 namespace {
 
-/// The deepest debt; more is forgotten.
+/// The largest debt; more is ignored.
 constexpr double kMostUsed = 1e30;
 
 constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=bucket";
@@ -19,7 +19,7 @@ std::string wholeText(double number) {
     return {digits, static_cast<std::size_t>(std::snprintf(digits, sizeof digits, "%.0f", number))};
 }
 
-/// Since when a bucket of that time is not full (ms); false: that is not known.
+/// Since when a bucket with that field `time` is not full (ms); false if that is not known.
 bool sinceIn(std::string_view time, double& since) {
     const std::size_t digits = std::min(time.find_first_not_of("0123456789"), time.size());
     const std::string_view rest = time.substr(digits);
@@ -37,7 +37,7 @@ bool sinceIn(std::string_view time, double& since) {
 
 }  // namespace
 
-/// When the bucket holds so many tokens (ms).
+/// The time when the bucket has so many tokens (ms).
 double BucketLog::filledAt(const Log& log, double tokens) const {
     return clock_.now + std::min(std::ceil((tokens * log.window - log.level) / log.limit), kLatestTime);
 }
@@ -77,14 +77,14 @@ bool BucketLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBl
     if (!(used >= 0 && used <= kMostUsed)) {
         throw Error{kNotOurs};
     }
-    redis_.call(kPexpire, log.key, {textOf(log.ttl), "GT"});  // what has begun to write is not refused memory
+    redis_.call(kPexpire, log.key, {textOf(log.ttl), "GT"});  // a call that has written is not refused memory
     redis_.call(kHset, log.key, {"used", wholeText(std::max(used - log.cost * log.window, 0.0))});
     return true;
 }
 
-/// The bucket is full later than stored. If it has been full since before the end of the request (without `ended`:
-/// since before the request), this is now the first that took something. Of a log that has been removed it is not known
-/// when it was full.
+/// Takes more tokens, so the bucket will be full later than stored. If it was full at the end of the request (without
+/// `ended`: when the request was decided), these are the first tokens that are missing, from then on. If the log is
+/// gone, the time at which the bucket was full is not known.
 bool BucketLog::owe(Log& log, double more, double, double taken, std::optional<double> ended) {
     const double now = clock_.now;
     taken = ended.value_or(taken);
@@ -178,7 +178,7 @@ Found BucketLog::read(Log& log) {
     if (log.wasBlocked) {
         log.isBlocked = false;
     }
-    log.changed = time > now;  // the clock has stepped back: from now on it fills
+    log.changed = time > now;  // the clock has stepped back: the bucket is refilled from now on
     if (time < now) {
         used -= (now - time) * log.limit;
     }
@@ -211,7 +211,7 @@ std::string BucketLog::add(Log& log, const Requests& requests, const double*, bo
         since = log.time.substr(std::min(now.size(), log.time.size()));
         double begin = 0;
         if (since == "." || log.changed) {
-            // as it is behind the time; the clock has stepped back, maybe to before
+            // the text behind the stored time; the clock may have stepped back to before the time that it has
             since = sinceIn(log.time, begin) ? ".00000" + textOf(std::min(begin, clock_.now)) : "";
         }
     }

@@ -1,4 +1,4 @@
-// algorithm=bucket: the log that lua/token_bucket.lua keeps, a HASH. Its head tells the form.
+// algorithm=bucket: the log of lua/token_bucket.lua, a HASH. The head of that file describes it.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ class BucketLog {
         std::string time;  // as it stands there
     };
 
-    static constexpr double kMostEntries = kLargestCount;  // it keeps none
+    static constexpr double kMostEntries = kLargestCount;  // no limit: it keeps no entries
 
     BucketLog(Redis& redis, const Clock& clock, const Arguments&) : redis_(redis), clock_(clock) {}
 

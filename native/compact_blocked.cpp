@@ -1,11 +1,11 @@
-// algorithm=compact: the blocked form of a log, a block, and all its numbers in one piece.
+// algorithm=compact: the form of a blocked log: the block, and all numbers in one piece.
 #include <algorithm>
 
 #include "compact_inside.hpp"
 
 namespace sliding_log::native {
 
-/// A log in its blocked form.
+/// Reads a log in its blocked form. Its numbers are taken for a ring that begins with the first of them.
 Found CompactLog::readBlocked(Log& log, std::string_view bytes) {
     const auto block = CompactBlock<double>::read(bytes);
     log.hasRuns = block.hasRuns;
@@ -38,7 +38,7 @@ Found CompactLog::readBlocked(Log& log, std::string_view bytes) {
     return {};
 }
 
-/// What a blocked log begins with, where that stands for nothing: runs of no entries.
+/// Skips the bytes at the beginning of a blocked log that stand for nothing: runs of no entries.
 void CompactLog::skipDead(Log& log) {
     log.deadAt = 0;
     bool goesOn = log.hasRuns;
@@ -74,7 +74,7 @@ void CompactLog::unblock(Log& log) {
 
 namespace {
 
-/// Appends so many bytes of a blocked log that stand for nothing: runs of no entries.
+/// Appends so many bytes that stand for nothing: runs of no entries.
 void appendNothing(std::string& out, double bytes) {
     const auto append = [&](double length) {
         out.append(static_cast<std::size_t>(length) - 1, kCompactRun).push_back('\0');
@@ -92,8 +92,8 @@ void appendNothing(std::string& out, double bytes) {
     }
 }
 
-/// Bytes at the beginning of a blocked log that may stand for nothing. If entries leave, they are more, and the log is
-/// not written whole.
+/// How many bytes at the beginning of a blocked log may stand for nothing. They grow when entries leave. With more of
+/// them the log is written whole.
 constexpr double kMostDead = 2048;
 
 }  // namespace
@@ -108,7 +108,7 @@ std::string CompactLog::writeBlocked(Log& log) {
                          end <= (log.used - 1) * kLongestNumber && (dead == 0 || fits);
     if (!inPlace) {
         flatten(log);
-        dead = fits && live > 4 * kCompactFront ? 2 : 0;  // what stands for nothing can be added to if it is there
+        dead = fits && live > 4 * kCompactFront ? 2 : 0;  // one such byte alone is not possible, and two can grow
     }
     log.hasRuns = log.hasRuns || dead > 0;
     std::string bytes(kCompactBlockedBytes, '\0');

@@ -12,7 +12,7 @@ namespace sliding_log::native {
 
 inline constexpr double kEndless = std::numeric_limits<double>::infinity();
 
-/// Appends what stands for so many more entries of the time of the entry before them.
+/// Appends the numbers that stand for so many more entries with the time of the entry before them.
 void appendSame(std::string& out, const CompactLog::Log& log, double entries);
 
 struct CompactLog::Walk {
@@ -23,14 +23,14 @@ struct CompactLog::Walk {
     bool hasRuns;
     double passed = 0;
     double bytes = 0;
-    double within = 0;    // so many are passed of a run where the walk ends
-    double run = 0;       // of a walk back: its entries
+    double within = 0;    // if the walk ends within a run: the number of its entries that were passed
+    double run = 0;       // of a walk back that ends within a run: the entries of the run
     double runBytes = 0;  // and its bytes
 
-    /// Passes numbers from the side that the walk comes from; false when it has come to its end.
+    /// Passes numbers in the direction of the walk. False if the walk has ended.
     bool pass(std::string_view numbers);
 
-    /// Of a walk forward.
+    /// Where a walk forward has ended.
     Place place() const { return {.entry = entry, .passed = passed, .bytes = bytes, .within = within}; }
 
   private:
@@ -45,13 +45,13 @@ struct CompactLog::Near {
 
 /// Where the entries end that are not after a time.
 struct CompactLog::Split {
-    bool has;          // false: all are after it, and all numbers are in `latest`
-    double entry = 0;  // the latest of them
+    bool has;          // false: all entries are after that time, and all numbers are in `latest`
+    double entry = 0;  // its time
     bool hasBehind = false;
     double behind = 0;     // ms to its successor
     std::size_t at = 0;    // where its number ends in `latest`
-    std::size_t rest = 0;  // where the numbers behind its successor's begin
-    double after = 0;      // so many entries are after it
+    std::size_t rest = 0;  // where its successor's number ends there
+    double after = 0;      // the number of entries after it
 };
 
 }  // namespace sliding_log::native

@@ -13,7 +13,7 @@ constexpr Command kDel{.name = "DEL", .writes = true};
 
 }  // namespace
 
-/// Appends what stands for so many more entries of the time of the entry before them.
+/// Appends the numbers that stand for so many more entries with the time of the entry before them.
 void appendSame(std::string& out, const CompactLog::Log& log, double entries) {
     if (entries < kShortestRun || !log.hasRuns) {
         out.append(static_cast<std::size_t>(entries), '\0');
@@ -33,7 +33,7 @@ void CompactLog::removeRing(Log& log) {
     log.begin = log.filled = log.size = 0;
 }
 
-/// All numbers leave their places for `latest`.
+/// Moves all numbers into `latest`.
 void CompactLog::flatten(Log& log) {
     log.latest = log.next + ofRing(log, 0, log.filled) + log.latest;
     removeRing(log);
@@ -57,7 +57,7 @@ void CompactLog::pull(Log& log, double bytes) {
     log.latest.insert(0, tail);
 }
 
-/// `next` has run out.
+/// Fills `next`, which is empty, from the ring.
 void CompactLog::refill(Log& log) {
     if (log.filled == 0) {
         log.next = log.latest;
@@ -105,8 +105,8 @@ std::string stateOf(const CompactLog::Log& log) {
 
 }  // namespace
 
-/// The front is full: `latest` goes into the ring. Where that is too small, or far too large, the log is written whole
-/// with another one. An error where there is no memory.
+/// Moves `latest` into the ring, since the front is full. If the ring is too small or far too large, writes the whole
+/// log with a new one. Returns an error if there is no memory, or empty.
 std::string CompactLog::spill(Log& log, bool& isWritten) {
     if (log.size == 0 || log.size - log.filled < sizeOf(log.latest) ||
         (log.filled + sizeOf(log.latest)) * 4 < log.size) {
@@ -115,7 +115,7 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
             return {};
         }
         const std::string bytes = log.latest;
-        // a size that the allocator has, less what a string needs besides
+        // an allocation size, less the overhead of a string
         double step = 32;
         const double needed = kCompactHead + sizeOf(bytes) + 48 + std::floor(sizeOf(bytes) / 64);
         while (needed > step * 8) {
@@ -130,7 +130,7 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
         isWritten = true;
         return set(log, whole, log.ttl);
     }
-    ofRing(log, log.size - log.begin - 1, 1);  // an error where the string ends before its ring: it does not grow
+    ofRing(log, log.size - log.begin - 1, 1);  // an error if the string ends before its ring does
     const double at = std::fmod(log.begin + log.filled, log.size);
     const std::string_view bytes = log.latest;
     const std::size_t first = std::min(bytes.size(), static_cast<std::size_t>(log.size - at));
@@ -178,7 +178,7 @@ CompactLog::Split CompactLog::split(Log& log, double time, double more, bool isC
             .after = found.passed};
 }
 
-/// Puts entries in front of newer ones.
+/// Inserts entries before newer ones.
 void CompactLog::insert(Log& log, double time, double more) {
     const Split place = split(log, time, 0);
     std::string numbers;
@@ -213,7 +213,7 @@ bool CompactLog::permit(Log& log, std::string_view, double permits, double at) {
     return failed.empty();
 }
 
-/// Entries further ahead of now than a reservation or a permit become entries of now.
+/// Entries further ahead of now than reservations and permits may be become entries of now.
 void CompactLog::stepBack(Log& log, double farthest) {
     const double now = clock_.now;
     Split place{.has = false};
@@ -248,7 +248,7 @@ void CompactLog::stepBack(Log& log, double farthest) {
     }
 }
 
-/// The last thing that is done to a log in a call, where nothing is left of it.
+/// Writes a log, or deletes it if nothing is left. Nothing else touches the log in this call.
 void CompactLog::write(Log& log) {
     if (log.used == 0 && !log.isBlocked) {
         redis_.call(kDel, log.key, {});
@@ -336,7 +336,7 @@ std::string CompactLog::add(Log& log, const Requests& requests, const double* at
         log.touched = now;
         return set(log, stateOf(log), log.ttl);
     }
-    // a reservation lives as long as an entry that is made when it is due
+    // a reservation lives as long as an entry made at its time
     const bool isDue =
         log.touched > now || (!clock_.isOwn && more > 0) || (now - log.touched) * 2 >= log.ttl - log.window - log.ahead;
     if (isDue) {

@@ -1,4 +1,4 @@
-// algorithm=compact: the log that lua/compact_log.lua keeps, a STRING. Its head tells the form.
+// algorithm=compact: the log of lua/compact_log.lua, a STRING. The head of that file describes it.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ class CompactLog {
         double entry;
         double passed;
         double bytes;   // of the numbers of passed entries
-        double within;  // so many of the passed ones are of a run, whose bytes do not count
+        double within;  // how many of the passed entries are in a run that goes on; its bytes are not counted
     };
 
     /// Where an entry has left the ring of a log in this call: what follows may be near.
@@ -40,9 +40,9 @@ class CompactLog {
         double begin = 0;
         double filled = 0;
         double length = 0;  // of the whole value, in bytes
-        double base = 0;    // where the ring stands in it
-        double dead = 0;    // of a blocked log: bytes in front of its numbers that stand for nothing
-        double deadAt = 0;  // where the last run of these begins
+        double base = 0;    // where the ring begins in it
+        double dead = 0;    // of a blocked log: the number of bytes in front of its numbers that stand for nothing
+        double deadAt = 0;  // where the last run of no entries in them begins
         std::optional<Place> place;
         std::optional<PlaceLeft> left;
         double patchAt = 0;     // bytes of the ring in front of `patch`

@@ -19,7 +19,7 @@ inline unsigned byteAt(std::string_view bytes, std::size_t at) {
     return static_cast<unsigned char>(bytes[at]);
 }
 
-/// The number that begins at `at`, which is moved behind it.
+/// Returns the number that begins at `at`, and moves `at` behind it.
 inline double numberAt(std::string_view bytes, std::size_t& at) {
     double high = 0;
     unsigned bits = byteAt(bytes, at++);
@@ -30,7 +30,7 @@ inline double numberAt(std::string_view bytes, std::size_t& at) {
     return high + bits;
 }
 
-/// The number that ends before `at`, which is moved to its first byte.
+/// Returns the number that ends before `at`, and moves `at` to its first byte.
 inline double numberBefore(std::string_view bytes, std::size_t& at) {
     if (at == 0) {
         unreadable();
@@ -67,8 +67,7 @@ inline bool isEnd(char byte) {
     return static_cast<unsigned char>(byte) < 128;
 }
 
-/// What stands for so many more entries of the time of the entry before them is a run from this many on: two entries
-/// are as short without.
+/// The shortest run: for fewer entries, their numbers take no more bytes.
 inline constexpr double kShortestRun = 3;
 
 }  // namespace sliding_log::native

@@ -1,4 +1,4 @@
-// algorithm=compact: what a log is when it is read: the fields of its form, without what has left the window.
+// algorithm=compact: reads a log: the fields of its form, without entries that have left the window.
 #include <algorithm>
 #include <cmath>
 
@@ -22,7 +22,7 @@ double CompactLog::latest(const Log& log) {
     return 0;
 }
 
-/// The fields of the form, and whether there is a newest entry.
+/// Reads the fields of the form, and sets `has` if there is a newest entry.
 Found CompactLog::readFront(Log& log) {
     Key key(redis_, clock_, log.key);
     if (key.type() != api::Empty && key.type() != api::String) {
@@ -74,7 +74,7 @@ Found CompactLog::read(Log& log) {
     const double now = clock_.now;
     const double horizon = now - log.window;
     if (!log.has || log.newest <= horizon) {
-        log.changed = found.isBlocked && log.has && log.used > 0;  // else what is stale stays
+        log.changed = found.isBlocked && log.has && log.used > 0;  // without a block, stale contents stay
         log.oldest = log.newest = log.touched = now;
         log.used = 0;
         removeRing(log);
@@ -97,7 +97,7 @@ Found CompactLog::read(Log& log) {
     return found;
 }
 
-/// What has left the window leaves; false if the log cannot have been written so.
+/// Removes the entries that have left the window; false if the contents are not those of a log.
 bool CompactLog::dropStale(Log& log, double horizon) {
     std::size_t place = 0;
     double oldest = log.oldest;
@@ -134,7 +134,7 @@ bool CompactLog::dropStale(Log& log, double horizon) {
     return true;
 }
 
-/// The oldest entries leave: so many, or those that are not after `time`; and never all.
+/// Removes the oldest entries: at most `most`, and none after `time`; never all of them.
 void CompactLog::drop(Log& log, double most, double time) {
     const bool isNearNewest = most == kEndless && time - log.oldest > log.newest - time;
     const Place found = isNearNewest ? leftBefore(log, time) : walk(log, true, most, time).place();
@@ -159,7 +159,7 @@ void CompactLog::drop(Log& log, double most, double time) {
     }
 }
 
-/// So many entries leave the run that the first number is.
+/// Removes so many entries of the run that is the first number.
 void CompactLog::shortenRun(Log& log, double entries) {
     if (log.next.empty()) {
         refill(log);

@@ -25,7 +25,7 @@ inline void pack(char*& out, double number, std::size_t size) {
 
 inline constexpr auto kMostEntriesOfLog = static_cast<double>(kMostCompact);
 
-/// How a log tells its newest entry and the number of entries.
+/// Writes the newest entry and the number of entries, which depend on the format.
 inline void packNewestAndUsed(char*& out, bool hasRuns, double oldest, double newest, double used) {
     if (!hasRuns) {
         pack(out, newest, 6);

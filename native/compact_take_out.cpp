@@ -9,13 +9,14 @@ namespace sliding_log::native {
 
 namespace {
 
-constexpr double kRoomyNumber = kLongestNumber - 1;  // the version before may make it longer by a byte
+/// The maximum bytes of a number with bytes that stand for nothing: the version before may add a byte to it.
+constexpr double kRoomyNumber = kLongestNumber - 1;
 
 }  // namespace
 
-/// Takes out up to `most` entries of the time `logged`: of those that came in the same millisecond one is as good as
-/// the other. Where the clock `hasStepped` back since, of the newest time that is not after it: the step has moved the
-/// entries, and all that were as new, to before. False when there is none: they have left already.
+/// Removes up to `most` entries of the time `logged`; entries of the same millisecond are equal. If the clock
+/// `hasStepped` back since, the entries may have been moved to an earlier time, together with all later ones: then it
+/// removes entries of the newest time that is not after `logged`. Returns false if there are none: they have left.
 bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) {
     const double pulled = log.hasRuns ? std::min<double>(most, kCompactFront) : most;
     const Split place = split(log, logged, pulled + kLongestNumber);
@@ -23,7 +24,7 @@ bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) 
         return false;
     }
     const std::string bytes = log.latest;
-    // an entry as old as the one before it is a zero that ends no longer number, or in a run
+    // an entry of the same time as the one before it is a number of one zero byte, or is in a run
     std::size_t at = place.at;
     double gone = 0;
     double ahead = 0;
@@ -49,7 +50,7 @@ bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) 
         }
         log.latest.append(bytes, place.rest);
     } else if (log.filled > 0 || !log.next.empty()) {
-        flatten(log);  // the one before stands there
+        flatten(log);  // the entry before is in the ring or in `next`
         return takeOut(log, logged, hasStepped, most);
     } else {
         gone++;
@@ -72,18 +73,18 @@ struct Number {
 
 }  // namespace
 
-/// Some numbers of a log that an entry has left.
+/// Some numbers of a log, after entries were taken out of them.
 struct CompactLog::Numbers {
     std::vector<Number> all;
-    std::size_t changed = 0;  // the index of what has changed
-    std::size_t last = 0;     // so many are there up to the one behind it
-    std::size_t past = 0;     // so many bytes there were up to that
-    double gone = 0;          // entries
-    double later = 0;         // ms that the oldest entry is later
+    std::size_t changed = 0;  // the index of the first changed number
+    std::size_t last = 0;     // how many numbers there are up to the one behind the change
+    std::size_t past = 0;     // how many bytes there were up to that one before the change
+    double gone = 0;          // how many entries were taken out
+    double later = 0;         // how many ms the oldest entry is later
 
-    /// The numbers in `bytes` without up to `most` entries of the time that the entry has whose number ends before
-    /// `at`. Runs of no entries are left out. `fromOldest`: the entry before the first number is the oldest one.
-    /// nullopt: these numbers do not tell all.
+    /// Takes up to `most` entries out of the numbers in `bytes`: entries of the time of the entry whose number ends
+    /// before `at`. Runs of no entries are left out, too. `fromOldest`: the entry before the first number is the oldest
+    /// one. Returns nullopt if entries of that time may be outside of `bytes`.
     static std::optional<Numbers> without(const Log& log, std::string_view bytes, double at, double most,
                                           bool fromOldest) {
         std::vector<Number> numbers;
@@ -104,7 +105,7 @@ struct CompactLog::Numbers {
             return std::nullopt;
         }
         const auto isSame = [](const Number& number) { return number.isRun || number.value == 0; };
-        std::size_t place = *found;  // so many numbers up to that of the first entry of this time
+        std::size_t place = *found;  // the count of numbers up to that of the first entry of this time
         while (place > 0 && isSame(numbers[place - 1])) {
             place--;
         }
@@ -156,10 +157,10 @@ struct CompactLog::Numbers {
         return left;
     }
 
-    /// The bytes of the first `count` numbers, and of `spare` bytes that stand for nothing, beside the number that has
-    /// changed or the next ones, else those before it: zeros in front of the number of a run, or a run of no entries in
-    /// front of another one. So a number has up to kRoomyNumber bytes. An entry of the time of the one before is a
-    /// run of one, too. nullopt: there is no place for them.
+    /// The bytes of the first `count` numbers, longer by `spare` bytes that stand for nothing. These are added to the
+    /// changed number and those behind it, then to those before it, until each has kRoomyNumber bytes: as zeros in
+    /// front of the number of a run, or as a run of no entries in front of another number. To take them, an entry of
+    /// the time of the one before it is written as a run of one. Returns nullopt if there is no place for all of them.
     std::optional<std::string> text(std::size_t count, double spare) const {
         std::vector<std::string> texts(count);
         for (std::size_t i = 0; i < count; i++) {
@@ -190,7 +191,7 @@ struct CompactLog::Numbers {
     }
 
   private:
-    /// Puts some of the spare bytes beside this number, and returns how many.
+    /// Adds some of the spare bytes to this number, and returns how many.
     static double fill(std::string& text, const Number& number, double spare) {
         double some = std::min(spare, kRoomyNumber - sizeOf(text));
         if (number.isRun || number.value == 0) {
@@ -214,15 +215,15 @@ struct CompactLog::Numbers {
 
 namespace {
 
-/// Whole numbers at the end.
+/// Removes the incomplete number at the end, if there is one.
 void cutBehind(std::string& bytes) {
     bytes.erase(std::find_if(bytes.rbegin(), bytes.rend(), isEnd).base(), bytes.end());
 }
 
 }  // namespace
 
-/// takeOut() of an entry that is neither among the newest ones nor in front, when the clock has not stepped back: the
-/// bytes near it are overwritten. nullopt: takeOut() has to do it.
+/// Does what takeOut() does, but overwrites only the bytes near the entries. Not to be called if the clock has stepped
+/// back. Returns nullopt if takeOut() has to do it, as for the newest entries.
 std::optional<bool> CompactLog::takeOutOfRing(Log& log, double logged, double most) {
     if (log.filled == 0 || logged >= log.newest) {
         return std::nullopt;
@@ -305,7 +306,7 @@ bool CompactLog::takeOutInside(Log& log, double logged, double place, double mos
     return true;
 }
 
-/// The same of an entry that is in front, or soon.
+/// The same for an entry in `next`, or near the beginning of the ring.
 bool CompactLog::takeOutInFront(Log& log, double place, double most) {
     const double ofNext = sizeOf(log.next);
     std::string head = ofRing(log, 0, std::min<double>(log.filled, kCompactFront));
@@ -362,7 +363,7 @@ bool CompactLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
     if (isBlocked) {
         log.ttl = std::max(ttl, static_cast<double>(integerOf(log.blockedUntil - clock_.now)));
     }
-    Key(redis_, clock_, log.key).expireIn(log.ttl);  // what has begun to write is not refused for want of memory
+    Key(redis_, clock_, log.key).expireIn(log.ttl);  // a call that has written is not refused memory
     if (!log.patch.empty()) {
         writePatch(log);
     }

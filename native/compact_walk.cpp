@@ -11,15 +11,15 @@ namespace {
 
 constexpr std::size_t kBlock = 64;
 
-/// Numbers added up.
+/// The sum of some numbers, their count, and their bytes.
 struct Sum {
     double ms = 0;
     double count = 0;
     std::size_t bytes = 0;
 };
 
-/// The numbers of kBlock bytes, of which none is a run. The last one is left out if it goes on behind them. No bytes:
-/// one of them is longer than any.
+/// Adds up the numbers in kBlock bytes, of which none is a run. The last one is left out if it goes on behind them. The
+/// result is empty if one of them is longer than a number of a log.
 Sum addUp(const char* bytes) {
     unsigned char all = 0;
     unsigned total = 0;
@@ -40,7 +40,7 @@ Sum addUp(const char* bytes) {
         const auto byte = static_cast<unsigned char>(bytes[i]);
         const std::uint64_t value = number << 7 | (byte & 127U);
         const std::uint64_t isLast = byte < 128 ? 1 : 0;
-        const std::uint64_t ifLast = 0 - isLast;  // no branches: which byte is a last one is not foreseen
+        const std::uint64_t ifLast = 0 - isLast;  // a mask, not a branch: the processor could not predict it
         longest |= value;
         sum += value & ifLast;
         count += isLast;
@@ -57,7 +57,7 @@ Sum addUp(const char* bytes) {
 
 bool CompactLog::Walk::pass(std::string_view numbers) {
     std::size_t at = forward ? 0 : numbers.size();
-    std::size_t alone = at;  // up to here numbers are passed one by one
+    std::size_t alone = at;  // numbers up to here are passed one by one
     while (forward ? at < numbers.size() : at > 0) {
         if (passed >= most || forward == (entry > time)) {
             return false;
@@ -119,7 +119,7 @@ bool CompactLog::Walk::passBlock(std::string_view numbers, std::size_t& at) {
     return true;
 }
 
-/// `length` bytes of what the ring holds, after the first `skipped`.
+/// `length` bytes of the ring, after the first `skipped`.
 std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
     if (length == 0) {
         return {};
@@ -175,11 +175,11 @@ CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, dou
     double done = std::min(std::max(skipped - sizeOf(front), 0.0), log.filled);
     double size = kCompactFront;
     while (goesOn && done < log.filled) {
-        // a number is an entry, or more
+        // a number is one entry or more: no more bytes are read at once than entries are wanted
         const double length =
             std::min({size, log.filled - done, std::max<double>(walk.most - walk.passed, kCompactFront)});
         std::string bytes = ofRing(log, forward ? done : log.filled - done - length, length);
-        // whole numbers; one that is longer than that is none
+        // only whole numbers; if there is none in so many bytes, they are no numbers of a log
         if (forward) {
             const auto last = std::find_if(bytes.rbegin(), bytes.rend(), isEnd);
             bytes.erase(last.base(), bytes.end());
@@ -200,8 +200,8 @@ CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, dou
     return walk;
 }
 
-/// The time of the entry that `skipped` others are older than, from the nearer end, or from where that of the
-/// request before was found.
+/// The time of the entry after the `skipped` oldest ones. The walk begins at the nearer end, or where the walk for the
+/// request before has ended.
 double CompactLog::arrival(Log& log, double skipped) {
     const Place* from = log.place && log.place->passed <= skipped ? &*log.place : nullptr;
     double rest = log.used - skipped;
@@ -245,7 +245,7 @@ double CompactLog::numberAfter(const Log& log, double skipped, double& bytes) {
     return value;
 }
 
-/// What a walk forward to the first entry after `time` finds, found from the newest on.
+/// Finds what a walk forward to the first entry after `time` would find, by a walk back from the newest one.
 CompactLog::Place CompactLog::leftBefore(const Log& log, double time) {
     const Walk back = walk(log, false, kEndless, time);
     if (!(back.entry <= time)) {

@@ -9,19 +9,19 @@ namespace {
 
 constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=counter";
 
-/// As Lua's %: the sign is the divisor's, which is positive.
+/// As Lua's % for a positive divisor: the result is never negative.
 double modulo(double number, double divisor) {
     return number - std::floor(number / divisor) * divisor;
 }
 
 }  // namespace
 
-/// When no more than `most` of the limit is used (ms), 0 or more.
+/// The time when at most `most` (0 or more) of the limit is used (ms).
 double CounterLog::fallsTo(const Log& log, double most) const {
     double start = log.start;
     double before = log.before;
     double here = log.here;
-    double current = here;  // of the window at `start` alone
+    double current = here;  // the count of the window at `start` only
     auto later = log.later.begin();
     for (const auto& [begin, count] : log.later) {
         current -= count;
@@ -35,7 +35,7 @@ double CounterLog::fallsTo(const Log& log, double most) const {
         }
         const bool hasLater = later != log.later.end();
         if (current == 0 && here > most && hasLater) {
-            start = later->first - log.window;  // those without a count in between change nothing
+            start = later->first - log.window;  // windows without a count are skipped
         }
         start += log.window;
         before = current;
@@ -60,7 +60,7 @@ double CounterLog::roomAt(const Log& log, double missing) const {
     return fallsTo(log, std::max(log.used - missing, 0.0));
 }
 
-/// What stands in the HASH beside counts; false when it is not ours.
+/// Reads a field that is not a count; false if a log has no such field.
 bool CounterLog::readField(Log& log, std::string_view name, double value, std::string_view text) {
     if (name != "reserved" || !(value >= 0)) {
         return readBlock(log, name, value);
@@ -71,7 +71,7 @@ bool CounterLog::readField(Log& log, std::string_view name, double value, std::s
     return true;
 }
 
-/// The count of a later window: of this one, where the clock has stepped back.
+/// Reads the count of a later window. If the clock has stepped back, it becomes a count of this window.
 void CounterLog::countLater(Log& log, std::string_view field, double begin, double count, double farthest) {
     log.here += count;
     if (begin <= farthest) {
@@ -85,7 +85,7 @@ void CounterLog::countLater(Log& log, std::string_view field, double begin, doub
     }
 }
 
-/// Removes what is to leave, but for a block that lasts.
+/// Removes the fields in `leaving`, except for a block that lasts.
 void CounterLog::remove(Log& log) {
     if (log.isBlocked) {
         std::erase_if(log.leaving, [](const std::string& field) { return field.starts_with("blocked "); });
@@ -93,7 +93,7 @@ void CounterLog::remove(Log& log) {
     removeFields(redis_, log, log.leaving);
 }
 
-/// Keeps the latest reservation, and when the first one was made.
+/// Stores the latest reservation, and when the first one was made.
 void CounterLog::reserve(Log& log, double at) {
     std::string since = log.hasReserved ? log.reservedSince : std::string();
     double first = 0;
@@ -264,7 +264,7 @@ bool CounterLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
         if (each.count <= left) {
             redis_.call(kHdel, log.key, {each.name});
         } else if (left > 0) {
-            redis_.call(kPexpire, log.key, {textOf(log.ttl), "GT"});  // what has begun to write is not refused memory
+            redis_.call(kPexpire, log.key, {textOf(log.ttl), "GT"});  // a call that has written is not refused memory
             redis_.call(kHincrby, log.key, {each.name, textOf(-left)});
         }
         left = std::max(left - each.count, 0.0);
@@ -273,8 +273,8 @@ bool CounterLog::takeBack(Log& log, std::size_t, double logged, double taken, bo
     return left < log.cost;
 }
 
-/// It is added to the latest count, unless that is of a window before the end of the request. Without `ended`: to the
-/// latest count that the request may be in.
+/// Adds to the latest count, unless that is of a window before the end of the request; without `ended`, to the latest
+/// count that may include the request.
 bool CounterLog::owe(Log& log, double more, double logged, double, std::optional<double> ended) {
     const double window = log.window;
     const double at = ended.value_or(std::min(logged, clock_.now));

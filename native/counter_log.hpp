@@ -1,4 +1,4 @@
-// algorithm=counter: the log that lua/sliding_counter.lua keeps, a HASH. Its head tells the form.
+// algorithm=counter: the log of lua/sliding_counter.lua, a HASH. The head of that file describes it.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@ class CounterLog {
         double here = 0;
         double before = 0;
         double start = 0;
-        std::string field;               // of the HASH, which counts what is admitted now; empty: none yet
+        std::string field;               // of the HASH, for requests admitted now; empty: none yet
         std::map<double, double> later;  // counts of later windows by their start
         bool hasReserved = false;
         double reserved = 0;
@@ -27,7 +27,7 @@ class CounterLog {
         std::vector<std::string> leaving;
     };
 
-    static constexpr double kMostEntries = kLargestCount;  // it keeps none
+    static constexpr double kMostEntries = kLargestCount;  // no limit: it keeps no entries
 
     CounterLog(Redis& redis, const Clock& clock, const Arguments&) : redis_(redis), clock_(clock) {}
 

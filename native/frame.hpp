@@ -1,5 +1,5 @@
-// The frame of all algorithms, as lua/decide.lua: a request is admitted when every one of its logs has room. The head
-// of that file is the contract; numbers are doubles, as Lua's are, so that both round alike.
+// The frame of all algorithms, as lua/decide.lua: a request is admitted if every one of its logs has room. The head of
+// that file is the contract. Numbers are doubles, as Lua's are, so that both round alike.
 #pragma once
 
 #include <algorithm>
@@ -23,17 +23,17 @@ namespace sliding_log::native {
 inline constexpr Command kPttl{.name = "PTTL"};
 
 /// How an algorithm keeps a log. Functions throw an Error where a script raises one.
-///   using Log             its fields besides those of all algorithms
-///   kMostEntries          how many entries a request may have
-///   read(log)             prunes it, and sets used and frees
+///   using Log             the fields of all algorithms, and its own
+///   kMostEntries          the maximum number of entries of a request
+///   read(log)             prunes the log, and sets used and frees
 ///   add(log, requests, at, denied)   `at`: ms, or nullptr for now. An error if there is no memory, else empty
-///   roomAt(log, missing)  when so many units more will be available
-///   newest(log)           no reservation is later
+///   roomAt(log, missing)  the time when so many more units will be available
+///   newest(log)           a time that no reservation is later than
 ///   block(log, length, until), unblock(log)
-///   takeBack(log, names, logged, taken)   true when something left, and whether the log is blocked
-///   owe(log, more, logged, taken, ended)   true if a request got so many entries more; of algorithms with settle=
-///   fits(log, requests, room)   of so many requests; without it, as many as their cost says
-///   latest(log)           no decision was later
+///   takeBack(log, names, logged, taken, isBlocked)   true if entries were removed; sets whether the log is blocked
+///   owe(log, more, logged, taken, ended)   true if so many entries were added; of algorithms with settle=
+///   fits(log, requests, room)   how many requests fit, if the number of their entries is not their cost
+///   latest(log)           a time that no decision was later than
 template <typename Form>
 class Frame {
   public:
@@ -62,7 +62,7 @@ class Frame {
             }
         } catch (const Error& error) {
             api::ReplyWithError(redis_.context(), error.text.c_str());
-        } catch (const std::exception&) {  // a length that is none
+        } catch (const std::exception&) {  // of the standard library: a corrupt log has an impossible length
             api::ReplyWithError(redis_.context(), kUnreadable);
         }
     }
@@ -94,7 +94,7 @@ class Frame {
         }
     }
 
-    /// Brings now to what the call says, or to a later decision; to none that cannot be.
+    /// Sets now to the time of the call, or to `floor`, that of a later decision, unless that is impossible.
     void moveNow(double floor) {
         clock_.now = floor > called_ && floor <= kLatestTime ? static_cast<double>(integerOf(floor)) : called_;
     }
@@ -190,8 +190,9 @@ class Frame {
         }
     }
 
-    /// The log was blocked when it was read, or is from now on. By a caller's clock its time to live says how long it
-    /// has been.
+    /// For a log that was blocked when it was read, or, if the block `begins`, is blocked from now on: corrects the end
+    /// of the block if the clock has stepped back, and has the log live until then. With a caller's clock, the time to
+    /// live shows how long the log has been blocked, so it is set only when a block begins.
     void noteBlock(Log& log, bool begins) {
         double length = log.blockLength.value_or(-1);
         if (!(length >= 1 && length <= kLongestBlock && log.blockedUntil > clock_.now)) {
@@ -210,7 +211,7 @@ class Frame {
         }
     }
 
-    /// How many of the first requests have room now.
+    /// The number of requests that have room now; these are the first ones.
     double fitting(Log& log, const AskedBatch& batch) {
         const double room = log.capacity() - log.used;
         if (log.isBlocked || log.neverHasRoom() || room < log.cost) {
@@ -223,18 +224,18 @@ class Frame {
         return log.cost == 0 ? requests : std::floor(room / log.cost);
     }
 
-    /// ms until the log has room.
+    /// The time until the log has room (ms).
     double wait(Log& log) {
         if (log.neverHasRoom()) {
             return -1;
         }
         const double missing = log.used + log.cost - log.capacity();
-        // 1: where numbers are so large that they are rounded
+        // 1: very large numbers are rounded
         const double wait = missing > 0 ? std::max(form_.roomAt(log, missing) - clock_.now, 1.0) : 0;
         return log.isBlocked ? std::max(wait, log.blockedUntil - clock_.now) : wait;
     }
 
-    /// When the log lets in one more request; false: not in time.
+    /// The time at which the log admits one more request; false if that is not in time.
     bool slotOf(Log& log, double& at) {
         const double missing = log.used + log.cost - log.capacity();
         if (log.isBlocked || log.neverHasRoom()) {
@@ -252,7 +253,7 @@ class Frame {
         return at - clock_.now <= log.delay;
     }
 
-    /// The requests that do not fit now: how many are admitted by and by is added to `admitted`.
+    /// Decides the requests that do not fit now, and adds the number of those that get a reservation to `admitted`.
     void hold(std::span<Log> logs, const AskedBatch& batch, double& admitted) {
         while (admitted < static_cast<double>(batch.requests)) {
             double at = clock_.now;
@@ -279,7 +280,7 @@ class Frame {
         }
     }
 
-    /// The requests from `from` on are denied: by the logs that have no slot for them.
+    /// The requests from `from` on are denied, by the logs that have no reservation for them.
     void deny(std::span<Log> logs, const AskedBatch& batch, double from) {
         const auto requests = static_cast<double>(batch.requests);
         for (std::size_t i = 0; i < logs.size(); i++) {
@@ -292,7 +293,7 @@ class Frame {
                 if (log.cap > 0 && log.cost > 0 && log.sample == 1) {
                     const double longest = std::max(log.cap, log.used);
                     first =
-                        std::max(from, requests - std::ceil(longest / log.cost) + 1);  // the others would be cut off
+                        std::max(from, requests - std::ceil(longest / log.cost) + 1);  // cap would remove the others
                 }
                 checked(form_.add(log, {.names = batch.names, .from = first, .to = requests}, nullptr, true));
             }
@@ -313,8 +314,8 @@ class Frame {
         noteBlock(log, true);
     }
 
-    /// All requests were admitted. The number of permits of each log: the same one for all with the option. None while
-    /// an override is in force.
+    /// To be called when all requests were admitted. Sets the number of permits of each log: the same one for all logs
+    /// with the option, and 0 for others. There are none while an override is in force.
     void givePermits(std::span<Log> logs, const AskedBatch& batch) {
         if (std::ranges::none_of(logs, [](const Log& log) { return log.permits > 0 && log.cost > 0; })) {
             return;
@@ -341,7 +342,7 @@ class Frame {
 
     // ---- taking back
 
-    /// The reply of one request, or an array of several.
+    /// The reply to a take-back: of one request, or an array of several.
     void replyToTakeBack() {
         const std::span<const AskedBatch> requests = arguments_.batches();
         if (requests.size() > 1) {
@@ -380,7 +381,7 @@ class Frame {
         if (!clock_.isOwn) {
             moveNow(form_.latest(log));
         }
-        log.ahead = std::numeric_limits<double>::infinity();  // it moves no entries
+        log.ahead = std::numeric_limits<double>::infinity();  // so no entries are moved
         if (log.settle > log.cost) {
             return owe(log, request);
         }
@@ -404,7 +405,7 @@ class Frame {
         throw Error{"ERR no log of this algorithm can settle a cost"};
     }
 
-    /// An entry of a request that was decided at `taken` has left the log, which is blocked.
+    /// An entry of a request that was decided at `taken` was removed from this log, which is blocked.
     void endBlock(Log& log, double taken) {
         log.isBlocked = false;
         const bool hasStepped = clock_.isOwn && clock_.now < taken;
@@ -418,7 +419,7 @@ class Frame {
             const double until = log.blockedUntil;
             BlockMemory memory(redis_, clock_);
             const std::optional<BlockMemory::Blocks> blocks = log.escalates ? memory.read(log) : std::nullopt;
-            form_.unblock(log);  // which may remove the log
+            form_.unblock(log);  // may remove the log
             if (blocks) {
                 memory.forget(log, *blocks, until);
             }
@@ -429,11 +430,11 @@ class Frame {
     Clock& clock_;
     const Arguments& arguments_;
     Form form_;
-    double called_;          // now, as the call says
-    std::vector<Log> logs_;  // of the batch at hand
+    double called_;          // the time of the call
+    std::vector<Log> logs_;  // of the current batch
     std::vector<bool> hasSlot_;
-    std::vector<double> held_;     // ms until the slots of requests that are held
-    std::vector<double> permits_;  // of each log; none: not asked for
+    std::vector<double> held_;     // ms until the reservations of held requests
+    std::vector<double> permits_;  // of each log; empty: not asked for
     std::vector<double> numbers_;
 };
 

@@ -19,7 +19,7 @@ inline constexpr Command kHdel{.name = "HDEL", .writes = true};
 inline constexpr std::string_view kBlockedUntil = "blocked until";
 inline constexpr std::string_view kBlockedFor = "blocked for";
 
-/// field(name, text) for each field.
+/// Calls field(name, text) for each field.
 template <typename Field>
 void forEachField(const Reply& fields, Field&& field) {
     const std::size_t size = fields.size();
@@ -28,7 +28,7 @@ void forEachField(const Reply& fields, Field&& field) {
     }
 }
 
-/// One more field that leaves when something is added; so many leave at once.
+/// Adds a field to those that are removed when something is added; no more than one command can delete.
 inline void leaveBehind(std::vector<std::string>& leaving, std::string_view field) {
     constexpr std::size_t kAtOnce = 1000;
     if (leaving.size() < kAtOnce) {
@@ -43,7 +43,7 @@ inline void removeFields(Redis& redis, const Log& log, std::vector<std::string>&
     }
 }
 
-/// Reads what is kept of a block; false: it is another field.
+/// Reads a field of a block; false if it is another field.
 inline bool readBlock(Log& log, std::string_view name, double value) {
     if (name == kBlockedUntil) {
         log.isBlocked = true;
@@ -59,7 +59,7 @@ inline double numberOrZero(std::string_view text) {
     return numberIn(text, number) ? number : 0;
 }
 
-/// When the block began (ms); before any time if there is none.
+/// The time when the block began (ms); a time before all others if there is none.
 inline double beginOfBlock(const Reply& fields) {
     double until = 0;
     double length = std::numeric_limits<double>::infinity();
@@ -82,7 +82,7 @@ inline void endBlock(Redis& redis, Log& log) {
     redis.call(kHdel, log.key, {kBlockedUntil, kBlockedFor});
 }
 
-/// The text behind ".00000" at the end, all digits; empty if there is none.
+/// The digits behind ".00000" at the end of the text; empty if there are none.
 inline std::string_view sinceBehind(std::string_view text) {
     constexpr std::string_view kMark = ".00000";
     const std::size_t at = text.find_last_not_of("0123456789");

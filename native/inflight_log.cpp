@@ -7,7 +7,7 @@ namespace sliding_log::native {
 
 namespace {
 
-/// Of members of requests under way: also if there is no memory.
+/// Gives members the present time, or enters them again; also if there is no memory.
 constexpr Command kRenew{.name = "ZADD", .writes = true};
 
 }  // namespace

@@ -1,4 +1,4 @@
-// algorithm=inflight: the log that lua/inflight.lua keeps, a ZSET, and its renewals, as lua/renewal.lua.
+// algorithm=inflight: the log of lua/inflight.lua, a ZSET, and its renewals, as in lua/renewal.lua.
 #pragma once
 
 #include "zset_log.hpp"
@@ -13,7 +13,7 @@ class InflightLog : public ZsetLog {
     bool takeBack(Log& log, std::size_t names, double logged, double taken, bool& isBlocked);
 };
 
-/// Replies to a renewal.
+/// Executes a renewal and replies to it.
 void renew(Redis& redis, const Clock& clock, const Arguments& arguments);
 
 }  // namespace sliding_log::native

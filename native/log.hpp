@@ -20,8 +20,8 @@ struct Log : Settings {
     double blockedUntil = 0;            // ms
     std::optional<double> blockLength;  // ms; nullopt: none was found
     bool changed = false;
-    Override said;     // by its record
-    double asked = 0;  // its size without the record
+    Override said;     // what its record says
+    double asked = 0;  // its limit without the record
 };
 
 /// What read() found: an error, or a log that may be blocked.
@@ -32,7 +32,7 @@ struct Found {
 
 /// The requests from..to of a batch, counted from 1; none if from > to.
 struct Requests {
-    std::size_t names;  // where the first request's name is in the arguments
+    std::size_t names;  // index of the first request's name in the arguments
     double from;
     double to;
 

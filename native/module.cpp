@@ -3,9 +3,9 @@
 //
 //   sliding_log.2 ALGORITHM NUMKEYS key... argument...
 //
-// with the KEYS and ARGV of that algorithm's script, or a short call, see arguments.hpp. The number is of both the
-// arguments and the stored forms: whoever gives them another meaning has another command. What is new is an error to an
-// older module. Effects are replicated, and written to the AOF, as plain commands.
+// with the KEYS and ARGV of that algorithm's script, or a short call, see arguments.hpp. The number changes with the
+// arguments and the stored forms: a module that gives them another meaning has another command. An older module answers
+// a call that it does not know with an error. Effects are replicated, and written to the AOF, as plain commands.
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -40,7 +40,7 @@ void decide(Redis& redis, Clock& clock, const Arguments& arguments) {
 }
 
 struct PlainOutcome {
-    bool isDecided = false;  // else it is left to the frame
+    bool isDecided = false;  // otherwise the frame decides
     PlainReply reply;
     std::string error;
 };
@@ -59,7 +59,7 @@ void reply(const Redis& redis, const PlainOutcome& outcome) {
     }
 }
 
-/// Of a short call: the numbers as one text.
+/// The reply to a short call: the numbers as one text.
 void replyShortly(const Redis& redis, const PlainReply& reply) {
     std::array<char, 5 * 21> text;
     char* end = text.data();
@@ -71,8 +71,8 @@ void replyShortly(const Redis& redis, const PlainReply& reply) {
     api::ReplyWithStringBuffer(redis.context(), text.data(), static_cast<std::size_t>(end - text.data()));
 }
 
-/// An earlier request of this one's log is left to the frame: requests of one log are decided in their order. Without
-/// costs they are alike.
+/// True if an earlier request for the same log is left to the frame. This one is left to it, too, since requests of one
+/// log are decided in their order. Without costs the requests are alike, so their order does not matter.
 bool isBehindLeft(const Arguments& arguments, std::span<const PlainOutcome> before) {
     const std::size_t first = arguments.firstKey();
     for (std::size_t i = 0; arguments.hasPlainCosts() && i < before.size(); i++) {
@@ -95,7 +95,7 @@ PlainOutcome outcomeOf(std::size_t request, Decide&& decide) {
     return outcome;
 }
 
-/// One reply for each; those that are left are decided by the frame.
+/// One reply for each request. The frame decides those that are left to it.
 template <typename Form>
 void replyToEach(Redis& redis, Clock& clock, Arguments& arguments, std::span<const PlainOutcome> outcomes) {
     api::ReplyWithArray(redis.context(), static_cast<long>(outcomes.size()));
@@ -112,7 +112,7 @@ void replyToEach(Redis& redis, Clock& clock, Arguments& arguments, std::span<con
     }
 }
 
-/// A plain call. What is unusual is decided behind all others.
+/// Decides a plain call: first all requests in usual cases, then the others.
 template <typename Form, typename Decide>
 void decidePlain(Redis& redis, Clock& clock, Arguments& arguments, Decide&& decide) {
     if (arguments.isShort()) {
@@ -166,7 +166,7 @@ void decideByAlgorithm(Redis& redis, Clock& clock, const Arguments& arguments) {
     }
 }
 
-/// Redis asks the command itself where its keys are.
+/// Redis calls the command to learn where its keys are.
 int tellKeys(RedisModuleCtx* context, RedisModuleString** words, int count) {
     constexpr auto kFlags = static_cast<int>(api::kKeysReadWrite | api::kKeysAccess | api::kKeysUpdate);
     Arguments arguments(words, count);
@@ -214,8 +214,8 @@ int olderCommand(RedisModuleCtx* context, RedisModuleString**, int) {
     return api::ReplyWithError(context, "ERR unknown command 'sliding_log.1': the module is newer");
 }
 
-/// The keys of all but short calls, for those who read descriptions. Redis asks tellKeys(), since the flags say that
-/// this is not all.
+/// Describes the command, and the keys of all but short calls, for COMMAND INFO. Redis itself asks tellKeys(), since
+/// the flags say that the description of the keys is incomplete.
 bool describe(RedisModuleCtx* context) {
     static const api::CommandInfoVersion version{.version = 1,
                                                  .sizeOfHistoryEntry = 2 * sizeof(char*),

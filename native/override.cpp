@@ -33,7 +33,7 @@ bool takeWord(std::string_view& text, std::string_view word) {
     return isThere;
 }
 
-/// What a record says, and when that ends; false: the text is none.
+/// Reads what a record says, and when it ends; false if the text is not a record.
 bool readRecord(std::string_view text, Override& out) {
     constexpr std::size_t kMostDigits = 13;
     std::string_view digits;
@@ -62,7 +62,7 @@ bool readRecord(std::string_view text, Override& out) {
     return text.starts_with(" why=");
 }
 
-/// As lua/override.lua has it, since the caller may tell any of these.
+/// As in lua/override.lua, since the text may come from the caller, who may have got any of these errors.
 bool isForbidden(std::string_view error) {
     return error.starts_with("NOPERM ") || error.starts_with("ERR The user executing the script ") ||
            error.starts_with("ERR ACL failure in script: ");

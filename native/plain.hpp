@@ -1,5 +1,5 @@
-// The shorter ways of plain calls, as lua/plain_log.lua and lua/plain_compact.lua: they decide and write as the frame
-// does, and leave to it whatever is unusual, before they have added anything.
+// The shorter ways of plain calls, as lua/plain_log.lua and lua/plain_compact.lua. They decide and write as the frame
+// does. Logs in unusual cases are left to the frame before anything was added.
 #pragma once
 
 #include "arguments.hpp"
@@ -7,7 +7,7 @@
 
 namespace sliding_log::native {
 
-/// What one log replies.
+/// The reply for one log.
 struct PlainReply {
     bool admitted = false;
     double now = 0;
@@ -16,7 +16,7 @@ struct PlainReply {
     double retry = 0;
 };
 
-/// One log of a plain call, and its request. False: it is left to the frame.
+/// Decides the request for one log of a plain call. Returns false if it is left to the frame.
 bool decidePlainLog(Redis& redis, const Clock& clock, const Settings& asked, RedisModuleString* keyName,
                     RedisModuleString* name, PlainReply& reply);
 bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked, RedisModuleString* keyName,

@@ -12,14 +12,14 @@ namespace sliding_log::native {
 
 namespace {
 
-/// The most bytes of a request: of its time, and of a run.
+/// The maximum bytes that a request adds: a time and a run.
 constexpr std::size_t kMostAdded = 3 + 1 + static_cast<std::size_t>(kLongestNumber);
 
 bool isLastByte(char byte) {
     return static_cast<unsigned char>(byte) < 128;
 }
 
-/// The entries of a request behind its first one.
+/// Writes the entries of a request after its first one.
 std::size_t writeSame(char* out, double cost) {
     if (cost <= kShortestRun) {
         const auto zeros = static_cast<std::size_t>(cost) - 1;
@@ -39,7 +39,8 @@ std::size_t writeSame(char* out, double cost) {
     return 1 + size;
 }
 
-/// Whole numbers from the oldest on: the `time` of the entry behind `older` others, and how many these lack.
+/// Walks over whole numbers, from the oldest on: adds to `time` up to that of the entry behind `older` others, and
+/// counts `older` down. It is above 0 in the end if there were not enough numbers.
 void passAhead(std::string_view numbers, bool hasRuns, double& older, double& time) {
     for (std::size_t at = 0; older > 0 && at < numbers.size(); at++) {
         const bool isRun = hasRuns && numbers[at] == kCompactRun;
@@ -66,7 +67,7 @@ void passBack(std::string_view numbers, bool hasRuns, double& newer, double& tim
     }
 }
 
-/// The beginning of what the ring holds, in whole numbers; empty where that is in two pieces.
+/// The first numbers in the ring, as far as they are whole; empty if their bytes are in two pieces.
 std::string_view ringOf(std::string_view log, const CompactState<double>& state) {
     const auto length = static_cast<std::size_t>(std::min<double>(state.filled, kCompactFront / 2));
     const auto begin = kCompactHead + static_cast<std::size_t>(state.begin);
@@ -80,8 +81,8 @@ std::string_view ringOf(std::string_view log, const CompactState<double>& state)
     return numbers;
 }
 
-/// The time of the entry that `older` others are older than, found from the nearer end, as compact_log.cpp does. False:
-/// it is not near. `next` and `latest` are adjacent.
+/// Finds the time of the entry behind the `older` oldest ones, from the nearer end, as compact_walk.cpp does. Returns
+/// false if it is not near that end. `next` and `latest` are adjacent.
 bool findArrival(std::string_view log, const CompactState<double>& state, std::string_view next,
                  std::string_view latest, double older, double& time) {
     if (2 * older < state.used) {
@@ -105,7 +106,7 @@ bool findArrival(std::string_view log, const CompactState<double>& state, std::s
     return newer <= 0 && time >= state.oldest;
 }
 
-/// The bytes of a number below 128^3.
+/// Writes a number below 128^3 and returns how many bytes it has.
 std::size_t writeNumber(char* out, double number) {
     const auto ms = static_cast<unsigned>(number);
     if (ms < 128) {
@@ -146,7 +147,7 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
         if (state.hasRuns && (state.used >= kMostEntriesOfLog || now - state.oldest > kMostEntriesOfLog)) {
             return false;
         }
-        // nothing there but what is whole, and not ahead of now
+        // the fields agree with each other, and no entry is ahead of now
         const double bytes = static_cast<double>(state.nextBytes + state.latestBytes) + state.filled;
         const double fewest = state.hasRuns ? std::min(state.used - 1, 1.0) : state.used - 1;
         if (!(state.newest <= now && state.oldest <= state.newest && bytes >= fewest &&
@@ -160,7 +161,7 @@ bool decidePlainCompact(Redis& redis, const Clock& clock, const Settings& asked,
         state = {.oldest = now, .newest = now, .used = 0, .touched = now};
     }
 
-    // what leaves; what has to be read from the ring, or written to it, is left to the frame
+    // entries that leave; if the ring has to be read or written, the frame decides
     std::size_t at = kCompactStateBytes;
     std::size_t end = kCompactStateBytes + state.nextBytes;
     double left = 0;

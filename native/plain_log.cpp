@@ -28,7 +28,7 @@ bool decidePlainLog(Redis& redis, const Clock& clock, const Settings& asked, Red
     const auto count = static_cast<double>(key.count());
     double room = asked.limit - count;
     if (room < 0 || oldest < 0 || oldest > now || (oldest <= horizon && count > ZsetLog::kAtOnce)) {
-        return false;  // a lower limit than before, a block, a step back of the clock, many that leave
+        return false;  // a lower limit than before, a block, a clock that stepped back, or many entries that leave
     }
     if (oldest > horizon && room == 0) {
         if (!key.newest(newest) || newest > now) {
@@ -40,7 +40,7 @@ bool decidePlainLog(Redis& redis, const Clock& clock, const Settings& asked, Red
     }
     double left = 0;
     if (room == 0) {
-        // it never has more than `limit` entries, so that it stays in the encoding for short ones
+        // so the log never has more than `limit` entries, and a short one keeps its compact encoding
         if (!key.newest(newest) || newest <= horizon || newest > now) {
             return false;
         }
@@ -61,7 +61,7 @@ bool decidePlainLog(Redis& redis, const Clock& clock, const Settings& asked, Red
         key.oldest(oldest);
         if (oldest == now && left < count && key.newest(newest) &&
             newest > now + static_cast<double>(permitLifeMs(integerOf(asked.window)))) {
-            key.expireIn(2 * asked.ttl);  // the next call sees the step back
+            key.expireIn(2 * asked.ttl);  // so the next call detects the step back
         }
     }
     reply = {true, now, room - 1, oldest + asked.window - now, 0};

@@ -87,7 +87,7 @@ Found QuotaLog::read(Log& log) {
     return {};
 }
 
-/// How long the log lives (ms): until its period ends, and the slack.
+/// The time to live of the log (ms): until its period ends, plus the slack.
 double QuotaLog::expiry(const Log& log) const {
     return log.frees - clock_.now + log.ttl - log.window;
 }
@@ -135,7 +135,7 @@ bool QuotaLog::takeBack(Log& log, std::size_t, double, double taken, bool& isBlo
         if (count <= left) {
             redis_.call(kHdel, log.key, {name});
         } else {
-            redis_.call(kPexpire, log.key, {"1", "GT"});  // what has begun to write is not refused memory
+            redis_.call(kPexpire, log.key, {"1", "GT"});  // a call that has written is not refused memory
             redis_.call(kHincrby, log.key, {name, textOf(-left)});
         }
         left = std::max(left - count, 0.0);

@@ -1,4 +1,4 @@
-// algorithm=quota: the log that lua/calendar_quota.lua keeps, a HASH. Its head tells the form.
+// algorithm=quota: the log of lua/calendar_quota.lua, a HASH. The head of that file describes it.
 #pragma once
 
 #include <optional>
@@ -17,12 +17,12 @@ class QuotaLog {
   public:
     struct Log : native::Log {
         Period period = {0, 0};
-        std::string field;  // of the HASH, which counts what is admitted; empty: none yet
-        double moved = 0;   // what was counted further ahead, and becomes a count of now
+        std::string field;  // of the HASH, for admitted requests; empty: none yet
+        double moved = 0;   // the count of a period further ahead, which becomes one of the present period
         std::vector<std::string> leaving;
     };
 
-    static constexpr double kMostEntries = kLargestCount;  // it keeps none
+    static constexpr double kMostEntries = kLargestCount;  // no limit: it keeps no entries
 
     QuotaLog(Redis& redis, const Clock& clock, const Arguments&) : redis_(redis), clock_(clock) {}
 

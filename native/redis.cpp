@@ -105,9 +105,9 @@ bool Redis::isFull(RedisModuleString* key) {
     }
     if (!wasFull_) {
         wasFull_ = false;
-        // Not below 1, which is rounded. The memory of now has allocations of this command in it, so Redis is asked: M
-        // refuses by what it found before the command. Redis 7.0.0 does not know it, and refuses to run anything.
-        // Nothing is written to a string, nor to nothing.
+        // The ratio is rounded, and below 1 there is memory. It includes what this command has allocated, so at 1 Redis
+        // is asked: with the flag M it refuses by the memory that it found before the command. (Redis 7.0.0 does not
+        // know M, and refuses all calls with it.) This SETRANGE changes nothing, whether there is a string or no key.
         if (api::GetUsedMemoryRatio() >= 1) {
             RedisModuleCallReply* asked = api::Call(context_, "SETRANGE", "EMslc", key, 0LL, "");
             const Reply reply(asked);
@@ -131,7 +131,7 @@ Reply Redis::tried(Command command, RedisModuleString* key, std::span<const std:
     for (RedisModuleString* string : strings) {
         api::FreeString(context_, string);
     }
-    // a script has written, too, when a command that writes finds another type, but not when its rights lack
+    // as in a script, a writing command that finds another type counts as a write, one without permission does not
     hasWritten_ = hasWritten_ || (command.writes && !(command.asUser && reply.isForbidden()));
     return reply;
 }

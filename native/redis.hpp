@@ -1,5 +1,5 @@
-// What a decision asks of the server that it runs in: commands, as the scripts call them, and keys, opened directly
-// where that is worth it. Effects are replicated as plain commands.
+// What a decision needs of the server that it runs in: commands, as the scripts call them, and keys, which are opened
+// directly if that saves time. Effects are replicated as plain commands.
 #pragma once
 
 #include <cstdint>
@@ -24,30 +24,30 @@ inline constexpr const char* kOutOfMemory = "OOM command not allowed when used m
 
 inline constexpr const char* kUnreadable = "ERR a log cannot be read";
 
-/// Contents that no log has, where a script raises an error of Lua.
+/// Throws the error for contents that no log has, for which a script raises an error of Lua.
 [[noreturn]] void unreadable();
 
-/// Whole numbers as the scripts write them: the part of it that an integer can hold.
+/// A number as an integer, as the scripts write whole numbers; cut off at what an integer can hold.
 std::int64_t integerOf(double number);
 std::string textOf(double number);
 
 /// As Lua reads a number from text; false if there is none.
 bool numberIn(std::string_view text, double& number);
 
-/// The latest time that is taken for one (ms), and the longest wait.
+/// The latest possible time (ms), and the longest wait. Larger numbers are errors.
 inline constexpr double kLatestTime = 999999999999999.0;
 
 /// Beyond this doubles are not exact.
 inline constexpr double kMostExact = 9007199254740992.0;  // 2^53
 
-/// What a count may come to by what is owed.
+/// The largest count, debts included.
 inline constexpr double kMostOwed = 1e15;
 
 struct Command {
     const char* name;
     bool writes = false;
     bool grows = false;   // refused when there is no memory
-    bool asUser = false;  // refused if the user who calls may not run it for its keys
+    bool asUser = false;  // refused if the user who calls may not run it for this key
 };
 
 inline constexpr Command kPexpire{.name = "PEXPIRE", .writes = true};
@@ -63,10 +63,10 @@ class Reply {
 
     bool isError() const;
 
-    /// The user who calls has not the rights.
+    /// True if the user who calls lacks the rights.
     bool isForbidden() const;
 
-    /// Of an error: throws it, in words that scripts have for the same.
+    /// Throws the error that the reply is, in the words that a script gets.
     [[noreturn]] void raise() const;
 
     bool isInteger() const { return reply_ != nullptr && api::CallReplyType(reply_) == api::ReplyInteger; }
@@ -74,11 +74,11 @@ class Reply {
     std::string errorText() const;
     double integer() const;
 
-    /// Of an array.
+    /// The elements of an array.
     std::size_t size() const { return api::CallReplyLength(reply_); }
     std::string_view at(std::size_t index) const;
 
-    /// Of a string; false if it is none.
+    /// Sets `out` to the string; false if the reply is not one.
     bool text(std::string_view& out) const;
 
   private:
@@ -93,13 +93,13 @@ class Redis {
 
     RedisModuleCtx* context() const { return context_; }
 
-    /// The command for this key. An error is in the reply.
+    /// Calls the command for this key. An error is in the reply.
     Reply tried(Command command, RedisModuleString* key, std::span<const std::string_view> arguments);
     Reply tried(Command command, RedisModuleString* key, std::initializer_list<std::string_view> arguments) {
         return tried(command, key, std::span(arguments.begin(), arguments.size()));
     }
 
-    /// The same; an error is thrown.
+    /// Calls the command for this key. Throws an error.
     template <typename Arguments>
     Reply call(Command command, RedisModuleString* key, const Arguments& arguments) {
         return checked(command, key, std::span<const std::string_view>(arguments));
@@ -108,12 +108,11 @@ class Redis {
         return checked(command, key, std::span(arguments.begin(), arguments.size()));
     }
 
-    /// True if something that takes memory is refused for this key, which is not changed. As for a script, it is not
-    /// once something was written, and what counts is the memory before the command, when Redis had evicted what it
-    /// may.
+    /// True if there is no memory for more, as a script would find: by the memory before this command, after evictions,
+    /// and never after something was written. The key is not changed.
     bool isFull(RedisModuleString* key);
 
-    /// Something is written directly.
+    /// To be called when something is written without a command.
     void noteWrite() { hasWritten_ = true; }
 
   private:
@@ -121,13 +120,13 @@ class Redis {
 
     RedisModuleCtx* context_;
     bool hasWritten_ = false;
-    std::optional<bool> wasFull_;  // before the command; unless nothing has asked
+    std::optional<bool> wasFull_;  // before this command; nullopt until that is asked
 };
 
-/// What a command answers for a key that is on another node, and a script too.
+/// Part of the error of a command, and of a script, for a key that is on another node.
 inline constexpr std::string_view kNonLocalKey = "non local key";
 
-/// The name of a key beside a log: in the same hash slot.
+/// The name of a key beside a log, in the same hash slot.
 class NameBeside {
   public:
     NameBeside(const Redis& redis, const RedisModuleString* log, std::string_view suffix);
@@ -147,7 +146,7 @@ class NameBeside {
 /// The time of a call.
 struct Clock {
     double now = 0;
-    bool isOwn = true;        // of this server; else the caller's
+    bool isOwn = true;        // now is of this server's clock, not the caller's
     std::int64_t server = 0;  // this server's time
 
     std::string text() const { return textOf(now); }
@@ -169,22 +168,22 @@ class Key {
 
     void expireIn(double ms);
 
-    /// As PEXPIRE GT: false if the key lives as long already, or for ever.
+    /// As PEXPIRE GT: false if the key already lives as long, or for ever.
     bool expireLater(double ms);
 
     // ---- a ZSET
 
     std::size_t count() { return api::ValueLength(handle()); }
 
-    /// False if it is empty.
-    /// A negative score comes with its member.
+    /// False if the ZSET is empty. If the score is negative, `member` is set, too.
     bool oldest(double& score, std::string* member = nullptr);
     bool newest(double& score);
 
-    /// Adds a member of this time, unless it is there; true if it was added. There must be memory.
+    /// Adds a member with this time, unless there is one; true if it was added. There must be memory.
     bool add(double time, RedisModuleString* member);
 
-    /// Removes the members with scores from 0 to this one, if they are few, and says how many; else false.
+    /// Removes the members with scores from 0 to this one and sets their number; false if there are many: none is
+    /// removed.
     bool removeFewUpTo(double score, double& removed);
 
     // ---- a STRING
@@ -195,7 +194,7 @@ class Key {
     /// Like SET with PX: an error if there is no memory, else nullptr. ms: 0 keeps the time to live.
     const char* set(std::string_view bytes, double ms);
 
-    /// Like SETRANGE; mostly inside what is there already.
+    /// Like SETRANGE; usually within the present bytes.
     const char* overwrite(std::size_t at, std::string_view bytes);
 
   private:

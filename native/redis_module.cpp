@@ -4,7 +4,7 @@ namespace sliding_log::api {
 
 bool load(RedisModuleCtx* context) {
     using Lookup = int (*)(const char*, void*);
-    // the API's only function that is known without a name stands at the beginning of the context
+    // the function that looks up all others is at the beginning of the context
     const auto lookup = *reinterpret_cast<Lookup*>(context);
     bool hasAll = true;
 #define SLIDING_LOG_LOOK_UP(name, ...) \

@@ -1,5 +1,5 @@
-// What this module uses of the module API of Redis 7 and Valkey 8: a function is looked up by its name when the module
-// is loaded, so no header of theirs is needed.
+// The part of the module API of Redis 7 and Valkey 8 that this module uses. Functions are looked up by name when the
+// module is loaded, so no header of the servers is needed.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ inline constexpr long long kNoExpire = -1;
 inline constexpr int kZaddNx = 1 << 1;
 inline constexpr int kZaddAdded = 1 << 2;
 
-// ---- what describes the keys of a command
+// ---- the description of a command's keys
 
 struct KeySpec {
     const char* notes;
@@ -138,7 +138,7 @@ struct CommandInfo {
 SLIDING_LOG_API(SLIDING_LOG_DECLARE)
 #undef SLIDING_LOG_DECLARE
 
-/// Not in all versions; nullptr where it is missing.
+/// nullptr in versions without it.
 inline int (*SetCommandACLCategories)(RedisModuleCommand*, const char*) = nullptr;
 
 /// Looks up all functions; false if the server lacks one.

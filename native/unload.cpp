@@ -13,7 +13,7 @@ namespace sliding_log::native {
 namespace {
 
 constexpr long long kWithdrawnMs = 10'000;
-// versions of Redis; Valkey says 7.2 here
+// versions, as versionOf() tells them
 constexpr long long kFirstThatRecomputes = 702;
 constexpr long long kFirstThatRemembers = 800;
 constexpr int kIdleSeconds = 1;
@@ -31,14 +31,14 @@ long long numberBehind(std::string_view fields, std::string_view name) {
     return number;
 }
 
-/// The answer of a command that answers with a text.
+/// The reply to a command that replies with a text.
 std::string answer(RedisModuleCtx* context, const char* command, const char* argument) {
     const Reply reply(api::Call(context, command, "c", argument));
     std::string_view text;
     return reply.text(text) ? std::string(text) : std::string();
 }
 
-/// That of Redis, or the one that the server says it is like: 702 is 7.2.
+/// The version in redis_version of INFO, as 702 for 7.2. Valkey writes there the Redis that it is compatible with.
 long long versionOf(RedisModuleCtx* context) {
     constexpr std::string_view kName = "redis_version:";
     const std::string info = answer(context, "INFO", "server");
@@ -47,7 +47,7 @@ long long versionOf(RedisModuleCtx* context) {
            numberBehind(version.substr(std::min(version.find('.'), version.size())), ".");
 }
 
-/// Those that would call the command again: lines of CLIENT LIST.
+/// The lines of CLIENT LIST of connections that would call the command again.
 std::vector<std::string> callers(RedisModuleCtx* context) {
     const std::string list = answer(context, "CLIENT", "LIST");
     std::vector<std::string> lines;
@@ -75,7 +75,7 @@ std::string userWithRule(RedisModuleCtx* context) {
     return {};
 }
 
-/// True if it is closed now.
+/// Closes the connection if it is idle; true if it is closed now.
 bool closeIdle(RedisModuleCtx* context, const std::string& line) {
     if (numberBehind(line, " idle=") < kIdleSeconds) {
         return false;

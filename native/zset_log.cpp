@@ -64,7 +64,7 @@ bool ZsetLog::scoreAt(const Log& log, double rank, double& score) {
     return reply.size() == 2 && numberIn(reply.at(1), score);
 }
 
-/// Whole, since what is added up there shall be no fraction of a ms away; what is too far ahead is to be of now.
+/// The score at a rank, rounded up to a whole ms; entries too far ahead count as entries of now.
 double ZsetLog::scoreOrNow(const Log& log, double rank) {
     double score = clock_.now;
     scoreAt(log, rank, score);
@@ -105,7 +105,7 @@ Found ZsetLog::read(Log& log) {
     }
     if (has && oldest <= horizon) {
         double last = 0;
-        double stale = count;  // so many are, if the last of them is
+        double stale = count;  // the number of stale members, if `last` is stale
         if (count > kAtOnce) {
             key.close();
             if (!scoreAt(log, kAtOnce, last)) {
@@ -149,8 +149,8 @@ double ZsetLog::removeUpTo(Redis& redis, Key& key, RedisModuleString* name, doub
     return removed;
 }
 
-/// The rank of the oldest entry of the window, behind so many that are known to be none; `count`: there is none. Mostly
-/// it is near.
+/// The rank of the oldest entry of the window; `count` if there is none. The first `known` members are not in the
+/// window. It is usually near.
 double ZsetLog::rankOfOldest(const Log& log, double known, double count) {
     double low = known;
     double high = count;
@@ -171,8 +171,9 @@ double ZsetLog::rankOfOldest(const Log& log, double known, double count) {
     return low;
 }
 
-/// Of a log that begins with a block, or has more stale entries than leave at once, or nothing else; `stale`: so many
-/// are known. `score`: of the oldest entry of the window, if it has one, and `count` how many there are.
+/// Prunes a log that begins with a block, or has more than kAtOnce stale entries, or only stale ones; `stale` of them
+/// are known. Sets `score` to that of the oldest entry of the window, if it `has` one, and `count` to the number of
+/// entries.
 void ZsetLog::prune(Log& log, const std::string& member, double& score, bool& has, double& count, double stale) {
     double length = 0;
     if (score < 0 && !blockLengthIn(member, length)) {
@@ -197,7 +198,7 @@ void ZsetLog::prune(Log& log, const std::string& member, double& score, bool& ha
     }
 }
 
-/// A block that lasts is not stale.
+/// Removes stale members. A block that lasts is kept.
 void ZsetLog::removeStale(Log& log) {
     if (log.leaving > 0) {
         const double front = log.isBlocked ? 1 : 0;
@@ -216,13 +217,13 @@ void ZsetLog::block(Log& log, double length, double until) {
         return reply.text(text) && numberIn(text, score) ? score : -1;
     };
     while (scoreOfMember() > 0) {
-        member += '~';  // that is somebody's id
+        member += '~';  // an entry has this name: the id of a request
     }
     const bool isNew = redis_.call(kZadd, log.key, {textOf(-until), member}).integer() == 1;
     if (isNew) {
         log.first++;
     } else if (log.leaving > 0) {
-        log.leaving--;  // it was that block
+        log.leaving--;  // the stale block had this name
     }
     removeStale(log);
 }
@@ -237,8 +238,8 @@ double ZsetLog::farthest(const Log& log) const {
     return clock_.now + std::max(log.ahead, static_cast<double>(permitLifeMs(integerOf(log.window))));
 }
 
-/// Entries further ahead of now than a reservation or a permit become entries of now. While some are left, the time to
-/// live is one that cannot be moved on.
+/// Entries further ahead of now than reservations and permits may be become entries of now. While some are left, the
+/// time to live is so long that PEXPIRE GT cannot extend it.
 void ZsetLog::stepBack(const Log& log, double farthest) {
     const Reply ahead =
         redis_.call(kZrangeByScore, log.key, {"(" + textOf(farthest), "+inf", "LIMIT", "0", textOf(kAtOnce)});
@@ -262,7 +263,7 @@ double ZsetLog::roomAt(const Log& log, double missing) {
 
 // ---- adding
 
-/// Of a request's entries behind its first: an error, if there is one.
+/// Adds the entries of a request after the first one. Returns an error, or empty.
 std::string ZsetLog::addOthers(const Log& log, double score, const std::string& name, double entries) {
     if (entries < 2) {
         return {};
@@ -281,7 +282,7 @@ std::string ZsetLog::addOthers(const Log& log, double score, const std::string& 
     return reply.isError() ? reply.errorText() : std::string();
 }
 
-/// Entries of their own names or numbers, at most `longest` of a request.
+/// Adds requests with ids or costs, at most `longest` entries of each. Returns an error, or empty.
 std::string ZsetLog::addEntries(const Log& log, const Requests& requests, double score, double longest, double& added) {
     const std::string time = textOf(score);
     for (double j = requests.from; j <= requests.to; j++) {
@@ -299,7 +300,7 @@ std::string ZsetLog::addEntries(const Log& log, const Requests& requests, double
                 if (reply.integer() != 0) {
                     break;
                 }
-                member += '~' + name;  // the id is in the log already: none is lost, both stay
+                member += '~' + name;  // the id is in the log already: both entries stay
             }
             std::string failed = addOthers(log, score, id.empty() ? name : id + '~' + name, entries);
             if (!failed.empty()) {
@@ -311,7 +312,7 @@ std::string ZsetLog::addEntries(const Log& log, const Requests& requests, double
     return {};
 }
 
-/// Of more entries than `longest` the oldest leave.
+/// Removes the oldest entries until no more than `longest` are left.
 void ZsetLog::cut(Log& log, double longest) {
     const double over = log.used / log.sample - longest;
     if (over > 0) {
@@ -343,7 +344,7 @@ std::string ZsetLog::add(Log& log, const Requests& requests, const double* at, b
             again += key.add(time, arguments_.word(name)) ? 0 : 1;
         }
         key.close();
-        // so many names were in the log already: both stay, none is lost
+        // `again` names were in the log already: both entries of each stay
         for (double j = requests.from; again > 0 && j <= requests.to; j++) {
             const std::string name(arguments_.text(requests.names + static_cast<std::size_t>(j) - 1));
             again -= redis_.call(kZadd, log.key, {"NX", textOf(time), name + '~' + name}).integer();
@@ -355,7 +356,7 @@ std::string ZsetLog::add(Log& log, const Requests& requests, const double* at, b
             removeStale(log);
         }
         if (!log.hasFrees || !clock_.isOwn || log.used >= log.limit) {
-            key.expireIn(log.ttl);  // a log that begins has none that could be moved on
+            key.expireIn(log.ttl);  // not as PEXPIRE GT: a new log has no time to live, which GT takes for the longest
             key.close();
         }
         const double leaves = (at != nullptr ? *at : clock_.now) + log.window;
@@ -392,15 +393,16 @@ bool ZsetLog::permit(Log& log, std::string_view name, double permits, double at)
 
 // ---- taking back
 
-/// ZADD tells it, since ZSCORE takes a right that few have given: here neither needs one, but both answer alike.
+/// The score of a member; false if there is none. The script asks ZADD, since ACL rules seldom permit ZSCORE; the
+/// module needs no right for it, and the result is the same.
 bool ZsetLog::scoreOf(const Log& log, const std::string& member, double& score) {
     const Reply reply = redis_.call(kZscore, log.key, {member});
     std::string_view text;
     return reply.text(text) && numberIn(text, score);
 }
 
-/// The first entry of a request that has an id: under both names; or under the id alone, if it is of the request's
-/// time, or of an earlier one where the clock has stepped back since and brought it there.
+/// The first entry of a request with an id: the member with both names; or the member with the id alone, if it has the
+/// request's time, or an earlier one because the clock has stepped back since.
 bool ZsetLog::firstOf(const Log& log, const std::string& name, const std::string& id, double logged, double taken,
                       std::string& member) {
     double score = 0;
@@ -413,7 +415,8 @@ bool ZsetLog::firstOf(const Log& log, const std::string& name, const std::string
            (score == logged || (score > 0 && score < logged && clock_.isOwn && clock_.now < taken));
 }
 
-/// `leaving`: what there may be of its first entry. The last command for this key, unless a block is left.
+/// `leaving`: the names that the first entry of the request may have. This is the last command for this key, unless a
+/// block is left.
 bool ZsetLog::remove(const Log& log, std::vector<std::string> leaving, const std::string& name, double entries) {
     for (double i = 2; i <= entries; i++) {
         leaving.push_back(name + '~' + textOf(i));

@@ -1,4 +1,4 @@
-// algorithm=log and sampled: the log that lua/sliding_log.lua and lua/sampled_log.lua keep, a ZSET.
+// algorithm=log and sampled: the log of lua/sliding_log.lua and lua/sampled_log.lua, a ZSET.
 #pragma once
 
 #include <string>
@@ -12,13 +12,13 @@ namespace sliding_log::native {
 class ZsetLog {
   public:
     struct Log : native::Log {
-        double first = 0;    // so many members stand before the oldest entry of the window
-        double leaving = 0;  // so many of these leave when something is added
+        double first = 0;    // number of members before the oldest entry of the window
+        double leaving = 0;  // number of these to remove when something is added
     };
 
     static constexpr double kMostEntries = 1000;
 
-    /// So many entries leave, or are moved, in a call.
+    /// The maximum number of entries that are removed, or moved, in a call.
     static constexpr double kAtOnce = 1000;
 
     ZsetLog(Redis& redis, const Clock& clock, const Arguments& arguments)
@@ -38,13 +38,13 @@ class ZsetLog {
     double fits(const Log& log, const Requests& requests, double room) const;
     double latest(const Log& log);
 
-    /// Removes the entries up to the horizon: how many. The key is closed if they are many.
+    /// Removes the entries up to the horizon and returns their number. The key is closed if there are many.
     static double removeUpTo(Redis& redis, Key& key, RedisModuleString* name, double horizon);
 
   protected:
     const Arguments& arguments() const { return arguments_; }
 
-    /// These members and the others of a request leave in one command: true if any was there.
+    /// Removes these members, and the other entries of the request, in one command. True if there was one.
     bool remove(const Log& log, std::vector<std::string> leaving, const std::string& name, double entries);
 
   private:

@@ -120,8 +120,8 @@ my @wrong_limits = (
         ['count', 'all', 'log, compact, counter, bucket or sampled', ': a denied request is not under way'],
         ['refund', '5xx', 'log, compact, counter, bucket, sampled or quota', ': each request gives its entry back when it ends'],
         ['settle', '$tenant', 'compact, counter, bucket or quota', ': each request gives its entry back when it ends'],
-        ['block', '1m', 'log, compact, counter, bucket or sampled', ': nobody is to be denied for longer than requests are under way'],
-        ['prefetch', 5, 'log or compact', ": a permit is nobody's until a request uses it"],
+        ['block', '1m', 'log, compact, counter, bucket or sampled', ': a block would outlast the requests that caused it'],
+        ['prefetch', 5, 'log or compact', ': no request holds a permit yet, so nothing would renew it'],
         ['id', '$request_id', 'log', ''], ['burst', 5, 'bucket', ''], ['sample', 5, 'sampled', '']),
     (map { ["sliding_log_limit api key=a limit=1 algorithm=inflight lease=$_;", qr/invalid lease "$_" in "[^"]+" directive, expected an nginx time from 100ms to 366d in/] }
         qw(0 99ms 367d soon)),

@@ -1,7 +1,7 @@
-# What the Dockerfiles build of is there: what .dockerignore lets through is enough to build the packages and the module,
-# and the packages of each step are installed. What the images install has no module for Redis. The folder for
-# docker-nginx names the module's sources in the way its build wants. (No container is started. Compilers only look for
-# what a source includes: its object is empty.)
+# The Dockerfiles have all that they need: the files that .dockerignore lets through are enough to build the packages and
+# the module, and each step installs the packages that it uses. The images install no module for Redis. The folder for
+# docker-nginx names the module's sources as the build of that repository wants them. (No container is started. Compilers
+# only look for the files that a source includes, and make empty objects.)
 
 use strict;
 use warnings;
@@ -32,7 +32,7 @@ for my $line (grep { !/^#/ && /\S/ } split /\n/, slurp('.dockerignore')) {
     ok(-e "$root/$pattern", "the build context has $pattern, which is there") if $negated;
 }
 
-# As docker reads it: the last pattern that matches the path, or a folder that it is in, decides.
+# Whether docker lets a path through: the last pattern decides that matches it, or a folder that it is in.
 sub is_let_through {
     my ($path) = @_;
     my @parts  = split m{/}, $path;
@@ -59,8 +59,8 @@ my $copy    = sub {
 };
 File::Find::find({ wanted => sub { $copy->() if $File::Find::name ne $root }, no_chdir => 1 }, $root);
 
-# Compilers that look once for all that a source includes, or embeds, and then make an object of nothing. Other work, as
-# a test of configure or a program, is the real ones'.
+# Compilers that look once for all files that a source includes, or embeds, and then make an empty object. For all else,
+# as a test of configure or a program, they call the real ones.
 File::Path::make_path("$folder/bin", "$folder/seen");
 open my $empty, '>', "$folder/empty.c" or die "empty.c: $!";
 print {$empty} "__attribute__((weak)) int main(void) { return 0; }\n";
@@ -102,7 +102,7 @@ sub stages_of {
     return map { [split /\n/] } grep { /\S/ } split /^(?=FROM )/m, $text;
 }
 
-# Runs a command in the build context, with those compilers; what it printed is told where it fails.
+# Runs a command in the build context, with those compilers. If it fails, the test prints its output.
 sub succeeds {
     my ($command, $what) = @_;
     local $ENV{PATH} = "$folder/bin:$ENV{PATH}";
@@ -124,7 +124,7 @@ SKIP: {
     unlike($contents, qr/redis_sliding_log\.so/, 'Dockerfile: the image has no module for Redis');
 }
 
-# The other image is built by less of it: without debian/.
+# The other image is built of fewer files: without debian/.
 {
     my ($command) = map { /^RUN (.*build\.sh.*)/ ? $1 : () } map { @$_ } stages_of('packaging/docker-nginx/Dockerfile');
     ok(-x "$context/packaging/module", 'docker-nginx: what builds the module is let through');

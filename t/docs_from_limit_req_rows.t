@@ -30,7 +30,7 @@ sub rows {
 
 my $limit = 'limit_req zone=one';
 my $ours  = 'key=$arg_k algorithm=bucket limit=1 window=1m burst=1';
-my %of    = (    # what stands in the location of limit_req, and in ours
+my %of    = (    # the contents of the location with limit_req, and of ours
     zone    => ["$limit;",                            "sliding_log_limit zone $ours;"],
     status  => ["$limit; limit_req_status 420;",      "sliding_log_limit status $ours; sliding_log_status 420;"],
     level   => ["$limit; limit_req_log_level warn;",  "sliding_log_limit level $ours; sliding_log_log_level warn;"],

@@ -105,7 +105,7 @@ is_deeply($printed{PodMonitor}, manifest('podmonitor.yaml', 'PodMonitor'), 'the 
 
 # ---- what the containers run
 
-# A Secret as the kubelet mounts it: what changes is one link.
+# A Secret as the kubelet mounts it: an update changes one link.
 my $secret = $bed->dir . '/secret';
 my $version = 0;
 mkdir $secret or die "$secret: $!";

@@ -75,7 +75,7 @@ sub remaining {
     return $left;
 }
 
-# So many requests that last until they are closed: their bodies do not come.
+# Opens so many requests. They last until they are closed, since their bodies do not come.
 sub slow {
     my ($count, $path, $field) = @_;
     my @clients = map { connect_to($port) } 1 .. $count;
@@ -83,7 +83,7 @@ sub slow {
     return @clients;
 }
 
-# They are as many as the limit admits.
+# Waits until as many of them are under way as the limit admits.
 sub are_full { my ($path, %headers) = @_; return wait_until("$path to be full", 10, sub { get($port, $path, headers => \%headers)->{status} == 429 }) }
 
 my %recipes = (

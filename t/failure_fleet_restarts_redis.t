@@ -28,7 +28,7 @@ STORE
     server  => 'location / { sliding_log_limit fleet key=$arg_k limit=100000 window=1h; empty_gif; }',
 ) } 1 .. NODES;
 
-# The number of logins is that of connections.
+# Each connection logs in once.
 sub logins { return $redis->calls('auth') }
 sub asking { return $redis->connections(cmd => 'evalsha') }
 

@@ -1,5 +1,6 @@
-# algorithm=inflight while Redis is away: this node counts who is under way on it, those that Redis admitted before
-# included; what ends meanwhile is given back when Redis returns, and what was admitted meanwhile is entered.
+# algorithm=inflight while Redis is away: the node counts the requests that are under way on it, also those that Redis
+# admitted before. When Redis returns, it gets back the entries of requests that ended meanwhile, and the entries of those
+# that were admitted meanwhile.
 
 use strict;
 use warnings;

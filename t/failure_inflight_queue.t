@@ -1,5 +1,5 @@
 # Requests that wait for a place (`delay=` with algorithm=inflight) while Redis is killed, hangs and returns, and while
-# the zone is full: each is decided once, nobody waits longer than its delay, and nothing stays.
+# the zone is full: each is decided once, none waits longer than its delay, and no entry stays.
 
 use strict;
 use warnings;
@@ -16,7 +16,7 @@ my $silent = Testbed::UnderWay->new;
 my $limit  = 'sliding_log_limit at key=$arg_k limit=2 algorithm=inflight lease=3s';
 my $nginx  = $bed->serve(
     REDIS => $redis->address, OTHER => $other->address, SILENT => $silent->port,
-    workers => 1,    # with more, each enters those of its own when it finds that Redis is away
+    workers => 1,    # with more of them, each enters its own requests only when it finds that Redis is away
     listen  => 'backlog=4000',
     store   => 'server %%REDIS%%; timeout 300ms; connect_timeout 300ms; reconnect 20ms 200ms;',
     how     => '$sliding_log_status $sliding_log_source',
@@ -58,7 +58,7 @@ for my $how (qw(killed hangs)) {
         comes($waiting{local}, "$how: until one of this node ends");
         waits($second, "$how: and no other");
     } else {
-        # what was asked when Redis stopped may be in its log, and is decided at once
+        # a request that was asked when Redis stopped may be in its log, and is decided at once
         my $time = time;
         decided($_) for $waiting{local};
         cmp_ok(time - $time, '<', 2 * slow(), "$how: on_error local decides one whose answer does not come");

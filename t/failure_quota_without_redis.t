@@ -1,5 +1,5 @@
-# algorithm=quota while Redis is away: each node counts its share of the period, what is to be given back is kept, and Redis
-# goes on with its own count, which an AOF has kept over a restart.
+# algorithm=quota while Redis is away: each node counts its share of the period, and keeps the take-backs. Redis then goes
+# on with its own count, which an AOF has kept over a restart.
 
 use strict;
 use warnings;

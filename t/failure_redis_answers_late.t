@@ -26,7 +26,7 @@ END
 sub flushes_in { my ($ms) = @_; return $redis->cli(qw(DEBUG AOF-FLUSH-SLEEP), 1000 * $ms) }
 sub how        { my ($path) = @_; return field(get($nginx->port, $path), 'X-How') }
 
-# Those that have decided something: the worker's.
+# The connections that have decided something: those of the worker.
 sub connections { return join ' ', map { /^id=(\d+).* cmd=(?:evalsha|sliding_log\.\d|info)/m ? $1 : () } split /\n/, $redis->cli(qw(CLIENT LIST)) }
 
 is(how('/one'), 'redis', 'Redis decides');

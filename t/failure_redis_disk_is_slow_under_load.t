@@ -1,4 +1,4 @@
-# appendfsync always on a slow disk: each turn of Redis's event loop waits for the disk. If that takes less than the
+# appendfsync always on a slow disk: Redis's event loop waits for the disk each time. If that takes less than the
 # timeout, Redis decides all requests. If it takes longer, on_error decides, without a wait after the first request,
 # until the disk is fast again.
 

@@ -10,7 +10,8 @@ use Testbed::Clock;
 use Testbed::Http qw(get);
 use Testbed::Native qw(native_module);
 
-# Of each algorithm: a key without a log; a log with room; one of which entries have left the window; a full log.
+# Four keys for each algorithm: without a log; with a log that has room; with one whose first entries have left the
+# window; with a full one.
 my %expected = (
     log      => '503 200 200 429',
     sampled  => '503 200 200 429',

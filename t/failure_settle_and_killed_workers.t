@@ -45,7 +45,7 @@ HTTP
 my $port = $nginx->port;
 $nginx->expect_kills->expect_in_log(qr/sliding_log_redis/);
 
-# What the log of that key has, asked by a worker that lives; undef: none answered.
+# The number of entries in the log of that key, by a worker that lives; 'nothing' if none answers.
 sub used {
     my ($place, $key) = @_;
     my $left;
@@ -60,7 +60,7 @@ sub kill_workers {
     return wait_until('other workers', 10, sub { my @workers = $nginx->workers; @workers == 2 && !grep { $old{$_} } @workers });
 }
 
-# The step happens with requests of all places and costs; what their logs may have then.
+# Does the step with requests of all places and costs, and checks what their logs have then.
 sub step {
     my ($what, $places, $code, $expected) = @_;
     my @requests = map { my $place = $_; map { { place => $place, cost => $_, key => ($what =~ tr/a-z//cdr) . $_ } } @COSTS } @$places;
@@ -169,7 +169,7 @@ until (time > $end) {
     }
     wait_until('workers', 10, sub { $nginx->workers == 2 });
 }
-# Where a worker was killed that changed local logs, this one, or all, are dropped, and told.
+# If a worker was killed while it changed a local log, this log, or all of them, are dropped, and the error log says so.
 my $drops = $nginx->logged(qr/a worker was killed while it changed/);
 my (@wrong, %are);
 for my $log (sort keys %may) {

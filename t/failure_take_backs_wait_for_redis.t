@@ -1,6 +1,6 @@
 # Take-backs that fall due while Redis is down (refunds, requests that another limit denied, clients that left, late
 # replies) are executed when Redis is back: exactly under algorithm=log. Entries that stay elsewhere were counted as
-# lost. Random; the seed is shown.
+# lost. The requests are random; the seed is shown.
 
 use strict;
 use warnings;
@@ -54,7 +54,7 @@ END
     );
 }
 
-# A request that the backend holds; another one if Redis was too slow to decide it.
+# A request that the backend holds. If Redis was too slow to decide one, another one is made.
 sub one_under_way {
     my ($port, $path) = @_;
     for (1 .. 20) {

@@ -54,7 +54,7 @@ my @streams = map { 2 * $_ + 1 } 0 .. REQUESTS - 1;
     my $node   = node($redis, $upstream);
     my $client = begin($node);
     my $calls = $redis->calls('evalsha');
-    $redis->pause;    # else a busy machine may have a turn for each
+    $redis->pause;    # so that all are given back in one turn of the event loop, also on a busy machine
     close $upstream;
     my $answers = answers($client, \@streams, 30);
     $redis->resume;

@@ -1,5 +1,5 @@
-# refund= with block=, as in the recipe for logins: whatever logs in at the same time over two nodes of two workers,
-# only failures block a user. In each store and algorithm; the backend answers after random times.
+# refund= with block=, as in the recipe for logins: only failures block a user, however many logins two nodes of two
+# workers have at the same time. In each store and algorithm; the backend answers after random times.
 
 use strict;
 use warnings;

@@ -86,7 +86,7 @@ is($redis->cli('EXISTS', 'rl:sliding:off_list:{a}:blocks'), 0, 'and leaves nothi
 
 # ---- a refund that ends a block
 
-# A request that the backend has; called with a status, it answers. undef: the request was denied.
+# A request that the backend has. Returns code that has it answered with a status; undef if the request was denied.
 sub held {
     my ($path) = @_;
     my $socket = connect_to($port);
@@ -163,7 +163,7 @@ for my $place (@PLACES) {
         if ($passes) {
             $it->{entry} = $now;
         } elsif ($now >= $it->{until}) {
-            # time goes on a little between leaps, so a block that is over for its length is over for longer
+            # time also goes on between leaps, so a block that has been over for its length has been so for longer
             $it->{step} = $now < $it->{end} ? min($it->{step} + 1, scalar @steps) : 1;
             @$it{qw(until end)} = map { $now + $_ * $steps[$it->{step} - 1] } 1, 2;
             $seen{ $it->{step} }++;

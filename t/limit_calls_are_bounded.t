@@ -43,7 +43,7 @@ my $monitor = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $redis-
 $monitor->syswrite("MONITOR\r\n");
 <$monitor>;
 
-# Calls since the last time, without take-backs: { keys, requests, entries (under log) }
+# The calls since the last time, without take-backs: { keys, requests, entries (with log) }
 sub calls {
     my ($cost) = @_;
     $redis->cli('ECHO', 'that is all');

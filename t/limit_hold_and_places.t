@@ -1,5 +1,5 @@
-# A request that `delay=` holds takes no place of algorithm=inflight: it asks for one after the hold, and gives back what it
-# took if there is none, or waits. In every pair of stores, in both orders of the directives.
+# A request that `delay=` holds takes no place of algorithm=inflight: it asks for one after the hold. If there is none, it
+# gives back what it took, or waits. In every pair of stores, in both orders of the directives.
 
 use strict;
 use warnings;

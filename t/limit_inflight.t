@@ -1,6 +1,6 @@
 # algorithm=inflight: at most `limit` requests of a key under way at once, in Redis and in the memory of the node, over
-# workers. An entry is given back whatever ends its request, is renewed while it lasts, over a reload, too, and leaves a
-# lease after its worker was killed.
+# workers. An entry is given back whatever ends its request. It is renewed while the request lasts, over a reload, too. It
+# leaves a lease after its worker was killed.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# A thousand clients of one key at three nodes of two workers each, with algorithm=inflight and delay=: never more than
-# the limit are at the upstream server, its places are used as long as clients wait for them, and each client gets an
-# answer; while workers and nodes are killed, whose places count until their leases end, and nodes are reloaded.
+# A thousand clients of one key at three nodes of two workers each, with algorithm=inflight and delay=, while workers and
+# nodes are killed and nodes are reloaded. Never more requests than the limit are at the upstream server, places are used
+# as long as clients wait for them, and each client gets an answer. Places of killed workers count until their leases end.
 
 use strict;
 use warnings;
@@ -19,8 +19,8 @@ diag("TEST_SEED=$seed");
 my $seconds = $ENV{TEST_SECONDS} // 12;
 use constant { CLIENTS => 1000, LIMIT => 50, BUSY => 45, LEASE => 3, DELAY => 5, LONGEST_HELD => 0.5, NODES => 3 };
 
-# Where the processes of the test wait longer than this for a CPU, all together in a twentieth of a second, the machine is
-# too busy to tell whether places are used; and a moment later.
+# If the processes of the test together wait longer than this for a CPU, in a twentieth of a second, the machine is too
+# busy to tell whether places are used, then and a moment later.
 use constant { LOOK_EVERY => 0.05, STARVED => 0.05, STARVED_AFTER => 0.05 };
 
 my $bed     = Testbed->new;
@@ -46,13 +46,13 @@ $_->expect_kills for @nodes;
 
 # ---- the faults
 
-my @kills;      # { from, to, node, pids => [id, ...] }; it was between these times
+my @kills;      # { from, to, node, pids => [id, ...] }; the kill was between these times
 my @reloads;    # { at, node }
 my $begin = time;
 my $end   = $begin + $seconds;
 $clients->start($bed, clients => CLIENTS, ports => [map { $_->port } @nodes], path => '/', holds => [0.1, LONGEST_HELD], seed => $seed);
 
-# The processes of the test, how long each has had work but no CPU, and when that was looked at.
+# How long each process of the test has had work but no CPU.
 my (@watched, %starved, $looked_at);
 my @looks;    # [from, to, seconds without CPU of all together]
 
@@ -65,7 +65,7 @@ sub look {
     return;
 }
 
-# What happens, and for how many seconds nothing else does after it.
+# The faults, each with a number of seconds without another one behind it.
 my @faults = (
     [sub { }, 2.5],
     [\&kill_worker, 4],
@@ -117,7 +117,7 @@ my ($requests, $visits) = @$seen{qw(requests visits)};
 
 # ---- never more than the limit at once
 
-# The greatest number of these that are there at the same time, and when that was: [from, to] of each.
+# The greatest number of these spans [from, to] that contain the same moment, and that moment.
 sub most_at_once {
     my (@stays) = @_;
     my ($most, $count, $when) = (0, 0, 0);
@@ -143,8 +143,8 @@ is(scalar(grep { !$_->{answered} && $_->{worker} && !$killed_at{ $_->{worker} } 
 
 # ---- the places are used
 
-# Of the time that clients wait, without that in which dead leases have places: how long which part of the places was
-# used. Waiting for a CPU is seen when it ends.
+# For the time in which clients wait, except when leases of dead workers have places: for how long which part of the
+# places was used. A wait for a CPU is only seen when it ends.
 my @moments = (
     (map { ([$_->{begin}, at => 1], [$_->{end}, at => -1]) } @$visits),
     (map { [$_->[0], waiting => $_->[1]] } @{ $seen->{waiting} }),

@@ -1,6 +1,6 @@
 # algorithm=inflight over two nodes against a reference: the list of the requests that are under way. Random requests
-# begin on either node, alone and many at once, and end in any way; workers and nodes are killed, whose requests count
-# until their lease ends; Redis forgets.
+# begin on either node, alone and many at once, and end in any way. Workers and nodes are killed; their requests count
+# until their lease ends. Redis forgets.
 # prove: first
 
 use strict;
@@ -36,7 +36,7 @@ my @nodes  = map {
 my (@under_way, @dead);
 sub used { my ($key) = @_; return sum0 map { $_->{cost} } grep { $_->{key} eq $key } @under_way, @dead }
 
-# How many of these begin: [node, key, cost] each, all at once. Those that do are under way.
+# Sends these requests, [node, key, cost] each, all at once. Returns how many are admitted; these are under way.
 sub begin {
     my (@asked) = @_;
     my @sent;
@@ -61,7 +61,7 @@ sub finish {
     return;
 }
 
-# Those of killed workers stay for a while after their lease, and do not count.
+# Entries of killed workers stay in the log for a while after their lease, and do not count.
 sub entries { my ($key) = @_; return $redis->cli('ZCOUNT', "rl:sliding:at:{$key}", '(' . int(1000 * (time - LEASE)), '+inf') }
 
 my @keys = qw(a b c);

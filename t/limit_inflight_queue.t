@@ -143,7 +143,7 @@ for my $store (@stores) {
     answer($for);
     all_left($store, $_, "$_ is free again") for qw(d e);
 
-    # it does not keep others from the limit that has room, while another one has none
+    # while it waits for one limit, it does not keep others from a limit that has room
     my ($x, $y) = map { begin("/$store/two?k=z&a=$_&l=1") } 1, 2;
     my $third_account = queue("/$store/two?k=z&a=3&l=1");
     waits($third_account, "$store: the first limit is full");
@@ -279,7 +279,7 @@ for my $one (@alive, $after) {
 }
 $nginx->expect_kills;
 
-# ---- and holds up nobody: each place that the other worker gives back is used at once
+# ---- and delays no others: each place that the other worker gives back is used at once
 
 my @held = map { begin('/default/cost?k=o&c=1&l=20') } 1 .. 20;
 @line = map { my $one = queue('/default/cost?k=o&c=1&l=20'); sleep 0.02; $one } 1 .. 8;

@@ -1,6 +1,7 @@
-# `delay=` with algorithm=inflight over two nodes against a reference: the list of those under way and, for each node, of
-# those that wait, some after another limit has held them. Random requests begin, end, leave and give up; nodes are reloaded, workers killed, Redis stands still
-# or forgets its scripts. A place is never given twice, nobody waits beside a free place, and nobody overtakes on a node.
+# `delay=` with algorithm=inflight over two nodes against a reference: the list of requests under way and, for each node,
+# of those that wait, some after another limit has held them. Random requests begin, end, leave and give up; nodes are
+# reloaded, workers killed, Redis stands still or forgets its scripts. A place is never given twice, no request waits
+# beside a free place, and none overtakes another one of its node.
 
 use strict;
 use warnings;
@@ -18,8 +19,8 @@ diag("TEST_SEED=$seed");
 my $operations = $ENV{TEST_OPERATIONS} // 150;
 use constant { LEASE => 3, LIMIT => 4, SHORT => 0.7, LONG => 60 };
 
-# Requests that are sent closer to each other may come to their workers in any order. So may those of about the time when
-# Redis stands still and forgets its scripts: a worker that misses one waits up to 0.1 s before it asks again.
+# Requests that are sent at a shorter distance may come to their workers in any order. So may requests from about the time
+# when Redis stands still and forgets its scripts: a worker that misses a script waits up to 0.1 s before it asks again.
 use constant { APART => 0.15, STILL => 0.3 };
 use constant SPREAD => STILL + 0.1;
 
@@ -87,7 +88,7 @@ sub expired {
     return;
 }
 
-# Takes what comes, until nothing has for so long.
+# Takes what comes, until nothing has come for this time.
 sub take {
     my ($quiet) = @_;
     my $ready = IO::Select->new($silent->{listen}, map { $_->{client} } @waiting);
@@ -106,7 +107,7 @@ sub take {
     return;
 }
 
-# Nobody waits beside a free place: one of those that may be the first one of its node has no room.
+# No request waits beside a free place: of the requests that may be the first one of their node, one has no room.
 sub is_settled_for {
     my ($node, $key) = @_;
     my @all   = grep { $_->{node} == $node && $_->{key} eq $key } @waiting;
@@ -117,7 +118,7 @@ sub is_settled_for {
 }
 sub is_settled { return !grep { my $node = $_; grep { !is_settled_for($node, $_) } qw(a b) } 0, 1 }
 
-# Nobody has been overtaken by one that did not ask at the same time.
+# None was overtaken by a request that did not come at the same time.
 sub see_order {
     wrong($_->{by}) for grep { $_->{place} eq 'long' && ($_->{overtaken} // time) < time } @waiting;
     return;

@@ -1,6 +1,6 @@
-# What Redis denied at one cost is denied at larger ones, too, without a call, where all else is the same: under every
-# algorithm but sampled, and whatever the other limits of the request ask. A smaller cost asks, and its admission ends
-# nothing.
+# If Redis has denied a cost, the node denies larger costs, too, without a call, if all else is the same: with every
+# algorithm but sampled, whatever the other limits of the request ask. A request of a smaller cost is asked, and its
+# admission does not end the known denial.
 
 use strict;
 use warnings;
@@ -47,7 +47,7 @@ HTTP
 END
 );
 
-# Calls so far, told on connections that stay: a second is short.
+# The number of calls so far. Asked on connections that stay, since a known denial lasts only a second.
 my %stats = map { ($_->path => IO::Socket::UNIX->new(Peer => $_->path) // die "connect: $!") } $redis, $other;
 sub calls_now {
     my $sum = 0;
@@ -62,7 +62,7 @@ sub calls_now {
 
 my $calls = 0;
 
-# The answer, and in $calls the calls that it made.
+# The answer. $calls is the number of calls that it made.
 sub ask {
     my ($path) = @_;
     my $before = calls_now();
@@ -71,8 +71,8 @@ sub ask {
     return $answer;
 }
 
-# What the code returns while something is known: a call has just denied this path. That holds for almost a second;
-# if the machine was slower, again.
+# Has a call deny this path, and returns what the code returns while that is known, which is almost a second. If the
+# machine was slower, it does so again.
 sub denied {
     my ($what, $path, $code) = @_;
     for (1 .. 20) {
@@ -99,14 +99,14 @@ for my $algorithm (grep { $_ ne 'sampled' } @ALL_ALGORITHMS) {
     is($seen[6], '429 redis later 1', "$algorithm: a smaller cost than the denied one asks");
 }
 
-# each call draws
+# sampled: each call draws anew
 ask('/sampled?k=a&c=10');
 is_deeply([denied('sampled', '/sampled?k=a&c=5', sub { return seen(map { "/sampled?k=a&c=$_" } 5, 6, 7) })],
     ['429 cache later 0', ('429 redis later 1') x 2], 'sampled: another cost asks');
 get($nginx->port, '/all?k=a&c=10');
 is_deeply([denied('count=all', '/all?k=a&c=5', sub { return seen(map { "/all?k=a&c=$_" } 5, 6) })], [('429 redis later 1') x 2], 'count=all: each request asks');
 
-# what of the answer is of the log is so for each cost
+# what an answer tells of the log is true for each cost
 get($nginx->port, '/log?k=fields&c=7');
 my ($fields) = denied('fields', '/log?k=fields&c=5', sub { return field(ask('/log?k=fields&c=8'), 'RateLimit') });
 like($fields, qr/^"each_log";r=3;t=(3600|359\d)$/, 'what remains is of the log, not of the request');
@@ -141,8 +141,8 @@ my ($redirected) = denied('a redirect', '/later?k=a&d=5', sub { return seen('/fi
 like($redirected, qr/^429 cache later/, 'a redirect: the second location denies a larger cost by what is known');
 ok(wait_until('the first location to give back', 5, sub { (field(ask('/look?k=a'), 'RateLimit') // '') =~ /;r=10;/ }), 'a redirect: what the first location took is given back');
 
-# the limits of both, of one request and the other, in turns: what one denied says nothing of the other
-for my $key (map { "turns$_" } 1 .. 3) {    # new ones: of neither is anything known before
+# two requests with the same limits, which take turns: a denial of one says nothing of the other
+for my $key (map { "turns$_" } 1 .. 3) {    # new keys, of which nothing is known
     get($nginx->port, "/two?k=$key&a=6&c=16");
     my @turns = denied('in turns', "/two?k=$key&a=5&c=1", sub { get($nginx->port, "/two?k=$key&a=1&c=5"); return seen(map { "/two?k=$key&$_" } 'a=6&c=1', 'a=1&c=6', 'a=5&c=5') });
     is_deeply(\@turns, [('429 cache later 0') x 3], 'in turns: each of two denials is known');

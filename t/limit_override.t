@@ -1,5 +1,6 @@
 # override=on: a record beside the log changes the limit of one key while nginx runs, at once, under every algorithm and
-# with everything else that a limit can have. What is no record counts as none, is told, and makes no request fail.
+# with everything else that a limit can have. Contents that are no record count as none, the error log reports them, and
+# no request fails because of them.
 
 use strict;
 use warnings;

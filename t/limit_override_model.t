@@ -1,6 +1,6 @@
 # Records (override=on) change a thousand times under load: another limit, allowed, denied, none. Each decision of two
-# nodes obeyed the record of a moment between the sending of its request and the arrival of its answer; a known denial, of
-# a second before. Requests have a cost of 0, so that what they are told depends on the record alone.
+# nodes obeyed a record that was there between the sending of its request and the arrival of its answer; a known denial
+# may obey one of a second before. Requests have a cost of 0, so their answers depend on the record alone.
 
 use strict;
 use warnings;
@@ -61,7 +61,7 @@ for my $number (1 .. CLIENTS) {
     push @children, $pid;
 }
 
-# ---- the changes: [what an answer under it is like, when it may have held first, when it did not hold any more]
+# ---- the changes: [an answer under it, from when it may have held, from when it no longer held]
 
 my $writer  = Testbed::Script->new($redis, 'sliding_log');
 my @keys    = map { "rl:sliding:$_:{k}:override" } qw(log compact);

@@ -1,5 +1,5 @@
-# Permits (prefetch=) over three nodes with two workers each, on one Redis: whatever the nodes hand out without asking,
-# no window has more admitted requests than the limit. One node has another prefetch=, one has none for some limits, one
+# Permits (prefetch=) over three nodes with two workers each, on one Redis: however many requests the nodes admit without
+# asking, no window has more of them than the limit. One node has another prefetch=, one has none for some limits, one
 # has another clock of the day. Keys are used in bursts. In the second half workers are killed and nodes are reloaded.
 # Each admission is somewhere between the sending of its request and the arrival of its answer, both by the clock of
 # Redis; so a window is too full if it contains more of these spans than the limit allows.

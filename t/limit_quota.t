@@ -73,7 +73,7 @@ sub set_clock {
 
 sub status { return get($port, $_[0])->{status} }
 
-# Asks, and tells whether the seconds that the answer names are those until `end`, whatever the answer took.
+# Asks, and returns whether the answer names the seconds until `end`, however long the answer took.
 sub is_exact {
     my ($path, $end, $name) = @_;
     my $before = time + $shift;
@@ -113,7 +113,7 @@ my $now = set_clock('2031-02-10 12:00:00');
 like(field(get($port, "/$_/month?k=w"), 'RateLimit-Policy'), qr/^"month_$_";q=2;w=2419200$/, "$_: the policy tells the length of this month") for @stores;
 like(field(get($port, '/local/week?k=w'), 'RateLimit-Policy'), qr/;w=604800$/, 'the policy tells the length of a week');
 
-# ---- the end itself: nobody passes before it, everybody at once after it
+# ---- the end itself: no request passes before it, and all pass at once after it
 
 $now = set_clock('2032-02-29 23:59:55');
 my $end = $now + 5;

@@ -1,5 +1,6 @@
-# settle=: what a request really cost, known when it has ended, in every algorithm that takes it and every store: less is
-# given back, more is owed, exactly once; and without a number the cost stands.
+# settle=: the true cost of a request, known when it has ended, in every algorithm that takes it and every store. If it is
+# lower than the estimate, the difference is given back; if it is higher, it is owed; exactly once. Without a number the
+# estimate stands.
 
 use strict;
 use warnings;
@@ -122,7 +123,7 @@ my $again = 0;
 ok(wait_until('the message', 5, sub { get($port, '/cost/compact/local?k=again' . ++$again . '&estimate=1&cost=' . '9' x 30); $nginx->logged(qr/invalid "settle" value "9{30}", expected a whole number from 0 to 1000000000000, the largest is taken/) }),
     'a number that is too large is told');
 
-# several limits, of two stores: each is settled by its own variable, and one without stands
+# several limits, of two stores: each is settled by its own variable; one without settle= keeps its cost
 get($port, '/two?k=a&cost=1');
 my %left = (minute => 7, day => 10, rows => 22, plan => 34);    # after one more request
 ok(wait_until('all of them', 5, sub {
@@ -143,7 +144,7 @@ comes_to(1, '/look/first?k=b', 'what an upstream has worked for is settled');
 is(get($port, '/denied?k=a')->{status}, 200, 'the error page of a denied request') for 1 .. 8;
 ok(!$redis->cli('EXISTS', 'rl:sliding:mine:{a}'), 'a denied request is not settled');
 
-# a block that a request began which in the end had room
+# a block ends if the true cost of the request that began it would have had room
 get($port, '/blocks?k=a&estimate=6&cost=6');
 get($port, '/blocks?k=b&estimate=1&cost=1');
 is(get($port, '/blocks?k=a&estimate=6&cost=6')->{status}, 429, 'blocked');
@@ -191,7 +192,7 @@ for my $store (qw(default clocked)) {
     is(join(' ', grep { my $left = left("/look/$_?k=away", ''); $left != 9 && $left != 5 } @those), '', "$store: settled or not, nothing in between");
 }
 
-# what was sent and not answered is lost
+# a difference that was sent and not answered is lost
 my %lost = map { $_ => begin("/slow/compact/default?k=lost$_&estimate=5") } 1 .. 5;
 my $before = $lost->('default');
 $redis->pause;

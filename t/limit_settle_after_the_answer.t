@@ -1,5 +1,6 @@
-# settle= with what may come after the answer, or between two: a post_action does not change what the request cost, and
-# what an upstream told before error_page or X-Accel-Redirect is added. Random requests against these rules.
+# settle= with what may come after the answer, or between two answers: a post_action does not change the cost of the
+# request, and a cost that an upstream server told before error_page or X-Accel-Redirect is added. Random requests against
+# these rules.
 
 use strict;
 use warnings;
@@ -84,7 +85,7 @@ $nginx->expect_in_log(qr/invalid "settle"/)->expect_in_log(qr/connect\(\) failed
 my $key = 'k0';
 sub used { my ($left) = (field(get($port, "/look?k=$_[0]"), 'RateLimit') // '') =~ /;r=(\d+)/; return 100000 - ($left // 0) }
 
-# The path has this key's cost in the end. It is asked twice, so that a cost that is settled late, or twice, shows.
+# Checks that the path has this cost in the end. It is asked twice, so that a cost that is settled late, or twice, shows.
 sub costs {
     my ($path, $cost) = @_;
     my $new = ++$key;
@@ -120,7 +121,7 @@ my %stream = map { $ways[$_] => 2 * $_ + 1 } 0 .. $#ways;
 ask_stream($socket, $stream{$_}, "/mapped/$_?cost=3&k=h2$_") for @ways;
 answers($socket, [values %stream], 10);
 ok(wait_until('the end', 5, sub { used("h2$_") == 3 }), "HTTP/2, $_: a stream has its cost") for @ways;
-costs('/beside?cost=3', 3);    # not that of requests beside it
+costs('/beside?cost=3', 3);    # its own cost, not that of requests beside it
 
 # ---- two upstreams
 

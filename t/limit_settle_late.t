@@ -1,5 +1,6 @@
-# What an answer cost more counts from its end, in every algorithm that takes settle= and every store: also if it lasted
-# longer than the window, or over the end of a period, and if Redis learns of it later, unless it has left by then.
+# An additional cost (settle=) counts from the end of the answer, in every algorithm that takes it and every store: also
+# if the answer lasted longer than the window, or over the end of a period; and if Redis learns of it later, unless it
+# would have left the window by then.
 
 use strict;
 use warnings;
@@ -44,7 +45,7 @@ HTTP
 my $port = $nginx->port;
 $nginx->expect_in_log(qr/is down/)->expect_in_log(qr/broken|lost|refused/);
 
-# Leaps to this second, from where time goes on.
+# Sets the clocks to this second. Time goes on from there.
 sub at {
     my ($second) = @_;
     $clock->set($base + $second - $started);
@@ -73,7 +74,7 @@ sub end_all {
     return;
 }
 
-# It denies, and says that it does for no longer than its algorithm has here, or a moment less.
+# Checks that the limit denies, and that Retry-After is the longest wait of its algorithm here, or a moment less.
 sub denies {
     my ($place, $key, $until, $what) = @_;
     my ($seconds) = @$until{ $place =~ /^(\w+)/ };

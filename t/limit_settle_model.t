@@ -1,9 +1,8 @@
-# Random requests over two nodes, of one limit or two, that end late with another cost than estimated: each answer must be
-# that of a list of requests with what they cost, to which what they cost more is added when they end. A request may end
-# when its window has, or when Redis was asked in between by the other node. Some fail, and another upstream server
-# answers, at a cost of its own (error_page, X-Accel-Redirect); others have a post_action, whose cost is nobody's. The
-# clock of nginx and Redis leaps by 1,000 s, and windows end half-way between leaps, so the duration of the test itself
-# does not matter.
+# Random requests over two nodes, of one limit or two, end late with another cost than estimated. Each answer must be that
+# of a model: a list of requests with their costs, to which additional costs are added when a request ends. A request may
+# end after its window, or after the other node has asked Redis. Some fail, and another upstream server answers at a cost
+# of its own (error_page, X-Accel-Redirect); others have a post_action, whose cost does not count. The clock of nginx and
+# Redis leaps by 1,000 s, and windows end half-way between leaps, so the duration of the test itself does not matter.
 
 use strict;
 use warnings;
@@ -33,7 +32,7 @@ my $backend = IO::Socket::INET->new(Listen => 200, LocalAddr => '127.0.0.1', Tim
 
 sub any { return $_[int rand @_] }
 
-# NAME => what it is. Endless: what the leaps do not end.
+# NAME => its parameters. Endless: an end that the leaps do not reach.
 my %logs;
 for my $algorithm (grep { takes($_, 'settle') } @ALL_ALGORITHMS) {
     for my $store (qw(default local)) {
@@ -43,7 +42,7 @@ for my $algorithm (grep { takes($_, 'settle') } @ALL_ALGORITHMS) {
     }
 }
 
-# The answer of a location: of its upstream server, of a second one besides, or with something done behind it.
+# The answer of a location: of its upstream server, of a second one after that, or with a post_action behind it.
 my %ways = (
     plain => '',
     page  => 'proxy_intercept_errors on; error_page 500 = @fallback;',

@@ -29,7 +29,7 @@ my $unique = 0;
 
 sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) } @$reply) . ']' : $reply // 'none' }
 
-# Scripts say more of contents that no log has.
+# For contents that no log has, the errors of scripts have more words.
 sub told {
     my ($reply) = @_;
     my $text = text($reply) =~ s/ script: [0-9a-f]+, on \@user_script:\d+[.]?//gr;
@@ -56,7 +56,7 @@ sub options {
     return "@words";
 }
 
-# A take-back becomes a settlement, of some of its logs.
+# Makes a take-back one that settles costs, in some of its logs.
 sub settle {
     my ($logs) = @_;
     my @settled = grep { rand() < 0.6 } @$logs;
@@ -86,7 +86,7 @@ sub renewal {
     return map { my $name = $_; { name => $name, members => [splice @{ $members{$name} }, 0, 1000] } } grep { @{ $members{$_} } } sort keys %members;
 }
 
-# Its words for one side.
+# The words of a renewal for one side.
 sub renewing {
     my ($script, $side, $at, $ttl, @renewed) = @_;
     return ($script->command, scalar @renewed, (map { "$side $_->{name}" } @renewed), 'renew', $at, map { ($ttl, scalar @{ $_->{members} }, @{ $_->{members} }) } @renewed);
@@ -110,10 +110,10 @@ sub group {
     return { names => [map { rand() < 0.98 ? 'u' . ++$unique : 'u' . int rand $unique + 1 } 1 .. $requests], logs => \@logs };
 }
 
-# That group for the keys of one side.
+# A group of logs with the keys of one side.
 sub for_side { my ($side, $group) = @_; return [$group->{names}, map { { %$_, key => "$side $_->{name}", ids => [@{ $_->{ids} }, $_->{told} // ()] } } @{ $group->{logs} }] }
 
-# A plain call, mostly: the limit is that of the first log.
+# Usually a plain call: all logs have the limit of the first one.
 sub plain_groups {
     my ($logs) = @_;
     my @logs    = map { any(@$logs) } 1 .. any(1, 1, 1, 2, 4);
@@ -131,7 +131,7 @@ sub period_end {
     return $end + any(-1, 0, 1, 2);
 }
 
-# Both keys of the log then hold the same.
+# Breaks a log in a random way. Both keys have the same contents then.
 sub corrupt {
     my ($client, $algorithm, $type, $log) = @_;
     my $key      = "lua $log->{name}";
@@ -159,8 +159,8 @@ sub override {
     return;
 }
 
-# Compares what is at two keys and beside them: 1 and what remembers blocks, or all of both. The fields of a HASH come in
-# any order. The server does it, which reads them faster.
+# Compares two keys, and the keys beside them. Returns 1 and the memory of blocks; if they differ, 0 and all contents. The
+# fields of a HASH come in any order. A script on the server compares them, since it reads keys faster.
 my $compare = Testbed::Script->new($redis, $ALL_SCRIPTS{log})->call('SCRIPT', 'LOAD', <<'LUA');
 local call = redis.call
 local function read(key)
@@ -185,7 +185,7 @@ local native = read(KEYS[2])
 return lua == native and { 1, blocks } or { 0, blocks, lua, native }
 LUA
 
-# Outcomes that an algorithm's calls must have, and have had.
+# The outcomes that the calls of an algorithm must have, and those that they have had.
 my (%expected, %found);
 
 my %says = (-1 => 'without', -2 => 'allowed', -3 => 'denied by a record', -4 => 'broken', -5 => 'forbidden');
@@ -357,7 +357,7 @@ for my $algorithm (@ALGORITHMS) {
     world('inflight', 'overrides',        %inflight, overrides => 0.6, plain => 0.3);
     world('inflight', 'corrupt',          %inflight, overrides => 0.1, corrupt => 0.3, callers => 0.1, steps_back => 0.01);
 }
-# A field that Lua reads as a number, and that is in no window.
+# A field that Lua reads as a number, but that is no time of a window.
 for my $side ('counter, a field nan' =~ /$only/ ? qw(lua nat) : ()) {
     my $script = Testbed::Script->new($redis, $ALL_SCRIPTS{counter}, native => $side eq 'nat');
     $script->call('HSET', "$side nan", 'nan', '9223372036854775807');

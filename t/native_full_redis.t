@@ -1,5 +1,5 @@
-# A full Redis: the native module refuses what a script would. Under noeviction both get the same random calls while there
-# is memory or none: replies, and what the keys hold, are the same, and nobody is told of a block that is not stored. Under
+# A full Redis: the native module refuses what a script would. Under noeviction both get the same random calls, with
+# memory and without: replies and contents of keys are the same, and no reply tells of a block that is not stored. Under
 # volatile-ttl Redis evicts, and each call is decided.
 
 use strict;

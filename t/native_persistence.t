@@ -1,4 +1,4 @@
-# Logs of the native module outlive what happens to a server: its AOF is rewritten, it restarts from AOF or RDB, with the
+# Logs of the native module survive what happens to a server: its AOF is rewritten, it restarts from AOF or RDB, with the
 # module or without, a replica goes on after a lost connection, keys migrate, everything is flushed. Meanwhile and
 # afterwards each decision, each log and its time to live are those of an undisturbed server without the module.
 
@@ -35,7 +35,7 @@ my %undisturbed = scripts($other, 0);
 
 my $requests = 0;
 
-# A call for one log or two of that algorithm: mostly plain, else with what its nginx could ask.
+# A call for one log or two of that algorithm: usually a plain one, otherwise with options that nginx may send.
 sub groups {
     my ($algorithm) = @_;
     my ($window, $ttl) = $algorithm eq 'quota' ? (31 * 86_400_000, 34 * 86_400_000) : (60_000, 66_000);
@@ -45,7 +45,7 @@ sub groups {
     return map { [['r' . ++$requests], { key => "$algorithm {tag} $_", %log }] } rand() < 0.8 ? int rand 3 : (0, 1);
 }
 
-# Sends the server so many calls, and the undisturbed one as well. Returns what they reply differently.
+# Sends so many calls to the server, and to the undisturbed one. Returns the replies that differ.
 sub ask {
     my ($calls, %scripts) = @_;
     my @different;
@@ -89,7 +89,7 @@ sub decides {
     return is(join("\n", ask($calls // 150, scripts($redis, $is_native))), '', "$what: every decision is the same");
 }
 
-# What is there at once after a crash.
+# Kills the server, as in a crash, and starts it with these arguments.
 sub restart {
     my ($redis, @args) = @_;
     $redis->kill;

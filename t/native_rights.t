@@ -1,5 +1,5 @@
-# What the native module writes and reads beside a log needs the rights of the user who calls, as in a script: users who
-# lack some of them make the same random calls to both. Replies, and what the keys hold, are the same.
+# The native module reads and writes the keys beside a log with the rights of the user who calls, as a script does. Users
+# who lack some rights make the same random calls to both. Replies and contents of keys are the same.
 
 use strict;
 use warnings;

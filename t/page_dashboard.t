@@ -43,7 +43,7 @@ sub results {
     return join ' ', map { my $result = $_; map { $requests->{$result}{$_} ? "$result/$_:$requests->{$result}{$_}" : () } sort keys %{ $requests->{$result} } } sort keys %$requests;
 }
 
-# A recent number that was this at first: on a slow machine minutes pass.
+# A recent number that was this at first. It is halved each minute, and on a slow machine minutes pass.
 sub halves { my ($number) = @_; return '(?:' . join('|', map { int($number / 2 ** $_) } 0 .. 3) . ')' }
 
 ok(wait_until('the store', 5, sub { my ($store) = @{ data()->{stores} }; $store && $store->{up} && $store->{redis} }), 'the store and its health are known');

@@ -46,7 +46,7 @@ sub copy_sources { my ($folder) = @_; run('cp', '-a', $sources, $folder); return
 
 sub build_module { my ($binary, $from, @more) = @_; return run("$root/build.sh", 'module', '--nginx', $binary, '--sources', $from, @more) }
 
-# What `nginx -t` of the binary says of the module.
+# What `nginx -t` of the binary prints about the module.
 sub load {
     my ($binary, $module) = @_;
     my $conf = $bed->write_file('load.conf', "load_module $module;\npid $dir/load.pid;\nevents { }\n");
@@ -55,7 +55,7 @@ sub load {
     return $said;
 }
 
-# Those of nginx.org's packages, but for what takes the compiler long.
+# The arguments of nginx.org's packages, without those that take long to compile.
 my $official = copy_sources("$dir/official");
 my $nginx    = make_nginx($official, qw(
     --prefix=/etc/nginx --sbin-path=/usr/sbin/nginx --modules-path=/usr/lib/nginx/modules
@@ -103,7 +103,7 @@ like(load($other, $module), qr/module "\Q$module\E" is not binary compatible in/
 is($status, 1, 'a directory of --with-ld-opt is missing: nothing is built');
 like($said, qr{^build\.sh: "$dir/absent" in "--with-ld-opt" of "\Q$other\E": no such directory$}m, 'which is told');
 
-# The next version, as far as nginx knows.
+# The same sources, with the number of the next version.
 my $next   = copy_sources("$dir/next");
 my $header = Testbed::Process::slurp("$next/src/core/nginx.h");
 my ($number) = $header =~ /^#define nginx_version +(\d+)/m;

@@ -71,7 +71,7 @@ sub paragraph {
     return join "\n", "Package: $name", 'Maintainer: none <none@example.org>', 'Architecture: all', "Version: $its_version", @fields, 'Description: none', '';
 }
 
-# dpkg has these besides the others; apt knows these and the libraries that the module needs.
+# Has dpkg take these packages for installed, beside its others. apt knows them, and the libraries that the module needs.
 sub installed {
     my (@paragraphs) = @_;
     @paragraphs = map { s/^(?=Version)/Status: install ok installed\n/mr } @paragraphs;
@@ -111,7 +111,7 @@ write_file('apt.conf', join "\n", map { "$_;" } qq{Dir::State "$dir/apt"}, qq{Di
 write_file('sources.list', "deb [trusted=yes] file:$dir/repository ./\n");
 local $ENV{APT_CONFIG} = "$dir/apt.conf";
 
-# The archive has these besides.
+# Has the archive offer these packages.
 sub archive {
     my (@paragraphs) = @_;
     my $listed = join "\n", map { s/^Package: (\S+)\n/Package: $1\nFilename: .\/$1.deb\nSize: 1\nSHA256: @{[ '0' x 64 ]}\n/r } @paragraphs;

@@ -12,7 +12,7 @@ use Testbed::Http2 qw(open_http2 ask_stream answers);
 my $bed = Testbed->new;
 $bed->write_file($_, "$_\n") for qw(sorry.html file.css);
 
-# What the application tells of its own answer. nginx passes some of it on, and other versions may pass more.
+# Fields of the application's own answer. nginx passes some of them on, and other versions of nginx may pass more.
 my %told = (
     'Cache-Control'       => 'public, max-age=86400',
     'Expires'             => 'Thu, 31 Dec 2037 23:55:55 GMT',

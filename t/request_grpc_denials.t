@@ -9,7 +9,7 @@ use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Http qw(request field);
 
-# Debian's, which the modules of another Python do not replace
+# Debian's Python: grpc is installed for it, and perhaps not for another one
 my $python = '/usr/bin/python3';
 plan skip_all => 'python3-grpcio is not installed' if system("$python -c 'import grpc' 2>/dev/null") != 0;
 my $calls = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/lib/grpc_calls.py');
@@ -54,7 +54,7 @@ END
 END
 );
 
-# What a client is told of these calls, on one connection.
+# The results of these calls as a client sees them, on one connection.
 sub told { my (@which) = @_; return split /\n/, qx{$python $calls call @{[ $nginx->port ]} @which} }
 
 for my $how (qw(unary sent received both)) {

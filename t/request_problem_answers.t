@@ -1,5 +1,5 @@
 # sliding_log_answer problem: a denied request is answered with application/problem+json of RFC 9457, as
-# draft-ietf-httpapi-ratelimit-headers-11 has it, unless nginx answers in a way of its own.
+# draft-ietf-httpapi-ratelimit-headers-11 has it, except for statuses that nginx answers in another way.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # Random trees of locations with all kinds of internal redirects, with limits of several algorithms and stores, some of
 # them in dry run, alone or with their location, against a model of a page. Each answer and all logs must be the
-# model's. Some limits are of places, a few of which are taken all the time; others hold a request for a moment, so that
-# places are asked for after the hold, which must change nothing else.
+# model's. Some limits have places (algorithm=inflight), a few of which are taken all the time. Others hold a request for
+# a moment: its places are asked for after the hold, which must change nothing else.
 # prove: first
 
 use strict;

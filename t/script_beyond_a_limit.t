@@ -1,5 +1,5 @@
-# The exact scripts with cost, count=all, delay, block and take-backs: cases computed by hand, for both alike. Each log
-# has a limit of 5 in 10 s unless a case says otherwise.
+# The two exact scripts with cost, count=all, delay, block and take-backs: cases computed by hand, the same for both. Each
+# log has a limit of 5 in 10 s unless a case says otherwise.
 
 use strict;
 use warnings;

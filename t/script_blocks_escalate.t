@@ -136,7 +136,7 @@ for my $name (sort values %SCRIPTS) {
     $take_back->($mixed + 3003, 'd one', 'd', 'escalates', $mixed + 3000, 2);
     is($script->call('EXISTS', 'd:blocks'), 0, "$name: another limit that knows of it takes it back, too");
 
-    # what does not belong there
+    # contents that do not belong there
     for my $foreign ('', 'x', '1 2 3 4', T . " 1000 1 ", '0' . T . ' 1000 1', T . ' 0 1', T . ' 1000 0', ('9' x 20) . ' 1 1', 'x' x 100_000) {
         $script->call('SET', 'e:blocks', $foreign);
         $script->call('DEL', 'e');
@@ -197,7 +197,7 @@ for my $name (sort values %SCRIPTS) {
             $asked++;
             my $expected = join ' ', map { @{ $_ // [] } } @is{qw(latest before)};
             my $got      = $remembered->($key);
-            # what is of no use may be there still
+            # a memory that is of no use any more may still be there
             $wrong ||= "round $round: at $now it remembers \"$got\", expected \"$expected\"" if $got ne $expected && ($got ne '' || $lasts->($is{latest}));
         }
     }

@@ -1,6 +1,7 @@
-# What a call reads and writes of a long log of algorithm=compact: a blocked log is denied without reading it whole, the
-# requests that a call holds walk over what is reserved once, and a give-back of an old request writes a few bytes.
-# Bytes are counted, not times: those that a script reads, and those that the script and the native module log in the AOF.
+# A call reads and writes a small part of a long log of algorithm=compact: a blocked log is not read whole to deny a
+# request, the requests that a call holds walk over the reservations once, together, and a give-back of an old request
+# writes a few bytes. Bytes are counted, not times: those that a script reads, and those in the AOF of both the script
+# and the native module.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# The script of algorithm=inflight against a reference of a page, in virtual time: random requests that take entries, last,
-# are renewed, end, crash, and are forgotten by the server; and what its log is when the clock steps back, in what memory,
-# and with contents that no log has.
+# The script of algorithm=inflight against a reference of a page, in virtual time: random requests take entries, last, are
+# renewed, end, crash, and are forgotten by the server. Then: a clock that steps back, a server without memory, and
+# contents that no log has.
 
 use strict;
 use warnings;
@@ -137,7 +137,7 @@ $redis->cli('PERSIST', 'renewed');
 renew($script, $time + 3200, ['renewed', $first]);
 cmp_ok($redis->cli('PTTL', 'renewed'), '>', 0, 'a renewal sets the time to live');
 
-# a thousand members at once; one of a wrong type concerns itself only
+# a thousand members at once; a key of a wrong type is an error of its own only
 my @many = map { "member$_" } 1 .. 1000;
 $redis->cli('SET', 'text', 1);
 my $reply = renew($script, $time, ['many', @many], ['text', 'x'], ['many2', 'y']);

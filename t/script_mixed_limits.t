@@ -1,5 +1,6 @@
-# Nodes with other limits, caps and parameters for one log, as while a configuration is rolled out: never more than the
-# largest limit pass, and each decision is that of a plain list of the entries. Random requests, with a given clock.
+# Nodes have different limits, caps and parameters for one log, as while a configuration is rolled out: never more
+# requests pass than the largest limit, and each decision is that of a plain list of the entries. Random requests, with a
+# given clock.
 
 use strict;
 use warnings;
@@ -117,8 +118,8 @@ sub bucket {
 
 # ---- the rules that all share
 
-# The reply in the form of the script: admitted, remaining, and from a list also reset, retry and the delay of held
-# requests.
+# The reply in the form of the script: admitted, remaining, and, if the model is a list, reset, retry and the delays of
+# held requests.
 sub decide {
     my ($model, $block, $node, $request, $now) = @_;
     my $size  = $node->{burst} // $node->{limit};
@@ -168,7 +169,7 @@ sub log_of {
     return { key => $key, limit => $node->{limit}, window => $window, cap => $node->{cap}, ttl => 36_000_000, options => "@words" };
 }
 
-# No window holds more than the limit of what passed.
+# The largest number of these times in a window.
 sub most_in_a_window {
     my ($window, @times) = @_;
     my ($most, $first) = (0, 0);

@@ -1,5 +1,6 @@
 # A record beside a log (option override) changes what the scripts decide, under every algorithm: another limit, allowed,
-# denied, until it ends; a broken or foreign record counts as none and is told. A record writes to no log.
+# denied, until it ends. A broken or foreign record counts as none, and the reply tells it. No log is written because of
+# a record.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# A plain call decides, replies and writes as the frame does: the same random operations on two logs, with plain calls
-# for one of them where the module would send them, also with costs, and without for the other. Between them are calls with other options
-# and clocks, stale contents, blocks, foreign and broken contents.
+# A plain call decides, replies and writes as the frame does: the same random operations on two logs. For one of them
+# plain calls are sent where the module would send them, also with costs; for the other log none are. In between there
+# are calls with other options and clocks, stale contents, blocks, foreign and broken contents.
 # prove: first
 
 use strict;
@@ -63,7 +63,7 @@ my %foreign = (
     },
 );
 
-# Those that leave few for the next requests, that fit just or never, and that take some bytes or many to write.
+# Costs that leave little room for the next requests, that fit exactly or never, and that take few or many bytes.
 sub cost {
     my ($world, $log) = @_;
     my $most = $log->{limit};
@@ -188,7 +188,7 @@ for my $frame (0, 1) {
     is($redis->cli('OBJECT', 'ENCODING', $key), 'listpack', ($frame ? 'the frame' : 'a plain call') . ' leaves a full log in the encoding for short ones');
 }
 
-# A step back that the time to live does not show, since another command has changed it.
+# The clock steps back, and the time to live does not show it, since another command has changed that.
 {
     my $script = Testbed::Script->new($redis, 'sliding_log');
     my $now    = int 1000 * time;

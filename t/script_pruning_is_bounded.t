@@ -1,6 +1,6 @@
-# After a burst, no call removes more than a thousand of the entries that have left, whatever it asks: a plain call, a
-# cost, an attempt that counts, a reservation, a block. The others count as gone, so each reply is that of a log without
-# them. Random calls, by Redis's own clock, of the scripts and of the native module.
+# After a burst, no call removes more than a thousand of the entries that have left the window: neither a plain call nor
+# one with a cost, an attempt that counts, a reservation or a block. The other entries do not count, so each reply is that
+# of a log without them. Random calls, by Redis's own clock, of the scripts and of the native module.
 
 use strict;
 use warnings;
@@ -19,7 +19,7 @@ my $redis = $bed->redis($ENV{TEST_NATIVE} ? () : (args => ['--loadmodule', nativ
 my $seed  = $ENV{TEST_SEED} // time ^ $$;
 srand $seed;
 
-# So many entries that left an hour ago, and some that are in the window of half an hour.
+# Makes a log with so many entries that left an hour ago, and some that are in the window of half an hour.
 sub fill {
     my ($script, $key) = @_;
     my $now = int(1000 * time);

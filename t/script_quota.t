@@ -1,5 +1,5 @@
-# The script of algorithm=quota decides as a list of all admitted requests and the calendar of the C library do: a year with
-# a leap day, in virtual time; and what its log is when the clock steps back, an entry is taken back, or the log is broken.
+# The script of algorithm=quota decides as a list of all admitted requests with the calendar of the C library: a year with
+# a leap day, in virtual time. Then: a clock that steps back, take-backs, and broken logs.
 
 use strict;
 use warnings;

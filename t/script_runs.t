@@ -1,8 +1,8 @@
-# Runs in the stored form of algorithm=compact: a log with runs decides as the same log without. Each log is at two keys;
-# the same random calls are sent for both. At one key decides the script of the version before, which writes no runs; at
-# the other that script, today's and the native module, in turn: as in a fleet while it is upgraded. In some worlds both
-# are written by hand in between, one with runs, and one without. `sliding-log inspect` shows the same of both. With a
-# scale, all numbers of the one with runs are so many times as large.
+# Runs in the stored form of algorithm=compact: a log with runs decides as the same log without. Each log is at two keys,
+# and the same random calls are sent for both. One key is decided by the script of the version before, which writes no
+# runs; the other one by that script, today's script and the native module in turn, as in a fleet while it is upgraded. In
+# some worlds both are written by hand in between, one with runs and one without. `sliding-log inspect` shows the same of
+# both. With a scale, all numbers of the log with runs are larger by that factor.
 # prove: first
 
 use strict;
@@ -38,7 +38,7 @@ sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) 
 sub number { my ($ms) = @_; my $bytes = chr $ms % 128; $bytes = chr(128 + $ms % 128) . $bytes while $ms = int $ms / 128; return $bytes }
 sub run { my ($entries) = @_; return chr(128) . number($entries) }
 
-# Of entries of one time, behind the first: some in runs, some alone.
+# The numbers of the entries of one time after the first: some are in runs, some are not.
 sub in_runs {
     my ($left) = @_;
     my @numbers;

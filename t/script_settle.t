@@ -1,7 +1,7 @@
-# A request that has ended is settled: what it cost more counts from its end, what it cost less as if that had been known
-# from the beginning; or both do, for nodes of the version before. Random requests, of one log or two, against the
-# reference; then what the reference does not know: blocks, reservations, logs that are gone, clocks that step back, and
-# what cannot be settled.
+# A request that has ended is settled: an additional cost counts from its end, and a lower cost as if it had been known
+# from the beginning. For nodes of the version before, both count from the beginning. Random requests, of one log or two,
+# against the reference; then what the reference does not know: blocks, reservations, logs that are gone, clocks that step
+# back, and costs that cannot be settled.
 
 use strict;
 use warnings;
@@ -32,7 +32,7 @@ sub log_of {
 }
 
 # Settles requests of these logs, each { cost, settle, ... }, and returns how many logs were changed. { ago }: how long ago
-# they ended; without it as nodes of the version before.
+# they ended; without it the calls are those of nodes of the version before.
 sub settle {
     my ($algorithm, $at, @logs) = @_;
     my $ended = ref $at && defined $at->{ago} ? "ended=$at->{ago} " : '';
@@ -205,7 +205,7 @@ settle('compact', { now => $at + 1500, logged => $at + 1000, taken => $at }, log
 is($script{compact}->ask($at + 1999, log_of('compact', 'held', limit => 3)), '0 0 1 1', 'a reservation is settled at its time');
 is($script{compact}->ask($at + 2000, log_of('compact', 'held', limit => 3)), '1 2 1000 0', 'and leaves with it');
 
-# a clock that has stepped back: what is owed is an entry of now
+# a clock that has stepped back: a debt is an entry of now
 my $stepped = Testbed::Script->new($redis, 'compact_log', own_clock => 1);
 $stepped->ask($at, log_of('compact', 'step', options => 'cost=2'));
 $stepped->take_back({ now => $at - 5000, logged => $at, taken => $at }, 'u1', log_of('compact', 'step', options => 'cost=2 settle=12'));

@@ -1,6 +1,6 @@
-# Several requests are taken back, or settled, in one call: each has the reply and the effect that a call of its own has,
-# by both clocks, whatever the others do. Random histories, each asked of two copies of a log; then errors in between, and
-# logs that a cluster is about to move.
+# Several requests are taken back, or settled, in one call: each has the reply and the effect of a call of its own, by
+# both clocks, whatever the others do. Random histories of two copies of a log; then errors in between, and logs that a
+# cluster is about to move.
 
 use strict;
 use warnings;
@@ -103,7 +103,7 @@ for my $algorithm (@named) {
     like($script->take_back_all($now + 1, $requests[0]), qr/^[01]$/, "$algorithm: a call of one has a plain reply");
 }
 
-# ---- a slot that is under way
+# ---- a slot that is being moved
 
 my $cluster = $bed->cluster(masters => 2);
 my ($from, $to) = $cluster->nodes;

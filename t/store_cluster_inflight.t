@@ -1,6 +1,7 @@
-# Requests under way in a cluster (algorithm=inflight): at random, of one limit or two, in one slot or two, over HTTP/1.1
-# and HTTP/2, they begin, last longer than several leases, and end, while hash slots move between the nodes with single
-# keys and masters change. Each log has an entry of each request that is under way, never older than a lease, and no other.
+# Requests under way in a cluster (algorithm=inflight), while hash slots move between the nodes, single keys first, and
+# while masters change. Random requests, of one limit or two, in one slot or two, over HTTP/1.1 and HTTP/2, begin, last
+# longer than several leases, and end. Each log has an entry for each request that is under way, never older than a lease,
+# and no other.
 
 use strict;
 use warnings;
@@ -59,7 +60,7 @@ sub any { return $_[int rand @_] }
 sub logs_of { my ($path, %key) = @_; return map { "$_->[0] $key{$_->[1]}" } @{ $locations{$path} } }
 sub used { my ($log) = @_; return sum0 map { my $one = $_; map { $one->{cost} } grep { $_ eq $log } @{ $one->{logs} } } @under_way }
 
-# What the log has, of the node that has it: entries of this lease, and older ones, which do not count any more.
+# The entries of the log, from the node that has it: those of this lease, and older ones, which do not count.
 sub entries {
     my ($log) = @_;
     my ($name, $tag) = split / /, $log;
@@ -69,7 +70,7 @@ sub entries {
     return ($valid, keys(%times) - $valid);
 }
 
-# Nothing that is under way is missing at any time; what has ended leaves at once.
+# No request that is under way is missing at any time; entries of requests that have ended leave at once.
 sub agrees {
     my ($what, @logs) = @_;
     for my $log ($wrong ? () : @logs) {

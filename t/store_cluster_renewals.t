@@ -1,5 +1,5 @@
-# The renewals of algorithm=inflight in a cluster, when nothing else is asked: they follow a slot to a node to which there
-# was no connection, and a slot that is refused does not delay those of others.
+# The renewals of algorithm=inflight in a cluster, when nothing else is asked: they follow a slot to a node without a
+# connection, and a slot that is refused does not delay the renewals of others.
 
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
-# Costs are settled while hash slots move between the nodes of a cluster: random requests, of one limit or several, in
-# one slot or in two, over HTTP/1.1 and HTTP/2, that end when their logs are partly or wholly elsewhere. After each end
-# the logs have what a list of requests with their true costs says.
+# Costs are settled while hash slots move between the nodes of a cluster. Random requests, of one limit or several, in one
+# slot or in two, over HTTP/1.1 and HTTP/2, end when some or all of their logs have moved. After each end the logs have
+# the contents of a list of requests with their true costs.
 
 use strict;
 use warnings;
@@ -72,7 +72,7 @@ sub left { my ($log) = @_; my ($name, $key) = split / /, $log; my ($left) = (fie
 
 my ($wrong, %seen, @under_way);
 
-# Settling is behind the answer, and follows the slot.
+# Settling comes after the answer, and follows the slot.
 sub agrees {
     my ($what, @logs) = @_;
     for my $log (@logs) {
@@ -165,7 +165,7 @@ ok($seen{$_}, "some are $_") for @kinds;
 cmp_ok($cluster->errors($_), '>', 0, "$_ occurred") for qw(MOVED ASK TRYAGAIN);
 is($nginx->logged(qr/could not be (?:settled|taken back)/), 0, 'nothing was lost');
 
-# nothing is settled a second time, whatever came late
+# nothing is settled twice, however late a reply came
 agrees('in the end', sort keys %requests) if !$wrong;
 is($wrong, undef, 'in the end all is as it was settled');
 close $_->{client}, close $_->{backend} for @under_way;

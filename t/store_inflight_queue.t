@@ -1,5 +1,5 @@
 # Requests that wait for a place (`delay=` with algorithm=inflight) while their hash slot moves to another node of a
-# cluster, and while a Sentinel makes the replica the master: they go on waiting, in their order, and come.
+# cluster, and while a Sentinel makes the replica the master: they go on waiting, in their order, and are admitted.
 
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ sub answer { my ($one) = @_; return Testbed::UnderWay::end($one) }
 sub comes { my ($one, $name) = @_; return ok($upstream->arrives($one), $name) }
 sub waits { my ($one, $name) = @_; return ok(!$upstream->arrives($one, 0.3), $name) }
 
-# The one under way, and some that wait behind it.
+# Makes a request under way, and some that wait behind it.
 sub line {
     my ($nginx, $key, $many) = @_;
     my @line = $upstream->decided($upstream->queue($nginx->port, "/?k=$key"));

@@ -1,6 +1,6 @@
-# nginx and the native module: found at connect, used unless `native off`, left for the scripts when it is unloaded or not
-# permitted, required where the configuration says so. The module changes keys as the scripts do, also on a replica and
-# behind an AOF where it is not loaded.
+# nginx finds the native module when it connects, and uses it unless `native off` is set. If the module is unloaded or not
+# permitted, nginx uses the scripts; with `native required` it does not. The module changes keys as the scripts do, also
+# on a replica and in an AOF of a server without it.
 
 use strict;
 use warnings;
@@ -110,7 +110,7 @@ is($redis->cli('ACL', 'LOG') =~ /^rl:sliding:over_compact:\{hidden\}:override$/m
 $decider->finish;
 $redis->cli('ACL', 'DELUSER', 'decider');
 
-# an older module, which has no such option: each kind of call finds that out once on a connection
+# an older module, which does not know the option: the first call of each kind on a connection finds that out
 my $relay = Testbed::Relay->new($bed, to => $redis->port, rewrites => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n(?:(?!\r\n\*).)*?)override/$1foreseen/gsr });
 for my $native (qw(auto required)) {
     my $old = nginx("native $native;", '127.0.0.1:' . $relay->port);
@@ -123,8 +123,8 @@ for my $native (qw(auto required)) {
     is($old->logged(qr/unknown option|on_error/), 0, 'the error log has nothing of it');
 }
 
-# costs that are settled: today's module or an older one, which does not know how long ago a request ended; and calls of
-# an older nginx, which does not tell it
+# settled costs: by today's module, by an older one, which does not know `ended`, and in calls of an older nginx, which
+# do not have it
 {
     my %rewrites = (
         'an older module' => sub { $_[0] =~ s/(\r\nsliding_log\.2\r\n(?:(?!\r\n\*).)*?)ended=/${1}since=/gsr },

@@ -1,5 +1,5 @@
-# password_file is read again at each connection, and once a minute, when open connections are authenticated again. What
-# the file does not tell stays as it was, and is told once.
+# password_file is read again at each connection, and once a minute, when open connections are authenticated again. If it
+# has no password, the last one stays, and the error log says so once.
 
 use strict;
 use warnings;
@@ -27,7 +27,7 @@ sub are_served { my ($what) = @_; return ok($nginx->all_serve('/?k=1', 2), "$wha
 sub user { return $redis->cli(qw(ACL SETUSER limiter), @_) }
 sub passwords { my ($from, $to) = @_; $bed->write_file('new', $to); rename $bed->dir . '/new', $file; return user(">$from") }
 
-# A minute and a bit; both workers notice it.
+# Waits a little more than a minute, in which both workers read the file.
 my $minutes = 0;
 sub minute {
     $clock->set(61 * ++$minutes);
@@ -36,7 +36,7 @@ sub minute {
 }
 sub authenticated { my ($before) = @_; return wait_until('both to authenticate', 5, sub { $redis->calls('auth') >= $before + 2 }) }
 
-# The connections of others than this test.
+# The connections of nginx, not those of this test.
 sub ids {
     my @ids = map { / cmd=client/ ? () : /^id=(\d+)/ } split /\n/, $redis->cli(qw(CLIENT LIST TYPE normal));
     return "@ids";

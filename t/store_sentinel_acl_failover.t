@@ -54,7 +54,7 @@ sub fails_over {
     my $named = wait_until('the new master', 20, sub { (grep { $_->master_port == $replica->port } @sentinels) && time }) or return fail($what);
     all_served($what);
     cmp_ok(time - $named, '<', 1 + 0.5 * slow(), "$what: within a second");
-    # the old one serves until it is told, and so may have served all of these
+    # the old master serves until the workers learn of the new one, so it may have served all of these
     ok(wait_until('the new master to be asked', 10, sub { $nginx->all_serve('/?k=all', 4, 15) && $replica->calls('evalsha') > 0 }), "$what: the new master is asked");
     if ($dies) {
         $master->start;

@@ -1,6 +1,6 @@
-# Requests under way while the master changes (algorithm=inflight): those that last are renewed at the new one, those that
-# end meanwhile are given back there, and the next renewal enters those again that the fail-over forgot. What the old
-# master still has is of no use to anybody.
+# Requests under way while the master changes (algorithm=inflight): entries of requests that last are renewed at the new
+# master, those of requests that end are given back there, and the next renewal enters the entries again that the
+# fail-over forgot. Entries that are left on the old master have no effect.
 
 use strict;
 use warnings;
@@ -74,7 +74,8 @@ Testbed::UnderWay::leave($later[0]);
 Testbed::UnderWay::end($_) for @later[1, 2];
 ok(wait_until('two to be given back', 5, sub { members($redis[1], 'long', 'c') == 1 }), 'what ends afterwards is given back there') or diag(members($redis[1], 'long', 'c'));
 
-# What the old master executed last, and the replica did not see, is not known to be lost: it leaves with the lease.
+# nginx does not know that the replica has not got the latest give-backs of the old master: these entries leave with the
+# lease.
 my $forgotten = members($redis[1], 'long', 'b');
 cmp_ok($forgotten, '<=', 3, "of what ended in the fail-over $forgotten of 3 are left");
 $redis[1]->cli('DEL', 'rl:sliding:long:{b}');

@@ -1,6 +1,6 @@
 # The master changes while requests are under way, and their costs are settled at the new one: exactly, if it has their
-# entries. Of entries that the fail-over forgot the estimate stands: nothing is given back of those of others, and only
-# what was owed besides is added.
+# entries. If the fail-over forgot the entries of a request, nothing is given back, so no entries of others are removed,
+# and only an additional cost is added.
 
 use strict;
 use warnings;
@@ -57,7 +57,7 @@ sub under_way {
 
 sub end { my ($one) = @_; return Testbed::UnderWay::end($one, 'X-Cost' => $one->{real})->{status} }
 
-# What is left as told, or while its requests are settled: [algorithm, key, what is left].
+# Waits until so much is left, while the requests are settled: [algorithm, key, what is left].
 sub agrees {
     my ($what, @expected) = @_;
     my @wrong;

@@ -57,7 +57,7 @@ like(check('evictions'), qr/^warning: \d+ keys since the server was started/, 'k
 $redis->cli('CONFIG', 'RESETSTAT');
 is(check('evictions'), 'ok: none', 'no evicted keys are ok');
 
-# ---- what it forgot, and whose the memory is
+# ---- restarts and flushes, and the share of the memory that the logs take
 
 like(check('uptime'), qr/^ok: started [\d.]+ m?s(?: \d+ s)? ago$/, 'the uptime is told');
 $redis->cli('FLUSHALL');
@@ -87,7 +87,7 @@ my ($unseen) = grep { $_->{check} eq 'share' } @{ JSON::PP::decode_json(tool({ e
 is("$unseen->{status}: $unseen->{text}", 'ok: not known: this user lacks +scan or +memory|usage', 'without the right to look the share is not known');
 $redis->cli('FLUSHALL');
 
-# ---- what the configuration of another node has
+# ---- differences from the configuration of another node
 
 sub conf_of { my ($name, $store, $limits) = @_; return $bed->write_file($name, 'http { sliding_log_redis { server ' . $redis->address . "; $store } $limits }") }
 sub compared {

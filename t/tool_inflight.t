@@ -1,5 +1,5 @@
-# sliding-log reads logs of algorithm=inflight, whose form is that of algorithm=log: --lease, or nginx's configuration, tells
-# which it is. What reset removes is entered again by the next renewal.
+# sliding-log reads logs of algorithm=inflight. Their form is that of algorithm=log; --lease, or nginx's configuration,
+# tells which one it is. The next renewal enters again what reset has removed.
 
 use strict;
 use warnings;

@@ -74,7 +74,7 @@ for my $value (@hostile) {
     my $log = tool_json('inspect', 'api', $value, @at);
     is("$log->{key} $log->{entries}", 'rl:sliding:api:{sha1-' . sha1_hex($value) . '} 1', 'inspect finds a key by the hash of ' . length($value) . ' bytes');
 }
-# only other programs make these, but they must not reach a terminal
+# only other programs make such keys, but their bytes must not reach a terminal
 $redis->cli('ZADD', "rl:sliding:api:{\e[31m\xff\n}", time * 1000, 'one');
 my $top = tool('top', @at, '--count', 100);
 like($top->{out}, qr/^rl:sliding:api:\{\\x1b\[31m\\xff\\x0a\} /m, 'top escapes bytes');

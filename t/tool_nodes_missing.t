@@ -68,7 +68,7 @@ hurt('a node hangs', $nodes[2], qr/no reply within 200 ms/, '--timeout', '200ms'
 $nodes[2]->resume;
 ok($cluster->wait_agreed, 'the node is back');
 
-# Runs the tool while another process kills the node after this number of SCAN replies.
+# Runs the tool. Another process kills the node after this number of SCAN replies.
 sub while_it_dies {
     my ($node, @words) = @_;
     $node->cli('CONFIG', 'RESETSTAT');

@@ -1,5 +1,5 @@
-# sliding-log set, unset and overrides: the record that they write is the one that nginx obeys, in each topology, with an
-# end that Redis keeps; nobody who may only decide can write one.
+# sliding-log set, unset and overrides: nginx obeys the records that they write, in each topology, and Redis ends them. A
+# user with the rights of nginx cannot write one.
 
 use strict;
 use warnings;
@@ -169,7 +169,7 @@ is(tool_json('set', 'hidden', 's3cret', '--deny', @conf)->{has_log}, JSON::PP::f
 like(tool('unset', 'api', 'nobody', @at)->{out}, qr/^no override of .*\nno log is there yet: /, 'and unset');
 like(tool({ in => "\r\n" }, 'set', 'hidden', '-', '--deny', @conf)->{err}, qr/standard input is empty/, 'an empty line');
 
-# ---- what is a record: the tool says what the script says, of any text
+# ---- the tool and the script agree for any text on whether it is a record, and on what it says
 
 $redis->cli('FLUSHALL');
 my $seed = $ENV{TEST_SEED} // time;

@@ -1,4 +1,4 @@
-# sliding-log reads quotas: their period is in the log; and doctor warns of a Redis that may forget them.
+# sliding-log reads quotas, whose period is in the log. doctor warns of a Redis that may forget them.
 
 use strict;
 use warnings;

@@ -37,7 +37,8 @@ class Leases {
     /// A renewal has failed: all are renewed after a tenth of their length, if that is not due earlier.
     void renewAgain();
 
-    /// Sorts them, and calls visit(leases) for those of one log whose entries have one time in the log of this node.
+    /// Sorts the leases into runs, and calls visit() for each run. The leases of a run are of one log, and their
+    /// entries have the same time in the log of this node.
     template <typename Visit>
     static void forEachRun(std::span<Lease*> leases, Visit visit) {
         sort(leases);

@@ -101,7 +101,8 @@ class RedisStore final : ClusterOwner, CredentialsOwner, TakeBacksOwner {
     void begin(Lease& lease);
     void end(Lease& lease);
 
-    /// Redis could not decide: if this is of requests under way, they are entered in the logs of this node, which will.
+    /// To be called when Redis could not decide this check, before the log of this node does. With algorithm=inflight
+    /// it enters the requests that this worker has under way in that log.
     void countLocally(const Check& decided);
 
   private:

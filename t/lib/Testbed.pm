@@ -27,8 +27,8 @@ sub slow { return $ENV{TEST_SLOW} || 2 }
 my @reserved;
 my @beds;
 
-# A port that is free for who asks for it by number, as servers do (with SO_REUSEADDR), and that nobody else is given
-# while this test runs: a socket is bound to it, and does not listen.
+# A free port for a server, which binds it by number (with SO_REUSEADDR). No other process gets it while this test runs:
+# a socket is bound to it, and does not listen.
 sub free_port {
     my $socket = IO::Socket::INET->new(Proto => 'tcp', LocalAddr => '127.0.0.1', ReuseAddr => 1) or die "no free port: $!";
     push @reserved, $socket;

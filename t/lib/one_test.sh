@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs a test for prove --merge. What the test writes to stderr goes to file descriptor 3, past prove: having seen any of
-# it, prove would wait for this test's next result and start no other until then. --merge, since the end of stderr is
-# seen, too.
+# Runs a test for prove --merge. The stderr of the test goes to file descriptor 3, past prove: if prove saw any of it, it
+# would wait for the next result of this test, and start no other until then. Without --merge, prove would also see the
+# end of stderr.
 exec perl -It/lib "$1" 2>&3 3>&-

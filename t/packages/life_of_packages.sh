@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What a user does with the packages, from nothing to nothing again. Run by t/packages/in_clean_debian inside a system that is thrown
-# away, as root, with the packages in /packages.
+# What a user does with the packages, from the installation to the removal. Run by t/packages/in_clean_debian inside a
+# system that is thrown away, as root, with the packages in /packages.
 set -euo pipefail
 cd /packages
 . /src/t/packages/steps.sh

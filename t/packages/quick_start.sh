@@ -5,9 +5,9 @@ set -euo pipefail
 cd /src
 . t/packages/steps.sh
 
-quick_start=$(sed -n '/^## Quick start/,/^## Documentation/p' README.md)
+quick_start=$(sed -n '/^## Quick start/,/^## [^Q]/p' README.md)
 
-# fenced LANGUAGE [NTH]: what stands between ``` in the quick start, of that language for the nth time
+# fenced LANGUAGE [NTH]: the nth block of that language between ``` in the quick start
 fenced() {
     awk -v language="$1" -v nth="${2-1}" \
         '/^```/ { is_fenced = !is_fenced; wanted = is_fenced && $0 == "```" language && ++seen == nth; next } wanted' \

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the scripts here are written with. To be sourced by one that runs as root in a system that is thrown away; what
-# its commands print is in the file `log`.
+# Functions for the scripts here. To be sourced by one that runs as root in a system that is thrown away. The output of
+# its commands is in the file `log`.
 
 step() { echo "packages: $*"; }
 fail() {
@@ -8,7 +8,7 @@ fail() {
     echo "packages: FAILED: $*" >&2
     exit 1
 }
-# quiet COMMAND...: what it prints is shown should something fail.
+# quiet COMMAND...: its output is shown if something fails.
 quiet() { echo "+ $*" >>log; "$@" >>log 2>&1; }
 # holds WHAT COMMAND...
 holds() { "${@:2}" || fail "$1"; }

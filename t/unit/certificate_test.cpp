@@ -1,4 +1,4 @@
-// When doctor warns of a certificate.
+// The time before the end of a certificate from which doctor warns of it.
 #include "../../tool/certificate.hpp"
 
 #include <gtest/gtest.h>

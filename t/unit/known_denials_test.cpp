@@ -285,7 +285,8 @@ TEST_F(KnownDenialsTest, AreClaimedByALargerCostAndHoldForTheOthers) {
     EXPECT_EQ(denialStateOf({costing(60)}, 2950), DenialState::Holds) << "the later one holds";
 }
 
-/// Many costs of one identity, and denials of others in the same set: the first ones push out none of the others.
+/// Denials of many costs of one identity, and of other identities in the same set: the former replace none of the
+/// latter.
 TEST_F(KnownDenialsTest, OfManyCostsPushOutNoOthers) {
     KnownDenials one(memory.data(), 5 * KnownDenials::kSlotBytes);  // of one set
     const auto state = [&](const Check& check, std::uint64_t now) {
@@ -310,8 +311,8 @@ TEST_F(KnownDenialsTest, OfManyCostsPushOutNoOthers) {
     }
 }
 
-/// Against a list of all denials: no request is denied that none of them denies, none is told to ask again that will
-/// never have room, and what was learned just now is known.
+/// Compared with a list of all denials: no request is denied that none of them denies, no request that never has room
+/// is told to ask again, and a denial of just now is known.
 TEST_F(KnownDenialsTest, DenyWhatAListOfThemDenies) {
     struct Known {
         std::vector<Check> checks;

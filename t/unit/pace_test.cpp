@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-/// Sends as many as it may; returns how many those are.
+/// Sends as many take-backs as the pace permits, and returns their number.
 std::size_t fill(Pace& pace) {
     std::size_t sent = 0;
     while (pace.room() > 0) {
@@ -17,7 +17,7 @@ std::size_t fill(Pace& pace) {
     return sent;
 }
 
-/// All of them are executed, each in this time.
+/// All take-backs on the wire are answered, each after this time.
 void execute(Pace& pace, std::size_t sent, std::uint64_t tookNs) {
     for (std::size_t i = 0; i < sent; i++) {
         pace.ended(1);

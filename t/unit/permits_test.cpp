@@ -47,7 +47,7 @@ class PermitsTest : public testing::Test {
         signature.assign(7, {&of, 1});
         return signature;
     }
-    /// More of them than there are records.
+    /// More keys than there are records.
     void useOtherKeys() {
         for (int i = 0; i < 100; i++) {
             Check other = check;
@@ -219,7 +219,8 @@ TEST_F(PermitsTest, EndWhenTheLogIsGone) {
     EXPECT_FALSE(use());
 }
 
-/// Of the same hash as another one, of 64 bits, which anybody can calculate: two blocks that its mixing makes cancel.
+/// A key with the same 64-bit hash as another one. Anybody can calculate it: two blocks that cancel each other when the
+/// hash mixes them.
 TEST_F(PermitsTest, StayWhenAnotherKeyOfTheHashHasNoEntries) {
     check.key = kKeysOfOneHash[0];
     signature = signatureOf(check);

@@ -1,4 +1,5 @@
-// What is settled in the memory of the node: less counts as if it had been known from the beginning, more from the end.
+// Costs that are settled in the memory of the node: a lower one counts as if it had been known from the beginning, an
+// additional one from the end.
 #include <gtest/gtest.h>
 
 #include <algorithm>

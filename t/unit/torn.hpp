@@ -1,4 +1,4 @@
-// What a process leaves in a table when it is killed, or stopped, while it writes.
+// The state in which a process leaves a table that it writes when it is killed or stopped.
 #pragma once
 
 #include <signal.h>
@@ -39,8 +39,8 @@ class OtherProcess {
     bool hasEnded_ = false;
 };
 
-/// Undoes any of the writes that made `now` of `before`, word by word, as if `writer` had not come to them; its
-/// sequence is at the beginning. Nothing happens if nothing was written.
+/// Undoes some of the writes that made `now` of `before`, word by word, as if `writer` had not come to them. The
+/// sequence is at the beginning. Does nothing if nothing was written.
 inline void tear(std::span<std::byte> now, std::span<const std::byte> before, pid_t writer, std::mt19937& random) {
     constexpr std::size_t kWord = sizeof(std::uint64_t);
     if (std::memcmp(now.data(), before.data(), now.size()) == 0) {

@@ -13,7 +13,7 @@ our @EXPORT_OK = qw(documented_rule store_with_users);
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../..');
 
-# The words after ACL SETUSER and the user, with this password.
+# The words of a rule after ACL SETUSER and the user, with this password.
 sub documented_rule {
     my ($user, $password) = @_;
     my ($rule) = Testbed::Process::slurp("$root/docs/operations.md") =~ /^```redis-acl\nACL SETUSER \Q$user\E (.*)\n```/m
@@ -21,8 +21,8 @@ sub documented_rule {
     return $rule =~ s/PASSWORD/$password/r;
 }
 
-# The contents of a sliding_log_redis block with the users of these rules: mode standalone, cluster or sentinel, by way of
-# that server; more: further lines.
+# The contents of a sliding_log_redis block with the users of these rules. mode: standalone, cluster or sentinel; server:
+# that of the `server` directive; more: further lines.
 sub store_with_users {
     my ($mode, $server, $more) = @_;
     return join ' ', 'server ' . $server->address . ';', $mode eq 'cluster' ? 'mode cluster;' : (),

@@ -21,18 +21,18 @@ for my $text ($table =~ /AlgorithmRow\{([.].*?)\}\}/gs) {
 }
 @rows or die "src/limit/algorithm.hpp has no table\n";
 
-# Their names, as algorithm= has them: of those with a window, which take the same parameters, and of all whose entries
-# outlast their requests.
+# The names of algorithms, as algorithm= has them: of those with a window, which take the same parameters, and of all
+# whose entries outlast their requests.
 my @windows         = grep { $_->{takes}{window} } @rows;
 our @ALGORITHMS     = map { $_->{name} } @windows;
 our @ALL_ALGORITHMS = map { $_->{name} } grep { !$_->{takes}{lease} } @rows;
 
-# The file in lua/ of each that has a window, and of all; and by that the file of its plain call, where there is one.
+# The file in lua/ of each algorithm with a window, and of each algorithm; and, by that file, the file of its plain call.
 our %SCRIPTS     = map { ($_->{name} => $_->{script}) } @windows;
 our %ALL_SCRIPTS = map { ($_->{name} => $_->{script}) } @rows;
 our %PLAIN       = map { ($_->{script} => $_->{plain}) } grep { $_->{plain} } @rows;
 
-# How long a limit of that algorithm looks back: in the words of its directive.
+# The parameter that says how long a limit of that algorithm looks back.
 sub horizon {
     my ($algorithm, $window, $period) = @_;
     return takes($algorithm, 'window') ? "window=$window" : "period=$period";

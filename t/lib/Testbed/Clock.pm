@@ -17,7 +17,8 @@ sub new {
     return $self->set(0);
 }
 
-# Valkey 9.1 asks for the time at most once a millisecond, and counts on from there: waits until a server must ask again.
+# Sets the clock. Valkey 9.1 reads the time at most once a millisecond and counts on from there, so this waits until a
+# server must read it again.
 sub set {
     my ($self, $seconds) = @_;
     open my $file, -e $self->{file} ? '+<:raw' : '>:raw', $self->{file} or die $!;    # in place: it is mapped

@@ -7,8 +7,8 @@ use warnings;
 use Testbed::Redis;
 
 # Options: masters => 3, replicas => of each, node_timeout => ms, args => [more of redis-server's], host => address,
-# tls => [certificate, key, CA], as Testbed::Redis has it, each => code that gives what one node has beside these, as a list
-# of Testbed::Redis's options, of which args come last
+# tls => [certificate, key, CA], as Testbed::Redis has it, each => code that returns further options of Testbed::Redis for
+# one node; its args come last
 sub new {
     my ($class, $bed, %options) = @_;
     my $self = bless { bed => $bed, options => \%options, nodes => [] }, $class;

@@ -1,7 +1,7 @@
 package Testbed::FakeRedis;
 
-# A server with enough RESP for clients to connect, which replies to EVALSHA with any bytes of a test,
-# as no real Redis does.
+# A server with enough RESP for clients to connect. It replies to EVALSHA with any bytes that a test gives, as no real
+# Redis does.
 
 use strict;
 use warnings;

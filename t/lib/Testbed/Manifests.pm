@@ -16,7 +16,7 @@ our @EXPORT_OK = qw(manifests manifest printed_monitoring faults);
 my $root   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../..');
 my $folder = "$root/packaging/kubernetes";
 
-# Not a module that each test needs: without it, the tests of manifests are skipped.
+# Only the tests of manifests need YAML::XS: without it they are skipped.
 sub is_available { return eval { require YAML::XS; 1 } }
 
 sub parsed {
@@ -25,10 +25,10 @@ sub parsed {
     return YAML::XS::Load($text);
 }
 
-# All of a file.
+# All manifests of a file.
 sub manifests { my ($file) = @_; return parsed(Testbed::Process::slurp("$folder/$file")) }
 
-# The one of this kind, and name if there are several.
+# The manifest of this kind, and of this name if there are several.
 sub manifest {
     my ($file, $kind, $name) = @_;
     my @found = grep { $_->{kind} eq $kind && (!defined $name || $_->{metadata}{name} eq $name) } manifests($file);
@@ -39,7 +39,8 @@ sub manifest {
 # What packaging/kubernetes/monitoring prints.
 sub printed_monitoring { return parsed(scalar qx{$folder/monitoring}) }
 
-# By the schemas, a text for each: "KIND NAME: valid", "KIND NAME: no schema", or what is wrong; none without schemas.
+# Checks manifests by the schemas. Returns a text for each: "KIND NAME: valid", "KIND NAME: no schema", or what is wrong;
+# nothing if there are no schemas.
 sub faults {
     my (@those) = @_;
     my $schemas = "$root/build/kubernetes";

@@ -14,7 +14,7 @@ our @EXPORT_OK = qw(native_module unload);
 # Its file: of the build, or TEST_NATIVE_MODULE.
 sub native_module { return $ENV{TEST_NATIVE_MODULE} // Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../..') . '/build/redis_sliding_log.so' }
 
-# Unloads it from the server, which Redis 8 refuses while connections are used for it. False if it is refused for long.
+# Unloads the module from the server. Redis 8 refuses this while connections use it. False if it is refused for long.
 sub unload {
     my ($redis) = @_;
     my $end = time + 5 * Testbed::slow();

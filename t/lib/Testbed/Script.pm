@@ -69,7 +69,7 @@ sub new {
     return $self;
 }
 
-# The words of a call in front of its number of keys.
+# The words of a call before its number of keys.
 sub command { my ($self) = @_; return @{ $self->{command} } }
 
 # The reply to a command; arrays as references, errors as text that begins with "error ".
@@ -122,7 +122,7 @@ sub words {
     return ($self->command, scalar @keys, @keys, ref $now ? @$now : $now, @arguments);
 }
 
-# Those of a plain call; empty if it is not one. Costs are sent if not all are 1.
+# The words of a plain call; empty if it is not one. Costs are sent if not all are 1.
 sub plain {
     my ($self, $now, @groups) = @_;
     return if ref $now;

@@ -1,8 +1,8 @@
 package Testbed::Settled;
 
-# What each algorithm decides if the costs of requests are known only when they have ended: the reference of tests. What
-# a request cost less counts as if it had been known from the beginning; what it cost more counts from its end, or from
-# the latest entry if that is later. Times are in ms and never step back.
+# The decisions of each algorithm if the costs of requests are known only when they have ended: the reference of tests. A
+# lower cost counts as if it had been known from the beginning. An additional cost counts from the end of the request, or
+# from the latest entry if that is later. Times are in ms and never step back.
 
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ sub new { my ($class, %options) = @_; return bless { requests => [], full => 0, 
 
 sub capacity { my ($self) = @_; return $self->{burst} // $self->{limit} }
 
-# What is used at this time if nothing else comes. A bucket: the tokens that are missing.
+# How much is used at this time if nothing else comes; of a bucket, the tokens that are missing.
 sub used {
     my ($self, $at) = @_;
     my ($algorithm, $window) = @$self{qw(algorithm window)};
@@ -45,7 +45,7 @@ sub reset {
     return $self->{window} - $at + min map { $_->{time} } grep { $_->{cost} && $_->{time} > $at - $self->{window} } @{ $self->{requests} };
 }
 
-# ms until this is so, and stays so.
+# ms until the condition holds, and goes on to hold.
 sub first {
     my ($self, $at, $is_so) = @_;
     return 0 if $is_so->($at);
@@ -72,15 +72,15 @@ sub add {
     return $request;
 }
 
-# The request ended at this time, which is known now. Without it the request counts as if it had had its cost from the
-# beginning, as nodes of the version before mean it.
+# Settles the cost of a request, which is known now. $ended: when the request ended. Without it the request counts as if
+# it had had this cost from the beginning, as with nodes of the version before.
 sub settle {
     my ($self, $request, $cost, $now, $ended) = @_;
     my $more = $cost - $request->{cost};
     return $self->owe($more, $now, $ended) if $more > 0 && defined $ended;
     return $self->settle_as_before($request, $cost, $now) if $more > 0;
     $request->{cost} = $cost;
-    # what a bucket has got back since the request is not given back again
+    # tokens that have returned to a bucket since the request are not given back again
     $self->{full} = max($self->{full} + $more * $self->{window}, $self->{written} * $self->{limit}) if $more < 0 && $request->{time} >= $self->{since};
     return;
 }
@@ -102,8 +102,8 @@ sub owe {
     return;
 }
 
-# A bucket that was idle when the request came pays from then on; of one that has never been used it is not known since
-# when it was idle.
+# If a bucket was full when the request came, the additional tokens are missing from then on. Since when a bucket was full
+# that has never been used is not known.
 sub settle_as_before {
     my ($self, $request, $cost, $now) = @_;
     my $more = $cost - $request->{cost};

@@ -14,8 +14,8 @@ sub elapsed   { return time - $_[0]{begin} }
 sub disturbed { return disturbance() - $_[0]{disturbance} }
 sub net       { my ($self) = @_; return $self->elapsed - $self->disturbed }
 
-# Seconds, as long as the machine is up, in which a process waited for a CPU (pressure stall information) or the host
-# gave one to another machine (steal); without those of which the kernel does not tell.
+# Seconds since the machine was started in which a process waited for a CPU (pressure stall information) or the host gave
+# one to another machine (steal); as far as the kernel tells them.
 sub disturbance {
     my ($us) = Testbed::Process::slurp('/proc/pressure/cpu') =~ /^some .*total=(\d+)/;
     return ($us // 0) / 1e6 + stolen();

@@ -54,7 +54,7 @@ sub queue {
     return $self->{queued}{$number} = $one;
 }
 
-# The next one of them that comes within so many seconds; undef: none does.
+# The next request of the queue that comes to the upstream server within so many seconds; undef if none does.
 sub next_one {
     my ($self, $seconds) = @_;
     my $accepts = IO::Select->new($self->{listen});
@@ -70,7 +70,7 @@ sub next_one {
     return $one;
 }
 
-# Whether it comes within so many seconds.
+# True if this request comes within so many seconds.
 sub arrives {
     my ($self, $one, $seconds) = @_;
     my $until = time + ($seconds // 10 * Testbed::slow());
@@ -81,7 +81,7 @@ sub arrives {
     return defined $one->{backend};
 }
 
-# Waits until it comes, or was answered before: denied is then its answer.
+# Waits until this request comes, or is answered without the upstream server: {denied} is then its answer.
 sub decided {
     my ($self, $one) = @_;
     my $either = IO::Select->new($self->{listen}, $one->{client});
@@ -110,10 +110,10 @@ sub read_answer {
     return Testbed::Http::parse(Testbed::Http::read_all($one->{client}, 10));
 }
 
-# Both.
+# Answers, and returns the answer that the client has got.
 sub end { my ($one, %fields) = @_; answer($one, %fields); return read_answer($one) }
 
-# By an answer, by the client or by the upstream server; waits for nothing.
+# Ends the request in a random way: by an answer, by the client or by the upstream server. Waits for nothing.
 sub end_anyhow {
     my ($one) = @_;
     my $how = int rand 3;

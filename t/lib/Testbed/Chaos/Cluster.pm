@@ -54,7 +54,7 @@ sub view {
     return join '; ', sort map { my @w = split; @w > 8 ? "$w[0]: @w[8 .. $#w]" : () } @lines;
 }
 
-# For people.
+# The state of the cluster as text, for people.
 sub described {
     my ($self) = @_;
     return join "\n", map { my $place = $_; map { s/^(\w{8})\w+/$1/r } split(/\n/, ($place->{admin}->ask(qw(CLUSTER INFO)) // 'no answer') =~ s/\n.*//sr), split /\n/, $place->{admin}->ask(qw(CLUSTER NODES)) // '' }
@@ -112,7 +112,7 @@ sub mend {
     return;
 }
 
-# One tag's slot to another master; the steps, one after the other.
+# The steps that move the slot of a tag to another master.
 sub moving {
     my ($self, $tag) = @_;
     my %owner = $self->owners;

@@ -50,7 +50,7 @@ sub master {
     return $master && ($master->{admin}->ask('ROLE') // '') =~ /^master/ ? $master : undef;
 }
 
-# For people.
+# The state of the servers as text, for people.
 sub described {
     my ($self) = @_;
     return join "\n", map({ ($_->{admin}->ask(qw(SENTINEL MASTER limits)) // 'no answer') =~ s/\n/ /gr } $self->sentinels), map { ($_->{admin}->ask('ROLE') // 'no answer') =~ s/\n/ /gr } $self->places;

@@ -54,7 +54,7 @@ sub wake {
     return $place->{redis}->is_running ? $place->{redis}->resume : $place->{redis}->start;
 }
 
-# After all faults have ended: nothing is left of faults that affected the same server.
+# To be called after all faults have ended: removes what is left of faults that affected the same server.
 sub restore {
     my ($self) = @_;
     for my $place ($self->places) {
@@ -76,8 +76,8 @@ sub decides {
     return ($client->exchange('EVAL', 'return redis.call("SET", KEYS[1], "1", "PX", 1000)', 1, "harness:{$tag}") // '') eq 'OK';
 }
 
-# name => code that begins it, and returns the code that heals it. A code that is given how long it lasts may take that
-# time itself.
+# Name of a fault => code that begins it, and returns the code that heals it. The code gets the duration of the fault, and
+# may wait that long itself.
 sub common_faults {
     my ($self, $victims) = @_;    # code: those that are asked just now, or some of all
     my $each = sub { my ($code) = @_; return sub { $code->($_) for $victims->(); return sub { } } };

@@ -1,7 +1,7 @@
 package Testbed::Load::AtOnce;
 
-# Clients that ask again and again, and the upstream server that they come to, in one process with one clock: for what
-# is under way at once. It writes down who was there when, and when it did not run itself.
+# Clients that ask again and again, and their upstream server, in one process with one clock, to see which requests are
+# under way at the same time. It records when each request was at the upstream server, and when it did not run itself.
 
 use strict;
 use warnings;
@@ -147,7 +147,7 @@ sub run {
             while (accept my $socket, $listen) {
                 push @come, $socket;
             }
-            # those that these have their places from have left before: who was killed, too
+            # the requests whose places these have got have left before, also those of killed workers
             $read_visit->($_) for %visiting ? ready(0, keys %visiting) : ();
             for my $socket (@come) {
                 $visiting{ fileno $socket } = { socket => $socket, begin => $now, due => $now + $least + rand($longest - $least), text => '' };
@@ -170,7 +170,7 @@ sub run {
     return \@lines;
 }
 
-# Those of these files that can be read within so many seconds.
+# The files of these that can be read within so many seconds.
 sub ready {
     my ($seconds, @files) = @_;
     my @polled = map { ($_, POLLIN) } @files;

@@ -1,8 +1,8 @@
 package Testbed::Load::Record;
 
-# What became of a stream of requests. Each has: at (when it was sent), took (seconds; 1e9 when never answered), stalled
-# (how long of that the asking process stood still), status (0: none), path, and what nginx says of itself in `X-How "$sliding_log_source $pid $sliding_log_latency"`: source,
-# worker, waited.
+# The results of a stream of requests. Each has: at (when it was sent), took (seconds; 1e9 if never answered), stalled
+# (how long of that the asking process stood still), status (0: none), path; and from nginx's field
+# `X-How "$sliding_log_source $pid $sliding_log_latency"`: source, worker, waited.
 
 use strict;
 use warnings;
