@@ -31,9 +31,6 @@ local most_entries = math.huge
 -- Above this, numbers in Lua are not exact.
 local most_counted = 2 ^ 53
 
--- What a window may count with what is owed.
-local most_owed = 10 ^ 15
-
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=counter'
 
 -- Fields of a log: here, before: counts of this window and all later ones, and of the previous window; start: of this
@@ -223,7 +220,7 @@ local function uncommon()
         end
       end
     end
-    more = math.min(more, most_owed - counted)
+    more = math.min(more, MOST_OWED - counted)
     if more < 1 then
       return false
     end

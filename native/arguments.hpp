@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "limit/algorithm.hpp"
+#include "limit/bounds.hpp"
 #include "redis_module.hpp"
 
 namespace sliding_log::native {
@@ -44,7 +45,7 @@ struct Settings {
 };
 
 /// The longest block, as the configuration allows (ms).
-inline constexpr double kLongestBlock = 366.0 * 86400000;
+inline constexpr auto kLongestBlock = static_cast<double>(kLongestTimeMs);
 
 /// A whole number without a sign.
 bool wholeNumberIn(std::string_view text, double& number);

@@ -15,7 +15,6 @@ constexpr Command kSet{.name = "SET", .writes = true, .grows = true, .asUser = t
 constexpr Command kDel{.name = "DEL", .writes = true, .asUser = true};
 
 constexpr std::size_t kNumbers = 3;  // of a block
-constexpr double kLatest = 999999999999999.0;
 constexpr double kMostSteps = 1000;
 
 constexpr std::string_view kSuffix = ":blocks";
@@ -43,8 +42,8 @@ BlockMemory::Blocks blocksIn(std::string_view text) {
     }
     bool isRight = blocks.size() == kNumbers || blocks.size() == 2 * kNumbers;
     for (std::size_t i = 0; isRight && i < blocks.size(); i += kNumbers) {
-        isRight = blocks[i] <= kLatest && blocks[i + 1] >= 1 && blocks[i + 1] <= kLongestBlock && blocks[i + 2] >= 1 &&
-                  blocks[i + 2] <= kMostSteps;
+        isRight = blocks[i] <= kLatestTime && blocks[i + 1] >= 1 && blocks[i + 1] <= kLongestBlock &&
+                  blocks[i + 2] >= 1 && blocks[i + 2] <= kMostSteps;
     }
     return isRight && textOf(blocks) == text ? blocks : BlockMemory::Blocks();
 }

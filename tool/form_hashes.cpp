@@ -6,6 +6,7 @@
 
 #include "failure.hpp"
 #include "forms.hpp"
+#include "limit/bounds.hpp"
 
 namespace sliding_log::tool {
 
@@ -27,7 +28,6 @@ std::int64_t blockedFor(ReplyView fields, const ReadSettings& settings) {
 
 // ---- counter
 
-constexpr std::int64_t kLatestMs = 999'999'999'999'999;       // more digits are no time of a log
 constexpr std::int64_t kMostCounted = 9'007'199'254'740'991;  // exact as a number of Lua
 
 /// The counts, by the time at which they began, or by the start of their window.
@@ -35,7 +35,7 @@ std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
     std::map<std::int64_t, std::int64_t> counts;
     for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
         const std::optional<std::int64_t> start = fields[i].number();
-        if (start && *start >= 0 && *start <= kLatestMs) {
+        if (start && *start >= 0 && *start <= kLatestTimeMs) {
             counts[*start] = std::clamp<std::int64_t>(fields[i + 1].numberOr(0), 0, kMostCounted);
         }
     }
