@@ -115,7 +115,7 @@ const char* Arguments::read() {
     keys_ = static_cast<std::size_t>(keys);
     at_ = kFirstKey + keys_;
     error_ = "ERR sliding_log.2: wrong arguments";
-    if (takes(algorithm_, Parameter::Lease) && at_ < words_.size() && text(at_) == "renew") {
+    if (traitsOf(algorithm_).hasLeases && at_ < words_.size() && text(at_) == "renew") {
         at_++;
         return readRenewals() ? nullptr : error_;
     }

@@ -171,7 +171,7 @@ void finalizeReservations(const MainSettings& main) {
             };
             if (std::ranges::any_of(level->allLimits(), reservesIn)) {
                 LogSettings& log = *limit->log;
-                if (log.redis != nullptr && takes(log.algorithm, Parameter::Lease)) {
+                if (log.redis != nullptr && traitsOf(log.algorithm).queues) {
                     continue;  // its calls are its own, and reserve nothing
                 }
                 log.aheadMs = std::max(log.aheadMs, main.largestDelay);

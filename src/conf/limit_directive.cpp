@@ -100,7 +100,7 @@ ngx_str_t policyOf(ngx_pool_t* pool, const LimitDraft& draft) {
         return {};
     }
     const char* end = appendPolicyMember(policy, policy, view(draft.log.name),
-                                         takes(draft.log.algorithm, Parameter::Lease)
+                                         traitsOf(draft.log.algorithm).countsUnderWay
                                              ? Quota::atOnce(draft.limit.limit)
                                              : quotaOf(draft.limit.limit, draft.limit.burst, draft.log.windowMs));
     return toNgx({policy, static_cast<std::size_t>(end - policy)});

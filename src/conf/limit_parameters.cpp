@@ -424,7 +424,7 @@ std::string_view hintFor(std::string_view word) {
 
 char* refuseWithoutAlgorithm(ngx_conf_t* cf, Algorithm algorithm, const KnownParameter& parameter,
                              std::string_view value) {
-    const bool isInflight = takes(algorithm, Parameter::Lease) && !parameter.ofInflight.empty();
+    const bool isInflight = traitsOf(algorithm).countsUnderWay && !parameter.ofInflight.empty();
     const std::string_view reason = isInflight ? parameter.ofInflight : parameter.reason;
     const std::string names = namesOf([&](const AlgorithmRow& row) { return row.takes.has(*parameter.ofSome); });
     return refuse(

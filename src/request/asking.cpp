@@ -155,7 +155,7 @@ void takeVerdicts(Stage& stage, Source source) {
         } else if (round.checks[i].hasOverride) {
             applyOverride(context.request, *context.round, i);
         }
-        if (takes(round.checks[i].algorithm, Parameter::Lease)) {
+        if (traitsOf(round.checks[i].algorithm).countsUnderWay) {
             tellNoTime(decision, round.verdicts[i]);
         }
         denied = denied || decision.isDenied();
@@ -486,7 +486,7 @@ void cancelStages(Context& context) {
     const bool isHeld =
         (mayHold && std::ranges::any_of(context.round->all(), isReserved)) || nextInQueue(context) != nullptr;
     takeBack(context, [&](const Round& of, const Decision& decision) {
-        return isRefunded(decision, kLeft) || takes(decision.settings->log->algorithm, Parameter::Lease) ||
+        return isRefunded(decision, kLeft) || traitsOf(decision.settings->log->algorithm).countsUnderWay ||
                (isHeld && !context.upstreamWorkedSince(of));
     });
 }
