@@ -10,6 +10,7 @@
 
 #include "limit/algorithm.hpp"
 #include "limit/bounds.hpp"
+#include "limit/option.hpp"
 #include "redis_module.hpp"
 
 namespace sliding_log::native {
@@ -140,6 +141,7 @@ class Arguments {
     bool readLog(std::size_t key, const AskedBatch& batch);
     bool readSettings();
     bool readOptions(std::string_view text);
+    bool readOption(Option option, std::string_view value);
     bool readTimes(std::string_view value);
     bool number(double& out);
 
