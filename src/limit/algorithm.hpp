@@ -9,6 +9,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "limit/parameter.hpp"
+
 namespace sliding_log {
 
 enum class Algorithm : std::uint8_t {
@@ -31,23 +33,6 @@ enum class Lasts : std::uint8_t {
     Refill,      // until the bucket is refilled; without a bound if a larger burst was used before
     Period,      // until its period of the calendar ends, or the next one if the clock has stepped back
     Lease        // until it ends, or for a lease after its latest renewal
-};
-
-/// Parameters of sliding_log_limit that only some algorithms take.
-enum class Parameter : std::uint8_t {
-    Window,
-    Period,
-    Lease,
-    Cap,
-    Id,
-    Count,
-    Refund,
-    Delay,
-    Block,
-    Burst,
-    Sample,
-    Prefetch,
-    Settle
 };
 
 /// The default of sample=.
@@ -96,8 +81,8 @@ struct AlgorithmRow {
     bool hasPlainCosts;       // plain calls may have costs
     Algorithm decidesAs;      // the algorithm with the same decisions for the same arrivals; usually itself
     Storage storage;
-    bool namesEntries;  // entries have names, so that a take-back can be repeated
-    Parameters takes;
+    bool namesEntries;         // entries have names, so that a take-back can be repeated
+    Parameters takes;          // of those that only some algorithms take
     std::int64_t mostEntries;  // of one request; 0: any, since a cost is kept as a number
     Lasts lasts;
     Work work;
@@ -213,6 +198,11 @@ constexpr const Traits& traitsOf(Algorithm algorithm) {
 
 constexpr bool takes(Algorithm algorithm, Parameter parameter) {
     return rowOf(algorithm).takes.has(parameter);
+}
+
+/// True if only some algorithms take the parameter: those whose rows have it. All take the others.
+constexpr bool isOfSome(Parameter parameter) {
+    return std::ranges::any_of(kAlgorithms, [=](const AlgorithmRow& row) { return row.takes.has(parameter); });
 }
 
 static_assert(std::ranges::all_of(kAlgorithms, [](const AlgorithmRow& row) { return &row == &rowOf(row.algorithm); }));
