@@ -1,5 +1,5 @@
 -- Overrides (option override of lua/decide.lua): a record beside a log changes the limit of its key while nginx runs. It
--- is a STRING at the key of the log and ':override'. `sliding-log set` writes it, and tool/override_record.hpp has
+-- is a STRING at the key of the log and ':override'. `sliding-log set` writes it, and src/limit/override_record.hpp reads
 -- its form:
 --   limit=500 until=1795342930906 since=1795339330906 by=alice why=any text
 -- `allow` or `deny` may stand in place of the limit. until: when it ends (ms), 0 if it does not.
