@@ -55,12 +55,12 @@ local function uncommon()
   end
 
   function it.block(log, length, till)
-    call('HSET', log.key, 'blocked until', format('%d', till), 'blocked for', format('%d', length))
+    call('HSET', log.key, BLOCKED_UNTIL, format('%d', till), BLOCKED_FOR, format('%d', length))
   end
 
   function it.unblock(log)
     log.blocked = false
-    call('HDEL', log.key, 'blocked until', 'blocked for')
+    call('HDEL', log.key, BLOCKED_UNTIL, BLOCKED_FOR)
   end
 
   -- Since when a bucket with that field time is not full (ms); nil: unknown.
@@ -84,7 +84,7 @@ local function uncommon()
       elseif name == 'time' then
         since = since_in(text)
       end
-      blocked = blocked or name == 'blocked until'
+      blocked = blocked or name == BLOCKED_UNTIL
     end
     if not used or cost == 0 or since and taken < since then
       return false
@@ -145,9 +145,9 @@ local latest = not own_clock and function(log)
     local value = tonumber(fields[i + 1]) or 0
     if fields[i] == 'time' then
       time = value
-    elseif fields[i] == 'blocked until' then
+    elseif fields[i] == BLOCKED_UNTIL then
       till = value
-    elseif fields[i] == 'blocked for' then
+    elseif fields[i] == BLOCKED_FOR then
       length = value
     end
   end
@@ -171,9 +171,9 @@ local function read(log)
       used = value
     elseif name == 'time' then
       time, time_text = value, fields[i + 1]
-    elseif name == 'blocked until' then
+    elseif name == BLOCKED_UNTIL then
       log.blocked = value
-    elseif name == 'blocked for' then
+    elseif name == BLOCKED_FOR then
       log.block_length = value
     else
       return { err = NOT_OURS }

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "limit/block_form.hpp"
+
 namespace sliding_log::native {
 
 namespace {
@@ -16,8 +18,6 @@ constexpr Command kDel{.name = "DEL", .writes = true, .asUser = true};
 
 constexpr std::size_t kNumbers = 3;  // of a block
 constexpr double kMostSteps = 1000;
-
-constexpr std::string_view kSuffix = ":blocks";
 
 std::string textOf(const BlockMemory::Blocks& blocks) {
     std::string text;
@@ -51,7 +51,7 @@ BlockMemory::Blocks blocksIn(std::string_view text) {
 }  // namespace
 
 std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
-    const NameBeside name(redis_, log.key, kSuffix);
+    const NameBeside name(redis_, log.key, kBlocksSuffix);
     const Reply found = redis_.tried(kMget, log.key, {name.text()});
     if (!found.isError()) {
         return blocksIn(found.at(1));
@@ -65,7 +65,7 @@ std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
 
 void BlockMemory::write(const Log& log, const Blocks& blocks, double rest) {
     const double slack = std::max(log.ttl - log.window, 1.0);
-    redis_.call(kSet, NameBeside(redis_, log.key, kSuffix).string(),
+    redis_.call(kSet, NameBeside(redis_, log.key, kBlocksSuffix).string(),
                 {textOf(blocks), "PX", native::textOf(rest + slack)});
 }
 
@@ -94,7 +94,7 @@ void BlockMemory::forget(const Log& log, const Blocks& blocks, double until) {
     if (rest >= 0) {
         write(log, Blocks(blocks.begin() + kNumbers, blocks.end()), rest);
     } else {
-        redis_.call(kDel, NameBeside(redis_, log.key, kSuffix).string(), {});
+        redis_.call(kDel, NameBeside(redis_, log.key, kBlocksSuffix).string(), {});
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "failure.hpp"
 #include "forms.hpp"
+#include "limit/block_form.hpp"
 #include "limit/bounds.hpp"
 
 namespace sliding_log::tool {
@@ -23,7 +24,7 @@ Command probe(const std::string& key) {
 }
 
 std::int64_t blockedFor(ReplyView fields, const ReadSettings& settings) {
-    return std::max<std::int64_t>(fields.field("blocked until").numberOr(0) - settings.nowMs, 0);
+    return std::max<std::int64_t>(fields.field(kBlockedUntil).numberOr(0) - settings.nowMs, 0);
 }
 
 // ---- counter
@@ -44,7 +45,7 @@ std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
 
 bool isCounter(ReplyView probed) {
     return !probed.isError() && probed.field("used").isNil() &&
-           (!countsIn(probed).empty() || !probed.field("blocked until").isNil());
+           (!countsIn(probed).empty() || !probed.field(kBlockedUntil).isNil());
 }
 
 std::optional<std::int64_t> sumOfCounts(ReplyView probed) {

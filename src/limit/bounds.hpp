@@ -1,5 +1,5 @@
 // The bounds of numbers: the same for directives, arguments of the tool, contents of logs and replies. The scripts have
-// them from lua/bounds.lua.
+// them from lua/prelude.lua.
 #pragma once
 
 #include <cstdint>
