@@ -26,11 +26,6 @@ local most_entries = math.huge
 -- Beyond this Lua's numbers are not exact.
 local most_counted = 2 ^ 53
 
--- The largest count of a period, debts included.
-local most_owed = 10 ^ 15
-
-local latest_time = 999999999999999
-
 local DAY, WEEK, MONTH = 86400000, 604800000, 2678400000
 
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=quota'
@@ -66,7 +61,7 @@ end
 -- The time of the first request in the name of a field; nil: it is not a field of this algorithm.
 local function first_in(field)
   local time = tonumber(string.match(field, '^%w+ (%d+)$'))
-  return time and time <= latest_time and time or nil
+  return time and time <= LATEST_TIME and time or nil
 end
 
 local read, add
@@ -127,7 +122,7 @@ local function uncommon()
     if failed then
       error(failed)
     end
-    more = math.min(more, most_owed - log.used)
+    more = math.min(more, MOST_OWED - log.used)
     -- the log may be in the period after that of now
     local has_left = ended and begin_of(ended, window) < begin_of(now, window)
       or not ended and end_of(begin_of(taken, window), window) < log.finish

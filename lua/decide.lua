@@ -146,7 +146,7 @@ local called, called_text = now, now_text
 
 -- Sets now to the time of the call, or of a later decision unless that time is impossible.
 local begin_at = not own_clock and function(floor)
-  if floor > called and floor <= 999999999999999 then
+  if floor > called and floor <= LATEST_TIME then
     now_text = format('%d', floor)
     now = tonumber(now_text)
   else
@@ -158,7 +158,6 @@ end
 -- What is needed for options and blocks only.
 local function make_extras(call, format, read, add, uncommon, most_entries, permit_life)
   local it, parsed = {}, {}
-  local longest_block = 366 * 86400000  -- ms, as the configuration allows
   local floor = math.floor
 
   -- Parses options. Returns an error too if the algorithm cannot log a request of that cost: it would have more entries
@@ -196,7 +195,7 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
   -- shows how long the log has been blocked, so it is set only when a block begins.
   function it.blocked(log, begins)
     local length = log.block_length or -1
-    if not (length >= 1 and length <= longest_block and log.blocked > now) then
+    if not (length >= 1 and length <= LONGEST_TIME and log.blocked > now) then
       error({ err = 'WRONGTYPE not a log: it is blocked for a time that cannot be' })
     end
     log.blocked, log.block_length = math.ceil(log.blocked), floor(length)
@@ -245,7 +244,7 @@ local function make_extras(call, format, read, add, uncommon, most_entries, perm
       local fine = #numbers == 3 or #numbers == 6
       for i = 1, fine and #numbers or 0, 3 do
         local till, length, step = numbers[i], numbers[i + 1], numbers[i + 2]
-        fine = fine and till <= 999999999999999 and length >= 1 and length <= longest_block and step >= 1
+        fine = fine and till <= LATEST_TIME and length >= 1 and length <= LONGEST_TIME and step >= 1
           and step <= 1000
       end
       return fine and text == text_of(numbers) and numbers or {}

@@ -1,5 +1,5 @@
 -- Overrides (option override of lua/decide.lua): a record beside a log changes the limit of its key while nginx runs. It
--- is a STRING at the key of the log and ':override'. `sliding-log set` writes it, and tool/override_record.hpp has
+-- is a STRING at the key of the log and ':override'. `sliding-log set` writes it, and src/limit/override_record.hpp reads
 -- its form:
 --   limit=500 until=1795342930906 since=1795339330906 by=alice why=any text
 -- `allow` or `deny` may stand in place of the limit. until: when it ends (ms), 0 if it does not.
@@ -15,7 +15,6 @@
 local read_log, add_to_log = ...
 local match, floor, ceil, min, max = string.match, math.floor, math.ceil, math.min, math.max
 local NONE, ALLOW, DENY, BROKEN, FORBIDDEN = -1, -2, -3, -4, -5
-local MOST, LONGEST = 1000000000000, 366 * 86400000  -- a limit; a wait (ms)
 local it = {}
 
 -- What the text of a record says, and when it ends.
@@ -26,7 +25,7 @@ local function said_by(text, now)
   local what, till = match(text, '^(%l+=?%d*) until=(%d+) since=%d+ by=%S* why=')
   local limit = what and match(what, '^limit=(%d+)$')
   limit = limit and #limit <= 13 and tonumber(limit)
-  local code = limit and limit <= MOST and limit or what == 'allow' and ALLOW or what == 'deny' and DENY
+  local code = limit and limit <= LARGEST_COUNT and limit or what == 'allow' and ALLOW or what == 'deny' and DENY
   if not code or #till > 15 then
     -- the second one is of Redis 7.0, the third of later versions and of Valkey
     local is_error = string.find(text, '^NOPERM ') or string.find(text, '^ERR The user executing the script ')
@@ -52,7 +51,7 @@ end
 -- The burst of a log with another limit: it keeps its proportion to the limit.
 local function burst_of(log, limit)
   local burst = log.options.burst
-  return (burst == log.limit or log.limit == 0) and limit or min(ceil(burst * limit / log.limit), MOST)
+  return (burst == log.limit or log.limit == 0) and limit or min(ceil(burst * limit / log.limit), LARGEST_COUNT)
 end
 
 function it.obey(logs, count, now)
@@ -101,7 +100,7 @@ function it.tell(reply, logs, count, now)
     else
       if log.over then
         local denies = log.said == DENY
-        local wait = not denies and 0 or log.till == 0 and -1 or min(max(floor(log.till - now), 1), LONGEST)
+        local wait = not denies and 0 or log.till == 0 and -1 or min(max(floor(log.till - now), 1), LONGEST_TIME)
         reply[3 * i], reply[3 * i + 1], reply[3 * i + 2] = denies and 0 or log.asked, wait > 0 and wait or log.window, wait
         log.over = false
       end

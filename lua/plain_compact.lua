@@ -23,7 +23,6 @@ if arguments == 3 or arguments == #KEYS + 3 then
   local SHORTEST_RUN = 3
   local FRONT, HEAD, SOON = 64, 101, 8  -- SOON: about the number of bytes of a request with a cost
   local LONGEST, HEAD_LAST = 7, costs and '132' or '100'  -- bytes of a number; last byte of the front, or of a new ring's
-  local MOST = 2 ^ 40 - 1
 
   local time = redis.call('TIME')
   local us = time[2]
@@ -35,7 +34,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
     local key, reply = keys[i], nil
     if costs then
       cost = costs[i] + 0
-      if cost > 1000000000000 or left_over and left_over.keys[key] then
+      if cost > LARGEST_COUNT or left_over and left_over.keys[key] then
         cost = 0  -- left to the frame, which decides the requests of one log in their order
       end
     end
@@ -60,7 +59,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
         local bytes, fewest = next_bytes + filled + latest_bytes, used - 1
         if has_runs then
           newest, fewest = oldest + newest, used > 1 and 1 or fewest
-          if used >= MOST or now - oldest > MOST then
+          if used >= MOST_OF_LOG or now - oldest > MOST_OF_LOG then
             break
           end
         end
@@ -186,7 +185,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
           or ms < 16384 and string.char(128 + (ms - ms % 128) / 128, ms % 128)
           or ms < 2097152 and string.char(128 + (ms - ms % 16384) / 16384, 128 + (ms % 16384 - ms % 128) / 128, ms % 128)
         newest, used = now, used + cost
-        if not number or cost > SHORTEST_RUN and (used > MOST or now - oldest > MOST) then
+        if not number or cost > SHORTEST_RUN and (used > MOST_OF_LOG or now - oldest > MOST_OF_LOG) then
           break
         elseif cost > SHORTEST_RUN then
           form, pattern, has_runs = WITH_RUNS, STATE_WITH_RUNS, true

@@ -31,9 +31,6 @@ local most_entries = math.huge
 -- Above this, numbers in Lua are not exact.
 local most_counted = 2 ^ 53
 
--- The largest count of a window, debts included.
-local most_owed = 10 ^ 15
-
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=counter'
 
 -- Fields of a log: here, before: counts of this window and all later ones, and of the previous window; start: of this
@@ -96,14 +93,14 @@ local function uncommon()
   end
 
   function it.block(log, length, till)
-    call('HSET', log.key, 'blocked until', format('%d', till), 'blocked for', format('%d', length))
+    call('HSET', log.key, BLOCKED_UNTIL, format('%d', till), BLOCKED_FOR, format('%d', length))
   end
 
   -- Reads a field that is not a count; false if a log has no such field.
   function it.field(log, name, value, text)
-    if name == 'blocked until' then
+    if name == BLOCKED_UNTIL then
       log.blocked = value
-    elseif name == 'blocked for' then
+    elseif name == BLOCKED_FOR then
       log.block_length = value
     elseif name == 'reserved' and value >= 0 then
       log.reserved, log.reserved_since = floor(value), string.match(text, '%.00000(%d+)$')
@@ -115,7 +112,7 @@ local function uncommon()
 
   function it.unblock(log)
     log.blocked = false
-    call('HDEL', log.key, 'blocked until', 'blocked for')
+    call('HDEL', log.key, BLOCKED_UNTIL, BLOCKED_FOR)
   end
 
   -- Reads the count of a later window. If the clock has stepped back, it becomes a count of this window.
@@ -178,7 +175,7 @@ local function uncommon()
         counts[#counts + 1] = value and value >= 0 and { name = name, begin = begin, count = value }
           or error({ err = NOT_OURS })
       end
-      blocked = blocked or name == 'blocked until'
+      blocked = blocked or name == BLOCKED_UNTIL
       since = since or name == 'reserved' and tonumber(string.match(fields[i + 1], '%.00000(%d+)$'))
     end
     if since and taken < start and taken < since then
@@ -223,7 +220,7 @@ local function uncommon()
         end
       end
     end
-    more = math.min(more, most_owed - counted)
+    more = math.min(more, MOST_OWED - counted)
     if more < 1 then
       return false
     end
@@ -249,9 +246,9 @@ local latest = not own_clock and function(log)
       start = math.max(start, begin)
     elseif fields[i] == 'reserved' then
       reserved = value
-    elseif fields[i] == 'blocked until' then
+    elseif fields[i] == BLOCKED_UNTIL then
       till = value
-    elseif fields[i] == 'blocked for' then
+    elseif fields[i] == BLOCKED_FOR then
       length = value
     end
   end
@@ -305,7 +302,7 @@ local function read(log)
   end
   if log.blocked and log.blocked <= now then
     log.blocked = false
-    stale = uncommon().with(uncommon().with(stale, 'blocked until'), 'blocked for')
+    stale = uncommon().with(uncommon().with(stale, BLOCKED_UNTIL), BLOCKED_FOR)
   end
   if stale and 2 * #stale < #fields then
     uncommon().remove(log, stale)

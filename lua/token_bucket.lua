@@ -22,8 +22,6 @@ local call, pcall, format, floor = redis.call, redis.pcall, string.format, math.
 
 local most_entries = math.huge
 
-local longest_wait = 999999999999999
-
 -- The largest debt; more is ignored.
 local most_used = 1e30
 
@@ -31,7 +29,7 @@ local NOT_OURS = 'WRONGTYPE not a log of algorithm=bucket'
 
 -- The time when the bucket has `tokens` tokens (ms).
 local function filled_at(log, tokens)
-  return now + math.min(math.ceil((tokens * log.window - log.level) / log.limit), longest_wait)
+  return now + math.min(math.ceil((tokens * log.window - log.level) / log.limit), LATEST_TIME)
 end
 
 local function tell(log)
@@ -57,12 +55,12 @@ local function uncommon()
   end
 
   function it.block(log, length, till)
-    call('HSET', log.key, 'blocked until', format('%d', till), 'blocked for', format('%d', length))
+    call('HSET', log.key, BLOCKED_UNTIL, format('%d', till), BLOCKED_FOR, format('%d', length))
   end
 
   function it.unblock(log)
     log.blocked = false
-    call('HDEL', log.key, 'blocked until', 'blocked for')
+    call('HDEL', log.key, BLOCKED_UNTIL, BLOCKED_FOR)
   end
 
   -- Since when a bucket with that field time is not full (ms); nil: unknown.
@@ -86,7 +84,7 @@ local function uncommon()
       elseif name == 'time' then
         since = since_in(text)
       end
-      blocked = blocked or name == 'blocked until'
+      blocked = blocked or name == BLOCKED_UNTIL
     end
     if not used or cost == 0 or since and taken < since then
       return false
@@ -112,7 +110,7 @@ local function uncommon()
         time, time_text = tonumber(fields[i + 1]) or -1, fields[i + 1]
       end
     end
-    if used and not (used >= 0 and used <= most_used and time and time >= 0 and time <= longest_wait) then
+    if used and not (used >= 0 and used <= most_used and time and time >= 0 and time <= LATEST_TIME) then
       error({ err = NOT_OURS })
     elseif not used then
       time = ended or now
@@ -127,7 +125,7 @@ local function uncommon()
     end
     call('HSET', log.key, 'used', format('%.0f', used), 'time', time_text)
     local to_fill = limit > 0 and used / limit - math.max(now - time, 0) or 0
-    local ttl = to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + log.ttl) or log.ttl
+    local ttl = to_fill > window and format('%.0f', math.min(to_fill, LATEST_TIME) - window + log.ttl) or log.ttl
     if #fields == 0 then
       call('PEXPIRE', log.key, ttl)
     else
@@ -147,9 +145,9 @@ local latest = not own_clock and function(log)
     local value = tonumber(fields[i + 1]) or 0
     if fields[i] == 'time' then
       time = value
-    elseif fields[i] == 'blocked until' then
+    elseif fields[i] == BLOCKED_UNTIL then
       till = value
-    elseif fields[i] == 'blocked for' then
+    elseif fields[i] == BLOCKED_FOR then
       length = value
     end
   end
@@ -173,15 +171,15 @@ local function read(log)
       used = value
     elseif name == 'time' then
       time, time_text = value, fields[i + 1]
-    elseif name == 'blocked until' then
+    elseif name == BLOCKED_UNTIL then
       log.blocked = value
-    elseif name == 'blocked for' then
+    elseif name == BLOCKED_FOR then
       log.block_length = value
     else
       return { err = NOT_OURS }
     end
   end
-  if not (used >= 0 and used <= most_used and time <= longest_wait) then
+  if not (used >= 0 and used <= most_used and time <= LATEST_TIME) then
     return { err = NOT_OURS }
   end
   log.was_blocked = log.blocked and log.blocked <= now
@@ -236,7 +234,7 @@ local function add(log, _, from, to, _, denied)
     uncommon().unblock(log)
   end
   local ttl, to_fill = log.ttl, log.limit > 0 and used / log.limit or 0
-  call('PEXPIRE', log.key, to_fill > window and format('%.0f', math.min(to_fill, longest_wait) - window + ttl) or ttl)
+  call('PEXPIRE', log.key, to_fill > window and format('%.0f', math.min(to_fill, LATEST_TIME) - window + ttl) or ttl)
   tell(log)
 end
 

@@ -115,7 +115,7 @@ const char* Arguments::read() {
     keys_ = static_cast<std::size_t>(keys);
     at_ = kFirstKey + keys_;
     error_ = "ERR sliding_log.2: wrong arguments";
-    if (takes(algorithm_, Parameter::Lease) && at_ < words_.size() && text(at_) == "renew") {
+    if (traitsOf(algorithm_).hasLeases && at_ < words_.size() && text(at_) == "renew") {
         at_++;
         return readRenewals() ? nullptr : error_;
     }
@@ -192,7 +192,7 @@ bool Arguments::readPlain() {
 const AskedBatch& Arguments::leavePlain(std::size_t index) {
     AskedLog& log = logs_.emplace_back(AskedLog{.key = key(index), .settings = latest_});
     if (const double cost = plainCost(index); cost != 1) {
-        plainOptions_.assign("cost=").append(textOf(cost));
+        plainOptions_.assign(wordOf(Option::Cost)).append(textOf(cost));
         log.settings.hasOptions = true;
         log.settings.cost = cost;
         log.settings.options = plainOptions_;
@@ -284,41 +284,55 @@ bool Arguments::readOptions(std::string_view text) {
     while (!text.empty()) {
         const std::string_view word = text.substr(0, text.find(' '));
         text.remove_prefix(std::min(text.size(), word.size() + 1));
-        const std::size_t mark = std::min(word.find('='), word.size());
-        const std::string_view name = word.substr(0, mark);
-        const std::string_view value = word.substr(std::min(mark + 1, word.size()));
-        struct Number {
-            std::string_view name;
-            double& number;
-        };
-        const Number numbers[] = {{"cost", latest_.cost},       {"delay", latest_.delay},   {"ahead", latest_.ahead},
-                                  {"block", latest_.block},     {"burst", latest_.burst},   {"sample", latest_.sample},
-                                  {"permits", latest_.permits}, {"settle", latest_.settle}, {"ended", latest_.ended}};
-        const auto* known = std::ranges::find(numbers, name, &Number::name);
-        if (word == "ids") {
-            latest_.named = true;
-        } else if (word == "count=all") {
-            latest_.countsAll = true;
-        } else if (word == "escalates") {
-            latest_.escalates = true;
-        } else if (word == "override") {
-            latest_.hasOverride = true;
-        } else if (word == "told") {
-            latest_.isTold = true;
-        } else if (name == "block" && value.find(',') != std::string_view::npos) {
-            if (!readTimes(value)) {
-                return false;
-            }
-        } else if (known == std::end(numbers)) {
+        const auto* known = std::ranges::find_if(kOptions, [&](const OptionRow& row) { return row.isIn(word); });
+        if (known == kOptions.end()) {
             error_ = "ERR sliding_log.2: unknown option";
             return false;
-        } else if (!wholeNumberIn(value, known->number)) {
+        }
+        if (!readOption(known->option, word.substr(std::min(known->word.size(), word.size())))) {
             return false;
         }
     }
     const bool hasBurst = !takes(algorithm_, Parameter::Burst) || latest_.burst >= 1;
     const bool hasSample = !takes(algorithm_, Parameter::Sample) || latest_.sample >= 1;
     return hasBurst && hasSample && latest_.sample >= 1;
+}
+
+/// `value`: what follows the word.
+bool Arguments::readOption(Option option, std::string_view value) {
+    const auto isNumber = [value](double& number) { return wholeNumberIn(value, number); };
+    const auto isSet = [](bool& flag) { return flag = true; };
+    switch (option) {
+        case Option::Ids:
+            return isSet(latest_.named);
+        case Option::CountAll:
+            return isSet(latest_.countsAll);
+        case Option::Escalates:
+            return isSet(latest_.escalates);
+        case Option::Override:
+            return isSet(latest_.hasOverride);
+        case Option::Told:
+            return isSet(latest_.isTold);
+        case Option::Cost:
+            return isNumber(latest_.cost);
+        case Option::Delay:
+            return isNumber(latest_.delay);
+        case Option::Ahead:
+            return isNumber(latest_.ahead);
+        case Option::Block:
+            return value.find(',') == std::string_view::npos ? isNumber(latest_.block) : readTimes(value);
+        case Option::Settle:
+            return isNumber(latest_.settle);
+        case Option::Ended:
+            return isNumber(latest_.ended);
+        case Option::Permits:
+            return isNumber(latest_.permits);
+        case Option::Burst:
+            return isNumber(latest_.burst);
+        case Option::Sample:
+            return isNumber(latest_.sample);
+    }
+    __builtin_unreachable();
 }
 
 /// Of block=.

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "limit/algorithm.hpp"
+#include "limit/bounds.hpp"
+#include "limit/option.hpp"
 #include "redis_module.hpp"
 
 namespace sliding_log::native {
@@ -44,7 +46,7 @@ struct Settings {
 };
 
 /// The longest block, as the configuration allows (ms).
-inline constexpr double kLongestBlock = 366.0 * 86400000;
+inline constexpr auto kLongestBlock = static_cast<double>(kLongestTimeMs);
 
 /// A whole number without a sign.
 bool wholeNumberIn(std::string_view text, double& number);
@@ -139,6 +141,7 @@ class Arguments {
     bool readLog(std::size_t key, const AskedBatch& batch);
     bool readSettings();
     bool readOptions(std::string_view text);
+    bool readOption(Option option, std::string_view value);
     bool readTimes(std::string_view value);
     bool number(double& out);
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "limit/block_form.hpp"
+
 namespace sliding_log::native {
 
 namespace {
@@ -16,10 +18,7 @@ constexpr Command kSet{.name = "SET", .writes = true, .grows = true, .asUser = t
 constexpr Command kDel{.name = "DEL", .writes = true, .asUser = true};
 
 constexpr std::size_t kNumbers = 3;  // of a block
-constexpr double kLatest = 999999999999999.0;
 constexpr double kMostSteps = 1000;
-
-constexpr std::string_view kSuffix = ":blocks";
 
 std::string textOf(const BlockMemory::Blocks& blocks) {
     std::string text;
@@ -44,8 +43,8 @@ BlockMemory::Blocks blocksIn(std::string_view text) {
     }
     bool isRight = blocks.size() == kNumbers || blocks.size() == 2 * kNumbers;
     for (std::size_t i = 0; isRight && i < blocks.size(); i += kNumbers) {
-        isRight = blocks[i] <= kLatest && blocks[i + 1] >= 1 && blocks[i + 1] <= kLongestBlock && blocks[i + 2] >= 1 &&
-                  blocks[i + 2] <= kMostSteps;
+        isRight = blocks[i] <= kLatestTime && blocks[i + 1] >= 1 && blocks[i + 1] <= kLongestBlock &&
+                  blocks[i + 2] >= 1 && blocks[i + 2] <= kMostSteps;
     }
     return isRight && textOf(blocks) == text ? blocks : BlockMemory::Blocks();
 }
@@ -53,7 +52,7 @@ BlockMemory::Blocks blocksIn(std::string_view text) {
 }  // namespace
 
 std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
-    const NameBeside name(redis_, log.key, kSuffix);
+    const NameBeside name(redis_, log.key, kBlocksSuffix);
     const Reply found = redis_.tried(kMget, log.key, {name.text()});
     if (!found.isError()) {
         return blocksIn(found.at(1));
@@ -67,7 +66,7 @@ std::optional<BlockMemory::Blocks> BlockMemory::read(const Log& log) {
 
 void BlockMemory::write(const Log& log, const Blocks& blocks, double rest) {
     const double slack = std::max(log.ttl - log.window, 1.0);
-    redis_.call(kSet, NameBeside(redis_, log.key, kSuffix).string(),
+    redis_.call(kSet, NameBeside(redis_, log.key, kBlocksSuffix).string(),
                 {textOf(blocks), "PX", native::textOf(rest + slack)});
 }
 
@@ -96,7 +95,7 @@ void BlockMemory::forget(const Log& log, const Blocks& blocks, double until) {
     if (rest >= 0) {
         write(log, Blocks(blocks.begin() + kNumbers, blocks.end()), rest);
     } else {
-        redis_.call(kDel, NameBeside(redis_, log.key, kSuffix).string(), {});
+        redis_.call(kDel, NameBeside(redis_, log.key, kBlocksSuffix).string(), {});
     }
 }
 

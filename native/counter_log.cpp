@@ -306,7 +306,7 @@ bool CounterLog::owe(Log& log, double more, double logged, double, std::optional
             }
         });
     }
-    more = std::min(more, kMostOwed - counted);
+    more = std::min(more, static_cast<double>(kMostOwed) - counted);
     if (!(more >= 1)) {
         return false;
     }

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "limit/block_form.hpp"
 #include "log.hpp"
 #include "redis.hpp"
 
@@ -15,9 +16,6 @@ inline constexpr Command kHgetall{.name = "HGETALL"};
 inline constexpr Command kHset{.name = "HSET", .writes = true, .grows = true};
 inline constexpr Command kHincrby{.name = "HINCRBY", .writes = true, .grows = true};
 inline constexpr Command kHdel{.name = "HDEL", .writes = true};
-
-inline constexpr std::string_view kBlockedUntil = "blocked until";
-inline constexpr std::string_view kBlockedFor = "blocked for";
 
 /// Calls field(name, text) for each field.
 template <typename Field>

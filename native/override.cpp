@@ -5,62 +5,13 @@
 #include <limits>
 #include <string>
 
-#include "limit/number.hpp"
+#include "limit/override_record.hpp"
 
 namespace sliding_log::native {
 
 namespace {
 
 constexpr Command kGet{.name = "GET", .asUser = true};
-
-constexpr std::string_view kDigits = "0123456789";
-constexpr std::string_view kBlanks = " \t\n\v\f\r";
-
-/// Takes NAME and the digits behind it from the beginning of the text; false if they are not there.
-bool takeNumber(std::string_view& text, std::string_view name, std::string_view& digits) {
-    if (!text.starts_with(name)) {
-        return false;
-    }
-    text.remove_prefix(name.size());
-    digits = text.substr(0, text.find_first_not_of(kDigits));
-    text.remove_prefix(digits.size());
-    return !digits.empty();
-}
-
-bool takeWord(std::string_view& text, std::string_view word) {
-    const bool isThere = text.starts_with(word);
-    text.remove_prefix(isThere ? word.size() : 0);
-    return isThere;
-}
-
-/// Reads what a record says, and when it ends; false if the text is not a record.
-bool readRecord(std::string_view text, Override& out) {
-    constexpr std::size_t kMostDigits = 13;
-    std::string_view digits;
-    if (text.starts_with("limit=")) {
-        takeNumber(text, "limit=", digits);
-        const std::optional<std::int64_t> limit = digits.size() <= kMostDigits ? parseCount(digits) : std::nullopt;
-        if (!limit) {
-            return false;
-        }
-        out = {Override::What::Limit, *limit, 0};
-    } else if (takeWord(text, "allow")) {
-        out.what = Override::What::Allow;
-    } else if (takeWord(text, "deny")) {
-        out.what = Override::What::Deny;
-    } else {
-        return false;
-    }
-    std::string_view since;
-    double until = 0;
-    if (!takeNumber(text, " until=", digits) || !wholeNumberIn(digits, until) || !takeNumber(text, " since=", since) ||
-        !takeWord(text, " by=")) {
-        return false;
-    }
-    out.untilMs = integerOf(until);
-    text.remove_prefix(std::min(text.find_first_of(kBlanks), text.size()));
-    return text.starts_with(" why=");
-}
 
 /// As in lua/override.lua, since the text may come from the caller, who may have got any of these errors.
 bool isForbidden(std::string_view error) {
@@ -85,15 +36,15 @@ Override readBeside(Redis& redis, const Log& log, double now) {
 }  // namespace
 
 Override saidBy(std::string_view text, double now) {
-    Override said;
     if (text.empty()) {
-        return said;
+        return {};
     }
-    if (!readRecord(text, said)) {
+    const std::optional<OverrideText> record = OverrideText::read(text);
+    if (!record) {
         return {isForbidden(text) ? Override::What::Forbidden : Override::What::Broken, 0, 0};
     }
-    const auto until = static_cast<double>(said.untilMs);
-    return until > 0 && until <= now ? Override() : said;
+    const auto until = static_cast<double>(record->override.untilMs);
+    return until > 0 && until <= now ? Override() : record->override;
 }
 
 void obeyRecord(Redis& redis, Log& log, const std::string_view* told, double now) {

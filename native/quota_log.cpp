@@ -148,7 +148,7 @@ bool QuotaLog::owe(Log& log, double more, double, double taken, std::optional<do
     if (const Found found = read(log); found.error != nullptr) {
         throw Error{found.error};
     }
-    more = std::min(more, kMostOwed - log.used);
+    more = std::min(more, static_cast<double>(kMostOwed) - log.used);
     // the log may be in the period after that of now
     const bool hasLeft = ended ? periodOf(log, *ended).begin < periodOf(log, clock_.now).begin
                                : periodOf(log, taken).end < log.period.end;

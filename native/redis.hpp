@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "limit/bounds.hpp"
 #include "redis_module.hpp"
 
 namespace sliding_log::native {
@@ -35,13 +36,10 @@ std::string textOf(double number);
 bool numberIn(std::string_view text, double& number);
 
 /// The latest possible time (ms), and the longest wait. Larger numbers are errors.
-inline constexpr double kLatestTime = 999999999999999.0;
+inline constexpr auto kLatestTime = static_cast<double>(kLatestTimeMs);
 
 /// Beyond this doubles are not exact.
 inline constexpr double kMostExact = 9007199254740992.0;  // 2^53
-
-/// The largest count, debts included.
-inline constexpr double kMostOwed = 1e15;
 
 struct Command {
     const char* name;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "limit/block_form.hpp"
 #include "limit/permit_life.hpp"
 #include "limit/sampling.hpp"
 
@@ -22,19 +23,6 @@ constexpr Command kZremByScore{.name = "ZREMRANGEBYSCORE", .writes = true};
 constexpr Command kZscore{.name = "ZSCORE"};
 
 constexpr const char* kNotOurs = "WRONGTYPE not a log of algorithm=log or sampled";
-
-/// The length in "blocked for <ms> ms", behind which any number of ~ may stand.
-bool blockLengthIn(std::string_view member, double& length) {
-    constexpr std::string_view kBegin = "blocked for ";
-    if (!member.starts_with(kBegin)) {
-        return false;
-    }
-    member.remove_prefix(kBegin.size());
-    const std::size_t digits = std::min(member.find_first_not_of("0123456789"), member.size());
-    const std::string_view rest = member.substr(digits);
-    return digits > 0 && rest.starts_with(" ms") && rest.find_first_not_of('~', 3) == std::string_view::npos &&
-           numberIn(member.substr(0, digits), length);
-}
 
 }  // namespace
 
@@ -80,8 +68,8 @@ double ZsetLog::latest(const Log& log) {
         return 0;
     }
     double length = std::numeric_limits<double>::infinity();
-    if (oldest < 0) {
-        blockLengthIn(member, length);
+    if (const std::string_view digits = blockLengthIn(member); oldest < 0 && !digits.empty()) {
+        numberIn(digits, length);
     }
     return std::max(newest - log.ahead, -oldest - length);
 }
@@ -176,7 +164,7 @@ double ZsetLog::rankOfOldest(const Log& log, double known, double count) {
 /// entries.
 void ZsetLog::prune(Log& log, const std::string& member, double& score, bool& has, double& count, double stale) {
     double length = 0;
-    if (score < 0 && !blockLengthIn(member, length)) {
+    if (score < 0 && !numberIn(blockLengthIn(member), length)) {
         throw Error{kNotOurs};
     }
     const bool isBlocked = score < 0 && -score > clock_.now;
@@ -209,7 +197,7 @@ void ZsetLog::removeStale(Log& log) {
 }
 
 void ZsetLog::block(Log& log, double length, double until) {
-    std::string member = "blocked for " + textOf(length) + " ms";
+    std::string member = blockMember(textOf(length));
     double score = 0;
     const auto scoreOfMember = [&] {
         const Reply reply = redis_.call(kZscore, log.key, {member});

@@ -46,7 +46,7 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
     const std::span<LogSettings* const> logs(static_cast<LogSettings* const*>(settings.logs.elts), settings.logs.nelts);
     for (const LogSettings* each : logs) {
         limits_.push_back(&registry_.limit(view(each->name)));
-        LeaseClaims* claims = takes(each->algorithm, Parameter::Lease) ? &registry_.leases(view(each->name)) : nullptr;
+        LeaseClaims* claims = traitsOf(each->algorithm).hasLeases ? &registry_.leases(view(each->name)) : nullptr;
         const bool isShared = claims != nullptr && !claims->names.first().empty();
         leaseLengths_.emplace_back(each->windowMs, isShared ? claims : nullptr);
     }

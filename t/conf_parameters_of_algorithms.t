@@ -37,10 +37,10 @@ my @rows = map {
     [[$name =~ /`([^`]+)`/g], $said, { map { $columns[$_] => $cells[$_] } 0 .. $#cells }, $name];
 } @lines;
 
-my ($known) = Testbed::Process::slurp("$root/src/conf/limit_parameters.cpp") =~ /kParameters\[\] = \{\n(.*?)\n\};/s or BAIL_OUT('no parameters');
+my ($known) = Testbed::Process::slurp("$root/src/limit/parameter.hpp") =~ /kParameterNames = \{(.*?)\};/s or BAIL_OUT('no parameters');
 my %row_of  = map { my $row = $_; map { s/=.*//r => $row } @{ $row->[0] } } @rows;
 delete @row_of{qw(algorithm store)};    # columns, and the stores that each cell is about
-is(join(' ', sort keys %row_of), join(' ', sort grep { !/^(?:algorithm|store)$/ } $known =~ /^    \{"(\w+)"/mg), 'each parameter has a row');
+is(join(' ', sort keys %row_of), join(' ', sort grep { !/^(?:algorithm|store)$/ } $known =~ /"(\w+)"/g), 'each parameter has a row');
 
 # ---- nginx -t
 

@@ -4,13 +4,13 @@
 #include <array>
 #include <charconv>
 
+#include "limit/block_form.hpp"
 #include "limit/compact_head.hpp"
 
 namespace sliding_log::tool {
 
 namespace {
 
-constexpr std::string_view kMemberBegins = "blocked for ";  // of a ZSET, whose score is the negated end
 constexpr std::size_t kTimeBytes = 6;
 
 /// The number in front of other text; -1: there is none.
@@ -30,11 +30,8 @@ std::int64_t bigEndian(std::string_view bytes) {
 
 std::optional<Block> inZset(ReplyView reply) {
     const std::int64_t score = reply[1].numberOr(0);
-    const std::string_view member = reply[0].text();
-    if (score >= 0 || !member.starts_with(kMemberBegins)) {
-        return std::nullopt;
-    }
-    return Block{-score, leadingNumber(member.substr(kMemberBegins.size()))};
+    const std::string_view length = blockLengthIn(reply[0].text());
+    return score < 0 && !length.empty() ? std::optional(Block{-score, leadingNumber(length)}) : std::nullopt;
 }
 
 std::optional<Block> inString(std::string_view bytes) {
@@ -46,8 +43,8 @@ std::optional<Block> inString(std::string_view bytes) {
 }
 
 std::optional<Block> inHash(ReplyView fields) {
-    const std::optional<std::int64_t> until = fields.field("blocked until").number();
-    return until ? std::optional(Block{*until, fields.field("blocked for").numberOr(-1)}) : std::nullopt;
+    const std::optional<std::int64_t> until = fields.field(kBlockedUntil).number();
+    return until ? std::optional(Block{*until, fields.field(kBlockedFor).numberOr(-1)}) : std::nullopt;
 }
 
 }  // namespace

@@ -31,8 +31,6 @@ struct RememberedBlock {
     std::int64_t endsMs() const { return block.untilMs + block.lengthMs; }
 };
 
-inline constexpr std::string_view kBlocksSuffix = ":blocks";
-
 /// The key that remembers the last block of a log.
 std::string memoryKey(const std::string& key);
 

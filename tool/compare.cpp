@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "limit/parameter.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
@@ -19,22 +20,23 @@ struct Compared {
 };
 
 constexpr std::array kParameters = {
-    Compared{"algorithm", "log", "keys of the other kind are refused: use a new NAME"},
-    Compared{"window", "none", "the longer one admits too many requests: use a new NAME"},
-    Compared{"period", "none", "requests count in other periods: use a new NAME"},
-    Compared{"lease", "30s", "too many requests are admitted: roll it out in steps of at most twice the lease or half"},
-    Compared{"sample", "10", "entries count with another weight: use a new NAME"},
-    Compared{"secret", "off", "keys have other names, so each has logs of its own"},
-    Compared{"override", "off", "where it is off, records of set are not obeyed"},
-    Compared{"delay", "0",
+    Compared{nameOf(Parameter::Algorithm), "log", "keys of the other kind are refused: use a new NAME"},
+    Compared{nameOf(Parameter::Window), "none", "the longer one admits too many requests: use a new NAME"},
+    Compared{nameOf(Parameter::Period), "none", "requests count in other periods: use a new NAME"},
+    Compared{nameOf(Parameter::Lease), "30s",
+             "too many requests are admitted: roll it out in steps of at most twice the lease or half"},
+    Compared{nameOf(Parameter::Sample), "10", "entries count with another weight: use a new NAME"},
+    Compared{nameOf(Parameter::Secret), "off", "keys have other names, so each has logs of its own"},
+    Compared{nameOf(Parameter::Override), "off", "where it is off, records of set are not obeyed"},
+    Compared{nameOf(Parameter::Delay), "0",
              "the shorter one takes reservations for entries: use a new NAME, or roll out the longest first"},
-    Compared{"limit", "none", ""},
-    Compared{"burst", "none", ""},
-    Compared{"block", "0", ""},
-    Compared{"cap", "the usual one", ""},
-    Compared{"cost", "1", ""},
-    Compared{"count", "allowed", ""},
-    Compared{"settle", "none", ""},
+    Compared{nameOf(Parameter::Limit), "none", ""},
+    Compared{nameOf(Parameter::Burst), "none", ""},
+    Compared{nameOf(Parameter::Block), "0", ""},
+    Compared{nameOf(Parameter::Cap), "the usual one", ""},
+    Compared{nameOf(Parameter::Cost), "1", ""},
+    Compared{nameOf(Parameter::Count), "allowed", ""},
+    Compared{nameOf(Parameter::Settle), "none", ""},
 };
 
 constexpr std::string_view kOwnLogs = "each has logs of its own, and a client may use the limit in both";
@@ -97,7 +99,7 @@ class Comparison {
             for (const Compared& each : kParameters) {
                 compare(whose, each, valuesOf(limit, each), valuesOf(*other, each));
             }
-            compare(whose, {"store", "", kOwnLogs}, {std::string(here_.storeOf(limit))},
+            compare(whose, {nameOf(Parameter::Store), "", kOwnLogs}, {std::string(here_.storeOf(limit))},
                     {std::string(there_.storeOf(*other))});
         }
         for (const auto& [name, limit] : there_.limits()) {

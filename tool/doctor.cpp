@@ -55,7 +55,7 @@ void inspectVersion(Findings& findings, std::string_view info) {
 /// What limits are known to have that is to outlive a restart of Redis; empty: nothing.
 std::string_view lastingState(const Use& use) {
     const bool hasQuotas = use.areFormsKnown && std::ranges::any_of(use.forms, [](const Form* form) {
-                               return form->algorithm == Algorithm::Quota;
+                               return traitsOf(form->algorithm).countsPeriods;
                            });
     const bool escalates = use.escalates.value_or(false);
     return hasQuotas && escalates ? "the requests of quotas, and blocks"

@@ -6,6 +6,8 @@
 
 #include "failure.hpp"
 #include "forms.hpp"
+#include "limit/block_form.hpp"
+#include "limit/bounds.hpp"
 
 namespace sliding_log::tool {
 
@@ -22,12 +24,11 @@ Command probe(const std::string& key) {
 }
 
 std::int64_t blockedFor(ReplyView fields, const ReadSettings& settings) {
-    return std::max<std::int64_t>(fields.field("blocked until").numberOr(0) - settings.nowMs, 0);
+    return std::max<std::int64_t>(fields.field(kBlockedUntil).numberOr(0) - settings.nowMs, 0);
 }
 
 // ---- counter
 
-constexpr std::int64_t kLatestMs = 999'999'999'999'999;       // more digits are no time of a log
 constexpr std::int64_t kMostCounted = 9'007'199'254'740'991;  // exact as a number of Lua
 
 /// The counts, by the time at which they began, or by the start of their window.
@@ -35,7 +36,7 @@ std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
     std::map<std::int64_t, std::int64_t> counts;
     for (std::size_t i = 0; i + 1 < fields.size(); i += 2) {
         const std::optional<std::int64_t> start = fields[i].number();
-        if (start && *start >= 0 && *start <= kLatestMs) {
+        if (start && *start >= 0 && *start <= kLatestTimeMs) {
             counts[*start] = std::clamp<std::int64_t>(fields[i + 1].numberOr(0), 0, kMostCounted);
         }
     }
@@ -44,7 +45,7 @@ std::map<std::int64_t, std::int64_t> countsIn(ReplyView fields) {
 
 bool isCounter(ReplyView probed) {
     return !probed.isError() && probed.field("used").isNil() &&
-           (!countsIn(probed).empty() || !probed.field("blocked until").isNil());
+           (!countsIn(probed).empty() || !probed.field(kBlockedUntil).isNil());
 }
 
 std::optional<std::int64_t> sumOfCounts(ReplyView probed) {

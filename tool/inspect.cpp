@@ -42,7 +42,7 @@ std::string timeAndAge(std::optional<std::int64_t> ms, std::int64_t now) {
 }
 
 bool isInflight(const Found& found) {
-    return found.form != nullptr && found.form->algorithm == Algorithm::Inflight;
+    return found.form != nullptr && traitsOf(found.form->algorithm).countsUnderWay;
 }
 
 /// The record that decides, or changes what decides; nullptr: none.
@@ -63,8 +63,9 @@ std::string overrideRetryText(const Override& override, std::int64_t nowMs) {
 /// What `remaining` is of.
 std::int64_t capacityOf(const Found& found) {
     const std::int64_t limit = *found.settings.limit;
-    return found.form != nullptr && found.form->algorithm == Algorithm::Bucket ? found.settings.burst.value_or(limit)
-                                                                               : limit;
+    return found.form != nullptr && takes(found.form->algorithm, Parameter::Burst)
+               ? found.settings.burst.value_or(limit)
+               : limit;
 }
 
 std::string retryText(const Found& found) {
@@ -222,7 +223,7 @@ std::string json(const std::string& key, const Found& found) {
     }
     optional("used", found.state.used);
     optional("limit", found.settings.limit);
-    if (found.form != nullptr && found.form->algorithm == Algorithm::Bucket) {
+    if (found.form != nullptr && takes(found.form->algorithm, Parameter::Burst)) {
         optional("burst", found.settings.burst);
     }
     optional("remaining", found.state.remaining);

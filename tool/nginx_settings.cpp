@@ -61,27 +61,28 @@ void NginxSettings::takeLimit(const Words& words) {
         const std::size_t equals = std::min(word.find('='), word.size());
         const std::string_view name = word.substr(0, equals);
         const std::string_view value = word.substr(std::min(equals + 1, word.size()));
+        const auto is = [name](Parameter parameter) { return name == nameOf(parameter); };
         limit.given[std::string(name)].emplace(value);
-        if (name == "secret") {
+        if (is(Parameter::Secret)) {
             limit.secrecy = value == "on" ? Secrecy::Secret : Secrecy::Open;
-        } else if (name == "algorithm") {
+        } else if (is(Parameter::Algorithm)) {
             limit.algorithm = value;
-        } else if (name == "store") {
+        } else if (is(Parameter::Store)) {
             limit.store = value;
-        } else if (name == "window" || name == "lease") {
+        } else if (is(Parameter::Window) || is(Parameter::Lease)) {
             limit.windowMs = parseTime(value);
-        } else if (name == "period") {
+        } else if (is(Parameter::Period)) {
             limit.windowMs = periodNamed(value);
-        } else if (name == "sample") {
+        } else if (is(Parameter::Sample)) {
             limit.sample = parseCount(value).value_or(limit.sample);
-        } else if (name == "limit") {
+        } else if (is(Parameter::Limit)) {
             limit.limit.add(value);
-        } else if (name == "burst") {
+        } else if (is(Parameter::Burst)) {
             limit.burst.add(value);
-        } else if (name == "block") {
+        } else if (is(Parameter::Block)) {
             limit.blocks = limit.blocks || parseTime(value) != 0;
             limit.escalates = limit.escalates || value.find(',') != std::string_view::npos;
-        } else if (name == "override") {
+        } else if (is(Parameter::Override)) {
             limit.overrides = value == "on";
         }
     }

@@ -1,4 +1,4 @@
-// The record of an override, as lua/override.lua reads it.
+// The record of an override, as the tool shows and writes it; limit/override_record.hpp reads its text.
 #pragma once
 
 #include <cstdint>

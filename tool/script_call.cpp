@@ -28,7 +28,7 @@ Check checkOf(Algorithm algorithm, std::string_view key, const CheckSettings& se
     check.ttlMs = settings.ttlMs;
     check.burst = settings.limit;
     check.sample = kDefaultSample;
-    if (takes(algorithm, Parameter::Period)) {
+    if (traitsOf(algorithm).countsPeriods) {
         check.ttlMs += settings.windowMs;  // its key lives the part beyond the window longer than its period
     }
     return check;

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <ctime>
 
+#include "limit/bounds.hpp"
 #include "limit/number.hpp"
 #include "utf8.hpp"
 
@@ -104,7 +105,6 @@ std::optional<std::int64_t> parseTime(std::string_view text) {
     };
     constexpr std::array<Unit, 7> units = {
         {{"ms", 1}, {"s", 1000}, {"m", 60'000}, {"h", 3'600'000}, {"d", 86'400'000}, {"w", 604'800'000}, {"", 1000}}};
-    constexpr std::int64_t longest = 366LL * 86'400'000;
     std::int64_t total = 0;
     if (text.empty()) {
         return std::nullopt;
@@ -112,7 +112,7 @@ std::optional<std::int64_t> parseTime(std::string_view text) {
     while (!text.empty()) {
         std::int64_t number = 0;
         const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        if (error != std::errc() || number < 0 || number > longest) {
+        if (error != std::errc() || number < 0 || number > kLongestTimeMs) {
             return std::nullopt;
         }
         text.remove_prefix(static_cast<std::size_t>(end - text.data()));
@@ -125,7 +125,7 @@ std::optional<std::int64_t> parseTime(std::string_view text) {
             return std::nullopt;
         }
         total += number * ms;
-        if (total > longest) {
+        if (total > kLongestTimeMs) {
             return std::nullopt;
         }
         text.remove_prefix(name.size());

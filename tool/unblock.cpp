@@ -5,6 +5,7 @@
 #include "command.hpp"
 #include "forms.hpp"
 #include "json.hpp"
+#include "limit/block_form.hpp"
 #include "target.hpp"
 #include "text.hpp"
 
@@ -41,7 +42,7 @@ void endBlock(Store& store, const std::string& key, std::string_view type) {
         return;
     }
     const Command command = type == "zset" ? Command{"ZREMRANGEBYSCORE", key, "-inf", "(0"}
-                                           : Command{"HDEL", key, "blocked until", "blocked for"};
+                                           : Command{"HDEL", key, std::string(kBlockedUntil), std::string(kBlockedFor)};
     checked(store.ask(key, command), command.front());
 }
 

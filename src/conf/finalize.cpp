@@ -19,9 +19,9 @@ std::string nameOf(const LimitSettings& limit) {
     return std::string("sliding_log_limit ").append(view(limit.log->name));
 }
 
-char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, std::string_view what, std::string_view text,
+char* refuseLater(ngx_conf_t* cf, const LimitSettings& limit, Parameter parameter, std::string_view text,
                   std::string_view expected) {
-    return refuseAt(cf, limit.position, nameOf(limit), what, text, expected);
+    return refuseAt(cf, limit.position, nameOf(limit), nameOf(parameter), text, expected);
 }
 
 RedisSettings* findStore(const MainSettings& main, std::string_view name) {
@@ -38,10 +38,11 @@ char* finalizeStore(ngx_conf_t* cf, const MainSettings& main, const LimitSetting
     LogSettings& log = *limit.log;
     RedisSettings* store = view(limit.store) == "local" ? nullptr : findStore(main, view(limit.store));
     if (store == nullptr && limit.store.len > 0 && view(limit.store) != "local") {
-        return refuseLater(cf, limit, "store", view(limit.store), "the name of a sliding_log_redis block, or local");
+        return refuseLater(cf, limit, Parameter::Store, view(limit.store),
+                           "the name of a sliding_log_redis block, or local");
     }
     if (log.finalizedBy != nullptr && log.redis != store) {
-        return refuseLater(cf, limit, "store", store == nullptr ? "local" : view(store->name),
+        return refuseLater(cf, limit, Parameter::Store, store == nullptr ? "local" : view(store->name),
                            "the one of the other limits of that name");
     }
     log.redis = store;
@@ -70,21 +71,21 @@ char* refuseOtherCap(ngx_conf_t* cf, const LimitSettings& limit, std::int64_t ca
     std::string there(view(other.position.file));
     there.append(":").append(DecimalText(static_cast<std::int64_t>(other.position.line)).view());
     if (limit.capGiven) {
-        return refuseLater(cf, limit, "cap", ours,
+        return refuseLater(cf, limit, Parameter::Cap, ours,
                            other.capGiven ? "the same as cap=" + theirs + " in " + there + ": they share one log"
                                           : "the same as in " + there + ", where none is written and " + theirs +
                                                 " is the default: write cap=" + ours + " there, too");
     }
     const std::string expected =
         "cap=" + theirs + " instead of the default, " + ours + ", as in " + there + ": they share one log";
-    return refuseLack(cf, limit.position, nameOf(limit), "cap", expected);
+    return refuseLack(cf, limit.position, nameOf(limit), nameOf(Parameter::Cap), expected);
 }
 
 char* finalizeCap(ngx_conf_t* cf, const LimitSettings& limit) {
     LogSettings& log = *limit.log;
     const std::int64_t cap = limit.capGiven ? limit.cap : defaultCap(log);
     if (cap != 0 && cap < log.mostAllowed()) {
-        return refuseLater(cf, limit, "cap", capText(cap),
+        return refuseLater(cf, limit, Parameter::Cap, capText(cap),
                            "a whole number not below the largest limit of that name, or off: a log cut shorter than "
                            "its limit would never deny");
     }
@@ -93,11 +94,11 @@ char* finalizeCap(ngx_conf_t* cf, const LimitSettings& limit) {
     }
     const bool isCappedBelowCost = limit.limitVariable != nullptr && limit.burst == 0 && limit.cost > cap && cap != 0;
     if (limit.costVariable == nullptr && isCappedBelowCost) {
-        return refuseLater(cf, limit, "cost", DecimalText(limit.cost).view(),
+        return refuseLater(cf, limit, Parameter::Cost, DecimalText(limit.cost).view(),
                            "at most the cap, " + capText(cap) + ", which a variable limit never exceeds");
     }
     if (cap == 0 && limit.countsAll) {
-        return refuseLater(cf, limit, "count", "all", "a cap with it, which bounds what denied attempts add");
+        return refuseLater(cf, limit, Parameter::Count, "all", "a cap with it, which bounds what denied attempts add");
     }
     log.cap = cap;
     log.longest = cap;
@@ -171,7 +172,7 @@ void finalizeReservations(const MainSettings& main) {
             };
             if (std::ranges::any_of(level->allLimits(), reservesIn)) {
                 LogSettings& log = *limit->log;
-                if (log.redis != nullptr && takes(log.algorithm, Parameter::Lease)) {
+                if (log.redis != nullptr && traitsOf(log.algorithm).queues) {
                     continue;  // its calls are its own, and reserve nothing
                 }
                 log.aheadMs = std::max(log.aheadMs, main.largestDelay);

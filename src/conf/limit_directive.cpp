@@ -53,10 +53,10 @@ LogSettings* findLog(const MainSettings& settings, std::string_view name) {
     return nullptr;
 }
 
-char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* parameter, std::string_view text,
+char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, Parameter parameter, std::string_view text,
                          std::string_view above) {
     const std::string directive = std::string(kLimitDirective).append(" ").append(view(log.name));
-    return refuse(cf, directive, parameter, text,
+    return refuse(cf, directive, nameOf(parameter), text,
                   std::string("\"").append(above).append("\", as in the limit of that name above: they share one log"));
 }
 
@@ -64,30 +64,33 @@ char* refuseDisagreement(ngx_conf_t* cf, const LogSettings& log, const char* par
 /// is read. Cap and store follow in finalizeLimits().
 char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& draft) {
     if (log.algorithm != draft.algorithm) {
-        return refuseDisagreement(cf, log, "algorithm", nameOf(draft.algorithm), nameOf(log.algorithm));
+        return refuseDisagreement(cf, log, Parameter::Algorithm, nameOf(draft.algorithm), nameOf(log.algorithm));
     }
     if (log.windowMs != draft.windowMs && takes(log.algorithm, Parameter::Period)) {
-        return refuseDisagreement(cf, log, "period", nameOfPeriod(draft.windowMs), nameOfPeriod(log.windowMs));
+        return refuseDisagreement(cf, log, Parameter::Period, nameOfPeriod(draft.windowMs), nameOfPeriod(log.windowMs));
     }
     if (log.windowMs != draft.windowMs) {
-        return refuseDisagreement(cf, log, takes(log.algorithm, Parameter::Lease) ? "lease" : "window",
+        return refuseDisagreement(cf, log,
+                                  takes(log.algorithm, Parameter::Lease) ? Parameter::Lease : Parameter::Window,
                                   TimeText(draft.windowMs).view(), TimeText(log.windowMs).view());
     }
     if (log.slackMs != draft.slackMs) {
-        return refuseDisagreement(cf, log, "slack", TimeText(draft.slackMs).view(), TimeText(log.slackMs).view());
+        return refuseDisagreement(cf, log, Parameter::Slack, TimeText(draft.slackMs).view(),
+                                  TimeText(log.slackMs).view());
     }
     if (log.sample != draft.sample) {
-        return refuseDisagreement(cf, log, "sample", DecimalText(draft.sample).view(), DecimalText(log.sample).view());
+        return refuseDisagreement(cf, log, Parameter::Sample, DecimalText(draft.sample).view(),
+                                  DecimalText(log.sample).view());
     }
     if (view(log.id) != view(draft.id)) {
-        return refuseDisagreement(cf, log, "id", view(draft.id), view(log.id));
+        return refuseDisagreement(cf, log, Parameter::Id, view(draft.id), view(log.id));
     }
     if (log.secrecy != draft.secrecy) {
-        return refuseDisagreement(cf, log, "secret", draft.secrecy == Secrecy::Secret ? "on" : "off",
+        return refuseDisagreement(cf, log, Parameter::Secret, draft.secrecy == Secrecy::Secret ? "on" : "off",
                                   log.secrecy == Secrecy::Secret ? "on" : "off");
     }
     if (log.hasOverride != draft.hasOverride) {
-        return refuseDisagreement(cf, log, "override", draft.hasOverride ? "on" : "off",
+        return refuseDisagreement(cf, log, Parameter::Override, draft.hasOverride ? "on" : "off",
                                   log.hasOverride ? "on" : "off");
     }
     return kConfOk;
@@ -100,7 +103,7 @@ ngx_str_t policyOf(ngx_pool_t* pool, const LimitDraft& draft) {
         return {};
     }
     const char* end = appendPolicyMember(policy, policy, view(draft.log.name),
-                                         takes(draft.log.algorithm, Parameter::Lease)
+                                         traitsOf(draft.log.algorithm).countsUnderWay
                                              ? Quota::atOnce(draft.limit.limit)
                                              : quotaOf(draft.limit.limit, draft.limit.burst, draft.log.windowMs));
     return toNgx({policy, static_cast<std::size_t>(end - policy)});

@@ -1,4 +1,4 @@
-// The parameters of sliding_log_limit NAME, one function each.
+// The parameters of sliding_log_limit NAME: which there are, and which a limit needs and may have.
 #pragma once
 
 #include <string_view>

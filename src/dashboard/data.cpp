@@ -40,8 +40,8 @@ void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters
     log.largestBurst == 0 ? out.null() : out.number(static_cast<std::uint64_t>(log.largestBurst));
     out.name("window_ms").number(static_cast<std::uint64_t>(log.windowMs));
     out.name("period");
-    takes(log.algorithm, Parameter::Period) ? out.text(nameOfPeriod(log.windowMs)) : out.null();
-    out.name("at_once").boolean(takes(log.algorithm, Parameter::Lease));
+    traitsOf(log.algorithm).countsPeriods ? out.text(nameOfPeriod(log.windowMs)) : out.null();
+    out.name("at_once").boolean(traitsOf(log.algorithm).countsUnderWay);
     out.name("dry_run").boolean(log.enforced == 0);
     out.name("requests").beginObject();
     for (std::size_t result = 0; result < std::size(kResultNames); result++) {

@@ -9,6 +9,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "limit/parameter.hpp"
+
 namespace sliding_log {
 
 enum class Algorithm : std::uint8_t {
@@ -31,23 +33,6 @@ enum class Lasts : std::uint8_t {
     Refill,      // until the bucket is refilled; without a bound if a larger burst was used before
     Period,      // until its period of the calendar ends, or the next one if the clock has stepped back
     Lease        // until it ends, or for a lease after its latest renewal
-};
-
-/// Parameters of sliding_log_limit that only some algorithms take.
-enum class Parameter : std::uint8_t {
-    Window,
-    Period,
-    Lease,
-    Cap,
-    Id,
-    Count,
-    Refund,
-    Delay,
-    Block,
-    Burst,
-    Sample,
-    Prefetch,
-    Settle
 };
 
 /// The default of sample=.
@@ -79,6 +64,15 @@ struct Work {
     std::int64_t missing = 0;  // for each entry that has to leave before there is room for a request; see work.hpp
 };
 
+/// In what an algorithm differs from a log of a window, by name: other files ask for these, not for the algorithm.
+struct Traits {
+    bool countsPeriods = false;     // of the calendar, in place of a window that ends now
+    bool countsUnderWay = false;    // requests at once, until they end: an entry leaves with its request
+    bool hasLeases = false;         // an entry lasts for a lease, and its worker renews it by the clock of the store
+    bool queues = false;            // what delay= is for: to wait until another request ends; else it reserves a time
+    bool isAskedAfterHold = false;  // a request that is held takes no entry before
+};
+
 struct AlgorithmRow {
     Algorithm algorithm;
     std::string_view name;    // the value of algorithm=
@@ -87,11 +81,12 @@ struct AlgorithmRow {
     bool hasPlainCosts;       // plain calls may have costs
     Algorithm decidesAs;      // the algorithm with the same decisions for the same arrivals; usually itself
     Storage storage;
-    bool namesEntries;  // entries have names, so that a take-back can be repeated
-    Parameters takes;
+    bool namesEntries;         // entries have names, so that a take-back can be repeated
+    Parameters takes;          // of those that only some algorithms take
     std::int64_t mostEntries;  // of one request; 0: any, since a cost is kept as a number
     Lasts lasts;
     Work work;
+    Traits traits = {};
 };
 
 /// Indexed by Algorithm.
@@ -172,7 +167,8 @@ inline constexpr std::array kAlgorithms = {
                  .takes = {Parameter::Period, Parameter::Refund, Parameter::Settle},
                  .mostEntries = 0,
                  .lasts = Lasts::Period,
-                 .work = {.request = 100, .entry = 0, .together = 0}},
+                 .work = {.request = 100, .entry = 0, .together = 0},
+                 .traits = {.countsPeriods = true}},
     AlgorithmRow{.algorithm = Algorithm::Inflight,
                  .name = "inflight",
                  .script = "inflight",
@@ -184,7 +180,8 @@ inline constexpr std::array kAlgorithms = {
                  .takes = {Parameter::Lease, Parameter::Delay},
                  .mostEntries = 1000,
                  .lasts = Lasts::Lease,
-                 .work = {.request = 1500, .entry = 1300, .together = 900}},
+                 .work = {.request = 1500, .entry = 1300, .together = 900},
+                 .traits = {.countsUnderWay = true, .hasLeases = true, .queues = true, .isAskedAfterHold = true}},
 };
 
 constexpr const AlgorithmRow& rowOf(Algorithm algorithm) {
@@ -195,10 +192,23 @@ constexpr std::string_view nameOf(Algorithm algorithm) {
     return rowOf(algorithm).name;
 }
 
+constexpr const Traits& traitsOf(Algorithm algorithm) {
+    return rowOf(algorithm).traits;
+}
+
 constexpr bool takes(Algorithm algorithm, Parameter parameter) {
     return rowOf(algorithm).takes.has(parameter);
 }
 
+/// True if only some algorithms take the parameter: those whose rows have it. All take the others.
+constexpr bool isOfSome(Parameter parameter) {
+    return std::ranges::any_of(kAlgorithms, [=](const AlgorithmRow& row) { return row.takes.has(parameter); });
+}
+
 static_assert(std::ranges::all_of(kAlgorithms, [](const AlgorithmRow& row) { return &row == &rowOf(row.algorithm); }));
+static_assert(std::ranges::all_of(kAlgorithms, [](const AlgorithmRow& row) {
+    return row.traits.countsPeriods == row.takes.has(Parameter::Period) &&
+           row.traits.hasLeases == row.takes.has(Parameter::Lease);
+}));
 
 }  // namespace sliding_log

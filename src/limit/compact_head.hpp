@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "limit/bounds.hpp"
+
 namespace sliding_log {
 
 inline constexpr char kCompactFormat = 1;
@@ -19,8 +21,8 @@ inline constexpr std::size_t kCompactBlockedBytes = 29;
 // of logs with runs
 inline constexpr char kCompactRunsFormat = 3;
 inline constexpr char kCompactBlockedRunsFormat = 4;
-inline constexpr char kCompactRun = static_cast<char>(0x80);     // the first byte of a run
-inline constexpr std::uint64_t kMostCompact = (1ULL << 40) - 1;  // entries, and ms from the oldest to the newest
+inline constexpr char kCompactRun = static_cast<char>(0x80);  // the first byte of a run
+inline constexpr std::uint64_t kMostCompact = kMostOfLog;     // entries, and ms from the oldest to the newest
 
 /// A log that is not blocked: its format, and the bytes that CompactState reads.
 inline bool hasCompactState(std::string_view bytes) {

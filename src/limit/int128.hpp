@@ -4,12 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "limit/bounds.hpp"
+
 namespace sliding_log {
 
 __extension__ using Int128 = __int128;
-
-/// The longest wait that is reported: 15 digits, as an integer of a structured field may have (RFC 9651).
-inline constexpr std::int64_t kLongestWaitMs = 999'999'999'999'999;
 
 /// Quotients rounded towards minus and plus infinity; the divisor must be positive.
 constexpr Int128 divideDown(Int128 number, Int128 divisor) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "limit/bounds.hpp"
 #include "limit/exact_log.hpp"
 #include "limit/int128.hpp"
 #include "limit/local_form.hpp"
@@ -92,8 +93,7 @@ class LogForm {
     }
 
   private:
-    /// As in lua/compact_log.lua: more than any limit, so a log looks emptier to none if older entries leave.
-    static constexpr std::uint64_t kMostEntries = (1ULL << 40) - 1;
+    static constexpr std::uint64_t kMostEntries = kMostOfLog;
 
     /// The number of requests that an entry counts for.
     static std::int64_t weight(const Check& check) {

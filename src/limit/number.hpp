@@ -7,13 +7,9 @@
 #include <optional>
 #include <string_view>
 
+#include "limit/bounds.hpp"
+
 namespace sliding_log {
-
-/// The largest limit and cap: exact as a Lua number and as an integer of a structured field (RFC 9651, 15 digits).
-inline constexpr std::int64_t kLargestCount = 1'000'000'000'000;
-
-/// The longest time that a directive may have: 366 d.
-inline constexpr std::int64_t kLongestTimeMs = 366LL * 24 * 3600 * 1000;
 
 /// A whole number from 0 to kLargestCount, digits only; nullopt for anything else (a sign, blank, point or unit).
 inline std::optional<std::int64_t> parseCount(std::string_view text) {

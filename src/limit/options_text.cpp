@@ -6,61 +6,62 @@ namespace sliding_log {
 
 OptionsText::OptionsText(const Check& check, std::int64_t cost, std::int64_t permits, bool isTold) {
     if (check.named) {
-        word("ids");
+        word(Option::Ids);
     }
     if (cost != 1) {
-        number("cost=", cost);
+        number(Option::Cost, cost);
     }
     if (check.countsAll) {
-        word("count=all");
+        word(Option::CountAll);
     }
     if (check.delayMs != 0) {
-        number("delay=", check.delayMs);
+        number(Option::Delay, check.delayMs);
     }
     if (check.aheadMs != 0) {
-        number("ahead=", check.aheadMs);
+        number(Option::Ahead, check.aheadMs);
     }
     if (check.blockMs != 0) {
-        number("block=", check.blockMs);
+        number(Option::Block, check.blockMs);
     }
     if (check.blockTimes.escalates()) {
         times(check.blockTimes);
     } else if (check.escalates) {
-        word("escalates");
+        word(Option::Escalates);
     }
     if (check.isSettled()) {
-        number("settle=", check.settled);
+        number(Option::Settle, check.settled);
     }
     if (check.owed() > 0) {
-        word(kEndedOption);
+        word(Option::Ended);
         length_ += std::string_view("000000000000").copy(text_.data() + length_, kEndedDigits);
     }
     if (permits != 0) {
-        number("permits=", permits);
+        number(Option::Permits, permits);
     }
     if (check.hasOverride) {
-        word("override");
+        word(Option::Override);
     }
     if (isTold) {
-        word("told");
+        word(Option::Told);
     }
     if (takes(check.algorithm, Parameter::Burst)) {
-        number("burst=", check.burst);
+        number(Option::Burst, check.burst);
     }
     if (takes(check.algorithm, Parameter::Sample)) {
-        number("sample=", check.sample);
+        number(Option::Sample, check.sample);
     }
 }
 
-void OptionsText::word(std::string_view text) {
+void OptionsText::word(Option option) {
+    const std::string_view text = wordOf(option);
     if (length_ > 0) {
         text_[length_++] = ' ';
     }
     length_ += text.copy(text_.data() + length_, text.size());
 }
 
-void OptionsText::number(std::string_view name, std::int64_t value) {
-    word(name);
+void OptionsText::number(Option option, std::int64_t value) {
+    word(option);
     append(value);
 }
 

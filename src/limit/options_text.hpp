@@ -6,12 +6,13 @@
 #include <string_view>
 
 #include "limit/check.hpp"
+#include "limit/option.hpp"
 
 namespace sliding_log {
 
 /// Of what is owed, how long ago the request ended (ms), in as many digits as any time has: the text of a call is told
 /// it anew whenever it is sent.
-inline constexpr std::string_view kEndedOption = "ended=";
+inline constexpr std::string_view kEndedOption = wordOf(Option::Ended);
 inline constexpr std::size_t kEndedDigits = 12;
 
 /// `cost=5 delay=2000`, on the stack; "" if the check has no options.
@@ -30,12 +31,13 @@ class OptionsText {
 
   private:
     OptionsText(const Check& check, std::int64_t cost, std::int64_t permits, bool isTold);
-    void word(std::string_view text);
-    void number(std::string_view name, std::int64_t value);
+    void word(Option option);
+    void number(Option option, std::int64_t value);
     void times(const BlockTimes& times);
     void append(std::int64_t value);
 
-    static constexpr std::size_t kLongest = 14 * 16 + (9 + BlockTimes::kMost) * 20;  // words, and their numbers
+    static constexpr std::size_t kLongest =
+        kOptions.size() * 16 + (9 + BlockTimes::kMost) * 20;  // words, and their numbers
 
     std::array<char, kLongest> text_;
     std::size_t length_ = 0;

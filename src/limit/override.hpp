@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "limit/number.hpp"
+#include "limit/bounds.hpp"
 
 namespace sliding_log {
 
@@ -42,8 +42,7 @@ struct Override {
     static bool read(std::int64_t said, std::int64_t untilMs, Override& out) {
         constexpr What kCodes[] = {What::None, What::Allow, What::Deny, What::Broken, What::Forbidden};  // -1, -2, ...
         constexpr std::int64_t kLast = -5;
-        constexpr std::int64_t kLatestMs = 999'999'999'999'999;
-        if (said < kLast || said > kLargestCount || untilMs < 0 || untilMs > kLatestMs) {
+        if (said < kLast || said > kLargestCount || untilMs < 0 || untilMs > kLatestTimeMs) {
             return false;
         }
         out = {said >= 0 ? What::Limit : kCodes[-said - 1], std::max<std::int64_t>(said, 0), untilMs};

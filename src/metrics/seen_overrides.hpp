@@ -12,6 +12,7 @@
 
 #include "limit/override.hpp"
 #include "shared/seqlock.hpp"
+#include "shared/set_table.hpp"
 
 namespace sliding_log {
 
@@ -33,9 +34,7 @@ class SeenOverrides {
     /// `memory`: zeroed, or a table that other processes use; aligned to 64. If it is smaller than one set, nothing is
     /// noted. `self`: the process that uses this object.
     SeenOverrides(void* memory, std::size_t bytes, pid_t self = getpid())
-        : self_(static_cast<Sequence::Writer>(self)),
-          sets_(static_cast<Set*>(memory)),
-          setCount_(memory == nullptr ? 0 : bytes / sizeof(Set)) {}
+        : self_(static_cast<Sequence::Writer>(self)), sets_(memory, bytes) {}
 
     /// A decision of the key with this name and hash has met that record; without one, the key is forgotten. The name
     /// is `LIMIT:{VALUE`, the beginning of a log's key after the prefix; longer ones are not noted.
@@ -63,8 +62,7 @@ class SeenOverrides {
     };
 
     Sequence::Writer self_ = 0;
-    Set* sets_ = nullptr;
-    std::size_t setCount_ = 0;
+    Sets<Set> sets_;
 };
 
 }  // namespace sliding_log

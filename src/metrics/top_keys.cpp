@@ -9,31 +9,24 @@ TopKeys::TopKeys(void* memory, std::size_t bytes, std::uint64_t random, pid_t se
     : self_(static_cast<Sequence::Writer>(self)), random_(random | 1) {
     if (bytes >= sizeof(Header) + sizeof(Set)) {
         header_ = static_cast<Header*>(memory);
-        sets_ = reinterpret_cast<Set*>(static_cast<char*>(memory) + sizeof(Header));
-        setCount_ = (bytes - sizeof(Header)) / sizeof(Set);
+        sets_ = Sets<Set>(static_cast<char*>(memory) + sizeof(Header), bytes - sizeof(Header));
     }
 }
 
 void TopKeys::count(std::string_view name, std::size_t hash, unsigned used, std::uint64_t nowMs) {
-    if (setCount_ == 0 || name.size() > kLongestName) {
+    if (sets_.areNone() || name.size() > kLongestName) {
         return;
     }
-    Set& set = sets_[(hash >> 1) % setCount_];
+    Set& set = sets_.of(hash >> 1);
     const std::uint64_t mark = hash | 1;  // 0: an empty cell
     std::size_t way = 0;
-    std::uint64_t least = ~std::uint64_t{0};
-    bool hasCell = false;
-    for (std::size_t i = 0; i < kWays; i++) {
-        const std::uint64_t count = set.counts[i].load(std::memory_order_relaxed);
-        if (set.hashes[i].load(std::memory_order_relaxed) == mark && set.cells[i].name.is(name)) {
-            way = i;
-            hasCell = true;
-            break;
-        }
-        if (count < least) {
-            least = count;
-            way = i;
-        }
+    while (way < kWays && !(set.hashes[way].load(std::memory_order_relaxed) == mark && set.cells[way].name.is(name))) {
+        way++;
+    }
+    const bool hasCell = way < kWays;
+    if (!hasCell) {
+        const auto countOf = [](const Counter& counter) { return counter.load(std::memory_order_relaxed); };
+        way = static_cast<std::size_t>(victimOf(set.counts, countOf)->way - set.counts);
     }
     const std::uint64_t before = set.counts[way].fetch_add(1, std::memory_order_relaxed);
     if (!hasCell) {
@@ -48,17 +41,17 @@ void TopKeys::count(std::string_view name, std::size_t hash, unsigned used, std:
 
 void TopKeys::replace(Set& set, std::size_t way, std::string_view name, std::uint64_t hash) {
     Cell& cell = set.cells[way];
-    if (!cell.sequence.beginWriting(self_) && !cell.sequence.takeOver(self_)) {
+    const Writing writing(cell.sequence, self_);
+    if (!writing) {
         return;
     }
     set.hashes[way].store(hash, std::memory_order_relaxed);
     cell.base.store(set.counts[way].load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     cell.name.set(name);
-    cell.sequence.endWriting();
 }
 
 void TopKeys::age(std::uint64_t nowMs) {
-    if (setCount_ == 0) {
+    if (sets_.areNone()) {
         return;
     }
     std::uint64_t halvedMs = header_->halvedMs.load(std::memory_order_relaxed);
@@ -67,12 +60,12 @@ void TopKeys::age(std::uint64_t nowMs) {
         isNew) {
         return;
     }
-    for (std::size_t i = 0; i < setCount_; i++) {
+    for (Set& set : sets_.all()) {
         for (std::size_t way = 0; way < kWays; way++) {
-            Cell& cell = sets_[i].cells[way];
-            std::atomic<std::uint64_t>& counter = sets_[i].counts[way];
+            Cell& cell = set.cells[way];
+            Counter& counter = set.counts[way];
             if (cell.sequence.takeOver(self_)) {
-                sets_[i].hashes[way].store(0, std::memory_order_relaxed);
+                set.hashes[way].store(0, std::memory_order_relaxed);
                 counter.store(0, std::memory_order_relaxed);
                 cell.base.store(0, std::memory_order_relaxed);
                 cell.name.set({});
@@ -94,11 +87,11 @@ void TopKeys::age(std::uint64_t nowMs) {
 
 std::vector<TopKeys::Key> TopKeys::list() const {
     std::vector<Key> keys;
-    for (std::size_t i = 0; i < setCount_; i++) {
+    for (Set& set : sets_.all()) {
         for (std::size_t way = 0; way < kWays; way++) {
-            const Cell& cell = sets_[i].cells[way];
+            const Cell& cell = set.cells[way];
             const std::uint64_t begin = cell.sequence.beginReading();
-            const std::uint64_t count = sets_[i].counts[way].load(std::memory_order_relaxed);
+            const std::uint64_t count = set.counts[way].load(std::memory_order_relaxed);
             const std::uint64_t base = cell.base.load(std::memory_order_relaxed);
             if (count <= base) {
                 continue;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "shared/seqlock.hpp"
+#include "shared/set_table.hpp"
 
 namespace sliding_log {
 
@@ -65,9 +66,11 @@ class TopKeys {
         static_assert(kLongestName <= 200);
     };
 
+    using Counter = std::atomic<std::uint64_t>;
+
     struct alignas(64) Set {
         std::atomic<std::uint64_t> hashes[kWays];
-        std::atomic<std::uint64_t> counts[kWays];
+        Counter counts[kWays];
         Cell cells[kWays];
     };
 
@@ -80,8 +83,7 @@ class TopKeys {
 
     Sequence::Writer self_ = 0;
     Header* header_ = nullptr;
-    Set* sets_ = nullptr;
-    std::size_t setCount_ = 0;
+    Sets<Set> sets_;
     std::uint64_t random_ = 1;
 };
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <system_error>
 
-#include "limit/int128.hpp"
+#include "limit/bounds.hpp"
 #include "limit/number.hpp"
 #include "limit/permit_life.hpp"
 
@@ -15,7 +15,6 @@ namespace sliding_log {
 namespace {
 
 /// The clock of a server may have any value with this number of digits.
-constexpr std::int64_t kLatestMs = 999'999'999'999'999;
 
 /// Below all permitted values if it is not an integer.
 std::int64_t integerOf(const redisReply& element) {
@@ -138,7 +137,7 @@ StoreError BatchReply::read(const redisReply& batch, std::size_t requests, std::
     }
     const std::int64_t admitted = numbers.next();
     nowMs_ = numbers.next();
-    if (!isBetween(admitted, 0, static_cast<std::int64_t>(requests)) || !isBetween(nowMs_, 0, kLatestMs)) {
+    if (!isBetween(admitted, 0, static_cast<std::int64_t>(requests)) || !isBetween(nowMs_, 0, kLatestTimeMs)) {
         return StoreError::Unexpected;
     }
     if (logs_.size() < checks.size()) {

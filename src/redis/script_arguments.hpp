@@ -18,7 +18,7 @@ inline bool isPlain(const Check& check) {
     const AlgorithmRow& row = rowOf(check.algorithm);
     const OptionsText options(check);
     const std::string_view text = options.view();
-    const bool isCost = text.starts_with("cost=") && text.find(' ') == std::string_view::npos;
+    const bool isCost = text.starts_with(wordOf(Option::Cost)) && text.find(' ') == std::string_view::npos;
     return !row.plain.empty() && (text.empty() || (row.hasPlainCosts && isCost && check.cost > 0));
 }
 

@@ -7,6 +7,7 @@
 #include "request/answer.hpp"
 #include "request/asking.hpp"
 #include "request/counting.hpp"
+#include "request/giving_back.hpp"
 #include "request/hold.hpp"
 #include "request/outcome.hpp"
 #include "request/round.hpp"

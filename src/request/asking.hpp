@@ -1,9 +1,32 @@
-// Asks the stores for the verdicts on a round's checks, and takes back entries that must not stay.
+// Asks the stores for the verdicts on a round's checks.
 //
 // Stages are asked one after another: the next one when the previous one has admitted the request. If that one takes
 // too long, all others are asked at once, each within its own `timeout`, so that each limit is decided by its own
 // store; the request continues when all have replied. So no request waits longer than the longest `timeout` of its
 // stores.
+//
+// What becomes of a stage, and the function that does it; those of queue.cpp and deciding.cpp are in brackets:
+//
+//   state    event                                                    next state
+//   -------  -------------------------------------------------------  -----------------------------------------------
+//   Open     before the first one is asked: a denial is known         Done             lookAt(), [decide()]
+//            its turn: requests of this node wait for the same place  Queued           ask()
+//            its turn: its store is the local one                     Done or Queued   ask(), [decideLocally()]
+//            its turn: a call is to be made                           Out              ask()
+//            its turn: a known denial or a permit decides             Done or Queued   ask(), [decide()]
+//            its turn: its Redis cannot be asked                      Done or Queued   ask(), [decideInstead()]
+//            its turn: its limits are to be asked apart               Open, each       askApart()
+//   Out      its reply is here, or is late                            Replied          noteReply()
+//   Replied  the phases run: Redis has decided                        Done or Queued   useReply(), [decide()]
+//            the phases run: one of its limits may have failed        Open, each       askApart()
+//            the phases run: Redis has not decided                    Done or Queued   useReply(), [decideInstead()]
+//   Queued   others have left, or it may ask again                    Open             askAll(), [takeTurn()]
+//            its time is up, or another limit has denied              Done             askAgain(), stopWaiting()
+//   Out      the request ends                                         Done             cancelOut()
+//
+// The states of the request (Context::State; a diagram is in docs/architecture.md) follow: it is Waiting while a stage
+// is Out, Replied when all have replied or one is late, and Queued or its Turn if a stage is Queued and no other one is
+// to be asked.
 #pragma once
 
 #include "request/context.hpp"
@@ -32,30 +55,5 @@ void cancelStages(Context& context);
 /// Sets the decisions from the replies that have arrived. If a stage failed, possibly because of one of its limits, its
 /// limits are to be asked again one by one.
 void collectVerdicts(const LocationSettings& location, Context& context);
-
-/// All or nothing: removes a request that these limits of the latest round deny together from all logs that admitted
-/// it, including those of locations before an internal redirect. Not from logs of limits with count=all, nor from those
-/// of a round after which an upstream has worked for the request. In a dry run only these limits are concerned.
-void takeBackDenied(Context& context, std::span<const Decision> together);
-
-/// Takes back the entries of all decisions with isLeaving.
-void takeBackMarked(Context& context);
-
-/// Takes back the entries of all decisions for which `leaves(round, decision)` is true, each at most once.
-template <typename Leaves>
-void takeBack(Context& context, Leaves leaves) {
-    bool any = false;
-    for (Round* round = context.round; round != nullptr; round = round->previous) {
-        for (Decision& decision : round->all()) {
-            const bool isHeld = round->leases != nullptr && round->leases[&decision - round->decisions].isHeld();
-            decision.isLeaving =
-                (decision.logged || decision.lateReply != nullptr || isHeld) && leaves(*round, decision);
-            any = any || decision.isLeaving;
-        }
-    }
-    if (any) {
-        takeBackMarked(context);
-    }
-}
 
 }  // namespace sliding_log

@@ -58,12 +58,12 @@ const Check& checkOf(const Context& context, const Decision& decision) {
 
 /// The window, or the length of the current period.
 std::int64_t windowMsNow(const LogSettings& log) {
-    return takes(log.algorithm, Parameter::Period) ? periodAt(wallClockMs(), log.windowMs).lengthMs() : log.windowMs;
+    return traitsOf(log.algorithm).countsPeriods ? periodAt(wallClockMs(), log.windowMs).lengthMs() : log.windowMs;
 }
 
 /// It limits requests under way, which last as long as they do.
 bool isAtOnce(const Decision& decision) {
-    return takes(decision.settings->log->algorithm, Parameter::Lease);
+    return traitsOf(decision.settings->log->algorithm).countsUnderWay;
 }
 
 /// The quota by which the request was decided: `on_error local nodes=N` divides limit and burst.

@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "request/asking.hpp"
+#include "request/giving_back.hpp"
 #include "request/queue.hpp"
 #include "request/suspend.hpp"
 #include "request/under_way.hpp"

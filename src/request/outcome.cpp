@@ -100,7 +100,7 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
     const bool isBlocked =
         isDenied && !isNever && decision.settings->blockMs > 0 && decision.source != Source::Override;
     const TimeText window(settings.windowMs);
-    if (takes(settings.algorithm, Parameter::Lease) && (!isDenied || decision.source != Source::Override)) {
+    if (traitsOf(settings.algorithm).countsUnderWay && (!isDenied || decision.source != Source::Override)) {
         const TimeText queued(readableMs(decision.queuedMs));
         const ngx_str_t texts[] = {toNgx(decision.queuedMs > 0 ? queued.view() : ""), toNgx(nameOf(decision.source))};
         ngx_log_error(level, log, 0, "%s%s, by limit \"%V\": key \"%V\", %L at once%s%V, by %V", what, dryRun,
@@ -108,7 +108,7 @@ void logOutcome(ngx_http_request_t* request, const LocationSettings& location, c
                       &texts[1]);
         return;
     }
-    const bool isPeriod = takes(settings.algorithm, Parameter::Period);
+    const bool isPeriod = traitsOf(settings.algorithm).countsPeriods;
     const TimeText wait(readableMs(std::max<std::int64_t>(waitMs, 0)));
     const ngx_str_t texts[] = {toNgx(isPeriod ? nameOfPeriod(settings.windowMs) : window.view()),
                                toNgx(isNever ? "" : wait.view()), toNgx(nameOf(decision.source))};

@@ -48,7 +48,7 @@ void applyOverride(const ngx_http_request_t* request, Round& round, std::size_t 
             check.limit = decision.limit = override.limit;
             break;
         case Override::What::Allow:
-            if (takes(check.algorithm, Parameter::Period)) {
+            if (traitsOf(check.algorithm).countsPeriods) {
                 const std::int64_t now = wallClockMs();
                 verdict.resetMs = periodAt(now, check.windowMs).end - now;
             }

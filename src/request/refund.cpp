@@ -1,6 +1,6 @@
 #include "request/refund.hpp"
 
-#include "request/asking.hpp"
+#include "request/giving_back.hpp"
 
 namespace sliding_log {
 

@@ -72,7 +72,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     gWorker->leaseLength(log).applyTo(check);
     check.countsAll = settings.countsAll;
     const bool isRefunded = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
-    check.leavesWithClient = isRefunded || takes(log.algorithm, Parameter::Lease);
+    check.leavesWithClient = isRefunded || traitsOf(log.algorithm).countsUnderWay;
     check.delayMs = settings.reservesMs();
     check.aheadMs = log.aheadMs;
     check.blockMs = settings.blockMs;
@@ -85,7 +85,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     if (takes(log.algorithm, Parameter::Burst)) {
         check.burst = settings.burst > 0 ? settings.burst : check.limit;
     }
-    if (takes(log.algorithm, Parameter::Period)) {
+    if (traitsOf(log.algorithm).countsPeriods) {
         check.utcAheadMs = wallClockMs() - static_cast<std::int64_t>(ngx_current_msec);
     }
     return Applies::Yes;
@@ -166,7 +166,7 @@ Round* newRound(ngx_http_request_t* request, const LocationSettings& location, b
 }
 
 bool isAskedAfterHold(const Round& round, std::size_t limit) {
-    return round.mayHold && takes(round.checks[limit].algorithm, Parameter::Lease);
+    return round.mayHold && traitsOf(round.checks[limit].algorithm).isAskedAfterHold;
 }
 
 /// The destination of a limit: a store, a hash slot in a cluster, and a script. Limits with the same destination are
@@ -224,7 +224,7 @@ bool preparePermits(ngx_http_request_t* request, Round& round) {
 /// Memory for the leases that the round may hold; false if memory is short.
 bool prepareLeases(ngx_http_request_t* request, Round& round) {
     const std::span checks(round.checks, round.count);
-    const auto isLeased = [](const Check& check) { return takes(check.algorithm, Parameter::Lease); };
+    const auto isLeased = [](const Check& check) { return traitsOf(check.algorithm).hasLeases; };
     if (std::ranges::none_of(checks, isLeased)) {
         return true;
     }

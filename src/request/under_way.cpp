@@ -10,7 +10,7 @@ namespace {
 
 /// An override that allows has logged nothing.
 bool isUnderWay(const Decision& decision, const Check& check) {
-    return takes(check.algorithm, Parameter::Lease) && check.cost > 0 && decision.source != Source::Override &&
+    return traitsOf(check.algorithm).hasLeases && check.cost > 0 && decision.source != Source::Override &&
            decision.wasAsked() && !decision.isDenied();
 }
 

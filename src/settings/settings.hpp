@@ -142,8 +142,8 @@ struct LimitSettings {
     std::optional<bool> dryRun;  // none: that of the level
 
     /// Requests without room wait up to delayMs until another one ends. Limits of other algorithms reserve.
-    bool queues() const { return delayMs > 0 && takes(log->algorithm, Parameter::Lease); }
-    std::int64_t reservesMs() const { return takes(log->algorithm, Parameter::Lease) ? 0 : delayMs; }
+    bool queues() const { return delayMs > 0 && traitsOf(log->algorithm).queues; }
+    std::int64_t reservesMs() const { return traitsOf(log->algorithm).queues ? 0 : delayMs; }
 
     // completed for the whole log once the configuration is read
     bool capGiven;

@@ -47,9 +47,9 @@ KnownDenials::KnownDenials(void* memory, std::size_t bytes, pid_t self) : self_(
     const std::size_t share = bytes / kShareOfGenerations / kCacheLine * kCacheLine;
     generations_ = static_cast<Generation*>(memory);
     generationCount_ = share / sizeof(Generation);
-    sets_ = (bytes - share) / (kSlotBytes * kWays);
-    headings_ = reinterpret_cast<Heading*>(static_cast<char*>(memory) + share);
-    records_ = reinterpret_cast<Record*>(headings_ + sets_ * kWays);
+    const std::size_t sets = (bytes - share) / (kSlotBytes * kWays);
+    headings_ = Sets<HeadingsOfSet>(static_cast<char*>(memory) + share, sets * sizeof(HeadingsOfSet));
+    records_ = reinterpret_cast<RecordsOfSet*>(headings_.all().data() + sets);
 }
 
 /// The request is admitted a delay before there is room.
@@ -171,7 +171,11 @@ void KnownDenials::publish(const Signature& signature, std::uint32_t sentGenerat
         return;
     }
     const std::optional<Slot> slot = slotFor({signature, checks, verdicts, sentGeneration, sentMs, sentMs + lastsMs});
-    if (!slot || !(slot->record.sequence.beginWriting(self_) || slot->record.sequence.takeOver(self_))) {
+    if (!slot) {
+        return;
+    }
+    const Writing writing(slot->record.sequence, self_);
+    if (!writing) {
         return;
     }
     auto& [heading, record] = *slot;
@@ -194,7 +198,6 @@ void KnownDenials::publish(const Signature& signature, std::uint32_t sentGenerat
         entry.cost.store(checks[i].cost, kRelaxed);
     }
     record.identity.set(signature.identity());
-    record.sequence.endWriting();
 }
 
 /// As a whole: that other costs are denied is asked once more.
@@ -218,50 +221,49 @@ void KnownDenials::entriesLeave(std::span<const std::uint32_t> logs) {
 /// that is abandoned, or is over; for the first one of an identity, otherwise the one that ends first. None: it is
 /// known already, or all are being written.
 std::optional<KnownDenials::Slot> KnownDenials::slotFor(const Denial& denial) const {
-    std::optional<Slot> free;
-    std::optional<Slot> first;
-    std::optional<Slot> own;
-    unsigned owned = 0;
+    constexpr std::uint64_t kAbandoned = 0;
+    constexpr std::uint64_t kOver = 1;
+    const auto set = setOf(denial.signature);
     const auto untilOf = [](const Slot& slot) { return slot.heading.until.load(kRelaxed); };
-    const auto isEarlier = [&](const Slot& slot, const std::optional<Slot>& other) {
-        return !other || untilOf(slot) < untilOf(*other);
+    const auto isOwn = [&](const Slot& slot) {
+        return !slot.record.sequence.isWritten() && slot.isOf(denial.signature);
     };
-    for (const Slot slot : setOf(denial.signature)) {
-        if (slot.record.sequence.isWritten()) {
-            if (slot.record.sequence.isAbandoned(self_)) {
-                free.emplace(slot);
-            }
+    unsigned owned = 0;
+    for (const Slot slot : set) {
+        if (!isOwn(slot)) {
             continue;
         }
         const std::uint64_t until = untilOf(slot);
-        if (slot.isOf(denial.signature)) {
-            const Record& record = slot.record;
-            if (until <= denial.sentMs || record.generation.load(kRelaxed) != denial.generation) {
-                return slot;
-            }
-            const bool isCovered = record.isCoveredBy(denial.checks, denial.verdicts);
-            const bool covers =
-                record.covers(denial.checks, denial.verdicts, std::max(denial.sentMs, denial.until - kSoonMs));
-            if (isCovered && (covers || denial.until + kSoonMs >= until)) {
-                return slot;
-            }
-            if (covers && until + kSoonMs >= denial.until) {
-                return std::nullopt;
-            }
-            owned++;
-            if (isEarlier(slot, own)) {
-                own.emplace(slot);
-            }
-        } else if (until <= denial.sentMs) {
-            free.emplace(slot);
-        } else if (isEarlier(slot, first)) {
-            first.emplace(slot);
+        const Record& record = slot.record;
+        if (until <= denial.sentMs || record.generation.load(kRelaxed) != denial.generation) {
+            return slot;
         }
+        const bool isCovered = record.isCoveredBy(denial.checks, denial.verdicts);
+        const bool covers =
+            record.covers(denial.checks, denial.verdicts, std::max(denial.sentMs, denial.until - kSoonMs));
+        if (isCovered && (covers || denial.until + kSoonMs >= until)) {
+            return slot;
+        }
+        if (covers && until + kSoonMs >= denial.until) {
+            return std::nullopt;
+        }
+        owned++;
     }
-    if (owned == 0) {
-        return free ? free : first;
+    using Rank = std::optional<std::uint64_t>;
+    const auto ofOthers = victimOf(set, [&](const Slot& slot) -> Rank {
+        if (slot.record.sequence.isWritten()) {
+            return slot.record.sequence.isAbandoned(self_) ? Rank(kAbandoned) : std::nullopt;
+        }
+        const std::uint64_t until = untilOf(slot);
+        return slot.isOf(denial.signature) ? std::nullopt : Rank(until <= denial.sentMs ? kOver : until);
+    });
+    const bool isFree = ofOthers && ofOthers->rank <= kOver;
+    if (owned == 0 || (owned < kMostOfOne && isFree)) {
+        return ofOthers ? std::optional<Slot>(*ofOthers->way) : std::nullopt;
     }
-    return owned < kMostOfOne && free ? free : own;
+    const auto ofOwn =
+        victimOf(set, [&](const Slot& slot) { return isOwn(slot) ? Rank(untilOf(slot)) : std::nullopt; });
+    return ofOwn ? std::optional<Slot>(*ofOwn->way) : std::nullopt;
 }
 
 }  // namespace sliding_log

@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 
 #include "limit/check.hpp"
 #include "shared/seqlock.hpp"
+#include "shared/set_table.hpp"
 #include "store/signature.hpp"
 
 namespace sliding_log {
@@ -137,6 +139,9 @@ class KnownDenials {
     };
     static_assert(sizeof(Heading) + sizeof(Record) == kSlotBytes);
 
+    using HeadingsOfSet = std::array<Heading, kWays>;
+    using RecordsOfSet = std::array<Record, kWays>;
+
     /// A record and its heading.
     struct Slot {
         Heading& heading;
@@ -161,9 +166,10 @@ class KnownDenials {
     std::optional<Slot> slotFor(const Denial& denial) const;
     bool denies(const Slot& slot, const Signature& signature, std::span<const Check> checks, std::uint64_t nowMs) const;
     auto setOf(const Signature& signature) const {
-        const std::size_t first = signature.identityHash % sets_ * kWays;
-        return std::views::iota(first, first + kWays) | std::views::transform([this](std::size_t i) {
-                   return Slot{headings_[i], records_[i]};
+        HeadingsOfSet& headings = headings_.of(signature.identityHash);
+        RecordsOfSet& records = records_[&headings - headings_.all().data()];
+        return std::views::iota(std::size_t{0}, kWays) | std::views::transform([&headings, &records](std::size_t way) {
+                   return Slot{headings[way], records[way]};
                });
     }
     Generation& generationOf(std::uint32_t log) const {
@@ -173,9 +179,8 @@ class KnownDenials {
     Sequence::Writer self_ = 0;
     Generation* generations_ = nullptr;
     std::size_t generationCount_ = 0;
-    Heading* headings_ = nullptr;
-    Record* records_ = nullptr;
-    std::size_t sets_ = 0;
+    Sets<HeadingsOfSet> headings_;
+    RecordsOfSet* records_ = nullptr;  // as many
 };
 
 }  // namespace sliding_log

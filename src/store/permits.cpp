@@ -249,29 +249,27 @@ Permits::Record* Permits::recordFor(const Signature& signature, std::uint64_t no
     if (signature.text.size() > kLongestSignature) {
         return nullptr;
     }
-    Record* oldest = nullptr;
-    std::uint64_t usedAt = 0;
-    for (Record& each : setOf(signature.logs().front())) {
+    const auto rankOf = [&](const Record& each) -> std::optional<std::uint64_t> {
         if (each.sequence.isWritten()) {
-            if (each.sequence.isAbandoned(self_)) {
-                oldest = &each;  // the first one: find() must not find what was left of the same check before it
-                break;
-            }
-            continue;
+            // the first one that was left: find() must not find what was left of the same check before it
+            return each.sequence.isAbandoned(self_) ? std::optional<std::uint64_t>(0) : std::nullopt;
         }
         const bool hasPermits =
             LotWord(each.permits.load(kRelaxed)).left > 0 && each.endsAt.load(kRelaxed) + kAbandonedAfterMs > now;
-        const std::uint64_t at = Usage(each.usage.load(kRelaxed)).begin;
-        if (!hasPermits && (oldest == nullptr || at < usedAt)) {
-            oldest = &each;
-            usedAt = at;
-        }
+        return hasPermits ? std::nullopt : std::optional(1 + Usage(each.usage.load(kRelaxed)).begin);
+    };
+    const std::span<Record> set = setOf(signature.logs().front());
+    const auto victim = victimOf(set, rankOf);
+    if (!victim) {
+        return nullptr;
     }
-    if (oldest == nullptr || !(oldest->sequence.beginWriting(self_) || oldest->sequence.takeOver(self_))) {
+    Record* oldest = &*victim->way;
+    const Writing writing(oldest->sequence, self_);
+    if (!writing) {
         return nullptr;
     }
     const LotWord before(oldest->permits.load(kRelaxed));
-    const auto way = static_cast<std::uint32_t>(oldest - setOf(signature.logs().front()).data());
+    const auto way = static_cast<std::uint32_t>(oldest - set.data());
     oldest->permits.store(LotWord(nextLot(before.lot == 0 ? way : before.lot), 0).word(), std::memory_order_release);
     oldest->log.store(signature.logs().front(), kRelaxed);
     oldest->usage.store(0, kRelaxed);
@@ -279,7 +277,6 @@ Permits::Record* Permits::recordFor(const Signature& signature, std::uint64_t no
     oldest->endsAt.store(0, kRelaxed);
     oldest->hash.store(static_cast<std::uint32_t>(signature.hash), kRelaxed);
     oldest->signature.set(signature.text);
-    oldest->sequence.endWriting();
     return oldest;
 }
 

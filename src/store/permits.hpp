@@ -13,6 +13,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -23,6 +24,7 @@
 #include "limit/check.hpp"
 #include "shared/boot_time.hpp"
 #include "shared/seqlock.hpp"
+#include "shared/set_table.hpp"
 #include "store/permit.hpp"
 #include "store/signature.hpp"
 
@@ -56,9 +58,7 @@ class Permits {
     /// nullptr: there are no permits.
     /// `self`: the process that uses this object.
     Permits(void* memory, std::size_t bytes, pid_t self = getpid())
-        : self_(static_cast<Sequence::Writer>(self)),
-          records_(static_cast<Record*>(memory)),
-          sets_(bytes / kSetBytes) {}
+        : self_(static_cast<Sequence::Writer>(self)), sets_(memory, bytes) {}
 
     struct Lot {
         std::string_view name;
@@ -106,8 +106,6 @@ class Permits {
     void noteEntries(std::uint64_t store, std::string_view key, std::int64_t entries, std::uint64_t sentAt);
 
   private:
-    static constexpr std::size_t kSetBytes = kWays * kRecordBytes;
-
     struct Record {
         Sequence sequence;
         std::atomic<std::uint32_t> log;      // the hash of its key
@@ -131,17 +129,17 @@ class Permits {
         }
     };
     static_assert(sizeof(Record) == kRecordBytes);
+    using Set = std::array<Record, kWays>;
 
     std::span<Record> setOf(std::uint32_t log) const {
-        return sets_ == 0 ? std::span<Record>() : std::span(records_ + log % sets_ * kWays, kWays);
+        return sets_.areNone() ? std::span<Record>() : std::span(sets_.of(log));
     }
     static void noteUse(Record& record, std::uint64_t now, std::uint64_t lifeMs, std::uint64_t requests);
     Record* find(const Signature& signature) const;
     Record* recordFor(const Signature& signature, std::uint64_t now);
 
     Sequence::Writer self_ = 0;
-    Record* records_ = nullptr;
-    std::size_t sets_ = 0;
+    Sets<Set> sets_;
 };
 
 }  // namespace sliding_log

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "limit/bounds.hpp"
 #include "store/work.hpp"
 
 namespace sliding_log {
@@ -12,7 +13,6 @@ namespace {
 /// How long an entry may count after its time: a counter also weighs the previous window, and a bucket may take several
 /// windows to fill up.
 std::int64_t lastsMs(const Check& check) {
-    constexpr std::int64_t kMostMs = std::int64_t{366} * 24 * 3600 * 1000;
     const std::int64_t full = std::max<std::int64_t>(check.limit, 1);
     std::int64_t windows = 1;
     switch (rowOf(check.algorithm).lasts) {
@@ -27,7 +27,7 @@ std::int64_t lastsMs(const Check& check) {
             windows = (check.burst + check.owed() + full - 1) / full;
             break;
     }
-    return windows > kMostMs / check.windowMs ? kMostMs : windows * check.windowMs;
+    return windows > kLongestTimeMs / check.windowMs ? kLongestTimeMs : windows * check.windowMs;
 }
 
 }  // namespace

@@ -2,11 +2,30 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
+#include <regex>
 #include <string>
+#include <vector>
+
+#include "embed.hpp"
+
+EMBED(frame, EMBEDDED_FILE("decide.lua"));
 
 namespace sliding_log {
 namespace {
+
+TEST(Options, AreThoseThatTheFrameExplains) {
+    const std::string frame(EMBEDDED(frame));
+    const std::string list = frame.substr(frame.find("-- options are usually"));
+    const std::regex explained("\n--   ([a-z]+(?:=(?:all|(?=\\d))?)?)[\\w,]*  +[a-zA-Z]");
+    std::vector<std::string> words;
+    const std::string until = list.substr(0, list.find("\n\n"));
+    for (std::sregex_iterator each(until.begin(), until.end(), explained), end; each != end; ++each) {
+        words.push_back((*each)[1]);
+    }
+    EXPECT_TRUE(std::ranges::equal(kOptions, words, {}, &OptionRow::word)) << testing::PrintToString(words);
+}
 
 TEST(OptionsText, IsEmptyForDefaults) {
     for (Algorithm algorithm : {Algorithm::Log, Algorithm::Compact, Algorithm::Counter}) {

@@ -8,6 +8,7 @@
 
 #include "limit/check.hpp"
 #include "limit/options_text.hpp"
+#include "limit/override_record.hpp"
 #include "metrics/seen_overrides.hpp"
 
 namespace sliding_log {
@@ -45,6 +46,30 @@ TEST(Override, KeepsTheProportionOfABucket) {
     EXPECT_EQ(burstUnder(0, 8, 5), 0);
     EXPECT_EQ(burstUnder(7, 8, 0), 7);
     EXPECT_EQ(burstUnder(kLargestCount, kLargestCount, 1), kLargestCount);
+}
+
+TEST(OverrideText, HasThePartsOfARecord) {
+    const auto record = OverrideText::read("limit=500 until=1795342930906 since=17 by=a=b why=any until=text ");
+    ASSERT_TRUE(record);
+    EXPECT_EQ(record->override.what, What::Limit);
+    EXPECT_EQ(record->override.limit, 500);
+    EXPECT_EQ(record->override.untilMs, 1795342930906);
+    EXPECT_EQ(record->since, "17");
+    EXPECT_EQ(record->by, "a=b");
+    EXPECT_EQ(record->why, "any until=text ");
+    EXPECT_EQ(OverrideText::read("allow until=0 since=1 by= why=")->override.what, What::Allow);
+    EXPECT_EQ(OverrideText::read("deny until=5 since=1 by= why=")->override.what, What::Deny);
+}
+
+TEST(OverrideText, IsNoneOfAnotherForm) {
+    for (const char* text :
+         {"", "allow", "deny until=0 since=1 by=a", "allowed until=0 since=1 by=a why=",
+          "limit=allow until=0 since=1 by=a why=", "limit=1000000000001 until=0 since=1 by=a why=",
+          "allow until= since=1 by=a why=", "allow until=0 since= by=a why=",
+          "allow until=1234567890123456 since=1 by=a why=", "allow until=0 since=1 by=a\tb why=",
+          " allow until=0 since=1 by=a why=", "allow  until=0 since=1 by=a why=", "allow until=-5 since=1 by=a why="}) {
+        EXPECT_FALSE(OverrideText::read(text)) << text;
+    }
 }
 
 TEST(Override, ChangesWhatACheckMayTake) {

@@ -20,7 +20,7 @@ my $names = 0;
 sub source {
     my ($name) = @_;
     my @functions = ($base{$name} ? function(exact_log => $base{$name}) : (), function(algorithm => $name), function(overrides => 'override'));
-    return join '', $name eq 'inflight' ? file('renewal') : (), $PLAIN{$name} ? (file($PLAIN{$name}), file('plain_rest')) : (), @functions, file('decide');
+    return join '', file('prelude'), $name eq 'inflight' ? file('renewal') : (), $PLAIN{$name} ? (file($PLAIN{$name}), file('plain_rest')) : (), @functions, file('decide');
 }
 
 sub function { my ($name, $file) = @_; return "local function $name(...) " . file($file) . "end\n" }
