@@ -6,6 +6,7 @@
 #include "command.hpp"
 #include "connection_options.hpp"
 #include "json.hpp"
+#include "limit/block_form.hpp"
 #include "limit/override.hpp"
 #include "redis/native_command.hpp"
 #include "target.hpp"

@@ -1,7 +1,8 @@
 // What concerns several parameters of a limit: defaults, and combinations that are refused.
 #pragma once
 
-#include "conf/limit_parameters.hpp"
+#include "conf/limit_draft.hpp"
+#include "ngx.hpp"
 
 namespace sliding_log {
 

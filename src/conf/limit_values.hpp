@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "conf/limit_parameters.hpp"
+#include "conf/limit_draft.hpp"
 #include "conf/refuse.hpp"
 #include "limit/algorithm.hpp"
 
