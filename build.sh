@@ -28,7 +28,7 @@ behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nght
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
 packaging_packages=(rpm dnf createrepo-c)
-lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)
+lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl yamllint)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
 # need PACKAGE...: installs what is missing where that is possible, else says what is. A command asks for all that it
@@ -172,8 +172,9 @@ lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
     shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
-        packaging/release/{make,checksums,join,sign} t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
+        packaging/release/{make,checksums,join,lint,sign} t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t packaging/release
+    packaging/release/lint
     luacheck --quiet --no-color lua bench
     mdl --style .mdl_style.rb ./*.md docs
 }
