@@ -1,5 +1,6 @@
-# The folders of src/ form layers: a file includes its own folder and the folders below it in README's map. No two
-# units, a header with its source, depend on each other.
+# docs/architecture.md has a map of the source: a tree with a line for each file. The folders of src/ form layers in its
+# order: a file includes its own folder and the folders below it. No two units, a header with its source, depend on each
+# other.
 
 use strict;
 use warnings;
@@ -12,15 +13,37 @@ use Testbed::Process;
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 chdir $root or die $!;
 
-# Files of src/ itself, not in a folder: worker is in the map, headers that all may include come last.
-my @map = Testbed::Process::slurp('README.md') =~ m{^\| `src/([\w./*]+)`}mg;
+# The tree: a folder ends with a slash, and a name without an ending is a header and its source.
+my ($tree) = Testbed::Process::slurp('docs/architecture.md') =~ m{^## Map of the source\n.*?^```text\n(.*?)^```}ms;
+my (%line, @map, @above);
+for (split /\n/, $tree // '') {
+    my ($indent, $name) = m{^( *)([^\s,]+)} or next;
+    my $depth = length($indent) / 2;
+    my $place = join '', @above[0 .. $depth - 1], $name;
+    $above[$depth] = $name;
+    $line{$place}++;
+    push @map, $name if $depth == 1 && $above[0] eq 'src/';
+}
+my @twice = grep { $line{$_} > 1 } sort keys %line;
+is("@twice", '', 'the map has each file once');
+
+sub files_at { my ($place) = @_; return grep { -e } $place, -d $place ? () : ("$place.hpp", "$place.cpp") }
+my @gone = grep { !files_at($_) } sort keys %line;
+is("@gone", '', 'each file in the map exists');
+
+my %in_map = map { $_ => 1 } map { files_at($_) } keys %line;
+my @missing;
+File::Find::find({ no_chdir => 1, wanted => sub { push @missing, $_ if -f && !$in_map{$_} } }, qw(src lua native tool));
+is(join(' ', sort @missing), '', 'each file of src/, lua/, native/ and tool/ is in the map');
+
+# The layers. Files of src/ itself are layers, too; headers that all may include come last.
 my %rank;
-@rank{ map { s{/$|\.cpp$}{}r } @map } = 0 .. $#map;
-cmp_ok(scalar keys %rank, '>', 10, "README's map has the folders of src/");
+@rank{ map { s{/$|\.[ch]pp$}{}r } @map } = 0 .. $#map;
+cmp_ok(scalar keys %rank, '>', 10, 'the map has the folders of src/');
 
 sub layer_of {
     my ($file) = @_;
-    return $file =~ m{^([^/]+)/} ? $1 : $file =~ m{^(worker|ngx_http_sliding_log_module)\.} ? $1 : '*.hpp';
+    return $file =~ m{^([^/.]+)[/.]} ? $1 : $file;
 }
 
 my (@unknown, @upwards, %needs, $includes);
@@ -38,7 +61,7 @@ File::Find::find({
         }
     },
 }, 'src');
-is("@unknown", '', 'each folder of src/ stands in the map');
+is("@unknown", '', 'each file of src/ is of a layer');
 is(join("\n", @upwards), '', 'no file includes one of a layer above its own');
 
 # The units that a unit needs, directly or not.

@@ -5,7 +5,7 @@ set -euo pipefail
 cd /src
 . t/packages/steps.sh
 
-quick_start=$(sed -n '/^## Quick start/,/^## Documentation/p' README.md)
+quick_start=$(sed -n '/^## Quick start/,/^## [^Q]/p' README.md)
 
 # fenced LANGUAGE [NTH]: what stands between ``` in the quick start, of that language for the nth time
 fenced() {
