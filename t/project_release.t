@@ -190,6 +190,21 @@ my @digests = map { my $built = $_; scalar qx{cd $built/build && sha256sum @buil
 is($digests[0], $digests[1], 'they are the same in another folder, which has no git');
 succeeds("! grep -lE '$dir' " . join(' ', map { "$tree/build/$_" } @built), 'and name no folder');
 
+# ---- packages for one nginx, of both
+
+for my $kind (qw(deb rpm)) {
+    SKIP: {
+        skip "no rpmbuild", 3 if $kind eq "rpm" && system("command -v rpmbuild >/dev/null") != 0;
+        my @made = map {
+            my $of = $_;
+            mkdir "$of/build/$kind";
+            succeeds("SOURCE_DATE_EPOCH=1700000000 NEEDS=nginx-r1 $of/packaging/pinned/package $kind nginx $of/build $of/build/$kind", "$kind: a package for one nginx");
+            scalar qx{cat $of/build/$kind/*.$kind | sha256sum};
+        } $tree, "$dir/plain/$name";
+        is($made[1], $made[0], "$kind: it is the same of another folder, at another time");
+    }
+}
+
 # ---- joined, signed, verified
 
 succeeds("$tree/packaging/release/join $dir/joined $release $again", 'two releases are joined');
