@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|module|deb|debtest|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]
+# Usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]
 #   build is the default; module --nginx BINARY --sources DIR [--deb] [--rpm]: for another nginx, in build/nginx-VERSION;
 #   deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed, upgraded and removed in a
-#   clean Debian, as root;
+#   clean Debian, as root; release [TAG]: what is published of a version, in build/release (packaging/release);
 #   lint: layout and habits of all that is written here;
 #   check [TEST...]: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   native [TEST...]: tests that ask Redis, decided by its native module;
@@ -27,8 +27,8 @@ behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nght
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
-packaging_packages=(rpm dnf createrepo-c)
-lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)
+packaging_packages=(rpm dnf createrepo-c git gpg gpg-agent)
+lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl yamllint)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
 # need PACKAGE...: installs what is missing where that is possible, else says what is. A command asks for all that it
@@ -172,8 +172,9 @@ lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
     shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
-        t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
-    perlcritic --quiet bench t
+        packaging/release/{make,checksums,join,lint,sign} t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
+    perlcritic --quiet bench t packaging/release
+    packaging/release/lint
     luacheck --quiet --no-color lua bench
     mdl --style .mdl_style.rb ./*.md docs
 }
@@ -300,8 +301,8 @@ fetch_kubernetes_schemas() {
 }
 
 case ${1:-build} in
-    build | module | deb | debtest | demo | lint | check | native | sanitize | test | debian13 | newest | arm64 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|module|deb|debtest|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
+    build | module | deb | debtest | release | demo | lint | check | native | sanitize | test | debian13 | newest | arm64 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -312,6 +313,10 @@ case ${1:-build} in
         deb
         examine_packages
         t/packages/in_clean_debian "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$out"/deb/*.deb
+        ;;
+    release)
+        need "${build_packages[@]}" dpkg-dev git
+        packaging/release/make "${@:2}"
         ;;
     demo)
         need "${demo_packages[@]}"

@@ -9,4 +9,7 @@ $(OUT)/%.o: %.cpp
 	@mkdir -p $(@D)
 	$(CXX) $(CXXFLAGS) -c $< -o $@
 
+# The same sources make the same program in any folder, at any time.
+CXXFLAGS += -Wdate-time -ffile-prefix-map=$(abspath $(ROOT))=.
+
 -include $(OBJECTS:.o=.d)
