@@ -27,7 +27,7 @@ behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nght
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
-packaging_packages=(rpm dnf createrepo-c)
+packaging_packages=(rpm rpmlint rpm2cpio cpio dnf createrepo-c)
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
