@@ -172,7 +172,7 @@ lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
     shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
-        t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
+        packaging/pkg-oss/add t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
     mdl --style .mdl_style.rb ./*.md docs
