@@ -40,8 +40,9 @@ sub run {
 my $archive = "tar -C $root --exclude=./build --exclude=./.git --exclude=./t --exclude=./bench --transform 's,^\\.,$module-$version,' -czf $dir/$module-$version.tar.gz .";
 system($archive) == 0 or die 'tar';
 
-# What the macros of nginx-mod-devel do: they configure a copy of nginx's sources with --with-compat alone. Without
-# optimization, which takes the compiler long.
+# What the macros of nginx-mod-devel do: they configure a copy of nginx's sources with --with-compat alone. Flags of the
+# kind that Fedora has, but without optimization, which takes the compiler long. Some of Debian's scripts that compress
+# and strip files fail with its shell.
 my $macros = $bed->write_file('macros', <<"END");
 %_vpath_builddir of-nginx
 %_nginx_abiversion $nginx
@@ -50,10 +51,11 @@ my $macros = $bed->write_file('macros', <<"END");
 %nginx_modrequires Requires: nginx(abi) = %{_nginx_abiversion}
 %nginx_modconfigure() cp -a $sources nginx-src && mkdir -p %{_vpath_builddir} && (objects=\$(realpath %{_vpath_builddir}) && module=\$PWD && cd nginx-src && ./configure --with-compat --with-cc-opt="%{optflags}" --with-ld-opt=-Wl,-E --add-dynamic-module="\$module" --builddir="\$objects")
 %nginx_modbuild make -C nginx-src %{?_smp_mflags} -f "\$(realpath %{_vpath_builddir})/Makefile" modules
-%optflags -O0 -g0
+%optflags -O0 -g0 -flto=auto -ffat-lto-objects -fstack-protector-strong
 %build_cxxflags %{optflags}
 %build_ldflags -Wl,-z,now
 %debug_package %{nil}
+%__os_install_post gzip -9n %{buildroot}%{_mandir}/man1/* && strip --strip-unneeded %{buildroot}%{_bindir}/* %{buildroot}%{nginx_moddir}/* %{buildroot}%{_libdir}/redis/modules/*
 END
 
 # --nodeps: the packages of its BuildRequires are Fedora's.
