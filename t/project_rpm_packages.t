@@ -49,11 +49,11 @@ my $macros = $bed->write_file('macros', <<"END");
 %nginx_moddir %{_libdir}/nginx/modules
 %nginx_modconfdir %{_datadir}/nginx/modules
 %nginx_modrequires Requires: nginx(abi) = %{_nginx_abiversion}
-%nginx_modconfigure() cp -a $sources nginx-src && mkdir -p %{_vpath_builddir} && (objects=\$(realpath %{_vpath_builddir}) && module=\$PWD && cd nginx-src && ./configure --with-compat --with-cc-opt="%{optflags}" --with-ld-opt=-Wl,-E --add-dynamic-module="\$module" --builddir="\$objects")
+%nginx_modconfigure() cp -a $sources nginx-src && mkdir -p %{_vpath_builddir} && (objects=\$(realpath %{_vpath_builddir}) && module=\$PWD && cd nginx-src && ./configure --with-compat --with-cc-opt="%{optflags}" --with-ld-opt="%{build_ldflags} -Wl,-E" --add-dynamic-module="\$module" --builddir="\$objects")
 %nginx_modbuild make -C nginx-src %{?_smp_mflags} -f "\$(realpath %{_vpath_builddir})/Makefile" modules
 %optflags -O0 -g0 -flto=auto -ffat-lto-objects -fstack-protector-strong
 %build_cxxflags %{optflags}
-%build_ldflags -Wl,-z,now
+%build_ldflags -Wl,-z,now -flto=auto
 %debug_package %{nil}
 %__os_install_post gzip -9n %{buildroot}%{_mandir}/man1/* && strip --strip-unneeded %{buildroot}%{_bindir}/* %{buildroot}%{nginx_moddir}/* %{buildroot}%{_libdir}/redis/modules/*
 END
