@@ -27,7 +27,7 @@ behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nght
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
-packaging_packages=(rpm dnf createrepo-c git gpg gpg-agent)
+packaging_packages=(rpm rpmlint rpm2cpio cpio dnf createrepo-c git gpg gpg-agent)
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl yamllint)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
@@ -172,7 +172,7 @@ lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
     shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
-        packaging/release/{make,checksums,join,lint,sign} t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
+        packaging/pkg-oss/add packaging/release/{make,checksums,join,lint,sign} t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t packaging/release
     packaging/release/lint
     luacheck --quiet --no-color lua bench

@@ -17,8 +17,11 @@ like($version, qr/^\d+\.\d+\.\d+$/, 'src/version.hpp has a version');
 my ($latest) = Testbed::Process::slurp("$root/CHANGELOG.md") =~ /^## (\S+)/m;
 is($latest, $version, 'the version is the latest of CHANGELOG.md');
 like(Testbed::Process::slurp("$root/debian/changelog"), qr/^\S+ \(\Q$version\E\) /, 'the version is the latest of debian/changelog');
+my ($of_rpm) = Testbed::Process::slurp("$root/packaging/rpm/nginx-mod-sliding-log.spec") =~ /^%changelog\n\* .* - (\S+)-1$/m;
+is($of_rpm, $version, 'the version is the latest of the changelog of the RPM packages');
 
-for (['alpine/APKBUILD', 'pkgver='], ['kubernetes/kustomization.yaml', 'newTag: ']) {
+for (['alpine/APKBUILD', 'pkgver='], ['kubernetes/kustomization.yaml', 'newTag: '], ['rpm/nginx-mod-sliding-log.spec', 'Version: +'],
+    ['pkg-oss/contrib/src/ngx_http_sliding_log_module/version', 'NGX_HTTP_SLIDING_LOG_MODULE_VERSION := ']) {
     my ($name, $before) = @$_;
     like(Testbed::Process::slurp("$root/packaging/$name"), qr/^\s*$before\Q$version\E$/m, "packaging/$name has the version");
 }
