@@ -13,6 +13,8 @@
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
 #   bench [fleet|worst|attack] [OPTION...]: see bench/run
+# HIREDIS=1.2 ./build.sh ...: where the system's hiredis has no TLS, links one that is built (packaging/hiredis/static);
+#   HIREDIS_DIR=DIR: links the one of DIR
 set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")"
@@ -55,11 +57,19 @@ need() {
     ) 8>"$out/apt.lock"
 }
 
+# With HIREDIS, sets HIREDIS_DIR for configure and make where the system's hiredis has no TLS.
+choose_hiredis() {
+    [ -n "${HIREDIS-}" ] || return 0
+    need g++ make libhiredis-dev libssl-dev
+    HIREDIS_DIR=$(packaging/hiredis/static "$HIREDIS" "$out")
+    export HIREDIS_DIR
+}
+
 # configured TREE CONFIGURE_ARGUMENT...: configures nginx's sources in TREE, once per state of what it depends on.
 configured() {
     local tree=$1 state
     shift
-    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; cat config config.make; find src lua -type f | LC_ALL=C sort)
+    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; echo "${HIREDIS_DIR-}"; cat config config.make; find src lua -type f | LC_ALL=C sort)
     [ "$state" = "$(cat "$tree/state" 2>/dev/null)" ] && return
     (cd "$tree" && if ! ./configure "$@" >configure.log 2>&1; then tail -n 20 configure.log >&2; exit 1; fi)
     printf '%s' "$state" >"$tree/state"
@@ -91,6 +101,7 @@ build_module() {
 
 build() {
     need "${build_packages[@]}"
+    choose_hiredis
     build_module
     compiled 'the tool' -C tool
     install -m 755 "$out/tool/sliding-log" "$out/"
@@ -117,6 +128,7 @@ build_for_another() {
         exit 2
     fi
     need g++ make libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev "${tools[@]}"
+    choose_hiredis
     (cd "$from" && "$root/packaging/module" "$binary" "$sources" "$out" "${kinds[@]}")
 }
 
@@ -124,6 +136,7 @@ build_for_another() {
 # and beside them. It would ask for all of build-essential.
 deb() {
     need "${build_packages[@]}" dpkg-dev
+    choose_hiredis
     local packages=$out/deb
     rm -rf "$packages"
     mkdir -p "$packages/sources"
@@ -171,7 +184,7 @@ fuzz() {
 lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
-    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
+    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/hiredis/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
         t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t
     luacheck --quiet --no-color lua bench
