@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]
+# Usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|older|debian13|newest|arm64|fuzz|soak|chaos|bench]
 #   build is the default; module --nginx BINARY --sources DIR [--deb] [--rpm]: for another nginx, in build/nginx-VERSION;
 #   deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed, upgraded and removed in a
 #   clean Debian, as root; release [TAG]: what is published of a version, in build/release (packaging/release);
 #   lint: layout and habits of all that is written here;
 #   check [TEST...]: unit and behaviour tests; sanitize [TEST...]: behaviour tests under sanitizers;
 #   native [TEST...]: tests that ask Redis, decided by its native module;
-#   test: lint, check, native and sanitize; debian13 [packages|system]: what depends on packages, or deb and debtest, in
-#   a Debian 13, or makes only this, as root;
+#   test: lint, check, native and sanitize; older [TEST...]: compiled by g++ 11, and tests of TLS with a hiredis 1.2;
+#   debian13 [packages|system]: what depends on packages, or deb and debtest, in a Debian 13, or makes only this, as root;
 #   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
 #   bench [fleet|worst|attack] [OPTION...]: see bench/run
+# HIREDIS=1.2 ./build.sh ...: where the system's hiredis has no TLS, links one that is built (packaging/hiredis/static);
+#   HIREDIS_DIR=DIR: links the one of DIR
 set -euo pipefail
 from=$PWD
 cd "$(dirname "$0")"
@@ -55,11 +57,23 @@ need() {
     ) 8>"$out/apt.lock"
 }
 
+# For configure and make, HIREDIS_DIR is the folder of a static hiredis: a given one, or with HIREDIS one that is built where
+# the system's has no TLS.
+choose_hiredis() {
+    if [ -n "${HIREDIS_DIR-}" ]; then
+        HIREDIS_DIR=$(cd "$from" && realpath "$HIREDIS_DIR")
+    elif [ -n "${HIREDIS-}" ]; then
+        need g++ make libhiredis-dev libssl-dev
+        HIREDIS_DIR=$(packaging/hiredis/static "$HIREDIS" "$out")
+    fi
+    export HIREDIS_DIR
+}
+
 # configured TREE CONFIGURE_ARGUMENT...: configures nginx's sources in TREE, once per state of what it depends on.
 configured() {
     local tree=$1 state
     shift
-    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; cat config config.make; find src lua -type f | LC_ALL=C sort)
+    state=$(printf '%s\n' "$@"; dpkg-query -W nginx-dev libhiredis-dev; echo "${HIREDIS_DIR-}"; cat config config.make; find src lua -type f | LC_ALL=C sort)
     [ "$state" = "$(cat "$tree/state" 2>/dev/null)" ] && return
     (cd "$tree" && if ! ./configure "$@" >configure.log 2>&1; then tail -n 20 configure.log >&2; exit 1; fi)
     printf '%s' "$state" >"$tree/state"
@@ -81,6 +95,7 @@ compiled() {
 # The nginx module alone, for Debian's nginx.
 build_module() {
     local tree=$out/nginx sources NGX_CONF_FLAGS=()
+    choose_hiredis
     sources=$(dirname "$(dpkg -L nginx-dev | grep -m1 '/configure$')")
     [ -d "$tree" ] || cp -a "$sources" "$tree"
     . "$sources/conf_flags" # of Debian's own nginx: a dynamic module must be built with the same
@@ -117,6 +132,7 @@ build_for_another() {
         exit 2
     fi
     need g++ make libhiredis-dev libssl-dev libpcre2-dev zlib1g-dev "${tools[@]}"
+    choose_hiredis
     (cd "$from" && "$root/packaging/module" "$binary" "$sources" "$out" "${kinds[@]}")
 }
 
@@ -124,6 +140,7 @@ build_for_another() {
 # and beside them. It would ask for all of build-essential.
 deb() {
     need "${build_packages[@]}" dpkg-dev
+    choose_hiredis
     local packages=$out/deb
     rm -rf "$packages"
     mkdir -p "$packages/sources"
@@ -171,8 +188,8 @@ fuzz() {
 lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
-    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
-        packaging/pkg-oss/add packaging/release/{make,checksums,join,lint,sign} t/arm64 t/other_debian t/prove t/packages/* t/lib/*.sh
+    shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/hiredis/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
+        packaging/pkg-oss/add packaging/release/{make,checksums,join,lint,sign} t/arm64 t/older t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t packaging/release
     packaging/release/lint
     luacheck --quiet --no-color lua bench
@@ -211,6 +228,7 @@ native() {
 # (NGX_DEBUG_PALLOC), so that a use after free of pool memory shows. This also proves the static build.
 build_sanitized() {
     need "${sanitize_packages[@]}"
+    choose_hiredis
     # -g1: a report needs lines of code, and variables take a tenth of the time to compile
     local tree=$out/nginx-sanitized flags='-g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined'
     # nginx itself leans on these three everywhere; UBSan still checks the rest
@@ -301,8 +319,8 @@ fetch_kubernetes_schemas() {
 }
 
 case ${1:-build} in
-    build | module | deb | debtest | release | demo | lint | check | native | sanitize | test | debian13 | newest | arm64 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|debian13|newest|arm64|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
+    build | module | deb | debtest | release | demo | lint | check | native | sanitize | test | older | debian13 | newest | arm64 | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|older|debian13|newest|arm64|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -333,6 +351,11 @@ case ${1:-build} in
         check
         native
         sanitize
+        ;;
+    older)
+        need "${build_packages[@]}" g++-11 "${behaviour_packages[@]}"
+        HIREDIS=1.2 choose_hiredis
+        t/older "${@:2}"
         ;;
     debian13)
         need debootstrap

@@ -1,4 +1,5 @@
-# If a library is missing, nginx's configure fails and names its package.
+# If a library is missing, or too old, nginx's configure fails and names its packages. A folder of HIREDIS_DIR has to have a
+# hiredis.
 
 use strict;
 use warnings;
@@ -12,14 +13,14 @@ my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my ($sources) = grep { -x "$_/configure" } glob '/usr/share/nginx/src /usr/src/nginx*';
 plan skip_all => 'nginx-dev is not installed' if !$sources;
 
-# A compiler that does not find the headers of the library.
+# A compiler that refuses a source that has the text.
 sub compiler_without {
-    my ($folder, $library) = @_;
+    my ($folder, $text) = @_;
     open my $script, '>', "$folder/cc";
     print $script <<"END";
 #!/bin/sh
 for word; do
-    case \$word in *.c) grep -q '<$library/' "\$word" && exit 1 ;; esac
+    case \$word in *.c) grep -q '$text' "\$word" && exit 1 ;; esac
 done
 exec cc "\$@"
 END
@@ -27,16 +28,35 @@ END
     return "$folder/cc";
 }
 
-for (['hiredis', 'hiredis', 'libhiredis-dev'], ['OpenSSL', 'openssl', 'libssl-dev']) {
-    my ($name, $headers, $package) = @$_;
-    my $folder = File::Temp->newdir;
-    my $cc     = compiler_without($folder, $headers);
-    is(system('cp', '-a', "$sources/.", "$folder/nginx"), 0, "$name: nginx's sources are copied");
-    my $log    = "$folder/log";
-    my $status = system("cd $folder/nginx && ./configure --with-cc=$cc --without-http_rewrite_module --without-http_gzip_module --add-dynamic-module=$root >$log 2>&1");
-    isnt($status, 0, "$name: configure fails without it");
-    like(Testbed::Process::slurp($log), qr/error: ngx_http_sliding_log_module requires the $name library\.\nOn Debian it is in the package $package\./,
-        "$name: configure names the package");
+# The exit status of nginx's configure in the folder, and what it printed.
+sub configure {
+    my ($folder, $cc, $hiredis) = @_;
+    local $ENV{HIREDIS_DIR} = $hiredis // '';
+    system('cp', '-a', "$sources/.", "$folder/nginx") == 0 or die 'cp';
+    my $printed = qx{cd $folder/nginx && ./configure --with-cc=$cc --without-http_rewrite_module --without-http_gzip_module --add-dynamic-module=$root 2>&1};
+    return ($? >> 8, $printed);
 }
+
+my $hiredis  = 'hiredis (0.14 or later)';
+my $packages = 'libhiredis-dev (Debian), hiredis-devel (Fedora) or hiredis-dev (Alpine)';
+for (
+    [$hiredis,  '<hiredis/', $packages],
+    [$hiredis,  'sdssetlen', $packages],
+    ['OpenSSL', '<openssl/', 'libssl-dev (Debian), openssl-devel (Fedora) or openssl-dev (Alpine)'],
+) {
+    my ($name, $text, $names) = @$_;
+    my $folder = File::Temp->newdir;
+    my ($status, $printed) = configure($folder, compiler_without($folder, $text));
+    isnt($status, 0, "without $text: configure fails");
+    like($printed, qr/error: ngx_http_sliding_log_module requires the \Q$name\E library\.\nIts package is \Q$names\E\.$/m,
+        "without $text: configure names the packages");
+}
+
+my $folder = File::Temp->newdir;
+mkdir "$folder/lib";
+my ($status, $printed) = configure($folder, 'cc', "$folder");
+isnt($status, 0, 'HIREDIS_DIR has no hiredis: configure fails');
+like($printed, qr/ requires the \Q$hiredis\E library\.\nHIREDIS_DIR=\Q$folder\E has no include\/hiredis and lib\/libhiredis\.a of one\.$/m,
+    'HIREDIS_DIR has no hiredis: configure tells where it looked');
 
 done_testing;

@@ -120,6 +120,19 @@ like($said, qr/^build\.sh: "\Q$changed\E" is nginx \Q$later\E, but "\Q$official\
 ($status, $said) = build_module($changed, $next);
 is($status, 1, 'the directory of --with-openssl is missing: nothing is built');
 like($said, qr{^build\.sh: "--with-openssl=$dir/absent" in the arguments of "\Q$changed\E": no such directory$}m, 'which is told');
+
+# What Angie tells. Its modules are for its own version.
+mkdir "$dir/angie";
+run('cp', '-a', "$next/src", "$dir/angie/src");
+my $angie = $bed->write_file('angie.sh', "#!/bin/sh\necho 'Angie version: Angie/1.12.1'\necho 'nginx version: nginx/$later'\n");
+chmod 0755, $angie;
+for (['another one', qq{#define NGINX_NAME "nginx"\n}], ['1.12.0', qq{#define ANGIE_VERSION      "1.12.0"\n}]) {
+    my ($name, $defines) = @$_;
+    $bed->write_file('angie/src/core/angie.h', $defines);
+    ($status, $said) = build_module($angie, "$dir/angie");
+    is($status, 1, "an Angie, and the sources of $name: nothing is built");
+    like($said, qr/^build\.sh: "\Q$angie\E" is Angie 1\.12\.1, but "\Q$dir\E\/angie" has the sources of $name$/m, 'which is told');
+}
 ($status, $said) = build_module($root, $next);
 is($status, 1, 'a binary that is none: nothing is built');
 

@@ -23,7 +23,7 @@ sub configuration {
 if (!tls_is_built()) {
     my ($accepted, $printed) = configuration('tls on;')->check;
     ok(!$accepted, 'tls on is refused with this hiredis');
-    like($printed, qr/\[emerg\].*invalid value "on" in "tls" directive, expected off: the module was built with hiredis 0\.\d+\.\d+, and TLS needs hiredis 1\.0 or later/,
+    like($printed, qr/\[emerg\].*invalid value "on" in "tls" directive, expected off: the module was built with hiredis 0\.\d+\.\d+, and TLS needs 1\.0 or later with hiredis_ssl; build with: HIREDIS=1\.2 \.\/build\.sh deb \(or module\) in /,
         'tls on is refused with the reason');
     ($accepted, $printed) = configuration('tls off; tls_verify off;')->check;
     ok($accepted, 'tls off is accepted') or diag($printed);

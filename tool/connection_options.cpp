@@ -80,8 +80,7 @@ std::shared_ptr<Password> password(const Arguments& arguments, const LoginOption
 
 void makeTls(const Arguments& arguments, std::optional<Tls>& tls) {
     if (!Tls::kSupported) {
-        throw InvalidValue("--tls",
-                           "requires hiredis 1.0 or later, this tool was built with hiredis " + Tls::hiredisVersion());
+        throw InvalidValue("--tls", "is not possible: this tool was " + Tls::builtWithout());
     }
     tls.emplace(!arguments.has("--insecure"), arguments.text("--sni"));
     const auto read = [&](std::string_view option, std::string_view expected, auto how) {

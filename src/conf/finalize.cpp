@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "conf/refuse.hpp"
 #include "conf/warnings.hpp"
@@ -122,6 +123,16 @@ bool areAskedTogether(const LocationSettings& level, const LimitSettings& one, c
     return &one == &other || (!isAlone && isRehearsed == level.isRehearsed(other));
 }
 
+/// Whether a resolver has name servers: nginx has an array of connections to them, Angie a list.
+template <typename Connections>
+bool hasAny(const Connections& connections) {
+    if constexpr (std::is_pointer_v<Connections>) {
+        return connections != nullptr;
+    } else {
+        return connections.nelts > 0;
+    }
+}
+
 }  // namespace
 
 char* finalizeLimits(ngx_conf_t* cf, void* conf) {
@@ -139,7 +150,7 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
     // without a resolver directive nginx sets a resolver that has no name servers
     const auto* core =
         static_cast<ngx_http_core_loc_conf_t*>(ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module));
-    const bool resolves = core->resolver != nullptr && core->resolver->connections.nelts > 0;
+    const bool resolves = core->resolver != nullptr && hasAny(core->resolver->connections);
     auto** stores = static_cast<RedisSettings**>(main.stores.elts);
     for (ngx_uint_t i = 0; i < main.stores.nelts; i++) {
         stores[i]->resolver = resolves ? core->resolver : nullptr;

@@ -57,9 +57,7 @@ char* checkUnused(ngx_conf_t* cf, const TlsSettings& tls) {
 char* checkUsed(ngx_conf_t* cf, const RedisSettings& redis) {
     const TlsSettings& tls = redis.tls;
     if (!Tls::kSupported) {
-        return refuse(cf, "tls", "value", "on",
-                      "off: the module was built with hiredis " + Tls::hiredisVersion() +
-                          ", and TLS needs hiredis 1.0 or later with its hiredis_ssl");
+        return refuse(cf, "tls", "value", "on", "off: the module was " + Tls::builtWithout());
     }
     const auto* servers = static_cast<const ServerSettings*>(redis.servers.elts);
     for (ngx_uint_t i = 0; i < redis.servers.nelts; i++) {

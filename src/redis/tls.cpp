@@ -56,8 +56,10 @@ std::string environmentOr(const char* variable, const char* otherwise) {
 
 }  // namespace
 
-std::string Tls::hiredisVersion() {
-    return std::to_string(HIREDIS_MAJOR) + "." + std::to_string(HIREDIS_MINOR) + "." + std::to_string(HIREDIS_PATCH);
+std::string Tls::builtWithout() {
+    return "built with hiredis " + std::to_string(HIREDIS_MAJOR) + "." + std::to_string(HIREDIS_MINOR) + "." +
+           std::to_string(HIREDIS_PATCH) +
+           ", and TLS needs 1.0 or later with hiredis_ssl; build with: HIREDIS=1.2 ./build.sh deb (or module)";
 }
 
 Tls::Tls(bool verify, std::string_view serverName)

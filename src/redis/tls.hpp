@@ -16,7 +16,8 @@ class Tls {
   public:
     /// False if hiredis has no TLS; then no Tls is created.
     static const bool kSupported;
-    static std::string hiredisVersion();
+    /// Continues "this was ": what the build lacks, and the command that makes one with TLS.
+    static std::string builtWithout();
 
     /// `verify`: the server must have a trusted certificate for `serverName` or, if that is empty, for the host that is
     /// connected to. Throws std::bad_alloc.

@@ -1,6 +1,6 @@
 package Testbed::Tls;
 
-# Whether the module supports TLS to Redis: it does if the installed hiredis does.
+# Whether the module supports TLS to Redis: it does if its hiredis does: that of HIREDIS_DIR, else the system's.
 
 use strict;
 use warnings;
@@ -10,7 +10,8 @@ our @EXPORT_OK = qw(tls_is_built);
 
 # Asks the compiler, not the module: if the module was built without TLS by mistake, the tests must not be skipped.
 sub tls_is_built {
-    return system('echo "#include <hiredis/hiredis.h>\n#include <hiredis/hiredis_ssl.h>" | c++ -x c++ -E - >/dev/null 2>&1') == 0;
+    my $include = $ENV{HIREDIS_DIR} ? "-I$ENV{HIREDIS_DIR}/include" : "";
+    return system('printf "#include <hiredis/hiredis.h>\\n#include <hiredis/hiredis_ssl.h>\\n" | c++ ' . $include . ' -x c++ -E - >/dev/null 2>&1') == 0;
 }
 
 1;
