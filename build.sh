@@ -27,7 +27,7 @@ demo_packages=("${build_packages[@]}" redis-server redis-tools curl)
 bench_packages=("${build_packages[@]}" redis-server redis-tools wrk perl libnginx-mod-http-lua lua-nginx-redis)
 behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nghttp2-client openssl prometheus python3-grpcio
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
-check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev "${behaviour_packages[@]}")
+check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev busybox "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
 packaging_packages=(rpm dnf createrepo-c)
 images_packages=(podman runc netavark aardvark-dns iptables podman-compose iproute2 curl perl libyaml-libyaml-perl debootstrap)
