@@ -101,7 +101,7 @@ class CompactLog {
     void stepBack(Log& log, double farthest);
     bool takeOut(Log& log, double logged, bool hasStepped, double most);
     std::optional<bool> takeOutOfRing(Log& log, double logged, double most);
-    bool takeOutInside(Log& log, double logged, double place, double most);
+    bool takeOutInside(Log& log, double logged, double place, double most, double reach, bool mayMove);
     bool takeOutInFront(Log& log, double place, double most);
     void writePatch(Log& log);
     void write(Log& log);

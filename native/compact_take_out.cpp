@@ -11,6 +11,7 @@ namespace {
 
 /// The maximum bytes of a number with bytes that stand for nothing: the version before may add a byte to it.
 constexpr double kRoomyNumber = kLongestNumber - 1;
+constexpr double kNear = 12;  // bytes on both sides of a number that are tried first
 
 }  // namespace
 
@@ -236,7 +237,9 @@ std::optional<bool> CompactLog::takeOutOfRing(Log& log, double logged, double mo
         return false;
     }
     const double place = *found - sizeOf(log.next);
-    if (place > 0 && place <= log.filled && takeOutInside(log, logged, place, most)) {
+    if (place > 0 && place <= log.filled &&
+        (takeOutInside(log, logged, place, most, kNear, false) ||
+         takeOutInside(log, logged, place, most, kCompactFront, true))) {
         return true;
     }
     if (place <= kCompactFront && takeOutInFront(log, place, most)) {
@@ -246,10 +249,12 @@ std::optional<bool> CompactLog::takeOutOfRing(Log& log, double logged, double mo
 }
 
 /// The number of the entry, which is of the time `logged`, ends after `place` bytes of the ring. False: what is near
-/// does not tell.
-bool CompactLog::takeOutInside(Log& log, double logged, double place, double most) {
-    double from = std::max<double>(place - kCompactFront, 0);
-    std::string bytes = ofRing(log, from, std::min(place + kCompactFront, log.filled) - from);
+/// The number of the entry, which is of the time `logged`, ends after `place` bytes of the ring: up to `reach` bytes on
+/// both sides of that are written anew. False: they do not tell all; or, unless others `mayMove`, spare bytes have no
+/// place there.
+bool CompactLog::takeOutInside(Log& log, double logged, double place, double most, double reach, bool mayMove) {
+    double from = std::max<double>(place - reach, 0);
+    std::string bytes = ofRing(log, from, std::min(place + reach, log.filled) - from);
     if (from > 0) {
         const auto first = std::ranges::find_if(bytes, isEnd);
         if (first != bytes.end()) {
@@ -263,10 +268,6 @@ bool CompactLog::takeOutInside(Log& log, double logged, double place, double mos
     if (!numbers) {
         return false;
     }
-    Walk ahead{.forward = true, .most = kEndless, .time = kEndless, .entry = 0, .hasRuns = log.hasRuns};
-    ahead.pass(std::string_view(bytes).substr(0, static_cast<std::size_t>(place - from)));
-    log.used -= numbers->gone;
-    log.place.reset();
     const std::string text = numbers->text(numbers->all.size(), 0).value();
     const double spare = sizeOf(bytes) - sizeOf(text);
     std::optional<std::string> sameSize;
@@ -275,7 +276,14 @@ bool CompactLog::takeOutInside(Log& log, double logged, double place, double mos
     } else if (log.canHaveRuns()) {
         sameSize = numbers->text(numbers->all.size(), spare);
     }
+    if (!sameSize && !mayMove) {
+        return false;
+    }
+    log.used -= numbers->gone;
+    log.place.reset();
     if (sameSize) {
+        Walk ahead{.forward = true, .most = kEndless, .time = kEndless, .entry = 0, .hasRuns = log.hasRuns};
+        ahead.pass(std::string_view(bytes).substr(0, static_cast<std::size_t>(place - from)));
         log.hasRuns = log.hasRuns || spare > 0;
         std::size_t first = 0;
         std::size_t last = bytes.size();
