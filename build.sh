@@ -31,7 +31,7 @@ behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nght
     libnginx-mod-http-lua libnginx-mod-http-headers-more-filter)
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev busybox "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
-packaging_packages=(rpm rpmlint rpm2cpio cpio dnf createrepo-c git gpg gpg-agent)
+packaging_packages=(rpm rpmlint rpm2cpio cpio dnf createrepo-c build-essential git gpg gpg-agent)
 images_packages=(podman runc netavark aardvark-dns iptables podman-compose iproute2 curl perl libyaml-libyaml-perl debootstrap)
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl yamllint)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
@@ -336,7 +336,7 @@ case ${1:-build} in
         t/packages/in_clean_debian "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$out"/deb/*.deb
         ;;
     release)
-        need "${build_packages[@]}" dpkg-dev git
+        need "${build_packages[@]}" build-essential git # without the former, dpkg's record of a build lacks the compiler
         packaging/release/make "${@:2}"
         ;;
     demo)

@@ -39,6 +39,7 @@ program('bin/id',         'echo 1000');
 my %needed = (
     build   => [qw(g++ nginx-dev libhiredis-dev)],
     deb     => [qw(g++ nginx-dev dpkg-dev)],
+    release => [qw(g++ nginx-dev build-essential git)],
     demo    => [qw(g++ nginx-dev redis-server redis-tools curl)],
     debtest => [qw(g++ nginx-dev dpkg-dev debootstrap lintian)],
     check   => [qw(g++ nginx-dev libgtest-dev redis-server)],

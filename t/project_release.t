@@ -162,6 +162,19 @@ for my $needed (qw(nginx-dev libhiredis-dev libssl-dev dpkg-dev g++ make libc6-d
 }
 like($built_with{'nginx-dev'}{externalRefs}[0]{referenceLocator}, qr{^pkg:deb/debian/nginx-dev\@[^?]+\?arch=$its&distro=debian-\d+$}, 'SPDX: a package has its purl');
 
+# A package that was built with HIREDIS=1.2 says so.
+my ($tool) = glob "$release/sliding-log_*.deb";
+mkdir "$dir/static";
+succeeds(
+    "dpkg-deb -R $tool $dir/repacked && sed -i 's/^Version: .*/&+hiredis1.2.0/' $dir/repacked/DEBIAN/control && touch $dir/repacked/usr/share/doc/sliding-log/COPYING.hiredis && "
+        . "dpkg-deb -b $dir/repacked $dir/static && cp $release/$name.tar.gz $dir/static/",
+    "a package with a static hiredis"
+);
+write_file("$dir/buildinfo", "Installed-Build-Depends:\n make (= 1)\n");
+my $static = JSON::PP->new->utf8->decode(scalar qx{SOURCE_DATE_EPOCH=1 $tree/packaging/release/spdx $name $dir/static $dir/buildinfo});
+my ($hiredis) = map { $_->{relatedSpdxElement} } grep { $_->{relationshipType} eq "STATIC_LINK" } @{ $static->{relationships} };
+is_deeply([map { [@{$_}{qw(name versionInfo)}] } grep { $_->{SPDXID} eq $hiredis } @{ $static->{packages} }], [["hiredis", "1.2.0"]], "SPDX: a static hiredis");
+
 # ---- the notes
 
 my $notes = Testbed::Process::slurp("$release/notes.md");
