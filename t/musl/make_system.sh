@@ -24,17 +24,22 @@ tar -xf "/usr/src/gcc-$compiler"/gcc-*-dfsg.tar.xz --wildcards --exclude='*/test
     '*/libstdc++-v3' '*/libgcc' '*/libiberty' '*/include' '*/config' '*/gcc' 'gcc-*/[a-z]*.*' 'gcc-*/compile' 'gcc-*/missing' \
     'gcc-*/install-sh' 'gcc-*/mkinstalldirs' 'gcc-*/depcomp'
 
-# musl's own specs, with what an unwinder needs
+# musl's own specs, with what an unwinder needs, and with the headers of the C++ library in front of those of C
 sed -e '/^\*libgcc:/{n;s/$/ -lfind_object/}' -e '/^\*link:/{n;s/$/ --eh-frame-hdr/}' \
-    -e '/^\*link_libgcc:/{n;s,^,-L/musl/lib ,}' "/usr/lib/$machine/musl-gcc.specs" >/musl/specs
-# wrap NAME COMPILER OPTION...
-wrap() {
-    printf '#!/bin/sh\nexec /usr/bin/%s "$@" %s -specs /musl/specs -idirafter /musl/include\n' "$2" "${*:3}" >"/musl/bin/$1"
-    chmod 755 "/musl/bin/$1"
-}
-wrap cc "gcc-$compiler"
-wrap gcc "gcc-$compiler"
-wrap g++ "g++-$compiler"
+    -e '/^\*link_libgcc:/{n;s,^,-L/musl/lib ,}' -e 's/-isystem/-idirafter/g' "/usr/lib/$machine/musl-gcc.specs" >/musl/specs
+cat >>/musl/specs <<SPECS
+
+%rename cc1plus old_cc1plus
+
+*cc1plus:
+-nostdinc++ -isystem /musl/include/c++ -isystem /musl/include/c++/$machine %(old_cc1plus)
+SPECS
+for command in cc gcc g++ c++; do
+    program=${command/#cc/gcc}
+    printf '#!/bin/sh\nexec /usr/bin/%s "$@" -specs /musl/specs -idirafter /musl/include\n' \
+        "${program/#c++/g++}-$compiler" >"/musl/bin/$command"
+    chmod 755 "/musl/bin/$command"
+done
 ln -s /usr/include/linux /usr/include/asm-generic /musl/include
 ln -s "/usr/include/$(uname -m)-linux-gnu/asm" /musl/include
 echo /musl/lib >>/etc/ld-musl-x86_64.path
@@ -43,21 +48,20 @@ PATH=/musl/bin:$PATH
 cc -O2 -fPIC -Wall -Wextra -Werror -c /making/find_object.c -o find_object.o
 ar rcs /musl/lib/libfind_object.a find_object.o
 
-mkdir libstdc++
+# as libgcc's own build names it: without it, the library would be one without threads
+mkdir libgcc libstdc++
+ln -s ../gcc/libgcc/gthr-posix.h libgcc/gthr-default.h
 (
     cd libstdc++
-    ../gcc/libstdc++-v3/configure CC=cc CXX=g++ --host="$machine" --build="$(uname -m)-linux-gnu" --prefix=/musl \
-        --libdir=/musl/lib \
-        --disable-multilib --disable-nls --disable-libstdcxx-pch --disable-shared --with-pic \
+    ../gcc/libstdc++-v3/configure CC=cc CXX=g++ CFLAGS="-O2 -fPIC" CXXFLAGS="-O2 -fPIC" --host="$machine" --build="$(uname -m)-linux-gnu" --prefix=/musl \
+        --libdir=/musl/lib --disable-multilib --disable-nls --disable-libstdcxx-pch --disable-shared --with-pic \
         --with-gxx-include-dir=/musl/include/c++
     for part in include libsupc++ src; do make -s "$jobs" -C $part all install; done
 )
-wrap g++ "g++-$compiler" -nostdinc++ -isystem /musl/include/c++ -isystem "/musl/include/c++/$machine"
-ln -s g++ /musl/bin/c++
-
 (
     cd openssl-*/
-    CC=cc ./Configure linux-x86_64 --prefix=/musl --libdir=lib no-tests no-afalgeng no-devcryptoeng
+    CC=cc ./Configure linux-x86_64 --prefix=/musl --libdir=lib no-tests no-apps no-afalgeng no-devcryptoeng no-legacy no-engine \
+        no-comp no-dtls no-ct no-ts no-cms no-srp
     make -s "$jobs" build_libs
     make -s install_dev
 )
