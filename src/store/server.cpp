@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "redis/info.hpp"
 #include "redis/native_command.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
@@ -22,18 +21,11 @@ constexpr unsigned kSilentTimeoutsToGiveUp = 2;
 /// How often a call is repeated after NOSCRIPT: if that is not enough, the server does not keep scripts.
 constexpr unsigned kMostScriptMisses = 4;
 
-/// The minimum time between warnings of a policy that changes repeatedly.
-constexpr ngx_msec_t kPolicyPauseMs = 60'000;
-
 /// Why nothing is sent to a server that answers.
 constexpr std::string_view kLate = "answers later than \"timeout\"";
 
 /// Permits the next command for a slot that is still being imported.
 constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
-
-/// How often one worker of the node asks a server for its health, and after how long again if it refused.
-constexpr std::uint64_t kHealthEveryMs = 10'000;
-constexpr std::uint64_t kHealthRefusedMs = 600'000;
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 
@@ -89,8 +81,10 @@ Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings,
       shownName_(shownNameOf(settings, name)),
       discovery_(std::move(discovery)),
       counters_(owner.counters(name)),
+      health_(*this, counters_, log),
       handshake_(*this, {settings.password.len > 0, settings.database, roleIn(settings), lookupIn(settings)}),
       backoff_(settings.reconnectMin, settings.reconnectMax),
+      attachment_(owner.attach()),
       connectDeadline_(
           this, [](void* self) { static_cast<Server*>(self)->connection_.close("connect timed out"); },
           Timer::Kind::Chore, log.nginxLog()),
@@ -104,14 +98,14 @@ Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings,
 Server::~Server() {
     owner_.credentials().forget(*this);
     state_ = State::Down;
-    report(Reachability::Unknown);
+    health_.report(Reachability::Unknown);
 }
 
 void Server::connect() {
     state_ = State::Connecting;
     unreadySince_ = ngx_current_msec;
-    moved_ = probed_ = hasNative_ = lacksShort_ = false;
-    nativeLacks_.fill(false);
+    moved_ = probed_ = false;
+    native_.forget();
     timeouts_ = 0;
     notYet_.clear();
     owner_.credentials().refresh(*this);
@@ -194,11 +188,8 @@ bool Server::canBeAsked() {
 void Server::send(Call& call) {
     call.server = this;
     call.isOnWire = false;
-    call.isNative = hasNative_ && call.mayBeNative() && !nativeLacks_[call.nativeKind()];
-    call.isShort = call.isNative && !lacksShort_ && call.canBeShort();
-    if (call.owes && !call.isStamped) {
-        call.tellEnds();
-    }
+    native_.choose(call);
+    call.prepare();
     if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) || !connection_.send(call.text(), call)) {
         queued_.pushBack(call);
         return;
@@ -217,14 +208,14 @@ bool Server::send(std::string_view command, ReplyTarget& target) {
 void Server::replied(Call& call, const redisReply* reply) {
     if (reply == nullptr) {
         hasLostCalls_ = true;
-        owner_.lost(call);
+        call.lost();
         return;
     }
     call.isOnWire = false;
     const std::uint64_t tookNs = call.tookNs = nowNs() - call.sentNs;
     counters_.latency.observe(tookNs);
     const StoreError error = checkCall(*reply);
-    if (refusesWrites_ && error == StoreError::None && !call.readsRecord && hasAdmitted(*reply)) {
+    if (refusesWrites_ && error == StoreError::None && call.hasWritten(*reply)) {
         refusesWrites_ = false;
         backoff_.reset();
     }
@@ -241,48 +232,50 @@ void Server::replied(Call& call, const redisReply* reply) {
         }
         repliedAt_ = ngx_current_msec;
     }
+    const bool isMissing = error == StoreError::NoScript;
     if (call.isNative && reply->type == REDIS_REPLY_ERROR && leavesNative(call, replyText(*reply))) {
-        if (call.isRenewal) {
-            owner_.callReplied(call, *reply, StoreError::TryAgain);
-        } else if (call.isTakeBack() || call.isWaitedFor()) {
-            send(call);
-        } else {
-            owner_.lost(call);
-        }
-    } else if (error == StoreError::NoScript && call.isRenewal) {
-        loadScript(call);
-        owner_.callReplied(call, *reply, error);
-    } else if (error == StoreError::NoScript && call.scriptMisses < kMostScriptMisses) {
+        sendInAnotherForm(call, *reply);
+    } else if (isMissing && call.isRepeatable() && call.scriptMisses < kMostScriptMisses) {
         repeatWithScript(call);
     } else {
-        owner_.callReplied(call, *reply, error);
+        if (isMissing && !call.isRepeatable()) {
+            loadScript(call);
+        }
+        tell(call, *reply, error);
     }
     closeIfLeft();
 }
 
-/// True if this is an error of the native module after which the call is sent in another form: a short call in the
-/// longer one, any other as a script.
-bool Server::leavesNative(Call& call, std::string_view answer) {
-    const bool isUnable = isNativeUnable(answer);
-    if (call.isShort && (isUnable || isNativeArityWrong(answer))) {
-        lacksShort_ = call.leavesShort = true;
-        return true;
-    }
-    if (!isUnable && !isNativeMissing(answer) && !isNativeForbidden(answer)) {
-        return false;
-    }
-    call.leavesNative = true;
-    if (isUnable) {
-        // a renewal is written anew, so it would be sent to the native module again; an older one takes a plain call
-        // with costs for wrong arguments
-        const bool isLacking = isNativeOlder(answer) || call.isRenewal || call.hasPlainCosts;
-        nativeLacks_[call.nativeKind()] = nativeLacks_[call.nativeKind()] || isLacking;
+void Server::tell(Call& call, const redisReply& reply, StoreError error) {
+    owner_.answered(*this, call.hashSlot, error);
+    call.answered(reply, error);
+}
+
+/// It was not executed.
+void Server::sendInAnotherForm(Call& call, const redisReply& reply) {
+    if (!call.isRepeatable()) {
+        tell(call, reply, StoreError::TryAgain);
+    } else if (call.isWanted()) {
+        send(call);
     } else {
-        nativeTold(false, answer);
-        if (settings_.native == static_cast<ngx_uint_t>(Native::Required)) {
-            connection_.close(answer);
+        call.lost();
+    }
+}
+
+/// True if this is an error of the native module after which the call is sent in another form.
+bool Server::leavesNative(Call& call, std::string_view answer) {
+    switch (native_.read(call, answer)) {
+        case NativeForms::Meaning::Other:
             return false;
-        }
+        case NativeForms::Meaning::Another:
+            return true;
+        case NativeForms::Meaning::Absent:
+            break;
+    }
+    nativeTold(false, answer);
+    if (settings_.native == static_cast<ngx_uint_t>(Native::Required)) {
+        connection_.close(answer);
+        return false;
     }
     return true;
 }
@@ -318,15 +311,15 @@ void Server::loadScript(const Call& call) {
     }
 }
 
-/// Calls that cannot be sent now are kept. Calls that no request waits for any more are not sent.
+/// Calls that cannot be sent now are kept.
 void Server::sendQueued() {
     List<Call, Queued> waiting;
     queued_.moveTo(waiting);
     while (Call* call = waiting.popFront()) {
-        if (call->isTakeBack() || call->isWaitedFor()) {
+        if (call->isWanted()) {
             send(*call);
         } else {
-            owner_.lost(*call);
+            call->lost();
         }
     }
 }
@@ -491,7 +484,7 @@ void Server::becomeReady() {
     tellsReturn_ = false;
     readySince_ = ngx_current_msec;
     state_ = State::Ready;
-    report(Reachability::Up);
+    health_.report(Reachability::Up);
     sendQueued();
     owner_.serverReady(*this);
 }
@@ -529,7 +522,7 @@ void Server::becomeDown(std::string_view reason) {
 
 /// No call is sent for a while.
 void Server::beUnavailable(std::string_view reason) {
-    report(Reachability::Down);
+    health_.report(Reachability::Down);
     log_.failure(shownName_, "is down", reason);
     reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
     loseQueued();
@@ -538,25 +531,14 @@ void Server::beUnavailable(std::string_view reason) {
 
 void Server::loseQueued() {
     while (Call* call = queued_.popFront()) {
-        owner_.lost(*call);
+        call->lost();
     }
 }
 
-// ---- state and health of the server
-
-/// Reported once for each change.
-void Server::policyTold(std::string_view policy) {
-    if (!isEvictionUnsafe(policy)) {
-        policyTold_.clear();
-    } else if (policy != policyTold_ && (policyToldAt_ == 0 || ngx_current_msec - policyToldAt_ >= kPolicyPauseMs)) {
-        policyTold_ = policy;
-        policyToldAt_ = ngx_current_msec;
-        log_.evictionUnsafe(shownName_, policy);
-    }
-}
+// ---- what is told of the server
 
 void Server::nativeTold(bool isLoaded, std::string_view answer) {
-    hasNative_ = isLoaded;
+    native_.told(isLoaded);
     counters_.usesNative.store(isLoaded, std::memory_order_relaxed);
     const bool isRequired = settings_.native == static_cast<ngx_uint_t>(Native::Required);
     if (isNativeForbidden(answer) && !isRequired) {
@@ -564,49 +546,13 @@ void Server::nativeTold(bool isLoaded, std::string_view answer) {
     }
 }
 
-/// The successor of a worker that quits reports it.
-void Server::report(Reachability what) {
-    if (ngx_exiting == 0) {
-        counters_.report(ngx_worker, what);
-    }
-}
-
 void Server::tick() {
     counters_.touch(ngx_current_msec);
     if (state_ == State::Ready) {
-        report(Reachability::Up);
-        askForHealth();
+        health_.tick(connection_);
     } else if (!isExpectedUp_) {
-        report(Reachability::Down);
+        health_.report(Reachability::Down);
     }
-}
-
-/// The first worker that finds it due asks, so a worker that dies does not prevent it.
-void Server::askForHealth() {
-    static const std::string infoCommand = command({"INFO", "memory", "stats"});
-    std::uint64_t due = counters_.health.dueMs.load(std::memory_order_relaxed);
-    if (ngx_exiting == 0 && due <= ngx_current_msec &&
-        counters_.health.dueMs.compare_exchange_strong(due, ngx_current_msec + kHealthEveryMs)) {
-        connection_.send(infoCommand, healthCheck_);
-    }
-}
-
-/// INFO that is not permitted is not an error: the health of the server is unknown.
-void Server::HealthCheck::replied(const redisReply* reply) {
-    if (reply == nullptr) {
-        return;
-    }
-    Health& health = server.counters_.health;
-    if (reply->type == REDIS_REPLY_ERROR && classifyError(replyText(*reply)) != StoreError::TryAgain) {
-        health.dueMs.store(ngx_current_msec + kHealthRefusedMs, std::memory_order_relaxed);
-    } else if (const std::optional<MemoryInfo> info = readMemoryInfo(replyText(*reply))) {
-        health.memoryUsed.store(info->used, std::memory_order_relaxed);
-        health.memoryMax.store(info->max, std::memory_order_relaxed);
-        health.evictedKeys.store(info->evictedKeys, std::memory_order_relaxed);
-        health.evictionUnsafe.store(info->evictionUnsafe, std::memory_order_relaxed);
-        health.toldMs.store(ngx_current_msec, std::memory_order_relaxed);
-    }
-    server.closeIfLeft();
 }
 
 }  // namespace sliding_log

@@ -18,24 +18,29 @@
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
 #include "store/call.hpp"
-#include "store/pace.hpp"
+#include "store/native_forms.hpp"
+#include "store/server_health.hpp"
 #include "store/store_log.hpp"
 
 namespace sliding_log {
 
 class Server;
 
+/// Of the owner of a server: unknown to that.
+struct ServerAttachment {
+    virtual ~ServerAttachment() = default;
+};
+
 class ServerOwner {
   public:
     /// The counters of the server with this name.
     virtual ServerCounters& counters(std::string_view server) = 0;
 
-    /// The reply to the call, and the error that prevents a decision (None: no error). The call is returned to the
-    /// owner.
-    virtual void callReplied(Call& call, const redisReply& reply, StoreError error) = 0;
+    /// What the owner keeps for a server, from its beginning to its end.
+    virtual std::unique_ptr<ServerAttachment> attach() = 0;
 
-    /// No reply will arrive. The call is returned to the owner.
-    virtual void lost(Call& call) = 0;
+    /// It has answered a call of this slot, which is told next.
+    virtual void answered(const Server& server, std::uint16_t hashSlot, StoreError error) = 0;
 
     /// From now on calls are sent at once.
     virtual void serverReady(Server& server) = 0;
@@ -63,8 +68,10 @@ class ServerOwner {
 /// probe is answered in time. If replies arrive, but too late for requests, it is Late: the connection stays, and
 /// probes follow the calls in flight. When another server has taken its place, it is Leaving until the calls in flight
 /// are answered, and then connects to that server.
-class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordWaiter {
+class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordWaiter, ServerHealthOwner {
   public:
+    using Attachment = ServerAttachment;
+
     /// `name`: for messages. The discovery returns the address to connect to.
     Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings, std::string_view name,
            std::unique_ptr<Discovery> discovery);
@@ -88,8 +95,8 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     /// True if it is ready and no request has timed out since it last answered one in time.
     bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
 
-    /// Sends the call, or keeps it until there is a connection; the owner is told of its end. The memory belongs to the
-    /// owner, which must not use it until then.
+    /// Sends the call, or keeps it until there is a connection; the call is told of its end, and must not be used until
+    /// then.
     void send(Call& call);
 
     /// Sends a command that is not a call; false if there is no connection. The target is called once.
@@ -123,16 +130,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     /// Removes a call that waits for the connection and returns it; nullptr if there is none.
     Call* takeQueued() { return queued_.popFront(); }
 
-    /// Batches to be sent in its next calls; used by the owner.
-    List<Batch, Opened>& batches() { return batches_; }
-
-    /// Take-backs that wait for it, sent as earlier ones are answered, and the pace of that; used by the owner.
-    List<TakeBack, Kept>& kept() { return kept_; }
-    Pace& pace() { return pace_; }
-
-    /// Renewals in flight, and when the latest was sent; used by the owner.
-    std::size_t& renewalsUnderWay() { return renewalsUnderWay_; }
-    ngx_msec_t& renewedAt() { return renewedAt_; }
+    Attachment& attachment() { return *attachment_; }
 
     std::string_view name() const { return name_; }
 
@@ -144,7 +142,7 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     void tick();
 
   private:
-    friend struct Call;
+    friend class Call;
     enum class State { Idle, Connecting, Handshake, Ready, Late, Leaving, Down };
 
     /// Target of the replies to SCRIPT LOAD after a NOSCRIPT, and to ASKING.
@@ -177,20 +175,14 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     void workerQuits() override { owner_.workerQuits(); }
     void handshakeDone() override;
     void handshakeRefused(std::string_view reason) override { connection_.close(reason); }
-    void policyTold(std::string_view policy) override;
+    void policyTold(std::string_view policy) override { health_.policyTold(shownName_, policy); }
+    void healthTold() override { closeIfLeft(); }
     void nativeTold(bool isLoaded, std::string_view answer) override;
     void roleForbidden(std::string_view answer) override { log_.roleForbidden(shownName_, answer); }
 
-    /// Target of the reply to INFO.
-    struct HealthCheck final : ReplyTarget {
-        explicit HealthCheck(Server& owner) : server(owner) {}
-        void replied(const redisReply* reply) override;
-        Server& server;
-    };
-
-    void report(Reachability what);
-    void askForHealth();
     void replied(Call& call, const redisReply* reply);
+    void tell(Call& call, const redisReply& reply, StoreError error);
+    void sendInAnotherForm(Call& call, const redisReply& reply);
     void probe();
     void becomeReady();
     void becomeDown(std::string_view reason);
@@ -215,10 +207,10 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     std::string shownName_;
     std::unique_ptr<Discovery> discovery_;
     ServerCounters& counters_;
+    ServerHealth health_;
     Handshake handshake_;
     Prepared prepared_{*this};
     Probe probe_{*this};
-    HealthCheck healthCheck_{*this};
     Authentication authentication_{*this};
     std::uint64_t acceptedPassword_ = 0;  // the version that this connection was authenticated with
     std::uint64_t sentPassword_ = 0;      // the version that is on its way; 0: none
@@ -230,27 +222,19 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     bool hasLostCalls_ = false;   // the connection ended before their replies
     bool tellsReturn_ = false;    // the error log has that calls were lost
     bool moved_ = false;          // the discovery has another server: connect to that one next
-    bool hasNative_ = false;      // the connection's server has the native module
     bool refusesWrites_ = false;  // since its last refusal it has accepted no write
     ngx_msec_t readySince_ = 0;
     ngx_msec_t unreadySince_ = 0;  // since when it is Connecting, Handshake or Leaving
 
-    List<Batch, Opened> batches_;
-    List<TakeBack, Kept> kept_;
-    Pace pace_;
-    std::size_t renewalsUnderWay_ = 0;
-    ngx_msec_t renewedAt_ = 0;
+    std::unique_ptr<Attachment> attachment_;
     List<Call, Queued> queued_;  // sent when there is a connection, or when a script may be loaded
     std::uint64_t sent_ = 0;
     std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: value of sent_ when it was last loaded
-    std::array<bool, Call::kNativeKinds> nativeLacks_{};  // by kind: the native module is older and has none of it
-    bool lacksShort_ = false;                             // the same: it knows no short calls
-    unsigned timeouts_ = 0;                               // in a row, without a reply in time between them
-    ngx_msec_t silentSince_ = 0;                          // when the first of these requests was asked
-    ngx_msec_t repliedAt_ = 0;                            // when the latest reply arrived, in time or late
-    std::string notYet_;                                  // the latest error if it is to be waited out, otherwise empty
-    std::string policyTold_;                              // the policy that was warned of; empty: none
-    ngx_msec_t policyToldAt_ = 0;
+    NativeForms native_;
+    unsigned timeouts_ = 0;       // in a row, without a reply in time between them
+    ngx_msec_t silentSince_ = 0;  // when the first of these requests was asked
+    ngx_msec_t repliedAt_ = 0;    // when the latest reply arrived, in time or late
+    std::string notYet_;          // the latest error if it is to be waited out, otherwise empty
 
     Timer connectDeadline_;
     Timer reconnect_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "redis/reply.hpp"
+#include "store/server_queues.hpp"
 #include "store/signature.hpp"
 #include "store/work.hpp"
 
@@ -46,20 +47,15 @@ bool isUndone(StoreError error, std::string_view answer) {
     return isOfAllWrites(answer) || isOfEmptiedLog(answer);
 }
 
-/// What take-backs in one call add to those on the wire.
-std::size_t weightOf(const Call& call) {
-    return call.isRelease ? 1 : call.takeBacks.size();
-}
-
 }  // namespace
 
-TakeBacks::TakeBacks(TakeBacksOwner& owner, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
-                     Recycler<Call>& calls, ngx_log_t* nginxLog)
-    : owner_(owner),
+TakeBacks::TakeBacks(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
+                     const IsolatedLogs& isolatedLogs, ngx_log_t* nginxLog)
+    : store_(store),
       settings_(settings),
       log_(log),
       knownDenials_(knownDenials),
-      calls_(calls),
+      isolatedLogs_(isolatedLogs),
       sendAfter_(kSendMinMs, kSendMaxMs),
       sendTimer_(
           this, [](void* self) { static_cast<TakeBacks*>(self)->sendKept(); }, Timer::Kind::Chore, nginxLog),
@@ -68,14 +64,25 @@ TakeBacks::TakeBacks(TakeBacksOwner& owner, const RedisSettings& settings, Store
 
 std::size_t TakeBacks::freeUnused() {
     writer_.freeMemory();
-    return takeBacks_.freeUnused();
+    return takeBacks_.freeUnused() + calls_.freeUnused();
 }
 
 // ---- what is added
 
 void TakeBacks::add(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                     std::uint64_t takenMs) {
-    sendOrKeep(newTakeBack(checks, unique, loggedMs, takenMs, static_cast<std::int64_t>(loggedMs - takenMs)));
+    const bool areReleased = traitsOf(checks.front().algorithm).hasLeases;
+    const bool areApart = checks.size() > 1 && !isolatedLogs_.isEmpty(ngx_current_msec) &&
+                          isolatedLogs_.areApart(checks, ngx_current_msec);
+    const std::size_t together = areReleased || areApart ? 1 : checks.size();
+    for (; !checks.empty(); checks = checks.subspan(together)) {
+        if (areReleased) {
+            release(checks.front(), unique);
+        } else {
+            sendOrKeep(newTakeBack(checks.first(together), unique, loggedMs, takenMs,
+                                   static_cast<std::int64_t>(loggedMs - takenMs)));
+        }
+    }
 }
 
 /// Not sent at once: the server may still have to read the lost calls.
@@ -96,7 +103,7 @@ void TakeBacks::release(const Check& check, std::string_view unique) {
     }
     TakeBack& takeBack = takeBacks_.take();
     takeBack.assign({&check, 1}, 0, 0);
-    CallWriter::writeRelease(takeBack, check, unique);
+    TakeBackWriter::writeRelease(takeBack, check, unique);
     expect();
     sendOrKeep(takeBack);
 }
@@ -111,7 +118,7 @@ TakeBack& TakeBacks::newTakeBack(std::span<const Check> checks, std::string_view
             takeBack.leftLogs.push_back(Signature::hashOfLog(check.key));
         }
     }
-    writer_.writeTakeBack(takeBack, checks, unique, loggedMs, takenMs);
+    writer_.write(takeBack, checks, unique, loggedMs, takenMs);
     expect();
     return takeBack;
 }
@@ -119,7 +126,7 @@ TakeBack& TakeBacks::newTakeBack(std::span<const Check> checks, std::string_view
 // ---- a worker that quits
 
 void TakeBacks::expect() {
-    owner_.noteQuit();
+    store_.noteQuit();
     count_++;
     latestAt_ = ngx_current_msec;
     waitForNext();
@@ -142,14 +149,14 @@ void TakeBacks::waitForNext() {
 }
 
 bool TakeBacks::hasAny() const {
-    return count_ > 0 && !(owner_.isQuitting() && hasPassed(waitsUntil_));
+    return count_ > 0 && !(store_.isQuitting() && hasPassed(waitsUntil_));
 }
 
 void TakeBacks::tryToQuit() {
-    owner_.noteQuit();
+    store_.noteQuit();
     if (!hasAny()) {
         loseKept("the worker quits");
-        owner_.closeWhenUnused();
+        store_.closeWhenUnused();
     } else if (hasPassed(waitsUntil_)) {
         quitTimer_.set(settings_.timeout);
     } else {
@@ -161,7 +168,7 @@ void TakeBacks::tryToQuit() {
 
 /// The server of its hash slot, connected or connecting; nullptr if there is none.
 Server* TakeBacks::serverFor(const TakeBack& takeBack) {
-    Topology& topology = owner_.topology();
+    Topology& topology = store_.topology();
     return topology.canBeAsked(takeBack.hashSlot) ? topology.serverOf(takeBack.hashSlot) : nullptr;
 }
 
@@ -171,7 +178,7 @@ void TakeBacks::sendOrKeep(TakeBack& takeBack) {
         keep(takeBack);
     } else {
         keepBehind(*server, takeBack);
-        owner_.flushSoon();
+        store_.flushSoon();
     }
 }
 
@@ -181,9 +188,9 @@ void TakeBacks::keepBehind(Server& server, TakeBack& takeBack) {
         lose(takeBack, "the worker quits");
         return;
     }
-    kept_.keep(takeBack, server.kept());
+    kept_.keep(takeBack, queuesOf(server).kept);
     while (kept_.areTooMany()) {
-        loseOldest(server.kept());
+        loseOldest(queuesOf(server).kept);
     }
 }
 
@@ -212,7 +219,7 @@ void TakeBacks::tryLater() {
     }
 }
 
-void TakeBacks::keepAll(Call& call) {
+void TakeBacks::keepAll(TakeBackCall& call) {
     for (TakeBack* takeBack : call.takeBacks) {
         keep(*takeBack);
     }
@@ -224,21 +231,21 @@ void TakeBacks::keepAll(Call& call) {
 void TakeBacks::sendSoon() {
     if (!kept_.isEmpty()) {
         sendAfter_.reset();
-        const ngx_msec_t least = owner_.isQuitting() ? 0 : std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
+        const ngx_msec_t least = store_.isQuitting() ? 0 : std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
         sendTimer_.set(least + static_cast<ngx_msec_t>(ngx_random()) % (least + 1));
     }
 }
 
 void TakeBacks::serverLeaves(Server& server) {
-    kept_.putBack(server.kept());
+    kept_.putBack(queuesOf(server).kept);
     sendSoon();
 }
 
 /// The timer: sends to each server that is ready.
 void TakeBacks::sendKept() {
-    owner_.noteQuit();
-    Topology& topology = owner_.topology();
-    topology.forEachServer([this](Server& server) { kept_.putBack(server.kept()); });
+    store_.noteQuit();
+    Topology& topology = store_.topology();
+    topology.forEachServer([this](Server& server) { kept_.putBack(queuesOf(server).kept); });
     List<TakeBack, Kept> again;
     while (TakeBack* takeBack = kept_.take()) {
         Server* server = serverFor(*takeBack);
@@ -246,7 +253,7 @@ void TakeBacks::sendKept() {
             kept_.finished(*takeBack);
             giveBack(*takeBack);
         } else {
-            (server != nullptr && server->hasReplied() ? server->kept() : again).pushBack(*takeBack);
+            (server != nullptr && server->hasReplied() ? queuesOf(*server).kept : again).pushBack(*takeBack);
         }
     }
     kept_.putBack(again);
@@ -254,25 +261,28 @@ void TakeBacks::sendKept() {
     if (!kept_.isEmpty()) {
         tryLater();
     }
-    owner_.closeWhenUnused();
+    store_.closeWhenUnused();
 }
 
 // ---- calls
 
 /// A server with timeouts must first answer.
 void TakeBacks::send(Server& server) {
-    while (!server.kept().isEmpty() && server.hasReplied()) {
-        const std::size_t room = server.isWell() ? server.pace().room() : server.pace().isIdle() ? 1 : 0;
+    while (!queuesOf(server).kept.isEmpty() && server.hasReplied()) {
+        const std::size_t room = server.isWell()                  ? queuesOf(server).pace.room()
+                                 : queuesOf(server).pace.isIdle() ? 1
+                                                                  : 0;
         if (room == 0) {
             return;
         }
         gather(server, room);
-        Call& call = calls_.take();
-        writer_.writeTakeBacks(call, together_, owner_.stamp(together_.front()->algorithm));
+        TakeBackCallOwner& owner = *this;
+        TakeBackCall& call = calls_.take(owner);
+        call.write(together_, store_.stamp(together_.front()->algorithm));
         send(server, call);
     }
-    if (!server.kept().isEmpty()) {  // its connection has ended since they were added
-        kept_.putBack(server.kept());
+    if (!queuesOf(server).kept.isEmpty()) {  // its connection has ended since they were added
+        kept_.putBack(queuesOf(server).kept);
         tryLater();
     }
 }
@@ -284,7 +294,7 @@ void TakeBacks::gather(Server& server, std::size_t most) {
     std::size_t passed = 0;
     std::size_t members = 0;
     std::int64_t work = 0;
-    server.kept().findFirst([&](TakeBack& each) {
+    queuesOf(server).kept.findFirst([&](TakeBack& each) {
         if (!together_.empty() && !each.hasLogsOf(*together_.front())) {
             return ++passed > kMostPassed;
         }
@@ -305,58 +315,60 @@ void TakeBacks::gather(Server& server, std::size_t most) {
     std::ranges::stable_sort(together_, {}, &TakeBack::loggedMs);
 }
 
-void TakeBacks::send(Server& server, Call& call) {
+void TakeBacks::send(Server& server, TakeBackCall& call) {
     for (const TakeBack* each : call.takeBacks) {
         knownDenials_.entriesLeave(each->leftLogs);
     }
     call.isPaced = true;
-    server.pace().sent(weightOf(call));
+    queuesOf(server).pace.sent(call.weight());
     server.send(call);
 }
 
 /// The call was answered, or its connection has ended.
-void TakeBacks::ended(Server& server, Call& call) {
+void TakeBacks::ended(Server& server, TakeBackCall& call) {
     if (std::exchange(call.isPaced, false)) {
-        server.pace().ended(weightOf(call));
+        queuesOf(server).pace.ended(call.weight());
     }
 }
 
-void TakeBacks::replied(Call& call, const redisReply& reply, StoreError error) {
+void TakeBacks::answered(TakeBackCall& call, const redisReply& reply, StoreError error) {
     Server& server = *call.server;
     const std::string_view answer = replyText(reply);
     ended(server, call);
-    owner_.noteQuit();
+    store_.noteQuit();
     if (error == StoreError::None) {
         repliedTo(call, reply);
     } else if (error != StoreError::Moved && error != StoreError::Ask) {
-        log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", answer);
         if (error == StoreError::NotMaster) {
-            server.leaveAsReadOnly();
-        } else if (error == StoreError::TryAgain && !answer.starts_with("TRYAGAIN")) {
-            owner_.topology().suspect();
+            store_.leaveAsReadOnly(server, reply);
+        } else {
+            log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", answer);
+        }
+        if (error == StoreError::TryAgain && !answer.starts_with("TRYAGAIN")) {
+            store_.topology().suspect();
         }
         if (isUndone(error, answer)) {
-            kept_.putBack(server.kept());  // they would fail, too
+            kept_.putBack(queuesOf(server).kept);  // they would fail, too
         }
         for (TakeBack* each : call.takeBacks) {
             failed(*each, error, answer);
         }
         calls_.giveBack(call);
     } else if (!follow(call, reply, error)) {
-        kept_.putBack(server.kept());
+        kept_.putBack(queuesOf(server).kept);
         keepAll(call);
     }
     send(server);
-    owner_.closeWhenUnused();
+    store_.closeWhenUnused();
 }
 
 /// It was executed: one reply, or one of each in an array.
-void TakeBacks::repliedTo(Call& call, const redisReply& reply) {
+void TakeBacks::repliedTo(TakeBackCall& call, const redisReply& reply) {
     Server& server = *call.server;
     const bool isOne = call.isRelease || call.takeBacks.size() == 1;
     const bool isArray = reply.type == REDIS_REPLY_ARRAY && reply.elements == call.takeBacks.size();
     sendAfter_.reset();
-    server.pace().executed(call.tookNs);
+    queuesOf(server).pace.executed(call.tookNs);
     waitForNext();
     bool isUnexpected = isOne == isArray;
     for (std::size_t i = 0; i < call.takeBacks.size(); i++) {
@@ -380,10 +392,9 @@ void TakeBacks::repliedTo(Call& call, const redisReply& reply) {
 }
 
 /// True if the call is on its way to the server that the redirect names.
-bool TakeBacks::follow(Call& call, const redisReply& reply, StoreError error) {
-    Server* target = owner_.redirectedBy(reply, *call.server, error);
-    if (target == nullptr || !target->canBeAsked() || !target->hasReplied() ||
-        call.repetitions++ >= Call::kMostRedirects) {
+bool TakeBacks::follow(TakeBackCall& call, const redisReply& reply, StoreError error) {
+    Server* target = store_.redirectedBy(call, reply, error);
+    if (target == nullptr || !target->hasReplied() || call.repetitions++ >= Call::kMostRedirects) {
         return false;
     }
     call.asking = error == StoreError::Ask;
@@ -399,7 +410,7 @@ void TakeBacks::failed(TakeBack& takeBack, StoreError error, std::string_view an
     }
 }
 
-void TakeBacks::lost(Call& call) {
+void TakeBacks::lost(TakeBackCall& call) {
     ended(*call.server, call);
     for (TakeBack* each : call.takeBacks) {
         if (call.isOnWire && !each->isRepeatable()) {
@@ -419,7 +430,7 @@ void TakeBacks::loseAll() {
 }
 
 void TakeBacks::loseKept(std::string_view why) {
-    owner_.topology().forEachServer([this](Server& server) { kept_.putBack(server.kept()); });
+    store_.topology().forEachServer([this](Server& server) { kept_.putBack(queuesOf(server).kept); });
     while (TakeBack* takeBack = kept_.take()) {
         kept_.finished(*takeBack);
         lose(*takeBack, why);
@@ -433,7 +444,7 @@ void TakeBacks::lose(TakeBack& takeBack, std::string_view why) {
 }
 
 void TakeBacks::tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles) {
-    owner_.countersOf(hashSlot).lostTakeBacks.add(entries);
+    store_.countersOf(hashSlot).lostTakeBacks.add(entries);
     log_.trouble(
         NGX_LOG_ERR, shownNameOf(settings_),
         settles ? "the cost of a request could not be settled" : "a request could not be taken back out of its log",

@@ -10,48 +10,21 @@
 #include "limit/check.hpp"
 #include "redis/backoff.hpp"
 #include "redis/timer.hpp"
-#include "store/call.hpp"
+#include "store/isolated_logs.hpp"
 #include "store/kept_take_backs.hpp"
 #include "store/known_denials.hpp"
 #include "store/recycler.hpp"
-#include "store/server.hpp"
+#include "store/store_calls.hpp"
 #include "store/store_log.hpp"
 #include "store/take_back.hpp"
-#include "store/topology.hpp"
+#include "store/take_back_call.hpp"
 
 namespace sliding_log {
 
-class TakeBacksOwner {
+class TakeBacks final : TakeBackCallOwner {
   public:
-    virtual Topology& topology() = 0;
-
-    /// The counters of the server of this hash slot, if that is known.
-    virtual ServerCounters& countersOf(std::uint16_t hashSlot) = 0;
-
-    /// The server that MOVED or ASK names; nullptr if there is none.
-    virtual Server* redirectedBy(const redisReply& reply, const Server& from, StoreError error) = 0;
-
-    /// The time argument of a call; valid until the next call of this function.
-    virtual std::string_view stamp(Algorithm algorithm) = 0;
-
-    /// At the end of this turn send() is called for each server.
-    virtual void flushSoon() = 0;
-
-    /// True from when the worker finishes its requests, which noteQuit() may find.
-    virtual bool isQuitting() const = 0;
-    virtual void noteQuit() = 0;
-
-    /// Some may have ended: connections may be of no use any more.
-    virtual void closeWhenUnused() = 0;
-
-  protected:
-    ~TakeBacksOwner() = default;
-};
-
-class TakeBacks {
-  public:
-    TakeBacks(TakeBacksOwner& owner, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
-              Recycler<Call>& calls, ngx_log_t* nginxLog);
+    TakeBacks(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
+              const IsolatedLogs& isolatedLogs, ngx_log_t* nginxLog);
 
     /// Takes back what a request logged under this unique name at `loggedMs`; of a check that is settled, the
     /// difference, which may also be added. `takenMs`: when it was decided. All logs have one algorithm and hash slot.
@@ -74,11 +47,6 @@ class TakeBacks {
     /// Sends what waits for this server and may be sent now.
     void send(Server& server);
 
-    void replied(Call& call, const redisReply& reply, StoreError error);
-
-    /// No reply will arrive.
-    void lost(Call& call);
-
     /// A server is ready again, or another one serves a slot.
     void sendSoon();
     void serverLeaves(Server& server);
@@ -96,6 +64,9 @@ class TakeBacks {
     std::size_t freeUnused();
 
   private:
+    void answered(TakeBackCall& call, const redisReply& reply, StoreError error) override;
+    void lost(TakeBackCall& call) override;
+
     TakeBack& newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs, std::int64_t aheadMs);
     void waitForNext();
@@ -105,29 +76,30 @@ class TakeBacks {
     void keepBehind(Server& server, TakeBack& takeBack);
     void keep(TakeBack& takeBack);
     void tryLater();
-    void keepAll(Call& call);
+    void keepAll(TakeBackCall& call);
     void loseOldest(List<TakeBack, Kept>& kept);
     void sendKept();
     void gather(Server& server, std::size_t most);
-    void send(Server& server, Call& call);
-    void ended(Server& server, Call& call);
-    void repliedTo(Call& call, const redisReply& reply);
-    bool follow(Call& call, const redisReply& reply, StoreError error);
+    void send(Server& server, TakeBackCall& call);
+    void ended(Server& server, TakeBackCall& call);
+    void repliedTo(TakeBackCall& call, const redisReply& reply);
+    bool follow(TakeBackCall& call, const redisReply& reply, StoreError error);
     void failed(TakeBack& takeBack, StoreError error, std::string_view answer);
     void loseKept(std::string_view why);
     void lose(TakeBack& takeBack, std::string_view why);
     void tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles = false);
     void giveBack(TakeBack& takeBack);
 
-    TakeBacksOwner& owner_;
+    StoreOfCalls& store_;
     const RedisSettings& settings_;
     StoreLog& log_;
     KnownDenials& knownDenials_;
-    Recycler<Call>& calls_;
+    const IsolatedLogs& isolatedLogs_;
+    Recycler<TakeBackCall> calls_;
     Recycler<TakeBack> takeBacks_;
     KeptTakeBacks kept_;
     std::vector<TakeBack*> together_;  // of the call that is written
-    CallWriter writer_;
+    TakeBackWriter writer_;
     std::size_t count_ = 0;      // not executed by Redis yet, or expected
     bool isDying_ = false;       // only final reports of the servers arrive
     ngx_msec_t latestAt_ = 0;    // when the latest was added

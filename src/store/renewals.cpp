@@ -1,9 +1,11 @@
-// The requests under way in a Redis store (algorithm=inflight): how their entries are renewed and given back.
+#include "store/renewals.hpp"
+
 #include <algorithm>
 #include <string_view>
 #include <vector>
 
-#include "store/redis_store.hpp"
+#include "redis/reply.hpp"
+#include "store/server_queues.hpp"
 
 namespace sliding_log {
 
@@ -19,55 +21,67 @@ constexpr ngx_msec_t kRenewsApartMs = 60'000;
 
 }  // namespace
 
-void RedisStore::begin(Lease& lease) {
+Renewals::Renewals(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, LocalStore& local,
+                   ngx_log_t* nginxLog)
+    : store_(store),
+      settings_(settings),
+      log_(log),
+      local_(local),
+      watchTimer_(
+          this, [](void* self) { static_cast<Renewals*>(self)->watch(); }, Timer::Kind::Chore, nginxLog),
+      leases_([this](std::span<Lease*> leases) { renew(leases); }, nginxLog) {}
+
+void Renewals::begin(Lease& lease) {
     leases_.begin(lease);
     if (lease.countsLocally && lease.localMs == 0) {
         onlyInRedis_.pushBack(lease);
     }
 }
 
-void RedisStore::end(Lease& lease) {
+void Renewals::end(Lease& lease) {
     const Check& check = lease.present();
     leases_.end(lease);
     if (lease.localMs != 0) {
         local_.takeBack({&check, 1}, lease.unique, lease.localMs, lease.localMs);
     }
-    if (lease.mayBeInRedis) {
-        takeBacks_.release(check, lease.unique);
-    }
-    if (quitting_) {
-        flush_.post();  // the connection may be of no use any more
-    }
+}
+
+std::size_t Renewals::freeUnused() {
+    writer_.freeMemory();
+    return calls_.freeUnused();
+}
+
+void Renewals::serverReady() {
+    leases_.renewSoon(static_cast<ngx_msec_t>(ngx_random()) % (kSpreadMs + 1));
 }
 
 // ---- renewals
 
 /// True if its server has answered all that was asked in time, and no decision had to be made without it lately.
-bool RedisStore::isServed(const Lease& lease) {
-    return hasPassed(countsLocallyUntil_) && isWell(lease.check->hashSlot);
+bool Renewals::isServed(const Lease& lease) {
+    const Server* server = hasPassed(countsLocallyUntil_) ? store_.topology().serverOf(lease.check->hashSlot) : nullptr;
+    return server != nullptr && server->isWell();
 }
 
-/// The order of calls on a connection is that of their execution: what is renewed here has not ended, and if it ends,
-/// the ZREM follows. So a renewal is never repeated: what failed is written anew.
-void RedisStore::renew(std::span<Lease*> leases) {
+void Renewals::renew(std::span<Lease*> leases) {
     const bool isApart = settings_.mode == static_cast<ngx_uint_t>(Mode::Cluster) || !hasPassed(renewsApartUntil_);
-    Call* call = nullptr;
+    RenewalCall* call = nullptr;
     Server* server = nullptr;
     Leases::forEachRun(leases, [&](std::span<Lease*> run) {
         const Lease& first = *run.front();
         isServed(first) ? leaveLocally(run) : renewLocally(run);
-        if (!topology_->canBeAsked(first.check->hashSlot)) {
+        if (!store_.topology().canBeAsked(first.check->hashSlot)) {
             return;
         }
-        Server* its = topology_->serverOf(first.check->hashSlot);
-        if (its == nullptr || !its->hasReplied() || (!its->isWell() && its->renewalsUnderWay() > 0)) {
+        Server* its = store_.topology().serverOf(first.check->hashSlot);
+        if (its == nullptr || !its->hasReplied() || (!its->isWell() && queuesOf(*its).renewalsUnderWay > 0)) {
             return;
         }
         server = its;
         if (call == nullptr) {
-            call = &beginRenewal(first);
+            call = &newCall(first);
         }
-        writer_.renew(run);
+        writer_.add(run);
         for (Lease* lease : run) {
             lease->mayBeInRedis = true;
         }
@@ -82,48 +96,46 @@ void RedisStore::renew(std::span<Lease*> leases) {
 }
 
 /// The leases follow, and then send().
-Call& RedisStore::beginRenewal(const Lease& first) {
-    Call& call = calls_.take();
-    writer_.beginRenewal(call, *first.check);
-    call.renewed = first.hash;
+RenewalCall& Renewals::newCall(const Lease& first) {
+    RenewalCallOwner& owner = *this;
+    RenewalCall& call = calls_.take(owner);
+    writer_.begin(call, first);
     return call;
 }
 
-void RedisStore::send(Server& server, Call& renewal) {
-    writer_.finishRenewal();
-    server.renewalsUnderWay()++;
-    server.renewedAt() = ngx_current_msec;
-    server.send(renewal);
-    if (!renewalTimer_.isSet()) {
-        renewalTimer_.set(settings_.timeout);
+void Renewals::send(Server& server, RenewalCall& call) {
+    writer_.finish();
+    queuesOf(server).renewalsUnderWay++;
+    queuesOf(server).renewedAt = ngx_current_msec;
+    server.send(call);
+    if (!watchTimer_.isSet()) {
+        watchTimer_.set(settings_.timeout);
     }
 }
 
 /// Requests that ask nothing notice a server that is silent, too.
-void RedisStore::watchRenewals() {
+void Renewals::watch() {
     bool any = false;
-    topology_->forEachServer([&](Server& server) {
-        if (server.renewalsUnderWay() > 0) {
+    store_.topology().forEachServer([&](Server& server) {
+        const ServerQueues& queues = queuesOf(server);
+        if (queues.renewalsUnderWay > 0) {
             any = true;
-            if (ngx_current_msec - server.renewedAt() >= settings_.timeout) {
-                server.timedOut(server.renewedAt());
+            if (ngx_current_msec - queues.renewedAt >= settings_.timeout) {
+                server.timedOut(queues.renewedAt);
                 server.giveUpIfSilent();
             }
         }
     });
     if (any) {
         countLocally();
-        renewalTimer_.set(settings_.timeout);
+        watchTimer_.set(settings_.timeout);
     }
 }
 
-void RedisStore::renewalReplied(Call& call, const redisReply& reply, StoreError error) {
+void Renewals::answered(RenewalCall& call, const redisReply& reply, StoreError error) {
     Server& server = *call.server;
-    server.renewalsUnderWay()--;
-    const std::uint64_t log = call.renewed;
-    const std::uint16_t hashSlot = call.hashSlot;
-    const bool isAsking = call.asking;
-    calls_.giveBack(call);
+    queuesOf(server).renewalsUnderWay--;
+    bool isDueAgain = false;
     switch (error) {
         case StoreError::None:
             for (std::size_t i = 0; reply.type == REDIS_REPLY_ARRAY && i < reply.elements; i++) {
@@ -131,30 +143,22 @@ void RedisStore::renewalReplied(Call& call, const redisReply& reply, StoreError 
                     log_.failure(server.shownName(), "answered", replyText(*reply.element[i]));
                 }
             }
-            return;
-        case StoreError::NotMaster:
-            log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", replyText(errorOfCall(reply)));
-            server.leaveAsReadOnly();
-            return;
-        case StoreError::Moved:
-        case StoreError::Ask: {
-            Server* target = redirectedBy(reply, server, error);
-            const bool isReady = target != nullptr && target->canBeAsked() && target->hasReplied();
-            if (error == StoreError::Ask && !isAsking && isReady) {
-                renewWith(*target, log, hashSlot);
-                return;
-            }
             break;
-        }
+        case StoreError::NotMaster:
+            store_.leaveAsReadOnly(server, reply);
+            break;
+        case StoreError::Moved:
+        case StoreError::Ask:
+            isDueAgain = !follow(call, reply, error);
+            break;
         case StoreError::Forbidden:
             log_.failure(server.shownName(), "answered", replyText(reply));
-            if (!isOfKeys(replyText(reply)) || !hasPassed(renewsApartUntil_)) {
-                return;
-            }
-            renewsApartUntil_ = ngx_current_msec + kRenewsApartMs;
+            isDueAgain = isOfKeys(replyText(reply)) && hasPassed(renewsApartUntil_);
+            renewsApartUntil_ = isDueAgain ? ngx_current_msec + kRenewsApartMs : renewsApartUntil_;
             break;
         case StoreError::TryAgain:
         case StoreError::NoScript:
+            isDueAgain = true;
             break;
         case StoreError::Down:
         case StoreError::Timeout:
@@ -163,13 +167,27 @@ void RedisStore::renewalReplied(Call& call, const redisReply& reply, StoreError 
         case StoreError::Refused:
         case StoreError::Unexpected:
             log_.failure(server.shownName(), "answered", replyText(reply));
-            return;
+            break;
     }
-    leases_.renewAgain();
+    calls_.giveBack(call);
+    if (isDueAgain) {
+        leases_.renewAgain();
+    }
+    store_.closeWhenUnused();
+}
+
+/// The server of the slot is noted. True if another one imports the slot, and renews the log of the call.
+bool Renewals::follow(const RenewalCall& call, const redisReply& reply, StoreError error) {
+    Server* target = store_.redirectedBy(call, reply, error);
+    if (error != StoreError::Ask || call.asking || target == nullptr || !target->hasReplied()) {
+        return false;
+    }
+    renewWith(*target, call.log, call.hashSlot);
+    return true;
 }
 
 /// The slot is being imported by that server, which has the log, or will.
-void RedisStore::renewWith(Server& importing, std::uint64_t log, std::uint16_t hashSlot) {
+void Renewals::renewWith(Server& importing, std::uint64_t log, std::uint16_t hashSlot) {
     constexpr ngx_msec_t kPartOfLength = 12;  // longer than a turn of renewals lasts, shorter than until the next one
     std::vector<Lease*> leases;
     leases_.forEach([&](Lease& lease) {
@@ -189,8 +207,8 @@ void RedisStore::renewWith(Server& importing, std::uint64_t log, std::uint16_t h
         while (!run.empty()) {
             const std::span<Lease*> some = run.first(std::min(run.size(), Leases::kMostAtOnce));
             run = run.subspan(some.size());
-            Call& call = beginRenewal(*some.front());
-            writer_.renew(some);
+            RenewalCall& call = newCall(*some.front());
+            writer_.add(some);
             call.asking = true;
             send(importing, call);
         }
@@ -198,22 +216,22 @@ void RedisStore::renewWith(Server& importing, std::uint64_t log, std::uint16_t h
 }
 
 /// They are renewed when the server is ready again.
-void RedisStore::renewalLost(Call& call) {
-    call.server->renewalsUnderWay()--;
+void Renewals::lost(RenewalCall& call) {
+    queuesOf(*call.server).renewalsUnderWay--;
     calls_.giveBack(call);
 }
 
 // ---- while Redis is away
 
-void RedisStore::countLocally(const Check& decided) {
-    if (takes(decided.algorithm, Parameter::Lease)) {
+void Renewals::countLocally(const Check& decided) {
+    if (traitsOf(decided.algorithm).hasLeases) {
         countsLocallyUntil_ = ngx_current_msec + kCountsLocallyMs;
         countLocally();
     }
 }
 
 /// Those whose server does not decide.
-void RedisStore::countLocally() {
+void Renewals::countLocally() {
     List<Lease, OnlyInRedis> served;
     while (Lease* lease = onlyInRedis_.popFront()) {
         if (isServed(*lease)) {
@@ -225,12 +243,12 @@ void RedisStore::countLocally() {
     served.moveTo(onlyInRedis_);
 }
 
-void RedisStore::enterLocally(Lease& lease) {
+void Renewals::enterLocally(Lease& lease) {
     lease.localMs = local_.renew(lease.present(), lease.check->cost, 0);
 }
 
 /// Those of one log, with entries of one time in it, or with none.
-void RedisStore::renewLocally(std::span<Lease*> leases) {
+void Renewals::renewLocally(std::span<Lease*> leases) {
     if (leases.front()->localMs != 0) {
         renewIn(local_, leases);
         return;
@@ -244,7 +262,7 @@ void RedisStore::renewLocally(std::span<Lease*> leases) {
     }
 }
 
-void RedisStore::leaveLocally(std::span<Lease*> leases) {
+void Renewals::leaveLocally(std::span<Lease*> leases) {
     if (const std::uint64_t loggedMs = leases.front()->localMs; loggedMs != 0) {
         Check all = *leases.front()->check;
         all.cost = entriesOf(leases);
@@ -257,7 +275,7 @@ void RedisStore::leaveLocally(std::span<Lease*> leases) {
 }
 
 /// countLocally() enters them. Some may have been left out when the zone was full.
-void RedisStore::watchForLocal(std::span<Lease*> leases) {
+void Renewals::watchForLocal(std::span<Lease*> leases) {
     for (Lease* lease : leases) {
         if (lease->countsLocally && !static_cast<ListHook<OnlyInRedis>&>(*lease).isLinked()) {
             onlyInRedis_.pushBack(*lease);

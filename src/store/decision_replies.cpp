@@ -1,10 +1,10 @@
-// The calls of a Redis store that have been sent: what their replies mean, and which calls are repeated.
+// The calls of decisions that have been sent: what their replies mean, and which calls are repeated.
 #include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "limit/key.hpp"
-#include "store/redis_store.hpp"
+#include "store/decisions.hpp"
 
 namespace sliding_log {
 
@@ -20,7 +20,7 @@ bool mayBeOfOneLog(StoreError error, std::string_view message) {
 }
 
 /// True if a call that a request waits for asks several logs.
-bool hasSeveralLogs(const Call& call) {
+bool hasSeveralLogs(const DecisionCall& call) {
     return call.batches.size() > 1 || call.batches.front()->waiters.front().checks.size() > 1;
 }
 
@@ -34,30 +34,24 @@ bool isOfBatches(const redisReply& reply, std::size_t batches) {
 }  // namespace
 
 /// Sends the call to the server that serves its hash slot.
-void RedisStore::route(Call& call) {
+void Decisions::route(DecisionCall& call) {
     call.asking = false;
-    if (!call.isWaitedFor() || !topology_->canBeAsked(call.hashSlot)) {
+    if (!call.isWaitedFor() || !store_.topology().canBeAsked(call.hashSlot)) {
         failed(call, StoreError::Down);
-    } else if (Server* server = topology_->serverOf(call.hashSlot)) {
+    } else if (Server* server = store_.topology().serverOf(call.hashSlot)) {
         server->send(call);
     } else {
         repeatSoon(call);
     }
 }
 
-void RedisStore::callReplied(Call& call, const redisReply& reply, StoreError error) {
+void Decisions::answered(const Server& server, std::uint16_t hashSlot, StoreError error) {
     if (!refusals_.isEmpty() && error != StoreError::TryAgain && error != StoreError::Moved) {
-        refusals_.served(call.server, call.hashSlot, ngx_current_msec);
+        refusals_.served(&server, hashSlot, ngx_current_msec);
     }
-    if (call.isTakeBack()) {
-        takeBacks_.replied(call, reply, error);
-        return;
-    }
-    if (call.isRenewal) {
-        renewalReplied(call, reply, error);
-        closeWhenUnused();
-        return;
-    }
+}
+
+void Decisions::answered(DecisionCall& call, const redisReply& reply, StoreError error) {
     if (call.readsRecord &&
         (error == StoreError::None || error == StoreError::WrongType || error == StoreError::Forbidden)) {
         recordRead(call, replyText(reply));
@@ -95,18 +89,17 @@ void RedisStore::callReplied(Call& call, const redisReply& reply, StoreError err
 }
 
 /// Nothing was done for such a call: the same or another server may execute it.
-void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
+void Decisions::repeat(DecisionCall& call, const redisReply& reply, StoreError error) {
     Server& server = *call.server;
     if (error == StoreError::NotMaster) {
-        log_.trouble(NGX_LOG_ERR, server.shownName(), "answered", replyText(errorOfCall(reply)));
-        server.leaveAsReadOnly();
+        store_.leaveAsReadOnly(server, reply);
         server.send(call);
         return;
     }
     if (error == StoreError::TryAgain) {
         const bool isUnderWay = isOfSlotUnderWay(replyText(reply));
         if (!isUnderWay) {
-            topology_->suspect();
+            store_.topology().suspect();
         }
         if (isUnderWay && hasSeveralLogs(call)) {
             isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
@@ -118,7 +111,7 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         }
         return;
     }
-    if (error == StoreError::Ask && call.hasOverride && !call.readsRecord && !call.isTold) {
+    if (error == StoreError::Ask && call.hasOverride() && !call.readsRecord && !call.isTold) {
         if (hasSeveralLogs(call)) {
             isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
             askApart(call, error);
@@ -129,8 +122,8 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
         readRecord(batch);
         return;
     }
-    Server* target = redirectedBy(reply, server, error);
-    if (target == nullptr || !target->canBeAsked()) {
+    Server* target = store_.redirectedBy(call, reply, error);
+    if (target == nullptr) {
         log_.failure(server.shownName(), "answered", replyText(reply));
         failed(call, StoreError::Refused);
     } else if (call.repetitions > Call::kMostRedirects) {
@@ -141,29 +134,23 @@ void RedisStore::repeat(Call& call, const redisReply& reply, StoreError error) {
     }
 }
 
-/// The server that MOVED or ASK names; nullptr if there is none.
-Server* RedisStore::redirectedBy(const redisReply& reply, const Server& from, StoreError error) {
-    const std::optional<Redirect> redirect = readRedirect(replyText(reply));
-    return redirect ? topology_->follow(*redirect, from, error == StoreError::Moved) : nullptr;
-}
-
-void RedisStore::repeatSoon(Call& call) {
+void Decisions::repeatSoon(DecisionCall& call) {
     queued_.pushBack(call);
     if (!repeat_.isSet()) {
         repeat_.set(kRepeatAfterMs);
     }
 }
 
-void RedisStore::repeatQueued() {
+void Decisions::repeatQueued() {
     List<Call, Queued> again;
     queued_.moveTo(again);
     while (Call* call = again.popFront()) {
-        route(*call);
+        route(static_cast<DecisionCall&>(*call));
     }
 }
 
 /// Repeats the call in a moment, unless a request has already waited in vain for another reply than this one.
-void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) {
+void Decisions::waitOut(DecisionCall& call, std::string_view answer, StoreError error) {
     if (refusals_.isLasting(call.server, call.hashSlot, answer, ngx_current_msec)) {
         log_.failure(call.server->shownName(), "answered", answer);
         failed(call, error);
@@ -178,7 +165,7 @@ void RedisStore::waitOut(Call& call, std::string_view answer, StoreError error) 
 
 /// Nothing was done for the call, possibly because of one of its logs: each batch gets a call of its own; if it already
 /// has one, its requests ask each log separately.
-void RedisStore::askApart(Call& call, StoreError error) {
+void Decisions::askApart(DecisionCall& call, StoreError error) {
     if (call.batches.size() == 1) {
         refuse(*call.batches.front(), error);
         call.batches.clear();
@@ -187,26 +174,26 @@ void RedisStore::askApart(Call& call, StoreError error) {
         if (!renew(*batch)) {
             continue;
         }
-        Call& own = calls_.take();
-        writer_.begin(own, *batch, stamp(batch->algorithm));
+        DecisionCall& own = newCall();
+        writer_.begin(own, *batch, store_.stamp(batch->algorithm));
         writer_.add(*batch);
         writer_.finish();
         own.isPart = true;
         route(own);
     }
     calls_.giveBack(call);
-    closeWhenUnused();
+    store_.closeWhenUnused();
 }
 
 /// The batch was not decided and is written again, for the requests that still wait; false if there is none.
-bool RedisStore::renew(Batch& batch) {
+bool Decisions::renew(Batch& batch) {
     while (Waiter* orphan = batch.orphans.popFront()) {
-        finishOrphan(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
+        waiting_.finish(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
     }
     batch.requests = 0;
     batch.waiters.forEach([&](Waiter&) { batch.requests++; });
     if (batch.requests == 0) {
-        finishBatch(batch);
+        batching_.finish(batch);
         return false;
     }
     return true;
@@ -214,26 +201,26 @@ bool RedisStore::renew(Batch& batch) {
 
 /// The slot of the batch is under way, so that its log and the record of that may be on two nodes: the record is read
 /// first, from the one that has it.
-void RedisStore::readRecord(Batch& batch) {
+void Decisions::readRecord(Batch& batch) {
     if (renew(batch)) {
-        Call& call = calls_.take();
-        CallWriter::writeReading(call, batch);
+        DecisionCall& call = newCall();
+        DecisionWriter::writeReading(call, batch);
         route(call);
     }
 }
 
 /// `record`: its text, "" if there is none, or an error that the script tells from a record.
-void RedisStore::recordRead(Call& call, std::string_view record) {
+void Decisions::recordRead(DecisionCall& call, std::string_view record) {
     if (renew(*call.batches.front())) {
-        writer_.tell(call, record, stamp(call.algorithm));
+        writer_.tell(call, record, store_.stamp(call.algorithm));
         route(call);
     } else {
         calls_.giveBack(call);
-        closeWhenUnused();
+        store_.closeWhenUnused();
     }
 }
 
-void RedisStore::applyReply(Call& call, const redisReply& reply) {
+void Decisions::applyReply(DecisionCall& call, const redisReply& reply) {
     const bool isShort = call.isShort && reply.type == REDIS_REPLY_STRING;
     if (!isShort && !isOfBatches(reply, call.batches.size())) {
         call.server->closeAsUnreliable();
@@ -244,10 +231,10 @@ void RedisStore::applyReply(Call& call, const redisReply& reply) {
         applyReply(*call.server, *call.batches[i], isShort ? reply : *reply.element[i]);
     }
     calls_.giveBack(call);
-    closeWhenUnused();
+    store_.closeWhenUnused();
 }
 
-void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& reply) {
+void Decisions::applyReply(Server& server, Batch& batch, const redisReply& reply) {
     List<Waiter, InBatch>& any = batch.waiters.isEmpty() ? batch.orphans : batch.waiters;
     const std::span<const Check> checks = any.isEmpty() ? std::as_const(batch.asked.checks).all() : any.front().checks;
     const StoreError error =
@@ -279,7 +266,7 @@ void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& repl
         };
         batch.waiters.forEach(tell);
         batch.orphans.forEach(tell);
-        if (!stamp(batch.algorithm).empty()) {
+        if (!store_.stamp(batch.algorithm).empty()) {
             tellSkew(server, batch);
         }
         learn(batch);
@@ -289,7 +276,7 @@ void RedisStore::applyReply(Server& server, Batch& batch, const redisReply& repl
 
 /// The latest decision of a log can only be ahead of the clock of this node if the clock of another node is ahead of
 /// it.
-void RedisStore::tellSkew(const Server& server, Batch& batch) {
+void Decisions::tellSkew(const Server& server, Batch& batch) {
     const std::int64_t ms = reply_.nowMs() - wallClockMs();
     if (ms <= 0 || batch.waiters.isEmpty()) {
         return;
@@ -301,7 +288,7 @@ void RedisStore::tellSkew(const Server& server, Batch& batch) {
 }
 
 /// The last request of a batch is the one that is denied if any is.
-void RedisStore::learn(Batch& batch) {
+void Decisions::learn(Batch& batch) {
     if (batch.waiters.isEmpty()) {
         return;
     }
@@ -311,31 +298,23 @@ void RedisStore::learn(Batch& batch) {
         if (batch.refreshes) {
             knownDenials_.erase(batch.signature, last.checks);
         }
-    } else if (std::ranges::none_of(last.checks, &Check::countsAll) && !takes(batch.algorithm, Parameter::Lease)) {
+    } else if (std::ranges::none_of(last.checks, &Check::countsAll) && !traitsOf(batch.algorithm).hasLeases) {
         knownDenials_.publish(batch.signature, batch.generation, batch.sentAt, last.checks, last.verdicts);
     }
 }
 
 /// No reply will arrive.
-void RedisStore::lost(Call& call) {
-    if (call.isRenewal) {
-        renewalLost(call);
-        return;
-    }
-    if (call.isTakeBack()) {
-        takeBacks_.lost(call);
-        return;
-    }
+void Decisions::lost(DecisionCall& call) {
     failed(call, StoreError::Down);
 }
 
-void RedisStore::failed(Call& call, StoreError error) {
+void Decisions::failed(DecisionCall& call, StoreError error) {
     for (Batch* batch : call.batches) {
         batch->isInDoubt = call.isOnWire || error == StoreError::Unexpected;
         complete(*batch, error);
     }
     calls_.giveBack(call);
-    closeWhenUnused();
+    store_.closeWhenUnused();
 }
 
 }  // namespace sliding_log

@@ -1,0 +1,97 @@
+// A call that decides the requests of some batches, or reads the record of a log for such a decision.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "store/batch.hpp"
+#include "store/call.hpp"
+#include "store/plain_settings.hpp"
+
+namespace sliding_log {
+
+class DecisionCall;
+
+class DecisionCallOwner {
+  public:
+    virtual void answered(DecisionCall& call, const redisReply& reply, StoreError error) = 0;
+    virtual void lost(DecisionCall& call) = 0;
+
+    /// Sends the call to the server that serves its hash slot.
+    virtual void route(DecisionCall& call) = 0;
+
+  protected:
+    ~DecisionCallOwner() = default;
+};
+
+/// It refers to batches, never to requests.
+class DecisionCall final : public Call {
+  public:
+    explicit DecisionCall(DecisionCallOwner& owner) : owner_(owner) {}
+
+    void answered(const redisReply& reply, StoreError error) override { owner_.answered(*this, reply, error); }
+    void lost() override { owner_.lost(*this); }
+    void leftBehind() override { owner_.route(*this); }
+    bool isWanted() const override { return isWaitedFor(); }
+    bool isWaitedFor() const override;
+    std::size_t requests() const override;
+    bool hasWritten(const redisReply& reply) const override { return !readsRecord && Call::hasWritten(reply); }
+
+    /// While it reads a record, the text of that GET.
+    std::string_view text() override;
+    bool mayBeNative() const override { return Call::mayBeNative() && !readsRecord; }
+    bool canBeShort() const override { return shortEnd > 0 && !leavesShort; }
+
+    bool hasOverride() const { return variant == Variant::Override; }
+
+    std::vector<Batch*> batches;  // in the order of the reply
+    std::size_t shortBegin = 0;   // where its short form begins in the command
+    std::size_t shortEnd = 0;     // and where that ends; 0: it has none, or has it no more
+    bool readsRecord = false;     // its GET of the record of its only log is sent in its place
+    bool isTold = false;          // it has that record among its arguments
+
+  private:
+    friend class DecisionWriter;
+    void reset(Algorithm newAlgorithm, std::uint16_t newHashSlot);
+
+    DecisionCallOwner& owner_;
+};
+
+/// Writes one call at a time: begin(), add() while hasRoomFor(), finish().
+class DecisionWriter {
+  public:
+    /// Begins a call to which `first` can be added, and others for which hasRoomFor() is true. `now` stamps the
+    /// requests: milliseconds, or "" for the server's clock; it is used until finish().
+    void begin(DecisionCall& call, const Batch& first, std::string_view now);
+    bool hasRoomFor(const Batch& batch) const;
+
+    /// The batch must have a request that waits.
+    void add(Batch& batch);
+
+    void finish();
+
+    /// Writes a call that first reads the record of the only log of this batch: see readsRecord. tell() follows.
+    static void writeReading(DecisionCall& call, Batch& batch);
+
+    /// Writes the call of that batch again, with the text of the record.
+    void tell(DecisionCall& call, std::string_view record, std::string_view now);
+
+    /// Frees the memory that it keeps between calls.
+    void freeMemory() { text_.freeMemory(); }
+
+  private:
+    bool isPlain() const;
+    void noteCosts(bool hasCosts);
+    void writePlain(Batch& only);
+    void write(Batch& batch, const std::string_view* record = nullptr);
+
+    DecisionCall* call_ = nullptr;
+    std::string_view now_;
+    CallText text_;
+    PlainSettings plain_;
+    std::int64_t work_ = 0;  // of the call's batches
+};
+
+}  // namespace sliding_log

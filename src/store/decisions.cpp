@@ -1,0 +1,235 @@
+#include "store/decisions.hpp"
+
+#include <algorithm>
+
+#include "store/server_queues.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// How long permits wait, after their life has ended, for calls that are sent anyway, in ms.
+constexpr ngx_msec_t kReturnAfterMs = 20;
+
+}  // namespace
+
+Decisions::Decisions(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
+                     Permits permits, std::uint64_t identity, IsolatedLogs& isolatedLogs, TakeBacks& takeBacks,
+                     ngx_log_t* nginxLog)
+    : store_(store),
+      settings_(settings),
+      log_(log),
+      knownDenials_(knownDenials),
+      identity_(identity),
+      isolatedLogs_(isolatedLogs),
+      takeBacks_(takeBacks),
+      prefetch_(
+          permits, identity,
+          [this](const Check& check, std::uint32_t returned, std::string_view name, std::uint64_t loggedMs) {
+              store_.countersOf(check.hashSlot).returnedPermits.add(returned);
+              takeBacks_.add({&check, 1}, name, loggedMs, loggedMs - static_cast<std::uint64_t>(check.permitLifeMs));
+          }),
+      batching_(*this, store, settings, knownDenials, prefetch_),
+      waiting_(store, settings, log, takeBacks, refusals_, nginxLog),
+      repeat_(
+          this, [](void* self) { static_cast<Decisions*>(self)->repeatQueued(); }, Timer::Kind::Work, nginxLog),
+      permitTimer_(
+          this, [](void* self) { static_cast<Decisions*>(self)->endPermits(false); }, Timer::Kind::Chore, nginxLog) {}
+
+void Decisions::loseAll() {
+    while (Call* call = queued_.popFront()) {
+        call->lost();
+    }
+}
+
+std::size_t Decisions::tick() {
+    writer_.freeMemory();
+    reply_ = {};
+    return calls_.freeUnused() + batching_.freeUnused() + waiting_.tick();
+}
+
+void Decisions::serverDown(Server& server) {
+    batching_.openAgain(server);
+    batching_.openUnplaced();
+}
+
+void Decisions::serverLeaves(Server& server) {
+    refusals_.erase(&server);
+    waiting_.serverLeaves(server);
+    batching_.openAgain(server);
+}
+
+Decisions::Reception Decisions::ask(std::span<const Check> checks, std::string_view unique, ngx_msec_t leftMs,
+                                    Waiter& waiter) {
+    waiter.permitted = waiter.known = false;
+    if (!waiter.permits.empty() && prefetch_.use(checks, waiter)) {
+        return Reception::Permitted;
+    }
+    Signature& signature = signatureOf(checks);
+    const DenialState denialState = knownDenials_.find(signature, checks, ngx_current_msec, waiter.verdicts);
+    if (denialState == DenialState::Holds) {
+        return Reception::KnownDenied;
+    }
+    if (checks.size() > 1 && areApart(checks)) {
+        return Reception::Apart;
+    }
+    const bool isLate = leftMs == 0;
+    const bool canAsk = !isLate && store_.topology().canBeAsked(checks.front().hashSlot);
+    if (denialState == DenialState::Due && (!canAsk || !knownDenials_.claim(signature, checks, ngx_current_msec))) {
+        return Reception::KnownDenied;
+    }
+    if (!canAsk) {
+        store_.countersOf(checks.front().hashSlot).failed(isLate ? StoreError::Timeout : StoreError::Down);
+        return Reception::Unavailable;
+    }
+    if (!refusals_.isEmpty() && isTurnedAway(checks.front().hashSlot)) {
+        store_.countersOf(checks.front().hashSlot).failed(StoreError::TryAgain);
+        return denialState == DenialState::Due ? Reception::KnownDenied : Reception::Unavailable;
+    }
+    Batch& batch = batching_.batchFor(checks, signature);
+    batch.requests++;
+    batch.refreshes = batch.refreshes || denialState == DenialState::Due;
+    batch.waiters.pushBack(waiter);
+    waiter.batch = &batch;
+    waiter.checks = checks;
+    waiter.unique = unique;
+    waiter.apart = false;
+    waiting_.add(waiter, leftMs);
+    return Reception::Pending;
+}
+
+DenialState Decisions::known(std::span<const Check> checks, std::span<Verdict> verdicts) {
+    return knownDenials_.find(signatureOf(checks), checks, ngx_current_msec, verdicts);
+}
+
+/// Good until the next one.
+Signature& Decisions::signatureOf(std::span<const Check> checks) {
+    latestSignature_.assign(identity_, checks);
+    return latestSignature_;
+}
+
+/// True if these logs must not be asked in one call.
+bool Decisions::areApart(std::span<const Check> checks) const {
+    return !isolatedLogs_.isEmpty(ngx_current_msec) && isolatedLogs_.areApart(checks, ngx_current_msec);
+}
+
+bool Decisions::isTurnedAway(std::uint16_t hashSlot) {
+    return refusals_.turnsAway(store_.topology().serverOf(hashSlot), hashSlot, ngx_current_msec,
+                               static_cast<std::uint64_t>(ngx_random()));
+}
+
+// ---- calls
+
+DecisionCall& Decisions::newCall() {
+    DecisionCallOwner& owner = *this;
+    return calls_.take(owner);
+}
+
+void Decisions::flush(Server& server) {
+    if (server.isDown()) {  // followers of batches that were in flight when it went down
+        batching_.openAgain(server);
+    }
+    if (batching_.hasPermits()) {
+        endPermits(false);  // so that they are returned together with what is sent anyway
+    }
+    batching_.beginTurn();
+    takeBacks_.send(server);
+    Batch* batch = nullptr;
+    while (server.isReady() && (batch = batching_.nextToSend(server)) != nullptr) {
+        DecisionCall& call = newCall();
+        writer_.begin(call, *batch, store_.stamp(batch->algorithm));
+        bool isFull = false;
+        for (; batch != nullptr && !isFull && writer_.hasRoomFor(*batch); batch = batching_.nextToSend(server)) {
+            isFull = goesAlone(*batch);
+            if (isFull && !call.batches.empty()) {
+                break;
+            }
+            batching_.sent(server, *batch);
+            writer_.add(*batch);
+        }
+        writer_.finish();
+        prefetch_.sendReturns();
+        takeBacks_.send(server);
+        server.send(call);
+    }
+}
+
+bool Decisions::goesAlone(Batch& batch) const {
+    return !isolatedLogs_.isEmpty(ngx_current_msec) &&
+           isolatedLogs_.areAlone(batch.waiters.front().checks, ngx_current_msec);
+}
+
+void Decisions::complete(Batch& batch, StoreError error) {
+    if (error != StoreError::None && !batch.asked.permits.empty()) {
+        failPermits(batch);
+    }
+    while (!batch.waiters.isEmpty()) {
+        Waiter& waiter = batch.waiters.front();
+        if (error != StoreError::None && !waiter.apart) {
+            store_.countersOf(batch.hashSlot).failed(error);
+        }
+        if (batch.isInDoubt) {
+            waiting_.wakeWithoutReply(waiter, error);
+        } else {
+            waiter.detach();
+            waiter.wake(waiter, error);
+        }
+    }
+    while (Waiter* orphan = batch.orphans.popFront()) {
+        waiting_.finish(static_cast<Orphan&>(*orphan), error);
+    }
+    batching_.finish(batch);
+}
+
+/// The server refuses the batch because of one of its logs. With several logs it is not known which: the requests ask
+/// each separately, and count when that one is refused.
+void Decisions::refuse(Batch& batch, StoreError error) {
+    const std::span<const Check> logs =
+        batch.waiters.isEmpty() ? std::span<const Check>() : batch.waiters.front().checks;
+    if (logs.size() > 1) {
+        batch.waiters.forEach([](Waiter& waiter) { waiter.apart = true; });
+    } else if (!logs.empty() && error == StoreError::Forbidden) {
+        isolatedLogs_.addName(logs.front().key, ngx_current_msec);
+    } else if (!logs.empty()) {
+        isolatedLogs_.addLog(logs.front().key, ngx_current_msec);
+    }
+    complete(batch, error);
+}
+
+// ---- permits
+
+void Decisions::learnPermits(Server& server, const Batch& batch, std::span<const Check> checks) {
+    server.counters().permits.add(prefetch_.learn(batch, checks, reply_));
+    store_.noteQuit();
+    if (store_.isQuitting()) {
+        endPermits(true);  // of a call that was in flight then
+    } else if (const auto endMs = prefetch_.nextEndMs(); endMs && !permitTimer_.isSet()) {
+        permitTimer_.set(static_cast<ngx_msec_t>(*endMs) + kReturnAfterMs);
+    }
+}
+
+void Decisions::endPermits(bool all) {
+    prefetch_.endLots(all);
+    if (const auto endMs = prefetch_.nextEndMs()) {
+        permitTimer_.set(static_cast<ngx_msec_t>(*endMs) + kReturnAfterMs);
+    }
+}
+
+/// The permits that the batch asked for may have been logged, and nobody will use them.
+void Decisions::failPermits(Batch& batch) {
+    prefetch_.fail(batch);
+    if (!batch.isInDoubt) {
+        return;
+    }
+    const std::span<const Check> checks = batch.asked.checks.all();
+    for (std::size_t i = 0; i < checks.size(); i++) {
+        Check check = checks[i];
+        check.cost *= batch.asked.of(i);
+        check.delayMs = check.permitLifeMs;  // so far ahead are the entries
+        if (check.cost > 0) {
+            takeBacks_.addUnseen({&check, 1}, batch.asked.name.view());
+        }
+    }
+}
+
+}  // namespace sliding_log
