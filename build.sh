@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds, shows, tests, measures and packages the module and its command-line tool.
-# Usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|older|debian13|newest|arm64|musl|images|fuzz|soak|chaos|bench]
+# Usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|older|debian13|newest|arm64|images|fuzz|soak|chaos|bench]
 #   build is the default; module --nginx BINARY --sources DIR [--deb] [--rpm]: for another nginx, in build/nginx-VERSION;
 #   deb: Debian packages, in build/deb; debtest: these, looked at by lintian, then installed, upgraded and removed in a
 #   clean Debian, as root; release [TAG]: what is published of a version, in build/release (packaging/release);
@@ -10,7 +10,6 @@
 #   test: lint, check, native and sanitize; older [TEST...]: compiled by g++ 11, and tests of TLS with a hiredis 1.2;
 #   debian13 [packages|system]: what depends on packages, or deb and debtest, in a Debian 13, or makes only this, as root;
 #   newest: check in a Debian unstable of today, as root; arm64: cross-built, and unit tests under qemu-user, as root;
-#   musl: built with musl and busybox, and an nginx and a Redis that are, as root;
 #   images: built with podman, and what runs in them, as root;
 #   fuzz [SECONDS]: 600 for each target; soak [MINUTES [SEED]]: ten minutes of mixed load with random faults;
 #   chaos [MINUTES [cluster|sentinel [SEED]]]: ten minutes of random faults in a Cluster and behind Sentinels each;
@@ -192,7 +191,7 @@ lint() {
     need "${lint_packages[@]}"
     find src tool native t \( -name '*.cpp' -o -name '*.hpp' \) -print0 | xargs -0 clang-format --dry-run -Werror
     shellcheck build.sh demo.sh .ci/run packaging/bash/* packaging/hiredis/* packaging/module packaging/kubernetes/monitoring packaging/pinned/{package,upgrade-waits} \
-        packaging/pkg-oss/add packaging/release/{make,checksums,join,lint,sign} t/arm64 t/images/in_podman t/images/*.sh t/musl/{in_debian,*.sh} t/older t/other_debian t/prove t/packages/* t/lib/*.sh
+        packaging/pkg-oss/add packaging/release/{make,checksums,join,lint,sign} t/arm64 t/images/in_podman t/images/*.sh t/older t/other_debian t/prove t/packages/* t/lib/*.sh
     perlcritic --quiet bench t packaging/release
     packaging/release/lint
     luacheck --quiet --no-color lua bench
@@ -322,8 +321,8 @@ fetch_kubernetes_schemas() {
 }
 
 case ${1:-build} in
-    build | module | deb | debtest | release | demo | lint | check | native | sanitize | test | older | debian13 | newest | arm64 | musl | images | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
-    *) echo "usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|older|debian13|newest|arm64|musl|images|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
+    build | module | deb | debtest | release | demo | lint | check | native | sanitize | test | older | debian13 | newest | arm64 | images | fuzz | soak | chaos | bench) mkdir -p "$out" ;;
+    *) echo "usage: ./build.sh [build|module|deb|debtest|release|demo|lint|check|native|sanitize|test|older|debian13|newest|arm64|images|fuzz|soak|chaos|bench]" >&2; exit 2 ;;
 esac
 case ${1:-build} in
     build) build ;;
@@ -371,10 +370,6 @@ case ${1:-build} in
     arm64)
         need debootstrap
         t/arm64
-        ;;
-    musl)
-        need debootstrap
-        t/musl/in_debian
         ;;
     images)
         need "${images_packages[@]}"
