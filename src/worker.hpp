@@ -6,14 +6,14 @@
 
 #include "heap.hpp"
 #include "limit/unique_id.hpp"
+#include "local/local_store.hpp"
 #include "metrics/counter_registry.hpp"
 #include "metrics/seen_overrides.hpp"
 #include "metrics/top_keys.hpp"
+#include "node/lease_length.hpp"
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
-#include "store/lease_length.hpp"
 #include "store/leases.hpp"
-#include "store/local_store.hpp"
 #include "store/queues.hpp"
 #include "store/redis_store.hpp"
 

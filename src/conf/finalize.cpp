@@ -8,7 +8,7 @@
 #include "conf/refuse.hpp"
 #include "conf/warnings.hpp"
 #include "limit/number.hpp"
-#include "store/zone.hpp"
+#include "local/zone.hpp"
 
 namespace sliding_log {
 

@@ -13,7 +13,7 @@
 #include "limit/number.hpp"
 #include "limit/permit_life.hpp"
 #include "limit/time_text.hpp"
-#include "store/local_store.hpp"
+#include "local/local_store.hpp"
 
 namespace sliding_log {
 

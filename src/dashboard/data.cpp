@@ -7,8 +7,8 @@
 
 #include "dashboard/json.hpp"
 #include "limit/calendar.hpp"
+#include "local/zone.hpp"
 #include "pages/snapshot.hpp"
-#include "store/zone.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {

@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "conf/page_location.hpp"
+#include "local/zone.hpp"
 #include "metrics/exposition.hpp"
 #include "metrics/own_file.hpp"
 #include "pages/response.hpp"
 #include "pages/snapshot.hpp"
-#include "store/zone.hpp"
 #include "version.hpp"
 #include "worker.hpp"
 

@@ -10,8 +10,8 @@
 #include "limit/key.hpp"
 #include "limit/most_cost.hpp"
 #include "limit/number.hpp"
+#include "local/local_store.hpp"
 #include "redis/hash_slots.hpp"
-#include "store/local_store.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {

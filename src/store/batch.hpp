@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include "limit/check.hpp"
+#include "list.hpp"
 #include "ngx.hpp"
+#include "node/permit.hpp"
+#include "node/signature.hpp"
 #include "redis/store_error.hpp"
-#include "store/list.hpp"
-#include "store/permit.hpp"
-#include "store/signature.hpp"
 #include "store/work.hpp"
 
 namespace sliding_log {

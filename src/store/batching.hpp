@@ -5,13 +5,13 @@
 #include <span>
 
 #include "limit/check.hpp"
+#include "node/known_denials.hpp"
+#include "node/signature.hpp"
+#include "recycler.hpp"
 #include "redis/store_error.hpp"
 #include "settings/settings.hpp"
 #include "store/batch.hpp"
-#include "store/known_denials.hpp"
 #include "store/prefetch.hpp"
-#include "store/recycler.hpp"
-#include "store/signature.hpp"
 #include "store/store_calls.hpp"
 
 namespace sliding_log {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "servers/call.hpp"
 #include "store/batch.hpp"
-#include "store/call.hpp"
 #include "store/plain_settings.hpp"
 
 namespace sliding_log {

@@ -8,18 +8,18 @@
 #include <string_view>
 
 #include "limit/check.hpp"
+#include "node/isolated_logs.hpp"
+#include "node/known_denials.hpp"
+#include "recycler.hpp"
 #include "redis/reply.hpp"
 #include "redis/timer.hpp"
+#include "servers/refusals.hpp"
+#include "servers/store_log.hpp"
 #include "settings/settings.hpp"
 #include "store/batching.hpp"
 #include "store/decision_call.hpp"
-#include "store/isolated_logs.hpp"
-#include "store/known_denials.hpp"
 #include "store/prefetch.hpp"
-#include "store/recycler.hpp"
-#include "store/refusals.hpp"
 #include "store/store_calls.hpp"
-#include "store/store_log.hpp"
 #include "store/take_backs.hpp"
 #include "store/waiting.hpp"
 

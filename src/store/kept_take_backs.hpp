@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "store/list.hpp"
+#include "list.hpp"
 #include "store/take_back.hpp"
 
 namespace sliding_log {

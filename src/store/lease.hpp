@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "limit/check.hpp"
+#include "list.hpp"
 #include "ngx.hpp"
-#include "store/lease_length.hpp"
-#include "store/list.hpp"
+#include "node/lease_length.hpp"
 
 namespace sliding_log {
 

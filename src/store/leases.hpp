@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
+#include "local/local_store.hpp"
 #include "redis/timer.hpp"
 #include "store/lease.hpp"
-#include "store/local_store.hpp"
 
 namespace sliding_log {
 

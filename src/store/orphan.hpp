@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "node/check_copies.hpp"
 #include "store/batch.hpp"
-#include "store/check_copies.hpp"
 
 namespace sliding_log {
 

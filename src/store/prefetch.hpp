@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "limit/check.hpp"
+#include "node/check_copies.hpp"
+#include "node/permits.hpp"
 #include "redis/reply.hpp"
 #include "store/batch.hpp"
-#include "store/check_copies.hpp"
-#include "store/permits.hpp"
 #include "store/work.hpp"
 
 namespace sliding_log {

@@ -11,9 +11,9 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "list.hpp"
+#include "node/node_queue.hpp"
 #include "redis/timer.hpp"
-#include "store/list.hpp"
-#include "store/node_queue.hpp"
 
 namespace sliding_log {
 

@@ -7,21 +7,21 @@
 
 #include "limit/check.hpp"
 #include "limit/number.hpp"
+#include "local/local_store.hpp"
 #include "metrics/counter_registry.hpp"
+#include "node/isolated_logs.hpp"
+#include "node/known_denials.hpp"
 #include "redis/posted.hpp"
+#include "servers/cluster.hpp"
+#include "servers/store_log.hpp"
+#include "servers/topology.hpp"
 #include "settings/settings.hpp"
-#include "store/cluster.hpp"
 #include "store/decisions.hpp"
-#include "store/isolated_logs.hpp"
-#include "store/known_denials.hpp"
 #include "store/lease.hpp"
-#include "store/local_store.hpp"
 #include "store/renewals.hpp"
 #include "store/server_queues.hpp"
 #include "store/store_calls.hpp"
-#include "store/store_log.hpp"
 #include "store/take_backs.hpp"
-#include "store/topology.hpp"
 
 namespace sliding_log {
 

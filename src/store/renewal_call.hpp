@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "store/call.hpp"
+#include "servers/call.hpp"
 #include "store/lease.hpp"
 
 namespace sliding_log {

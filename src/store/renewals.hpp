@@ -6,14 +6,14 @@
 #include <span>
 
 #include "limit/check.hpp"
+#include "local/local_store.hpp"
+#include "recycler.hpp"
 #include "redis/timer.hpp"
+#include "servers/store_log.hpp"
 #include "settings/settings.hpp"
 #include "store/leases.hpp"
-#include "store/local_store.hpp"
-#include "store/recycler.hpp"
 #include "store/renewal_call.hpp"
 #include "store/store_calls.hpp"
-#include "store/store_log.hpp"
 
 namespace sliding_log {
 

@@ -4,9 +4,9 @@
 #include <cstddef>
 
 #include "ngx.hpp"
+#include "servers/server.hpp"
 #include "store/batch.hpp"
 #include "store/pace.hpp"
-#include "store/server.hpp"
 #include "store/take_back.hpp"
 
 namespace sliding_log {

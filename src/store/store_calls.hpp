@@ -7,7 +7,7 @@
 #include "limit/algorithm.hpp"
 #include "metrics/counters.hpp"
 #include "redis/store_error.hpp"
-#include "store/topology.hpp"
+#include "servers/topology.hpp"
 
 namespace sliding_log {
 

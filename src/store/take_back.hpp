@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "limit/check.hpp"
+#include "list.hpp"
 #include "ngx.hpp"
-#include "store/list.hpp"
 
 namespace sliding_log {
 

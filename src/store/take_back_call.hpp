@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "store/call.hpp"
+#include "servers/call.hpp"
 #include "store/take_back.hpp"
 
 namespace sliding_log {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "node/signature.hpp"
 #include "redis/reply.hpp"
 #include "store/server_queues.hpp"
-#include "store/signature.hpp"
 #include "store/work.hpp"
 
 namespace sliding_log {

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "limit/check.hpp"
+#include "node/isolated_logs.hpp"
+#include "node/known_denials.hpp"
+#include "recycler.hpp"
 #include "redis/backoff.hpp"
 #include "redis/timer.hpp"
-#include "store/isolated_logs.hpp"
+#include "servers/store_log.hpp"
 #include "store/kept_take_backs.hpp"
-#include "store/known_denials.hpp"
-#include "store/recycler.hpp"
 #include "store/store_calls.hpp"
-#include "store/store_log.hpp"
 #include "store/take_back.hpp"
 #include "store/take_back_call.hpp"
 

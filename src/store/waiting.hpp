@@ -8,14 +8,14 @@
 #include <string_view>
 
 #include "limit/check.hpp"
+#include "recycler.hpp"
 #include "redis/timer.hpp"
+#include "servers/refusals.hpp"
+#include "servers/store_log.hpp"
 #include "settings/settings.hpp"
 #include "store/batch.hpp"
 #include "store/orphan.hpp"
-#include "store/recycler.hpp"
-#include "store/refusals.hpp"
 #include "store/store_calls.hpp"
-#include "store/store_log.hpp"
 #include "store/take_backs.hpp"
 
 namespace sliding_log {

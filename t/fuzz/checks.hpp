@@ -10,8 +10,8 @@
 #include "fuzz.hpp"
 #include "limit/fields_text.hpp"
 #include "limit/number.hpp"
+#include "node/known_denials.hpp"
 #include "redis/reply.hpp"
-#include "store/known_denials.hpp"
 
 namespace sliding_log::fuzz {
 

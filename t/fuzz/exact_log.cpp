@@ -1,7 +1,7 @@
 // The log of arrival times, compared with a list, for any operations that its contract permits. Input: window, cap,
 // then one byte for each operation and its arguments.
 
-#include "limit/exact_log.hpp"
+#include "local/exact_log.hpp"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 // since its call was sent, and its times have decreased. One that another one covers may not be stored, so either is
 // found. It is due once. Input: one byte for each operation and its arguments.
 
-#include "store/known_denials.hpp"
+#include "node/known_denials.hpp"
 
 #include <array>
 #include <map>

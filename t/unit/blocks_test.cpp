@@ -1,4 +1,4 @@
-#include "limit/blocks.hpp"
+#include "local/blocks.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "limit/cell.hpp"
+#include "local/cell.hpp"
 
 namespace sliding_log {
 

@@ -1,4 +1,4 @@
-#include "limit/decide.hpp"
+#include "local/decide.hpp"
 
 #include <gtest/gtest.h>
 

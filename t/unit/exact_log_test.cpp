@@ -1,4 +1,4 @@
-#include "limit/exact_log.hpp"
+#include "local/exact_log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "store/isolated_logs.hpp"
+#include "node/isolated_logs.hpp"
 
 #include <gtest/gtest.h>
 

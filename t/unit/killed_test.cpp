@@ -11,8 +11,8 @@
 #include <new>
 #include <vector>
 
-#include "limit/decide.hpp"
-#include "limit/log_state.hpp"
+#include "local/decide.hpp"
+#include "local/log_state.hpp"
 
 namespace sliding_log {
 namespace {

@@ -1,4 +1,4 @@
-#include "store/known_denials.hpp"
+#include "node/known_denials.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "store/list.hpp"
+#include "list.hpp"
 
 #include <gtest/gtest.h>
 

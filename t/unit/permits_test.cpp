@@ -1,4 +1,4 @@
-#include "store/permits.hpp"
+#include "node/permits.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "limit/quota_form.hpp"
+#include "local/quota_form.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <vector>
 
-#include "limit/decide.hpp"
+#include "local/decide.hpp"
 
 namespace sliding_log {
 namespace {

@@ -1,4 +1,4 @@
-#include "store/recycler.hpp"
+#include "recycler.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "store/refusals.hpp"
+#include "servers/refusals.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cells.hpp"
-#include "limit/decide.hpp"
+#include "local/decide.hpp"
 
 namespace sliding_log {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "cells.hpp"
-#include "limit/decide.hpp"
 #include "limit/number.hpp"
+#include "local/decide.hpp"
 
 namespace sliding_log {
 namespace {

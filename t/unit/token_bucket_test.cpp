@@ -1,4 +1,4 @@
-#include "limit/token_bucket.hpp"
+#include "local/token_bucket.hpp"
 
 #include <gtest/gtest.h>
 

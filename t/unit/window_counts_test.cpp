@@ -1,4 +1,4 @@
-#include "limit/window_counts.hpp"
+#include "local/window_counts.hpp"
 
 #include <gtest/gtest.h>
 
