@@ -180,7 +180,7 @@ inline constexpr std::array kAlgorithms = {
                  .takes = {Parameter::Lease, Parameter::Delay},
                  .mostEntries = 1000,
                  .lasts = Lasts::Lease,
-                 .work = {.request = 1500, .entry = 1300, .together = 900},
+                 .work = {.request = 1500, .entry = 1300, .together = 1100},
                  .traits = {.countsUnderWay = true, .hasLeases = true, .queues = true, .isAskedAfterHold = true}},
 };
 
