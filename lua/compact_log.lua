@@ -1091,9 +1091,10 @@ local function uncommon()
   local function arrival(log, skipped)
     local place, rest = log.place, log.used - skipped
     place = place and place.passed <= skipped and place or nil
-    if log.has_runs and log.latest ~= '' then
+    if log.has_runs and log.latest ~= '' and log.options and log.options.count then
+      -- what was just added, a walk back passes at once
       local run, past = before(log.latest, #log.latest)
-      rest = rest - (byte(log.latest, past + 1) == 128 and run or 0)  -- a walk passes it at once
+      rest = max(rest - (byte(log.latest, past + 1) == 128 and run or 0), 1)
     end
     if skipped - (place and place.passed or 0) < rest then
       place = walk(log, true, skipped, math.huge, place)

@@ -205,10 +205,11 @@ CompactLog::Walk CompactLog::walk(const Log& log, bool forward, double most, dou
 double CompactLog::arrival(Log& log, double skipped) {
     const Place* from = log.place && log.place->passed <= skipped ? &*log.place : nullptr;
     double rest = log.used - skipped;
-    if (log.hasRuns && !log.latest.empty()) {
+    if (log.hasRuns && !log.latest.empty() && log.countsAll) {
+        // what was just added, a walk back passes at once
         std::size_t at = log.latest.size();
         const double run = numberBefore(log.latest, at);
-        rest -= log.latest[at] == kCompactRun ? run : 0;  // a walk passes it at once
+        rest = std::max(rest - (log.latest[at] == kCompactRun ? run : 0), 1.0);
     }
     if (skipped - (from != nullptr ? from->passed : 0) < rest) {
         const Walk found = walk(log, true, skipped, kEndless, from);
