@@ -45,11 +45,17 @@ bool IsolatedLogs::has(Subject subject, std::uint64_t nowMs) const {
 }
 
 bool IsolatedLogs::areApart(std::span<const Check> checks, std::uint64_t nowMs) const {
+    if (isEmpty(nowMs)) {
+        return false;
+    }
     return areAlone(checks, nowMs) ||
            std::ranges::any_of(checks, [&](const Check& each) { return has(ofLog(each.key), nowMs); });
 }
 
 bool IsolatedLogs::areAlone(std::span<const Check> checks, std::uint64_t nowMs) const {
+    if (isEmpty(nowMs)) {
+        return false;
+    }
     return has(ofSlot(checks.front().hashSlot), nowMs) ||
            std::ranges::any_of(checks, [&](const Check& each) { return has(ofName(each.key), nowMs); });
 }

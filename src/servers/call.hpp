@@ -32,7 +32,7 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     virtual void lost() = 0;
 
     /// The server leaves, and the call still waits to be sent to it.
-    virtual void leftBehind() { lost(); }
+    virtual void leftBehind() = 0;
 
     /// False: nobody needs it any more, so it is not sent later.
     virtual bool isWanted() const = 0;
@@ -115,6 +115,34 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     std::string_view from(std::string_view beginning);
 
     class Beginning;
+};
+
+/// Has the calls of one kind.
+template <typename Kind>
+class CallOwner {
+  public:
+    virtual void answered(Kind& call, const redisReply& reply, StoreError error) = 0;
+    virtual void lost(Kind& call) = 0;
+    virtual void leftBehind(Kind& call) { lost(call); }
+
+  protected:
+    ~CallOwner() = default;
+};
+
+/// A kind of calls, each of which tells its owner what becomes of it.
+template <typename Kind>
+class OwnedCall : public Call {
+  public:
+    explicit OwnedCall(CallOwner<Kind>& owner) : owner_(owner) {}
+
+    void answered(const redisReply& reply, StoreError error) final { owner_.answered(self(), reply, error); }
+    void lost() final { owner_.lost(self()); }
+    void leftBehind() final { owner_.leftBehind(self()); }
+
+  private:
+    Kind& self() { return static_cast<Kind&>(*this); }
+
+    CallOwner<Kind>& owner_;
 };
 
 /// Writes to memory that is large enough.

@@ -12,28 +12,11 @@
 
 namespace sliding_log {
 
-class DecisionCall;
-
-class DecisionCallOwner {
-  public:
-    virtual void answered(DecisionCall& call, const redisReply& reply, StoreError error) = 0;
-    virtual void lost(DecisionCall& call) = 0;
-
-    /// Sends the call to the server that serves its hash slot.
-    virtual void route(DecisionCall& call) = 0;
-
-  protected:
-    ~DecisionCallOwner() = default;
-};
-
 /// It refers to batches, never to requests.
-class DecisionCall final : public Call {
+class DecisionCall final : public OwnedCall<DecisionCall> {
   public:
-    explicit DecisionCall(DecisionCallOwner& owner) : owner_(owner) {}
+    using OwnedCall::OwnedCall;
 
-    void answered(const redisReply& reply, StoreError error) override { owner_.answered(*this, reply, error); }
-    void lost() override { owner_.lost(*this); }
-    void leftBehind() override { owner_.route(*this); }
     bool isWanted() const override { return isWaitedFor(); }
     bool isWaitedFor() const override;
     std::size_t requests() const override;
@@ -55,8 +38,6 @@ class DecisionCall final : public Call {
   private:
     friend class DecisionWriter;
     void reset(Algorithm newAlgorithm, std::uint16_t newHashSlot);
-
-    DecisionCallOwner& owner_;
 };
 
 /// Writes one call at a time: begin(), add() while hasRoomFor(), finish().

@@ -174,7 +174,7 @@ void Decisions::askApart(DecisionCall& call, StoreError error) {
         if (!renew(*batch)) {
             continue;
         }
-        DecisionCall& own = newCall();
+        DecisionCall& own = calls_.take(*this);
         writer_.begin(own, *batch, store_.stamp(batch->algorithm));
         writer_.add(*batch);
         writer_.finish();
@@ -203,7 +203,7 @@ bool Decisions::renew(Batch& batch) {
 /// first, from the one that has it.
 void Decisions::readRecord(Batch& batch) {
     if (renew(batch)) {
-        DecisionCall& call = newCall();
+        DecisionCall& call = calls_.take(*this);
         DecisionWriter::writeReading(call, batch);
         route(call);
     }

@@ -70,7 +70,7 @@ Decisions::Reception Decisions::ask(std::span<const Check> checks, std::string_v
     if (denialState == DenialState::Holds) {
         return Reception::KnownDenied;
     }
-    if (checks.size() > 1 && areApart(checks)) {
+    if (checks.size() > 1 && isolatedLogs_.areApart(checks, ngx_current_msec)) {
         return Reception::Apart;
     }
     const bool isLate = leftMs == 0;
@@ -108,22 +108,12 @@ Signature& Decisions::signatureOf(std::span<const Check> checks) {
     return latestSignature_;
 }
 
-/// True if these logs must not be asked in one call.
-bool Decisions::areApart(std::span<const Check> checks) const {
-    return !isolatedLogs_.isEmpty(ngx_current_msec) && isolatedLogs_.areApart(checks, ngx_current_msec);
-}
-
 bool Decisions::isTurnedAway(std::uint16_t hashSlot) {
     return refusals_.turnsAway(store_.topology().serverOf(hashSlot), hashSlot, ngx_current_msec,
                                static_cast<std::uint64_t>(ngx_random()));
 }
 
 // ---- calls
-
-DecisionCall& Decisions::newCall() {
-    DecisionCallOwner& owner = *this;
-    return calls_.take(owner);
-}
 
 void Decisions::flush(Server& server) {
     if (server.isDown()) {  // followers of batches that were in flight when it went down
@@ -136,11 +126,11 @@ void Decisions::flush(Server& server) {
     takeBacks_.send(server);
     Batch* batch = nullptr;
     while (server.isReady() && (batch = batching_.nextToSend(server)) != nullptr) {
-        DecisionCall& call = newCall();
+        DecisionCall& call = calls_.take(*this);
         writer_.begin(call, *batch, store_.stamp(batch->algorithm));
         bool isFull = false;
         for (; batch != nullptr && !isFull && writer_.hasRoomFor(*batch); batch = batching_.nextToSend(server)) {
-            isFull = goesAlone(*batch);
+            isFull = isolatedLogs_.areAlone(batch->waiters.front().checks, ngx_current_msec);
             if (isFull && !call.batches.empty()) {
                 break;
             }
@@ -152,11 +142,6 @@ void Decisions::flush(Server& server) {
         takeBacks_.send(server);
         server.send(call);
     }
-}
-
-bool Decisions::goesAlone(Batch& batch) const {
-    return !isolatedLogs_.isEmpty(ngx_current_msec) &&
-           isolatedLogs_.areAlone(batch.waiters.front().checks, ngx_current_msec);
 }
 
 void Decisions::complete(Batch& batch, StoreError error) {

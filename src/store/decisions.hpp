@@ -25,7 +25,7 @@
 
 namespace sliding_log {
 
-class Decisions final : DecisionCallOwner, BatchingOwner {
+class Decisions final : public CallOwner<DecisionCall>, BatchingOwner {
   public:
     /// `identity`: of the store, for signatures.
     Decisions(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
@@ -72,14 +72,12 @@ class Decisions final : DecisionCallOwner, BatchingOwner {
   private:
     void answered(DecisionCall& call, const redisReply& reply, StoreError error) override;
     void lost(DecisionCall& call) override;
-    void route(DecisionCall& call) override;
+    void leftBehind(DecisionCall& call) override { route(call); }
     void failed(Batch& batch, StoreError error) override { complete(batch, error); }
 
     Signature& signatureOf(std::span<const Check> checks);
-    bool areApart(std::span<const Check> checks) const;
-    bool goesAlone(Batch& batch) const;
     bool isTurnedAway(std::uint16_t hashSlot);
-    DecisionCall& newCall();
+    void route(DecisionCall& call);
 
     void repeat(DecisionCall& call, const redisReply& reply, StoreError error);
     void repeatSoon(DecisionCall& call);

@@ -9,25 +9,12 @@
 
 namespace sliding_log {
 
-class RenewalCall;
-
-class RenewalCallOwner {
-  public:
-    virtual void answered(RenewalCall& call, const redisReply& reply, StoreError error) = 0;
-    virtual void lost(RenewalCall& call) = 0;
-
-  protected:
-    ~RenewalCallOwner() = default;
-};
-
 /// The order of calls on a connection is that of their execution: what is renewed has not ended, and if it ends, a ZREM
 /// follows. So a renewal is never repeated: some of its leases may have ended.
-class RenewalCall final : public Call {
+class RenewalCall final : public OwnedCall<RenewalCall> {
   public:
-    explicit RenewalCall(RenewalCallOwner& owner) : owner_(owner) {}
+    using OwnedCall::OwnedCall;
 
-    void answered(const redisReply& reply, StoreError error) override { owner_.answered(*this, reply, error); }
-    void lost() override { owner_.lost(*this); }
     bool isWanted() const override { return false; }
     bool isRepeatable() const override { return false; }
 
@@ -35,8 +22,6 @@ class RenewalCall final : public Call {
 
   private:
     friend class RenewalWriter;
-
-    RenewalCallOwner& owner_;
 };
 
 /// Writes one call at a time: begin(), add() for the leases of one log after the other, all of one hash slot, finish().

@@ -97,8 +97,7 @@ void Renewals::renew(std::span<Lease*> leases) {
 
 /// The leases follow, and then send().
 RenewalCall& Renewals::newCall(const Lease& first) {
-    RenewalCallOwner& owner = *this;
-    RenewalCall& call = calls_.take(owner);
+    RenewalCall& call = calls_.take(*this);
     writer_.begin(call, first);
     return call;
 }

@@ -17,7 +17,7 @@
 
 namespace sliding_log {
 
-class Renewals final : RenewalCallOwner {
+class Renewals final : public CallOwner<RenewalCall> {
   public:
     Renewals(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, LocalStore& local, ngx_log_t* nginxLog);
 

@@ -12,23 +12,10 @@
 
 namespace sliding_log {
 
-class TakeBackCall;
-
-class TakeBackCallOwner {
+class TakeBackCall final : public OwnedCall<TakeBackCall> {
   public:
-    virtual void answered(TakeBackCall& call, const redisReply& reply, StoreError error) = 0;
-    virtual void lost(TakeBackCall& call) = 0;
+    using OwnedCall::OwnedCall;
 
-  protected:
-    ~TakeBackCallOwner() = default;
-};
-
-class TakeBackCall final : public Call {
-  public:
-    explicit TakeBackCall(TakeBackCallOwner& owner) : owner_(owner) {}
-
-    void answered(const redisReply& reply, StoreError error) override { owner_.answered(*this, reply, error); }
-    void lost() override { owner_.lost(*this); }
     bool isWanted() const override { return true; }
     std::string_view text() override;
     bool mayBeNative() const override { return Call::mayBeNative() && !isRelease; }
@@ -50,7 +37,6 @@ class TakeBackCall final : public Call {
   private:
     void tellEnds();
 
-    TakeBackCallOwner& owner_;
     bool isStamped_ = false;       // its time is that of nginx
     std::size_t argumentsAt_ = 0;  // where those behind the keys begin in the command
 };

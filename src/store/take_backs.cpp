@@ -72,8 +72,7 @@ std::size_t TakeBacks::freeUnused() {
 void TakeBacks::add(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                     std::uint64_t takenMs) {
     const bool areReleased = traitsOf(checks.front().algorithm).hasLeases;
-    const bool areApart = checks.size() > 1 && !isolatedLogs_.isEmpty(ngx_current_msec) &&
-                          isolatedLogs_.areApart(checks, ngx_current_msec);
+    const bool areApart = checks.size() > 1 && isolatedLogs_.areApart(checks, ngx_current_msec);
     const std::size_t together = areReleased || areApart ? 1 : checks.size();
     for (; !checks.empty(); checks = checks.subspan(together)) {
         if (areReleased) {
@@ -276,8 +275,7 @@ void TakeBacks::send(Server& server) {
             return;
         }
         gather(server, room);
-        TakeBackCallOwner& owner = *this;
-        TakeBackCall& call = calls_.take(owner);
+        TakeBackCall& call = calls_.take(*this);
         call.write(together_, store_.stamp(together_.front()->algorithm));
         send(server, call);
     }

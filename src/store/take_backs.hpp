@@ -21,7 +21,7 @@
 
 namespace sliding_log {
 
-class TakeBacks final : TakeBackCallOwner {
+class TakeBacks final : public CallOwner<TakeBackCall> {
   public:
     TakeBacks(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
               const IsolatedLogs& isolatedLogs, ngx_log_t* nginxLog);
