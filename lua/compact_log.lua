@@ -312,6 +312,14 @@ local function uncommon()
     return goes_on
   end
 
+  -- The ms from the entry before these numbers to that of the last one.
+  local function span_of(log, numbers)
+    local it = { forward = true, most = math.huge, time = math.huge, has_runs = log.has_runs, entry = 0, passed = 0,
+      bytes = 0 }
+    pass(it, numbers)
+    return it.entry
+  end
+
   -- Walks over at most `most` entries: forward from the oldest one, while entries are not after `time`; or back from the
   -- newest one, while they are. Returns the time of the entry where the walk ends, the count of passed entries, and the
   -- bytes of their numbers. If it ends within a run, `within` is the number of entries of this run that were passed; of a
@@ -385,13 +393,11 @@ local function uncommon()
     if not left and not marked then
       return below, above
     end
-    local ahead = { forward = true, most = math.huge, time = math.huge, has_runs = log.has_runs, entry = log.oldest,
-      passed = 0, bytes = 0 }
-    pass(ahead, log.next)
+    local ahead = log.oldest + span_of(log, log.next)
     -- The place at this byte of the ring, of the numbers after an entry; nil if they are not there.
     local function place_at(at, entry, offset)
       local bytes = (at - begin) % size + offset
-      return entry > ahead.entry and entry <= log.newest and offset < LONGEST and bytes > 0 and bytes <= filled
+      return entry > ahead and entry <= log.newest and offset < LONGEST and bytes > 0 and bytes <= filled
         and { entry = entry, passed = 0, bytes = of_next + bytes, within = 0 } or nil
     end
     if marked then
@@ -794,12 +800,10 @@ local function uncommon()
     end
     log.used, log.place = log.used - gone, false
     if same_size then
-      local ahead = { forward = true, most = math.huge, time = math.huge, has_runs = log.has_runs, entry = 0, passed = 0,
-        bytes = 0 }
-      pass(ahead, sub(bytes, 1, place - from))
+      local ahead = span_of(log, sub(bytes, 1, place - from))
       log.has_runs = log.has_runs or spare > 0
       overwrite(log, from, bytes, same_size)
-      places_left[log.key] = { at = (log.begin + from) % log.size, size = log.size, entry = logged - ahead.entry }
+      places_left[log.key] = { at = (log.begin + from) % log.size, size = log.size, entry = logged - ahead }
     elseif from < filled - to then
       log.patch = { 0, of_ring(log, 0, from) .. text }
       unmark(log, log.begin, to)

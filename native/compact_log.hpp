@@ -81,6 +81,7 @@ class CompactLog {
     void skipDead(Log& log);
     bool dropStale(Log& log, double horizon);
     std::string ofRing(const Log& log, double skipped, double length);
+    static double spanOf(const Log& log, std::string_view numbers);
     Walk walk(const Log& log, bool forward, double most, double time, const Place* from = nullptr);
     bool hasMarks(const Log& log) const;
     Near near(const Log& log, double time);

@@ -101,12 +101,11 @@ CompactLog::Near CompactLog::near(const Log& log, double time) {
     if (!hasLeft && !isMarked) {
         return found;
     }
-    Walk ahead{.forward = true, .most = kEndless, .time = kEndless, .entry = log.oldest, .hasRuns = log.hasRuns};
-    ahead.pass(log.next);
+    const double ahead = log.oldest + spanOf(log, log.next);
     // the place at this byte of the ring, of the numbers after an entry
     const auto placeAt = [&](double at, double entry, double offset) -> std::optional<Place> {
         const double bytes = positive(at - log.begin, log.size) + offset;
-        if (entry > ahead.entry && entry <= log.newest && offset < kLongestNumber && bytes > 0 && bytes <= log.filled) {
+        if (entry > ahead && entry <= log.newest && offset < kLongestNumber && bytes > 0 && bytes <= log.filled) {
             return Place{.entry = entry, .passed = 0, .bytes = ofNext + bytes, .within = 0};
         }
         return std::nullopt;

@@ -282,8 +282,7 @@ bool CompactLog::takeOutInside(Log& log, double logged, double place, double mos
     log.used -= numbers->gone;
     log.place.reset();
     if (sameSize) {
-        Walk ahead{.forward = true, .most = kEndless, .time = kEndless, .entry = 0, .hasRuns = log.hasRuns};
-        ahead.pass(std::string_view(bytes).substr(0, static_cast<std::size_t>(place - from)));
+        const double ahead = spanOf(log, std::string_view(bytes).substr(0, static_cast<std::size_t>(place - from)));
         log.hasRuns = log.hasRuns || spare > 0;
         std::size_t first = 0;
         std::size_t last = bytes.size();
@@ -296,10 +295,8 @@ bool CompactLog::takeOutInside(Log& log, double logged, double place, double mos
         log.patchAt = from + static_cast<double>(first);
         log.patch = sameSize->substr(first, last - first);
         unmark(log, std::fmod(log.begin + log.patchAt, log.size), static_cast<double>(last - first));
-        log.left = {.key = log.key,
-                    .at = std::fmod(log.begin + from, log.size),
-                    .size = log.size,
-                    .entry = logged - ahead.entry};
+        log.left = {
+            .key = log.key, .at = std::fmod(log.begin + from, log.size), .size = log.size, .entry = logged - ahead};
     } else if (from < log.filled - to) {
         log.patchAt = 0;
         log.patch = ofRing(log, 0, from) + text;

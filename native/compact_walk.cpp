@@ -147,6 +147,13 @@ std::string CompactLog::ofRing(const Log& log, double skipped, double length) {
     return bytes;
 }
 
+/// The ms from the entry before these numbers to that of the last one.
+double CompactLog::spanOf(const Log& log, std::string_view numbers) {
+    Walk walk{.forward = true, .most = kEndless, .time = kEndless, .entry = 0, .hasRuns = log.hasRuns};
+    walk.pass(numbers);
+    return walk.entry;
+}
+
 /// From the oldest entry forward while it is not after `time`, or from the newest back while it is after it; over no
 /// more than `most` entries. Where that ends: the entry, how many were passed, the bytes of their numbers, and how many
 /// more were passed of a run where it ends. `from`: another place where it begins: forward one where an earlier one has
