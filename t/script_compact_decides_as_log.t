@@ -101,7 +101,7 @@ sub keep {
 }
 
 # mixed: each caller has a cap of its own, at least the limit; alone: no request asks two logs.
-# A world of keys with limits of their own, from `least` on; worlds differ in their probabilities.
+# A world of keys with limits of their own, from `least` on and then with the longest window; worlds differ in their probabilities.
 sub world {
     my ($title, %world) = @_;
     my %script = (
@@ -110,7 +110,7 @@ sub world {
     );
     my @logs = map {
         my $limit = ($world{least} // 1) + int rand $world{limits};
-        { name => "$title $_", limit => $limit, cap => $limit + int rand $limit, window => 1 + int rand $world{windows} }
+        { name => "$title $_", limit => $limit, cap => $limit + int rand $limit, window => $world{least} ? $world{windows} : 1 + int rand $world{windows} }
     } 1 .. $world{keys};
     my $now  = 1_800_000_000_000;
     my $left = $operations * $world{share};
