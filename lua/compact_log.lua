@@ -549,6 +549,18 @@ local function uncommon()
     return type(set) == 'table' and set or nil
   end
 
+  -- The index before what stands for nothing in front of a number that leaves: it belongs to that number.
+  local function before_nothing(log, bytes, at)
+    while log.has_runs and at > 0 do
+      local number, past = before(bytes, at)
+      if number > 0 or byte(bytes, past + 1) ~= 128 then
+        break
+      end
+      at = past
+    end
+    return at
+  end
+
   -- Finds the latest entry that is not after `time`, and moves the numbers behind it into `latest`. Returns its time, ms
   -- from it to its successor (nil: it has none), the index in `latest` where its number ends, the index after its
   -- successor's number, and, if `counted`, the number of entries after it. Returns nil if all entries are after `time`;
@@ -560,6 +572,7 @@ local function uncommon()
       above.bytes = #log.next + log.filled + #log.latest - above.bytes
     end
     local found = walk(log, false, math.huge, time, above)
+    more = more + (log.has_runs and LONGEST or 0)
     log.place = false
     if found.entry < log.oldest or found.entry > time and found.entry ~= log.oldest then
       error({ err = NOT_OURS })
@@ -573,7 +586,7 @@ local function uncommon()
       return found.entry, nil, at, at + 1, 0
     end
     local behind, rest = number_at(log.latest, at + 1)
-    return found.entry, behind, at, rest, found.passed
+    return found.entry, behind, before_nothing(log, log.latest, at), rest, found.passed
   end
 
   -- Inserts entries before newer ones.
@@ -642,6 +655,7 @@ local function uncommon()
       end
       at = past
     end
+    at = ahead > 0 and before_nothing(log, bytes, at) or at
     if gone == most or ahead > 0 then
       log.latest = sub(bytes, 1, at) .. kept .. (behind and it.number(ahead + behind) or '') .. sub(bytes, rest)
       log.newest = behind and log.newest or entry - ahead

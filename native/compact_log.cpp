@@ -144,6 +144,18 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
     return error == nullptr ? "" : error;
 }
 
+/// The index of what stands for nothing in front of a number that leaves: it belongs to that number.
+std::size_t CompactLog::beforeNothing(const Log& log, std::string_view bytes, std::size_t at) {
+    while (log.hasRuns && at > 0) {
+        std::size_t past = at;
+        if (numberBefore(bytes, past) > 0 || bytes[past] != kCompactRun) {
+            break;
+        }
+        at = past;
+    }
+    return at;
+}
+
 /// `more`: the number of bytes that `latest` has before the place, unless it has all numbers. `isCounted`: the number
 /// of entries after it is needed.
 CompactLog::Split CompactLog::split(Log& log, double time, double more, bool isCounted) {
@@ -153,6 +165,7 @@ CompactLog::Split CompactLog::split(Log& log, double time, double more, bool isC
         above->bytes = sizeOf(log.next) + log.filled + sizeOf(log.latest) - above->bytes;
     }
     const Walk found = walk(log, false, kEndless, time, above ? &*above : nullptr);
+    more += log.hasRuns ? kLongestNumber : 0;
     log.place.reset();
     if (found.entry < log.oldest || (found.entry > time && found.entry != log.oldest)) {
         throw Error{kNotCompact};
@@ -173,7 +186,7 @@ CompactLog::Split CompactLog::split(Log& log, double time, double more, bool isC
             .entry = found.entry,
             .hasBehind = true,
             .behind = behind,
-            .at = at,
+            .at = beforeNothing(log, log.latest, at),
             .rest = rest,
             .after = found.passed};
 }

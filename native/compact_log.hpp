@@ -96,6 +96,7 @@ class CompactLog {
     void pull(Log& log, double bytes);
     void refill(Log& log);
     std::string spill(Log& log, bool& isWritten);
+    static std::size_t beforeNothing(const Log& log, std::string_view bytes, std::size_t at);
     Split split(Log& log, double time, double more, bool isCounted = false);
     void insert(Log& log, double time, double more);
     double farthest(const Log& log) const;

@@ -42,6 +42,7 @@ bool CompactLog::takeOut(Log& log, double logged, bool hasStepped, double most) 
             gone++;
         }
     }
+    at = ahead > 0 ? beforeNothing(log, bytes, at) : at;
     if (gone == most || ahead > 0) {
         log.latest = bytes.substr(0, at) + kept;
         if (place.hasBehind) {

@@ -241,6 +241,7 @@ world('skewed clocks, one log each', %usual, share => 0.1, limits => 10, steps_b
 world('skewed clocks, taken back', %usual, share => 0.02, batch => 1, front => 14, limits => 60, taken_back => 0.3, steps_back => 0.1);
 world('long windows',   %usual, %few, share => 0.1, front => 14, limits => 60, windows => 30_000_000_000, step => 300_000_000);
 world('taken back',     %usual, share => 0.2, front => 14, limits => 60, taken_back => 0.3);
+world('few entries, taken back', %usual, share => 0.1, front => 14, limits => 8, taken_back => 0.7);
 world('taken back, clock goes back', %usual, %steps, share => 0.02, batch => 1, front => 14, limits => 60, taken_back => 0.3, steps_back => 0.01);
 world('long logs',      %usual, share => 0.2, keys => 3, limits => 9000, windows => 9000, step => 1, burst => 500);
 world('long logs, clock goes back', %usual, %steps, share => 0.2, keys => 3, limits => 3000, windows => 9000, step => 1, burst => 300, steps_back => 0.001, at_once => 3900);

@@ -9,7 +9,7 @@ use List::Util qw(sum0);
 use Test::More;
 use Testbed;
 use Testbed::Clock;
-use Testbed::CompactLog qw(add_marks log_of);
+use Testbed::CompactLog qw(add_marks log_of times_of);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
 
@@ -128,6 +128,25 @@ for my $has_runs (0, 1) {
         cmp_ok($back, '>', 40, "$about: with marks $back of 50 requests are given back");
         cmp_ok($read, '<', 4000, "$about: it reads what is near a mark");
         cmp_ok($most, '<', FEW, "$about: it writes little, also to clear a mark");
+    }
+}
+
+# What stands for nothing leaves with the number behind it: else a log of one entry has bytes, as none of ours does.
+for my $kind (qw(lua native)) {
+    my %last  = (key => "last $kind", limit => 9, options => '');
+    my @times = ($now - WINDOW + 10, $now - 100, $now - 50);
+    my $log   = log_of(\@times, runs => 1, spare => 60);
+    my ($size, $begin, $filled) = unpack 'x23 NNN', $log;
+    substr $log, 31, 4, pack 'N', $filled + 2;
+    substr $log, 37 + 64, $size, substr(substr($log, 37 + 64, $filled - 1) . "\x80\0" . substr($log, 37 + 64 + $filled - 1, 1) . "\xff" x $size, 0, $size);
+    $client->call('SET', $last{key}, $log, 'PX', 2 * WINDOW);
+    is(join('|', @{ times_of($log) }), join('|', @times), "$kind: a log with such bytes in front of its newest number");
+    is(ask($kind, %last, words => Testbed::Script::taking_back({ now => '', logged => $times[2], taken => $times[2] })), 1, "$kind: the newest entry is given back");
+    is(join('|', @{ times_of($client->call('GET', $last{key})) }), join('|', @times[0, 1]), "$kind: the others stay");
+    $clock->set($now += 20);
+    for my $time (qw(first second)) {
+        my $reply = ask($kind, %last, limit => 1);
+        is(ref $reply eq 'ARRAY' && ref $reply->[0] ? "@{ $reply->[0] }[0, 2]" : "@{ ref $reply ? $reply : [$reply] }", '0 0', "$kind: when all but one have left, a limit of 1 denies the $time time");
     }
 }
 $bed->done;
