@@ -10,7 +10,8 @@ use Testbed::Http qw(get field);
 use Testbed::Http2 qw(open_http2 ask_stream answers);
 use Testbed::Metrics qw(scrape);
 
-use constant { REQUESTS => 800, ON_THE_WIRE => 16 };
+# The limit is large: what the log may have is no reason to divide what is given back into more calls.
+use constant { REQUESTS => 800, ON_THE_WIRE => 16, LIMIT => 1_000_000_000 };
 
 my $bed = Testbed->new;
 
@@ -26,8 +27,8 @@ sub node {
         http        => 'http2_max_concurrent_streams 4096; sliding_log_on_error deny;',
         server      => <<"END",
     listen 127.0.0.1:%%PORT2%% http2;
-    location /work { sliding_log_limit busy key=k limit=10000 window=1h algorithm=compact refund=5xx; proxy_connect_timeout 60s; proxy_read_timeout 60s; proxy_pass http://127.0.0.1:@{[$upstream->sockport]}; }
-    location /look { sliding_log_limit busy key=k limit=10000 window=1h algorithm=compact cost=0; empty_gif; }
+    location /work { sliding_log_limit busy key=k limit=@{[LIMIT]} window=1h algorithm=compact refund=5xx; proxy_connect_timeout 60s; proxy_read_timeout 60s; proxy_pass http://127.0.0.1:@{[$upstream->sockport]}; }
+    location /look { sliding_log_limit busy key=k limit=@{[LIMIT]} window=1h algorithm=compact cost=0; empty_gif; }
     location /other { sliding_log_limit other key=k limit=10000 window=1h; empty_gif; }
     location /free { empty_gif; }
     location /metrics { sliding_log_metrics; }
@@ -35,7 +36,7 @@ END
     );
 }
 
-sub used { my ($node) = @_; return (field(get($node->port, '/look'), 'RateLimit') // '') =~ /;r=(\d+)/ ? 10_000 - $1 : -1 }
+sub used { my ($node) = @_; return (field(get($node->port, '/look'), 'RateLimit') // '') =~ /;r=(\d+)/ ? LIMIT - $1 : -1 }
 sub lost { my ($node) = @_; return scrape($node->port)->value('sliding_log_store_take_backs_lost_total') }
 
 # All are under way.

@@ -44,13 +44,12 @@ void TakeBack::assign(std::span<const Check> checks, std::uint64_t logged, std::
     leftLogs.clear();
     entries = 0;
     loggedMs = logged;
-    work = walk = 0;
+    work = 0;
     std::int64_t lasts = 0;
     for (const Check& check : checks) {
         owes = owes || check.owed() > 0;
         entries += entriesOf(check);
         work += workOfTakeBack(check);
-        walk += workToFind(check);
         lasts = std::max(lasts, lastsMs(check));
     }
     ended = ngx_current_msec;

@@ -45,7 +45,6 @@ struct TakeBack final : ListHook<Kept> {
     std::uint64_t entries = 0;            // those that it removes, or adds, from all of them
     std::uint64_t loggedMs = 0;           // the time of the entries
     std::int64_t work = 0;                // ns of Redis, without the walk that finds the entries
-    std::int64_t walk = 0;                // ns of that, at most
     ngx_msec_t ended = 0;                 // when it was asked for
     ngx_msec_t until = 0;                 // when the entries have left their windows anyway
 };

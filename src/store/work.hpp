@@ -85,12 +85,6 @@ inline std::int64_t workOfTakeBack(const Check& check) {
            (leaves && check.algorithm == Algorithm::Compact ? kWriteAnew : 0);
 }
 
-/// The walk that finds it: under compact, over what came since, or over the rest if that is less. Those of one log in a
-/// call share two of them: each is looked for from where the one before was.
-inline std::int64_t workToFind(const Check& check) {
-    return check.algorithm == Algorithm::Compact && check.owed() == 0 ? kPassed * check.limit / 2 : 0;
-}
-
 /// True for a request that takes most of a call. Those that ask the same logs wait for each other, whatever they cost.
 inline bool isLong(std::span<const Check> checks) {
     return workOfLogs(checks) + workOfRequest(checks) > kMostWorkPerCall / 2;

@@ -76,6 +76,7 @@ http {
     sliding_log_zone 64m;
     server {
         listen 127.0.0.1:%%PORT%%;
+        location /bare { empty_gif; }
         location /other { access_log %%DIR%%/other.log wait; sliding_log_limit other key=$arg_k limit=1000000 window=1m; empty_gif; }
         location /settle/busy { sliding_log_limit settle key=k limit=1000000000 window=1h algorithm=compact; empty_gif; }
         location /fill/costs   { sliding_log_limit costs key=k limit=100000 window=24h algorithm=compact; empty_gif; }
@@ -98,19 +99,21 @@ sub table {
             my $what = !@$set ? 'nothing' : @$set == 1 ? $set->[0]{name} : 'all five';
             progress("attack: $name, $what");
             my $row = row($world, $native, $silent, $options{attack_seconds}, @$set);
-            push @rows, [$name, $what, map { sprintf $_->[0], $row->{ $_->[1] } } ['%.0f', 'rate'], ['%.0f', 'attacks'], ['%.0f', 'p50'], ['%.0f', 'p99'], ['%.0f', 'longest'], ['%.1f', 'client'], ['%d', 'without'], ['%.0f', 'busy']];
-            push @broken, "$name, $what: p99 is $row->{p99} ms, $row->{client} ms for the client, $row->{without} requests decided without Redis" if $row->{p99} > P99_MS || $row->{client} > P99_MS || $row->{without};
+            push @rows, [$name, $what, map { sprintf $_->[0], $row->{ $_->[1] } } ['%.0f', 'rate'], ['%.0f', 'attacks'], ['%.0f', 'p50'], ['%.0f', 'p99'], ['%.0f', 'longest'], ['%.1f', 'client'], ['%.1f', 'bare'], ['%d', 'without'], ['%.0f', 'busy']];
+            push @broken, "$name, $what: p99 is $row->{p99} ms, $row->{client} ms for the client, $row->{bare} ms without a limit, $row->{without} requests decided without Redis"
+                if $row->{p99} > P99_MS || $row->{client} > P99_MS || $row->{without};
         }
     }
     progress('');
     my $table = Bench::Table->new(
         title   => 'How long others wait while Redis is attacked',
-        columns => [['', 'decided by'], ['', 'attack'], ['others', 'req/s'], ['attackers', 'req/s'], ['ms that others wait for Redis', 'p50'], ['', 'p99'], ['', 'longest'], ['', 'p99 of the answer'], ['', 'decided without it'], ['', 'Redis busy, %']],
+        columns => [['', 'decided by'], ['', 'attack'], ['others', 'req/s'], ['attackers', 'req/s'], ['ms that others wait for Redis', 'p50'], ['', 'p99'], ['', 'longest'], ['', 'p99 of the answer'], ['', 'that without a limit'], ['', 'decided without it'], ['', 'Redis busy, %']],
         rows    => \@rows,
         notes   => [
             sprintf('One worker, %d connections for each attack, logs of %d entries; the others have one connection and keys picked', CONNECTIONS, ENTRIES),
             sprintf('at random; %d s each. Waits are those of $sliding_log_latency, in whole milliseconds, so those for the', $options{attack_seconds}),
-            'worker count, too. *p99 of the answer*: as the client sees it, on the core that nginx and the attackers have.',
+            'worker count, too. *p99 of the answer*: as the client sees it, on the core that nginx and the attackers have;',
+            '*that without a limit*: of a client that asks for a location without limits, in the same seconds.',
             '*decided without it*: by on_error.',
         ],
     );
@@ -139,8 +142,9 @@ sub row {
     } @set;
     sleep WARM_UP + LONGEST;
     my $watch = $redis && Bench::Machine::stopwatch(redis => [$redis->pid]);
+    my $bare  = Bench::Attacker->start($world, $port, path => '/bare', connections => 1, seconds => $seconds, nice => 0);
     my $other = Bench::Attacker->start($world, $port, path => '/other', query => '"k=" .. math.random(1000)', connections => 1, seconds => $seconds, nice => 0);
-    $other->wait_end($seconds + 10);
+    $_->wait_end($seconds + 10) for $bare, $other;
     my %used    = $redis ? $watch->() : (redis => 0);
     my $attacks = sum0(map { $_->requests } @attackers);
     my @lines   = split /\n/, Testbed::Process::slurp($nginx->dir . '/other.log');
@@ -154,6 +158,7 @@ sub row {
         p99     => $waits[@waits * 0.99],
         longest => $waits[-1],
         client  => $other->figure('p99us') / 1000,
+        bare    => $bare->figure('p99us') / 1000,
         without => scalar(grep { $redis && / (?:local|error) / } @lines),
         busy    => 100 * $used{redis} / $seconds,
     };
