@@ -1,0 +1,297 @@
+#include "fleet.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace simulate {
+
+namespace {
+
+constexpr Host kRedis = 0x0a010001;
+constexpr Host kUpstream = 0x0a020001;
+constexpr Host kClients = 0x0a030001;
+constexpr Host kFirstNode = 0x0a000001;
+constexpr Time kBeginning = 1'700'000'000 * kSecond;  // of the wall clocks, near this
+constexpr Time kStart = kSecond;                      // until nginx serves
+
+/// A time with this average.
+Time drawn(Random& random, Time average) {
+    const double share = static_cast<double>(random.below(1'000'000) + 1) / 1'000'000;
+    return static_cast<Time>(-std::log(share) * static_cast<double>(average));
+}
+
+}  // namespace
+
+Fleet::Fleet(std::uint64_t seed, const Surroundings& surroundings)
+    : surroundings_(surroundings),
+      random_(seed),
+      kernel_(schedule_, random_.branch()),
+      plan_(drawPlan(random_.branch())),
+      history_(plan_),
+      redisMachine_(kRedis, kBeginning + random_.between(-5'000, 5'000) * kMs, random_.between(0, 100'000) * kSecond) {
+    kernel_.wake = &wake;
+    kernel_.usualLink().delay = random_.between(20, 400) * kUs;
+    kernel_.usualLink().jitter = random_.once(2) ? kernel_.usualLink().delay : 0;
+    kernel_.usualLink().splits = random_.once(8);
+    ServerSettings settings;
+    settings.host = "10.1.0.1";
+    settings.nativeModule = surroundings.nativeModule;
+    redis_ = std::make_unique<RedisHost>(kernel_, redisMachine_, settings);
+    redis_->server().setNative(random_.once(2) ? NativeVersion::Current : NativeVersion::None);
+    app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80});
+    const std::string text = plan_.configuration(redis_->address(), {kUpstream, 80});
+    if (surroundings.isTraced) {
+        std::fputs(text.c_str(), stdout);
+    }
+    for (std::size_t i = 0; i < plan_.nodes; i++) {
+        machines_.push_back(std::make_unique<Machine>(kFirstNode + static_cast<Host>(i),
+                                                      kBeginning + random_.between(-5'000, 5'000) * kMs,
+                                                      random_.between(0, 100'000) * kSecond));
+        nodes_.push_back(std::make_unique<Node>(kernel_, *machines_.back(), surroundings.copies, surroundings.folder,
+                                                random_.branch()));
+        nodes_.back()->configure(text, static_cast<int>(plan_.workers));
+    }
+    clients_.resize(plan_.nodes);
+    pause_ = random_.between(1, 20) * 250 * kUs;
+    untilFault_ = random_.once(6) ? 0 : random_.between(20, 400) * 5 * kMs;
+}
+
+Fleet::~Fleet() {
+    clients_.clear();
+    nodes_.clear();
+}
+
+void Fleet::note(const std::string& what) {
+    for (const char each : what) {
+        trace_ = (trace_ ^ static_cast<unsigned char>(each)) * 0x100000001b3;
+    }
+    if (surroundings_.isTraced) {
+        std::printf("%12.6f %s\n", static_cast<double>(schedule_.now()) / kSecond, what.c_str());
+    }
+}
+
+Figures Fleet::run(std::uint64_t requests) {
+    most_ = requests;
+    schedule_.at(kStart, [this] {
+        ask();
+        faultLater();
+    });
+    while (requests_ < most_ && schedule_.step(schedule_.now() + 1000 * kSecond)) {
+    }
+    Figures figures;
+    figures.failure = settle();
+    if (figures.failure.empty()) {
+        figures.failure = history_.check();
+    }
+    figures.requests = requests_;
+    figures.faults = faults_;
+    figures.simulated = schedule_.now();
+    figures.trace = trace_;
+    return figures;
+}
+
+void Fleet::askLater() {
+    if (requests_ < most_) {
+        schedule_.after(drawn(random_, pause_), [this] { ask(); });
+    }
+}
+
+HttpClient& Fleet::clientOf(std::size_t node) {
+    auto& clients = clients_[node];
+    std::erase_if(clients, [](const auto& each) { return each->hasEnded(); });
+    for (const auto& each : clients) {
+        if (each->isIdle()) {
+            return *each;
+        }
+    }
+    port_ = port_ < 65'000 ? port_ + 1 : 1024;
+    clients.push_back(std::make_unique<HttpClient>(kernel_, Address{kClients, port_}, nodes_[node]->address()));
+    return *clients.back();
+}
+
+void Fleet::ask() {
+    Event event;
+    event.node = random_.below(nodes_.size());
+    event.location = random_.below(plan_.locations.size());
+    event.key = std::min(random_.below(plan_.keys), random_.below(plan_.keys));
+    event.cost = random_.once(4) ? random_.between(0, 12) : 1;
+    const bool fails = random_.once(10);
+    event.upstreamStatus = fails ? random_.once(2) ? 503 : 0 : 200;
+    const Location& location = plan_.locations[event.location];
+    if (!location.isProxied) {
+        event.upstreamStatus = 200;
+    }
+    event.sent = schedule_.now();
+    const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
+                             "&s=" + std::to_string(event.upstreamStatus) +
+                             "&d=" + std::to_string(random_.once(10) ? random_.below(3000) : random_.below(20));
+    HttpClient& client = clientOf(event.node);
+    requests_++;
+    if (surroundings_.isTraced) {
+        note(std::to_string(requests_) + " asks node " + std::to_string(event.node) + " " + path);
+    }
+    underWay_++;
+    const std::uint64_t number = requests_;
+    const auto pending = std::make_shared<bool>(true);
+    client.ask(path, [this, event, number, pending](const Answer& answer) mutable {
+        *pending = false;
+        underWay_--;
+        event.answered = schedule_.now();
+        event.source = answer.source;
+        event.denier = answer.name;
+        const bool isByRedis = answer.source == "redis" || answer.source == "prefetch" || answer.source.empty();
+        event.end = answer.status == 0     ? Event::End::Unknown
+                    : answer.status == 429 ? Event::End::Denied
+                    : isByRedis            ? Event::End::Admitted
+                                           : Event::End::Otherwise;
+        note(std::to_string(number) + " " + std::to_string(answer.status) + " " + answer.source + " " + answer.name);
+        history_.add(std::move(event));
+    });
+    if (random_.once(30)) {  // the client leaves
+        schedule_.after(drawn(random_, 20 * kMs), [this, &client, event, number, pending]() mutable {
+            if (*pending) {
+                *pending = false;
+                underWay_--;
+                client.leave();
+                event.answered = schedule_.now();
+                note(std::to_string(number) + " left");
+                history_.add(std::move(event));
+            }
+        });
+    }
+    askLater();
+}
+
+void Fleet::faultLater() {
+    if (untilFault_ > 0 && requests_ < most_) {
+        schedule_.after(drawn(random_, untilFault_), [this] {
+            if (requests_ < most_) {
+                fault();
+                faultLater();
+            }
+        });
+    }
+}
+
+void Fleet::fault() {
+    faults_++;
+    switch (random_.below(3)) {
+        case 0:
+            faultOfWorker();
+            break;
+        case 1:
+            faultOfRedis();
+            break;
+        default:
+            faultOfNetwork();
+            break;
+    }
+}
+
+void Fleet::faultOfWorker() {
+    const std::size_t number = random_.below(nodes_.size());
+    Node& node = *nodes_[number];
+    if (node.living() == 0) {
+        return;
+    }
+    const std::size_t worker = random_.below(node.living());
+    switch (random_.below(3)) {
+        case 0:
+            note("worker killed");
+            node.kill(worker);
+            break;
+        case 1:
+            note("worker stopped");
+            node.stop(worker);
+            schedule_.after(drawn(random_, 300 * kMs), [&node, this] {
+                for (std::size_t i = 0; i < node.living(); i++) {
+                    node.resume(i);
+                }
+                note("worker resumed");
+            });
+            break;
+        default:
+            note("node reloaded");
+            node.configure(plan_.configuration(redis_->address(), {kUpstream, 80}), static_cast<int>(plan_.workers));
+            break;
+    }
+}
+
+void Fleet::faultOfRedis() {
+    switch (random_.below(6)) {
+        case 0:
+            if (redis_->isUp()) {
+                note("Redis killed");
+                redis_->crash();
+                const bool keepsData = random_.once(2);
+                schedule_.after(drawn(random_, 300 * kMs), [this, keepsData] {
+                    note(keepsData ? "Redis started, its data kept" : "Redis started, its data lost");
+                    redis_->start(keepsData);
+                    if (!keepsData) {
+                        history_.lost(schedule_.now());
+                    }
+                });
+            }
+            break;
+        case 1:
+            note("Redis stopped");
+            redis_->stop();
+            schedule_.after(drawn(random_, 300 * kMs), [this] {
+                note("Redis resumed");
+                redis_->resume();
+            });
+            break;
+        case 2:
+            note("SCRIPT FLUSH");
+            redis_->server().scriptFlush();
+            break;
+        case 3:
+            note("native module changed");
+            redis_->server().setNative(random_.once(2) ? NativeVersion::Current : NativeVersion::None);
+            break;
+        default:
+            note("Redis busy");
+            redis_->beBusy(drawn(random_, 50 * kMs));
+            break;
+    }
+}
+
+void Fleet::faultOfNetwork() {
+    const Host node = machines_[random_.below(machines_.size())]->host;
+    if (random_.once(2)) {
+        note("network cut");
+        kernel_.link(node, kRedis).isCut = random_.once(2);
+        kernel_.link(kRedis, node).isCut = true;
+        schedule_.after(drawn(random_, 300 * kMs), [this, node] {
+            note("network mended");
+            kernel_.mend(node, kRedis);
+        });
+    } else {
+        note("network slow");
+        const Time delay = random_.between(1, 100) * kMs;
+        kernel_.link(kRedis, node).delay += delay;
+        schedule_.after(drawn(random_, 500 * kMs), [this, node, delay] {
+            note("network fast");
+            kernel_.link(kRedis, node).delay -= delay;
+        });
+    }
+}
+
+/// The load and the faults end; after a while nothing must be left that nobody uses.
+std::string Fleet::settle() {
+    constexpr Time kQuiet = 40 * kSecond;
+    const Time end = schedule_.now() + kQuiet;
+    while (schedule_.step(end)) {
+    }
+    if (underWay_ > 0) {
+        return std::to_string(underWay_) + " requests have no answer";
+    }
+    std::uint64_t failures = 0;
+    for (const auto& node : nodes_) {
+        failures += node->failures();
+    }
+    return failures > 0 ? "workers failed to start" : std::string();
+}
+
+}  // namespace simulate

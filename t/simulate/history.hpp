@@ -1,0 +1,64 @@
+// What clients saw of a simulation, and whether the limits were kept: checked by what nobody can doubt, the times at
+// which a request was sent and answered. Its decision lies between.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "plan.hpp"
+#include "schedule.hpp"
+
+namespace simulate {
+
+struct Event {
+    enum class End {
+        Admitted,   // by Redis: it counts
+        Otherwise,  // admitted, but not counted in Redis: by on_error
+        Denied,
+        Unknown  // no answer
+    };
+
+    std::size_t location = 0;
+    std::size_t key = 0;
+    std::int64_t cost = 1;
+    int upstreamStatus = 200;
+    std::size_t node = 0;
+    Time sent = 0;
+    Time answered = 0;  // Unknown: when the client left
+    End end = End::Unknown;
+    std::string denier;  // the NAME
+    std::string source;
+};
+
+class History {
+  public:
+    explicit History(const Plan& plan) : plan_(plan) {}
+
+    void add(Event event) { events_.push_back(std::move(event)); }
+
+    /// Redis has lost what it had.
+    void lost(Time time) { losses_.push_back(time); }
+
+    /// What is wrong; empty: nothing.
+    std::string check() const;
+
+    std::size_t size() const { return events_.size(); }
+
+  private:
+    struct Share;  // of a request in one log
+
+    std::string checkLog(const Limit& limit, const std::vector<Share>& shares) const;
+    std::string tooMany(const Limit& limit, const std::vector<Share>& shares) const;
+    std::string tooMuchUnderWay(const Limit& limit, const std::vector<Share>& shares) const;
+    std::string tooStrict(const Limit& limit, const std::vector<Share>& shares) const;
+    Time lossBefore(Time time) const;
+    bool isDisturbed(Time from, Time to) const;
+
+    const Plan& plan_;
+    std::vector<Event> events_;
+    std::vector<Time> losses_;
+};
+
+}  // namespace simulate

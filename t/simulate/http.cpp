@@ -1,0 +1,145 @@
+#include "http.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace simulate {
+
+namespace {
+
+constexpr std::string_view kHeadEnd = "\r\n\r\n";
+
+std::int64_t numberAfter(std::string_view text, std::string_view name, std::int64_t otherwise) {
+    const std::size_t at = text.find(name);
+    std::int64_t number = otherwise;
+    if (at != std::string_view::npos) {
+        std::from_chars(text.data() + at + name.size(), text.data() + text.size(), number);
+    }
+    return number;
+}
+
+std::string fieldOf(std::string_view head, std::string_view name) {
+    const std::size_t at = head.find(name);
+    return at == std::string_view::npos
+               ? std::string()
+               : std::string(head.substr(at + name.size(), head.find("\r\n", at + name.size()) - at - name.size()));
+}
+
+}  // namespace
+
+HttpClient::HttpClient(Kernel& kernel, Address self, Address node)
+    : kernel_(kernel), stream_(kernel.connect(self, node, this)) {}
+
+HttpClient::~HttpClient() {
+    leave();
+}
+
+void HttpClient::ask(std::string_view path, std::function<void(const Answer&)> answered) {
+    answered_ = std::move(answered);
+    request_ = "GET " + std::string(path) + " HTTP/1.1\r\nHost: app\r\n\r\n";
+    if (isConnected_) {
+        kernel_.write(*stream_, request_);
+    }
+}
+
+void HttpClient::leave() {
+    answered_ = nullptr;
+    if (const auto stream = std::exchange(stream_, nullptr)) {
+        kernel_.close(*stream);
+    }
+}
+
+void HttpClient::connected() {
+    isConnected_ = true;
+    if (answered_ != nullptr) {
+        kernel_.write(*stream_, request_);
+    }
+}
+
+void HttpClient::readable() {
+    const std::string_view unread = stream_->unread();
+    const std::size_t end = unread.find(kHeadEnd);
+    if (end == std::string_view::npos) {
+        return;
+    }
+    const std::string_view head = unread.substr(0, end + 2);
+    const auto length = static_cast<std::size_t>(numberAfter(head, "\r\nContent-Length: ", 0));
+    if (unread.size() < end + kHeadEnd.size() + length) {
+        return;
+    }
+    const Answer answer{static_cast<int>(numberAfter(head, "HTTP/1.1 ", 0)), fieldOf(head, "\r\nX-Source: "),
+                        fieldOf(head, "\r\nX-Name: ")};
+    stream_->consume(end + kHeadEnd.size() + length);
+    finish(answer);
+}
+
+void HttpClient::ended() {
+    stream_ = nullptr;
+    finish({});
+}
+
+void HttpClient::finish(const Answer& answer) {
+    if (const auto answered = std::exchange(answered_, nullptr)) {
+        answered(answer);
+    }
+}
+
+class AppServer::Connection final : public StreamOwner, public std::enable_shared_from_this<Connection> {
+  public:
+    Connection(AppServer& server, std::shared_ptr<Stream> stream) : server_(server), stream_(std::move(stream)) {
+        stream_->owner = this;
+    }
+    ~Connection() {
+        if (stream_ != nullptr) {
+            server_.kernel_.close(*stream_, true);
+        }
+    }
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    void readable() override {
+        const std::string_view unread = stream_->unread();
+        const std::size_t end = unread.find(kHeadEnd);
+        if (end == std::string_view::npos) {
+            return;
+        }
+        const auto status = static_cast<int>(numberAfter(unread.substr(0, end), "&s=", 200));
+        const Time delay = numberAfter(unread.substr(0, end), "&d=", 0) * kMs;
+        stream_->consume(end + kHeadEnd.size());
+        server_.kernel_.schedule().after(delay, [self = shared_from_this(), status] { self->answer(status); });
+    }
+
+    void ended() override { stream_ = nullptr; }
+    bool hasEnded() const { return stream_ == nullptr; }
+
+  private:
+    void answer(int status) {
+        if (stream_ == nullptr) {
+            return;
+        }
+        if (status == 0) {
+            server_.kernel_.close(*std::exchange(stream_, nullptr), true);
+        } else {
+            server_.kernel_.write(*stream_, "HTTP/1.1 " + std::to_string(status) + " App\r\nContent-Length: 0\r\n\r\n");
+        }
+    }
+
+    AppServer& server_;
+    std::shared_ptr<Stream> stream_;
+};
+
+AppServer::AppServer(Kernel& kernel, Address address) : kernel_(kernel), address_(address) {
+    kernel.listen(address, this);
+}
+
+AppServer::~AppServer() {
+    kernel_.listen(address_, nullptr);
+}
+
+void AppServer::accepted(std::shared_ptr<Stream> stream) {
+    std::erase_if(connections_, [](const auto& each) { return each->hasEnded(); });
+    connections_.push_back(std::make_shared<Connection>(*this, std::move(stream)));
+}
+
+}  // namespace simulate

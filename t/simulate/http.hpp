@@ -1,0 +1,69 @@
+// Clients and upstream servers of nginx, which are no processes: HTTP/1.1, one request at a time on a connection.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel.hpp"
+
+namespace simulate {
+
+/// What nginx answers.
+struct Answer {
+    int status = 0;  // 0: none, the connection has ended
+    std::string source;
+    std::string name;
+};
+
+/// A connection to a node.
+class HttpClient final : StreamOwner {
+  public:
+    HttpClient(Kernel& kernel, Address self, Address node);
+    ~HttpClient();
+    HttpClient(const HttpClient&) = delete;
+    HttpClient& operator=(const HttpClient&) = delete;
+
+    bool isIdle() const { return stream_ != nullptr && answered_ == nullptr; }
+    bool hasEnded() const { return stream_ == nullptr; }
+
+    /// Asks for a path; `answered` is called once, unless the client leaves before.
+    void ask(std::string_view path, std::function<void(const Answer&)> answered);
+
+    /// Closes the connection.
+    void leave();
+
+  private:
+    void connected() override;
+    void readable() override;
+    void ended() override;
+    void finish(const Answer& answer);
+
+    Kernel& kernel_;
+    std::shared_ptr<Stream> stream_;
+    std::string request_;
+    bool isConnected_ = false;
+    std::function<void(const Answer&)> answered_;
+};
+
+/// Answers `/…?s=STATUS&d=MS`: with this status after so long; status 0 resets the connection.
+class AppServer final : Acceptor {
+  public:
+    AppServer(Kernel& kernel, Address address);
+    ~AppServer();
+    AppServer(const AppServer&) = delete;
+    AppServer& operator=(const AppServer&) = delete;
+
+  private:
+    class Connection;
+    void accepted(std::shared_ptr<Stream> stream) override;
+
+    Kernel& kernel_;
+    Address address_;
+    std::vector<std::shared_ptr<Connection>> connections_;
+};
+
+}  // namespace simulate

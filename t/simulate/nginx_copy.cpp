@@ -1,0 +1,101 @@
+#include "nginx_copy.hpp"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace simulate {
+
+namespace {
+
+/// A file of its own: dlopen() recognises one that it has loaded.
+std::string copyOf(const std::string& file, int& descriptor) {
+    const int from = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    descriptor = memfd_create("nginx", MFD_CLOEXEC);
+    if (from < 0 || descriptor < 0 || fstat(from, &status) != 0) {
+        throw std::runtime_error("cannot copy " + file);
+    }
+    for (off_t done = 0; done < status.st_size;) {
+        if (sendfile(descriptor, from, &done, static_cast<std::size_t>(status.st_size - done)) <= 0) {
+            throw std::runtime_error("cannot copy " + file);
+        }
+    }
+    close(from);
+    return "/proc/self/fd/" + std::to_string(descriptor);
+}
+
+struct Search {
+    const void* inside;
+    std::vector<std::pair<char*, std::size_t>> found;
+};
+
+/// The writable segments of the object that has this address, without what is read-only after relocation.
+int findWritable(dl_phdr_info* info, std::size_t, void* data) {
+    auto& search = *static_cast<Search*>(data);
+    const auto address = reinterpret_cast<ElfW(Addr)>(search.inside);
+    bool isIt = false;
+    ElfW(Addr) readOnlyEnd = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr)& part = info->dlpi_phdr[i];
+        const ElfW(Addr) begin = info->dlpi_addr + part.p_vaddr;
+        isIt = isIt || (part.p_type == PT_LOAD && address >= begin && address < begin + part.p_memsz);
+        readOnlyEnd = part.p_type == PT_GNU_RELRO ? begin + part.p_memsz : readOnlyEnd;
+    }
+    for (int i = 0; isIt && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr)& part = info->dlpi_phdr[i];
+        if (part.p_type == PT_LOAD && (part.p_flags & PF_W) != 0) {
+            const ElfW(Addr) end = info->dlpi_addr + part.p_vaddr + part.p_memsz;
+            const ElfW(Addr) begin = std::max(info->dlpi_addr + part.p_vaddr, readOnlyEnd);
+            search.found.emplace_back(reinterpret_cast<char*>(begin), end - begin);
+        }
+    }
+    return isIt ? 1 : 0;
+}
+
+}  // namespace
+
+NginxCopy::NginxCopy(const std::string& file) {
+    int descriptor = -1;
+    void* handle = dlopen(copyOf(file, descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle == nullptr) {
+        throw std::runtime_error(dlerror());
+    }
+    close(descriptor);
+    run_ = reinterpret_cast<decltype(run_)>(dlsym(handle, "simulateWorker"));
+    quit_ = reinterpret_cast<decltype(quit_)>(dlsym(handle, "simulateQuit"));
+    if (run_ == nullptr || quit_ == nullptr) {
+        throw std::runtime_error(file + " is not a copy of nginx for the simulation");
+    }
+    Search search{reinterpret_cast<const void*>(run_), {}};
+    dl_iterate_phdr(findWritable, &search);
+    for (const auto& [begin, size] : search.found) {
+        globals_.emplace_back(begin, std::string(begin, size));
+    }
+}
+
+void NginxCopy::reset() {
+    for (const auto& [begin, values] : globals_) {
+        std::memcpy(begin, values.data(), values.size());
+    }
+}
+
+std::unique_ptr<NginxCopy> NginxCopies::take() {
+    if (unused_.empty()) {
+        return std::make_unique<NginxCopy>(file_);
+    }
+    std::unique_ptr<NginxCopy> copy = std::move(unused_.back());
+    unused_.pop_back();
+    copy->reset();
+    return copy;
+}
+
+}  // namespace simulate

@@ -1,0 +1,132 @@
+// nginx as a worker process of the simulation: what its main() and its worker cycle do, without a master. This file is
+// linked with nginx's own objects into a shared object, of which each worker has a copy with globals of its own.
+#include "nginx_worker.hpp"
+
+#include "local/zone.hpp"
+#include "ngx.hpp"
+
+extern "C" {
+
+/// Instead of nginx's ngx_shmem.c: all workers of a node get the same memory. The first one initialises it.
+ngx_int_t ngx_shm_alloc(ngx_shm_t* shm) {
+    int isNew = 0;
+    shm->addr = static_cast<u_char*>(simulateSharedMemory(reinterpret_cast<const char*>(shm->name.data), shm->name.len,
+                                                          shm->size, &isNew));
+    shm->exists = isNew == 0;
+    return shm->addr == nullptr ? NGX_ERROR : NGX_OK;
+}
+
+void ngx_shm_free(ngx_shm_t*) {}
+}
+
+namespace sliding_log {
+
+namespace {
+
+Zone* zoneOf(const ngx_cycle_t& cycle) {
+    const ngx_list_part_t& part = cycle.shared_memory.part;
+    auto* zones = static_cast<ngx_shm_zone_t*>(part.elts);
+    for (ngx_uint_t i = 0; i < part.nelts; i++) {
+        if (view(zones[i].shm.name) == "sliding_log") {
+            return static_cast<Zone*>(zones[i].data);
+        }
+    }
+    return nullptr;
+}
+
+/// A master initialises the zone for each configuration once, and its workers inherit what it has found. Here each
+/// worker reads the configuration: all but the first of a configuration only attach.
+void attachAsInherited(const ngx_cycle_t& cycle, SimulatedConfiguration& configuration) {
+    Zone* zone = zoneOf(cycle);
+    if (zone == nullptr) {
+        return;
+    }
+    RegistryHeader& registry = zone->header->registry;
+    if (configuration.number != 0) {
+        registry.configurations--;
+        zone->configuration = configuration.number;
+        return;
+    }
+    if (configuration.isReload) {
+        registry.configurations--;
+        const Zone before = *zone;
+        auto* zones = static_cast<ngx_shm_zone_t*>(cycle.shared_memory.part.elts);
+        for (ngx_uint_t i = 0; i < cycle.shared_memory.part.nelts; i++) {
+            if (zones[i].data == zone) {
+                zones[i].init(&zones[i], const_cast<Zone*>(&before));
+            }
+        }
+    }
+    configuration.number = zone->configuration;
+}
+
+ngx_cycle_t* readConfiguration(const char* folder, const char* file) {
+    static u_char noPrefix[] = "";
+    static u_char nowhere[] = "/dev/null";
+    static char name[] = "nginx";
+    static char* arguments[] = {name, nullptr};
+    static ngx_cycle_t first;
+    ngx_os_argv = arguments;
+    ngx_argc = 1;
+    ngx_max_sockets = -1;
+    ngx_use_stderr = 0;
+    ngx_log_t* log = ngx_strerror_init() == NGX_OK ? (ngx_time_init(), ngx_log_init(noPrefix, nowhere)) : nullptr;
+    if (log == nullptr) {
+        return nullptr;
+    }
+    ngx_pid = ngx_getpid();
+    first.log = log;
+    ngx_cycle = &first;
+    first.pool = ngx_create_pool(1024, log);
+    first.prefix = first.conf_prefix = toNgx(folder);
+    first.conf_file = toNgx(file);
+    first.error_log = toNgx("/dev/null");
+    if (first.pool == nullptr || ngx_os_init(log) != NGX_OK || ngx_crc32_table_init() != NGX_OK) {
+        return nullptr;
+    }
+    ngx_slab_sizes_init();
+    if (ngx_preinit_modules() != NGX_OK) {
+        return nullptr;
+    }
+    return ngx_init_cycle(&first);
+}
+
+}  // namespace
+
+}  // namespace sliding_log
+
+int simulateWorker(const char* folder, const char* file, int number, SimulatedConfiguration* configuration) {
+    ngx_cycle_t* cycle = sliding_log::readConfiguration(folder, file);
+    if (cycle == nullptr) {
+        return 1;
+    }
+    ngx_cycle = cycle;
+    ngx_process = NGX_PROCESS_WORKER;
+    ngx_worker = static_cast<ngx_uint_t>(number);
+    sliding_log::attachAsInherited(*cycle, *configuration);
+    for (ngx_uint_t i = 0; cycle->modules[i] != nullptr; i++) {
+        if (cycle->modules[i]->init_process != nullptr && cycle->modules[i]->init_process(cycle) == NGX_ERROR) {
+            return 2;
+        }
+    }
+    while (ngx_terminate == 0 && !(ngx_exiting != 0 && ngx_event_no_timers_left() == NGX_OK)) {
+        ngx_process_events_and_timers(cycle);
+        if (ngx_quit != 0 && ngx_exiting == 0) {
+            ngx_quit = 0;
+            ngx_exiting = 1;
+            ngx_set_shutdown_timer(cycle);
+            ngx_close_listening_sockets(cycle);
+            ngx_close_idle_connections(cycle);
+        }
+    }
+    for (ngx_uint_t i = 0; cycle->modules[i] != nullptr; i++) {
+        if (cycle->modules[i]->exit_process != nullptr) {
+            cycle->modules[i]->exit_process(cycle);
+        }
+    }
+    return 0;
+}
+
+void simulateQuit(void) {
+    ngx_quit = 1;
+}

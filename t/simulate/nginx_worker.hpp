@@ -1,0 +1,24 @@
+// What the simulation and its copies of nginx call of each other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// One configuration of a node, as a master reads it once.
+struct SimulatedConfiguration {
+    bool isReload = false;     // workers of another configuration have used the zone
+    std::uint64_t number = 0;  // of the zone; 0: no worker has attached yet
+};
+
+extern "C" {
+
+/// In the copy: runs a worker until it ends; 0: it has quit. `folder`: nginx's prefix, with a slash at its end.
+__attribute__((visibility("default"))) int simulateWorker(const char* folder, const char* file, int number,
+                                                          SimulatedConfiguration* configuration);
+
+/// In the copy: the signal QUIT.
+__attribute__((visibility("default"))) void simulateQuit(void);
+
+/// In the simulation: the zone of this name and size of the node on which the process runs.
+void* simulateSharedMemory(const char* name, std::size_t length, std::size_t size, int* isNew);
+}

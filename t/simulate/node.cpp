@@ -1,0 +1,144 @@
+#include "node.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <new>
+#include <utility>
+
+namespace simulate {
+
+namespace {
+
+/// A killed worker is replaced by its master after this.
+constexpr Time kRespawn = 20 * kMs;
+
+/// The nodes by machine, so that a worker that starts finds its own.
+std::map<const Machine*, Node*> nodes;
+
+}  // namespace
+
+struct Node::Worker {
+    std::unique_ptr<NginxCopy> copy;
+    std::shared_ptr<Generation> generation;
+    int number = 0;
+    bool quits = false;
+    std::unique_ptr<Process> process;
+};
+
+Node::Node(Kernel& kernel, Machine& machine, NginxCopies& copies, std::string folder, Random random)
+    : kernel_(kernel), machine_(machine), copies_(copies), folder_(std::move(folder)), random_(random) {
+    nodes[&machine] = this;
+}
+
+Node::~Node() {
+    for (const auto& worker : workers_) {
+        simulate::kill(*worker->process);
+    }
+    bury();
+    nodes.erase(&machine_);
+    for (const auto& [name, memory] : memory_) {
+        munmap(memory.begin, memory.size);
+    }
+}
+
+Node& Node::of(const Machine& machine) {
+    return *nodes.at(&machine);
+}
+
+void Node::configure(const std::string& text, int workers) {
+    auto generation = std::make_shared<Generation>();
+    generation->configuration.isReload = generation_ != nullptr;
+    generation->file = folder_ + std::to_string(machine_.host) + "-" + std::to_string(generations_++) + ".conf";
+    std::FILE* file = std::fopen(generation->file.c_str(), "w");
+    if (file == nullptr || std::fputs(text.c_str(), file) < 0 || std::fclose(file) != 0) {
+        throw std::bad_alloc();
+    }
+    generation_ = generation;
+    workerCount_ = workers;
+    for (int i = 0; i < workers; i++) {
+        start(generation, i);
+    }
+    // a master tells the old ones 100 ms after it has started the new ones
+    kernel_.schedule().after(100 * kMs, [this, generation] {
+        for (const auto& worker : workers_) {
+            if (worker->generation != generation && !std::exchange(worker->quits, true)) {
+                worker->copy->quit();
+                worker->process->isInterrupted = true;
+                wake(*worker->process);
+            }
+        }
+    });
+}
+
+void Node::start(std::shared_ptr<Generation> generation, int number) {
+    auto worker = std::make_unique<Worker>();
+    Worker& self = *worker;
+    self.copy = copies_.take();
+    self.generation = std::move(generation);
+    self.number = number;
+    self.process = std::make_unique<Process>(machine_, kernel_, random_.branch(), [this, &self] {
+        const int status =
+            self.copy->run(folder_, self.generation->file, self.number, self.generation->configuration);
+        failures_ += status != 0 ? 1 : 0;
+        kernel_.schedule().after(0, [this] { bury(); });
+    });
+    workers_.push_back(std::move(worker));
+}
+
+/// Forgets the workers that have ended. Their copies are used again.
+void Node::bury() {
+    for (auto& worker : workers_) {
+        if (worker->process->state == Process::State::Ended) {
+            copies_.giveBack(std::move(worker->copy));
+            worker->process->run = nullptr;
+            dead_.push_back(std::move(worker));
+        }
+    }
+    std::erase(workers_, nullptr);
+}
+
+void Node::kill(std::size_t worker) {
+    Worker& victim = *workers_[worker];
+    simulate::kill(*victim.process);
+    if (victim.generation == generation_) {
+        kernel_.schedule().after(kRespawn, [this, generation = generation_, number = victim.number] {
+            if (generation == generation_) {
+                start(generation, number);
+            }
+        });
+    }
+    bury();
+}
+
+void Node::stop(std::size_t worker) {
+    simulate::stop(*workers_[worker]->process);
+}
+
+void Node::resume(std::size_t worker) {
+    simulate::resume(*workers_[worker]->process);
+}
+
+void* Node::sharedMemory(const std::string& name, std::size_t size, bool& isNew) {
+    Memory& memory = memory_[name + "/" + std::to_string(size)];
+    isNew = memory.begin == nullptr;
+    if (isNew) {
+        void* begin = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (begin == MAP_FAILED) {
+            return nullptr;
+        }
+        memory = {begin, size};
+    }
+    return memory.begin;
+}
+
+}  // namespace simulate
+
+void* simulateSharedMemory(const char* name, std::size_t length, std::size_t size, int* isNew) {
+    bool isFirst = false;
+    simulate::Node& node = simulate::Node::of(simulate::current()->machine);
+    void* memory = node.sharedMemory(std::string(name, length), size, isFirst);
+    *isNew = isFirst ? 1 : 0;
+    return memory;
+}

@@ -1,0 +1,126 @@
+#include "plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string_view>
+
+namespace simulate {
+
+namespace {
+
+constexpr std::array<std::string_view, 6> kNames = {"log", "compact", "counter", "bucket", "quota", "inflight"};
+
+std::string text(Address address) {
+    std::ostringstream out;
+    out << (address.host >> 24) << '.' << (address.host >> 16 & 255) << '.' << (address.host >> 8 & 255) << '.'
+        << (address.host & 255) << ':' << address.port;
+    return out.str();
+}
+
+std::string directive(const Limit& limit) {
+    std::ostringstream out;
+    out << "sliding_log_limit " << limit.name << " key=$arg_k limit=" << limit.limit
+        << " algorithm=" << kNames[static_cast<std::size_t>(limit.algorithm)];
+    if (limit.algorithm == Algorithm::Quota) {
+        out << " period=hour";
+    } else {
+        out << (limit.algorithm == Algorithm::Inflight ? " lease=" : " window=") << limit.window / kMs << "ms";
+    }
+    out << (limit.hasCost ? " cost=$arg_c" : "") << (limit.refunds ? " refund=5xx" : "")
+        << (limit.countsAll ? " count=all" : "");
+    if (limit.delay > 0) {
+        out << " delay=" << limit.delay / kMs << "ms";
+    }
+    if (limit.block > 0) {
+        out << " block=" << limit.block / kMs << "ms";
+    }
+    if (limit.prefetch > 1) {
+        out << " prefetch=" << limit.prefetch;
+    }
+    out << ";";
+    return out.str();
+}
+
+Limit drawLimit(Random& random, std::size_t number) {
+    Limit limit;
+    limit.name = "n" + std::to_string(number);
+    limit.algorithm = random.once(3) ? static_cast<Algorithm>(random.below(kNames.size()))
+                                     : static_cast<Algorithm>(random.below(2));
+    limit.limit = random.once(3) ? random.between(1, 5) : random.between(5, 60);
+    limit.window = random.between(1, 8) * 500 * kMs;
+    const bool isInflight = limit.algorithm == Algorithm::Inflight;
+    if (isInflight) {
+        limit.window = random.between(2, 6) * kSecond;
+        return limit;
+    }
+    limit.hasCost = random.once(4);
+    limit.refunds = random.once(4);
+    if (limit.isExact()) {
+        limit.countsAll = random.once(8);
+        limit.delay = random.once(6) ? random.between(1, 10) * 50 * kMs : 0;
+        limit.block = limit.delay == 0 && random.once(8) ? random.between(1, 8) * 250 * kMs : 0;
+        const bool mayPrefetch = !limit.countsAll && limit.delay == 0 && limit.block == 0 && limit.limit >= 20;
+        limit.prefetch = mayPrefetch && random.once(3) ? random.between(2, limit.limit / 5) : 1;
+    }
+    return limit;
+}
+
+}  // namespace
+
+Plan drawPlan(Random random) {
+    Plan plan;
+    plan.nodes = 1 + random.below(4);
+    plan.workers = 1 + random.below(3);
+    plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);
+    plan.timeout = random.between(1, 4) * 50 * kMs;
+    plan.isNativeOff = random.once(3);
+    const std::size_t limits = 1 + random.below(4);
+    for (std::size_t i = 0; i < limits; i++) {
+        plan.limits.push_back(drawLimit(random, i));
+    }
+    const std::size_t locations = 1 + random.below(4);
+    for (std::size_t i = 0; i < locations; i++) {
+        Location location{"/" + std::to_string(i), {}, random.once(2)};
+        for (std::size_t limit = 0; limit < limits; limit++) {
+            if (location.limits.empty() ? limit + 1 == limits || random.once(2) : random.once(4)) {
+                location.limits.push_back(limit);
+            }
+        }
+        const auto needsUpstream = [&](std::size_t limit) {
+            return plan.limits[limit].refunds || plan.limits[limit].algorithm == Algorithm::Inflight;
+        };
+        location.isProxied = location.isProxied || std::ranges::any_of(location.limits, needsUpstream);
+        plan.locations.push_back(std::move(location));
+    }
+    return plan;
+}
+
+std::string Plan::configuration(Address redis, Address upstream) const {
+    std::ostringstream out;
+    out << "user root; daemon off; master_process off; error_log /dev/null crit; worker_shutdown_timeout 20s;\n"
+           "events { use epoll; worker_connections 512; accept_mutex off; multi_accept off; }\n"
+           "http {\n"
+           "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1;\n"
+           "sliding_log_zone 1m;\n"
+           "sliding_log_redis { server "
+        << text(redis) << "; timeout " << timeout / kMs << "ms; connect_timeout " << timeout / kMs
+        << "ms; reconnect 20ms 500ms; " << (isNativeOff ? "native off; " : "")
+        << "}\n"
+           "upstream app { server "
+        << text(upstream)
+        << " max_fails=0; keepalive 16; }\n"
+           "add_header X-Source $sliding_log_source always; add_header X-Name $sliding_log_name always;\n"
+           "server { listen 80;\n";
+    for (const Location& location : locations) {
+        out << "location = " << location.path << " {";
+        for (const std::size_t limit : location.limits) {
+            out << ' ' << directive(limits[limit]);
+        }
+        out << (location.isProxied ? " proxy_set_header Connection ''; proxy_pass http://app; }\n" : " empty_gif; }\n");
+    }
+    out << "}\n}\n";
+    return out.str();
+}
+
+}  // namespace simulate

@@ -1,0 +1,53 @@
+// What a simulation draws of its seed: the limits, the locations that have them, and nginx's configuration of both.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel.hpp"
+#include "random.hpp"
+
+namespace simulate {
+
+enum class Algorithm { Log, Compact, Counter, Bucket, Quota, Inflight };
+
+struct Limit {
+    std::string name;
+    Algorithm algorithm = Algorithm::Log;
+    std::int64_t limit = 1;
+    Time window = kSecond;  // of inflight: the lease
+    bool hasCost = false;   // cost=$arg_c
+    bool refunds = false;   // refund=5xx
+    bool countsAll = false;
+    Time delay = 0;
+    Time block = 0;
+    std::int64_t prefetch = 1;
+
+    /// It decides as the log of all entries would.
+    bool isExact() const { return algorithm == Algorithm::Log || algorithm == Algorithm::Compact; }
+};
+
+struct Location {
+    std::string path;
+    std::vector<std::size_t> limits;  // of Plan::limits
+    bool isProxied = false;
+};
+
+struct Plan {
+    std::vector<Limit> limits;
+    std::vector<Location> locations;
+    std::size_t nodes = 1;
+    std::size_t workers = 1;
+    std::size_t keys = 1;
+    Time timeout = 100 * kMs;
+    bool isNativeOff = false;
+
+    /// nginx.conf of each node. The answer tells what decided.
+    std::string configuration(Address redis, Address upstream) const;
+};
+
+Plan drawPlan(Random random);
+
+}  // namespace simulate

@@ -1,0 +1,137 @@
+#include "process.hpp"
+
+#include <cerrno>
+#include <utility>
+
+namespace simulate {
+
+namespace {
+
+constexpr std::size_t kStackBytes = 512 * 1024;
+
+/// What one turn of the event loop takes.
+constexpr Time kTurn = 20 * kUs;
+
+Process* running = nullptr;
+ucontext_t simulation;
+
+void begin() {
+    running->run();
+    running->state = Process::State::Ended;
+    swapcontext(&running->context, &simulation);
+}
+
+void letGo(Process& process) {
+    process.state = Process::State::Ended;
+    process.machine.processes.erase(process.pid);
+    for (std::size_t i = 0; i < process.files.size(); i++) {
+        process.close(Process::kFirstFile + static_cast<int>(i));
+    }
+}
+
+void runNow(Process& process) {
+    if (process.state == Process::State::Ended) {
+        return;
+    }
+    if (process.isStopped) {
+        process.isDue = true;
+        return;
+    }
+    process.state = Process::State::Running;
+    running = &process;
+    const int error = errno;
+    swapcontext(&simulation, &process.context);
+    errno = error;
+    running = nullptr;
+    process.busyUntil = process.kernel.schedule().now() + kTurn;
+    if (process.state == Process::State::Ended) {
+        letGo(process);
+    }
+}
+
+}  // namespace
+
+Process::Process(Machine& machine, Kernel& kernel, Random random, std::function<void()> run)
+    : machine(machine),
+      kernel(kernel),
+      pid(machine.nextPid++),
+      random(random),
+      run(std::move(run)),
+      stack(std::make_unique_for_overwrite<char[]>(kStackBytes)) {
+    machine.processes[pid] = this;
+    getcontext(&context);
+    context.uc_stack.ss_sp = stack.get();
+    context.uc_stack.ss_size = kStackBytes;
+    context.uc_link = nullptr;
+    makecontext(&context, begin, 0);
+    state = State::Waiting;
+    wake(*this);
+}
+
+Process::~Process() {
+    kill(*this);
+}
+
+int Process::add(std::shared_ptr<File> file) {
+    std::size_t free = 0;
+    while (free < files.size() && files[free] != nullptr) {
+        free++;
+    }
+    if (free == files.size()) {
+        files.emplace_back();
+    }
+    files[free] = std::move(file);
+    return kFirstFile + static_cast<int>(free);
+}
+
+std::shared_ptr<File> Process::file(int descriptor) const {
+    const auto index = static_cast<std::size_t>(descriptor - kFirstFile);
+    return descriptor < kFirstFile || index >= files.size() ? nullptr : files[index];
+}
+
+bool Process::close(int descriptor) {
+    const auto index = static_cast<std::size_t>(descriptor - kFirstFile);
+    if (descriptor < kFirstFile || index >= files.size() || files[index] == nullptr) {
+        return false;
+    }
+    const std::shared_ptr<File> file = std::exchange(files[index], nullptr);
+    Kernel::unwatch(*file);
+    file->closed();
+    return true;
+}
+
+Process* current() {
+    return running;
+}
+
+void waitInKernel() {
+    running->state = Process::State::Waiting;
+    swapcontext(&running->context, &simulation);
+}
+
+void wake(Process& process) {
+    if (process.state != Process::State::Waiting) {
+        return;
+    }
+    process.state = Process::State::Ready;
+    process.kernel.schedule().at(process.busyUntil, [&process] { runNow(process); });
+}
+
+void kill(Process& process) {
+    if (process.state != Process::State::Ended) {
+        letGo(process);
+    }
+}
+
+void stop(Process& process) {
+    process.isStopped = true;
+}
+
+void resume(Process& process) {
+    process.isStopped = false;
+    if (std::exchange(process.isDue, false)) {
+        process.kernel.schedule().after(0, [&process] { runNow(process); });
+    }
+}
+
+}  // namespace simulate

@@ -1,0 +1,73 @@
+// Processes of simulated machines: coroutines with descriptors and a process id. They run until they wait in the kernel,
+// so only one runs at a time.
+#pragma once
+
+#include <ucontext.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel.hpp"
+
+namespace simulate {
+
+/// A host with its clocks and its processes.
+struct Machine {
+    Machine(Host address, Time wallAhead, Time bootedBefore)
+        : host(address), wallAhead(wallAhead), bootedBefore(bootedBefore) {}
+
+    Host host;
+    Time wallAhead;     // of its wall clock, before the virtual time
+    Time bootedBefore;  // the simulation began
+    int nextPid = 1000;
+    std::uint16_t nextPort = 20'000;
+    std::map<int, Process*> processes;  // that have not ended
+};
+
+struct Process {
+    enum class State { Ready, Running, Waiting, Ended };
+
+    Process(Machine& machine, Kernel& kernel, Random random, std::function<void()> run);
+    ~Process();
+
+    Machine& machine;
+    Kernel& kernel;
+    int pid;
+    Random random;  // what the process asks the system for
+    State state = State::Ready;
+    bool isStopped = false;      // SIGSTOP
+    bool isInterrupted = false;  // by a signal: what it waits for ends
+    bool isDue = false;          // to run again, but it is stopped
+    Time busyUntil = 0;          // the CPU is in use
+    std::uint64_t wait = 0;      // the number of its waits: timeouts of earlier ones are void
+    std::vector<std::shared_ptr<File>> files;
+
+    std::function<void()> run;
+    std::unique_ptr<char[]> stack;
+    ucontext_t context{};
+
+    static constexpr int kFirstFile = 1 << 20;  // smaller numbers are descriptors of the real system
+    int add(std::shared_ptr<File> file);
+    /// nullptr: not a descriptor of this process.
+    std::shared_ptr<File> file(int descriptor) const;
+    bool close(int descriptor);
+};
+
+/// The process that runs; nullptr: the simulation itself.
+Process* current();
+
+/// The process that runs gives up the CPU until it is woken.
+void waitInKernel();
+
+/// Lets the process run, or continue, as soon as it may.
+void wake(Process& process);
+
+/// Ends it at once: SIGKILL. Its descriptors are closed as the kernel does.
+void kill(Process& process);
+void stop(Process& process);
+void resume(Process& process);
+
+}  // namespace simulate

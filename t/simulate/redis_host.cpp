@@ -1,0 +1,179 @@
+#include "redis_host.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace simulate {
+
+namespace {
+
+/// The words of the first command of `bytes`, and its length in `used`; none: it is not complete.
+std::vector<std::string_view> firstCommand(std::string_view bytes, std::size_t& used) {
+    std::size_t at = 0;
+    const auto number = [&](char kind, std::size_t& value) {
+        const std::size_t end = bytes.find("\r\n", at);
+        if (end == std::string_view::npos || bytes[at] != kind) {
+            return false;
+        }
+        std::from_chars(bytes.data() + at + 1, bytes.data() + end, value);
+        at = end + 2;
+        return true;
+    };
+    std::vector<std::string_view> words;
+    std::size_t count = 0;
+    if (!number('*', count)) {
+        return {};
+    }
+    for (std::size_t i = 0; i < count; i++) {
+        std::size_t length = 0;
+        if (at >= bytes.size() || !number('$', length) || bytes.size() < at + length + 2) {
+            return {};
+        }
+        words.push_back(bytes.substr(at, length));
+        at += length + 2;
+    }
+    used = at;
+    return words;
+}
+
+}  // namespace
+
+class RedisHost::Connection final : public StreamOwner {
+  public:
+    Connection(RedisHost& host, std::shared_ptr<Stream> stream) : host_(host), stream_(std::move(stream)) {
+        stream_->owner = this;
+    }
+    ~Connection() {
+        if (stream_ != nullptr) {
+            host_.kernel_.close(*stream_, true);
+        }
+    }
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    void readable() override { host_.pend(*this); }
+    void ended() override {
+        stream_ = nullptr;
+        host_.forget(*this);
+    }
+
+    /// Executes all commands that have arrived, and returns how long that takes.
+    Time execute() {
+        Time sum = 0;
+        std::string replies;
+        std::size_t used = 0;
+        for (;;) {
+            const std::vector<std::string_view> words = firstCommand(stream_->unread(), used);
+            if (words.empty()) {
+                break;
+            }
+            host_.clockUs_ = (host_.machine_.wallAhead + host_.kernel_.schedule().now() + sum) / kUs;
+            const Time took = host_.server_->execute(client_, words, replies) * kUs;
+            host_.longest_ = std::max(host_.longest_, took);
+            host_.calls_++;
+            sum += took;
+            stream_->consume(used);
+        }
+        if (!replies.empty()) {
+            host_.kernel_.schedule().after(
+                sum, [&kernel = host_.kernel_, stream = stream_->weak(), text = std::move(replies)] {
+                    if (const auto to = stream.lock(); to != nullptr && to->state == Stream::State::Connected) {
+                        kernel.write(*to, text);
+                    }
+                });
+        }
+        return sum;
+    }
+
+    bool isPending = false;
+
+  private:
+    RedisHost& host_;
+    std::shared_ptr<Stream> stream_;
+    Client client_;
+};
+
+RedisHost::RedisHost(Kernel& kernel, Machine& machine, ServerSettings settings)
+    : kernel_(kernel),
+      machine_(machine),
+      settings_(std::move(settings)),
+      address_{machine.host, static_cast<std::uint16_t>(settings_.port)} {
+    start(false);
+}
+
+RedisHost::~RedisHost() {
+    crash();
+}
+
+void RedisHost::start(bool keepsData) {
+    if (!keepsData || server_ == nullptr) {
+        server_ = std::make_unique<Server>(&clockUs_, settings_);
+    } else {
+        server_->scriptFlush();
+    }
+    isUp_ = true;
+    isStopped_ = false;
+    kernel_.listen(address_, this);
+}
+
+void RedisHost::crash() {
+    life_++;
+    isUp_ = false;
+    isPlanned_ = false;
+    kernel_.listen(address_, nullptr);
+    pending_.clear();
+    connections_.clear();
+}
+
+void RedisHost::stop() {
+    isStopped_ = true;
+}
+
+void RedisHost::resume() {
+    isStopped_ = false;
+    workSoon();
+}
+
+void RedisHost::beBusy(Time time) {
+    busyUntil_ = std::max(busyUntil_, kernel_.schedule().now()) + time;
+}
+
+void RedisHost::accepted(std::shared_ptr<Stream> stream) {
+    connections_.push_back(std::make_unique<Connection>(*this, std::move(stream)));
+}
+
+void RedisHost::pend(Connection& connection) {
+    if (!std::exchange(connection.isPending, true)) {
+        pending_.push_back(&connection);
+    }
+    workSoon();
+}
+
+void RedisHost::workSoon() {
+    if (isUp_ && !isStopped_ && !pending_.empty() && !std::exchange(isPlanned_, true)) {
+        kernel_.schedule().at(busyUntil_, [this, life = life_] {
+            if (life == life_) {
+                isPlanned_ = false;
+                work();
+            }
+        });
+    }
+}
+
+void RedisHost::work() {
+    if (!isStopped_ && !pending_.empty() && busyUntil_ <= kernel_.schedule().now()) {
+        Connection& next = *pending_.front();
+        pending_.pop_front();
+        next.isPending = false;
+        busyUntil_ = kernel_.schedule().now() + next.execute();
+    }
+    workSoon();
+}
+
+void RedisHost::forget(const Connection& connection) {
+    std::erase(pending_, &connection);
+    std::erase_if(connections_, [&](const auto& each) { return each.get() == &connection; });
+}
+
+}  // namespace simulate

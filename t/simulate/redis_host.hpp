@@ -1,0 +1,70 @@
+// A Redis on a machine of its own: reads commands from connections, one thread executes them, and each takes its time.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel.hpp"
+#include "process.hpp"
+#include "redis/server.hpp"
+
+namespace simulate {
+
+class RedisHost final : Acceptor {
+  public:
+    RedisHost(Kernel& kernel, Machine& machine, ServerSettings settings);
+    ~RedisHost();
+    RedisHost(const RedisHost&) = delete;
+    RedisHost& operator=(const RedisHost&) = delete;
+
+    Address address() const { return address_; }
+    Server& server() { return *server_; }
+    bool isUp() const { return isUp_; }
+
+    // ---- faults
+
+    /// SIGSTOP, SIGCONT: commands wait.
+    void stop();
+    void resume();
+
+    /// kill -9: connections are reset, and what was in memory is lost.
+    void crash();
+    /// It starts again. With `keepsData` it reads what it had: an AOF that is written always.
+    void start(bool keepsData);
+
+    /// Executes nothing for a while: a fork, a slow command of somebody else.
+    void beBusy(Time time);
+
+    std::uint64_t calls() const { return calls_; }
+    /// The longest that one command took.
+    Time longest() const { return longest_; }
+
+  private:
+    class Connection;
+
+    void accepted(std::shared_ptr<Stream> stream) override;
+    void pend(Connection& connection);
+    void work();
+    void workSoon();
+    void forget(const Connection& connection);
+
+    Kernel& kernel_;
+    Machine& machine_;
+    ServerSettings settings_;
+    Address address_;
+    std::int64_t clockUs_ = 0;
+    std::unique_ptr<Server> server_;
+    std::vector<std::unique_ptr<Connection>> connections_;
+    std::deque<Connection*> pending_;  // with commands to be executed
+    bool isUp_ = false;
+    bool isStopped_ = false;
+    bool isPlanned_ = false;
+    Time busyUntil_ = 0;
+    std::uint64_t life_ = 0;
+    std::uint64_t calls_ = 0;
+    Time longest_ = 0;
+};
+
+}  // namespace simulate
