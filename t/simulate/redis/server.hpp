@@ -21,8 +21,7 @@
 namespace simulate {
 
 class Keyspace;
-class LuaScripts;
-class NativeModule;
+struct ServerState;
 
 /// One connection, as the server sees it.
 struct Client {
@@ -33,7 +32,6 @@ struct Client {
     bool isInTransaction = false;
     bool isTransactionRefused = false;
     std::vector<std::vector<std::string>> queued;  // behind MULTI
-    std::string latestCommand;                     // for CLIENT LIST, which MODULE UNLOAD asks for
     std::uint64_t id = 0;                          // set by the first command
 };
 
@@ -50,7 +48,7 @@ enum class NativeVersion {
     Current,
     WithoutShortCalls,  // of the version before: short calls have the wrong number of arguments
     WithoutOverrides,   // before that: it does not know the option override, nor ended, nor plain calls with costs
-    OtherCommand,       // sliding_log.2 is unknown to it
+    OtherCommand,       // sliding_log.2 is unknown to it, or it is about to be unloaded
 };
 
 /// What runs the scripts of EVALSHA.
@@ -99,30 +97,27 @@ class Server {
 
     // ---- faults
 
-    void setNative(NativeVersion version) { native_ = version; }
-    NativeVersion native() const { return native_; }
-
-    /// MODULE UNLOAD as an administrator calls it: false if the module refuses it.
-    bool unloadNative(std::span<const Client* const> connections);
+    void setNative(NativeVersion version);
+    NativeVersion native() const;
 
     void scriptFlush();
 
-    void setRole(Role role) { role_ = role; }
-    Role role() const { return role_; }
-    void setMaster(std::string host, int port) { masterHost_ = std::move(host), masterPort_ = port; }
+    void setRole(Role role);
+    Role role() const;
+    void setMaster(std::string host, int port);
 
-    void setLoading(bool isLoading) { isLoading_ = isLoading; }
-    void setBusy(bool isBusy) { isBusy_ = isBusy; }                        // a script runs for long
-    void setMasterDown(bool isDown) { isMasterDown_ = isDown; }            // a replica answers MASTERDOWN
-    void setWriteRefusal(std::string error) { refusal_ = std::move(error); }  // "MISCONF …", "NOREPLICAS …"; "": none
+    void setLoading(bool isLoading);
+    void setBusy(bool isBusy);        // a script runs for long
+    void setMasterDown(bool isDown);  // a replica answers MASTERDOWN
+    void setWriteRefusal(std::string error);  // "MISCONF …", "NOREPLICAS …"; "": none
 
     /// The passwords of a user; any of them is right. No user has any: no password is needed. Connections that are
     /// authenticated stay so.
     void setPasswords(const std::string& user, std::vector<std::string> passwords);
 
     /// NOPERM for this command (lower case), also in scripts.
-    void forbid(const std::string& command) { forbidden_.insert(command); }
-    void permit(const std::string& command) { forbidden_.erase(command); }
+    void forbid(const std::string& command);
+    void permit(const std::string& command);
 
     void setMemory(std::uint64_t maxmemory, Eviction policy);
     std::uint64_t usedMemory() const;
@@ -138,7 +133,7 @@ class Server {
     // ---- cluster
 
     /// nullopt: no cluster.
-    std::optional<ClusterView>& cluster() { return cluster_; }
+    std::optional<ClusterView>& cluster();
 
     std::vector<std::string> keysInSlot(std::uint16_t slot, std::size_t most) const;
 
@@ -148,14 +143,14 @@ class Server {
     // ---- replication
 
     /// Off at the beginning: effects take memory.
-    void keepEffects(bool keeps) { keepsEffects_ = keeps; }
+    void keepEffects(bool keeps);
 
     /// Those from firstOffset() on.
-    const std::deque<Effect>& effects() const { return effects_; }
-    std::uint64_t firstOffset() const { return offset_ - effects_.size(); }
+    const std::deque<Effect>& effects() const;
+    std::uint64_t firstOffset() const;
 
     /// The number of effects so far; of a replica, of those that were applied.
-    std::uint64_t offset() const { return offset_; }
+    std::uint64_t offset() const;
     void forgetEffectsBefore(std::uint64_t offset);
 
     /// On a replica: the next effect of its master. It is kept for replicas of this one, if it keeps any.
@@ -166,44 +161,13 @@ class Server {
 
     // ---- for checks
 
-    const Keyspace& keyspace() const { return *keyspace_; }
-    std::uint64_t evictedKeys() const { return evicted_; }
-    std::uint64_t commands() const { return commands_; }
-    std::int64_t workUs() const { return workUs_; }
+    const Keyspace& keyspace() const;
+    std::uint64_t evictedKeys() const;
+    std::uint64_t commands() const;
+    std::int64_t workUs() const;
 
   private:
-    friend class ServerCommands;
-    friend class ModuleCall;
-    friend class LuaScripts;
-
-    const std::int64_t* clockUs_;
-    ServerSettings settings_;
-    std::unique_ptr<Keyspace> keyspace_;
-    std::unique_ptr<NativeModule> module_;
-    std::unique_ptr<LuaScripts> lua_;
-    std::map<std::string, std::string, std::less<>> scripts_;  // SHA-1 -> source
-
-    NativeVersion native_ = NativeVersion::None;
-    Role role_ = Role::Master;
-    std::string masterHost_;
-    int masterPort_ = 0;
-    bool isLoading_ = false;
-    bool isBusy_ = false;
-    bool isMasterDown_ = false;
-    std::string refusal_;
-    std::map<std::string, std::vector<std::string>, std::less<>> passwords_;
-    std::set<std::string, std::less<>> forbidden_;
-    std::uint64_t maxmemory_ = 0;
-    Eviction policy_ = Eviction::None;
-    std::optional<ClusterView> cluster_;
-
-    bool keepsEffects_ = false;
-    std::deque<Effect> effects_;
-    std::uint64_t offset_ = 0;
-    std::uint64_t evicted_ = 0;
-    std::uint64_t commands_ = 0;
-    std::int64_t workUs_ = 0;
-    std::uint64_t clients_ = 0;
+    std::unique_ptr<ServerState> state_;
 };
 
 }  // namespace simulate
