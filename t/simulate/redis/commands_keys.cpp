@@ -48,13 +48,20 @@ void rpush(Execution& execution, Words words) {
 }
 
 void copy(Execution& execution, Words words) {
+    const bool replaces = words.size() == 4 && isWord(words[3], "REPLACE");
+    if (words.size() > 3 && !replaces) {
+        return execution.error(kSyntax);
+    }
     const Keyspace::Key* key = execution.find(words[1]);
-    if (key == nullptr || execution.find(words[2]) != nullptr) {
+    if (key == nullptr || (!replaces && execution.find(words[2]) != nullptr)) {
         return appendInteger(execution.reply(), 0);
     }
-    execution.keys().add(words[2], key->value);
+    Value value = key->value;
+    const std::int64_t expiry = key->expiry;
+    execution.keys().remove(words[2]);
+    execution.keys().add(words[2], std::move(value));
     execution.changed(words[2]);
-    execution.setExpiry(words[2], key->expiry);
+    execution.setExpiry(words[2], expiry);
     appendInteger(execution.reply(), 1);
 }
 
@@ -215,7 +222,7 @@ void flush(Execution& execution, Words words) {
 }
 
 constexpr CommandRow kCommands[] = {
-    {"copy", copy, 3, kWrites | kGrows, 1, 2},
+    {"copy", copy, -3, kWrites | kGrows, 1, 2},
     {"dbsize", dbsize, 1, 0, 0, 0},
     {"del", del, -2, kWrites, 1, -1},
     {"exists", exists, -2, 0, 1, -1},

@@ -1,7 +1,8 @@
 // EVALSHA, SCRIPT and the command of the native module: decisions.
 //
 // A script has the KEYS and ARGV that the native module has as its arguments, and the same reply. So native/ decides in
-// place of the scripts of the module, unless these run themselves (Scripts::ByLua).
+// place of the scripts of the module, unless these run themselves (Scripts::ByLua), or one of their commands may be
+// refused.
 #include <openssl/sha.h>
 
 #include <algorithm>
@@ -28,28 +29,33 @@ const sliding_log::AlgorithmRow* algorithmOf(std::string_view sha) {
     return found == sliding_log::kAlgorithms.end() ? nullptr : &*found;
 }
 
-std::string shaOf(std::string_view source) {
-    for (const sliding_log::AlgorithmRow& row : sliding_log::kAlgorithms) {
-        if (sliding_log::scriptSource(row.algorithm) == source) {
-            return std::string(sliding_log::scriptSha(row.algorithm));
-        }
+LuaScripts& luaOf(ServerState& state) {
+    if (!state.lua) {
+        state.lua = std::make_unique<LuaScripts>();
     }
-    std::string sha(2 * SHA_DIGEST_LENGTH, ' ');
-    sliding_log::writeSha1Hex(sha.data(), source);
-    return sha;
+    return *state.lua;
 }
 
 void load(Execution& execution, std::string_view source) {
     constexpr std::int64_t kByteNs = 20;  // it is compiled
     ServerState& state = execution.state();
-    std::string sha = shaOf(source);
+    std::string sha(2 * SHA_DIGEST_LENGTH, ' ');
+    bool isOfModule = false;
+    for (const sliding_log::AlgorithmRow& row : sliding_log::kAlgorithms) {
+        if (sliding_log::scriptSource(row.algorithm) == source) {
+            sha = sliding_log::scriptSha(row.algorithm);
+            isOfModule = true;
+        }
+    }
+    if (!isOfModule) {
+        sliding_log::writeSha1Hex(sha.data(), source);
+    }
     if (!state.scripts.contains(sha)) {
         execution.works(kByteNs * static_cast<std::int64_t>(source.size()));
-        const std::string error = state.lua ? state.lua->compile(sha, std::string(source)) : std::string();
-        if (!error.empty()) {
+        if (const std::string error = isOfModule ? std::string() : luaOf(state).compile(sha, source); !error.empty()) {
             return execution.error("ERR Error compiling script (new function): " + error);
         }
-        state.scripts.insert(sha);
+        state.scripts.emplace(sha, isOfModule ? std::string_view() : source);
     }
     appendBulk(execution.reply(), sha);
 }
@@ -65,36 +71,23 @@ void script(Execution& execution, Words words) {
         }
     } else if (isWord(words[1], "FLUSH")) {
         state.scripts.clear();
-        if (state.lua) {
-            state.lua->forget();
-        }
         appendStatus(execution.reply(), "OK");
     } else {
         execution.error(kSyntax);
     }
 }
 
-/// A script is run, and refused when it writes. Those of the module write in nearly all calls.
-std::string_view refusalOfWrites(const ServerState& state) {
-    if (state.role == Role::Replica) {
-        return kReadOnly;
-    }
-    return state.writeRefusal;
+/// A command may be refused inside a script. Then the script itself tells what happens.
+bool mayRefuse(const ServerState& state) {
+    return state.role == Role::Replica || !state.writeRefusal.empty() ||
+           std::ranges::any_of(state.forbidden,
+                               [](std::string_view command) { return !command.starts_with("sliding_log."); });
 }
 
-void runByNative(Execution& execution, std::string_view sha, Words words) {
-    ServerState& state = execution.state();
-    const sliding_log::AlgorithmRow* row = algorithmOf(sha);
-    if (row == nullptr) {
-        return execution.error("ERR only the scripts of the module are simulated");
-    }
-    if (const std::string_view refusal = refusalOfWrites(state); !refusal.empty() && words[2] != "0") {
-        return execution.error(
-            std::string(refusal).append(" script: ").append(sha).append(", on @user_script:1."));
-    }
-    std::vector<std::string_view> native = {sliding_log::kNativeCommand, row->name};
+void decideByNative(Execution& execution, std::string_view algorithm, Words words) {
+    std::vector<std::string_view> native = {sliding_log::kNativeCommand, algorithm};
     native.insert(native.end(), words.begin() + 2, words.end());
-    state.decider->decide(execution, native);
+    execution.state().decider->decide(execution, native);
 }
 
 void evalsha(Execution& execution, Words words) {
@@ -110,17 +103,18 @@ void evalsha(Execution& execution, Words words) {
         return execution.error("ERR Number of keys can't be negative");
     }
     const std::string sha = lowerCase(words[1]);
-    if (!state.scripts.contains(sha)) {
+    const auto found = state.scripts.find(sha);
+    if (found == state.scripts.end()) {
         return execution.error("NOSCRIPT No matching script. Please use EVAL.");
     }
     execution.works(kScriptNs + keys * kKeyOfScriptNs);
-    if (state.lua) {
-        state.lua->run(execution, sha, words);
-    } else if (state.decider) {
-        runByNative(execution, sha, words);
-    } else {
-        execution.error("ERR nothing runs scripts");
+    const sliding_log::AlgorithmRow* row = found->second.empty() ? algorithmOf(sha) : nullptr;
+    if (row != nullptr && state.decider && !mayRefuse(state)) {
+        return decideByNative(execution, row->name, words);
     }
+    LuaScripts& lua = luaOf(state);
+    lua.compile(sha, row != nullptr ? sliding_log::scriptSource(row->algorithm) : found->second);
+    lua.run(execution, sha, words);
 }
 
 /// What a module of an older version answers to a call that it does not know; empty: it knows the call.

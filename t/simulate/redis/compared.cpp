@@ -226,7 +226,6 @@ struct Simulated {
 
     std::string name;
     Server server;
-    bool isUsed = true;
     std::uint64_t compared = 0;
     std::uint64_t logs = 0;
 };
@@ -255,7 +254,7 @@ std::string shown(std::string_view bytes) {
 bool isOfServer(std::string_view command) {
     static const std::set<std::string_view> all = {"acl",    "bgsave",  "client",  "cluster",  "command", "config",
                                                    "dbsize", "debug",   "dump",    "eval",     "function", "hello",
-                                                   "info",   "latency", "memory",  "module",   "object",  "role",
+                                                   "info",   "latency", "memory",  "module",   "object",  "replicaof", "role",
                                                    "save",   "scan",    "shutdown", "slowlog", "wait"};
     return all.contains(command);
 }
@@ -289,9 +288,14 @@ class Comparison {
         clockUs_ = 1000 * real_.setClock();
         std::string reply = ask(connection.real, command);
         const std::string name = lowerCase(words[0]);
-        noteScript(name, words);
+        noteScript(name, words, reply);
         for (const auto& each : simulated_) {
-            if (each->isUsed && !reply.empty()) {
+            if (name == "replicaof" && words.size() == 3) {
+                each->server.setRole(isWord(words[1], "NO") ? Role::Master : Role::Replica);
+            }
+        }
+        for (const auto& each : simulated_) {
+            if (!reply.empty()) {
                 compare(*each, connection, name, words, reply);
             }
         }
@@ -301,11 +305,13 @@ class Comparison {
     void tellSoFar() {
         for (const auto& each : simulated_) {
             tell(each->name + ": " + std::to_string(each->compared) + " replies and " + std::to_string(each->logs) +
-                 " logs are the same" + (each->isUsed ? "" : ", until it met a script that is not simulated"));
+                 " logs are the same");
         }
     }
 
   private:
+    enum class Kind { Shipped, Changed, OfTest };
+
     void tell(const std::string& line) {
         std::fprintf(log_ != nullptr ? log_ : stderr, "%s\n", line.c_str());
         std::fflush(log_);
@@ -322,37 +328,68 @@ class Comparison {
         std::_Exit(1);
     }
 
-    /// Scripts of tests are run by the real server only. native/ decides for those of the module alone.
-    void noteScript(const std::string& name, Words words) {
-        if (name == "script" && words.size() == 3 && isWord(words[1], "LOAD")) {
-            isOfModule_ = words[2].find("local LARGEST_COUNT") != std::string_view::npos;
+    void noteScript(const std::string& name, Words words, const std::string& reply) {
+        constexpr std::size_t kHead = 5;  // "$40\r\n"
+        constexpr std::size_t kSha = 40;
+        if (name == "script" && words.size() == 3 && isWord(words[1], "LOAD") && reply.size() > kHead + kSha) {
             const bool isShipped = std::ranges::any_of(sliding_log::kAlgorithms, [&](const auto& row) {
                 return sliding_log::scriptSource(row.algorithm) == words[2];
             });
-            for (const auto& each : simulated_) {
-                each->isUsed = each->isUsed && (each->name == "lua" || !isOfModule_ || isShipped);
-            }
+            const bool isOfModule = words[2].find("local LARGEST_COUNT") != std::string_view::npos;
+            kinds_[reply.substr(kHead, kSha)] = isShipped    ? Kind::Shipped
+                                                : isOfModule ? Kind::Changed
+                                                             : Kind::OfTest;
         }
+    }
+
+    /// Scripts of tests are run by the real server only. native/ decides for those of the module as they are shipped.
+    bool isSimulated(const Simulated& simulated, const std::string& name, Words words) {
+        if (isOfServer(name)) {
+            return name == "config" && words.size() == 4 && words[2].starts_with("maxmemory");
+        }
+        const auto kind = name == "evalsha" ? kinds_.find(lowerCase(words[1])) : kinds_.end();
+        const bool hasKind = kind != kinds_.end();
+        return commandNamed(name) != nullptr &&
+               !(hasKind && (kind->second == Kind::OfTest ||
+                             (kind->second == Kind::Changed && simulated.name == "native")));
+    }
+
+    static std::vector<std::string> keysOf(const std::string& name, Words words) {
+        if (name != "evalsha" && !name.starts_with("sliding_log.")) {
+            return words.size() > 1 ? std::vector<std::string>{std::string(words[1])} : std::vector<std::string>();
+        }
+        const bool isShort = words[1].find(' ') != std::string_view::npos;
+        std::int64_t count = 1;
+        if (!isShort && (words.size() < 3 || !integerIn(words[2], count) || count < 0 ||
+                         count > static_cast<std::int64_t>(words.size()) - 3)) {
+            return {};
+        }
+        std::vector<std::string> keys;
+        for (const std::string_view key : words.subspan(isShort ? 2 : 3, static_cast<std::size_t>(count))) {
+            keys.emplace_back(key);
+            keys.push_back(std::string(key) + ":blocks");
+        }
+        return keys;
     }
 
     void compare(Simulated& simulated, Connection& connection, const std::string& name, Words words,
                  const std::string& real) {
-        const bool isConfigured = name == "config" && words.size() == 4 && words[2].starts_with("maxmemory");
-        if (isOfServer(name) && !isConfigured) {
+        if (!isSimulated(simulated, name, words)) {
+            for (const std::string& key : isOfServer(name) ? std::vector<std::string>() : keysOf(name, words)) {
+                adopt(simulated, connection, key);
+            }
             return;
-        }
-        const bool isOfTest =
-            (name == "script" && isWord(words[1], "LOAD") && !isOfModule_) ||
-            (name == "evalsha" && !real.starts_with("-NOSCRIPT") && !loaded_.contains(lowerCase(words[1])));
-        if (isOfTest) {
-            return;
-        }
-        if (name == "script" && isWord(words[1], "LOAD") && real.size() > 45) {
-            loaded_.insert(real.substr(5, 40));
         }
         std::string reply;
         simulated.server.execute(connection.clients[&simulated], words, reply);
         const bool isDecision = name == "evalsha" || name.starts_with("sliding_log.");
+        if (simulated.name == "native" && reply.find("-ERR sliding_log.2: ") != std::string::npos &&
+            name == "evalsha") {  // it reads all arguments before it decides, and a script does not
+            for (const std::string& key : keysOf(name, words)) {
+                adopt(simulated, connection, key);
+            }
+            return;
+        }
         const bool isSame = reply == real || (isDecision && simulated.name == "native" &&
                                               inCommonWords(reply) == inCommonWords(real)) ||
                             (name == "hgetall" && sorted(reply) == sorted(real));
@@ -360,14 +397,8 @@ class Comparison {
             differ(simulated, "the reply", words, real, reply);
         }
         simulated.compared++;
-        if (isDecision) {
-            const bool isShort = words[1].find(' ') != std::string_view::npos;
-            const auto keys = isShort ? Words(words).subspan(2, 1)
-                                      : Words(words).subspan(3, std::strtoul(std::string(words[2]).c_str(), nullptr, 10));
-            for (const std::string_view key : keys) {
-                compareKey(simulated, connection, words, std::string(key));
-                compareKey(simulated, connection, words, std::string(key) + ":blocks");
-            }
+        for (const std::string& key : isDecision ? keysOf(name, words) : std::vector<std::string>()) {
+            compareKey(simulated, connection, words, key);
         }
     }
 
@@ -398,6 +429,44 @@ class Comparison {
         simulated.logs++;
     }
 
+    /// Has the simulated server hold what the real one does.
+    void adopt(Simulated& simulated, Connection& connection, const std::string& key) {
+        const auto told = [&](std::vector<std::string> question) {
+            return ask(connection.real, commandOf(question));
+        };
+        const auto write = [&](const std::vector<std::string>& command) {
+            const std::vector<std::string_view> words(command.begin(), command.end());
+            std::string reply;
+            Client client;
+            simulated.server.execute(client, words, reply);
+        };
+        const std::string type = told({"TYPE", key});
+        const std::string expiry = told({"PEXPIRETIME", key});
+        write({"DEL", key});
+        if (type == "+string\r\n") {
+            const std::string value = told({"GET", key});
+            write({"SET", key, value.substr(headAt(value, 0).next, static_cast<std::size_t>(headAt(value, 0).number))});
+        } else if (type == "+hash\r\n" || type == "+zset\r\n") {
+            const bool isHash = type == "+hash\r\n";
+            std::vector<std::string> command = {isHash ? "HSET" : "ZADD", key};
+            const std::string value =
+                told(isHash ? std::vector<std::string>{"HGETALL", key}
+                            : std::vector<std::string>{"ZRANGE", key, "0", "-1", "WITHSCORES"});
+            for (const std::string_view word : wordsIn(value)) {
+                command.emplace_back(word);
+            }
+            for (std::size_t i = 2; !isHash && i < command.size(); i += 2) {
+                std::swap(command[i], command[i + 1]);
+            }
+            write(command);
+        } else if (type != "+none\r\n") {
+            write({"RPUSH", key, "an element"});
+        }
+        if (const std::int64_t ms = headAt(expiry, 0).number; ms >= 0) {
+            write({"PEXPIREAT", key, std::to_string(ms)});
+        }
+    }
+
     std::string same(Simulated& simulated, Connection& connection, Words words,
                      const std::vector<std::string>& question) {
         const std::string real = ask(connection.real, commandOf(question));
@@ -416,8 +485,7 @@ class Comparison {
     bool hasNative_;
     std::int64_t clockUs_ = 0;
     std::vector<std::unique_ptr<Simulated>> simulated_;
-    bool isOfModule_ = false;  // the script that is loaded
-    std::set<std::string> loaded_;
+    std::map<std::string, Kind> kinds_;  // of scripts, by their SHA-1
     std::FILE* log_ = nullptr;
 };
 

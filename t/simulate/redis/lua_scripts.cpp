@@ -390,8 +390,14 @@ LuaScripts::~LuaScripts() {
     lua_close(machine_->lua);
 }
 
-std::string LuaScripts::compile(const std::string& sha, const std::string& source) {
+std::string LuaScripts::compile(const std::string& sha, std::string_view source) {
     lua_State* lua = machine_->lua;
+    lua_getfield(lua, LUA_REGISTRYINDEX, nameOf(sha).c_str());
+    const bool isThere = lua_isfunction(lua, -1);
+    lua_pop(lua, 1);
+    if (isThere) {
+        return {};
+    }
     if (luaL_loadbuffer(lua, source.data(), source.size(), "@user_script") != 0) {
         const std::string error = lua_tostring(lua, -1);
         lua_pop(lua, 1);
@@ -426,11 +432,6 @@ void LuaScripts::run(Execution& execution, const std::string& sha, Words words) 
     }
     lua_settop(lua, 0);
     machine_->execution = nullptr;
-}
-
-/// The functions stay: those that are loaded again are the same.
-void LuaScripts::forget() {
-    lua_gc(machine_->lua, LUA_GCCOLLECT, 0);
 }
 
 }  // namespace simulate

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "commands.hpp"
 
@@ -15,13 +16,11 @@ class LuaScripts {
     LuaScripts(const LuaScripts&) = delete;
     LuaScripts& operator=(const LuaScripts&) = delete;
 
-    /// An error of the compiler; empty: there is none.
-    std::string compile(const std::string& sha, const std::string& source);
+    /// An error of the compiler; empty: there is none. A script is compiled once.
+    std::string compile(const std::string& sha, std::string_view source);
 
     /// Runs a script that was compiled, for EVALSHA and its arguments.
     void run(Execution& execution, const std::string& sha, Words words);
-
-    void forget();
 
     struct Machine;
 

@@ -169,9 +169,7 @@ Server::Server(const std::int64_t* clockUs, ServerSettings settings)
         state_->module = std::make_unique<NativeModule>(path);
         state_->module->load(execution);
     }
-    if (state_->settings.scripts == Scripts::ByLua) {
-        state_->lua = std::make_unique<LuaScripts>();
-    } else if (!path.empty()) {
+    if (!path.empty() && state_->settings.scripts == Scripts::ByNative) {
         state_->decider = std::make_unique<NativeModule>(path);
         state_->decider->load(execution);
     }
@@ -221,9 +219,6 @@ NativeVersion Server::native() const {
 
 void Server::scriptFlush() {
     state_->scripts.clear();
-    if (state_->lua) {
-        state_->lua->forget();
-    }
 }
 
 void Server::setRole(Role role) {

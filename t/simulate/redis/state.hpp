@@ -26,10 +26,9 @@ struct ServerState {
     ServerSettings settings;
     Keyspace keys;
     std::unique_ptr<NativeModule> module;
-    std::set<std::string, std::less<>> scripts;  // SHA-1
-    // either of these runs them
-    std::unique_ptr<NativeModule> decider;
-    std::unique_ptr<LuaScripts> lua;
+    std::map<std::string, std::string, std::less<>> scripts;  // SHA-1 -> source; "": it is one of the module
+    std::unique_ptr<NativeModule> decider;                    // for scripts
+    std::unique_ptr<LuaScripts> lua;                          // made on demand
 
     NativeVersion native = NativeVersion::None;
     Role role = Role::Master;
