@@ -40,7 +40,7 @@ Fleet::Fleet(std::uint64_t seed, const Surroundings& surroundings)
     redis_ = std::make_unique<RedisHost>(kernel_, redisMachine_, settings);
     redis_->server().setNative(random_.once(2) ? NativeVersion::Current : NativeVersion::None);
     app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80});
-    const std::string text = plan_.configuration(redis_->address(), {kUpstream, 80});
+    const std::string text = configuration();
     if (surroundings.isTraced) {
         std::fputs(text.c_str(), stdout);
     }
@@ -60,6 +60,10 @@ Fleet::Fleet(std::uint64_t seed, const Surroundings& surroundings)
 Fleet::~Fleet() {
     clients_.clear();
     nodes_.clear();
+}
+
+std::string Fleet::configuration() const {
+    return plan_.configuration(redis_->address(), {kUpstream, 80}, surroundings_.errorLog);
 }
 
 void Fleet::note(const std::string& what) {
@@ -115,7 +119,7 @@ void Fleet::ask() {
     event.node = random_.below(nodes_.size());
     event.location = random_.below(plan_.locations.size());
     event.key = std::min(random_.below(plan_.keys), random_.below(plan_.keys));
-    event.cost = random_.once(4) ? random_.between(0, 12) : 1;
+    event.cost = random_.once(4) ? random_.between(0, kMostCost) : 1;
     const bool fails = random_.once(10);
     event.upstreamStatus = fails ? random_.once(2) ? 503 : 0 : 200;
     const Location& location = plan_.locations[event.location];
@@ -176,6 +180,7 @@ void Fleet::faultLater() {
 
 void Fleet::fault() {
     faults_++;
+    history_.disturbed(schedule_.now());
     switch (random_.below(3)) {
         case 0:
             faultOfWorker();
@@ -213,7 +218,7 @@ void Fleet::faultOfWorker() {
             break;
         default:
             note("node reloaded");
-            node.configure(plan_.configuration(redis_->address(), {kUpstream, 80}), static_cast<int>(plan_.workers));
+            node.configure(configuration(), static_cast<int>(plan_.workers));
             break;
     }
 }
@@ -261,8 +266,10 @@ void Fleet::faultOfNetwork() {
     const Host node = machines_[random_.below(machines_.size())]->host;
     if (random_.once(2)) {
         note("network cut");
-        kernel_.link(node, kRedis).isCut = random_.once(2);
         kernel_.link(kRedis, node).isCut = true;
+        if (random_.once(2)) {
+            kernel_.link(node, kRedis).isCut = true;
+        }
         schedule_.after(drawn(random_, 300 * kMs), [this, node] {
             note("network mended");
             kernel_.mend(node, kRedis);

@@ -21,6 +21,7 @@ struct Surroundings {
     NginxCopies& copies;
     std::string nativeModule;
     std::string folder;  // for configuration files
+    std::string errorLog = "/dev/null crit";
     bool isTraced = false;
 };
 
@@ -51,6 +52,7 @@ class Fleet {
     void faultOfWorker();
     void faultOfRedis();
     void faultOfNetwork();
+    std::string configuration() const;
     HttpClient& clientOf(std::size_t node);
     std::string settle();
 

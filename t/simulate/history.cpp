@@ -14,6 +14,12 @@ constexpr Time kRounding = 2 * kMs;
 /// A denial may be a known one, of so much before.
 constexpr Time kKnown = 1100 * kMs;
 
+/// What a denial of another limit takes back may count so long.
+constexpr Time kTakenBack = 200 * kMs;
+
+/// A fault may have an effect on what is decided so long before or after its beginning.
+constexpr Time kFaultLasts = 3 * kSecond;
+
 /// What nobody answered may count until then: the request may still have been on its way.
 constexpr Time kLate = 10 * kSecond;
 
@@ -28,43 +34,42 @@ std::string seconds(Time time) {
 struct History::Share {
     const Event* event;
     std::int64_t cost;
-    bool counts;    // for certain, from its decision on
-    bool mayCount;  // possibly
+    bool counts;  // for certain, from its decision on
 };
 
 std::string History::check() const {
-    for (std::size_t number = 0; number < plan_.limits.size(); number++) {
-        const Limit& limit = plan_.limits[number];
-        std::map<std::size_t, std::vector<Share>> logs;
-        for (const Event& event : events_) {
-            const std::vector<std::size_t>& limits = plan_.locations[event.location].limits;
-            if (std::ranges::find(limits, number) == limits.end()) {
-                continue;
-            }
+    std::map<std::pair<std::size_t, std::size_t>, Log> logs;  // by limit and key
+    for (const Event& event : events_) {
+        for (const std::size_t number : plan_.locations[event.location].limits) {
+            const Limit& limit = plan_.limits[number];
             const bool isRefunded = limit.refunds && (event.upstreamStatus >= 500 || event.upstreamStatus == 0);
-            const bool isCounted = event.end == Event::End::Admitted && !isRefunded;
-            const bool mayCount = event.end != Event::End::Denied || limit.countsAll;
-            logs[event.key].push_back({&event, limit.hasCost ? event.cost : 1, isCounted, mayCount});
-        }
-        for (auto& [key, shares] : logs) {
-            std::ranges::sort(shares, {}, [](const Share& share) { return share.event->answered; });
-            if (std::string wrong = checkLog(limit, shares); !wrong.empty()) {
-                return "limit " + limit.name + ", key " + std::to_string(key) + ": " + wrong;
-            }
+            const bool isCounted = event.end == Event::End::Admitted && !isRefunded && isOfAll(event);
+            logs[{number, event.key}].push_back({&event, limit.hasCost ? event.cost : 1, isCounted});
         }
     }
-    return {};
+    for (auto& [which, log] : logs) {
+        const Limit& limit = plan_.limits[which.first];
+        std::ranges::sort(log, {}, [](const Share& share) { return share.event->answered; });
+        if (std::string wrong = limit.isExact() ? tooMany(limit, log) : std::string(); !wrong.empty()) {
+            return "limit " + limit.name + ", key " + std::to_string(which.second) + ": " + wrong;
+        }
+    }
+    return tooStrict(logs);
 }
 
-std::string History::checkLog(const Limit& limit, const std::vector<Share>& shares) const {
-    if (limit.algorithm == Algorithm::Inflight) {
-        return tooMuchUnderWay(limit, shares);
-    }
-    if (!limit.isExact()) {
-        return {};
-    }
-    std::string wrong = tooMany(limit, shares);
-    return wrong.empty() ? tooStrict(limit, shares) : wrong;
+bool History::isFaulty(const Event& event) const {
+    return std::ranges::any_of(faults_, [&](Time each) {
+        return each >= event.sent - kFaultLasts && each <= event.answered + kFaultLasts;
+    });
+}
+
+/// The answer tells what decided one limit. Those of another algorithm are asked in another call, and on_error may have
+/// decided these.
+bool History::isOfAll(const Event& event) const {
+    const std::vector<std::size_t>& limits = plan_.locations[event.location].limits;
+    const Algorithm first = plan_.limits[limits.front()].algorithm;
+    const auto isSame = [&](std::size_t number) { return plan_.limits[number].algorithm == first; };
+    return std::ranges::all_of(limits, isSame) || !isFaulty(event);
 }
 
 Time History::lossBefore(Time time) const {
@@ -75,21 +80,23 @@ Time History::lossBefore(Time time) const {
     return latest;
 }
 
-bool History::isDisturbed(Time from, Time to) const {
-    return std::ranges::any_of(losses_, [&](Time each) { return each >= from && each <= to; });
+/// Until when entries of a request that ended may have been made. Those of a denied one are taken back after its answer;
+/// a fault may delay or lose that.
+Time History::mayCountUntil(const Event& event) const {
+    return event.answered + (event.end == Event::End::Unknown || isFaulty(event) ? kLate : kTakenBack);
 }
 
 /// All that were decided for certain in one window.
-std::string History::tooMany(const Limit& limit, const std::vector<Share>& shares) const {
-    for (std::size_t last = 0; last < shares.size(); last++) {
-        if (!shares[last].counts) {
+std::string History::tooMany(const Limit& limit, const Log& log) const {
+    for (std::size_t last = 0; last < log.size(); last++) {
+        if (!log[last].counts) {
             continue;
         }
-        const Time end = shares[last].event->answered;
+        const Time end = log[last].event->answered;
         const Time begin = std::max(end - limit.window + kRounding, lossBefore(end));
         std::int64_t sum = 0;
-        for (std::size_t i = last + 1; i-- > 0 && shares[i].event->answered > begin;) {
-            sum += shares[i].counts && shares[i].event->sent >= begin ? shares[i].cost : 0;
+        for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
+            sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
         }
         if (sum > limit.limit) {
             return std::to_string(sum) + " of " + std::to_string(limit.limit) + " were admitted in the window until " +
@@ -99,35 +106,34 @@ std::string History::tooMany(const Limit& limit, const std::vector<Share>& share
     return {};
 }
 
-/// All that had an upstream at one time: from when the latest may have been admitted, all that had not ended.
-std::string History::tooMuchUnderWay(const Limit& limit, const std::vector<Share>& shares) const {
-    (void)limit;
-    (void)shares;
-    return {};
+/// True if what may have been in the log explains that it denied this request.
+bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) const {
+    if (!limit.isExact() || limit.prefetch > 1 || limit.block > 0) {
+        return true;
+    }
+    const Time begin = event.sent - limit.window - kKnown - limit.delay;
+    std::int64_t sum = limit.hasCost ? event.cost : 1;
+    for (const Share& share : log) {
+        const Event& other = *share.event;
+        const bool isAlone = plan_.locations[other.location].limits.size() == 1;
+        const bool leftNothing = other.end == Event::End::Denied && isAlone && !limit.countsAll;
+        const bool mayBeThere = other.sent <= event.answered && mayCountUntil(other) >= begin;
+        sum += &other != &event && !leftNothing && mayBeThere ? share.cost : 0;
+    }
+    return sum > limit.limit;
 }
 
-/// A denial that no count of what may have been in the log explains.
-std::string History::tooStrict(const Limit& limit, const std::vector<Share>& shares) const {
-    if (limit.prefetch > 1 || limit.block > 0) {
-        return {};
-    }
-    for (const Share& denied : shares) {
-        const Event& event = *denied.event;
-        if (event.end != Event::End::Denied || event.denier != limit.name ||
-            (event.source != "redis" && event.source != "cache")) {
-            continue;
-        }
-        const Time begin = event.sent - limit.window - kKnown - limit.delay;
-        std::int64_t sum = denied.cost;
-        for (const Share& share : shares) {
-            const bool isUnknown = share.event->end == Event::End::Unknown;
-            const Time until = share.event->answered + (isUnknown ? kLate : 0);
-            const bool mayBeThere = share.event->sent <= event.answered && until >= begin;
-            sum += &share != &denied && share.mayCount && mayBeThere ? share.cost : 0;
-        }
-        if (sum <= limit.limit) {
-            return "denied at " + seconds(event.answered) + " though at most " + std::to_string(sum - denied.cost) +
-                   " of " + std::to_string(limit.limit) + " can have been in the log";
+/// A denial by Redis that none of the limits explains.
+std::string History::tooStrict(const std::map<std::pair<std::size_t, std::size_t>, Log>& logs) const {
+    for (const Event& event : events_) {
+        const bool isByRedis = event.source == "redis" || event.source == "cache";
+        const auto denies = [&](std::size_t number) {
+            return mayDeny(plan_.limits[number], logs.at({number, event.key}), event);
+        };
+        if (event.end == Event::End::Denied && isByRedis &&
+            std::ranges::none_of(plan_.locations[event.location].limits, denies)) {
+            return "limit " + event.denier + ", key " + std::to_string(event.key) + ": denied at " +
+                   seconds(event.answered) + " though all limits had room";
         }
     }
     return {};

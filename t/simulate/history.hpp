@@ -41,6 +41,9 @@ class History {
     /// Redis has lost what it had.
     void lost(Time time) { losses_.push_back(time); }
 
+    /// A fault: what is on its way may be lost, or late.
+    void disturbed(Time time) { faults_.push_back(time); }
+
     /// What is wrong; empty: nothing.
     std::string check() const;
 
@@ -48,17 +51,20 @@ class History {
 
   private:
     struct Share;  // of a request in one log
+    using Log = std::vector<Share>;
 
-    std::string checkLog(const Limit& limit, const std::vector<Share>& shares) const;
-    std::string tooMany(const Limit& limit, const std::vector<Share>& shares) const;
-    std::string tooMuchUnderWay(const Limit& limit, const std::vector<Share>& shares) const;
-    std::string tooStrict(const Limit& limit, const std::vector<Share>& shares) const;
+    std::string tooMany(const Limit& limit, const Log& log) const;
+    bool mayDeny(const Limit& limit, const Log& log, const Event& event) const;
+    std::string tooStrict(const std::map<std::pair<std::size_t, std::size_t>, Log>& logs) const;
+    bool isFaulty(const Event& event) const;
+    bool isOfAll(const Event& event) const;
     Time lossBefore(Time time) const;
-    bool isDisturbed(Time from, Time to) const;
+    Time mayCountUntil(const Event& event) const;
 
     const Plan& plan_;
     std::vector<Event> events_;
     std::vector<Time> losses_;
+    std::vector<Time> faults_;
 };
 
 }  // namespace simulate

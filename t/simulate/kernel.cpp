@@ -81,7 +81,7 @@ Time Kernel::arrivalAt(Stream& from) {
 void Kernel::deliver(Stream& from, Schedule::Action arrive) {
     const std::pair way{from.local.host, from.remote.host};
     if (linkOf(way.first, way.second).isCut) {
-        held_[way].push_back(std::move(arrive));
+        held_[way].push_back({std::static_pointer_cast<Stream>(from.shared_from_this()), std::move(arrive)});
     } else {
         schedule_.at(arrivalAt(from), std::move(arrive));
     }
@@ -91,8 +91,8 @@ void Kernel::mend(Host one, Host other) {
     for (const std::pair<Host, Host>& way : {std::pair{one, other}, std::pair{other, one}}) {
         link(way.first, way.second).isCut = false;
         if (const auto held = held_.extract(way)) {
-            for (Schedule::Action& each : held.mapped()) {
-                schedule_.after(0, std::move(each));
+            for (Held& each : held.mapped()) {
+                schedule_.at(arrivalAt(*each.from), std::move(each.arrive));
             }
         }
     }

@@ -169,6 +169,11 @@ class Kernel {
 
     static constexpr std::size_t kMostInFlight = 256 * 1024;
 
+    struct Held {
+        std::shared_ptr<Stream> from;
+        Schedule::Action arrive;
+    };
+
     const Link& linkOf(Host from, Host to) const;
     Time arrivalAt(Stream& from);
     void deliver(Stream& from, Schedule::Action arrive);
@@ -180,7 +185,7 @@ class Kernel {
     Random random_;
     Link usual_;
     std::map<std::pair<Host, Host>, Link> links_;
-    std::map<std::pair<Host, Host>, std::vector<Schedule::Action>> held_;
+    std::map<std::pair<Host, Host>, std::vector<Held>> held_;  // by links that are cut
     std::map<Address, Acceptor*> acceptors_;
     std::map<Address, std::shared_ptr<ListenQueue>> queues_;
     std::uint64_t bytesSent_ = 0;

@@ -1,6 +1,6 @@
 // ./build.sh simulate: worlds of nodes and their Redis in virtual time, each drawn from its seed.
 //
-// Usage: simulate [--seconds N | --requests N] [--seed S] [--trace]
+// Usage: simulate [--seconds N | --requests N] [--seed S] [--trace] [--error-log FILE]
 // Exit status: 0: no failure; 1: a limit was not kept, or a request not answered; 2: wrong usage.
 #include <dirent.h>
 #include <sys/personality.h>
@@ -27,6 +27,7 @@ struct Options {
     std::uint64_t seconds = 10;
     std::uint64_t requests = 0;
     std::uint64_t seed = 1;
+    std::string errorLog;
     bool isTraced = false;
 };
 
@@ -39,6 +40,8 @@ bool read(int count, char** words, Options& options) {
                                                        : nullptr;
         if (word == "--trace") {
             options.isTraced = true;
+        } else if (word == "--error-log" && ++i < count) {
+            options.errorLog = words[i];
         } else if (number == nullptr || ++i == count ||
                    std::from_chars(words[i], words[i] + std::strlen(words[i]), *number).ptr[0] != '\0') {
             return false;
@@ -67,7 +70,7 @@ int main(int count, char** words) {
     fixAddresses(words);
     Options options;
     if (!read(count, words, options)) {
-        std::fputs("usage: simulate [--seconds N | --requests N] [--seed S] [--trace]\n", stderr);
+        std::fputs("usage: simulate [--seconds N | --requests N] [--seed S] [--trace] [--error-log FILE]\n", stderr);
         return 2;
     }
     tzset();  // before a process of the simulation would read the time zone
@@ -79,6 +82,7 @@ int main(int count, char** words) {
         return 2;
     }
     const simulate::Surroundings surroundings{copies, here + "/redis_sliding_log.so", std::string(folder) + "/",
+                                              options.errorLog.empty() ? "/dev/null crit" : options.errorLog + " info",
                                               options.isTraced};
     simulate::Figures sum;
     sum.trace = 0;

@@ -16,11 +16,11 @@ namespace simulate {
 
 namespace {
 
-/// A file of its own: dlopen() recognises one that it has loaded.
-std::string copyOf(const std::string& file, int& descriptor) {
+/// A file of its own, with a name of its own, since dlopen() recognises both: the descriptor stays open.
+std::string copyOf(const std::string& file) {
     const int from = open(file.c_str(), O_RDONLY | O_CLOEXEC);
     struct stat status {};
-    descriptor = memfd_create("nginx", MFD_CLOEXEC);
+    const int descriptor = memfd_create("nginx", MFD_CLOEXEC);
     if (from < 0 || descriptor < 0 || fstat(from, &status) != 0) {
         throw std::runtime_error("cannot copy " + file);
     }
@@ -64,12 +64,10 @@ int findWritable(dl_phdr_info* info, std::size_t, void* data) {
 }  // namespace
 
 NginxCopy::NginxCopy(const std::string& file) {
-    int descriptor = -1;
-    void* handle = dlopen(copyOf(file, descriptor).c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* handle = dlopen(copyOf(file).c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
         throw std::runtime_error(dlerror());
     }
-    close(descriptor);
     run_ = reinterpret_cast<decltype(run_)>(dlsym(handle, "simulateWorker"));
     quit_ = reinterpret_cast<decltype(quit_)>(dlsym(handle, "simulateQuit"));
     if (run_ == nullptr || quit_ == nullptr) {

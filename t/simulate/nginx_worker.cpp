@@ -69,7 +69,6 @@ ngx_cycle_t* readConfiguration(const char* folder, const char* file) {
     ngx_os_argv = arguments;
     ngx_argc = 1;
     ngx_max_sockets = -1;
-    ngx_use_stderr = 0;
     ngx_log_t* log = ngx_strerror_init() == NGX_OK ? (ngx_time_init(), ngx_log_init(noPrefix, nowhere)) : nullptr;
     if (log == nullptr) {
         return nullptr;
@@ -101,6 +100,7 @@ int simulateWorker(const char* folder, const char* file, int number, SimulatedCo
         return 1;
     }
     ngx_cycle = cycle;
+    ngx_use_stderr = 0;
     ngx_process = NGX_PROCESS_WORKER;
     ngx_worker = static_cast<ngx_uint_t>(number);
     sliding_log::attachAsInherited(*cycle, *configuration);

@@ -27,7 +27,7 @@ std::string directive(const Limit& limit) {
     } else {
         out << (limit.algorithm == Algorithm::Inflight ? " lease=" : " window=") << limit.window / kMs << "ms";
     }
-    out << (limit.hasCost ? " cost=$arg_c" : "") << (limit.refunds ? " refund=5xx" : "")
+    out << (limit.hasCost ? " cost=$cost" : "") << (limit.refunds ? " refund=5xx" : "")
         << (limit.countsAll ? " count=all" : "");
     if (limit.delay > 0) {
         out << " delay=" << limit.delay / kMs << "ms";
@@ -60,7 +60,7 @@ Limit drawLimit(Random& random, std::size_t number) {
         limit.countsAll = random.once(8);
         limit.delay = random.once(6) ? random.between(1, 10) * 50 * kMs : 0;
         limit.block = limit.delay == 0 && random.once(8) ? random.between(1, 8) * 250 * kMs : 0;
-        const bool mayPrefetch = !limit.countsAll && limit.delay == 0 && limit.block == 0 && limit.limit >= 20;
+        const bool mayPrefetch = !limit.hasCost && !limit.countsAll && !limit.refunds && limit.delay == 0 && limit.block == 0 && limit.limit >= 20;
         limit.prefetch = mayPrefetch && random.once(3) ? random.between(2, limit.limit / 5) : 1;
     }
     return limit;
@@ -96,12 +96,13 @@ Plan drawPlan(Random random) {
     return plan;
 }
 
-std::string Plan::configuration(Address redis, Address upstream) const {
+std::string Plan::configuration(Address redis, Address upstream, const std::string& errorLog) const {
     std::ostringstream out;
-    out << "user root; daemon off; master_process off; error_log /dev/null crit; worker_shutdown_timeout 20s;\n"
+    out << "user root; daemon off; master_process off; error_log "
+        << errorLog << "; worker_shutdown_timeout 20s;\n"
            "events { use epoll; worker_connections 512; accept_mutex off; multi_accept off; }\n"
            "http {\n"
-           "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1;\n"
+           "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; proxy_next_upstream off;\n"
            "sliding_log_zone 1m;\n"
            "sliding_log_redis { server "
         << text(redis) << "; timeout " << timeout / kMs << "ms; connect_timeout " << timeout / kMs
@@ -111,7 +112,11 @@ std::string Plan::configuration(Address redis, Address upstream) const {
         << text(upstream)
         << " max_fails=0; keepalive 16; }\n"
            "add_header X-Source $sliding_log_source always; add_header X-Name $sliding_log_name always;\n"
-           "server { listen 80;\n";
+           "map $arg_c $cost { default 1;";
+    for (std::int64_t cost = 0; cost <= kMostCost; cost++) {
+        out << ' ' << cost << ' ' << cost << ';';
+    }
+    out << " }\nserver { listen 80;\n";
     for (const Location& location : locations) {
         out << "location = " << location.path << " {";
         for (const std::size_t limit : location.limits) {

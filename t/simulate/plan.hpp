@@ -13,6 +13,9 @@ namespace simulate {
 
 enum class Algorithm { Log, Compact, Counter, Bucket, Quota, Inflight };
 
+/// The largest cost of a request.
+constexpr std::int64_t kMostCost = 12;
+
 struct Limit {
     std::string name;
     Algorithm algorithm = Algorithm::Log;
@@ -44,8 +47,8 @@ struct Plan {
     Time timeout = 100 * kMs;
     bool isNativeOff = false;
 
-    /// nginx.conf of each node. The answer tells what decided.
-    std::string configuration(Address redis, Address upstream) const;
+    /// nginx.conf of each node. The answer tells what decided. `errorLog`: file and level.
+    std::string configuration(Address redis, Address upstream, const std::string& errorLog) const;
 };
 
 Plan drawPlan(Random random);

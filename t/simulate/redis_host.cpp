@@ -108,6 +108,7 @@ RedisHost::~RedisHost() {
 
 void RedisHost::start(bool keepsData) {
     if (!keepsData || server_ == nullptr) {
+        server_ = nullptr;
         server_ = std::make_unique<Server>(&clockUs_, settings_);
     } else {
         server_->scriptFlush();

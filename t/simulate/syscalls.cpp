@@ -320,6 +320,11 @@ int close(int descriptor) {
     return current() != nullptr && current()->close(descriptor) ? 0 : fail(EBADF);
 }
 
+/// nginx lets its log take the place of stderr, which is that of the simulation.
+int dup2(int from, int to) noexcept {
+    return current() == nullptr ? static_cast<int>(system(SYS_dup2, from, to)) : to;
+}
+
 int shutdown(int descriptor, int how) noexcept {
     return isSimulated(descriptor) ? 0 : static_cast<int>(system(SYS_shutdown, descriptor, how));
 }

@@ -19,7 +19,7 @@ struct NativeModule::Copy {
 
 namespace {
 
-/// The dynamic linker loads a file once, so each copy is a file of its own, in memory.
+/// The dynamic linker loads a file once, and a name, so each copy is a file of its own, in memory, which stays open.
 void* loadCopy(const std::string& path) {
     static std::map<std::string, std::string> libraries;
     std::string& bytes = libraries[path];
@@ -38,7 +38,6 @@ void* loadCopy(const std::string& path) {
     }
     void* library = dlopen(("/proc/self/fd/" + std::to_string(file)).c_str(), RTLD_NOW | RTLD_LOCAL);
     const char* error = library == nullptr ? dlerror() : nullptr;
-    close(file);
     if (library == nullptr) {
         throw std::runtime_error(path + ": " + (error == nullptr ? "cannot be loaded" : error));
     }
