@@ -134,14 +134,12 @@ SKIP: {
     is(join(' ', sort map { File::Basename::basename($_ =~ tr/"//dr) } split ' ', $built), "$module sliding-log", 'docker-nginx: the image has these, and no module for Redis');
 }
 
-# What a function of build.sh needs, with its lists of packages.
-my $build = slurp('build.sh');
-my %lists = $build =~ /^(\w+)=\(([^)]*)\)$/mg;
+# What a task of build.sh needs, with the lists of packages there.
+my %lists = slurp('build.sh') =~ /^(\w+)=\(([^)]*)\)$/mg;
 sub needed_by {
-    my ($function) = @_;
-    my ($body) = $build =~ /^\Q$function\E\(\) \{\n(.*?)^\}/ms or die "no $function in build.sh\n";
-    my ($words) = $body =~ /^ +need (.*)$/m or die "$function needs nothing\n";
-    $words =~ s/"\$\{(\w+)\[@\]\}"/$lists{$1}/g;
+    my ($task) = @_;
+    my ($words) = slurp("tasks/$task") =~ /^need (.*)$/m or die "$task needs nothing\n";
+    $words =~ s{"\$\{(\w+)\[@\]\}"}{$lists{$1} // ''}ge;
     return split ' ', $words;
 }
 
@@ -193,11 +191,11 @@ FILES
 }
 ok(-x "$root/packaging/docker-nginx/sliding-log/prebuild", 'docker-nginx: prebuild may be executed, else it would be left out');
 
-for (['Dockerfile', 'deb'], ['packaging/docker-nginx/Dockerfile', 'build_for_another']) {
-    my ($name, $function) = @$_;
+for (['Dockerfile', 'deb'], ['packaging/docker-nginx/Dockerfile', 'module']) {
+    my ($name, $task) = @$_;
     my ($first) = slurp($name) =~ /^(RUN apt-get .*?[^\\]\n)/ms;
     my %installed = map { $_ => 1 } split ' ', $first;
-    is(join(' ', grep { !$installed{$_} } needed_by($function)), '', "$name: the first step installs what the build needs");
+    is(join(' ', grep { !$installed{$_} } needed_by($task)), '', "$name: the first step installs what the build needs");
 }
 
 # docker-nginx copies the sources into nginx's, and configures with a relative path.

@@ -40,7 +40,7 @@ for my $command (qw(bash make gcc g++ as ld nm ldd comm install)) {
 unlink map { "$folder/bin/$_" } qw(dpkg dpkg-deb rpm rpm2cpio);
 
 # A copy, since what is built stays in build/.
-is(system("cp -r $root/build.sh $root/packaging $folder/tree"), 0, 'a copy of what builds');
+is(system("cp -r $root/build.sh $root/tasks $root/packaging $folder/tree"), 0, 'a copy of what builds');
 
 script('bin/nginx', 'case $1 in',
     '-V) echo "nginx version: nginx/' . $version . '"; echo "configure arguments: --with-compat --with-cc-opt=\'-O2 -I/\' --with-ld-opt=\'-Wl,-z,now -pie\'" ;;',
