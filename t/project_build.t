@@ -8,7 +8,8 @@ use File::Basename ();
 use File::Path     ();
 use File::Temp     ();
 use Test::More;
-use Testbed::Process;
+use Testbed::Files qw(write_program);
+use Testbed::Process qw(run);
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $tree = File::Temp->newdir;
@@ -16,21 +17,13 @@ File::Path::make_path(map { "$tree/$_" } qw(bin src lua sources tool native));
 is(system("cp -r $root/build.sh $root/tasks $tree"), 0, 'a copy of what builds');
 
 # program PATH, LINES: a script of these lines in the tree.
-sub program {
-    my ($path, @lines) = @_;
-    open my $file, '>', "$tree/$path" or die "$path: $!";
-    print {$file} map { "$_\n" } '#!/bin/bash', @lines;
-    close $file;
-    chmod 0755, "$tree/$path" or die "$path: $!";
-    return;
-}
+sub program { my ($path, @lines) = @_; return write_program("$tree/$path", join '', map { "$_\n" } '#!/bin/bash', @lines) }
 
 # Returns the exit status of a task of build.sh, and what it printed.
 sub build {
     my ($task) = @_;
     local $ENV{PATH} = "$tree/bin:$ENV{PATH}";
-    my $printed = qx{bash $tree/build.sh $task 2>&1};
-    return ($? >> 8, $printed);
+    return run("bash $tree/build.sh $task");
 }
 
 # The head of a task begins with its name, and help prints it.
