@@ -7,6 +7,7 @@ use Cwd ();
 use File::Basename ();
 use File::Temp ();
 use Test::More;
+use Testbed::Files qw(write_program);
 use Testbed::Process;
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
@@ -16,16 +17,13 @@ plan skip_all => 'nginx-dev is not installed' if !$sources;
 # A compiler that refuses a source that has the text.
 sub compiler_without {
     my ($folder, $text) = @_;
-    open my $script, '>', "$folder/cc";
-    print $script <<"END";
+    return write_program("$folder/cc", <<"END");
 #!/bin/sh
 for word; do
     case \$word in *.c) grep -q '$text' "\$word" && exit 1 ;; esac
 done
 exec cc "\$@"
 END
-    chmod 0755, "$folder/cc";
-    return "$folder/cc";
 }
 
 # The exit status of nginx's configure in the folder, and what it printed.

@@ -4,14 +4,12 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(conf);
+use Testbed qw(conf seed);
 use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
 use Testbed::Http qw(many field);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;

@@ -12,6 +12,7 @@ use File::Find     ();
 use File::Path     ();
 use File::Temp     ();
 use Test::More;
+use Testbed::Files qw(write_file write_program);
 use Testbed::Process;
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
@@ -62,15 +63,12 @@ File::Find::find({ wanted => sub { $copy->() if $File::Find::name ne $root }, no
 # Compilers that look once for all files that a source includes, or embeds, and then make an empty object. For all else,
 # as a test of configure or a program, they call the real ones.
 File::Path::make_path("$folder/bin", "$folder/seen");
-open my $empty, '>', "$folder/empty.c" or die "empty.c: $!";
-print {$empty} "__attribute__((weak)) int main(void) { return 0; }\n";
-close $empty;
+write_file("$folder/empty.c", "__attribute__((weak)) int main(void) { return 0; }\n");
 is(system("gcc -fPIC -c $folder/empty.c -o $folder/empty.o"), 0, 'an object of nothing');
 for my $compiler (qw(cc gcc g++ c++ x86_64-linux-gnu-gcc x86_64-linux-gnu-g++)) {
     my ($real) = grep { -x } map { "$_/$compiler" } split /:/, $ENV{PATH};
     next if !$real;
-    open my $file, '>', "$folder/bin/$compiler" or die "$compiler: $!";
-    print {$file} <<"END";
+    write_program("$folder/bin/$compiler", <<"END");
 #!/bin/bash
 PATH=\${PATH#$folder/bin:} # a real one may be ccache, which looks for the next of this name
 object='' source='' last='' others=()
@@ -91,8 +89,6 @@ if [ ! -e "\$seen" ]; then
 fi
 cp $folder/empty.o "\$object"
 END
-    close $file;
-    chmod 0755, "$folder/bin/$compiler" or die "$compiler: $!";
 }
 
 # What a Dockerfile says: its stages, and the lines of each, joined.
@@ -134,14 +130,12 @@ SKIP: {
     is(join(' ', sort map { File::Basename::basename($_ =~ tr/"//dr) } split ' ', $built), "$module sliding-log", 'docker-nginx: the image has these, and no module for Redis');
 }
 
-# What a function of build.sh needs, with its lists of packages.
-my $build = slurp('build.sh');
-my %lists = $build =~ /^(\w+)=\(([^)]*)\)$/mg;
+# What a task of build.sh needs, with the lists of packages there.
+my %lists = slurp('build.sh') =~ /^(\w+)=\(([^)]*)\)$/mg;
 sub needed_by {
-    my ($function) = @_;
-    my ($body) = $build =~ /^\Q$function\E\(\) \{\n(.*?)^\}/ms or die "no $function in build.sh\n";
-    my ($words) = $body =~ /^ +need (.*)$/m or die "$function needs nothing\n";
-    $words =~ s/"\$\{(\w+)\[@\]\}"/$lists{$1}/g;
+    my ($task) = @_;
+    my ($words) = slurp("tasks/$task") =~ /^need (.*)$/m or die "$task needs nothing\n";
+    $words =~ s{"\$\{(\w+)\[@\]\}"}{$lists{$1} // ''}ge;
     return split ' ', $words;
 }
 
@@ -162,14 +156,12 @@ is(join(' ', map { /(CONFIGURATION\S*|USER\S*)/ ? $1 : () } grep { /^ARG/ } spli
 # The shells of Alpine and Debian run what the images of nginx run, and what makes Alpine's package.
 my @shells = grep { -x $_->[0] } ['/bin/busybox', 'sh'], ['/usr/bin/busybox', 'sh'], ['/bin/dash'];
 @shells = @shells[0, -1] if @shells > 2;    # /bin is a link
-sub stand_in { my ($name, $text) = @_; open my $file, '>', "$folder/stands/$name" or die $!; print {$file} "#!/bin/sh\n$text\n"; close $file; chmod 0755, "$folder/stands/$name"; return }
 for (@shells) {
     my $shell = "@$_";
     my %installed = (apk => 'add hiredis-dev', 'apt-get' => 'install -y --no-install-recommends libhiredis-dev');
     for my $manager (sort keys %installed) {
         File::Path::remove_tree("$folder/stands");
-        File::Path::make_path("$folder/stands");
-        stand_in($manager, "echo \"\$*\" >>$folder/asked");
+        write_program("$folder/stands/$manager", "#!/bin/sh\necho \"\$*\" >>$folder/asked\n");
         unlink "$folder/asked";
         my $said = qx{PATH=$folder/stands $shell $root/packaging/docker-nginx/sliding-log/prebuild 2>&1};
         is($? . $said, '0', "docker-nginx: prebuild runs in $shell with $manager");
@@ -193,11 +185,11 @@ FILES
 }
 ok(-x "$root/packaging/docker-nginx/sliding-log/prebuild", 'docker-nginx: prebuild may be executed, else it would be left out');
 
-for (['Dockerfile', 'deb'], ['packaging/docker-nginx/Dockerfile', 'build_for_another']) {
-    my ($name, $function) = @$_;
+for (['Dockerfile', 'deb'], ['packaging/docker-nginx/Dockerfile', 'module']) {
+    my ($name, $task) = @$_;
     my ($first) = slurp($name) =~ /^(RUN apt-get .*?[^\\]\n)/ms;
     my %installed = map { $_ => 1 } split ' ', $first;
-    is(join(' ', grep { !$installed{$_} } needed_by($function)), '', "$name: the first step installs what the build needs");
+    is(join(' ', grep { !$installed{$_} } needed_by($task)), '', "$name: the first step installs what the build needs");
 }
 
 # docker-nginx copies the sources into nginx's, and configures with a relative path.

@@ -6,14 +6,12 @@ use strict;
 use warnings;
 use List::Util qw(max);
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Http qw(connect_to);
 use Testbed::Process;
 use Time::HiRes qw(time sleep);
 
-my $seed = $ENV{TEST_SEED} // int rand 1e6;
-srand $seed;
-note("TEST_SEED=$seed");
+seed();
 
 # name, requests a second, burst, the part of it that passes at once, and the parameters of both modules
 my @cases = (

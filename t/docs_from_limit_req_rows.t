@@ -6,15 +6,13 @@ use warnings;
 use Cwd            ();
 use File::Basename ();
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Http qw(get field statuses);
 use Testbed::Metrics;
 use Testbed::Process;
 use Testbed::UnderWay;
 
-my $seed = $ENV{TEST_SEED} // int rand 1e6;
-srand $seed;
-note("TEST_SEED=$seed");
+seed();
 
 my $document = Testbed::Process::slurp(Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../docs/from-limit-req.md'));
 

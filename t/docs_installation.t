@@ -1,5 +1,5 @@
 # README's table "your nginx is from" has the rows of the one in operations.md, which says of each how it was tested, and
-# when, or that it was not. build.sh knows the commands, and the sections that rows name are there. (That files which
+# when, or that it was not. build.sh has the tasks, and the sections that rows name are there. (That files which
 # they name exist is tested by t/docs_paths.t.)
 
 use strict;
@@ -10,7 +10,7 @@ use Test::More;
 use Testbed::Process;
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
-my %text = map { ($_ => Testbed::Process::slurp("$root/$_")) } qw(README.md docs/operations.md docs/kubernetes.md build.sh);
+my %text = map { ($_ => Testbed::Process::slurp("$root/$_")) } qw(README.md docs/operations.md docs/kubernetes.md);
 
 # The rows of the table in a document: the cells of each.
 sub rows_of {
@@ -33,8 +33,8 @@ for my $row (@to_do) {
     for my $command ($what =~ /`([^`]+)`/g) {
         next if $command !~ m{^\./build\.sh (\S+)(.*)};
         my ($name, $options) = ($1, $2);
-        like($text{'build.sh'}, qr/^    \Q$name\E\)/m, "$origin: build.sh has $name");
-        like($text{'build.sh'}, qr/^ +\Q$_\E\) /m,     "$origin: $name knows $_") for $options =~ /(--\w+)/g;
+        ok(-f "$root/tasks/$name", "$origin: build.sh has $name") or next;
+        like(Testbed::Process::slurp("$root/tasks/$name"), qr/^ +\Q$_\E\) /m, "$origin: $name knows $_") for $options =~ /(--\w+)/g;
     }
 }
 

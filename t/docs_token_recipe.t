@@ -6,6 +6,7 @@ use Cwd ();
 use File::Basename ();
 use Test::More;
 use Testbed;
+use Testbed::Files qw(write_program);
 
 my $bed    = Testbed->new;
 my $dir    = $bed->dir;
@@ -19,7 +20,7 @@ my $script = $bed->write_file('write_token', $text);
 # Runs it with a print_token of this body: (its status, what the file has, its mode, the files that are there)
 sub written {
     my ($body) = @_;
-    chmod oct 755, $bed->write_file('print_token', "#!/bin/sh\n$body\n");
+    write_program("$dir/print_token", "#!/bin/sh\n$body\n");
     local $ENV{PATH} = "$dir:$ENV{PATH}";
     my $status = system('sh', $script) >> 8;
     return join ' ', $status, Testbed::Process::slurp("$dir/limiter.password"), sprintf('%o', (stat "$dir/limiter.password")[2] & oct 7777),

@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use List::Util qw(max min);
 use Test::More;
-use Testbed qw(slow);
+use Testbed qw(seed slow);
 use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Corrupt qw(any block mutate %random);
 use Testbed::Http qw(many field);
@@ -14,9 +14,7 @@ use Testbed::Metrics qw(scrape);
 use Testbed::Script;
 use Time::HiRes qw(time);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $rounds = $ENV{TEST_ROUNDS} // 300;    # of each algorithm
 
 use constant {

@@ -7,14 +7,12 @@ use warnings;
 use IO::Socket::INET;
 use List::Util qw(sum0);
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Http qw(get connect_to);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;

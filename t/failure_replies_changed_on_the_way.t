@@ -7,14 +7,12 @@ use warnings;
 use List::Util qw(any max);
 use POSIX qw(ceil);
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(seed slow wait_until);
 use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Http qw(many field);
 use Testbed::Relay;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+my $seed = seed();
 my $requests = $ENV{TEST_OPERATIONS} // 9000;
 
 use constant { TIMEOUT => 0.2, DELAY => 0.3, WINDOW => 2 };

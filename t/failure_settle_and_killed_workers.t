@@ -4,15 +4,13 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon takes);
 use Testbed::Http qw(get field connect_to);
 use Testbed::UnderWay;
 use Time::HiRes qw(sleep time);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 use constant { LIMIT => 100, ESTIMATE => 10 };
 my @COSTS = (0, 4, 30);

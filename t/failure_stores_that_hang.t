@@ -7,15 +7,13 @@ use strict;
 use warnings;
 use List::Util qw(shuffle);
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(seed slow wait_until);
 use Testbed::Http qw(get field connect_to);
 use Testbed::Load;
 use Testbed::Stopwatch;
 use Time::HiRes qw(sleep time);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 use constant { ROUNDS => $ENV{TEST_ROUNDS} // 5, TIMEOUT => 0.5, LOCATIONS => 12 };
 
 my $bed     = Testbed->new;

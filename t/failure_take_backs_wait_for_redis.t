@@ -8,15 +8,13 @@ use IO::Select;
 use IO::Socket::INET;
 use List::Util qw(shuffle sum);
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(seed slow wait_until);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon);
 use Testbed::Http qw(get field connect_to many);
 use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(sleep);
 
-my $seed = $ENV{TEST_SEED} // int rand 1e6;
-srand $seed;
-diag("TEST_SEED=$seed");
+seed();
 
 my $bed   = Testbed->new;
 my @kept  = (args => [qw(--appendonly yes --appendfsync always)]);

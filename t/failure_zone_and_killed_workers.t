@@ -7,14 +7,12 @@ use Fcntl qw(O_RDONLY SEEK_SET);
 use List::Util qw(max min);
 use POSIX ();
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Http qw(connect_to get many statuses);
 use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(sleep time);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+my $seed = seed();
 
 use constant { LIMIT => 20, CLIENTS => 4, AT_ONCE => 40, SECONDS => 6, ZONE_BYTES => 4 << 20 };
 

@@ -7,16 +7,14 @@ use IO::Select;
 use IO::Socket::INET;
 use List::Util qw(min shuffle);
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field many);
 use Time::HiRes qw(time);
 
 use constant LIMIT => 5;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 # A backend that answers with status=, after ms=.
 my $backend = IO::Socket::INET->new(Listen => 500, LocalAddr => '127.0.0.1') or die "listen: $!";

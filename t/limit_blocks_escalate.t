@@ -7,14 +7,12 @@ use IO::Select;
 use IO::Socket::INET;
 use List::Util qw(min);
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(seed slow wait_until);
 use Testbed::Clock;
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field connect_to);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 # The clocks leap by this number of seconds, and blocks end half-way between leaps, so it does not matter how long the
 # test takes.

@@ -5,15 +5,13 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Everywhere qw(@PLACES locations);
 use Testbed::Http qw(get field fields many);
 use Time::HiRes qw(sleep time);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;

@@ -6,16 +6,14 @@ use strict;
 use warnings;
 use List::Util qw(max min sum0);
 use Test::More;
-use Testbed qw(slow wait_until);
+use Testbed qw(seed slow wait_until);
 use Testbed::Http qw(get field);
 use Testbed::Load::AtOnce;
 use Testbed::Metrics qw(scrape);
 use Testbed::Trial;
 use Time::HiRes qw(sleep time);
 
-my $seed = $ENV{TEST_SEED} // int rand 1e6;
-srand $seed;
-diag("TEST_SEED=$seed");
+my $seed = seed();
 my $seconds = $ENV{TEST_SECONDS} // 12;
 use constant { CLIENTS => 1000, LIMIT => 50, BUSY => 45, LEASE => 3, DELAY => 5, LONGEST_HELD => 0.5, NODES => 3 };
 

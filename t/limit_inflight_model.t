@@ -7,62 +7,37 @@ use strict;
 use warnings;
 use List::Util qw(min max sum0 shuffle);
 use Test::More;
-use Testbed qw(slow wait_until);
-use Testbed::UnderWay;
-use Time::HiRes qw(sleep time);
+use Testbed qw(seed slow wait_until);
+use Testbed::Inflight;
+use Time::HiRes qw(time);
 
-my $seed = $ENV{TEST_SEED} // int rand 1e6;
-srand $seed;
-diag("TEST_SEED=$seed");
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 250;
 use constant { LEASE => 4, LIMIT => 6 };
 
 my $bed    = Testbed->new;
-my $redis  = $bed->redis;
-my $silent = Testbed::UnderWay->new;
-my @nodes  = map {
-    $bed->serve(
-        REDIS => $redis->address, SILENT => $silent->port,
-        workers => 2,
-        listen  => 'reuseport',
-        store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;',
-        http    => 'sliding_log_on_error deny;',
-        server  => 'location / { sliding_log_limit at key=$arg_k limit=' . LIMIT . ' algorithm=inflight lease=' . LEASE . 's cost=$arg_c; proxy_pass http://127.0.0.1:%%SILENT%%; }',
-    )
-} 1, 2;
+my $world  = Testbed::Inflight->new($bed, limit => LIMIT, lease => LEASE, locations => { '/' => ';' });
+my @nodes  = $world->nodes;
+my $redis  = $world->redis;
 
-# ---- the reference: those under way, and those whose worker was killed, with the earliest time at which they may leave
+# ---- the reference: those under way, and those whose worker was killed, until their leases end
 
-my (@under_way, @dead);
-sub used { my ($key) = @_; return sum0 map { $_->{cost} } grep { $_->{key} eq $key } @under_way, @dead }
+my @dead;
+sub used { my ($key) = @_; return $world->used($key) + sum0 map { $_->{cost} } grep { $_->{key} eq $key } @dead }
+sub entries { my ($key) = @_; return $world->entries($key) }
 
 # Sends these requests, [node, key, cost] each, all at once. Returns how many are admitted; these are under way.
 sub begin {
     my (@asked) = @_;
-    my @sent;
-    for (@asked) {
-        my ($node, $key, $cost) = @$_;
-        push @sent, my $one = $silent->queue($nodes[$node]->port, "/?k=$key&c=$cost");
-        @$one{qw(node key cost)} = ($node, $key, $cost);
-    }
-    $silent->decided($_) for @sent;
+    my @sent = map { my ($node, $key, $cost) = @$_; $world->queue($node, '/', $key, $cost) } @asked;
+    $world->upstream->decided($_) for @sent;
     for my $denied (grep { $_->{denied} } @sent) {
         die "answer $denied->{denied}{status}\n" if $denied->{denied}{status} != 429;
     }
     my @admitted = grep { $_->{backend} } @sent;
-    push @under_way, @admitted;
+    $world->add(@admitted);
     return scalar @admitted;
 }
-
-sub finish {
-    my ($one) = @_;
-    Testbed::UnderWay::end_anyhow($one);
-    @under_way = grep { $_ != $one } @under_way;
-    return;
-}
-
-# Entries of killed workers stay in the log for a while after their lease, and do not count.
-sub entries { my ($key) = @_; return $redis->cli('ZCOUNT', "rl:sliding:at:{$key}", '(' . int(1000 * (time - LEASE)), '+inf') }
 
 my @keys = qw(a b c);
 my ($admitted, $denied, $bursts, $kills, $flushes, $wrong) = (0) x 5;
@@ -83,18 +58,15 @@ for my $operation (1 .. $operations) {
         $bursts++;
     }
     elsif ($kind < 0.95) {
-        my @ends = (shuffle @under_way)[0 .. min(scalar @under_way, 1 + int rand 4) - 1];
-        finish($_) for @ends;
+        my @ends = shuffle $world->under_way;
+        $world->finish($_) for @ends[0 .. min(scalar @ends, 1 + int rand 4) - 1];
     }
     elsif ($kind < 0.97 && $kills < 6) {
         my $node   = int rand 2;
         my $before = time;
-        kill 'KILL', $nodes[$node]->workers;
-        my @gone = grep { $_->{node} == $node } @under_way;
-        @under_way = grep { $_->{node} != $node } @under_way;
-        close $_ for map { @$_{qw(client backend)} } @gone;
-        push @dead, @gone;
-        wait_until('new workers', 10, sub { my @pids = $nodes[$node]->workers; @pids == 2 });
+        $world->kill_workers($node);
+        @dead = $world->forget_node($node);
+        close $_ for map { @$_{qw(client backend)} } @dead;
         for my $key (time - $before < 0.4 * LEASE ? @keys : ()) {
             my $free = LIMIT - used($key);
             my $is   = begin([1 - $node, $key, 1]);
@@ -124,7 +96,7 @@ sub any_of { my ($words) = $_[rand @_]; return split / /, $words }
 is($wrong, undef, "the reference and two nodes agree in $operations operations");
 note "$admitted admitted, $denied denied, $bursts bursts, $kills kills, $flushes flushes";
 cmp_ok($_, '>', 0, 'some of each') for $admitted, $denied, $bursts;
-finish($_) for my @rest = @under_way;
+$world->finish($_) for $world->under_way;
 ok(wait_until('the end', 5, sub { !grep { entries($_) != 0 } @keys }), 'nothing stays');
 $_->expect_kills for @nodes;
 

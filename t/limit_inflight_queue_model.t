@@ -6,16 +6,14 @@
 use strict;
 use warnings;
 use IO::Select;
-use List::Util qw(sum0 shuffle);
+use List::Util qw(shuffle);
 use Test::More;
-use Testbed qw(slow wait_until);
+use Testbed qw(seed slow wait_until);
 use Testbed::Http qw(parse);
-use Testbed::UnderWay;
+use Testbed::Inflight;
 use Time::HiRes qw(sleep time);
 
-my $seed = $ENV{TEST_SEED} // int rand 1e6;
-srand $seed;
-diag("TEST_SEED=$seed");
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 150;
 use constant { LEASE => 3, LIMIT => 4, SHORT => 0.7, LONG => 60 };
 
@@ -25,26 +23,20 @@ use constant { APART => 0.15, STILL => 0.3 };
 use constant SPREAD => STILL + 0.1;
 
 my $bed    = Testbed->new;
-my $redis  = $bed->redis;
-my $silent = Testbed::UnderWay->new;
-my $places = 'limit=' . LIMIT . ' algorithm=inflight lease=' . LEASE . 's';
-my @nodes  = map {
-    $bed->serve(
-        REDIS => $redis->address, SILENT => $silent->port,
-        workers => 2,
-        listen  => 'reuseport',
-        store   => 'server %%REDIS%%; timeout 5s; connect_timeout 5s; reconnect 20ms 200ms;',
-        http    => 'sliding_log_on_error deny;',
-        server  => join '', map { "location /$_->[0] { sliding_log_limit at key=\$arg_k $places cost=\$arg_c delay=$_->[1]; sliding_log_limit pace key=\$arg_p limit=1 window=500ms delay=10m; proxy_pass http://127.0.0.1:%%SILENT%%; }\n" }
-            ['long', LONG . 's'], ['short', 1000 * SHORT . 'ms'],
-    )
-} 1, 2;
+my $pace   = 'sliding_log_limit pace key=$arg_p limit=1 window=500ms delay=10m;';
+my $world  = Testbed::Inflight->new($bed, limit => LIMIT, lease => LEASE, locations => {
+    '/long'  => 'delay=' . LONG . "s; $pace",
+    '/short' => 'delay=' . 1000 * SHORT . "ms; $pace",
+});
+my @nodes  = $world->nodes;
+my $redis  = $world->redis;
+my $silent = $world->upstream;
 
 # ---- the reference
 
-my (@under_way, @waiting, $wrong);
+my (@waiting, $wrong);
 my %count = map { $_ => 0 } qw(admitted paced waited expired left killed reloads pauses);
-sub used { my ($key) = @_; return sum0 map { $_->{cost} } grep { $_->{key} eq $key } @under_way }
+sub used { my ($key) = @_; return $world->used($key) }
 sub wrong { my ($what) = @_; $wrong //= $what; return }
 
 my %latest = map { $_ => 0 } qw(pause reload kill);
@@ -52,8 +44,8 @@ sub apart { my ($one) = @_; return APART * slow() + (abs($one->{sent} - $latest{
 
 sub send_one {
     my ($node, $key, $cost, $place, $paced) = @_;
-    my $one = $silent->queue($nodes[$node]->port, "/$place?k=$key&c=$cost&p=" . ($paced ? $key : ''));
-    @$one{qw(node key cost place paced sent)} = ($node, $key, $cost, $place, $paced, time);
+    my $one = $world->queue($node, "/$place", $key, $cost, '&p=' . ($paced ? $key : ''));
+    @$one{qw(place paced sent)} = ($place, $paced, time);
     push @waiting, $one;
     return;
 }
@@ -67,7 +59,7 @@ sub came {
         $overtaken->{by} = sprintf "$one->{key} $one->{cost} number $one->{number} overtakes $overtaken->{cost} number $overtaken->{number}, sent %.3f s earlier", $one->{sent} - $overtaken->{sent};
     }
     @waiting = grep { $_ != $one } @waiting;
-    push @under_way, $one;
+    $world->add($one);
     $count{admitted}++;
     $count{waited}++ if time - $one->{sent} > 0.3;
     $count{paced}++ if $one->{paced};
@@ -124,15 +116,6 @@ sub see_order {
     return;
 }
 
-sub finish {
-    my ($one) = @_;
-    Testbed::UnderWay::end_anyhow($one);
-    @under_way = grep { $_ != $one } @under_way;
-    return;
-}
-
-sub entries { my ($key) = @_; return $redis->cli('ZCOUNT', "rl:sliding:at:{$key}", '(' . int(1000 * (time - LEASE)), '+inf') }
-
 for my $operation (1 .. $operations) {
     my $kind = rand;
     my $key  = rand() < 0.7 ? 'a' : 'b';
@@ -141,8 +124,8 @@ for my $operation (1 .. $operations) {
         send_one(int rand 2, $key, rand() < 0.8 ? 1 : 2, rand() < 0.8 ? 'long' : 'short') for 1 .. $many;
         send_one(int rand 2, $key, 1, 'long', 1) if rand() < 0.2;
     } elsif ($kind < 0.85) {
-        my @ends = (shuffle @under_way)[0 .. (@under_way > 2 ? int rand 3 : @under_way - 1)];
-        finish($_) for @ends;
+        my @ends = shuffle $world->under_way;
+        $world->finish($_) for @ends[0 .. (@ends > 2 ? int rand 3 : $#ends)];
     } elsif ($kind < 0.93 && @waiting) {
         my $one = $waiting[rand @waiting];
         $one->{leaving} = 1;
@@ -161,19 +144,14 @@ for my $operation (1 .. $operations) {
         $latest{pause} = time;
         $count{pauses}++;
     } elsif ($count{killed} < 3) {
-        my $node    = int rand 2;
-        my @workers = $nodes[$node]->workers;
-        kill 'KILL', @workers;
+        my $node = int rand 2;
+        $_->{leaving} = 1 for grep { $_->{node} == $node } $world->under_way, @waiting;
+        @waiting = grep { $_->{node} != $node } @waiting;
+        $world->kill_workers($node);
         $latest{kill} = time;
         $count{killed}++;
-        my @gone = grep { $_->{node} == $node } @under_way, @waiting;
-        $_->{leaving} = 1 for @gone;
-        my @dead = grep { $_->{node} == $node } @under_way;
-        @waiting = grep { $_->{node} != $node } @waiting;
-        wait_until('new workers', 10, sub { my @pids = $nodes[$node]->workers; my %old = map { $_ => 1 } @workers; @pids >= 2 && !grep { $old{$_} } @pids });
         take(0.2);
-        @under_way = grep { $_->{node} != $node } @under_way;
-        close $_ for map { grep { defined } @$_{qw(client backend)} } @dead;
+        close $_ for map { grep { defined } @$_{qw(client backend)} } $world->forget_node($node);
         take(0.1);
     }
     take(0.02);
@@ -182,7 +160,7 @@ for my $operation (1 .. $operations) {
     take(0.05) while !$wrong && !is_settled() && time < $until;
     wrong('somebody waits: ' . join ', ', map { "$_->{key} $_->{cost} at $_->{node}, $_->{place}, " . sprintf '%.1f s', time - $_->{sent} } @waiting) if !is_settled();
     next if !$wrong;
-    diag("operation $operation: $wrong; taken, and in Redis: " . join ', ', (map { "$_ " . used($_) . ' ' . entries($_) } qw(a b)), map { sprintf 'the latest %s %.3f s ago', $_, time - $latest{$_} } grep { $latest{$_} } sort keys %latest);
+    diag("operation $operation: $wrong; taken, and in Redis: " . join ', ', (map { "$_ " . used($_) . ' ' . $world->entries($_) } qw(a b)), map { sprintf 'the latest %s %.3f s ago', $_, time - $latest{$_} } grep { $latest{$_} } sort keys %latest);
     last;
 }
 is($wrong, undef, "the reference and two nodes agree in $operations operations");
@@ -190,6 +168,6 @@ note join ', ', map { "$count{$_} $_" } sort keys %count;
 cmp_ok($count{$_}, '>', 0, "some: $_") for qw(admitted paced waited expired left);
 $_->{leaving} = 1 for @waiting;
 close $_->{client} for splice @waiting;
-ok(wait_until('the end', 8, sub { take(0.05); my @ends = @under_way; finish($_) for @ends; !grep { entries($_) != 0 } qw(a b) }), 'nothing stays') or diag(join ' ', map { entries($_) } qw(a b));
+ok(wait_until('the end', 8, sub { take(0.05); $world->finish($_) for $world->under_way; !grep { $world->entries($_) != 0 } qw(a b) }), 'nothing stays') or diag(join ' ', map { $world->entries($_) } qw(a b));
 $_->expect_kills for @nodes;
 $bed->done;

@@ -8,16 +8,14 @@ use strict;
 use warnings;
 use List::Util qw(max min);
 use Test::More;
-use Testbed qw(answers_as_told);
+use Testbed qw(answers_as_told seed);
 use Testbed::Algorithm qw(@ALGORITHMS);
 use Testbed::Clock;
 use Testbed::Http qw(get field);
 
 use constant LEAP => 1000;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 3000;
 
 my $bed   = Testbed->new;

@@ -5,16 +5,14 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(slow);
+use Testbed qw(seed slow);
 use Testbed::Http ();
 use Testbed::Script;
 use Time::HiRes qw(sleep time);
 
 use constant { CHANGES => $ENV{TEST_OPERATIONS} // 1000, PAUSE => 0.006, CLIENTS => 3, ENTRIES => 50, LIMIT => 60, KNOWN => 1 };
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+my $seed = seed();
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;

@@ -6,13 +6,11 @@ use strict;
 use warnings;
 use IO::Socket::INET;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Http qw(get field connect_to);
 use Testbed::Http2 qw(open_http2 ask_stream answers);
 
-my $seed = $ENV{TEST_SEED} // int rand 2**31;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
@@ -92,7 +90,7 @@ sub costs {
     my $join = $path =~ /\?/ ? '&' : '?';
     get($port, "$path${join}k=$new") for 1 .. 2;
     my $is;
-    return ok(wait_until($path, 5, sub { ($is = used($new)) == 2 * $cost }), "$path costs $cost twice") || diag("TEST_SEED=$seed: $is");
+    return ok(wait_until($path, 5, sub { ($is = used($new)) == 2 * $cost }), "$path costs $cost twice") || diag($is);
 }
 
 for my $after (sort keys %after) {

@@ -10,7 +10,7 @@ use IO::Select;
 use IO::Socket::INET;
 use List::Util qw(max min sum0);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon takes);
 use Testbed::Clock;
 use Testbed::Http qw(get field connect_to);
@@ -18,9 +18,7 @@ use Time::Local qw(timegm);
 
 use constant LEAP => 1000;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 2500;
 
 my $bed     = Testbed->new;

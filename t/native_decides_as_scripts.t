@@ -6,7 +6,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALGORITHMS %ALL_SCRIPTS takes);
 use Testbed::Clock;
 use Testbed::Corrupt qw(any mutate record %random);
@@ -14,9 +14,7 @@ use Testbed::Native qw(native_module);
 use Testbed::Script;
 use Time::Local qw(timegm);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 25_000;    # calls to each; a million take ten minutes
 my $only       = $ENV{TEST_WORLD} // '.';
 

@@ -5,16 +5,14 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALGORITHMS %ALL_SCRIPTS takes);
 use Testbed::Clock;
 use Testbed::Corrupt qw(any);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed   = Testbed->new;
 my $now   = 1_800_000_000_000;

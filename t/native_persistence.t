@@ -5,7 +5,7 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Algorithm qw(%ALL_SCRIPTS takes);
 use Testbed::Clock;
 use Testbed::Corrupt qw(any);
@@ -13,9 +13,7 @@ use Testbed::Native qw(native_module);
 use Testbed::Script;
 
 delete $ENV{TEST_NATIVE};
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my @module = ('--loadmodule', native_module());
 my $bed    = Testbed->new;

@@ -4,15 +4,13 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS %ALL_SCRIPTS);
 use Testbed::Corrupt qw(any);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $calls = $ENV{TEST_OPERATIONS} // 6000;    # of each algorithm
 
 my $bed   = Testbed->new;

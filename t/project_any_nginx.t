@@ -8,6 +8,7 @@ use Cwd ();
 use File::Basename ();
 use Test::More;
 use Testbed;
+use Testbed::Files qw(write_program);
 use Testbed::Http qw(get);
 
 my $root    = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
@@ -18,20 +19,8 @@ plan skip_all => 'builds an nginx of its own, once for each Debian' if $ENV{TEST
 my $bed = Testbed->new;
 my $dir = $bed->dir;
 
-# The exit status and what the command printed; it yields to other tests.
-sub run {
-    my (@command) = @_;
-    my $pid = open my $out, '-|';
-    defined $pid or die "fork: $!";
-    if ($pid == 0) {
-        open STDERR, '>&', \*STDOUT;
-        exec 'nice', '-n', 19, @command or POSIX::_exit(127);
-    }
-    local $/;
-    my $text = <$out> // '';
-    close $out;
-    return ($? >> 8, $text);
-}
+# It yields to other tests.
+sub run { my (@command) = @_; return Testbed::Process::run('nice', '-n', 19, @command) }
 
 # An nginx that is built in the folder, of the sources there.
 sub make_nginx {
@@ -124,8 +113,7 @@ like($said, qr{^build\.sh: "--with-openssl=$dir/absent" in the arguments of "\Q$
 # What Angie tells. Its modules are for its own version.
 mkdir "$dir/angie";
 run('cp', '-a', "$next/src", "$dir/angie/src");
-my $angie = $bed->write_file('angie.sh', "#!/bin/sh\necho 'Angie version: Angie/1.12.1'\necho 'nginx version: nginx/$later'\n");
-chmod 0755, $angie;
+my $angie = write_program("$dir/angie.sh", "#!/bin/sh\necho 'Angie version: Angie/1.12.1'\necho 'nginx version: nginx/$later'\n");
 for (['another one', qq{#define NGINX_NAME "nginx"\n}], ['1.12.0', qq{#define ANGIE_VERSION      "1.12.0"\n}]) {
     my ($name, $defines) = @$_;
     $bed->write_file('angie/src/core/angie.h', $defines);

@@ -1,38 +1,36 @@
-# ./build.sh with the programs that it starts replaced: what each command asks for, and that the demo compiles the nginx
-# module alone.
+# ./build.sh with the programs that it starts replaced: what each task asks for, that the demo compiles the nginx module
+# alone, and that help tells all tasks.
 
 use strict;
 use warnings;
 use Cwd            ();
 use File::Basename ();
-use File::Copy     ();
 use File::Path     ();
 use File::Temp     ();
 use Test::More;
-use Testbed::Process;
+use Testbed::Files qw(write_program);
+use Testbed::Process qw(run);
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $tree = File::Temp->newdir;
 File::Path::make_path(map { "$tree/$_" } qw(bin src lua sources tool native));
-File::Copy::copy("$root/build.sh", "$tree/build.sh") or die "build.sh: $!";
+is(system("cp -r $root/build.sh $root/tasks $tree"), 0, 'a copy of what builds');
 
 # program PATH, LINES: a script of these lines in the tree.
-sub program {
-    my ($path, @lines) = @_;
-    open my $file, '>', "$tree/$path" or die "$path: $!";
-    print {$file} map { "$_\n" } '#!/bin/bash', @lines;
-    close $file;
-    chmod 0755, "$tree/$path" or die "$path: $!";
-    return;
+sub program { my ($path, @lines) = @_; return write_program("$tree/$path", join '', map { "$_\n" } '#!/bin/bash', @lines) }
+
+# Returns the exit status of a task of build.sh, and what it printed.
+sub build {
+    my ($task) = @_;
+    local $ENV{PATH} = "$tree/bin:$ENV{PATH}";
+    return run("bash $tree/build.sh $task");
 }
 
-# Returns the exit status of a command of build.sh, and what it printed.
-sub build {
-    my ($command) = @_;
-    local $ENV{PATH} = "$tree/bin:$ENV{PATH}";
-    my $printed = qx{bash $tree/build.sh $command 2>&1};
-    return ($? >> 8, $printed);
-}
+# The head of a task begins with its name, and help prints it.
+my %is_told = map { $_ => 1 } (build('help'))[1] =~ /^  ([\w-]+)[ :]/mg;
+my @tasks   = map { File::Basename::basename($_) } glob "$tree/tasks/*";
+is(join(' ', sort keys %is_told), "@tasks", 'help tells each task by its name');
+is_deeply([build('polish')], [2, qq{build.sh: "polish" is no task; ./build.sh help lists them\n}], 'another word is refused');
 
 program('bin/dpkg-query', 'exit 1');
 program('bin/id',         'echo 1000');
@@ -46,13 +44,13 @@ my %needed = (
     test    => [qw(g++ nginx-dev libgtest-dev redis-server clang-format shellcheck)],
     bench   => [qw(g++ nginx-dev redis-server wrk)],
 );
-for my $command (sort keys %needed) {
-    my ($status, $printed) = build($command);
+for my $task (sort keys %needed) {
+    my ($status, $printed) = build($task);
     my ($missing) = $printed =~ /\Abuild\.sh: missing packages; as root: apt-get install (.*)\n\z/;
     my @missing = split / /, $missing // '';
     my %seen;
-    is("$status " . grep({ $seen{$_}++ } @missing), '1 0', "$command, by a user who is not root: one line, and each package once") or diag($printed);
-    is(join(' ', grep { !$seen{$_} } @{ $needed{$command} }), '', "$command: all that it needs is named");
+    is("$status " . grep({ $seen{$_}++ } @missing), '1 0', "$task, by a user who is not root: one line, and each package once") or diag($printed);
+    is(join(' ', grep { !$seen{$_} } @{ $needed{$task} }), '', "$task: all that it needs is named");
 }
 
 program('bin/dpkg-query', 'echo "install ok installed"');

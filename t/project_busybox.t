@@ -8,6 +8,7 @@ use File::Basename ();
 use File::Path     ();
 use File::Temp     ();
 use Test::More;
+use Testbed::Files qw(write_file write_program);
 use Testbed::Process;
 
 my ($busybox) = grep { -x } '/usr/bin/busybox', '/bin/busybox';
@@ -21,14 +22,7 @@ my $version = '1.30.99';                                                 # of no
 File::Path::make_path(map { "$folder/$_" } qw(bin tree nginx/src/core nginx/objs nginx/.git));
 
 # script PATH, LINES: run by busybox's shell
-sub script {
-    my ($path, @lines) = @_;
-    open my $file, '>', "$folder/$path" or die "$path: $!";
-    print {$file} map { "$_\n" } "#!$busybox sh", @lines;
-    close $file;
-    chmod 0755, "$folder/$path" or die "$path: $!";
-    return;
-}
+sub script { my ($path, @lines) = @_; return write_program("$folder/$path", join '', map { "$_\n" } "#!$busybox sh", @lines) }
 
 # Alpine's busybox has comm and install, Debian's has not; the others are packages there, too.
 symlink $busybox, "$folder/bin/$_" for split /\n/, qx{$busybox --list};
@@ -40,7 +34,7 @@ for my $command (qw(bash make gcc g++ as ld nm ldd comm install)) {
 unlink map { "$folder/bin/$_" } qw(dpkg dpkg-deb rpm rpm2cpio);
 
 # A copy, since what is built stays in build/.
-is(system("cp -r $root/build.sh $root/packaging $folder/tree"), 0, 'a copy of what builds');
+is(system("cp -r $root/build.sh $root/tasks $root/packaging $folder/tree"), 0, 'a copy of what builds');
 
 script('bin/nginx', 'case $1 in',
     '-V) echo "nginx version: nginx/' . $version . '"; echo "configure arguments: --with-compat --with-cc-opt=\'-O2 -I/\' --with-ld-opt=\'-Wl,-z,now -pie\'" ;;',
@@ -48,9 +42,7 @@ script('bin/nginx', 'case $1 in',
 script('nginx/configure', 'printf "%s\n" "$@" >told',
     'mkdir objs', "printf 'objs/$module:\\n\\tgcc -shared -o \$\@ -x c /dev/null\\n' >objs/Makefile");
 script('nginx/objs/old', '');
-open my $header, '>', "$folder/nginx/src/core/nginx.h" or die "nginx.h: $!";
-print {$header} "#define NGINX_VERSION      \"$version\"\n";
-close $header;
+write_file("$folder/nginx/src/core/nginx.h", "#define NGINX_VERSION      \"$version\"\n");
 
 my $said = qx{PATH=$folder/bin bash $folder/tree/build.sh module --nginx nginx --sources $folder/nginx 2>&1};
 is($? >> 8, 0, 'the module is built') or diag($said);

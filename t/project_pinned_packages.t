@@ -10,7 +10,8 @@ use File::Copy     ();
 use File::Path     ();
 use Test::More;
 use Testbed;
-use Testbed::Process;
+use Testbed::Files qw(write_file write_program);
+use Testbed::Process qw(run);
 use Testbed::Tool qw(tool);
 
 my $root   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
@@ -21,22 +22,6 @@ plan skip_all => "no @lacking" if @lacking;
 
 my $bed = Testbed->new;
 my $dir = $bed->dir;
-
-sub write_file {
-    my ($name, $text) = @_;
-    File::Path::make_path(File::Basename::dirname("$dir/$name"));
-    open my $file, '>', "$dir/$name" or die "$name: $!";
-    print {$file} $text;
-    close $file;
-    return "$dir/$name";
-}
-
-# The exit status of a command, and what it printed.
-sub run {
-    my ($command) = @_;
-    my $printed = qx{($command) 2>&1};
-    return ($? >> 8, $printed);
-}
 
 my ($codename) = Testbed::Process::slurp('/etc/os-release') =~ /^VERSION_CODENAME=(\w+)/m;
 my ($own)      = Testbed::Process::slurp("$root/src/version.hpp") =~ /kVersion = "([\d.]+)"/;
@@ -62,7 +47,7 @@ like($said, qr/^build\.sh: "\Q$binary\E" is of no deb package; NEEDS=nginx-r\Q$v
 
 # This machine's packages, but for nginx: as nginx.org has them, with the virtual name of its changelog.
 system('cp', '-as', '/var/lib/dpkg/info', "$dir/apt/") == 0 or die 'cp';
-write_file('apt/info/nginx.list', "/.\n$binary\n");
+write_file("$dir/apt/info/nginx.list", "/.\n$binary\n");
 my @libraries;
 my $others = join "\n\n", grep { !/^Package: (?:nginx|libnginx|sliding-log)/ } split /\n\n+/, Testbed::Process::slurp('/var/lib/dpkg/status');
 
@@ -75,8 +60,8 @@ sub paragraph {
 sub installed {
     my (@paragraphs) = @_;
     @paragraphs = map { s/^(?=Version)/Status: install ok installed\n/mr } @paragraphs;
-    write_file('apt/status', join "\n", "$others\n", @paragraphs);
-    write_file('apt/known', join "\n", @paragraphs, map { paragraph($_, '99', 'Status: install ok installed') } @libraries);
+    write_file("$dir/apt/status", join "\n", "$others\n", @paragraphs);
+    write_file("$dir/apt/known", join "\n", @paragraphs, map { paragraph($_, '99', 'Status: install ok installed') } @libraries);
     return;
 }
 my $nginx = paragraph('nginx', "$version-1~$codename", "Provides: httpd, nginx-r$version");
@@ -105,17 +90,17 @@ like(qx{dpkg-deb -f $dir/other/*.deb Depends}, qr/^nginx \(= \Q$version\E-1~$cod
 
 # ---- apt
 
-write_file('apt.conf', join "\n", map { "$_;" } qq{Dir::State "$dir/apt"}, qq{Dir::State::status "$dir/apt/known"}, qq{Dir::State::lists "$dir/apt/lists"},
+write_file("$dir/apt.conf", join "\n", map { "$_;" } qq{Dir::State "$dir/apt"}, qq{Dir::State::status "$dir/apt/known"}, qq{Dir::State::lists "$dir/apt/lists"},
     qq{Dir::Cache "$dir/apt/cache"}, qq{Dir::Etc::SourceList "$dir/sources.list"}, qq{Dir::Etc::SourceParts "$dir/none"},
     qq{Dir::Etc::PreferencesParts "$dir/none"}, qq{Dir::Log "$dir/apt/log"}, 'APT::Sandbox::User ""', 'Debug::NoLocking "true"');
-write_file('sources.list', "deb [trusted=yes] file:$dir/repository ./\n");
+write_file("$dir/sources.list", "deb [trusted=yes] file:$dir/repository ./\n");
 local $ENV{APT_CONFIG} = "$dir/apt.conf";
 
 # Has the archive offer these packages.
 sub archive {
     my (@paragraphs) = @_;
     my $listed = join "\n", map { s/^Package: (\S+)\n/Package: $1\nFilename: .\/$1.deb\nSize: 1\nSHA256: @{[ '0' x 64 ]}\n/r } @paragraphs;
-    write_file('repository/Packages', $listed);
+    write_file("$dir/repository/Packages", $listed);
     my ($failed, $told) = run('apt-get update -qq');
     die $told if $failed;
     return;
@@ -174,8 +159,7 @@ is((run($waits))[0], 3, 'no nginx: the status says that nothing is known');
     my $redis = $bed->redis;
     for my $row ([0, 'ok', 'all is well'], [1, 'warning', 'nginx 2 is available, and waits'], [3, 'warning', 'could not be checked: the package manager does not know this nginx']) {
         my ($ends, $expected, $text) = @$row;
-        my $program = write_file('waits', "#!/bin/sh\n[ $ends = 3 ] || echo '$text'\nexit $ends\n");
-        chmod 0755, $program;
+        my $program = write_program("$dir/waits", "#!/bin/sh\n[ $ends = 3 ] || echo '$text'\nexit $ends\n");
         my $told = tool({ env => { SLIDING_LOG_UPGRADE_WAITS => $program } }, 'doctor', '--server', $redis->address)->{out};
         like($told, qr/^packages of this machine\n  \Q$expected\E +upgrade +\Q$text\E$/mi, "doctor: $expected") or diag($told);
     }
@@ -188,7 +172,7 @@ is((run($waits))[0], 3, 'no nginx: the status says that nothing is known');
 # A package without files, or with the one of FILE.
 sub rpm_of {
     my ($its_name, $its_version, @lines) = @_;
-    my $spec = write_file("specs/$its_name.spec", join "\n", "Name: $its_name", "Version: $its_version", 'Release: 1', 'Summary: none', 'License: none',
+    my $spec = write_file("$dir/specs/$its_name.spec", join "\n", "Name: $its_name", "Version: $its_version", 'Release: 1', 'Summary: none', 'License: none',
         'AutoReqProv: no', @lines, '%description', 'none', '%files', '');
     my ($failed, $told) = run("rpmbuild --quiet -bb --define '_topdir $dir/top' --define '_rpmdir $dir/rpms' --define '_rpmfilename $its_name-$its_version.rpm' $spec");
     die $told if $failed;
@@ -215,9 +199,9 @@ sub rpm { my (@words) = @_; return run("rpm --root $dir/rpmroot @words") }
 sub waits_of_dnf {
     return note('no dnf or createrepo_c: not tested with these') if grep { system("command -v $_ >/dev/null") != 0 } qw(dnf createrepo_c);
     my $program = "$dir/rpmroot/usr/lib/sliding-log/upgrade-waits";
-    write_file('dnf.conf', "[main]\ngpgcheck=0\n[repository]\nname=repository\nbaseurl=file://$dir/yum\n");
+    write_file("$dir/dnf.conf", "[main]\ngpgcheck=0\n[repository]\nname=repository\nbaseurl=file://$dir/yum\n");
     my %programs = (dnf => "exec /usr/bin/dnf -c $dir/dnf.conf --installroot=$dir/rpmroot --releasever=1 \"\$@\"", rpm => "exec /usr/bin/rpm --root $dir/rpmroot \"\$@\"");
-    chmod 0755, write_file("bin/$_", "#!/bin/sh\n$programs{$_}\n") for keys %programs;
+    write_program("$dir/bin/$_", "#!/bin/sh\n$programs{$_}\n") for keys %programs;
     local $ENV{PATH} = "$dir/bin:$ENV{PATH}";
     for my $row (
         [[],                 0, qr/nginx \Q$version\E-1 is the newest that the package manager knows/, 'nothing is newer'],

@@ -5,10 +5,10 @@ use strict;
 use warnings;
 use Cwd            ();
 use File::Basename ();
-use File::Path     ();
 use File::Temp     ();
 use Test::More;
-use Testbed::Process;
+use Testbed::Files qw(write_file write_program);
+use Testbed::Process qw(run);
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $add  = "$root/packaging/pkg-oss/add";
@@ -18,25 +18,10 @@ my $folder = File::Temp->newdir;
 my $clone  = "$folder/pkg-oss";
 my %rules  = ('debian' => 'extra/', 'rpm/SPECS' => '', 'alpine' => '../');    # where each unpacks sources, seen from nginx's
 
-sub write_file {
-    my ($path, $text) = @_;
-    File::Path::make_path(File::Basename::dirname("$clone/$path"));
-    open my $file, '>', "$clone/$path" or die "$path: $!";
-    print {$file} $text;
-    close $file;
-    return;
-}
-
-sub run {
-    my ($command) = @_;
-    my $printed = qx{($command) 2>&1};
-    return ($? >> 8, $printed);
-}
-
 # ---- the clone
 
-write_file('Makefile',                 "EXTERNAL_MODULES=\tacme rtmp set-misc subs-filter\n");
-write_file('docs/changes.dtd',         <<'END');
+write_file("$clone/Makefile",                 "EXTERNAL_MODULES=\tacme rtmp set-misc subs-filter\n");
+write_file("$clone/docs/changes.dtd",         <<'END');
 <!ELEMENT change_log (changes)*>
 <!ATTLIST change_log title CDATA #REQUIRED>
 <!ELEMENT changes (change)*>
@@ -45,8 +30,8 @@ write_file('docs/changes.dtd',         <<'END');
 <!ELEMENT change (para)*>
 <!ELEMENT para (#PCDATA)>
 END
-write_file('contrib/src/nginx/version', "NGINX_VERSION := 1.30.7\n");
-write_file('contrib/Makefile',          <<'END');
+write_file("$clone/contrib/src/nginx/version", "NGINX_VERSION := 1.30.7\n");
+write_file("$clone/contrib/Makefile",          <<'END');
 SRC := $(CURDIR)/src
 TARBALLS := $(CURDIR)/tarballs
 VPATH := $(TARBALLS)
@@ -60,7 +45,7 @@ include $(wildcard $(SRC)/*/Makefile)
 END
 for my $system (keys %rules) {
     my $contrib = ($system =~ s{[^/]+}{..}gr) . '/contrib';
-    write_file("$system/Makefile", <<"END" . <<'END');
+    write_file("$clone/$system/Makefile", <<"END" . <<'END');
 CONTRIB := \$(abspath $contrib)
 MODSRC_PREFIX = $rules{$system}
 END
@@ -84,8 +69,7 @@ module-%: .deps-module-%
 	@echo "needs$(MODULE_BUILD_DEPENDS_$(call name,$*)); $(MODULE_SUMMARY_$(call name,$*))"
 END
     # as configure does: it reads the module's `config`
-    write_file("$system/configure", "#!/bin/sh\ntest -f \"\${1#--add-dynamic-module=}/config\" && echo \"configured \$1\"\n");
-    chmod 0755, "$clone/$system/configure";
+    write_program("$clone/$system/configure", "#!/bin/sh\ntest -f \"\${1#--add-dynamic-module=}/config\" && echo \"configured \$1\"\n");
 }
 
 # ---- added

@@ -12,7 +12,8 @@ use File::Path     ();
 use File::Temp     ();
 use JSON::PP       ();
 use Test::More;
-use Testbed::Process;
+use Testbed::Files qw(write_file write_program);
+use Testbed::Process qw(run);
 
 my $root    = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my @lacking = grep { system("command -v $_ >/dev/null") != 0 } qw(git gpg dpkg-buildpackage dh_nginx readelf);
@@ -22,30 +23,12 @@ my $dir    = Cwd::abs_path("$folder");
 my ($version) = Testbed::Process::slurp("$root/src/version.hpp") =~ /kVersion = "([\d.]+)"/;
 my $name = "ngx_http_sliding_log_module-$version";
 
-# The exit status of a command, and what it printed.
-sub run {
-    my ($command) = @_;
-    my $printed = qx{($command) 2>&1};
-    return ($? >> 8, $printed);
-}
-
 sub succeeds {
     my ($command, $what) = @_;
     my ($status, $printed) = run($command);
     is($status, 0, $what) or diag($printed);
     return $printed;
 }
-
-sub write_file {
-    my ($path, $text) = @_;
-    File::Path::make_path(File::Basename::dirname($path));
-    open my $file, '>', $path or die "$path: $!";
-    print {$file} $text;
-    close $file;
-    return $path;
-}
-
-sub program { my ($path, $text) = @_; return chmod 0755, write_file($path, "#!/bin/bash\n$text") }
 
 # ---- the repository, twice
 
@@ -74,7 +57,8 @@ my $uses = 'extern "C" void redisFree(void *); void use(void *context) { redisFr
 for my $compiler (qw(cc gcc g++ c++ x86_64-linux-gnu-gcc x86_64-linux-gnu-g++)) {
     my ($real) = grep { -x } map { "$_/$compiler" } grep { !/ccache/ } split /:/, $ENV{PATH};
     next if !$real;
-    program("$dir/bin/$compiler", <<"END");
+    write_program("$dir/bin/$compiler", <<"END");
+#!/bin/bash
 source='' others=()
 for argument in "\$@"; do
     case \$argument in *.cpp) source=\$argument ;; *) others+=("\$argument") ;; esac
@@ -92,7 +76,7 @@ done
 END
 }
 my ($real_git) = grep { -x } map { "$_/git" } split /:/, $ENV{PATH};
-program("$dir/bin/git", "echo \"\$*\" >>$dir/calls-of-git\nexec $real_git \"\$@\"\n");
+write_program("$dir/bin/git", "#!/bin/bash\necho \"\$*\" >>$dir/calls-of-git\nexec $real_git \"\$@\"\n");
 local $ENV{PATH} = "$dir/bin:$ENV{PATH}";
 
 # ---- a release, and again elsewhere

@@ -11,7 +11,7 @@ use File::Find     ();
 use Test::More;
 use Testbed;
 use Testbed::Http qw(get);
-use Testbed::Process;
+use Testbed::Process qw(run);
 use Testbed::Tool qw(tool);
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
@@ -28,12 +28,6 @@ my $spec   = "$folder/nginx-mod-sliding-log.spec";
 my ($version) = Testbed::Process::slurp("$root/src/version.hpp") =~ /kVersion = "([\d.]+)"/;
 my ($nginx)   = qx{nginx -v 2>&1} =~ m{nginx/([\d.]+)} or die 'nginx -v';
 my $module = 'ngx_http_sliding_log_module';
-
-sub run {
-    my ($command) = @_;
-    my $printed = qx{($command) 2>&1};
-    return ($? >> 8, $printed);
-}
 
 # ---- built
 

@@ -6,12 +6,10 @@ use strict;
 use warnings;
 use List::Util qw(shuffle);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Http qw(get request field);
 
-my $seed = $ENV{TEST_SEED} // int rand 2**31;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed   = Testbed->new;
 my $limit = 0;
@@ -65,7 +63,7 @@ END
         my $names  = join ' ', (field($answer, 'RateLimit-Policy') // '') =~ /"(\w+)"/g;
         push @wrong, "POST $path: $answer->{status} $names, expected 405 @$has" if "$answer->{status} $names" ne "405 @$has";
     }
-    is(join("\n", @wrong), '', "tree $round: $asked answers of " . @expected . ' locations are by their limits') or diag("TEST_SEED=$seed\n$locations");
+    is(join("\n", @wrong), '', "tree $round: $asked answers of " . @expected . ' locations are by their limits') or diag($locations);
 }
 
 $bed->done;

@@ -8,14 +8,12 @@ use strict;
 use warnings;
 use List::Util qw(max min sum0);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS takes horizon);
 use Testbed::Http qw(request field);
 use Testbed::UnderWay;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 2000;
 use constant { LOCATIONS => 60, CAP => 9, TAKEN => 2 };
 
@@ -275,7 +273,7 @@ for my $operation (1 .. $operations) {
         }
     }
     if (!$is_right || @wrong) {
-        fail("operation $operation, TEST_SEED=$seed: /$number with key $key is answered as the model says");
+        fail("operation $operation: /$number with key $key is answered as the model says");
         diag("the model says $status $says, " . ($remains ? text($remains) : 'denied') . "; the answer is $answer->{status} " . (field($answer, 'X-Status') // '') . ', ' . text(\%said), map { "\n$_" } @wrong);
         for (my $at = $number; defined $at; $at = $locations[$at]{next}) {
             diag("/$at: " . inside($at) . ($locations[$at]{page} ? " (page: $locations[$at]{page})" : ''));

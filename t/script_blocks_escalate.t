@@ -5,14 +5,12 @@ use strict;
 use warnings;
 use List::Util qw(min);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(%SCRIPTS takes);
 use Testbed::Clock;
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 use constant T => 1_800_000_000_000;    # a whole number of the longest window
 

@@ -3,12 +3,10 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;

@@ -4,13 +4,11 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 use constant { WINDOW => 1000, DELAY => 2500, LIMIT => 5 };
 

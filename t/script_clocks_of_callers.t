@@ -6,13 +6,11 @@ use warnings;
 use List::Util qw(max min);
 use POSIX qw(ceil floor);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(%SCRIPTS);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $calls = $ENV{TEST_OPERATIONS} // 4000;    # of each script
 
 my $bed   = Testbed->new;

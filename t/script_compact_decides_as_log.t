@@ -5,13 +5,11 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::CompactLog qw(add_marks untrue_marks);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $operations = $ENV{TEST_OPERATIONS} // 100_000;    # requests; a million take a minute
 my $bed        = Testbed->new;

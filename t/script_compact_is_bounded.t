@@ -7,15 +7,13 @@ use strict;
 use warnings;
 use List::Util qw(sum0);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Clock;
 use Testbed::CompactLog qw(add_marks log_of times_of);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 use constant { ENTRIES => 20_000, FEW => 600, WINDOW => 3_600_000 };
 

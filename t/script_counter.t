@@ -4,12 +4,10 @@ use strict;
 use warnings;
 use POSIX qw(ceil);
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;

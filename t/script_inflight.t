@@ -6,12 +6,10 @@ use strict;
 use warnings;
 use List::Util qw(max sum0);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 20_000;
 
 use constant LEASE => 3000;

@@ -7,13 +7,11 @@ use warnings;
 use List::Util qw(max min sum0);
 use POSIX qw(ceil floor);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(%SCRIPTS);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $operations = $ENV{TEST_OPERATIONS} // 30_000;
 my $bed        = Testbed->new;

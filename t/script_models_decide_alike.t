@@ -7,13 +7,11 @@ use File::Basename ();
 use Test::More;
 use lib Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../bench/lib');
 use Bench::Models;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(%SCRIPTS takes);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;

@@ -4,16 +4,14 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
 use Testbed::Tool qw(tool_json);
 
 use constant { TEXTS => 1500, AT_ONCE => 100 };
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note("TEST_SEED=$seed");
+seed();
 
 my $bed = Testbed->new;
 my $now = 1_800_000_000_000;

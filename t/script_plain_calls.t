@@ -6,13 +6,11 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Script;
 use Time::HiRes qw(time);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 4000;    # of each world
 my $only       = $ENV{TEST_WORLD} // '.';
 

@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use List::Util qw(max);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(%ALL_SCRIPTS takes);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
@@ -16,8 +16,7 @@ use constant { HOUR => 3_600_000, LEFT => 4500, LIVE => 40, AT_ONCE => 1000, STE
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis($ENV{TEST_NATIVE} ? () : (args => ['--loadmodule', native_module()]));
-my $seed  = $ENV{TEST_SEED} // time ^ $$;
-srand $seed;
+my $seed = seed();
 
 # Makes a log with so many entries that left an hour ago, and some that are in the window of half an hour.
 sub fill {

@@ -6,13 +6,11 @@ use warnings;
 use List::Util qw(max min sum0);
 use POSIX qw(strftime);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Script;
 use Time::Local qw(timegm);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $requests = $ENV{TEST_OPERATIONS} // 3000;    # of each period
 
 my %longest = (hour => 3_600_000, day => 86_400_000, week => 7 * 86_400_000, month => 31 * 86_400_000);

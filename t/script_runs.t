@@ -8,16 +8,14 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Clock;
 use Testbed::Corrupt qw(any);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
 use Testbed::Tool qw(tool_json);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 12_000;    # calls for each form
 my $only       = $ENV{TEST_WORLD} // '.';
 

@@ -7,14 +7,12 @@ use strict;
 use warnings;
 use List::Util qw(min);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(%ALL_SCRIPTS);
 use Testbed::Script;
 use Testbed::Settled;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $operations = $ENV{TEST_OPERATIONS} // 6000;    # of each algorithm
 
 my $bed     = Testbed->new;

@@ -6,13 +6,11 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS takes);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $calls = $ENV{TEST_OPERATIONS} // 1000;    # of each algorithm and clock
 
 my $bed     = Testbed->new;
@@ -93,7 +91,7 @@ for my $name (@SCRIPTS{@ALGORITHMS}) {
                 if ($call > $calls / 30 && rand() < 0.01) {
                     my $key = any(@keys);
                     if ($source->cli('EXISTS', $key)) {
-                        $cluster->move_keys($slot, $source, $target, $key);
+                        $cluster->move_keys($slot, $key);
                         $seen{moved}++;
                     }
                 }
@@ -128,8 +126,7 @@ for my $name (@SCRIPTS{@ALGORITHMS}) {
                         map { { %$_, ids => @{ $_->{ids} } ? [$_->{ids}[$admitted - 1]] : [] } } @logs];
                 }
             }
-            1 while $cluster->move_keys($slot, $source, $target);
-            $cluster->end_move($slot, $source, $target);
+            $cluster->finish_move($slot);
             push @wrong, map { "round $round: $_ is " . content($to, $_) . ', not ' . content($alone, $_) } grep { content($to, $_) ne content($alone, $_) } @keys;
             ($source, $target, $from, $to) = ($target, $source, $to, $from);
             last if @wrong;

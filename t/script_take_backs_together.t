@@ -6,14 +6,12 @@ use strict;
 use warnings;
 use List::Util qw(shuffle);
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(%ALL_SCRIPTS);
 use Testbed::CompactLog qw(times_of);
 use Testbed::Script;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 use constant ROUNDS => $ENV{TEST_ROUNDS} // 150;
 
 my $bed     = Testbed->new;

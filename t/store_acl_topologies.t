@@ -33,7 +33,7 @@ is(statuses($nginx, $cluster->tag_on($_)), '200 200 200 429', 'cluster: a node d
 my $tag = $cluster->tag_on($from);
 $cluster->begin_move($cluster->slot_of($tag), $from, $to);
 is(statuses($nginx, $tag), '200 200 200 429', 'cluster: a migrating slot is followed');
-$cluster->end_move($cluster->slot_of($tag), $from, $to);
+$cluster->end_move($cluster->slot_of($tag));
 is(statuses($nginx, $tag), '429 429 429 429', 'cluster: a slot that has moved is followed');
 is($_->cli('ACL', 'LOG'), '', 'cluster: nothing was refused') for $cluster->nodes;
 is($from->calls('cluster|slots') > 0, 1, 'cluster: cluster|slots is used');

@@ -7,15 +7,13 @@ use strict;
 use warnings;
 use List::Util qw(sum0);
 use Test::More;
-use Testbed qw(slow wait_until);
+use Testbed qw(seed slow wait_until);
 use Testbed::UnderWay;
 use Time::HiRes qw(time);
 
 use constant { LIMIT => 5, LEASE => 3 };
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed      = Testbed->new;
 my $cluster  = $bed->cluster(masters => 2, replicas => 1);
@@ -54,7 +52,6 @@ my (@under_way, $wrong, %seen);
 my @tags = map { my $node = $_; map { $cluster->tag_on($node) } 1 .. 2 } @masters;
 my %slot = map { $_ => $cluster->slot_of($_) } @tags;
 my %home = map { my $slot = $_; $slot => $cluster->owner_of($slot) } values %slot;
-my %moving;    # slot => [from, to]
 
 sub any { return $_[int rand @_] }
 sub logs_of { my ($path, %key) = @_; return map { "$_->[0] $key{$_->[1]}" } @{ $locations{$path} } }
@@ -103,7 +100,7 @@ sub begin_one {
 sub end_one {
     my ($which) = @_;
     my $one    = splice @under_way, $which // int rand @under_way, 1;
-    my $moves  = grep { /(\S+)$/ && $moving{ $slot{$1} } } @{ $one->{logs} };
+    my $moves  = grep { /(\S+)$/ && $cluster->is_moving($slot{$1}) } @{ $one->{logs} };
     if ($one->{http2} ? rand() < 0.5 : rand() < 0.2) {
         Testbed::UnderWay::leave($one);
         $seen{ $one->{http2} ? 'reset streams' : 'left by the client' }++;
@@ -121,24 +118,13 @@ sub end_one {
 # A step of a move: its beginning, some of the keys, or the rest and its end.
 sub move_on {
     my $slot = any(sort keys %home);
-    if (!$moving{$slot}) {
-        $moving{$slot} = [$home{$slot}, grep { $_ != $home{$slot} } @masters];
-        $cluster->begin_move($slot, @{ $moving{$slot} });
-        return;
-    }
-    my ($from, $to) = @{ $moving{$slot} };
-    my @some = grep { rand() < 0.5 } split /\n/, $from->cli('CLUSTER', 'GETKEYSINSLOT', $slot, 1000);
-    $cluster->move_keys($slot, $from, $to, @some) if @some;
-    end_move($slot) if rand() < 0.3;
+    end_move($slot) if $cluster->move_on($slot, $home{$slot}, grep { $_ != $home{$slot} } @masters) && rand() < 0.3;
     return;
 }
 
 sub end_move {
     my ($slot) = @_;
-    my ($from, $to) = @{ delete $moving{$slot} };
-    1 while $cluster->move_keys($slot, $from, $to);
-    $cluster->end_move($slot, $from, $to);
-    $home{$slot} = $to;
+    $home{$slot} = $cluster->finish_move($slot);
     $seen{moves}++;
     return;
 }
@@ -167,7 +153,7 @@ is($wrong, undef, 'each log has who is under way while slots move: ' . join ', '
 
 my $old = $masters[0];
 begin_one(any(sort keys %locations)) for 1 .. 3;
-end_move($_) for sort keys %moving;    # a replica does not know of moves: it would take moved keys for missing ones
+end_move($_) for $cluster->moving;    # a replica does not know of moves: it would take moved keys for missing ones
 is($replica{$old}->cli('CLUSTER', 'FAILOVER'), 'OK', 'a fail-over by command begins');
 ok(wait_until('the fail-over', 20, sub { $replica{$old}->cli('ROLE') =~ /^master/ && $old->cli('ROLE') =~ /^slave/ }), 'the replica has become the master');
 $masters[0] = $replica{$old};
@@ -177,7 +163,7 @@ play(1);
 is($wrong, undef, 'each log has who is under way over a fail-over by command');
 
 # what the replica does not have is entered again
-end_move($_) for sort keys %moving;
+end_move($_) for $cluster->moving;
 my $dying = $masters[1];
 my $heir  = $replica{$dying};
 my @there = grep { $home{ $slot{$_} } == $dying } @tags;

@@ -69,16 +69,14 @@ cmp_ok(asked() - $before, '<=', WORKERS * (1 + $spent),
 my $from = $cluster->owner_of($cluster->slot_of($tags[0]));
 my ($to) = grep { $_ != $from } $first, $second;
 wait_until('two logs', 5, sub { get($port, "/two?k=$tags[0]")->{status} == 200 });
-$cluster->begin_move($cluster->slot_of($tags[0]), $from, $to);
-$cluster->move_keys($cluster->slot_of($tags[0]), $from, $to, "rl:sliding:two_a:{$tags[0]}", "rl:sliding:one:{$tags[0]}");
+$cluster->begin_move($cluster->slot_of($tags[0]), $from, $to, "rl:sliding:two_a:{$tags[0]}", "rl:sliding:one:{$tags[0]}");
 sleep 1.3;
 $before = asked();
 $load   = Testbed::Load->start($bed, $port, paths => ["/one?k=$tags[0]", "/two?k=$tags[0]"], rate => 100);
 wait_until('redirects', 10, sub { $cluster->errors('ASK') > 40 && $cluster->errors('TRYAGAIN') > 40 });
 cmp_ok($cluster->errors($_), '>', 40, "a migrating slot: $_ occurs") for qw(ASK TRYAGAIN);
 is(asked() - $before, 0, 'a migrating slot: no worker asks for the map');
-1 while $cluster->move_keys($cluster->slot_of($tags[0]), $from, $to);
-$cluster->end_move($cluster->slot_of($tags[0]), $from, $to);
+$cluster->finish_move($cluster->slot_of($tags[0]));
 $record = $load->stop;
 is($record->that(source => 'redis')->count, $record->count, 'a migrating slot: Redis decides every request');
 

@@ -55,8 +55,7 @@ while (time < $end || $rounds < 2) {
         my @way = $rounds % 2 ? ($right, $left) : ($left, $right);
         $cluster->begin_move($slots[$i], @way);
         sleep 0.02;
-        1 while $cluster->move_keys($slots[$i], @way);
-        $cluster->end_move($slots[$i], @way);
+        $cluster->finish_move($slots[$i]);
     }
     $rounds++;
 }
@@ -81,13 +80,11 @@ my $slot = $cluster->slot_of($tag);
 my $from = $cluster->owner_of($slot);
 my ($to) = grep { $_ != $from } $left, $right;
 get($port, "/two?k=$tag");
-$cluster->begin_move($slot, $from, $to);
-$cluster->move_keys($slot, $from, $to, "rl:sliding:two_a:{$tag}");
+$cluster->begin_move($slot, $from, $to, "rl:sliding:two_a:{$tag}");
 $load = Testbed::Load->start($bed, $port, paths => ["/two?k=$tag"], rate => 50);
 wait_until('TRYAGAIN to be met', 5, sub { $cluster->errors('TRYAGAIN') > 3 });
 cmp_ok($cluster->errors('TRYAGAIN'), '>', 3, 'a half-moved slot: TRYAGAIN occurs');
-1 while $cluster->move_keys($slot, $from, $to);
-$cluster->end_move($slot, $from, $to);
+$cluster->finish_move($slot);
 $record = $load->stop;
 is($record->statuses, '200:' . $record->count, 'a half-moved slot: requests wait for the move, within the timeout');
 is($cluster->zcard('two_a', $tag), 1 + $record->count, 'a half-moved slot: requests are logged');
@@ -102,10 +99,10 @@ for my $algorithm (qw(log compact quota)) {
     my $ask = sub { scalar grep { $_->{status} == 200 } many([map { [$port, "/few/$algorithm?k=$tag"] } 1 .. 30]) };
     is($ask->(), 30, "$algorithm: all requests before a move are admitted");
     $cluster->begin_move($slot, $from, $to);
-    $cluster->move_keys($slot, $from, $to);
+    $cluster->move_all_keys($slot);
     $to->cli('SCRIPT', 'FLUSH');
     is($ask->(), 20, "$algorithm: the limit is exact in a move");
-    $cluster->end_move($slot, $from, $to);
+    $cluster->end_move($slot);
     is($ask->(), 0, "$algorithm: the limit is exact after a move");
 
     # a take-back reaches the log wherever it is by then
@@ -116,9 +113,9 @@ for my $algorithm (qw(log compact quota)) {
     my $denied = sub { scalar grep { $_->{status} == 429 } many([map { [$port, "/apart/$algorithm?k=$tag&l=$fixed"] } 1 .. $_[0]], at_once => $_[1]) };
     is($denied->(40, 1), 10, "$algorithm: limits of two slots: the smaller denies");
     $cluster->begin_move($slot, $from, $to);
-    $cluster->move_keys($slot, $from, $to);
+    $cluster->move_all_keys($slot);
     is($denied->(40, 40), 40, "$algorithm: limits of two slots: the smaller denies while the other slot moves");
-    $cluster->end_move($slot, $from, $to);
+    $cluster->end_move($slot);
     is($denied->(40, 40), 40, "$algorithm: limits of two slots: the smaller denies when the other slot has moved");
 
     # a request of cost 0 is counted by the metrics

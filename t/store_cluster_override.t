@@ -50,14 +50,11 @@ for my $name (qw(log compact)) {
                     get($port, "/$name?k=$tag");
                     $from->cli('RENAME', "$key:kept", "$key:override") if $record ne 'nowhere';
                 }
-                $cluster->begin_move($slot, $from, $to);
-                my @moved = ($log eq 'there' ? $key : (), $record eq 'there' ? "$key:override" : ());
-                $cluster->move_keys($slot, $from, $to, @moved) if @moved;
+                $cluster->begin_move($slot, $from, $to, $log eq 'there' ? $key : (), $record eq 'there' ? "$key:override" : ());
                 my $expected = $said{$what} // '200 redis 6';
                 is(asked("/$name?k=$tag"), $expected, "$name: the log is $log, the record, $what, is $record");
                 is(get($port, "/both?k=$tag")->{status}, substr($expected, 0, 3), "two limits: the log is $log, the record, $what, is $record") if $name eq 'log';
-                1 while $cluster->move_keys($slot, $from, $to);
-                $cluster->end_move($slot, $from, $to);
+                $cluster->finish_move($slot);
                 my $known = $what eq 'deny' ? qr/^429/ : qr/^\Q$expected\E$/;
                 like(asked("/$name?k=$tag"), $known, "$name: all have arrived: $what");
             }
@@ -75,9 +72,7 @@ $from->cli('SET', "rl:sliding:compact:{$tag}:override", 'allow until=0 since=1 b
 my $load = Testbed::Load->start($bed, $port, paths => ["/compact?k=$tag", "/refund?k=$tag"], rate => 200);
 for my $way (1 .. 6) {
     my ($at, $next) = $way % 2 ? ($from, $to) : ($to, $from);
-    $cluster->begin_move($slot, $at, $next);
-    1 while $cluster->move_keys($slot, $at, $next);
-    $cluster->end_move($slot, $at, $next);
+    $cluster->move($slot, $at, $next);
 }
 my $record = $load->stop;
 is($record->that(status => 503)->count, 0, 'moved to and fro under load: no request failed');

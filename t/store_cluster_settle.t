@@ -6,7 +6,7 @@ use strict;
 use warnings;
 use List::Util qw(max sum0);
 use Test::More;
-use Testbed qw(slow wait_until);
+use Testbed qw(seed slow wait_until);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon takes);
 use Testbed::Http qw(get field);
 use Testbed::UnderWay;
@@ -14,9 +14,7 @@ use Time::HiRes qw(time);
 
 use constant LIMIT => 12;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed        = Testbed->new;
 my $cluster    = $bed->cluster(masters => 2);
@@ -61,7 +59,6 @@ my $nginx = $bed->serve(
 my %requests;    # "NAME KEY" => requests
 my @tags = map { my $node = $_; map { $cluster->tag_on($node) } 1 .. 2 } @nodes;
 my %slot = map { $_ => $cluster->slot_of($_) } @tags;
-my %moving;      # slot => [from, to]
 my %home = map { my $slot = $_; $slot => $cluster->owner_of($slot) } values %slot;
 
 sub used { my ($log) = @_; return sum0 map { $_->{cost} } @{ $requests{$log} } }
@@ -119,7 +116,7 @@ sub end_one {
         $limit->{request}{cost} = $cost{ $limit->{field} };
     }
     # logs of one call: if a node does not have both, they are settled when the slot has arrived
-    end_move($slot{ $one->{k} }) if $one->{what} =~ m{^/together|^/apart.* k=(\S+) l=\1 } && $moving{ $slot{ $one->{k} } };
+    end_move($slot{ $one->{k} }) if $one->{what} =~ m{^/together|^/apart.* k=(\S+) l=\1 } && $cluster->is_moving($slot{ $one->{k} });
     agrees("$one->{what} settled with $cost{cost} and $cost{other}", map { $_->{log} } @{ $one->{of} });
     $seen{'moved under way'}++ if ($seen{moves} // 0) > $one->{moves};
     $seen{'redirected at the end'}++ if $cluster->errors('ASK') + $cluster->errors('MOVED') > $before;
@@ -130,25 +127,13 @@ sub end_one {
 # A step of a move: its beginning, some of the keys, or the rest and its end.
 sub move_on {
     my $slot = any(sort keys %home);
-    if (!$moving{$slot}) {
-        $moving{$slot} = [$home{$slot}, grep { $_ != $home{$slot} } @nodes];
-        $cluster->begin_move($slot, @{ $moving{$slot} });
-        return;
-    }
-    my ($from, $to) = @{ $moving{$slot} };
-    my @some = grep { rand() < 0.5 } split /\n/, $from->cli('CLUSTER', 'GETKEYSINSLOT', $slot, 1000);
-    $cluster->move_keys($slot, $from, $to, @some) if @some;
-    end_move($slot) if rand() < 0.5;
+    end_move($slot) if $cluster->move_on($slot, $home{$slot}, grep { $_ != $home{$slot} } @nodes) && rand() < 0.5;
     return;
 }
 
 sub end_move {
     my ($slot) = @_;
-    my ($from, $to) = @{ $moving{$slot} };
-    1 while $cluster->move_keys($slot, $from, $to);
-    $cluster->end_move($slot, $from, $to);
-    $home{$slot} = $to;
-    delete $moving{$slot};
+    $home{$slot} = $cluster->finish_move($slot);
     $seen{moves}++;
     return;
 }

@@ -6,15 +6,13 @@ use strict;
 use warnings;
 use List::Util qw(shuffle);
 use Test::More;
-use Testbed qw(wait_until slow);
+use Testbed qw(seed slow wait_until);
 use Testbed::Http qw(get);
 use Testbed::Load;
 use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(sleep);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 use constant ROUNDS => $ENV{TEST_ROUNDS} // 5;
 
 my $bed     = Testbed->new;
@@ -82,9 +80,9 @@ for my $round (1 .. ROUNDS) {
     $passed{$_} += get($port, $_)->{status} == 200 for @before;
 
     $cluster->begin_move($slot, $from, $to);
-    my @keys  = split /\n/, $from->cli('CLUSTER', 'GETKEYSINSLOT', $slot, 1000);
+    my @keys  = $cluster->keys_left($slot);
     my @moved = grep { rand() < 0.5 } @keys;
-    $cluster->move_keys($slot, $from, $to, @moved) if @moved;
+    $cluster->move_keys($slot, @moved) if @moved;
     my $load = Testbed::Load->start($bed, $port, paths => [map { "/$_?k=$tag" } qw(one all two dry)], rate => 160);
     sleep 1.2;
     my $record = $load->stop;
@@ -100,8 +98,7 @@ for my $round (1 .. ROUNDS) {
     wait_until('take-backs', 3, sub { all_entries($tag, $from) eq $expected });
     is(all_entries($tag, $from), $expected, "$what: each log holds what passed");
 
-    1 while $cluster->move_keys($slot, $from, $to);
-    $cluster->end_move($slot, $from, $to);
+    $cluster->finish_move($slot);
     my $new = "/fresh?k=$tag";
     ok(wait_until('calls to go together', 5, sub { my $calls = calls(); get($port, $new) for 1 .. 4; return calls() == $calls + 4 }), "$what: requests are one call again when all have");
     is(all_entries($tag, $to), $expected, "$what: each log has arrived");

@@ -6,15 +6,13 @@ use strict;
 use warnings;
 use List::Util qw(shuffle);
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Algorithm qw(@ALL_ALGORITHMS horizon takes);
 use Testbed::Http qw(get field);
 use Testbed::Metrics qw(scrape);
 use Testbed::UnderWay;
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $bed     = Testbed->new;
 my @redis   = map { $bed->redis(args => ['--repl-diskless-sync-delay', 0]) } 1 .. 2;

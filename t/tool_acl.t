@@ -167,10 +167,10 @@ my @logins = qw(--user operator);
     nginx_is_served('Cluster', $nginx, \%all, @tags);
     my $slot = $cluster->slot_of($tags[0]);
     $cluster->begin_move($slot, @nodes);
-    $cluster->move_keys($slot, @nodes);
+    $cluster->move_all_keys($slot);
     is(statuses($nginx, "/log/back?k=$tags[0]", 4), '404 404 404 404', 'Cluster: a migrating slot is followed');
     cmp_ok($nodes[1]->calls('asking'), '>', 0, 'Cluster: nginx has sent ASKING');
-    $cluster->end_move($slot, @nodes);
+    $cluster->end_move($slot);
     tool_is_served('Cluster', \%all, $tags[1], '--mode', 'cluster', '--server', $nodes[1]->address, @logins);
     nothing_refused('Cluster', @nodes);
 }

@@ -153,14 +153,14 @@ for my $case (['new', 1], ['neither', 2], ['the log', 1], ['what is remembered',
     my $slot = $cluster->slot_of($tag);
     $cluster->begin_move($slot, $from, $to);
     my @on_their_way = $moved eq 'the log' ? $keys[0] : $moved eq 'what is remembered' ? $keys[1] : $moved eq 'both' ? @keys : ();
-    is($from->cli('MIGRATE', '127.0.0.1', $to->port, $_, 0, 5000), 'OK', "$moved moved: $_") for @on_their_way;
+    is($cluster->move_keys($slot, $_), 'OK', "$moved moved: $_") for @on_their_way;
     sleep 1;    # the known denial ends
     my $last;
     ok(wait_until('the block', 3, sub { $last = $ask->(); return abs($last - 1800 * $step) < 60 }), "$moved moved: the block has step $step") or diag("Retry-After $last");
     for my $key (@keys) {
-        like($from->cli('MIGRATE', '127.0.0.1', $to->port, $key, 0, 5000), qr/^(?:OK|NOKEY)$/, "$moved moved: $key is on one node at most");
+        like($cluster->move_keys($slot, $key), qr/^(?:OK|NOKEY)$/, "$moved moved: $key is on one node at most");
     }
-    $cluster->end_move($slot, $from, $to);
+    $cluster->end_move($slot);
     is($to->cli('EXISTS', $keys[1]), $moved eq 'new' ? 0 : 1, "$moved moved: what is remembered is kept");
 }
 

@@ -4,15 +4,13 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed;
+use Testbed qw(seed);
 use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS);
 use Testbed::Script;
 use Testbed::Tool qw(tool tool_json);
 use Time::HiRes qw(time);
 
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 
 my $rounds = $ENV{TEST_ROUNDS} // 60;    # of each algorithm
 my $bed    = Testbed->new;

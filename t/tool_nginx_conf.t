@@ -4,13 +4,11 @@
 use strict;
 use warnings;
 use Test::More;
-use Testbed qw(conf);
+use Testbed qw(conf seed);
 use Testbed::Process;
 use Testbed::Tool qw(tool tool_json);
 
-my $seed = $ENV{TEST_SEED} // int rand 1e9;
-note "TEST_SEED=$seed";
-srand $seed;
+seed();
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;

@@ -5,7 +5,7 @@ use strict;
 use warnings;
 use Digest::SHA ();
 use Test::More;
-use Testbed qw(wait_until);
+use Testbed qw(seed wait_until);
 use Testbed::Acl qw(documented_rule);
 use Testbed::Http qw(get field);
 use Testbed::Script;
@@ -172,9 +172,7 @@ like(tool({ in => "\r\n" }, 'set', 'hidden', '-', '--deny', @conf)->{err}, qr/st
 # ---- the tool and the script agree for any text on whether it is a record, and on what it says
 
 $redis->cli('FLUSHALL');
-my $seed = $ENV{TEST_SEED} // time;
-srand $seed;
-note "TEST_SEED=$seed";
+seed();
 my $script = Testbed::Script->new($redis, 'sliding_log');
 my @pieces = (' ', "\t", "\n", "\r", "\x0b", "\x0c", "\0", '=', '0', '9' x 14, 'x', 'by=', 'allow', 'deny ', 'limit=7', "\xa0", '-', '');
 my %texts;

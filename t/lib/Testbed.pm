@@ -14,18 +14,29 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 use Testbed::Cluster;
+use Testbed::Files;
 use Testbed::Nginx;
 use Testbed::Redis;
 use Testbed::Sentinel;
 
-our @EXPORT_OK = qw(answers_as_told conf free_port wait_until slow);
+our @EXPORT_OK = qw(answers_as_told conf free_port seed slow wait_until);
 
 # Deadlines stretch by this factor: a shared machine may stand still for a while, and runs under sanitizers or
 # valgrind are slower.
 sub slow { return $ENV{TEST_SLOW} || 2 }
 
+# Seeds rand, and returns the seed. A test that fails tells it: with it in TEST_SEED all that is random is repeated.
+my $seed;
+sub seed {
+    $seed = $ENV{TEST_SEED} // int rand 2**31;
+    srand $seed;
+    note("TEST_SEED=$seed");
+    return $seed;
+}
+
 my @reserved;
 my @beds;
+my $test = $$;
 
 # A free port for a server, which binds it by number (with SO_REUSEADDR). No other process gets it while this test runs:
 # a socket is bound to it, and does not listen.
@@ -138,10 +149,7 @@ sub configuration {
 
 sub write_file {
     my ($self, $name, $content) = @_;
-    open my $file, '>:raw', "$self->{dir}/$name" or die "$name: $!";
-    print $file $content;
-    close $file;
-    return "$self->{dir}/$name";
+    return Testbed::Files::write_file("$self->{dir}/$name", $content);
 }
 
 sub done {
@@ -156,7 +164,9 @@ sub done {
 # No process is left, however the test ends.
 END {
     local ($?, $@);
-    for my $bed (grep { $$ == $_->{owner} } splice @beds) {
+    my @own = grep { $$ == $_->{owner} } splice @beds;
+    diag("TEST_SEED=$seed") if defined $seed && $$ == $test && (!Test::More->builder->is_passing || grep { !$_->{finished} } @own);
+    for my $bed (@own) {
         for my $process (@{ $bed->{processes} }) {
             diag($process->log_tail) if !$bed->{finished} || !Test::More->builder->is_passing;
             $process->kill;

@@ -100,34 +100,61 @@ sub tag_on {
     }
 }
 
-# The commands that move a slot, step by step: begin_move, move_keys, end_move.
-sub begin_move {
-    my ($self, $slot, $from, $to) = @_;
-    $to->cli('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', $self->id($from));
-    $from->cli('CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $self->id($to));
-    return;
-}
-
-sub move_keys {
-    my ($self, $slot, $from, $to, @keys) = @_;
-    @keys = split /\n/, $from->cli('CLUSTER', 'GETKEYSINSLOT', $slot, 1000) if !@keys;
-    return if !@keys;
-    return $from->cli('MIGRATE', $to->host, $to->port, '', 0, 5000, 'REPLACE', 'KEYS', @keys);
-}
-
-sub end_move {
-    my ($self, $slot, $from, $to) = @_;
-    $_->cli('CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to)) for $to, $from, grep { $_ != $to && $_ != $from && $_->cli('ROLE') =~ /^master/ } $self->running;
-    return;
-}
-
-# The whole move, including keys that are created meanwhile.
+# The whole move of a slot, including keys that are created meanwhile.
 sub move {
     my ($self, $slot, $from, $to) = @_;
     $self->begin_move($slot, $from, $to);
-    1 while $self->move_keys($slot, $from, $to);
-    $self->end_move($slot, $from, $to);
+    return $self->finish_move($slot);
+}
+
+# The same step by step. The move begins, and these keys of the slot move at once.
+sub begin_move {
+    my ($self, $slot, $from, $to, @keys) = @_;
+    $to->cli('CLUSTER', 'SETSLOT', $slot, 'IMPORTING', $self->id($from));
+    $from->cli('CLUSTER', 'SETSLOT', $slot, 'MIGRATING', $self->id($to));
+    $self->{moves}{$slot} = [$from, $to];
+    $self->move_keys($slot, @keys) if @keys;
     return;
+}
+
+# The slots whose move has begun, and whether one is among them.
+sub moving    { return sort { $a <=> $b } keys %{ $_[0]{moves} } }
+sub is_moving { my ($self, $slot) = @_; return exists $self->{moves}{$slot} }
+
+# Moves these keys of the slot. Returns what Redis says.
+sub move_keys {
+    my ($self, $slot, @keys) = @_;
+    my ($from, $to) = @{ $self->{moves}{$slot} };
+    return $from->cli('MIGRATE', $to->host, $to->port, '', 0, 5000, 'REPLACE', 'KEYS', @keys);
+}
+
+# The keys of the slot that have not moved yet.
+sub keys_left { my ($self, $slot) = @_; return split /\n/, $self->{moves}{$slot}[0]->cli('CLUSTER', 'GETKEYSINSLOT', $slot, 1000) }
+
+sub move_all_keys {
+    my ($self, $slot) = @_;
+    while (my @keys = $self->keys_left($slot)) { $self->move_keys($slot, @keys) }
+    return;
+}
+
+# The end, without the keys that are left. Returns the node that has the slot now.
+sub end_move {
+    my ($self, $slot) = @_;
+    my ($from, $to) = @{ delete $self->{moves}{$slot} };
+    $_->cli('CLUSTER', 'SETSLOT', $slot, 'NODE', $self->id($to)) for $to, $from, grep { $_ != $to && $_ != $from && $_->cli('ROLE') =~ /^master/ } $self->running;
+    return $to;
+}
+
+# The same, with them.
+sub finish_move { my ($self, $slot) = @_; $self->move_all_keys($slot); return $self->end_move($slot) }
+
+# A random step: the move begins, or some of its keys move. True unless it has just begun.
+sub move_on {
+    my ($self, $slot, $from, $to) = @_;
+    return $self->begin_move($slot, $from, $to) if !$self->{moves}{$slot};
+    my @some = grep { rand() < 0.5 } $self->keys_left($slot);
+    $self->move_keys($slot, @some) if @some;
+    return 1;
 }
 
 # ZCARD of a log, asked of the node that has it.

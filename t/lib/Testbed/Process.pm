@@ -4,8 +4,11 @@ package Testbed::Process;
 
 use strict;
 use warnings;
+use Exporter 'import';
 use POSIX ();
 use Time::HiRes qw(sleep time);
+
+our @EXPORT_OK = qw(run);
 
 # setpriv ends the child if this process is killed, since no END block runs then.
 my ($setpriv) = grep { -x } '/usr/bin/setpriv', '/bin/setpriv';
@@ -73,6 +76,21 @@ sub kill {
 }
 
 sub finish { $_[0]->kill }
+
+# Runs a command to its end: a line for the shell, or its words. Returns its exit status and what it printed.
+sub run {
+    my (@command) = @_;
+    @command = ('sh', '-c', @command) if @command == 1;
+    my $pid = open(my $output, '-|') // die "fork: $!";
+    if ($pid == 0) {
+        open STDERR, '>&', \*STDOUT;
+        exec { $command[0] } @command or POSIX::_exit(127);
+    }
+    local $/;
+    my $printed = <$output> // '';
+    close $output;
+    return ($? >> 8, $printed);
+}
 
 sub slurp {
     my ($path) = @_;
