@@ -362,11 +362,12 @@ case ${1:-build} in
         ;;
     debian13)
         need debootstrap
-        exec t/other_debian trixie "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}"
+        [ "${2-}" != packages ] || exec t/other_debian trixie packages "${build_packages[@]}" dpkg-dev
+        exec t/other_debian trixie "${2:-check}" "${check_packages[@]}" "${sanitize_packages[@]}" valkey-server
         ;;
     newest)
         need debootstrap
-        t/other_debian sid check "${check_packages[@]}" "${sanitize_packages[@]}"
+        t/other_debian sid check "${check_packages[@]}" "${sanitize_packages[@]}" valkey-server
         ;;
     arm64)
         need debootstrap
