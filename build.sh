@@ -38,8 +38,9 @@ need() {
         flock 8 # another build.sh may install others
         echo "build.sh: installing ${missing[*]}" >&2
         apt-get update -qq
-        # RUNLEVEL=1: a package must not start its server, the system's own ports are none of our business
-        RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive \
+        # A package must not start its server, the system's own ports are none of our business: the first of these keeps
+        # sysvinit from it, the second systemd.
+        RUNLEVEL=1 SYSTEMD_OFFLINE=1 DEBIAN_FRONTEND=noninteractive \
             apt-get install -y -qq --no-install-recommends "${missing[@]}" >"$out/apt.log" 2>&1 ||
             { tail -n 20 "$out/apt.log" >&2; exit 1; }
     ) 8>"$out/apt.lock"
