@@ -1,7 +1,6 @@
 #include "servers/server.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
 #include "redis/scripts.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -51,12 +51,6 @@ Lookup lookupIn(const RedisSettings& settings) {
             break;
     }
     return Lookup::None;
-}
-
-/// For latencies below the milliseconds of nginx; takes about 20 ns, without a system call.
-std::uint64_t nowNs() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
 }  // namespace
@@ -103,7 +97,7 @@ Server::~Server() {
 
 void Server::connect() {
     state_ = State::Connecting;
-    unreadySince_ = ngx_current_msec;
+    unreadySince_ = nowMs();
     moved_ = probed_ = false;
     native_.forget();
     timeouts_ = 0;
@@ -163,7 +157,7 @@ void Server::leaveAsReadOnly() {
 void Server::beLeaving() {
     reconnect_.cancel();
     state_ = State::Leaving;
-    unreadySince_ = ngx_current_msec;
+    unreadySince_ = nowMs();
     connectDeadline_.set(std::min(settings_.connectTimeout, settings_.timeout));  // no request waits longer for a reply
     closeIfLeft();
 }
@@ -230,7 +224,7 @@ void Server::replied(Call& call, const redisReply* reply) {
             timeouts_ = 0;
             notYet_.clear();
         }
-        repliedAt_ = ngx_current_msec;
+        repliedAt_ = nowMs();
     }
     const bool isMissing = error == StoreError::NoScript;
     if (call.isNative && reply->type == REDIS_REPLY_ERROR && leavesNative(call, replyText(*reply))) {
@@ -294,7 +288,7 @@ void Server::repeatWithScript(Call& call) {
         queued_.pushBack(call);
         if (!scriptWait_.isSet()) {
             const ngx_msec_t most = std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
-            scriptWait_.set(static_cast<ngx_msec_t>(ngx_random()) % (most + 1));
+            scriptWait_.set(randomNumber() % (most + 1));
         }
         return;
     }
@@ -337,7 +331,7 @@ std::string_view Server::whyNoReply() const {
 
 void Server::giveUpIfSilent() {
     if (state_ == State::Ready && timeouts_ >= kTimeoutsToGiveUp &&
-        ngx_current_msec - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
+        nowMs() - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
         isExpectedUp_ = false;
         if (notYet_.empty() && isBefore(silentSince_, repliedAt_) && !isSilent()) {
             becomeLate();
@@ -345,7 +339,7 @@ void Server::giveUpIfSilent() {
             connection_.close(std::string(whyNoReply()));
         }
     } else if ((state_ == State::Connecting || state_ == State::Handshake || state_ == State::Leaving) &&
-               isExpectedUp_ && timeouts_ > 0 && ngx_current_msec - unreadySince_ >= settings_.timeout) {
+               isExpectedUp_ && timeouts_ > 0 && nowMs() - unreadySince_ >= settings_.timeout) {
         isExpectedUp_ = false;
         state_ = state_ == State::Handshake ? State::Connecting : state_;
         loseQueued();
@@ -421,7 +415,7 @@ void Server::handshakeDone() {
 
 void Server::probe() {
     probed_ = true;
-    probedAt_ = ngx_current_msec;
+    probedAt_ = nowMs();
     connection_.send(command({"EVALSHA", scriptSha(Algorithm::Log), "0", "0"}), probe_);
 }
 
@@ -435,19 +429,19 @@ void Server::Probe::replied(const redisReply* reply) {
         server.connection_.close(replyText(*reply));
     } else if (!isAnswer) {
         server.connection_.close("unexpected reply");
-    } else if (ngx_current_msec - server.probedAt_ <= server.settings_.timeout) {
+    } else if (nowMs() - server.probedAt_ <= server.settings_.timeout) {
         server.becomeReady();
     } else if (server.state_ != State::Late) {
         server.connection_.close(kLate);
     }
-    server.repliedAt_ = ngx_current_msec;
+    server.repliedAt_ = nowMs();
 }
 
 // ---- a server that answers, but later than any request waits
 
 /// No reply for as long as a connection is kept without one.
 bool Server::isSilent() const {
-    return ngx_current_msec - repliedAt_ >= kSilentTimeoutsToGiveUp * settings_.timeout;
+    return nowMs() - repliedAt_ >= kSilentTimeoutsToGiveUp * settings_.timeout;
 }
 
 /// Nothing on the wire is lost, and nothing is added but a probe.
@@ -464,7 +458,7 @@ void Server::tryAgain() {
     } else if (connection_.pending() > 0 && isSilent()) {
         connection_.close(std::string(whyNoReply()));
     } else {
-        reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
+        reconnect_.set(backoff_.next(randomNumber()));
         if (connection_.pending() == 0) {
             probe();
         }
@@ -482,7 +476,7 @@ void Server::becomeReady() {
     }
     isExpectedUp_ = true;
     tellsReturn_ = false;
-    readySince_ = ngx_current_msec;
+    readySince_ = nowMs();
     state_ = State::Ready;
     health_.report(Reachability::Up);
     sendQueued();
@@ -496,7 +490,7 @@ void Server::disconnected(std::string_view reason) {
     const bool hasLostCalls = std::exchange(hasLostCalls_, false);
     const bool isLeft = state_ == State::Leaving;
     const bool wasReady = state_ == State::Ready || isLeft;
-    const bool worked = wasReady && isExpectedUp_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
+    const bool worked = wasReady && isExpectedUp_ && nowMs() - readySince_ >= settings_.reconnectMin;
     state_ = State::Idle;
     if (owner_.isLeaving()) {
         owner_.workerQuits();
@@ -524,7 +518,7 @@ void Server::becomeDown(std::string_view reason) {
 void Server::beUnavailable(std::string_view reason) {
     health_.report(Reachability::Down);
     log_.failure(shownName_, "is down", reason);
-    reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
+    reconnect_.set(backoff_.next(randomNumber()));
     loseQueued();
     owner_.serverDown(*this);
 }
@@ -547,7 +541,7 @@ void Server::nativeTold(bool isLoaded, std::string_view answer) {
 }
 
 void Server::tick() {
-    counters_.touch(ngx_current_msec);
+    counters_.touch(nowMs());
     if (state_ == State::Ready) {
         health_.tick(connection_);
     } else if (!isExpectedUp_) {

@@ -7,6 +7,7 @@
 #include "redis/reply.hpp"
 #include "store/server_queues.hpp"
 #include "store/work.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -72,7 +73,7 @@ std::size_t TakeBacks::freeUnused() {
 void TakeBacks::add(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                     std::uint64_t takenMs) {
     const bool areReleased = traitsOf(checks.front().algorithm).hasLeases;
-    const bool areApart = checks.size() > 1 && isolatedLogs_.areApart(checks, ngx_current_msec);
+    const bool areApart = checks.size() > 1 && isolatedLogs_.areApart(checks, nowMs());
     const std::size_t together = areReleased || areApart ? 1 : checks.size();
     for (; !checks.empty(); checks = checks.subspan(together)) {
         if (areReleased) {
@@ -127,7 +128,7 @@ TakeBack& TakeBacks::newTakeBack(std::span<const Check> checks, std::string_view
 void TakeBacks::expect() {
     store_.noteQuit();
     count_++;
-    latestAt_ = ngx_current_msec;
+    latestAt_ = nowMs();
     waitForNext();
     if (!quitTimer_.isSet()) {
         quitTimer_.set(settings_.timeout);
@@ -135,14 +136,14 @@ void TakeBacks::expect() {
 }
 
 void TakeBacks::workerQuits() {
-    latestAt_ = ngx_current_msec;
+    latestAt_ = nowMs();
     waitForNext();
     sendSoon();
 }
 
 /// A worker that quits waits for the next one to be executed.
 void TakeBacks::waitForNext() {
-    const ngx_msec_t next = ngx_current_msec + settings_.timeout;
+    const ngx_msec_t next = nowMs() + settings_.timeout;
     const ngx_msec_t last = latestAt_ + kStaysMs;
     waitsUntil_ = isBefore(next, last) ? next : last;
 }
@@ -159,7 +160,7 @@ void TakeBacks::tryToQuit() {
     } else if (hasPassed(waitsUntil_)) {
         quitTimer_.set(settings_.timeout);
     } else {
-        quitTimer_.set(waitsUntil_ - ngx_current_msec);
+        quitTimer_.set(waitsUntil_ - nowMs());
     }
 }
 
@@ -214,7 +215,7 @@ void TakeBacks::keep(TakeBack& takeBack) {
 
 void TakeBacks::tryLater() {
     if (!sendTimer_.isSet()) {
-        sendTimer_.set(sendAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+        sendTimer_.set(sendAfter_.next(randomNumber()));
     }
 }
 
@@ -231,7 +232,7 @@ void TakeBacks::sendSoon() {
     if (!kept_.isEmpty()) {
         sendAfter_.reset();
         const ngx_msec_t least = store_.isQuitting() ? 0 : std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
-        sendTimer_.set(least + static_cast<ngx_msec_t>(ngx_random()) % (least + 1));
+        sendTimer_.set(least + randomNumber() % (least + 1));
     }
 }
 
