@@ -68,7 +68,7 @@ RedisStore::~RedisStore() {
     decisions_.loseAll();
     takeBacks_.loseAll();
     topology_->forEachServer([](Server& server) {
-        while (Call* call = server.takeQueued()) {
+        while (Call* call = server.takeWaiting()) {
             call->lost();
         }
     });
@@ -185,7 +185,7 @@ void RedisStore::serverDown(Server& server) {
 void RedisStore::serverLeaves(Server& server) {
     decisions_.serverLeaves(server);
     takeBacks_.serverLeaves(server);
-    while (Call* call = server.takeQueued()) {
+    while (Call* call = server.takeWaiting()) {
         call->leftBehind();
     }
 }
