@@ -1,6 +1,6 @@
 # docs/architecture.md has a map of the source: a tree with a line for each file. The folders of src/ form layers in its
 # order: a file includes its own folder and the folders below it. No two units, a header with its source, depend on each
-# other. One file names the globals of nginx's process.
+# other. One file names the globals of nginx's process. No file and no folder is too long to be read as a whole.
 
 use strict;
 use warnings;
@@ -70,6 +70,21 @@ File::Find::find({
 is("@unknown", '', 'each file of src/ is of a layer');
 is(join(' ', sort keys %names_globals), 'this_process.hpp', 'one file names the globals of the process');
 is(join("\n", @upwards), '', 'no file includes one of a layer above its own');
+
+# Lines of the C++ files, and of the folders of src/.
+my (@long, %lines, $all);
+File::Find::find({
+    no_chdir => 1,
+    wanted   => sub {
+        return if !/\.[ch]pp$/;
+        my $count = () = Testbed::Process::slurp($_) =~ /\n/g;
+        push @long, "$_ has $count" if $count > 450;
+        $lines{$1} += $count if m{^src/([^/]+)/};
+        $all += $count if m{^src/};
+    },
+}, qw(src native));
+is("@long", '', 'no file of src/ and native/ has more than 450 lines');
+is(join(' ', grep { $lines{$_} > $all / 5 } sort keys %lines), '', 'no folder has more than a fifth of src/');
 
 # The units that a unit needs, directly or not.
 sub reachable {
