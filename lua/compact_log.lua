@@ -57,8 +57,6 @@ local FRONT = 64  -- bytes of next and latest together
 local HEAD = STATE_BYTES + FRONT
 local HEAD_LAST = tostring(HEAD - 1)  -- as text: Redis 7.0 writes a number argument as a double and reads it back
 
-local most_entries = 1000000000000  -- the largest number of a configuration
-
 local NOT_OURS = 'WRONGTYPE not a log of algorithm=compact'
 
 -- Maximum bytes of a number; and of one with bytes that stand for nothing, since the version before may add a byte to it.
@@ -67,16 +65,12 @@ local NEAR = 12  -- bytes on both sides of a number that are tried first
 -- Marks: bytes of the ring from one to the next; the time and the offset of one; what is read at once.
 local STEP, MARK, MARK_BYTES, MARKS = 1024, '>I6B', 7, 16
 
--- The largest number in 5 bytes, which is the maximum number of entries of a log. No limit is as large, so older entries
--- may leave a log that has more: no decision needs them.
-local MOST = 2 ^ 40 - 1
-
 -- Fields of a log: those of the form; has_runs; found: its front, if latest() has read it (else false).
 
 -- ms from the oldest entry to the newest.
 local function span(log)
   local ms = log.newest - log.oldest
-  return ms <= MOST and ms or error({ err = NOT_OURS })
+  return ms <= MOST_OF_LOG and ms or error({ err = NOT_OURS })
 end
 
 local function state(log)
@@ -136,7 +130,7 @@ local function uncommon()
     if count < SHORTEST_RUN or not log.has_runs then
       return rep('\0', count)
     end
-    return count <= MOST and '\128' .. it.number(count) or error({ err = NOT_OURS })
+    return count <= MOST_OF_LOG and '\128' .. it.number(count) or error({ err = NOT_OURS })
   end
 
   -- `length` bytes of the ring, after the first `skipped`.
@@ -384,11 +378,12 @@ local function uncommon()
     return size > 0 and log.base == HEAD and call('GETRANGE', log.key, last, last) ~= ''
   end
 
-  -- Places that walk() may begin at: the latest that is known of those not after `time`, and the first of the others.
+  -- Places that walk() may begin at: the latest that is known of those not after `time`, and the first of the others,
+  -- with the bytes behind it.
   local function near(log, time)
     local of_next, begin, size, filled = #log.next, log.begin, log.size, log.filled
     local below = { entry = log.oldest, passed = 0, bytes = 0, within = 0 }
-    local above = { entry = log.newest, passed = 0, bytes = of_next + filled + #log.latest, within = 0 }
+    local above = { entry = log.newest, passed = 0, bytes = 0, within = 0 }
     local left, marked = places_left[log.key], size > 0 and filled > 0 and has_marks(log)
     if not left and not marked then
       return below, above
@@ -399,6 +394,10 @@ local function uncommon()
       local bytes = (at - begin) % size + offset
       return entry > ahead and entry <= log.newest and offset < LONGEST and bytes > 0 and bytes <= filled
         and { entry = entry, passed = 0, bytes = of_next + bytes, within = 0 } or nil
+    end
+    local function from_behind(place)
+      place.bytes = of_next + filled + #log.latest - place.bytes
+      return place
     end
     if marked then
       local count, first = places(size, begin, filled)
@@ -414,7 +413,7 @@ local function uncommon()
           local entry, offset = open(MARK, marks, (i - from) * MARK_BYTES + 1)
           local place = place_at((slot + i - from) * STEP, entry, offset)
           if place and entry > time then
-            high, above, is_above = found and i or from, place, true
+            high, above, is_above = found and i or from, from_behind(place), true
             break
           elseif place then
             low, below, found = i, place, true
@@ -430,7 +429,7 @@ local function uncommon()
     local place = left and left.size == size and place_at(left.at, left.entry, 0)
     if place and place.entry <= time and place.bytes > below.bytes then
       below = place
-    elseif place and place.entry > time and place.bytes < above.bytes then
+    elseif place and place.entry > time and from_behind(place).bytes > above.bytes then
       above = place
     end
     return below, above
@@ -438,15 +437,13 @@ local function uncommon()
 
   -- How many bytes of numbers there are up to that of an entry of this time. nil: there is no such entry.
   local function place_of(log, time)
-    local all = #log.next + log.filled + #log.latest
     local below, above = near(log, time - 1)
     if time - below.entry <= above.entry - time then
       local found = walk(log, true, math.huge, time - 1, below)
       return found.entry == time and found.bytes or nil
     end
-    above.bytes = all - above.bytes
     local found = walk(log, false, math.huge, time, above)
-    return found.entry == time and all - found.bytes or nil
+    return found.entry == time and #log.next + log.filled + #log.latest - found.bytes or nil
   end
 
   -- So many bytes of the ring, from this one on, are not what marks tell of any more.
@@ -569,7 +566,6 @@ local function uncommon()
     local above
     if not counted and log.filled > 0 then
       above = select(2, near(log, time))
-      above.bytes = #log.next + log.filled + #log.latest - above.bytes
     end
     local found = walk(log, false, math.huge, time, above)
     more = more + (log.has_runs and LONGEST or 0)
@@ -686,7 +682,7 @@ local function uncommon()
       values[count], byte_at = number_at(bytes, byte_at)
       ends[count] = byte_at - 1
       place = place or byte_at - 1 == at and count
-      if values[count] > MOST then
+      if values[count] > MOST_OF_LOG then
         return nil
       end
     end
@@ -776,7 +772,7 @@ local function uncommon()
 
   -- True if the numbers of the log fit into the format with runs.
   local function can_have_runs(log)
-    return log.newest - log.oldest <= MOST and log.used <= MOST
+    return log.newest - log.oldest <= MOST_OF_LOG and log.used <= MOST_OF_LOG
   end
 
   -- Has take_back() replace the bytes `old` of the ring, which come after its first `skipped` bytes, by `new`.
@@ -1254,7 +1250,7 @@ add = function(log, _, from, to, at, denied)
   if options then
     more = more * options.cost
   end
-  local longest = denied and log.cap > 0 and min(max(log.cap, log.used), MOST) or MOST
+  local longest = denied and log.cap > 0 and min(max(log.cap, log.used), MOST_OF_LOG) or MOST_OF_LOG
   if more > longest then
     more = longest
   end
@@ -1324,4 +1320,4 @@ local set_now = not own_clock and function(ms)
   now = ms
 end
 
-return read, add, uncommon, most_entries, latest, set_now
+return read, add, uncommon, LARGEST_COUNT, latest, set_now

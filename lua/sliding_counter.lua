@@ -81,7 +81,7 @@ local function uncommon()
   if made then
     return made
   end
-  local it = {}
+  local it = blocks_of_hash({})
   made = it
 
   function it.room_at(log, missing)
@@ -90,10 +90,6 @@ local function uncommon()
 
   function it.newest(log)
     return log.reserved or 0
-  end
-
-  function it.block(log, length, till)
-    call('HSET', log.key, BLOCKED_UNTIL, format('%d', till), BLOCKED_FOR, format('%d', length))
   end
 
   -- Reads a field that is not a count; false if a log has no such field.
@@ -108,11 +104,6 @@ local function uncommon()
       return false
     end
     return true
-  end
-
-  function it.unblock(log)
-    log.blocked = false
-    call('HDEL', log.key, BLOCKED_UNTIL, BLOCKED_FOR)
   end
 
   -- Reads the count of a later window. If the clock has stepped back, it becomes a count of this window.

@@ -43,7 +43,7 @@ local function uncommon()
   if made then
     return made
   end
-  local it = {}
+  local it = blocks_of_hash({})
   made = it
 
   function it.room_at(log, missing)
@@ -52,15 +52,6 @@ local function uncommon()
 
   function it.newest()
     return now
-  end
-
-  function it.block(log, length, till)
-    call('HSET', log.key, BLOCKED_UNTIL, format('%d', till), BLOCKED_FOR, format('%d', length))
-  end
-
-  function it.unblock(log)
-    log.blocked = false
-    call('HDEL', log.key, BLOCKED_UNTIL, BLOCKED_FOR)
   end
 
   -- Since when a bucket with that field time is not full (ms); nil: unknown.

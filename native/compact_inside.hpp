@@ -37,7 +37,8 @@ struct CompactLog::Walk {
     bool passBlock(std::string_view numbers, std::size_t& at);
 };
 
-/// Places that a walk may begin at: the latest that is known of those not after a time, and the first of the others.
+/// Places that a walk may begin at: the latest that is known of those not after a time, and the first of the others,
+/// with the bytes behind it.
 struct CompactLog::Near {
     Place below;
     Place above;

@@ -162,7 +162,6 @@ CompactLog::Split CompactLog::split(Log& log, double time, double more, bool isC
     std::optional<Place> above;
     if (!isCounted && log.filled > 0) {
         above = near(log, time).above;
-        above->bytes = sizeOf(log.next) + log.filled + sizeOf(log.latest) - above->bytes;
     }
     const Walk found = walk(log, false, kEndless, time, above ? &*above : nullptr);
     more += log.hasRuns ? kLongestNumber : 0;

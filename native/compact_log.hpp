@@ -86,7 +86,7 @@ class CompactLog {
     bool hasMarks(const Log& log) const;
     Near near(const Log& log, double time);
     std::optional<double> placeOf(const Log& log, double time);
-    void searchMarks(const Log& log, double time, const auto& placeAt, Near& found);
+    void searchMarks(const Log& log, double time, const auto& placeAt, const auto& fromBehind, Near& found);
     static void unmark(Log& log, double at, double length);
     std::string clearMarks(Log& log);
     double numberAfter(const Log& log, double skipped, double& bytes);

@@ -55,7 +55,7 @@ bool CompactLog::hasMarks(const Log& log) const {
 }
 
 /// The nearest ones that marks tell of.
-void CompactLog::searchMarks(const Log& log, double time, const auto& placeAt, Near& found) {
+void CompactLog::searchMarks(const Log& log, double time, const auto& placeAt, const auto& fromBehind, Near& found) {
     Key key(redis_, clock_, log.key);
     const double all = allOf(log.size);
     const auto [count, first] = placesAmong(log.size, log.begin, log.filled);
@@ -75,7 +75,7 @@ void CompactLog::searchMarks(const Log& log, double time, const auto& placeAt, N
             const std::optional<Place> place = placeAt((slot + i - from) * kStep, entry, offset);
             if (place && entry > time) {
                 high = hasFound ? i : from;
-                found.above = *place;
+                found.above = fromBehind(*place);
                 isAbove = true;
             } else if (place) {
                 low = i;
@@ -93,9 +93,8 @@ void CompactLog::searchMarks(const Log& log, double time, const auto& placeAt, N
 
 CompactLog::Near CompactLog::near(const Log& log, double time) {
     const double ofNext = sizeOf(log.next);
-    Near found{
-        .below = {.entry = log.oldest, .passed = 0, .bytes = 0, .within = 0},
-        .above = {.entry = log.newest, .passed = 0, .bytes = ofNext + log.filled + sizeOf(log.latest), .within = 0}};
+    Near found{.below = {.entry = log.oldest, .passed = 0, .bytes = 0, .within = 0},
+               .above = {.entry = log.newest, .passed = 0, .bytes = 0, .within = 0}};
     const bool hasLeft = log.left && log.left->size == log.size && nameOf(log.left->key) == nameOf(log.key);
     const bool isMarked = log.size > 0 && log.filled > 0 && hasMarks(log);
     if (!hasLeft && !isMarked) {
@@ -110,29 +109,32 @@ CompactLog::Near CompactLog::near(const Log& log, double time) {
         }
         return std::nullopt;
     };
+    const auto fromBehind = [&](Place place) {
+        place.bytes = ofNext + log.filled + sizeOf(log.latest) - place.bytes;
+        return place;
+    };
     if (isMarked) {
-        searchMarks(log, time, placeAt, found);
+        searchMarks(log, time, placeAt, fromBehind, found);
     }
     const std::optional<Place> left = hasLeft ? placeAt(log.left->at, log.left->entry, 0) : std::nullopt;
     if (left && left->entry <= time && left->bytes > found.below.bytes) {
         found.below = *left;
-    } else if (left && left->entry > time && left->bytes < found.above.bytes) {
-        found.above = *left;
+    } else if (left && left->entry > time && fromBehind(*left).bytes > found.above.bytes) {
+        found.above = fromBehind(*left);
     }
     return found;
 }
 
 /// How many bytes of numbers there are up to that of an entry of this time. nullopt: there is no such entry.
 std::optional<double> CompactLog::placeOf(const Log& log, double time) {
-    const double all = sizeOf(log.next) + log.filled + sizeOf(log.latest);
-    Near found = near(log, time - 1);
+    const Near found = near(log, time - 1);
     if (time - found.below.entry <= found.above.entry - time) {
         const Walk ahead = walk(log, true, kEndless, time - 1, &found.below);
         return ahead.entry == time ? std::optional(ahead.bytes) : std::nullopt;
     }
-    found.above.bytes = all - found.above.bytes;
     const Walk back = walk(log, false, kEndless, time, &found.above);
-    return back.entry == time ? std::optional(all - back.bytes) : std::nullopt;
+    return back.entry == time ? std::optional(sizeOf(log.next) + log.filled + sizeOf(log.latest) - back.bytes)
+                              : std::nullopt;
 }
 
 /// So many bytes of the ring, from this one on, are not what marks tell of any more.

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "ngx.hpp"
+#include "this_process.hpp"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -19,9 +20,9 @@ class Heap {
     /// To be called about once a second, with the number of objects that use memory temporarily.
     void tick(std::size_t passing) {
         if (passing >= kSpike) {
-            spikeAt_ = ngx_current_msec;
+            spikeAt_ = nowMs();
             isSwollen_ = true;
-        } else if (isSwollen_ && ngx_current_msec - spikeAt_ >= kCalmMs) {
+        } else if (isSwollen_ && nowMs() - spikeAt_ >= kCalmMs) {
             isSwollen_ = false;
 #ifdef __GLIBC__
             malloc_trim(0);

@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "ngx.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -22,7 +23,7 @@ class LogThrottle {
         if (told->idleMs() < kPauseMs) {
             return false;
         }
-        *told = {cause, ngx_current_msec, true};
+        *told = {cause, nowMs(), true};
         return true;
     }
 
@@ -35,7 +36,7 @@ class LogThrottle {
         ngx_msec_t at = 0;
         bool everUsed = false;
 
-        ngx_msec_t idleMs() const { return everUsed ? ngx_current_msec - at : static_cast<ngx_msec_t>(-1); }
+        ngx_msec_t idleMs() const { return everUsed ? nowMs() - at : static_cast<ngx_msec_t>(-1); }
     };
 
     std::array<Told, kMostCauses> told_;

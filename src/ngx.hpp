@@ -58,10 +58,4 @@ inline bool addField(ngx_http_request_t* request, std::string_view name, std::st
     return true;
 }
 
-/// UTC as nginx's cached time has it, in ms since 1970.
-inline std::int64_t wallClockMs() {
-    const ngx_time_t* now = ngx_timeofday();
-    return static_cast<std::int64_t>(now->sec) * 1000 + static_cast<std::int64_t>(now->msec);
-}
-
 }  // namespace sliding_log

@@ -23,6 +23,7 @@
 #include "request/redirected.hpp"
 #include "request/variables.hpp"
 #include "settings/settings.hpp"
+#include "this_process.hpp"
 #include "version.hpp"
 #include "worker.hpp"
 
@@ -134,10 +135,10 @@ ngx_int_t beginCycle(ngx_cycle_t* cycle) noexcept try {
 ngx_int_t startWorker(ngx_cycle_t* cycle) noexcept try {
     const auto* main =
         static_cast<const MainSettings*>(ngx_http_cycle_get_module_main_conf(cycle, ngx_http_sliding_log_module));
-    if (ngx_process == NGX_PROCESS_HELPER || main == nullptr || main->zone == nullptr) {
+    if (isHelper() || main == nullptr || main->zone == nullptr) {
         return NGX_OK;  // a cache manager, no http block, or no limit in it
     }
-    gWorker = std::make_unique<Worker>(*main, cycle->log);
+    delete replaceWorker(new Worker(*main, cycle->log));
     return NGX_OK;
 } catch (const std::exception& e) {
     ngx_log_error(NGX_LOG_EMERG, cycle->log, 0, "sliding_log: %s", e.what());
@@ -145,7 +146,7 @@ ngx_int_t startWorker(ngx_cycle_t* cycle) noexcept try {
 }
 
 void stopWorker(ngx_cycle_t*) {
-    gWorker.reset();
+    delete replaceWorker(nullptr);
 }
 
 ngx_http_module_t gContext = {

@@ -7,10 +7,9 @@
 
 #include "shared/process.hpp"
 #include "shared/slab_lock.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
-
-std::unique_ptr<Worker> gWorker;
 
 namespace {
 
@@ -71,8 +70,8 @@ void Worker::claimLeases() {
     const SlabLock lock(pool_);
     for (const LeaseLength& each : leaseLengths_) {
         if (LeaseClaims* claims = each.claims()) {
-            claims->touch(ngx_current_msec);
-            claims->claim(each.ownMs(), ngx_current_msec, ngx_pid, isDead);
+            claims->touch(nowMs());
+            claims->claim(each.ownMs(), nowMs(), processId(), isDead);
         }
     }
 }
@@ -80,10 +79,10 @@ void Worker::claimLeases() {
 void Worker::tick() {
     claimLeases();
     for (LimitCounters* each : limits_) {
-        each->touch(ngx_current_msec);
+        each->touch(nowMs());
     }
-    usedKeys_.age(ngx_current_msec);
-    deniedKeys_.age(ngx_current_msec);
+    usedKeys_.age(nowMs());
+    deniedKeys_.age(nowMs());
     std::size_t passing = 0;
     for (const std::unique_ptr<RedisStore>& store : stores_) {
         if (store != nullptr) {

@@ -62,7 +62,4 @@ class Worker {
     Timer tick_;
 };
 
-/// The worker of this process; nullptr if there is none (no limit, or a helper process).
-extern std::unique_ptr<Worker> gWorker;
-
 }  // namespace sliding_log

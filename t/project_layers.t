@@ -1,6 +1,6 @@
 # docs/architecture.md has a map of the source: a tree with a line for each file. The folders of src/ form layers in its
 # order: a file includes its own folder and the folders below it. No two units, a header with its source, depend on each
-# other.
+# other. One file names the globals of nginx's process. No file and no folder is too long to be read as a whole.
 
 use strict;
 use warnings;
@@ -46,7 +46,11 @@ sub layer_of {
     return $file =~ m{^([^/.]+)[/.]} ? $1 : $file;
 }
 
-my (@unknown, @upwards, %needs, $includes);
+# What nginx tells of the process and of its time.
+my $global = qr{\b(?:ngx_(?:current_msec|cached_\w+|cycle|exiting|pagesize|pid|posted_\w+|process|quit|random|terminate|time|timeofday
+    |worker)|gWorker)\b}x;
+
+my (@unknown, @upwards, %needs, $includes, %names_globals);
 sub unit_of { return $_[0] =~ s/\.[ch]pp$//r }
 File::Find::find({
     no_chdir => 1,
@@ -54,7 +58,9 @@ File::Find::find({
         return if !/\.[ch]pp$/;
         my $file = s{^src/}{}r;
         push @unknown, $file if !exists $rank{ layer_of($file) };
-        for my $included (Testbed::Process::slurp($_) =~ /^#include "([^"]+)"/mg) {
+        my $text = Testbed::Process::slurp($_);
+        $names_globals{$file} = 1 if $text =~ $global;
+        for my $included ($text =~ /^#include "([^"]+)"/mg) {
             $includes++;
             $needs{ unit_of($file) }{ unit_of($included) } = 1 if unit_of($file) ne unit_of($included);
             push @upwards, "$file includes $included" if ($rank{ layer_of($included) } // -1) < ($rank{ layer_of($file) } // 0);
@@ -62,7 +68,23 @@ File::Find::find({
     },
 }, 'src');
 is("@unknown", '', 'each file of src/ is of a layer');
+is(join(' ', sort keys %names_globals), 'this_process.hpp', 'one file names the globals of the process');
 is(join("\n", @upwards), '', 'no file includes one of a layer above its own');
+
+# Lines of the C++ files, and of the folders of src/.
+my (@long, %lines, $all);
+File::Find::find({
+    no_chdir => 1,
+    wanted   => sub {
+        return if !/\.[ch]pp$/;
+        my $count = () = Testbed::Process::slurp($_) =~ /\n/g;
+        push @long, "$_ has $count" if $count > 450;
+        $lines{$1} += $count if m{^src/([^/]+)/};
+        $all += $count if m{^src/};
+    },
+}, qw(src native));
+is("@long", '', 'no file of src/ and native/ has more than 450 lines');
+is(join(' ', grep { $lines{$_} > $all / 5 } sort keys %lines), '', 'no folder has more than a fifth of src/');
 
 # The units that a unit needs, directly or not.
 sub reachable {

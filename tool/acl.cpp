@@ -60,7 +60,7 @@ void refuseBlanks(std::string_view option, const std::string& text) {
 }
 
 /// From the command line, otherwise from nginx's configuration (nginx's user) or the file of defaults (the tool's).
-std::string userOf(const Context& context, std::string_view option, std::string_view directive, bool isForNginx,
+std::string userOf(const Context& context, std::string_view option, StoreDirective directive, bool isForNginx,
                    const char* otherwise) {
     const Directive* configured = isForNginx && context.store != nullptr ? context.store->find(directive) : nullptr;
     std::string user = otherwise;
@@ -80,7 +80,7 @@ std::vector<Line> linesFor(const Context& context, bool isForNginx) {
     refuseBlanks("--prefix", context.prefix);
     const Use use = useOf(context);
     const std::string user =
-        userOf(context, kRedisLogin.user, "username", isForNginx, isForNginx ? "limiter" : "operator");
+        userOf(context, kRedisLogin.user, StoreDirective::Username, isForNginx, isForNginx ? "limiter" : "operator");
     std::vector<Right> rights = isForNginx ? moduleRights(use) : toolRights(use);
     if (context.arguments.has("--native") || requiresNative(context)) {
         rights.push_back({std::string(kNativeCommand)});
@@ -88,8 +88,8 @@ std::vector<Line> linesFor(const Context& context, bool isForNginx) {
     std::vector<Line> lines = {
         {"the Redis, and each replica", user, rule(user, keysFor(context, use, isForNginx), rights)}};
     if (use.mode == Mode::Sentinel) {
-        const std::string watcher =
-            userOf(context, kSentinelLogin.user, "sentinel_username", isForNginx, isForNginx ? "watcher" : "operator");
+        const std::string watcher = userOf(context, kSentinelLogin.user, StoreDirective::SentinelUsername, isForNginx,
+                                           isForNginx ? "watcher" : "operator");
         static const std::array nginx = {Right{"sentinel|get-master-addr-by-name"}, Right{"subscribe"}};
         static const std::array tool = {Right{"sentinel|get-master-addr-by-name"}, Right{"sentinel|ckquorum"}};
         lines.push_back(

@@ -42,11 +42,11 @@ constexpr std::array kParameters = {
 constexpr std::string_view kOwnLogs = "each has logs of its own, and a client may use the limit in both";
 
 constexpr std::array kDirectives = {
-    Compared{"mode", "standalone", kOwnLogs},
-    Compared{"server", "none", kOwnLogs},
-    Compared{"database", "0", kOwnLogs},
-    Compared{"prefix", "rl:sliding:", kOwnLogs},
-    Compared{"clock", "redis", "the clock that is ahead counts"},
+    Compared{nameOf(StoreDirective::Mode), "standalone", kOwnLogs},
+    Compared{nameOf(StoreDirective::Server), "none", kOwnLogs},
+    Compared{nameOf(StoreDirective::Database), "0", kOwnLogs},
+    Compared{nameOf(StoreDirective::Prefix), "rl:sliding:", kOwnLogs},
+    Compared{nameOf(StoreDirective::Clock), "redis", "the clock that is ahead counts"},
 };
 
 /// `1m` and `60s` are the same.
@@ -131,7 +131,7 @@ class Comparison {
     /// The servers of a cluster, and Sentinels, are only where it is asked for first.
     static std::set<std::string> valuesOf(const NginxStore& store, const Compared& compared) {
         std::set<std::string> values;
-        if (compared.name == "server" && store.find("mode") != nullptr) {
+        if (compared.name == nameOf(StoreDirective::Server) && store.find(StoreDirective::Mode) != nullptr) {
             return {"those of the mode"};
         }
         for (const Directive& directive : store.directives) {

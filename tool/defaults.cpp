@@ -6,6 +6,7 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -79,22 +80,30 @@ std::string argumentOf(const Directive* directive) {
     return text;
 }
 
+struct LoginDirectives {
+    StoreDirective user;
+    StoreDirective password;
+    std::optional<StoreDirective> passwordFile;
+};
+
 /// A user and its password belong together: none is taken from nginx's configuration if an option gives one of them. If
 /// the environment has the password, only the user is taken.
 void addLogin(Arguments& arguments, const NginxSettings& nginx, const NginxStore& store, const LoginOptions& login,
-              const std::string& prefix) {
+              const LoginDirectives& directives) {
     if (arguments.has(login.user) || arguments.has(login.passwordFile)) {
         return;
     }
-    const Directive* user = store.find(prefix + "username");
+    const Directive* user = store.find(directives.user);
     add(arguments, login.user, user, argumentOf(user));
     if (std::getenv(login.passwordVariable) != nullptr) {
         return;
     }
-    const Directive* password = store.find(prefix + "password");
-    const Directive* file = store.find(prefix + "password_file");
+    const Directive* password = store.find(directives.password);
     add(arguments, login.password, password, argumentOf(password));
-    add(arguments, login.passwordFile, file, besideMain(nginx.file(), argumentOf(file)));
+    if (directives.passwordFile) {
+        const Directive* file = store.find(*directives.passwordFile);
+        add(arguments, login.passwordFile, file, besideMain(nginx.file(), argumentOf(file)));
+    }
 }
 
 std::string namesOf(const std::vector<NginxStore>& stores) {
@@ -172,38 +181,40 @@ void addStoreDefaults(Arguments& arguments, const NginxSettings& nginx, const Ng
     std::vector<std::string> servers;
     Origin origin;
     for (const Directive& directive : store.directives) {
-        if (directive.words[0] == "server") {
+        if (directive.words[0] == nameOf(StoreDirective::Server)) {
             servers.insert(servers.end(), directive.words.begin() + 1, directive.words.end());
-            origin = {directive.place, "server"};
+            origin = {directive.place, directive.words[0]};
         }
     }
     if (!servers.empty()) {
         arguments.addDefault("--server", std::move(servers), std::move(origin));
     }
-    const auto takeText = [&](std::string_view option, std::string_view name) {
+    const auto takeText = [&](std::string_view option, StoreDirective name) {
         const Directive* directive = store.find(name);
         add(arguments, option, directive, argumentOf(directive));
     };
-    const auto takeFile = [&](std::string_view option, std::string_view name) {
+    const auto takeFile = [&](std::string_view option, StoreDirective name) {
         const Directive* directive = store.find(name);
         add(arguments, option, directive, besideMain(nginx.file(), argumentOf(directive)));
     };
-    takeText("--mode", "mode");
-    takeText("--db", "database");
-    takeText("--prefix", "prefix");
-    if (const Directive* tls = store.find("tls"); argumentOf(tls) == "on") {
+    takeText("--mode", StoreDirective::Mode);
+    takeText("--db", StoreDirective::Database);
+    takeText("--prefix", StoreDirective::Prefix);
+    if (const Directive* tls = store.find(StoreDirective::Tls); argumentOf(tls) == "on") {
         add(arguments, "--tls", tls, "");
-        takeFile("--cacert", "tls_trusted_certificate");
-        takeFile("--cert", "tls_certificate");
-        takeFile("--key", "tls_certificate_key");
-        takeText("--sni", "tls_server_name");
-        if (const Directive* verify = store.find("tls_verify"); argumentOf(verify) == "off") {
+        takeFile("--cacert", StoreDirective::TlsTrustedCertificate);
+        takeFile("--cert", StoreDirective::TlsCertificate);
+        takeFile("--key", StoreDirective::TlsCertificateKey);
+        takeText("--sni", StoreDirective::TlsServerName);
+        if (const Directive* verify = store.find(StoreDirective::TlsVerify); argumentOf(verify) == "off") {
             add(arguments, "--insecure", verify, "");
         }
     }
     if (withLogins) {
-        addLogin(arguments, nginx, store, kRedisLogin, "");
-        addLogin(arguments, nginx, store, kSentinelLogin, "sentinel_");
+        addLogin(arguments, nginx, store, kRedisLogin,
+                 {StoreDirective::Username, StoreDirective::Password, StoreDirective::PasswordFile});
+        addLogin(arguments, nginx, store, kSentinelLogin,
+                 {StoreDirective::SentinelUsername, StoreDirective::SentinelPassword, std::nullopt});
     }
 }
 

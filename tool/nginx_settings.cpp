@@ -14,8 +14,8 @@ std::optional<std::int64_t> SharedNumber::value() const {
     return texts_.size() == 1 ? parseCount(*texts_.begin()) : std::nullopt;
 }
 
-const Directive* NginxStore::find(std::string_view directive) const {
-    const auto found = std::ranges::find(directives, directive,
+const Directive* NginxStore::find(StoreDirective directive) const {
+    const auto found = std::ranges::find(directives, nameOf(directive),
                                          [](const Directive& each) -> std::string_view { return each.words[0]; });
     return found == directives.end() ? nullptr : &*found;
 }

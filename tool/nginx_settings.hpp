@@ -11,6 +11,7 @@
 
 #include "limit/algorithm.hpp"
 #include "limit/key.hpp"
+#include "limit/store_directive.hpp"
 #include "nginx_conf.hpp"
 
 namespace sliding_log::tool {
@@ -50,7 +51,7 @@ struct NginxStore {
     std::vector<Directive> directives;
 
     /// The directive with its position and words; nullptr if the block does not have it.
-    const Directive* find(std::string_view directive) const;
+    const Directive* find(StoreDirective directive) const;
 };
 
 class NginxSettings {

@@ -61,7 +61,7 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
         use.blocks = blocks;
         use.escalates = escalates;
     }
-    const Directive* clock = store.find("clock");
+    const Directive* clock = store.find(StoreDirective::Clock);
     use.asksTime = clock == nullptr || clock->words.back() != "nginx";
 }
 
@@ -84,7 +84,7 @@ Use useOf(const Context& context) {
 }
 
 bool requiresNative(const Context& context) {
-    const Directive* native = context.store == nullptr ? nullptr : context.store->find("native");
+    const Directive* native = context.store == nullptr ? nullptr : context.store->find(StoreDirective::Native);
     return native != nullptr && native->words.back() == "required";
 }
 

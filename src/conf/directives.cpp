@@ -5,6 +5,7 @@
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
 #include "limit/number.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -65,7 +66,7 @@ char* setZone(ngx_conf_t* cf, ngx_command_t* cmd, void* conf) {
     }
     ngx_str_t text = static_cast<ngx_str_t*>(cf->args->elts)[1];
     const off_t size = ngx_parse_offset(&text);
-    if (size < static_cast<off_t>(8 * ngx_pagesize) || size > kLargestZone) {
+    if (size < static_cast<off_t>(8 * pageBytes()) || size > kLargestZone) {
         return refuse(cf, view(cmd->name), "size", view(text), "a size of at least 32k and at most 64g, as 10m");
     }
     main.zoneSize = static_cast<size_t>(size);

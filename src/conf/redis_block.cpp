@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <string>
 
-#include "conf/redis_tls.hpp"
+#include "conf/redis_completion.hpp"
 #include "conf/refuse.hpp"
 #include "conf/values.hpp"
 #include "conf/warnings.hpp"
 #include "limit/number.hpp"
+#include "limit/store_directive.hpp"
 #include "redis/password_file.hpp"
 #include "settings/settings.hpp"
 
@@ -16,7 +17,6 @@ namespace sliding_log {
 namespace {
 
 constexpr in_port_t kRedisPort = 6379;
-constexpr in_port_t kSentinelPort = 26379;
 constexpr std::int64_t kLargestDatabase = 1'000'000;  // far above any `databases` setting
 
 constexpr std::string_view kExpectedAddress =
@@ -249,31 +249,35 @@ ngx_conf_enum_t gModes[] = {
     {ngx_null_string, 0},
 };
 
-// the type is only a number of arguments: the block has its own reader
+/// The type is only a number of arguments: the block has its own reader.
+ngx_command_t command(StoreDirective directive, ngx_uint_t type, char* (*set)(ngx_conf_t*, ngx_command_t*, void*),
+                      ngx_uint_t offset = 0, void* post = nullptr) {
+    return {toNgx(nameOf(directive)), type, set, 0, offset, post};
+}
+
 ngx_command_t gBlockCommands[] = {
-    {ngx_string("server"), NGX_CONF_1MORE, setServer, 0, 0, nullptr},
-    {ngx_string("mode"), NGX_CONF_TAKE12, setMode, 0, offsetof(RedisSettings, mode), gModes},
-    {ngx_string("sentinel_username"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, sentinelUsername), nullptr},
-    {ngx_string("sentinel_password"), NGX_CONF_TAKE1, setTakenAsItIs, 0, offsetof(RedisSettings, sentinelPassword),
-     nullptr},
-    {ngx_string("username"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, username), nullptr},
-    {ngx_string("password"), NGX_CONF_TAKE1, setPassword, 0, offsetof(RedisSettings, password), nullptr},
-    {ngx_string("password_file"), NGX_CONF_TAKE1, setPasswordFile, 0, 0, nullptr},
-    {ngx_string("database"), NGX_CONF_TAKE1, setDatabase, 0, offsetof(RedisSettings, database), nullptr},
-    {ngx_string("prefix"), NGX_CONF_TAKE1, setPrefix, 0, offsetof(RedisSettings, prefix), nullptr},
-    {ngx_string("connect_timeout"), NGX_CONF_TAKE1, setTime, 0, offsetof(RedisSettings, connectTimeout), nullptr},
-    {ngx_string("timeout"), NGX_CONF_TAKE1, setTime, 0, offsetof(RedisSettings, timeout), nullptr},
-    {ngx_string("reconnect"), NGX_CONF_TAKE2, setReconnect, 0, 0, nullptr},
-    {ngx_string("clock"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, clock), gClocks},
-    {ngx_string("native"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, native), gNatives},
-    {ngx_string("tls"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, tls.on), gSwitch},
-    {ngx_string("tls_verify"), NGX_CONF_TAKE1, setChoice, 0, offsetof(RedisSettings, tls.verify), gSwitch},
-    {ngx_string("tls_trusted_certificate"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.trustedCertificate),
-     nullptr},
-    {ngx_string("tls_certificate"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.certificate), nullptr},
-    {ngx_string("tls_certificate_key"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.certificateKey),
-     nullptr},
-    {ngx_string("tls_server_name"), NGX_CONF_TAKE1, setName, 0, offsetof(RedisSettings, tls.serverName), nullptr},
+    command(StoreDirective::Server, NGX_CONF_1MORE, setServer),
+    command(StoreDirective::Mode, NGX_CONF_TAKE12, setMode, offsetof(RedisSettings, mode), gModes),
+    command(StoreDirective::SentinelUsername, NGX_CONF_TAKE1, setName, offsetof(RedisSettings, sentinelUsername)),
+    command(StoreDirective::SentinelPassword, NGX_CONF_TAKE1, setTakenAsItIs,
+            offsetof(RedisSettings, sentinelPassword)),
+    command(StoreDirective::Username, NGX_CONF_TAKE1, setName, offsetof(RedisSettings, username)),
+    command(StoreDirective::Password, NGX_CONF_TAKE1, setPassword, offsetof(RedisSettings, password)),
+    command(StoreDirective::PasswordFile, NGX_CONF_TAKE1, setPasswordFile),
+    command(StoreDirective::Database, NGX_CONF_TAKE1, setDatabase, offsetof(RedisSettings, database)),
+    command(StoreDirective::Prefix, NGX_CONF_TAKE1, setPrefix, offsetof(RedisSettings, prefix)),
+    command(StoreDirective::ConnectTimeout, NGX_CONF_TAKE1, setTime, offsetof(RedisSettings, connectTimeout)),
+    command(StoreDirective::Timeout, NGX_CONF_TAKE1, setTime, offsetof(RedisSettings, timeout)),
+    command(StoreDirective::Reconnect, NGX_CONF_TAKE2, setReconnect),
+    command(StoreDirective::Clock, NGX_CONF_TAKE1, setChoice, offsetof(RedisSettings, clock), gClocks),
+    command(StoreDirective::Native, NGX_CONF_TAKE1, setChoice, offsetof(RedisSettings, native), gNatives),
+    command(StoreDirective::Tls, NGX_CONF_TAKE1, setChoice, offsetof(RedisSettings, tls.on), gSwitch),
+    command(StoreDirective::TlsVerify, NGX_CONF_TAKE1, setChoice, offsetof(RedisSettings, tls.verify), gSwitch),
+    command(StoreDirective::TlsTrustedCertificate, NGX_CONF_TAKE1, setName,
+            offsetof(RedisSettings, tls.trustedCertificate)),
+    command(StoreDirective::TlsCertificate, NGX_CONF_TAKE1, setName, offsetof(RedisSettings, tls.certificate)),
+    command(StoreDirective::TlsCertificateKey, NGX_CONF_TAKE1, setName, offsetof(RedisSettings, tls.certificateKey)),
+    command(StoreDirective::TlsServerName, NGX_CONF_TAKE1, setName, offsetof(RedisSettings, tls.serverName)),
 };
 
 struct Arguments {
@@ -323,84 +327,6 @@ char* readInside(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     return command->set(cf, command, conf);
 }
 
-/// In sentinel mode the default port is that of Sentinel. Called at the end, since `mode` may follow `server`.
-void completePorts(RedisSettings& redis) {
-    auto* servers = static_cast<ServerSettings*>(redis.servers.elts);
-    for (ngx_uint_t i = 0; i < redis.servers.nelts; i++) {
-        if (servers[i].portGiven || servers[i].host.len == 0) {
-            continue;
-        }
-        servers[i].port = kSentinelPort;
-        for (ngx_uint_t j = 0; j < servers[i].addressCount; j++) {
-            ngx_inet_set_port(servers[i].addresses[j].sockaddr, kSentinelPort);
-        }
-    }
-}
-
-void setDefaults(RedisSettings& redis) {
-    ngx_conf_init_value(redis.database, 0);
-    ngx_conf_init_msec_value(redis.connectTimeout, 100);
-    ngx_conf_init_msec_value(redis.timeout, 100);
-    ngx_conf_init_msec_value(redis.reconnectMin, 50);
-    ngx_conf_init_msec_value(redis.reconnectMax, 5000);
-    ngx_conf_init_uint_value(redis.clock, static_cast<ngx_uint_t>(Clock::Redis));
-    ngx_conf_init_uint_value(redis.native, static_cast<ngx_uint_t>(Native::Auto));
-    if (redis.prefix.data == nullptr) {
-        ngx_str_set(&redis.prefix, "rl:sliding:");
-    }
-    if (redis.mode == static_cast<ngx_uint_t>(Mode::Sentinel)) {
-        completePorts(redis);
-    }
-}
-
-char* checkServers(ngx_conf_t* cf, const RedisSettings& redis) {
-    const auto* servers = static_cast<const ServerSettings*>(redis.servers.elts);
-    if (redis.servers.nelts == 0) {
-        return refuse(cf, "sliding_log_redis", "block", view(redis.name), "a server in it, as server 127.0.0.1:6379");
-    }
-    if (redis.mode == static_cast<ngx_uint_t>(Mode::Standalone) && redis.servers.nelts > 1) {
-        return refuse(cf, "server", "second address", view(servers[1].text), "one server in mode standalone");
-    }
-    if (redis.mode == static_cast<ngx_uint_t>(Mode::Standalone) && servers[0].port == kSentinelPort) {
-        ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                           "\"%V\" in \"server\" directive has the port of a Sentinel, which decides nothing; "
-                           "did you mean \"mode sentinel MASTER\"?",
-                           &servers[0].text);
-    }
-    if (redis.mode == static_cast<ngx_uint_t>(Mode::Cluster)) {
-        const auto* unixSocket = std::find_if(servers, servers + redis.servers.nelts,
-                                              [](const ServerSettings& each) { return each.host.len == 0; });
-        if (unixSocket != servers + redis.servers.nelts) {
-            return refuse(cf, "server", "address", view(unixSocket->text),
-                          "host, IPv4 or [IPv6] in mode cluster, whose nodes name each other so");
-        }
-    }
-    return kConfOk;
-}
-
-/// To be called before the defaults are set, while it is known what was given.
-char* checkWhole(ngx_conf_t* cf, const RedisSettings& redis) {
-    if (char* rv = checkServers(cf, redis); rv != kConfOk) {
-        return rv;
-    }
-    if (redis.username.data != nullptr && redis.password.data == nullptr) {
-        return refuseHere(cf, "username", view(redis.username), "password or password_file with it");
-    }
-    if (redis.mode == static_cast<ngx_uint_t>(Mode::Cluster) && redis.database != NGX_CONF_UNSET) {
-        return refuseHere(cf, "database", DecimalText(redis.database).view(),
-                          "none in mode cluster, which has the database 0 only");
-    }
-    const bool isSentinel = redis.mode == static_cast<ngx_uint_t>(Mode::Sentinel);
-    if (!isSentinel && (redis.sentinelUsername.data != nullptr || redis.sentinelPassword.data != nullptr)) {
-        return refuseHere(cf, redis.sentinelUsername.data != nullptr ? "sentinel_username" : "sentinel_password",
-                          view(redis.sentinelUsername), "mode sentinel MASTER with it");
-    }
-    if (redis.sentinelUsername.data != nullptr && redis.sentinelPassword.data == nullptr) {
-        return refuseHere(cf, "sentinel_username", view(redis.sentinelUsername), "sentinel_password with it");
-    }
-    return kConfOk;
-}
-
 }  // namespace
 
 char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
@@ -434,13 +360,7 @@ char* setRedisBlock(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     cf->handler_conf = reinterpret_cast<char*>(redis);
     char* rv = ngx_conf_parse(cf, nullptr);
     *cf = outside;
-    if (rv != kConfOk) {
-        return rv;
-    }
-    ngx_conf_init_uint_value(redis->mode, static_cast<ngx_uint_t>(Mode::Standalone));
-    rv = checkWhole(cf, *redis);
-    setDefaults(*redis);
-    return rv == kConfOk ? prepareTls(cf, *redis) : rv;
+    return rv == kConfOk ? completeRedis(cf, *redis) : rv;
 }
 
 }  // namespace sliding_log

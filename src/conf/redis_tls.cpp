@@ -4,6 +4,7 @@
 #include <string>
 
 #include "conf/refuse.hpp"
+#include "limit/store_directive.hpp"
 #include "redis/tls.hpp"
 
 namespace sliding_log {
@@ -38,10 +39,10 @@ char* checkUnused(ngx_conf_t* cf, const TlsSettings& tls) {
         std::string_view directive;
         const ngx_str_t& value;
     } given[] = {
-        {"tls_trusted_certificate", tls.trustedCertificate},
-        {"tls_certificate", tls.certificate},
-        {"tls_certificate_key", tls.certificateKey},
-        {"tls_server_name", tls.serverName},
+        {nameOf(StoreDirective::TlsTrustedCertificate), tls.trustedCertificate},
+        {nameOf(StoreDirective::TlsCertificate), tls.certificate},
+        {nameOf(StoreDirective::TlsCertificateKey), tls.certificateKey},
+        {nameOf(StoreDirective::TlsServerName), tls.serverName},
     };
     for (const auto& each : given) {
         if (each.value.data != nullptr) {
@@ -49,7 +50,8 @@ char* checkUnused(ngx_conf_t* cf, const TlsSettings& tls) {
         }
     }
     if (tls.verify != NGX_CONF_UNSET_UINT) {
-        return refuseHere(cf, "tls_verify", tls.verify ? "on" : "off", "tls on beside it, or tls off");
+        return refuseHere(cf, nameOf(StoreDirective::TlsVerify), tls.verify ? "on" : "off",
+                          "tls on beside it, or tls off");
     }
     return kConfOk;
 }
@@ -57,17 +59,19 @@ char* checkUnused(ngx_conf_t* cf, const TlsSettings& tls) {
 char* checkUsed(ngx_conf_t* cf, const RedisSettings& redis) {
     const TlsSettings& tls = redis.tls;
     if (!Tls::kSupported) {
-        return refuse(cf, "tls", "value", "on", "off: the module was " + Tls::builtWithout());
+        return refuse(cf, nameOf(StoreDirective::Tls), "value", "on", "off: the module was " + Tls::builtWithout());
     }
     const auto* servers = static_cast<const ServerSettings*>(redis.servers.elts);
     for (ngx_uint_t i = 0; i < redis.servers.nelts; i++) {
         if (servers[i].host.len == 0) {
-            return refuse(cf, "server", "address", view(servers[i].text), "one that is reached by TCP with tls on");
+            return refuse(cf, nameOf(StoreDirective::Server), "address", view(servers[i].text),
+                          "one that is reached by TCP with tls on");
         }
     }
     if ((tls.certificate.data == nullptr) != (tls.certificateKey.data == nullptr)) {
         const bool hasKey = tls.certificate.data == nullptr;
-        return refuseHere(cf, hasKey ? "tls_certificate_key" : "tls_certificate",
+        return refuseHere(cf,
+                          hasKey ? nameOf(StoreDirective::TlsCertificateKey) : nameOf(StoreDirective::TlsCertificate),
                           view(hasKey ? tls.certificateKey : tls.certificate),
                           hasKey ? "tls_certificate with it" : "tls_certificate_key with it");
     }
@@ -104,9 +108,12 @@ char* prepareTls(ngx_conf_t* cf, RedisSettings& redis) try {
     }
     redis.tlsContext = tls;
     const TlsFile files[] = {
-        {"tls_trusted_certificate", settings.trustedCertificate, "a PEM file of CA certificates", &Tls::trust},
-        {"tls_certificate", settings.certificate, "a PEM certificate, with its chain", &Tls::useCertificate},
-        {"tls_certificate_key", settings.certificateKey, "the certificate's PEM key, not encrypted", &Tls::useKey},
+        {nameOf(StoreDirective::TlsTrustedCertificate), settings.trustedCertificate, "a PEM file of CA certificates",
+         &Tls::trust},
+        {nameOf(StoreDirective::TlsCertificate), settings.certificate, "a PEM certificate, with its chain",
+         &Tls::useCertificate},
+        {nameOf(StoreDirective::TlsCertificateKey), settings.certificateKey, "the certificate's PEM key, not encrypted",
+         &Tls::useKey},
     };
     for (const TlsFile& file : files) {
         if (char* rv = readFile(cf, *tls, file); rv != kConfOk) {
@@ -114,7 +121,8 @@ char* prepareTls(ngx_conf_t* cf, RedisSettings& redis) try {
         }
     }
     if (settings.verify != 0 && settings.trustedCertificate.data == nullptr && !tls->trustSystem()) {
-        return refuseHere(cf, "tls_verify", "on", "tls_trusted_certificate, as this system has no CA certificates");
+        return refuseHere(cf, nameOf(StoreDirective::TlsVerify), "on",
+                          "tls_trusted_certificate, as this system has no CA certificates");
     }
     return kConfOk;
 } catch (const std::exception& e) {

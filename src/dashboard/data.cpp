@@ -9,6 +9,7 @@
 #include "limit/calendar.hpp"
 #include "local/zone.hpp"
 #include "pages/snapshot.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -21,7 +22,7 @@ constexpr std::size_t kMostKeys = 20;  // of each list
 unsigned fullest(const std::vector<TopKeys::Key>& keys, const LogSettings& log) {
     unsigned most = 0;
     for (const TopKeys::Key& key : keys) {
-        const auto age = static_cast<ngx_msec_int_t>(ngx_current_msec - key.seenMs);
+        const auto age = static_cast<ngx_msec_int_t>(nowMs() - key.seenMs);
         if (key.limit == view(log.name) && age <= log.windowMs) {
             most = std::max(most, key.used);
         }
@@ -138,15 +139,15 @@ void writeOverrides(Json& out, const std::vector<SeenOverrides::Seen>& overrides
 
 std::string dashboardData(const MainSettings& main) {
     const Snapshot snapshot = takeSnapshot(main);
-    const bool runs = gWorker != nullptr;
-    const std::vector<TopKeys::Key> used = runs ? gWorker->usedKeys().list() : std::vector<TopKeys::Key>();
+    const bool runs = hasWorker();
+    const std::vector<TopKeys::Key> used = runs ? worker().usedKeys().list() : std::vector<TopKeys::Key>();
     Json out;
     out.beginObject();
-    out.name("host").text(view(const_cast<const ngx_cycle_t*>(ngx_cycle)->hostname));
-    out.name("now_ms").number(ngx_current_msec);  // of a monotonic clock
+    out.name("host").text(view(processCycle().hostname));
+    out.name("now_ms").number(nowMs());  // of a monotonic clock
     out.name("limits").beginList();
     for (const LogSettings* log : snapshot.logs) {
-        if (const LimitCounters& counters = gWorker->counters(*log); !counters.names.first().empty()) {
+        if (const LimitCounters& counters = worker().counters(*log); !counters.names.first().empty()) {
             writeLimit(out, *log, counters, fullest(used, *log));
         }
     }
@@ -166,12 +167,11 @@ std::string dashboardData(const MainSettings& main) {
         out.endObject();
     }
     out.name("denied_keys");
-    writeKeys(out, runs ? gWorker->deniedKeys().list() : std::vector<TopKeys::Key>());
+    writeKeys(out, runs ? worker().deniedKeys().list() : std::vector<TopKeys::Key>());
     out.name("used_keys");
     writeKeys(out, used);
     out.name("overrides");
-    writeOverrides(
-        out, runs ? gWorker->overrides().list(ngx_current_msec, wallClockMs()) : std::vector<SeenOverrides::Seen>());
+    writeOverrides(out, runs ? worker().overrides().list(nowMs(), wallClockMs()) : std::vector<SeenOverrides::Seen>());
     out.endObject();
     return out.view();
 }

@@ -7,6 +7,7 @@
 
 #include "local/decide.hpp"
 #include "local/local_log.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -21,7 +22,7 @@ ngx_uint_t hashOf(std::string_view name) {
 }
 
 bool isLive(const LocalLog& log) {
-    return !log.state.wasLeft() && log.state.endsAt() > ngx_current_msec;
+    return !log.state.wasLeft() && log.state.endsAt() > nowMs();
 }
 
 /// While it lives the contents of these logs are changed; see LogState::beginChange().
@@ -90,7 +91,7 @@ bool LocalStore::ask(std::span<const Check> checks, std::span<Verdict> verdicts,
 
 void LocalStore::tellTooSmall() {
     if (tooSmall_.allows()) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+        ngx_log_error(NGX_LOG_ERR, processLog(), 0,
                       "\"sliding_log_zone\" of %uzk is too small for the logs of one request, which on_error decides; "
                       "make it larger",
                       static_cast<size_t>(zone_.pool->end - reinterpret_cast<u_char*>(zone_.pool)) / 1024);
@@ -103,7 +104,7 @@ bool LocalStore::decideAll(std::span<const Check> checks, std::span<Verdict> ver
     LocalLog* logs[kMostLogs];
     LogState* states[kMostLogs];
     const std::size_t count = checks.size();
-    std::uint64_t now = ngx_current_msec;  // monotonic, and the same for all workers of the machine
+    std::uint64_t now = nowMs();  // monotonic, and the same for all workers of the machine
     for (std::size_t i = 0; i < count; i++) {
         logs[i] = findOrCreate(checks[i], now);
         if (logs[i] == nullptr) {
@@ -129,7 +130,7 @@ bool LocalStore::decideAll(std::span<const Check> checks, std::span<Verdict> ver
 void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs) {
     const Lock lock(*this);
-    const std::uint64_t now = ngx_current_msec;
+    const std::uint64_t now = nowMs();
     for (const Check& check : checks) {
         if (check.owed() > 0) {
             if (!owe(check)) {
@@ -150,7 +151,7 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
 
 std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::uint64_t loggedMs) {
     const Lock lock(*this);
-    const std::uint64_t now = ngx_current_msec;
+    const std::uint64_t now = nowMs();
     if (const LocalLog* other = find(check.key); other != nullptr && !other->state.suits(check)) {
         return 0;  // since a reload the name has another algorithm, which this request is not counted by
     }
@@ -174,7 +175,7 @@ std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::u
 
 /// False if the zone is too small.
 bool LocalStore::owe(const Check& check) {
-    const std::uint64_t now = ngx_current_msec;
+    const std::uint64_t now = nowMs();
     LocalLog* log = findOrCreate(check, now);
     if (log == nullptr) {
         return false;
@@ -384,7 +385,7 @@ void LocalStore::forget(LocalLog& log) const {
     log.cells -= static_cast<std::uint32_t>(lost);
     zone_.header->limits.uncount(*log.limit, lost);
     const ngx_str_t name = toNgx(log.limit->shownName());
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+    ngx_log_error(NGX_LOG_ERR, processLog(), 0,
                   "a worker was killed while it changed a log in \"sliding_log_zone\": this log of limit \"%V\" is "
                   "dropped, which forgets its requests",
                   &name);
@@ -400,7 +401,7 @@ void LocalStore::forgetAll() const {
     std::atomic_signal_fence(std::memory_order_seq_cst);
     header.isRelinking = false;
     ngx_log_error(
-        NGX_LOG_ERR, ngx_cycle->log, 0,
+        NGX_LOG_ERR, processLog(), 0,
         "a worker was killed while it changed the list of logs in \"sliding_log_zone\": all logs of this node "
         "are dropped, which forgets their requests");
 }
@@ -427,7 +428,7 @@ void LocalStore::uncount(LocalLimit& limit, std::size_t cells) const {
 
 void LocalStore::warnOfEviction(LocalLimit& limit) const {
     ZoneHeader& header = *zone_.header;
-    const ngx_msec_t now = ngx_current_msec;
+    const ngx_msec_t now = nowMs();
     if ((limit.everWarned != 0 && now - limit.warned < kWarnEveryMs) ||
         (header.everWarned != 0 && now - header.evictionWarned < kWarnAnyEveryMs)) {
         return;
@@ -435,7 +436,7 @@ void LocalStore::warnOfEviction(LocalLimit& limit) const {
     limit.everWarned = header.everWarned = 1;
     limit.warned = header.evictionWarned = now;
     const ngx_str_t name = toNgx(limit.shownName());
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+    ngx_log_error(NGX_LOG_ERR, processLog(), 0,
                   "\"sliding_log_zone\" is full: live logs of limit \"%V\" are dropped, of the keys used longest ago, "
                   "which forgets their requests; make it larger",
                   &name);

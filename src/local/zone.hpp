@@ -6,6 +6,7 @@
 #include "local/local_limit.hpp"
 #include "metrics/counter_registry.hpp"
 #include "ngx.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -43,7 +44,7 @@ struct Zone {
 
     /// The free memory: whole pages, and cells freed by logs.
     size_t freeBytes() const {
-        return (pool->pfree + header->cellPages.reusable) * ngx_pagesize + header->freeCells.count() * kCellBytes;
+        return (pool->pfree + header->cellPages.reusable) * pageBytes() + header->freeCells.count() * kCellBytes;
     }
 };
 

@@ -1,6 +1,7 @@
 #include "metrics/counter_registry.hpp"
 
 #include "shared/slab_lock.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -16,7 +17,7 @@ T& CounterRegistry::findOrMake(RegistryList<T>& list, std::string_view first, st
     for (auto* each = list.load(std::memory_order_relaxed); each != nullptr; each = each->next) {
         T& counters = each->counters;
         if (counters.names.first() == first && counters.names.second() == second) {
-            counters.touch(ngx_current_msec);
+            counters.touch(nowMs());
             return counters;
         }
     }
@@ -27,7 +28,7 @@ T& CounterRegistry::findOrMake(RegistryList<T>& list, std::string_view first, st
         return leftOut;
     }
     made->names.set(first, second);
-    made->touch(ngx_current_msec);
+    made->touch(nowMs());
     return *made;
 }
 
@@ -58,13 +59,13 @@ T* CounterRegistry::makeRoom(RegistryList<T>& list) {
 }
 
 void CounterRegistry::warn(std::string_view first, std::string_view second) {
-    if (header_->everWarned != 0 && ngx_current_msec - header_->warnedAt < kWarnEveryMs) {
+    if (header_->everWarned != 0 && nowMs() - header_->warnedAt < kWarnEveryMs) {
         return;
     }
     header_->everWarned = 1;
-    header_->warnedAt = ngx_current_msec;
+    header_->warnedAt = nowMs();
     const ngx_str_t names[] = {toNgx(first), toNgx(second)};
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+    ngx_log_error(NGX_LOG_ERR, processLog(), 0,
                   "\"sliding_log_zone\" has no room for the metrics of \"%V\"%s%V: they are left out; make it larger",
                   &names[0], second.empty() ? "" : " at ", &names[1]);
 }

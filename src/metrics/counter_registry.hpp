@@ -9,6 +9,7 @@
 #include "metrics/counters.hpp"
 #include "metrics/lease_claims.hpp"
 #include "ngx.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -77,7 +78,7 @@ class CounterRegistry {
     template <typename T>
     static bool isUntouchedFor(const T& counters, ngx_msec_int_t ms) {
         const ngx_msec_t touchedMs = counters.touchedMs.load(std::memory_order_acquire);
-        return static_cast<ngx_msec_int_t>(ngx_current_msec - touchedMs) >= ms;
+        return static_cast<ngx_msec_int_t>(nowMs() - touchedMs) >= ms;
     }
 
     static void raise(std::atomic<std::uint64_t>& number, std::uint64_t least) {

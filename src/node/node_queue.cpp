@@ -7,6 +7,7 @@
 #include "redis/timer.hpp"
 #include "shared/process.hpp"
 #include "shared/slab_lock.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -59,7 +60,7 @@ void NodeQueues::forEachLive(NodeQueue& queue, Visit visit) {
     std::array<Judged, 64> judged;
     std::size_t count = 0;
     const auto stateOf = [&](const Ticket& ticket) {
-        if (ticket.worker == ngx_pid) {
+        if (ticket.worker == processId()) {
             return State::Live;
         }
         for (std::size_t i = 0; i < count; i++) {
@@ -67,7 +68,7 @@ void NodeQueues::forEachLive(NodeQueue& queue, Visit visit) {
                 return judged[i].state;
             }
         }
-        const auto isSeenWithin = [&](ngx_msec_t ms) { return isBefore(ngx_current_msec, ticket.seenAt + ms); };
+        const auto isSeenWithin = [&](ngx_msec_t ms) { return isBefore(nowMs(), ticket.seenAt + ms); };
         State state = State::Live;
         if (!isSeenWithin(kMayBeDeadMs) && isDead(ticket.worker)) {
             state = State::Dead;
@@ -104,7 +105,7 @@ void NodeQueues::forgetDead() {
         for (ngx_queue_t *link = ngx_queue_head(&queue.tickets), *after; link != &queue.tickets; link = after) {
             after = ngx_queue_next(link);
             Ticket& ticket = ticketOf(link);
-            if (ticket.worker == ngx_pid || isDead(ticket.worker)) {
+            if (ticket.worker == processId() || isDead(ticket.worker)) {
                 discard(queue, ticket);
             }
         }
@@ -150,7 +151,7 @@ Ticket* NodeQueues::draw(std::string_view name, NodeQueue*& queue) {
     if (memory == nullptr) {
         return nullptr;
     }
-    auto* ticket = new (memory) Ticket{{}, ngx_pid, ngx_current_msec, Ticket::Asks::No};
+    auto* ticket = new (memory) Ticket{{}, processId(), nowMs(), Ticket::Asks::No};
     ngx_queue_insert_tail(&queue->tickets, &ticket->link);
     return ticket;
 }
@@ -158,7 +159,7 @@ Ticket* NodeQueues::draw(std::string_view name, NodeQueue*& queue) {
 void NodeQueues::giveBack(NodeQueue& queue, Ticket& ticket, Ticket* next) {
     const SlabLock lock(*zone_.pool);
     if (next != nullptr) {
-        next->seenAt = ngx_current_msec;  // else its worker seems to stand still until it looks again
+        next->seenAt = nowMs();  // else its worker seems to stand still until it looks again
     }
     discard(queue, ticket);
     freeIfEmpty(queue);
@@ -177,7 +178,7 @@ std::size_t NodeQueues::takeTurns(NodeQueue& queue, bool isDue, Turn& turn) {
     bool isFirst = true;
     forEachLive(queue, [&](Ticket& ticket) {
         const bool hasTurn = ticket.asks == Ticket::Asks::No && (chances > 0 || (isDue && isFirst));
-        if (hasTurn && ticket.worker == ngx_pid) {
+        if (hasTurn && ticket.worker == processId()) {
             ticket.asks = chances > 0 ? Ticket::Asks::ForChance : Ticket::Asks::Anyway;
             queue.taken += chances > 0 ? 1 : 0;
             queue.asking++;
@@ -226,7 +227,7 @@ void NodeQueues::gotPlace(NodeQueue& queue, Ticket& ticket, Turn& turn, std::int
     const std::uint64_t chances = places - std::min(places, others);
     if (queue.chances() < chances) {
         queue.freed = queue.taken + chances;
-        queue.chanceAt = ngx_current_msec;
+        queue.chanceAt = nowMs();
     }
 }
 

@@ -9,6 +9,7 @@
 #include "metrics/own_file.hpp"
 #include "pages/response.hpp"
 #include "pages/snapshot.hpp"
+#include "this_process.hpp"
 #include "version.hpp"
 #include "worker.hpp"
 
@@ -37,7 +38,7 @@ void writeOfLimits(Exposition& out, const Snapshot& snapshot, std::string_view n
                    Counter LimitCounters::*counter, bool (*hasIt)(const LogSettings&)) {
     out.family(name, "counter", help);
     for (const LogSettings* log : snapshot.logs) {
-        const LimitCounters& counters = gWorker->counters(*log);
+        const LimitCounters& counters = worker().counters(*log);
         if (hasIt(*log) && !counters.names.first().empty()) {
             out.sample(name, {{"limit", counters.names.first()}}, (counters.*counter).get());
         }
@@ -48,7 +49,7 @@ void writeLimits(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_requests_total", "counter",
                "Requests to which the limit applied, by result and by what decided.");
     for (const LogSettings* log : snapshot.logs) {
-        LimitCounters& counters = gWorker->counters(*log);
+        LimitCounters& counters = worker().counters(*log);
         if (counters.names.first().empty()) {
             continue;  // omitted
         }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -17,14 +18,14 @@ constexpr ngx_msec_int_t kHealthLastsMs = 60'000;
 Snapshot takeSnapshot(const MainSettings& main) {
     Snapshot snapshot{
         {static_cast<LogSettings* const*>(main.logs.elts), main.logs.nelts}, {}, main.zone, main.zoneSize};
-    if (gWorker == nullptr) {
+    if (!hasWorker()) {
         return {{}, {}, nullptr, 0};
     }
-    const auto* core = reinterpret_cast<const ngx_core_conf_t*>(ngx_get_conf(ngx_cycle->conf_ctx, ngx_core_module));
+    const auto* core = reinterpret_cast<const ngx_core_conf_t*>(ngx_get_conf(processCycle().conf_ctx, ngx_core_module));
     const auto workers = static_cast<std::size_t>(std::max<ngx_int_t>(core->worker_processes, 1));
-    gWorker->registry().forEachServer([&](ServerCounters& each) {
+    worker().registry().forEachServer([&](ServerCounters& each) {
         const std::uint64_t toldMs = get(each.health.toldMs);
-        const auto age = static_cast<ngx_msec_int_t>(ngx_current_msec - toldMs);
+        const auto age = static_cast<ngx_msec_int_t>(nowMs() - toldMs);
         snapshot.servers.push_back({&each, each.reachabilityBy(workers), toldMs != 0 && age < kHealthLastsMs});
     });
     std::ranges::sort(snapshot.servers, {},

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "redis/resp.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -211,7 +212,7 @@ bool Connection::writeAtOnce() {
 void Connection::armWrite() {
     ngx_event_t* event = socket_->write;
     if ((context_->c.flags & REDIS_CONNECTED) != 0 && !writing_) {
-        ngx_post_event(event, &ngx_posted_events);
+        postEvent(event);
     } else {
         awaitWritable();
     }

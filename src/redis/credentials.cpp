@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "redis/handshake.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -43,7 +44,7 @@ void Credentials::forget(PasswordWaiter& waiter) {
 
 void Credentials::read() {
     look_.set(kLookEveryMs);
-    since_ = waiters_.size() > 1 ? since_ : ngx_current_msec;
+    since_ = waiters_.size() > 1 ? since_ : nowMs();
     poll_.set(kPollMs);
     if (read_.isUnderWay()) {
         isStale_ = true;
@@ -64,7 +65,7 @@ void Credentials::poll() {
         }
         wakeAll();
         owner_.passwordRead();
-    } else if (ngx_current_msec - since_ < settings_.connectTimeout) {
+    } else if (nowMs() - since_ < settings_.connectTimeout) {
         poll_.set(kPollMs);
     } else {
         poll_.set(kPollSlowlyMs);
@@ -94,7 +95,7 @@ void Credentials::use(const PasswordFile& file) {
 
 /// The last password stays. All workers read the same file, so one of them tells it, once.
 void Credentials::keep(int error, const char* what) {
-    if (!std::exchange(isKept_, true) && ngx_worker == 0) {
+    if (!std::exchange(isKept_, true) && workerNumber() == 0) {
         ngx_log_error(NGX_LOG_ERR, log_, error,
                       "sliding_log_redis \"%V\": password_file \"%V\" %s, the last password stays", &settings_.name,
                       &settings_.passwordFile, what);
@@ -102,7 +103,7 @@ void Credentials::keep(int error, const char* what) {
 }
 
 void Credentials::tell(ngx_uint_t level, const char* what) const {
-    if (ngx_worker == 0) {
+    if (workerNumber() == 0) {
         ngx_log_error(level, log_, 0, "sliding_log_redis \"%V\": password_file \"%V\" %s", &settings_.name,
                       &settings_.passwordFile, what);
     }

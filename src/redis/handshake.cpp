@@ -52,9 +52,24 @@ std::string_view authenticationRefusal(std::string_view message) {
     return message.substr(0, message.find(' '));
 }
 
-Handshake::Handshake(HandshakeOwner& owner, const HandshakeSettings& settings)
-    : owner_(owner), role_(settings.role), selects_(settings.database != 0), native_(settings.native) {
-    if (settings.authenticates) {
+Handshake::Role Handshake::roleFor(Mode mode) {
+    switch (mode) {
+        case Mode::Cluster:
+            return Role::Any;
+        case Mode::Sentinel:
+            return Role::Master;
+        case Mode::Standalone:
+            break;
+    }
+    return Role::NoReplica;
+}
+
+Handshake::Handshake(HandshakeOwner& owner, const RedisSettings& settings)
+    : owner_(owner),
+      role_(roleFor(static_cast<Mode>(settings.mode))),
+      selects_(settings.database != 0),
+      native_(static_cast<Native>(settings.native)) {
+    if (settings.password.len > 0) {
         steps_.push_back({kAuth.data(), {}});
     }
     if (selects_) {
@@ -64,7 +79,7 @@ Handshake::Handshake(HandshakeOwner& owner, const HandshakeSettings& settings)
         steps_.push_back({kRole.data(), command({kRole})});
     }
     steps_.push_back({kPolicy.data(), command({"CONFIG", "GET", "maxmemory-policy"})});
-    if (native_ != Lookup::None) {
+    if (native_ != Native::Off) {
         steps_.push_back({kNative.data(), command({kNative, nameOf(Algorithm::Log), "0", "0"})});
     }
 }
@@ -140,7 +155,7 @@ std::optional<std::string_view> Handshake::refusalOfNative(const redisReply& rep
     const std::string_view error = refusalIn(reply).value_or(std::string_view());
     const bool isLoaded = (reply.type == REDIS_REPLY_ARRAY && reply.elements == 0) || isRefusedForNow(error);
     owner_.nativeTold(isLoaded, error);
-    return isLoaded || native_ != Lookup::Required ? std::nullopt : std::optional(error);
+    return isLoaded || native_ != Native::Required ? std::nullopt : std::optional(error);
 }
 
 /// A server that refuses this (managed, ACL) is not asked again.

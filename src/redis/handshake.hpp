@@ -8,29 +8,9 @@
 #include <vector>
 
 #include "redis/connection.hpp"
+#include "settings/settings.hpp"
 
 namespace sliding_log {
-
-/// Which servers are accepted, by their reply to ROLE.
-enum class Role {
-    Any,        // ROLE is not sent
-    NoReplica,  // not a replica; accepted if ROLE is refused
-    Master      // only a master
-};
-
-/// Whether the native module is looked for.
-enum class Lookup {
-    None,
-    Optional,
-    Required  // a server without it is refused
-};
-
-struct HandshakeSettings {
-    bool authenticates = false;
-    std::int64_t database = 0;
-    Role role = Role::Any;
-    Lookup native = Lookup::Optional;
-};
 
 /// AUTH as a command; empty without a password.
 std::string authentication(std::string_view username, std::string_view password);
@@ -62,7 +42,7 @@ class HandshakeOwner {
 /// The steps are sent at once and answered in order. A Handshake is reused after each connect of its connection.
 class Handshake final : ReplyTarget {
   public:
-    Handshake(HandshakeOwner& owner, const HandshakeSettings& settings);
+    Handshake(HandshakeOwner& owner, const RedisSettings& settings);
 
     /// `authentication`: the AUTH command, if it authenticates.
     void begin(Connection& connection, std::string_view authentication);
@@ -70,14 +50,22 @@ class Handshake final : ReplyTarget {
     /// True if calls may be sent directly after the steps: if a step is refused, the server refuses the calls as well,
     /// or logs requests that are decided without it, once. False if a database has to be selected, since calls might be
     /// logged in another one, or if the native module is required.
-    bool letsCallsFollow() const { return !selects_ && native_ != Lookup::Required; }
+    bool letsCallsFollow() const { return !selects_ && native_ != Native::Required; }
 
   private:
+    /// Which servers are accepted, by their reply to ROLE.
+    enum class Role {
+        Any,        // ROLE is not sent
+        NoReplica,  // not a replica; accepted if ROLE is refused
+        Master      // only a master
+    };
+
     struct Step {
         const char* name;
         std::string command;
     };
 
+    static Role roleFor(Mode mode);
     void replied(const redisReply* reply) override;
     std::optional<std::string_view> refusalOf(const Step& step, const redisReply& reply);
     std::optional<std::string_view> refusalOfRole(const redisReply& reply);
@@ -88,7 +76,7 @@ class Handshake final : ReplyTarget {
     HandshakeOwner& owner_;
     Role role_;
     bool selects_;
-    Lookup native_;
+    Native native_;
     std::vector<Step> steps_;
     std::size_t answered_ = 0;
     bool refused_ = false;

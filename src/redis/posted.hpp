@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ngx.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -23,7 +24,7 @@ class Posted {
     Posted(const Posted&) = delete;
     Posted& operator=(const Posted&) = delete;
 
-    void post() { ngx_post_event(&event_, &ngx_posted_events); }
+    void post() { postEvent(&event_); }
 
   private:
     void* owner_;

@@ -5,6 +5,7 @@
 #include "redis/handshake.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -50,7 +51,7 @@ SentinelDiscovery::SentinelDiscovery(const RedisSettings& settings, ngx_log_t* l
     for (ngx_uint_t i = 0; i < settings.servers.nelts; i++) {
         sentinels_.push_back(std::make_unique<Addresses>(settings, servers[i]));
     }
-    next_ = static_cast<std::size_t>(ngx_random()) % sentinels_.size();  // distributes workers over the Sentinels
+    next_ = randomNumber() % sentinels_.size();  // distributes workers over the Sentinels
 }
 
 void SentinelDiscovery::discover(DiscoveryTarget& target) {
@@ -197,12 +198,12 @@ void SentinelDiscovery::heard(const redisReply& message) {
     }
     const std::string_view event = replyText(*message.element[1]);
     const std::string_view text = replyText(*message.element[2]);
-    const bool isNews = text != heard_ || ngx_current_msec - heardAt_ >= kSameMessageMs;
+    const bool isNews = text != heard_ || nowMs() - heardAt_ >= kSameMessageMs;
     if (masterIn(event, text) != view(settings_.master) || target_ == nullptr || !isNews) {
         return;
     }
     heard_ = text;
-    heardAt_ = ngx_current_msec;
+    heardAt_ = nowMs();
     next_ = asked_;
     if (state_ == State::Watching) {
         target_->hasMoved(event == kPromoted ? kPromoted : kSwitched);  // may free the reply
@@ -228,7 +229,7 @@ void SentinelDiscovery::disconnected(std::string_view reason) {
 /// The user has no permission for this channel, as documented for older versions.
 void SentinelDiscovery::doWithoutPromotions(std::string_view refusal) {
     hearsPromotions_ = false;
-    if (ngx_worker == 0) {
+    if (workerNumber() == 0) {
         const ngx_str_t text = toNgx(refusal);
         ngx_log_error(
             NGX_LOG_ERR, log_, 0,
@@ -270,7 +271,7 @@ void SentinelDiscovery::tryNext(std::string_view reason) {
         waiting->notDiscovered(std::string("no Sentinel knows the master: ").append(reasons_));
         return;
     }
-    again_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
+    again_.set(backoff_.next(randomNumber()));
     if (waiting != nullptr) {
         waiting->discovered(*master_);
     }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ngx.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -11,7 +12,7 @@ inline bool isBefore(ngx_msec_t left, ngx_msec_t right) {
 }
 
 inline bool hasPassed(ngx_msec_t moment) {
-    return !isBefore(ngx_current_msec, moment);
+    return !isBefore(nowMs(), moment);
 }
 
 class Timer {

@@ -10,6 +10,7 @@
 #include "request/round.hpp"
 #include "request/stage.hpp"
 #include "request/under_way.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -34,7 +35,7 @@ bool areOfTwoServers(const Stage& one, const Stage& other) {
         return false;
     }
     return redis != redisOf(other) ||
-           !gWorker->store(*redis).haveOneServer(checksOf(one).front().hashSlot, checksOf(other).front().hashSlot);
+           !worker().store(*redis).haveOneServer(checksOf(one).front().hashSlot, checksOf(other).front().hashSlot);
 }
 
 /// True if a server that does not reply before the hold would leave no time for another one.
@@ -102,7 +103,7 @@ bool hasToQueue(const LocationSettings& location, const Stage& stage) {
     }
     const RedisSettings* redis = redisOf(stage);
     return redis == nullptr || location.onError == static_cast<ngx_uint_t>(OnError::Local) ||
-           gWorker->store(*redis).canBeAsked(checksOf(stage).front().hashSlot);
+           worker().store(*redis).canBeAsked(checksOf(stage).front().hashSlot);
 }
 
 /// Before it is asked: a known denial decides it, else it gets its turn.
@@ -117,7 +118,7 @@ void lookAt(Stage& stage) {
         stage.turn = Stage::Turn::Local;
         return;
     }
-    RedisStore& store = gWorker->store(*redis);
+    RedisStore& store = worker().store(*redis);
     const DenialState denialState = store.known(checksOf(stage), verdictsOf(stage));
     if (denialState == DenialState::Holds) {
         decide(stage, Source::Cache);
@@ -136,8 +137,8 @@ inline void resume(Context& context) {
         ngx_del_timer(&context.timer);
     }
     context.state = Context::State::Replied;
-    context.waited += ngx_current_msec - context.askedAt;
-    ngx_post_event(context.request->connection->write, &ngx_posted_events);
+    context.waited += nowMs() - context.askedAt;
+    postEvent(context.request->connection->write);
 }
 
 /// Redis may have logged the request, or may log it later.
@@ -215,7 +216,7 @@ void ask(const LocationSettings& location, Stage& stage) {
     stage.wake = noteReply;
     stage.verdicts = verdictsOf(stage);
     stage.permits = Prefetch::isFor(checksOf(stage)) ? permitsOf(stage) : std::span<Permit>();
-    switch (gWorker->store(*redis).ask(checksOf(stage), context.round->unique.view(), leftOf(context), stage)) {
+    switch (worker().store(*redis).ask(checksOf(stage), context.round->unique.view(), leftOf(context), stage)) {
         case RedisStore::Reception::Pending:
             stage.state = Stage::State::Out;
             context.out++;
@@ -261,7 +262,7 @@ void askOpen(const LocationSettings& location, Context& context, bool isInTurn) 
 
 ngx_int_t waitForReplies(Context& context) {
     context.state = Context::State::Waiting;
-    context.askedAt = ngx_current_msec;
+    context.askedAt = nowMs();
     return NGX_AGAIN;
 }
 
@@ -300,7 +301,7 @@ void cancelOut(Stage& stage) {
         check.leavesWithClient = check.leavesWithClient || (context.refused && !check.countsAll);
     }
     if (std::ranges::any_of(checksOf(stage), mayLeave)) {
-        gWorker->store(*redisOf(stage)).cancel(stage);
+        worker().store(*redisOf(stage)).cancel(stage);
     } else {
         stage.detach();
     }

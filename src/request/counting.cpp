@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "limit/key.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -50,7 +51,7 @@ void countKey(TopKeys& keys, const LogSettings& log, const Check& check, unsigne
     const std::string_view key = check.key.substr(prefix);
     const std::string_view shown = shownValue(valueIn(key, view(log.name)), log.secrecy);
     const std::string_view name(key.data(), static_cast<std::size_t>(shown.data() + shown.size() - key.data()));
-    keys.count(name, std::hash<std::string_view>{}(key), used, ngx_current_msec);
+    keys.count(name, std::hash<std::string_view>{}(key), used, nowMs());
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ void countDecisions(const LocationSettings& location, const Round& round, std::s
         const LogSettings& log = *decision.settings->log;
         const Check& check = round.checks[&decision - round.decisions];
         const unsigned used = usedPart(decision, check);
-        LimitCounters& counters = gWorker->counters(log);
+        LimitCounters& counters = worker().counters(log);
         counters.of(resultOf(location, decision, round.isDryRun), decision.source).add();
         if (decision.verdict != nullptr && decision.verdict->override.isInForce()) {
             counters.overridden.add();
@@ -76,7 +77,7 @@ void countDecisions(const LocationSettings& location, const Round& round, std::s
         if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }
-        countKey(isRejected(location, decision) ? gWorker->deniedKeys() : gWorker->usedKeys(), log, check, used);
+        countKey(isRejected(location, decision) ? worker().deniedKeys() : worker().usedKeys(), log, check, used);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "request/queue.hpp"
 #include "request/stage.hpp"
 #include "request/under_way.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -45,7 +46,7 @@ void noteReservation(Context& context, const Verdict& verdict) {
         return;
     }
     ngx_time_update();
-    const ngx_msec_t dueAt = ngx_current_msec + static_cast<ngx_msec_t>(verdict.delayMs) + 1;
+    const ngx_msec_t dueAt = nowMs() + static_cast<ngx_msec_t>(verdict.delayMs) + 1;
     const bool isLater = context.dueAt == 0 || isBefore(context.dueAt, dueAt);
     context.dueAt = isLater ? dueAt : context.dueAt;
 }
@@ -109,7 +110,7 @@ void decide(Stage& stage, Source source) {
 
 void decideLocally(Stage& stage) {
     useLeasesOfNow(*stage.context->round, stage);
-    if (gWorker->local().ask(checksOf(stage), verdictsOf(stage), stage.context->round->unique.view(), stage.loggedMs)) {
+    if (worker().local().ask(checksOf(stage), verdictsOf(stage), stage.context->round->unique.view(), stage.loggedMs)) {
         decide(stage, Source::Local);
     } else {
         leaveUnknown(stage);
@@ -119,7 +120,7 @@ void decideLocally(Stage& stage) {
 void decideInstead(const LocationSettings& location, Stage& stage) {
     if (location.onError == static_cast<ngx_uint_t>(OnError::Local)) {
         takeShare(stage, static_cast<std::int64_t>(location.nodes));
-        gWorker->store(*redisOf(stage)).countLocally(checksOf(stage).front());
+        worker().store(*redisOf(stage)).countLocally(checksOf(stage).front());
         decideLocally(stage);
         return;
     }

@@ -8,6 +8,7 @@
 #include "request/context.hpp"
 #include "request/earlier_answer.hpp"
 #include "request/refund.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 

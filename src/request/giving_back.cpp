@@ -4,6 +4,7 @@
 
 #include "request/stage.hpp"
 #include "request/under_way.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -16,7 +17,7 @@ void takeBackTogether(std::string_view unique, const Decision& first, std::span<
                       const Permit* permits) {
     const RedisSettings* redis = first.settings->log->redis;
     if (first.lateReply != nullptr) {
-        gWorker->store(*redis).takeBackLate(*first.lateReply, checks, unique);
+        worker().store(*redis).takeBackLate(*first.lateReply, checks, unique);
     }
     if (!first.logged) {
         return;
@@ -24,12 +25,12 @@ void takeBackTogether(std::string_view unique, const Decision& first, std::span<
     const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
     if (first.source == Source::Prefetch) {
         for (std::size_t i = 0; i < checks.size(); i++) {
-            gWorker->store(*redis).takeBackPermit(checks[i], permits[i]);
+            worker().store(*redis).takeBackPermit(checks[i], permits[i]);
         }
     } else if (first.source == Source::Local) {
-        gWorker->local().takeBack(checks, unique, first.loggedMs, takenMs);
+        worker().local().takeBack(checks, unique, first.loggedMs, takenMs);
     } else {
-        gWorker->store(*redis).takeBack(checks, unique, first.loggedMs, takenMs);
+        worker().store(*redis).takeBack(checks, unique, first.loggedMs, takenMs);
     }
 }
 

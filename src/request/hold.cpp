@@ -8,6 +8,7 @@
 #include "request/queue.hpp"
 #include "request/suspend.hpp"
 #include "request/under_way.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -26,7 +27,7 @@ void forEachStoreAfterHold(const Context& context, Visit visit) {
     for (const Stage& stage : context.round->allStages()) {
         const RedisSettings* redis = context.round->decisions[stage.begin].settings->log->redis;
         if (stage.isAfterHold && stage.state != Stage::State::Done && redis != nullptr) {
-            visit(gWorker->store(*redis));
+            visit(worker().store(*redis));
         }
     }
 }

@@ -4,6 +4,7 @@
 
 #include "limit/calendar.hpp"
 #include "limit/key.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -12,7 +13,7 @@ namespace {
 
 void tellUnread(const ngx_http_request_t* request, const Decision& decision, const char* why) {
     const LogSettings& log = *decision.settings->log;
-    if (gWorker->counters(log).mayTellOfOverride(ngx_current_msec)) {
+    if (worker().counters(log).mayTellOfOverride(nowMs())) {
         const ngx_str_t key = toNgx(shownKey(decision));
         ngx_log_error(NGX_LOG_ERR, request->connection->log, 0,
                       "limit \"%V\": key \"%V\": its override %s, and counts as none", &log.name, &key, why);
@@ -26,7 +27,7 @@ void noteSeen(const Decision& decision, const Override& override) {
         const std::string_view key = decision.key.substr(prefix);
         const std::string_view shown = shownKey(decision);
         const std::string_view name(key.data(), static_cast<std::size_t>(shown.data() + shown.size() - key.data()));
-        gWorker->overrides().note(name, std::hash<std::string_view>{}(key), override, ngx_current_msec);
+        worker().overrides().note(name, std::hash<std::string_view>{}(key), override, nowMs());
     }
 }
 

@@ -5,6 +5,7 @@
 #include <ranges>
 
 #include "request/suspend.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -24,7 +25,7 @@ bool isWaitedFor(const Round& round, std::size_t limit) {
     const Check& check = round.checks[limit];
     const bool mayHaveRoom = check.hasOverride || !check.neverHasRoom();
     return isWaitable(round, limit) && mayHaveRoom &&
-           gWorker->queues().isWaitedFor(gWorker->identityOf(*round.decisions[limit].settings->log), check.key);
+           worker().queues().isWaitedFor(worker().identityOf(*round.decisions[limit].settings->log), check.key);
 }
 
 /// The limit decides by its log, and not that the request can never be admitted.
@@ -83,17 +84,17 @@ void join(AwaitedPlace& awaited, std::size_t limit) {
     const Round& round = *awaited.context->round;
     const LogSettings& log = *round.decisions[limit].settings->log;
     awaited.limit = limit;
-    gWorker->queues().join(awaited, gWorker->identityOf(log), round.checks[limit].key);
+    worker().queues().join(awaited, worker().identityOf(log), round.checks[limit].key);
     if (log.redis != nullptr) {
-        gWorker->store(*log.redis).stayConnected();
+        worker().store(*log.redis).stayConnected();
     }
 }
 
 void leave(AwaitedPlace& awaited, std::optional<std::int64_t> room) {
     const LogSettings& log = *awaited.context->round->decisions[awaited.limit].settings->log;
-    gWorker->queues().leave(awaited, room);
+    worker().queues().leave(awaited, room);
     if (log.redis != nullptr) {
-        gWorker->store(*log.redis).letGo();
+        worker().store(*log.redis).letGo();
     }
 }
 
@@ -102,7 +103,7 @@ void leave(AwaitedPlace& awaited, std::optional<std::int64_t> room) {
 void goOnWaiting(AwaitedPlace& awaited, const Stage& stage) {
     const Round& round = *awaited.context->round;
     if (round.decisions[awaited.limit].isDenied()) {
-        gWorker->queues().askedInVain(awaited);
+        worker().queues().askedInVain(awaited);
         return;
     }
     leave(awaited, roomOf(round, awaited.limit));
@@ -138,8 +139,8 @@ ngx_int_t waitForPlace(Stage& stage) {
         awaited.context = &context;
         awaited.stage = &stage;
         awaited.limit = stage.begin;
-        awaited.since = ngx_current_msec;
-        awaited.until = ngx_current_msec + timeFor(stage);
+        awaited.since = nowMs();
+        awaited.until = nowMs() + timeFor(stage);
         awaited.ask = [](Applicant& applicant) {
             runAgain(*static_cast<AwaitedPlace&>(applicant).context, Context::State::Turn);
         };
@@ -184,7 +185,7 @@ void leaveQueue(Context& context, std::optional<std::int64_t> room) {
         return;
     }
     awaited.stage = nullptr;
-    const auto waitedMs = static_cast<std::int64_t>(ngx_current_msec - awaited.since);
+    const auto waitedMs = static_cast<std::int64_t>(nowMs() - awaited.since);
     context.round->decisions[awaited.limit].queuedMs = std::max<std::int64_t>(waitedMs, 1);
     if (awaited.isWaiting()) {
         leave(awaited, room);

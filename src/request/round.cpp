@@ -12,6 +12,7 @@
 #include "limit/number.hpp"
 #include "local/local_store.hpp"
 #include "redis/hash_slots.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -32,7 +33,7 @@ Applies evaluateCount(ngx_http_request_t* request, const LogSettings& log, std::
     }
     const std::optional<std::int64_t> number = parseCount(view(text));
     if (!number || *number > most) {
-        if (gWorker->counters(log).mayTellOfInvalid(ngx_current_msec)) {
+        if (worker().counters(log).mayTellOfInvalid(nowMs())) {
             const ngx_str_t name = toNgx(parameter);
             ngx_log_error(NGX_LOG_ERR, request->connection->log, 0,
                           "limit \"%V\": invalid \"%V\" value \"%V\", expected a whole number from 0 to %L", &log.name,
@@ -69,7 +70,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.windowMs = log.windowMs;
     check.cap = log.longest;
     check.ttlMs = log.ttlMs();
-    gWorker->leaseLength(log).applyTo(check);
+    worker().leaseLength(log).applyTo(check);
     check.countsAll = settings.countsAll;
     const bool isRefunded = settings.refunds && settings.refund[NGX_HTTP_CLIENT_CLOSED_REQUEST];
     check.leavesWithClient = isRefunded || traitsOf(log.algorithm).countsUnderWay;
@@ -86,7 +87,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
         check.burst = settings.burst > 0 ? settings.burst : check.limit;
     }
     if (traitsOf(log.algorithm).countsPeriods) {
-        check.utcAheadMs = wallClockMs() - static_cast<std::int64_t>(ngx_current_msec);
+        check.utcAheadMs = wallClockMs() - static_cast<std::int64_t>(nowMs());
     }
     return Applies::Yes;
 }
@@ -325,7 +326,7 @@ ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& locati
             return NGX_ERROR;
         }
     }
-    round->unique = gWorker->uniqueIds().next();
+    round->unique = worker().uniqueIds().next();
     round->previous = context->round;
     context->round = round;
     context->out = 0;

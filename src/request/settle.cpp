@@ -4,6 +4,7 @@
 
 #include "request/hold.hpp"
 #include "request/true_cost.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -25,9 +26,9 @@ void settleTogether(const Round& round, std::size_t begin, std::size_t end) {
     const std::span<const Check> checks(round.checks + begin, end - begin);
     const std::uint64_t takenMs = first.loggedMs - static_cast<std::uint64_t>(first.delayMs());
     if (first.source == Source::Local) {
-        gWorker->local().takeBack(checks, round.unique.view(), first.loggedMs, takenMs);
+        worker().local().takeBack(checks, round.unique.view(), first.loggedMs, takenMs);
     } else {
-        gWorker->store(*first.settings->log->redis).takeBack(checks, round.unique.view(), first.loggedMs, takenMs);
+        worker().store(*first.settings->log->redis).takeBack(checks, round.unique.view(), first.loggedMs, takenMs);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "request/suspend.hpp"
 
 #include "redis/timer.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -20,7 +21,7 @@ ngx_int_t suspend(Context& context, ngx_msec_t until, ngx_event_handler_pt onTim
     ngx_http_request_t* request = context.request;
     ngx_event_t* read = request->connection->read;
     if (read->ready) {  // notices a client that has left already
-        ngx_post_event(read, &ngx_posted_events);
+        postEvent(read);
     } else if (ngx_handle_read_event(read, 0) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -29,7 +30,7 @@ ngx_int_t suspend(Context& context, ngx_msec_t until, ngx_event_handler_pt onTim
     context.timer.handler = onTime;
     context.timer.data = &context;
     context.timer.log = request->connection->log;
-    ngx_add_timer(&context.timer, hasPassed(until) ? 0 : until - ngx_current_msec);
+    ngx_add_timer(&context.timer, hasPassed(until) ? 0 : until - nowMs());
     return NGX_AGAIN;
 }
 
@@ -41,7 +42,7 @@ void runAgain(Context& context, Context::State state) {
     context.state = state;
     request->read_event_handler = ngx_http_block_reading;
     request->write_event_handler = ngx_http_core_run_phases;
-    ngx_post_event(request->connection->write, &ngx_posted_events);
+    postEvent(request->connection->write);
 }
 
 }  // namespace sliding_log

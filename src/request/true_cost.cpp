@@ -7,6 +7,7 @@
 
 #include "limit/most_cost.hpp"
 #include "limit/number.hpp"
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -18,7 +19,7 @@ std::size_t upstreamsOf(const ngx_http_request_t* request) {
 }
 
 void tellInvalid(const ngx_http_request_t* request, const LogSettings& log, ngx_str_t text, const char* what) {
-    if (gWorker->counters(log).mayTellOfInvalid(ngx_current_msec)) {
+    if (worker().counters(log).mayTellOfInvalid(nowMs())) {
         const std::int64_t most = mostCost(log.algorithm, log.sample);
         ngx_log_error(NGX_LOG_ERR, request->connection->log, 0,
                       "limit \"%V\": invalid \"settle\" value \"%V\", expected a whole number from 0 to %L, %s",

@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "this_process.hpp"
 #include "worker.hpp"
 
 namespace sliding_log {
@@ -18,11 +19,11 @@ void giveBack(Decision& decision, Lease& lease) {
     const RedisSettings* redis = decision.settings->log->redis;
     const Check& check = lease.present();
     if (redis == nullptr) {
-        gWorker->leases().end(lease);
-        gWorker->local().takeBack({&check, 1}, lease.unique, lease.localMs, lease.localMs);
+        worker().leases().end(lease);
+        worker().local().takeBack({&check, 1}, lease.unique, lease.localMs, lease.localMs);
         return;
     }
-    RedisStore& store = gWorker->store(*redis);
+    RedisStore& store = worker().store(*redis);
     const std::string_view unique = lease.unique;
     store.end(lease);
     if (decision.lateReply != nullptr) {
@@ -33,10 +34,10 @@ void giveBack(Decision& decision, Lease& lease) {
 void endLease(Decision& decision, Lease& lease) {
     const LogSettings& log = *decision.settings->log;
     const std::string_view key = lease.check->key;
-    const ngx_msec_t lastedMs = ngx_current_msec - lease.begunAt;
+    const ngx_msec_t lastedMs = nowMs() - lease.begunAt;
     giveBack(decision, lease);
     if (log.isQueuedFor) {
-        gWorker->queues().placeFreed(gWorker->identityOf(log), key, lastedMs);
+        worker().queues().placeFreed(worker().identityOf(log), key, lastedMs);
     }
 }
 
@@ -44,7 +45,7 @@ void endLease(Decision& decision, Lease& lease) {
 
 void useLeasesOfNow(const Round& round, const Stage& stage) {
     for (std::size_t i = stage.begin; round.leases != nullptr && i < stage.end; i++) {
-        gWorker->leaseLength(*round.decisions[i].settings->log).applyTo(round.checks[i]);
+        worker().leaseLength(*round.decisions[i].settings->log).applyTo(round.checks[i]);
     }
 }
 
@@ -60,16 +61,16 @@ void beginLeases(const LocationSettings& location, Round& round, std::span<const
         const RedisSettings* redis = decision.settings->log->redis;
         Lease& lease = round.leases[i];
         lease.check = &round.checks[i];
-        lease.length = &gWorker->leaseLength(*decision.settings->log);
+        lease.length = &worker().leaseLength(*decision.settings->log);
         lease.unique = round.unique.view();
         lease.localMs = decision.source == Source::Local && decision.logged ? decision.loggedMs : 0;
         if (redis == nullptr) {
-            gWorker->leases().begin(lease);
+            worker().leases().begin(lease);
             continue;
         }
         lease.mayBeInRedis = decision.source == Source::Redis || decision.lateReply != nullptr;
         lease.countsLocally = location.onError == static_cast<ngx_uint_t>(OnError::Local);
-        gWorker->store(*redis).begin(lease);
+        worker().store(*redis).begin(lease);
     }
 }
 

@@ -5,6 +5,7 @@
 
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -28,7 +29,7 @@ Cluster::Member::Member(Cluster& owner, const std::string& name, std::string hos
                         std::unique_ptr<Addresses> newAddresses)
     : cluster(owner),
       host(std::move(hostName)),
-      usedAt(ngx_current_msec),
+      usedAt(nowMs()),
       addresses(*newAddresses),
       server(owner.owner_, owner.log_, owner.settings_, name, std::move(newAddresses)) {}
 
@@ -37,7 +38,7 @@ Cluster::Cluster(ClusterOwner& owner, StoreLog& log, const RedisSettings& settin
       log_(log),
       settings_(settings),
       keepUnmapped_(std::max(kKeepUnmapped, settings.timeout)),
-      nextSeed_(static_cast<std::size_t>(ngx_random())),  // distributes workers over the nodes
+      nextSeed_(randomNumber()),  // distributes workers over the nodes
       refresh_(
           this, [](void* self) { static_cast<Cluster*>(self)->timeIsUp(); }, Timer::Kind::Chore, log.nginxLog()),
       sweep_(
@@ -100,7 +101,7 @@ Cluster::Member& Cluster::memberAt(const std::string& host, int port, std::strin
     const std::string name = hostAndPort(host, port);
     const auto known = std::ranges::find_if(members_, [&](const Member& each) { return each.server.name() == name; });
     if (known != members_.end()) {
-        known->usedAt = ngx_current_msec;
+        known->usedAt = nowMs();
         known->hasNewAddress = known->addresses.learn(address) || known->hasNewAddress;
         return *known;
     }
@@ -126,8 +127,8 @@ void Cluster::refresh() {
     if (searching_ || refresh_.isSet() || owner_.isLeaving()) {
         return;
     }
-    const ngx_msec_t since = ngx_current_msec - askedAt_;
-    refresh_.set((since < kAskEvery ? kAskEvery - since : 0) + static_cast<ngx_msec_t>(ngx_random()) % kJitter);
+    const ngx_msec_t since = nowMs() - askedAt_;
+    refresh_.set((since < kAskEvery ? kAskEvery - since : 0) + randomNumber() % kJitter);
 }
 
 void Cluster::timeIsUp() {
@@ -146,7 +147,7 @@ void Cluster::timeIsUp() {
 
 void Cluster::search() {
     searching_ = true;
-    askedAt_ = ngx_current_msec;
+    askedAt_ = nowMs();
     seedsLeft_ = settings_.servers.nelts;
     for (Member& each : members_) {
         each.isSlow = false;
@@ -191,14 +192,14 @@ Cluster::Member* Cluster::nextSource() {
 }
 
 bool Cluster::mayBeAsked(const Member& member) {
-    const bool isTooEarly = member.mapRequest != 0 && ngx_current_msec - member.askedAt < kAskEvery;
+    const bool isTooEarly = member.mapRequest != 0 && nowMs() - member.askedAt < kAskEvery;
     return !member.asked && !isTooEarly && !member.isSlow && !member.server.isDown();
 }
 
 void Cluster::ask(Member& member) {
     static const std::string mapRequest = command({"CLUSTER", "SLOTS"});
     member.asked = member.server.send(mapRequest, member);
-    member.askedAt = askedAt_ = ngx_current_msec;
+    member.askedAt = askedAt_ = nowMs();
     member.mapRequest = ++mapRequests_;
     members_.splice(members_.end(), members_,
                     std::ranges::find_if(members_, [&](const Member& each) { return &each == &member; }));
@@ -300,7 +301,7 @@ void Cluster::sweep() {
     bool remain = false;
     for (auto member = members_.begin(); member != members_.end();) {
         const bool isWatched = member->inMap || slots_.empty() || &*member == source_;
-        if (isWatched || ngx_current_msec - member->usedAt < keepUnmapped_) {
+        if (isWatched || nowMs() - member->usedAt < keepUnmapped_) {
             remain = remain || !(member->inMap || slots_.empty());
             member++;
             continue;

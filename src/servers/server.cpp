@@ -1,72 +1,22 @@
 #include "servers/server.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "redis/native_command.hpp"
 #include "redis/reply.hpp"
-#include "redis/resp.hpp"
-#include "redis/scripts.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
 namespace {
 
-/// A connection is closed after this many timeouts without a reply between them, and a silence of this many timeouts.
-constexpr unsigned kTimeoutsToGiveUp = 3;
-constexpr unsigned kSilentTimeoutsToGiveUp = 2;
-
-/// How often a call is repeated after NOSCRIPT: if that is not enough, the server does not keep scripts.
-constexpr unsigned kMostScriptMisses = 4;
-
 /// Why nothing is sent to a server that answers.
 constexpr std::string_view kLate = "answers later than \"timeout\"";
 
-/// Permits the next command for a slot that is still being imported.
-constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
-
-constexpr std::uint64_t kNsPerMs = 1'000'000;
-
-Role roleIn(const RedisSettings& settings) {
-    switch (static_cast<Mode>(settings.mode)) {
-        case Mode::Cluster:
-            return Role::Any;
-        case Mode::Sentinel:
-            return Role::Master;
-        case Mode::Standalone:
-            break;
-    }
-    return Role::NoReplica;
-}
-
-Lookup lookupIn(const RedisSettings& settings) {
-    switch (static_cast<Native>(settings.native)) {
-        case Native::Auto:
-            return Lookup::Optional;
-        case Native::Required:
-            return Lookup::Required;
-        case Native::Off:
-            break;
-    }
-    return Lookup::None;
-}
-
-/// For latencies below the milliseconds of nginx; takes about 20 ns, without a system call.
-std::uint64_t nowNs() {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch();
-    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
-}
-
 }  // namespace
-
-void Server::Prepared::replied(const redisReply* reply) {
-    if (reply != nullptr && reply->type == REDIS_REPLY_ERROR) {
-        server.log_.trouble(NGX_LOG_ERR, server.shownName_, "SCRIPT LOAD or ASKING answered", replyText(*reply));
-    }
-    server.closeIfLeft();
-}
 
 void Call::replied(const redisReply* reply) {
     server->replied(*this, reply);
@@ -82,7 +32,10 @@ Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings,
       discovery_(std::move(discovery)),
       counters_(owner.counters(name)),
       health_(*this, counters_, log),
-      handshake_(*this, {settings.password.len > 0, settings.database, roleIn(settings), lookupIn(settings)}),
+      handshake_(*this, settings),
+      reauthentication_(*this, connection_),
+      sending_(*this, connection_, counters_, settings.timeout, log.nginxLog()),
+      silence_(settings.timeout),
       backoff_(settings.reconnectMin, settings.reconnectMax),
       attachment_(owner.attach()),
       connectDeadline_(
@@ -90,8 +43,6 @@ Server::Server(ServerOwner& owner, StoreLog& log, const RedisSettings& settings,
           Timer::Kind::Chore, log.nginxLog()),
       reconnect_(
           this, [](void* self) { static_cast<Server*>(self)->tryAgain(); }, Timer::Kind::Chore, log.nginxLog()),
-      scriptWait_(
-          this, [](void* self) { static_cast<Server*>(self)->sendQueued(); }, Timer::Kind::Chore, log.nginxLog()),
       connection_(*this, settings.tlsContext, log.nginxLog()) {}
 
 /// Calls of its connection fail and are not sent again.
@@ -103,11 +54,11 @@ Server::~Server() {
 
 void Server::connect() {
     state_ = State::Connecting;
-    unreadySince_ = ngx_current_msec;
-    moved_ = probed_ = false;
-    native_.forget();
-    timeouts_ = 0;
-    notYet_.clear();
+    unreadySince_ = nowMs();
+    moved_ = false;
+    probe_.forget();
+    sending_.begin();
+    silence_.forget();
     owner_.credentials().refresh(*this);
 }
 
@@ -163,7 +114,7 @@ void Server::leaveAsReadOnly() {
 void Server::beLeaving() {
     reconnect_.cancel();
     state_ = State::Leaving;
-    unreadySince_ = ngx_current_msec;
+    unreadySince_ = nowMs();
     connectDeadline_.set(std::min(settings_.connectTimeout, settings_.timeout));  // no request waits longer for a reply
     closeIfLeft();
 }
@@ -187,18 +138,7 @@ bool Server::canBeAsked() {
 
 void Server::send(Call& call) {
     call.server = this;
-    call.isOnWire = false;
-    native_.choose(call);
-    call.prepare();
-    if (!isReady() || (call.asking && !connection_.send(kAsking, prepared_)) || !connection_.send(call.text(), call)) {
-        queued_.pushBack(call);
-        return;
-    }
-    call.isOnWire = true;
-    call.sequence = ++sent_;
-    call.sentNs = nowNs();
-    const bool isAgain = call.scriptMisses > 0 || call.isPart || call.leavesNative || call.leavesShort;
-    counters_.sent(isAgain ? 0 : call.requests());  // counted once
+    sending_.send(call);
 }
 
 bool Server::send(std::string_view command, ReplyTarget& target) {
@@ -220,135 +160,46 @@ void Server::replied(Call& call, const redisReply* reply) {
         backoff_.reset();
     }
     if (error == StoreError::TryAgain && !isOfSlots(replyText(*reply))) {
-        notYet_ = replyText(*reply);
-        if (notYet_.starts_with("LOADING")) {  // takes longer than a request may wait
+        silence_.refusedForNow(replyText(*reply));
+        if (silence_.reason().starts_with("LOADING")) {  // takes longer than a request may wait
             isExpectedUp_ = false;
-            connection_.close(notYet_);
+            connection_.close(silence_.reason());
         }
     } else if (error != StoreError::NotMaster) {
-        if (isInTime(call, tookNs)) {
-            timeouts_ = 0;
-            notYet_.clear();
-        }
-        repliedAt_ = ngx_current_msec;
+        silence_.replied(call.isWaitedFor(), tookNs);
     }
-    const bool isMissing = error == StoreError::NoScript;
-    if (call.isNative && reply->type == REDIS_REPLY_ERROR && leavesNative(call, replyText(*reply))) {
-        sendInAnotherForm(call, *reply);
-    } else if (isMissing && call.isRepeatable() && call.scriptMisses < kMostScriptMisses) {
-        repeatWithScript(call);
-    } else {
-        if (isMissing && !call.isRepeatable()) {
-            loadScript(call);
-        }
-        tell(call, *reply, error);
+    if (const std::optional<StoreError> meaning = sending_.meaningOf(call, *reply, error)) {
+        owner_.answered(*this, call.hashSlot, *meaning);
+        call.answered(*reply, *meaning);
     }
     closeIfLeft();
 }
 
-void Server::tell(Call& call, const redisReply& reply, StoreError error) {
-    owner_.answered(*this, call.hashSlot, error);
-    call.answered(reply, error);
-}
-
-/// It was not executed.
-void Server::sendInAnotherForm(Call& call, const redisReply& reply) {
-    if (!call.isRepeatable()) {
-        tell(call, reply, StoreError::TryAgain);
-    } else if (call.isWanted()) {
-        send(call);
-    } else {
-        call.lost();
+void Server::preparationReplied(std::string_view error) {
+    if (!error.empty()) {
+        log_.trouble(NGX_LOG_ERR, shownName_, "SCRIPT LOAD or ASKING answered", error);
     }
-}
-
-/// True if this is an error of the native module after which the call is sent in another form.
-bool Server::leavesNative(Call& call, std::string_view answer) {
-    switch (native_.read(call, answer)) {
-        case NativeForms::Meaning::Other:
-            return false;
-        case NativeForms::Meaning::Another:
-            return true;
-        case NativeForms::Meaning::Absent:
-            break;
-    }
-    nativeTold(false, answer);
-    if (settings_.native == static_cast<ngx_uint_t>(Native::Required)) {
-        connection_.close(answer);
-        return false;
-    }
-    return true;
-}
-
-/// Possibly no request waits any more: a request may wait less than `timeout`, and none waits for a take-back.
-bool Server::isInTime(const Call& call, std::uint64_t tookNs) const {
-    return call.isWaitedFor() || tookNs < settings_.timeout * kNsPerMs;
-}
-
-/// NOSCRIPT: all workers of a fleet miss a script at the same time, and another one may load it in a moment, so the
-/// call is repeated after a random time. If the script is still missing then, the first of all calls in flight loads
-/// it; the others, which were sent before that, are only repeated after it.
-void Server::repeatWithScript(Call& call) {
-    if (call.scriptMisses++ == 0) {
-        call.isOnWire = false;
-        queued_.pushBack(call);
-        if (!scriptWait_.isSet()) {
-            const ngx_msec_t most = std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
-            scriptWait_.set(static_cast<ngx_msec_t>(ngx_random()) % (most + 1));
-        }
-        return;
-    }
-    loadScript(call);
-    send(call);
-}
-
-/// Unless another call that was in flight has done so.
-void Server::loadScript(const Call& call) {
-    std::uint64_t& loadedAt = loadedAt_[static_cast<std::size_t>(call.algorithm)];
-    if (call.sequence > loadedAt) {
-        loadedAt = sent_;
-        connection_.send(command({"SCRIPT", "LOAD", scriptSource(call.algorithm)}), prepared_);
-    }
-}
-
-/// Calls that cannot be sent now are kept.
-void Server::sendQueued() {
-    List<Call, Queued> waiting;
-    queued_.moveTo(waiting);
-    while (Call* call = waiting.popFront()) {
-        if (call->isWanted()) {
-            send(*call);
-        } else {
-            call->lost();
-        }
-    }
+    closeIfLeft();
 }
 
 void Server::timedOut(ngx_msec_t askedAt) {
-    if (timeouts_++ == 0) {
-        silentSince_ = askedAt;
-    }
-    log_.failure(shownName_, "timed out", whyNoReply());
-}
-
-std::string_view Server::whyNoReply() const {
-    return notYet_.empty() ? "no answer inside \"timeout\"" : std::string_view(notYet_);
+    silence_.timedOut(askedAt);
+    log_.failure(shownName_, "timed out", silence_.reason());
 }
 
 void Server::giveUpIfSilent() {
-    if (state_ == State::Ready && timeouts_ >= kTimeoutsToGiveUp &&
-        ngx_current_msec - silentSince_ >= kSilentTimeoutsToGiveUp * settings_.timeout) {
+    if (state_ == State::Ready && silence_.isTooLong()) {
         isExpectedUp_ = false;
-        if (notYet_.empty() && isBefore(silentSince_, repliedAt_) && !isSilent()) {
+        if (silence_.isLateness()) {
             becomeLate();
         } else {
-            connection_.close(std::string(whyNoReply()));
+            connection_.close(std::string(silence_.reason()));
         }
     } else if ((state_ == State::Connecting || state_ == State::Handshake || state_ == State::Leaving) &&
-               isExpectedUp_ && timeouts_ > 0 && ngx_current_msec - unreadySince_ >= settings_.timeout) {
+               isExpectedUp_ && silence_.hasTimeouts() && nowMs() - unreadySince_ >= settings_.timeout) {
         isExpectedUp_ = false;
         state_ = state_ == State::Handshake ? State::Connecting : state_;
-        loseQueued();
+        sending_.loseWaiting();
         owner_.serverDown(*this);
     }
 }
@@ -373,39 +224,31 @@ void Server::closeIfUnused() {
 
 void Server::connected() {
     const Credentials& credentials = owner_.credentials();
-    acceptedPassword_ = credentials.version();
+    reauthentication_.begin(credentials.version());
     handshake_.begin(connection_, credentials.authentication());
     if (!isExpectedUp_) {
-        probe();
+        probe_.send(connection_);
     } else if (handshake_.letsCallsFollow()) {
         state_ = State::Handshake;
-        sendQueued();
+        sending_.sendWaiting();
         owner_.serverReady(*this);
     }
 }
 
 void Server::authenticateAgain() {
-    const Credentials& credentials = owner_.credentials();
-    const bool isGreeted = acceptedPassword_ != 0 && state_ != State::Leaving;
-    if (isGreeted && acceptedPassword_ != credentials.version() && sentPassword_ == 0 &&
-        connection_.send(credentials.authentication(), authentication_)) {
-        sentPassword_ = credentials.version();
+    if (state_ != State::Leaving) {
+        reauthentication_.again(owner_.credentials());
     }
 }
 
-void Server::Authentication::replied(const redisReply* reply) {
-    if (reply == nullptr) {
-        return;  // reported by disconnected()
-    }
-    const std::uint64_t sent = std::exchange(server.sentPassword_, 0);
-    if (reply->type == REDIS_REPLY_ERROR) {
-        server.log_.trouble(NGX_LOG_ERR, server.shownName_, "AUTH with another password answered",
-                            authenticationRefusal(replyText(*reply)));
-    } else {
-        server.acceptedPassword_ = sent;
-        server.authenticateAgain();
-    }
-    server.closeIfLeft();
+void Server::authenticatedAgain() {
+    authenticateAgain();
+    closeIfLeft();
+}
+
+void Server::authenticationRefused(std::string_view answer) {
+    log_.trouble(NGX_LOG_ERR, shownName_, "AUTH with another password answered", answer);
+    closeIfLeft();
 }
 
 /// A server that was in trouble, or whose handshake took too long, must first answer a probe within the timeout.
@@ -414,46 +257,31 @@ void Server::handshakeDone() {
         closeIfLeft();
     } else if (isExpectedUp_) {
         becomeReady();
-    } else if (!probed_) {
-        probe();
+    } else if (!probe_.wasSent()) {
+        probe_.send(connection_);
     }
 }
 
-void Server::probe() {
-    probed_ = true;
-    probedAt_ = ngx_current_msec;
-    connection_.send(command({"EVALSHA", scriptSha(Algorithm::Log), "0", "0"}), probe_);
+void Server::probeAnswered(ngx_msec_t tookMs) {
+    if (tookMs <= settings_.timeout) {
+        becomeReady();
+    } else if (state_ != State::Late) {
+        connection_.close(kLate);
+    }
+    silence_.heard();
 }
 
-void Server::Probe::replied(const redisReply* reply) {
-    if (reply == nullptr) {
-        return;  // reported by disconnected()
-    }
-    const bool lacksScript = reply->type == REDIS_REPLY_ERROR && checkCall(*reply) == StoreError::NoScript;
-    const bool isAnswer = lacksScript || (reply->type == REDIS_REPLY_ARRAY && reply->elements == 0);
-    if (reply->type == REDIS_REPLY_ERROR && !lacksScript) {
-        server.connection_.close(replyText(*reply));
-    } else if (!isAnswer) {
-        server.connection_.close("unexpected reply");
-    } else if (ngx_current_msec - server.probedAt_ <= server.settings_.timeout) {
-        server.becomeReady();
-    } else if (server.state_ != State::Late) {
-        server.connection_.close(kLate);
-    }
-    server.repliedAt_ = ngx_current_msec;
+void Server::probeRefused(std::string_view reason) {
+    connection_.close(reason);
+    silence_.heard();
 }
 
 // ---- a server that answers, but later than any request waits
 
-/// No reply for as long as a connection is kept without one.
-bool Server::isSilent() const {
-    return ngx_current_msec - repliedAt_ >= kSilentTimeoutsToGiveUp * settings_.timeout;
-}
-
 /// Nothing on the wire is lost, and nothing is added but a probe.
 void Server::becomeLate() {
     state_ = State::Late;
-    timeouts_ = 0;
+    silence_.forgetTimeouts();
     beUnavailable(kLate);
 }
 
@@ -461,12 +289,12 @@ void Server::becomeLate() {
 void Server::tryAgain() {
     if (state_ != State::Late) {
         connect();
-    } else if (connection_.pending() > 0 && isSilent()) {
-        connection_.close(std::string(whyNoReply()));
+    } else if (connection_.pending() > 0 && silence_.isComplete()) {
+        connection_.close(std::string(silence_.reason()));
     } else {
-        reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
+        reconnect_.set(backoff_.next(randomNumber()));
         if (connection_.pending() == 0) {
-            probe();
+            probe_.send(connection_);
         }
     }
 }
@@ -482,21 +310,21 @@ void Server::becomeReady() {
     }
     isExpectedUp_ = true;
     tellsReturn_ = false;
-    readySince_ = ngx_current_msec;
+    readySince_ = nowMs();
     state_ = State::Ready;
     health_.report(Reachability::Up);
-    sendQueued();
+    sending_.sendWaiting();
     owner_.serverReady(*this);
 }
 
 void Server::disconnected(std::string_view reason) {
     connectDeadline_.cancel();
-    scriptWait_.cancel();
-    acceptedPassword_ = sentPassword_ = 0;
+    sending_.end();
+    reauthentication_.end();
     const bool hasLostCalls = std::exchange(hasLostCalls_, false);
     const bool isLeft = state_ == State::Leaving;
     const bool wasReady = state_ == State::Ready || isLeft;
-    const bool worked = wasReady && isExpectedUp_ && ngx_current_msec - readySince_ >= settings_.reconnectMin;
+    const bool worked = wasReady && isExpectedUp_ && nowMs() - readySince_ >= settings_.reconnectMin;
     state_ = State::Idle;
     if (owner_.isLeaving()) {
         owner_.workerQuits();
@@ -524,21 +352,15 @@ void Server::becomeDown(std::string_view reason) {
 void Server::beUnavailable(std::string_view reason) {
     health_.report(Reachability::Down);
     log_.failure(shownName_, "is down", reason);
-    reconnect_.set(backoff_.next(static_cast<std::uint64_t>(ngx_random())));
-    loseQueued();
+    reconnect_.set(backoff_.next(randomNumber()));
+    sending_.loseWaiting();
     owner_.serverDown(*this);
-}
-
-void Server::loseQueued() {
-    while (Call* call = queued_.popFront()) {
-        call->lost();
-    }
 }
 
 // ---- what is told of the server
 
 void Server::nativeTold(bool isLoaded, std::string_view answer) {
-    native_.told(isLoaded);
+    sending_.nativeTold(isLoaded);
     counters_.usesNative.store(isLoaded, std::memory_order_relaxed);
     const bool isRequired = settings_.native == static_cast<ngx_uint_t>(Native::Required);
     if (isNativeForbidden(answer) && !isRequired) {
@@ -546,8 +368,17 @@ void Server::nativeTold(bool isLoaded, std::string_view answer) {
     }
 }
 
+bool Server::nativeIsAbsent(std::string_view answer) {
+    nativeTold(false, answer);
+    if (settings_.native == static_cast<ngx_uint_t>(Native::Required)) {
+        connection_.close(answer);
+        return false;
+    }
+    return true;
+}
+
 void Server::tick() {
-    counters_.touch(ngx_current_msec);
+    counters_.touch(nowMs());
     if (state_ == State::Ready) {
         health_.tick(connection_);
     } else if (!isExpectedUp_) {

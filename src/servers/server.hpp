@@ -1,7 +1,6 @@
 // One Redis server as used by one worker: its connection, its state, and the calls in flight.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -13,12 +12,14 @@
 #include "redis/credentials.hpp"
 #include "redis/discovery.hpp"
 #include "redis/handshake.hpp"
-#include "redis/scripts.hpp"
 #include "redis/store_error.hpp"
 #include "redis/timer.hpp"
 #include "servers/call.hpp"
-#include "servers/native_forms.hpp"
+#include "servers/probe.hpp"
+#include "servers/reauthentication.hpp"
+#include "servers/sending.hpp"
 #include "servers/server_health.hpp"
+#include "servers/silence.hpp"
 #include "servers/store_log.hpp"
 #include "settings/settings.hpp"
 
@@ -68,7 +69,14 @@ class ServerOwner {
 /// probe is answered in time. If replies arrive, but too late for requests, it is Late: the connection stays, and
 /// probes follow the calls in flight. When another server has taken its place, it is Leaving until the calls in flight
 /// are answered, and then connects to that server.
-class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordWaiter, ServerHealthOwner {
+class Server final : ConnectionOwner,
+                     HandshakeOwner,
+                     DiscoveryTarget,
+                     PasswordWaiter,
+                     ProbeOwner,
+                     ReauthenticationOwner,
+                     SendingOwner,
+                     ServerHealthOwner {
   public:
     using Attachment = ServerAttachment;
 
@@ -86,14 +94,14 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     bool canBeAsked();
 
     /// True if a call is sent at once.
-    bool isReady() const { return state_ == State::Ready || state_ == State::Handshake; }
+    bool isReady() const override { return state_ == State::Ready || state_ == State::Handshake; }
     bool isDown() const { return state_ == State::Down; }
 
     /// True if it is ready and has answered on this connection.
     bool hasReplied() const { return state_ == State::Ready; }
 
     /// True if it is ready and no request has timed out since it last answered one in time.
-    bool isWell() const { return state_ == State::Ready && timeouts_ == 0; }
+    bool isWell() const { return state_ == State::Ready && !silence_.hasTimeouts(); }
 
     /// Sends the call, or keeps it until there is a connection; the call is told of its end, and must not be used until
     /// then.
@@ -123,12 +131,11 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     /// Closes the connection if no reply is outstanding.
     void closeIfUnused();
 
-    /// Authenticates an open connection again if there is another password. If that is refused, Redis leaves it
-    /// authenticated as it was.
+    /// Authenticates an open connection again if there is another password.
     void authenticateAgain();
 
     /// Removes a call that waits for the connection and returns it; nullptr if there is none.
-    Call* takeQueued() { return queued_.popFront(); }
+    Call* takeWaiting() { return sending_.takeWaiting(); }
 
     Attachment& attachment() { return *attachment_; }
 
@@ -145,28 +152,6 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     friend class Call;
     enum class State { Idle, Connecting, Handshake, Ready, Late, Leaving, Down };
 
-    /// Target of the replies to SCRIPT LOAD after a NOSCRIPT, and to ASKING.
-    struct Prepared final : ReplyTarget {
-        explicit Prepared(Server& owner) : server(owner) {}
-        void replied(const redisReply* reply) override;
-        Server& server;
-    };
-
-    /// Target of the reply to a call without logs, the first on a connection to a server that was in trouble. It writes
-    /// nothing, so it does not have to wait for the handshake.
-    struct Probe final : ReplyTarget {
-        explicit Probe(Server& owner) : server(owner) {}
-        void replied(const redisReply* reply) override;
-        Server& server;
-    };
-
-    /// Target of the reply to AUTH on a connection that is in use.
-    struct Authentication final : ReplyTarget {
-        explicit Authentication(Server& owner) : server(owner) {}
-        void replied(const redisReply* reply) override;
-        Server& server;
-    };
-
     void passwordKnown() override { discovery_->discover(*this); }
     void discovered(const Endpoint& endpoint) override;
     void notDiscovered(std::string_view reason) override { becomeDown(reason); }
@@ -177,28 +162,23 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     void handshakeRefused(std::string_view reason) override { connection_.close(reason); }
     void policyTold(std::string_view policy) override { health_.policyTold(shownName_, policy); }
     void healthTold() override { closeIfLeft(); }
+    void probeAnswered(ngx_msec_t tookMs) override;
+    void probeRefused(std::string_view reason) override;
+    void authenticatedAgain() override;
+    void authenticationRefused(std::string_view answer) override;
+    void preparationReplied(std::string_view error) override;
+    bool nativeIsAbsent(std::string_view answer) override;
     void nativeTold(bool isLoaded, std::string_view answer) override;
     void roleForbidden(std::string_view answer) override { log_.roleForbidden(shownName_, answer); }
 
     void replied(Call& call, const redisReply* reply);
-    void tell(Call& call, const redisReply& reply, StoreError error);
-    void sendInAnotherForm(Call& call, const redisReply& reply);
-    void probe();
     void becomeReady();
     void becomeDown(std::string_view reason);
     void becomeLate();
     void beUnavailable(std::string_view reason);
     void tryAgain();
-    bool isSilent() const;
     void beLeaving();
     void closeIfLeft();
-    void loseQueued();
-    void sendQueued();
-    std::string_view whyNoReply() const;
-    void repeatWithScript(Call& call);
-    void loadScript(const Call& call);
-    bool leavesNative(Call& call, std::string_view answer);
-    bool isInTime(const Call& call, std::uint64_t tookNs) const;
 
     ServerOwner& owner_;
     StoreLog& log_;
@@ -209,13 +189,10 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     ServerCounters& counters_;
     ServerHealth health_;
     Handshake handshake_;
-    Prepared prepared_{*this};
+    Reauthentication reauthentication_;
+    Sending sending_;
+    Silence silence_;
     Probe probe_{*this};
-    Authentication authentication_{*this};
-    std::uint64_t acceptedPassword_ = 0;  // the version that this connection was authenticated with
-    std::uint64_t sentPassword_ = 0;      // the version that is on its way; 0: none
-    ngx_msec_t probedAt_ = 0;
-    bool probed_ = false;  // on this connection
     Backoff backoff_;
     State state_ = State::Idle;
     bool isExpectedUp_ = true;    // the server worked when last used
@@ -227,18 +204,8 @@ class Server final : ConnectionOwner, HandshakeOwner, DiscoveryTarget, PasswordW
     ngx_msec_t unreadySince_ = 0;  // since when it is Connecting, Handshake or Leaving
 
     std::unique_ptr<Attachment> attachment_;
-    List<Call, Queued> queued_;  // sent when there is a connection, or when a script may be loaded
-    std::uint64_t sent_ = 0;
-    std::array<std::uint64_t, kAlgorithms.size()> loadedAt_{};  // by script: value of sent_ when it was last loaded
-    NativeForms native_;
-    unsigned timeouts_ = 0;       // in a row, without a reply in time between them
-    ngx_msec_t silentSince_ = 0;  // when the first of these requests was asked
-    ngx_msec_t repliedAt_ = 0;    // when the latest reply arrived, in time or late
-    std::string notYet_;          // the latest error if it is to be waited out, otherwise empty
-
     Timer connectDeadline_;
     Timer reconnect_;
-    Timer scriptWait_;
 
     Connection connection_;  // last, so that it is destroyed first: it reports the calls
 };

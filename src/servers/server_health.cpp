@@ -6,6 +6,7 @@
 #include "redis/info.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -21,17 +22,17 @@ constexpr std::uint64_t kHealthRefusedMs = 600'000;
 }  // namespace
 
 void ServerHealth::report(Reachability what) {
-    if (ngx_exiting == 0) {
-        counters_.report(ngx_worker, what);
+    if (!mustQuit()) {
+        counters_.report(workerNumber(), what);
     }
 }
 
 void ServerHealth::policyTold(std::string_view server, std::string_view policy) {
     if (!isEvictionUnsafe(policy)) {
         policyTold_.clear();
-    } else if (policy != policyTold_ && (policyToldAt_ == 0 || ngx_current_msec - policyToldAt_ >= kPolicyPauseMs)) {
+    } else if (policy != policyTold_ && (policyToldAt_ == 0 || nowMs() - policyToldAt_ >= kPolicyPauseMs)) {
         policyTold_ = policy;
-        policyToldAt_ = ngx_current_msec;
+        policyToldAt_ = nowMs();
         log_.evictionUnsafe(server, policy);
     }
 }
@@ -41,8 +42,8 @@ void ServerHealth::tick(Connection& connection) {
     static const std::string infoCommand = command({"INFO", "memory", "stats"});
     report(Reachability::Up);
     std::uint64_t due = counters_.health.dueMs.load(std::memory_order_relaxed);
-    if (ngx_exiting == 0 && due <= ngx_current_msec &&
-        counters_.health.dueMs.compare_exchange_strong(due, ngx_current_msec + kHealthEveryMs)) {
+    if (!mustQuit() && due <= nowMs() &&
+        counters_.health.dueMs.compare_exchange_strong(due, nowMs() + kHealthEveryMs)) {
         connection.send(infoCommand, *this);
     }
 }
@@ -54,13 +55,13 @@ void ServerHealth::replied(const redisReply* reply) {
     }
     Health& health = counters_.health;
     if (reply->type == REDIS_REPLY_ERROR && classifyError(replyText(*reply)) != StoreError::TryAgain) {
-        health.dueMs.store(ngx_current_msec + kHealthRefusedMs, std::memory_order_relaxed);
+        health.dueMs.store(nowMs() + kHealthRefusedMs, std::memory_order_relaxed);
     } else if (const std::optional<MemoryInfo> info = readMemoryInfo(replyText(*reply))) {
         health.memoryUsed.store(info->used, std::memory_order_relaxed);
         health.memoryMax.store(info->max, std::memory_order_relaxed);
         health.evictedKeys.store(info->evictedKeys, std::memory_order_relaxed);
         health.evictionUnsafe.store(info->evictionUnsafe, std::memory_order_relaxed);
-        health.toldMs.store(ngx_current_msec, std::memory_order_relaxed);
+        health.toldMs.store(nowMs(), std::memory_order_relaxed);
     }
     owner_.healthTold();
 }

@@ -12,6 +12,7 @@
 #include "log_throttle.hpp"
 #include "ngx.hpp"
 #include "settings/settings.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -52,7 +53,7 @@ class StoreLog {
 
     /// Logged by one worker for all.
     void evictionUnsafe(std::string_view server, std::string_view policy) const {
-        if (ngx_worker == 0) {
+        if (workerNumber() == 0) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(policy)};
             ngx_log_error(NGX_LOG_ERR, log_, 0,
                           "sliding_log_redis \"%V\" (%V): maxmemory-policy \"%V\" can evict live logs, which forgets "
@@ -63,7 +64,7 @@ class StoreLog {
 
     /// The same, only once.
     void roleForbidden(std::string_view server, std::string_view answer) {
-        if (ngx_worker == 0 && !std::exchange(roleTold_, true)) {
+        if (workerNumber() == 0 && !std::exchange(roleTold_, true)) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(answer)};
             ngx_log_error(
                 NGX_LOG_ERR, log_, 0,
@@ -74,7 +75,7 @@ class StoreLog {
 
     /// The same, only once.
     void nativeForbidden(std::string_view server, std::string_view answer) {
-        if (ngx_worker == 0 && !std::exchange(nativeTold_, true)) {
+        if (workerNumber() == 0 && !std::exchange(nativeTold_, true)) {
             const ngx_str_t texts[] = {toNgx(server), toNgx(answer)};
             ngx_log_error(NGX_LOG_ERR, log_, 0,
                           "sliding_log_redis \"%V\" (%V): the native module answered: %V; scripts are used", &name_,
@@ -84,9 +85,9 @@ class StoreLog {
 
     /// At most once a minute: it lasts until a clock is corrected.
     void clockIsBehind(std::string_view server, std::int64_t ms, std::string_view limit) {
-        if (!isSkewTold_ || ngx_current_msec - skewToldAt_ >= kTellSkewEveryMs) {
+        if (!isSkewTold_ || nowMs() - skewToldAt_ >= kTellSkewEveryMs) {
             isSkewTold_ = true;
-            skewToldAt_ = ngx_current_msec;
+            skewToldAt_ = nowMs();
             const ngx_str_t texts[] = {toNgx(server), toNgx(limit)};
             ngx_log_error(
                 NGX_LOG_ERR, log_, 0,

@@ -5,6 +5,7 @@
 
 #include "shared/boot_time.hpp"
 #include "store/server_queues.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -106,7 +107,7 @@ Batch* Batching::nextToSend(Server& server) {
 void Batching::sent(Server& server, Batch& batch) {
     queuesOf(server).batches.popFront();
     batch.sent = true;
-    batch.sentAt = ngx_current_msec;
+    batch.sentAt = nowMs();
     batch.generation = knownDenials_.generation(batch.signature);
 }
 
@@ -116,11 +117,11 @@ void Batching::denyKnown(Batch& batch) {
         return;
     }
     const Waiter& first = batch.waiters.front();
-    const DenialState state = knownDenials_.find(batch.signature, first.checks, ngx_current_msec, first.verdicts);
+    const DenialState state = knownDenials_.find(batch.signature, first.checks, nowMs(), first.verdicts);
     if (state == DenialState::None) {
         return;
     }
-    if (state == DenialState::Due && knownDenials_.claim(batch.signature, first.checks, ngx_current_msec)) {
+    if (state == DenialState::Due && knownDenials_.claim(batch.signature, first.checks, nowMs())) {
         batch.refreshes = true;
         return;
     }

@@ -5,6 +5,7 @@
 
 #include "limit/key.hpp"
 #include "store/decisions.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -47,7 +48,7 @@ void Decisions::route(DecisionCall& call) {
 
 void Decisions::answered(const Server& server, std::uint16_t hashSlot, StoreError error) {
     if (!refusals_.isEmpty() && error != StoreError::TryAgain && error != StoreError::Moved) {
-        refusals_.served(&server, hashSlot, ngx_current_msec);
+        refusals_.served(&server, hashSlot, nowMs());
     }
 }
 
@@ -102,7 +103,7 @@ void Decisions::repeat(DecisionCall& call, const redisReply& reply, StoreError e
             store_.topology().suspect();
         }
         if (isUnderWay && hasSeveralLogs(call)) {
-            isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
+            isolatedLogs_.addSlot(call.hashSlot, nowMs());
             askApart(call, error);
         } else if (isOfSlots(replyText(reply))) {
             waitOut(call, replyText(reply), error);
@@ -113,7 +114,7 @@ void Decisions::repeat(DecisionCall& call, const redisReply& reply, StoreError e
     }
     if (error == StoreError::Ask && call.hasOverride() && !call.readsRecord && !call.isTold) {
         if (hasSeveralLogs(call)) {
-            isolatedLogs_.addSlot(call.hashSlot, ngx_current_msec);
+            isolatedLogs_.addSlot(call.hashSlot, nowMs());
             askApart(call, error);
             return;
         }
@@ -151,7 +152,7 @@ void Decisions::repeatQueued() {
 
 /// Repeats the call in a moment, unless a request has already waited in vain for another reply than this one.
 void Decisions::waitOut(DecisionCall& call, std::string_view answer, StoreError error) {
-    if (refusals_.isLasting(call.server, call.hashSlot, answer, ngx_current_msec)) {
+    if (refusals_.isLasting(call.server, call.hashSlot, answer, nowMs())) {
         log_.failure(call.server->shownName(), "answered", answer);
         failed(call, error);
         return;
@@ -246,7 +247,7 @@ void Decisions::applyReply(Server& server, Batch& batch, const redisReply& reply
         if (checks.size() == 1) {
             readRecord(batch);
         } else {
-            isolatedLogs_.addSlot(batch.hashSlot, ngx_current_msec);
+            isolatedLogs_.addSlot(batch.hashSlot, nowMs());
             refuse(batch, error);
         }
         return;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "store/server_queues.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -66,16 +67,16 @@ Decisions::Reception Decisions::ask(std::span<const Check> checks, std::string_v
         return Reception::Permitted;
     }
     Signature& signature = signatureOf(checks);
-    const DenialState denialState = knownDenials_.find(signature, checks, ngx_current_msec, waiter.verdicts);
+    const DenialState denialState = knownDenials_.find(signature, checks, nowMs(), waiter.verdicts);
     if (denialState == DenialState::Holds) {
         return Reception::KnownDenied;
     }
-    if (checks.size() > 1 && isolatedLogs_.areApart(checks, ngx_current_msec)) {
+    if (checks.size() > 1 && isolatedLogs_.areApart(checks, nowMs())) {
         return Reception::Apart;
     }
     const bool isLate = leftMs == 0;
     const bool canAsk = !isLate && store_.topology().canBeAsked(checks.front().hashSlot);
-    if (denialState == DenialState::Due && (!canAsk || !knownDenials_.claim(signature, checks, ngx_current_msec))) {
+    if (denialState == DenialState::Due && (!canAsk || !knownDenials_.claim(signature, checks, nowMs()))) {
         return Reception::KnownDenied;
     }
     if (!canAsk) {
@@ -99,7 +100,7 @@ Decisions::Reception Decisions::ask(std::span<const Check> checks, std::string_v
 }
 
 DenialState Decisions::known(std::span<const Check> checks, std::span<Verdict> verdicts) {
-    return knownDenials_.find(signatureOf(checks), checks, ngx_current_msec, verdicts);
+    return knownDenials_.find(signatureOf(checks), checks, nowMs(), verdicts);
 }
 
 /// Good until the next one.
@@ -109,8 +110,7 @@ Signature& Decisions::signatureOf(std::span<const Check> checks) {
 }
 
 bool Decisions::isTurnedAway(std::uint16_t hashSlot) {
-    return refusals_.turnsAway(store_.topology().serverOf(hashSlot), hashSlot, ngx_current_msec,
-                               static_cast<std::uint64_t>(ngx_random()));
+    return refusals_.turnsAway(store_.topology().serverOf(hashSlot), hashSlot, nowMs(), randomNumber());
 }
 
 // ---- calls
@@ -130,7 +130,7 @@ void Decisions::flush(Server& server) {
         writer_.begin(call, *batch, store_.stamp(batch->algorithm));
         bool isFull = false;
         for (; batch != nullptr && !isFull && writer_.hasRoomFor(*batch); batch = batching_.nextToSend(server)) {
-            isFull = isolatedLogs_.areAlone(batch->waiters.front().checks, ngx_current_msec);
+            isFull = isolatedLogs_.areAlone(batch->waiters.front().checks, nowMs());
             if (isFull && !call.batches.empty()) {
                 break;
             }
@@ -174,9 +174,9 @@ void Decisions::refuse(Batch& batch, StoreError error) {
     if (logs.size() > 1) {
         batch.waiters.forEach([](Waiter& waiter) { waiter.apart = true; });
     } else if (!logs.empty() && error == StoreError::Forbidden) {
-        isolatedLogs_.addName(logs.front().key, ngx_current_msec);
+        isolatedLogs_.addName(logs.front().key, nowMs());
     } else if (!logs.empty()) {
-        isolatedLogs_.addLog(logs.front().key, ngx_current_msec);
+        isolatedLogs_.addLog(logs.front().key, nowMs());
     }
     complete(batch, error);
 }

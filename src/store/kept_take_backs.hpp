@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <vector>
 
 #include "list.hpp"
 #include "store/take_back.hpp"
@@ -29,6 +31,10 @@ class KeptTakeBacks {
     /// The oldest one, nullptr if there is none. It stays counted.
     TakeBack* take() { return waiting_.popFront(); }
 
+    /// The oldest one of a list that is not empty, and those of its logs behind it: at most so many, and no more than
+    /// Redis executes in the time of a call. They are finished here; valid until the next ones.
+    std::span<TakeBack* const> takeTogether(List<TakeBack, Kept>& list, std::size_t most);
+
     /// Returns some that were taken, to wait again.
     void putBack(List<TakeBack, Kept>& takeBacks) { takeBacks.moveTo(waiting_); }
 
@@ -49,6 +55,7 @@ class KeptTakeBacks {
     }
 
     List<TakeBack, Kept> waiting_;
+    std::vector<TakeBack*> together_;
     std::size_t count_ = 0;
     std::size_t bytes_ = 0;
 };

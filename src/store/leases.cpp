@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "this_process.hpp"
+
 namespace sliding_log {
 
 namespace {
@@ -37,10 +39,10 @@ void Leases::begin(Lease& lease) {
     held_++;
     Group& group = groupOf(lease);
     lease.hash = std::hash<std::string_view>()(lease.check->key);
-    lease.begunAt = lease.renewedAt = ngx_current_msec;
+    lease.begunAt = lease.renewedAt = nowMs();
     group.leases.pushBack(lease);
     if (!group.timer.isSet()) {
-        group.turn = ngx_current_msec;
+        group.turn = nowMs();
         group.hasFailed = false;
         group.rest();
     }
@@ -74,7 +76,7 @@ void Leases::renewAgain() {
 /// Until the next turn.
 void Leases::Group::rest() {
     const ngx_msec_t due = turn + lengthMs / (hasFailed ? 10 : 3);
-    timer.set(isBefore(ngx_current_msec, due) ? due - ngx_current_msec : 1);
+    timer.set(isBefore(nowMs(), due) ? due - nowMs() : 1);
 }
 
 std::int64_t entriesOf(std::span<Lease* const> leases) {
@@ -96,7 +98,7 @@ void renewIn(LocalStore& local, std::span<Lease* const> leases) {
 /// Without leases the timer rests until the next one begins.
 void Leases::Group::fire() {
     if (!std::exchange(isUnderWay, true)) {
-        turn = ngx_current_msec;
+        turn = nowMs();
         hasFailed = false;
     }
     std::array<Lease*, kMostAtOnce> some;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "this_process.hpp"
+
 namespace sliding_log {
 
 namespace {
@@ -27,7 +29,7 @@ constexpr ngx_msec_t kIdlePart = 20;
 constexpr ngx_msec_t kOnItsWayMs = 1;
 
 ngx_msec_t randomUpTo(ngx_msec_t most) {
-    return static_cast<ngx_msec_t>(ngx_random()) % (most + 1);
+    return randomNumber() % (most + 1);
 }
 
 /// nullptr: there is none.
@@ -62,7 +64,7 @@ void Queues::join(Applicant& applicant, std::uint64_t store, std::string_view ke
     Queue& queue = found->second;
     if (isNew) {
         queue.name = found->first;
-        queue.nextAt = ngx_current_msec + pause();
+        queue.nextAt = nowMs() + pause();
     }
     NodeQueue* ofNode = nullptr;
     applicant.ticket = ofNode_.draw(name, ofNode);
@@ -98,7 +100,7 @@ void Queues::leave(Applicant& applicant, std::optional<std::int64_t> room) {
     applicant.queue = nullptr;
     Ticket* ticket = std::exchange(applicant.ticket, nullptr);
     if (ticket == nullptr) {
-        queue.nextAt = room == 0 ? queue.nextAt : ngx_current_msec;
+        queue.nextAt = room == 0 ? queue.nextAt : nowMs();
     } else {
         if (wasAsking && room) {
             ofNode_.gotPlace(*queue.ofNode, *ticket, queue.turn, *room);
@@ -117,14 +119,14 @@ void Queues::leave(Applicant& applicant, std::optional<std::int64_t> room) {
 
 void Queues::placeFreed(std::uint64_t store, std::string_view key, ngx_msec_t lastedMs) {
     const ngx_msec_t idleMs = randomUpTo(std::min(lastedMs / kIdlePart, kAskEveryMs));
-    ofNode_.addFreed(nameOf(store, key), ngx_current_msec + kOnItsWayMs + idleMs);
+    ofNode_.addFreed(nameOf(store, key), nowMs() + kOnItsWayMs + idleMs);
 }
 
 /// Those whose turn it is are told to ask.
 void Queues::look(Queue& queue) {
     Ticket* first = firstTicketOf(queue);
     if (first != nullptr) {
-        first->seenAt = ngx_current_msec;
+        first->seenAt = nowMs();
     }
     if (queue.asking > 0) {
         return;
@@ -150,7 +152,7 @@ void Queues::look(Queue& queue) {
 }
 
 void Queues::tellToAsk(Queue& queue, Applicant& applicant) {
-    queue.nextAt = ngx_current_msec + pause();
+    queue.nextAt = nowMs() + pause();
     applicant.isAsking = true;
     queue.asking++;
     applicant.ask(applicant);

@@ -8,6 +8,7 @@
 
 #include "redis/addresses.hpp"
 #include "redis/sentinel.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -67,7 +68,7 @@ RedisStore::~RedisStore() {
     decisions_.loseAll();
     takeBacks_.loseAll();
     topology_->forEachServer([](Server& server) {
-        while (Call* call = server.takeQueued()) {
+        while (Call* call = server.takeWaiting()) {
             call->lost();
         }
     });
@@ -89,7 +90,7 @@ void RedisStore::passwordRead() {
 }
 
 std::size_t RedisStore::tick() {
-    unplacedCounters_.touch(ngx_current_msec);
+    unplacedCounters_.touch(nowMs());
     topology_->forEachServer([](Server& server) { server.tick(); });
     return decisions_.tick() + takeBacks_.freeUnused() + renewals_.freeUnused();
 }
@@ -112,7 +113,7 @@ bool RedisStore::haveOneServer(std::uint16_t hashSlot, std::uint16_t other) {
 
 /// The worker was told to quit, which is not reported without a connection: the time for its take-backs starts now.
 void RedisStore::noteQuit() {
-    if (ngx_exiting != 0 && !quitting_) {
+    if (mustQuit() && !quitting_) {
         quitting_ = true;
         takeBacks_.workerQuits();
         decisions_.endPermits(true);
@@ -184,7 +185,7 @@ void RedisStore::serverDown(Server& server) {
 void RedisStore::serverLeaves(Server& server) {
     decisions_.serverLeaves(server);
     takeBacks_.serverLeaves(server);
-    while (Call* call = server.takeQueued()) {
+    while (Call* call = server.takeWaiting()) {
         call->leftBehind();
     }
 }

@@ -6,6 +6,7 @@
 
 #include "redis/reply.hpp"
 #include "store/server_queues.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -52,7 +53,7 @@ std::size_t Renewals::freeUnused() {
 }
 
 void Renewals::serverReady() {
-    leases_.renewSoon(static_cast<ngx_msec_t>(ngx_random()) % (kSpreadMs + 1));
+    leases_.renewSoon(randomNumber() % (kSpreadMs + 1));
 }
 
 // ---- renewals
@@ -105,7 +106,7 @@ RenewalCall& Renewals::newCall(const Lease& first) {
 void Renewals::send(Server& server, RenewalCall& call) {
     writer_.finish();
     queuesOf(server).renewalsUnderWay++;
-    queuesOf(server).renewedAt = ngx_current_msec;
+    queuesOf(server).renewedAt = nowMs();
     server.send(call);
     if (!watchTimer_.isSet()) {
         watchTimer_.set(settings_.timeout);
@@ -119,7 +120,7 @@ void Renewals::watch() {
         const ServerQueues& queues = queuesOf(server);
         if (queues.renewalsUnderWay > 0) {
             any = true;
-            if (ngx_current_msec - queues.renewedAt >= settings_.timeout) {
+            if (nowMs() - queues.renewedAt >= settings_.timeout) {
                 server.timedOut(queues.renewedAt);
                 server.giveUpIfSilent();
             }
@@ -153,7 +154,7 @@ void Renewals::answered(RenewalCall& call, const redisReply& reply, StoreError e
         case StoreError::Forbidden:
             log_.failure(server.shownName(), "answered", replyText(reply));
             isDueAgain = isOfKeys(replyText(reply)) && hasPassed(renewsApartUntil_);
-            renewsApartUntil_ = isDueAgain ? ngx_current_msec + kRenewsApartMs : renewsApartUntil_;
+            renewsApartUntil_ = isDueAgain ? nowMs() + kRenewsApartMs : renewsApartUntil_;
             break;
         case StoreError::TryAgain:
         case StoreError::NoScript:
@@ -200,8 +201,7 @@ void Renewals::renewWith(Server& importing, std::uint64_t log, std::uint16_t has
         return;
     }
     renewedElsewhere_ = log;
-    renewedElsewhereUntil_ =
-        ngx_current_msec + static_cast<ngx_msec_t>(leases.front()->check->windowMs) / kPartOfLength;
+    renewedElsewhereUntil_ = nowMs() + static_cast<ngx_msec_t>(leases.front()->check->windowMs) / kPartOfLength;
     Leases::forEachRun(leases, [&](std::span<Lease*> run) {
         while (!run.empty()) {
             const std::span<Lease*> some = run.first(std::min(run.size(), Leases::kMostAtOnce));
@@ -224,7 +224,7 @@ void Renewals::lost(RenewalCall& call) {
 
 void Renewals::countLocally(const Check& decided) {
     if (traitsOf(decided.algorithm).hasLeases) {
-        countsLocallyUntil_ = ngx_current_msec + kCountsLocallyMs;
+        countsLocallyUntil_ = nowMs() + kCountsLocallyMs;
         countLocally();
     }
 }

@@ -14,6 +14,7 @@
 #include "store/leases.hpp"
 #include "store/renewal_call.hpp"
 #include "store/store_calls.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -67,10 +68,10 @@ class Renewals final : public CallOwner<RenewalCall> {
     Timer watchTimer_;  // for renewals that are not answered
     Leases leases_;
     List<Lease, OnlyInRedis> onlyInRedis_;  // those that countLocally() is to enter
-    ngx_msec_t countsLocallyUntil_ = ngx_current_msec;
-    ngx_msec_t renewsApartUntil_ = ngx_current_msec;
+    ngx_msec_t countsLocallyUntil_ = nowMs();
+    ngx_msec_t renewsApartUntil_ = nowMs();
     std::uint64_t renewedElsewhere_ = 0;  // the hash of the log that renewWith() renewed last
-    ngx_msec_t renewedElsewhereUntil_ = ngx_current_msec;
+    ngx_msec_t renewedElsewhereUntil_ = nowMs();
 };
 
 }  // namespace sliding_log

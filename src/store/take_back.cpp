@@ -5,6 +5,7 @@
 
 #include "limit/bounds.hpp"
 #include "store/work.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -52,7 +53,7 @@ void TakeBack::assign(std::span<const Check> checks, std::uint64_t logged, std::
         work += workOfTakeBack(check);
         lasts = std::max(lasts, lastsMs(check));
     }
-    ended = ngx_current_msec;
+    ended = nowMs();
     until = ended + static_cast<ngx_msec_t>(lasts + aheadMs);
 }
 

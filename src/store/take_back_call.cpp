@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "this_process.hpp"
+
 namespace sliding_log {
 
 namespace {
@@ -33,7 +35,7 @@ void TakeBackCall::tellEnds() {
     std::size_t at = argumentsAt_;
     for (const TakeBack* takeBack : takeBacks) {
         std::string digits(kEndedDigits, '0');
-        const ngx_msec_t agoMs = std::min<ngx_msec_t>(ngx_current_msec - takeBack->ended, kLongestTimeMs);
+        const ngx_msec_t agoMs = std::min<ngx_msec_t>(nowMs() - takeBack->ended, kLongestTimeMs);
         const DecimalText ago(static_cast<std::int64_t>(agoMs));
         ago.view().copy(digits.data() + kEndedDigits - ago.view().size(), kEndedDigits);
         for (std::size_t told = 0; told < takeBack->ends; told++) {

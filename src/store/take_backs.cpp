@@ -6,7 +6,7 @@
 #include "node/signature.hpp"
 #include "redis/reply.hpp"
 #include "store/server_queues.hpp"
-#include "store/work.hpp"
+#include "this_process.hpp"
 
 namespace sliding_log {
 
@@ -16,14 +16,8 @@ namespace {
 constexpr std::uint64_t kSendMinMs = 10;
 constexpr std::uint64_t kSendMaxMs = 1000;
 
-/// A worker that quits stays so long, in ms, after it got the latest take-back, if Redis goes on to execute them.
-constexpr ngx_msec_t kStaysMs = 10'000;
-
-/// A ZREM has at most about this many members.
-constexpr std::size_t kMostReleased = 1000;
-
-/// So many of other logs are passed in search of those that go together.
-constexpr std::size_t kMostPassed = 64;
+/// Why some are lost.
+constexpr std::string_view kQuits = "the worker quits";
 
 /// True if the server did not execute a take-back which it, or another one, may execute later.
 bool isUndone(StoreError error, std::string_view answer) {
@@ -56,11 +50,10 @@ TakeBacks::TakeBacks(StoreOfCalls& store, const RedisSettings& settings, StoreLo
       log_(log),
       knownDenials_(knownDenials),
       isolatedLogs_(isolatedLogs),
+      quitDelay_(*this, store, settings, nginxLog),
       sendAfter_(kSendMinMs, kSendMaxMs),
       sendTimer_(
-          this, [](void* self) { static_cast<TakeBacks*>(self)->sendKept(); }, Timer::Kind::Chore, nginxLog),
-      quitTimer_(
-          this, [](void* self) { static_cast<TakeBacks*>(self)->tryToQuit(); }, Timer::Kind::Work, nginxLog) {}
+          this, [](void* self) { static_cast<TakeBacks*>(self)->sendKept(); }, Timer::Kind::Chore, nginxLog) {}
 
 std::size_t TakeBacks::freeUnused() {
     writer_.freeMemory();
@@ -72,7 +65,7 @@ std::size_t TakeBacks::freeUnused() {
 void TakeBacks::add(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                     std::uint64_t takenMs) {
     const bool areReleased = traitsOf(checks.front().algorithm).hasLeases;
-    const bool areApart = checks.size() > 1 && isolatedLogs_.areApart(checks, ngx_current_msec);
+    const bool areApart = checks.size() > 1 && isolatedLogs_.areApart(checks, nowMs());
     const std::size_t together = areReleased || areApart ? 1 : checks.size();
     for (; !checks.empty(); checks = checks.subspan(together)) {
         if (areReleased) {
@@ -124,43 +117,13 @@ TakeBack& TakeBacks::newTakeBack(std::span<const Check> checks, std::string_view
 
 // ---- a worker that quits
 
-void TakeBacks::expect() {
-    store_.noteQuit();
-    count_++;
-    latestAt_ = ngx_current_msec;
-    waitForNext();
-    if (!quitTimer_.isSet()) {
-        quitTimer_.set(settings_.timeout);
-    }
-}
-
 void TakeBacks::workerQuits() {
-    latestAt_ = ngx_current_msec;
-    waitForNext();
+    quitDelay_.workerQuits();
     sendSoon();
 }
 
-/// A worker that quits waits for the next one to be executed.
-void TakeBacks::waitForNext() {
-    const ngx_msec_t next = ngx_current_msec + settings_.timeout;
-    const ngx_msec_t last = latestAt_ + kStaysMs;
-    waitsUntil_ = isBefore(next, last) ? next : last;
-}
-
-bool TakeBacks::hasAny() const {
-    return count_ > 0 && !(store_.isQuitting() && hasPassed(waitsUntil_));
-}
-
-void TakeBacks::tryToQuit() {
-    store_.noteQuit();
-    if (!hasAny()) {
-        loseKept("the worker quits");
-        store_.closeWhenUnused();
-    } else if (hasPassed(waitsUntil_)) {
-        quitTimer_.set(settings_.timeout);
-    } else {
-        quitTimer_.set(waitsUntil_ - ngx_current_msec);
-    }
+void TakeBacks::quitDelayEnded() {
+    loseKept(kQuits);
 }
 
 // ---- those that wait
@@ -184,7 +147,7 @@ void TakeBacks::sendOrKeep(TakeBack& takeBack) {
 /// Until the end of the turn, or until earlier ones are answered.
 void TakeBacks::keepBehind(Server& server, TakeBack& takeBack) {
     if (!hasAny()) {
-        lose(takeBack, "the worker quits");
+        lose(takeBack, kQuits);
         return;
     }
     kept_.keep(takeBack, queuesOf(server).kept);
@@ -202,7 +165,7 @@ void TakeBacks::loseOldest(List<TakeBack, Kept>& kept) {
 /// Redis cannot execute it now.
 void TakeBacks::keep(TakeBack& takeBack) {
     if (isDying_ || !hasAny()) {
-        lose(takeBack, "the worker quits");
+        lose(takeBack, kQuits);
         return;
     }
     kept_.keep(takeBack);
@@ -214,7 +177,7 @@ void TakeBacks::keep(TakeBack& takeBack) {
 
 void TakeBacks::tryLater() {
     if (!sendTimer_.isSet()) {
-        sendTimer_.set(sendAfter_.next(static_cast<std::uint64_t>(ngx_random())));
+        sendTimer_.set(sendAfter_.next(randomNumber()));
     }
 }
 
@@ -231,7 +194,7 @@ void TakeBacks::sendSoon() {
     if (!kept_.isEmpty()) {
         sendAfter_.reset();
         const ngx_msec_t least = store_.isQuitting() ? 0 : std::min<ngx_msec_t>(kSpreadMs, settings_.timeout / 2);
-        sendTimer_.set(least + static_cast<ngx_msec_t>(ngx_random()) % (least + 1));
+        sendTimer_.set(least + randomNumber() % (least + 1));
     }
 }
 
@@ -274,44 +237,15 @@ void TakeBacks::send(Server& server) {
         if (room == 0) {
             return;
         }
-        gather(server, room);
+        const std::span<TakeBack* const> together = kept_.takeTogether(queuesOf(server).kept, room);
         TakeBackCall& call = calls_.take(*this);
-        call.write(together_, store_.stamp(together_.front()->algorithm));
+        call.write(together, store_.stamp(together.front()->algorithm));
         send(server, call);
     }
     if (!queuesOf(server).kept.isEmpty()) {  // its connection has ended since they were added
         kept_.putBack(queuesOf(server).kept);
         tryLater();
     }
-}
-
-/// The oldest one that waits for this server, and those of its logs behind it: at most so many, and no more than Redis
-/// executes in the time of a call. By time, so that what follows is found from the one before: together they walk over
-/// a compact log twice at most, and each alone would walk over it once, so the walk is no reason to divide them.
-void TakeBacks::gather(Server& server, std::size_t most) {
-    together_.clear();
-    std::size_t passed = 0;
-    std::size_t members = 0;
-    std::int64_t work = 0;
-    queuesOf(server).kept.findFirst([&](TakeBack& each) {
-        if (!together_.empty() && !each.hasLogsOf(*together_.front())) {
-            return ++passed > kMostPassed;
-        }
-        members += each.words;
-        work += each.work;
-        const bool hasRoom =
-            each.isRelease ? members <= kMostReleased : together_.size() < most && work <= kMostWorkPerCall;
-        if (!hasRoom && !together_.empty()) {
-            return true;
-        }
-        together_.push_back(&each);
-        return false;
-    });
-    for (TakeBack* each : together_) {
-        static_cast<ListHook<Kept>&>(*each).unlink();
-        kept_.finished(*each);
-    }
-    std::ranges::stable_sort(together_, {}, &TakeBack::loggedMs);
 }
 
 void TakeBacks::send(Server& server, TakeBackCall& call) {
@@ -368,7 +302,7 @@ void TakeBacks::repliedTo(TakeBackCall& call, const redisReply& reply) {
     const bool isArray = reply.type == REDIS_REPLY_ARRAY && reply.elements == call.takeBacks.size();
     sendAfter_.reset();
     queuesOf(server).pace.executed(call.tookNs);
-    waitForNext();
+    quitDelay_.executed();
     bool isUnexpected = isOne == isArray;
     for (std::size_t i = 0; i < call.takeBacks.size(); i++) {
         TakeBack& each = *call.takeBacks[i];
@@ -425,7 +359,7 @@ void TakeBacks::lost(TakeBackCall& call) {
 
 void TakeBacks::loseAll() {
     isDying_ = true;
-    loseKept("the worker quits");
+    loseKept(kQuits);
 }
 
 void TakeBacks::loseKept(std::string_view why) {
@@ -452,7 +386,7 @@ void TakeBacks::tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::str
 
 /// It has ended. Known denials that were decided before it may have been learned since it was sent.
 void TakeBacks::giveBack(TakeBack& takeBack) {
-    count_--;
+    quitDelay_.end();
     knownDenials_.entriesLeave(takeBack.leftLogs);
     takeBacks_.giveBack(takeBack);
 }

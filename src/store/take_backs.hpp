@@ -1,11 +1,10 @@
 // What a Redis store takes back, or settles: sent at the end of the event-loop turn, or kept until Redis can do it.
-// Those of one log go together. A worker that quits stays for them.
+// Those of one log go together.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <vector>
 
 #include "limit/check.hpp"
 #include "node/isolated_logs.hpp"
@@ -15,13 +14,14 @@
 #include "redis/timer.hpp"
 #include "servers/store_log.hpp"
 #include "store/kept_take_backs.hpp"
+#include "store/quit_delay.hpp"
 #include "store/store_calls.hpp"
 #include "store/take_back.hpp"
 #include "store/take_back_call.hpp"
 
 namespace sliding_log {
 
-class TakeBacks final : public CallOwner<TakeBackCall> {
+class TakeBacks final : public CallOwner<TakeBackCall>, QuitDelayOwner {
   public:
     TakeBacks(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, KnownDenials& knownDenials,
               const IsolatedLogs& isolatedLogs, ngx_log_t* nginxLog);
@@ -38,11 +38,11 @@ class TakeBacks final : public CallOwner<TakeBackCall> {
     void release(const Check& check, std::string_view unique);
 
     /// There may be one more in a while: a worker that quits waits for it. Ended by expected().
-    void expect();
-    void expected() { count_--; }
+    void expect() { quitDelay_.begin(); }
+    void expected() { quitDelay_.end(); }
 
     /// False if there are none, or a worker that quits does not wait any longer.
-    bool hasAny() const;
+    bool hasAny() const { return quitDelay_.lasts(); }
 
     /// Sends what waits for this server and may be sent now.
     void send(Server& server);
@@ -58,7 +58,7 @@ class TakeBacks final : public CallOwner<TakeBackCall> {
     void loseAll();
 
     /// Nothing is left to wait for.
-    void stopWaiting() { quitTimer_.cancel(); }
+    void stopWaiting() { quitDelay_.stop(); }
 
     /// To be called about once a second; returns how many unused objects were freed.
     std::size_t freeUnused();
@@ -66,11 +66,10 @@ class TakeBacks final : public CallOwner<TakeBackCall> {
   private:
     void answered(TakeBackCall& call, const redisReply& reply, StoreError error) override;
     void lost(TakeBackCall& call) override;
+    void quitDelayEnded() override;
 
     TakeBack& newTakeBack(std::span<const Check> checks, std::string_view unique, std::uint64_t loggedMs,
                           std::uint64_t takenMs, std::int64_t aheadMs);
-    void waitForNext();
-    void tryToQuit();
     Server* serverFor(const TakeBack& takeBack);
     void sendOrKeep(TakeBack& takeBack);
     void keepBehind(Server& server, TakeBack& takeBack);
@@ -79,7 +78,6 @@ class TakeBacks final : public CallOwner<TakeBackCall> {
     void keepAll(TakeBackCall& call);
     void loseOldest(List<TakeBack, Kept>& kept);
     void sendKept();
-    void gather(Server& server, std::size_t most);
     void send(Server& server, TakeBackCall& call);
     void ended(Server& server, TakeBackCall& call);
     void repliedTo(TakeBackCall& call, const redisReply& reply);
@@ -98,15 +96,11 @@ class TakeBacks final : public CallOwner<TakeBackCall> {
     Recycler<TakeBackCall> calls_;
     Recycler<TakeBack> takeBacks_;
     KeptTakeBacks kept_;
-    std::vector<TakeBack*> together_;  // of the call that is written
     TakeBackWriter writer_;
-    std::size_t count_ = 0;      // not executed by Redis yet, or expected
-    bool isDying_ = false;       // only final reports of the servers arrive
-    ngx_msec_t latestAt_ = 0;    // when the latest was added
-    ngx_msec_t waitsUntil_ = 0;  // a worker that quits waits for them until then
+    QuitDelay quitDelay_;   // for those that Redis has not executed yet, and those that are expected
+    bool isDying_ = false;  // only final reports of the servers arrive
     Backoff sendAfter_;
     Timer sendTimer_;
-    Timer quitTimer_;  // delays a worker that quits
 };
 
 }  // namespace sliding_log

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "this_process.hpp"
+
 namespace sliding_log {
 
 Waiting::Waiting(StoreOfCalls& store, const RedisSettings& settings, StoreLog& log, TakeBacks& takeBacks,
@@ -28,10 +30,10 @@ std::size_t Waiting::tick() {
 }
 
 void Waiting::add(Waiter& waiter, ngx_msec_t leftMs) {
-    waiter.deadline = ngx_current_msec + std::min(settings_.timeout, leftMs);
+    waiter.deadline = nowMs() + std::min(settings_.timeout, leftMs);
     watch(waiter);
     if (!deadline_.isSet() || (leftMs < settings_.timeout && &waiters_.front() == &waiter)) {
-        deadline_.set(waiter.deadline - ngx_current_msec);
+        deadline_.set(waiter.deadline - nowMs());
     }
 }
 
@@ -121,7 +123,7 @@ void Waiting::expire() {
         store_.countersOf(batch.hashSlot).failed(StoreError::Timeout);
         Server* server = store_.topology().serverOf(batch.hashSlot);
         if (!batch.refusal.empty()) {
-            refusals_.add(batch.refusedBy, batch.hashSlot, batch.refusal, ngx_current_msec);
+            refusals_.add(batch.refusedBy, batch.hashSlot, batch.refusal, nowMs());
             log_.failure(server == nullptr ? shownNameOf(settings_) : server->shownName(), "timed out", batch.refusal);
         } else if (server != nullptr) {
             server->timedOut(batch.sent ? batch.sentAt : waiter.deadline - settings_.timeout);
@@ -139,7 +141,7 @@ void Waiting::expire() {
     }
     store_.topology().forEachServer([](Server& server) { server.giveUpIfSilent(); });
     if (!waiters_.isEmpty()) {
-        deadline_.set(waiters_.front().deadline - ngx_current_msec);
+        deadline_.set(waiters_.front().deadline - nowMs());
     }
     store_.closeWhenUnused();
 }

@@ -1,0 +1,135 @@
+#include "servers/sending.hpp"
+
+#include <algorithm>
+
+#include "redis/backoff.hpp"
+#include "redis/reply.hpp"
+#include "redis/resp.hpp"
+#include "redis/scripts.hpp"
+#include "this_process.hpp"
+
+namespace sliding_log {
+
+namespace {
+
+/// How often a call is repeated after NOSCRIPT: if that is not enough, the server does not keep scripts.
+constexpr unsigned kMostScriptMisses = 4;
+
+/// Permits the next command for a slot that is still being imported.
+constexpr std::string_view kAsking = "*1\r\n$6\r\nASKING\r\n";
+
+}  // namespace
+
+Sending::Sending(SendingOwner& owner, Connection& connection, ServerCounters& counters, ngx_msec_t timeout,
+                 ngx_log_t* nginxLog)
+    : owner_(owner),
+      connection_(connection),
+      counters_(counters),
+      timeout_(timeout),
+      scriptWait_(
+          this, [](void* self) { static_cast<Sending*>(self)->sendWaiting(); }, Timer::Kind::Chore, nginxLog) {}
+
+void Sending::send(Call& call) {
+    call.isOnWire = false;
+    native_.choose(call);
+    call.prepare();
+    if (!owner_.isReady() || (call.asking && !connection_.send(kAsking, *this)) ||
+        !connection_.send(call.text(), call)) {
+        waiting_.pushBack(call);
+        return;
+    }
+    call.isOnWire = true;
+    call.sequence = ++sent_;
+    call.sentNs = nowNs();
+    const bool isAgain = call.scriptMisses > 0 || call.isPart || call.leavesNative || call.leavesShort;
+    counters_.sent(isAgain ? 0 : call.requests());  // counted once
+}
+
+void Sending::sendWaiting() {
+    List<Call, Queued> waiting;
+    waiting_.moveTo(waiting);
+    while (Call* call = waiting.popFront()) {
+        sendIfWanted(*call);
+    }
+}
+
+void Sending::sendIfWanted(Call& call) {
+    if (call.isWanted()) {
+        send(call);
+    } else {
+        call.lost();
+    }
+}
+
+void Sending::loseWaiting() {
+    while (Call* call = waiting_.popFront()) {
+        call->lost();
+    }
+}
+
+std::optional<StoreError> Sending::meaningOf(Call& call, const redisReply& reply, StoreError error) {
+    if (call.isNative && reply.type == REDIS_REPLY_ERROR && leavesNative(call, replyText(reply))) {
+        if (!call.isRepeatable()) {
+            return StoreError::TryAgain;  // it was not executed
+        }
+        sendIfWanted(call);
+        return {};
+    }
+    if (error != StoreError::NoScript) {
+        return error;
+    }
+    if (call.isRepeatable() && call.scriptMisses < kMostScriptMisses) {
+        repeatWithScript(call);
+        return {};
+    }
+    if (!call.isRepeatable()) {
+        loadScript(call);
+    }
+    return error;
+}
+
+/// True if this is an error of the native module after which the call is sent in another form.
+bool Sending::leavesNative(Call& call, std::string_view answer) {
+    switch (native_.read(call, answer)) {
+        case NativeForms::Meaning::Other:
+            return false;
+        case NativeForms::Meaning::Another:
+            return true;
+        case NativeForms::Meaning::Absent:
+            break;
+    }
+    return owner_.nativeIsAbsent(answer);
+}
+
+/// NOSCRIPT: all workers of a fleet miss a script at the same time, and another one may load it in a moment, so the
+/// call is repeated after a random time. If the script is still missing then, the first of all calls in flight loads
+/// it; the others, which were sent before that, are only repeated after it.
+void Sending::repeatWithScript(Call& call) {
+    if (call.scriptMisses++ == 0) {
+        call.isOnWire = false;
+        waiting_.pushBack(call);
+        if (!scriptWait_.isSet()) {
+            const ngx_msec_t most = std::min<ngx_msec_t>(kSpreadMs, timeout_ / 2);
+            scriptWait_.set(randomNumber() % (most + 1));
+        }
+        return;
+    }
+    loadScript(call);
+    send(call);
+}
+
+/// Unless another call that was in flight has done so.
+void Sending::loadScript(const Call& call) {
+    std::uint64_t& loadedAt = loadedAt_[static_cast<std::size_t>(call.algorithm)];
+    if (call.sequence > loadedAt) {
+        loadedAt = sent_;
+        connection_.send(command({"SCRIPT", "LOAD", scriptSource(call.algorithm)}), *this);
+    }
+}
+
+void Sending::replied(const redisReply* reply) {
+    const bool isRefused = reply != nullptr && reply->type == REDIS_REPLY_ERROR;
+    owner_.preparationReplied(isRefused ? replyText(*reply) : std::string_view());
+}
+
+}  // namespace sliding_log
