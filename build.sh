@@ -18,6 +18,7 @@ behaviour_packages=(perl libyaml-libyaml-perl redis-server redis-tools curl nght
 check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev busybox "${behaviour_packages[@]}")
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
 packaging_packages=(rpm rpmlint rpm2cpio cpio dnf createrepo-c build-essential git gpg gpg-agent)
+simulate_packages=("${build_packages[@]}" dpkg-dev liblua5.1-0-dev redis-server)
 lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl yamllint)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
@@ -101,6 +102,20 @@ build() {
     compiled 'the module for Redis' -C native
     install -m 755 "$out/native/redis_sliding_log.so" "$out/" # Redis loads what may be executed
     echo "built build/$module.so, build/sliding-log and build/redis_sliding_log.so" >&2
+}
+
+# nginx with the module linked in, as a shared object, and the world around it, in build/simulate. nginx has the parts
+# alone that simulations use.
+build_simulation() {
+    local tree=$out/simulate/nginx
+    t/lib/nginx_sources.sh
+    mkdir -p "$out/simulate"
+    [ -d "$tree" ] || cp -a "$out/nginx-sources" "$tree"
+    configured "$tree" --prefix=/nonexistent --without-pcre --without-http_rewrite_module --without-http_gzip_module \
+        --with-cc-opt='-g1 -O2 -fPIC' --add-module="$root"
+    compiled 'nginx for the simulation' -C "$tree" -f objs/Makefile binary
+    compiled 'the module for Redis' -C native
+    compiled 'the simulation' -C t/simulate
 }
 
 # task NAME [ARGUMENT...]: does a task, in a shell of its own.

@@ -487,8 +487,10 @@ int epoll_wait(int descriptor, epoll_event* events, int most, int timeoutMs) {
     return found;
 }
 
-int poll(pollfd* list, nfds_t count, int timeoutMs) {
-    if (count != 1 || list == nullptr || !isSimulated(list->fd)) {
+// glibc says that poll() only writes to the list, and it reads what is asked for
+int pollOne(pollfd* list, nfds_t count, int timeoutMs) __asm__("poll");
+int pollOne(pollfd* list, nfds_t count, int timeoutMs) {
+    if (count != 1 || !isSimulated(list->fd)) {
         return static_cast<int>(system(SYS_poll, list, count, timeoutMs));
     }
     const auto file = fileOf<File>(list->fd);  // hiredis asks whether it is connected
