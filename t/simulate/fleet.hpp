@@ -74,7 +74,7 @@ class Fleet {
     std::uint64_t underWay_ = 0;
     std::uint64_t faults_ = 0;
     std::uint16_t port_ = 1024;
-    Time pause_ = 0;     // between requests, on the average
+    Time pause_ = 0;       // between requests, on the average
     Time untilFault_ = 0;  // the same between faults
 };
 

@@ -58,9 +58,8 @@ std::string History::check() const {
 }
 
 bool History::isFaulty(const Event& event) const {
-    return std::ranges::any_of(faults_, [&](Time each) {
-        return each >= event.sent - kFaultLasts && each <= event.answered + kFaultLasts;
-    });
+    return std::ranges::any_of(
+        faults_, [&](Time each) { return each >= event.sent - kFaultLasts && each <= event.answered + kFaultLasts; });
 }
 
 /// The answer tells what decided one limit. Those of another algorithm are asked in another call, and on_error may have
@@ -80,8 +79,8 @@ Time History::lossBefore(Time time) const {
     return latest;
 }
 
-/// Until when entries of a request that ended may have been made. Those of a denied one are taken back after its answer;
-/// a fault may delay or lose that.
+/// Until when entries of a request that ended may have been made. Those of a denied one are taken back after its
+/// answer; a fault may delay or lose that.
 Time History::mayCountUntil(const Event& event) const {
     return event.answered + (event.end == Event::End::Unknown || isFaulty(event) ? kLate : kTakenBack);
 }

@@ -78,11 +78,11 @@ struct Stream final : File {
     std::weak_ptr<Stream> peer;
     StreamOwner* owner = nullptr;  // nullptr: of a process
     std::string received;
-    std::size_t used = 0;          // of `received`
-    std::size_t inFlight = 0;      // bytes that have been written and not been received
-    Time lastArrival = 0;          // at the peer
-    int error = 0;                 // Ended: why, as errno; 0: the peer has closed it
-    bool hasEnd = false;           // the peer has closed its end, and all its bytes have arrived
+    std::size_t used = 0;      // of `received`
+    std::size_t inFlight = 0;  // bytes that have been written and not been received
+    Time lastArrival = 0;      // at the peer
+    int error = 0;             // Ended: why, as errno; 0: the peer has closed it
+    bool hasEnd = false;       // the peer has closed its end, and all its bytes have arrived
 
     std::weak_ptr<Stream> weak() { return std::static_pointer_cast<Stream>(shared_from_this()); }
     std::string_view unread() const { return std::string_view(received).substr(used); }
@@ -117,9 +117,9 @@ struct Listener final : File {
 struct Link {
     Time delay = 100 * kUs;
     Time jitter = 50 * kUs;
-    bool isCut = false;      // nothing arrives, and nobody is told
-    bool refuses = false;    // connections are refused
-    bool splits = false;     // bytes are divided anywhere
+    bool isCut = false;    // nothing arrives, and nobody is told
+    bool refuses = false;  // connections are refused
+    bool splits = false;   // bytes are divided anywhere
 };
 
 class Kernel {

@@ -53,7 +53,8 @@ bool read(int count, char** words, Options& options) {
 /// Addresses are the same in each run, so that what depends on them is, too.
 void fixAddresses(char** words) {
     const int now = personality(0xffffffff);
-    if (now != -1 && (now & ADDR_NO_RANDOMIZE) == 0 && personality(static_cast<unsigned>(now) | ADDR_NO_RANDOMIZE) != -1) {
+    if (now != -1 && (now & ADDR_NO_RANDOMIZE) == 0 &&
+        personality(static_cast<unsigned>(now) | ADDR_NO_RANDOMIZE) != -1) {
         execv("/proc/self/exe", words);
     }
 }
@@ -91,7 +92,8 @@ int main(int count, char** words) {
     while (sum.failure.empty() &&
            (options.requests > 0 ? sum.requests < options.requests
                                  : realSeconds() - begin < static_cast<double>(options.seconds))) {
-        const std::uint64_t most = options.requests > 0 ? std::min(kOfWorld, options.requests - sum.requests) : kOfWorld;
+        const std::uint64_t most =
+            options.requests > 0 ? std::min(kOfWorld, options.requests - sum.requests) : kOfWorld;
         simulate::Fleet fleet(seed, surroundings);
         const simulate::Figures one = fleet.run(most);
         sum.requests += one.requests;

@@ -21,7 +21,8 @@ class NginxCopy {
     void reset();
 
     /// Runs a worker in the current process until that ends.
-    int run(const std::string& folder, const std::string& file, int number, SimulatedConfiguration& configuration) const {
+    int run(const std::string& folder, const std::string& file, int number,
+            SimulatedConfiguration& configuration) const {
         return run_(folder.c_str(), file.c_str(), number, &configuration);
     }
 

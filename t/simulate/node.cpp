@@ -79,8 +79,7 @@ void Node::start(std::shared_ptr<Generation> generation, int number) {
     self.generation = std::move(generation);
     self.number = number;
     self.process = std::make_unique<Process>(machine_, kernel_, random_.branch(), [this, &self] {
-        const int status =
-            self.copy->run(folder_, self.generation->file, self.number, self.generation->configuration);
+        const int status = self.copy->run(folder_, self.generation->file, self.number, self.generation->configuration);
         failures_ += status != 0 ? 1 : 0;
         kernel_.schedule().after(0, [this] { bury(); });
     });

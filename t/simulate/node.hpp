@@ -62,7 +62,7 @@ class Node {
     int workerCount_ = 0;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::unique_ptr<Worker>> dead_;  // timers may refer to them
-    std::map<std::string, Memory> memory_;  // by name and size: a reload with another size gets other memory
+    std::map<std::string, Memory> memory_;       // by name and size: a reload with another size gets other memory
     std::uint64_t failures_ = 0;
 };
 

@@ -45,8 +45,8 @@ std::string directive(const Limit& limit) {
 Limit drawLimit(Random& random, std::size_t number) {
     Limit limit;
     limit.name = "n" + std::to_string(number);
-    limit.algorithm = random.once(3) ? static_cast<Algorithm>(random.below(kNames.size()))
-                                     : static_cast<Algorithm>(random.below(2));
+    limit.algorithm =
+        random.once(3) ? static_cast<Algorithm>(random.below(kNames.size())) : static_cast<Algorithm>(random.below(2));
     limit.limit = random.once(3) ? random.between(1, 5) : random.between(5, 60);
     limit.window = random.between(1, 8) * 500 * kMs;
     const bool isInflight = limit.algorithm == Algorithm::Inflight;
@@ -60,7 +60,8 @@ Limit drawLimit(Random& random, std::size_t number) {
         limit.countsAll = random.once(8);
         limit.delay = random.once(6) ? random.between(1, 10) * 50 * kMs : 0;
         limit.block = limit.delay == 0 && random.once(8) ? random.between(1, 8) * 250 * kMs : 0;
-        const bool mayPrefetch = !limit.hasCost && !limit.countsAll && !limit.refunds && limit.delay == 0 && limit.block == 0 && limit.limit >= 20;
+        const bool mayPrefetch = !limit.hasCost && !limit.countsAll && !limit.refunds && limit.delay == 0 &&
+                                 limit.block == 0 && limit.limit >= 20;
         limit.prefetch = mayPrefetch && random.once(3) ? random.between(2, limit.limit / 5) : 1;
     }
     return limit;
@@ -98,11 +99,12 @@ Plan drawPlan(Random random) {
 
 std::string Plan::configuration(Address redis, Address upstream, const std::string& errorLog) const {
     std::ostringstream out;
-    out << "user root; daemon off; master_process off; error_log "
-        << errorLog << "; worker_shutdown_timeout 20s;\n"
+    out << "user root; daemon off; master_process off; error_log " << errorLog
+        << "; worker_shutdown_timeout 20s;\n"
            "events { use epoll; worker_connections 512; accept_mutex off; multi_accept off; }\n"
            "http {\n"
-           "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; proxy_next_upstream off;\n"
+           "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; "
+           "proxy_next_upstream off;\n"
            "sliding_log_zone 1m;\n"
            "sliding_log_redis { server "
         << text(redis) << "; timeout " << timeout / kMs << "ms; connect_timeout " << timeout / kMs

@@ -1,5 +1,5 @@
-// Processes of simulated machines: coroutines with descriptors and a process id. They run until they wait in the kernel,
-// so only one runs at a time.
+// Processes of simulated machines: coroutines with descriptors and a process id. They run until they wait in the
+// kernel, so only one runs at a time.
 #pragma once
 
 #include <ucontext.h>

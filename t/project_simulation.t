@@ -1,0 +1,34 @@
+# The simulation: two runs of a seed are the same, byte for byte, and worlds of many seeds keep their limits.
+
+use strict;
+use warnings;
+use FindBin;
+use Test::More;
+
+my $root = "$FindBin::RealBin/..";
+
+plan skip_all => 'Debian has no nginx sources here' if !-d "$root/build/nginx-sources";
+
+sub simulate {
+    my (@options) = @_;
+    my $output = qx{$root/build.sh simulate @options 2>/dev/null};
+    return { status => $? >> 8, output => $output };
+}
+
+{
+    my $build = simulate('--requests', 1);
+    is($build->{status}, 0, 'it is built') or BAIL_OUT('no simulation');
+}
+
+{
+    my ($one, $other) = map { simulate(qw(--seed 7 --requests 9000 --trace)) } 1, 2;
+    is($one->{status}, 0, 'worlds keep their limits');
+    like($one->{output}, qr/^9000 requests, \d+ faults, \d+ s simulated: no failure; trace [0-9a-f]{16}$/m, 'the last line says so');
+    cmp_ok(length $one->{output}, '>', 500_000, 'the trace tells of each request');
+    ok($one->{output} eq $other->{output}, 'two runs are the same');
+    unlike(simulate(qw(--seed 8 --requests 9000))->{output}, qr/\Q@{[ $one->{output} =~ m{(trace \S+)} ]}\E/, 'another seed is another world');
+}
+
+is(simulate('--sed', 1)->{status}, 2, 'wrong options are refused');
+
+done_testing;
