@@ -48,8 +48,7 @@ std::vector<std::string_view> keysOf(const CommandRow& row, Words words) {
         std::int64_t count = 0;
         if (isShort) {
             keys.push_back(words[2]);
-        } else if (integerIn(words[2], count) && count > 0 &&
-                   static_cast<std::size_t>(count) <= words.size() - 3) {
+        } else if (integerIn(words[2], count) && count > 0 && static_cast<std::size_t>(count) <= words.size() - 3) {
             keys.assign(words.begin() + 3, words.begin() + 3 + count);
         }
     } else if (row.firstKey > 0) {

@@ -61,8 +61,7 @@ void hello(Execution& execution, Words words) {
         }
         next = 2;
     }
-    if (next + 2 < words.size() && isWord(words[next], "AUTH") &&
-        !logIn(execution, words[next + 1], words[next + 2])) {
+    if (next + 2 < words.size() && isWord(words[next], "AUTH") && !logIn(execution, words[next + 1], words[next + 2])) {
         return;
     }
     const ServerState& state = execution.state();

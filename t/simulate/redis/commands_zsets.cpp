@@ -244,8 +244,7 @@ bool readRangeOptions(Execution& execution, Words words, RangeOptions& options, 
         }
     }
     if (options.hasLimit && !options.isByScore) {
-        execution.error(
-            "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
+        execution.error("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX");
         return false;
     }
     return true;
@@ -264,7 +263,8 @@ void tellByScore(Execution& execution, Words words, const RangeOptions& options)
     }
     Ranks ranks = zset == nullptr ? Ranks() : ranksOf(least, most, *zset);
     const std::size_t count = ranks.to - ranks.from;
-    const std::size_t skipped = options.skipped < 0 ? count : std::min(static_cast<std::size_t>(options.skipped), count);
+    const std::size_t skipped =
+        options.skipped < 0 ? count : std::min(static_cast<std::size_t>(options.skipped), count);
     const std::size_t told =
         options.most < 0 ? count - skipped : std::min(static_cast<std::size_t>(options.most), count - skipped);
     ranks = options.isReverse ? Ranks{ranks.to - skipped - told, ranks.to - skipped}

@@ -252,10 +252,10 @@ std::string shown(std::string_view bytes) {
 
 /// Commands whose replies depend on more than the keys.
 bool isOfServer(std::string_view command) {
-    static const std::set<std::string_view> all = {"acl",    "bgsave",  "client",  "cluster",  "command", "config",
-                                                   "dbsize", "debug",   "dump",    "eval",     "function", "hello",
-                                                   "info",   "latency", "memory",  "module",   "object",  "replicaof", "role",
-                                                   "save",   "scan",    "shutdown", "slowlog", "wait"};
+    static const std::set<std::string_view> all = {"acl",    "bgsave",  "client", "cluster",  "command",  "config",
+                                                   "dbsize", "debug",   "dump",   "eval",     "function", "hello",
+                                                   "info",   "latency", "memory", "module",   "object",   "replicaof",
+                                                   "role",   "save",    "scan",   "shutdown", "slowlog",  "wait"};
     return all.contains(command);
 }
 
@@ -264,9 +264,9 @@ class Comparison {
     Comparison(RealServer& real, const std::string& module, bool hasNative) : real_(real), hasNative_(hasNative) {
         for (const Scripts scripts : {Scripts::ByNative, Scripts::ByLua}) {
             if (scripts == Scripts::ByLua || !module.empty()) {
-                simulated_.push_back(std::make_unique<Simulated>(
-                    scripts == Scripts::ByNative ? "native" : "lua", &clockUs_,
-                    ServerSettings{.nativeModule = module, .scripts = scripts}));
+                simulated_.push_back(
+                    std::make_unique<Simulated>(scripts == Scripts::ByNative ? "native" : "lua", &clockUs_,
+                                                ServerSettings{.nativeModule = module, .scripts = scripts}));
                 if (!hasNative) {
                     simulated_.back()->server.setNative(NativeVersion::None);
                 }
@@ -336,9 +336,7 @@ class Comparison {
                 return sliding_log::scriptSource(row.algorithm) == words[2];
             });
             const bool isOfModule = words[2].find("local LARGEST_COUNT") != std::string_view::npos;
-            kinds_[reply.substr(kHead, kSha)] = isShipped    ? Kind::Shipped
-                                                : isOfModule ? Kind::Changed
-                                                             : Kind::OfTest;
+            kinds_[reply.substr(kHead, kSha)] = isShipped ? Kind::Shipped : isOfModule ? Kind::Changed : Kind::OfTest;
         }
     }
 
@@ -350,8 +348,8 @@ class Comparison {
         const auto kind = name == "evalsha" ? kinds_.find(lowerCase(words[1])) : kinds_.end();
         const bool hasKind = kind != kinds_.end();
         return commandNamed(name) != nullptr &&
-               !(hasKind && (kind->second == Kind::OfTest ||
-                             (kind->second == Kind::Changed && simulated.name == "native")));
+               !(hasKind &&
+                 (kind->second == Kind::OfTest || (kind->second == Kind::Changed && simulated.name == "native")));
     }
 
     static std::vector<std::string> keysOf(const std::string& name, Words words) {
@@ -390,8 +388,8 @@ class Comparison {
             }
             return;
         }
-        const bool isSame = reply == real || (isDecision && simulated.name == "native" &&
-                                              inCommonWords(reply) == inCommonWords(real)) ||
+        const bool isSame = reply == real ||
+                            (isDecision && simulated.name == "native" && inCommonWords(reply) == inCommonWords(real)) ||
                             (name == "hgetall" && sorted(reply) == sorted(real));
         if (!isSame) {
             differ(simulated, "the reply", words, real, reply);
@@ -431,9 +429,7 @@ class Comparison {
 
     /// Has the simulated server hold what the real one does.
     void adopt(Simulated& simulated, Connection& connection, const std::string& key) {
-        const auto told = [&](std::vector<std::string> question) {
-            return ask(connection.real, commandOf(question));
-        };
+        const auto told = [&](std::vector<std::string> question) { return ask(connection.real, commandOf(question)); };
         const auto write = [&](const std::vector<std::string>& command) {
             const std::vector<std::string_view> words(command.begin(), command.end());
             std::string reply;
@@ -449,9 +445,8 @@ class Comparison {
         } else if (type == "+hash\r\n" || type == "+zset\r\n") {
             const bool isHash = type == "+hash\r\n";
             std::vector<std::string> command = {isHash ? "HSET" : "ZADD", key};
-            const std::string value =
-                told(isHash ? std::vector<std::string>{"HGETALL", key}
-                            : std::vector<std::string>{"ZRANGE", key, "0", "-1", "WITHSCORES"});
+            const std::string value = told(isHash ? std::vector<std::string>{"HGETALL", key}
+                                                  : std::vector<std::string>{"ZRANGE", key, "0", "-1", "WITHSCORES"});
             for (const std::string_view word : wordsIn(value)) {
                 command.emplace_back(word);
             }
@@ -582,7 +577,7 @@ int start(const std::vector<std::string>& given) {
     if (port != 0) {
         listeners.push_back(listenAt(port));
     }
-    struct sigaction action{};
+    struct sigaction action {};
     action.sa_handler = [](int) { isEnding = 1; };
     sigaction(SIGTERM, &action, nullptr);
     sigaction(SIGINT, &action, nullptr);

@@ -125,8 +125,8 @@ class Keyspace {
     void remove(Keys::iterator at);
 
     Keys keys_;
-    std::list<const std::string*> uses_;                            // the latest first
-    std::multimap<std::int64_t, const std::string*> expiries_;     // no later than that of the key
+    std::list<const std::string*> uses_;                        // the latest first
+    std::multimap<std::int64_t, const std::string*> expiries_;  // no later than that of the key
     std::size_t bytes_ = 0;
 };
 

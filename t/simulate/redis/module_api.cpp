@@ -165,8 +165,7 @@ int keyType(RedisModuleKey* key) {
 }
 
 std::size_t valueLength(RedisModuleKey* key) {
-    return key->key == nullptr ? 0
-                               : std::visit([](const auto& value) { return value.size(); }, key->key->value);
+    return key->key == nullptr ? 0 : std::visit([](const auto& value) { return value.size(); }, key->key->value);
 }
 
 char* stringDma(RedisModuleKey* key, std::size_t* length, int) {
@@ -309,9 +308,9 @@ long long milliseconds() {
 
 float getUsedMemoryRatio() {
     const ServerState& state = innermost->execution().state();
-    return state.maxmemory == 0 ? 0
-                                : static_cast<float>(static_cast<double>(state.usedMemory()) /
-                                                     static_cast<double>(state.maxmemory));
+    return state.maxmemory == 0
+               ? 0
+               : static_cast<float>(static_cast<double>(state.usedMemory()) / static_cast<double>(state.maxmemory));
 }
 
 // ---- commands

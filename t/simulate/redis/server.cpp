@@ -26,7 +26,8 @@ std::string unknownCommand(Words words) {
     for (std::size_t i = 1; i < words.size() && arguments.size() < kMost; i++) {
         arguments.append("'").append(words[i].substr(0, kMost - arguments.size())).append("' ");
     }
-    return "ERR unknown command '" + std::string(words[0].substr(0, kMost)) + "', with args beginning with: " + arguments;
+    return "ERR unknown command '" + std::string(words[0].substr(0, kMost)) +
+           "', with args beginning with: " + arguments;
 }
 
 /// The command, or nullptr after an error.
@@ -34,8 +35,7 @@ const CommandRow* rowOf(Execution& execution, Words words) {
     const CommandRow* row = commandNamed(words[0]);
     const bool isOfModule = row != nullptr && row->name.starts_with("sliding_log.");
     const NativeVersion native = execution.state().native;
-    if (row == nullptr ||
-        (isOfModule && (native == NativeVersion::None || native == NativeVersion::OtherCommand))) {
+    if (row == nullptr || (isOfModule && (native == NativeVersion::None || native == NativeVersion::OtherCommand))) {
         execution.error(unknownCommand(words));
         return nullptr;
     }

@@ -72,8 +72,8 @@ struct ClusterView {
     int self = 0;
     std::vector<std::int16_t> owner = std::vector<std::int16_t>(kSlots, kNobody);  // index of the master of each slot
     std::map<std::uint16_t, int> migrating;                                        // slot -> the node that it goes to
-    std::map<std::uint16_t, int> importing;                                        // slot -> the node that it comes from
-    bool isDown = false;                                                           // CLUSTERDOWN
+    std::map<std::uint16_t, int> importing;  // slot -> the node that it comes from
+    bool isDown = false;                     // CLUSTERDOWN
 };
 
 struct ServerSettings {
@@ -107,8 +107,8 @@ class Server {
     void setMaster(std::string host, int port);
 
     void setLoading(bool isLoading);
-    void setBusy(bool isBusy);        // a script runs for long
-    void setMasterDown(bool isDown);  // a replica answers MASTERDOWN
+    void setBusy(bool isBusy);                // a script runs for long
+    void setMasterDown(bool isDown);          // a replica answers MASTERDOWN
     void setWriteRefusal(std::string error);  // "MISCONF …", "NOREPLICAS …"; "": none
 
     /// The passwords of a user; any of them is right. No user has any: no password is needed. Connections that are
