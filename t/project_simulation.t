@@ -5,19 +5,14 @@ use warnings;
 use FindBin;
 use Test::More;
 
-my $root = "$FindBin::RealBin/..";
+my $program = "$FindBin::RealBin/../build/simulate/simulate";
 
-plan skip_all => 'Debian has no nginx sources here' if !-d "$root/build/nginx-sources";
+plan skip_all => 'there is no simulation: ./build.sh simulate builds it' if !-x $program;
 
 sub simulate {
     my (@options) = @_;
-    my $output = qx{$root/build.sh simulate @options 2>/dev/null};
+    my $output = qx{$program @options 2>/dev/null};
     return { status => $? >> 8, output => $output };
-}
-
-{
-    my $build = simulate('--requests', 1);
-    is($build->{status}, 0, 'it is built') or BAIL_OUT('no simulation');
 }
 
 {

@@ -40,7 +40,7 @@ Fleet::Fleet(std::uint64_t seed, const Surroundings& surroundings)
     redis_ = std::make_unique<RedisHost>(kernel_, redisMachine_, settings);
     redis_->server().setNative(random_.once(2) ? NativeVersion::Current : NativeVersion::None);
     app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80});
-    const std::string text = configuration();
+    const std::string text = configuration(false);
     if (surroundings.isTraced) {
         std::fputs(text.c_str(), stdout);
     }
@@ -62,8 +62,8 @@ Fleet::~Fleet() {
     nodes_.clear();
 }
 
-std::string Fleet::configuration() const {
-    return plan_.configuration(redis_->address(), {kUpstream, 80}, surroundings_.errorLog);
+std::string Fleet::configuration(bool isOther) const {
+    return plan_.configuration(redis_->address(), {kUpstream, 80}, surroundings_.errorLog, isOther);
 }
 
 void Fleet::note(const std::string& what) {
@@ -218,7 +218,7 @@ void Fleet::faultOfWorker() {
             break;
         default:
             note("node reloaded");
-            node.configure(configuration(), static_cast<int>(plan_.workers));
+            node.configure(configuration(random_.once(2)), static_cast<int>(plan_.workers));
             break;
     }
 }

@@ -52,7 +52,7 @@ class Fleet {
     void faultOfWorker();
     void faultOfRedis();
     void faultOfNetwork();
-    std::string configuration() const;
+    std::string configuration(bool isOther) const;
     HttpClient& clientOf(std::size_t node);
     std::string settle();
 

@@ -97,8 +97,8 @@ std::string History::tooMany(const Limit& limit, const Log& log) const {
         for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
         }
-        if (sum > limit.limit) {
-            return std::to_string(sum) + " of " + std::to_string(limit.limit) + " were admitted in the window until " +
+        if (sum > limit.most()) {
+            return std::to_string(sum) + " of " + std::to_string(limit.most()) + " were admitted in the window until " +
                    seconds(end);
         }
     }
@@ -119,7 +119,7 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
         const bool mayBeThere = other.sent <= event.answered && mayCountUntil(other) >= begin;
         sum += &other != &event && !leftNothing && mayBeThere ? share.cost : 0;
     }
-    return sum > limit.limit;
+    return sum > limit.least();
 }
 
 /// A denial by Redis that none of the limits explains.

@@ -62,6 +62,10 @@ std::uint32_t Listener::events() const {
 void Listener::closed() {
     if (queue != nullptr) {
         std::erase(queue->listeners, this);
+        while (queue->listeners.empty() && !queue->waiting.empty()) {
+            kernel->close(*queue->waiting.front(), true);
+            queue->waiting.pop_front();
+        }
         queue = nullptr;
     }
 }

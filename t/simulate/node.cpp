@@ -23,6 +23,7 @@ struct Node::Worker {
     std::unique_ptr<NginxCopy> copy;
     std::shared_ptr<Generation> generation;
     int number = 0;
+    bool isOld = false;  // there is another configuration
     bool quits = false;
     std::unique_ptr<Process> process;
 };
@@ -55,15 +56,17 @@ void Node::configure(const std::string& text, int workers) {
     if (file == nullptr || std::fputs(text.c_str(), file) < 0 || std::fclose(file) != 0) {
         throw std::bad_alloc();
     }
+    for (const auto& worker : workers_) {
+        worker->isOld = true;
+    }
     generation_ = generation;
-    workerCount_ = workers;
     for (int i = 0; i < workers; i++) {
         start(generation, i);
     }
     // a master tells the old ones 100 ms after it has started the new ones
-    kernel_.schedule().after(100 * kMs, [this, generation] {
+    kernel_.schedule().after(100 * kMs, [this] {
         for (const auto& worker : workers_) {
-            if (worker->generation != generation && !std::exchange(worker->quits, true)) {
+            if (worker->isOld && !std::exchange(worker->quits, true)) {
                 worker->copy->quit();
                 worker->process->isInterrupted = true;
                 wake(*worker->process);

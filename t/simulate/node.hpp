@@ -59,7 +59,6 @@ class Node {
     Random random_;
     std::shared_ptr<Generation> generation_;
     int generations_ = 0;
-    int workerCount_ = 0;
     std::vector<std::unique_ptr<Worker>> workers_;
     std::vector<std::unique_ptr<Worker>> dead_;  // timers may refer to them
     std::map<std::string, Memory> memory_;       // by name and size: a reload with another size gets other memory

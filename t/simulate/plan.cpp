@@ -18,9 +18,9 @@ std::string text(Address address) {
     return out.str();
 }
 
-std::string directive(const Limit& limit) {
+std::string directive(const Limit& limit, bool isOther) {
     std::ostringstream out;
-    out << "sliding_log_limit " << limit.name << " key=$arg_k limit=" << limit.limit
+    out << "sliding_log_limit " << limit.name << " key=$arg_k limit=" << (isOther ? limit.otherwise : limit.limit)
         << " algorithm=" << kNames[static_cast<std::size_t>(limit.algorithm)];
     if (limit.algorithm == Algorithm::Quota) {
         out << " period=hour";
@@ -49,9 +49,10 @@ Limit drawLimit(Random& random, std::size_t number) {
         random.once(3) ? static_cast<Algorithm>(random.below(kNames.size())) : static_cast<Algorithm>(random.below(2));
     limit.limit = random.once(3) ? random.between(1, 5) : random.between(5, 60);
     limit.window = random.between(1, 8) * 500 * kMs;
-    const bool isInflight = limit.algorithm == Algorithm::Inflight;
-    if (isInflight) {
+    limit.otherwise = random.once(3) ? random.between(1, 60) : limit.limit;
+    if (limit.algorithm == Algorithm::Inflight) {
         limit.window = random.between(2, 6) * kSecond;
+        limit.delay = random.once(3) ? random.between(1, 20) * 50 * kMs : 0;
         return limit;
     }
     limit.hasCost = random.once(4);
@@ -61,8 +62,8 @@ Limit drawLimit(Random& random, std::size_t number) {
         limit.delay = random.once(6) ? random.between(1, 10) * 50 * kMs : 0;
         limit.block = limit.delay == 0 && random.once(8) ? random.between(1, 8) * 250 * kMs : 0;
         const bool mayPrefetch = !limit.hasCost && !limit.countsAll && !limit.refunds && limit.delay == 0 &&
-                                 limit.block == 0 && limit.limit >= 20;
-        limit.prefetch = mayPrefetch && random.once(3) ? random.between(2, limit.limit / 5) : 1;
+                                 limit.block == 0 && limit.least() >= 20;
+        limit.prefetch = mayPrefetch && random.once(3) ? random.between(2, limit.least() / 5) : 1;
     }
     return limit;
 }
@@ -76,6 +77,8 @@ Plan drawPlan(Random random) {
     plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);
     plan.timeout = random.between(1, 4) * 50 * kMs;
     plan.isNativeOff = random.once(3);
+    constexpr std::array<std::string_view, 4> kOnError = {"local", "local nodes=3", "allow", "deny"};
+    plan.onError = kOnError[random.below(kOnError.size())];
     const std::size_t limits = 1 + random.below(4);
     for (std::size_t i = 0; i < limits; i++) {
         plan.limits.push_back(drawLimit(random, i));
@@ -97,7 +100,7 @@ Plan drawPlan(Random random) {
     return plan;
 }
 
-std::string Plan::configuration(Address redis, Address upstream, const std::string& errorLog) const {
+std::string Plan::configuration(Address redis, Address upstream, const std::string& errorLog, bool isOther) const {
     std::ostringstream out;
     out << "user root; daemon off; master_process off; error_log " << errorLog
         << "; worker_shutdown_timeout 20s;\n"
@@ -105,7 +108,9 @@ std::string Plan::configuration(Address redis, Address upstream, const std::stri
            "http {\n"
            "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; "
            "proxy_next_upstream off;\n"
-           "sliding_log_zone 1m;\n"
+           "sliding_log_zone 1m; sliding_log_on_error "
+        << onError
+        << ";\n"
            "sliding_log_redis { server "
         << text(redis) << "; timeout " << timeout / kMs << "ms; connect_timeout " << timeout / kMs
         << "ms; reconnect 20ms 500ms; " << (isNativeOff ? "native off; " : "")
@@ -122,7 +127,7 @@ std::string Plan::configuration(Address redis, Address upstream, const std::stri
     for (const Location& location : locations) {
         out << "location = " << location.path << " {";
         for (const std::size_t limit : location.limits) {
-            out << ' ' << directive(limits[limit]);
+            out << ' ' << directive(limits[limit], isOther);
         }
         out << (location.isProxied ? " proxy_set_header Connection ''; proxy_pass http://app; }\n" : " empty_gif; }\n");
     }

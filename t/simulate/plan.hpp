@@ -1,9 +1,10 @@
 // What a simulation draws of its seed: the limits, the locations that have them, and nginx's configuration of both.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernel.hpp"
@@ -20,13 +21,17 @@ struct Limit {
     std::string name;
     Algorithm algorithm = Algorithm::Log;
     std::int64_t limit = 1;
-    Time window = kSecond;  // of inflight: the lease
-    bool hasCost = false;   // cost=$arg_c
-    bool refunds = false;   // refund=5xx
+    std::int64_t otherwise = 1;  // after some reloads
+    Time window = kSecond;       // of inflight: the lease
+    bool hasCost = false;        // cost=$arg_c
+    bool refunds = false;        // refund=5xx
     bool countsAll = false;
     Time delay = 0;
     Time block = 0;
     std::int64_t prefetch = 1;
+
+    std::int64_t most() const { return std::max(limit, otherwise); }
+    std::int64_t least() const { return std::min(limit, otherwise); }
 
     /// It decides as the log of all entries would.
     bool isExact() const { return algorithm == Algorithm::Log || algorithm == Algorithm::Compact; }
@@ -46,9 +51,11 @@ struct Plan {
     std::size_t keys = 1;
     Time timeout = 100 * kMs;
     bool isNativeOff = false;
+    std::string_view onError = "local";
 
     /// nginx.conf of each node. The answer tells what decided. `errorLog`: file and level.
-    std::string configuration(Address redis, Address upstream, const std::string& errorLog) const;
+    /// `isOther`: the limits are those of some reloads.
+    std::string configuration(Address redis, Address upstream, const std::string& errorLog, bool isOther) const;
 };
 
 Plan drawPlan(Random random);
