@@ -1,25 +1,17 @@
 #include "fleet.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 namespace simulate {
 
 namespace {
 
-constexpr Host kRedis = 0x0a010001;
 constexpr Host kUpstream = 0x0a020001;
 constexpr Host kClients = 0x0a030001;
 constexpr Host kFirstNode = 0x0a000001;
 constexpr Time kBeginning = 1'700'000'000 * kSecond;  // of the wall clocks, near this
 constexpr Time kStart = kSecond;                      // until nginx serves
-
-/// A time with this average.
-Time drawn(Random& random, Time average) {
-    const double share = static_cast<double>(random.below(1'000'000) + 1) / 1'000'000;
-    return static_cast<Time>(-std::log(share) * static_cast<double>(average));
-}
 
 }  // namespace
 
@@ -28,17 +20,14 @@ Fleet::Fleet(std::uint64_t seed, const Surroundings& surroundings)
       random_(seed),
       kernel_(schedule_, random_.branch()),
       plan_(drawPlan(random_.branch())),
-      history_(plan_),
-      redisMachine_(kRedis, kBeginning + random_.between(-5'000, 5'000) * kMs, random_.between(0, 100'000) * kSecond) {
+      history_(plan_) {
     kernel_.wake = &wake;
     kernel_.usualLink().delay = random_.between(20, 400) * kUs;
     kernel_.usualLink().jitter = random_.once(2) ? kernel_.usualLink().delay : 0;
     kernel_.usualLink().splits = random_.once(8);
-    ServerSettings settings;
-    settings.host = "10.1.0.1";
-    settings.nativeModule = surroundings.nativeModule;
-    redis_ = std::make_unique<RedisHost>(kernel_, redisMachine_, settings);
-    redis_->server().setNative(random_.once(2) ? NativeVersion::Current : NativeVersion::None);
+    StoreWitness& witness = *this;
+    store_ = std::make_unique<Store>(kernel_, random_.branch(), witness, surroundings.nativeModule, plan_.servers,
+                                     plan_.keys, kBeginning);
     app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80});
     const std::string text = configuration(false);
     if (surroundings.isTraced) {
@@ -63,7 +52,7 @@ Fleet::~Fleet() {
 }
 
 std::string Fleet::configuration(bool isOther) const {
-    return plan_.configuration(redis_->address(), {kUpstream, 80}, surroundings_.errorLog, isOther);
+    return plan_.configuration(store_->directives(), {kUpstream, 80}, surroundings_.errorLog, isOther);
 }
 
 void Fleet::note(const std::string& what) {
@@ -186,7 +175,7 @@ void Fleet::fault() {
             faultOfWorker();
             break;
         case 1:
-            faultOfRedis();
+            store_->fault();
             break;
         default:
             faultOfNetwork();
@@ -223,64 +212,26 @@ void Fleet::faultOfWorker() {
     }
 }
 
-void Fleet::faultOfRedis() {
-    switch (random_.below(6)) {
-        case 0:
-            if (redis_->isUp()) {
-                note("Redis killed");
-                redis_->crash();
-                const bool keepsData = random_.once(2);
-                schedule_.after(drawn(random_, 300 * kMs), [this, keepsData] {
-                    note(keepsData ? "Redis started, its data kept" : "Redis started, its data lost");
-                    redis_->start(keepsData);
-                    if (!keepsData) {
-                        history_.lost(schedule_.now());
-                    }
-                });
-            }
-            break;
-        case 1:
-            note("Redis stopped");
-            redis_->stop();
-            schedule_.after(drawn(random_, 300 * kMs), [this] {
-                note("Redis resumed");
-                redis_->resume();
-            });
-            break;
-        case 2:
-            note("SCRIPT FLUSH");
-            redis_->server().scriptFlush();
-            break;
-        case 3:
-            note("native module changed");
-            redis_->server().setNative(random_.once(2) ? NativeVersion::Current : NativeVersion::None);
-            break;
-        default:
-            note("Redis busy");
-            redis_->beBusy(drawn(random_, 50 * kMs));
-            break;
-    }
-}
-
 void Fleet::faultOfNetwork() {
     const Host node = machines_[random_.below(machines_.size())]->host;
+    const Host redis = store_->host();
     if (random_.once(2)) {
         note("network cut");
-        kernel_.link(kRedis, node).isCut = true;
+        kernel_.link(redis, node).isCut = true;
         if (random_.once(2)) {
-            kernel_.link(node, kRedis).isCut = true;
+            kernel_.link(node, redis).isCut = true;
         }
-        schedule_.after(drawn(random_, 300 * kMs), [this, node] {
+        schedule_.after(drawn(random_, 300 * kMs), [this, node, redis] {
             note("network mended");
-            kernel_.mend(node, kRedis);
+            kernel_.mend(node, redis);
         });
     } else {
         note("network slow");
         const Time delay = random_.between(1, 100) * kMs;
-        kernel_.link(kRedis, node).delay += delay;
-        schedule_.after(drawn(random_, 500 * kMs), [this, node, delay] {
+        kernel_.link(redis, node).delay += delay;
+        schedule_.after(drawn(random_, 500 * kMs), [this, node, redis, delay] {
             note("network fast");
-            kernel_.link(kRedis, node).delay -= delay;
+            kernel_.link(redis, node).delay -= delay;
         });
     }
 }

@@ -12,7 +12,7 @@
 #include "http.hpp"
 #include "node.hpp"
 #include "plan.hpp"
-#include "redis_host.hpp"
+#include "store.hpp"
 
 namespace simulate {
 
@@ -33,7 +33,7 @@ struct Figures {
     std::string failure;  // empty: none
 };
 
-class Fleet {
+class Fleet final : StoreWitness {
   public:
     Fleet(std::uint64_t seed, const Surroundings& surroundings);
     ~Fleet();
@@ -45,12 +45,13 @@ class Fleet {
 
   private:
     void note(const std::string& what);
+    void noted(const std::string& what) override { note(what); }
+    void lost() override { history_.lost(schedule_.now()); }
     void askLater();
     void ask();
     void faultLater();
     void fault();
     void faultOfWorker();
-    void faultOfRedis();
     void faultOfNetwork();
     std::string configuration(bool isOther) const;
     HttpClient& clientOf(std::size_t node);
@@ -63,8 +64,7 @@ class Fleet {
     Plan plan_;
     History history_;
     std::uint64_t trace_ = 0xcbf29ce484222325;
-    Machine redisMachine_;
-    std::unique_ptr<RedisHost> redis_;
+    std::unique_ptr<Store> store_;
     std::unique_ptr<AppServer> app_;
     std::vector<std::unique_ptr<Machine>> machines_;
     std::vector<std::unique_ptr<Node>> nodes_;

@@ -74,6 +74,7 @@ Plan drawPlan(Random random) {
     Plan plan;
     plan.nodes = 1 + random.below(4);
     plan.workers = 1 + random.below(3);
+    plan.servers = random.once(3) ? 2 + random.below(2) : 1;
     plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);
     plan.timeout = random.between(1, 4) * 50 * kMs;
     plan.isNativeOff = random.once(3);
@@ -100,7 +101,8 @@ Plan drawPlan(Random random) {
     return plan;
 }
 
-std::string Plan::configuration(Address redis, Address upstream, const std::string& errorLog, bool isOther) const {
+std::string Plan::configuration(const std::string& store, Address upstream, const std::string& errorLog,
+                                bool isOther) const {
     std::ostringstream out;
     out << "user root; daemon off; master_process off; error_log " << errorLog
         << "; worker_shutdown_timeout 20s;\n"
@@ -111,8 +113,8 @@ std::string Plan::configuration(Address redis, Address upstream, const std::stri
            "sliding_log_zone 1m; sliding_log_on_error "
         << onError
         << ";\n"
-           "sliding_log_redis { server "
-        << text(redis) << "; timeout " << timeout / kMs << "ms; connect_timeout " << timeout / kMs
+           "sliding_log_redis { "
+        << store << " timeout " << timeout / kMs << "ms; connect_timeout " << timeout / kMs
         << "ms; reconnect 20ms 500ms; " << (isNativeOff ? "native off; " : "")
         << "}\n"
            "upstream app { server "

@@ -48,14 +48,17 @@ struct Plan {
     std::vector<Location> locations;
     std::size_t nodes = 1;
     std::size_t workers = 1;
+    std::size_t servers = 1;  // of the store: more are a cluster
     std::size_t keys = 1;
     Time timeout = 100 * kMs;
     bool isNativeOff = false;
     std::string_view onError = "local";
 
-    /// nginx.conf of each node. The answer tells what decided. `errorLog`: file and level.
+    /// nginx.conf of each node. The answer tells what decided. `store`: what the block has of addresses.
+    /// `errorLog`: file and level.
     /// `isOther`: the limits are those of some reloads.
-    std::string configuration(Address redis, Address upstream, const std::string& errorLog, bool isOther) const;
+    std::string configuration(const std::string& store, Address upstream, const std::string& errorLog,
+                              bool isOther) const;
 };
 
 Plan drawPlan(Random random);

@@ -1,6 +1,7 @@
 // Random numbers of the seed: everything that a simulation draws comes from one of these.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace simulate {
@@ -34,5 +35,11 @@ class Random {
   private:
     std::uint64_t state_;
 };
+
+/// A time with this average, as between events that know nothing of each other.
+inline std::int64_t drawn(Random& random, std::int64_t average) {
+    const double share = static_cast<double>(random.below(1'000'000) + 1) / 1'000'000;
+    return static_cast<std::int64_t>(-std::log(share) * static_cast<double>(average));
+}
 
 }  // namespace simulate

@@ -108,14 +108,24 @@ RedisHost::~RedisHost() {
 
 void RedisHost::start(bool keepsData) {
     if (!keepsData || server_ == nullptr) {
+        const auto cluster = server_ == nullptr ? std::nullopt : server_->cluster();  // it is in a file of its own
         server_ = nullptr;
         server_ = std::make_unique<Server>(&clockUs_, settings_);
+        if (configure_ != nullptr) {
+            configure_(*server_);
+            server_->cluster() = cluster;
+        }
     } else {
         server_->scriptFlush();
     }
     isUp_ = true;
     isStopped_ = false;
     kernel_.listen(address_, this);
+}
+
+void RedisHost::configure(std::function<void(Server&)> configure) {
+    configure_ = std::move(configure);
+    configure_(*server_);
 }
 
 void RedisHost::crash() {

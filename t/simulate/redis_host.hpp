@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,9 @@ class RedisHost final : Acceptor {
     ~RedisHost();
     RedisHost(const RedisHost&) = delete;
     RedisHost& operator=(const RedisHost&) = delete;
+
+    /// What is set after each start, and now.
+    void configure(std::function<void(Server&)> configure);
 
     Address address() const { return address_; }
     Server& server() { return *server_; }
@@ -55,6 +59,7 @@ class RedisHost final : Acceptor {
     ServerSettings settings_;
     Address address_;
     std::int64_t clockUs_ = 0;
+    std::function<void(Server&)> configure_;
     std::unique_ptr<Server> server_;
     std::vector<std::unique_ptr<Connection>> connections_;
     std::deque<Connection*> pending_;  // with commands to be executed

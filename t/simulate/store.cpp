@@ -1,0 +1,178 @@
+#include "store.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "redis/hash_slots.hpp"
+
+namespace simulate {
+
+namespace {
+
+constexpr Host kFirst = 0x0a010001;
+
+std::string numbered(int server) {
+    return "10.1.0." + std::to_string(server + 1);
+}
+
+/// What each node of a new cluster believes: as many slots for each.
+ClusterView newView(int servers, int self) {
+    ClusterView view;
+    view.self = self;
+    for (int i = 0; i < servers; i++) {
+        std::string id = std::to_string(i);
+        view.nodes.push_back({std::string(40 - id.size(), '0') + id, numbered(i), 6379, ClusterView::kNobody});
+    }
+    for (std::size_t slot = 0; slot < ClusterView::kSlots; slot++) {
+        view.owner[slot] = static_cast<std::int16_t>(slot * static_cast<std::size_t>(servers) / ClusterView::kSlots);
+    }
+    return view;
+}
+
+}  // namespace
+
+Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, std::size_t servers,
+             std::size_t keys, Time beginning)
+    : kernel_(kernel), random_(random), witness_(witness), keys_(keys) {
+    const NativeVersion version = random_.once(2) ? NativeVersion::Current : NativeVersion::None;
+    const Time wallAhead = beginning + random_.between(-5'000, 5'000) * kMs;  // a log that moves keeps its times
+    for (std::size_t i = 0; i < servers; i++) {
+        const auto number = static_cast<int>(i);
+        ServerSettings settings;
+        settings.host = numbered(number);
+        settings.nativeModule = nativeModule;
+        settings.scripts = random_.once(10) ? Scripts::ByLua : Scripts::ByNative;
+        auto machine =
+            std::make_unique<Machine>(kFirst + static_cast<Host>(i), beginning + random_.between(-5'000, 5'000) * kMs,
+                                      random_.between(0, 100'000) * kSecond);
+        auto redis = std::make_unique<RedisHost>(kernel, *machine, settings);
+        redis->configure([version, servers, number](Server& server) {
+            server.setNative(version);
+            if (servers > 1) {
+                server.cluster() = newView(static_cast<int>(servers), number);
+            }
+        });
+        parts_.push_back({std::move(machine), std::move(redis)});
+    }
+}
+
+std::string Store::directives() const {
+    std::string text = parts_.size() > 1 ? "mode cluster; server" : "server";
+    for (std::size_t i = 0; i < parts_.size(); i++) {
+        text += " " + numbered(static_cast<int>(i)) + ":6379";
+    }
+    return text + ";";
+}
+
+Host Store::host() {
+    return any().address().host;
+}
+
+RedisHost& Store::any() {
+    return *parts_[random_.below(parts_.size())].redis;
+}
+
+void Store::fault() {
+    switch (random_.below(parts_.size() > 1 ? 8 : 6)) {
+        case 0:
+            crash();
+            break;
+        case 1:
+            stop();
+            break;
+        case 2:
+            witness_.noted("SCRIPT FLUSH");
+            any().server().scriptFlush();
+            break;
+        case 3:
+            witness_.noted("native module changed");
+            any().server().setNative(random_.once(2) ? NativeVersion::Current : NativeVersion::None);
+            break;
+        case 4:
+        case 5:
+            witness_.noted("Redis busy");
+            any().beBusy(drawn(random_, 50 * kMs));
+            break;
+        default:
+            moveSlot();
+            break;
+    }
+}
+
+void Store::crash() {
+    RedisHost& redis = any();
+    if (!redis.isUp()) {
+        return;
+    }
+    witness_.noted("Redis killed");
+    redis.crash();
+    const bool keepsData = random_.once(2);
+    kernel_.schedule().after(drawn(random_, 300 * kMs), [this, &redis, keepsData] {
+        witness_.noted(keepsData ? "Redis started, its data kept" : "Redis started, its data lost");
+        redis.start(keepsData);
+        if (!keepsData) {
+            witness_.lost();
+        }
+    });
+}
+
+void Store::stop() {
+    RedisHost& redis = any();
+    witness_.noted("Redis stopped");
+    redis.stop();
+    kernel_.schedule().after(drawn(random_, 300 * kMs), [this, &redis] {
+        witness_.noted("Redis resumed");
+        redis.resume();
+    });
+}
+
+ClusterView& Store::view(int server) {
+    return *parts_[static_cast<std::size_t>(server)].redis->server().cluster();
+}
+
+/// The slot of a key moves to another server: key by key, while both know of it, then for all others, one after the
+/// other.
+void Store::moveSlot() {
+    const bool areUp = std::ranges::all_of(parts_, [](const Part& each) { return each.redis->isUp(); });
+    if (isMoving_ || !areUp) {
+        return;
+    }
+    const auto slot =
+        static_cast<std::uint16_t>(sliding_log::crc16(std::to_string(random_.below(keys_))) % ClusterView::kSlots);
+    const int from = view(0).owner[slot];
+    const int to = (from + 1 + static_cast<int>(random_.below(parts_.size() - 1))) % static_cast<int>(parts_.size());
+    isMoving_ = true;
+    witness_.noted("slot " + std::to_string(slot) + " moves from " + numbered(from) + " to " + numbered(to));
+    view(to).importing[slot] = from;
+    kernel_.schedule().after(drawn(random_, 5 * kMs), [this, slot, from, to] {
+        view(from).migrating[slot] = to;
+        handOver(slot, from, to);
+    });
+}
+
+void Store::handOver(std::uint16_t slot, int from, int to) {
+    kernel_.schedule().after(drawn(random_, 20 * kMs), [this, slot, from, to] {
+        Server& source = parts_[static_cast<std::size_t>(from)].redis->server();
+        Server& target = parts_[static_cast<std::size_t>(to)].redis->server();
+        const std::vector<std::string> left = source.keysInSlot(slot, 1);
+        if (!left.empty()) {
+            source.migrate(left.front(), target);
+            handOver(slot, from, to);
+            return;
+        }
+        witness_.noted("slot " + std::to_string(slot) + " has moved");
+        for (const int knows : {to, from}) {
+            view(knows).importing.erase(slot);
+            view(knows).migrating.erase(slot);
+            view(knows).owner[slot] = static_cast<std::int16_t>(to);
+        }
+        isMoving_ = false;
+        for (std::size_t other = 0; other < parts_.size(); other++) {
+            kernel_.schedule().after(drawn(random_, 50 * kMs), [this, slot, to, other] {
+                view(static_cast<int>(other)).owner[slot] = static_cast<std::int16_t>(to);
+            });
+        }
+    });
+}
+
+}  // namespace simulate
