@@ -15,6 +15,11 @@ inline constexpr double kEndless = std::numeric_limits<double>::infinity();
 /// Appends the numbers that stand for so many more entries with the time of the entry before them.
 void appendSame(std::string& out, const CompactLog::Log& log, double entries);
 
+/// The index of what stands for nothing in front of a number that leaves: it belongs to that number.
+std::size_t beforeNothing(const CompactLog::Log& log, std::string_view bytes, std::size_t at);
+
+void removeRing(CompactLog::Log& log);
+
 struct CompactLog::Walk {
     bool forward;
     double most;

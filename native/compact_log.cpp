@@ -26,7 +26,7 @@ void appendSame(std::string& out, const CompactLog::Log& log, double entries) {
     appendNumber(out, entries);
 }
 
-void CompactLog::removeRing(Log& log) {
+void removeRing(CompactLog::Log& log) {
     log.base = kCompactHead;
     log.left.reset();
     log.next.clear();
@@ -53,7 +53,7 @@ void CompactLog::pull(Log& log, double bytes) {
     }
     tail.erase(tail.begin(), end + 1);
     log.filled -= sizeOf(tail);
-    unmark(log, std::fmod(log.begin + log.filled, log.size), sizeOf(tail));
+    Marks::unmark(log, std::fmod(log.begin + log.filled, log.size), sizeOf(tail));
     log.latest.insert(0, tail);
 }
 
@@ -145,7 +145,7 @@ std::string CompactLog::spill(Log& log, bool& isWritten) {
 }
 
 /// The index of what stands for nothing in front of a number that leaves: it belongs to that number.
-std::size_t CompactLog::beforeNothing(const Log& log, std::string_view bytes, std::size_t at) {
+std::size_t beforeNothing(const CompactLog::Log& log, std::string_view bytes, std::size_t at) {
     while (log.hasRuns && at > 0) {
         std::size_t past = at;
         if (numberBefore(bytes, past) > 0 || bytes[past] != kCompactRun) {
@@ -161,7 +161,7 @@ std::size_t CompactLog::beforeNothing(const Log& log, std::string_view bytes, st
 CompactLog::Split CompactLog::split(Log& log, double time, double more, bool isCounted) {
     std::optional<Place> above;
     if (!isCounted && log.filled > 0) {
-        above = near(log, time).above;
+        above = marks_.near(log, time).above;
     }
     const Walk found = walk(log, false, kEndless, time, above ? &*above : nullptr);
     more += log.hasRuns ? kLongestNumber : 0;
@@ -329,7 +329,7 @@ std::string CompactLog::add(Log& log, const Requests& requests, const double* at
         return writeBlocked(log);
     }
     if (log.unmarked > 0) {
-        if (std::string failed = clearMarks(log); !failed.empty()) {
+        if (std::string failed = marks_.clear(log); !failed.empty()) {
             return failed;
         }
     }

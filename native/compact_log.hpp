@@ -57,7 +57,8 @@ class CompactLog {
 
     static constexpr double kMostEntries = kLargestCount;
 
-    CompactLog(Redis& redis, const Clock& clock, const Arguments&) : redis_(redis), clock_(clock) {}
+    CompactLog(Redis& redis, const Clock& clock, const Arguments&)
+        : redis_(redis), clock_(clock), marks_(redis, clock) {}
 
     Found read(Log& log);
     std::string add(Log& log, const Requests& requests, const double* at, bool denied);
@@ -76,27 +77,37 @@ class CompactLog {
     struct Split;
     struct Numbers;
 
+    /// What marks tell of a log.
+    class Marks {
+      public:
+        Marks(Redis& redis, const Clock& clock) : redis_(redis), clock_(clock) {}
+
+        Near near(const Log& log, double time);
+        static void unmark(Log& log, double at, double length);
+        std::string clear(Log& log);
+
+      private:
+        bool areThere(const Log& log) const;
+        void search(const Log& log, double time, const auto& placeAt, const auto& fromBehind, Near& found);
+
+        Redis& redis_;
+        const Clock& clock_;
+    };
+
     Found readFront(Log& log);
     Found readBlocked(Log& log, std::string_view bytes);
     void skipDead(Log& log);
     bool dropStale(Log& log, double horizon);
-    std::string ofRing(const Log& log, double skipped, double length);
     static double spanOf(const Log& log, std::string_view numbers);
+    std::string ofRing(const Log& log, double skipped, double length);
     Walk walk(const Log& log, bool forward, double most, double time, const Place* from = nullptr);
-    bool hasMarks(const Log& log) const;
-    Near near(const Log& log, double time);
     std::optional<double> placeOf(const Log& log, double time);
-    void searchMarks(const Log& log, double time, const auto& placeAt, const auto& fromBehind, Near& found);
-    static void unmark(Log& log, double at, double length);
-    std::string clearMarks(Log& log);
     double numberAfter(const Log& log, double skipped, double& bytes);
     Place leftBefore(const Log& log, double time);
-    static void removeRing(Log& log);
     void flatten(Log& log);
     void pull(Log& log, double bytes);
     void refill(Log& log);
     std::string spill(Log& log, bool& isWritten);
-    static std::size_t beforeNothing(const Log& log, std::string_view bytes, std::size_t at);
     Split split(Log& log, double time, double more, bool isCounted = false);
     void insert(Log& log, double time, double more);
     double farthest(const Log& log) const;
@@ -116,6 +127,7 @@ class CompactLog {
 
     Redis& redis_;
     const Clock& clock_;
+    Marks marks_;
 };
 
 }  // namespace sliding_log::native

@@ -48,14 +48,14 @@ std::string_view marksOf(std::string_view log, double size, double from, double 
 
 }  // namespace
 
-bool CompactLog::hasMarks(const Log& log) const {
+bool CompactLog::Marks::areThere(const Log& log) const {
     return log.size > 0 && log.base == kCompactHead &&
            Key(redis_, clock_, log.key).bytes().size() >=
                kCompactHead + static_cast<std::size_t>(log.size + allOf(log.size) * kMarkBytes);
 }
 
 /// The nearest ones that marks tell of.
-void CompactLog::searchMarks(const Log& log, double time, const auto& placeAt, const auto& fromBehind, Near& found) {
+void CompactLog::Marks::search(const Log& log, double time, const auto& placeAt, const auto& fromBehind, Near& found) {
     Key key(redis_, clock_, log.key);
     const double all = allOf(log.size);
     const auto [count, first] = placesAmong(log.size, log.begin, log.filled);
@@ -91,12 +91,12 @@ void CompactLog::searchMarks(const Log& log, double time, const auto& placeAt, c
     }
 }
 
-CompactLog::Near CompactLog::near(const Log& log, double time) {
+CompactLog::Near CompactLog::Marks::near(const Log& log, double time) {
     const double ofNext = sizeOf(log.next);
     Near found{.below = {.entry = log.oldest, .passed = 0, .bytes = 0, .within = 0},
                .above = {.entry = log.newest, .passed = 0, .bytes = 0, .within = 0}};
     const bool hasLeft = log.left && log.left->size == log.size && nameOf(log.left->key) == nameOf(log.key);
-    const bool isMarked = log.size > 0 && log.filled > 0 && hasMarks(log);
+    const bool isMarked = log.size > 0 && log.filled > 0 && areThere(log);
     if (!hasLeft && !isMarked) {
         return found;
     }
@@ -114,7 +114,7 @@ CompactLog::Near CompactLog::near(const Log& log, double time) {
         return place;
     };
     if (isMarked) {
-        searchMarks(log, time, placeAt, fromBehind, found);
+        search(log, time, placeAt, fromBehind, found);
     }
     const std::optional<Place> left = hasLeft ? placeAt(log.left->at, log.left->entry, 0) : std::nullopt;
     if (left && left->entry <= time && left->bytes > found.below.bytes) {
@@ -125,35 +125,23 @@ CompactLog::Near CompactLog::near(const Log& log, double time) {
     return found;
 }
 
-/// How many bytes of numbers there are up to that of an entry of this time. nullopt: there is no such entry.
-std::optional<double> CompactLog::placeOf(const Log& log, double time) {
-    const Near found = near(log, time - 1);
-    if (time - found.below.entry <= found.above.entry - time) {
-        const Walk ahead = walk(log, true, kEndless, time - 1, &found.below);
-        return ahead.entry == time ? std::optional(ahead.bytes) : std::nullopt;
-    }
-    const Walk back = walk(log, false, kEndless, time, &found.above);
-    return back.entry == time ? std::optional(sizeOf(log.next) + log.filled + sizeOf(log.latest) - back.bytes)
-                              : std::nullopt;
-}
-
 /// So many bytes of the ring, from this one on, are not what marks tell of any more.
-void CompactLog::unmark(Log& log, double at, double length) {
+void CompactLog::Marks::unmark(Log& log, double at, double length) {
     log.unmarkedAt = at;
     log.unmarked += length;
     log.left.reset();
 }
 
 /// Clears their marks. An error if there is no memory.
-std::string CompactLog::clearMarks(Log& log) {
+std::string CompactLog::Marks::clear(Log& log) {
     const double size = log.size;
     const double length = std::min(log.unmarked + kLongestNumber + 1, size);
     log.unmarked = 0;
-    if (!hasMarks(log)) {
+    if (!areThere(log)) {
         return {};
     }
     Key key(redis_, clock_, log.key);
-    const auto clear = [&](double from, double bytes) -> std::string {
+    const auto clearSome = [&](double from, double bytes) -> std::string {
         const std::string_view marks = marksOf(key.bytes(), size, from, bytes);
         if (marks.find_first_not_of('\0') == std::string_view::npos) {
             return {};
@@ -164,9 +152,9 @@ std::string CompactLog::clearMarks(Log& log) {
     };
     const auto [count, first] = placesAmong(size, positive(log.unmarkedAt - kLongestNumber, size), length);
     const double atEnd = std::min(count, allOf(size) - first);
-    std::string failed = clear(first * kMarkBytes, atEnd * kMarkBytes);
+    std::string failed = clearSome(first * kMarkBytes, atEnd * kMarkBytes);
     if (failed.empty()) {
-        failed = clear(0, (count - atEnd) * kMarkBytes);
+        failed = clearSome(0, (count - atEnd) * kMarkBytes);
     }
     return failed;
 }

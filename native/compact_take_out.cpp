@@ -295,18 +295,18 @@ bool CompactLog::takeOutInside(Log& log, double logged, double place, double mos
         }
         log.patchAt = from + static_cast<double>(first);
         log.patch = sameSize->substr(first, last - first);
-        unmark(log, std::fmod(log.begin + log.patchAt, log.size), static_cast<double>(last - first));
+        Marks::unmark(log, std::fmod(log.begin + log.patchAt, log.size), static_cast<double>(last - first));
         log.left = {
             .key = log.key, .at = std::fmod(log.begin + from, log.size), .size = log.size, .entry = logged - ahead};
     } else if (from < log.filled - to) {
         log.patchAt = 0;
         log.patch = ofRing(log, 0, from) + text;
-        unmark(log, log.begin, to);
+        Marks::unmark(log, log.begin, to);
         log.begin = std::fmod(log.begin + spare, log.size);
         log.filled -= spare;
     } else {
         log.latest = text + ofRing(log, to, log.filled - to) + log.latest;
-        unmark(log, std::fmod(log.begin + from, log.size), log.filled - from);
+        Marks::unmark(log, std::fmod(log.begin + from, log.size), log.filled - from);
         log.filled = from;
     }
     return true;

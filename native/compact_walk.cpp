@@ -269,4 +269,16 @@ double CompactLog::roomAt(Log& log, double missing) {
     return arrival(log, missing - 1) + log.window;
 }
 
+/// How many bytes of numbers there are up to that of an entry of this time. nullopt: there is no such entry.
+std::optional<double> CompactLog::placeOf(const Log& log, double time) {
+    const Near found = marks_.near(log, time - 1);
+    if (time - found.below.entry <= found.above.entry - time) {
+        const Walk ahead = walk(log, true, kEndless, time - 1, &found.below);
+        return ahead.entry == time ? std::optional(ahead.bytes) : std::nullopt;
+    }
+    const Walk back = walk(log, false, kEndless, time, &found.above);
+    return back.entry == time ? std::optional(sizeOf(log.next) + log.filled + sizeOf(log.latest) - back.bytes)
+                              : std::nullopt;
+}
+
 }  // namespace sliding_log::native

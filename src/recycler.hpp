@@ -17,7 +17,7 @@ class Recycler {
     T& take(Arguments&... arguments) {
         if (free_.empty()) {
             all_.push_back(std::make_unique<T>(arguments...));
-            free_.reserve(all_.capacity());  // so that giveBack() never allocates
+            free_.reserve(all_.capacity());  // so that recycle() never allocates
             return *all_.back();
         }
         T* object = free_.back();
@@ -25,7 +25,7 @@ class Recycler {
         return *object;
     }
 
-    void giveBack(T& object) { free_.push_back(&object); }
+    void recycle(T& object) { free_.push_back(&object); }
 
     /// Frees the objects that are not in use and returns how many: at most a few thousand, which takes less than a
     /// millisecond. To be called about once a second: creating objects again at this rate costs nothing noticeable.

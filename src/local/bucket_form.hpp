@@ -43,7 +43,7 @@ class BucketForm {
         take(check, entries, check.cap == 0 ? TokenBucket::kLeastTokens : check.burst - check.cap);
     }
 
-    bool remove(std::uint64_t, std::int64_t entries) { return bucket_.giveBack(entries); }
+    bool remove(std::uint64_t, std::int64_t entries) { return bucket_.takeBack(entries); }
 
     std::uint64_t latest(std::uint64_t now) const { return now; }
 

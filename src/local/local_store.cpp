@@ -122,7 +122,7 @@ bool LocalStore::decideAll(std::span<const Check> checks, std::span<Verdict> ver
         decide(checks, std::span<LogState* const>(states, count), verdicts, now, unique, loggedMs,
                [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
     for (std::size_t i = 0; i < count; i++) {
-        giveBack(*logs[i], logs[i]->state.takeSpare(now));
+        freeCells(*logs[i], logs[i]->state.takeSpare(now));
     }
     return isAnswered;
 }
@@ -144,7 +144,7 @@ void LocalStore::takeBack(std::span<const Check> checks, std::string_view unique
             const Changes changes(states);
             log->clock = std::max(now, log->clock);
             sliding_log::takeBack(log->state, check, log->clock, unique, loggedMs, takenMs);
-            giveBack(*log, log->state.takeSpare(log->clock));
+            freeCells(*log, log->state.takeSpare(log->clock));
         }
     }
 }
@@ -164,7 +164,7 @@ std::uint64_t LocalStore::renew(const Check& check, std::int64_t entries, std::u
         isLogged =
             sliding_log::renew(log->state, check, log->clock, loggedMs, entries,
                                [this](LogState& state, std::size_t cells) { return grow(LocalLog::of(state), cells); });
-        giveBack(*log, log->state.takeSpare(log->clock));
+        freeCells(*log, log->state.takeSpare(log->clock));
     }
     if (!isLogged) {
         tellTooSmall();
@@ -186,7 +186,7 @@ bool LocalStore::owe(const Check& check) {
     const bool isLogged = sliding_log::owe(log->state, check, log->clock, [this](LogState& state, std::size_t cells) {
         return grow(LocalLog::of(state), cells);
     });
-    giveBack(*log, log->state.takeSpare(log->clock));
+    freeCells(*log, log->state.takeSpare(log->clock));
     return isLogged;
 }
 
@@ -219,7 +219,7 @@ LocalLog* LocalStore::findOrCreate(const Check& check, std::uint64_t now) {
             forget(*log);
             log->begin(check, now);
         } else if (!log->state.suits(check)) {
-            giveBack(*log, log->state.takeAll());
+            freeCells(*log, log->state.takeAll());
             log->begin(check, now);
         }
         ngx_queue_remove(&log->used);
@@ -407,7 +407,7 @@ void LocalStore::forgetAll() const {
 }
 
 /// Frees cells that the log does not need any more.
-void LocalStore::giveBack(LocalLog& log, const Chain& cells) const {
+void LocalStore::freeCells(LocalLog& log, const Chain& cells) const {
     if (cells.count > 0) {
         const Relinking relinking(*zone_.header);
         log.cells -= static_cast<std::uint32_t>(cells.count);

@@ -56,7 +56,7 @@ class LocalStore {
     void erase(LocalLog& log);
     void forget(LocalLog& log) const;
     void forgetAll() const;
-    void giveBack(LocalLog& log, const Chain& cells) const;
+    void freeCells(LocalLog& log, const Chain& cells) const;
     void uncount(LocalLimit& limit, std::size_t cells) const;
     void warnOfEviction(LocalLimit& limit) const;
 

@@ -47,7 +47,7 @@ class TokenBucket {
     }
 
     /// False if no tokens were missing.
-    bool giveBack(std::int64_t cost) {
+    bool takeBack(std::int64_t cost) {
         if (tokens_ >= burst_) {
             return false;
         }

@@ -156,7 +156,7 @@ Ticket* NodeQueues::draw(std::string_view name, NodeQueue*& queue) {
     return ticket;
 }
 
-void NodeQueues::giveBack(NodeQueue& queue, Ticket& ticket, Ticket* next) {
+void NodeQueues::leave(NodeQueue& queue, Ticket& ticket, Ticket* next) {
     const SlabLock lock(*zone_.pool);
     if (next != nullptr) {
         next->seenAt = nowMs();  // else its worker seems to stand still until it looks again

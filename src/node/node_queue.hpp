@@ -62,7 +62,7 @@ class NodeQueues {
 
     /// With its last ticket the queue is gone, too. `next` is then this worker's first ticket; nullptr: it has no
     /// other.
-    void giveBack(NodeQueue& queue, Ticket& ticket, Ticket* next);
+    void leave(NodeQueue& queue, Ticket& ticket, Ticket* next);
 
     /// How many of this worker's tickets have their turn, from the first one that does not ask: they ask now. A ticket
     /// has it if there is a chance for it and for all before it. `isDue`: the first one of the node has it anyway. Sets

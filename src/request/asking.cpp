@@ -88,8 +88,8 @@ Stage* nextToAsk(const LocationSettings& location, const Context& context) {
     const bool isQueued = nextInQueue(context) != nullptr;
     Stage* next = nullptr;
     for (Stage& stage : context.round->allStages()) {
-        if ((next == nullptr || stage.turn < next->turn) && isToAsk(location, stage) &&
-            !(isQueued && stage.turn == Stage::Turn::Queues && &stage != context.awaited.stage)) {
+        if ((next == nullptr || stage.order < next->order) && isToAsk(location, stage) &&
+            !(isQueued && stage.order == Stage::Order::Queues && &stage != context.awaited.stage)) {
             next = &stage;
         }
     }
@@ -106,16 +106,16 @@ bool hasToQueue(const LocationSettings& location, const Stage& stage) {
            worker().store(*redis).canBeAsked(checksOf(stage).front().hashSlot);
 }
 
-/// Before it is asked: a known denial decides it, else it gets its turn.
+/// Before it is asked: a known denial decides it, else it gets its place in the order.
 void lookAt(Stage& stage) {
     const RedisSettings* redis = redisOf(stage);
     if (!stage.context->round->isDryRun &&
         std::ranges::any_of(decisionsOf(stage), [](const Decision& each) { return each.settings->queues(); })) {
-        stage.turn = Stage::Turn::Queues;
+        stage.order = Stage::Order::Queues;
         return;
     }
     if (redis == nullptr) {
-        stage.turn = Stage::Turn::Local;
+        stage.order = Stage::Order::Local;
         return;
     }
     RedisStore& store = worker().store(*redis);
@@ -123,9 +123,9 @@ void lookAt(Stage& stage) {
     if (denialState == DenialState::Holds) {
         decide(stage, Source::Cache);
     } else if (!store.isWell(checksOf(stage).front().hashSlot)) {
-        stage.turn = Stage::Turn::Ill;
+        stage.order = Stage::Order::Ill;
     } else {
-        stage.turn = denialState == DenialState::Due ? Stage::Turn::Due : Stage::Turn::Well;
+        stage.order = denialState == DenialState::Due ? Stage::Order::Due : Stage::Order::Well;
     }
 }
 

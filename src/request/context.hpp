@@ -76,13 +76,13 @@ struct Stage final : Waiter {
 
     /// The order in which stages are asked: likely denials first, then stores that reply sooner, then those that the
     /// request may wait for.
-    enum class Turn : std::uint8_t { Due, Local, Well, Ill, Queues };
+    enum class Order : std::uint8_t { Due, Local, Well, Ill, Queues };
 
     Context* context = nullptr;
     std::size_t begin = 0;  // limits of the round: [begin, end)
     std::size_t end = 0;
     State state = State::Open;
-    Turn turn = Turn::Well;
+    Order order = Order::Well;
     bool isAfterHold = false;             // see Round::mayHold
     StoreError error = StoreError::None;  // Replied: why the store did not decide
 };

@@ -15,7 +15,7 @@ bool isUnderWay(const Decision& decision, const Check& check) {
            decision.wasAsked() && !decision.isDenied();
 }
 
-void giveBack(Decision& decision, Lease& lease) {
+void takeBackEntry(Decision& decision, Lease& lease) {
     const RedisSettings* redis = decision.settings->log->redis;
     const Check& check = lease.present();
     if (redis == nullptr) {
@@ -35,7 +35,7 @@ void endLease(Decision& decision, Lease& lease) {
     const LogSettings& log = *decision.settings->log;
     const std::string_view key = lease.check->key;
     const ngx_msec_t lastedMs = nowMs() - lease.begunAt;
-    giveBack(decision, lease);
+    takeBackEntry(decision, lease);
     if (log.isQueuedFor) {
         worker().queues().placeFreed(worker().identityOf(log), key, lastedMs);
     }

@@ -39,7 +39,7 @@ void Call::reset(Algorithm newAlgorithm, std::uint16_t newHashSlot) {
     algorithm = newAlgorithm;
     hashSlot = newHashSlot;
     variant = Variant::Usual;
-    asking = isPart = isOnWire = isNative = isShort = leavesNative = leavesShort = false;
+    followsAsk = isPart = isOnWire = isNative = isShort = leavesNative = leavesShort = false;
     scriptMisses = repetitions = 0;
     command.clear();
 }

@@ -96,7 +96,7 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     bool isShort = false;        // the same: a short call of the native module
     bool leavesNative = false;   // the native module could not decide it: a script does
     bool leavesShort = false;    // the native module knows no short calls
-    bool asking = false;         // sent to the server that imports the slot
+    bool followsAsk = false;     // sent to the server that imports the slot
     bool isPart = false;         // part of a call that was sent before
     bool isOnWire = false;       // sent, no reply yet
     std::uint64_t sentNs = 0;    // when it was last sent

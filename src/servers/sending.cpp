@@ -33,7 +33,7 @@ void Sending::send(Call& call) {
     call.isOnWire = false;
     native_.choose(call);
     call.prepare();
-    if (!owner_.isReady() || (call.asking && !connection_.send(kAsking, *this)) ||
+    if (!owner_.isReady() || (call.followsAsk && !connection_.send(kAsking, *this)) ||
         !connection_.send(call.text(), call)) {
         waiting_.pushBack(call);
         return;

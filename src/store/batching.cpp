@@ -159,7 +159,7 @@ void Batching::finish(Batch& batch) {
         batches_.insert(*next);
         open(*next);
     }
-    batchObjects_.giveBack(batch);
+    batchObjects_.recycle(batch);
 }
 
 }  // namespace sliding_log

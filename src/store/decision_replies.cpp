@@ -36,7 +36,7 @@ bool isOfBatches(const redisReply& reply, std::size_t batches) {
 
 /// Sends the call to the server that serves its hash slot.
 void Decisions::route(DecisionCall& call) {
-    call.asking = false;
+    call.followsAsk = false;
     if (!call.isWaitedFor() || !store_.topology().canBeAsked(call.hashSlot)) {
         failed(call, StoreError::Down);
     } else if (Server* server = store_.topology().serverOf(call.hashSlot)) {
@@ -119,7 +119,7 @@ void Decisions::repeat(DecisionCall& call, const redisReply& reply, StoreError e
             return;
         }
         Batch& batch = *call.batches.front();
-        calls_.giveBack(call);
+        calls_.recycle(call);
         readRecord(batch);
         return;
     }
@@ -130,7 +130,7 @@ void Decisions::repeat(DecisionCall& call, const redisReply& reply, StoreError e
     } else if (call.repetitions > Call::kMostRedirects) {
         waitOut(call, replyText(reply), error);
     } else {
-        call.asking = error == StoreError::Ask;
+        call.followsAsk = error == StoreError::Ask;
         target->send(call);
     }
 }
@@ -172,7 +172,7 @@ void Decisions::askApart(DecisionCall& call, StoreError error) {
         call.batches.clear();
     }
     for (Batch* batch : call.batches) {
-        if (!renew(*batch)) {
+        if (!askAnew(*batch)) {
             continue;
         }
         DecisionCall& own = calls_.take(*this);
@@ -182,12 +182,12 @@ void Decisions::askApart(DecisionCall& call, StoreError error) {
         own.isPart = true;
         route(own);
     }
-    calls_.giveBack(call);
+    calls_.recycle(call);
     store_.closeWhenUnused();
 }
 
 /// The batch was not decided and is written again, for the requests that still wait; false if there is none.
-bool Decisions::renew(Batch& batch) {
+bool Decisions::askAnew(Batch& batch) {
     while (Waiter* orphan = batch.orphans.popFront()) {
         waiting_.finish(static_cast<Orphan&>(*orphan), StoreError::TryAgain);
     }
@@ -203,7 +203,7 @@ bool Decisions::renew(Batch& batch) {
 /// The slot of the batch is under way, so that its log and the record of that may be on two nodes: the record is read
 /// first, from the one that has it.
 void Decisions::readRecord(Batch& batch) {
-    if (renew(batch)) {
+    if (askAnew(batch)) {
         DecisionCall& call = calls_.take(*this);
         DecisionWriter::writeReading(call, batch);
         route(call);
@@ -212,11 +212,11 @@ void Decisions::readRecord(Batch& batch) {
 
 /// `record`: its text, "" if there is none, or an error that the script tells from a record.
 void Decisions::recordRead(DecisionCall& call, std::string_view record) {
-    if (renew(*call.batches.front())) {
+    if (askAnew(*call.batches.front())) {
         writer_.tell(call, record, store_.stamp(call.algorithm));
         route(call);
     } else {
-        calls_.giveBack(call);
+        calls_.recycle(call);
         store_.closeWhenUnused();
     }
 }
@@ -231,7 +231,7 @@ void Decisions::applyReply(DecisionCall& call, const redisReply& reply) {
     for (std::size_t i = 0; i < call.batches.size(); i++) {
         applyReply(*call.server, *call.batches[i], isShort ? reply : *reply.element[i]);
     }
-    calls_.giveBack(call);
+    calls_.recycle(call);
     store_.closeWhenUnused();
 }
 
@@ -314,7 +314,7 @@ void Decisions::failed(DecisionCall& call, StoreError error) {
         batch->isInDoubt = call.isOnWire || error == StoreError::Unexpected;
         complete(*batch, error);
     }
-    calls_.giveBack(call);
+    calls_.recycle(call);
     store_.closeWhenUnused();
 }
 

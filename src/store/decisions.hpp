@@ -84,7 +84,7 @@ class Decisions final : public CallOwner<DecisionCall>, BatchingOwner {
     void repeatQueued();
     void waitOut(DecisionCall& call, std::string_view answer, StoreError error);
     void askApart(DecisionCall& call, StoreError error);
-    bool renew(Batch& batch);
+    bool askAnew(Batch& batch);
     void readRecord(Batch& batch);
     void recordRead(DecisionCall& call, std::string_view record);
 

@@ -42,7 +42,7 @@ void Leases::begin(Lease& lease) {
     lease.begunAt = lease.renewedAt = nowMs();
     group.leases.pushBack(lease);
     if (!group.timer.isSet()) {
-        group.turn = nowMs();
+        group.renewalAt = nowMs();
         group.hasFailed = false;
         group.rest();
     }
@@ -64,7 +64,7 @@ void Leases::renewSoon(ngx_msec_t afterMs) {
     }
 }
 
-/// A turn that is under way is not interrupted: most of those that wait in it have not failed.
+/// A renewal that is under way is not interrupted: most of those that wait in it have not failed.
 void Leases::renewAgain() {
     for (const std::unique_ptr<Group>& group : groups_) {
         if (!group->leases.isEmpty() && !std::exchange(group->hasFailed, true) && !group->isUnderWay) {
@@ -73,9 +73,9 @@ void Leases::renewAgain() {
     }
 }
 
-/// Until the next turn.
+/// Until the next renewal.
 void Leases::Group::rest() {
-    const ngx_msec_t due = turn + lengthMs / (hasFailed ? 10 : 3);
+    const ngx_msec_t due = renewalAt + lengthMs / (hasFailed ? 10 : 3);
     timer.set(isBefore(nowMs(), due) ? due - nowMs() : 1);
 }
 
@@ -98,21 +98,21 @@ void renewIn(LocalStore& local, std::span<Lease* const> leases) {
 /// Without leases the timer rests until the next one begins.
 void Leases::Group::fire() {
     if (!std::exchange(isUnderWay, true)) {
-        turn = nowMs();
+        renewalAt = nowMs();
         hasFailed = false;
     }
     std::array<Lease*, kMostAtOnce> some;
     std::size_t count = 0;
     std::int64_t entries = 0;
     bool isRest = false;
-    while (!leases.isEmpty() && !isBefore(turn, leases.front().renewedAt)) {
+    while (!leases.isEmpty() && !isBefore(renewalAt, leases.front().renewedAt)) {
         entries += leases.front().check->cost;
         isRest = count == some.size() || (count > 0 && entries > kMostEntriesAtOnce);
         if (isRest) {
             break;
         }
         Lease& lease = *leases.popFront();
-        lease.renewedAt = turn + 1;
+        lease.renewedAt = renewalAt + 1;
         lease.present();
         leases.pushBack(lease);
         some[count++] = &lease;

@@ -76,9 +76,9 @@ class Leases {
         Leases& owner;
         ngx_msec_t lengthMs;
         List<Lease, ByRenewal> leases;  // those renewed last are at the end
-        ngx_msec_t turn = 0;            // when the current renewal of all began
-        bool isUnderWay = false;        // some of them are still to be renewed in this turn
-        bool hasFailed = false;         // the next turn comes earlier
+        ngx_msec_t renewalAt = 0;       // when the current renewal of all began
+        bool isUnderWay = false;        // some of them are still to be renewed by it
+        bool hasFailed = false;         // the next one comes earlier
         Timer timer;
     };
 

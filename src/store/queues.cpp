@@ -107,7 +107,7 @@ void Queues::leave(Applicant& applicant, std::optional<std::int64_t> room) {
         } else if (wasAsking) {
             ofNode_.notAsked(*queue.ofNode, *ticket);
         }
-        ofNode_.giveBack(*queue.ofNode, *ticket, firstTicketOf(queue));
+        ofNode_.leave(*queue.ofNode, *ticket, firstTicketOf(queue));
         if (--queue.tickets == 0) {
             queue.ofNode = nullptr;
         }

@@ -169,7 +169,7 @@ void Renewals::answered(RenewalCall& call, const redisReply& reply, StoreError e
             log_.failure(server.shownName(), "answered", replyText(reply));
             break;
     }
-    calls_.giveBack(call);
+    calls_.recycle(call);
     if (isDueAgain) {
         leases_.renewAgain();
     }
@@ -179,7 +179,7 @@ void Renewals::answered(RenewalCall& call, const redisReply& reply, StoreError e
 /// The server of the slot is noted. True if another one imports the slot, and renews the log of the call.
 bool Renewals::follow(const RenewalCall& call, const redisReply& reply, StoreError error) {
     Server* target = store_.redirectedBy(call, reply, error);
-    if (error != StoreError::Ask || call.asking || target == nullptr || !target->hasReplied()) {
+    if (error != StoreError::Ask || call.followsAsk || target == nullptr || !target->hasReplied()) {
         return false;
     }
     renewWith(*target, call.log, call.hashSlot);
@@ -208,7 +208,7 @@ void Renewals::renewWith(Server& importing, std::uint64_t log, std::uint16_t has
             run = run.subspan(some.size());
             RenewalCall& call = newCall(*some.front());
             writer_.add(some);
-            call.asking = true;
+            call.followsAsk = true;
             send(importing, call);
         }
     });
@@ -217,7 +217,7 @@ void Renewals::renewWith(Server& importing, std::uint64_t log, std::uint16_t has
 /// They are renewed when the server is ready again.
 void Renewals::lost(RenewalCall& call) {
     queuesOf(*call.server).renewalsUnderWay--;
-    calls_.giveBack(call);
+    calls_.recycle(call);
 }
 
 // ---- while Redis is away

@@ -185,7 +185,7 @@ void TakeBacks::keepAll(TakeBackCall& call) {
     for (TakeBack* takeBack : call.takeBacks) {
         keep(*takeBack);
     }
-    calls_.giveBack(call);
+    calls_.recycle(call);
 }
 
 /// All workers learn of a server that is ready again at the same time, so each waits a random time, and at least until
@@ -213,7 +213,7 @@ void TakeBacks::sendKept() {
         Server* server = serverFor(*takeBack);
         if (hasPassed(takeBack->until)) {
             kept_.finished(*takeBack);
-            giveBack(*takeBack);
+            finish(*takeBack);
         } else {
             (server != nullptr && server->hasReplied() ? queuesOf(*server).kept : again).pushBack(*takeBack);
         }
@@ -286,7 +286,7 @@ void TakeBacks::answered(TakeBackCall& call, const redisReply& reply, StoreError
         for (TakeBack* each : call.takeBacks) {
             failed(*each, error, answer);
         }
-        calls_.giveBack(call);
+        calls_.recycle(call);
     } else if (!follow(call, reply, error)) {
         kept_.putBack(queuesOf(server).kept);
         keepAll(call);
@@ -315,10 +315,10 @@ void TakeBacks::repliedTo(TakeBackCall& call, const redisReply& reply) {
             isUnexpected = true;
             lose(each, "unexpected reply");
         } else {
-            giveBack(each);
+            finish(each);
         }
     }
-    calls_.giveBack(call);
+    calls_.recycle(call);
     if (isUnexpected) {
         server.closeAsUnreliable();
     }
@@ -330,7 +330,7 @@ bool TakeBacks::follow(TakeBackCall& call, const redisReply& reply, StoreError e
     if (target == nullptr || !target->hasReplied() || call.repetitions++ >= Call::kMostRedirects) {
         return false;
     }
-    call.asking = error == StoreError::Ask;
+    call.followsAsk = error == StoreError::Ask;
     send(*target, call);
     return true;
 }
@@ -352,7 +352,7 @@ void TakeBacks::lost(TakeBackCall& call) {
             keep(*each);
         }
     }
-    calls_.giveBack(call);
+    calls_.recycle(call);
 }
 
 // ---- those that are lost
@@ -373,7 +373,7 @@ void TakeBacks::loseKept(std::string_view why) {
 /// Its entries stay until they leave the window.
 void TakeBacks::lose(TakeBack& takeBack, std::string_view why) {
     tellLost(takeBack.hashSlot, takeBack.entries, why, takeBack.settles);
-    giveBack(takeBack);
+    finish(takeBack);
 }
 
 void TakeBacks::tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles) {
@@ -385,10 +385,10 @@ void TakeBacks::tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::str
 }
 
 /// It has ended. Known denials that were decided before it may have been learned since it was sent.
-void TakeBacks::giveBack(TakeBack& takeBack) {
+void TakeBacks::finish(TakeBack& takeBack) {
     quitDelay_.end();
     knownDenials_.entriesLeave(takeBack.leftLogs);
-    takeBacks_.giveBack(takeBack);
+    takeBacks_.recycle(takeBack);
 }
 
 }  // namespace sliding_log

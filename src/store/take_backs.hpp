@@ -86,7 +86,7 @@ class TakeBacks final : public CallOwner<TakeBackCall>, QuitDelayOwner {
     void loseKept(std::string_view why);
     void lose(TakeBack& takeBack, std::string_view why);
     void tellLost(std::uint16_t hashSlot, std::uint64_t entries, std::string_view why, bool settles = false);
-    void giveBack(TakeBack& takeBack);
+    void finish(TakeBack& takeBack);
 
     StoreOfCalls& store_;
     const RedisSettings& settings_;

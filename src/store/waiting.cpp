@@ -112,7 +112,7 @@ void Waiting::finish(Orphan& orphan, StoreError error) {
     if (std::exchange(orphan.takesBack, false)) {
         takeBacks_.expected();
     }
-    orphans_.giveBack(orphan);
+    orphans_.recycle(orphan);
 }
 
 /// A batch in flight keeps its position until its reply arrives or the connection is closed.

@@ -25,7 +25,7 @@ TEST(Recycler, ReusesReturnedObjects) {
     Recycler<Counted> recycler;
     Counted& first = recycler.take();
     first.text = "first";
-    recycler.giveBack(first);
+    recycler.recycle(first);
     EXPECT_EQ(&recycler.take(), &first);
     EXPECT_EQ(Counted::alive, 1);
 }
@@ -37,7 +37,7 @@ TEST(Recycler, FreesUnusedObjectsGradually) {
         used.push_back(&recycler.take());
     }
     for (Counted* each : used) {
-        recycler.giveBack(*each);
+        recycler.recycle(*each);
     }
     for (int i = 0; i < 20 && Counted::alive > 0; i++) {
         const auto before = static_cast<std::size_t>(Counted::alive);
@@ -65,7 +65,7 @@ TEST(Recycler, KeepsObjectsInUse) {
         } else {
             std::swap(used[random() % used.size()], used.back());
             EXPECT_EQ(used.back().first->text, used.back().second);
-            recycler.giveBack(*used.back().first);
+            recycler.recycle(*used.back().first);
             used.pop_back();
         }
     }

@@ -48,9 +48,9 @@ TEST(TokenBucket, HasADebtForReservations) {
     EXPECT_EQ(bucket.remaining(), 0);
     EXPECT_EQ(bucket.msUntil(0, 2, 1000), 1000) << "a cost of 0 waits for the end of the debt";
     EXPECT_EQ(bucket.msUntil(1, 2, 1000), 1500);
-    bucket.giveBack(2);
+    bucket.takeBack(2);
     EXPECT_EQ(bucket.msUntil(1, 2, 1000), 500);
-    bucket.giveBack(5);
+    bucket.takeBack(5);
     EXPECT_EQ(bucket.remaining(), 2) << "a bucket is at most full";
 }
 
@@ -85,7 +85,7 @@ TEST(TokenBucket, ChangedBurstAndWindowApply) {
     EXPECT_EQ(bucket.remaining(), 17) << "taken tokens stay taken";
     bucket.advance(0, 10, 4, 1000);
     EXPECT_EQ(bucket.remaining(), 1);
-    bucket.giveBack(3);
+    bucket.takeBack(3);
     bucket.take(4, kAny, 10, 4, 1000);
     bucket.advance(99, 10, 4, 1000);
     bucket.advance(99, 10, 4, 100);
@@ -133,7 +133,7 @@ TEST(TokenBucket, BehavesAsTheModel) {
                 bucket.take(cost, kAny, limit, burst, window);
                 drops -= cost * window;
             } else if (random() % 3 == 0) {
-                bucket.giveBack(cost);
+                bucket.takeBack(cost);
                 drops = std::min(drops + cost * window, burst * window);
             }
             ASSERT_EQ(bucket.remaining(), drops < 0 ? 0 : drops / window);
