@@ -43,8 +43,7 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         settings.nativeModule = nativeModule;
         settings.scripts = random_.once(10) ? Scripts::ByLua : Scripts::ByNative;
         auto machine =
-            std::make_unique<Machine>(kFirst + static_cast<Host>(i), beginning + random_.between(-5'000, 5'000) * kMs,
-                                      random_.between(0, 100'000) * kSecond);
+            std::make_unique<Machine>(kFirst + static_cast<Host>(i), wallAhead, random_.between(0, 100'000) * kSecond);
         auto redis = std::make_unique<RedisHost>(kernel, *machine, settings);
         redis->configure([version, servers, number](Server& server) {
             server.setNative(version);
