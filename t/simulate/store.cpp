@@ -166,9 +166,12 @@ void Store::handOver(std::uint16_t slot, int from, int to) {
             view(knows).owner[slot] = static_cast<std::int16_t>(to);
         }
         isMoving_ = false;
+        const std::uint64_t epoch = ++epochs_[slot];
         for (std::size_t other = 0; other < parts_.size(); other++) {
-            kernel_.schedule().after(drawn(random_, 50 * kMs), [this, slot, to, other] {
-                view(static_cast<int>(other)).owner[slot] = static_cast<std::int16_t>(to);
+            kernel_.schedule().after(drawn(random_, 50 * kMs), [this, slot, to, other, epoch] {
+                if (epoch == epochs_[slot]) {
+                    view(static_cast<int>(other)).owner[slot] = static_cast<std::int16_t>(to);
+                }
             });
         }
     });

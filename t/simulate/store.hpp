@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,6 +58,7 @@ class Store {
     std::vector<Part> parts_;
     std::size_t keys_;
     bool isMoving_ = false;
+    std::map<std::uint16_t, std::uint64_t> epochs_;  // of slots that have moved: news of an older move count no more
 };
 
 }  // namespace simulate
