@@ -115,7 +115,8 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
     for (const Share& share : log) {
         const Event& other = *share.event;
         const bool isAlone = plan_.locations[other.location].limits.size() == 1;
-        const bool leftNothing = other.end == Event::End::Denied && isAlone && !limit.countsAll;
+        const bool isByRedis = other.source == "redis" || other.source == "cache";  // else it was asked, too
+        const bool leftNothing = other.end == Event::End::Denied && isByRedis && isAlone && !limit.countsAll;
         const bool mayBeThere = other.sent <= event.answered && mayCountUntil(other) >= begin;
         sum += &other != &event && !leftNothing && mayBeThere ? share.cost : 0;
     }
