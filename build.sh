@@ -104,8 +104,10 @@ build() {
 
 # task NAME [ARGUMENT...]: does a task, in a shell of its own.
 task() (
+    local file=tasks/$1
+    shift # a file that is read without arguments has those of this function
     # shellcheck disable=SC1090
-    . "tasks/$1" "${@:2}"
+    . "$file"
 )
 
 # Prints the heads of the tasks.
