@@ -120,8 +120,10 @@ build_simulation() {
 
 # task NAME [ARGUMENT...]: does a task, in a shell of its own.
 task() (
+    local file=tasks/$1
+    shift # a file that is read without arguments has those of this function
     # shellcheck disable=SC1090
-    . "tasks/$1" "${@:2}"
+    . "$file"
 )
 
 # Prints the heads of the tasks.

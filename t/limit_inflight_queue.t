@@ -5,7 +5,6 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(slow wait_until);
-use Testbed::Stopwatch;
 use Testbed::UnderWay;
 use Testbed::Http qw(get field connect_to parse);
 use Time::HiRes qw(sleep time);
@@ -243,63 +242,6 @@ comes($h2, 'the stream comes');
 comes($http1, 'one that is reset leaves the queue');
 answer($_) for $h2, $http1;
 all_left('default', 'l', 'streams leave nothing');
-
-# ---- a reload: those of the old worker go on waiting, in their order
-
-@two = map { begin('/default/at?k=m') } 1, 2;
-my $old = queue('/default/at?k=m');
-waits($old, 'one waits');
-my %before = map { $_ => 1 } $nginx->workers;
-$nginx->reload;
-ok(wait_until('new workers', 10, sub { scalar(grep { !$before{$_} } $nginx->workers) == 2 }), 'a reload');
-my $new = queue('/default/at?k=m');
-waits($new, 'another one waits behind it in a new worker');
-answer(shift @two);
-comes($old, 'that of the old worker is first');
-answer(shift @two);
-comes($new, 'then that of the new one');
-answer($_) for $old, $new;
-all_left('default', 'm', 'a reload leaves nothing');
-ok(wait_until('old workers', 15, sub { !grep { $before{$_} } $nginx->workers }), 'the old workers exit');
-
-# ---- a worker that is killed leaves the queue
-
-@two = map { begin('/default/at?k=n') } 1, 2;
-my @line = map { my $one = queue('/default/at?k=n'); sleep 0.05; $one } 1 .. 6;
-waits($line[0], 'some wait in each worker');
-my ($killed) = $nginx->workers;
-kill 'KILL', $killed;
-ok(wait_until('another worker', 10, sub { my @pids = $nginx->workers; @pids == 2 && !grep { $_ == $killed } @pids }), 'a worker is killed');
-my $after = queue('/default/at?k=n');
-my @alive = grep { !IO::Select->new($_->{client})->can_read(0.1) } @line;
-answer($_) for grep { !IO::Select->new($_->{client})->can_read(0.1) } @two;
-for my $one (@alive, $after) {
-    comes($one, 'those of the other worker come in their order, and one that came later');
-    answer($one);
-}
-$nginx->expect_kills;
-
-# ---- and delays no others: each place that the other worker gives back is used at once
-
-my @held = map { begin('/default/cost?k=o&c=1&l=20') } 1 .. 20;
-@line = map { my $one = queue('/default/cost?k=o&c=1&l=20'); sleep 0.02; $one } 1 .. 8;
-waits($line[0], 'some wait in each worker');
-($killed) = $nginx->workers;
-my $watch = Testbed::Stopwatch->start;
-kill 'KILL', $killed;
-wait_until('another worker', 10, sub { my @pids = $nginx->workers; @pids == 2 && !grep { $_ == $killed } @pids });
-my ($held, $line) = map { [grep { !IO::Select->new($_->{client})->can_read(0) } @$_] } \@held, \@line;
-my @next = splice @$line, 0, @$held;
-for my $one (@next) {
-    answer(shift @$held);
-    comes($one, 'one of the other worker');
-}
-cmp_ok($watch->net, '<', 0.8, 'none of them waits for the one that was killed');
-answer($_) for @$held, @next;
-for my $one (@$line) {
-    comes($one, 'the rest');
-    answer($one);
-}
 
 ok(get($port, '/metrics')->{body} =~ /sliding_log_requests_total\{limit="at_default",result="delayed",source="redis"\} [1-9]/, 'metrics count those that waited as delayed');
 $bed->done;

@@ -8,7 +8,7 @@ use File::Basename ();
 use File::Path     ();
 use File::Temp     ();
 use Test::More;
-use Testbed::Files qw(write_program);
+use Testbed::Files qw(write_file write_program);
 use Testbed::Process qw(run);
 
 my $root = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
@@ -31,6 +31,10 @@ my %is_told = map { $_ => 1 } (build('help'))[1] =~ /^  ([\w-]+)[ :]/mg;
 my @tasks   = map { File::Basename::basename($_) } glob "$tree/tasks/*";
 is(join(' ', sort keys %is_told), "@tasks", 'help tells each task by its name');
 is_deeply([build('polish')], [2, qq{build.sh: "polish" is no task; ./build.sh help lists them\n}], 'another word is refused');
+
+write_file("$tree/tasks/echo", 'echo "$#:$*"');
+is_deeply([build('echo')], [0, "0:\n"], 'a task without arguments has none');
+is_deeply([build('echo one two')], [0, "2:one two\n"], 'a task has the arguments behind its name');
 
 program('bin/dpkg-query', 'exit 1');
 program('bin/id',         'echo 1000');

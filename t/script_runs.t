@@ -10,6 +10,7 @@ use warnings;
 use Test::More;
 use Testbed qw(seed);
 use Testbed::Clock;
+use Testbed::CompactLog qw(written_by_hand);
 use Testbed::Corrupt qw(any);
 use Testbed::Native qw(native_module);
 use Testbed::Script;
@@ -18,8 +19,6 @@ use Testbed::Tool qw(tool_json);
 seed();
 my $operations = $ENV{TEST_OPERATIONS} // 12_000;    # calls for each form
 my $only       = $ENV{TEST_WORLD} // '.';
-
-use constant { HEAD => 101, STATE => 37, FRONT => 64 };    # as in lua/compact_log.lua
 
 my $now    = 1_800_000_000_000;
 my $bed    = Testbed->new;
@@ -33,66 +32,18 @@ sub text { my ($reply) = @_; return ref $reply ? '[' . join(' ', map { text($_) 
 
 # ---- logs by hand
 
-sub number { my ($ms) = @_; my $bytes = chr $ms % 128; $bytes = chr(128 + $ms % 128) . $bytes while $ms = int $ms / 128; return $bytes }
-sub run { my ($entries) = @_; return chr(128) . number($entries) }
-
-# The numbers of the entries of one time after the first: some are in runs, some are not.
-sub in_runs {
-    my ($left) = @_;
-    my @numbers;
-    while ($left > 0) {
-        my $some = any($left, 1 + int rand $left);
-        push @numbers, rand() < 0.7 ? run($some) : ("\0") x $some;
-        $left -= $some;
-    }
-    return @numbers;
-}
-
-sub six { my ($ms) = @_; return substr pack('Q>', $ms), 2 }
-sub five { my ($number) = @_; return substr pack('Q>', $number), 3 }
-
-# The value of a key for entries [time, count] in order. %layout: begin, the numbers in `next` and `latest`, or blocked.
-sub stored {
-    my ($has_runs, $entries, %layout) = @_;
-    my ($first, @others) = @$entries;
-    my $used = 0;
-    $used += $_->[1] for @$entries;
-    my $newest  = $entries->[-1][0];
-    my $ends    = six($first->[0]) . ($has_runs ? five($newest - $first->[0]) . five($used) : six($newest) . pack 'N', $used);
-    my @numbers = $has_runs ? in_runs($first->[1] - 1) : ("\0") x ($first->[1] - 1);
-    my $before  = $first->[0];
-    for (@others) {
-        push @numbers, number($_->[0] - $before), $has_runs ? in_runs($_->[1] - 1) : ("\0") x ($_->[1] - 1);
-        $before = $_->[0];
-    }
-    return chr($has_runs ? 4 : 2) . six($layout{blocked}) . six($layout{length}) . $ends . join '', @numbers if $layout{blocked};
-    my ($next, $latest) = ('', '');
-    $next   .= shift @numbers while @numbers && length $next < $layout{next};
-    $latest = pop(@numbers) . $latest while @numbers && length $latest < $layout{latest};
-    my ($ring, $size, $begin) = (join('', @numbers), 0, 0);
-    if (length $ring) {
-        $size  = length($ring) + $layout{spare};
-        $begin = int $layout{begin} * $size;
-    }
-    my $text = chr($has_runs ? 3 : 1) . $ends . six($now) . pack('NNN', $size, $begin, length $ring) . chr(length $next) . chr(length $latest) . $next . $latest;
-    return $text if !$size;
-    my $places = "\0" x $size;
-    substr $places, ($begin + $_) % $size, 1, substr $ring, $_, 1 for 0 .. length($ring) - 1;
-    return $text . "\0" x (HEAD - length $text) . $places;
-}
-
 sub write_log {
     my ($client, $log, $world) = @_;
     my @times = sort { $a <=> $b } map { $now - int rand 1.2 * $log->{window} } 1 .. 1 + int rand $world->{entries};
     push @times, $now + 1 + int rand $world->{delays} if $world->{delays} && rand() < 0.2;
     my %seen;
     my @entries = map { [$_, any(1, 1, 1, 2, 3, 4, 40, 1 + int rand 300)] } grep { !$seen{$_}++ } @times;
-    my %layout = (next => int rand 25, latest => int rand 25, begin => rand, spare => any(0, 1, 50, 600));
+    my %layout = (touched => $now, next => int rand 25, latest => int rand 25, begin => rand, spare => any(0, 1, 50, 600));
     if ($world->{blocks} && rand() < 0.3) {
         $layout{length}  = 1 + int rand $world->{blocks};
         $layout{blocked} = $now - 20 + int rand $layout{length} + 20;
     }
-    $client->call('SET', key($_, $log), stored($_ eq 'runs', \@entries, %layout), 'PX', 10 * $world->{windows}) for qw(alone runs);
+    $client->call('SET', key($_, $log), written_by_hand($_ eq 'runs', \@entries, %layout), 'PX', 10 * $world->{windows}) for qw(alone runs);
     return;
 }
 

@@ -118,7 +118,7 @@ sub begin_move {
 }
 
 # The slots whose move has begun, and whether one is among them.
-sub moving    { return sort { $a <=> $b } keys %{ $_[0]{moves} } }
+sub moving    { my @slots = sort { $a <=> $b } keys %{ $_[0]{moves} }; return @slots }
 sub is_moving { my ($self, $slot) = @_; return exists $self->{moves}{$slot} }
 
 # Moves these keys of the slot. Returns what Redis says.

@@ -8,7 +8,7 @@ use warnings;
 use Exporter 'import';
 use List::Util qw(sum0);
 
-our @EXPORT_OK = qw(add_marks log_of numbers times_of untrue_marks);
+our @EXPORT_OK = qw(add_marks log_of numbers times_of untrue_marks written_by_hand);
 
 use constant { FRONT => 64, STATE => 37, BLOCKED => 29, LONGEST => 7, MARK => 7, STEP => 1024 };
 
@@ -147,6 +147,51 @@ sub untrue_marks {
         push @untrue, "mark $true->{place} says $time + $offset, not $true->{time} + $true->{offset}" if "$time $offset" ne "$true->{time} $true->{offset}";
     }
     return (join(', ', @untrue), $believed);
+}
+
+# ---- logs with runs in random places
+
+# The numbers of the entries of one time after the first: some are in runs, some are not.
+sub in_runs {
+    my ($left) = @_;
+    my @numbers;
+    while ($left > 0) {
+        my $some = rand() < 0.5 ? $left : 1 + int rand $left;
+        push @numbers, rand() < 0.7 ? "\x80" . number($some) : ("\0") x $some;
+        $left -= $some;
+    }
+    return @numbers;
+}
+
+# The log of entries [time, count] in order, with runs or without. %layout: touched, when its time to live was set; begin, a
+# part of the ring; spare, bytes of it; next and latest, the bytes in these; or blocked, until when, and length.
+sub written_by_hand {
+    my ($has_runs, $entries, %layout) = @_;
+    my ($first, @others) = @$entries;
+    my $used    = sum0(map { $_->[1] } @$entries);
+    my $newest  = $entries->[-1][0];
+    my $ends    = bytes_of($first->[0], 6) . ($has_runs ? bytes_of($newest - $first->[0], 5) . bytes_of($used, 5) : bytes_of($newest, 6) . bytes_of($used, 4));
+    my $more    = sub { my ($count) = @_; return $has_runs ? in_runs($count - 1) : ("\0") x ($count - 1) };
+    my @numbers = $more->($first->[1]);
+    my $before  = $first->[0];
+    for (@others) {
+        push @numbers, number($_->[0] - $before), $more->($_->[1]);
+        $before = $_->[0];
+    }
+    return chr($has_runs ? 4 : 2) . bytes_of($layout{blocked}, 6) . bytes_of($layout{length}, 6) . $ends . join '', @numbers if $layout{blocked};
+    my ($next, $latest) = ('', '');
+    $next   .= shift @numbers while @numbers && length $next < $layout{next};
+    $latest = pop(@numbers) . $latest while @numbers && length $latest < $layout{latest};
+    my ($ring, $size, $begin) = (join('', @numbers), 0, 0);
+    if (length $ring) {
+        $size  = length($ring) + $layout{spare};
+        $begin = int $layout{begin} * $size;
+    }
+    my $text = chr($has_runs ? 3 : 1) . $ends . bytes_of($layout{touched}, 6) . pack('NNNCC', $size, $begin, length $ring, length $next, length $latest) . $next . $latest;
+    return $text if !$size;
+    my $places = "\0" x $size;
+    substr $places, ($begin + $_) % $size, 1, substr $ring, $_, 1 for 0 .. length($ring) - 1;
+    return $text . "\0" x (STATE + FRONT - length $text) . $places;
 }
 
 1;
