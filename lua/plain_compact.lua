@@ -9,6 +9,9 @@
 -- Logs whose ring has to be read or written, about one in thirty, are left to the frame. A request with a cost takes
 -- several times the bytes, so with costs the usual cases of the ring are decided here: the next bytes to leave it are in
 -- one piece, and the bytes that are added to it have room there, in one piece.
+--
+-- A log has five parts: what its head says, what leaves the window, a denial, an admission, what is written. They are no
+-- functions, since a script makes its functions anew at each call.
 
 local KEYS, ARGV = KEYS, ARGV
 local replies, left_over  -- the places of the logs that are left to the frame, see plain_rest.lua
@@ -39,6 +42,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
       end
     end
     repeat  -- runs once; a break ends it: with a reply, or without one in an unusual case
+      -- 1. what the head says
       local front = call('GETRANGE', key, '0', HEAD_LAST)
       local form, pattern, has_runs = FORMAT, STATE, false
       local oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes
@@ -73,6 +77,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
         oldest, newest, used, touched, size, begin, filled, next_bytes, latest_bytes = now, now, 0, now, 0, 0, 0, 0, 0
       end
 
+      -- 2. what leaves the window: `left` entries, whose numbers end before `at`
       local at, last, left = STATE_BYTES + 1, STATE_BYTES + next_bytes, 0
       local ring
       if costs and filled > 0 and next_bytes < SOON and (oldest <= horizon or limit - used < cost) then
@@ -118,6 +123,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
 
       local number = ''
       if room < cost then
+        -- 3. a denial: until when the log has no room
         local wanted, older = oldest, cost - room - 1  -- there is room when the entry behind the `older` oldest ones leaves
         if cost > limit then
           wanted = -1
@@ -180,6 +186,7 @@ if arguments == 3 or arguments == #KEYS + 3 then
           break
         end
       else
+        -- 4. an admission: `number` is what the log gets
         local ms = now - newest
         number = front == '' and '' or ms < 128 and string.char(ms)
           or ms < 16384 and string.char(128 + (ms - ms % 128) / 128, ms % 128)
@@ -201,6 +208,8 @@ if arguments == 3 or arguments == #KEYS + 3 then
         end
         reply = { 1, now, room - cost, reset, 0 }
       end
+
+      -- 5. what is written: the front, and before it what the front has no room for
       if next_bytes + latest_bytes + #number > FRONT then
         local bytes, to = sub(front, last + 1, last + latest_bytes) .. number, (begin + filled) % size
         if not costs or size - filled < #bytes or (filled + #bytes) * 4 < size or to + #bytes > size

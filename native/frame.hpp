@@ -236,7 +236,7 @@ class Frame {
     }
 
     /// The time at which the log admits one more request; false if that is not in time.
-    bool slotOf(Log& log, double& at) {
+    bool reservation(Log& log, double& at) {
         const double missing = log.used + log.cost - log.capacity();
         if (log.isBlocked || log.neverHasRoom()) {
             return false;
@@ -258,13 +258,13 @@ class Frame {
         while (admitted < static_cast<double>(batch.requests)) {
             double at = clock_.now;
             bool isDenied = false;
-            hasSlot_.assign(logs.size(), true);
+            hasReservation_.assign(logs.size(), true);
             for (std::size_t i = 0; i < logs.size(); i++) {
-                double slot = 0;
-                if (slotOf(logs[i], slot)) {
-                    at = std::max(at, slot);
+                double its = 0;
+                if (reservation(logs[i], its)) {
+                    at = std::max(at, its);
                 } else {
-                    hasSlot_[i] = false;
+                    hasReservation_[i] = false;
                     isDenied = true;
                 }
             }
@@ -285,7 +285,7 @@ class Frame {
         const auto requests = static_cast<double>(batch.requests);
         for (std::size_t i = 0; i < logs.size(); i++) {
             Log& log = logs[i];
-            if (log.block > 0 && !hasSlot_[i] && !log.isBlocked && log.limit > 0) {
+            if (log.block > 0 && !hasReservation_[i] && !log.isBlocked && log.limit > 0) {
                 beginBlock(log);
             }
             if (log.countsAll && !log.said.decides()) {
@@ -432,7 +432,7 @@ class Frame {
     Form form_;
     double called_;          // the time of the call
     std::vector<Log> logs_;  // of the current batch
-    std::vector<bool> hasSlot_;
+    std::vector<bool> hasReservation_;
     std::vector<double> held_;     // ms until the reservations of held requests
     std::vector<double> permits_;  // of each log; empty: not asked for
     std::vector<double> numbers_;

@@ -179,7 +179,7 @@ void Prefetch::endLots(bool all) {
     const std::uint64_t now = bootTimeMs();
     while (!lots_.empty() && (all || lots_.front().endsAt <= now)) {
         std::pop_heap(lots_.begin(), lots_.end());
-        const Lot lot = std::move(lots_.back());
+        const GrantedLot lot = std::move(lots_.back());
         lots_.pop_back();
         const Check& check = lot.check.all().front();
         takeBack(check, permits_.end(signatureOf(check), lot.number), lot.name.view(), lot.loggedMs);

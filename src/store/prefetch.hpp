@@ -61,14 +61,14 @@ class Prefetch {
     std::optional<std::uint64_t> nextEndMs() const;
 
   private:
-    struct Lot {
+    struct GrantedLot {
         std::uint64_t endsAt;
         std::uint32_t number;
         std::uint64_t loggedMs;
         LotName name;
         CheckCopies check;
 
-        bool operator<(const Lot& other) const { return endsAt > other.endsAt; }  // the first one is on top
+        bool operator<(const GrantedLot& other) const { return endsAt > other.endsAt; }  // the first one is on top
     };
 
     struct Return {
@@ -83,7 +83,7 @@ class Prefetch {
     Permits permits_;
     const std::uint64_t store_;
     TakeBack takeBack_;
-    std::vector<Lot> lots_;  // a heap
+    std::vector<GrantedLot> lots_;  // a heap
     std::vector<Return> returns_;
     Signature latestSignature_;
 };
