@@ -17,8 +17,12 @@ class Pace {
     /// A reply is slow if it took twice as long as the fastest one, and this (ns) besides.
     static constexpr std::uint64_t kSlowNs = 10'000'000;
 
-    /// So many more may be sent.
-    std::size_t room() const { return most_ > underWay_ ? most_ - underWay_ : 0; }
+    /// So many more may be sent. None until there is room for half of the most: if each reply let one follow, those
+    /// that wait would never go together (the silly window of RFC 813).
+    std::size_t room() const {
+        const std::size_t free = most_ > underWay_ ? most_ - underWay_ : 0;
+        return 2 * free >= most_ ? free : 0;
+    }
     bool isIdle() const { return underWay_ == 0; }
 
     void sent(std::size_t takeBacks) { underWay_ += takeBacks; }

@@ -37,7 +37,7 @@ sub in_context {
         return "%%GLOBALS%%\n$example";
     }
     $example = "server { listen 127.0.0.1:%%PORT%%; $example }" if $example =~ /\A\s*location/;
-    return "%%GLOBALS%%\nevents { }\nhttp { %%HTTP%% $http $example }";
+    return "%%GLOBALS%%\nevents { worker_connections 2048; }\nhttp { %%HTTP%% $http $example }";
 }
 
 1;
