@@ -52,7 +52,7 @@ void inspectVersion(Findings& findings, std::string_view info) {
     }
 }
 
-/// What limits are known to have that is to outlive a restart of Redis; empty: nothing.
+/// What limits have that must outlive a restart of Redis, as far as is known; empty: nothing.
 std::string_view lastingState(const Use& use) {
     const bool hasQuotas = use.areFormsKnown && std::ranges::any_of(use.forms, [](const Form* form) {
                                return traitsOf(form->algorithm).countsPeriods;
@@ -275,7 +275,7 @@ void inspectClock(Findings& findings, Server& server) {
                  text + (differs ? ": a fail-over to another clock shifts the windows" : ""));
 }
 
-/// A certificate that ends is the end of each new connection.
+/// When a certificate has ended, new connections fail.
 void inspectCertificates(Findings& findings, const Server& server) {
     const auto tell = [&](std::string_view whose, std::optional<std::int64_t> leftMs) {
         if (leftMs) {

@@ -60,7 +60,7 @@ std::string overrideRetryText(const Override& override, std::int64_t nowMs) {
                                    : "in " + duration(override.untilMs - nowMs) + ", when the override ends";
 }
 
-/// What `remaining` is of.
+/// What `remaining` counts.
 std::int64_t capacityOf(const Found& found) {
     const std::int64_t limit = *found.settings.limit;
     return found.form != nullptr && takes(found.form->algorithm, Parameter::Burst)

@@ -1,8 +1,8 @@
 package Bench::Alone;
 
 # What one decision costs Redis in a call of its own, as when each of many workers has a request now and then: by Redis's own
-# commandstats, and by Redis's own clock. The calls come together, since a Redis that sleeps before each call, with its code
-# gone from the caches of the CPU, is not the one whose time is short; the last row shows that one.
+# commandstats, and by Redis's own clock. The calls come together, as they do to a busy Redis. In the last row they do not:
+# a Redis that sleeps before each call has lost its code from the caches of the CPU, but has time for that.
 
 use strict;
 use warnings;
