@@ -17,8 +17,8 @@
 
 EMBED(sliding_log, PRELUDE PLAIN("plain_log") SCRIPT("sliding_log"));
 EMBED(compact_log, PRELUDE PLAIN("plain_compact") SCRIPT("compact_log"));
-EMBED(sliding_counter, PRELUDE SCRIPT("sliding_counter"));
-EMBED(token_bucket, PRELUDE SCRIPT("token_bucket"));
+EMBED(sliding_counter, PRELUDE FUNCTION("blocks_of_hash", "hash_block") SCRIPT("sliding_counter"));
+EMBED(token_bucket, PRELUDE FUNCTION("blocks_of_hash", "hash_block") SCRIPT("token_bucket"));
 EMBED(calendar_quota, PRELUDE SCRIPT("calendar_quota"));
 EMBED(sampled_log, PRELUDE FUNCTION("exact_log", "sliding_log") SCRIPT("sampled_log"));
 EMBED(inflight,

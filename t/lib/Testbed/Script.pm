@@ -14,12 +14,15 @@ use Testbed::Process;
 our @EXPORT_OK = qw(source);
 
 my $lua   = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/../../../lua');
-my %base  = (sampled_log => 'sliding_log', inflight => 'sliding_log');    # the script called exact_log
+my %base  = (    # the function that the algorithm calls: its name, and its file
+    (map { $_ => [exact_log => 'sliding_log'] } qw(sampled_log inflight)),
+    (map { $_ => [blocks_of_hash => 'hash_block'] } qw(sliding_counter token_bucket)),
+);
 my $names = 0;
 
 sub source {
     my ($name) = @_;
-    my @functions = ($base{$name} ? function(exact_log => $base{$name}) : (), function(algorithm => $name), function(overrides => 'override'));
+    my @functions = ($base{$name} ? function(@{ $base{$name} }) : (), function(algorithm => $name), function(overrides => 'override'));
     return join '', file('prelude'), $name eq 'inflight' ? file('renewal') : (), $PLAIN{$name} ? (file($PLAIN{$name}), file('plain_rest')) : (), @functions, file('decide');
 }
 
