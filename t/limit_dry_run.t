@@ -9,7 +9,7 @@ use Test::More;
 use Testbed qw(wait_until);
 use Testbed::Everywhere qw(@PLACES);
 use Testbed::Http qw(get field connect_to);
-use Testbed::Metrics qw(scrape);
+use Testbed::Metrics qw(new_results);
 
 my $bed   = Testbed->new;
 my %redis = map { $_ => $bed->redis } qw(one two);
@@ -120,17 +120,7 @@ my $port = $nginx->port;
 sub statuses { my ($path, $times) = @_; return join ' ', map { get($port, $path)->{status} } 1 .. $times }
 sub says { return field(get($port, $_[0]), 'X-Says') }
 sub zcard { my ($name, $key, $redis) = @_; return $redis{ $redis // 'one' }->cli('ZCARD', "rl:sliding:$name:{" . ($key // 'a') . '}') }
-
-# `result:number` of one limit, from all sources, since the last time.
-my %before;
-sub results {
-    my ($name) = @_;
-    my %now;
-    $now{ $_->{labels}{result} } += $_->{value} for scrape($port)->those('sliding_log_requests_total', limit => $name);
-    my %last = %{ $before{$name} // {} };
-    $before{$name} = {%now};
-    return join ' ', map { "$_:" . ($now{$_} - ($last{$_} // 0)) } grep { $now{$_} > ($last{$_} // 0) } sort keys %now;
-}
+sub results { return new_results($port, @_) }
 ok(wait_until('both stores', 10, sub { says('/only?k=warm' . rand) =~ /redis$/ && says('/other?k=warm' . rand) =~ /redis$/ }), 'both stores are asked');
 
 # ---- every parameter, in every algorithm and store

@@ -5,8 +5,8 @@ use strict;
 use warnings;
 use Test::More;
 use Testbed qw(wait_until);
-use Testbed::Http qw(get);
-use Testbed::Metrics qw(scrape);
+use Testbed::Http qw(get field);
+use Testbed::Metrics qw(new_results);
 
 my $bed   = Testbed->new;
 my %redis = map { $_ => $bed->redis } qw(one two);
@@ -15,6 +15,7 @@ my $nginx = $bed->serve(
     http => <<'HTTP',
     sliding_log_redis default { server %%ONE%%; timeout 9s; connect_timeout 9s; }
     sliding_log_redis two     { server %%TWO%%; timeout 2s; connect_timeout 2s; reconnect 20ms 50ms; }
+    add_header X-Source "$sliding_log_source" always;
 HTTP
     server => <<'END',
     location /stores {
@@ -45,18 +46,8 @@ my $port = $nginx->port;
 
 sub statuses { my ($path, $times) = @_; return join ' ', map { get($port, $path)->{status} } 1 .. $times }
 sub zcard { my ($name, $key, $redis) = @_; return $redis{ $redis // 'one' }->cli('ZCARD', "rl:sliding:$name:{" . ($key // 'a') . '}') }
-
-# `result:number` of one limit, from all sources, since the last time.
-my %before;
-sub results {
-    my ($name) = @_;
-    my %now;
-    $now{ $_->{labels}{result} } += $_->{value} for scrape($port)->those('sliding_log_requests_total', limit => $name);
-    my %last = %{ $before{$name} // {} };
-    $before{$name} = {%now};
-    return join ' ', map { "$_:" . ($now{$_} - ($last{$_} // 0)) } grep { $now{$_} > ($last{$_} // 0) } sort keys %now;
-}
-ok(wait_until('both stores', 10, sub { get($port, '/stores?k=warm' . rand)->{status} == 200 }), 'both stores are asked');
+sub results { return new_results($port, @_) }
+ok(wait_until('both stores', 10, sub { (field(get($port, '/stores?k=warm' . rand), 'X-Source') // '') =~ /^(?:redis|local)$/ }), 'both stores are asked');
 
 # ---- several stores
 

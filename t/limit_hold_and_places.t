@@ -82,12 +82,7 @@ sub left {
     return $left{"$which-$name"} // 'unknown';
 }
 # `result:number` of one limit, from all sources.
-sub results {
-    my ($name) = @_;
-    my %now;
-    $now{ $_->{labels}{result} } += $_->{value} for scrape($port)->those('sliding_log_requests_total', limit => $name);
-    return join ' ', map { "$_:$now{$_}" } grep { $now{$_} } sort keys %now;
-}
+sub results { return scrape($port)->result_counts(@_) }
 sub each_pair { my ($do) = @_; $do->($_, pair($_)) for @pairs; return }
 
 # The slot of the user is taken, so that the next request is held for up to two seconds.

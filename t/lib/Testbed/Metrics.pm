@@ -8,7 +8,7 @@ use Exporter 'import';
 use Test::More;
 use Testbed::Http qw(get);
 
-our @EXPORT_OK = qw(scrape promtool);
+our @EXPORT_OK = qw(scrape new_results promtool);
 
 sub scrape {
     my ($port, $path) = @_;
@@ -59,6 +59,27 @@ sub results {
     my ($self, $limit) = @_;
     return join ' ', sort map { "$_->{labels}{result}/$_->{labels}{source}:$_->{value}" }
         grep { $_->{value} } $self->those('sliding_log_requests_total', limit => $limit);
+}
+
+# `result:number` of one limit, from all sources; `before`: of an earlier scrape, whose numbers are taken off.
+sub result_counts {
+    my ($self, $limit, $before) = @_;
+    my %count;
+    for ([1, $self], $before ? [-1, $before] : ()) {
+        my ($sign, $metrics) = @$_;
+        $count{ $_->{labels}{result} } += $sign * $_->{value} for $metrics->those('sliding_log_requests_total', limit => $limit);
+    }
+    return join ' ', map { "$_:$count{$_}" } grep { $count{$_} > 0 } sort keys %count;
+}
+
+# The same of a node, since the last call for this limit.
+my %last;
+sub new_results {
+    my ($port, $limit) = @_;
+    my $now = scrape($port);
+    my $before = $last{"$port $limit"};
+    $last{"$port $limit"} = $now;
+    return $now->result_counts($limit, $before);
 }
 
 # promtool with these arguments: (its exit status, its output). `input` is its standard input.
