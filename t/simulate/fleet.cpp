@@ -121,9 +121,7 @@ void Fleet::ask() {
                              "&d=" + std::to_string(random_.once(10) ? random_.below(3000) : random_.below(20));
     HttpClient& client = clientOf(event.node);
     requests_++;
-    if (surroundings_.isTraced) {
-        note(std::to_string(requests_) + " asks node " + std::to_string(event.node) + " " + path);
-    }
+    note(std::to_string(requests_) + " asks node " + std::to_string(event.node) + " " + path);
     underWay_++;
     const std::uint64_t number = requests_;
     const auto pending = std::make_shared<bool>(true);

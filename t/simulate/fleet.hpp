@@ -40,7 +40,7 @@ class Fleet final : StoreWitness {
     Fleet(const Fleet&) = delete;
     Fleet& operator=(const Fleet&) = delete;
 
-    /// Runs it to its end. `skipped`: a fault of this number does not happen.
+    /// Runs it to its end: so many requests.
     Figures run(std::uint64_t requests);
 
   private:

@@ -34,17 +34,20 @@ std::string seconds(Time time) {
 struct History::Share {
     const Event* event;
     std::int64_t cost;
-    bool counts;  // for certain, from its decision on
+    bool counts;    // for certain, from its decision on
+    Time mayCount;  // until then entries of it may have been made
 };
 
 std::string History::check() const {
     std::map<std::pair<std::size_t, std::size_t>, Log> logs;  // by limit and key
     for (const Event& event : events_) {
+        const Time until = mayCountUntil(event);
+        const bool isCertain = event.end == Event::End::Admitted && isOfAll(event);
         for (const std::size_t number : plan_.locations[event.location].limits) {
             const Limit& limit = plan_.limits[number];
             const bool isRefunded = limit.refunds && (event.upstreamStatus >= 500 || event.upstreamStatus == 0);
-            const bool isCounted = event.end == Event::End::Admitted && !isRefunded && isOfAll(event);
-            logs[{number, event.key}].push_back({&event, limit.hasCost ? event.cost : 1, isCounted});
+            logs[{number, event.key}].push_back(
+                {&event, limit.hasCost ? event.cost : 1, isCertain && !isRefunded, until});
         }
     }
     for (auto& [which, log] : logs) {
@@ -117,7 +120,7 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
         const bool isAlone = plan_.locations[other.location].limits.size() == 1;
         const bool isByRedis = other.source == "redis" || other.source == "cache";  // else it was asked, too
         const bool leftNothing = other.end == Event::End::Denied && isByRedis && isAlone && !limit.countsAll;
-        const bool mayBeThere = other.sent <= event.answered && mayCountUntil(other) >= begin;
+        const bool mayBeThere = other.sent <= event.answered && share.mayCount >= begin;
         sum += &other != &event && !leftNothing && mayBeThere ? share.cost : 0;
     }
     return sum > limit.least();

@@ -47,8 +47,6 @@ class History {
     /// What is wrong; empty: nothing.
     std::string check() const;
 
-    std::size_t size() const { return events_.size(); }
-
   private:
     struct Share;  // of a request in one log
     using Log = std::vector<Share>;

@@ -28,12 +28,7 @@ std::string fieldOf(std::string_view head, std::string_view name) {
 
 }  // namespace
 
-HttpClient::HttpClient(Kernel& kernel, Address self, Address node)
-    : kernel_(kernel), stream_(kernel.connect(self, node, this)) {}
-
-HttpClient::~HttpClient() {
-    leave();
-}
+HttpClient::HttpClient(Kernel& kernel, Address self, Address node) : Connection(kernel, kernel.connect(self, node)) {}
 
 void HttpClient::ask(std::string_view path, std::function<void(const Answer&)> answered) {
     answered_ = std::move(answered);
@@ -45,9 +40,7 @@ void HttpClient::ask(std::string_view path, std::function<void(const Answer&)> a
 
 void HttpClient::leave() {
     answered_ = nullptr;
-    if (const auto stream = std::exchange(stream_, nullptr)) {
-        kernel_.close(*stream);
-    }
+    close(false);
 }
 
 void HttpClient::connected() {
@@ -75,7 +68,7 @@ void HttpClient::readable() {
 }
 
 void HttpClient::ended() {
-    stream_ = nullptr;
+    Connection::ended();
     finish({});
 }
 
@@ -85,18 +78,9 @@ void HttpClient::finish(const Answer& answer) {
     }
 }
 
-class AppServer::Connection final : public StreamOwner, public std::enable_shared_from_this<Connection> {
+class AppServer::Served final : public Connection, public std::enable_shared_from_this<Served> {
   public:
-    Connection(AppServer& server, std::shared_ptr<Stream> stream) : server_(server), stream_(std::move(stream)) {
-        stream_->owner = this;
-    }
-    ~Connection() {
-        if (stream_ != nullptr) {
-            server_.kernel_.close(*stream_, true);
-        }
-    }
-    Connection(const Connection&) = delete;
-    Connection& operator=(const Connection&) = delete;
+    using Connection::Connection;
 
     void readable() override {
         const std::string_view unread = stream_->unread();
@@ -107,11 +91,8 @@ class AppServer::Connection final : public StreamOwner, public std::enable_share
         const auto status = static_cast<int>(numberAfter(unread.substr(0, end), "&s=", 200));
         const Time delay = numberAfter(unread.substr(0, end), "&d=", 0) * kMs;
         stream_->consume(end + kHeadEnd.size());
-        server_.kernel_.schedule().after(delay, [self = shared_from_this(), status] { self->answer(status); });
+        kernel_.schedule().after(delay, [self = shared_from_this(), status] { self->answer(status); });
     }
-
-    void ended() override { stream_ = nullptr; }
-    bool hasEnded() const { return stream_ == nullptr; }
 
   private:
     void answer(int status) {
@@ -119,14 +100,11 @@ class AppServer::Connection final : public StreamOwner, public std::enable_share
             return;
         }
         if (status == 0) {
-            server_.kernel_.close(*std::exchange(stream_, nullptr), true);
+            close(true);
         } else {
-            server_.kernel_.write(*stream_, "HTTP/1.1 " + std::to_string(status) + " App\r\nContent-Length: 0\r\n\r\n");
+            kernel_.write(*stream_, "HTTP/1.1 " + std::to_string(status) + " App\r\nContent-Length: 0\r\n\r\n");
         }
     }
-
-    AppServer& server_;
-    std::shared_ptr<Stream> stream_;
 };
 
 AppServer::AppServer(Kernel& kernel, Address address) : kernel_(kernel), address_(address) {
@@ -139,7 +117,7 @@ AppServer::~AppServer() {
 
 void AppServer::accepted(std::shared_ptr<Stream> stream) {
     std::erase_if(connections_, [](const auto& each) { return each->hasEnded(); });
-    connections_.push_back(std::make_shared<Connection>(*this, std::move(stream)));
+    connections_.push_back(std::make_shared<Served>(kernel_, std::move(stream)));
 }
 
 }  // namespace simulate

@@ -20,15 +20,12 @@ struct Answer {
 };
 
 /// A connection to a node.
-class HttpClient final : StreamOwner {
+class HttpClient final : public Connection {
   public:
     HttpClient(Kernel& kernel, Address self, Address node);
-    ~HttpClient();
-    HttpClient(const HttpClient&) = delete;
-    HttpClient& operator=(const HttpClient&) = delete;
+    ~HttpClient() { leave(); }
 
     bool isIdle() const { return stream_ != nullptr && answered_ == nullptr; }
-    bool hasEnded() const { return stream_ == nullptr; }
 
     /// Asks for a path; `answered` is called once, unless the client leaves before.
     void ask(std::string_view path, std::function<void(const Answer&)> answered);
@@ -42,8 +39,6 @@ class HttpClient final : StreamOwner {
     void ended() override;
     void finish(const Answer& answer);
 
-    Kernel& kernel_;
-    std::shared_ptr<Stream> stream_;
     std::string request_;
     bool isConnected_ = false;
     std::function<void(const Answer&)> answered_;
@@ -58,12 +53,12 @@ class AppServer final : Acceptor {
     AppServer& operator=(const AppServer&) = delete;
 
   private:
-    class Connection;
+    class Served;
     void accepted(std::shared_ptr<Stream> stream) override;
 
     Kernel& kernel_;
     Address address_;
-    std::vector<std::shared_ptr<Connection>> connections_;
+    std::vector<std::shared_ptr<Served>> connections_;
 };
 
 }  // namespace simulate

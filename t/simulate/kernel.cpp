@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace simulate {
 
@@ -12,6 +13,24 @@ namespace {
 constexpr std::uint32_t kAlways = EPOLLERR | EPOLLHUP;
 
 }  // namespace
+
+std::string textOf(Host host) {
+    std::string text;
+    for (const int shift : {24, 16, 8, 0}) {
+        text += std::to_string(host >> shift & 255) + (shift > 0 ? "." : "");
+    }
+    return text;
+}
+
+Connection::Connection(Kernel& kernel, std::shared_ptr<Stream> stream) : kernel_(kernel), stream_(std::move(stream)) {
+    stream_->owner = this;
+}
+
+void Connection::close(bool isReset) {
+    if (const auto stream = std::exchange(stream_, nullptr)) {
+        kernel_.close(*stream, isReset);
+    }
+}
 
 void Epoll::closed() {
     for (const std::shared_ptr<File>& file : ready) {
@@ -22,8 +41,6 @@ void Epoll::closed() {
 
 std::uint32_t Stream::events() const {
     switch (state) {
-        case State::New:
-            return EPOLLHUP;
         case State::Connecting:
             return 0;
         case State::Connected: {
@@ -122,17 +139,15 @@ int Kernel::listen(Listener& listener) {
     return 0;
 }
 
-std::shared_ptr<Stream> Kernel::connect(Address from, Address to, StreamOwner* owner) {
+std::shared_ptr<Stream> Kernel::connect(Address from, Address to) {
     auto stream = std::make_shared<Stream>();
     stream->kernel = this;
     stream->local = from;
-    stream->owner = owner;
     connect(*stream, to);
     return stream;
 }
 
 void Kernel::connect(Stream& stream, Address to) {
-    stream.state = Stream::State::Connecting;
     stream.remote = to;
     deliver(stream, [this, client = stream.weak(), to] {
         if (const auto there = client.lock(); there != nullptr && there->state == Stream::State::Connecting) {
@@ -146,13 +161,11 @@ void Kernel::answer(const std::shared_ptr<Stream>& client, Address to) {
     const auto acceptor = acceptors_.find(to);
     const auto queue = queues_.find(to);
     const bool isListening = queue != queues_.end() && !queue->second->listeners.empty();
-    const bool isRefused =
-        linkOf(client->local.host, to.host).refuses || (acceptor == acceptors_.end() && !isListening);
     auto server = std::make_shared<Stream>();
     server->kernel = this;
     server->local = to;
     server->remote = client->local;
-    if (isRefused) {
+    if (acceptor == acceptors_.end() && !isListening) {
         deliver(*server, [this, client] { end(client, ECONNREFUSED); });
         return;
     }
@@ -201,7 +214,6 @@ std::size_t Kernel::write(Stream& stream, std::string_view bytes) {
     }
     const std::size_t filled = to->inFlight + to->unread().size();
     const std::size_t taken = std::min(bytes.size(), kMostInFlight - std::min(filled, kMostInFlight));
-    bytesSent_ += taken;
     to->inFlight += taken;
     const bool splits = linkOf(stream.local.host, stream.remote.host).splits;
     for (std::size_t sent = 0; sent < taken;) {

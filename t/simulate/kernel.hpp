@@ -32,6 +32,9 @@ struct Address {
     auto operator<=>(const Address&) const = default;
 };
 
+/// `10.0.0.1`
+std::string textOf(Host host);
+
 /// What a descriptor refers to.
 struct File : std::enable_shared_from_this<File> {
     virtual ~File() = default;
@@ -66,13 +69,13 @@ struct StreamOwner {
 };
 
 struct Stream final : File {
-    enum class State { New, Connecting, Connected, Ended };
+    enum class State { Connecting, Connected, Ended };
 
     std::uint32_t events() const override;
     void closed() override;
 
     class Kernel* kernel = nullptr;
-    State state = State::New;
+    State state = State::Connecting;
     Address local{};
     Address remote{};
     std::weak_ptr<Stream> peer;
@@ -117,9 +120,8 @@ struct Listener final : File {
 struct Link {
     Time delay = 100 * kUs;
     Time jitter = 50 * kUs;
-    bool isCut = false;    // nothing arrives, and nobody is told
-    bool refuses = false;  // connections are refused
-    bool splits = false;   // bytes are divided anywhere
+    bool isCut = false;   // nothing arrives, and nobody is told
+    bool splits = false;  // bytes are divided anywhere
 };
 
 class Kernel {
@@ -131,7 +133,6 @@ class Kernel {
     /// Of all pairs of hosts that have none of their own.
     Link& usualLink() { return usual_; }
     Link& link(Host from, Host to) { return links_.try_emplace({from, to}, usual_).first->second; }
-    void forgetLinks() { links_.clear(); }
 
     /// Delivers what a link that was cut has kept.
     void mend(Host one, Host other);
@@ -140,7 +141,7 @@ class Kernel {
     void listen(Address address, Acceptor* acceptor);
 
     /// A client that is no process connects.
-    std::shared_ptr<Stream> connect(Address from, Address to, StreamOwner* owner);
+    std::shared_ptr<Stream> connect(Address from, Address to);
     /// Ends the connection: the peer reads what was sent before, then the end, or ECONNRESET.
     void close(Stream& stream, bool isReset = false);
 
@@ -161,8 +162,6 @@ class Kernel {
 
     /// Called when a process that waits in epoll_wait has events.
     void (*wake)(Process&) = nullptr;
-
-    std::uint64_t bytesSent() const { return bytesSent_; }
 
   private:
     friend struct Stream;
@@ -188,7 +187,25 @@ class Kernel {
     std::map<std::pair<Host, Host>, std::vector<Held>> held_;  // by links that are cut
     std::map<Address, Acceptor*> acceptors_;
     std::map<Address, std::shared_ptr<ListenQueue>> queues_;
-    std::uint64_t bytesSent_ = 0;
+};
+
+/// The end of a connection of what is no process. It is closed with this object, by a reset.
+class Connection : public StreamOwner {
+  public:
+    Connection(Kernel& kernel, std::shared_ptr<Stream> stream);
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    bool hasEnded() const { return stream_ == nullptr; }
+
+  protected:
+    ~Connection() { close(true); }
+
+    void ended() override { stream_ = nullptr; }
+    void close(bool isReset);
+
+    Kernel& kernel_;
+    std::shared_ptr<Stream> stream_;  // nullptr: it has ended
 };
 
 }  // namespace simulate

@@ -2,6 +2,9 @@
 // linked with nginx's own objects into a shared object, of which each worker has a copy with globals of its own.
 #include "nginx_worker.hpp"
 
+#include <algorithm>
+#include <span>
+
 #include "local/zone.hpp"
 #include "ngx.hpp"
 
@@ -23,41 +26,35 @@ namespace sliding_log {
 
 namespace {
 
-Zone* zoneOf(const ngx_cycle_t& cycle) {
+/// nullptr: no limit is configured.
+ngx_shm_zone_t* memoryOf(const ngx_cycle_t& cycle) {
     const ngx_list_part_t& part = cycle.shared_memory.part;
-    auto* zones = static_cast<ngx_shm_zone_t*>(part.elts);
-    for (ngx_uint_t i = 0; i < part.nelts; i++) {
-        if (view(zones[i].shm.name) == "sliding_log") {
-            return static_cast<Zone*>(zones[i].data);
-        }
-    }
-    return nullptr;
+    const std::span zones(static_cast<ngx_shm_zone_t*>(part.elts), part.nelts);
+    const auto found =
+        std::ranges::find(zones, "sliding_log", [](const ngx_shm_zone_t& zone) { return view(zone.shm.name); });
+    return found == zones.end() ? nullptr : &*found;
 }
 
 /// A master initialises the zone for each configuration once, and its workers inherit what it has found. Here each
 /// worker reads the configuration: all but the first of a configuration only attach.
 void attachAsInherited(const ngx_cycle_t& cycle, SimulatedConfiguration& configuration) {
-    Zone* zone = zoneOf(cycle);
-    if (zone == nullptr) {
+    ngx_shm_zone_t* memory = memoryOf(cycle);
+    if (memory == nullptr) {
         return;
     }
-    RegistryHeader& registry = zone->header->registry;
+    Zone& zone = *static_cast<Zone*>(memory->data);
+    RegistryHeader& registry = zone.header->registry;
     if (configuration.number != 0) {
         registry.configurations--;
-        zone->configuration = configuration.number;
+        zone.configuration = configuration.number;
         return;
     }
     if (configuration.isReload) {
         registry.configurations--;
-        const Zone before = *zone;
-        auto* zones = static_cast<ngx_shm_zone_t*>(cycle.shared_memory.part.elts);
-        for (ngx_uint_t i = 0; i < cycle.shared_memory.part.nelts; i++) {
-            if (zones[i].data == zone) {
-                zones[i].init(&zones[i], const_cast<Zone*>(&before));
-            }
-        }
+        Zone before = zone;
+        memory->init(memory, &before);
     }
-    configuration.number = zone->configuration;
+    configuration.number = zone.configuration;
 }
 
 ngx_cycle_t* readConfiguration(const char* folder, const char* file) {

@@ -11,13 +11,6 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kNames = {"log", "compact", "counter", "bucket", "quota", "inflight"};
 
-std::string text(Address address) {
-    std::ostringstream out;
-    out << (address.host >> 24) << '.' << (address.host >> 16 & 255) << '.' << (address.host >> 8 & 255) << '.'
-        << (address.host & 255) << ':' << address.port;
-    return out.str();
-}
-
 std::string directive(const Limit& limit, bool isOther) {
     std::ostringstream out;
     out << "sliding_log_limit " << limit.name << " key=$arg_k limit=" << (isOther ? limit.otherwise : limit.limit)
@@ -118,7 +111,7 @@ std::string Plan::configuration(const std::string& store, Address upstream, cons
         << "ms; reconnect 20ms 500ms; " << (isNativeOff ? "native off; " : "")
         << "}\n"
            "upstream app { server "
-        << text(upstream)
+        << textOf(upstream.host) << ':' << upstream.port
         << " max_fails=0; keepalive 16; }\n"
            "add_header X-Source $sliding_log_source always; add_header X-Name $sliding_log_name always;\n"
            "map $arg_c $cost { default 1;";

@@ -84,6 +84,10 @@ int Process::add(std::shared_ptr<File> file) {
     return kFirstFile + static_cast<int>(free);
 }
 
+void Process::replace(int descriptor, std::shared_ptr<File> file) {
+    files[static_cast<std::size_t>(descriptor - kFirstFile)] = std::move(file);
+}
+
 std::shared_ptr<File> Process::file(int descriptor) const {
     const auto index = static_cast<std::size_t>(descriptor - kFirstFile);
     return descriptor < kFirstFile || index >= files.size() ? nullptr : files[index];

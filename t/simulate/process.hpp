@@ -51,6 +51,8 @@ struct Process {
 
     static constexpr int kFirstFile = 1 << 20;  // smaller numbers are descriptors of the real system
     int add(std::shared_ptr<File> file);
+    /// It is known now what this descriptor is for.
+    void replace(int descriptor, std::shared_ptr<File> file);
     /// nullptr: not a descriptor of this process.
     std::shared_ptr<File> file(int descriptor) const;
     bool close(int descriptor);

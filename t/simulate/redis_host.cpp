@@ -39,22 +39,14 @@ std::vector<std::string_view> firstCommand(std::string_view bytes, std::size_t& 
 
 }  // namespace
 
-class RedisHost::Connection final : public StreamOwner {
+class RedisHost::Served final : public Connection {
   public:
-    Connection(RedisHost& host, std::shared_ptr<Stream> stream) : host_(host), stream_(std::move(stream)) {
-        stream_->owner = this;
-    }
-    ~Connection() {
-        if (stream_ != nullptr) {
-            host_.kernel_.close(*stream_, true);
-        }
-    }
-    Connection(const Connection&) = delete;
-    Connection& operator=(const Connection&) = delete;
+    Served(RedisHost& host, std::shared_ptr<Stream> stream)
+        : Connection(host.kernel_, std::move(stream)), host_(host) {}
 
     void readable() override { host_.pend(*this); }
     void ended() override {
-        stream_ = nullptr;
+        Connection::ended();
         host_.forget(*this);
     }
 
@@ -68,20 +60,17 @@ class RedisHost::Connection final : public StreamOwner {
             if (words.empty()) {
                 break;
             }
-            host_.clockUs_ = (host_.machine_.wallAhead + host_.kernel_.schedule().now() + sum) / kUs;
+            host_.clockUs_ = (host_.machine_.wallAhead + kernel_.schedule().now() + sum) / kUs;
             const Time took = host_.server_->execute(client_, words, replies) * kUs;
-            host_.longest_ = std::max(host_.longest_, took);
-            host_.calls_++;
             sum += took;
             stream_->consume(used);
         }
         if (!replies.empty()) {
-            host_.kernel_.schedule().after(
-                sum, [&kernel = host_.kernel_, stream = stream_->weak(), text = std::move(replies)] {
-                    if (const auto to = stream.lock(); to != nullptr && to->state == Stream::State::Connected) {
-                        kernel.write(*to, text);
-                    }
-                });
+            kernel_.schedule().after(sum, [&kernel = kernel_, stream = stream_->weak(), text = std::move(replies)] {
+                if (const auto to = stream.lock(); to != nullptr && to->state == Stream::State::Connected) {
+                    kernel.write(*to, text);
+                }
+            });
         }
         return sum;
     }
@@ -90,7 +79,6 @@ class RedisHost::Connection final : public StreamOwner {
 
   private:
     RedisHost& host_;
-    std::shared_ptr<Stream> stream_;
     Client client_;
 };
 
@@ -151,10 +139,10 @@ void RedisHost::beBusy(Time time) {
 }
 
 void RedisHost::accepted(std::shared_ptr<Stream> stream) {
-    connections_.push_back(std::make_unique<Connection>(*this, std::move(stream)));
+    connections_.push_back(std::make_unique<Served>(*this, std::move(stream)));
 }
 
-void RedisHost::pend(Connection& connection) {
+void RedisHost::pend(Served& connection) {
     if (!std::exchange(connection.isPending, true)) {
         pending_.push_back(&connection);
     }
@@ -174,7 +162,7 @@ void RedisHost::workSoon() {
 
 void RedisHost::work() {
     if (!isStopped_ && !pending_.empty() && busyUntil_ <= kernel_.schedule().now()) {
-        Connection& next = *pending_.front();
+        Served& next = *pending_.front();
         pending_.pop_front();
         next.isPending = false;
         busyUntil_ = kernel_.schedule().now() + next.execute();
@@ -182,7 +170,7 @@ void RedisHost::work() {
     workSoon();
 }
 
-void RedisHost::forget(const Connection& connection) {
+void RedisHost::forget(const Served& connection) {
     std::erase(pending_, &connection);
     std::erase_if(connections_, [&](const auto& each) { return each.get() == &connection; });
 }

@@ -41,18 +41,14 @@ class RedisHost final : Acceptor {
     /// Executes nothing for a while: a fork, a slow command of somebody else.
     void beBusy(Time time);
 
-    std::uint64_t calls() const { return calls_; }
-    /// The longest that one command took.
-    Time longest() const { return longest_; }
-
   private:
-    class Connection;
+    class Served;
 
     void accepted(std::shared_ptr<Stream> stream) override;
-    void pend(Connection& connection);
+    void pend(Served& connection);
     void work();
     void workSoon();
-    void forget(const Connection& connection);
+    void forget(const Served& connection);
 
     Kernel& kernel_;
     Machine& machine_;
@@ -61,15 +57,13 @@ class RedisHost final : Acceptor {
     std::int64_t clockUs_ = 0;
     std::function<void(Server&)> configure_;
     std::unique_ptr<Server> server_;
-    std::vector<std::unique_ptr<Connection>> connections_;
-    std::deque<Connection*> pending_;  // with commands to be executed
+    std::vector<std::unique_ptr<Served>> connections_;
+    std::deque<Served*> pending_;  // with commands to be executed
     bool isUp_ = false;
     bool isStopped_ = false;
     bool isPlanned_ = false;
     Time busyUntil_ = 0;
     std::uint64_t life_ = 0;
-    std::uint64_t calls_ = 0;
-    Time longest_ = 0;
 };
 
 }  // namespace simulate

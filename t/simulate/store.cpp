@@ -1,7 +1,6 @@
 #include "store.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include "redis/hash_slots.hpp"
 
@@ -12,7 +11,7 @@ namespace {
 constexpr Host kFirst = 0x0a010001;
 
 std::string numbered(int server) {
-    return "10.1.0." + std::to_string(server + 1);
+    return textOf(kFirst + static_cast<Host>(server));
 }
 
 /// What each node of a new cluster believes: as many slots for each.

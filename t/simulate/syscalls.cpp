@@ -1,6 +1,5 @@
 // The system as processes of the simulation see it: functions of libc that nginx, hiredis and the module call, in place
 // of libc's. Outside a simulated process, and for descriptors that are not simulated, they call the system.
-#include <dlfcn.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <semaphore.h>
@@ -17,6 +16,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <ctime>
+#include <utility>
 
 #include "process.hpp"
 
@@ -95,7 +95,7 @@ ssize_t receive(int descriptor, char* to, std::size_t size, bool isPeek) {
 
 ssize_t transmit(int descriptor, std::string_view bytes) {
     const auto stream = fileOf<Stream>(descriptor);
-    if (stream == nullptr || stream->state == Stream::State::New) {
+    if (stream == nullptr) {
         return fail(ENOTCONN);
     }
     if (stream->state == Stream::State::Connecting) {
@@ -259,7 +259,7 @@ int listen(int descriptor, int backlog) noexcept {
         auto listener = std::make_shared<Listener>();
         listener->kernel = &process.kernel;
         listener->address = unbound->local;
-        process.files[static_cast<std::size_t>(descriptor - Process::kFirstFile)] = listener;
+        process.replace(descriptor, listener);
     }
     const auto listener = fileOf<Listener>(descriptor);
     return listener == nullptr ? fail(EINVAL) : process.kernel.listen(*listener);
@@ -289,7 +289,6 @@ int connect(int descriptor, const sockaddr* address, socklen_t length) {
     Process& process = *current();
     if (const auto stream = fileOf<Stream>(descriptor)) {  // hiredis asks again what has become of it
         switch (stream->state) {
-            case Stream::State::New:
             case Stream::State::Connecting:
                 return fail(EALREADY);
             case Stream::State::Connected:
@@ -308,7 +307,7 @@ int connect(int descriptor, const sockaddr* address, socklen_t length) {
     stream->watcher = unbound->watcher;  // nginx watches it first
     stream->interest = unbound->interest;
     stream->data = unbound->data;
-    process.files[static_cast<std::size_t>(descriptor - Process::kFirstFile)] = stream;
+    process.replace(descriptor, stream);
     process.kernel.connect(*stream, addressOf(address));
     return fail(EINPROGRESS);
 }
@@ -439,10 +438,6 @@ ssize_t writev(int descriptor, const iovec* parts, int count) {
 
 int epoll_create(int) noexcept {
     return current()->add(std::make_shared<Epoll>());
-}
-
-int epoll_create1(int) noexcept {
-    return epoll_create(1);
 }
 
 int epoll_ctl(int epollDescriptor, int operation, int descriptor, epoll_event* event) noexcept {
