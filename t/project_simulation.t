@@ -21,9 +21,23 @@ sub simulate {
     like($one->{output}, qr/^9000 requests, \d+ faults, \d+ s simulated: no failure; trace [0-9a-f]{16}$/m, 'the last line says so');
     cmp_ok(length $one->{output}, '>', 500_000, 'the trace tells of each request');
     ok($one->{output} eq $other->{output}, 'two runs are the same');
+    is((simulate(qw(--seed 7 --requests 9000 --jobs 3))->{output} =~ m{(trace \S+)})[0], ($one->{output} =~ m{(trace \S+)})[0],
+        'worlds beside each other are the same');
     unlike(simulate(qw(--seed 8 --requests 9000))->{output}, qr/\Q@{[ $one->{output} =~ m{(trace \S+)} ]}\E/, 'another seed is another world');
 }
 
-is(simulate('--sed', 1)->{status}, 2, 'wrong options are refused');
+# What is left out changes nothing that is drawn for the rest, so a world that fails can be made smaller.
+{
+    my @asked = map {
+        [simulate(qw(--seed 9 --requests 2000 --trace), @$_)->{output} =~ /^ *([\d.]+ \d+ asks node .*)$/mg]
+    } [], [qw(--without-faults 1-9999)], ["--without-requests", "1-20,22,30-1999"];
+    is(scalar @{$asked[0]}, 2000, 'each request is in the trace');
+    is_deeply($asked[1], $asked[0], 'the requests are the same without the faults');
+    is_deeply($asked[2], [@{$asked[0]}[20, 22 .. 28, 1999]], 'and those that are left without the others');
+}
+
+for my $wrong ('--sed 1', '--seed', '--seed 1x', '--jobs 0', '--without-faults 3-', '--without-faults 3:4') {
+    is(simulate($wrong)->{status}, 2, "$wrong is refused");
+}
 
 done_testing;

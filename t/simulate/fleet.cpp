@@ -15,9 +15,10 @@ constexpr Time kStart = kSecond;                      // until nginx serves
 
 }  // namespace
 
-Fleet::Fleet(std::uint64_t seed, const Surroundings& surroundings)
-    : surroundings_(surroundings),
-      random_(seed),
+Fleet::Fleet(const World& world, const Surroundings& surroundings)
+    : world_(world),
+      surroundings_(surroundings),
+      random_(world.seed),
       kernel_(schedule_, random_.branch()),
       plan_(drawPlan(random_.branch())),
       history_(plan_) {
@@ -64,13 +65,12 @@ void Fleet::note(const std::string& what) {
     }
 }
 
-Figures Fleet::run(std::uint64_t requests) {
-    most_ = requests;
+Figures Fleet::run() {
     schedule_.at(kStart, [this] {
         ask();
         faultLater();
     });
-    while (requests_ < most_ && schedule_.step(schedule_.now() + 1000 * kSecond)) {
+    while (requests_ < world_.requests && schedule_.step(schedule_.now() + 1000 * kSecond)) {
     }
     Figures figures;
     figures.failure = settle();
@@ -85,7 +85,7 @@ Figures Fleet::run(std::uint64_t requests) {
 }
 
 void Fleet::askLater() {
-    if (requests_ < most_) {
+    if (requests_ < world_.requests) {
         schedule_.after(drawn(random_, pause_), [this] { ask(); });
     }
 }
@@ -104,13 +104,19 @@ HttpClient& Fleet::clientOf(std::size_t node) {
 }
 
 void Fleet::ask() {
+    Random random = random_.branch();
+    requests_++;
+    askLater();
+    if (world_.withoutRequests.contains(requests_)) {
+        return;
+    }
     Event event;
-    event.node = random_.below(nodes_.size());
-    event.location = random_.below(plan_.locations.size());
-    event.key = std::min(random_.below(plan_.keys), random_.below(plan_.keys));
-    event.cost = random_.once(4) ? random_.between(0, kMostCost) : 1;
-    const bool fails = random_.once(10);
-    event.upstreamStatus = fails ? random_.once(2) ? 503 : 0 : 200;
+    event.node = random.below(nodes_.size());
+    event.location = random.below(plan_.locations.size());
+    event.key = std::min(random.below(plan_.keys), random.below(plan_.keys));
+    event.cost = random.once(4) ? random.between(0, kMostCost) : 1;
+    const bool fails = random.once(10);
+    event.upstreamStatus = fails ? random.once(2) ? 503 : 0 : 200;
     const Location& location = plan_.locations[event.location];
     if (!location.isProxied) {
         event.upstreamStatus = 200;
@@ -118,9 +124,8 @@ void Fleet::ask() {
     event.sent = schedule_.now();
     const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
                              "&s=" + std::to_string(event.upstreamStatus) +
-                             "&d=" + std::to_string(random_.once(10) ? random_.below(3000) : random_.below(20));
+                             "&d=" + std::to_string(random.once(10) ? random.below(3000) : random.below(20));
     HttpClient& client = clientOf(event.node);
-    requests_++;
     note(std::to_string(requests_) + " asks node " + std::to_string(event.node) + " " + path);
     underWay_++;
     const std::uint64_t number = requests_;
@@ -139,8 +144,8 @@ void Fleet::ask() {
         note(std::to_string(number) + " " + std::to_string(answer.status) + " " + answer.source + " " + answer.name);
         history_.add(std::move(event));
     });
-    if (random_.once(30)) {  // the client leaves
-        schedule_.after(drawn(random_, 20 * kMs), [this, &client, event, number, pending]() mutable {
+    if (random.once(30)) {  // the client leaves
+        schedule_.after(drawn(random, 20 * kMs), [this, &client, event, number, pending]() mutable {
             if (*pending) {
                 *pending = false;
                 underWay_--;
@@ -151,13 +156,12 @@ void Fleet::ask() {
             }
         });
     }
-    askLater();
 }
 
 void Fleet::faultLater() {
-    if (untilFault_ > 0 && requests_ < most_) {
+    if (untilFault_ > 0 && requests_ < world_.requests) {
         schedule_.after(drawn(random_, untilFault_), [this] {
-            if (requests_ < most_) {
+            if (requests_ < world_.requests) {
                 fault();
                 faultLater();
             }
@@ -166,29 +170,33 @@ void Fleet::faultLater() {
 }
 
 void Fleet::fault() {
+    Random random = random_.branch();
     faults_++;
+    if (world_.withoutFaults.contains(faults_)) {
+        return;
+    }
     history_.disturbed(schedule_.now());
-    switch (random_.below(3)) {
+    switch (random.below(3)) {
         case 0:
-            faultOfWorker();
+            faultOfWorker(random);
             break;
         case 1:
-            store_->fault();
+            store_->fault(random.branch());
             break;
         default:
-            faultOfNetwork();
+            faultOfNetwork(random);
             break;
     }
 }
 
-void Fleet::faultOfWorker() {
-    const std::size_t number = random_.below(nodes_.size());
+void Fleet::faultOfWorker(Random& random) {
+    const std::size_t number = random.below(nodes_.size());
     Node& node = *nodes_[number];
     if (node.living() == 0) {
         return;
     }
-    const std::size_t worker = random_.below(node.living());
-    switch (random_.below(3)) {
+    const std::size_t worker = random.below(node.living());
+    switch (random.below(3)) {
         case 0:
             note("worker killed");
             node.kill(worker);
@@ -196,7 +204,7 @@ void Fleet::faultOfWorker() {
         case 1:
             note("worker stopped");
             node.stop(worker);
-            schedule_.after(drawn(random_, 300 * kMs), [&node, this] {
+            schedule_.after(drawn(random, 300 * kMs), [&node, this] {
                 for (std::size_t i = 0; i < node.living(); i++) {
                     node.resume(i);
                 }
@@ -205,29 +213,29 @@ void Fleet::faultOfWorker() {
             break;
         default:
             note("node reloaded");
-            node.configure(configuration(random_.once(2)), static_cast<int>(plan_.workers));
+            node.configure(configuration(random.once(2)), static_cast<int>(plan_.workers));
             break;
     }
 }
 
-void Fleet::faultOfNetwork() {
-    const Host node = machines_[random_.below(machines_.size())]->host;
-    const Host redis = store_->host();
-    if (random_.once(2)) {
+void Fleet::faultOfNetwork(Random& random) {
+    const Host node = machines_[random.below(machines_.size())]->host;
+    const Host redis = store_->host(random);
+    if (random.once(2)) {
         note("network cut");
         kernel_.link(redis, node).isCut = true;
-        if (random_.once(2)) {
+        if (random.once(2)) {
             kernel_.link(node, redis).isCut = true;
         }
-        schedule_.after(drawn(random_, 300 * kMs), [this, node, redis] {
+        schedule_.after(drawn(random, 300 * kMs), [this, node, redis] {
             note("network mended");
             kernel_.mend(node, redis);
         });
     } else {
         note("network slow");
-        const Time delay = random_.between(1, 100) * kMs;
+        const Time delay = random.between(1, 100) * kMs;
         kernel_.link(redis, node).delay += delay;
-        schedule_.after(drawn(random_, 500 * kMs), [this, node, redis, delay] {
+        schedule_.after(drawn(random, 500 * kMs), [this, node, redis, delay] {
             note("network fast");
             kernel_.link(redis, node).delay -= delay;
         });

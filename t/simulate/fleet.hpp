@@ -13,6 +13,7 @@
 #include "node.hpp"
 #include "plan.hpp"
 #include "store.hpp"
+#include "world.hpp"
 
 namespace simulate {
 
@@ -25,23 +26,15 @@ struct Surroundings {
     bool isTraced = false;
 };
 
-struct Figures {
-    std::uint64_t requests = 0;
-    std::uint64_t faults = 0;
-    Time simulated = 0;
-    std::uint64_t trace = 0;
-    std::string failure;  // empty: none
-};
-
 class Fleet final : StoreWitness {
   public:
-    Fleet(std::uint64_t seed, const Surroundings& surroundings);
+    Fleet(const World& world, const Surroundings& surroundings);
     ~Fleet();
     Fleet(const Fleet&) = delete;
     Fleet& operator=(const Fleet&) = delete;
 
-    /// Runs it to its end: so many requests.
-    Figures run(std::uint64_t requests);
+    /// Runs it to its end.
+    Figures run();
 
   private:
     void note(const std::string& what);
@@ -51,12 +44,13 @@ class Fleet final : StoreWitness {
     void ask();
     void faultLater();
     void fault();
-    void faultOfWorker();
-    void faultOfNetwork();
+    void faultOfWorker(Random& random);
+    void faultOfNetwork(Random& random);
     std::string configuration(bool isOther) const;
     HttpClient& clientOf(std::size_t node);
     std::string settle();
 
+    World world_;
     Surroundings surroundings_;
     Random random_;
     Schedule schedule_;
@@ -70,7 +64,6 @@ class Fleet final : StoreWitness {
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<std::vector<std::unique_ptr<HttpClient>>> clients_;  // by node
     std::uint64_t requests_ = 0;
-    std::uint64_t most_ = 0;
     std::uint64_t underWay_ = 0;
     std::uint64_t faults_ = 0;
     std::uint16_t port_ = 1024;

@@ -86,6 +86,12 @@ void NginxCopy::reset() {
     }
 }
 
+NginxCopies::NginxCopies(std::string file, std::size_t count) : file_(std::move(file)) {
+    for (std::size_t i = 0; i < count; i++) {
+        unused_.push_back(std::make_unique<NginxCopy>(file_));
+    }
+}
+
 std::unique_ptr<NginxCopy> NginxCopies::take() {
     if (unused_.empty()) {
         return std::make_unique<NginxCopy>(file_);

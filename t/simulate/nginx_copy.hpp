@@ -38,7 +38,8 @@ class NginxCopy {
 /// Those that no worker uses at the moment, so that they are loaded once.
 class NginxCopies {
   public:
-    explicit NginxCopies(std::string file) : file_(std::move(file)) {}
+    /// So many are loaded now. Throws std::runtime_error.
+    NginxCopies(std::string file, std::size_t count);
 
     std::unique_ptr<NginxCopy> take();
     void giveBack(std::unique_ptr<NginxCopy> copy) { unused_.push_back(std::move(copy)); }

@@ -62,15 +62,16 @@ std::string Store::directives() const {
     return text + ";";
 }
 
-Host Store::host() {
-    return any().address().host;
+Host Store::host(Random& random) {
+    return parts_[random.below(parts_.size())].redis->address().host;
 }
 
 RedisHost& Store::any() {
     return *parts_[random_.below(parts_.size())].redis;
 }
 
-void Store::fault() {
+void Store::fault(Random random) {
+    random_ = random;  // what other faults draw does not matter
     switch (random_.below(parts_.size() > 1 ? 8 : 6)) {
         case 0:
             crash();

@@ -34,10 +34,10 @@ class Store {
     std::string directives() const;
 
     /// Of a server drawn at random.
-    Host host();
+    Host host(Random& random);
 
     /// A fault drawn at random.
-    void fault();
+    void fault(Random random);
 
   private:
     struct Part {
