@@ -105,17 +105,24 @@ build() {
 }
 
 # nginx with the module linked in, as a shared object, and the world around it, in build/simulate. nginx has the parts
-# alone that simulations use.
+# alone that simulations use. With "steps" there is another nginx, which tells of its accesses to memory, as for
+# ThreadSanitizer (t/simulate/steps.cpp).
 build_simulation() {
-    local tree=$out/simulate/nginx
     t/lib/nginx_sources.sh
     mkdir -p "$out/simulate"
-    [ -d "$tree" ] || cp -a "$out/nginx-sources" "$tree"
-    configured "$tree" --prefix=/nonexistent --without-pcre --without-http_rewrite_module --without-http_gzip_module \
-        --with-cc-opt='-g1 -O2 -fPIC' --add-module="$root"
-    compiled 'nginx for the simulation' -C "$tree" -f objs/Makefile binary
+    simulated_nginx "$out/simulate/nginx" '-g1 -O2 -fPIC'
+    [ "${1-}" != steps ] || simulated_nginx "$out/simulate/nginx_steps" \
+        '-g1 -O2 -fPIC -fsanitize=thread -Wno-tsan --param=tsan-instrument-func-entry-exit=0'
     compiled 'the module for Redis' -C native
-    compiled 'the simulation' -C t/simulate
+    compiled 'the simulation' -C t/simulate "NGINX_COPIES=nginx ${1:+nginx_steps}"
+}
+
+simulated_nginx() { # FOLDER OPTIONS-OF-CC
+    [ -d "$1" ] || cp -a "$out/nginx-sources" "$1"
+    configured "$1" --prefix=/nonexistent --without-pcre --without-http_rewrite_module --without-http_gzip_module \
+        --with-cc-opt="$2" --add-module="$root"
+    # its objects alone: a program would need the sanitizer's library
+    compiled "${1##*/} for the simulation" -C "$1" -f objs/Makefile LINK='>objs/nginx; :' binary
 }
 
 # task NAME [ARGUMENT...]: does a task, in a shell of its own.

@@ -36,6 +36,13 @@ sub simulate {
     is_deeply($asked[2], [@{$asked[0]}[20, 22 .. 28, 1999]], 'and those that are left without the others');
 }
 
+SKIP: {
+    skip 'nginx does not tell of its steps: ./build.sh simulate --steps builds it', 2 if !-e "$FindBin::RealBin/../build/simulate/nginx_steps.so";
+    my ($one, $other) = map { simulate(qw(--seed 7 --requests 9000 --steps)) } 1, 2;
+    like($one->{output}, qr/: no failure; trace/, 'worlds whose workers are switched out at any step keep their limits');
+    is($one->{output}, $other->{output}, 'and two runs are the same');
+}
+
 for my $wrong ('--sed 1', '--seed', '--seed 1x', '--jobs 0', '--without-faults 3-', '--without-faults 3:4') {
     is(simulate($wrong)->{status}, 2, "$wrong is refused");
 }

@@ -1,6 +1,7 @@
 #include "fleet.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 namespace simulate {
@@ -34,12 +35,14 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
     if (surroundings.isTraced) {
         std::fputs(text.c_str(), stdout);
     }
+    constexpr std::array<std::uint64_t, 4> kBetweenSwitches = {3, 20, 100, 1000};
+    const std::uint64_t betweenSwitches = kBetweenSwitches[random_.below(kBetweenSwitches.size())];
     for (std::size_t i = 0; i < plan_.nodes; i++) {
         machines_.push_back(std::make_unique<Machine>(kFirstNode + static_cast<Host>(i),
                                                       kBeginning + random_.between(-5'000, 5'000) * kMs,
                                                       random_.between(0, 100'000) * kSecond));
         nodes_.push_back(std::make_unique<Node>(kernel_, *machines_.back(), surroundings.copies, surroundings.folder,
-                                                random_.branch()));
+                                                random_.branch(), surroundings.hasSteps ? betweenSwitches : 0));
         nodes_.back()->configure(text, static_cast<int>(plan_.workers));
     }
     clients_.resize(plan_.nodes);
@@ -198,8 +201,7 @@ void Fleet::faultOfWorker(Random& random) {
     const std::size_t worker = random.below(node.living());
     switch (random.below(3)) {
         case 0:
-            note("worker killed");
-            node.kill(worker);
+            killWorker(node, worker, random);
             break;
         case 1:
             note("worker stopped");
@@ -215,6 +217,16 @@ void Fleet::faultOfWorker(Random& random) {
             note("node reloaded");
             node.configure(configuration(random.once(2)), static_cast<int>(plan_.workers));
             break;
+    }
+}
+
+void Fleet::killWorker(Node& node, std::size_t worker, Random& random) {
+    if (surroundings_.hasSteps && !random.once(4)) {
+        note("worker killed at a step");
+        node.killAtStep(worker, std::uint64_t{1} << random.below(12));
+    } else {
+        note("worker killed");
+        node.kill(worker);
     }
 }
 

@@ -24,6 +24,7 @@ struct Surroundings {
     std::string folder;  // for configuration files
     std::string errorLog = "/dev/null crit";
     bool isTraced = false;
+    bool hasSteps = false;  // nginx tells of its accesses to shared memory
 };
 
 class Fleet final : StoreWitness {
@@ -45,6 +46,7 @@ class Fleet final : StoreWitness {
     void faultLater();
     void fault();
     void faultOfWorker(Random& random);
+    void killWorker(Node& node, std::size_t worker, Random& random);
     void faultOfNetwork(Random& random);
     std::string configuration(bool isOther) const;
     HttpClient& clientOf(std::size_t node);

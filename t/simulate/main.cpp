@@ -1,7 +1,7 @@
 // ./build.sh simulate: worlds of nodes and their Redis in virtual time, each drawn from its seed.
 //
-// Usage: simulate [--seconds N | --requests N] [--seed S] [--jobs N] [--trace] [--error-log FILE]
-//                 [--without-requests NUMBERS] [--without-faults NUMBERS]
+// Usage: simulate [--seconds N | --requests N] [--seed S] [--jobs N] [--steps] [--trace]
+//                 [--error-log FILE] [--without-requests NUMBERS] [--without-faults NUMBERS]
 // Exit status: 0: no failure; 1: a limit was not kept, or a request not answered; 2: wrong usage.
 #include <sys/personality.h>
 #include <unistd.h>
@@ -46,6 +46,7 @@ struct Options {
     World first;             // its seed, and what is left out
     std::string errorLog;
     bool isTraced = false;
+    bool hasSteps = false;  // of workers in shared memory
 };
 
 bool readNumber(std::string_view text, std::uint64_t& number) {
@@ -62,8 +63,8 @@ bool readNumbers(std::string_view text, Numbers& numbers) {
 bool read(int count, char** words, Options& options) {
     for (int i = 1; i < count; i++) {
         const std::string_view word = words[i];
-        if (word == "--trace") {
-            options.isTraced = true;
+        if (word == "--trace" || word == "--steps") {
+            (word == "--trace" ? options.isTraced : options.hasSteps) = true;
             continue;
         }
         if (++i == count) {
@@ -143,8 +144,8 @@ class Worlds {
         sum_.failure = one.failure;
         if (!one.failure.empty()) {
             running_.clear();
-            std::printf("seed %llu: %s\n./build.sh simulate %s\n", static_cast<unsigned long long>(world.seed),
-                        one.failure.c_str(), world.options().c_str());
+            std::printf("seed %llu: %s\n./build.sh simulate %s%s\n", static_cast<unsigned long long>(world.seed),
+                        one.failure.c_str(), options_.hasSteps ? "--steps " : "", world.options().c_str());
             if (!options_.isTraced) {
                 explain(world, one);
             }
@@ -157,7 +158,8 @@ class Worlds {
         Surroundings traced = surroundings_;
         traced.isTraced = true;
         const Figures figures = Simulation(less, traced).figures();
-        std::printf("%s\n./build.sh simulate %s --trace\n", figures.failure.c_str(), less.options().c_str());
+        std::printf("%s\n./build.sh simulate %s%s --trace\n", figures.failure.c_str(),
+                    options_.hasSteps ? "--steps " : "", less.options().c_str());
     }
 
     const Options& options_;
@@ -190,10 +192,10 @@ int main(int count, char** words) {
     const std::string here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
     Figures sum;
     try {
-        simulate::NginxCopies copies(here + "/nginx.so", kCopies);
-        sum = Worlds(options,
-                     {copies, here + "/redis_sliding_log.so", std::string(folder) + "/",
-                      options.errorLog.empty() ? "/dev/null crit" : options.errorLog + " info", options.isTraced})
+        simulate::NginxCopies copies(here + (options.hasSteps ? "/nginx_steps.so" : "/nginx.so"), kCopies);
+        sum = Worlds(options, {copies, here + "/redis_sliding_log.so", std::string(folder) + "/",
+                               options.errorLog.empty() ? "/dev/null crit" : options.errorLog + " info",
+                               options.isTraced, options.hasSteps})
                   .run();
     } catch (const std::exception& error) {
         sum.failure = error.what();

@@ -70,7 +70,8 @@ NginxCopy::NginxCopy(const std::string& file) {
     }
     run_ = reinterpret_cast<decltype(run_)>(dlsym(handle, "simulateWorker"));
     quit_ = reinterpret_cast<decltype(quit_)>(dlsym(handle, "simulateQuit"));
-    if (run_ == nullptr || quit_ == nullptr) {
+    unlock_ = reinterpret_cast<decltype(unlock_)>(dlsym(handle, "simulateUnlock"));
+    if (run_ == nullptr || quit_ == nullptr || unlock_ == nullptr) {
         throw std::runtime_error(file + " is not a copy of nginx for the simulation");
     }
     Search search{reinterpret_cast<const void*>(run_), {}};

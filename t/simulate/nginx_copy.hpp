@@ -29,9 +29,13 @@ class NginxCopy {
     /// The worker gets the signal QUIT.
     void quit() const { quit_(); }
 
+    /// Opens the lock of this memory if that process holds it. May be called later than the copy is used.
+    decltype(&simulateUnlock) unlock() const { return unlock_; }
+
   private:
     decltype(&simulateWorker) run_;
     decltype(&simulateQuit) quit_;
+    decltype(&simulateUnlock) unlock_;
     std::vector<std::pair<char*, std::string>> globals_;  // where they are, and their first values
 };
 

@@ -106,6 +106,7 @@ int simulateWorker(const char* folder, const char* file, int number, SimulatedCo
             return 2;
         }
     }
+    simulateServing();
     while (ngx_terminate == 0 && !(ngx_exiting != 0 && ngx_event_no_timers_left() == NGX_OK)) {
         ngx_process_events_and_timers(cycle);
         if (ngx_quit != 0 && ngx_exiting == 0) {
@@ -122,6 +123,10 @@ int simulateWorker(const char* folder, const char* file, int number, SimulatedCo
         }
     }
     return 0;
+}
+
+void simulateUnlock(void* memory, int pid) {
+    ngx_shmtx_force_unlock(&static_cast<ngx_slab_pool_t*>(memory)->mutex, static_cast<ngx_uint_t>(pid));
 }
 
 void simulateQuit(void) {

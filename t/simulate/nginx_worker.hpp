@@ -19,6 +19,12 @@ __attribute__((visibility("default"))) int simulateWorker(const char* folder, co
 /// In the copy: the signal QUIT.
 __attribute__((visibility("default"))) void simulateQuit(void);
 
+/// In the copy: what a master does for a worker that was killed, and may have held the lock of this memory.
+__attribute__((visibility("default"))) void simulateUnlock(void* memory, int pid);
+
+/// In the simulation: the worker has read the configuration, and serves.
+void simulateServing(void);
+
 /// In the simulation: the zone of this name and size of the node on which the process runs.
 void* simulateSharedMemory(const char* name, std::size_t length, std::size_t size, int* isNew);
 }

@@ -14,6 +14,9 @@ namespace {
 /// A killed worker is replaced by its master after this.
 constexpr Time kRespawn = 20 * kMs;
 
+/// A master opens the locks of a killed worker after this, on the average.
+constexpr Time kUnlock = 500 * kUs;
+
 /// The nodes by machine, so that a worker that starts finds its own.
 std::map<const Machine*, Node*> nodes;
 
@@ -28,8 +31,14 @@ struct Node::Worker {
     std::unique_ptr<Process> process;
 };
 
-Node::Node(Kernel& kernel, Machine& machine, NginxCopies& copies, std::string folder, Random random)
-    : kernel_(kernel), machine_(machine), copies_(copies), folder_(std::move(folder)), random_(random) {
+Node::Node(Kernel& kernel, Machine& machine, NginxCopies& copies, std::string folder, Random random,
+           std::uint64_t betweenSwitches)
+    : kernel_(kernel),
+      machine_(machine),
+      copies_(copies),
+      folder_(std::move(folder)),
+      random_(random),
+      betweenSwitches_(betweenSwitches) {
     nodes[&machine] = this;
 }
 
@@ -86,6 +95,10 @@ void Node::start(std::shared_ptr<Generation> generation, int number) {
         failures_ += status != 0 ? 1 : 0;
         kernel_.schedule().after(0, [this] { bury(); });
     });
+    self.process->killedAtStep = [this, &self] {
+        replace(self);
+        kernel_.schedule().after(0, [this] { bury(); });
+    };
     workers_.push_back(std::move(worker));
 }
 
@@ -104,14 +117,33 @@ void Node::bury() {
 void Node::kill(std::size_t worker) {
     Worker& victim = *workers_[worker];
     simulate::kill(*victim.process);
-    if (victim.generation == generation_) {
-        kernel_.schedule().after(kRespawn, [this, generation = generation_, number = victim.number] {
+    replace(victim);
+    bury();
+}
+
+void Node::killAtStep(std::size_t worker, std::uint64_t step) {
+    workers_[worker]->process->steps.untilKilled = step;
+}
+
+/// A master does so when it gets the signal CHLD.
+void Node::replace(const Worker& killed) {
+    unlock(killed);
+    if (killed.generation == generation_) {
+        kernel_.schedule().after(kRespawn, [this, generation = generation_, number = killed.number] {
             if (generation == generation_) {
                 start(generation, number);
             }
         });
     }
-    bury();
+}
+
+void Node::unlock(const Worker& killed) {
+    kernel_.schedule().after(drawn(random_, kUnlock),
+                             [this, unlock = killed.copy->unlock(), pid = killed.process->pid] {
+                                 for (const auto& [name, memory] : memory_) {
+                                     unlock(memory.begin, pid);
+                                 }
+                             });
 }
 
 void Node::stop(std::size_t worker) {
@@ -135,7 +167,22 @@ void* Node::sharedMemory(const std::string& name, std::size_t size, bool& isNew)
     return memory.begin;
 }
 
+void Node::beginSteps() {
+    const Memory& memory = memory_.rbegin()->second;  // a world has one zone, of one size
+    SharedSteps steps;
+    steps.memory = {reinterpret_cast<std::uintptr_t>(memory.begin), memory.size};
+    steps.between = betweenSwitches_;
+    steps.untilSwitch = random_.below(2 * betweenSwitches_) + 1;
+    if (betweenSwitches_ > 0) {
+        simulate::beginSteps(steps);
+    }
+}
+
 }  // namespace simulate
+
+void simulateServing(void) {
+    simulate::Node::of(simulate::current()->machine).beginSteps();
+}
 
 void* simulateSharedMemory(const char* name, std::size_t length, std::size_t size, int* isNew) {
     bool isFirst = false;

@@ -13,7 +13,9 @@ namespace simulate {
 
 class Node {
   public:
-    Node(Kernel& kernel, Machine& machine, NginxCopies& copies, std::string folder, Random random);
+    /// `betweenSwitches`: so many steps in shared memory, on the average; 0: a worker is never switched out there.
+    Node(Kernel& kernel, Machine& machine, NginxCopies& copies, std::string folder, Random random,
+         std::uint64_t betweenSwitches);
     ~Node();
     Node(const Node&) = delete;
     Node& operator=(const Node&) = delete;
@@ -30,6 +32,8 @@ class Node {
 
     std::size_t living() const { return workers_.size(); }
     void kill(std::size_t worker);
+    /// So many steps in shared memory from now.
+    void killAtStep(std::size_t worker, std::uint64_t step);
     void stop(std::size_t worker);
     void resume(std::size_t worker);
 
@@ -37,6 +41,9 @@ class Node {
 
     /// The memory of this name; see simulateSharedMemory().
     void* sharedMemory(const std::string& name, std::size_t size, bool& isNew);
+
+    /// The steps in shared memory of the process that runs begin.
+    void beginSteps();
 
   private:
     struct Generation {
@@ -51,12 +58,15 @@ class Node {
 
     void start(std::shared_ptr<Generation> generation, int number);
     void bury();
+    void replace(const Worker& killed);
+    void unlock(const Worker& killed);
 
     Kernel& kernel_;
     Machine& machine_;
     NginxCopies& copies_;
     std::string folder_;
     Random random_;
+    std::uint64_t betweenSwitches_;
     std::shared_ptr<Generation> generation_;
     int generations_ = 0;
     std::vector<std::unique_ptr<Worker>> workers_;

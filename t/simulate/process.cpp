@@ -12,7 +12,13 @@ constexpr std::size_t kStackBytes = 512 * 1024;
 /// What one turn of the event loop takes.
 constexpr Time kTurn = 20 * kUs;
 
-Process* running = nullptr;
+/// A process that is switched out continues after this, on the average; some later, as on a machine that is busy.
+constexpr Time kSwitchedOut = 5 * kUs;
+constexpr Time kSwitchedOutLong = 5 * kMs;
+
+/// Of SharedSteps::untilKilled: that was now.
+constexpr std::uint64_t kKilled = ~std::uint64_t{0};
+
 ucontext_t simulation;
 
 void begin() {
@@ -39,17 +45,25 @@ void runNow(Process& process) {
     }
     process.state = Process::State::Running;
     running = &process;
+    sharedOfRunning = process.steps.memory;
     const int error = errno;
     swapcontext(&simulation, &process.context);
     errno = error;
+    sharedOfRunning = {};
     running = nullptr;
     process.busyUntil = process.kernel.schedule().now() + kTurn;
     if (process.state == Process::State::Ended) {
         letGo(process);
+        if (process.steps.untilKilled == kKilled) {
+            process.killedAtStep();
+        }
     }
 }
 
 }  // namespace
+
+Process* running = nullptr;
+SharedMemory sharedOfRunning;
 
 Process::Process(Machine& machine, Kernel& kernel, Random random, std::function<void()> run)
     : machine(machine),
@@ -104,13 +118,43 @@ bool Process::close(int descriptor) {
     return true;
 }
 
-Process* current() {
-    return running;
+void beginSteps(const SharedSteps& steps) {
+    running->steps = steps;
+    sharedOfRunning = steps.memory;
+}
+
+void Process::step() {
+    if (steps.untilKilled > 0 && steps.untilKilled != kKilled && --steps.untilKilled == 0) {
+        steps.untilKilled = kKilled;
+        state = State::Ended;
+        swapcontext(&context, &simulation);
+    }
+    if (steps.untilSwitch > 0 && --steps.untilSwitch == 0) {
+        const auto next = drawn(random, static_cast<Time>(steps.between));
+        steps.untilSwitch = static_cast<std::uint64_t>(next) + 1;
+        const int error = errno;
+        sleepInKernel(drawn(random, random.once(1000) ? kSwitchedOutLong : kSwitchedOut));
+        errno = error;
+    }
 }
 
 void waitInKernel() {
     running->state = Process::State::Waiting;
     swapcontext(&running->context, &simulation);
+}
+
+void sleepInKernel(Time time) {
+    Process& process = *running;
+    const std::uint64_t wait = ++process.wait;
+    process.kernel.schedule().after(time, [&process, wait] {
+        if (process.wait == wait) {
+            process.wait++;
+            wake(process);
+        }
+    });
+    while (process.wait == wait) {  // something else may have woken it
+        waitInKernel();
+    }
 }
 
 void wake(Process& process) {

@@ -27,6 +27,21 @@ struct Machine {
     std::map<int, Process*> processes;  // that have not ended
 };
 
+/// Memory that processes share. None: its size is 0.
+struct SharedMemory {
+    std::uintptr_t begin = 0;
+    std::size_t size = 0;
+};
+
+/// The accesses of a process to memory that it shares with others, each a step: at some of them it is switched out, at
+/// one it may be killed. In a build of nginx that tells of its accesses (steps.cpp).
+struct SharedSteps {
+    SharedMemory memory;
+    std::uint64_t between = 0;      // two switches, on the average; 0: there are none
+    std::uint64_t untilSwitch = 0;  // 0: never
+    std::uint64_t untilKilled = 0;  // 0: never
+};
+
 struct Process {
     enum class State { Ready, Running, Waiting, Ended };
 
@@ -44,8 +59,10 @@ struct Process {
     Time busyUntil = 0;          // the CPU is in use
     std::uint64_t wait = 0;      // the number of its waits: timeouts of earlier ones are void
     std::vector<std::shared_ptr<File>> files;
+    SharedSteps steps;
 
     std::function<void()> run;
+    std::function<void()> killedAtStep;  // after it
     std::unique_ptr<char[]> stack;
     ucontext_t context{};
 
@@ -56,13 +73,28 @@ struct Process {
     /// nullptr: not a descriptor of this process.
     std::shared_ptr<File> file(int descriptor) const;
     bool close(int descriptor);
+
+    /// It has come to an access of shared memory.
+    void step();
 };
 
 /// The process that runs; nullptr: the simulation itself.
-Process* current();
+extern Process* running;
+inline Process* current() {
+    return running;
+}
+
+/// Of the process that runs.
+extern SharedMemory sharedOfRunning __attribute__((visibility("hidden")));  // steps.cpp is asked at each access
+
+/// The steps of the process that runs begin.
+void beginSteps(const SharedSteps& steps);
 
 /// The process that runs gives up the CPU until it is woken.
 void waitInKernel();
+
+/// The same for so long.
+void sleepInKernel(Time time);
 
 /// Lets the process run, or continue, as soon as it may.
 void wake(Process& process);

@@ -184,9 +184,8 @@ int kill(pid_t pid, int signal) noexcept {
 }
 
 int sched_yield() noexcept {
-    if (Process* process = current()) {
-        process->kernel.schedule().after(kUs, [process] { wake(*process); });
-        waitInKernel();
+    if (current() != nullptr) {
+        sleepInKernel(kUs);
     }
     return 0;
 }
@@ -495,8 +494,8 @@ int pollOne(pollfd* list, nfds_t count, int timeoutMs) {
 }
 
 int sem_wait(sem_t* semaphore) {
-    while (sem_trywait(semaphore) != 0) {
-        sched_yield();
+    for (Time pause = kUs; sem_trywait(semaphore) != 0; pause = std::min(2 * pause, kMs)) {
+        sleepInKernel(pause);
     }
     return 0;
 }
