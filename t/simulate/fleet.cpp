@@ -30,7 +30,8 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
     StoreWitness& witness = *this;
     store_ = std::make_unique<Store>(kernel_, random_.branch(), witness, surroundings.nativeModule, plan_.servers,
                                      plan_.keys, kBeginning);
-    app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80});
+    AppServer::Witness& witnessOfApp = *this;
+    app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80}, witnessOfApp);
     const std::string text = configuration(false);
     if (surroundings.isTraced) {
         std::fputs(text.c_str(), stdout);
@@ -125,9 +126,10 @@ void Fleet::ask() {
         event.upstreamStatus = 200;
     }
     event.sent = schedule_.now();
+    event.upstreamTime = static_cast<Time>(random.once(10) ? random.below(3000) : random.below(20)) * kMs;
     const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
                              "&s=" + std::to_string(event.upstreamStatus) +
-                             "&d=" + std::to_string(random.once(10) ? random.below(3000) : random.below(20));
+                             "&d=" + std::to_string(event.upstreamTime / kMs) + "&n=" + std::to_string(requests_);
     HttpClient& client = clientOf(event.node);
     note(std::to_string(requests_) + " asks node " + std::to_string(event.node) + " " + path);
     underWay_++;
@@ -139,13 +141,14 @@ void Fleet::ask() {
         event.answered = schedule_.now();
         event.source = answer.source;
         event.denier = answer.name;
+        event.isAnswered = answer.status != 0;
         const bool isByRedis = answer.source == "redis" || answer.source == "prefetch" || answer.source.empty();
         event.end = answer.status == 0     ? Event::End::Unknown
                     : answer.status == 429 ? Event::End::Denied
                     : isByRedis            ? Event::End::Admitted
                                            : Event::End::Otherwise;
         note(std::to_string(number) + " " + std::to_string(answer.status) + " " + answer.source + " " + answer.name);
-        history_.add(std::move(event));
+        add(std::move(event), number);
     });
     if (random.once(30)) {  // the client leaves
         schedule_.after(drawn(random, 20 * kMs), [this, &client, event, number, pending]() mutable {
@@ -155,10 +158,22 @@ void Fleet::ask() {
                 client.leave();
                 event.answered = schedule_.now();
                 note(std::to_string(number) + " left");
-                history_.add(std::move(event));
+                add(std::move(event), number);
             }
         });
     }
+}
+
+void Fleet::add(Event event, std::uint64_t number) {
+    if (const auto found = underUpstream_.find(number); found != underUpstream_.end()) {
+        event.underUpstream = found->second;
+    }
+    history_.add(std::move(event));
+}
+
+void Fleet::ended(std::uint64_t number) {
+    Time& end = underUpstream_[number].end;
+    end = end == 0 ? schedule_.now() : end;
 }
 
 void Fleet::faultLater() {
@@ -206,7 +221,7 @@ void Fleet::faultOfWorker(Random& random) {
         case 1:
             note("worker stopped");
             node.stop(worker);
-            schedule_.after(drawn(random, 300 * kMs), [&node, this] {
+            schedule_.after(lasting(random, 300 * kMs), [&node, this] {
                 for (std::size_t i = 0; i < node.living(); i++) {
                     node.resume(i);
                 }
@@ -239,7 +254,7 @@ void Fleet::faultOfNetwork(Random& random) {
         if (random.once(2)) {
             kernel_.link(node, redis).isCut = true;
         }
-        schedule_.after(drawn(random, 300 * kMs), [this, node, redis] {
+        schedule_.after(lasting(random, 300 * kMs), [this, node, redis] {
             note("network mended");
             kernel_.mend(node, redis);
         });
@@ -247,7 +262,7 @@ void Fleet::faultOfNetwork(Random& random) {
         note("network slow");
         const Time delay = random.between(1, 100) * kMs;
         kernel_.link(redis, node).delay += delay;
-        schedule_.after(drawn(random, 500 * kMs), [this, node, redis, delay] {
+        schedule_.after(lasting(random, 500 * kMs), [this, node, redis, delay] {
             note("network fast");
             kernel_.link(redis, node).delay -= delay;
         });
@@ -267,7 +282,12 @@ std::string Fleet::settle() {
     for (const auto& node : nodes_) {
         failures += node->failures();
     }
-    return failures > 0 ? "workers failed to start" : std::string();
+    if (failures > 0) {
+        return "workers failed to start";
+    }
+    const bool hasQuota = std::ranges::any_of(plan_.limits, &Limit::isQuota);  // which outlasts the quiet
+    const std::vector<std::string> keys = hasQuota ? std::vector<std::string>() : store_->keys();
+    return keys.empty() ? std::string() : std::to_string(keys.size()) + " keys are left, " + keys.front();
 }
 
 }  // namespace simulate

@@ -27,7 +27,7 @@ struct Surroundings {
     bool hasSteps = false;  // nginx tells of its accesses to shared memory
 };
 
-class Fleet final : StoreWitness {
+class Fleet final : StoreWitness, AppServer::Witness {
   public:
     Fleet(const World& world, const Surroundings& surroundings);
     ~Fleet();
@@ -41,8 +41,11 @@ class Fleet final : StoreWitness {
     void note(const std::string& what);
     void noted(const std::string& what) override { note(what); }
     void lost() override { history_.lost(schedule_.now()); }
+    void began(std::uint64_t number) override { underUpstream_[number].begin = schedule_.now(); }
+    void ended(std::uint64_t number) override;
     void askLater();
     void ask();
+    void add(Event event, std::uint64_t number);
     void faultLater();
     void fault();
     void faultOfWorker(Random& random);
@@ -65,6 +68,7 @@ class Fleet final : StoreWitness {
     std::vector<std::unique_ptr<Machine>> machines_;
     std::vector<std::unique_ptr<Node>> nodes_;
     std::vector<std::vector<std::unique_ptr<HttpClient>>> clients_;  // by node
+    std::map<std::uint64_t, Interval> underUpstream_;                // by the number of the request
     std::uint64_t requests_ = 0;
     std::uint64_t underWay_ = 0;
     std::uint64_t faults_ = 0;

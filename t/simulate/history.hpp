@@ -1,16 +1,23 @@
-// What clients saw of a simulation, and whether the limits were kept: checked by what nobody can doubt, the times at
-// which a request was sent and answered. Its decision lies between.
+// What clients and the upstream saw of a simulation, and whether the limits were kept: checked by what nobody can
+// doubt, the times at which a request was sent and answered. Its decision lies between.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan.hpp"
 #include "schedule.hpp"
 
 namespace simulate {
+
+/// 0: it has not begun, or not ended.
+struct Interval {
+    Time begin = 0;
+    Time end = 0;
+};
 
 struct Event {
     enum class End {
@@ -24,13 +31,28 @@ struct Event {
     std::size_t key = 0;
     std::int64_t cost = 1;
     int upstreamStatus = 200;
+    Time upstreamTime = 0;  // until the upstream answers
     std::size_t node = 0;
     Time sent = 0;
     Time answered = 0;  // Unknown: when the client left
+    Interval underUpstream;
     End end = End::Unknown;
+    bool isAnswered = false;
     std::string denier;  // the NAME
     std::string source;
 };
+
+/// What a request may have done to the log of one of its limits.
+struct Share {
+    const Event* event;
+    std::int64_t cost;
+    bool counts;    // for certain, from its decision on
+    Time mayCount;  // until then entries of it may have been made; of inflight: until then it may have its place
+    Time isGone;    // from then on there is nothing of it
+};
+
+/// Of one limit and key, in the order of the answers.
+using Log = std::vector<Share>;
 
 class History {
   public:
@@ -48,21 +70,34 @@ class History {
     std::string check() const;
 
   private:
-    struct Share;  // of a request in one log
-    using Log = std::vector<Share>;
+    using Logs = std::map<std::pair<std::size_t, std::size_t>, Log>;  // by limit and key
 
-    std::string tooMany(const Limit& limit, const Log& log) const;
-    bool mayDeny(const Limit& limit, const Log& log, const Event& event) const;
-    std::string tooStrict(const std::map<std::pair<std::size_t, std::size_t>, Log>& logs) const;
+    Logs logs() const;
+    Share shareOf(const Event& event, const Limit& limit, bool isOfAll) const;
     bool isFaulty(const Event& event) const;
     bool isOfAll(const Event& event) const;
     Time lossBefore(Time time) const;
-    Time mayCountUntil(const Event& event) const;
+
+    // too_many.cpp
+    std::string tooMany(const Limit& limit, const Log& log) const;
+    std::string tooManyInWindow(const Log& log, Time window, std::int64_t most) const;
+    std::string tooManyOfBucket(const Limit& limit, const Log& log) const;
+    std::string tooManyInFlight(const Limit& limit, const Log& log) const;
+
+    // too_strict.cpp
+    std::string tooStrict(const Logs& logs) const;
+    bool mayDeny(const Limit& limit, const Log& log, const Event& event) const;
+    bool leavesNothing(const Limit& limit, const Event& event) const;
+
+    std::string tooLate() const;
 
     const Plan& plan_;
     std::vector<Event> events_;
     std::vector<Time> losses_;
     std::vector<Time> faults_;
 };
+
+/// For messages.
+std::string inSeconds(Time time);
 
 }  // namespace simulate

@@ -80,7 +80,8 @@ void HttpClient::finish(const Answer& answer) {
 
 class AppServer::Served final : public Connection, public std::enable_shared_from_this<Served> {
   public:
-    using Connection::Connection;
+    Served(Kernel& kernel, std::shared_ptr<Stream> stream, Witness& witness)
+        : Connection(kernel, std::move(stream)), witness_(witness) {}
 
     void readable() override {
         const std::string_view unread = stream_->unread();
@@ -90,24 +91,36 @@ class AppServer::Served final : public Connection, public std::enable_shared_fro
         }
         const auto status = static_cast<int>(numberAfter(unread.substr(0, end), "&s=", 200));
         const Time delay = numberAfter(unread.substr(0, end), "&d=", 0) * kMs;
+        number_ = static_cast<std::uint64_t>(numberAfter(unread.substr(0, end), "&n=", 0));
         stream_->consume(end + kHeadEnd.size());
+        witness_.began(number_);
         kernel_.schedule().after(delay, [self = shared_from_this(), status] { self->answer(status); });
     }
 
   private:
+    void ended() override {
+        Connection::ended();
+        witness_.ended(number_);
+    }
+
     void answer(int status) {
         if (stream_ == nullptr) {
             return;
         }
+        witness_.ended(number_);
         if (status == 0) {
             close(true);
         } else {
             kernel_.write(*stream_, "HTTP/1.1 " + std::to_string(status) + " App\r\nContent-Length: 0\r\n\r\n");
         }
     }
+
+    Witness& witness_;
+    std::uint64_t number_ = 0;
 };
 
-AppServer::AppServer(Kernel& kernel, Address address) : kernel_(kernel), address_(address) {
+AppServer::AppServer(Kernel& kernel, Address address, Witness& witness)
+    : kernel_(kernel), address_(address), witness_(witness) {
     kernel.listen(address, this);
 }
 
@@ -117,7 +130,7 @@ AppServer::~AppServer() {
 
 void AppServer::accepted(std::shared_ptr<Stream> stream) {
     std::erase_if(connections_, [](const auto& each) { return each->hasEnded(); });
-    connections_.push_back(std::make_shared<Served>(kernel_, std::move(stream)));
+    connections_.push_back(std::make_shared<Served>(kernel_, std::move(stream), witness_));
 }
 
 }  // namespace simulate

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -44,10 +45,19 @@ class HttpClient final : public Connection {
     std::function<void(const Answer&)> answered_;
 };
 
-/// Answers `/…?s=STATUS&d=MS`: with this status after so long; status 0 resets the connection.
+/// Answers `/…?s=STATUS&d=MS&n=NUMBER`: with this status after so long; status 0 resets the connection.
 class AppServer final : Acceptor {
   public:
-    AppServer(Kernel& kernel, Address address);
+    /// Is told when the request of this number has come, and when it is answered or its connection has ended.
+    struct Witness {
+        virtual void began(std::uint64_t number) = 0;
+        virtual void ended(std::uint64_t number) = 0;
+
+      protected:
+        ~Witness() = default;
+    };
+
+    AppServer(Kernel& kernel, Address address, Witness& witness);
     ~AppServer();
     AppServer(const AppServer&) = delete;
     AppServer& operator=(const AppServer&) = delete;
@@ -58,6 +68,7 @@ class AppServer final : Acceptor {
 
     Kernel& kernel_;
     Address address_;
+    Witness& witness_;
     std::vector<std::shared_ptr<Served>> connections_;
 };
 

@@ -33,6 +33,8 @@ struct Limit {
     std::int64_t most() const { return std::max(limit, otherwise); }
     std::int64_t least() const { return std::min(limit, otherwise); }
 
+    bool isQuota() const { return algorithm == Algorithm::Quota; }
+
     /// It decides as the log of all entries would.
     bool isExact() const { return algorithm == Algorithm::Log || algorithm == Algorithm::Compact; }
 };

@@ -1,6 +1,7 @@
 // Random numbers of the seed: everything that a simulation draws comes from one of these.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -40,6 +41,11 @@ class Random {
 inline std::int64_t drawn(Random& random, std::int64_t average) {
     const double share = static_cast<double>(random.below(1'000'000) + 1) / 1'000'000;
     return static_cast<std::int64_t>(-std::log(share) * static_cast<double>(average));
+}
+
+/// How long a fault lasts: as drawn, at most five times the average.
+inline std::int64_t lasting(Random& random, std::int64_t average) {
+    return std::min(drawn(random, average), 5 * average);
 }
 
 }  // namespace simulate

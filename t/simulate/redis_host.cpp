@@ -4,6 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "redis/keyspace.hpp"
+
 namespace simulate {
 
 namespace {
@@ -60,7 +62,7 @@ class RedisHost::Served final : public Connection {
             if (words.empty()) {
                 break;
             }
-            host_.clockUs_ = (host_.machine_.wallAhead + kernel_.schedule().now() + sum) / kUs;
+            host_.setClock(kernel_.schedule().now() + sum);
             const Time took = host_.server_->execute(client_, words, replies) * kUs;
             sum += took;
             stream_->consume(used);
@@ -114,6 +116,15 @@ void RedisHost::start(bool keepsData) {
 void RedisHost::configure(std::function<void(Server&)> configure) {
     configure_ = std::move(configure);
     configure_(*server_);
+}
+
+void RedisHost::setClock(Time time) {
+    clockUs_ = (machine_.wallAhead + time) / kUs;
+}
+
+void RedisHost::expire() {
+    setClock(kernel_.schedule().now());
+    server_->expire(server_->keyspace().size());
 }
 
 void RedisHost::crash() {

@@ -27,6 +27,9 @@ class RedisHost final : Acceptor {
     Server& server() { return *server_; }
     bool isUp() const { return isUp_; }
 
+    /// Removes the keys that have expired.
+    void expire();
+
     // ---- faults
 
     /// SIGSTOP, SIGCONT: commands wait.
@@ -49,6 +52,7 @@ class RedisHost final : Acceptor {
     void work();
     void workSoon();
     void forget(const Served& connection);
+    void setClock(Time time);
 
     Kernel& kernel_;
     Machine& machine_;

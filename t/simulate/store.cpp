@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "redis/hash_slots.hpp"
+#include "redis/keyspace.hpp"
 
 namespace simulate {
 
@@ -70,6 +71,17 @@ RedisHost& Store::any() {
     return *parts_[random_.below(parts_.size())].redis;
 }
 
+std::vector<std::string> Store::keys() {
+    std::vector<std::string> names;
+    for (const Part& part : parts_) {
+        part.redis->expire();
+        for (const auto& [name, key] : part.redis->server().keyspace().keys()) {
+            names.push_back(name);
+        }
+    }
+    return names;
+}
+
 void Store::fault(Random random) {
     random_ = random;  // what other faults draw does not matter
     switch (random_.below(parts_.size() > 1 ? 8 : 6)) {
@@ -106,7 +118,7 @@ void Store::crash() {
     witness_.noted("Redis killed");
     redis.crash();
     const bool keepsData = random_.once(2);
-    kernel_.schedule().after(drawn(random_, 300 * kMs), [this, &redis, keepsData] {
+    kernel_.schedule().after(lasting(random_, 300 * kMs), [this, &redis, keepsData] {
         witness_.noted(keepsData ? "Redis started, its data kept" : "Redis started, its data lost");
         redis.start(keepsData);
         if (!keepsData) {
@@ -119,7 +131,7 @@ void Store::stop() {
     RedisHost& redis = any();
     witness_.noted("Redis stopped");
     redis.stop();
-    kernel_.schedule().after(drawn(random_, 300 * kMs), [this, &redis] {
+    kernel_.schedule().after(lasting(random_, 300 * kMs), [this, &redis] {
         witness_.noted("Redis resumed");
         redis.resume();
     });

@@ -36,6 +36,9 @@ class Store {
     /// Of a server drawn at random.
     Host host(Random& random);
 
+    /// The keys that have not expired by now.
+    std::vector<std::string> keys();
+
     /// A fault drawn at random.
     void fault(Random random);
 

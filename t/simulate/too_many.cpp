@@ -1,0 +1,105 @@
+// No limit admits too many: what was decided for certain inside an interval.
+#include <algorithm>
+
+#include "history.hpp"
+
+namespace simulate {
+
+namespace {
+
+/// Entries have milliseconds: two that are so much less than a window apart may be in different ones.
+constexpr Time kRounding = 2 * kMs;
+
+std::string admitted(std::int64_t sum, std::int64_t most, Time begin, Time end) {
+    return std::to_string(sum) + " of " + std::to_string(most) + " were admitted from " + inSeconds(begin) + " until " +
+           inSeconds(end);
+}
+
+}  // namespace
+
+std::string History::tooMany(const Limit& limit, const Log& log) const {
+    switch (limit.algorithm) {
+        case Algorithm::Log:
+        case Algorithm::Compact:
+            return tooManyInWindow(log, limit.window, limit.most());
+        case Algorithm::Counter:  // a window may end in the middle of two that it counts
+            return tooManyInWindow(log, limit.window, 2 * limit.most());
+        case Algorithm::Quota:  // a world is shorter than its period, and begins in the middle of one
+            return tooManyInWindow(log, 1000 * kSecond, limit.most());
+        case Algorithm::Bucket:
+            return tooManyOfBucket(limit, log);
+        case Algorithm::Inflight:
+            return tooManyInFlight(limit, log);
+    }
+    return {};
+}
+
+std::string History::tooManyInWindow(const Log& log, Time window, std::int64_t most) const {
+    for (std::size_t last = 0; last < log.size(); last++) {
+        if (!log[last].counts) {
+            continue;
+        }
+        const Time end = log[last].event->answered;
+        const Time begin = std::max(end - window + kRounding, lossBefore(end));
+        std::int64_t sum = 0;
+        for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
+            sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
+        }
+        if (sum > most) {
+            return admitted(sum, most, begin, end);
+        }
+    }
+    return {};
+}
+
+/// From any time on: a full bucket, and what flows into it until then.
+std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
+    for (const Share& first : log) {
+        const Time begin = first.event->sent;
+        if (!first.counts) {
+            continue;
+        }
+        std::int64_t sum = 0;
+        for (const Share& share : log) {
+            if (!share.counts || share.event->sent < begin) {
+                continue;
+            }
+            const Time end = share.event->answered;
+            if (lossBefore(end) > begin) {
+                break;
+            }
+            sum += share.cost;
+            const std::int64_t most = limit.most() + limit.most() * (end - begin + kRounding) / limit.window + 1;
+            if (sum > most) {
+                return admitted(sum, most, begin, end);
+            }
+        }
+    }
+    return {};
+}
+
+/// Those whose requests the upstream had at a time, which is surely between admission and end. A fault may outlast a
+/// lease, so what is near one does not count.
+std::string History::tooManyInFlight(const Limit& limit, const Log& log) const {
+    std::vector<std::pair<Time, std::int64_t>> changes;
+    for (const Share& share : log) {
+        const Event& event = *share.event;
+        const Time end = std::min(event.underUpstream.end, event.answered);
+        if (share.counts && event.underUpstream.begin > 0 && event.underUpstream.begin < end && !isFaulty(event)) {
+            changes.emplace_back(event.underUpstream.begin, 1);
+            changes.emplace_back(end, -1);
+        }
+    }
+    std::ranges::sort(changes);  // those that end before those that begin at the same time
+    std::int64_t sum = 0;
+    for (const auto& [time, change] : changes) {
+        sum += change;
+        if (sum > limit.most()) {
+            return std::to_string(sum) + " of " + std::to_string(limit.most()) + " were under way at " +
+                   inSeconds(time);
+        }
+    }
+    return {};
+}
+
+}  // namespace simulate

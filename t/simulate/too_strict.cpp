@@ -1,0 +1,74 @@
+// No limit is too strict: what may have been in its log explains each denial by Redis. What may have been there, with a
+// doubt for each thing that the documentation names: a known denial of a second before, entries that are taken back a
+// little later, permits that were taken and not used.
+#include <algorithm>
+
+#include "history.hpp"
+
+namespace simulate {
+
+namespace {
+
+/// A denial may be a known one, of so much before.
+constexpr Time kKnown = 1100 * kMs;
+
+bool isByRedis(const Event& event) {
+    return event.source == "redis" || event.source == "cache";
+}
+
+/// So long an entry may have an effect. A bucket that nobody uses is full after a window; a counter counts two.
+Time memoryOf(const Limit& limit) {
+    switch (limit.algorithm) {
+        case Algorithm::Inflight:
+            return 0;
+        case Algorithm::Counter:
+            return 2 * limit.window;
+        case Algorithm::Quota:
+            return 1000 * kSecond;
+        default:
+            return limit.window;
+    }
+}
+
+}  // namespace
+
+/// It was denied, and nothing of it was ever in the log, or is soon not any more.
+bool History::leavesNothing(const Limit& limit, const Event& event) const {
+    const bool isAlone = plan_.locations[event.location].limits.size() == 1;
+    return event.end == Event::End::Denied && isByRedis(event) && isAlone && !limit.countsAll;
+}
+
+/// True if what may have been in the log explains that it denied this request.
+bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) const {
+    const Time doubt = kKnown + limit.delay;
+    const Time begin = event.sent - memoryOf(limit) - doubt;
+    const auto permits = static_cast<std::int64_t>(plan_.nodes * plan_.workers) * 2 * limit.prefetch;
+    std::int64_t sum = (limit.hasCost ? event.cost : 1) + (limit.prefetch > 1 ? permits : 0);
+    for (const Share& share : log) {
+        const Event& other = *share.event;
+        const bool mayBeThere =
+            other.sent <= event.answered && share.mayCount >= begin && share.isGone >= event.sent - doubt;
+        if (limit.block > 0 && other.end != Event::End::Admitted && &other != &event && other.sent <= event.answered &&
+            share.mayCount >= event.sent - doubt - limit.block) {
+            return true;  // that one may have blocked the log, whatever this one costs
+        }
+        sum += &other != &event && !leavesNothing(limit, other) && mayBeThere ? share.cost : 0;
+    }
+    return sum > limit.least();
+}
+
+std::string History::tooStrict(const Logs& logs) const {
+    for (const Event& event : events_) {
+        const auto denies = [&](std::size_t number) {
+            return mayDeny(plan_.limits[number], logs.at({number, event.key}), event);
+        };
+        if (event.end == Event::End::Denied && isByRedis(event) &&
+            std::ranges::none_of(plan_.locations[event.location].limits, denies)) {
+            return "limit " + event.denier + ", key " + std::to_string(event.key) + ": denied at " +
+                   inSeconds(event.answered) + " though all limits had room";
+        }
+    }
+    return {};
+}
+
+}  // namespace simulate
