@@ -141,7 +141,7 @@ void Fleet::ask() {
         event.answered = schedule_.now();
         event.source = answer.source;
         event.denier = answer.name;
-        event.isAnswered = answer.status != 0;
+        event.status = answer.status;
         const bool isByRedis = answer.source == "redis" || answer.source == "prefetch" || answer.source.empty();
         event.end = answer.status == 0     ? Event::End::Unknown
                     : answer.status == 429 ? Event::End::Denied

@@ -17,9 +17,6 @@ constexpr Time kFaultLasts = 3 * kSecond;
 /// What nobody answered may count until then: the request may still have been on its way.
 constexpr Time kLate = 10 * kSecond;
 
-/// Without a fault, an answer is late after this, and twice the timeout, and the time of the upstream, and delay=.
-constexpr Time kAnswerTakes = 300 * kMs;
-
 constexpr Time kNever = std::numeric_limits<Time>::max();
 
 }  // namespace
@@ -34,12 +31,14 @@ std::string History::check() const {
     const Logs all = logs();
     for (const auto& [which, log] : all) {
         const Limit& limit = plan_.limits[which.first];
-        if (std::string wrong = tooMany(limit, log); !wrong.empty()) {
+        std::string wrong = tooMany(limit, log);
+        wrong = wrong.empty() ? notBlocked(limit, log) : wrong;
+        if (!wrong.empty()) {
             return "limit " + limit.name + ", key " + std::to_string(which.second) + ": " + wrong;
         }
     }
     std::string wrong = tooStrict(all);
-    return wrong.empty() ? tooLate() : wrong;
+    return wrong.empty() ? unexpected() : wrong;
 }
 
 History::Logs History::logs() const {
@@ -88,22 +87,6 @@ bool History::isOfAll(const Event& event) const {
 Time History::lossBefore(Time time) const {
     const auto next = std::ranges::upper_bound(losses_, time);
     return next == losses_.begin() ? 0 : *std::prev(next);
-}
-
-std::string History::tooLate() const {
-    for (const Event& event : events_) {
-        Time most = kAnswerTakes + 2 * plan_.timeout;
-        const Location& location = plan_.locations[event.location];
-        most += location.isProxied ? event.upstreamTime : 0;
-        for (const std::size_t number : location.limits) {
-            most += plan_.limits[number].delay;
-        }
-        if (event.isAnswered && event.answered - event.sent > most && !isFaulty(event)) {
-            return "a request that was sent at " + inSeconds(event.sent) + " was answered at " +
-                   inSeconds(event.answered);
-        }
-    }
-    return {};
 }
 
 }  // namespace simulate

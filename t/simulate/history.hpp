@@ -37,7 +37,7 @@ struct Event {
     Time answered = 0;  // Unknown: when the client left
     Interval underUpstream;
     End end = End::Unknown;
-    bool isAnswered = false;
+    int status = 0;      // 0: no answer
     std::string denier;  // the NAME
     std::string source;
 };
@@ -89,7 +89,10 @@ class History {
     bool mayDeny(const Limit& limit, const Log& log, const Event& event) const;
     bool leavesNothing(const Limit& limit, const Event& event) const;
 
-    std::string tooLate() const;
+    // unexpected.cpp
+    std::string unexpected() const;
+    bool isUpstreams(const Event& event) const;
+    std::string notBlocked(const Limit& limit, const Log& log) const;
 
     const Plan& plan_;
     std::vector<Event> events_;
