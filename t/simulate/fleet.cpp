@@ -193,7 +193,6 @@ void Fleet::fault() {
     if (world_.withoutFaults.contains(faults_)) {
         return;
     }
-    history_.disturbed(schedule_.now());
     switch (random.below(3)) {
         case 0:
             faultOfWorker(random);
@@ -216,9 +215,11 @@ void Fleet::faultOfWorker(Random& random) {
     const std::size_t worker = random.below(node.living());
     switch (random.below(3)) {
         case 0:
+            disturbed();
             killWorker(node, worker, random);
             break;
         case 1:
+            disturbed();
             note("worker stopped");
             node.stop(worker);
             schedule_.after(lasting(random, 300 * kMs), [&node, this] {
@@ -246,6 +247,7 @@ void Fleet::killWorker(Node& node, std::size_t worker, Random& random) {
 }
 
 void Fleet::faultOfNetwork(Random& random) {
+    disturbed();
     const Host node = machines_[random.below(machines_.size())]->host;
     const Host redis = store_->host(random);
     if (random.once(2)) {

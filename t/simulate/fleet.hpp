@@ -40,6 +40,7 @@ class Fleet final : StoreWitness, AppServer::Witness {
   private:
     void note(const std::string& what);
     void noted(const std::string& what) override { note(what); }
+    void disturbed() override { history_.disturbed(schedule_.now()); }
     void lost() override { history_.lost(schedule_.now()); }
     void began(std::uint64_t number) override { underUpstream_[number].begin = schedule_.now(); }
     void ended(std::uint64_t number) override;

@@ -102,6 +102,7 @@ void Store::fault(Random random) {
         case 4:
         case 5:
             witness_.noted("Redis busy");
+            witness_.disturbed();
             any().beBusy(drawn(random_, 50 * kMs));
             break;
         default:
@@ -116,6 +117,7 @@ void Store::crash() {
         return;
     }
     witness_.noted("Redis killed");
+    witness_.disturbed();
     redis.crash();
     const bool keepsData = random_.once(2);
     kernel_.schedule().after(lasting(random_, 300 * kMs), [this, &redis, keepsData] {
@@ -130,6 +132,7 @@ void Store::crash() {
 void Store::stop() {
     RedisHost& redis = any();
     witness_.noted("Redis stopped");
+    witness_.disturbed();
     redis.stop();
     kernel_.schedule().after(lasting(random_, 300 * kMs), [this, &redis] {
         witness_.noted("Redis resumed");
@@ -153,6 +156,7 @@ void Store::moveSlot() {
     const int from = view(0).owner[slot];
     const int to = (from + 1 + static_cast<int>(random_.below(parts_.size() - 1))) % static_cast<int>(parts_.size());
     isMoving_ = true;
+    witness_.disturbed();
     witness_.noted("slot " + std::to_string(slot) + " moves from " + numbered(from) + " to " + numbered(to));
     view(to).importing[slot] = from;
     kernel_.schedule().after(drawn(random_, 5 * kMs), [this, slot, from, to] {

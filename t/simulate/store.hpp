@@ -17,6 +17,8 @@ namespace simulate {
 /// Who is told what happens to the store.
 struct StoreWitness {
     virtual void noted(const std::string& what) = 0;
+    /// Calls may be late, lost or refused.
+    virtual void disturbed() = 0;
     /// A server has lost what it had.
     virtual void lost() = 0;
 
