@@ -157,6 +157,7 @@ void Fleet::ask() {
                 underWay_--;
                 client.leave();
                 event.answered = schedule_.now();
+                event.hasLeft = true;
                 note(std::to_string(number) + " left");
                 add(std::move(event), number);
             }
@@ -215,11 +216,11 @@ void Fleet::faultOfWorker(Random& random) {
     const std::size_t worker = random.below(node.living());
     switch (random.below(3)) {
         case 0:
-            disturbed();
+            history_.disturbedWorker(number, schedule_.now());
             killWorker(node, worker, random);
             break;
         case 1:
-            disturbed();
+            history_.disturbedWorker(number, schedule_.now());
             note("worker stopped");
             node.stop(worker);
             schedule_.after(lasting(random, 300 * kMs), [&node, this] {

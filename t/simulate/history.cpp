@@ -19,6 +19,11 @@ constexpr Time kLate = 10 * kSecond;
 
 constexpr Time kNever = std::numeric_limits<Time>::max();
 
+bool isNear(const Event& event, const std::vector<Time>& faults) {
+    const auto next = std::ranges::lower_bound(faults, event.sent - kFaultLasts);
+    return next != faults.end() && *next <= event.answered + kFaultLasts;
+}
+
 }  // namespace
 
 std::string inSeconds(Time time) {
@@ -57,11 +62,11 @@ History::Logs History::logs() const {
 
 /// Entries of a denied request are taken back after its answer; a fault may delay or lose that.
 Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) const {
-    const bool isSure = event.end != Event::End::Unknown && !isFaulty(event);
+    const bool isSure = (event.end != Event::End::Unknown || event.hasLeft) && !isFaulty(event);
     const bool isRefunded = limit.refunds && (event.upstreamStatus >= 500 || event.upstreamStatus == 0);
     Share share{&event, limit.hasCost ? event.cost : 1, event.end == Event::End::Admitted && isOfAll && !isRefunded,
                 event.answered + (isSure ? kTakenBack : kLate), kNever};
-    if (isSure && (isRefunded || (event.end == Event::End::Denied && !limit.countsAll))) {
+    if (isSure && ((isRefunded && event.status >= 500) || (event.end == Event::End::Denied && !limit.countsAll))) {
         share.isGone = share.mayCount;
     }
     if (limit.algorithm == Algorithm::Inflight && !isSure) {
@@ -71,8 +76,12 @@ Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) con
 }
 
 bool History::isFaulty(const Event& event) const {
-    const auto next = std::ranges::lower_bound(faults_, event.sent - kFaultLasts);
-    return next != faults_.end() && *next <= event.answered + kFaultLasts;
+    return isNear(event, faults_);
+}
+
+bool History::isOfFaultyWorker(const Event& event) const {
+    const auto found = workerFaults_.find(event.node);
+    return found != workerFaults_.end() && isNear(event, found->second);
 }
 
 /// The answer tells what decided one limit. Those of another algorithm are asked in another call, and on_error may have

@@ -37,8 +37,9 @@ struct Event {
     Time answered = 0;  // Unknown: when the client left
     Interval underUpstream;
     End end = End::Unknown;
-    int status = 0;      // 0: no answer
-    std::string denier;  // the NAME
+    int status = 0;        // 0: no answer
+    bool hasLeft = false;  // the client
+    std::string denier;    // the NAME
     std::string source;
 };
 
@@ -63,8 +64,14 @@ class History {
     /// Redis has lost what it had.
     void lost(Time time) { losses_.push_back(time); }
 
-    /// A fault: what is on its way may be lost, or late.
+    /// A fault: calls may be lost, or late.
     void disturbed(Time time) { faults_.push_back(time); }
+
+    /// A worker of the node stands still, or has ended.
+    void disturbedWorker(std::size_t node, Time time) {
+        faults_.push_back(time);
+        workerFaults_[node].push_back(time);
+    }
 
     /// What is wrong; empty: nothing.
     std::string check() const;
@@ -75,6 +82,7 @@ class History {
     Logs logs() const;
     Share shareOf(const Event& event, const Limit& limit, bool isOfAll) const;
     bool isFaulty(const Event& event) const;
+    bool isOfFaultyWorker(const Event& event) const;
     bool isOfAll(const Event& event) const;
     Time lossBefore(Time time) const;
 
@@ -98,6 +106,7 @@ class History {
     std::vector<Event> events_;
     std::vector<Time> losses_;
     std::vector<Time> faults_;
+    std::map<std::size_t, std::vector<Time>> workerFaults_;  // by node
 };
 
 /// For messages.

@@ -156,7 +156,6 @@ void Store::moveSlot() {
     const int from = view(0).owner[slot];
     const int to = (from + 1 + static_cast<int>(random_.below(parts_.size() - 1))) % static_cast<int>(parts_.size());
     isMoving_ = true;
-    witness_.disturbed();
     witness_.noted("slot " + std::to_string(slot) + " moves from " + numbered(from) + " to " + numbered(to));
     view(to).importing[slot] = from;
     kernel_.schedule().after(drawn(random_, 5 * kMs), [this, slot, from, to] {

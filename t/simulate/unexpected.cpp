@@ -1,4 +1,5 @@
-// What must not happen without a fault: a late answer, an error, a decision by on_error, or an admission in a block.
+// What must not happen: an answer that is late though its worker was well; without a fault an error, or a decision by
+// on_error; an admission in a block.
 #include <algorithm>
 
 #include "history.hpp"
@@ -27,12 +28,12 @@ std::string History::unexpected() const {
         for (const std::size_t number : location.limits) {
             most += plan_.limits[number].delay;
         }
+        const std::string request = "a request that was sent at " + inSeconds(event.sent);
+        if (event.answered - event.sent > most && !isOfFaultyWorker(event)) {
+            return request + " had an answer, or none, at " + inSeconds(event.answered);
+        }
         if (event.status == 0 || isFaulty(event)) {
             continue;
-        }
-        const std::string request = "a request that was sent at " + inSeconds(event.sent);
-        if (event.answered - event.sent > most) {
-            return request + " was answered at " + inSeconds(event.answered);
         }
         if (event.status != 429 && !isUpstreams(event)) {
             return request + " was answered by " + std::to_string(event.status);
