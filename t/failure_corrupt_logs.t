@@ -15,7 +15,7 @@ use Testbed::Script;
 use Time::HiRes qw(time);
 
 seed();
-my $rounds = $ENV{TEST_ROUNDS} // 300;    # of each algorithm
+my $rounds = Testbed::operations(300);    # of each algorithm
 
 use constant {
     LONGEST_TIME => 366 * 86_400_000,

@@ -13,7 +13,7 @@ use Testbed::Http qw(many field);
 use Testbed::Relay;
 
 my $seed = seed();
-my $requests = $ENV{TEST_OPERATIONS} // 9000;
+my $requests = Testbed::operations(9000);
 
 use constant { TIMEOUT => 0.2, DELAY => 0.3, WINDOW => 2 };
 

@@ -14,7 +14,7 @@ use Testbed::Stopwatch;
 use Time::HiRes qw(sleep time);
 
 seed();
-use constant { ROUNDS => $ENV{TEST_ROUNDS} // 5, TIMEOUT => 0.5, LOCATIONS => 12 };
+use constant { ROUNDS => Testbed::operations(5), TIMEOUT => 0.5, LOCATIONS => 12 };
 
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 1);

@@ -16,7 +16,7 @@ use Testbed::Http qw(get field);
 use constant LEAP => 1000;
 
 seed();
-my $operations = $ENV{TEST_OPERATIONS} // 3000;
+my $operations = Testbed::operations(3000);
 
 my $bed   = Testbed->new;
 my $clock = Testbed::Clock->new($bed->dir, monotonic => 1);

@@ -10,7 +10,7 @@ use Testbed::Http ();
 use Testbed::Script;
 use Time::HiRes qw(sleep time);
 
-use constant { CHANGES => $ENV{TEST_OPERATIONS} // 1000, PAUSE => 0.006, CLIENTS => 3, ENTRIES => 50, LIMIT => 60, KNOWN => 1 };
+use constant { CHANGES => Testbed::operations(1000), PAUSE => 0.006, CLIENTS => 3, ENTRIES => 50, LIMIT => 60, KNOWN => 1 };
 
 my $seed = seed();
 

@@ -19,7 +19,7 @@ use Time::Local qw(timegm);
 use constant LEAP => 1000;
 
 seed();
-my $operations = $ENV{TEST_OPERATIONS} // 2500;
+my $operations = Testbed::operations(2500, 2);
 
 my $bed     = Testbed->new;
 my $clock   = Testbed::Clock->new($bed->dir, monotonic => 1);

@@ -11,7 +11,7 @@ use Testbed::Native qw(native_module);
 use Testbed::Script;
 
 seed();
-my $calls = $ENV{TEST_OPERATIONS} // 6000;    # of each algorithm
+my $calls = Testbed::operations(6000);    # of each algorithm
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis(args => ['--loadmodule', native_module()]);

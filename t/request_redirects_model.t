@@ -15,7 +15,7 @@ use Testbed::RedirectTree qw(%algorithm %holds %longest %place %store %ways @loc
 use Testbed::UnderWay;
 
 seed();
-my $operations = $ENV{TEST_OPERATIONS} // 2000;
+my $operations = Testbed::operations(2000);
 use constant TAKEN => 2;
 
 my $bed = Testbed->new;

@@ -11,7 +11,7 @@ use Testbed::Algorithm qw(%SCRIPTS);
 use Testbed::Script;
 
 seed();
-my $calls = $ENV{TEST_OPERATIONS} // 4000;    # of each script
+my $calls = Testbed::operations(4000);    # of each script
 
 my $bed   = Testbed->new;
 my $redis = $bed->redis;

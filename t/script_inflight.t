@@ -10,7 +10,7 @@ use Testbed qw(seed);
 use Testbed::Script;
 
 seed();
-my $operations = $ENV{TEST_OPERATIONS} // 20_000;
+my $operations = Testbed::operations(20_000);
 
 use constant LEASE => 3000;
 

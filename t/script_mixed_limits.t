@@ -13,7 +13,7 @@ use Testbed::Script;
 
 seed();
 
-my $operations = $ENV{TEST_OPERATIONS} // 30_000;
+my $operations = Testbed::operations(30_000);
 my $bed        = Testbed->new;
 my $redis      = $bed->redis;
 my $unique     = 0;

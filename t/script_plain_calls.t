@@ -11,7 +11,7 @@ use Testbed::Script;
 use Time::HiRes qw(time);
 
 seed();
-my $operations = $ENV{TEST_OPERATIONS} // 4000;    # of each world
+my $operations = Testbed::operations(4000, 2);    # of each world
 my $only       = $ENV{TEST_WORLD} // '.';
 
 my $bed    = Testbed->new;

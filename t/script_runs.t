@@ -17,7 +17,7 @@ use Testbed::Script;
 use Testbed::Tool qw(tool_json);
 
 seed();
-my $operations = $ENV{TEST_OPERATIONS} // 12_000;    # calls for each form
+my $operations = Testbed::operations(12_000);    # calls for each form
 my $only       = $ENV{TEST_WORLD} // '.';
 
 my $now    = 1_800_000_000_000;

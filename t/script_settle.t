@@ -13,7 +13,7 @@ use Testbed::Script;
 use Testbed::Settled;
 
 seed();
-my $operations = $ENV{TEST_OPERATIONS} // 6000;    # of each algorithm
+my $operations = Testbed::operations(6000);    # of each algorithm
 
 my $bed     = Testbed->new;
 my $redis   = $bed->redis;

@@ -11,7 +11,7 @@ use Testbed::Algorithm qw(@ALGORITHMS %SCRIPTS takes);
 use Testbed::Script;
 
 seed();
-my $calls = $ENV{TEST_OPERATIONS} // 1000;    # of each algorithm and clock
+my $calls = Testbed::operations(1000);    # of each algorithm and clock
 
 my $bed     = Testbed->new;
 my $still   = $bed->redis;

@@ -13,7 +13,7 @@ use Testbed::Metrics qw(scrape);
 use Time::HiRes qw(sleep);
 
 seed();
-use constant ROUNDS => $ENV{TEST_ROUNDS} // 5;
+use constant ROUNDS => Testbed::operations(5);
 
 my $bed     = Testbed->new;
 my $cluster = $bed->cluster(masters => 2);

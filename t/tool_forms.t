@@ -12,7 +12,7 @@ use Time::HiRes qw(time);
 
 seed();
 
-my $rounds = $ENV{TEST_ROUNDS} // 60;    # of each algorithm
+my $rounds = Testbed::operations(60);    # of each algorithm
 my $bed    = Testbed->new;
 my $redis  = $bed->redis;
 my %scripts = map { ($_ => Testbed::Script->new($redis, $SCRIPTS{$_})) } @ALGORITHMS;

@@ -34,6 +34,13 @@ sub seed {
     return $seed;
 }
 
+# How much a test of random operations does: so many of them, or what TEST_OPERATIONS says. With TEST_BRIEF a fifth, or
+# another part, in which all that it looks for still happens.
+sub operations {
+    my ($whole, $part) = @_;
+    return $ENV{TEST_OPERATIONS} // ($ENV{TEST_BRIEF} ? POSIX::ceil($whole / ($part // 5)) : $whole);
+}
+
 my @reserved;
 my @beds;
 my $test = $$;

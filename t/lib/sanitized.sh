@@ -24,9 +24,18 @@ build_sanitized() {
 
 # sanitized COMMAND...: runs tests over that nginx.
 sanitized() {
+    (
+        settings_of_sanitized
+        "$@"
+    )
+}
+
+# The environment of tests over that nginx.
+settings_of_sanitized() {
     # a small quarantine, so that memory that grows shows
-    ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1 \
-        TEST_SLOW=${TEST_SLOW:-6} TEST_NGINX_BINARY=$out/nginx-sanitized/objs/nginx TEST_NGINX_MODULE='' \
-        TEST_TOOL=$out/tool-sanitized/sliding-log TEST_NATIVE_MODULE=$out/native-sanitized/redis_sliding_log.so \
-        TEST_PRELOAD=$(g++ -print-file-name=libasan.so) "$@"
+    export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0:quarantine_size_mb=16 UBSAN_OPTIONS=print_stacktrace=1
+    export TEST_SLOW=${TEST_SLOW:-6} TEST_NGINX_BINARY=$out/nginx-sanitized/objs/nginx TEST_NGINX_MODULE=''
+    export TEST_TOOL=$out/tool-sanitized/sliding-log TEST_NATIVE_MODULE=$out/native-sanitized/redis_sliding_log.so
+    TEST_PRELOAD=$(g++ -print-file-name=libasan.so)
+    export TEST_PRELOAD
 }
