@@ -14,6 +14,12 @@ constexpr Host kFirstNode = 0x0a000001;
 constexpr Time kBeginning = 1'700'000'000 * kSecond;  // of the wall clocks, near this
 constexpr Time kStart = kSecond;                      // until nginx serves
 
+/// Most answers come at once, and some after the leases of requests under way.
+Time timeOfUpstream(Random& random) {
+    const std::int64_t most = random.once(10) ? random.once(8) ? 10'000 : 3000 : 20;
+    return random.between(0, most) * kMs;
+}
+
 }  // namespace
 
 Fleet::Fleet(const World& world, const Surroundings& surroundings)
@@ -48,7 +54,7 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
     }
     clients_.resize(plan_.nodes);
     pause_ = random_.between(1, 20) * 250 * kUs;
-    untilFault_ = random_.once(6) ? 0 : random_.between(20, 400) * 5 * kMs;
+    untilFault_ = random_.once(8) ? 0 : std::max(pause_ * random_.between(10, 300), 10 * kMs);
 }
 
 Fleet::~Fleet() {
@@ -126,7 +132,7 @@ void Fleet::ask() {
         event.upstreamStatus = 200;
     }
     event.sent = schedule_.now();
-    event.upstreamTime = static_cast<Time>(random.once(10) ? random.below(3000) : random.below(20)) * kMs;
+    event.upstreamTime = timeOfUpstream(random);
     const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
                              "&s=" + std::to_string(event.upstreamStatus) +
                              "&d=" + std::to_string(event.upstreamTime / kMs) + "&n=" + std::to_string(requests_);
@@ -151,17 +157,18 @@ void Fleet::ask() {
         add(std::move(event), number);
     });
     if (random.once(30)) {  // the client leaves
-        schedule_.after(drawn(random, 20 * kMs), [this, &client, event, number, pending]() mutable {
-            if (*pending) {
-                *pending = false;
-                underWay_--;
-                client.leave();
-                event.answered = schedule_.now();
-                event.hasLeft = true;
-                note(std::to_string(number) + " left");
-                add(std::move(event), number);
-            }
-        });
+        schedule_.after(drawn(random, random.once(2) ? kMs : 20 * kMs),
+                        [this, &client, event, number, pending]() mutable {
+                            if (*pending) {
+                                *pending = false;
+                                underWay_--;
+                                client.leave();
+                                event.answered = schedule_.now();
+                                event.hasLeft = true;
+                                note(std::to_string(number) + " left");
+                                add(std::move(event), number);
+                            }
+                        });
     }
 }
 

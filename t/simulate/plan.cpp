@@ -39,13 +39,19 @@ Limit drawLimit(Random& random, std::size_t number) {
     Limit limit;
     limit.name = "n" + std::to_string(number);
     limit.algorithm =
-        random.once(3) ? static_cast<Algorithm>(random.below(kNames.size())) : static_cast<Algorithm>(random.below(2));
+        random.once(2) ? static_cast<Algorithm>(random.below(kNames.size())) : static_cast<Algorithm>(random.below(2));
     limit.limit = random.once(3) ? random.between(1, 5) : random.between(5, 60);
     limit.window = random.between(1, 8) * 500 * kMs;
     limit.otherwise = random.once(3) ? random.between(1, 60) : limit.limit;
     if (limit.algorithm == Algorithm::Inflight) {
-        limit.window = random.between(2, 6) * kSecond;
+        limit.window = random.between(1, 6) * kSecond;
         limit.delay = random.once(3) ? random.between(1, 20) * 50 * kMs : 0;
+        return limit;
+    }
+    if (limit.isExact() && random.once(4)) {
+        limit.limit = random.between(20, 100);
+        limit.otherwise = random.once(3) ? random.between(20, 100) : limit.limit;
+        limit.prefetch = random.between(2, limit.least() / 5);
         return limit;
     }
     limit.hasCost = random.once(4);
@@ -54,9 +60,6 @@ Limit drawLimit(Random& random, std::size_t number) {
         limit.countsAll = random.once(8);
         limit.delay = random.once(6) ? random.between(1, 10) * 50 * kMs : 0;
         limit.block = limit.delay == 0 && random.once(8) ? random.between(1, 8) * 250 * kMs : 0;
-        const bool mayPrefetch = !limit.hasCost && !limit.countsAll && !limit.refunds && limit.delay == 0 &&
-                                 limit.block == 0 && limit.least() >= 20;
-        limit.prefetch = mayPrefetch && random.once(3) ? random.between(2, limit.least() / 5) : 1;
     }
     return limit;
 }

@@ -153,7 +153,10 @@ void Store::moveSlot() {
     }
     const auto slot =
         static_cast<std::uint16_t>(sliding_log::crc16(std::to_string(random_.below(keys_))) % ClusterView::kSlots);
-    const int from = view(0).owner[slot];
+    int from = 0;  // others may not know yet who has it
+    while (view(from).owner[slot] != from) {
+        from++;
+    }
     const int to = (from + 1 + static_cast<int>(random_.below(parts_.size() - 1))) % static_cast<int>(parts_.size());
     isMoving_ = true;
     witness_.noted("slot " + std::to_string(slot) + " moves from " + numbered(from) + " to " + numbered(to));
