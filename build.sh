@@ -19,7 +19,7 @@ check_packages=("${build_packages[@]}" dpkg-dev libgtest-dev busybox "${behaviou
 browser_packages=("${TEST_BROWSER-chromium}") # empty: none is needed, and t/page_dashboard_in_a_browser.t is skipped
 packaging_packages=(rpm rpmlint rpm2cpio cpio dnf createrepo-c build-essential git gpg gpg-agent)
 simulate_packages=("${build_packages[@]}" dpkg-dev liblua5.1-0-dev redis-server)
-lint_packages=(clang-format shellcheck libperl-critic-perl lua-check ruby-mdl yamllint)
+lint_packages=(patch clang-format shellcheck libperl-critic-perl lua-check ruby-mdl yamllint)
 sanitize_packages=("${build_packages[@]}" dpkg-dev "${behaviour_packages[@]}")
 
 # need PACKAGE...: installs what is missing where that is possible, else says what is. A task asks for all that it
