@@ -34,8 +34,7 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
     kernel_.usualLink().jitter = random_.once(2) ? kernel_.usualLink().delay : 0;
     kernel_.usualLink().splits = random_.once(8);
     StoreWitness& witness = *this;
-    store_ = std::make_unique<Store>(kernel_, random_.branch(), witness, surroundings.nativeModule, plan_.servers,
-                                     plan_.keys, kBeginning);
+    store_ = std::make_unique<Store>(kernel_, random_.branch(), witness, surroundings.nativeModule, plan_, kBeginning);
     AppServer::Witness& witnessOfApp = *this;
     app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80}, witnessOfApp);
     const std::string text = configuration(false);

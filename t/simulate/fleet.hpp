@@ -42,6 +42,8 @@ class Fleet final : StoreWitness, AppServer::Witness {
     void noted(const std::string& what) override { note(what); }
     void disturbed() override { history_.disturbed(schedule_.now()); }
     void lost() override { history_.lost(schedule_.now()); }
+    void divided() override { history_.divided(schedule_.now()); }
+    void united() override { history_.united(schedule_.now()); }
     void began(std::uint64_t number) override { underUpstream_[number].begin = schedule_.now(); }
     void ended(std::uint64_t number) override;
     void askLater();

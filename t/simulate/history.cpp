@@ -93,9 +93,16 @@ bool History::isOfAll(const Event& event) const {
     return std::ranges::all_of(limits, isSame) || !isFaulty(event);
 }
 
+/// Since then what a server has decided by `time` is in the log.
 Time History::lossBefore(Time time) const {
     const auto next = std::ranges::upper_bound(losses_, time);
-    return next == losses_.begin() ? 0 : *std::prev(next);
+    Time latest = next == losses_.begin() ? 0 : *std::prev(next);
+    for (const Interval& division : divisions_) {
+        if (division.begin <= time) {
+            latest = std::max(latest, division.end == 0 ? time : std::min(division.end, time));
+        }
+    }
+    return latest;
 }
 
 }  // namespace simulate

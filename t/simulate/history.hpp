@@ -64,6 +64,10 @@ class History {
     /// Redis has lost what it had.
     void lost(Time time) { losses_.push_back(time); }
 
+    /// Two servers may decide, each for itself, until united().
+    void divided(Time time) { divisions_.push_back({time, 0}); }
+    void united(Time time) { divisions_.back().end = time; }
+
     /// A fault: calls may be lost, or late.
     void disturbed(Time time) { faults_.push_back(time); }
 
@@ -105,6 +109,7 @@ class History {
     const Plan& plan_;
     std::vector<Event> events_;
     std::vector<Time> losses_;
+    std::vector<Interval> divisions_;
     std::vector<Time> faults_;
     std::map<std::size_t, std::vector<Time>> workerFaults_;  // by node
 };

@@ -71,6 +71,7 @@ Plan drawPlan(Random random) {
     plan.nodes = 1 + random.below(4);
     plan.workers = 1 + random.below(3);
     plan.servers = random.once(3) ? 2 + random.below(2) : 1;
+    plan.replicas = plan.servers == 1 && random.once(3) ? 1 + random.below(2) : 0;
     plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);
     plan.timeout = random.between(1, 4) * 50 * kMs;
     plan.isNativeOff = random.once(3);

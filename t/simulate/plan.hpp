@@ -50,7 +50,8 @@ struct Plan {
     std::vector<Location> locations;
     std::size_t nodes = 1;
     std::size_t workers = 1;
-    std::size_t servers = 1;  // of the store: more are a cluster
+    std::size_t servers = 1;   // of the store: more are a cluster
+    std::size_t replicas = 0;  // of its only server, with Sentinels
     std::size_t keys = 1;
     Time timeout = 100 * kMs;
     bool isNativeOff = false;

@@ -30,6 +30,9 @@ class RedisHost final : Acceptor {
     /// Removes the keys that have expired.
     void expire();
 
+    /// The clock of the server is that of its machine now: before something is done to it other than by commands.
+    void setClock();
+
     // ---- faults
 
     /// SIGSTOP, SIGCONT: commands wait.
@@ -40,6 +43,9 @@ class RedisHost final : Acceptor {
     void crash();
     /// It starts again. With `keepsData` it reads what it had: an AOF that is written always.
     void start(bool keepsData);
+
+    /// CLIENT KILL of all connections.
+    void dropConnections();
 
     /// Executes nothing for a while: a fork, a slow command of somebody else.
     void beBusy(Time time);

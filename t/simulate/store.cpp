@@ -31,9 +31,11 @@ ClusterView newView(int servers, int self) {
 
 }  // namespace
 
-Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, std::size_t servers,
-             std::size_t keys, Time beginning)
-    : kernel_(kernel), random_(random), witness_(witness), keys_(keys) {
+Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, const Plan& plan,
+             Time beginning)
+    : kernel_(kernel), random_(random), witness_(witness), keys_(plan.keys) {
+    const std::size_t servers = plan.servers + plan.replicas;
+    const bool isCluster = plan.servers > 1;
     const NativeVersion version = random_.once(2) ? NativeVersion::Current : NativeVersion::None;
     const Time wallAhead = beginning + random_.between(-5'000, 5'000) * kMs;  // a log that moves keeps its times
     for (std::size_t i = 0; i < servers; i++) {
@@ -45,17 +47,27 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         auto machine =
             std::make_unique<Machine>(kFirst + static_cast<Host>(i), wallAhead, random_.between(0, 100'000) * kSecond);
         auto redis = std::make_unique<RedisHost>(kernel, *machine, settings);
-        redis->configure([version, servers, number](Server& server) {
+        redis->configure([version, servers, number, isCluster](Server& server) {
             server.setNative(version);
-            if (servers > 1) {
+            if (isCluster) {
                 server.cluster() = newView(static_cast<int>(servers), number);
             }
         });
         parts_.push_back({std::move(machine), std::move(redis)});
     }
+    if (plan.replicas > 0) {
+        std::vector<RedisHost*> hosts;
+        for (const Part& part : parts_) {
+            hosts.push_back(part.redis.get());
+        }
+        failOver_ = std::make_unique<FailOver>(kernel, random_.branch(), witness, std::move(hosts));
+    }
 }
 
 std::string Store::directives() const {
+    if (failOver_ != nullptr) {
+        return failOver_->directives();
+    }
     std::string text = parts_.size() > 1 ? "mode cluster; server" : "server";
     for (std::size_t i = 0; i < parts_.size(); i++) {
         text += " " + numbered(static_cast<int>(i)) + ":6379";
@@ -74,6 +86,9 @@ RedisHost& Store::any() {
 std::vector<std::string> Store::keys() {
     std::vector<std::string> names;
     for (const Part& part : parts_) {
+        if (part.redis->server().role() == Role::Replica) {
+            continue;  // its master tells it what has expired
+        }
         part.redis->expire();
         for (const auto& [name, key] : part.redis->server().keyspace().keys()) {
             names.push_back(name);
@@ -84,9 +99,10 @@ std::vector<std::string> Store::keys() {
 
 void Store::fault(Random random) {
     random_ = random;  // what other faults draw does not matter
-    switch (random_.below(parts_.size() > 1 ? 8 : 6)) {
+    const bool isCluster = parts_.size() > 1 && failOver_ == nullptr;
+    switch (random_.below(isCluster ? 8 : 6)) {
         case 0:
-            crash();
+            failOver_ != nullptr ? failOver_->fault() : crash();
             break;
         case 1:
             stop();

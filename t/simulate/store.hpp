@@ -1,4 +1,5 @@
-// The store of a world, as sliding_log_redis names it: one Redis, or the masters of a Cluster, and their faults.
+// The store of a world, as sliding_log_redis names it, and its faults: one Redis, one with replicas and Sentinels, or
+// the masters of a Cluster.
 #pragma once
 
 #include <cstdint>
@@ -7,30 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "fail_over.hpp"
 #include "kernel.hpp"
+#include "plan.hpp"
 #include "process.hpp"
 #include "random.hpp"
 #include "redis_host.hpp"
+#include "store_witness.hpp"
 
 namespace simulate {
 
-/// Who is told what happens to the store.
-struct StoreWitness {
-    virtual void noted(const std::string& what) = 0;
-    /// Calls may be late, lost or refused.
-    virtual void disturbed() = 0;
-    /// A server has lost what it had.
-    virtual void lost() = 0;
-
-  protected:
-    ~StoreWitness() = default;
-};
-
 class Store {
   public:
-    /// `keys`: so many values has the key of limits. Beginning: of the wall clocks.
-    Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, std::size_t servers,
-          std::size_t keys, Time beginning);
+    /// Beginning: of the wall clocks.
+    Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, const Plan& plan,
+          Time beginning);
 
     /// What the block has of the addresses.
     std::string directives() const;
@@ -61,6 +53,7 @@ class Store {
     Random random_;
     StoreWitness& witness_;
     std::vector<Part> parts_;
+    std::unique_ptr<FailOver> failOver_;  // nullptr: there are no Sentinels
     std::size_t keys_;
     bool isMoving_ = false;
     std::map<std::uint16_t, std::uint64_t> epochs_;  // of slots that have moved: news of an older move count no more

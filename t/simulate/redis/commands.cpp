@@ -71,7 +71,7 @@ void Execution::run(const CommandRow& row, Words words) {
             note(std::move(effect));
         }
         instead_.clear();
-    } else if (isDirty_ && !isSilent_ && keepsEffects()) {
+    } else if (isDirty_ && !isSilent_ && keepsEffects() && (row.flags & kRunsScript) == 0) {
         note(std::vector<std::string>(words.begin(), words.end()));
     }
     isDirty_ = false;

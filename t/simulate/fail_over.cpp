@@ -1,0 +1,152 @@
+#include "fail_over.hpp"
+
+#include <algorithm>
+
+#include "redis/server.hpp"
+
+namespace simulate {
+
+namespace {
+
+constexpr Host kSentinels = 0x0a040001;
+constexpr std::size_t kSentinelCount = 3;
+
+/// Replicas are behind by so much at most.
+constexpr Time kLag = 5 * kMs;
+
+/// Until Sentinels agree that the master is down.
+constexpr Time kDownAfter = kSecond;
+
+}  // namespace
+
+FailOver::FailOver(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers)
+    : kernel_(kernel), random_(random), witness_(witness), servers_(std::move(servers)) {
+    for (std::size_t i = 0; i < kSentinelCount; i++) {
+        const Address address{kSentinels + static_cast<Host>(i), 26379};
+        sentinels_.push_back(std::make_unique<SentinelHost>(kernel, address, master().address()));
+    }
+    master().server().keepEffects(true);
+    for (std::size_t i = 1; i < servers_.size(); i++) {
+        servers_[i]->server().setRole(Role::Replica);
+        servers_[i]->server().setMaster(textOf(master().address().host), master().address().port);
+    }
+    replicate();
+}
+
+std::string FailOver::directives() const {
+    std::string text = "mode sentinel " + std::string(SentinelHost::kMaster) + "; server";
+    for (const auto& sentinel : sentinels_) {
+        text += " " + textOf(sentinel->address().host) + ":26379";
+    }
+    return text + ";";
+}
+
+/// The replicas get what the master has done since the last time.
+void FailOver::replicate() {
+    if (master().isUp()) {
+        Server& from = master().server();
+        for (RedisHost* to : servers_) {
+            if (to == servers_[master_] || !to->isUp() || to->server().role() == Role::Master) {
+                continue;
+            }
+            to->setClock();
+            while (to->server().offset() < from.offset()) {
+                to->server().apply(from.effects()[to->server().offset() - from.firstOffset()]);
+            }
+        }
+        if (!isUnderWay_) {
+            from.forgetEffectsBefore(from.offset());
+        }
+    }
+    kernel_.schedule().after(1 + static_cast<Time>(random_.below(kLag)), [this] { replicate(); });
+}
+
+void FailOver::fault() {
+    switch (random_.below(3)) {
+        case 0:
+            masterDies();
+            break;
+        case 1:
+            if (!isUnderWay_) {
+                witness_.noted("fail-over");
+                promote();
+            }
+            break;
+        default:
+            sentinelDies();
+            break;
+    }
+}
+
+void FailOver::masterDies() {
+    if (isUnderWay_ || !master().isUp()) {
+        return;
+    }
+    isUnderWay_ = true;
+    witness_.noted("master killed");
+    witness_.disturbed();
+    master().crash();
+    kernel_.schedule().after(kDownAfter + drawn(random_, 300 * kMs), [this] { promote(); });
+}
+
+/// A replica becomes the master. The old one believes for a while that it still is, or again when it starts.
+void FailOver::promote() {
+    isUnderWay_ = true;
+    const std::size_t old = master_;
+    master_ = (old + 1 + random_.below(servers_.size() - 1)) % servers_.size();
+    const Address address = master().address();
+    witness_.noted(textOf(address.host) + " is the master");
+    witness_.disturbed();
+    witness_.divided();
+    master().server().setRole(Role::Master);
+    master().server().keepEffects(true);
+    for (std::size_t i = 0; i < servers_.size(); i++) {
+        if (i != master_ && i != old) {
+            servers_[i]->setClock();
+            servers_[i]->server().copyFrom(master().server());
+            servers_[i]->server().setMaster(textOf(address.host), address.port);
+        }
+    }
+    const std::size_t leader = random_.below(sentinels_.size());
+    sentinels_[leader]->promoted(address);
+    for (const auto& sentinel : sentinels_) {
+        kernel_.schedule().after(lasting(random_, 200 * kMs), [&sentinel, address] { sentinel->learn(address); });
+    }
+    if (!servers_[old]->isUp()) {
+        kernel_.schedule().after(lasting(random_, 500 * kMs), [this, old] {
+            witness_.noted("the old master has started");
+            servers_[old]->start(random_.once(2));
+        });
+    }
+    kernel_.schedule().after(lasting(random_, 200 * kMs) + (servers_[old]->isUp() ? 0 : 2500 * kMs),
+                             [this, old] { demote(old); });
+}
+
+void FailOver::demote(std::size_t old) {
+    witness_.noted("the old master is a replica");
+    witness_.disturbed();
+    witness_.united();
+    const Address address = master().address();
+    servers_[old]->setClock();
+    Server& server = servers_[old]->server();
+    server.setRole(Role::Replica);
+    server.keepEffects(false);
+    server.setMaster(textOf(address.host), address.port);
+    server.copyFrom(master().server());
+    if (random_.once(2)) {
+        servers_[old]->dropConnections();
+    }
+    isUnderWay_ = false;
+}
+
+void FailOver::sentinelDies() {
+    SentinelHost& sentinel = *sentinels_[random_.below(sentinels_.size())];
+    witness_.noted("Sentinel killed");
+    sentinel.crash();
+    kernel_.schedule().after(lasting(random_, kSecond), [this, &sentinel] {
+        witness_.noted("Sentinel started");
+        sentinel.start();
+    });
+}
+
+}  // namespace simulate

@@ -1,0 +1,23 @@
+// Who is told what happens to a store.
+#pragma once
+
+#include <string>
+
+namespace simulate {
+
+struct StoreWitness {
+    virtual void noted(const std::string& what) = 0;
+    /// Calls may be late, lost or refused.
+    virtual void disturbed() = 0;
+    /// A server has lost what it had.
+    virtual void lost() = 0;
+    /// From now on two servers may believe that they are the master, and the new one may lack the latest writes.
+    virtual void divided() = 0;
+    /// Only one of them decides.
+    virtual void united() = 0;
+
+  protected:
+    ~StoreWitness() = default;
+};
+
+}  // namespace simulate
