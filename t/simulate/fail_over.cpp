@@ -1,7 +1,10 @@
 #include "fail_over.hpp"
 
 #include <algorithm>
+#include <sstream>
 
+#include "redis/keyspace.hpp"
+#include "redis/resp.hpp"
 #include "redis/server.hpp"
 
 namespace simulate {
@@ -16,6 +19,24 @@ constexpr Time kLag = 5 * kMs;
 
 /// Until Sentinels agree that the master is down.
 constexpr Time kDownAfter = kSecond;
+
+std::string textOf(const Value& value) {
+    std::ostringstream out;
+    if (const auto* bytes = std::get_if<std::string>(&value)) {
+        out << *bytes;
+    } else if (const auto* members = std::get_if<Zset>(&value)) {
+        for (std::size_t i = 0; i < members->size(); i++) {
+            out << members->at(i).member << '=' << scoreText(members->at(i).score) << ' ';
+        }
+    } else if (const auto* hash = std::get_if<Hash>(&value)) {
+        std::vector<Hash::Field> fields = hash->fields();
+        std::ranges::sort(fields);
+        for (const auto& [name, text] : fields) {
+            out << name << '=' << text << ' ';
+        }
+    }
+    return out.str();
+}
 
 }  // namespace
 
@@ -53,12 +74,29 @@ void FailOver::replicate() {
             while (to->server().offset() < from.offset()) {
                 to->server().apply(from.effects()[to->server().offset() - from.firstOffset()]);
             }
+            if (random_.once(100)) {
+                compare(*to);
+            }
         }
         if (!isUnderWay_) {
             from.forgetEffectsBefore(from.offset());
         }
     }
     kernel_.schedule().after(1 + static_cast<Time>(random_.below(kLag)), [this] { replicate(); });
+}
+
+/// The replica has done all that its master has, so it has the same keys.
+void FailOver::compare(RedisHost& replica) {
+    const Keyspace& its = replica.server().keyspace();
+    for (const auto& [name, key] : master().server().keyspace().keys()) {
+        const Keyspace::Key* copy = its.find(name);
+        if (copy == nullptr || copy->expiry != key.expiry || textOf(copy->value) != textOf(key.value)) {
+            witness_.failed("a replica has another " + name);
+        }
+    }
+    if (its.size() != master().server().keyspace().size()) {
+        witness_.failed("a replica has other keys than its master");
+    }
 }
 
 void FailOver::fault() {

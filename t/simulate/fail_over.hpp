@@ -27,6 +27,7 @@ class FailOver {
 
   private:
     void replicate();
+    void compare(RedisHost& replica);
     void masterDies();
     void promote();
     void demote(std::size_t server);

@@ -284,6 +284,9 @@ std::string Fleet::settle() {
     const Time end = schedule_.now() + kQuiet;
     while (schedule_.step(end)) {
     }
+    if (!failure_.empty()) {
+        return failure_;
+    }
     if (underWay_ > 0) {
         return std::to_string(underWay_) + " requests have no answer";
     }

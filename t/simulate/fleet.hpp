@@ -44,6 +44,7 @@ class Fleet final : StoreWitness, AppServer::Witness {
     void lost() override { history_.lost(schedule_.now()); }
     void divided() override { history_.divided(schedule_.now()); }
     void united() override { history_.united(schedule_.now()); }
+    void failed(const std::string& what) override { failure_ = failure_.empty() ? what : failure_; }
     void began(std::uint64_t number) override { underUpstream_[number].begin = schedule_.now(); }
     void ended(std::uint64_t number) override;
     void askLater();
@@ -65,6 +66,7 @@ class Fleet final : StoreWitness, AppServer::Witness {
     Kernel kernel_;
     Plan plan_;
     History history_;
+    std::string failure_;  // of the store
     std::uint64_t trace_ = 0xcbf29ce484222325;
     std::unique_ptr<Store> store_;
     std::unique_ptr<AppServer> app_;

@@ -15,6 +15,8 @@ struct StoreWitness {
     virtual void divided() = 0;
     /// Only one of them decides.
     virtual void united() = 0;
+    /// A failure.
+    virtual void failed(const std::string& what) = 0;
 
   protected:
     ~StoreWitness() = default;
