@@ -124,6 +124,7 @@ void Fleet::ask() {
     event.location = random.below(plan_.locations.size());
     event.key = std::min(random.below(plan_.keys), random.below(plan_.keys));
     event.cost = random.once(4) ? random.between(0, kMostCost) : 1;
+    event.trueCost = random.once(2) ? random.between(0, kMostCost) : event.cost;
     const bool fails = random.once(10);
     event.upstreamStatus = fails ? random.once(2) ? 503 : 0 : 200;
     const Location& location = plan_.locations[event.location];
@@ -134,7 +135,8 @@ void Fleet::ask() {
     event.upstreamTime = timeOfUpstream(random);
     const std::string path = location.path + "?k=" + std::to_string(event.key) + "&c=" + std::to_string(event.cost) +
                              "&s=" + std::to_string(event.upstreamStatus) +
-                             "&d=" + std::to_string(event.upstreamTime / kMs) + "&n=" + std::to_string(requests_);
+                             "&d=" + std::to_string(event.upstreamTime / kMs) + "&x=" + std::to_string(event.trueCost) +
+                             "&n=" + std::to_string(requests_);
     HttpClient& client = clientOf(event.node);
     note(std::to_string(requests_) + " asks node " + std::to_string(event.node) + " " + path);
     underWay_++;
@@ -147,7 +149,8 @@ void Fleet::ask() {
         event.source = answer.source;
         event.denier = answer.name;
         event.status = answer.status;
-        const bool isByRedis = answer.source == "redis" || answer.source == "prefetch" || answer.source.empty();
+        const bool isByRedis = answer.source == "redis" || answer.source == "prefetch" || answer.source.empty() ||
+                               answer.source == "cache";  // of a dry run
         event.end = answer.status == 0     ? Event::End::Unknown
                     : answer.status == 429 ? Event::End::Denied
                     : isByRedis            ? Event::End::Admitted

@@ -51,6 +51,9 @@ History::Logs History::logs() const {
     for (const Event& event : events_) {
         const bool isCertain = isOfAll(event);
         for (const std::size_t number : plan_.locations[event.location].limits) {
+            if (plan_.limits[number].isDry) {
+                continue;
+            }
             logs[{number, event.key}].push_back(shareOf(event, plan_.limits[number], isCertain));
         }
     }
@@ -64,8 +67,14 @@ History::Logs History::logs() const {
 Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) const {
     const bool isSure = (event.end != Event::End::Unknown || event.hasLeft) && !isFaulty(event);
     const bool isRefunded = limit.refunds && (event.upstreamStatus >= 500 || event.upstreamStatus == 0);
-    Share share{&event, limit.hasCost ? event.cost : 1, event.end == Event::End::Admitted && isOfAll && !isRefunded,
-                event.answered + (isSure ? kTakenBack : kLate), kNever};
+    const std::int64_t cost = limit.hasCost ? event.cost : 1;
+    const auto [least, most] = std::minmax({cost, limit.settles ? event.trueCost : cost});
+    Share share{&event,
+                least,
+                most,
+                event.end == Event::End::Admitted && isOfAll && !isRefunded,
+                event.answered + (isSure ? kTakenBack : kLate),
+                kNever};
     if (isSure && ((isRefunded && event.status >= 500) || (event.end == Event::End::Denied && !limit.countsAll))) {
         share.isGone = share.mayCount;
     }

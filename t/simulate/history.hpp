@@ -30,6 +30,7 @@ struct Event {
     std::size_t location = 0;
     std::size_t key = 0;
     std::int64_t cost = 1;
+    std::int64_t trueCost = 1;  // as the upstream tells
     int upstreamStatus = 200;
     Time upstreamTime = 0;  // until the upstream answers
     std::size_t node = 0;
@@ -46,8 +47,9 @@ struct Event {
 /// What a request may have done to the log of one of its limits.
 struct Share {
     const Event* event;
-    std::int64_t cost;
-    bool counts;    // for certain, from its decision on
+    std::int64_t cost;      // at least, if it was admitted
+    std::int64_t mostCost;  // before and after it is settled
+    bool counts;            // for certain, from its decision on
     Time mayCount;  // until then entries of it may have been made; of inflight: until then it may have its place
     Time isGone;    // from then on there is nothing of it
 };

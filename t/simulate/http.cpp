@@ -91,6 +91,7 @@ class AppServer::Served final : public Connection, public std::enable_shared_fro
         }
         const auto status = static_cast<int>(numberAfter(unread.substr(0, end), "&s=", 200));
         const Time delay = numberAfter(unread.substr(0, end), "&d=", 0) * kMs;
+        cost_ = numberAfter(unread.substr(0, end), "&x=", 0);
         number_ = static_cast<std::uint64_t>(numberAfter(unread.substr(0, end), "&n=", 0));
         stream_->consume(end + kHeadEnd.size());
         witness_.began(number_);
@@ -111,12 +112,14 @@ class AppServer::Served final : public Connection, public std::enable_shared_fro
         if (status == 0) {
             close(true);
         } else {
-            kernel_.write(*stream_, "HTTP/1.1 " + std::to_string(status) + " App\r\nContent-Length: 0\r\n\r\n");
+            kernel_.write(*stream_, "HTTP/1.1 " + std::to_string(status) + " App\r\nX-Cost: " + std::to_string(cost_) +
+                                        "\r\nContent-Length: 0\r\n\r\n");
         }
     }
 
     Witness& witness_;
     std::uint64_t number_ = 0;
+    std::int64_t cost_ = 0;
 };
 
 AppServer::AppServer(Kernel& kernel, Address address, Witness& witness)

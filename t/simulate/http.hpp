@@ -45,7 +45,8 @@ class HttpClient final : public Connection {
     std::function<void(const Answer&)> answered_;
 };
 
-/// Answers `/…?s=STATUS&d=MS&n=NUMBER`: with this status after so long; status 0 resets the connection.
+/// Answers `/…?s=STATUS&d=MS&x=COST&n=NUMBER`: with this status and X-Cost after so long; status 0 resets the
+/// connection.
 class AppServer final : Acceptor {
   public:
     /// Is told when the request of this number has come, and when it is answered or its connection has ended.

@@ -21,7 +21,8 @@ std::string directive(const Limit& limit, bool isOther) {
         out << (limit.algorithm == Algorithm::Inflight ? " lease=" : " window=") << limit.window / kMs << "ms";
     }
     out << (limit.hasCost ? " cost=$cost" : "") << (limit.refunds ? " refund=5xx" : "")
-        << (limit.countsAll ? " count=all" : "");
+        << (limit.countsAll ? " count=all" : "") << (limit.settles ? " settle=$upstream_http_x_cost" : "")
+        << (limit.isDry ? " dry_run=on" : "");
     if (limit.delay > 0) {
         out << " delay=" << limit.delay / kMs << "ms";
     }
@@ -54,10 +55,12 @@ Limit drawLimit(Random& random, std::size_t number) {
         limit.prefetch = random.between(2, limit.least() / 5);
         return limit;
     }
+    limit.isDry = random.once(12);
     limit.hasCost = random.once(4);
-    limit.refunds = random.once(4);
+    limit.settles = limit.algorithm != Algorithm::Log && random.once(5);
+    limit.refunds = !limit.settles && random.once(4);
     if (limit.isExact()) {
-        limit.countsAll = random.once(8);
+        limit.countsAll = !limit.settles && random.once(8);
         limit.delay = random.once(6) ? random.between(1, 10) * 50 * kMs : 0;
         limit.block = limit.delay == 0 && random.once(8) ? random.between(1, 8) * 250 * kMs : 0;
     }
@@ -90,7 +93,8 @@ Plan drawPlan(Random random) {
             }
         }
         const auto needsUpstream = [&](std::size_t limit) {
-            return plan.limits[limit].refunds || plan.limits[limit].algorithm == Algorithm::Inflight;
+            return plan.limits[limit].refunds || plan.limits[limit].settles ||
+                   plan.limits[limit].algorithm == Algorithm::Inflight;
         };
         location.isProxied = location.isProxied || std::ranges::any_of(location.limits, needsUpstream);
         plan.locations.push_back(std::move(location));

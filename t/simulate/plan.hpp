@@ -25,6 +25,8 @@ struct Limit {
     Time window = kSecond;       // of inflight: the lease
     bool hasCost = false;        // cost=$arg_c
     bool refunds = false;        // refund=5xx
+    bool settles = false;        // settle=$upstream_http_x_cost
+    bool isDry = false;          // dry_run=on
     bool countsAll = false;
     Time delay = 0;
     Time block = 0;

@@ -52,7 +52,7 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
             share.mayCount >= event.sent - doubt - limit.block) {
             return true;  // that one may have blocked the log, whatever this one costs
         }
-        sum += &other != &event && !leavesNothing(limit, other) && mayBeThere ? share.cost : 0;
+        sum += &other != &event && !leavesNothing(limit, other) && mayBeThere ? share.mostCost : 0;
     }
     return sum > limit.least();
 }
@@ -60,7 +60,8 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
 std::string History::tooStrict(const Logs& logs) const {
     for (const Event& event : events_) {
         const auto denies = [&](std::size_t number) {
-            return mayDeny(plan_.limits[number], logs.at({number, event.key}), event);
+            const Limit& limit = plan_.limits[number];
+            return !limit.isDry && mayDeny(limit, logs.at({number, event.key}), event);
         };
         if (event.end == Event::End::Denied && isByRedis(event) &&
             std::ranges::none_of(plan_.locations[event.location].limits, denies)) {
