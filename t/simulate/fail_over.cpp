@@ -11,7 +11,6 @@ namespace simulate {
 
 namespace {
 
-constexpr Host kSentinels = 0x0a040001;
 constexpr std::size_t kSentinelCount = 3;
 
 /// Replicas are behind by so much at most.
@@ -40,10 +39,11 @@ std::string textOf(const Value& value) {
 
 }  // namespace
 
-FailOver::FailOver(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers)
+FailOver::FailOver(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers,
+                   Host sentinels)
     : kernel_(kernel), random_(random), witness_(witness), servers_(std::move(servers)) {
     for (std::size_t i = 0; i < kSentinelCount; i++) {
-        const Address address{kSentinels + static_cast<Host>(i), 26379};
+        const Address address{sentinels + static_cast<Host>(i), 26379};
         sentinels_.push_back(std::make_unique<SentinelHost>(kernel, address, master().address()));
     }
     master().server().keepEffects(true);

@@ -14,8 +14,8 @@ namespace simulate {
 
 class FailOver {
   public:
-    /// The first one is the master.
-    FailOver(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers);
+    /// The first one is the master. The Sentinels have the hosts from `sentinels` on.
+    FailOver(Kernel& kernel, Random random, StoreWitness& witness, std::vector<RedisHost*> servers, Host sentinels);
 
     /// What the block of the store has of the Sentinels.
     std::string directives() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <string_view>
 
 namespace simulate {
 
@@ -10,6 +11,8 @@ namespace {
 
 constexpr Host kUpstream = 0x0a020001;
 constexpr Host kClients = 0x0a030001;
+constexpr Host kFirstStore = 0x0a010001;
+constexpr Host kHostsOfStore = 0x1000;
 constexpr Host kFirstNode = 0x0a000001;
 constexpr Time kBeginning = 1'700'000'000 * kSecond;  // of the wall clocks, near this
 constexpr Time kStart = kSecond;                      // until nginx serves
@@ -33,8 +36,12 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
     kernel_.usualLink().delay = random_.between(20, 400) * kUs;
     kernel_.usualLink().jitter = random_.once(2) ? kernel_.usualLink().delay : 0;
     kernel_.usualLink().splits = random_.once(8);
-    StoreWitness& witness = *this;
-    store_ = std::make_unique<Store>(kernel_, random_.branch(), witness, surroundings.nativeModule, plan_, kBeginning);
+    for (std::size_t i = 0; i < plan_.stores.size(); i++) {
+        witnesses_.push_back(std::make_unique<Witness>(*this, i));
+        stores_.push_back(std::make_unique<Store>(kernel_, random_.branch(), *witnesses_.back(),
+                                                  surroundings.nativeModule, plan_.stores[i], plan_.keys, kBeginning,
+                                                  kFirstStore + static_cast<Host>(i) * kHostsOfStore));
+    }
     AppServer::Witness& witnessOfApp = *this;
     app_ = std::make_unique<AppServer>(kernel_, Address{kUpstream, 80}, witnessOfApp);
     const std::string text = configuration(false);
@@ -62,7 +69,11 @@ Fleet::~Fleet() {
 }
 
 std::string Fleet::configuration(bool isOther) const {
-    return plan_.configuration(store_->directives(), {kUpstream, 80}, surroundings_.errorLog, isOther);
+    std::vector<std::string> servers;
+    for (const auto& store : stores_) {
+        servers.push_back(store->directives());
+    }
+    return plan_.configuration(servers, {kUpstream, 80}, surroundings_.errorLog, isOther);
 }
 
 void Fleet::note(const std::string& what) {
@@ -77,6 +88,7 @@ void Fleet::note(const std::string& what) {
 Figures Fleet::run() {
     schedule_.at(kStart, [this] {
         ask();
+        recordLater();
         faultLater();
     });
     while (requests_ < world_.requests && schedule_.step(schedule_.now() + 1000 * kSecond)) {
@@ -150,7 +162,7 @@ void Fleet::ask() {
         event.denier = answer.name;
         event.status = answer.status;
         const bool isByRedis = answer.source == "redis" || answer.source == "prefetch" || answer.source.empty() ||
-                               answer.source == "cache";  // of a dry run
+                               answer.source == "override" || answer.source == "cache";  // of a dry run
         event.end = answer.status == 0     ? Event::End::Unknown
                     : answer.status == 429 ? Event::End::Denied
                     : isByRedis            ? Event::End::Admitted
@@ -186,6 +198,32 @@ void Fleet::ended(std::uint64_t number) {
     end = end == 0 ? schedule_.now() : end;
 }
 
+void Fleet::recordLater() {
+    if (requests_ < world_.requests && std::ranges::any_of(plan_.limits, &Limit::hasOverride)) {
+        schedule_.after(drawn(random_, 100 * pause_), [this] {
+            setRecord(random_.branch());
+            recordLater();
+        });
+    }
+}
+
+/// As the tool does it.
+void Fleet::setRecord(Random random) {
+    const Limit& limit = plan_.limits[random.below(plan_.limits.size())];
+    if (limit.hasOverride) {
+        constexpr std::array<std::string_view, 3> kWhat = {"allow", "deny", "limit=7"};
+        const Time lifetime = random.between(1, 4) * 500 * kMs;
+        const Time until = kBeginning + schedule_.now() + lifetime;
+        const std::string key = std::to_string(Limit::kKeyOfRecords);
+        note("record of " + limit.name);
+        stores_[limit.store]->set("rl:sliding:" + limit.name + ":{" + key + "}:override",
+                                  std::string(kWhat[random.below(kWhat.size())]) +
+                                      " until=" + std::to_string(until / kMs) +
+                                      " since=" + std::to_string(kBeginning / kMs) + " by=simulation why=",
+                                  lifetime);
+    }
+}
+
 void Fleet::faultLater() {
     if (untilFault_ > 0 && requests_ < world_.requests) {
         schedule_.after(drawn(random_, untilFault_), [this] {
@@ -208,7 +246,7 @@ void Fleet::fault() {
             faultOfWorker(random);
             break;
         case 1:
-            store_->fault(random.branch());
+            stores_[random.below(stores_.size())]->fault(random.branch());
             break;
         default:
             faultOfNetwork(random);
@@ -257,9 +295,9 @@ void Fleet::killWorker(Node& node, std::size_t worker, Random& random) {
 }
 
 void Fleet::faultOfNetwork(Random& random) {
-    disturbed();
+    history_.disturbed(schedule_.now());
     const Host node = machines_[random.below(machines_.size())]->host;
-    const Host redis = store_->host(random);
+    const Host redis = stores_[random.below(stores_.size())]->host(random);
     if (random.once(2)) {
         note("network cut");
         kernel_.link(redis, node).isCut = true;
@@ -301,8 +339,13 @@ std::string Fleet::settle() {
         return "workers failed to start";
     }
     const bool hasQuota = std::ranges::any_of(plan_.limits, &Limit::isQuota);  // which outlasts the quiet
-    const std::vector<std::string> keys = hasQuota ? std::vector<std::string>() : store_->keys();
-    return keys.empty() ? std::string() : std::to_string(keys.size()) + " keys are left, " + keys.front();
+    for (const auto& store : stores_) {
+        const std::vector<std::string> keys = hasQuota ? std::vector<std::string>() : store->keys();
+        if (!keys.empty()) {
+            return std::to_string(keys.size()) + " keys are left, " + keys.front();
+        }
+    }
+    return {};
 }
 
 }  // namespace simulate

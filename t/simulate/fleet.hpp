@@ -27,7 +27,7 @@ struct Surroundings {
     bool hasSteps = false;  // nginx tells of its accesses to shared memory
 };
 
-class Fleet final : StoreWitness, AppServer::Witness {
+class Fleet final : AppServer::Witness {
   public:
     Fleet(const World& world, const Surroundings& surroundings);
     ~Fleet();
@@ -38,18 +38,30 @@ class Fleet final : StoreWitness, AppServer::Witness {
     Figures run();
 
   private:
+    /// Tells the history what happens to one store.
+    struct Witness final : StoreWitness {
+        Witness(Fleet& fleet, std::size_t store) : fleet(fleet), store(store) {}
+        void noted(const std::string& what) override { fleet.note(what); }
+        void disturbed() override { fleet.history_.disturbed(fleet.schedule_.now()); }
+        void lost() override { fleet.history_.lost(store, fleet.schedule_.now()); }
+        void divided() override { fleet.history_.divided(store, fleet.schedule_.now()); }
+        void united() override { fleet.history_.united(store, fleet.schedule_.now()); }
+        void failed(const std::string& what) override {
+            fleet.failure_ = fleet.failure_.empty() ? what : fleet.failure_;
+        }
+
+        Fleet& fleet;
+        std::size_t store;
+    };
+
     void note(const std::string& what);
-    void noted(const std::string& what) override { note(what); }
-    void disturbed() override { history_.disturbed(schedule_.now()); }
-    void lost() override { history_.lost(schedule_.now()); }
-    void divided() override { history_.divided(schedule_.now()); }
-    void united() override { history_.united(schedule_.now()); }
-    void failed(const std::string& what) override { failure_ = failure_.empty() ? what : failure_; }
     void began(std::uint64_t number) override { underUpstream_[number].begin = schedule_.now(); }
     void ended(std::uint64_t number) override;
     void askLater();
     void ask();
     void add(Event event, std::uint64_t number);
+    void recordLater();
+    void setRecord(Random random);
     void faultLater();
     void fault();
     void faultOfWorker(Random& random);
@@ -66,9 +78,10 @@ class Fleet final : StoreWitness, AppServer::Witness {
     Kernel kernel_;
     Plan plan_;
     History history_;
-    std::string failure_;  // of the store
+    std::string failure_;  // of a store
     std::uint64_t trace_ = 0xcbf29ce484222325;
-    std::unique_ptr<Store> store_;
+    std::vector<std::unique_ptr<Witness>> witnesses_;
+    std::vector<std::unique_ptr<Store>> stores_;
     std::unique_ptr<AppServer> app_;
     std::vector<std::unique_ptr<Machine>> machines_;
     std::vector<std::unique_ptr<Node>> nodes_;

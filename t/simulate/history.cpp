@@ -51,7 +51,8 @@ History::Logs History::logs() const {
     for (const Event& event : events_) {
         const bool isCertain = isOfAll(event);
         for (const std::size_t number : plan_.locations[event.location].limits) {
-            if (plan_.limits[number].isDry) {
+            const Limit& limit = plan_.limits[number];
+            if (limit.isDry || limit.mayHaveRecord(event.key)) {
                 continue;
             }
             logs[{number, event.key}].push_back(shareOf(event, plan_.limits[number], isCertain));
@@ -93,22 +94,32 @@ bool History::isOfFaultyWorker(const Event& event) const {
     return found != workerFaults_.end() && isNear(event, found->second);
 }
 
-/// The answer tells what decided one limit. Those of another algorithm are asked in another call, and on_error may have
-/// decided these.
+/// The answer tells what decided one limit. Those of another algorithm or store are asked in another call, and on_error
+/// may have decided these.
 bool History::isOfAll(const Event& event) const {
     const std::vector<std::size_t>& limits = plan_.locations[event.location].limits;
-    const Algorithm first = plan_.limits[limits.front()].algorithm;
-    const auto isSame = [&](std::size_t number) { return plan_.limits[number].algorithm == first; };
+    const Limit& first = plan_.limits[limits.front()];
+    const auto isSame = [&](std::size_t number) {
+        return plan_.limits[number].algorithm == first.algorithm && plan_.limits[number].store == first.store;
+    };
     return std::ranges::all_of(limits, isSame) || !isFaulty(event);
 }
 
-/// Since then what a server has decided by `time` is in the log.
-Time History::lossBefore(Time time) const {
-    const auto next = std::ranges::upper_bound(losses_, time);
-    Time latest = next == losses_.begin() ? 0 : *std::prev(next);
-    for (const Interval& division : divisions_) {
-        if (division.begin <= time) {
-            latest = std::max(latest, division.end == 0 ? time : std::min(division.end, time));
+void History::united(std::size_t store, Time time) {
+    const auto open = std::ranges::find(losses_[store], 0, &Interval::end);
+    open->end = time;
+}
+
+/// What its store has decided since then, and by `time`, is in the log.
+Time History::lossBefore(const Limit& limit, Time time) const {
+    const auto found = losses_.find(limit.store);
+    Time latest = 0;
+    if (found == losses_.end()) {
+        return latest;
+    }
+    for (const Interval& loss : found->second) {
+        if (loss.begin <= time) {
+            latest = std::max(latest, loss.end == 0 ? time : std::min(loss.end, time));
         }
     }
     return latest;

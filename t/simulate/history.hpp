@@ -63,12 +63,12 @@ class History {
 
     void add(Event event) { events_.push_back(std::move(event)); }
 
-    /// Redis has lost what it had.
-    void lost(Time time) { losses_.push_back(time); }
+    /// A store has lost what it had.
+    void lost(std::size_t store, Time time) { losses_[store].push_back({time, time}); }
 
     /// Two servers may decide, each for itself, until united().
-    void divided(Time time) { divisions_.push_back({time, 0}); }
-    void united(Time time) { divisions_.back().end = time; }
+    void divided(std::size_t store, Time time) { losses_[store].push_back({time, 0}); }
+    void united(std::size_t store, Time time);
 
     /// A fault: calls may be lost, or late.
     void disturbed(Time time) { faults_.push_back(time); }
@@ -90,11 +90,11 @@ class History {
     bool isFaulty(const Event& event) const;
     bool isOfFaultyWorker(const Event& event) const;
     bool isOfAll(const Event& event) const;
-    Time lossBefore(Time time) const;
+    Time lossBefore(const Limit& limit, Time time) const;
 
     // too_many.cpp
     std::string tooMany(const Limit& limit, const Log& log) const;
-    std::string tooManyInWindow(const Log& log, Time window, std::int64_t most) const;
+    std::string tooManyInWindow(const Limit& limit, const Log& log, Time window, std::int64_t most) const;
     std::string tooManyOfBucket(const Limit& limit, const Log& log) const;
     std::string tooManyInFlight(const Limit& limit, const Log& log) const;
 
@@ -110,8 +110,7 @@ class History {
 
     const Plan& plan_;
     std::vector<Event> events_;
-    std::vector<Time> losses_;
-    std::vector<Interval> divisions_;
+    std::map<std::size_t, std::vector<Interval>> losses_;  // by store: what was decided by its end may be lost
     std::vector<Time> faults_;
     std::map<std::size_t, std::vector<Time>> workerFaults_;  // by node
 };

@@ -13,7 +13,8 @@ constexpr std::array<std::string_view, 6> kNames = {"log", "compact", "counter",
 
 std::string directive(const Limit& limit, bool isOther) {
     std::ostringstream out;
-    out << "sliding_log_limit " << limit.name << " key=$arg_k limit=" << (isOther ? limit.otherwise : limit.limit)
+    out << "sliding_log_limit " << limit.name << " store=s" << limit.store
+        << " key=$arg_k limit=" << (isOther ? limit.otherwise : limit.limit)
         << " algorithm=" << kNames[static_cast<std::size_t>(limit.algorithm)];
     if (limit.algorithm == Algorithm::Quota) {
         out << " period=hour";
@@ -22,7 +23,7 @@ std::string directive(const Limit& limit, bool isOther) {
     }
     out << (limit.hasCost ? " cost=$cost" : "") << (limit.refunds ? " refund=5xx" : "")
         << (limit.countsAll ? " count=all" : "") << (limit.settles ? " settle=$upstream_http_x_cost" : "")
-        << (limit.isDry ? " dry_run=on" : "");
+        << (limit.isDry ? " dry_run=on" : "") << (limit.hasOverride ? " override=on" : "");
     if (limit.delay > 0) {
         out << " delay=" << limit.delay / kMs << "ms";
     }
@@ -56,6 +57,7 @@ Limit drawLimit(Random& random, std::size_t number) {
         return limit;
     }
     limit.isDry = random.once(12);
+    limit.hasOverride = random.once(8);
     limit.hasCost = random.once(4);
     limit.settles = limit.algorithm != Algorithm::Log && random.once(5);
     limit.refunds = !limit.settles && random.once(4);
@@ -73,16 +75,20 @@ Plan drawPlan(Random random) {
     Plan plan;
     plan.nodes = 1 + random.below(4);
     plan.workers = 1 + random.below(3);
-    plan.servers = random.once(3) ? 2 + random.below(2) : 1;
-    plan.replicas = plan.servers == 1 && random.once(3) ? 1 + random.below(2) : 0;
+    plan.stores.resize(random.once(4) ? 2 : 1);
+    for (StorePlan& store : plan.stores) {
+        store.servers = random.once(3) ? 2 + random.below(2) : 1;
+        store.replicas = !store.isCluster() && random.once(3) ? 1 + random.below(2) : 0;
+        store.isNativeOff = random.once(3);
+    }
     plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);
     plan.timeout = random.between(1, 4) * 50 * kMs;
-    plan.isNativeOff = random.once(3);
     constexpr std::array<std::string_view, 4> kOnError = {"local", "local nodes=3", "allow", "deny"};
     plan.onError = kOnError[random.below(kOnError.size())];
     const std::size_t limits = 1 + random.below(4);
     for (std::size_t i = 0; i < limits; i++) {
         plan.limits.push_back(drawLimit(random, i));
+        plan.limits.back().store = random.below(plan.stores.size());
     }
     const std::size_t locations = 1 + random.below(4);
     for (std::size_t i = 0; i < locations; i++) {
@@ -102,7 +108,7 @@ Plan drawPlan(Random random) {
     return plan;
 }
 
-std::string Plan::configuration(const std::string& store, Address upstream, const std::string& errorLog,
+std::string Plan::configuration(const std::vector<std::string>& servers, Address upstream, const std::string& errorLog,
                                 bool isOther) const {
     std::ostringstream out;
     out << "user root; daemon off; master_process off; error_log " << errorLog
@@ -112,14 +118,13 @@ std::string Plan::configuration(const std::string& store, Address upstream, cons
            "access_log off; keepalive_requests 1000000; keepalive_timeout 60s; proxy_http_version 1.1; "
            "proxy_next_upstream off;\n"
            "sliding_log_zone 1m; sliding_log_on_error "
-        << onError
-        << ";\n"
-           "sliding_log_redis { "
-        << store << " timeout " << timeout / kMs << "ms; connect_timeout " << timeout / kMs
-        << "ms; reconnect 20ms 500ms; " << (isNativeOff ? "native off; " : "")
-        << "}\n"
-           "upstream app { server "
-        << textOf(upstream.host) << ':' << upstream.port
+        << onError << ";\n";
+    for (std::size_t i = 0; i < stores.size(); i++) {
+        out << "sliding_log_redis s" << i << " { " << servers[i] << " timeout " << timeout / kMs
+            << "ms; connect_timeout " << timeout / kMs << "ms; reconnect 20ms 500ms; "
+            << (stores[i].isNativeOff ? "native off; " : "") << "}\n";
+    }
+    out << "upstream app { server " << textOf(upstream.host) << ':' << upstream.port
         << " max_fails=0; keepalive 16; }\n"
            "add_header X-Source $sliding_log_source always; add_header X-Name $sliding_log_name always;\n"
            "map $arg_c $cost { default 1;";

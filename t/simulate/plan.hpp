@@ -19,6 +19,7 @@ constexpr std::int64_t kMostCost = 12;
 
 struct Limit {
     std::string name;
+    std::size_t store = 0;  // of Plan::stores
     Algorithm algorithm = Algorithm::Log;
     std::int64_t limit = 1;
     std::int64_t otherwise = 1;  // after some reloads
@@ -27,6 +28,7 @@ struct Limit {
     bool refunds = false;        // refund=5xx
     bool settles = false;        // settle=$upstream_http_x_cost
     bool isDry = false;          // dry_run=on
+    bool hasOverride = false;    // override=on
     bool countsAll = false;
     Time delay = 0;
     Time block = 0;
@@ -34,6 +36,10 @@ struct Limit {
 
     std::int64_t most() const { return std::max(limit, otherwise); }
     std::int64_t least() const { return std::min(limit, otherwise); }
+
+    /// Only this key has records, so that what they do to others can be checked.
+    static constexpr std::size_t kKeyOfRecords = 0;
+    bool mayHaveRecord(std::size_t key) const { return hasOverride && key == kKeyOfRecords; }
 
     bool isQuota() const { return algorithm == Algorithm::Quota; }
 
@@ -47,22 +53,29 @@ struct Location {
     bool isProxied = false;
 };
 
+struct StorePlan {
+    std::size_t servers = 1;   // more are a cluster
+    std::size_t replicas = 0;  // of its only server, with Sentinels
+    bool isNativeOff = false;
+
+    bool isCluster() const { return servers > 1; }
+};
+
 struct Plan {
     std::vector<Limit> limits;
     std::vector<Location> locations;
     std::size_t nodes = 1;
     std::size_t workers = 1;
-    std::size_t servers = 1;   // of the store: more are a cluster
-    std::size_t replicas = 0;  // of its only server, with Sentinels
+    std::vector<StorePlan> stores;
     std::size_t keys = 1;
     Time timeout = 100 * kMs;
-    bool isNativeOff = false;
     std::string_view onError = "local";
 
-    /// nginx.conf of each node. The answer tells what decided. `store`: what the block has of addresses.
+    /// nginx.conf of each node. The answer tells what decided. `servers`: what the block of each store has
+    /// of them.
     /// `errorLog`: file and level.
     /// `isOther`: the limits are those of some reloads.
-    std::string configuration(const std::string& store, Address upstream, const std::string& errorLog,
+    std::string configuration(const std::vector<std::string>& servers, Address upstream, const std::string& errorLog,
                               bool isOther) const;
 };
 

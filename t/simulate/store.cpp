@@ -1,6 +1,8 @@
 #include "store.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "redis/hash_slots.hpp"
 #include "redis/keyspace.hpp"
@@ -9,19 +11,17 @@ namespace simulate {
 
 namespace {
 
-constexpr Host kFirst = 0x0a010001;
-
-std::string numbered(int server) {
-    return textOf(kFirst + static_cast<Host>(server));
-}
+/// The hosts of Sentinels, behind the first server.
+constexpr Host kSentinels = 100;
 
 /// What each node of a new cluster believes: as many slots for each.
-ClusterView newView(int servers, int self) {
+ClusterView newView(Host first, int servers, int self) {
     ClusterView view;
     view.self = self;
     for (int i = 0; i < servers; i++) {
         std::string id = std::to_string(i);
-        view.nodes.push_back({std::string(40 - id.size(), '0') + id, numbered(i), 6379, ClusterView::kNobody});
+        view.nodes.push_back(
+            {std::string(40 - id.size(), '0') + id, textOf(first + static_cast<Host>(i)), 6379, ClusterView::kNobody});
     }
     for (std::size_t slot = 0; slot < ClusterView::kSlots; slot++) {
         view.owner[slot] = static_cast<std::int16_t>(slot * static_cast<std::size_t>(servers) / ClusterView::kSlots);
@@ -31,11 +31,10 @@ ClusterView newView(int servers, int self) {
 
 }  // namespace
 
-Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, const Plan& plan,
-             Time beginning)
-    : kernel_(kernel), random_(random), witness_(witness), keys_(plan.keys) {
+Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule,
+             const StorePlan& plan, std::size_t keys, Time beginning, Host first)
+    : kernel_(kernel), random_(random), witness_(witness), first_(first), keys_(keys) {
     const std::size_t servers = plan.servers + plan.replicas;
-    const bool isCluster = plan.servers > 1;
     const NativeVersion version = random_.once(2) ? NativeVersion::Current : NativeVersion::None;
     const Time wallAhead = beginning + random_.between(-5'000, 5'000) * kMs;  // a log that moves keeps its times
     for (std::size_t i = 0; i < servers; i++) {
@@ -45,12 +44,12 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         settings.nativeModule = nativeModule;
         settings.scripts = random_.once(10) ? Scripts::ByLua : Scripts::ByNative;
         auto machine =
-            std::make_unique<Machine>(kFirst + static_cast<Host>(i), wallAhead, random_.between(0, 100'000) * kSecond);
+            std::make_unique<Machine>(first + static_cast<Host>(i), wallAhead, random_.between(0, 100'000) * kSecond);
         auto redis = std::make_unique<RedisHost>(kernel, *machine, settings);
-        redis->configure([version, servers, number, isCluster](Server& server) {
+        redis->configure([version, servers, number, first, isCluster = plan.isCluster()](Server& server) {
             server.setNative(version);
             if (isCluster) {
-                server.cluster() = newView(static_cast<int>(servers), number);
+                server.cluster() = newView(first, static_cast<int>(servers), number);
             }
         });
         parts_.push_back({std::move(machine), std::move(redis)});
@@ -60,8 +59,12 @@ Store::Store(Kernel& kernel, Random random, StoreWitness& witness, const std::st
         for (const Part& part : parts_) {
             hosts.push_back(part.redis.get());
         }
-        failOver_ = std::make_unique<FailOver>(kernel, random_.branch(), witness, std::move(hosts));
+        failOver_ = std::make_unique<FailOver>(kernel, random_.branch(), witness, std::move(hosts), first + kSentinels);
     }
+}
+
+std::string Store::numbered(int server) const {
+    return textOf(first_ + static_cast<Host>(server));
 }
 
 std::string Store::directives() const {
@@ -160,6 +163,36 @@ ClusterView& Store::view(int server) {
     return *parts_[static_cast<std::size_t>(server)].redis->server().cluster();
 }
 
+/// Others may not know yet who has it.
+int Store::ownerOf(std::uint16_t slot) {
+    int owner = 0;
+    while (view(owner).owner[slot] != owner) {
+        owner++;
+    }
+    return owner;
+}
+
+void Store::set(const std::string& key, const std::string& value, Time lifetime) {
+    RedisHost* host = parts_.front().redis.get();
+    if (failOver_ != nullptr) {
+        host = &failOver_->master();
+    } else if (parts_.size() > 1) {
+        const std::size_t tag = key.find('{') + 1;
+        const std::string_view tagged = std::string_view(key).substr(tag, key.find('}') - tag);
+        const auto slot = static_cast<std::uint16_t>(sliding_log::crc16(tagged) % ClusterView::kSlots);
+        host = parts_[static_cast<std::size_t>(ownerOf(slot))].redis.get();
+    }
+    if (isMoving_ || !host->isUp()) {
+        return;
+    }
+    host->setClock();
+    Client client;
+    std::string reply;
+    const std::string ms = std::to_string(lifetime / kMs);
+    const std::array<std::string_view, 5> words = {"SET", key, value, "PX", ms};
+    host->server().execute(client, words, reply);
+}
+
 /// The slot of a key moves to another server: key by key, while both know of it, then for all others, one after the
 /// other.
 void Store::moveSlot() {
@@ -169,10 +202,7 @@ void Store::moveSlot() {
     }
     const auto slot =
         static_cast<std::uint16_t>(sliding_log::crc16(std::to_string(random_.below(keys_))) % ClusterView::kSlots);
-    int from = 0;  // others may not know yet who has it
-    while (view(from).owner[slot] != from) {
-        from++;
-    }
+    const int from = ownerOf(slot);
     const int to = (from + 1 + static_cast<int>(random_.below(parts_.size() - 1))) % static_cast<int>(parts_.size());
     isMoving_ = true;
     witness_.noted("slot " + std::to_string(slot) + " moves from " + numbered(from) + " to " + numbered(to));

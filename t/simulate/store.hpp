@@ -20,9 +20,10 @@ namespace simulate {
 
 class Store {
   public:
-    /// Beginning: of the wall clocks.
-    Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, const Plan& plan,
-          Time beginning);
+    /// `keys`: so many values has the key of limits. Beginning: of the wall clocks. Its hosts are those from `first`
+    /// on.
+    Store(Kernel& kernel, Random random, StoreWitness& witness, const std::string& nativeModule, const StorePlan& plan,
+          std::size_t keys, Time beginning, Host first);
 
     /// What the block has of the addresses.
     std::string directives() const;
@@ -33,6 +34,9 @@ class Store {
     /// The keys that have not expired by now.
     std::vector<std::string> keys();
 
+    /// Sets a key, which expires; nothing happens while the servers are not sure who has it.
+    void set(const std::string& key, const std::string& value, Time lifetime);
+
     /// A fault drawn at random.
     void fault(Random random);
 
@@ -42,7 +46,9 @@ class Store {
         std::unique_ptr<RedisHost> redis;
     };
 
+    std::string numbered(int server) const;
     RedisHost& any();
+    int ownerOf(std::uint16_t slot);
     void crash();
     void stop();
     void moveSlot();
@@ -52,6 +58,7 @@ class Store {
     Kernel& kernel_;
     Random random_;
     StoreWitness& witness_;
+    Host first_;
     std::vector<Part> parts_;
     std::unique_ptr<FailOver> failOver_;  // nullptr: there are no Sentinels
     std::size_t keys_;

@@ -21,11 +21,11 @@ std::string History::tooMany(const Limit& limit, const Log& log) const {
     switch (limit.algorithm) {
         case Algorithm::Log:
         case Algorithm::Compact:
-            return tooManyInWindow(log, limit.window, limit.most());
+            return tooManyInWindow(limit, log, limit.window, limit.most());
         case Algorithm::Counter:  // a window may end in the middle of two that it counts
-            return tooManyInWindow(log, limit.window, 2 * limit.most());
+            return tooManyInWindow(limit, log, limit.window, 2 * limit.most());
         case Algorithm::Quota:  // a world is shorter than its period, and begins in the middle of one
-            return tooManyInWindow(log, 1000 * kSecond, limit.most());
+            return tooManyInWindow(limit, log, 1000 * kSecond, limit.most());
         case Algorithm::Bucket:
             return tooManyOfBucket(limit, log);
         case Algorithm::Inflight:
@@ -34,13 +34,13 @@ std::string History::tooMany(const Limit& limit, const Log& log) const {
     return {};
 }
 
-std::string History::tooManyInWindow(const Log& log, Time window, std::int64_t most) const {
+std::string History::tooManyInWindow(const Limit& limit, const Log& log, Time window, std::int64_t most) const {
     for (std::size_t last = 0; last < log.size(); last++) {
         if (!log[last].counts) {
             continue;
         }
         const Time end = log[last].event->answered;
-        const Time begin = std::max(end - window + kRounding, lossBefore(end));
+        const Time begin = std::max(end - window + kRounding, lossBefore(limit, end));
         std::int64_t sum = 0;
         for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
@@ -65,7 +65,7 @@ std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
                 continue;
             }
             const Time end = share.event->answered;
-            if (lossBefore(end) > begin) {
+            if (lossBefore(limit, end) > begin) {
                 break;
             }
             sum += share.cost;

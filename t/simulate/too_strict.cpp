@@ -61,7 +61,8 @@ std::string History::tooStrict(const Logs& logs) const {
     for (const Event& event : events_) {
         const auto denies = [&](std::size_t number) {
             const Limit& limit = plan_.limits[number];
-            return !limit.isDry && mayDeny(limit, logs.at({number, event.key}), event);
+            return limit.mayHaveRecord(event.key) ||
+                   (!limit.isDry && mayDeny(limit, logs.at({number, event.key}), event));
         };
         if (event.end == Event::End::Denied && isByRedis(event) &&
             std::ranges::none_of(plan_.locations[event.location].limits, denies)) {

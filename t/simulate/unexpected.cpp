@@ -49,7 +49,7 @@ std::string History::unexpected() const {
 /// if none may have come before it that blocked the log.
 std::string History::notBlocked(const Limit& limit, const Log& log) const {
     const auto isAlone = [&](const Share& share) { return plan_.locations[share.event->location].limits.size() == 1; };
-    if (limit.block == 0 || limit.refunds || !std::ranges::all_of(log, isAlone)) {
+    if (limit.block == 0 || limit.refunds || limit.settles || !std::ranges::all_of(log, isAlone)) {
         return {};  // what is given back ends a block
     }
     for (const Share& share : log) {
@@ -64,7 +64,7 @@ std::string History::notBlocked(const Limit& limit, const Log& log) const {
         };
         const auto isAdmitted = [&](const Share& other) {
             return other.counts && other.event->sent > denied.answered && other.event->answered < end &&
-                   lossBefore(other.event->answered) < denied.sent;
+                   lossBefore(limit, other.event->answered) < denied.sent;
         };
         const auto found = std::ranges::find_if(log, isAdmitted);
         if (found != log.end() && std::ranges::none_of(log, isInEarlierBlock)) {
