@@ -3,7 +3,6 @@
 
 # compiled_tests: builds all that the behaviour tests need, runs the unit tests, and replays what fuzzing found.
 compiled_tests() {
-    need "${check_packages[@]}" "${simulate_packages[@]}" "${browser_packages[@]}" "${packaging_packages[@]}"
     build
     # TEST_SOURCES=optional: t/project_any_nginx.t and t/project_simulation.t are skipped where they are missing
     if t/lib/nginx_sources.sh; then
