@@ -14,6 +14,7 @@ use Testbed::Http qw(get);
 my $root    = Cwd::abs_path(File::Basename::dirname(__FILE__) . '/..');
 my $sources = "$root/build/nginx-sources";
 plan skip_all => 'no sources of nginx; ./build.sh check fetches them' if !-d $sources;
+plan skip_all => 'builds the module again, each night' if $ENV{TEST_BRIEF};
 plan skip_all => 'builds an nginx of its own, once for each Debian' if $ENV{TEST_NGINX_BINARY} || $ENV{TEST_REDIS_BINARY};
 
 my $bed = Testbed->new;
