@@ -33,8 +33,8 @@ Fleet::Fleet(const World& world, const Surroundings& surroundings)
       plan_(drawPlan(random_.branch())),
       history_(plan_) {
     kernel_.wake = &wake;
-    kernel_.usualLink().delay = random_.between(20, 400) * kUs;
-    kernel_.usualLink().jitter = random_.once(2) ? kernel_.usualLink().delay : 0;
+    kernel_.usualLink().delay = plan_.delay;
+    kernel_.usualLink().jitter = random_.once(2) ? plan_.delay : 0;
     kernel_.usualLink().splits = random_.once(8);
     for (std::size_t i = 0; i < plan_.stores.size(); i++) {
         witnesses_.push_back(std::make_unique<Witness>(*this, i));
@@ -261,7 +261,7 @@ void Fleet::faultOfWorker(Random& random) {
         return;
     }
     const std::size_t worker = random.below(node.living());
-    switch (random.below(3)) {
+    switch (random.below(4)) {
         case 0:
             history_.disturbedWorker(number, schedule_.now());
             killWorker(node, worker, random);
@@ -277,11 +277,22 @@ void Fleet::faultOfWorker(Random& random) {
                 note("worker resumed");
             });
             break;
+        case 2:
+            moveClock(random);
+            break;
         default:
             note("node reloaded");
             node.configure(configuration(random.once(2)), static_cast<int>(plan_.workers));
             break;
     }
+}
+
+/// No decision depends on the clock of a node.
+void Fleet::moveClock(Random& random) {
+    Machine& machine = *machines_[random.below(machines_.size())];
+    const Time step = random.between(-3600, 3600) * kSecond;
+    note("clock of node " + textOf(machine.host) + " set by " + std::to_string(step / kSecond) + " s");
+    machine.wallAhead += step;
 }
 
 void Fleet::killWorker(Node& node, std::size_t worker, Random& random) {

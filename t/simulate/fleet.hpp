@@ -46,6 +46,7 @@ class Fleet final : AppServer::Witness {
         void lost() override { fleet.history_.lost(store, fleet.schedule_.now()); }
         void divided() override { fleet.history_.divided(store, fleet.schedule_.now()); }
         void united() override { fleet.history_.united(store, fleet.schedule_.now()); }
+        void clockMoved() override { fleet.history_.clockMoved(store, fleet.schedule_.now()); }
         void failed(const std::string& what) override {
             fleet.failure_ = fleet.failure_.empty() ? what : fleet.failure_;
         }
@@ -65,6 +66,7 @@ class Fleet final : AppServer::Witness {
     void faultLater();
     void fault();
     void faultOfWorker(Random& random);
+    void moveClock(Random& random);
     void killWorker(Node& node, std::size_t worker, Random& random);
     void faultOfNetwork(Random& random);
     std::string configuration(bool isOther) const;

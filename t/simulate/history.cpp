@@ -74,7 +74,7 @@ Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) con
                 least,
                 most,
                 event.end == Event::End::Admitted && isOfAll && !isRefunded,
-                event.answered + (isSure ? kTakenBack : kLate),
+                event.answered + (isSure ? kTakenBack + 4 * plan_.delay : kLate),
                 kNever};
     if (isSure && ((isRefunded && event.status >= 500) || (event.end == Event::End::Denied && !limit.countsAll))) {
         share.isGone = share.mayCount;

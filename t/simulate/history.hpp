@@ -66,6 +66,12 @@ class History {
     /// A store has lost what it had.
     void lost(std::size_t store, Time time) { losses_[store].push_back({time, time}); }
 
+    /// The clock of a store was set: what it had decided has other times.
+    void clockMoved(std::size_t store, Time time) {
+        lost(store, time);
+        clockMoves_[store].push_back(time);
+    }
+
     /// Two servers may decide, each for itself, until united().
     void divided(std::size_t store, Time time) { losses_[store].push_back({time, 0}); }
     void united(std::size_t store, Time time);
@@ -101,6 +107,7 @@ class History {
     // too_strict.cpp
     std::string tooStrict(const Logs& logs) const;
     bool mayDeny(const Limit& limit, const Log& log, const Event& event) const;
+    bool hasClockMoved(const Limit& limit, Time begin, Time end) const;
     bool leavesNothing(const Limit& limit, const Event& event) const;
 
     // unexpected.cpp
@@ -112,6 +119,7 @@ class History {
     std::vector<Event> events_;
     std::map<std::size_t, std::vector<Interval>> losses_;  // by store: what was decided by its end may be lost
     std::vector<Time> faults_;
+    std::map<std::size_t, std::vector<Time>> clockMoves_;    // by store
     std::map<std::size_t, std::vector<Time>> workerFaults_;  // by node
 };
 

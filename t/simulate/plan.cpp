@@ -82,7 +82,9 @@ Plan drawPlan(Random random) {
         store.isNativeOff = random.once(3);
     }
     plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);
-    plan.timeout = random.between(1, 4) * 50 * kMs;
+    const bool isFar = random.once(12);  // all is in another region
+    plan.delay = isFar ? random.between(20, 80) * kMs : random.between(20, 400) * kUs;
+    plan.timeout = isFar ? 500 * kMs : random.between(1, 4) * 50 * kMs;
     constexpr std::array<std::string_view, 4> kOnError = {"local", "local nodes=3", "allow", "deny"};
     plan.onError = kOnError[random.below(kOnError.size())];
     const std::size_t limits = 1 + random.below(4);

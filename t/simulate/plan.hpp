@@ -69,6 +69,7 @@ struct Plan {
     std::vector<StorePlan> stores;
     std::size_t keys = 1;
     Time timeout = 100 * kMs;
+    Time delay = 0;  // of the network, without faults
     std::string_view onError = "local";
 
     /// nginx.conf of each node. The answer tells what decided. `servers`: what the block of each store has

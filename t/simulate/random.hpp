@@ -43,6 +43,9 @@ inline std::int64_t drawn(Random& random, std::int64_t average) {
     return static_cast<std::int64_t>(-std::log(share) * static_cast<double>(average));
 }
 
+/// By so much a clock is set ahead or back at most.
+constexpr std::int64_t kMostClockMove = 2'000'000'000;  // ns
+
 /// How long a fault lasts: as drawn, at most five times the average.
 inline std::int64_t lasting(Random& random, std::int64_t average) {
     return std::min(drawn(random, average), 5 * average);

@@ -103,7 +103,7 @@ std::vector<std::string> Store::keys() {
 void Store::fault(Random random) {
     random_ = random;  // what other faults draw does not matter
     const bool isCluster = parts_.size() > 1 && failOver_ == nullptr;
-    switch (random_.below(isCluster ? 8 : 6)) {
+    switch (random_.below(isCluster ? 9 : 7)) {
         case 0:
             failOver_ != nullptr ? failOver_->fault() : crash();
             break;
@@ -119,7 +119,10 @@ void Store::fault(Random random) {
             any().server().setNative(random_.once(2) ? NativeVersion::Current : NativeVersion::None);
             break;
         case 4:
+            moveClock();
+            break;
         case 5:
+        case 6:
             witness_.noted("Redis busy");
             witness_.disturbed();
             any().beBusy(drawn(random_, 50 * kMs));
@@ -157,6 +160,17 @@ void Store::stop() {
         witness_.noted("Redis resumed");
         redis.resume();
     });
+}
+
+/// One clock for all, since a log that moves keeps its times.
+void Store::moveClock() {
+    const Time step = random_.between(-kMostClockMove, kMostClockMove);
+    witness_.noted("clock of Redis set by " + std::to_string(step / kMs) + " ms");
+    witness_.disturbed();
+    witness_.clockMoved();
+    for (const Part& part : parts_) {
+        part.machine->wallAhead += step;
+    }
 }
 
 ClusterView& Store::view(int server) {

@@ -51,6 +51,7 @@ class Store {
     int ownerOf(std::uint16_t slot);
     void crash();
     void stop();
+    void moveClock();
     void moveSlot();
     void handOver(std::uint16_t slot, int from, int to);
     ClusterView& view(int server);

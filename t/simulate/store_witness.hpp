@@ -15,6 +15,8 @@ struct StoreWitness {
     virtual void divided() = 0;
     /// Only one of them decides.
     virtual void united() = 0;
+    /// The clock of the servers was set.
+    virtual void clockMoved() = 0;
     /// A failure.
     virtual void failed(const std::string& what) = 0;
 

@@ -24,7 +24,7 @@ bool History::isUpstreams(const Event& event) const {
 std::string History::unexpected() const {
     for (const Event& event : events_) {
         const Location& location = plan_.locations[event.location];
-        Time most = kAnswerTakes + 2 * plan_.timeout + (location.isProxied ? event.upstreamTime : 0);
+        Time most = kAnswerTakes + 2 * plan_.timeout + 8 * plan_.delay + (location.isProxied ? event.upstreamTime : 0);
         for (const std::size_t number : location.limits) {
             most += plan_.limits[number].delay;
         }
