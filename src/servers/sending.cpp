@@ -102,14 +102,15 @@ bool Sending::leavesNative(Call& call, std::string_view answer) {
 }
 
 /// NOSCRIPT: all workers of a fleet miss a script at the same time, and another one may load it in a moment, so the
-/// call is repeated after a random time. If the script is still missing then, the first of all calls in flight loads
-/// it; the others, which were sent before that, are only repeated after it.
+/// call is repeated after a random time, so short that a request which may wait for half of the timeout has its answer.
+/// If the script is still missing then, the first of all calls in flight loads it; the others, which were sent before
+/// that, are only repeated after it.
 void Sending::repeatWithScript(Call& call) {
     if (call.scriptMisses++ == 0) {
         call.isOnWire = false;
         waiting_.pushBack(call);
         if (!scriptWait_.isSet()) {
-            const ngx_msec_t most = std::min<ngx_msec_t>(kSpreadMs, timeout_ / 2);
+            const ngx_msec_t most = std::min<ngx_msec_t>(kSpreadMs, timeout_ / 4);
             scriptWait_.set(randomNumber() % (most + 1));
         }
         return;
