@@ -51,7 +51,8 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
     const Time known = event.source == "cache" ? kKnown : 0;
     const Time doubt = known + limit.delay;
     const Time begin = event.sent - memoryOf(limit) - doubt;
-    if (hasClockMoved(limit, begin - limit.block, event.answered)) {
+    const bool mayOwe = limit.algorithm == Algorithm::Bucket && limit.settles;  // tokens of any time before
+    if (mayOwe || hasClockMoved(limit, begin - limit.block, event.answered)) {
         return true;
     }
     const auto permits = static_cast<std::int64_t>(plan_.nodes * plan_.workers) * 2 * limit.prefetch;
