@@ -84,7 +84,7 @@ Plan drawPlan(Random random) {
     plan.keys = random.once(3) ? 1 + random.below(3) : 1 + random.below(40);
     const bool isFar = random.once(12);  // all is in another region
     plan.delay = isFar ? random.between(20, 50) * kMs : random.between(20, 400) * kUs;
-    plan.timeout = isFar ? kSecond : random.between(1, 4) * 50 * kMs;
+    plan.timeout = isFar ? 3 * kSecond : random.between(1, 4) * 50 * kMs;
     constexpr std::array<std::string_view, 4> kOnError = {"local", "local nodes=3", "allow", "deny"};
     plan.onError = kOnError[random.below(kOnError.size())];
     const std::size_t limits = 1 + random.below(4);

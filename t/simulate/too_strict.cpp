@@ -56,7 +56,9 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
         return true;
     }
     const auto permits = static_cast<std::int64_t>(plan_.nodes * plan_.workers) * 2 * limit.prefetch;
-    std::int64_t sum = (limit.hasCost ? event.cost : 1) + (limit.prefetch > 1 ? permits : 0);
+    const std::int64_t cost = limit.hasCost ? event.cost : 1;
+    // under count=all a request that another limit denies is counted before this one tells whether it has room
+    std::int64_t sum = cost + (limit.countsAll ? cost : 0) + (limit.prefetch > 1 ? permits : 0);
     for (const Share& share : log) {
         const Event& other = *share.event;
         // a node forgets what it knows of a log when it gives something back there
