@@ -12,7 +12,7 @@ use Testbed::Inflight;
 use Time::HiRes qw(time);
 
 seed();
-my $operations = Testbed::operations(250, 2);
+my $operations = $ENV{TEST_OPERATIONS} // 250;
 use constant { LEASE => 4, LIMIT => 6 };
 
 my $bed    = Testbed->new;

@@ -14,7 +14,7 @@ use Testbed::Inflight;
 use Time::HiRes qw(sleep time);
 
 seed();
-my $operations = Testbed::operations(150);
+my $operations = $ENV{TEST_OPERATIONS} // 150;
 use constant { LEASE => 3, LIMIT => 4, SHORT => 0.7, LONG => 60 };
 
 # Requests that are sent at a shorter distance may come to their workers in any order. So may requests from about the time

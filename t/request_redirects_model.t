@@ -15,7 +15,7 @@ use Testbed::RedirectTree qw(%algorithm %holds %longest %place %store %ways @loc
 use Testbed::UnderWay;
 
 seed();
-my $operations = Testbed::operations(2000);
+my $operations = Testbed::operations(2000, 2);
 use constant TAKEN => 2;
 
 my $bed = Testbed->new;
