@@ -52,7 +52,9 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
     const Time doubt = known + limit.delay;
     const Time begin = event.sent - memoryOf(limit) - doubt;
     const bool mayOwe = limit.algorithm == Algorithm::Bucket && limit.settles;  // tokens of any time before
-    if (mayOwe || hasClockMoved(limit, begin - limit.block, event.answered)) {
+    const bool mayHaveQueued = limit.algorithm == Algorithm::Inflight && limit.delay > 0 &&
+                               event.answered - event.sent >= limit.delay;  // behind others, and was never asked
+    if (mayOwe || mayHaveQueued || hasClockMoved(limit, begin - limit.block, event.answered)) {
         return true;
     }
     const auto permits = static_cast<std::int64_t>(plan_.nodes * plan_.workers) * 2 * limit.prefetch;
