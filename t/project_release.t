@@ -30,6 +30,18 @@ sub succeeds {
     return $printed;
 }
 
+# ---- a static hiredis
+
+# Debug information would have the folder of its headers.
+my @objects = map {
+    my $hiredis = "$dir/hiredis-$_";
+    my $out = "$dir/objects-$_";
+    succeeds("mkdir -p $hiredis/include && cp -r /usr/include/hiredis $hiredis/include/", 'the headers of a hiredis');
+    succeeds("HIREDIS_DIR=$hiredis make -s -C $root/tool OUT=$out EXTRA=-g $out/script_call.o", 'an object is compiled with them');
+    "$out/script_call.o";
+} 'one', 'another';
+succeeds("cmp @objects", 'it is the same with headers in another folder');
+
 # ---- the repository, twice
 
 my ($tree, $other) = ("$dir/tree", "$dir/another/folder/tree");
