@@ -19,6 +19,7 @@
 #include "pages/metrics_page.hpp"
 #include "request/access.hpp"
 #include "request/fields.hpp"
+#include "request/limit_variables.hpp"
 #include "request/log_phase.hpp"
 #include "request/redirected.hpp"
 #include "request/variables.hpp"
@@ -110,6 +111,9 @@ ngx_int_t installHandlers(ngx_conf_t* cf) {
     const auto* main =
         static_cast<const MainSettings*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_sliding_log_module));
     if (settles(*main) && !installRewriteHandlers(*core)) {
+        return NGX_ERROR;
+    }
+    if (checkLimitVariables(cf, *main) != NGX_OK) {
         return NGX_ERROR;
     }
     finalizeReservations(*main);

@@ -85,6 +85,16 @@ my %recipes = (
         is(statuses(9, '/', 'X-Client' => '2001:db8:1::77'), '9x200', 'an IPv6 address of our network is not limited');
         is(statuses(9, '/', 'X-Client' => '198.51.100.1', 'User-Agent' => 'UptimeMonitor/1'), '9x200', 'a monitor is not limited');
     },
+    'Soft limits' => sub {
+        my ($nginx) = @_;
+        is(join(' ', map { field(get($port, '/answers/'), 'X-Pool') } 1 .. 10), join(' ', ('fast') x 5, ('slow') x 5),
+            'five requests go to the fast servers, five to the slow ones');
+        is(statuses(1, '/answers/'), '1x429', 'more than ten are denied');
+        my $log = sub { Testbed::Process::slurp($nginx->dir . '/logs/each.log') };
+        ok(wait_until('the log', 5, sub { $log->() =~ / 429 / }), 'the denial is logged');
+        like($log->(), qr/ 200 fair=PASSED hard=PASSED left=9\n/, 'the log tells of both limits');
+        like($log->(), qr/ 200 fair=REJECTED_DRY_RUN hard=PASSED left=0\n.* 429 fair=- hard=REJECTED left=0\n/s, 'the log tells of each that was asked');
+    },
     'Login' => sub {
         is(statuses(30, '/login?user=a'), '30x200', 'logins that succeed are never denied');
         ok(wait_until('the refunds', 5, sub { (remaining('login_address', '/login?user=a') // 0) == 4 }), 'logins that succeed are given back');

@@ -43,6 +43,17 @@ T* pushNew(ngx_pool_t* pool, ngx_array_t& array, const T& value) {
     return *slot = kept;
 }
 
+/// As variables of the limit have its NAME; data is nullptr if memory is short.
+ngx_str_t variableNameOf(ngx_pool_t* pool, std::string_view name) {
+    auto* text = static_cast<char*>(ngx_pnalloc(pool, name.size()));
+    if (text == nullptr) {
+        return {};
+    }
+    std::ranges::transform(name, text,
+                           [](char c) { return c == '-' || c == '.' ? '_' : static_cast<char>(ngx_tolower(c)); });
+    return toNgx({text, name.size()});
+}
+
 LogSettings* findLog(const MainSettings& settings, std::string_view name) {
     auto** logs = static_cast<LogSettings**>(settings.logs.elts);
     for (ngx_uint_t i = 0; i < settings.logs.nelts; i++) {
@@ -153,8 +164,9 @@ char* setLimit(ngx_conf_t* cf, ngx_command_t*, void* conf) {
     LogSettings* log = findLog(main, view(name));
     if (log == nullptr) {
         draft.log.index = main.logs.nelts;
+        draft.log.variableName = variableNameOf(cf->pool, view(name));
         log = pushNew(cf->pool, main.logs, draft.log);
-        if (log == nullptr) {
+        if (log == nullptr || log->variableName.data == nullptr) {
             return outOfMemory();
         }
     } else if (char* rv = checkAgreement(cf, *log, draft.log); rv != kConfOk) {

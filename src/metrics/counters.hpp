@@ -11,17 +11,12 @@
 #include <span>
 #include <string_view>
 
+#include "limit/result.hpp"
 #include "limit/source.hpp"
 #include "metrics/histogram.hpp"
 #include "redis/store_error.hpp"
 
 namespace sliding_log {
-
-/// The result of a limit for a request.
-enum class Result { Passed, Rejected, Delayed, RejectedDryRun, DelayedDryRun };
-
-inline constexpr std::string_view kResultNames[] = {"passed", "rejected", "delayed", "rejected_dry_run",
-                                                    "delayed_dry_run"};
 
 /// The owner of counters, as one or two names.
 template <std::size_t Longest>

@@ -39,7 +39,7 @@ ngx_int_t deny(ngx_http_request_t* request, const LocationSettings& location, Co
                const Outcome& outcome) {
     takeBackDenied(context, context.round->all());
     logOutcome(request, location, outcome, false);
-    context.status = Status::Rejected;
+    context.status = Result::Rejected;
     context.denied = true;
     context.retryAfter = outcome.retryAfter;
     ngx_http_finalize_request(request, answerDenied(request, location, *context.round, outcome));
@@ -49,10 +49,10 @@ ngx_int_t deny(ngx_http_request_t* request, const LocationSettings& location, Co
 ngx_int_t admit(ngx_http_request_t* request, const LocationSettings& location, Context& context,
                 const Outcome& outcome) {
     if (!outcome.decider->isDelayed()) {
-        context.status = context.status == Status::None ? Status::Passed : context.status;
+        context.status = context.status.value_or(Result::Passed);
         return NGX_DECLINED;
     }
-    context.status = Status::Delayed;
+    context.status = Result::Delayed;
     if (context.dueAt != 0) {
         logOutcome(request, location, outcome, false);
         return hold(context);
@@ -82,7 +82,7 @@ ngx_int_t enforce(ngx_http_request_t* request, const LocationSettings& location,
     const Outcome outcome = judge(location, round.all());
     countDecisions(location, round, round.all(), outcome.status == 0);
     if (context.enforced == nullptr) {
-        context.status = Status::None;  // a dry run before this round decides nothing
+        context.status.reset();  // a dry run before this round decides nothing
     }
     tell(context.enforced, outcome);
     context.decider = context.enforced;
@@ -99,13 +99,13 @@ void tellOfDryRun(Context& context, const Outcome& outcome) {
     }
     if (outcome.status != 0) {
         context.decider = outcome.decider;
-        context.status = Status::RejectedDryRun;
-    } else if (outcome.decider->delayMs() > 0 && context.status != Status::RejectedDryRun) {
+        context.status = Result::RejectedDryRun;
+    } else if (outcome.decider->delayMs() > 0 && context.status != Result::RejectedDryRun) {
         context.decider = outcome.decider;
-        context.status = Status::DelayedDryRun;
-    } else if (context.status == Status::None || context.status == Status::Passed) {
+        context.status = Result::DelayedDryRun;
+    } else if (context.status.value_or(Result::Passed) == Result::Passed) {
         tell(context.decider, outcome);
-        context.status = Status::Passed;
+        context.status = Result::Passed;
     }
 }
 

@@ -10,10 +10,12 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <string_view>
 
 #include "limit/check.hpp"
+#include "limit/result.hpp"
 #include "limit/source.hpp"
 #include "limit/unique_id.hpp"
 #include "ngx.hpp"
@@ -25,8 +27,6 @@
 #include "store/queues.hpp"
 
 namespace sliding_log {
-
-enum class Status { None, Passed, Delayed, DelayedDryRun, Rejected, RejectedDryRun };
 
 /// A limit as one request met it.
 struct Decision {
@@ -44,7 +44,7 @@ struct Decision {
     LateReply* lateReply = nullptr;              // set if Redis did not reply in time and may have logged the request
     std::int64_t queuedMs = 0;                   // it has waited so long for a place
     std::int64_t trueCost = Check::kNotSettled;  // by settle=, once known
-    bool isCounted = false;                      // in the metrics
+    std::optional<Result> result = {};           // as counted in the metrics, once its round is decided
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
     std::int64_t delayMs() const { return verdict == nullptr ? 0 : verdict->delayMs; }
@@ -161,7 +161,7 @@ struct Context {
     std::size_t out;  // the number of its stages that are out
     bool refused;     // the latest round is denied; only limits with count=all are still asked
 
-    Status status;
+    std::optional<Result> status;      // none: no round is decided
     const Decision* decider;           // shown by the variables
     const Decision* enforced;          // shown by the response fields; nullptr: no limit was enforced
     bool denied;                       // by this module: no more limits are asked

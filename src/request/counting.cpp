@@ -59,15 +59,15 @@ void countKey(TopKeys& keys, const LogSettings& log, const Check& check, unsigne
 void countDecisions(const LocationSettings& location, const Round& round, std::span<Decision> decisions,
                     bool admitted) {
     for (Decision& decision : decisions) {
-        if (decision.isCounted || !decision.wasAsked()) {
+        if (decision.result || !decision.wasAsked()) {
             continue;
         }
-        decision.isCounted = true;
+        decision.result = resultOf(location, decision, round.isDryRun);
         const LogSettings& log = *decision.settings->log;
         const Check& check = round.checks[&decision - round.decisions];
         const unsigned used = usedPart(decision, check);
         LimitCounters& counters = worker().counters(log);
-        counters.of(resultOf(location, decision, round.isDryRun), decision.source).add();
+        counters.of(*decision.result, decision.source).add();
         if (decision.verdict != nullptr && decision.verdict->override.isInForce()) {
             counters.overridden.add();
         }
@@ -77,7 +77,7 @@ void countDecisions(const LocationSettings& location, const Round& round, std::s
         if (admitted && used >= kNear) {
             counters.nearLimit.add();
         }
-        countKey(isRejected(location, decision) ? worker().deniedKeys() : worker().usedKeys(), log, check, used);
+        countKey(isRejection(*decision.result) ? worker().deniedKeys() : worker().usedKeys(), log, check, used);
     }
 }
 

@@ -37,6 +37,14 @@ bool remainsLess(const Decision& left, const Decision& right) {
     return left.verdict->remaining < right.verdict->remaining;
 }
 
+std::int64_t retryAfterOf(const Decision& decision) {
+    if (decision.source == Source::Error) {
+        return decision.limit == 0 ? 0 : 1;
+    }
+    const bool isNever = decision.verdict == nullptr || decision.verdict->retryMs == Verdict::kNever;
+    return isNever ? 0 : retryAfterSeconds(decision.verdict->retryMs);
+}
+
 Outcome judge(const LocationSettings& location, std::span<const Decision> decisions) {
     const Decision* invalid = nullptr;
     const Decision* denier = nullptr;
@@ -66,14 +74,13 @@ Outcome judge(const LocationSettings& location, std::span<const Decision> decisi
         return {invalid, denialStatus(*invalid), 0};
     }
     if (denier != nullptr) {
-        const std::int64_t retryMs = denier->verdict->retryMs;
-        return {denier, denialStatus(*denier), retryMs == Verdict::kNever ? 0 : retryAfterSeconds(retryMs)};
+        return {denier, denialStatus(*denier), retryAfterOf(*denier)};
     }
     if (unknown != nullptr && unknown->limit == 0) {
         return {unknown, denialStatus(*unknown), 0};
     }
     if (unknown != nullptr && location.onError != static_cast<ngx_uint_t>(OnError::Allow)) {
-        return {unknown, NGX_HTTP_SERVICE_UNAVAILABLE, 1, true};
+        return {unknown, NGX_HTTP_SERVICE_UNAVAILABLE, retryAfterOf(*unknown), true};
     }
     return {holder == nullptr ? least : holder, 0, 0};
 }

@@ -19,6 +19,9 @@ struct Outcome {
 /// sliding_log_on_error decides; a limit of 0 denies even then.
 Outcome judge(const LocationSettings& location, std::span<const Decision> decisions);
 
+/// Seconds that Retry-After has for this limit, if it denies; 0: none.
+std::int64_t retryAfterOf(const Decision& decision);
+
 bool remainsLess(const Decision& left, const Decision& right);
 
 /// Writes one line to the error log for a denial or a delay, the latter one level lower, as limit_req does. Nothing is

@@ -1,46 +1,15 @@
 #include "request/variables.hpp"
 
-#include "limit/number.hpp"
 #include "request/client.hpp"
 #include "request/context.hpp"
+#include "request/limit_variables.hpp"
+#include "request/variable_value.hpp"
 
 namespace sliding_log {
 
 namespace {
 
 using Value = ngx_http_variable_value_t;
-
-ngx_int_t setText(Value* value, std::string_view text) {
-    value->valid = 1;
-    value->no_cacheable = 0;
-    value->not_found = text.empty();
-    value->len = static_cast<unsigned>(text.size());
-    value->data = toNgx(text).data;
-    return NGX_OK;
-}
-
-ngx_int_t setNumber(ngx_http_request_t* request, Value* value, std::int64_t number) {
-    const std::string_view text = poolCopy(request->pool, DecimalText(number).view());
-    return text.data() == nullptr ? NGX_ERROR : setText(value, text);
-}
-
-std::string_view statusText(const Context& context) {
-    switch (context.status) {
-        case Status::None:
-            return "";
-        case Status::Passed:
-            return "PASSED";
-        case Status::Delayed:
-            return "DELAYED";
-        case Status::DelayedDryRun:
-            return "DELAYED_DRY_RUN";
-        case Status::Rejected:
-            return "REJECTED";
-        case Status::RejectedDryRun:
-            return "REJECTED_DRY_RUN";
-    }
-    return "";
-}
 
 /// Seconds with three decimals, as in nginx's own variables.
 ngx_int_t setSeconds(ngx_http_request_t* request, Value* value, ngx_msec_t ms) {
@@ -49,7 +18,7 @@ ngx_int_t setSeconds(ngx_http_request_t* request, Value* value, ngx_msec_t ms) {
         return NGX_ERROR;
     }
     const u_char* end = ngx_sprintf(text, "%T.%03M", static_cast<time_t>(ms / 1000), ms % 1000);
-    return setText(value, {reinterpret_cast<const char*>(text), static_cast<std::size_t>(end - text)});
+    return setText(*value, {reinterpret_cast<const char*>(text), static_cast<std::size_t>(end - text)});
 }
 
 enum class Variable : uintptr_t { Status, Source, Name, Limit, Remaining, Reset, RetryAfter, Latency, Key };
@@ -58,30 +27,30 @@ enum class Variable : uintptr_t { Status, Source, Name, Limit, Remaining, Reset,
 ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data) {
     const Context* context = Context::of(request->main);
     if (context == nullptr || context->decider == nullptr) {
-        return setText(value, "");
+        return setText(*value, "");
     }
     const Decision& decider = *context->decider;
     const Verdict* verdict = decider.verdict;
     switch (static_cast<Variable>(data)) {
         case Variable::Status:
-            return setText(value, statusText(*context));
+            return setText(*value, context->status ? statusOf(*context->status) : "");
         case Variable::Source:
-            return setText(value, nameOf(decider.source));
+            return setText(*value, nameOf(decider.source));
         case Variable::Name:
-            return setText(value, view(decider.settings->log->name));
+            return setText(*value, view(decider.settings->log->name));
         case Variable::Limit:
-            return decider.limit == Decision::kUnknownLimit ? setText(value, "")
-                                                            : setNumber(request, value, decider.limit);
+            return decider.limit == Decision::kUnknownLimit ? setText(*value, "")
+                                                            : setNumber(request, *value, decider.limit);
         case Variable::Remaining:
-            return verdict == nullptr ? setText(value, "") : setNumber(request, value, verdict->remaining);
+            return verdict == nullptr ? setText(*value, "") : setNumber(request, *value, verdict->remaining);
         case Variable::Reset:
-            return verdict == nullptr ? setText(value, "") : setNumber(request, value, secondsUp(verdict->resetMs));
+            return verdict == nullptr ? setText(*value, "") : setNumber(request, *value, secondsUp(verdict->resetMs));
         case Variable::RetryAfter:
-            return context->retryAfter == 0 ? setText(value, "") : setNumber(request, value, context->retryAfter);
+            return context->retryAfter == 0 ? setText(*value, "") : setNumber(request, *value, context->retryAfter);
         case Variable::Latency:
             return setSeconds(request, value, context->waited);
         case Variable::Key:
-            return setText(value, shownKey(decider));
+            return setText(*value, shownKey(decider));
     }
     return NGX_ERROR;
 }
@@ -122,7 +91,7 @@ ngx_int_t addVariables(ngx_conf_t* cf) {
         return NGX_ERROR;
     }
     variable->get_handler = getClient;
-    return NGX_OK;
+    return addLimitVariables(cf);
 }
 
 }  // namespace sliding_log

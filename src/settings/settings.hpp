@@ -86,6 +86,7 @@ struct LimitSettings;
 /// One named log: the settings that all sliding_log_limit directives of this NAME have in common.
 struct LogSettings {
     ngx_str_t name;
+    ngx_str_t variableName;  // as variables have it: in lower case, `_` for `-` and `.`
     Algorithm algorithm;
     std::int64_t windowMs;
     std::int64_t slackMs;
