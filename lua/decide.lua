@@ -51,6 +51,8 @@
 --                their entries are added now, with the time at which the permits end. Not beside count=all and delay
 --   override     a record beside the log changes its limit, see override.lua. Not for a take-back
 --   told         the record is among the arguments: in a cluster, while the hash slot is migrated
+--   allow=0      of override: all keys of the NAME are allowed until then (ms; 0: for ever), if no record is in force
+--   deny=0       the same: all are denied
 --   burst=100    token_bucket.lua: the size of the bucket. Always present
 --   sample=10    sampled_log.lua: one request in this number is logged. Always present
 --

@@ -2,7 +2,8 @@
 -- is a STRING at the key of the log and ':override'. `sliding-log set` writes it, and src/limit/override_record.hpp reads
 -- its form:
 --   limit=500 until=1795342930906 since=1795339330906 by=alice why=any text
--- `allow` or `deny` may stand in place of the limit. until: when it ends (ms), 0 if it does not.
+-- `allow` or `deny` may stand in place of the limit. until: when it ends (ms), 0 if it does not. Where no record is in
+-- force, the options allow and deny of the log decide in the same way: a record of its whole NAME says so.
 --
 -- overrides(read, add) returns these, for a batch of logs:
 --   obey(logs, count, now)         reads their records and lets the logs obey. An error: a record is on another node
@@ -65,6 +66,10 @@ function it.obey(logs, count, now)
         return { err = 'TRYAGAIN the override is on another node' }
       end
       local said, till = said_by(record, now)
+      local of_name = options.allow or options.deny
+      if said < 0 and said ~= ALLOW and said ~= DENY and of_name and (of_name == 0 or of_name > now) then
+        said, till = options.allow and ALLOW or DENY, of_name
+      end
       log.said, log.till, log.asked = said, till, log.capacity
       if said == ALLOW or said == DENY then
         local room = said == ALLOW and math.huge or 0

@@ -313,6 +313,10 @@ bool Arguments::readOption(Option option, std::string_view value) {
             return isSet(latest_.hasOverride);
         case Option::Told:
             return isSet(latest_.isTold);
+        case Option::Allow:
+            return isNumber(latest_.allow);
+        case Option::Deny:
+            return isNumber(latest_.deny);
         case Option::Cost:
             return isNumber(latest_.cost);
         case Option::Delay:

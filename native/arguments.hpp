@@ -36,8 +36,10 @@ struct Settings {
     double sample = 1;
     bool hasOverride = false;
     bool isTold = false;  // the text of the record is among the arguments
-    double settle = -1;   // of a take-back: the true cost of the request; -1: the request is taken back whole
-    double ended = -1;    // of settle: ms from the end of the request to the call; -1: not given
+    double allow = -1;  // until when (ms) all keys of the NAME are allowed, if no record says more; 0: for ever; -1: no
+    double deny = -1;   // the same: denied
+    double settle = -1;  // of a take-back: the true cost of the request; -1: the request is taken back whole
+    double ended = -1;   // of settle: ms from the end of the request to the call; -1: not given
 
     std::string_view options;  // as text
 

@@ -19,6 +19,16 @@ bool isForbidden(std::string_view error) {
            error.starts_with("ERR ACL failure in script: ");
 }
 
+/// What the record of the whole NAME says, which allows or denies.
+Override saidOfName(const Log& log, double now) {
+    const bool allows = log.allow >= 0;
+    const double until = allows ? log.allow : log.deny;
+    if (until < 0 || (until > 0 && until <= now)) {
+        return {};
+    }
+    return {allows ? Override::What::Allow : Override::What::Deny, 0, static_cast<std::int64_t>(until)};
+}
+
 Override readBeside(Redis& redis, const Log& log, double now) {
     const NameBeside name(redis, log.key, kOverrideSuffix);
     const Reply found = redis.tried(kGet, name.string(), {});
@@ -39,7 +49,7 @@ Override saidBy(std::string_view text, double now) {
     if (text.empty()) {
         return {};
     }
-    const std::optional<OverrideText> record = OverrideText::read(text);
+    const std::optional<OverrideText> record = OverrideText::read(text, RecordOf::Key);
     if (!record) {
         return {isForbidden(text) ? Override::What::Forbidden : Override::What::Broken, 0, 0};
     }
@@ -49,6 +59,10 @@ Override saidBy(std::string_view text, double now) {
 
 void obeyRecord(Redis& redis, Log& log, const std::string_view* told, double now) {
     log.said = told != nullptr ? saidBy(*told, now) : readBeside(redis, log, now);
+    if (!log.said.isInForce()) {
+        const Override ofName = saidOfName(log, now);
+        log.said = ofName.isInForce() ? ofName : log.said;
+    }
     log.asked = log.capacity();
     if (log.said.decides()) {
         log.limit = log.said.what == Override::What::Allow ? std::numeric_limits<double>::infinity() : 0;

@@ -58,12 +58,26 @@ Worker::Worker(const MainSettings& settings, ngx_log_t* log)
                               ? std::make_unique<RedisStore>(*stores[i], denials, permits, local_, registry_, log)
                               : nullptr);
     }
+    readRecords(logs);
     for (const std::unique_ptr<RedisStore>& store : stores_) {
         if (store != nullptr) {
             store->start();
         }
     }
     tick_.set(kTickMs);
+}
+
+/// Each store reads those of its NAMEs.
+void Worker::readRecords(std::span<LogSettings* const> logs) {
+    for (const LogSettings* each : logs) {
+        NameRecord* record = nullptr;
+        if (each->obeysName()) {
+            record = &registry_.record(view(each->name), view(each->redis->name));
+            record = record->names.first().empty() ? &ownRecords_.emplace_back() : record;
+            store(*each->redis).readRecordOf(*each, *record);
+        }
+        records_.push_back(record);
+    }
 }
 
 void Worker::claimLeases() {

@@ -1,7 +1,9 @@
 // The state of a worker process.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "heap.hpp"
@@ -36,6 +38,8 @@ class Worker {
     const LeaseLength& leaseLength(const LogSettings& log) const { return leaseLengths_[log.index]; }
     Queues& queues() { return queues_; }
     UniqueIds& uniqueIds() { return uniqueIds_; }
+    /// What the record of the whole NAME says now, if the log obeys it.
+    NameRecord* recordOf(const LogSettings& log) { return records_[log.index]; }
     LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
     const CounterRegistry& registry() const { return registry_; }
     TopKeys& usedKeys() { return usedKeys_; }
@@ -45,6 +49,7 @@ class Worker {
   private:
     void tick();
     void claimLeases();
+    void readRecords(std::span<LogSettings* const> logs);
 
     ngx_slab_pool_t& pool_;  // of the zone
     UniqueIds uniqueIds_;
@@ -57,6 +62,8 @@ class Worker {
     SeenOverrides overrides_;
     std::vector<LimitCounters*> limits_;               // by LogSettings::index
     std::vector<LeaseLength> leaseLengths_;            // the same; they stay where they are
+    std::deque<NameRecord> ownRecords_;                // that found no room in the zone
+    std::vector<NameRecord*> records_;                 // by LogSettings::index; nullptr: it obeys none
     std::vector<std::unique_ptr<RedisStore>> stores_;  // by RedisSettings::index; nullptr where unused
     Heap heap_;
     Timer tick_;

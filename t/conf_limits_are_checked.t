@@ -161,7 +161,7 @@ my @wrong_limits = (
     ["$GOOD secret=on; location / { $GOOD; }",                   qr/invalid secret "off" in "sliding_log_limit api" directive, expected ".*", as in the limit of that name above/],
     ["$GOOD; location / { $GOOD override=on; }",                 qr/invalid override "on" in "sliding_log_limit api" directive, expected "off", as in the limit of that name above: they share one log/],
     ["$GOOD override=on; location / { $GOOD; }",                 qr/invalid override "off" in "sliding_log_limit api" directive, expected "on", as in the limit of that name above/],
-    ["$GOOD override=yes;",                                      qr/invalid override "yes" in "sliding_log_limit" directive, expected on or off/],
+    ["$GOOD override=yes;",                                      qr/invalid override "yes" in "sliding_log_limit" directive, expected on, name or off/],
     ["$GOOD secret=yes;",                                        qr/invalid secret "yes" in "sliding_log_limit" directive, expected on or off/],
     ["$GOOD dry_run=yes;",                                       qr/invalid dry_run "yes" in "sliding_log_limit" directive, expected on or off/],
     ["location / { if (\$arg_x) { $GOOD; } }",                    qr/"sliding_log_limit" directive is not allowed here/],

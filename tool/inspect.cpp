@@ -338,7 +338,7 @@ Status run(const Context& context) {
     const NginxLimit* limit = words.empty() ? nullptr : context.limitOf(words[0]);
     Found found;
     take(found.settings, context.arguments, limit, limit != nullptr && limit->algorithm == kSampledForm.name());
-    if (limit != nullptr && !limit->overrides) {
+    if (limit != nullptr && !limit->obeysKeys) {
         found.unreadIn = context.nginx->file().c_str();
     }
     const std::string target = targetKey(context);

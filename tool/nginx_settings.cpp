@@ -83,7 +83,8 @@ void NginxSettings::takeLimit(const Words& words) {
             limit.blocks = limit.blocks || parseTime(value) != 0;
             limit.escalates = limit.escalates || value.find(',') != std::string_view::npos;
         } else if (is(Parameter::Override)) {
-            limit.overrides = value == "on";
+            limit.obeysKeys = value == "on";
+            limit.obeysName = limit.obeysKeys || value == "name";
         }
     }
 }

@@ -39,7 +39,8 @@ struct NginxLimit {
     SharedNumber burst;
     bool blocks = false;     // a directive has block=
     bool escalates = false;  // with several times
-    bool overrides = false;  // override=on
+    bool obeysKeys = false;  // override=on
+    bool obeysName = false;  // override=on, or override=name
 
     /// All values that are given for a parameter, by its name; of one that all directives of a NAME share, one.
     std::map<std::string, std::set<std::string>, std::less<>> given;

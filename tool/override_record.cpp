@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "limit/override_record.hpp"
 #include "text.hpp"
 
 namespace sliding_log::tool {
@@ -10,7 +9,8 @@ namespace sliding_log::tool {
 std::string OverrideRecord::what() const {
     return override.what == Override::What::Limit   ? "limit=" + std::to_string(override.limit)
            : override.what == Override::What::Allow ? "allow"
-                                                    : "deny";
+           : override.what == Override::What::Deny  ? "deny"
+                                                    : "dry-run";
 }
 
 std::string OverrideRecord::text() const {
@@ -18,8 +18,8 @@ std::string OverrideRecord::text() const {
            " why=" + why;
 }
 
-std::optional<OverrideRecord> OverrideRecord::read(std::string_view text) {
-    const std::optional<OverrideText> found = OverrideText::read(text);
+std::optional<OverrideRecord> OverrideRecord::read(std::string_view text, RecordOf of) {
+    const std::optional<OverrideText> found = OverrideText::read(text, of);
     if (!found) {
         return std::nullopt;
     }
@@ -35,7 +35,8 @@ BesideLog besideLog(ReplyView reply, std::int64_t nowMs) {
     if (reply.isNil()) {
         return {};
     }
-    std::optional<OverrideRecord> record = reply.isError() ? std::nullopt : OverrideRecord::read(reply.text());
+    std::optional<OverrideRecord> record =
+        reply.isError() ? std::nullopt : OverrideRecord::read(reply.text(), RecordOf::Key);
     if (!record) {
         return {std::nullopt, "broken: counts as none"};
     }

@@ -1,4 +1,4 @@
-// overrides: lists the records that `set` has written.
+// overrides: lists the records that `set` has written, of keys and of whole NAMEs.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -22,10 +22,26 @@ constexpr std::array kOptions = {
     kSecretOption,
 };
 
-/// By the key of the log; nullopt: what is there is no record, and counts as none.
+/// By the key of the log, or prefix and NAME; nullopt: what is there is no record, and counts as none.
 using Found = std::map<std::string, std::optional<OverrideRecord>>;
 
-void read(Store& store, const Endpoint& where, const std::vector<std::string>& keys, Found& found) {
+/// True for prefix and NAME.
+bool isOfName(const Context& context, std::string_view key) {
+    return isName(key.substr(context.prefix.size()));
+}
+
+/// Others may have keys that end like records, too.
+bool isRecord(const Context& context, const std::string& key) {
+    const std::string_view name = std::string_view(key).substr(0, key.size() - kOverrideSuffix.size());
+    return name.ends_with('}') || isOfName(context, name);
+}
+
+std::string shown(const Context& context, const std::string& key) {
+    return isOfName(context, key) ? "all keys of " + key.substr(context.prefix.size()) : context.shown(key);
+}
+
+void read(const Context& context, Store& store, const Endpoint& where, std::vector<std::string> keys, Found& found) {
+    std::erase_if(keys, [&](const std::string& key) { return !isRecord(context, key); });
     std::vector<Command> commands;
     std::ranges::transform(keys, std::back_inserter(commands), [](const std::string& key) {
         return Command{"GET", key};
@@ -36,20 +52,21 @@ void read(Store& store, const Endpoint& where, const std::vector<std::string>& k
         if (!isOther && checked(replies[i], "GET").isNil()) {
             continue;  // it has ended in the meantime
         }
-        found[keys[i].substr(0, keys[i].size() - kOverrideSuffix.size())] =
-            isOther ? std::nullopt : OverrideRecord::read(replies[i].text());
+        const std::string key = keys[i].substr(0, keys[i].size() - kOverrideSuffix.size());
+        const RecordOf of = isOfName(context, key) ? RecordOf::Name : RecordOf::Key;
+        found[key] = isOther ? std::nullopt : OverrideRecord::read(replies[i].text(), of);
     }
 }
 
 std::string human(const Context& context, const Found& found) {
     Table table({{"key"}, {"what"}, {"until"}, {"why"}, {"since"}, {"by"}});
     for (const auto& [key, record] : found) {
-        const std::string shown = printable(context.shown(key));
+        const std::string its = printable(shown(context, key));
         if (!record) {
-            table.row({shown, {"broken: counts as none", Colour::Bad}, "", "", "", ""});
+            table.row({its, {"broken: counts as none", Colour::Bad}, "", "", "", ""});
             continue;
         }
-        table.row({shown, record->what(), record->override.untilMs == 0 ? "unset" : isoTime(record->override.untilMs),
+        table.row({its, record->what(), record->override.untilMs == 0 ? "unset" : isoTime(record->override.untilMs),
                    printable(record->why), isoTime(record->sinceMs), printable(record->by)});
     }
     return table.text();
@@ -62,6 +79,9 @@ std::string json(const Context& context, const Found& found, const Scanned& scan
     out.name("overrides").beginArray();
     for (const auto& [key, record] : found) {
         out.beginObject().bytes("key", context.shown(key)).member("what", record ? record->what() : "broken");
+        if (isOfName(context, key)) {
+            out.name("all").boolean(true);
+        }
         if (record) {
             if (record->override.untilMs > 0) {
                 out.member("until_ms", record->override.untilMs);
@@ -79,9 +99,9 @@ Status run(const Context& context) {
     const ScanBudget budget = budgetOf(arguments);
     Store store(context.settings);
     Found found;
-    const Scanned scanned =
-        scan(store, overrideKey(logPattern(context.prefix, name)), budget,
-             [&](const Endpoint& where, const std::vector<std::string>& keys) { read(store, where, keys, found); });
+    const Scanned scanned = scan(
+        store, recordPattern(context.prefix, name), budget,
+        [&](const Endpoint& where, const std::vector<std::string>& keys) { read(context, store, where, keys, found); });
     if (context.json) {
         print(json(context, found, scanned));
     } else {

@@ -1,4 +1,5 @@
-// set, unset: write and remove the record that changes the limit of one key while nginx runs (override=on).
+// set, unset: write and remove the record that changes the limit of one key, or of all keys of a NAME, while nginx runs
+// (override=).
 #include <pwd.h>
 #include <unistd.h>
 
@@ -17,31 +18,84 @@ namespace sliding_log::tool {
 
 namespace {
 
+constexpr Option kAllOption{"--all", "", "of all keys of NAME (override=on or name), in place of a VALUE"};
+
 constexpr std::array kSetOptions = {
+    kAllOption,
     Option{"--limit", "N", "another limit for this key"},
     Option{"--allow", "", "admit its requests, and log none"},
     Option{"--deny", "", "deny its requests"},
+    Option{"--dry-run", "", "with --all: decide, count and log, and deny nothing"},
     Option{"--for", "TIME", "how long; until unset"},
     Option{"--why", "TEXT", "the reason, for others who list it"},
     Option{"--by", "WHO", "who sets it; the user of the system"},
     kSecretOption,
 };
 
-constexpr std::array kUnsetOptions = {kSecretOption};
+constexpr std::array kUnsetOptions = {kAllOption, kSecretOption};
 
 constexpr std::size_t kLongestText = 200;  // bytes
 constexpr std::string_view kUntilKnown = "nginx nodes may decide by what they know for up to a second\n";
+constexpr std::string_view kUntilRead = "nginx nodes read it within two seconds\n";
 constexpr const char* kNoLog =
     "no log is there yet: no request of this key is in its window; if there should be one, check NAME and VALUE\n";
 
+/// What is set: a record of a key, or of all keys of a NAME.
+struct Target {
+    std::string name;    // of all its keys; empty: of one key
+    std::string logKey;  // of one key
+    std::string key;     // of the record
+    std::string shown;
+    std::string_view untilObeyed;  // what nodes may do meanwhile
+};
+
+/// Throws UsageError.
+std::string wholeName(const Context& context) {
+    const std::vector<std::string>& words = context.arguments.words();
+    if (words.size() != 1) {
+        throw UsageError("expected the NAME of a limit, and no VALUE, with --all");
+    }
+    requireName(words[0]);
+    return words[0];
+}
+
+/// Asks the store for the key of a secret that is shortened.
+Target targetIn(Store& store, const Context& context, const std::string& key) {
+    Target target;
+    if (context.arguments.has(kAllOption.name)) {
+        target.name = wholeName(context);
+        target.key = overrideKey(context.prefix + target.name);
+        target.shown = "all keys of " + target.name;
+        target.untilObeyed = kUntilRead;
+    } else {
+        target.logKey = wholeKey(store, context, key);
+        target.key = overrideKey(target.logKey);
+        target.shown = context.shown(target.logKey);
+        target.untilObeyed = kUntilKnown;
+    }
+    return target;
+}
+
+/// The key by the words of the command; empty with --all. Throws UsageError, before Redis is asked.
+std::string keyGiven(const Context& context) {
+    return context.arguments.has(kAllOption.name) ? wholeName(context).substr(0, 0) : targetKey(context);
+}
+
 Override chosen(const Arguments& arguments) {
-    if (arguments.has("--limit") + arguments.has("--allow") + arguments.has("--deny") != 1) {
-        throw UsageError("expected one of --limit N, --allow and --deny");
+    const bool isDryRun = arguments.has("--dry-run");
+    if (arguments.has("--limit") + arguments.has("--allow") + arguments.has("--deny") + isDryRun != 1) {
+        throw UsageError("expected one of --limit N, --allow, --deny and, with --all, --dry-run");
+    }
+    if (isDryRun && !arguments.has(kAllOption.name)) {
+        throw UsageError("--dry-run is of all keys of a NAME, expected --all with it");
     }
     if (arguments.has("--limit")) {
         return {Override::What::Limit, arguments.count("--limit", 0, 0, kLargestCount), 0};
     }
-    return {arguments.has("--allow") ? Override::What::Allow : Override::What::Deny, 0, 0};
+    return {isDryRun                   ? Override::What::DryRun
+            : arguments.has("--allow") ? Override::What::Allow
+                                       : Override::What::Deny,
+            0, 0};
 }
 
 std::string lineOf(const Arguments& arguments, std::string_view option, bool mayHaveBlanks) {
@@ -66,15 +120,38 @@ std::string whoRuns() {
     return name.find_first_of(" \t\n") == std::string::npos && name.size() <= kLongestText ? name : "";
 }
 
-/// The limit that the key is of, in nginx's configuration, has no override=on.
-bool warnOfUnread(const Context& context, const std::string& key) {
-    const NginxLimit* limit = context.limitOf(key);
-    if (limit == nullptr || limit->overrides) {
+/// The limit that it is of, in nginx's configuration, has no override= that reads it.
+bool warnOfUnread(const Context& context, const Target& target) {
+    const bool isAll = !target.name.empty();
+    const NginxLimit* limit = context.limitOf(isAll ? target.name : target.logKey);
+    if (limit == nullptr || (isAll ? limit->obeysName : limit->obeysKeys)) {
         return false;
     }
-    std::fprintf(stderr, "sliding-log: %s has no override=on for this limit: nginx does not read what is set\n",
-                 printable(context.nginx->file()).c_str());
+    std::fprintf(stderr, "sliding-log: %s has no override=on%s for this limit: nginx does not read what is set\n",
+                 printable(context.nginx->file()).c_str(), isAll ? " and no override=name" : "");
     return true;
+}
+
+/// One limit replaces all limit= of the NAME.
+void tellOfSeveral(const Context& context, const Target& target, const OverrideRecord& record) {
+    const NginxLimit* limit = target.name.empty() ? nullptr : context.limitOf(target.name);
+    if (limit != nullptr && record.override.what == Override::What::Limit && !limit->limit.value()) {
+        std::fprintf(stderr,
+                     "sliding-log: %s has several limit=, or a variable one, for this NAME: it replaces them all\n",
+                     printable(context.nginx->file()).c_str());
+    }
+}
+
+Json& beginJson(Json& out, const Target& target) {
+    out.beginObject();
+    return target.name.empty() ? out.bytes("key", target.shown) : out.member("name", target.name);
+}
+
+std::string endJson(Json& out, const Target& target, bool isLogged) {
+    if (target.name.empty()) {
+        out.name("has_log").boolean(isLogged);
+    }
+    return out.endObject().line() + "\n";
 }
 
 Status set(const Context& context) {
@@ -84,72 +161,65 @@ Status set(const Context& context) {
     record.why = lineOf(arguments, "--why", true);
     record.by = arguments.has("--by") ? lineOf(arguments, "--by", false) : whoRuns();
     const std::int64_t lastsMs = arguments.time("--for", 0);
-    const std::string target = targetKey(context);
+    const std::string given = keyGiven(context);
 
     Store store(context.settings);
-    const std::string logKey = wholeKey(store, context, target);
-    const std::string key = overrideKey(logKey);
-    const Reply reply = store.ask(key, {"TIME"});
+    const Target target = targetIn(store, context, given);
+    const Reply reply = store.ask(target.key, {"TIME"});
     record.sinceMs = timeIn(checked(reply, "TIME"));
-    Command command = {"SET", key, ""};
+    Command command = {"SET", target.key, ""};
     if (lastsMs > 0) {
         record.override.untilMs = record.sinceMs + lastsMs;
         command.insert(command.end(), {"PXAT", std::to_string(record.override.untilMs)});
     }
     command[2] = record.text();
-    checked(store.ask(key, command), "SET");
+    checked(store.ask(target.key, command), "SET");
 
-    const bool isUnread = warnOfUnread(context, logKey);
-    const bool isLogged = hasLog(store, logKey);
-    const std::string shown = context.shown(logKey);
+    const bool isUnread = warnOfUnread(context, target);
+    tellOfSeveral(context, target, record);
+    const bool isLogged = target.name.empty() ? hasLog(store, target.logKey) : true;
     if (context.json) {
         Json out;
-        out.beginObject().bytes("key", shown).member("what", record.what());
+        beginJson(out, target).member("what", record.what());
         if (lastsMs > 0) {
             out.member("until_ms", record.override.untilMs);
         }
-        print(out.member("since_ms", record.sinceMs)
-                  .member("by", record.by)
-                  .member("why", record.why)
-                  .name("has_log")
-                  .boolean(isLogged)
-                  .endObject()
-                  .line() +
-              "\n");
+        out.member("since_ms", record.sinceMs).member("by", record.by).member("why", record.why);
+        print(endJson(out, target, isLogged));
     } else {
-        print(printable(shown) + ": " + record.what() +
+        print(printable(target.shown) + ": " + record.what() +
               (lastsMs > 0 ? " until " + isoTime(record.override.untilMs) : " until unset") + "\n" +
-              std::string(kUntilKnown) + (isLogged ? "" : kNoLog));
+              std::string(target.untilObeyed) + (isLogged ? "" : kNoLog));
     }
     return isUnread ? Status::Warning : Status::Ok;
 }
 
 Status unset(const Context& context) {
-    const std::string target = targetKey(context);
+    const std::string given = keyGiven(context);
     Store store(context.settings);
-    const std::string logKey = wholeKey(store, context, target);
-    const std::string key = overrideKey(logKey);
-    const std::string shown = context.shown(logKey);
-    const Reply reply = store.ask(key, {"UNLINK", key});
+    const Target target = targetIn(store, context, given);
+    const Reply reply = store.ask(target.key, {"UNLINK", target.key});
     const bool removed = checked(reply, "UNLINK").numberOr(0) > 0;
-    const bool isLogged = hasLog(store, logKey);
+    const bool isLogged = target.name.empty() ? hasLog(store, target.logKey) : true;
     if (context.json) {
         Json out;
-        out.beginObject().bytes("key", shown).name("removed").boolean(removed).name("has_log").boolean(isLogged);
-        print(out.endObject().line() + "\n");
+        beginJson(out, target).name("removed").boolean(removed);
+        print(endJson(out, target, isLogged));
     } else {
-        const std::string told = printable(shown);
-        print((removed ? told + ": as configured\n" + std::string(kUntilKnown) : "no override of " + told + "\n") +
-              (isLogged ? "" : kNoLog));
+        const std::string told = printable(target.shown);
+        print(
+            (removed ? told + ": as configured\n" + std::string(target.untilObeyed) : "no override of " + told + "\n") +
+            (isLogged ? "" : kNoLog));
     }
     return removed ? Status::Ok : Status::Warning;
 }
 
 }  // namespace
 
-const ToolCommand kSet = {"set", "NAME VALUE | KEY", "changes the limit of one key while nginx runs (override=on)",
-                          kSetOptions, set};
+const ToolCommand kSet = {"set", "NAME VALUE | KEY | NAME --all",
+                          "changes the limit of one key, or of all keys, while nginx runs (override=)", kSetOptions,
+                          set};
 
-const ToolCommand kUnset = {"unset", "NAME VALUE | KEY", "ends that", kUnsetOptions, unset};
+const ToolCommand kUnset = {"unset", "NAME VALUE | KEY | NAME --all", "ends that", kUnsetOptions, unset};
 
 }  // namespace sliding_log::tool

@@ -6,6 +6,7 @@
 
 #include "connection_options.hpp"
 #include "limit/key.hpp"
+#include "limit/override.hpp"
 #include "scan.hpp"
 #include "text.hpp"
 
@@ -203,6 +204,11 @@ std::string escapeGlob(std::string_view text) {
 
 std::string logPattern(std::string_view prefix, std::string_view name) {
     return escapeGlob(prefix) + (name.empty() ? "*" : std::string(name)) + ":{*}";
+}
+
+std::string recordPattern(std::string_view prefix, std::string_view name) {
+    return escapeGlob(prefix) + (name.empty() ? "*" : std::string(name) + ":*") +
+           std::string(kOverrideSuffix.substr(name.empty() ? 0 : 1));
 }
 
 }  // namespace sliding_log::tool

@@ -32,4 +32,7 @@ std::string escapeGlob(std::string_view text);
 /// SCAN's pattern for the logs of this NAME, or of all if it is empty.
 std::string logPattern(std::string_view prefix, std::string_view name);
 
+/// The same for the records beside these logs, and those of NAMEs; other keys may match, too.
+std::string recordPattern(std::string_view prefix, std::string_view name);
+
 }  // namespace sliding_log::tool

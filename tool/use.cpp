@@ -49,7 +49,7 @@ void takeLimits(Use& use, const NginxSettings& nginx, const NginxStore& store) {
             algorithms.insert(limit.algorithm);
             blocks = blocks || limit.blocks;
             escalates = escalates || limit.escalates;
-            use.overrides = use.overrides || limit.overrides;
+            use.overrides = use.overrides || limit.obeysName;
         }
     }
     for (const Form& form : forms()) {

@@ -120,7 +120,9 @@ std::int64_t withReservations(const LogSettings& log) {
 bool areAskedTogether(const LocationSettings& level, const LimitSettings& one, const LimitSettings& other) {
     const bool isRehearsed = level.isRehearsed(one);
     const bool isAlone = isRehearsed && level.dryRun == 0;
-    return &one == &other || (!isAlone && isRehearsed == level.isRehearsed(other));
+    const bool mayBeRehearsed = one.log->override != OverrideBy::None || other.log->override != OverrideBy::None;
+    return &one == &other || (level.dryRun != 0 && mayBeRehearsed) ||
+           (!isAlone && isRehearsed == level.isRehearsed(other));
 }
 
 /// Whether a resolver has name servers: nginx has an array of connections to them, Angie a list.
@@ -163,8 +165,9 @@ char* finalizeLimits(ngx_conf_t* cf, void* conf) {
         }
         main.zone->hasPermits = std::ranges::any_of(std::span(limits, main.limits.nelts),
                                                     [](const LimitSettings* limit) { return limit->prefetch > 1; });
-        main.zone->hasOverrides = std::ranges::any_of(
-            std::span(limits, main.limits.nelts), [](const LimitSettings* limit) { return limit->log->hasOverride; });
+        main.zone->hasOverrides =
+            std::ranges::any_of(std::span(limits, main.limits.nelts),
+                                [](const LimitSettings* limit) { return limit->log->override == OverrideBy::Key; });
     }
     return kConfOk;
 }

@@ -100,9 +100,8 @@ char* checkAgreement(ngx_conf_t* cf, const LogSettings& log, const LogSettings& 
         return refuseDisagreement(cf, log, Parameter::Secret, draft.secrecy == Secrecy::Secret ? "on" : "off",
                                   log.secrecy == Secrecy::Secret ? "on" : "off");
     }
-    if (log.hasOverride != draft.hasOverride) {
-        return refuseDisagreement(cf, log, Parameter::Override, draft.hasOverride ? "on" : "off",
-                                  log.hasOverride ? "on" : "off");
+    if (log.override != draft.override) {
+        return refuseDisagreement(cf, log, Parameter::Override, nameOf(draft.override), nameOf(log.override));
     }
     return kConfOk;
 }

@@ -275,7 +275,13 @@ char* setSecret(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
 }
 
 char* setOverride(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {
-    return setSwitch(cf, Parameter::Override, value, draft.log.hasOverride);
+    for (const OverrideBy each : {OverrideBy::None, OverrideBy::Name, OverrideBy::Key}) {
+        if (isWord(value, nameOf(each))) {
+            draft.log.override = each;
+            return kConfOk;
+        }
+    }
+    return refuseValue(cf, Parameter::Override, view(value), "on, name or off");
 }
 
 char* setDryRun(ngx_conf_t* cf, LimitDraft& draft, ngx_str_t& value) {

@@ -36,12 +36,10 @@ char* inheritLimits(ngx_conf_t* cf, LocationSettings& from, LocationSettings& to
     return to.limits == nullptr ? kConfError : kConfOk;
 }
 
-/// Notes whether the level has limits in a dry run; and which logs are enforced and which on_error values the locations
-/// of a store have, for messages.
-void noteUse(LocationSettings& level) {
+/// Notes which logs are enforced and which on_error values the locations of a store have, for messages.
+void noteUse(const LocationSettings& level) {
     for (const LimitSettings* limit : level.allLimits()) {
         LogSettings& log = *limit->log;
-        level.rehearses = level.rehearses || level.isRehearsed(*limit);
         log.enforced = log.enforced != 0 || !level.isRehearsed(*limit) ? 1 : 0;
         if (log.redis != nullptr) {
             log.redis->onErrors |= ngx_uint_t{1} << level.onError;

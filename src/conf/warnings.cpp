@@ -119,10 +119,11 @@ void warnOfShrinkingBlocks(ngx_conf_t* cf, const LimitSettings& limit) {
 }
 
 void warnOfUselessOverride(ngx_conf_t* cf, const LimitSettings& limit) {
-    if (limit.log->hasOverride && limit.log->redis == nullptr) {
+    if (limit.log->override != OverrideBy::None && limit.log->redis == nullptr) {
+        const ngx_str_t word = toNgx(nameOf(limit.log->override));
         ngx_log_error(NGX_LOG_WARN, cf->log, 0,
-                      "\"sliding_log_limit\" %V: override=on has no effect without Redis in %V:%ui", &limit.log->name,
-                      &limit.position.file, limit.position.line);
+                      "\"sliding_log_limit\" %V: override=%V has no effect without Redis in %V:%ui", &limit.log->name,
+                      &word, &limit.position.file, limit.position.line);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "limit/calendar.hpp"
 #include "local/zone.hpp"
 #include "pages/snapshot.hpp"
+#include "shared/boot_time.hpp"
 #include "this_process.hpp"
 #include "worker.hpp"
 
@@ -28,6 +29,45 @@ unsigned fullest(const std::vector<TopKeys::Key>& keys, const LogSettings& log) 
         }
     }
     return most;
+}
+
+std::string_view wordOf(const Override& override) {
+    switch (override.what) {
+        case Override::What::Limit:
+            return "limit";
+        case Override::What::Allow:
+            return "allow";
+        case Override::What::DryRun:
+            return "dry-run";
+        case Override::What::Deny:
+        case Override::What::None:
+        case Override::What::Broken:
+        case Override::What::Forbidden:
+            break;
+    }
+    return "deny";
+}
+
+/// The members of a record in force.
+void writeOverride(Json& out, const Override& override) {
+    out.name("what").text(wordOf(override));
+    out.name("value");
+    override.what != Override::What::Limit ? out.null() : out.number(static_cast<std::uint64_t>(override.limit));
+    out.name("until_ms");
+    override.untilMs == 0 ? out.null() : out.number(static_cast<std::uint64_t>(override.untilMs));
+}
+
+/// Of the whole NAME; null: there is none.
+void writeRecord(Json& out, const LogSettings& log) {
+    const NameRecord* record = worker().recordOf(log);
+    const Override override = record == nullptr ? Override() : record->now(bootTimeMs());
+    if (!override.isInForce()) {
+        out.null();
+        return;
+    }
+    out.beginObject();
+    writeOverride(out, override);
+    out.endObject();
 }
 
 void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters, unsigned used) {
@@ -55,6 +95,8 @@ void writeLimit(Json& out, const LogSettings& log, const LimitCounters& counters
     out.endObject();
     out.name("near_limit").number(counters.nearLimit.get());
     out.name("fullest_permille").number(used);
+    out.name("override");
+    writeRecord(out, log);
     out.endObject();
 }
 
@@ -122,13 +164,7 @@ void writeOverrides(Json& out, const std::vector<SeenOverrides::Seen>& overrides
         out.beginObject();
         out.name("limit").text(seen.limit);
         out.name("key").text(seen.value);
-        out.name("what").text(seen.override.what == Override::What::Limit   ? "limit"
-                              : seen.override.what == Override::What::Allow ? "allow"
-                                                                            : "deny");
-        out.name("value");
-        seen.override.decides() ? out.null() : out.number(static_cast<std::uint64_t>(seen.override.limit));
-        out.name("until_ms");
-        seen.override.untilMs == 0 ? out.null() : out.number(static_cast<std::uint64_t>(seen.override.untilMs));
+        writeOverride(out, seen.override);
         out.name("seen_ms").number(seen.seenMs);
         out.endObject();
     }

@@ -233,10 +233,17 @@ function showKeys(table, keys, noneSoFar) {
 
 // ---- overrides
 
+function whatOf(override) {
+  return override.value === null ? override.what : 'limit ' + override.value;
+}
+
+function untilOf(override) {
+  return override.until_ms === null ? 'until unset' : 'until ' + new Date(override.until_ms).toLocaleString();
+}
+
 function showOverrides(now) {
   const rows = now.overrides.map(each => make('tr', '', make('td', 'key', each.key, make('small', '', each.limit)),
-    make('td', each.what === 'deny' ? 'down' : '', each.value === null ? each.what : 'limit ' + each.value),
-    make('td', '', each.until_ms === null ? 'until unset' : 'until ' + new Date(each.until_ms).toLocaleString())));
+    make('td', each.what === 'deny' ? 'down' : '', whatOf(each)), make('td', '', untilOf(each))));
   at('overrides').tBodies[0].replaceChildren(...rows);
   at('overrides-section').hidden = rows.length === 0;
 }
@@ -312,6 +319,8 @@ function showBanners(now, then) {
   });
   at('banners').replaceChildren(
     ...down.map(server => make('p', 'banner bad', `Redis ${server.node} (${server.store}) is down: ${insteadOf(server.store, now, then)}`)),
+    ...now.limits.filter(limit => limit.override !== null).map(limit => make('p', 'banner' + (limit.override.what === 'deny' ? ' bad' : ''),
+      `All keys of ${limit.name}: ${whatOf(limit.override)} ${untilOf(limit.override)}`)),
     ...(dry.length ? [make('p', 'banner', `Dry run: nobody is denied by ${dry.map(limit => limit.name).join(', ')}`)] : []),
   );
   return down.length > 0;

@@ -40,6 +40,7 @@ struct Check {
     std::int64_t permitLifeMs = 0;  // of the permits in this log; 0: no limit has any
     std::int64_t utcAheadMs = 0;    // algorithm=quota: UTC (ms since 1970) minus the clock of the local store
     bool hasOverride = false;       // a record beside the log may change the limit, see override.hpp
+    Override ofName{};              // the record of the whole NAME, if it allows or denies: where none of the key does
 
     /// The most that can be taken at once.
     std::int64_t capacity() const { return takes(algorithm, Parameter::Burst) ? burst : limit; }
@@ -62,6 +63,9 @@ struct Check {
         }
         return takes(algorithm, Parameter::Burst) ? burstUnder(override.limit, burst, limit) : override.limit;
     }
+
+    /// The record of the NAME decides, and no log is asked.
+    bool isDecidedByName() const { return ofName.decides() && !hasOverride; }
 
     /// True if such a request is denied whatever the log has.
     bool neverHasRoom() const { return limit < 1 || cost > capacity(); }

@@ -23,6 +23,8 @@ enum class Option : std::uint8_t {
     Permits,
     Override,
     Told,
+    Allow,
+    Deny,
     Burst,
     Sample
 };
@@ -51,6 +53,8 @@ inline constexpr std::array kOptions = {OptionRow{Option::Ids, "ids"},
                                         OptionRow{Option::Permits, "permits="},
                                         OptionRow{Option::Override, "override"},
                                         OptionRow{Option::Told, "told"},
+                                        OptionRow{Option::Allow, "allow="},
+                                        OptionRow{Option::Deny, "deny="},
                                         OptionRow{Option::Burst, "burst="},
                                         OptionRow{Option::Sample, "sample="}};
 

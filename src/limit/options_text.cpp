@@ -44,6 +44,9 @@ OptionsText::OptionsText(const Check& check, std::int64_t cost, std::int64_t per
     if (isTold) {
         word(Option::Told);
     }
+    if (check.hasOverride && check.ofName.decides()) {
+        number(check.ofName.what == Override::What::Allow ? Option::Allow : Option::Deny, check.ofName.untilMs);
+    }
     if (takes(check.algorithm, Parameter::Burst)) {
         number(Option::Burst, check.burst);
     }

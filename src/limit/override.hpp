@@ -1,5 +1,6 @@
-// What a record beside a log (override=on) says about its key. `sliding-log set` writes the record, the scripts read it
-// (lua/override.lua) and tell this in their replies.
+// What a record says: one beside a log about its key (override=on), or that of a NAME about all of its keys.
+// `sliding-log set` writes both. The scripts read those of keys (lua/override.lua) and tell this in their replies; the
+// nodes read those of NAMEs (store/name_records.hpp).
 #pragma once
 
 #include <algorithm>
@@ -11,24 +12,26 @@
 
 namespace sliding_log {
 
-/// Appended to the key of a log, this is the key of its record: in the same hash slot, and the key of no log.
+/// Appended to the key of a log, this is the key of its record: in the same hash slot, and the key of no log. Appended
+/// to the prefix and a NAME, that of the NAME's.
 inline constexpr std::string_view kOverrideSuffix = ":override";
 
 struct Override {
     enum class What : std::uint8_t {
         None,
-        Limit,     // another limit
-        Allow,     // requests are admitted and not logged
-        Deny,      // requests are denied
-        Broken,    // what the key has is no record: it counts as none
-        Forbidden  // it may not be read: it counts as none
+        Limit,      // another limit
+        Allow,      // requests are admitted and not logged
+        Deny,       // requests are denied
+        Broken,     // what the key has is no record: it counts as none
+        Forbidden,  // it may not be read: it counts as none
+        DryRun      // of a NAME: its limits are in a dry run
     };
 
     What what = What::None;
     std::int64_t limit = 0;    // of Limit
     std::int64_t untilMs = 0;  // when it ends, by the clock of Redis; 0: it does not
 
-    bool isInForce() const { return what == What::Limit || decides(); }
+    bool isInForce() const { return what == What::Limit || what == What::DryRun || decides(); }
 
     /// The log is neither read nor changed.
     bool decides() const { return what == What::Allow || what == What::Deny; }

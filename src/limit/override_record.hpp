@@ -1,6 +1,6 @@
 // The record of an override as text. `sliding-log set` writes it:
 //   limit=500 until=1795342930906 since=1795339330906 by=alice why=any text
-// lua/override.lua explains it and reads it in the same way.
+// lua/override.lua explains it and reads those of keys in the same way.
 #pragma once
 
 #include <charconv>
@@ -14,18 +14,21 @@
 
 namespace sliding_log {
 
+/// A record is of one key, or of all keys of a NAME: dry-run is only said of these.
+enum class RecordOf : std::uint8_t { Key, Name };
+
 /// The parts of a record, in its text.
 struct OverrideText {
-    Override override;       // Limit, Allow or Deny
+    Override override;       // in force, if it has not ended
     std::string_view since;  // digits
     std::string_view by;
     std::string_view why;
 
     /// nullopt: the text is no record.
-    static std::optional<OverrideText> read(std::string_view text) {
+    static std::optional<OverrideText> read(std::string_view text, RecordOf of) {
         OverrideText record;
         std::string_view until;
-        if (!takeWhat(text, record.override) || !takeDigits(text, " until=", until) ||
+        if (!takeWhat(text, of, record.override) || !takeDigits(text, " until=", until) ||
             !numberIn(until, record.override.untilMs) || !takeDigits(text, " since=", record.since) ||
             !takeWord(text, " by=")) {
             return std::nullopt;
@@ -63,11 +66,14 @@ struct OverrideText {
         return !digits.empty();
     }
 
-    static bool takeWhat(std::string_view& text, Override& what) {
+    static bool takeWhat(std::string_view& text, RecordOf of, Override& what) {
         constexpr std::size_t kMostDigits = 13;  // of kLargestCount
         if (!text.starts_with("limit=")) {
-            what.what = takeWord(text, "allow") ? Override::What::Allow : Override::What::Deny;
-            return what.what == Override::What::Allow || takeWord(text, "deny");
+            what.what = takeWord(text, "allow")                             ? Override::What::Allow
+                        : takeWord(text, "deny")                            ? Override::What::Deny
+                        : of == RecordOf::Name && takeWord(text, "dry-run") ? Override::What::DryRun
+                                                                            : Override::What::None;
+            return what.isInForce();
         }
         std::string_view digits;
         takeDigits(text, "limit=", digits);

@@ -34,6 +34,7 @@ T& CounterRegistry::findOrMake(RegistryList<T>& list, std::string_view first, st
 
 template LimitCounters& CounterRegistry::findOrMake(RegistryList<LimitCounters>&, std::string_view, std::string_view);
 template LeaseClaims& CounterRegistry::findOrMake(RegistryList<LeaseClaims>&, std::string_view, std::string_view);
+template NameRecord& CounterRegistry::findOrMake(RegistryList<NameRecord>&, std::string_view, std::string_view);
 template ServerCounters& CounterRegistry::findOrMake(RegistryList<ServerCounters>&, std::string_view, std::string_view);
 
 /// New counters, or those of a limit or server that has not been used for long, reset to zero; nullptr if there are

@@ -1,5 +1,5 @@
-// The counters of all limits and servers, and the leases of limits: a part of the zone of fixed size, so that logs
-// cannot displace them.
+// The counters of all limits and servers, the leases of limits, and the records of their NAMEs: a part of the zone of
+// fixed size, so that logs cannot displace them.
 #pragma once
 
 #include <atomic>
@@ -8,6 +8,7 @@
 
 #include "metrics/counters.hpp"
 #include "metrics/lease_claims.hpp"
+#include "metrics/name_record.hpp"
 #include "ngx.hpp"
 #include "this_process.hpp"
 
@@ -31,6 +32,7 @@ struct RegistryHeader {
     RegistryList<LimitCounters> limits;
     RegistryList<ServerCounters> servers;
     RegistryList<LeaseClaims> leases;
+    RegistryList<NameRecord> records;
     std::uint64_t configurations;        // so many have used the zone; written by the master only
     std::atomic<std::uint64_t> running;  // the number of the latest one of which a worker has started
     ngx_msec_t warnedAt;
@@ -55,6 +57,9 @@ class CounterRegistry {
         return counters;
     }
     LeaseClaims& leases(std::string_view name) { return findOrMake(header_->leases, name, {}); }
+    NameRecord& record(std::string_view name, std::string_view store) {
+        return findOrMake(header_->records, name, store);
+    }
 
     /// Calls visit(ServerCounters&) for each server that a worker of the latest configuration uses: older ones may last
     /// for long.
@@ -102,6 +107,7 @@ extern template LimitCounters& CounterRegistry::findOrMake(RegistryList<LimitCou
                                                            std::string_view);
 extern template LeaseClaims& CounterRegistry::findOrMake(RegistryList<LeaseClaims>&, std::string_view,
                                                          std::string_view);
+extern template NameRecord& CounterRegistry::findOrMake(RegistryList<NameRecord>&, std::string_view, std::string_view);
 extern template ServerCounters& CounterRegistry::findOrMake(RegistryList<ServerCounters>&, std::string_view,
                                                             std::string_view);
 

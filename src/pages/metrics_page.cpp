@@ -9,6 +9,7 @@
 #include "metrics/own_file.hpp"
 #include "pages/response.hpp"
 #include "pages/snapshot.hpp"
+#include "shared/boot_time.hpp"
 #include "this_process.hpp"
 #include "version.hpp"
 #include "worker.hpp"
@@ -28,7 +29,7 @@ bool canBe(const LogSettings& log, Source source) {
         return log.redis != nullptr && log.permitLifeMs > 0;
     }
     if (source == Source::Override) {
-        return log.redis != nullptr && log.hasOverride;
+        return log.obeysName();
     }
     return log.redis != nullptr || source == Source::Local || source == Source::Error;
 }
@@ -75,7 +76,17 @@ void writeLimits(Exposition& out, const Snapshot& snapshot) {
 void writeOverridden(Exposition& out, const Snapshot& snapshot) {
     writeOfLimits(out, snapshot, "sliding_log_overridden_total",
                   "Decisions by a record of override=on: another limit, allowed or denied.", &LimitCounters::overridden,
-                  [](const LogSettings& log) { return log.hasOverride && log.redis != nullptr; });
+                  [](const LogSettings& log) { return log.obeysKeys(); });
+}
+
+void writeActiveRecords(Exposition& out, const Snapshot& snapshot) {
+    out.family("sliding_log_override_active", "gauge", "Whether a record of the whole NAME is in force (override=).");
+    for (const LogSettings* log : snapshot.logs) {
+        if (const NameRecord* record = worker().recordOf(*log)) {
+            out.sample("sliding_log_override_active", {{"limit", view(log->name)}},
+                       record->now(bootTimeMs()).isInForce() ? 1 : 0);
+        }
+    }
 }
 
 void writeLatency(Exposition& out, const Snapshot& snapshot) {
@@ -187,6 +198,7 @@ void writeBuild(Exposition& out) {
 void write(Exposition& out, const Snapshot& snapshot) {
     writeLimits(out, snapshot);
     writeOverridden(out, snapshot);
+    writeActiveRecords(out, snapshot);
     writeCalls(out, snapshot);
     writeHealth(out, snapshot);
     writeZone(out, snapshot);

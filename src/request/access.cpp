@@ -147,10 +147,12 @@ ngx_int_t askRound(ngx_http_request_t* request, const LocationSettings& location
 }
 
 /// NGX_DECLINED: the request continues.
-ngx_int_t beginAndAsk(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun, Context*& context) {
-    if (const ngx_int_t begun = beginRound(request, location, isDryRun, context); begun != NGX_OK) {
+ngx_int_t beginAndAsk(ngx_http_request_t* request, const LocationSettings& location, LimitSet rehearsed, bool isDryRun,
+                      Context*& context) {
+    if (const ngx_int_t begun = beginRound(request, location, rehearsed, isDryRun, context); begun != NGX_OK) {
         return begun;
     }
+    context->rehearsed = rehearsed;
     takeBackRehearsed(*context);
     if (context->round->stageCount > 1) {
         lookAhead(*context);
@@ -179,6 +181,7 @@ ngx_int_t handle(ngx_http_request_t* request) {
     }
     Context* context = Context::of(request);
     ngx_int_t rc = NGX_DECLINED;
+    LimitSet rehearsed = context == nullptr ? LimitSet() : context->rehearsed;
     switch (context == nullptr ? Context::State::Idle : context->state) {
         case Context::State::Waiting:
         case Context::State::Queued:
@@ -202,10 +205,11 @@ ngx_int_t handle(ngx_http_request_t* request) {
             if (context != nullptr && context->denied) {
                 return NGX_DECLINED;  // the error page of a denied request is not limited
             }
-            rc = beginAndAsk(request, location, false, context);
+            rehearsed = rehearsedIn(location);
+            rc = beginAndAsk(request, location, rehearsed, false, context);
             break;
     }
-    return rc == NGX_DECLINED && location.rehearses ? beginAndAsk(request, location, true, context) : rc;
+    return rc == NGX_DECLINED && rehearsed.any() ? beginAndAsk(request, location, rehearsed, true, context) : rc;
 }
 
 }  // namespace

@@ -106,8 +106,17 @@ bool hasToQueue(const LocationSettings& location, const Stage& stage) {
            worker().store(*redis).canBeAsked(checksOf(stage).front().hashSlot);
 }
 
-/// Before it is asked: a known denial decides it, else it gets its place in the order.
+/// True if the record of its NAME decides a limit of the stage: it is its only one, unless that was written since.
+bool isDecidedByName(const Stage& stage) {
+    return std::ranges::any_of(checksOf(stage), &Check::isDecidedByName);
+}
+
+/// Before it is asked: a known denial or the record of a NAME decides it, else it gets its place in the order.
 void lookAt(Stage& stage) {
+    if (isDecidedByName(stage)) {
+        decideByName(stage);
+        return;
+    }
     const RedisSettings* redis = redisOf(stage);
     if (!stage.context->round->isDryRun &&
         std::ranges::any_of(decisionsOf(stage), [](const Decision& each) { return each.settings->queues(); })) {
@@ -188,6 +197,18 @@ void askApart(Stage& stage) {
     lookAhead(context);
 }
 
+/// No store decides: the records of NAMEs do, or sliding_log_on_error.
+void decideWithoutStore(const LocationSettings& location, Stage& stage) {
+    const auto isOfName = [](const Check& check) { return check.ofName.decides(); };
+    if (std::ranges::none_of(checksOf(stage), isOfName)) {
+        decideInstead(location, stage);
+    } else if (checksOf(stage).size() == 1) {
+        decideByName(stage);
+    } else {
+        askApart(stage);
+    }
+}
+
 /// Replied: what the reply, or its lack, means.
 void useReply(const LocationSettings& location, Stage& stage) {
     if (stage.error == StoreError::None) {
@@ -195,13 +216,17 @@ void useReply(const LocationSettings& location, Stage& stage) {
     } else if (stage.apart) {
         askApart(stage);
     } else {
-        decideInstead(location, stage);
+        decideWithoutStore(location, stage);
     }
 }
 
 // ---- Open: a stage is asked
 
 void ask(const LocationSettings& location, Stage& stage) {
+    if (isDecidedByName(stage)) {
+        checksOf(stage).size() == 1 ? decideByName(stage) : askApart(stage);
+        return;
+    }
     if (hasToQueue(location, stage)) {
         stage.state = Stage::State::Queued;
         return;
@@ -228,7 +253,7 @@ void ask(const LocationSettings& location, Stage& stage) {
             decide(stage, Source::Prefetch);
             break;
         case RedisStore::Reception::Unavailable:
-            decideInstead(location, stage);
+            decideWithoutStore(location, stage);
             break;
         case RedisStore::Reception::Apart:
             askApart(stage);

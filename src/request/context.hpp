@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bitset>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -18,6 +19,7 @@
 #include "limit/result.hpp"
 #include "limit/source.hpp"
 #include "limit/unique_id.hpp"
+#include "local/local_store.hpp"
 #include "ngx.hpp"
 #include "redis/store_error.hpp"
 #include "settings/settings.hpp"
@@ -33,7 +35,7 @@ struct Decision {
     static constexpr std::int64_t kUnknownLimit = -1;  // its variable is not a whole number
 
     const LimitSettings* settings;
-    std::int64_t limit;
+    std::int64_t limit;  // that decides
     Source source;
     const Verdict* verdict;                      // nullptr: not asked, or the store could not decide
     std::uint64_t loggedMs;                      // by the clock of the store, for a take-back
@@ -44,6 +46,7 @@ struct Decision {
     LateReply* lateReply = nullptr;              // set if Redis did not reply in time and may have logged the request
     std::int64_t queuedMs = 0;                   // it has waited so long for a place
     std::int64_t trueCost = Check::kNotSettled;  // by settle=, once known
+    std::int64_t configuredLimit = 0;            // by limit=, for this request
     std::optional<Result> result = {};           // as counted in the metrics, once its round is decided
 
     bool isDenied() const { return source == Source::Invalid || (verdict != nullptr && !verdict->hasRoom()); }
@@ -129,6 +132,9 @@ struct ReplacedUpstream {
     std::size_t upstreams;  // the number of r->upstream_states, with its own
 };
 
+/// Some limits of a location, by their position.
+using LimitSet = std::bitset<LocalStore::kMostLogs>;
+
 struct Context {
     enum class State {
         Idle,     // no stage is out
@@ -157,9 +163,10 @@ struct Context {
     ngx_http_request_t* request;
     State state;
 
-    Round* round;     // the latest; nullptr: none yet
-    std::size_t out;  // the number of its stages that are out
-    bool refused;     // the latest round is denied; only limits with count=all are still asked
+    Round* round;        // the latest; nullptr: none yet
+    LimitSet rehearsed;  // of the location, when its first round began: those in a dry run
+    std::size_t out;     // the number of its stages that are out
+    bool refused;        // the latest round is denied; only limits with count=all are still asked
 
     std::optional<Result> status;      // none: no round is decided
     const Decision* decider;           // shown by the variables

@@ -9,6 +9,9 @@ namespace sliding_log {
 /// By its verdicts, which this source has given.
 void decide(Stage& stage, Source source);
 
+/// By the record of the NAME of its only limit.
+void decideByName(Stage& stage);
+
 /// By the local store.
 void decideLocally(Stage& stage);
 

@@ -1,9 +1,11 @@
 #include "request/overriding.hpp"
 
+#include <algorithm>
 #include <functional>
 
 #include "limit/calendar.hpp"
 #include "limit/key.hpp"
+#include "shared/boot_time.hpp"
 #include "this_process.hpp"
 #include "worker.hpp"
 
@@ -31,7 +33,55 @@ void noteSeen(const Decision& decision, const Override& override) {
     }
 }
 
+/// Of an allowed request, whose log was not read.
+void tellPeriod(const Check& check, Verdict& verdict) {
+    if (traitsOf(check.algorithm).countsPeriods) {
+        const std::int64_t now = wallClockMs();
+        verdict.resetMs = periodAt(now, check.windowMs).end - now;
+    }
+}
+
+/// As lua/override.lua has it: reservations are entries, too. 0: there is none.
+std::int64_t capUnder(const Check& check, std::int64_t limit) {
+    const std::int64_t windows = 1 + (check.aheadMs + check.windowMs - 1) / check.windowMs;
+    const std::int64_t most =
+        windows > kLargestCount / std::max<std::int64_t>(limit, 1) ? kLargestCount : limit * windows;
+    const std::int64_t sample = std::max<std::int64_t>(check.sample, 1);
+    return check.cap == 0 ? 0 : std::max(check.cap, (most + sample - 1) / sample);
+}
+
 }  // namespace
+
+Override recordOfName(const LogSettings& log) {
+    const NameRecord* record = worker().recordOf(log);
+    return record == nullptr ? Override() : record->now(bootTimeMs());
+}
+
+void obeyRecordOfName(const LogSettings& log, Check& check) {
+    const Override override = recordOfName(log);
+    check.ofName = override.decides() ? override : Override();
+    if (override.what != Override::What::Limit) {
+        return;
+    }
+    if (takes(check.algorithm, Parameter::Burst)) {
+        check.burst = check.capacityUnder(override);
+    }
+    check.limit = override.limit;
+    check.cap = capUnder(check, override.limit);
+}
+
+void setVerdictOfName(const LogSettings& log, const Check& check, Verdict& verdict) {
+    const bool allows = check.ofName.what == Override::What::Allow;
+    const std::int64_t leftMs = std::max<std::int64_t>(worker().recordOf(log)->leftMs(bootTimeMs()), 1);
+    verdict = {};
+    verdict.override = check.ofName;
+    verdict.remaining = allows ? check.capacity() : 0;
+    verdict.retryMs = allows ? 0 : check.ofName.untilMs == 0 ? Verdict::kNever : leftMs;
+    verdict.resetMs = verdict.retryMs > 0 ? verdict.retryMs : check.windowMs;
+    if (allows) {
+        tellPeriod(check, verdict);
+    }
+}
 
 void applyOverride(const ngx_http_request_t* request, Round& round, std::size_t limit) {
     Decision& decision = round.decisions[limit];
@@ -41,6 +91,7 @@ void applyOverride(const ngx_http_request_t* request, Round& round, std::size_t 
     noteSeen(decision, override);
     switch (override.what) {
         case Override::What::None:
+        case Override::What::DryRun:  // which no key has
             break;
         case Override::What::Limit:
             if (takes(check.algorithm, Parameter::Burst)) {
@@ -49,10 +100,7 @@ void applyOverride(const ngx_http_request_t* request, Round& round, std::size_t 
             check.limit = decision.limit = override.limit;
             break;
         case Override::What::Allow:
-            if (traitsOf(check.algorithm).countsPeriods) {
-                const std::int64_t now = wallClockMs();
-                verdict.resetMs = periodAt(now, check.windowMs).end - now;
-            }
+            tellPeriod(check, verdict);
             [[fallthrough]];
         case Override::What::Deny:
             decision.source = Source::Override;

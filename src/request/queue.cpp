@@ -4,6 +4,7 @@
 #include <limits>
 #include <ranges>
 
+#include "request/overriding.hpp"
 #include "request/suspend.hpp"
 #include "this_process.hpp"
 #include "worker.hpp"
@@ -158,7 +159,11 @@ bool takeTurn(Context& context) {
     context.waited = 0;
     if (!hasPassed(context.awaited.until)) {
         for (std::size_t limit : limitsOf(stage)) {
-            round.checks[limit].limit = round.decisions[limit].limit = round.leases[limit].wholeLimit;
+            Check& check = round.checks[limit];
+            Decision& decision = round.decisions[limit];
+            check.limit = decision.configuredLimit;
+            obeyRecordOfName(*decision.settings->log, check);
+            decision.limit = check.limit;
         }
         stage.state = Stage::State::Open;
         return true;

@@ -12,6 +12,7 @@
 #include "limit/number.hpp"
 #include "local/local_store.hpp"
 #include "redis/hash_slots.hpp"
+#include "request/overriding.hpp"
 #include "this_process.hpp"
 #include "worker.hpp"
 
@@ -82,7 +83,7 @@ Applies evaluateNumbers(ngx_http_request_t* request, const LimitSettings& settin
     check.sample = log.sample;
     check.prefetch = check.cost > 0 ? settings.prefetch : 1;
     check.permitLifeMs = log.permitLifeMs;
-    check.hasOverride = log.hasOverride && log.redis != nullptr;
+    check.hasOverride = log.obeysKeys();
     if (takes(log.algorithm, Parameter::Burst)) {
         check.burst = settings.burst > 0 ? settings.burst : check.limit;
     }
@@ -126,8 +127,11 @@ Applies evaluate(ngx_http_request_t* request, const LimitSettings& settings, Dec
         return applies;
     }
     const LogSettings& log = *settings.log;
+    const std::int64_t configuredLimit = check.limit;
+    obeyRecordOfName(log, check);
     decision = {&settings, check.limit, log.redis == nullptr ? Source::Local : Source::Redis, nullptr, 0, false, false,
                 0,         {}};
+    decision.configuredLimit = configuredLimit;
 
     const std::string_view prefix = log.redis == nullptr ? std::string_view() : view(log.redis->prefix);
     const std::string_view name = view(log.name);
@@ -180,6 +184,9 @@ std::size_t destinationOf(const Round& round, std::size_t limit) {
         return settings.queues() || isAskedAfterHold(round, limit) ? 1 : 0;
     }
     const Check& check = round.checks[limit];
+    if (check.isDecidedByName()) {
+        return 0;
+    }
     return ((redis->index + 1) * kHashSlots + check.hashSlot) << 8 | static_cast<std::size_t>(check.algorithm);
 }
 
@@ -232,8 +239,7 @@ bool prepareLeases(ngx_http_request_t* request, Round& round) {
     static_assert(std::is_trivially_destructible_v<Lease>);
     auto* memory = static_cast<Lease*>(ngx_palloc(request->pool, round.count * sizeof(Lease)));
     for (std::size_t i = 0; memory != nullptr && i < round.count; i++) {
-        auto* lease = new (memory + i) Lease();  // they are linked by their addresses
-        lease->wholeLimit = checks[i].limit;
+        new (memory + i) Lease();  // they are linked by their addresses
     }
     round.leases = memory;
     return memory != nullptr;
@@ -255,12 +261,13 @@ inline void addStage(Context& context, std::size_t begin, std::size_t end) {
 void formStages(Context& context) {
     const Round& round = *context.round;
     const auto isAsked = [&](std::size_t limit) { return round.decisions[limit].source != Source::Invalid; };
+    const auto isAlone = [&](std::size_t limit) { return round.isEachAlone || round.checks[limit].isDecidedByName(); };
     for (std::size_t begin = 0, end = 0; begin < round.count; begin = end) {
         end = begin + 1;
         if (!isAsked(begin)) {
             continue;
         }
-        while (!round.isEachAlone && end < round.count && isAsked(end) &&
+        while (!isAlone(begin) && end < round.count && isAsked(end) && !isAlone(end) &&
                destinationOf(round, end) == destinationOf(round, begin)) {
             end++;
         }
@@ -278,14 +285,25 @@ void divide(Context& context, Stage& stage) {
     stage.state = Stage::State::Open;
 }
 
-ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, bool isDryRun, Context*& context) {
+LimitSet rehearsedIn(const LocationSettings& location) {
+    LimitSet rehearsed;
+    std::size_t position = 0;
+    for (const LimitSettings* limit : location.allLimits()) {
+        rehearsed[position++] =
+            location.isRehearsed(*limit) || recordOfName(*limit->log).what == Override::What::DryRun;
+    }
+    return rehearsed;
+}
+
+ngx_int_t beginRound(ngx_http_request_t* request, const LocationSettings& location, LimitSet rehearsed, bool isDryRun,
+                     Context*& context) {
     Round* round = nullptr;
     bool isInvalid = false;
     bool refunds = false;
     bool settles = false;
+    std::size_t position = 0;
     for (const LimitSettings* limit : location.allLimits()) {
-        if (location.isRehearsed(*limit) != isDryRun ||
-            (context != nullptr && context->hasAsked(*limit->log, isDryRun))) {
+        if (rehearsed[position++] != isDryRun || (context != nullptr && context->hasAsked(*limit->log, isDryRun))) {
             continue;
         }
         round = round == nullptr ? newRound(request, location, isDryRun) : round;

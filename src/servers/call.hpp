@@ -65,13 +65,14 @@ class Call : public ReplyTarget, public ListHook<Queued> {
     virtual bool canBeShort() const { return false; }
 
     /// What an older native module may not know.
-    enum class Variant : std::uint8_t { Usual, PlainCosts, Override, Owes };
+    enum class Variant : std::uint8_t { Usual, PlainCosts, Override, OfName, Owes };
 
     /// Of algorithm and variant; one of kNativeKinds.
     std::size_t nativeKind() const {
-        return 4 * static_cast<std::size_t>(algorithm) + static_cast<std::size_t>(variant);
+        return kVariants * static_cast<std::size_t>(algorithm) + static_cast<std::size_t>(variant);
     }
-    static constexpr std::size_t kNativeKinds = 4 * kAlgorithms.size();
+    static constexpr std::size_t kVariants = static_cast<std::size_t>(Variant::Owes) + 1;
+    static constexpr std::size_t kNativeKinds = kVariants * kAlgorithms.size();
 
     /// A call that is redirected more often than this in a row waits each time, since the servers disagree.
     static constexpr unsigned kMostRedirects = 5;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 #include "limit/algorithm.hpp"
 #include "limit/block_times.hpp"
@@ -81,6 +82,18 @@ struct RedisSettings {
     ngx_uint_t onErrors;  // a bit for each OnError of the locations that use it
 };
 
+/// Which records may change a limit while nginx runs.
+enum class OverrideBy : std::uint8_t {
+    None,
+    Name,  // one of the whole NAME
+    Key    // this one, and one of each key
+};
+
+/// As the parameter has it.
+constexpr std::string_view nameOf(OverrideBy which) {
+    return which == OverrideBy::Key ? "on" : which == OverrideBy::Name ? "name" : "off";
+}
+
 struct LimitSettings;
 
 /// One named log: the settings that all sliding_log_limit directives of this NAME have in common.
@@ -94,7 +107,7 @@ struct LogSettings {
     std::int64_t longest;  // what denied attempts are kept to: cap, and what delay= may reserve beyond it; 0: off
     ngx_str_t id;          // as configured
     Secrecy secrecy;       // of the key's value
-    bool hasOverride;      // a record in Redis may change the limit of one key
+    OverrideBy override;   // the records that it obeys, if it is in Redis
     bool isQueuedFor;      // a limit lets requests wait for a place, see LimitSettings::queues()
     RedisSettings* redis;  // nullptr: this node's local store
     const LimitSettings* finalizedBy;  // the directive that set store and cap; nullptr until then
@@ -110,6 +123,9 @@ struct LogSettings {
     ngx_flag_t enforced;         // a location enforces it
     ngx_flag_t escalates;        // one of them has block= with several times
     ngx_flag_t settles;          // a limit has settle=
+
+    bool obeysName() const { return override != OverrideBy::None && redis != nullptr; }
+    bool obeysKeys() const { return override == OverrideBy::Key && redis != nullptr; }
 
     std::int64_t mostAllowed() const { return std::max(largestLimit, largestBurst); }
     /// The entries of permits are ahead of now. algorithm=compact sets the time to live when half the slack is used.
@@ -163,7 +179,6 @@ struct LocationSettings {
     ngx_uint_t onError;
     ngx_uint_t nodes;   // of `sliding_log_on_error local nodes=N`: the number of nodes that share a limit
     ngx_uint_t dryRun;  // 0 or 1
-    bool rehearses;     // some of its limits are in a dry run
     ngx_uint_t fields;
     ngx_uint_t answer;  // an Answer
     ngx_uint_t logLevel;

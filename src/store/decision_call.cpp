@@ -49,8 +49,12 @@ bool DecisionWriter::hasRoomFor(const Batch& batch) const {
 
 void DecisionWriter::add(Batch& batch) {
     call_->batches.push_back(&batch);
-    if (std::ranges::any_of(batch.waiters.front().checks, &Check::hasOverride)) {
-        call_->variant = Call::Variant::Override;
+    for (const Check& check : batch.waiters.front().checks) {
+        if (check.hasOverride && check.ofName.decides()) {
+            call_->variant = Call::Variant::OfName;
+        } else if (check.hasOverride && !call_->hasOverride()) {
+            call_->variant = Call::Variant::Override;
+        }
     }
     work_ += batch.work();
 }

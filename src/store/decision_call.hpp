@@ -27,7 +27,7 @@ class DecisionCall final : public OwnedCall<DecisionCall> {
     bool mayBeNative() const override { return Call::mayBeNative() && !readsRecord; }
     bool canBeShort() const override { return shortEnd > 0 && !leavesShort; }
 
-    bool hasOverride() const { return variant == Variant::Override; }
+    bool hasOverride() const { return variant == Variant::Override || variant == Variant::OfName; }
 
     std::vector<Batch*> batches;  // in the order of the reply
     std::size_t shortBegin = 0;   // where its short form begins in the command

@@ -30,11 +30,10 @@ struct Lease : ListHook<ByRenewal>, ListHook<OnlyInRedis> {
     std::string_view unique;  // the request's name in the log
     std::size_t hash = 0;     // of the log
     ngx_msec_t begunAt = 0;
-    ngx_msec_t renewedAt = 0;     // or begun
-    std::int64_t wholeLimit = 0;  // where this node's share of it decides while Redis is away
-    std::uint64_t localMs = 0;    // the time of the entry in the log of this node; 0: there is none
-    bool mayBeInRedis = false;    // a call with it was sent
-    bool countsLocally = false;   // on_error local: while Redis is away, this node counts it
+    ngx_msec_t renewedAt = 0;    // or begun
+    std::uint64_t localMs = 0;   // the time of the entry in the log of this node; 0: there is none
+    bool mayBeInRedis = false;   // a call with it was sent
+    bool countsLocally = false;  // on_error local: while Redis is away, this node counts it
 };
 
 }  // namespace sliding_log

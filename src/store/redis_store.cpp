@@ -56,6 +56,7 @@ RedisStore::RedisStore(const RedisSettings& settings, KnownDenials denials, Perm
       takeBacks_(*this, settings, log_, knownDenials_, isolatedLogs_, log),
       decisions_(*this, settings, log_, knownDenials_, permits, identity_, isolatedLogs_, takeBacks_, log),
       renewals_(*this, settings, log_, local, log),
+      nameRecords_(*this, settings, log_),
       flush_(
           this, [](void* self) { static_cast<RedisStore*>(self)->flush(); }, log),
       credentials_(settings, *this, log),
@@ -92,6 +93,7 @@ void RedisStore::passwordRead() {
 std::size_t RedisStore::tick() {
     unplacedCounters_.touch(nowMs());
     topology_->forEachServer([](Server& server) { server.tick(); });
+    nameRecords_.tick();
     return decisions_.tick() + takeBacks_.freeUnused() + renewals_.freeUnused();
 }
 
@@ -171,6 +173,7 @@ void RedisStore::serverReady(Server& server) {
     takeBacks_.sendSoon();
     if (server.hasReplied()) {
         renewals_.serverReady();
+        nameRecords_.tick();
     }
     flush();
 }

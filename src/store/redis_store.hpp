@@ -18,6 +18,7 @@
 #include "settings/settings.hpp"
 #include "store/decisions.hpp"
 #include "store/lease.hpp"
+#include "store/name_records.hpp"
 #include "store/renewals.hpp"
 #include "store/server_queues.hpp"
 #include "store/store_calls.hpp"
@@ -42,6 +43,9 @@ class RedisStore final : ClusterOwner, CredentialsOwner, StoreOfCalls {
     /// A request that waits for a place will ask again: a worker that quits stays connected until letGo().
     void stayConnected() { expected_++; }
     void letGo();
+
+    /// The record of this NAME is read into `record`, which all workers share.
+    void readRecordOf(const LogSettings& limit, NameRecord& record) { nameRecords_.add(limit, record); }
 
     /// To be called about once a second: frees unused objects. Returns how many, and how many requests wait.
     std::size_t tick();
@@ -147,6 +151,7 @@ class RedisStore final : ClusterOwner, CredentialsOwner, StoreOfCalls {
     TakeBacks takeBacks_;
     Decisions decisions_;
     Renewals renewals_;
+    NameRecords nameRecords_;
     DecimalText now_{0};  // of the latest stamp()
     Posted flush_;
     Credentials credentials_;

@@ -49,7 +49,8 @@ TEST(Override, KeepsTheProportionOfABucket) {
 }
 
 TEST(OverrideText, HasThePartsOfARecord) {
-    const auto record = OverrideText::read("limit=500 until=1795342930906 since=17 by=a=b why=any until=text ");
+    const auto record =
+        OverrideText::read("limit=500 until=1795342930906 since=17 by=a=b why=any until=text ", RecordOf::Key);
     ASSERT_TRUE(record);
     EXPECT_EQ(record->override.what, What::Limit);
     EXPECT_EQ(record->override.limit, 500);
@@ -57,8 +58,15 @@ TEST(OverrideText, HasThePartsOfARecord) {
     EXPECT_EQ(record->since, "17");
     EXPECT_EQ(record->by, "a=b");
     EXPECT_EQ(record->why, "any until=text ");
-    EXPECT_EQ(OverrideText::read("allow until=0 since=1 by= why=")->override.what, What::Allow);
-    EXPECT_EQ(OverrideText::read("deny until=5 since=1 by= why=")->override.what, What::Deny);
+    EXPECT_EQ(OverrideText::read("allow until=0 since=1 by= why=", RecordOf::Key)->override.what, What::Allow);
+    EXPECT_EQ(OverrideText::read("deny until=5 since=1 by= why=", RecordOf::Key)->override.what, What::Deny);
+}
+
+TEST(OverrideText, OfANameMayBeADryRun) {
+    const char* text = "dry-run until=0 since=1 by=a why=b";
+    EXPECT_FALSE(OverrideText::read(text, RecordOf::Key));
+    EXPECT_EQ(OverrideText::read(text, RecordOf::Name)->override.what, What::DryRun);
+    EXPECT_EQ(OverrideText::read("deny until=5 since=1 by= why=", RecordOf::Name)->override.what, What::Deny);
 }
 
 TEST(OverrideText, IsNoneOfAnotherForm) {
@@ -68,7 +76,7 @@ TEST(OverrideText, IsNoneOfAnotherForm) {
           "allow until= since=1 by=a why=", "allow until=0 since= by=a why=",
           "allow until=1234567890123456 since=1 by=a why=", "allow until=0 since=1 by=a\tb why=",
           " allow until=0 since=1 by=a why=", "allow  until=0 since=1 by=a why=", "allow until=-5 since=1 by=a why="}) {
-        EXPECT_FALSE(OverrideText::read(text)) << text;
+        EXPECT_FALSE(OverrideText::read(text, RecordOf::Key)) << text;
     }
 }
 
@@ -87,6 +95,11 @@ TEST(Override, IsAnOptionOfTheScript) {
     check.hasOverride = true;
     EXPECT_EQ(OptionsText(check).view(), "override");
     EXPECT_EQ(OptionsText(check, 5).view(), "permits=5 override");
+    check.ofName = {What::Deny, 0, 1795342930906};
+    EXPECT_EQ(OptionsText(check).view(), "override deny=1795342930906");
+    check.ofName = {What::Allow, 0, 0};
+    EXPECT_EQ(OptionsText(check).view(), "override allow=0");
+    check.ofName = {};
     check.algorithm = Algorithm::Bucket;
     check.burst = 3;
     EXPECT_EQ(OptionsText(check, 0, true).view(), "override told burst=3");
