@@ -97,6 +97,9 @@ class Server final : ConnectionOwner,
     bool isReady() const override { return state_ == State::Ready || state_ == State::Handshake; }
     bool isDown() const { return state_ == State::Down; }
 
+    /// Nobody has asked it since it was found: it is not connected.
+    bool isIdle() const { return state_ == State::Idle; }
+
     /// True if it is ready and has answered on this connection.
     bool hasReplied() const { return state_ == State::Ready; }
 

@@ -98,8 +98,17 @@ void NameRecords::Reading::tick() {
             break;
     }
     Server* server = owner_.store_.serverOf(hashSlot_);
-    if (server != nullptr && server->hasReplied() && expected_ == 0 && !mustQuit() && record_.isDue(bootTimeMs())) {
-        isRedirected_ = false;
+    if (server == nullptr || mustQuit()) {
+        return;
+    }
+    // a worker whose connection is in trouble leaves it to the others; in a cluster nobody may have asked that server
+    // yet
+    isToRead_ = isToRead_ || ((server->hasReplied() || server->isIdle()) && record_.isDue(bootTimeMs()));
+    if (isToRead_) {
+        server->connectIfIdle();
+    }
+    if (isToRead_ && server->hasReplied() && expected_ == 0) {
+        isToRead_ = isRedirected_ = false;
         send(*server, false);
     }
 }

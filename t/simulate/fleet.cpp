@@ -16,6 +16,7 @@ constexpr Host kHostsOfStore = 0x1000;
 constexpr Host kFirstNode = 0x0a000001;
 constexpr Time kBeginning = 1'700'000'000 * kSecond;  // of the wall clocks, near this
 constexpr Time kStart = kSecond;                      // until nginx serves
+constexpr Time kBetweenRecords = 2 * kSecond;         // of whole NAMEs, on the average
 
 /// Most answers come at once, and some after the leases of requests under way.
 Time timeOfUpstream(Random& random) {
@@ -89,6 +90,7 @@ Figures Fleet::run() {
     schedule_.at(kStart, [this] {
         ask();
         recordLater();
+        recordNameLater();
         faultLater();
     });
     while (requests_ < world_.requests && schedule_.step(schedule_.now() + 1000 * kSecond)) {
@@ -224,6 +226,36 @@ void Fleet::setRecord(Random random) {
     }
 }
 
+void Fleet::recordNameLater() {
+    if (requests_ < world_.requests && std::ranges::any_of(plan_.limits, &Limit::obeysName)) {
+        schedule_.after(drawn(random_, kBetweenRecords), [this] {
+            setRecordOfName(random_.branch());
+            recordNameLater();
+        });
+    }
+}
+
+/// It ends by itself.
+void Fleet::setRecordOfName(Random random) {
+    const std::size_t number = random.below(plan_.limits.size());
+    const Limit& limit = plan_.limits[number];
+    if (!limit.obeysName) {
+        return;
+    }
+    constexpr std::array<std::string_view, 4> kWhat = {"limit=7", "allow", "deny", "dry-run"};  // by NameRecord::What
+    static_assert(Limit::kLimitOfRecords == 7);
+    const std::size_t what = random.below(kWhat.size());
+    const Time lifetime = random.between(2, 20) * 500 * kMs;
+    const Time until = schedule_.now() + lifetime;
+    const Time wall = stores_[limit.store]->wallClock();
+    const std::string text = std::string(kWhat[what]) + " until=" + std::to_string((wall + lifetime) / kMs) +
+                             " since=" + std::to_string(wall / kMs) + " by=simulation why=";
+    if (stores_[limit.store]->set("rl:sliding:" + limit.name + ":override", text, lifetime)) {
+        note("record of all keys of " + limit.name + ": " + std::string(kWhat[what]));
+        history_.recorded(number, {static_cast<NameRecord::What>(what), schedule_.now(), until});
+    }
+}
+
 void Fleet::faultLater() {
     if (untilFault_ > 0 && requests_ < world_.requests) {
         schedule_.after(drawn(random_, untilFault_), [this] {
@@ -349,9 +381,9 @@ std::string Fleet::settle() {
     if (failures > 0) {
         return "workers failed to start";
     }
-    const bool hasQuota = std::ranges::any_of(plan_.limits, &Limit::isQuota);  // which outlasts the quiet
+    const bool areSome = std::ranges::any_of(plan_.limits, &Limit::mayOutlastQuiet);
     for (const auto& store : stores_) {
-        const std::vector<std::string> keys = hasQuota ? std::vector<std::string>() : store->keys();
+        const std::vector<std::string> keys = areSome ? std::vector<std::string>() : store->keys();
         if (!keys.empty()) {
             return std::to_string(keys.size()) + " keys are left, " + keys.front();
         }

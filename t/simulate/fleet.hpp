@@ -63,6 +63,8 @@ class Fleet final : AppServer::Witness {
     void add(Event event, std::uint64_t number);
     void recordLater();
     void setRecord(Random random);
+    void recordNameLater();
+    void setRecordOfName(Random random);
     void faultLater();
     void fault();
     void faultOfWorker(Random& random);

@@ -43,6 +43,7 @@ std::string History::check() const {
         }
     }
     std::string wrong = tooStrict(all);
+    wrong = wrong.empty() ? notObeyed() : wrong;
     return wrong.empty() ? unexpected() : wrong;
 }
 
@@ -73,7 +74,7 @@ Share History::shareOf(const Event& event, const Limit& limit, bool isOfAll) con
     Share share{&event,
                 least,
                 most,
-                event.end == Event::End::Admitted && isOfAll && !isRefunded,
+                event.end == Event::End::Admitted && isOfAll && !isRefunded && !isUncounted(limit, event),
                 event.answered + (isSure ? kTakenBack + 4 * plan_.delay : kLate),
                 kNever};
     if (isSure && ((isRefunded && event.status >= 500) || (event.end == Event::End::Denied && !limit.countsAll))) {
@@ -100,7 +101,8 @@ bool History::isOfAll(const Event& event) const {
     const std::vector<std::size_t>& limits = plan_.locations[event.location].limits;
     const Limit& first = plan_.limits[limits.front()];
     const auto isSame = [&](std::size_t number) {
-        return plan_.limits[number].algorithm == first.algorithm && plan_.limits[number].store == first.store;
+        const Limit& limit = plan_.limits[number];
+        return limit.algorithm == first.algorithm && limit.store == first.store && !limit.obeysName;
     };
     return std::ranges::all_of(limits, isSame) || !isFaulty(event);
 }

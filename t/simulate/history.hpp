@@ -54,6 +54,15 @@ struct Share {
     Time isGone;    // from then on there is nothing of it
 };
 
+/// A record of a whole NAME, from when it was written until it ends by itself.
+struct NameRecord {
+    enum class What { Limit, Allow, Deny, DryRun };
+
+    What what = What::Limit;
+    Time begin = 0;
+    Time end = 0;
+};
+
 /// Of one limit and key, in the order of the answers.
 using Log = std::vector<Share>;
 
@@ -62,6 +71,9 @@ class History {
     explicit History(const Plan& plan) : plan_(plan) {}
 
     void add(Event event) { events_.push_back(std::move(event)); }
+
+    /// A record of this limit was written: the latest one counts.
+    void recorded(std::size_t limit, NameRecord record) { records_[limit].push_back(record); }
 
     /// A store has lost what it had.
     void lost(std::size_t store, Time time) { losses_[store].push_back({time, time}); }
@@ -100,7 +112,7 @@ class History {
 
     // too_many.cpp
     std::string tooMany(const Limit& limit, const Log& log) const;
-    std::string tooManyInWindow(const Limit& limit, const Log& log, Time window, std::int64_t most) const;
+    std::string tooManyInWindow(const Limit& limit, const Log& log, Time window, std::int64_t limits) const;
     std::string tooManyOfBucket(const Limit& limit, const Log& log) const;
     std::string tooManyInFlight(const Limit& limit, const Log& log) const;
 
@@ -109,6 +121,14 @@ class History {
     bool mayDeny(const Limit& limit, const Log& log, const Event& event) const;
     bool hasClockMoved(const Limit& limit, Time begin, Time end) const;
     bool leavesNothing(const Limit& limit, const Event& event) const;
+
+    // of_names.cpp
+    bool mayObey(const Limit& limit, NameRecord::What what, Time begin, Time end) const;
+    bool mustObey(const Limit& limit, NameRecord::What what, const Event& event) const;
+    std::int64_t mostOf(const Limit& limit, Time begin, Time end) const;
+    std::int64_t leastOf(const Limit& limit, Time begin, Time end) const;
+    bool isUncounted(const Limit& limit, const Event& event) const;
+    std::string notObeyed() const;
 
     // unexpected.cpp
     std::string unexpected() const;
@@ -119,8 +139,9 @@ class History {
     std::vector<Event> events_;
     std::map<std::size_t, std::vector<Interval>> losses_;  // by store: what was decided by its end may be lost
     std::vector<Time> faults_;
-    std::map<std::size_t, std::vector<Time>> clockMoves_;    // by store
-    std::map<std::size_t, std::vector<Time>> workerFaults_;  // by node
+    std::map<std::size_t, std::vector<NameRecord>> records_;  // by limit
+    std::map<std::size_t, std::vector<Time>> clockMoves_;     // by store
+    std::map<std::size_t, std::vector<Time>> workerFaults_;   // by node
 };
 
 /// For messages.

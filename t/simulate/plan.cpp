@@ -23,7 +23,10 @@ std::string directive(const Limit& limit, bool isOther) {
     }
     out << (limit.hasCost ? " cost=$cost" : "") << (limit.refunds ? " refund=5xx" : "")
         << (limit.countsAll ? " count=all" : "") << (limit.settles ? " settle=$upstream_http_x_cost" : "")
-        << (limit.isDry ? " dry_run=on" : "") << (limit.hasOverride ? " override=on" : "");
+        << (limit.isDry ? " dry_run=on" : "")
+        << (limit.hasOverride ? " override=on"
+            : limit.obeysName ? " override=name"
+                              : "");
     if (limit.delay > 0) {
         out << " delay=" << limit.delay / kMs << "ms";
     }
@@ -45,6 +48,7 @@ Limit drawLimit(Random& random, std::size_t number) {
     limit.limit = random.once(3) ? random.between(1, 5) : random.between(5, 60);
     limit.window = random.between(1, 8) * 500 * kMs;
     limit.otherwise = random.once(3) ? random.between(1, 60) : limit.limit;
+    limit.obeysName = random.once(6);
     if (limit.algorithm == Algorithm::Inflight) {
         limit.window = random.between(1, 6) * kSecond;
         limit.delay = random.once(3) ? random.between(1, 20) * 50 * kMs : 0;
@@ -58,6 +62,7 @@ Limit drawLimit(Random& random, std::size_t number) {
     }
     limit.isDry = random.once(12);
     limit.hasOverride = random.once(8);
+    limit.obeysName = limit.obeysName || limit.hasOverride;
     limit.hasCost = random.once(4);
     limit.settles = limit.algorithm != Algorithm::Log && random.once(5);
     limit.refunds = !limit.settles && random.once(4);

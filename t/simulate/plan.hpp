@@ -29,6 +29,7 @@ struct Limit {
     bool settles = false;        // settle=$upstream_http_x_cost
     bool isDry = false;          // dry_run=on
     bool hasOverride = false;    // override=on
+    bool obeysName = false;      // that, or override=name
     bool countsAll = false;
     Time delay = 0;
     Time block = 0;
@@ -37,11 +38,17 @@ struct Limit {
     std::int64_t most() const { return std::max(limit, otherwise); }
     std::int64_t least() const { return std::min(limit, otherwise); }
 
+    /// Of records that say another limit.
+    static constexpr std::int64_t kLimitOfRecords = 7;
+
     /// Only this key has records, so that what they do to others can be checked.
     static constexpr std::size_t kKeyOfRecords = 0;
     bool mayHaveRecord(std::size_t key) const { return hasOverride && key == kKeyOfRecords; }
 
-    bool isQuota() const { return algorithm == Algorithm::Quota; }
+    /// Its log lasts until its period ends, or a debt is paid.
+    bool mayOutlastQuiet() const {
+        return algorithm == Algorithm::Quota || (algorithm == Algorithm::Bucket && settles);
+    }
 
     /// It decides as the log of all entries would.
     bool isExact() const { return algorithm == Algorithm::Log || algorithm == Algorithm::Compact; }

@@ -186,7 +186,11 @@ int Store::ownerOf(std::uint16_t slot) {
     return owner;
 }
 
-void Store::set(const std::string& key, const std::string& value, Time lifetime) {
+Time Store::wallClock() const {
+    return parts_.front().machine->wallAhead + kernel_.schedule().now();
+}
+
+bool Store::set(const std::string& key, const std::string& value, Time lifetime) {
     RedisHost* host = parts_.front().redis.get();
     if (failOver_ != nullptr) {
         host = &failOver_->master();
@@ -197,7 +201,7 @@ void Store::set(const std::string& key, const std::string& value, Time lifetime)
         host = parts_[static_cast<std::size_t>(ownerOf(slot))].redis.get();
     }
     if (isMoving_ || !host->isUp()) {
-        return;
+        return false;
     }
     host->setClock();
     Client client;
@@ -205,6 +209,7 @@ void Store::set(const std::string& key, const std::string& value, Time lifetime)
     const std::string ms = std::to_string(lifetime / kMs);
     const std::array<std::string_view, 5> words = {"SET", key, value, "PX", ms};
     host->server().execute(client, words, reply);
+    return true;
 }
 
 /// The slot of a key moves to another server: key by key, while both know of it, then for all others, one after the

@@ -34,8 +34,11 @@ class Store {
     /// The keys that have not expired by now.
     std::vector<std::string> keys();
 
-    /// Sets a key, which expires; nothing happens while the servers are not sure who has it.
-    void set(const std::string& key, const std::string& value, Time lifetime);
+    /// Of its servers, which show the same.
+    Time wallClock() const;
+
+    /// Sets a key, which expires; false: nothing happens while the servers are not sure who has it.
+    bool set(const std::string& key, const std::string& value, Time lifetime);
 
     /// A fault drawn at random.
     void fault(Random random);

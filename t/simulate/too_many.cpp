@@ -21,11 +21,11 @@ std::string History::tooMany(const Limit& limit, const Log& log) const {
     switch (limit.algorithm) {
         case Algorithm::Log:
         case Algorithm::Compact:
-            return tooManyInWindow(limit, log, limit.window, limit.most());
+            return tooManyInWindow(limit, log, limit.window, 1);
         case Algorithm::Counter:  // a window may end in the middle of two that it counts
-            return tooManyInWindow(limit, log, limit.window, 2 * limit.most());
+            return tooManyInWindow(limit, log, limit.window, 2);
         case Algorithm::Quota:  // a world is shorter than its period, and begins in the middle of one
-            return tooManyInWindow(limit, log, 1000 * kSecond, limit.most());
+            return tooManyInWindow(limit, log, 1000 * kSecond, 1);
         case Algorithm::Bucket:
             return tooManyOfBucket(limit, log);
         case Algorithm::Inflight:
@@ -34,7 +34,8 @@ std::string History::tooMany(const Limit& limit, const Log& log) const {
     return {};
 }
 
-std::string History::tooManyInWindow(const Limit& limit, const Log& log, Time window, std::int64_t most) const {
+/// `limits`: so many in a window.
+std::string History::tooManyInWindow(const Limit& limit, const Log& log, Time window, std::int64_t limits) const {
     for (std::size_t last = 0; last < log.size(); last++) {
         if (!log[last].counts) {
             continue;
@@ -45,6 +46,7 @@ std::string History::tooManyInWindow(const Limit& limit, const Log& log, Time wi
         for (std::size_t i = last + 1; i-- > 0 && log[i].event->answered > begin;) {
             sum += log[i].counts && log[i].event->sent >= begin ? log[i].cost : 0;
         }
+        const std::int64_t most = limits * mostOf(limit, begin, end);
         if (sum > most) {
             return admitted(sum, most, begin, end);
         }
@@ -69,7 +71,8 @@ std::string History::tooManyOfBucket(const Limit& limit, const Log& log) const {
                 break;
             }
             sum += share.cost;
-            const std::int64_t most = limit.most() + limit.most() * (end - begin + kRounding) / limit.window + 1;
+            const std::int64_t size = mostOf(limit, begin, end);
+            const std::int64_t most = size + size * (end - begin + kRounding) / limit.window + 1;
             if (sum > most) {
                 return admitted(sum, most, begin, end);
             }
@@ -90,13 +93,13 @@ std::string History::tooManyInFlight(const Limit& limit, const Log& log) const {
             changes.emplace_back(end, -1);
         }
     }
+    const std::int64_t most = mostOf(limit, 0, changes.empty() ? 0 : std::ranges::max(changes).first);
     std::ranges::sort(changes);  // those that end before those that begin at the same time
     std::int64_t sum = 0;
     for (const auto& [time, change] : changes) {
         sum += change;
-        if (sum > limit.most()) {
-            return std::to_string(sum) + " of " + std::to_string(limit.most()) + " were under way at " +
-                   inSeconds(time);
+        if (sum > most) {
+            return std::to_string(sum) + " of " + std::to_string(most) + " were under way at " + inSeconds(time);
         }
     }
     return {};

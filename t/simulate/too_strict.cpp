@@ -17,9 +17,16 @@ bool isByRedis(const Event& event) {
     return event.source == "redis" || event.source == "cache";
 }
 
-/// So long an entry may have an effect. A bucket that nobody uses is full after a window; a counter counts two.
+/// So long an entry may have an effect. A bucket that nobody uses is full after a window, unless its limit is lowered
+/// meanwhile: it then refills more slowly. A counter counts two windows.
 Time memoryOf(const Limit& limit) {
     switch (limit.algorithm) {
+        case Algorithm::Bucket: {
+            const std::int64_t most = limit.obeysName ? std::max(limit.most(), Limit::kLimitOfRecords) : limit.most();
+            const std::int64_t least =
+                limit.obeysName ? std::min(limit.least(), Limit::kLimitOfRecords) : limit.least();
+            return limit.window * most / least;
+        }
         case Algorithm::Inflight:
             return 0;
         case Algorithm::Counter:
@@ -72,7 +79,7 @@ bool History::mayDeny(const Limit& limit, const Log& log, const Event& event) co
         }
         sum += &other != &event && !leavesNothing(limit, other) && mayBeThere ? share.mostCost : 0;
     }
-    return sum > limit.least();
+    return sum > leastOf(limit, begin, event.answered);
 }
 
 std::string History::tooStrict(const Logs& logs) const {

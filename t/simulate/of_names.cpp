@@ -1,0 +1,95 @@
+// Records of whole NAMEs are obeyed: from two seconds after they were written, until they end, while Redis is away,
+// too; and nobody obeys one before, or long after.
+#include <algorithm>
+
+#include "history.hpp"
+
+namespace simulate {
+
+namespace {
+
+/// Until all nodes have read a record, if nothing fails.
+constexpr Time kUntilRead = 2 * kSecond;
+
+/// Clocks have milliseconds.
+constexpr Time kRounding = 3 * kMs;
+
+/// A node that reads it may be disturbed before.
+constexpr Time kDisturbed = 3 * kSecond;
+
+}  // namespace
+
+/// True if a decision between may have obeyed a record that says this. It ends by the clock of Redis.
+bool History::mayObey(const Limit& limit, NameRecord::What what, Time begin, Time end) const {
+    const auto number = static_cast<std::size_t>(&limit - plan_.limits.data());
+    const auto found = records_.find(number);
+    const bool hasMoved = clockMoves_.contains(limit.store);
+    return found != records_.end() && std::ranges::any_of(found->second, [&](const NameRecord& record) {
+               return record.what == what && record.begin <= end && (hasMoved || record.end + kUntilRead >= begin);
+           });
+}
+
+/// True if each decision of this request obeys a record that says this: all nodes had read it, and neither Redis nor
+/// another record has changed it since.
+bool History::mustObey(const Limit& limit, NameRecord::What what, const Event& event) const {
+    const auto number = static_cast<std::size_t>(&limit - plan_.limits.data());
+    const auto found = records_.find(number);
+    if (found == records_.end() || clockMoves_.contains(limit.store) || losses_.contains(limit.store)) {
+        return false;
+    }
+    const std::vector<NameRecord>& all = found->second;
+    const auto next = std::ranges::find_if(all, [&](const NameRecord& each) { return each.begin > event.sent; });
+    if (next == all.begin()) {
+        return false;
+    }
+    const NameRecord& latest = *(next - 1);
+    const Time read = latest.begin + kUntilRead + 8 * plan_.delay + plan_.timeout;
+    const bool isQuiet =
+        std::ranges::none_of(faults_, [&](Time each) { return each >= latest.begin - kDisturbed && each <= read; });
+    return latest.what == what && isQuiet && event.sent >= read && event.answered < latest.end - kRounding &&
+           (next == all.end() || next->begin > event.answered);
+}
+
+std::int64_t History::mostOf(const Limit& limit, Time begin, Time end) const {
+    return mayObey(limit, NameRecord::What::Limit, begin, end) ? std::max(limit.most(), Limit::kLimitOfRecords)
+                                                               : limit.most();
+}
+
+std::int64_t History::leastOf(const Limit& limit, Time begin, Time end) const {
+    return mayObey(limit, NameRecord::What::Limit, begin, end) ? std::min(limit.least(), Limit::kLimitOfRecords)
+                                                               : limit.least();
+}
+
+/// It may have been allowed, and not logged, or admitted by a dry run.
+bool History::isUncounted(const Limit& limit, const Event& event) const {
+    return mayObey(limit, NameRecord::What::Allow, event.sent, event.answered) ||
+           mayObey(limit, NameRecord::What::DryRun, event.sent, event.answered);
+}
+
+std::string History::notObeyed() const {
+    for (const Event& event : events_) {
+        for (const std::size_t number : plan_.locations[event.location].limits) {
+            const Limit& limit = plan_.limits[number];
+            if (!limit.obeysName || limit.isDry || limit.mayHaveRecord(event.key)) {
+                continue;
+            }
+            const std::string request = "limit " + limit.name + ": a request that was sent at " + inSeconds(event.sent);
+            const bool isAdmitted = event.end == Event::End::Admitted || event.end == Event::End::Otherwise;
+            const bool isDenied = event.end == Event::End::Denied && event.denier == limit.name;
+            if (isAdmitted && mustObey(limit, NameRecord::What::Deny, event)) {
+                return request + " was admitted, though all are denied";
+            }
+            if (isDenied &&
+                (mustObey(limit, NameRecord::What::Allow, event) || mustObey(limit, NameRecord::What::DryRun, event))) {
+                return request + " was denied by " + event.source + ", though nobody is";
+            }
+            if (isDenied && event.source == "override" &&
+                !mayObey(limit, NameRecord::What::Deny, event.sent, event.answered)) {
+                return request + " was denied by a record that is over";
+            }
+        }
+    }
+    return {};
+}
+
+}  // namespace simulate
