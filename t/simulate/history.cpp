@@ -32,6 +32,14 @@ std::string inSeconds(Time time) {
     return out.str();
 }
 
+void History::add(Event event) {
+    if (event.source == "override" && event.key != Limit::kKeyOfRecords) {
+        overridden_[{event.denier, event.node, event.end == Event::End::Denied}].push_back(
+            {event.sent, event.answered});
+    }
+    events_.push_back(std::move(event));
+}
+
 std::string History::check() const {
     const Logs all = logs();
     for (const auto& [which, log] : all) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -70,7 +71,7 @@ class History {
   public:
     explicit History(const Plan& plan) : plan_(plan) {}
 
-    void add(Event event) { events_.push_back(std::move(event)); }
+    void add(Event event);
 
     /// A record of this limit was written: the latest one counts.
     void recorded(std::size_t limit, NameRecord record) { records_[limit].push_back(record); }
@@ -124,6 +125,8 @@ class History {
 
     // of_names.cpp
     bool mayObey(const Limit& limit, NameRecord::What what, Time begin, Time end) const;
+    bool hasBeenRead(const NameRecord& record, const Event& event) const;
+    bool hasObeyed(const Limit& limit, const NameRecord& record, const Event& event) const;
     bool mustObey(const Limit& limit, NameRecord::What what, const Event& event) const;
     std::int64_t mostOf(const Limit& limit, Time begin, Time end) const;
     std::int64_t leastOf(const Limit& limit, Time begin, Time end) const;
@@ -138,6 +141,8 @@ class History {
     const Plan& plan_;
     std::vector<Event> events_;
     std::map<std::size_t, std::vector<Interval>> losses_;  // by store: what was decided by its end may be lost
+    /// Answers by records, by NAME and node; true: denials.
+    std::map<std::tuple<std::string, std::size_t, bool>, std::vector<Interval>> overridden_;
     std::vector<Time> faults_;
     std::map<std::size_t, std::vector<NameRecord>> records_;  // by limit
     std::map<std::size_t, std::vector<Time>> clockMoves_;     // by store

@@ -43,11 +43,29 @@ bool History::mustObey(const Limit& limit, NameRecord::What what, const Event& e
         return false;
     }
     const NameRecord& latest = *(next - 1);
-    const Time read = latest.begin + kUntilRead + 8 * plan_.delay + plan_.timeout;
-    const bool isQuiet =
-        std::ranges::none_of(faults_, [&](Time each) { return each >= latest.begin - kDisturbed && each <= read; });
-    return latest.what == what && isQuiet && event.sent >= read && event.answered < latest.end - kRounding &&
-           (next == all.end() || next->begin > event.answered);
+    const bool isOther = next - 1 == all.begin() || (next - 2)->what != what;
+    return latest.what == what && event.answered < latest.end - kRounding &&
+           (next == all.end() || next->begin > event.answered) &&
+           (hasBeenRead(latest, event) || (isOther && hasObeyed(limit, latest, event)));
+}
+
+/// Nothing has kept the nodes from reading it.
+bool History::hasBeenRead(const NameRecord& record, const Event& event) const {
+    const Time read = record.begin + kUntilRead + 8 * plan_.delay + plan_.timeout;
+    return event.sent >= read &&
+           std::ranges::none_of(faults_, [&](Time each) { return each >= record.begin - kDisturbed && each <= read; });
+}
+
+/// The node of this request has read it before, as another answer tells.
+bool History::hasObeyed(const Limit& limit, const NameRecord& record, const Event& event) const {
+    const auto found = overridden_.find({limit.name, event.node, record.what == NameRecord::What::Deny});
+    const bool isSeen = record.what == NameRecord::What::Deny || record.what == NameRecord::What::Allow;
+    if (!isSeen || found == overridden_.end()) {
+        return false;
+    }
+    const auto first =
+        std::ranges::find_if(found->second, [&](const Interval& each) { return each.begin > record.begin; });
+    return first != found->second.end() && first->end < event.sent;
 }
 
 std::int64_t History::mostOf(const Limit& limit, Time begin, Time end) const {
