@@ -5,6 +5,7 @@ use warnings;
 use Test::More;
 use Testbed;
 use Testbed::Acl qw(documented_rule);
+use Testbed::FakeRedis;
 use Testbed::Native qw(native_module unload);
 use Testbed::Tool qw(tool_json);
 
@@ -34,5 +35,12 @@ $redis->cli('ACL', 'SETUSER', 'asker', 'on', '>secret', '~*', '+@all', '-acl|dry
 like(doctor(@at, '--user', 'asker', '--password-file', $bed->write_file('password', 'secret'), '--check-user', 'limiter'),
     qr/^warning: the native module is loaded; ACL DRYRUN requires [+]acl\|dryrun$/, 'doctor: nor may this one ask about another');
 $redis->cli('ACL', 'DELUSER', 'limiter');
+
+# A Valkey from 9.1 on may have no Lua.
+my $lualess = Testbed::FakeRedis->new($bed, answers => { SCRIPT => "-ERR Could not find scripting engine 'lua'\r\n", TIME => "*2\r\n\$1\r\n1\r\n\$1\r\n0\r\n", INFO => "\$22\r\nvalkey_version:9.1.0\r\n\r\n" });
+my ($scripts) = grep { $_->{check} eq 'scripts' } @{ tool_json('doctor', '--server', '127.0.0.1:' . $lualess->port)->{checks} };
+is("$scripts->{status}: $scripts->{text}",
+    'critical: log: the server has no Lua, which is a module of Valkey from 9.1 on: load libvalkeylua.so (loadmodule), or redis_sliding_log.so, which decides without scripts',
+    'doctor: a Valkey without Lua');
 
 $bed->done;

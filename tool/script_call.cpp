@@ -64,6 +64,11 @@ std::int64_t admittedIn(ReplyView reply, Algorithm algorithm, const CheckSetting
 
 void loadScript(Server& server, Algorithm algorithm) {
     const Reply reply = server.ask({"SCRIPT", "LOAD", std::string(scriptSource(algorithm))});
+    if (reply.isError() && reply.text().find("Could not find scripting engine") != std::string_view::npos) {
+        throw CouldNotAsk(
+            "the server has no Lua, which is a module of Valkey from 9.1 on: load libvalkeylua.so (loadmodule), or "
+            "redis_sliding_log.so, which decides without scripts");
+    }
     checked(reply, "SCRIPT LOAD");
     if (reply.text() != scriptSha(algorithm)) {
         throw CouldNotAsk("SCRIPT LOAD replied with an unexpected SHA-1");
