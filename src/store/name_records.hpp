@@ -52,7 +52,7 @@ class NameRecords {
         std::uint16_t hashSlot_;
         Server* server_ = nullptr;  // that was asked last
         unsigned expected_ = 0;     // replies
-        bool isToRead_ = false;  // by this worker, as soon as its server is ready
+        bool isToRead_ = false;     // by this worker, as soon as its server is ready
         bool isRedirected_ = false;
         std::int64_t serverMs_ = 0;  // the time of the server
     };
