@@ -15,6 +15,7 @@
 #include "node/lease_length.hpp"
 #include "redis/timer.hpp"
 #include "settings/settings.hpp"
+#include "shared/boot_time.hpp"
 #include "store/leases.hpp"
 #include "store/queues.hpp"
 #include "store/redis_store.hpp"
@@ -38,8 +39,15 @@ class Worker {
     const LeaseLength& leaseLength(const LogSettings& log) const { return leaseLengths_[log.index]; }
     Queues& queues() { return queues_; }
     UniqueIds& uniqueIds() { return uniqueIds_; }
-    /// What the record of the whole NAME says now, if the log obeys it.
-    NameRecord* recordOf(const LogSettings& log) { return records_[log.index]; }
+
+    /// Of the whole NAME; nullptr: the log obeys none.
+    const NameRecord* recordOf(const LogSettings& log) const { return records_[log.index]; }
+
+    /// What that record says now. Without one it costs next to nothing, since each request asks.
+    Override overrideOf(const LogSettings& log) const {
+        const NameRecord* record = recordOf(log);
+        return record == nullptr || record->isNone() ? Override() : record->now(bootTimeMs());
+    }
     LimitCounters& counters(const LogSettings& log) { return *limits_[log.index]; }
     const CounterRegistry& registry() const { return registry_; }
     TopKeys& usedKeys() { return usedKeys_; }

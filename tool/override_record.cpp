@@ -7,10 +7,7 @@
 namespace sliding_log::tool {
 
 std::string OverrideRecord::what() const {
-    return override.what == Override::What::Limit   ? "limit=" + std::to_string(override.limit)
-           : override.what == Override::What::Allow ? "allow"
-           : override.what == Override::What::Deny  ? "deny"
-                                                    : "dry-run";
+    return whatText(override);
 }
 
 std::string OverrideRecord::text() const {

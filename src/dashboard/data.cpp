@@ -9,7 +9,6 @@
 #include "limit/calendar.hpp"
 #include "local/zone.hpp"
 #include "pages/snapshot.hpp"
-#include "shared/boot_time.hpp"
 #include "this_process.hpp"
 #include "worker.hpp"
 
@@ -31,26 +30,9 @@ unsigned fullest(const std::vector<TopKeys::Key>& keys, const LogSettings& log) 
     return most;
 }
 
-std::string_view wordOf(const Override& override) {
-    switch (override.what) {
-        case Override::What::Limit:
-            return "limit";
-        case Override::What::Allow:
-            return "allow";
-        case Override::What::DryRun:
-            return "dry-run";
-        case Override::What::Deny:
-        case Override::What::None:
-        case Override::What::Broken:
-        case Override::What::Forbidden:
-            break;
-    }
-    return "deny";
-}
-
 /// The members of a record in force.
 void writeOverride(Json& out, const Override& override) {
-    out.name("what").text(wordOf(override));
+    out.name("what").text(wordOf(override.what));
     out.name("value");
     override.what != Override::What::Limit ? out.null() : out.number(static_cast<std::uint64_t>(override.limit));
     out.name("until_ms");
@@ -59,8 +41,7 @@ void writeOverride(Json& out, const Override& override) {
 
 /// Of the whole NAME; null: there is none.
 void writeRecord(Json& out, const LogSettings& log) {
-    const NameRecord* record = worker().recordOf(log);
-    const Override override = record == nullptr ? Override() : record->now(bootTimeMs());
+    const Override override = worker().overrideOf(log);
     if (!override.isInForce()) {
         out.null();
         return;

@@ -53,6 +53,25 @@ struct Override {
     }
 };
 
+/// What is in force, as records, the tool and the dashboard say it; empty of anything else.
+constexpr std::string_view wordOf(Override::What what) {
+    switch (what) {
+        case Override::What::Limit:
+            return "limit";
+        case Override::What::Allow:
+            return "allow";
+        case Override::What::Deny:
+            return "deny";
+        case Override::What::DryRun:
+            return "dry-run";
+        case Override::What::None:
+        case Override::What::Broken:
+        case Override::What::Forbidden:
+            break;
+    }
+    return "";
+}
+
 /// The bucket of a record's limit: it keeps its proportion to the limit. As in lua/override.lua, in doubles.
 inline std::int64_t burstUnder(std::int64_t recordLimit, std::int64_t burst, std::int64_t limit) {
     if (burst == limit || limit == 0) {

@@ -7,12 +7,22 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "limit/number.hpp"
 #include "limit/override.hpp"
 
 namespace sliding_log {
+
+/// What is in force, in a record: `limit=500`, `allow`, `deny` or `dry-run`.
+inline std::string whatText(const Override& override) {
+    std::string text(wordOf(override.what));
+    if (override.what == Override::What::Limit) {
+        text.append("=").append(DecimalText(override.limit).view());
+    }
+    return text;
+}
 
 /// A record is of one key, or of all keys of a NAME: dry-run is only said of these.
 enum class RecordOf : std::uint8_t { Key, Name };
@@ -69,10 +79,13 @@ struct OverrideText {
     static bool takeWhat(std::string_view& text, RecordOf of, Override& what) {
         constexpr std::size_t kMostDigits = 13;  // of kLargestCount
         if (!text.starts_with("limit=")) {
-            what.what = takeWord(text, "allow")                             ? Override::What::Allow
-                        : takeWord(text, "deny")                            ? Override::What::Deny
-                        : of == RecordOf::Name && takeWord(text, "dry-run") ? Override::What::DryRun
-                                                                            : Override::What::None;
+            for (const Override::What each : {Override::What::Allow, Override::What::Deny, Override::What::DryRun}) {
+                const bool maySay = of == RecordOf::Name || each != Override::What::DryRun;
+                if (maySay && takeWord(text, wordOf(each))) {
+                    what.what = each;
+                    break;
+                }
+            }
             return what.isInForce();
         }
         std::string_view digits;

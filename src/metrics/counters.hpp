@@ -15,6 +15,7 @@
 #include "limit/source.hpp"
 #include "metrics/histogram.hpp"
 #include "redis/store_error.hpp"
+#include "shared/one_worker.hpp"
 
 namespace sliding_log {
 
@@ -65,8 +66,8 @@ struct LimitCounters : Owned<64> {
     }
 
     /// True for one worker, once a second.
-    bool mayTellOfInvalid(std::uint64_t nowMs) { return mayTell(toldInvalidMs, nowMs); }
-    bool mayTellOfOverride(std::uint64_t nowMs) { return mayTell(toldOverrideMs, nowMs); }
+    bool mayTellOfInvalid(std::uint64_t nowMs) { return mayTell(toldInvalidMs, nowMs, kTellEveryMs); }
+    bool mayTellOfOverride(std::uint64_t nowMs) { return mayTell(toldOverrideMs, nowMs, kTellEveryMs); }
 
     void clear() {
         touchedMs.store(0, std::memory_order_relaxed);
@@ -81,11 +82,7 @@ struct LimitCounters : Owned<64> {
     }
 
   private:
-    static bool mayTell(std::atomic<std::uint64_t>& toldMs, std::uint64_t nowMs) {
-        std::uint64_t told = toldMs.load(std::memory_order_relaxed);
-        return (told == 0 || nowMs - told >= 1000) &&
-               toldMs.compare_exchange_strong(told, nowMs, std::memory_order_relaxed);
-    }
+    static constexpr std::uint64_t kTellEveryMs = 1000;
 };
 
 /// The state of a server as seen by one worker.

@@ -10,6 +10,7 @@
 
 #include "limit/override.hpp"
 #include "metrics/counters.hpp"
+#include "shared/one_worker.hpp"
 
 namespace sliding_log {
 
@@ -29,10 +30,7 @@ class NameRecord : public Owned<340> {
     enum class End : std::uint8_t { None, Over, Unread };
 
     /// True for one worker, which is to read it now.
-    bool isDue(std::uint64_t now) {
-        std::uint64_t due = dueMs_.load(std::memory_order_relaxed);
-        return due <= now && dueMs_.compare_exchange_strong(due, now + kReadEveryMs, std::memory_order_relaxed);
-    }
+    bool isDue(std::uint64_t now) { return claimDue(dueMs_, now, kReadEveryMs); }
 
     /// It was read: What::None if there is none. `serverMs`: the time of its server, by which it ends.
     Change read(const Override& found, std::int64_t serverMs, std::uint64_t now) {
@@ -42,8 +40,8 @@ class NameRecord : public Owned<340> {
             record.untilMs > 0 ? now + static_cast<std::uint64_t>(record.untilMs - serverMs) : std::uint64_t{0};
         std::uint64_t before = said_.load(std::memory_order_acquire);
         const Override known = overrideIn(before);
-        const bool isKnown = known.what == record.what && known.limit == record.limit && isOf(before, ends_) &&
-                             partOf(before, until_) == asValue(record.untilMs);
+        const bool isKnown = known.what == record.what && known.limit == record.limit &&
+                             partOf(before, ends_).has_value() && partOf(before, until_) == asValue(record.untilMs);
         readMs_.store(now, std::memory_order_relaxed);
         if (isKnown) {
             ends_.store(tagged(ends, before), std::memory_order_relaxed);  // the server's clock may have been set
@@ -56,6 +54,9 @@ class NameRecord : public Owned<340> {
                : known.isInForce() ? Change::Changed
                                    : Change::Begun;
     }
+
+    /// True if nothing was said: no clock has to be read. Else something may be in force.
+    bool isNone() const { return !overrideIn(said_.load(std::memory_order_relaxed)).isInForce(); }
 
     /// What is in force now. Its end is by the clock of Redis.
     Override now(std::uint64_t now) const {
@@ -83,11 +84,7 @@ class NameRecord : public Owned<340> {
     }
 
     /// True for one worker, once a minute: it cannot be read, or is no record.
-    bool mayTell(std::uint64_t now) {
-        std::uint64_t told = toldMs_.load(std::memory_order_relaxed);
-        return (told == 0 || now - std::min(told, now) >= kTellEveryMs) &&
-               toldMs_.compare_exchange_strong(told, now, std::memory_order_relaxed);
-    }
+    bool mayTell(std::uint64_t now) { return sliding_log::mayTell(toldMs_, now, kTellEveryMs); }
 
     void clear() {
         touchedMs.store(0, std::memory_order_relaxed);
@@ -127,7 +124,6 @@ class NameRecord : public Owned<340> {
         const std::uint64_t word = other.load(std::memory_order_acquire);
         return word / kValues == said / kValues ? std::optional(valueOf(word)) : std::nullopt;
     }
-    static bool isOf(std::uint64_t said, const Word& other) { return partOf(said, other).has_value(); }
 
     End endAt(std::uint64_t said, std::uint64_t now) const {
         const std::uint64_t ends = partOf(said, ends_).value_or(0);

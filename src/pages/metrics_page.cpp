@@ -9,7 +9,6 @@
 #include "metrics/own_file.hpp"
 #include "pages/response.hpp"
 #include "pages/snapshot.hpp"
-#include "shared/boot_time.hpp"
 #include "this_process.hpp"
 #include "version.hpp"
 #include "worker.hpp"
@@ -82,9 +81,9 @@ void writeOverridden(Exposition& out, const Snapshot& snapshot) {
 void writeActiveRecords(Exposition& out, const Snapshot& snapshot) {
     out.family("sliding_log_override_active", "gauge", "Whether a record of the whole NAME is in force (override=).");
     for (const LogSettings* log : snapshot.logs) {
-        if (const NameRecord* record = worker().recordOf(*log)) {
+        if (log->obeysName()) {
             out.sample("sliding_log_override_active", {{"limit", view(log->name)}},
-                       record->now(bootTimeMs()).isInForce() ? 1 : 0);
+                       worker().overrideOf(*log).isInForce() ? 1 : 0);
         }
     }
 }

@@ -1,12 +1,9 @@
 #include "request/limit_variables.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
-#include <utility>
 
-#include "limit/source.hpp"
-#include "limit/time_text.hpp"
-#include "request/context.hpp"
 #include "request/outcome.hpp"
 #include "request/variable_value.hpp"
 
@@ -60,26 +57,8 @@ ngx_int_t setStatus(ngx_http_request_t*, Value& value, const Decision& decision)
     return setText(value, statusOf(*decision.result));
 }
 
-ngx_int_t setLimit(ngx_http_request_t* request, Value& value, const Decision& decision) {
-    return decision.limit == Decision::kUnknownLimit ? setText(value, "") : setNumber(request, value, decision.limit);
-}
-
-ngx_int_t setRemaining(ngx_http_request_t* request, Value& value, const Decision& decision) {
-    return decision.verdict == nullptr ? setText(value, "") : setNumber(request, value, decision.verdict->remaining);
-}
-
-ngx_int_t setReset(ngx_http_request_t* request, Value& value, const Decision& decision) {
-    return decision.verdict == nullptr ? setText(value, "")
-                                       : setNumber(request, value, secondsUp(decision.verdict->resetMs));
-}
-
-ngx_int_t setRetryAfter(ngx_http_request_t* request, Value& value, const Decision& decision) {
-    const std::int64_t seconds = isRejection(*decision.result) ? retryAfterOf(decision) : 0;
-    return seconds == 0 ? setText(value, "") : setNumber(request, value, seconds);
-}
-
-ngx_int_t setSource(ngx_http_request_t*, Value& value, const Decision& decision) {
-    return setText(value, nameOf(decision.source));
+ngx_int_t setRetry(ngx_http_request_t* request, Value& value, const Decision& decision) {
+    return setRetryAfter(request, value, isRejection(*decision.result) ? retryAfterOf(decision) : 0);
 }
 
 struct Family {
@@ -88,44 +67,27 @@ struct Family {
 };
 
 constexpr Family kFamilies[] = {
-    {"sliding_log_status_", setStatus},          {"sliding_log_limit_", setLimit},
-    {"sliding_log_remaining_", setRemaining},    {"sliding_log_reset_", setReset},
-    {"sliding_log_retry_after_", setRetryAfter}, {"sliding_log_source_", setSource},
+    {"sliding_log_status_", setStatus},       {"sliding_log_limit_", setLimit},
+    {"sliding_log_remaining_", setRemaining}, {"sliding_log_reset_", setReset},
+    {"sliding_log_retry_after_", setRetry},   {"sliding_log_source_", setSource},
 };
 
+/// The family of a variable with this name; nullptr: it is of none.
+const Family* familyOf(std::string_view variable) {
+    const auto* family =
+        std::ranges::find_if(kFamilies, [&](const Family& each) { return variable.starts_with(each.prefix); });
+    return family == std::end(kFamilies) ? nullptr : family;
+}
+
 /// nginx passes the whole name of the variable.
-template <std::size_t Nth>
 ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data) {
-    std::string_view name = view(*reinterpret_cast<const ngx_str_t*>(data));
-    name.remove_prefix(kFamilies[Nth].prefix.size());
-    const Decision* decision = shownDecision(request, name);
-    return decision == nullptr ? setText(*value, "") : kFamilies[Nth].set(request, *value, *decision);
-}
-
-template <std::size_t Nth>
-ngx_int_t addFamily(ngx_conf_t* cf) {
-    ngx_str_t prefix = toNgx(kFamilies[Nth].prefix);
-    ngx_http_variable_t* family = ngx_http_add_variable(cf, &prefix, NGX_HTTP_VAR_NOCACHEABLE | NGX_HTTP_VAR_PREFIX);
-    if (family == nullptr) {
-        return NGX_ERROR;
-    }
-    family->get_handler = getVariable<Nth>;
-    return NGX_OK;
-}
-
-template <std::size_t... Nths>
-ngx_int_t addFamilies(ngx_conf_t* cf, std::index_sequence<Nths...>) {
-    return ((addFamily<Nths>(cf) == NGX_OK) && ...) ? NGX_OK : NGX_ERROR;
+    const std::string_view variable = view(*reinterpret_cast<const ngx_str_t*>(data));
+    const Family& family = *familyOf(variable);
+    const Decision* decision = shownDecision(request, variable.substr(family.prefix.size()));
+    return decision == nullptr ? setText(*value, "") : family.set(request, *value, *decision);
 }
 
 // ---- what the configuration uses
-
-/// The part of a variable's name that a NAME gives; empty: it is of no family.
-std::string_view namedPart(std::string_view variable) {
-    const auto family =
-        std::ranges::find_if(kFamilies, [&](const Family& each) { return variable.starts_with(each.prefix); });
-    return family == std::end(kFamilies) ? std::string_view() : variable.substr(family->prefix.size());
-}
 
 /// True if a map or a module defines a variable of this very name: it goes before a family.
 bool isDefined(const ngx_http_core_main_conf_t& core, std::string_view variable) {
@@ -134,9 +96,11 @@ bool isDefined(const ngx_http_core_main_conf_t& core, std::string_view variable)
                                [&](const ngx_hash_key_t& each) { return view(each.key) == variable; });
 }
 
-/// NGX_ERROR: no limit has this variable, or several do.
-ngx_int_t checkVariable(ngx_conf_t* cf, std::span<LogSettings* const> logs, const ngx_str_t& variable) {
-    const auto shares = [&](const LogSettings* log) { return view(log->variableName) == namedPart(view(variable)); };
+/// NGX_ERROR: no limit has this variable of the family, or several do.
+ngx_int_t checkVariable(ngx_conf_t* cf, std::span<LogSettings* const> logs, const Family& family,
+                        const ngx_str_t& variable) {
+    const std::string_view name = view(variable).substr(family.prefix.size());
+    const auto shares = [&](const LogSettings* log) { return view(log->variableName) == name; };
     const auto first = std::ranges::find_if(logs, shares);
     if (first == logs.end()) {
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
@@ -156,7 +120,16 @@ ngx_int_t checkVariable(ngx_conf_t* cf, std::span<LogSettings* const> logs, cons
 }  // namespace
 
 ngx_int_t addLimitVariables(ngx_conf_t* cf) {
-    return addFamilies(cf, std::make_index_sequence<std::size(kFamilies)>());
+    for (const Family& each : kFamilies) {
+        ngx_str_t prefix = toNgx(each.prefix);
+        ngx_http_variable_t* family =
+            ngx_http_add_variable(cf, &prefix, NGX_HTTP_VAR_NOCACHEABLE | NGX_HTTP_VAR_PREFIX);
+        if (family == nullptr) {
+            return NGX_ERROR;
+        }
+        family->get_handler = getVariable;
+    }
+    return NGX_OK;
 }
 
 ngx_int_t checkLimitVariables(ngx_conf_t* cf, const MainSettings& main) {
@@ -164,11 +137,14 @@ ngx_int_t checkLimitVariables(ngx_conf_t* cf, const MainSettings& main) {
         *static_cast<const ngx_http_core_main_conf_t*>(ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module));
     const std::span logs(static_cast<LogSettings* const*>(main.logs.elts), main.logs.nelts);
     const std::span used(static_cast<const ngx_http_variable_t*>(core.variables.elts), core.variables.nelts);
-    const bool isKnown = std::ranges::all_of(used, [&](const ngx_http_variable_t& each) {
-        return namedPart(view(each.name)).empty() || isDefined(core, view(each.name)) ||
-               checkVariable(cf, logs, each.name) == NGX_OK;
-    });
-    return isKnown ? NGX_OK : NGX_ERROR;
+    for (const ngx_http_variable_t& each : used) {
+        const Family* family = familyOf(view(each.name));
+        if (family != nullptr && !isDefined(core, view(each.name)) &&
+            checkVariable(cf, logs, *family, each.name) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+    return NGX_OK;
 }
 
 }  // namespace sliding_log

@@ -33,6 +33,14 @@ void noteSeen(const Decision& decision, const Override& override) {
     }
 }
 
+/// Of a record. A burst keeps its proportion to the limit.
+void takeLimit(Check& check, const Override& override) {
+    if (takes(check.algorithm, Parameter::Burst)) {
+        check.burst = check.capacityUnder(override);
+    }
+    check.limit = override.limit;
+}
+
 /// Of an allowed request, whose log was not read.
 void tellPeriod(const Check& check, Verdict& verdict) {
     if (traitsOf(check.algorithm).countsPeriods) {
@@ -52,22 +60,13 @@ std::int64_t capUnder(const Check& check, std::int64_t limit) {
 
 }  // namespace
 
-Override recordOfName(const LogSettings& log) {
-    const NameRecord* record = worker().recordOf(log);
-    return record == nullptr ? Override() : record->now(bootTimeMs());
-}
-
 void obeyRecordOfName(const LogSettings& log, Check& check) {
-    const Override override = recordOfName(log);
+    const Override override = worker().overrideOf(log);
     check.ofName = override.decides() ? override : Override();
-    if (override.what != Override::What::Limit) {
-        return;
+    if (override.what == Override::What::Limit) {
+        takeLimit(check, override);
+        check.cap = capUnder(check, override.limit);
     }
-    if (takes(check.algorithm, Parameter::Burst)) {
-        check.burst = check.capacityUnder(override);
-    }
-    check.limit = override.limit;
-    check.cap = capUnder(check, override.limit);
 }
 
 void setVerdictOfName(const LogSettings& log, const Check& check, Verdict& verdict) {
@@ -94,10 +93,8 @@ void applyOverride(const ngx_http_request_t* request, Round& round, std::size_t 
         case Override::What::DryRun:  // which no key has
             break;
         case Override::What::Limit:
-            if (takes(check.algorithm, Parameter::Burst)) {
-                check.burst = check.capacityUnder(override);
-            }
-            check.limit = decision.limit = override.limit;
+            takeLimit(check, override);
+            decision.limit = override.limit;
             break;
         case Override::What::Allow:
             tellPeriod(check, verdict);

@@ -1,7 +1,6 @@
 // What records change in decisions: those of keys (override=on), and those of whole NAMEs.
 #pragma once
 
-#include "limit/override.hpp"
 #include "request/context.hpp"
 
 namespace sliding_log {
@@ -9,9 +8,6 @@ namespace sliding_log {
 /// Adapts the decision of this limit of the round, and its check, to the record that its verdict names: its source, its
 /// limit. A record that is broken, or may not be read, is written to the error log, at most once a second.
 void applyOverride(const ngx_http_request_t* request, Round& round, std::size_t limit);
-
-/// What the record of the whole NAME says now.
-Override recordOfName(const LogSettings& log);
 
 /// Adapts the check of this limit, whose numbers are those of the configuration, to the record of its NAME.
 void obeyRecordOfName(const LogSettings& log, Check& check);

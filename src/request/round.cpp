@@ -290,7 +290,7 @@ LimitSet rehearsedIn(const LocationSettings& location) {
     std::size_t position = 0;
     for (const LimitSettings* limit : location.allLimits()) {
         rehearsed[position++] =
-            location.isRehearsed(*limit) || recordOfName(*limit->log).what == Override::What::DryRun;
+            location.isRehearsed(*limit) || worker().overrideOf(*limit->log).what == Override::What::DryRun;
     }
     return rehearsed;
 }

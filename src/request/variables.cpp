@@ -30,23 +30,21 @@ ngx_int_t getVariable(ngx_http_request_t* request, Value* value, uintptr_t data)
         return setText(*value, "");
     }
     const Decision& decider = *context->decider;
-    const Verdict* verdict = decider.verdict;
     switch (static_cast<Variable>(data)) {
         case Variable::Status:
             return setText(*value, context->status ? statusOf(*context->status) : "");
         case Variable::Source:
-            return setText(*value, nameOf(decider.source));
+            return setSource(request, *value, decider);
         case Variable::Name:
             return setText(*value, view(decider.settings->log->name));
         case Variable::Limit:
-            return decider.limit == Decision::kUnknownLimit ? setText(*value, "")
-                                                            : setNumber(request, *value, decider.limit);
+            return setLimit(request, *value, decider);
         case Variable::Remaining:
-            return verdict == nullptr ? setText(*value, "") : setNumber(request, *value, verdict->remaining);
+            return setRemaining(request, *value, decider);
         case Variable::Reset:
-            return verdict == nullptr ? setText(*value, "") : setNumber(request, *value, secondsUp(verdict->resetMs));
+            return setReset(request, *value, decider);
         case Variable::RetryAfter:
-            return context->retryAfter == 0 ? setText(*value, "") : setNumber(request, *value, context->retryAfter);
+            return setRetryAfter(request, *value, context->retryAfter);
         case Variable::Latency:
             return setSeconds(request, value, context->waited);
         case Variable::Key:

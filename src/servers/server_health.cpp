@@ -6,6 +6,7 @@
 #include "redis/info.hpp"
 #include "redis/reply.hpp"
 #include "redis/resp.hpp"
+#include "shared/one_worker.hpp"
 #include "this_process.hpp"
 
 namespace sliding_log {
@@ -37,13 +38,10 @@ void ServerHealth::policyTold(std::string_view server, std::string_view policy) 
     }
 }
 
-/// The first worker that finds it due asks, so a worker that dies does not prevent it.
 void ServerHealth::tick(Connection& connection) {
     static const std::string infoCommand = command({"INFO", "memory", "stats"});
     report(Reachability::Up);
-    std::uint64_t due = counters_.health.dueMs.load(std::memory_order_relaxed);
-    if (!mustQuit() && due <= nowMs() &&
-        counters_.health.dueMs.compare_exchange_strong(due, nowMs() + kHealthEveryMs)) {
+    if (!mustQuit() && claimDue(counters_.health.dueMs, nowMs(), kHealthEveryMs)) {
         connection.send(infoCommand, *this);
     }
 }

@@ -47,24 +47,6 @@ std::string utcText(std::int64_t ms) {
     return {reinterpret_cast<const char*>(text), static_cast<std::size_t>(end - text)};
 }
 
-std::string whatText(const Override& override) {
-    switch (override.what) {
-        case Override::What::Limit:
-            return "limit=" + std::string(DecimalText(override.limit).view());
-        case Override::What::Allow:
-            return "allow";
-        case Override::What::Deny:
-            return "deny";
-        case Override::What::DryRun:
-            return "dry-run";
-        case Override::What::None:
-        case Override::What::Broken:
-        case Override::What::Forbidden:
-            break;
-    }
-    return "none";
-}
-
 }  // namespace
 
 void NameRecords::add(const LogSettings& limit, NameRecord& record) {
