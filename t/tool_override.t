@@ -85,6 +85,9 @@ my $unread = tool('set', 'other', 'a', '--deny', '--nginx-conf', $conf);
 is($unread->{status}, 1, 'a limit without override=on: a warning');
 like($unread->{err}, qr/has no override=on for this limit: nginx does not read what is set/, 'that says so');
 
+like(tool('set', 'nosuch', '--all', '--deny', '--nginx-conf', $conf)->{err}, qr/has no sliding_log_limit nosuch/, 'all keys of a NAME that nginx does not know');
+is(tool('unset', 'nosuch', '--all', '--nginx-conf', $conf)->{status}, 3, 'nor is a record of it removed');
+
 # ---- keys that no decision can have: nothing is written, and the reason is told
 
 my $here   = 'http { sliding_log_redis { server ' . $redis->address . '; } sliding_log_redis far { server 127.0.0.1:1; } ';

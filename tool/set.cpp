@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "command.hpp"
 #include "forms.hpp"
@@ -40,45 +41,40 @@ constexpr std::string_view kUntilRead = "nginx nodes read it within two seconds\
 constexpr const char* kNoLog =
     "no log is there yet: no request of this key is in its window; if there should be one, check NAME and VALUE\n";
 
-/// What is set: a record of a key, or of all keys of a NAME.
+/// What is set: a record of one key, or of all keys of a NAME.
 struct Target {
     std::string name;    // of all its keys; empty: of one key
     std::string logKey;  // of one key
-    std::string key;     // of the record
-    std::string shown;
-    std::string_view untilObeyed;  // what nodes may do meanwhile
+
+    bool isOfAll() const { return !name.empty(); }
+    std::string record(const Context& context) const { return overrideKey(isOfAll() ? context.prefix + name : logKey); }
+    std::string shown(const Context& context) const {
+        return isOfAll() ? "all keys of " + name : context.shown(logKey);
+    }
+    std::string_view untilObeyed() const { return isOfAll() ? kUntilRead : kUntilKnown; }
+    bool lacksLog(Store& store) const { return !isOfAll() && !hasLog(store, logKey); }
 };
 
-/// Throws UsageError.
-std::string wholeName(const Context& context) {
+/// By the words of the command; the key may still be one of a secret that is shortened. Throws UsageError.
+Target givenTarget(const Context& context) {
+    if (!context.arguments.has(kAllOption.name)) {
+        return {"", targetKey(context)};
+    }
     const std::vector<std::string>& words = context.arguments.words();
     if (words.size() != 1) {
         throw UsageError("expected the NAME of a limit, and no VALUE, with --all");
     }
     requireName(words[0]);
-    return words[0];
+    static_cast<void>(context.secrets.of(words[0]));  // refuses one that nginx does not know
+    return {words[0], ""};
 }
 
-/// Asks the store for the key of a secret that is shortened.
-Target targetIn(Store& store, const Context& context, const std::string& key) {
-    Target target;
-    if (context.arguments.has(kAllOption.name)) {
-        target.name = wholeName(context);
-        target.key = overrideKey(context.prefix + target.name);
-        target.shown = "all keys of " + target.name;
-        target.untilObeyed = kUntilRead;
-    } else {
-        target.logKey = wholeKey(store, context, key);
-        target.key = overrideKey(target.logKey);
-        target.shown = context.shown(target.logKey);
-        target.untilObeyed = kUntilKnown;
+/// The same, whole. Throws CouldNotAsk.
+Target targetIn(Store& store, const Context& context, Target given) {
+    if (!given.isOfAll()) {
+        given.logKey = wholeKey(store, context, given.logKey);
     }
-    return target;
-}
-
-/// The key by the words of the command; empty with --all. Throws UsageError, before Redis is asked.
-std::string keyGiven(const Context& context) {
-    return context.arguments.has(kAllOption.name) ? wholeName(context).substr(0, 0) : targetKey(context);
+    return given;
 }
 
 Override chosen(const Arguments& arguments) {
@@ -122,19 +118,18 @@ std::string whoRuns() {
 
 /// The limit that it is of, in nginx's configuration, has no override= that reads it.
 bool warnOfUnread(const Context& context, const Target& target) {
-    const bool isAll = !target.name.empty();
-    const NginxLimit* limit = context.limitOf(isAll ? target.name : target.logKey);
-    if (limit == nullptr || (isAll ? limit->obeysName : limit->obeysKeys)) {
+    const NginxLimit* limit = context.limitOf(target.isOfAll() ? target.name : target.logKey);
+    if (limit == nullptr || (target.isOfAll() ? limit->obeysName : limit->obeysKeys)) {
         return false;
     }
     std::fprintf(stderr, "sliding-log: %s has no override=on%s for this limit: nginx does not read what is set\n",
-                 printable(context.nginx->file()).c_str(), isAll ? " and no override=name" : "");
+                 printable(context.nginx->file()).c_str(), target.isOfAll() ? " and no override=name" : "");
     return true;
 }
 
 /// One limit replaces all limit= of the NAME.
 void tellOfSeveral(const Context& context, const Target& target, const OverrideRecord& record) {
-    const NginxLimit* limit = target.name.empty() ? nullptr : context.limitOf(target.name);
+    const NginxLimit* limit = target.isOfAll() ? context.limitOf(target.name) : nullptr;
     if (limit != nullptr && record.override.what == Override::What::Limit && !limit->limit.value()) {
         std::fprintf(stderr,
                      "sliding-log: %s has several limit=, or a variable one, for this NAME: it replaces them all\n",
@@ -142,14 +137,14 @@ void tellOfSeveral(const Context& context, const Target& target, const OverrideR
     }
 }
 
-Json& beginJson(Json& out, const Target& target) {
+Json& beginJson(Json& out, const Context& context, const Target& target) {
     out.beginObject();
-    return target.name.empty() ? out.bytes("key", target.shown) : out.member("name", target.name);
+    return target.isOfAll() ? out.member("name", target.name) : out.bytes("key", target.shown(context));
 }
 
-std::string endJson(Json& out, const Target& target, bool isLogged) {
-    if (target.name.empty()) {
-        out.name("has_log").boolean(isLogged);
+std::string endJson(Json& out, const Target& target, bool lacksLog) {
+    if (!target.isOfAll()) {
+        out.name("has_log").boolean(!lacksLog);
     }
     return out.endObject().line() + "\n";
 }
@@ -161,55 +156,57 @@ Status set(const Context& context) {
     record.why = lineOf(arguments, "--why", true);
     record.by = arguments.has("--by") ? lineOf(arguments, "--by", false) : whoRuns();
     const std::int64_t lastsMs = arguments.time("--for", 0);
-    const std::string given = keyGiven(context);
+    Target given = givenTarget(context);
 
     Store store(context.settings);
-    const Target target = targetIn(store, context, given);
-    const Reply reply = store.ask(target.key, {"TIME"});
+    const Target target = targetIn(store, context, std::move(given));
+    const std::string key = target.record(context);
+    const Reply reply = store.ask(key, {"TIME"});
     record.sinceMs = timeIn(checked(reply, "TIME"));
-    Command command = {"SET", target.key, ""};
+    Command command = {"SET", key, ""};
     if (lastsMs > 0) {
         record.override.untilMs = record.sinceMs + lastsMs;
         command.insert(command.end(), {"PXAT", std::to_string(record.override.untilMs)});
     }
     command[2] = record.text();
-    checked(store.ask(target.key, command), "SET");
+    checked(store.ask(key, command), "SET");
 
     const bool isUnread = warnOfUnread(context, target);
     tellOfSeveral(context, target, record);
-    const bool isLogged = target.name.empty() ? hasLog(store, target.logKey) : true;
+    const bool lacksLog = target.lacksLog(store);
     if (context.json) {
         Json out;
-        beginJson(out, target).member("what", record.what());
+        beginJson(out, context, target).member("what", record.what());
         if (lastsMs > 0) {
             out.member("until_ms", record.override.untilMs);
         }
         out.member("since_ms", record.sinceMs).member("by", record.by).member("why", record.why);
-        print(endJson(out, target, isLogged));
+        print(endJson(out, target, lacksLog));
     } else {
-        print(printable(target.shown) + ": " + record.what() +
+        print(printable(target.shown(context)) + ": " + record.what() +
               (lastsMs > 0 ? " until " + isoTime(record.override.untilMs) : " until unset") + "\n" +
-              std::string(target.untilObeyed) + (isLogged ? "" : kNoLog));
+              std::string(target.untilObeyed()) + (lacksLog ? kNoLog : ""));
     }
     return isUnread ? Status::Warning : Status::Ok;
 }
 
 Status unset(const Context& context) {
-    const std::string given = keyGiven(context);
+    Target given = givenTarget(context);
     Store store(context.settings);
-    const Target target = targetIn(store, context, given);
-    const Reply reply = store.ask(target.key, {"UNLINK", target.key});
+    const Target target = targetIn(store, context, std::move(given));
+    const std::string key = target.record(context);
+    const Reply reply = store.ask(key, {"UNLINK", key});
     const bool removed = checked(reply, "UNLINK").numberOr(0) > 0;
-    const bool isLogged = target.name.empty() ? hasLog(store, target.logKey) : true;
+    const bool lacksLog = target.lacksLog(store);
     if (context.json) {
         Json out;
-        beginJson(out, target).name("removed").boolean(removed);
-        print(endJson(out, target, isLogged));
+        beginJson(out, context, target).name("removed").boolean(removed);
+        print(endJson(out, target, lacksLog));
     } else {
-        const std::string told = printable(target.shown);
-        print(
-            (removed ? told + ": as configured\n" + std::string(target.untilObeyed) : "no override of " + told + "\n") +
-            (isLogged ? "" : kNoLog));
+        const std::string told = printable(target.shown(context));
+        print((removed ? told + ": as configured\n" + std::string(target.untilObeyed())
+                       : "no override of " + told + "\n") +
+              (lacksLog ? kNoLog : ""));
     }
     return removed ? Status::Ok : Status::Warning;
 }

@@ -207,8 +207,8 @@ std::string logPattern(std::string_view prefix, std::string_view name) {
 }
 
 std::string recordPattern(std::string_view prefix, std::string_view name) {
-    return escapeGlob(prefix) + (name.empty() ? "*" : std::string(name) + ":*") +
-           std::string(kOverrideSuffix.substr(name.empty() ? 0 : 1));
+    return escapeGlob(prefix) + (name.empty() ? "*" : std::string(name)) + ":*" +
+           std::string(kOverrideSuffix.substr(1));
 }
 
 }  // namespace sliding_log::tool
