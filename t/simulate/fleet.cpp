@@ -209,20 +209,14 @@ void Fleet::recordLater() {
     }
 }
 
-/// As the tool does it.
 void Fleet::setRecord(Random random) {
     const Limit& limit = plan_.limits[random.below(plan_.limits.size())];
     if (limit.hasOverride) {
         constexpr std::array<std::string_view, 3> kWhat = {"allow", "deny", "limit=7"};
         const Time lifetime = random.between(1, 4) * 500 * kMs;
-        const Time until = kBeginning + schedule_.now() + lifetime;
         const std::string key = std::to_string(Limit::kKeyOfRecords);
         note("record of " + limit.name);
-        stores_[limit.store]->set("rl:sliding:" + limit.name + ":{" + key + "}:override",
-                                  std::string(kWhat[random.below(kWhat.size())]) +
-                                      " until=" + std::to_string(until / kMs) +
-                                      " since=" + std::to_string(kBeginning / kMs) + " by=simulation why=",
-                                  lifetime);
+        writeRecord(limit, ":{" + key + "}", kWhat[random.below(kWhat.size())], lifetime);
     }
 }
 
@@ -235,7 +229,6 @@ void Fleet::recordNameLater() {
     }
 }
 
-/// It ends by itself.
 void Fleet::setRecordOfName(Random random) {
     const std::size_t number = random.below(plan_.limits.size());
     const Limit& limit = plan_.limits[number];
@@ -246,14 +239,20 @@ void Fleet::setRecordOfName(Random random) {
     static_assert(Limit::kLimitOfRecords == 7);
     const std::size_t what = random.below(kWhat.size());
     const Time lifetime = random.between(2, 20) * 500 * kMs;
-    const Time until = schedule_.now() + lifetime;
-    const Time wall = stores_[limit.store]->wallClock();
-    const std::string text = std::string(kWhat[what]) + " until=" + std::to_string((wall + lifetime) / kMs) +
-                             " since=" + std::to_string(wall / kMs) + " by=simulation why=";
-    if (stores_[limit.store]->set("rl:sliding:" + limit.name + ":override", text, lifetime)) {
+    if (writeRecord(limit, "", kWhat[what], lifetime)) {
         note("record of all keys of " + limit.name + ": " + std::string(kWhat[what]));
-        history_.recorded(number, {static_cast<NameRecord::What>(what), schedule_.now(), until});
+        history_.recorded(number, {static_cast<NameRecord::What>(what), schedule_.now(), schedule_.now() + lifetime});
     }
+}
+
+/// As the tool does it, by the clock of the store; the record ends by itself. `key`: behind the NAME.
+bool Fleet::writeRecord(const Limit& limit, const std::string& key, std::string_view what, Time lifetime) {
+    Store& store = *stores_[limit.store];
+    const Time now = store.wallClock();
+    return store.set("rl:sliding:" + limit.name + key + ":override",
+                     std::string(what) + " until=" + std::to_string((now + lifetime) / kMs) +
+                         " since=" + std::to_string(now / kMs) + " by=simulation why=",
+                     lifetime);
 }
 
 void Fleet::faultLater() {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "history.hpp"
@@ -65,6 +66,7 @@ class Fleet final : AppServer::Witness {
     void setRecord(Random random);
     void recordNameLater();
     void setRecordOfName(Random random);
+    bool writeRecord(const Limit& limit, const std::string& key, std::string_view what, Time lifetime);
     void faultLater();
     void fault();
     void faultOfWorker(Random& random);

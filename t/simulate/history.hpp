@@ -124,6 +124,7 @@ class History {
     bool leavesNothing(const Limit& limit, const Event& event) const;
 
     // of_names.cpp
+    const std::vector<NameRecord>& recordsOf(const Limit& limit) const;
     bool mayObey(const Limit& limit, NameRecord::What what, Time begin, Time end) const;
     bool hasBeenRead(const NameRecord& record, const Event& event) const;
     bool hasObeyed(const Limit& limit, const NameRecord& record, const Event& event) const;

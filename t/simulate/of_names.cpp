@@ -19,25 +19,28 @@ constexpr Time kDisturbed = 3 * kSecond;
 
 }  // namespace
 
+/// In the order in which they were written.
+const std::vector<NameRecord>& History::recordsOf(const Limit& limit) const {
+    static const std::vector<NameRecord> none;
+    const auto found = records_.find(static_cast<std::size_t>(&limit - plan_.limits.data()));
+    return found == records_.end() ? none : found->second;
+}
+
 /// True if a decision between may have obeyed a record that says this. It ends by the clock of Redis.
 bool History::mayObey(const Limit& limit, NameRecord::What what, Time begin, Time end) const {
-    const auto number = static_cast<std::size_t>(&limit - plan_.limits.data());
-    const auto found = records_.find(number);
     const bool hasMoved = clockMoves_.contains(limit.store);
-    return found != records_.end() && std::ranges::any_of(found->second, [&](const NameRecord& record) {
-               return record.what == what && record.begin <= end && (hasMoved || record.end + kUntilRead >= begin);
-           });
+    return std::ranges::any_of(recordsOf(limit), [&](const NameRecord& record) {
+        return record.what == what && record.begin <= end && (hasMoved || record.end + kUntilRead >= begin);
+    });
 }
 
 /// True if each decision of this request obeys a record that says this: all nodes had read it, and neither Redis nor
 /// another record has changed it since.
 bool History::mustObey(const Limit& limit, NameRecord::What what, const Event& event) const {
-    const auto number = static_cast<std::size_t>(&limit - plan_.limits.data());
-    const auto found = records_.find(number);
-    if (found == records_.end() || clockMoves_.contains(limit.store) || losses_.contains(limit.store)) {
+    if (clockMoves_.contains(limit.store) || losses_.contains(limit.store)) {
         return false;
     }
-    const std::vector<NameRecord>& all = found->second;
+    const std::vector<NameRecord>& all = recordsOf(limit);
     const auto next = std::ranges::find_if(all, [&](const NameRecord& each) { return each.begin > event.sent; });
     if (next == all.begin()) {
         return false;
@@ -69,13 +72,11 @@ bool History::hasObeyed(const Limit& limit, const NameRecord& record, const Even
 }
 
 std::int64_t History::mostOf(const Limit& limit, Time begin, Time end) const {
-    return mayObey(limit, NameRecord::What::Limit, begin, end) ? std::max(limit.most(), Limit::kLimitOfRecords)
-                                                               : limit.most();
+    return mayObey(limit, NameRecord::What::Limit, begin, end) ? limit.mostEver() : limit.most();
 }
 
 std::int64_t History::leastOf(const Limit& limit, Time begin, Time end) const {
-    return mayObey(limit, NameRecord::What::Limit, begin, end) ? std::min(limit.least(), Limit::kLimitOfRecords)
-                                                               : limit.least();
+    return mayObey(limit, NameRecord::What::Limit, begin, end) ? limit.leastEver() : limit.least();
 }
 
 /// It may have been allowed, and not logged, or admitted by a dry run.
@@ -92,7 +93,8 @@ std::string History::notObeyed() const {
                 continue;
             }
             const std::string request = "limit " + limit.name + ": a request that was sent at " + inSeconds(event.sent);
-            const bool isAdmitted = event.end == Event::End::Admitted || event.end == Event::End::Otherwise;
+            const bool isAdmitted = event.end == Event::End::Admitted ||
+                                    (event.end == Event::End::Otherwise && plan_.onError != "deny");  // by a 503
             const bool isDenied = event.end == Event::End::Denied && event.denier == limit.name;
             if (isAdmitted && mustObey(limit, NameRecord::What::Deny, event)) {
                 return request + " was admitted, though all are denied";

@@ -41,6 +41,10 @@ struct Limit {
     /// Of records that say another limit.
     static constexpr std::int64_t kLimitOfRecords = 7;
 
+    /// Also under records of its NAME.
+    std::int64_t mostEver() const { return obeysName ? std::max(most(), kLimitOfRecords) : most(); }
+    std::int64_t leastEver() const { return obeysName ? std::min(least(), kLimitOfRecords) : least(); }
+
     /// Only this key has records, so that what they do to others can be checked.
     static constexpr std::size_t kKeyOfRecords = 0;
     bool mayHaveRecord(std::size_t key) const { return hasOverride && key == kKeyOfRecords; }

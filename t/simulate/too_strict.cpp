@@ -21,12 +21,8 @@ bool isByRedis(const Event& event) {
 /// meanwhile: it then refills more slowly. A counter counts two windows.
 Time memoryOf(const Limit& limit) {
     switch (limit.algorithm) {
-        case Algorithm::Bucket: {
-            const std::int64_t most = limit.obeysName ? std::max(limit.most(), Limit::kLimitOfRecords) : limit.most();
-            const std::int64_t least =
-                limit.obeysName ? std::min(limit.least(), Limit::kLimitOfRecords) : limit.least();
-            return limit.window * most / least;
-        }
+        case Algorithm::Bucket:
+            return limit.window * limit.mostEver() / limit.leastEver();
         case Algorithm::Inflight:
             return 0;
         case Algorithm::Counter:
